@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/internal/launch"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport/seal"
@@ -38,7 +39,9 @@ interface: each has a block of 1,024 ports, and there are so many.
 Each line of output begins with the number of its rank. The first rank to fail, or host to
 be lost, ends the others, as does Ctrl-C: by SIGTERM, and two seconds later SIGKILL. A rank
 fails by an exit code other than 0, or a signal. Nothing is left behind, however bobnet run
-ends: the hosts notice that the connection is closed. A host of which nothing is heard for 20
+ends: the hosts notice that the connection is closed. On each host a pair of processes (hydra:
+for each rank) ends what ranks have started, daemons too, even if SIGKILL ends one of the pair.
+If both get it at once, daemons that ranks have started stay. A host of which nothing is heard for 20
 seconds is lost; its own ranks end when it notices that.
 
 With --continue a rank that fails, or a host that is lost, ends no other rank. What bobnet
@@ -244,6 +247,9 @@ func newNodeCmd() *cobra.Command {
 		Hidden: true,
 		Args:   usage(noArgs),
 		RunE: func(*cobra.Command, []string) error {
+			if err := keep.Guard(nil); err != nil {
+				return err
+			}
 			cfg, err := given.FromEnvironment()
 			inv := launch.Look(thisBuild().name(), &cfg, key)
 			if err != nil {

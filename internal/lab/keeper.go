@@ -20,7 +20,7 @@ const keeperName = "bobnet-keeper"
 // the call would start itself as its own keeper, and so on.
 func init() {
 	if os.Args[0] == keeperName {
-		keep()
+		holdNamespaces()
 	}
 }
 
@@ -82,9 +82,9 @@ func (k *keeper) wait() {
 	}
 }
 
-// keep is the keeper: it waits for orphans, as the first process of every
+// holdNamespaces is the keeper: it waits for orphans, as the first process of every
 // namespace must, until its standard input ends. It never returns.
-func keep() {
+func holdNamespaces() {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	orphans := make(chan os.Signal, 1)
 	signal.Notify(orphans, unix.SIGCHLD)

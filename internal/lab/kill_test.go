@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"golang.org/x/sys/unix"
@@ -199,7 +200,7 @@ func forbidProgram() int {
 	lab := role("lab", nil)
 	lab.Stdout, lab.Stderr = os.Stdout, os.Stderr
 	lab.Run()
-	return ExitCode(lab.ProcessState)
+	return keep.ExitCode(lab.ProcessState)
 }
 
 // role returns the command that runs this program in another role.
@@ -226,7 +227,7 @@ func nobody(t *testing.T) *syscall.SysProcAttr {
 	if err == nil {
 		return attr
 	}
-	if ExitCode(check.ProcessState) != skipCode {
+	if keep.ExitCode(check.ProcessState) != skipCode {
 		t.Fatalf("%v: %s", err, out)
 	}
 	need.Skip(t, "unprivileged user namespaces: %s", out)

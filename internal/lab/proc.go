@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -135,23 +136,12 @@ func (l *Lab) Signal(sig syscall.Signal) error {
 // as long as that cannot be another's.
 func (p *Proc) reap() {
 	defer close(p.done)
-	AwaitEnd(p.Pid())
+	keep.AwaitEnd(p.Pid())
 	p.Signal(unix.SIGKILL)
 	p.mu.Lock()
 	p.reaped = true
 	p.mu.Unlock()
 	p.err = p.cmd.Wait()
-}
-
-// AwaitEnd returns when a child of this process has ended, and leaves it to be waited for:
-// until then its number cannot be another's.
-func AwaitEnd(pid int) {
-	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return
-		}
-	}
 }
 
 // privateSys gives the calling thread a /sys that shows its own network
@@ -215,19 +205,5 @@ func (p *Proc) Wait() error {
 // signal that killed it.
 func (p *Proc) Code() int {
 	<-p.done
-	return ExitCode(p.cmd.ProcessState)
-}
-
-// ExitCode returns what a shell would say of state.
-func ExitCode(state *os.ProcessState) int {
-	if sig, ok := fatalSignal(state); ok {
-		return 128 + int(sig)
-	}
-	return state.ExitCode()
-}
-
-// fatalSignal returns the signal that killed the process, if one did.
-func fatalSignal(state *os.ProcessState) (syscall.Signal, bool) {
-	status, ok := state.Sys().(syscall.WaitStatus)
-	return status.Signal(), ok && status.Signaled()
+	return keep.ExitCode(p.cmd.ProcessState)
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,7 +63,7 @@ func ReexecIfNeeded() error {
 		}
 	}()
 	cmd.Wait()
-	os.Exit(ExitCode(cmd.ProcessState))
+	os.Exit(keep.ExitCode(cmd.ProcessState))
 	return nil
 }
 

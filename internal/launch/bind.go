@@ -1,15 +1,14 @@
 package launch
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"syscall"
 
 	"github.com/bobnet-go/bobnet/internal/doctor"
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/job"
 	"golang.org/x/sys/unix"
@@ -34,12 +33,9 @@ func Bind(argv []string) (code int, err error) {
 		return 126, fmt.Errorf("bind: %s is %q, and %s %q, want which rank of this host it is, and of how many: bobnet run has this started by its engine",
 			envPlace, os.Getenv(envPlace), envHere, os.Getenv(envHere))
 	}
-	path, err := exec.LookPath(argv[0])
+	path, code, err := keep.LookUp(argv[0])
 	if err != nil {
-		if errors.Is(err, os.ErrPermission) {
-			return 126, fmt.Errorf("bind: %w", err)
-		}
-		return 127, fmt.Errorf("bind: %w", err)
+		return code, fmt.Errorf("bind: %w", err)
 	}
 	cpus, err := lab.Bind(here)
 	if err != nil {
@@ -49,9 +45,8 @@ func Bind(argv []string) (code int, err error) {
 	if err := lab.BindThread(cpus[place]); err != nil {
 		return 126, fmt.Errorf("bind: %w", err)
 	}
-	// The signal at the death of who has started this was asked for by the thread that began this
-	// process, and ends with that. Hydra asks for none, but a rank that outlives its shell is
-	// nobody's.
+	// The setting of the signal at the parent's death belongs to the thread that began this
+	// process, and ends with that thread. So this thread sets it again.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return 126, fmt.Errorf("bind: prctl: %w", err)
 	}

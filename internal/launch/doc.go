@@ -31,6 +31,11 @@
 // Ranks that are to be bound to processors are started, by nodes and by hydra, as this program,
 // which binds itself and becomes the command (Bind).
 //
-// Where MPICH's hydra is installed its mpiexec can start the ranks instead (Hydra). The
-// nodes stay then until it has ended, since its ssh goes through their connections (share.go).
+// Where MPICH's hydra is installed its mpiexec can start the ranks instead (Hydra), each by
+// this program (keep.RankVerb). The nodes stay then until it has ended, since its ssh goes
+// through their connections (share.go).
+//
+// A node, and what runs a rank under hydra, is a pair of processes (package keep). A SIGKILL to
+// one of them leaves the other to end what the ranks have started. What two SIGKILLs at once
+// leave behind in sessions of its own, an ordinary user's process cannot find.
 package launch

@@ -6,18 +6,10 @@ import (
 	"io"
 	"regexp"
 	"strconv"
-
-	"github.com/bobnet-go/bobnet/internal/pmi"
 )
 
-// sayFailed is what a rank's shell does last (hydraRank) if its command has failed, with an
-// exit code that is in $code. Hydra is not asked to end the job (PMI-1's abort): the mpiexec
-// of MPICH 4.0 waits for its proxies then, and if the second of the clock changes meanwhile
-// it kills process groups whose numbers it reads from behind the end of a list.
-const sayFailed = `echo "bobnet run: rank $` + pmi.EnvRank + ` on host $(uname -n) ended with exit code $code, which ends the job" >&2; exit $code`
-
-// saidFailed knows that again in what mpiexec prints, behind hydra's prefix, which may come amid
-// a line of another rank.
+// saidFailed matches a keep.FailedLine in what mpiexec prints. Hydra puts a prefix before it, and it
+// may come within a line of another rank.
 var saidFailed = regexp.MustCompile(`\[\d+\] bobnet run: rank (\d{1,9}) on host (\S+) ended with exit code (\d{1,3}), which ends the job\n$`)
 
 // saidBy matches a line of a rank in what mpiexec prints.

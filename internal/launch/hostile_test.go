@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"golang.org/x/sys/unix"
 )
 
@@ -73,16 +74,16 @@ func TestGroupGone(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "(read word <&3; echo $word >&4) &")
 	cmd.ExtraFiles = []*os.File{in, out}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	r := &group{Cmd: cmd}
+	r := &keep.Group{Cmd: cmd}
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
 	in.Close()
 	out.Close()
-	if err := r.reap(); err != nil {
+	if err := r.Reap(); err != nil {
 		t.Fatal(err)
 	}
-	r.signal(unix.SIGKILL)
+	r.Signal(unix.SIGKILL)
 	if _, err := tell.WriteString("alive\n"); err != nil {
 		t.Fatal(err)
 	}

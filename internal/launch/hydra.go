@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -12,8 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/lab"
-	"github.com/bobnet-go/bobnet/internal/pmi"
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/job"
 	"golang.org/x/sys/unix"
 )
@@ -32,13 +32,18 @@ func (c *Config) Remote() bool {
 	return false
 }
 
-// HydraTakes says what of c hydra cannot be told: a host whose name has a colon, since it takes
-// what is behind that for a number of ranks, and how many ranks a host takes of those that it
-// deals out one by one.
+// HydraTakes returns an error if hydra cannot run c. Hydra takes what is behind a colon in a
+// host's name for a number of ranks. It assigns ranks round-robin whatever number each host
+// takes. It has one file name of the bobnet command for all hosts.
 func (c *Config) HydraTakes() error {
 	for _, h := range c.Hosts {
 		if h.numeric() {
 			return fmt.Errorf("run: hydra takes no IPv6 address as a host, such as %s: give its name, or use --engine ssh", h.Name)
+		}
+		if h.local() && c.Program != c.Own {
+			if _, err := os.Stat(c.Program); err != nil {
+				return fmt.Errorf("run: hydra takes one --program for all hosts, and %s is not on this one: use --engine ssh", c.Program)
+			}
 		}
 	}
 	if c.By == ByNode {
@@ -75,7 +80,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 		return err
 	}
 	c.warn(findings)
-	cmd := &group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
+	cmd := &keep.Group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
 	failed := make(chan *HydraError, 1)
 	cmd.Stdout, cmd.Stderr = c.Stdout, &failing{to: c.Stderr, first: failed, named: newNamed(answers, seats)}
 	cmd.Env = append(c.inherited(), job.EnvJob+"="+newJob(),
@@ -97,7 +102,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 // mpiexec runs hydra's mpiexec. It is killed when this process ends, in whatever way: its
 // proxies notice, and kill the ranks. When ctx is done, a rank has failed, or a host is lost,
 // it passes SIGTERM to all ranks, and is killed two seconds later.
-func (c *Config) mpiexec(ctx context.Context, cmd *group, failed <-chan *HydraError, lost <-chan *ExitError) error {
+func (c *Config) mpiexec(ctx context.Context, cmd *keep.Group, failed <-chan *HydraError, lost <-chan *ExitError) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = grace
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -106,7 +111,7 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group, failed <-chan *HydraEr
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		if started <- err; err == nil {
-			ended <- cmd.reap()
+			ended <- cmd.Reap()
 		}
 	}()
 	if err := <-started; err != nil {
@@ -123,8 +128,8 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group, failed <-chan *HydraEr
 		stopped = fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
 	}
 	if stopped != nil {
-		cmd.signal(unix.SIGTERM)
-		timer := time.AfterFunc(grace, func() { cmd.signal(unix.SIGKILL) })
+		cmd.Signal(unix.SIGTERM)
+		timer := time.AfterFunc(grace, func() { cmd.Signal(unix.SIGKILL) })
 		<-ended
 		timer.Stop()
 		return stopped
@@ -136,7 +141,7 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group, failed <-chan *HydraEr
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return &HydraError{State: Mpiexec + " ended with " + exit.String(), Code: max(lab.ExitCode(exit.ProcessState), 1)}
+		return &HydraError{State: Mpiexec + " ended with " + exit.String(), Code: max(keep.ExitCode(exit.ProcessState), 1)}
 	}
 	return err
 }
@@ -152,21 +157,6 @@ type HydraError struct {
 // Error says so.
 func (e *HydraError) Error() string { return withSilent(e.Named.add("run: "+e.State), e.Silent) }
 
-// hydraRank is what hydra starts as each rank: a shell, because 64 of these start in less
-// time than 64 of this program. It adds BOBNET_* to what hydra says, and runs the command.
-// What that has left running in its process group, which the shell leads, gets SIGTERM. If
-// the command fails the rank says so: hydra by itself would let the others go on when one
-// fails that has not called Init.
-//
-// Rank 0 ends no sooner than its input, of which it is mpiexec that tells the host: if its ranks,
-// and hydra's proxy with them, have ended by then, a SIGPIPE ends mpiexec.
-//
-// Its arguments are the command.
-const hydraRank = `: "${` + pmi.EnvRank + `:?is not set: bobnet run has this started by ` + Mpiexec + `}"; ` +
-	`export ` + job.EnvRank + `="$` + pmi.EnvRank + `" ` + job.EnvSize + `="$` + pmi.EnvSize + `" ` + pmi.EnvJob + `="$` + job.EnvJob + `"; ` +
-	`trap : HUP INT TERM; "$@"; code=$?; trap "" TERM; kill -s TERM -- "-$$" 2>/dev/null; ` +
-	`[ "$` + pmi.EnvRank + `" != 0 ] || while read -r line; do :; done; [ $code = 0 ] || { ` + sayFailed + `; }`
-
 // hydraArgs returns the arguments of mpiexec.
 func (c *Config) hydraArgs() []string {
 	hosts := make([]string, len(c.Hosts))
@@ -180,7 +170,7 @@ func (c *Config) hydraArgs() []string {
 	for _, v := range c.asked() {
 		args = append(args, "-genv", v.name, v.value)
 	}
-	args = append(args, "/bin/sh", "-c", hydraRank, "bobnet run")
+	args = append(args, c.Program, keep.RankVerb)
 	if c.Bind {
 		args = append(args, c.Program, bindVerb)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/doctor"
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/pmi"
 	"github.com/bobnet-go/bobnet/job"
@@ -23,7 +24,7 @@ import (
 )
 
 // grace is how long a rank may take to end after SIGTERM before it gets SIGKILL.
-const grace = 2 * time.Second
+const grace = keep.Grace
 
 // rankFD is the descriptor by which a rank reaches its node.
 const rankFD = 3
@@ -46,18 +47,22 @@ type node struct {
 // rank is one process of the job, with what it has started.
 type rank struct {
 	number int
-	group
+	keep.Group
 }
 
-// ServeNode is a node: it says hello, starts what it is told over in, reports over out,
-// and returns when in ends, and neither a rank is left nor what one has started. To try paths to other hosts it opens a NIC with
-// nic. It must be called on a thread that it may
-// keep: ranks die with the thread that has started them.
+// ServeNode is a node. It sends its greeting, starts the ranks that it is asked for over in,
+// and reports over out. It returns when in ends or SIGTERM comes, and neither a rank nor
+// what one has started is left. To try paths to other hosts it opens a NIC with nic.
+// ServeNode keeps the calling thread: ranks end with the thread that has started them. Call
+// keep.Guard first.
 func ServeNode(in io.Reader, out io.Writer, inv *Inventory, nic *vipl.Config) error {
 	runtime.LockOSThread()
-	adopt()
-	defer killLeft()
+	keep.Adopt()
+	defer keep.KillLeft(grace)
 	signal.Ignore(unix.SIGPIPE, unix.SIGINT, unix.SIGHUP) // the end of in is what counts
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, unix.SIGTERM)
+	defer signal.Stop(term)
 	n := &node{out: &writer{w: out}, nic: nic, ended: make(chan *rank)}
 	defer func() {
 		if n.end != nil {
@@ -79,24 +84,37 @@ func ServeNode(in io.Reader, out io.Writer, inv *Inventory, nic *vipl.Config) er
 			asked <- m
 		}
 	}()
-	return n.run(asked, over)
+	return n.run(asked, over, term)
 }
 
-func (n *node) run(asked <-chan *message, over <-chan error) error {
+// run works until the node is to end, and no rank is left. A node that has lost its guard
+// counts as killed: it kills its ranks at once and reports nothing.
+func (n *node) run(asked <-chan *message, over <-chan error, term <-chan os.Signal) error {
 	var kill <-chan time.Time
 	var end error
-	for gone := false; !gone || n.left > 0; {
+	gone := false
+	stop := func() {
+		gone = true
+		n.signal(unix.SIGTERM)
+		kill = time.After(grace)
+	}
+	for !gone || n.left > 0 {
 		select {
 		case m := <-asked:
 			n.handle(m)
 		case r := <-n.ended:
 			n.left--
 			state := r.ProcessState
-			n.out.send(&message{Exit: &ending{Rank: r.number, Code: lab.ExitCode(state), State: state.String()}})
+			n.out.send(&message{Exit: &ending{Rank: r.number, Code: keep.ExitCode(state), State: state.String()}})
 		case end = <-over:
-			gone, over = true, nil
-			n.signal(unix.SIGTERM)
-			kill = time.After(grace)
+			over = nil
+			stop()
+		case <-term:
+			if keep.GuardLost() {
+				n.signal(unix.SIGKILL)
+				return keep.ErrGuardLost
+			}
+			stop()
 		case <-kill:
 			n.signal(unix.SIGKILL)
 		}
@@ -139,11 +157,7 @@ func (n *node) begin(work *start) {
 	})
 	code, err := 1, os.Chdir(work.Dir)
 	if err == nil {
-		if n.path, err = exec.LookPath(work.Argv[0]); err != nil {
-			if code = 127; errors.Is(err, os.ErrPermission) {
-				code = 126
-			}
-		}
+		n.path, code, err = keep.LookUp(work.Argv[0])
 	}
 	if n.argv = work.Argv; err == nil && work.Bind {
 		n.argv = append([]string{"bobnet", bindVerb, n.path}, work.Argv[1:]...)
@@ -167,7 +181,7 @@ func (n *node) start(place, number int) error {
 		return err
 	}
 	defer there.Close()
-	r := &rank{number: number, group: group{Cmd: &exec.Cmd{
+	r := &rank{number: number, Group: keep.Group{Cmd: &exec.Cmd{
 		Path: n.path, Args: n.argv, ExtraFiles: []*os.File{there},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
 		WaitDelay:   grace,
@@ -251,18 +265,16 @@ func (s lineSender) Write(text []byte) (int, error) {
 // node would wait for until the head gives it up.
 func (n *node) signal(sig syscall.Signal) {
 	for _, r := range n.ranks {
-		r.signal(sig)
+		r.Signal(sig)
 	}
 	if sig == unix.SIGKILL {
-		for _, pid := range descendants(os.Getpid()) {
-			unix.Kill(pid, sig)
-		}
+		keep.KillDescendants()
 	}
 }
 
 // end waits for the rank, and kills what it leaves in its process group.
 func (r *rank) end() {
-	lab.AwaitEnd(r.Process.Pid)
-	r.signal(unix.SIGKILL)
-	r.reap()
+	keep.AwaitEnd(r.Process.Pid)
+	r.Signal(unix.SIGKILL)
+	r.Reap()
 }

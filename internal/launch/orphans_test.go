@@ -1,10 +1,61 @@
 package launch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
+	"time"
 )
+
+// byHydra runs a shell script as every rank by hydra.
+func byHydra(t *testing.T, text string) (stderr string, err error) {
+	c, mpiexec := withHydra(t, "sh", "-c", text)
+	var errOut bytes.Buffer
+	c.Stderr = &errOut
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	err = c.Hydra(ctx, mpiexec)
+	if ctx.Err() != nil {
+		t.Errorf("the job did not end by itself: %v", err)
+	}
+	return errOut.String(), err
+}
+
+// TestHydraGrandchildrenEnd: the same under hydra, which waits for whatever holds a rank's output
+// or its connection to hydra.
+func TestHydraGrandchildrenEnd(t *testing.T) {
+	for name, end := range map[string]string{"success": "exit 0", "failure": "exit 3", "killed": "kill -9 $$"} {
+		t.Run(name, func(t *testing.T) {
+			left := newFIFO(t)
+			errOut, err := byHydra(t, `exec 9>`+left.in.Name()+`; setsid sh -c 'echo started >&9; setsid sleep 1000 & exec sleep 1000' & sleep 1; `+end)
+			if (err == nil) != (name == "success") {
+				t.Errorf("the job ended with %v\n%s", err, errOut)
+			}
+			left.ended(t)
+		})
+	}
+}
+
+// TestNodeKilled: if SIGKILL ends what runs ranks on a host, or the guard of that, nothing is left of
+// the ranks, even what is in a session of its own. That is the node, or what hydra starts as each rank.
+func TestNodeKilled(t *testing.T) {
+	for name, which := range map[string]string{"itself": "$PPID", "guard": "$(cut -d' ' -f4 /proc/$PPID/stat)"} {
+		for engine, run := range map[string]func(text string) error{
+			"ssh":   func(text string) error { _, _, err := script(t.Context(), text); return err },
+			"hydra": func(text string) error { _, err := byHydra(t, text); return err },
+		} {
+			t.Run(engine+" "+name, func(t *testing.T) {
+				left := newFIFO(t)
+				err := run(`exec 9>` + left.in.Name() + `; trap "" TERM; setsid sh -c 'echo started >&9; setsid sleep 1000 & exec sleep 1000' & sleep 1; [ $BOBNET_RANK != 3 ] || kill -s KILL ` + which + `; wait`)
+				if err == nil {
+					t.Error("the job ended without an error")
+				}
+				left.ended(t)
+			})
+		}
+	}
+}
 
 // TestGrandchildrenEnd: what a rank has started in a session of its own does not outlive the
 // job, whether the rank ends by itself or is ended.

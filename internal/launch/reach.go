@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,11 +23,11 @@ var SSH = []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"
 
 // remote is a node as the head has it.
 type remote struct {
-	host    Host
-	program string    // the file of the bobnet command there
-	ranks   []int     // that it is to run
-	group             // that reaches it
-	life    io.Closer // the node's standard input: it ends with that
+	host       Host
+	program    string    // the file of the bobnet command there
+	ranks      []int     // that it is to run
+	keep.Group           // that reaches it
+	life       io.Closer // the node's standard input: it ends with that
 	*writer
 	hears   *hearing
 	in      *bufio.Reader // from there
@@ -49,7 +49,7 @@ func (c *Config) reach(h Host) (*remote, error) {
 		}
 		node = append(append([]string(nil), c.SSH...), h.Name, "exec "+strings.Join(node, " "))
 	}
-	r := &remote{host: h, program: c.Program, group: group{Cmd: exec.Command(node[0], node[1:]...)}, said: &tail{}, heard: make(chan struct{})}
+	r := &remote{host: h, program: c.Program, Group: keep.Group{Cmd: exec.Command(node[0], node[1:]...)}, said: &tail{}, heard: make(chan struct{})}
 	if h.local() {
 		r.Args[0] = "bobnet" // whatever the file is called
 	}
@@ -167,17 +167,17 @@ func (r *remote) loss(err error) string {
 }
 
 // kill ends the command that reaches the node, and with it the node.
-func (r *remote) kill() { r.signal(unix.SIGKILL) }
+func (r *remote) kill() { r.Signal(unix.SIGKILL) }
 
 // reap waits for the command, and for what it has said, but not for long: whoever takes that
 // may be stopped, and something that it has left behind may hold its output.
 func (r *remote) reap() error {
-	lab.AwaitEnd(r.Process.Pid)
+	keep.AwaitEnd(r.Process.Pid)
 	select {
 	case <-r.heard:
 	case <-time.After(grace):
 	}
-	return r.group.reap()
+	return r.Group.Reap()
 }
 
 // leave has the node end, and waits until the command has. A node that does not end has

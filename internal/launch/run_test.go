@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/internal/pmi"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -28,8 +29,14 @@ const version = "test"
 
 func TestMain(m *testing.M) {
 	var err error
+	bind := len(os.Args) > 2 && os.Args[1] == bindVerb
+	if role := os.Getenv(roleEnv); !bind && (role == "node" || role == "" && filepath.Base(os.Args[0]) == "bobnet") {
+		if err := keep.Guard(nil); err != nil {
+			panic(err)
+		}
+	}
 	switch role := os.Getenv(roleEnv); {
-	case len(os.Args) > 2 && os.Args[1] == bindVerb:
+	case bind:
 		var code int
 		code, err = Bind(os.Args[2:])
 		fmt.Fprintln(os.Stderr, err)

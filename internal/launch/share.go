@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"golang.org/x/sys/unix"
 )
 
@@ -91,14 +92,14 @@ func (c *Config) saysUnshared(ctx context.Context, h Host) bool {
 		return false
 	}
 	var out bytes.Buffer
-	ssh := &group{Cmd: exec.Command(c.SSH[0], append(append([]string(nil), c.SSH[1:]...), "-G", h.Name)...)}
+	ssh := &keep.Group{Cmd: exec.Command(c.SSH[0], append(append([]string(nil), c.SSH[1:]...), "-G", h.Name)...)}
 	ssh.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	ssh.Stdout, ssh.WaitDelay = &out, grace
 	if ssh.Start() != nil {
 		return false
 	}
-	defer context.AfterFunc(ctx, func() { ssh.signal(unix.SIGKILL) })()
-	if ssh.reap() != nil {
+	defer context.AfterFunc(ctx, func() { ssh.Signal(unix.SIGKILL) })()
+	if ssh.Reap() != nil {
 		return false
 	}
 	known := false

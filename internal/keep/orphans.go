@@ -1,4 +1,4 @@
-package launch
+package keep
 
 import (
 	"bytes"
@@ -9,29 +9,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process the parent of what its ranks leave behind, in whatever session or
-// process group that is.
-func adopt() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+// Adopt makes this process the parent of what its descendants leave behind, in whatever
+// session or process group that is.
+func Adopt() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// killLeft kills and reaps the processes that ranks have left behind, until none is left,
-// but for no longer than grace: some may belong to another user. No rank may run any more.
-func killLeft() {
+// KillLeft kills and reaps all descendants of this process. It returns when none is left, or
+// after most: some may belong to another user. Call it when nothing waits for a child.
+func KillLeft(most time.Duration) {
 	pause := time.NewTicker(10 * time.Millisecond)
 	defer pause.Stop()
-	for end := time.Now().Add(grace); ; <-pause.C {
+	for end := time.Now().Add(most); ; <-pause.C {
 		for {
 			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
 				break
 			}
 		}
-		left := descendants(os.Getpid())
-		if len(left) == 0 || time.Now().After(end) {
+		if !KillDescendants() || time.Now().After(end) {
 			return
 		}
-		for _, pid := range left {
-			unix.Kill(pid, unix.SIGKILL)
-		}
 	}
+}
+
+// KillDescendants sends SIGKILL to all descendants of this process, and reports whether there
+// were any.
+func KillDescendants() bool {
+	left := descendants(os.Getpid())
+	for _, pid := range left {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+	return len(left) > 0
 }
 
 // descendants returns the children of a process, their children, and so on. It returns none

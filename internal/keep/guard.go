@@ -1,0 +1,93 @@
+// Package keep starts commands so that nothing that they have started outlives them.
+//
+// It imports no other package of this module and runs a rank in its init function. Hydra
+// starts two processes of this program for each rank, and the initialization of all packages
+// of bobnet takes twice as long as what these need.
+package keep
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// envGuard carries the guard's process number to the process that it guards.
+const envGuard = "BOBNET_GUARD"
+
+// guardPID is the process number of this process's guard; 0 = it has none.
+var guardPID int
+
+// Guard makes the rest of this program run in a child process, where it returns. The parent
+// becomes the child's guard. It passes signals on, waits, kills what is left, calls last (if
+// that is not nil) and exits with the child's exit code.
+//
+// The pair covers what neither process can do alone: each adopts the orphans among its
+// descendants, so that one SIGKILL to either leaves the other to kill what ranks have
+// started, in whatever session that is. The child finds GuardLost when the guard has ended.
+func Guard(last func(code int)) error {
+	if text, guarded := os.LookupEnv(envGuard); guarded {
+		os.Unsetenv(envGuard) // it is not for ranks
+		guardPID, _ = strconv.Atoi(text)
+		if GuardLost() {
+			return ErrGuardLost
+		}
+		Adopt()
+		return nil
+	}
+	parent := os.Getppid()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedOn...)
+	runtime.LockOSThread() // the child gets a signal when the thread that started it ends
+	Adopt()
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("guard: %w", err)
+	}
+	child := &Group{Cmd: &exec.Cmd{
+		Path: own, Args: os.Args, Env: append(os.Environ(), envGuard+"="+strconv.Itoa(os.Getpid())),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		// What kills the guard's group spares the child. Being of the guard's session, a stopped
+		// child is continued by the kernel when the guard ends, and so gets the signal.
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGTERM},
+	}}
+	if err := child.Start(); err != nil {
+		return fmt.Errorf("guard: %w", err)
+	}
+	go func() {
+		for sig := range signals {
+			if os.Getppid() != parent { // see Rank
+				sig = unix.SIGKILL
+			}
+			child.Signal(sig.(syscall.Signal))
+		}
+	}()
+	child.Reap()
+	KillLeft(Grace)
+	code := ExitCode(child.ProcessState)
+	if last != nil {
+		last(code)
+	}
+	os.Exit(code)
+	return nil
+}
+
+// passedOn are the signals that a guard passes on to its child.
+var passedOn = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2}
+
+// ErrGuardLost is why a process ends whose guard has ended.
+var ErrGuardLost = errors.New("guard: the process that guards this one has ended")
+
+// Grace is how long processes that are to end may take before they are given up.
+const Grace = 2 * time.Second
+
+// GuardLost reports whether this process had a guard that has ended. A guard's end makes the
+// kernel send SIGTERM to this process.
+func GuardLost() bool { return guardPID != 0 && os.Getppid() != guardPID }

@@ -1,0 +1,141 @@
+package keep
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// RankVerb makes a program that imports this package one that runs a rank under hydra:
+// bobnet rank CMD [ARGS...].
+const RankVerb = "rank"
+
+// FailedLine is what the guard of a rank prints last if the rank has failed: with its number,
+// its host and the exit code. Hydra is not asked to end the job (PMI-1's abort): the mpiexec
+// of MPICH 4.0 waits for its proxies then, and if the second of the clock changes meanwhile
+// it kills process groups whose numbers it reads from behind the end of a list.
+const FailedLine = "bobnet run: rank %s on host %s ended with exit code %d, which ends the job\n"
+
+// The names of packages job and internal/pmi, which this package does not import.
+const (
+	envRank    = "BOBNET_RANK"
+	envSize    = "BOBNET_SIZE"
+	envJob     = "BOBNET_JOB"
+	envPMIRank = "PMI_RANK"
+	envPMISize = "PMI_SIZE"
+	envPMIJob  = "PMI_JOBID"
+)
+
+func init() {
+	if len(os.Args) > 2 && os.Args[1] == RankVerb {
+		fmt.Fprintln(os.Stderr, "bobnet:", rank(os.Args[2:]))
+		os.Exit(1)
+	}
+}
+
+// rank is what hydra starts as each rank. It adds BOBNET_* to the environment that hydra
+// sets, runs the command and passes signals on to it. When the command ends, rank kills what
+// the command has left running: that may hold the rank's output and its connection to hydra,
+// whose end hydra waits for. Then this process exits with the rank's exit code. If that is
+// not 0, it prints a line first that makes the head end the job: hydra by itself does not
+// when a rank fails that has not called Init. It returns only if it fails before that.
+//
+// Rank 0 ends no sooner than its input: mpiexec sends the end of its own input to that host,
+// and a SIGPIPE ends mpiexec if hydra's proxy there has ended before.
+//
+// If hydra's proxy is killed this process gets SIGTERM, and its guard kills it.
+//
+// rank keeps the calling thread: the command ends with the thread that has started it.
+func rank(argv []string) error {
+	number := os.Getenv(envPMIRank)
+	if number == "" {
+		return fmt.Errorf("rank: %s is not set: bobnet run has this started by %s", envPMIRank, "hydra's mpiexec")
+	}
+	if _, guarded := os.LookupEnv(envGuard); !guarded {
+		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
+	}
+	err := Guard(func(code int) {
+		if code != 0 {
+			host, _ := os.Hostname()
+			fmt.Fprintf(os.Stderr, FailedLine, number, host, code)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedOn...)
+	runtime.LockOSThread()
+	code, err := runRank(argv, number, signals)
+	KillLeft(Grace)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bobnet: rank:", err)
+	}
+	if number == "0" {
+		drain(signals)
+	}
+	os.Exit(code)
+	return nil
+}
+
+// runRank runs the command until it ends, and kills its process group then. It returns the
+// exit code, and an error if the command could not be started.
+func runRank(argv []string, number string, signals <-chan os.Signal) (int, error) {
+	path, code, err := LookUp(argv[0])
+	if err != nil {
+		return code, err
+	}
+	r := &Group{Cmd: &exec.Cmd{
+		Path: path, Args: argv, Stdout: os.Stdout, Stderr: os.Stderr,
+		Env:         append(os.Environ(), envRank+"="+number, envSize+"="+os.Getenv(envPMISize), envPMIJob+"="+os.Getenv(envJob)),
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
+	}}
+	if err := r.Start(); err != nil {
+		return 126, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		AwaitEnd(r.Process.Pid)
+	}()
+	for running := true; running; {
+		select {
+		case sig := <-signals:
+			if GuardLost() { // hydra has killed the rank
+				sig = unix.SIGKILL
+			}
+			r.Signal(sig.(syscall.Signal))
+		case <-ended:
+			running = false
+		}
+	}
+	r.Signal(unix.SIGKILL)
+	var exit *exec.ExitError
+	if err := r.Reap(); err != nil && !errors.As(err, &exit) {
+		return 1, err
+	}
+	return ExitCode(r.ProcessState), nil
+}
+
+// drain waits for the end of this process's input, or of its guard.
+func drain(signals <-chan os.Signal) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		io.Copy(io.Discard, os.Stdin)
+	}()
+	for !GuardLost() {
+		select {
+		case <-signals:
+		case <-ended:
+			return
+		}
+	}
+}
