@@ -10,7 +10,10 @@ import (
 
 // Card is what the Collector asks of a card of the emulated Myrinet that moves Ethernet
 // frames; the links of driver myrinet have it.
-type Card interface{ Snapshot() plain.Snapshot }
+type Card interface{ Snapshot() CardSnapshot }
+
+// CardSnapshot is the state of such a card at a moment.
+type CardSnapshot = plain.Snapshot
 
 var cardLabels = []string{"card"}
 

@@ -14,7 +14,6 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
@@ -273,7 +272,7 @@ func (c *cabling) amEnds(b *testing.B) (ends [2]*benchEnd) {
 		var card *endpoints.Card
 		err := c.hosts[side].In(side, func() (err error) {
 			card, err = endpoints.Open(&endpoints.OpenConfig{Interface: vethtest.Name,
-				Config: endpoints.Config{Spin: true, Routes: []endpoints.Route{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}}})
+				Config: endpoints.Config{Spin: true, Routes: []myrinet.HostRoute{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}}})
 			return err
 		})
 		if err != nil {
@@ -373,7 +372,7 @@ func (c *cabling) measureVMMC(b *testing.B) float64 {
 		var host *vmmccard.Host
 		err := c.hosts[side].In(side, func() (err error) {
 			host, err = vmmccard.Open(&vmmccard.OpenConfig{Interface: vethtest.Name,
-				Config: vmmccard.Config{Routes: []plain.Route{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}}})
+				Config: vmmccard.Config{Routes: []myrinet.HostRoute{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}}})
 			return err
 		})
 		if err != nil {

@@ -123,7 +123,7 @@ func TestLongOverCable(t *testing.T) {
 						continue
 					}
 					end := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
-					cfg := plain.Config{MTU: mtu, Routes: []plain.Route{{To: ethertype.Broadcast}}}
+					cfg := plain.Config{MTU: mtu, Routes: []myrinet.HostRoute{{To: ethertype.Broadcast}}}
 					var err error
 					if links[i], err = plain.Join(end, &cfg, myrinet.LiveOptions{Seed: uint64(i + 1)}); err != nil {
 						t.Fatal(err)

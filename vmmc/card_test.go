@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -27,8 +26,8 @@ func cards(t *testing.T, w *sim.World, cfg lanai.Config) (hosts [2]*lanai.Host) 
 	for i := range hosts {
 		cfg := cfg
 		cfg.MAC = ethertype.MAC{2, 0, 0, 0, 3, byte(i)}
-		cfg.Routes = []plain.Route{{To: ethertype.MAC{2, 0, 0, 0, 3, byte(1 - i)}}}
-		virtual := plain.Virtual{World: w, Waiter: func() plain.Waiter { return w.Waiter() }}
+		cfg.Routes = []myrinet.HostRoute{{To: ethertype.MAC{2, 0, 0, 0, 3, byte(1 - i)}}}
+		virtual := myrinet.Virtual{World: w, Waiter: func() myrinet.Waiter { return w.Waiter() }}
 		hosts[i], err = lanai.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
 			ports[i] = f.Host(fmt.Sprint("card ", i), h)
 			return ports[i]

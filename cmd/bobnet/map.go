@@ -160,8 +160,8 @@ func (o *mapOptions) simulate(ctx context.Context, t *myrinet.Topology) (*mapper
 	if err != nil {
 		return nil, err
 	}
-	n, err := mapper.NewNetwork(w, f, t, func(i int) mapper.Options {
-		opts := mapper.Options{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports}
+	n, err := mapper.NewNetwork(w, f, t, func(i int) myrinet.MapperOptions {
+		opts := myrinet.MapperOptions{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports}
 		if i != from {
 			opts.Period = time.Hour // it waits for others to map
 		}

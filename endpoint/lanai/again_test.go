@@ -35,7 +35,7 @@ func askers(t *testing.T) string {
 		cfg := lanai.Config{Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}}
 		for k := range 1 + clients {
 			if k != i {
-				cfg.Routes = append(cfg.Routes, lanai.Route{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
+				cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
 			}
 		}
 		c, port := s.card(i, cfg, nil)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -50,7 +49,7 @@ func newCrowd(t *testing.T) *crowd {
 			Channels: reliability.ChannelConfig{Timeout: 1_000_000},
 			Card:     myrinet.CardConfig{Timing: myrinet.SBusTiming()},
 			Costs:    lanai.Costs{Send: 100, Receive: 100, Resend: 100, Arrive: 50, Check: 50, Answer: 50, Answered: 50},
-			Mapper:   &mapper.Options{Period: 500 * time.Millisecond, Timeout: time.Millisecond, Seed: uint64(i + 1)},
+			Mapper:   &myrinet.MapperOptions{Period: 500 * time.Millisecond, Timeout: time.Millisecond, Seed: uint64(i + 1)},
 		}, leaves[i/2].Port(i%2))
 		c.cards = append(c.cards, card)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -17,22 +16,19 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Route says how a card is reached: To is ethertype.Broadcast for all that the table does not have.
-type Route = station.Route
-
 // maxCards is how many cards a card speaks with, itself among them.
 const maxCards = 256
 
 // Config says what a card and its control program are like. The zero value is the paper's.
 type Config struct {
-	MAC    ethertype.MAC      // of the card; live, zero means the interface's
-	Card   myrinet.CardConfig // SRAM, timing
-	Routes []Route            // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
+	MAC    ethertype.MAC       // of the card; live, zero means the interface's
+	Card   myrinet.CardConfig  // SRAM, timing
+	Routes []myrinet.HostRoute // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
 
 	// Mapper has the host take part in mapping, which then writes the routes; its ID and
 	// Card are the card's. Nil means none in virtual time, and live one if Routes is nil. The
 	// handler of its Log is called as vipl.Config.Logger says, and may block.
-	Mapper *mapper.Options
+	Mapper *myrinet.MapperOptions
 
 	Frames    int                       // endpoint frames, the privileged one among them; 0 means 8
 	Endpoints int                       // endpoints, resident or not, of all programs; 0 means 256
@@ -188,7 +184,7 @@ func (c *Card) start(link transport.Link, m progress.Machine) error {
 }
 
 // mapper returns the mapper's options, with a queue before its log; nil for none.
-func (c *Card) mapper() *mapper.Options {
+func (c *Card) mapper() *myrinet.MapperOptions {
 	if c.cfg.Mapper == nil {
 		return nil
 	}
@@ -215,7 +211,7 @@ func (c *Card) Addr() ethertype.MAC { return c.cfg.MAC }
 
 // SetRoutes replaces the card's routes, until a mapper does. What is under way to cards
 // that have none any more comes back.
-func (c *Card) SetRoutes(routes []Route) error {
+func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	c.lock()
 	defer c.unlock()
 	err := c.prog.peers.Set(routes)

@@ -12,7 +12,6 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/wildhost"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -135,7 +134,7 @@ func TestForgedStations(t *testing.T) {
 	s := newSegment(t, myrinet.Options{Seed: 1, Timeout: 100 * time.Microsecond})
 	sw := s.f.Switch("x")
 	var cards [2]*lanai.Card
-	cfg := lanai.Config{Mapper: &mapper.Options{Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond}}
+	cfg := lanai.Config{Mapper: &myrinet.MapperOptions{Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond}}
 	cards[0], _ = s.card(1, cfg, sw.Port(0))
 	var spy lanai.Spy
 	number := 0

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -356,8 +355,8 @@ func (p *program) sender(mac ethertype.MAC) (i int, ok bool) {
 	return p.peers.Find(mac)
 }
 
-// SetRoutes implements mapper.Card.
-func (p *program) SetRoutes(entries []mapper.Entry) {
+// SetRoutes implements myrinet.RouteTable.
+func (p *program) SetRoutes(entries []myrinet.HostRoute) {
 	if routes := p.maps.Routes(entries); len(routes) == 0 || p.peers.Set(routes) != nil {
 		_ = p.peers.Set(station.Straight) // it always fits
 	}
@@ -380,4 +379,4 @@ func (p *program) refuseRoutes() {
 	}
 }
 
-var _ mapper.Card = (*program)(nil)
+var _ myrinet.RouteTable = (*program)(nil)

@@ -51,11 +51,11 @@ func loseRoutes(t *testing.T, seed uint64) {
 		for !done {
 			s.w.Sleep(time.Duration(rng.Int64N(400_000)))
 			card := []*lanai.Card{a, b}[rng.IntN(2)]
-			if err := card.SetRoutes([]lanai.Route{}); err != nil {
+			if err := card.SetRoutes([]myrinet.HostRoute{}); err != nil {
 				t.Error(err)
 			}
 			s.w.Sleep(time.Duration(rng.Int64N(1 << rng.IntN(25))))
-			if err := card.SetRoutes([]lanai.Route{{To: ethertype.Broadcast}}); err != nil {
+			if err := card.SetRoutes([]myrinet.HostRoute{{To: ethertype.Broadcast}}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/internal/wildhost"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -101,15 +100,15 @@ func (s *storm) goWild(seed uint64) {
 func (s *storm) plug(i int) {
 	cfg := s.cfg
 	if s.mapped {
-		cfg.Mapper = &mapper.Options{Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond, Seed: s.rng.Uint64()}
+		cfg.Mapper = &myrinet.MapperOptions{Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond, Seed: s.rng.Uint64()}
 	}
 	for k := range 1 + stormClients {
 		if k != i && !s.mapped {
-			cfg.Routes = append(cfg.Routes, lanai.Route{To: mac(k + 1), Turns: myrinet.Route{int8(k - i)}})
+			cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(k + 1), Turns: myrinet.Route{int8(k - i)}})
 		}
 	}
 	if s.wild != nil && !s.mapped {
-		cfg.Routes = append(cfg.Routes, lanai.Route{To: mac(wildMAC), Turns: myrinet.Route{int8(wildhost.Port - i)}})
+		cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(wildMAC), Turns: myrinet.Route{int8(wildhost.Port - i)}})
 	}
 	if s.cables[i] != nil {
 		s.cables[i].Unplug()

@@ -25,7 +25,7 @@ func TestThreads(t *testing.T) {
 		cfg := lanai.Config{Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}, Channels: reliability.ChannelConfig{Timeout: 2_000_000}}
 		for k := range 1 + clients {
 			if k != i && (k == 0 || i == 0) {
-				cfg.Routes = append(cfg.Routes, lanai.Route{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
+				cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
 			}
 		}
 		c, port := s.card(i, cfg, nil)

@@ -6,18 +6,13 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Virtual is virtual time, and Waiter where a process waits in it.
-type (
-	Virtual = station.Virtual
-	Waiter  = station.Waiter
-)
-
 // NewVirtual returns a new card in virtual time. plug makes the card's port, as Fabric.Host
 // does. All that belongs to the card is for processes of the world.
-func NewVirtual(v Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (*Card, error) {
+func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (*Card, error) {
 	if err := cfg.resolve(); err != nil {
 		return nil, err
 	}
+	v := station.Virtual(w)
 	card, err := v.NewCard(plug, cfg.Card, longest)
 	if err != nil {
 		return nil, err

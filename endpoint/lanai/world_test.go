@@ -37,7 +37,7 @@ func (s *segment) card(i int, cfg lanai.Config, to *myrinet.Port) (*lanai.Card, 
 	cfg.MAC = mac(i)
 	cfg.Seed = uint64(i + 1)
 	var port *myrinet.Port
-	c, err := lanai.NewVirtual(lanai.Virtual{World: s.w, Waiter: func() lanai.Waiter { return s.w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
+	c, err := lanai.NewVirtual(myrinet.Virtual{World: s.w, Waiter: func() myrinet.Waiter { return s.w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
 		port = s.f.Host(cfg.MAC.String(), h)
 		return port
 	}, cfg)
@@ -133,7 +133,7 @@ func TestConformsLive(t *testing.T) {
 func openVeth(t *testing.T, veth *vethtest.Pair, side int) (c *lanai.Card) {
 	t.Helper()
 	err := veth.In(side, func() (err error) {
-		routes := []lanai.Route{{To: ethertype.Broadcast}} // no mapper, which allocates
+		routes := []myrinet.HostRoute{{To: ethertype.Broadcast}} // no mapper, which allocates
 		c, err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name, Config: lanai.Config{Routes: routes}})
 		return err
 	})

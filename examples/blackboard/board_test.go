@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -48,11 +47,11 @@ func plugIn(w *sim.World, f *myrinet.Fabric, hub *myrinet.Switch, i int) (*lanai
 	cfg := lanai.Config{MAC: mac(i), Card: myrinet.CardConfig{Timing: myrinet.PCITiming()}}
 	for k := range mostWriters + 1 {
 		if k != i {
-			cfg.Routes = append(cfg.Routes, plain.Route{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
+			cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
 		}
 	}
 	var port *myrinet.Port
-	h, err := lanai.NewVirtual(plain.Virtual{World: w, Waiter: func() plain.Waiter { return w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
+	h, err := lanai.NewVirtual(myrinet.Virtual{World: w, Waiter: func() myrinet.Waiter { return w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
 		port = f.Host(fmt.Sprint("rank", i), h)
 		return port
 	}, cfg)

@@ -102,8 +102,8 @@ func newScene(o options, t *myrinet.Topology, out io.Writer) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := mapper.NewNetwork(w, f, t, func(i int) mapper.Options {
-		return mapper.Options{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports, Period: 100 * time.Millisecond}
+	n, err := mapper.NewNetwork(w, f, t, func(i int) myrinet.MapperOptions {
+		return myrinet.MapperOptions{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports, Period: 100 * time.Millisecond}
 	})
 	if err != nil {
 		return nil, err

@@ -65,11 +65,11 @@ func cards(t *testing.T, w *sim.World, n int) (all []*lanai.Card) {
 		cfg := lanai.Config{MAC: mac(i), Seed: uint64(i + 1)}
 		for k := range n {
 			if k != i {
-				cfg.Routes = append(cfg.Routes, lanai.Route{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
+				cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
 			}
 		}
 		var port *myrinet.Port
-		c, err := lanai.NewVirtual(lanai.Virtual{World: w, Waiter: func() lanai.Waiter { return w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
+		c, err := lanai.NewVirtual(myrinet.Virtual{World: w, Waiter: func() myrinet.Waiter { return w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
 			port = f.Host(fmt.Sprint("host", i), h)
 			return port
 		}, cfg)

@@ -56,13 +56,13 @@ func newAMNetOf(ctx context.Context, t *myrinet.Topology, n int, config func(hos
 		return nil, err
 	}
 	ports, tables := make([]*myrinet.Port, n), mapper.Routes(t)
-	virtual := lanai.Virtual{World: net.w, Waiter: func() lanai.Waiter { return net.w.Waiter() }}
+	virtual := myrinet.Virtual{World: net.w, Waiter: func() myrinet.Waiter { return net.w.Waiter() }}
 	for i := range n {
 		cfg := config(i)
-		cfg.MAC, cfg.Seed, cfg.Routes = amMAC(i), uint64(i+1), []lanai.Route{}
+		cfg.MAC, cfg.Seed, cfg.Routes = amMAC(i), uint64(i+1), []myrinet.HostRoute{}
 		for to := range n {
 			if to != i {
-				cfg.Routes = append(cfg.Routes, lanai.Route{To: amMAC(to), Turns: tables[i][to]})
+				cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: amMAC(to), Turns: tables[i][to]})
 			}
 		}
 		c, err := lanai.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {

@@ -98,7 +98,7 @@ func measureSilence(ctx context.Context, cfg lanai.Config) (d time.Duration, err
 	}
 	err = net.run(one, onServer, func(h *amHost, _ int) error {
 		began := h.w.Now()
-		if err := errors.Join(net.cards[0].SetRoutes([]lanai.Route{}), h.short()); err != nil {
+		if err := errors.Join(net.cards[0].SetRoutes([]myrinet.HostRoute{}), h.short()); err != nil {
 			return err
 		}
 		for h.back == nil && h.w.Now() < began+int64(silenceLimit) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -60,9 +59,9 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 	var errs [2]error
 	left := 2
 	mac := func(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 3, byte(i)} }
-	virtual := plain.Virtual{World: w, Waiter: func() plain.Waiter { return w.Waiter() }}
+	virtual := myrinet.Virtual{World: w, Waiter: func() myrinet.Waiter { return w.Waiter() }}
 	for i := range ports {
-		cfg := lanai.Config{Drop: true, MAC: mac(i), Routes: []plain.Route{{To: mac(1 - i)}}, Card: myrinet.CardConfig{Timing: m.timing}, Costs: &m.costs, Serial: m.serial}
+		cfg := lanai.Config{Drop: true, MAC: mac(i), Routes: []myrinet.HostRoute{{To: mac(1 - i)}}, Card: myrinet.CardConfig{Timing: m.timing}, Costs: &m.costs, Serial: m.serial}
 		host, err := lanai.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
 			ports[i] = f.Host(fmt.Sprint("card ", i), h)
 			return ports[i]

@@ -157,7 +157,7 @@ func cardEnds(testing.TB) func() (conformance.Ends, error) {
 			return e, err
 		}
 		crossbar := fabric.Switch("switch")
-		virtual := plain.Virtual{World: e.World, Waiter: func() plain.Waiter { return e.World.Waiter() }}
+		virtual := myrinet.Virtual{World: e.World, Waiter: func() myrinet.Waiter { return e.World.Waiter() }}
 		for side, name := range []string{"a", "b"} {
 			other := ethertype.MAC{2, 0, 0, 0, 0, byte(1 - side)}
 			var port *myrinet.Port
@@ -166,7 +166,7 @@ func cardEnds(testing.TB) func() (conformance.Ends, error) {
 				return port
 			}, plain.Config{
 				MAC:    ethertype.MAC{2, 0, 0, 0, 0, byte(side)},
-				Routes: []plain.Route{{To: other, Turns: myrinet.Route{int8(1 - 2*side)}}},
+				Routes: []myrinet.HostRoute{{To: other, Turns: myrinet.Route{int8(1 - 2*side)}}},
 				Card:   myrinet.CardConfig{Name: name, Timing: myrinet.PCITiming()},
 			})
 			if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/alloctest"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
@@ -24,7 +24,7 @@ func TestNoAllocations(t *testing.T) {
 		var h *lanai.Host
 		err := veth.In(side, func() (err error) {
 			h, err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name,
-				Config: lanai.Config{MAC: mac(side + 1), Routes: []plain.Route{{To: mac(2 - side)}}, PeerTimeout: time.Minute}})
+				Config: lanai.Config{MAC: mac(side + 1), Routes: []myrinet.HostRoute{{To: mac(2 - side)}}, PeerTimeout: time.Minute}})
 			return err
 		})
 		if err != nil {

@@ -6,14 +6,9 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
-	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vipl"
 )
-
-// Route says how a node is reached.
-type Route = station.Route
 
 // Config says what a host with a card is like. MAC is needed in virtual time.
 type Config struct {
@@ -21,11 +16,11 @@ type Config struct {
 	Card myrinet.CardConfig
 	// Routes lead to the other nodes. With them the card maps nothing, and the table is
 	// what it is, as in the paper.
-	Routes []Route
+	Routes []myrinet.HostRoute
 	// Mapper has the card find the other nodes, before and beside its work; its ID and Card
-	// are the host's. Nil means none in virtual time, and live plain.LiveMapper's if Routes
+	// are the host's. Nil means none in virtual time. Live, it means defaults for live fabrics if Routes
 	// is nil.
-	Mapper *mapper.Options
+	Mapper *myrinet.MapperOptions
 	// Drop has packets with CRC errors be lost and counted, as in the paper, and sends end
 	// when their data is in the card. Otherwise packets that are lost are sent again, and
 	// sends end when their data is in the exporter's memory.

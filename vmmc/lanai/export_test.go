@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // Spy is what a wild host has learnt from packets that have come: it makes its own of that.
@@ -111,7 +112,7 @@ func (h *Host) LosePlace(from ethertype.MAC) {
 }
 
 // SetRoutes gives the card another table of routes, as a mapper does.
-func (h *Host) SetRoutes(routes []Route) error {
+func (h *Host) SetRoutes(routes []myrinet.HostRoute) error {
 	h.eng.Lock()
 	defer h.eng.Unlock()
 	h.page.Ring()

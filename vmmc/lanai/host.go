@@ -13,7 +13,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
@@ -36,7 +35,7 @@ type Host struct {
 	prog    *program        // nil while the card maps
 	maps    station.Mapping
 	page    *myrinet.Page // the driver's doorbell
-	routes  []Route
+	routes  []myrinet.HostRoute
 	load    bool // routes have come, and VMMC's program is not loaded yet
 	failed  error
 	next    int64  // when the card is to be driven again
@@ -101,7 +100,7 @@ func (h *Host) start(link transport.Link, birth uint64) error {
 
 // loadProgram replaces the mapping program by VMMC's, with its table of routes. If they are
 // a mapper's and do not all fit, those that do are used.
-func (h *Host) loadProgram(routes []Route) error {
+func (h *Host) loadProgram(routes []myrinet.HostRoute) error {
 	p := h.prog
 	if err := h.card.Load(p); err != nil {
 		return err
@@ -124,8 +123,8 @@ func (h *Host) loadProgram(routes []Route) error {
 // routeSetter is the host as its mapper sees it, within a step.
 type routeSetter Host
 
-// SetRoutes implements mapper.Card.
-func (s *routeSetter) SetRoutes(entries []mapper.Entry) {
+// SetRoutes implements myrinet.RouteTable.
+func (s *routeSetter) SetRoutes(entries []myrinet.HostRoute) {
 	h := (*Host)(s)
 	routes := h.maps.Routes(entries)
 	if !h.prog.ready {
@@ -140,7 +139,7 @@ func (s *routeSetter) SetRoutes(entries []mapper.Entry) {
 }
 
 // mapped has the driver load VMMC's program, with these routes to begin with.
-func (h *Host) mapped(routes []Route) {
+func (h *Host) mapped(routes []myrinet.HostRoute) {
 	h.routes, h.load = routes, true
 	h.carrier.later()
 }

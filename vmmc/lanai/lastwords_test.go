@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -115,7 +114,7 @@ func lastVeth(t *testing.T) (hosts [2]*lanai.Host) {
 	for side := range hosts {
 		err := veth.In(side, func() (err error) {
 			hosts[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name,
-				Config: lanai.Config{MAC: mac(side + 1), Routes: []plain.Route{{To: mac(2 - side)}}, PeerTimeout: time.Minute}})
+				Config: lanai.Config{MAC: mac(side + 1), Routes: []myrinet.HostRoute{{To: mac(2 - side)}}, PeerTimeout: time.Minute}})
 			return err
 		})
 		if err != nil {

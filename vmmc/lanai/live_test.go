@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/internal/providertest"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
@@ -15,13 +15,13 @@ import (
 // TestLiveConformance: in real time, over a cable between two network namespaces.
 func TestLiveConformance(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	macs := [2]plain.Route{{To: mac(1)}, {To: mac(2)}}
+	macs := [2]myrinet.HostRoute{{To: mac(1)}, {To: mac(2)}}
 	providertest.Run(t, func(t *testing.T) providertest.Stage {
 		s := &liveStage{}
 		for side := range s.hosts {
 			err := p.In(side, func() (err error) {
 				s.hosts[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name,
-					Config: lanai.Config{MAC: macs[side].To, Routes: []plain.Route{macs[1-side]}, PeerTimeout: time.Minute}})
+					Config: lanai.Config{MAC: macs[side].To, Routes: []myrinet.HostRoute{macs[1-side]}, PeerTimeout: time.Minute}})
 				return err
 			})
 			if err != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
@@ -18,7 +17,7 @@ import (
 func mapped() lanai.Config {
 	return lanai.Config{
 		Card:   myrinet.CardConfig{Timing: myrinet.PCITiming()},
-		Mapper: &mapper.Options{Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond},
+		Mapper: &myrinet.MapperOptions{Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
@@ -26,9 +25,9 @@ func TestUnanswered(t *testing.T) {
 	const stations, channels = 40, 4
 	n := newNetwork(t, myrinet.Options{Seed: 1, Timeout: time.Hour})
 	h := n.host(0, lanai.Config{})
-	var routes []plain.Route
+	var routes []myrinet.HostRoute
 	for i := range stations {
-		routes = append(routes, plain.Route{To: mac(100 + i), Turns: myrinet.Route{1}})
+		routes = append(routes, myrinet.HostRoute{To: mac(100 + i), Turns: myrinet.Route{1}})
 	}
 	if err := h.SetRoutes(routes); err != nil {
 		t.Fatal(err)

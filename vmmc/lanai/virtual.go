@@ -8,10 +8,11 @@ import (
 
 // NewVirtual returns the host of a new card in virtual time. plug makes the card's port, as
 // Fabric.Host does. Processes of the world call its methods.
-func NewVirtual(v station.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (*Host, error) {
+func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (*Host, error) {
 	if err := cfg.resolve(); err != nil {
 		return nil, err
 	}
+	v := station.Virtual(w)
 	card, err := v.NewCard(plug, cfg.Card, longest)
 	if err != nil {
 		return nil, err

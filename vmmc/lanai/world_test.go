@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/wildhost"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -56,10 +55,10 @@ func newNetwork(t testing.TB, opts myrinet.Options) *network {
 }
 
 // routes returns the routes of host i to all others.
-func routes(i int) (r []plain.Route) {
+func routes(i int) (r []myrinet.HostRoute) {
 	for k := range ports {
 		if k != i {
-			r = append(r, plain.Route{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
+			r = append(r, myrinet.HostRoute{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
 		}
 	}
 	return r
@@ -77,7 +76,7 @@ func (n *network) host(i int, cfg lanai.Config) *lanai.Host {
 		cfg.Mapper = &own
 	}
 	var port *myrinet.Port
-	virtual := plain.Virtual{World: n.World, Waiter: func() plain.Waiter { return n.Waiter() }}
+	virtual := myrinet.Virtual{World: n.World, Waiter: func() myrinet.Waiter { return n.Waiter() }}
 	h, err := lanai.NewVirtual(virtual, func(c myrinet.Host) *myrinet.Port {
 		port = n.fabric.Host(mac(i).String(), c)
 		return port

@@ -19,7 +19,7 @@ import (
 // Times are nanoseconds of one clock that never goes back, and are never 0. An Agent is
 // for one goroutine at a time.
 type Agent struct {
-	opts Options
+	opts myrinet.MapperOptions
 	rng  *rand.Rand
 
 	election
@@ -40,8 +40,8 @@ type outgoing struct {
 const maxOutbox = 64
 
 // New returns the agent of a host. Its error says which option makes no sense.
-func New(now int64, opts Options) (*Agent, error) {
-	opts, err := opts.withDefaults()
+func New(now int64, opts myrinet.MapperOptions) (*Agent, error) {
+	opts, err := withDefaults(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -211,4 +211,4 @@ func (a *Agent) Snapshot() Snapshot {
 }
 
 // Routes returns the routes that the host's card has; not to be changed.
-func (a *Agent) Routes() []Entry { return a.table }
+func (a *Agent) Routes() []myrinet.HostRoute { return a.table }

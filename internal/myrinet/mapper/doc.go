@@ -5,13 +5,13 @@
 // # Who maps
 //
 // Each host has an Agent. All answer probes and take routes; one of them, the leader,
-// maps again and again, with a pause of Options.Period, and writes routes to all cards.
+// maps again and again, with a pause of myrinet.MapperOptions.Period, and writes routes to all cards.
 // A host that has heard nothing of a leader for three periods and a random time of up to
 // two more, or since its beginning for one period and up to one more, becomes leader itself. Of two that map in one network the one with the lower
 // identity goes on. A leader that gives way to one that only others have told it of does
 // not believe that twice (TestLiar).
 //
-// A host with Options.Observe maps for itself: others answer it, and do not follow it. It
+// A host with myrinet.MapperOptions.Observe maps for itself: others answer it, and do not follow it. It
 // writes no routes, and gets its own from the leader, as all do.
 //
 // # How a fabric is found
@@ -31,7 +31,7 @@
 // much patience and, where several ways lead to the switch, along another one; the
 // patience adapts to how long answers take. They go one at a time, because several could
 // deadlock among themselves; where the inputs of a fabric hold several of them
-// (Options.Probes) they go side by side, because most of a mapping is waiting for what does
+// (myrinet.MapperOptions.Probes) they go side by side, because most of a mapping is waiting for what does
 // not come back. A switch that was taken for a new one because a probe was lost is
 // recognised by its hosts; where that is not possible what was found contradicts itself, and
 // mapping begins again. If something is missing that was there the last time the mapper
@@ -73,5 +73,5 @@
 // An Agent has no clock, starts no goroutine, and sends nothing by itself: time and
 // packets come in as arguments, and packets go out. Host drives one on a port of a
 // simulated fabric, and Network a whole topology of them. On a card, whoever drives the
-// card calls Receive, Packet and Poll; Options.Card is the card's table of routes.
+// card calls Receive, Packet and Poll; myrinet.MapperOptions.Card is the card's table of routes.
 package mapper

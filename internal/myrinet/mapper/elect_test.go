@@ -108,10 +108,10 @@ func TestUnsafeRoutes(t *testing.T) {
 	top, around := ring()
 	r := settledRig(t, top)
 	for i, row := range around {
-		var entries []Entry
+		var entries []myrinet.HostRoute
 		for k, route := range row {
 			if route != nil {
-				entries = append(entries, Entry{HostID(k), route})
+				entries = append(entries, myrinet.HostRoute{To: HostID(k), Turns: route})
 			}
 		}
 		r.Hosts[i].Agent.setRoutes(entries)
@@ -155,7 +155,7 @@ func TestTwice(t *testing.T) {
 	top := myrinet.Line(8, 2, 3)
 	for leader := range top.Hosts {
 		options := defaults(1, top)
-		r, err := newRig(1, top, myrinet.Options{}, func(i int) Options {
+		r, err := newRig(1, top, myrinet.Options{}, func(i int) myrinet.MapperOptions {
 			o := options(i)
 			if i == 4 {
 				o.ID = HostID(1)
@@ -195,7 +195,7 @@ func TestHostile(t *testing.T) {
 	var sum Stats
 	seeds.Each(t, 200, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		a, err := New(1, Options{ID: HostID(3), Seed: seed})
+		a, err := New(1, myrinet.MapperOptions{ID: HostID(3), Seed: seed})
 		if err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func hostile(rng *rand.Rand, a *Agent) *message {
 		m.parts = uint8(1 + rng.IntN(3))
 		m.part = uint8(rng.IntN(int(m.parts)))
 		for i := range rng.IntN(4) {
-			m.entries = append(m.entries, Entry{HostID(i), myrinet.Route{1}})
+			m.entries = append(m.entries, myrinet.HostRoute{To: HostID(i), Turns: myrinet.Route{1}})
 		}
 		if m.parts == 1 && rng.IntN(2) == 0 {
 			m.digest = digest(m.entries)

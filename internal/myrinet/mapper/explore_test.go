@@ -202,7 +202,7 @@ func TestGrowth(t *testing.T) {
 // TestFigure3 prints what mapping the paper's fabric takes when nobody else sends.
 func TestFigure3(t *testing.T) {
 	top := myrinet.NOW()
-	r, err := newRig(1, top, myrinet.Options{}, func(i int) Options {
+	r, err := newRig(1, top, myrinet.Options{}, func(i int) myrinet.MapperOptions {
 		o := defaults(1, top)(i)
 		if i > 0 {
 			o.Period = time.Hour // these follow

@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // follower is what a host keeps of the routes that it is told.
 type follower struct {
-	table  []Entry
+	table  []myrinet.HostRoute
 	digest uint64
 
 	// Parts of routes that are not complete.
@@ -16,7 +17,7 @@ type follower struct {
 		from   ethertype.MAC
 		token  uint64
 		digest uint64
-		got    [][]Entry
+		got    [][]myrinet.HostRoute
 		left   int // parts that have not come
 		hosts  int // entries that have
 	}
@@ -49,7 +50,7 @@ func (a *Agent) obey(m *message) {
 func (a *Agent) collect(m *message) bool {
 	p := &a.parts
 	if p.from != m.mapper || p.token != m.token || p.digest != m.digest || len(p.got) != int(m.parts) {
-		p.from, p.token, p.digest, p.got, p.left = m.mapper, m.token, m.digest, make([][]Entry, m.parts), int(m.parts)
+		p.from, p.token, p.digest, p.got, p.left = m.mapper, m.token, m.digest, make([][]myrinet.HostRoute, m.parts), int(m.parts)
 		p.hosts = 0
 	}
 	if p.got[m.part] == nil {
@@ -75,19 +76,19 @@ func (a *Agent) collect(m *message) bool {
 
 // fits reports whether routes are what the leader has meant: in the order of their
 // hosts, none twice.
-func (a *Agent) fits(table []Entry, want uint64) bool {
+func (a *Agent) fits(table []myrinet.HostRoute, want uint64) bool {
 	if digest(table) != want {
 		return false
 	}
 	for i := 1; i < len(table); i++ {
-		if !better(table[i-1].Host, table[i].Host) {
+		if !better(table[i-1].To, table[i].To) {
 			return false
 		}
 	}
 	return true
 }
 
-func (a *Agent) setRoutes(table []Entry) {
+func (a *Agent) setRoutes(table []myrinet.HostRoute) {
 	a.table, a.digest = table, digest(table)
 	if len(table) > 0 {
 		a.stats.Installed++

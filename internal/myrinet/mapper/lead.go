@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // leading is the work of a leader: it explores, withdraws routes where that must be,
@@ -28,7 +29,7 @@ type leading struct {
 	nextAlive int64
 	aliveHost int // next host to be told that the leader is there
 
-	given map[ethertype.MAC][][]Entry // what each host was told, the last of it first
+	given map[ethertype.MAC][][]myrinet.HostRoute // what each host was told, the last of it first
 }
 
 type stage uint8
@@ -46,7 +47,7 @@ const maxRestarts = 2
 func (l *leading) start(now int64, token uint64, period time.Duration) {
 	req := l.req
 	req.cancel()
-	*l = leading{token: token, req: req, period: int64(period), nextMap: now, nextAlive: now + int64(period)/2, given: map[ethertype.MAC][][]Entry{}}
+	*l = leading{token: token, req: req, period: int64(period), nextMap: now, nextAlive: now + int64(period)/2, given: map[ethertype.MAC][][]myrinet.HostRoute{}}
 }
 
 func (l *leading) stop() {

@@ -17,7 +17,7 @@ type rig struct {
 	w *sim.World
 }
 
-func newRig(seed uint64, t *myrinet.Topology, opts myrinet.Options, options func(i int) Options) (*rig, error) {
+func newRig(seed uint64, t *myrinet.Topology, opts myrinet.Options, options func(i int) myrinet.MapperOptions) (*rig, error) {
 	w := sim.New(sim.Options{Seed: seed, Limit: 1000 * time.Hour})
 	opts.Seed, opts.Ports = seed, t.Ports
 	f, err := myrinet.New(w, opts)
@@ -29,9 +29,9 @@ func newRig(seed uint64, t *myrinet.Topology, opts myrinet.Options, options func
 }
 
 // defaults are options of the hosts of a network.
-func defaults(seed uint64, t *myrinet.Topology) func(i int) Options {
-	return func(i int) Options {
-		return Options{ID: HostID(i), Name: t.Hosts[i], Seed: seed<<16 + uint64(i), Ports: t.Ports}
+func defaults(seed uint64, t *myrinet.Topology) func(i int) myrinet.MapperOptions {
+	return func(i int) myrinet.MapperOptions {
+		return myrinet.MapperOptions{ID: HostID(i), Name: t.Hosts[i], Seed: seed<<16 + uint64(i), Ports: t.Ports}
 	}
 }
 

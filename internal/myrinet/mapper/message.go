@@ -57,13 +57,7 @@ type message struct {
 	name    string        // of the host, for people
 	part    uint8         // number of this part of the routes
 	parts   uint8         // how many there are
-	entries []Entry
-}
-
-// Entry is a route to a host.
-type Entry struct {
-	Host  ethertype.MAC
-	Route myrinet.Route
+	entries []myrinet.HostRoute
 }
 
 const maxNameOctets = 32
@@ -78,7 +72,9 @@ func appendRoute(b []byte, r myrinet.Route) []byte {
 	return b
 }
 
-func appendEntry(b []byte, e Entry) []byte { return appendRoute(append(b, e.Host[:]...), e.Route) }
+func appendEntry(b []byte, e myrinet.HostRoute) []byte {
+	return appendRoute(append(b, e.To[:]...), e.Turns)
+}
 
 // append appends the message's octets to b.
 func (m *message) append(b []byte) []byte {
@@ -163,7 +159,7 @@ func (m *message) parse(payload []byte) error {
 		n := int(binary.BigEndian.Uint16(r.take(2)))
 		r.bad = r.bad || n > MaxHosts || m.part >= m.parts
 		for i := 0; i < n && !r.bad; i++ {
-			m.entries = append(m.entries, Entry{r.mac(), r.route()})
+			m.entries = append(m.entries, myrinet.HostRoute{To: r.mac(), Turns: r.route()})
 		}
 	case clearAll:
 		m.back, m.host = r.route(), r.mac()
@@ -179,7 +175,7 @@ func (m *message) parse(payload []byte) error {
 }
 
 // digest is by what a mapper recognises routes; 0 if there are none.
-func digest(entries []Entry) uint64 {
+func digest(entries []myrinet.HostRoute) uint64 {
 	if len(entries) == 0 {
 		return 0
 	}

@@ -38,7 +38,7 @@ func drawMessage(rt *rapid.T) message {
 		m.parts = rapid.Uint8Range(1, 255).Draw(rt, "parts")
 		m.part = rapid.Uint8Range(0, m.parts-1).Draw(rt, "part")
 		for range rapid.IntRange(0, 5).Draw(rt, "entries") {
-			m.entries = append(m.entries, Entry{drawMAC(rt, "to"), drawRoute(rt, "route")})
+			m.entries = append(m.entries, myrinet.HostRoute{To: drawMAC(rt, "to"), Turns: drawRoute(rt, "route")})
 		}
 	}
 	return m
@@ -67,7 +67,7 @@ func TestMessageRoundTrip(t *testing.T) {
 // FuzzMessage: any octets are refused, or are a message that is written as it was read.
 func FuzzMessage(f *testing.F) {
 	for k := kind(0); k <= kinds; k++ {
-		f.Add((&message{kind: k, parts: 1, entries: []Entry{{Route: myrinet.Route{1}}}}).append(nil))
+		f.Add((&message{kind: k, parts: 1, entries: []myrinet.HostRoute{{Turns: myrinet.Route{1}}}}).append(nil))
 	}
 	f.Fuzz(func(t *testing.T, octets []byte) {
 		var m message

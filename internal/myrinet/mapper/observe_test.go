@@ -12,7 +12,7 @@ import (
 func TestObserve(t *testing.T) {
 	top := myrinet.Line(8, 3, 3)
 	options := defaults(seeds.First(), top)
-	r, err := newRig(seeds.First(), top, myrinet.Options{}, func(i int) Options {
+	r, err := newRig(seeds.First(), top, myrinet.Options{}, func(i int) myrinet.MapperOptions {
 		o := options(i)
 		o.Observe = i == 0
 		return o

@@ -8,7 +8,7 @@ import (
 
 // plan is what hosts are to be told, by their indices in the last map.
 type plan struct {
-	entries [][]Entry
+	entries [][]myrinet.HostRoute
 	change  []bool // the host has other routes
 	clear   []bool // and may use none until all others have been told the same
 }
@@ -20,12 +20,12 @@ type plan struct {
 func (a *Agent) makePlan() {
 	l := &a.lead
 	n := len(l.last.IDs)
-	l.plan = plan{entries: make([][]Entry, n), change: make([]bool, n), clear: make([]bool, n)}
+	l.plan = plan{entries: make([][]myrinet.HostRoute, n), change: make([]bool, n), clear: make([]bool, n)}
 	old := make(Tables, n)
 	for i, id := range l.last.IDs {
 		for k, route := range l.tables[i] {
 			if route != nil {
-				l.plan.entries[i] = append(l.plan.entries[i], Entry{l.last.IDs[k], route})
+				l.plan.entries[i] = append(l.plan.entries[i], myrinet.HostRoute{To: l.last.IDs[k], Turns: route})
 			}
 		}
 		has := l.explore.digests[id]
@@ -39,7 +39,7 @@ func (a *Agent) makePlan() {
 		was, known := a.had(i, has)
 		l.plan.clear[i] = !known
 		for _, e := range was {
-			old[i] = append(old[i], e.Route)
+			old[i] = append(old[i], e.Turns)
 		}
 	}
 	if Deadlocks(&l.last.Topology, l.tables, old) != nil {
@@ -50,7 +50,7 @@ func (a *Agent) makePlan() {
 }
 
 // had returns the routes that host i has, if they are known.
-func (a *Agent) had(i int, sum uint64) ([]Entry, bool) {
+func (a *Agent) had(i int, sum uint64) ([]myrinet.HostRoute, bool) {
 	if i == a.lead.last.Mapper {
 		return a.table, true
 	}
@@ -92,7 +92,7 @@ func (a *Agent) install(int64) {
 			continue
 		}
 		id := l.last.IDs[i]
-		l.given[id] = append([][]Entry{entries}, l.given[id]...)
+		l.given[id] = append([][]myrinet.HostRoute{entries}, l.given[id]...)
 		l.given[id] = l.given[id][:min(len(l.given[id]), 3)]
 		sum, parts, failed := digest(entries), split(entries), false
 		for k, part := range parts {
@@ -133,10 +133,10 @@ func (a *Agent) tell(i int, order func() message, failed func()) {
 const partOctets = 1024
 
 // split cuts routes into parts.
-func split(entries []Entry) (parts [][]Entry) {
+func split(entries []myrinet.HostRoute) (parts [][]myrinet.HostRoute) {
 	size, from := 0, 0
 	for i, e := range entries {
-		size += len(e.Host) + 1 + len(e.Route)
+		size += len(e.To) + 1 + len(e.Turns)
 		if size >= partOctets || i == len(entries)-1 {
 			parts = append(parts, slices.Clip(entries[from:i+1]))
 			size, from = 0, i+1

@@ -17,7 +17,7 @@ import (
 type storm struct {
 	*rig
 	rng      *rand.Rand
-	options  func(i int) Options
+	options  func(i int) myrinet.MapperOptions
 	starts   uint64
 	wrong    error
 	changes  int // of the routes of a card
@@ -31,9 +31,9 @@ const traffic = 77
 func newStorm(seed uint64) (*storm, error) {
 	s := &storm{rng: rand.New(rand.NewPCG(seed, 2))}
 	top := myrinet.Random(seed, 4+s.rng.IntN(5), 1+s.rng.IntN(8), 2+s.rng.IntN(12))
-	s.options = func(i int) Options {
+	s.options = func(i int) myrinet.MapperOptions {
 		s.starts++
-		return Options{ID: HostID(i), Name: top.Hosts[i], Seed: seed<<32 + s.starts<<16 + uint64(i), Ports: top.Ports,
+		return myrinet.MapperOptions{ID: HostID(i), Name: top.Hosts[i], Seed: seed<<32 + s.starts<<16 + uint64(i), Ports: top.Ports,
 			Period: 50 * time.Millisecond, Card: watch{s}}
 	}
 	var err error
@@ -62,7 +62,7 @@ func (s *storm) fail(format string, args ...any) {
 // and new ones may be able to deadlock.
 type watch struct{ s *storm }
 
-func (w watch) SetRoutes([]Entry) {
+func (w watch) SetRoutes([]myrinet.HostRoute) {
 	if w.s.rig == nil {
 		return // it is being built
 	}

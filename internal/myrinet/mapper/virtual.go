@@ -19,7 +19,7 @@ type Host struct {
 
 	world  myrinet.World
 	routes map[ethertype.MAC]myrinet.Route
-	set    func(routes []Entry)
+	set    func(routes []myrinet.HostRoute)
 	queue  [][]byte
 	down   bool
 	armed  int64 // when its event comes, 0 for none
@@ -44,8 +44,8 @@ const maxQueue = 256
 
 // NewHost returns a host. Its agent writes routes to it, and to opts.Card if there is
 // one. Attach plugs it in.
-func NewHost(w myrinet.World, opts Options) (*Host, error) {
-	h := &Host{world: w, set: func([]Entry) {}}
+func NewHost(w myrinet.World, opts myrinet.MapperOptions) (*Host, error) {
+	h := &Host{world: w, set: func([]myrinet.HostRoute) {}}
 	if opts.Card != nil {
 		h.set = opts.Card.SetRoutes
 	}
@@ -63,10 +63,10 @@ func (h *Host) Attach(p *myrinet.Port) {
 }
 
 // SetRoutes is what the agent calls.
-func (h *Host) SetRoutes(routes []Entry) {
+func (h *Host) SetRoutes(routes []myrinet.HostRoute) {
 	h.routes = make(map[ethertype.MAC]myrinet.Route, len(routes))
 	for _, e := range routes {
-		h.routes[e.Host] = e.Route
+		h.routes[e.To] = e.Turns
 	}
 	h.set(routes)
 }
@@ -95,7 +95,7 @@ func (h *Host) Send(to ethertype.MAC, typ uint16, payload []byte) bool {
 func (h *Host) Stop() { h.down, h.queue = true, nil }
 
 // Start has a host that has died come back, with a new agent and without routes.
-func (h *Host) Start(opts Options) error {
+func (h *Host) Start(opts myrinet.MapperOptions) error {
 	opts.Card = h
 	a, err := New(h.world.Now(), opts)
 	if err != nil {
@@ -189,7 +189,7 @@ type Network struct {
 
 // NewNetwork builds what the topology describes. options returns the options of each
 // host's agent; HostID is a choice for their identities.
-func NewNetwork(w myrinet.World, f *myrinet.Fabric, t *myrinet.Topology, options func(i int) Options) (*Network, error) {
+func NewNetwork(w myrinet.World, f *myrinet.Fabric, t *myrinet.Topology, options func(i int) myrinet.MapperOptions) (*Network, error) {
 	n := &Network{Topology: t, Fabric: f}
 	for i := range t.Hosts {
 		h, err := NewHost(w, options(i))

@@ -8,7 +8,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -22,14 +21,14 @@ type Config struct {
 	Ports     transport.PortRange // zero means DefaultPorts
 	MTU       int                 // 0 means DefaultMTU in virtual time, and live what fits one frame of the cable, a long one if it may carry these
 	Slots     int                 // frames that the receive ring holds, rounded up to a power of two; 0 means DefaultSlots, live no more than about 2 MiB hold
-	Routes    []Route             // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
+	Routes    []myrinet.HostRoute // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
 	Card      myrinet.CardConfig
 
 	// Mapper has the host take part in mapping, which then writes the routes; its ID and
 	// Card are the link's. Nil means none in virtual time, and live LiveMapper's if
 	// Routes is nil. Its Log is called with the link's lock held, so its handler must
 	// neither block nor call the link; that of a vipl.Config may.
-	Mapper *mapper.Options
+	Mapper *myrinet.MapperOptions
 }
 
 // Defaults of Config.
@@ -289,7 +288,7 @@ func (l *Link) Close() error {
 
 // SetRoutes replaces the card's table of routes, until a mapper does. Its error wraps station.ErrRoutes, and
 // then the table is as before. Any goroutine may call it.
-func (l *Link) SetRoutes(routes []Route) error {
+func (l *Link) SetRoutes(routes []myrinet.HostRoute) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.prog.setRoutes(routes)

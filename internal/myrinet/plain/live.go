@@ -9,7 +9,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -61,12 +60,12 @@ func Open(cfg *OpenConfig) (transport.Link, error) {
 // a processor before they answer. The inputs of a live fabric hold 16 frames at least, so that
 // as many probes can be under way: most are for ports without a cable, and are answered by
 // nothing but time.
-func LiveMapper() *mapper.Options {
+func LiveMapper() *myrinet.MapperOptions {
 	name := os.Getenv(EnvHost)
 	if name == "" {
 		name, _ = os.Hostname() // it is for people
 	}
-	return &mapper.Options{
+	return &myrinet.MapperOptions{
 		Name: name[:min(len(name), longestName)], Seed: rand.Uint64(), Period: 500 * time.Millisecond, Timeout: 2 * time.Millisecond, Probes: 16,
 	}
 }

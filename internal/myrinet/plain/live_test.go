@@ -44,7 +44,7 @@ func connect(t testing.TB, links ...transport.Link) {
 }
 
 // alone is a link without a mapper, which allocates when it has something to do.
-var alone = plain.Config{Routes: []plain.Route{{To: ethertype.Broadcast}}}
+var alone = plain.Config{Routes: []myrinet.HostRoute{{To: ethertype.Broadcast}}}
 
 // TestLiveLink runs the links' suite over a cable between two network namespaces: with
 // packets that need long frames, and with others.

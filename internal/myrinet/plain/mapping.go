@@ -3,8 +3,8 @@ package plain
 import (
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // Limits of the table of routes.
@@ -13,19 +13,16 @@ const (
 	MaxHops     = station.MaxHops
 )
 
-// Route says how a station is reached.
-type Route = station.Route
-
 // setRoutes replaces the table of routes. On an error the table is as before.
-func (p *program) setRoutes(routes []Route) error {
+func (p *program) setRoutes(routes []myrinet.HostRoute) error {
 	if len(routes) > MaxStations {
 		return fmt.Errorf("%w: it has %d stations, at most %d", station.ErrRoutes, len(routes), MaxStations)
 	}
 	return p.tab.Set(routes)
 }
 
-// SetRoutes implements mapper.Card.
-func (p *program) SetRoutes(entries []mapper.Entry) {
+// SetRoutes implements myrinet.RouteTable.
+func (p *program) SetRoutes(entries []myrinet.HostRoute) {
 	if routes := p.maps.Routes(entries); len(routes) == 0 || p.setRoutes(routes) != nil {
 		_ = p.setRoutes(station.Straight) // it always fits
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -48,7 +47,7 @@ func TestMapped(t *testing.T) {
 		sw := []*myrinet.Switch{x, y}[i%2]
 		l, _ := s.host(i, plain.Config{
 			Card:   myrinet.CardConfig{Timing: myrinet.SBusTiming()},
-			Mapper: &mapper.Options{Name: fmt.Sprint("h", i), Seed: uint64(i) + 1, Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond},
+			Mapper: &myrinet.MapperOptions{Name: fmt.Sprint("h", i), Seed: uint64(i) + 1, Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond},
 		}, sw.Port(1+i/2))
 		links = append(links, l)
 	}
@@ -86,7 +85,7 @@ func TestMapped(t *testing.T) {
 // TestMappedCable: two hosts at a direct cable talk before they are mapped, and after.
 func TestMappedCable(t *testing.T) {
 	s := newSegment(t, myrinet.Options{})
-	a, b := s.pair(plain.Config{Mapper: &mapper.Options{Seed: 1, Period: 10 * time.Millisecond}})
+	a, b := s.pair(plain.Config{Mapper: &myrinet.MapperOptions{Seed: 1, Period: 10 * time.Millisecond}})
 	links := []transport.Link{a, b}
 	everybody(t, links, func() {
 		if err := s.w.Sleep(time.Millisecond); err != nil {
@@ -116,7 +115,7 @@ func TestMappedLive(t *testing.T) {
 	var links []transport.Link
 	for i := range 4 {
 		card, port := end()
-		l, err := plain.Join(card, &plain.Config{Mapper: &mapper.Options{Seed: uint64(i) + 1, Period: 20 * time.Millisecond, Timeout: time.Millisecond}}, myrinet.LiveOptions{Seed: 1})
+		l, err := plain.Join(card, &plain.Config{Mapper: &myrinet.MapperOptions{Seed: uint64(i) + 1, Period: 20 * time.Millisecond, Timeout: time.Millisecond}}, myrinet.LiveOptions{Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func (s *segment) host(i int, cfg plain.Config, to *myrinet.Port) (transport.Par
 	s.t.Helper()
 	cfg.MAC = mac(i)
 	var port *myrinet.Port
-	virtual := plain.Virtual{World: s.w, Waiter: func() plain.Waiter { return s.w.Waiter() }}
+	virtual := myrinet.Virtual{World: s.w, Waiter: func() myrinet.Waiter { return s.w.Waiter() }}
 	l, err := plain.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
 		port = s.f.Host(cfg.Card.Name, h)
 		return port
@@ -89,8 +89,8 @@ func TestLink(t *testing.T) {
 			s := newSegment(t, myrinet.Options{})
 			x, y := s.f.Switch("x"), s.f.Switch("y")
 			s.join(x.Port(7), y.Port(0))
-			a, _ := s.host(1, plain.Config{Routes: []plain.Route{{To: mac(2), Turns: myrinet.Route{6, 3}}}}, x.Port(1))
-			b, _ := s.host(2, plain.Config{Routes: []plain.Route{{To: mac(1), Turns: myrinet.Route{-3, -6}}}}, y.Port(3))
+			a, _ := s.host(1, plain.Config{Routes: []myrinet.HostRoute{{To: mac(2), Turns: myrinet.Route{6, 3}}}}, x.Port(1))
+			b, _ := s.host(2, plain.Config{Routes: []myrinet.HostRoute{{To: mac(1), Turns: myrinet.Route{-3, -6}}}}, y.Port(3))
 			return linktest.Pair{A: a, B: b}
 		})
 	})

@@ -19,8 +19,10 @@ func snapshot(l transport.Link) plain.Snapshot {
 	return l.(interface{ Snapshot() plain.Snapshot }).Snapshot()
 }
 
-func setRoutes(l transport.Link, routes ...plain.Route) error {
-	return l.(interface{ SetRoutes([]plain.Route) error }).SetRoutes(routes)
+func setRoutes(l transport.Link, routes ...myrinet.HostRoute) error {
+	return l.(interface {
+		SetRoutes([]myrinet.HostRoute) error
+	}).SetRoutes(routes)
 }
 
 // star is hosts at one switch that know each other, host i at port i.
@@ -29,7 +31,7 @@ func (s *segment) star(hosts int, cfg plain.Config) (links []transport.Parking) 
 	for i := range hosts {
 		cfg.Routes = nil
 		for k := range hosts {
-			cfg.Routes = append(cfg.Routes, plain.Route{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
+			cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
 		}
 		l, _ := s.host(i, cfg, sw.Port(i))
 		links = append(links, l)
@@ -89,7 +91,7 @@ func TestGroups(t *testing.T) {
 	if st := links[2].Stats(); st.TxFrames != 2 || st.TxDrops != 1 {
 		t.Errorf("%+v", st)
 	}
-	if err := setRoutes(links[2], plain.Route{To: ethertype.Broadcast, Turns: myrinet.Route{1}}); err != nil {
+	if err := setRoutes(links[2], myrinet.HostRoute{To: ethertype.Broadcast, Turns: myrinet.Route{1}}); err != nil {
 		t.Fatal(err)
 	}
 	s.send(links[2], ethertype.Broadcast, ethertype.PortAll, "all")
@@ -111,11 +113,11 @@ func TestGroups(t *testing.T) {
 func TestTableRefuses(t *testing.T) {
 	s := newSegment(t, myrinet.Options{})
 	links := s.star(2, plain.Config{})
-	crowd := make([]plain.Route, plain.MaxStations+1)
+	crowd := make([]myrinet.HostRoute, plain.MaxStations+1)
 	for i := range crowd {
 		crowd[i].To = ethertype.MAC{2, 9, 0, 0, byte(i >> 8), byte(i)}
 	}
-	for want, routes := range map[string][]plain.Route{
+	for want, routes := range map[string][]myrinet.HostRoute{
 		"at most 256":         crowd,
 		"at most 24":          {{To: mac(1), Turns: make(myrinet.Route, plain.MaxHops+1)}},
 		"it can be -31 to 31": {{To: mac(1), Turns: myrinet.Route{32}}},
@@ -132,7 +134,7 @@ func TestTableRefuses(t *testing.T) {
 	if n := snapshot(links[0]).Stations; n != plain.MaxStations {
 		t.Errorf("the table has %d stations", n)
 	}
-	if err := setRoutes(links[0], plain.Route{To: mac(1), Turns: myrinet.Route{1}}); err != nil {
+	if err := setRoutes(links[0], myrinet.HostRoute{To: mac(1), Turns: myrinet.Route{1}}); err != nil {
 		t.Fatal(err)
 	}
 	s.send(links[0], mac(1), links[1].Info().Ports.Lo, "here")
@@ -145,7 +147,7 @@ func TestTableRefuses(t *testing.T) {
 // TestRefuses: what a link cannot be is an error that names what to change.
 func TestRefuses(t *testing.T) {
 	s := newSegment(t, myrinet.Options{MaxPacket: 9000})
-	virtual := plain.Virtual{World: s.w, Waiter: func() plain.Waiter { return s.w.Waiter() }}
+	virtual := myrinet.Virtual{World: s.w, Waiter: func() myrinet.Waiter { return s.w.Waiter() }}
 	plug := func(h myrinet.Host) *myrinet.Port { return s.f.Host("h", h) }
 	taken := s.f.Host("taken", nil)
 	for want, test := range map[string]struct {
@@ -160,7 +162,7 @@ func TestRefuses(t *testing.T) {
 		"Config.MTU is 5":                               {plain.Config{MAC: mac(1), MTU: 5}, plug},
 		"Config.Slots is -1":                            {plain.Config{MAC: mac(1), Slots: -1}, plug},
 		"want 1 <= Lo":                                  {plain.Config{MAC: mac(1), Ports: transport.PortRange{Lo: 9, Hi: 8}}, plug},
-		"two routes":                                    {plain.Config{MAC: mac(1), Routes: make([]plain.Route, 2)}, plug},
+		"two routes":                                    {plain.Config{MAC: mac(1), Routes: make([]myrinet.HostRoute, 2)}, plug},
 		"a port is made for one card":                   {plain.Config{MAC: mac(1)}, func(myrinet.Host) *myrinet.Port { return taken }},
 		"doorbell pages of 8 octets, the link needs 12": {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{PageSize: 8}}, plug},
 	} {

@@ -80,7 +80,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	for i := range top.Hosts[1:] {
 		l, port := s.host(i, plain.Config{
 			Card:   myrinet.CardConfig{Name: top.Hosts[i+1], Timing: []*myrinet.Timing{myrinet.PCITiming(), myrinet.SBusTiming()}[rng.IntN(2)]},
-			Mapper: &mapper.Options{Name: top.Hosts[i+1], Seed: seed<<16 + uint64(i), Period: 20 * time.Millisecond, Timeout: 200 * time.Microsecond},
+			Mapper: &myrinet.MapperOptions{Name: top.Hosts[i+1], Seed: seed<<16 + uint64(i), Period: 20 * time.Millisecond, Timeout: 200 * time.Microsecond},
 		}, nil)
 		s.links, ports = append(s.links, l), append(ports, port)
 		s.before = append(s.before, holds(l))

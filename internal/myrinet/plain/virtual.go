@@ -6,18 +6,13 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Virtual is virtual time, and Waiter where a process waits in it.
-type (
-	Virtual = station.Virtual
-	Waiter  = station.Waiter
-)
-
 // NewVirtual returns the link of a new card in virtual time. plug makes the card's port, as
 // Fabric.Host does. All methods of the link are for processes of the world.
-func NewVirtual(v Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (transport.Parking, error) {
+func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (transport.Parking, error) {
 	if err := cfg.resolve(); err != nil {
 		return nil, err
 	}
+	v := station.Virtual(w)
 	card, err := v.NewCard(plug, cfg.Card, cfg.longest())
 	if err != nil {
 		return nil, err
@@ -36,7 +31,7 @@ func NewVirtual(v Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) 
 // virtual is a Link in virtual time.
 type virtual struct {
 	*Link
-	Virtual
+	station.Virtual
 	bed   station.Bed
 	woken bool
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // alone are routes of a direct cable, without a mapper.
-var alone = plain.Config{Routes: []plain.Route{{To: ethertype.Broadcast}}}
+var alone = plain.Config{Routes: []myrinet.HostRoute{{To: ethertype.Broadcast}}}
 
 // serve has a card be served at a side of a pair. stop ends it, and can be called twice.
 func serve(t *testing.T, p *vethtest.Pair, side int) (card *share.Card, stop func()) {

@@ -31,7 +31,7 @@ const (
 
 // Start begins, with the address of the host, and the table of routes that the mapper writes
 // to. Nil options are those of a host without a mapper.
-func (m *Mapping) Start(now int64, opts *mapper.Options, id ethertype.MAC, table mapper.Card) (err error) {
+func (m *Mapping) Start(now int64, opts *myrinet.MapperOptions, id ethertype.MAC, table myrinet.RouteTable) (err error) {
 	if opts == nil {
 		return nil
 	}

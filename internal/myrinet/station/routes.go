@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -24,15 +23,9 @@ const (
 	turnsAt   = EntrySize - MaxHops
 )
 
-// Route says how a station is reached.
-type Route struct {
-	To    ethertype.MAC // ethertype.Broadcast for groups, and for stations that the table does not have
-	Turns myrinet.Route
-}
-
 // Straight is the table of a card that knows no other card: what a direct cable needs. A switch
 // drops packets without a route at once, so it does no harm there.
-var Straight = []Route{{To: ethertype.Broadcast}}
+var Straight = []myrinet.HostRoute{{To: ethertype.Broadcast}}
 
 // Table is a card's table of stations, with the route to each, in SRAM. A station keeps its number,
 // by which other tables of the card name the station. Entry 0 is either the card itself or
@@ -133,7 +126,7 @@ func (t *Table) Routed(to []int) []int {
 // Set replaces all routes. Stations without a new route keep their numbers. It does not use a route to
 // the card itself. If a route is wrong the table is as before. If there is no room for all, the
 // table has those that fit.
-func (t *Table) Set(routes []Route) (err error) {
+func (t *Table) Set(routes []myrinet.HostRoute) (err error) {
 	for i := range routes {
 		if err := t.check(&routes[i], routes[:i]); err != nil {
 			return fmt.Errorf("%w: %w", ErrRoutes, err)
@@ -164,7 +157,7 @@ func (t *Table) Set(routes []Route) (err error) {
 }
 
 // check returns what is wrong with a route behind others.
-func (t *Table) check(r *Route, before []Route) error {
+func (t *Table) check(r *myrinet.HostRoute, before []myrinet.HostRoute) error {
 	switch err := r.Turns.Check(); {
 	case err != nil:
 		return fmt.Errorf("to %v: %w", r.To, err)
@@ -172,20 +165,20 @@ func (t *Table) check(r *Route, before []Route) error {
 		return fmt.Errorf("the route to %v has %d turns, at most %d", r.To, len(r.Turns), MaxHops)
 	case r.To.IsGroup() && r.To != t.MAC(0):
 		return fmt.Errorf("%v is a group, a route leads to one station", r.To)
-	case slices.ContainsFunc(before, func(b Route) bool { return b.To == r.To }):
+	case slices.ContainsFunc(before, func(b myrinet.HostRoute) bool { return b.To == r.To }):
 		return fmt.Errorf("there are two routes to %v", r.To)
 	}
 	return nil
 }
 
 // Routes returns those of a mapper's routes that a Table can hold. It counts the others.
-func (m *Mapping) Routes(entries []mapper.Entry) (routes []Route) {
+func (m *Mapping) Routes(entries []myrinet.HostRoute) (routes []myrinet.HostRoute) {
 	for _, e := range entries {
-		if len(e.Route) > MaxHops {
+		if len(e.Turns) > MaxHops {
 			m.Long++
 			continue
 		}
-		routes = append(routes, Route{To: e.Host, Turns: e.Route})
+		routes = append(routes, e)
 	}
 	return routes
 }

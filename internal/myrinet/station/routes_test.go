@@ -13,9 +13,9 @@ import (
 func stationOf(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)} }
 
 // routesTo returns routes to stations, which tell by their only turn where they lead.
-func routesTo(stations ...int) (routes []Route) {
+func routesTo(stations ...int) (routes []myrinet.HostRoute) {
 	for _, i := range stations {
-		routes = append(routes, Route{To: stationOf(i), Turns: myrinet.Route{int8(i)}})
+		routes = append(routes, myrinet.HostRoute{To: stationOf(i), Turns: myrinet.Route{int8(i)}})
 	}
 	return routes
 }
@@ -42,7 +42,7 @@ func TestTableNumbers(t *testing.T) {
 	busy := map[int]bool{1: true}
 	var tab Table
 	tab.Init(make([]byte, 4*EntrySize), stationOf(9), func(i int) bool { return !busy[i] })
-	for _, routes := range [][]Route{routesTo(1, 2, 9), routesTo(3)} {
+	for _, routes := range [][]myrinet.HostRoute{routesTo(1, 2, 9), routesTo(3)} {
 		if err := tab.Set(routes); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestTableNumbers(t *testing.T) {
 func TestTableAll(t *testing.T) {
 	var tab Table
 	tab.Init(make([]byte, 4*EntrySize), ethertype.Broadcast, nil)
-	routes := append(routesTo(1), Route{To: ethertype.Broadcast, Turns: myrinet.Route{2}})
+	routes := append(routesTo(1), myrinet.HostRoute{To: ethertype.Broadcast, Turns: myrinet.Route{2}})
 	if err := tab.Set(routes); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestTableSet(t *testing.T) {
 	if err := tab.Set(routesTo(1)); err != nil {
 		t.Fatal(err)
 	}
-	for want, routes := range map[string][]Route{
+	for want, routes := range map[string][]myrinet.HostRoute{
 		"at most 24":          {{To: stationOf(1), Turns: make(myrinet.Route, MaxHops+1)}},
 		"it can be -31 to 31": {{To: stationOf(1), Turns: myrinet.Route{32}}},
 		"two routes":          routesTo(1, 2, 1),

@@ -8,18 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Waiter is where a process waits in virtual time: *sim.Waiter is one.
-type Waiter interface {
-	Wait(until int64) error
-	Wake()
-}
-
-// Virtual is virtual time: a clock whose events drive cards, and places for processes to
-// wait at.
-type Virtual struct {
-	World  myrinet.World
-	Waiter func() Waiter
-}
+// Virtual is virtual time, as the hosts of cards use it.
+type Virtual myrinet.Virtual
 
 // NewCard returns a new card in virtual time. It loads no program. plug makes the card's
 // port, as Fabric.Host does.
@@ -38,14 +28,14 @@ func (v *Virtual) NewCard(plug func(h myrinet.Host) *myrinet.Port, cfg myrinet.C
 // Place implements transport.Parking.
 func (v *Virtual) Place() transport.Place { return place{v.Waiter()} }
 
-type place struct{ w Waiter }
+type place struct{ w myrinet.Waiter }
 
 func (p place) Wait(until int64) { _ = p.w.Wait(until) } // whoever gets its error gets it again from the next call
 func (p place) Wake()            { p.w.Wake() }
 
 // Bed is where one process at a time sleeps. Events end its sleep by Ring.
 type Bed struct {
-	waiter Waiter
+	waiter myrinet.Waiter
 	asleep bool
 }
 
