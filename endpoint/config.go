@@ -90,7 +90,8 @@ type Config struct {
 	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
 	// vipl.DefaultPeerTimeout. A first message waits as long for the connection, and
 	// vipl.DefaultConnectTimeout at least. Time in which this process has no processor does
-	// not count; a peer that has none for longer is unreachable.
+	// not count. A peer on another host that has none for longer is unreachable; one on this
+	// host is not while its process lives.
 	PeerTimeout time.Duration
 	// Exit ends the process when a request comes back to an endpoint that has
 	// no ReturnHandler, as AM-II has it; nil means os.Exit.

@@ -335,6 +335,13 @@ func (s *Sender) unreachable(now int64) bool {
 		int(r.tries) >= stalledTries*s.cfg.MaxTries && now-r.triesFrom >= s.timeout
 }
 
+// Bear makes the sender forget how long the peer has not answered. A caller that knows that the
+// peer lives calls it before OnTimer, which then does not return an error.
+func (s *Sender) Bear(now int64) {
+	r := &s.rec
+	r.silent, r.tries, r.triesFrom = 0, min(r.tries, 1), now // the next time-out is not the first one
+}
+
 // Deadline returns when to call OnTimer, math.MaxInt64 if never.
 func (s *Sender) Deadline() int64 {
 	at := min(s.rec.timeoutAt, s.rec.reorderAt)

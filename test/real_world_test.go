@@ -55,11 +55,12 @@ var roles = map[string]func(context.Context) error{
 	"rpc-client": killedClientRole,
 	"splitc":     processRole,
 	"stored":     storedRole,
+	"stalled":    stalledRole,
 }
 
 // lasting are the roles of tests that wait for many things in turn, each as long as patience
 // lets it.
-var lasting = []string{"kill", "messages", "scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client", "stored", "held"}
+var lasting = []string{"kill", "messages", "scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client", "stored", "held", "stalled"}
 
 // patience is how long anything here may take before the test calls it hung.
 // A rank gives up a little earlier than the test that started it, so that it

@@ -25,6 +25,16 @@ type Local interface {
 	OnDeparture(f func(ports PortRange, why error))
 }
 
+// Witness is implemented by links that know which processes of their host live.
+type Witness interface {
+	Link
+
+	// Lives reports whether the process at a port of this host lives, as far as the kernel has
+	// told the link: it shares memory with the link, and has not ended. It may be stopped, or
+	// have no processor. Any goroutine may call Lives.
+	Lives(port uint16) bool
+}
+
 // Sharer is implemented by links that share memory with other processes of their host.
 type Sharer interface {
 	Link

@@ -61,8 +61,9 @@ type Attributes struct {
 	WholeCRC bool
 	// PeerTimeout bounds how long a silent peer is believed to be alive, on
 	// the reliable levels; 0 means DefaultPeerTimeout. Time in which this process has no
-	// processor, or is stopped, does not count. A peer that has none for longer than that
-	// cannot be told from one that has ended: choose more where hosts are so busy.
+	// processor, or is stopped, does not count. A peer on another host that has none for longer
+	// cannot be told from one that has ended: choose more where hosts are so busy. A peer on
+	// this host is not given up while its process lives, because the kernel tells when it ends.
 	PeerTimeout time.Duration
 	// ConnectTimeout bounds how long an attempt to connect takes, on either side,
 	// unless it has a context with a deadline; 0 means DefaultConnectTimeout. Time in

@@ -67,6 +67,7 @@ var (
 	_ transport.Checker  = (*Link)(nil)
 	_ transport.Parking  = (*Link)(nil)
 	_ transport.Sharer   = (*Link)(nil)
+	_ transport.Witness  = (*Link)(nil)
 )
 
 // Join returns a link that sends frames for other hosts through outer, which
@@ -185,6 +186,9 @@ func (l *Link) LocalSlots() int { return l.near.LocalSlots() }
 
 // OnDeparture implements transport.Local.
 func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) { l.near.OnDeparture(f) }
+
+// Lives implements transport.Witness.
+func (l *Link) Lives(port uint16) bool { return l.near.Lives(port) }
 
 // ShareTrouble implements transport.Sharer.
 func (l *Link) ShareTrouble() error { return l.near.ShareTrouble() }

@@ -152,6 +152,18 @@ func (l *Link) admit(p *peer) bool {
 	return true
 }
 
+// Lives implements transport.Witness: the stream of a process that has ended has ended, too.
+func (l *Link) Lives(port uint16) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range *l.peers.Load() {
+		if p.conn != nil && p.ports.Contains(port) && p.failure == nil && !p.ended.Load() && !p.hasEnded() {
+			return true
+		}
+	}
+	return false
+}
+
 // hasEnded reports whether p's stream has ended, or has anything else to say:
 // nothing is ever sent there. It asks and does not read, because a caller, who
 // has made both ends, can have reads block whatever we have set.

@@ -163,7 +163,10 @@ type Link struct {
 	done    chan struct{} // closed when Close has finished
 }
 
-var _ transport.Local = (*Link)(nil)
+var (
+	_ transport.Local   = (*Link)(nil)
+	_ transport.Witness = (*Link)(nil)
+)
 
 // Open opens a link in the network namespace of the calling thread. A nil cfg
 // means defaults. The errors wrap transport.ErrInterface, or EADDRINUSE when

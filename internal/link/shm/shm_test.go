@@ -147,7 +147,13 @@ func TestRestart(t *testing.T) {
 		f := frame(a, b, "hello")
 		pump(t, a, b, 1, f)
 		pump(t, b, a, 1, frame(b, a, "answer"))
+		if !a.Lives(ports.Lo) || !a.Lives(ports.Hi) || a.Lives(ports.Hi+1) {
+			t.Fatalf("round %d: the station at %v lives, and none behind it: %t, %t, %t", i, ports, a.Lives(ports.Lo), a.Lives(ports.Hi), a.Lives(ports.Hi+1))
+		}
 		b.Close()
+		if a.Lives(ports.Lo) {
+			t.Fatalf("round %d: a closed station lives", i)
+		}
 		for end := a.Now() + int64(10*time.Second); ; {
 			if a.Recv(make([][]byte, 1)); len(gone) > i {
 				break

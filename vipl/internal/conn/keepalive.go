@@ -21,8 +21,13 @@ const probeFrames = 4
 // swept reports whether c wants the sweep for its peer.
 func (c *Conn) swept() bool { return c.State == code.StateConnected && c.Reliable }
 
+// livesSilently reports whether the peer has been silent for long and is known to live.
+func (c *Conn) livesSilently() bool {
+	return c.a.Now-c.heard > int64(c.terms.PeerTimeout)/4 && c.a.hooks.Lives(c.Remote)
+}
+
 // KeepAlive asks the peer whether it lives if it has been silent, and gives it up if it
-// has been so for PeerTimeout. Any frame from it counts as an answer. Time in which this
+// has been so for PeerTimeout, unless it is known to live. Any frame from it counts as an answer. Time in which this
 // process had no processor does not count, because it asked nothing then, and the peer may have
 // had none either. It is called by the sweep, and has that go on.
 func (c *Conn) KeepAlive() {
@@ -35,7 +40,7 @@ func (c *Conn) KeepAlive() {
 	c.heard = min(c.heard+a.timers.still, a.Now)
 	silent, limit := a.Now-c.heard, int64(c.terms.PeerTimeout)
 	switch {
-	case silent > limit && c.probes >= probesMin:
+	case silent > limit && c.probes >= probesMin && !a.hooks.Lives(c.Remote):
 		c.giveUp(fmt.Sprintf("silent for %v, %d keepalive probes unanswered: is the peer running, is its interface up?",
 			time.Duration(silent).Round(time.Millisecond), c.probes))
 	case silent > limit/4+int64(c.probes)*limit/16 && a.timers.asks.Take(c.Port):

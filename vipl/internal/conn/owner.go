@@ -47,4 +47,5 @@ type Hooks struct {
 	Sweep     func()          // has each connection look after its peer
 	MTU       func(to ethertype.MAC) int
 	Limits    func(to ethertype.MAC) *reliability.Config
+	Lives     func(peer ethertype.Addr) bool // is known to, though it may be silent
 }

@@ -39,6 +39,7 @@ type end struct {
 	raised  []Fault
 	cause   error
 	ended   bool
+	witness bool // the peer is known to live
 	fast    bool // frames that come alone may take the fast path
 	heap    []byte
 	handle  memory.Handle
@@ -65,6 +66,7 @@ func newPair(t *testing.T, level reliability.Level, mtu int) *pair {
 			Sweep:     e.c.KeepAlive,
 			MTU:       func(ethertype.MAC) int { return mtu },
 			Limits:    func(ethertype.MAC) *reliability.Config { return rel },
+			Lives:     func(ethertype.Addr) bool { return e.witness },
 		})
 		e.c.Init(&e.a, e, uint16(10+i), nil, nil)
 		e.c.SetTerms(Terms{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level.Reliable(), ReadDepth: 4, PeerTimeout: time.Second}, 64)
@@ -411,6 +413,40 @@ func TestStoryOfSilence(t *testing.T) {
 	}
 	if d := a.c.SQ.Take(); d == nil || d.Status&code.StatusTransportError == 0 {
 		t.Errorf("the send: %+v", d)
+	}
+}
+
+// TestStoryOfWitness: an end that knows that its peer lives does not give it up, however long the
+// peer is silent. What was sent arrives when the peer is heard again. An end that then learns that
+// the peer is not known to live any more gives it up.
+func TestStoryOfWitness(t *testing.T) {
+	for _, returns := range []bool{true, false} {
+		p := newPair(t, reliability.ReliableDelivery, 1500)
+		a, b := p.ends[0], p.ends[1]
+		lost := true
+		a.witness, b.witness = true, true
+		a.drop = func() bool { return lost }
+		b.drop = a.drop
+		b.post(b.descriptor(inAt, 100), true)
+		a.post(a.descriptor(outAt, 100), false)
+		end := p.now + int64(time.Minute)
+		p.run(func() bool { return a.ended || b.ended || p.now >= end })
+		if a.ended || b.ended {
+			t.Fatalf("given up after %v: %v, %v", time.Duration(p.now-end)+time.Minute, a.cause, b.cause)
+		}
+		if !returns {
+			a.witness = false
+			p.run(func() bool { return a.ended })
+			if !errors.Is(a.cause, code.ErrUnreachable) {
+				t.Errorf("ended with %v", a.cause)
+			}
+			continue
+		}
+		lost = false
+		p.run(func() bool { return a.ended || b.ended || a.c.SQ.Untaken() > 0 })
+		if d := a.c.SQ.Take(); d == nil || d.Status.Failed() {
+			t.Errorf("the send: %+v; %v, %v", d, a.cause, b.cause)
+		}
 	}
 }
 

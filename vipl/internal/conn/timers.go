@@ -145,6 +145,9 @@ func (c *Conn) runTimer() {
 		return
 	}
 	if a.Now >= c.tx.sender.Deadline() {
+		if c.livesSilently() {
+			c.tx.sender.Bear(a.Now)
+		}
 		if err := c.tx.sender.OnTimer(a.Now); err != nil {
 			c.giveUp(err.Error())
 			return

@@ -13,7 +13,8 @@ import (
 // local is what differs for connections between stations of one host, which
 // have the same MAC address: their frames do not go over the wire.
 type local struct {
-	link transport.Local // nil: there is no way there
+	link transport.Local   // nil: there is no way there
+	says transport.Witness // which processes live; nil: the link does not know
 	mtu  int
 	rel  reliability.Config // with a window that fits the link's queue
 }
@@ -27,7 +28,14 @@ func (l *local) init(m *Machine) {
 	l.rel.Window = max(min(l.rel.Window, link.LocalSlots()), 1)
 	l.rel.InitialWindow = min(l.rel.InitialWindow, l.rel.Window)
 	l.rel.AckEvery = max(min(l.rel.AckEvery, l.rel.Window/4), 1)
+	l.says, _ = m.Link.(transport.Witness)
 	link.OnDeparture(m.departed)
+}
+
+// lives reports whether a silent peer is known to live. The link says so of processes of this
+// host, and departed ends their connections as soon as they do not.
+func (m *Machine) lives(peer ethertype.Addr) bool {
+	return peer.MAC == m.Info.MAC && m.host.says != nil && m.host.says.Lives(peer.Port)
 }
 
 // Reaches reports whether the NIC has a way to a station, which is of this host or not.

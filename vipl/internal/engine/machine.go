@@ -67,7 +67,7 @@ func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logg
 	m.Ended.m = m
 	m.health.init(m)
 	m.Conns.Init(link, eng, &m.Info, log, conn.Hooks{
-		LinkError: m.health.note, Trouble: m.Trouble, Sweep: m.sweep, MTU: m.mtuTo, Limits: m.relTo,
+		LinkError: m.health.note, Trouble: m.Trouble, Sweep: m.sweep, MTU: m.mtuTo, Limits: m.relTo, Lives: m.lives,
 	})
 	if m.health.checks {
 		m.Conns.SweepFrom(m.Conns.Now)

@@ -71,6 +71,7 @@ func newPair(t testing.TB) *pair {
 			Sweep:     func() {},
 			MTU:       mtu,
 			Limits:    func(ethertype.MAC) *reliability.Config { return rel },
+			Lives:     func(ethertype.Addr) bool { return false },
 		})
 		h.guard.Random.Init(uint64(i+1), true)
 		h.guard.Tokens.Init(&h.guard.Random)
