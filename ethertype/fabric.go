@@ -92,9 +92,9 @@ type FabricHeader struct {
 // ErrReserved is what Parse of a FabricHeader finds when an octet that is kept is not 0.
 var ErrReserved = errors.New("ethertype: an octet of the header that has no meaning is not 0")
 
-// IsFabric reports whether frame is one of the fabric's, whatever its EtherType, intact
+// isFabric reports whether frame is one of the fabric's, whatever its EtherType, intact
 // or not.
-func IsFabric(frame []byte) bool {
+func isFabric(frame []byte) bool {
 	return len(frame) > OffsetKind && frame[OffsetKind] >= uint8(FabricPacket) && frame[OffsetKind] < uint8(fabricEnd)
 }
 

@@ -47,7 +47,7 @@ func dumpFabric(frame []byte) string {
 	part, err := h.Parse(frame)
 	switch {
 	case err == nil && h.Kind == FabricPacket && h.Offset == 0:
-		return h.String() + " " + DumpPacket(part, int(h.Length))
+		return h.String() + " " + dumpPacket(part, int(h.Length))
 	case err == nil:
 		return h.String()
 	}
@@ -59,13 +59,13 @@ func dumpFabric(frame []byte) string {
 	return fmt.Sprintf("%s malformed: %s (version %d, %d bytes)", &h, why, frame[OffsetVersion], len(frame))
 }
 
-// DumpPacket describes a packet of the fabric of length octets, of which the first are
+// dumpPacket describes a packet of the fabric of length octets, of which the first are
 // at hand, in one line:
 //
 //	route +1 -2 type 3 payload 4096
 //
 // When all of it is there it says, too, whether the CRC-8 does not match.
-func DumpPacket(part []byte, length int) string {
+func dumpPacket(part []byte, length int) string {
 	var b strings.Builder
 	at := 0
 	for ; at < len(part); at++ {

@@ -103,7 +103,7 @@ func TestFabricRoundTrip(t *testing.T) {
 		if port, ok := Concerns(frame, Fabric, h.Dst); !ok || port != h.DstPort {
 			rt.Fatal("it does not concern the station that it goes to")
 		}
-		if !IsFabric(frame) {
+		if !isFabric(frame) {
 			rt.Fatal("it is not said to be of the fabric")
 		}
 		if _, err := new(Header).Parse(frame); !errors.Is(err, ErrKind) {
@@ -235,10 +235,10 @@ func checkFabric(t *testing.T, frame []byte) {
 		}
 		return
 	}
-	if !IsFabric(frame) {
+	if !isFabric(frame) {
 		t.Error("parsed, and not of the fabric")
 	}
-	if DumpPacket(part, int(h.Length)) == "" {
+	if dumpPacket(part, int(h.Length)) == "" {
 		t.Error("nothing dumped of the packet")
 	}
 	again := make([]byte, HeaderSize, HeaderSize+len(part))

@@ -67,10 +67,10 @@ const (
 	SealOverhead    = SealedBody + SealTagSize - EthernetSize       // by which a KindSealed is longer than what it stands for
 	SealGroupMore   = SealedGroupBody - SealedBody                  // by which a KindSealedGroup is longer than a KindSealed
 	SealLongMore    = SealTagSize                                   // by which a KindSealedLong is longer than a KindSealed
-	SealHelloSize   = SealMessage + SealCheckSize                   // of a KindSealHello and KindSealCookie
-	SealInitSize    = SealMessage + SealMessageSize + SealCheckSize // of a KindSealInit
-	SealReplySize   = SealAnswer + SealMessageSize + SealCheckSize  // of a KindSealReply
-	SealNoticeSize  = SealedBody + SealCheckSize                    // of a KindSealUnknown and KindSealRefused; Ethernet pads them
+	sealHelloSize   = SealMessage + SealCheckSize                   // of a KindSealHello and KindSealCookie
+	sealInitSize    = SealMessage + SealMessageSize + SealCheckSize // of a KindSealInit
+	sealReplySize   = SealAnswer + SealMessageSize + SealCheckSize  // of a KindSealReply
+	sealNoticeSize  = SealedBody + SealCheckSize                    // of a KindSealUnknown and KindSealRefused; Ethernet pads them
 )
 
 // IsSealed reports whether frame is a sealed one by its kind, intact or not, and which.
@@ -93,13 +93,13 @@ func (k SealKind) Least() int {
 	case KindSealedLong:
 		return SealedRest + SealTagSize
 	case KindSealHello, KindSealCookie:
-		return SealHelloSize
+		return sealHelloSize
 	case KindSealInit:
-		return SealInitSize
+		return sealInitSize
 	case KindSealReply:
-		return SealReplySize
+		return sealReplySize
 	case KindSealUnknown, KindSealRefused:
-		return SealNoticeSize
+		return sealNoticeSize
 	}
 	return 0
 }

@@ -123,7 +123,7 @@ func (h *Header) extent() string {
 // it, why and what can be read nevertheless. Of a frame of the fabric it describes the packet, too; of a sealed
 // one what can be read without a key.
 func Dump(frame []byte) string {
-	if IsFabric(frame) {
+	if isFabric(frame) {
 		return dumpFabric(frame)
 	}
 	if kind, ok := IsSealed(frame); ok {

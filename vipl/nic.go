@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/progress"
+	"github.com/bobnet-go/bobnet/internal/stations"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -124,7 +125,7 @@ type NIC struct {
 	calls     progress.Calls[call]
 	errs      errorState
 	numCQs    int
-	sealedBy  seal.Stations[struct{}]
+	sealedBy  stations.Table[struct{}]
 	speaker   links.Speaker
 	left      VIStats // sum over VIs that have been closed
 	saidMlock bool

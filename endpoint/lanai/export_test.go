@@ -114,3 +114,6 @@ func (y *Spy) Forge(rng *rand.Rand, from, to ethertype.MAC) []byte {
 	}
 	return append(b[:n], body...)
 }
+
+// TypeMessage is the packet type of this program, for its tests.
+const TypeMessage = typeMessage

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 )
 
-// TypeMessage is the type of the packets in which AM-II's cards speak.
-const TypeMessage = 0x0a20
+// typeMessage is the type of the packets in which AM-II's cards speak.
+const typeMessage = 0x0a20
 
 // kind says what a packet is.
 type kind uint8

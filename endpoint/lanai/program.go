@@ -298,7 +298,7 @@ func (p *program) leaves(mem []byte, n, peer int) {
 	}
 	start := station.MaxHops - len(turns)
 	copy(mem[start:], turns)
-	mem[station.MaxHops], mem[station.MaxHops+1] = TypeMessage>>8, TypeMessage&0xff
+	mem[station.MaxHops], mem[station.MaxHops+1] = typeMessage>>8, typeMessage&0xff
 	p.c.Send(mem[start : outAt+n+ethertype.FabricCRCSize])
 }
 

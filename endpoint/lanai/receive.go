@@ -50,7 +50,7 @@ func (p *program) judge() bool {
 		return false
 	}
 	body, ok := a.parse(a.received.Payload)
-	if !ok || a.received.Type != TypeMessage {
+	if !ok || a.received.Type != typeMessage {
 		p.stats.Malformed++
 		return false
 	}

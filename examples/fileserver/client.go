@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 )
 
 // remote is the tree of files of a server.

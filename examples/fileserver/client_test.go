@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 

@@ -1,5 +1,5 @@
 // Command fileserver serves the files below a directory by remote procedure calls, and
-// copies such trees. Its service is defined in files/files.x, of which bobnet rpcgen makes
+// copies such trees. Its service is defined in internal/files/files.x, of which bobnet rpcgen makes
 // package files, and the C rpcgen what cclient/client.c uses: whoever speaks ONC RPC can be its
 // client.
 //
@@ -39,7 +39,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 	"github.com/bobnet-go/bobnet/internal/ctest"
 )
 
@@ -155,7 +155,7 @@ func TestVMMC(t *testing.T) {
 
 // TestCClient: the C client, which rpcgen and libtirpc are the halves of, copies the same tree.
 func TestCClient(t *testing.T) {
-	program := ctest.Build(t, "files/files.x", []string{"-c", "-l"}, "cclient/client.c")
+	program := ctest.Build(t, "internal/files/files.x", []string{"-c", "-l"}, "cclient/client.c")
 	dir := tree(t)
 	host, port, err := net.SplitHostPort(serveTCP(t, dir, false))
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 

@@ -11,7 +11,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 )
 
 // source is a tree of files that can be read.

@@ -53,7 +53,7 @@
 // packet. Each frame tells up to which number the other end may send, so that the credit
 // that is left takes the place of the free buffer; a FabricBreak ends a packet that was
 // broken. A packet that fits the MTU is one frame a link, and so is a longer one, up to
-// LongPart octets, where both links carry long frames (transport.LongLink): the ends try
+// 32 KiB, where both links carry long frames (transport.LongLink): the ends try
 // whether these arrive, by greetings of that length.
 //
 // The ends of a live cable find each other without being told: there must be two on a

@@ -26,9 +26,9 @@ type longCable struct {
 }
 
 const (
-	// LongPart is the most octets of a packet that a long frame carries. A few of them fit
+	// longPart is the most octets of a packet that a long frame carries. A few of them fit
 	// a card's memory.
-	LongPart = 32 << 10
+	longPart = 32 << 10
 
 	// An end whose long greetings are not answered sends that many, and then one beside
 	// each of so many greetings.
@@ -37,12 +37,12 @@ const (
 )
 
 // longPadding is what follows the header of a long greeting.
-var longPadding [LongPart]byte
+var longPadding [longPart]byte
 
 // newLongCable has link carry long frames, if it can, and if they are longer than others,
 // which carry short octets of a packet.
 func newLongCable(link transport.Link, short, maxPacket int) (l longCable) {
-	part := min(LongPart, maxPacket)
+	part := min(longPart, maxPacket)
 	long, ok := link.(transport.LongLink)
 	if !ok || short >= part {
 		return l

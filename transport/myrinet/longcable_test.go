@@ -144,7 +144,7 @@ func TestLongCable(t *testing.T) {
 		"unequal":               {[][2]int{{1500, 4000}}, nil, false},
 		"through a switch":      {[][2]int{{1500, 1500}, {9000, 9000}}, Route{1}, true},
 		"long behind the other": {[][2]int{{1500, 1600}, {1500, 1500}}, Route{1}, true},
-		"of little use":         {[][2]int{{LongPart + 100, LongPart + 100}}, nil, false},
+		"of little use":         {[][2]int{{longPart + 100, longPart + 100}}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newLongRig(t, 1, c.cables...)

@@ -23,15 +23,15 @@ import (
 // KeySize is the length of a key in bytes.
 const KeySize = 32
 
-// MaxKeys is how many keys are valid at a time: the one in use, and another during a
+// maxKeys is how many keys are valid at a time: the one in use, and another during a
 // rotation.
-const MaxKeys = 2
+const maxKeys = 2
 
 // Key is what all stations of a segment that may talk to each other have in common: bytes
 // from a source of randomness. It does not print itself.
 type Key [KeySize]byte
 
-// Source returns the keys that are valid now, at least one and at most MaxKeys. The first
+// Source returns the keys that are valid now, one or two. The first
 // is used for what is begun from now on; what others begin with any of them is taken. A
 // Source may be called by any goroutine, at any time and again and again.
 type Source func() ([]Key, error)
@@ -63,12 +63,13 @@ func Check(s Source) error {
 	return err
 }
 
-// Text is a Source of the keys in a text: see ParseKeys.
+// Text is a Source of the keys in a text: one or two keys of 64 hexadecimal digits, on lines of their
+// own or separated by commas. It ignores empty lines, and # with the rest of its line.
 func Text(text string) Source {
-	return func() ([]Key, error) { return ParseKeys([]byte(text)) }
+	return func() ([]Key, error) { return parseKeys([]byte(text)) }
 }
 
-// File is a Source of the keys in a file, which it reads anew at each call: see ParseKeys.
+// File is a Source of the keys in a file, which it reads anew at each call. The file has the format of Text.
 // It refuses a file that every user of the host may read or write.
 func File(path string) Source {
 	return func() ([]Key, error) {
@@ -91,7 +92,7 @@ func File(path string) Source {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrKey, err)
 		}
-		keys, err := ParseKeys(text)
+		keys, err := parseKeys(text)
 		if err != nil {
 			err = fmt.Errorf("%w (key file %s)", err, path)
 		}
@@ -102,10 +103,10 @@ func File(path string) Source {
 // maxKeyFile bounds what is read as a key file.
 const maxKeyFile = 1 << 16
 
-// ParseKeys reads keys of 64 hexadecimal digits, one on a line, or several with commas
+// parseKeys reads keys of 64 hexadecimal digits, one on a line, or several with commas
 // between them. Empty lines, and what follows a #, do not count. Its errors do not tell
 // what the text was.
-func ParseKeys(text []byte) (keys []Key, err error) {
+func parseKeys(text []byte) (keys []Key, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for line := 1; lines.Scan(); line++ {
 		content, _, _ := strings.Cut(lines.Text(), "#")
@@ -129,8 +130,8 @@ func ParseKeys(text []byte) (keys []Key, err error) {
 
 // checkKeys returns an error unless keys may be used together.
 func checkKeys(keys []Key) error {
-	if len(keys) == 0 || len(keys) > MaxKeys {
-		return fmt.Errorf("%w: got %d keys, want 1, or %d during a rotation: the new and the old one", ErrKey, len(keys), MaxKeys)
+	if len(keys) == 0 || len(keys) > maxKeys {
+		return fmt.Errorf("%w: got %d keys, want 1, or %d during a rotation: the new and the old one", ErrKey, len(keys), maxKeys)
 	}
 	for i, k := range keys {
 		if k == (Key{}) {

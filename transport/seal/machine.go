@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/stations"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 )
@@ -40,7 +41,7 @@ func newMachine(info transport.Info, opts Options, random io.Reader, valid []Key
 	m := &machine{
 		opts: opts.withDefaults(), random: random, self: info.MAC, typ: info.EtherType, ports: info.Ports, plain: info.MTU + ethertype.EthernetSize,
 		byID: map[uint32]*session{}, next: transport.Forever, swept: now, count: &counters{},
-		troubles: troubles{by: Stations[trouble]{Max: maxTroubles}},
+		troubles: troubles{by: stations.Table[trouble]{Max: maxTroubles}},
 	}
 	m.peers.init()
 	for _, k := range valid {

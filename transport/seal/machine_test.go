@@ -367,7 +367,7 @@ func TestKeys(t *testing.T) {
 		"": nil, k.Text()[1:]: nil, k.Text() + "00": nil, "x" + k.Text()[1:]: nil, Key{}.Text(): nil, k.Text() + "\n" + k.Text(): nil,
 		k.Text() + " " + l.Text() + " " + keyOf(3).Text(): nil,
 	} {
-		got, err := ParseKeys([]byte(text))
+		got, err := parseKeys([]byte(text))
 		if (err == nil) != (want != nil) || !slices.Equal(got, want) {
 			t.Errorf("%q: %d keys, %v", text, len(got), err)
 		}

@@ -12,7 +12,7 @@ type Options struct {
 	// on every Reload, by a goroutine of the link's, so that keys can be replaced while
 	// programs run. Over a virtual link it is asked within Recv.
 	Keys Source
-	// Reload is how often Keys is asked again; 0 means DefaultReload, negative means never.
+	// Reload is how often Keys is asked again; 0 means every 2 s, negative means never.
 	Reload time.Duration
 	// Limits are what a session is used for before another one replaces it.
 	Limits Limits
@@ -36,8 +36,8 @@ type Limits struct {
 	Age    time.Duration // 0 means 5 minutes; twice as old a session is forgotten
 }
 
-// DefaultReload is the default of Options.Reload.
-const DefaultReload = 2 * time.Second
+// defaultReload is the default of Options.Reload.
+const defaultReload = 2 * time.Second
 
 // How long things take. Lengths of time are of the link's clock, in nanoseconds.
 const (
@@ -67,7 +67,7 @@ const (
 
 func (o Options) withDefaults() Options {
 	if o.Reload == 0 {
-		o.Reload = DefaultReload
+		o.Reload = defaultReload
 	}
 	if o.Limits.Frames == 0 || o.Limits.Frames > 1<<40 {
 		o.Limits.Frames = 1 << 32

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/stations"
 )
 
 // trouble is what is wrong with the frames of a station.
@@ -29,13 +30,13 @@ func (t trouble) String() string {
 // troubles knows the stations that are not understood: so many that a person can read of
 // them.
 type troubles struct {
-	by     Stations[trouble]
+	by     stations.Table[trouble]
 	budget budget // of answers
 }
 
 // note remembers what is wrong with a station, and says so if it has not lately.
 func (m *machine) note(mac ethertype.MAC, what trouble, now int64) {
-	if before, at, ok := m.troubles.by.Get(mac); ok && before == what && now-at < KnownFor {
+	if before, at, ok := m.troubles.by.Get(mac); ok && before == what && now-at < stations.KnownFor {
 		return
 	}
 	if m.troubles.by.Note(mac, what, now) {

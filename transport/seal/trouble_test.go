@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/stations"
 )
 
 // TestTroublesAge: a stranger who seems to be many stations keeps what is wrong with a real one
@@ -22,8 +23,8 @@ func TestTroublesAge(t *testing.T) {
 	said := func() int { return strings.Count(b.log.String(), "\n") }
 	now := int64(10)
 	forge(2*maxTroubles, now)
-	if said() != maxTroubles || len(b.troubles.by.by) != maxTroubles {
-		t.Fatalf("%d lines, and %d stations are known, want %d", said(), len(b.troubles.by.by), maxTroubles)
+	if said() != maxTroubles || b.troubles.by.Len() != maxTroubles {
+		t.Fatalf("%d lines, and %d stations are known, want %d", said(), b.troubles.by.Len(), maxTroubles)
 	}
 	talk := func() string {
 		b.hear(a.send(a.plain(b, "x"), now), now)
@@ -32,7 +33,7 @@ func TestTroublesAge(t *testing.T) {
 		}
 		return b.hint(a.self)
 	}
-	now += KnownFor - 1
+	now += stations.KnownFor - 1
 	if hint := talk(); hint != "" {
 		t.Errorf("a station is known for which there was no place: %s", hint)
 	}
@@ -42,13 +43,13 @@ func TestTroublesAge(t *testing.T) {
 	}
 	before := said()
 	for range 600 { // ten minutes of strangers who are others each time
-		now += KnownFor / 60
+		now += stations.KnownFor / 60
 		for i := range forged[ethertype.OffsetSrc+4 : ethertype.OffsetSrc+6] {
 			forged[ethertype.OffsetSrc+4+i] = byte(now >> (30 + 8*i))
 		}
 		forge(2*maxTroubles, now)
 	}
-	if n := said() - before; n > 11*maxTroubles || n < 9*maxTroubles || len(b.troubles.by.by) > maxTroubles {
-		t.Errorf("%d lines in ten minutes, and %d stations are known, of which there are to be %d", n, len(b.troubles.by.by), maxTroubles)
+	if n := said() - before; n > 11*maxTroubles || n < 9*maxTroubles || b.troubles.by.Len() > maxTroubles {
+		t.Errorf("%d lines in ten minutes, and %d stations are known, of which there are to be %d", n, b.troubles.by.Len(), maxTroubles)
 	}
 }

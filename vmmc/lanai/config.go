@@ -88,8 +88,8 @@ func (c *Config) resolve() error {
 	if c.MAC == (ethertype.MAC{}) || c.MAC.IsGroup() {
 		return fmt.Errorf("lanai: the node's address is %v: it needs one of its own (Config.MAC)", c.MAC)
 	}
-	if c.Card.PageSize != 0 && c.Card.PageSize < Slots*slotSize {
-		return fmt.Errorf("lanai: the card has doorbell pages of %d octets, a send queue needs %d (CardConfig.PageSize)", c.Card.PageSize, Slots*slotSize)
+	if c.Card.PageSize != 0 && c.Card.PageSize < slots*slotSize {
+		return fmt.Errorf("lanai: the card has doorbell pages of %d octets, a send queue needs %d (CardConfig.PageSize)", c.Card.PageSize, slots*slotSize)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@
 //
 // # On the card
 //
-// SRAM holds, for each process, its send queue, which is its doorbell page: Slots requests
+// SRAM holds, for each process, its send queue, which is its doorbell page: 29 requests
 // of 140 octets; its outgoing page table, 2,048 entries of 32 bits, each a node and a
 // physical page there; and its software TLB, two-way set associative, 2,048 entries from
 // virtual to pinned pages. For all of them it holds the table of nodes with routes, the

@@ -68,7 +68,7 @@ func (h *Host) Scribble(process uint32, octet byte) {
 	p := h.of(process)
 	h.eng.Lock()
 	defer h.eng.Unlock()
-	b := make([]byte, Slots*slotSize)
+	b := make([]byte, slots*slotSize)
 	for i := range b {
 		b[i] = octet
 	}
@@ -118,3 +118,14 @@ func (h *Host) SetRoutes(routes []myrinet.HostRoute) error {
 	h.page.Ring()
 	return h.prog.nodes.Set(routes)
 }
+
+// Sizes and the packet type of this program, for its tests.
+const (
+	Slots         = slots
+	ShortData     = shortData
+	LongData      = longData
+	OutgoingPages = outgoingPages
+	TLBPages      = tlbPages
+	RefillPages   = refillPages
+	TypePacket    = typePacket
+)

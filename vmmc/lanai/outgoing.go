@@ -10,9 +10,9 @@ type outgoing struct {
 }
 
 const (
-	// OutgoingPages is how many pages a process can have imported: 8 MB of them.
-	OutgoingPages = 2048
-	outgoingSize  = OutgoingPages * outgoingEntry
+	// outgoingPages is how many pages a process can have imported: 8 MB of them.
+	outgoingPages = 2048
+	outgoingSize  = outgoingPages * outgoingEntry
 	outgoingEntry = 4
 
 	frameBits = 24
@@ -24,7 +24,7 @@ const (
 
 // get returns where a proxy page leads; ok is false for nowhere.
 func (o *outgoing) get(page uint32) (node int, frame uint32, ok bool) {
-	if page >= OutgoingPages {
+	if page >= outgoingPages {
 		return 0, 0, false
 	}
 	e := binary.LittleEndian.Uint32(o.mem[page*outgoingEntry:])
@@ -34,7 +34,7 @@ func (o *outgoing) get(page uint32) (node int, frame uint32, ok bool) {
 // reserve finds pages for an import; false if there are not as many in a row.
 func (o *outgoing) reserve(n uint64) (first uint32, ok bool) {
 	free := uint64(0)
-	for i := range uint32(OutgoingPages) {
+	for i := range uint32(outgoingPages) {
 		if free++; o.used[i] {
 			free = 0
 		}
@@ -77,7 +77,7 @@ func (o *outgoing) count() (n int) {
 
 // closeNode has all pages that lead to a node lead nowhere.
 func (o *outgoing) closeNode(node int) {
-	for page := range uint32(OutgoingPages) {
+	for page := range uint32(outgoingPages) {
 		if to, _, ok := o.get(page); ok && to == node {
 			o.close(page, 1)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 )
 
-// TypePacket is the type of this program's packets.
-const TypePacket = 0x0A56
+// typePacket is the type of this program's packets.
+const typePacket = 0x0A56
 
 // Sizes, in octets.
 const (
@@ -28,10 +28,10 @@ const (
 	roomRecv = ethertype.FabricLeast + headerSize + mostData
 )
 
-// PacketSize is the most octets of a packet, with the longest route.
-const PacketSize = roomSend
+// packetSize is the most octets of a packet, with the longest route.
+const packetSize = roomSend
 
-var longest = station.Longest{Octets: PacketSize}
+var longest = station.Longest{Octets: packetSize}
 
 // kind is what a packet is.
 type kind uint8

@@ -47,7 +47,7 @@ type Process struct {
 	queue   queue
 	space   space
 	next    uint32           // number of the next request
-	slots   [Slots]*send     // whose request is in it
+	slots   [slots]*send     // whose request is in it
 	backlog fifo.Queue[part] // requests that wait for a slot
 	inbox   []event
 	gate    progress.Gate
@@ -115,8 +115,8 @@ func (h *Host) Join(cfg ProcessConfig, up provider.Up) (*Process, error) {
 // attach gives the process its tables on the card. The lock is held.
 func (p *Process) attach() error {
 	q := &p.queue
-	*q = queue{proc: p, page: p.page, next: p.next, words: make([]byte, Slots*4)}
-	q.table.used = make([]bool, OutgoingPages)
+	*q = queue{proc: p, page: p.page, next: p.next, words: make([]byte, slots*4)}
+	q.table.used = make([]bool, outgoingPages)
 	var err error
 	if q.blocks[0], err = p.h.card.SRAM().Alloc("outgoing page table", outgoingSize); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (p *Process) pages() int {
 	if !ok {
 		return 0
 	}
-	return int(min(last-p.queue.page0+1, RefillPages))
+	return int(min(last-p.queue.page0+1, refillPages))
 }
 
 // Self implements provider.Provider.

@@ -279,7 +279,7 @@ func (p *program) end(b *buffer, how ending) {
 		return
 	}
 	b.of = nil
-	if slot := &q.under[(b.number-1)%Slots]; how != endDone && slot.number == b.number && slot.how == 0 {
+	if slot := &q.under[(b.number-1)%slots]; how != endDone && slot.number == b.number && slot.how == 0 {
 		slot.how = how
 	}
 	if b.ends {
@@ -290,7 +290,7 @@ func (p *program) end(b *buffer, how ending) {
 // tell tells the host how a request has ended: as its first part that has not gone well, if
 // there is one.
 func (p *program) tell(q *queue, number uint32, how ending) {
-	slot := &q.under[(number-1)%Slots]
+	slot := &q.under[(number-1)%slots]
 	if slot.how != 0 && slot.number == number {
 		how = slot.how
 	}
@@ -309,7 +309,7 @@ func (p *program) report() bool {
 		}
 		putWord(p.word, status(e.number, e.how))
 		p.job = reporting
-		return p.c.DMA(e.q.words[(e.number-1)%Slots*4:][:4], p.word)
+		return p.c.DMA(e.q.words[(e.number-1)%slots*4:][:4], p.word)
 	}
 	return false
 }
@@ -410,7 +410,7 @@ func (p *program) launch() bool {
 func (p *program) transmit(mem, turns []byte, size int) bool {
 	start := typeAt - len(turns)
 	copy(mem[start:], turns)
-	mem[typeAt], mem[typeAt+1] = TypePacket>>8, TypePacket&0xff
+	mem[typeAt], mem[typeAt+1] = typePacket>>8, typePacket&0xff
 	p.count.PacketsOut++
 	return p.c.Send(mem[start : dataAt+size+ethertype.FabricCRCSize])
 }

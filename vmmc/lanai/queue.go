@@ -17,14 +17,14 @@ import (
 //	    12   128  of a short request: the data
 //	    12     8  of a long one: the virtual address of the data
 const (
-	// Slots is how many requests a send queue holds.
-	Slots = 29
-	// ShortData is the most octets of a short request.
-	ShortData = 128
-	// LongData is the most octets of a long one.
-	LongData = 8 << 20
+	// slots is how many requests a send queue holds.
+	slots = 29
+	// shortData is the most octets of a short request.
+	shortData = 128
+	// longData is the most octets of a long one.
+	longData = 8 << 20
 
-	slotSize   = 12 + ShortData
+	slotSize   = 12 + shortData
 	slotData   = 12
 	slotFlags  = 0xC0000000
 	slotShort  = 0x80000000
@@ -67,11 +67,11 @@ func (r *request) write(page *myrinet.Page) {
 	page.Ring()
 }
 
-func slotOf(number uint32) int { return int((number-1)%Slots) * slotSize }
+func slotOf(number uint32) int { return int((number-1)%slots) * slotSize }
 
 // lastNumber is that of the last request before the numbers begin anew: it fits into a
 // status, and ends a turn of the slots.
-const lastNumber = 1 << 28 / Slots * Slots
+const lastNumber = 1 << 28 / slots * slots
 
 // after returns the number of the next request.
 func after(number uint32) uint32 { return number%lastNumber + 1 }
@@ -91,7 +91,7 @@ func (r *request) read(page []byte, number uint32) bool {
 	word := le.Uint32(b[4:])
 	*r = request{number: number, short: word&slotShort != 0, notify: word&slotNotify != 0, size: int(word &^ slotFlags), proxy: le.Uint32(b[8:])}
 	if r.short {
-		r.data = b[slotData:][:min(r.size, ShortData)]
+		r.data = b[slotData:][:min(r.size, shortData)]
 	} else {
 		r.at = le.Uint64(b[slotData:])
 	}

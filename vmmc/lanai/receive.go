@@ -124,7 +124,7 @@ func (p *program) turnHasCome() bool {
 // admit decides what becomes of a packet.
 func (p *program) admit(r *myrinet.Received) fate {
 	h := &p.in.header
-	if r.Type != TypePacket || !h.parse(r.Payload) {
+	if r.Type != typePacket || !h.parse(r.Payload) {
 		p.count.Strange++
 		return dropped
 	}

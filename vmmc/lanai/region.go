@@ -62,7 +62,7 @@ func (k *conn) granted(r *asking.Reader) {
 	if !x.open() {
 		k.say(body(sayReleased, x.Slot))
 		a.Err = fmt.Errorf("%w: an import of %d octets needs %d proxy pages in a row, %d of %d are in use: give others up", ErrNoRoom,
-			x.Size, pagesOf(pageSize-1, x.Size), k.p.queue.table.count(), OutgoingPages)
+			x.Size, pagesOf(pageSize-1, x.Size), k.p.queue.table.count(), outgoingPages)
 		k.p.up.Answered(a)
 		return
 	}
@@ -79,7 +79,7 @@ func (x *region) open() bool {
 	h := x.k.p.h
 	h.eng.Lock()
 	defer h.eng.Unlock()
-	if n > OutgoingPages {
+	if n > outgoingPages {
 		return false
 	}
 	first, ok := x.k.p.queue.table.reserve(n)

@@ -22,7 +22,7 @@ type queue struct {
 	sent    int    // octets of it that are
 	node    int    // where it goes
 	number  uint64 // of that line, when it was picked
-	under   [Slots]under
+	under   [slots]under
 	missing bool   // the driver has been asked for a translation
 	page0   uint64 // the page that it was asked for
 }
@@ -66,7 +66,7 @@ func (p *program) pick(q *queue) bool {
 	p.c.Work(p.h.costs.Pick)
 	q.next = after(q.next)
 	q.has, q.sent = true, 0
-	q.under[(q.req.number-1)%Slots] = under{number: q.req.number}
+	q.under[(q.req.number-1)%slots] = under{number: q.req.number}
 	if how := p.check(q); how != endDone {
 		p.fail(q, how)
 		return true
@@ -82,7 +82,7 @@ func (p *program) pick(q *queue) bool {
 // check says whether the card takes a request.
 func (p *program) check(q *queue) ending {
 	r := &q.req
-	if r.size > LongData || r.short && r.size > ShortData {
+	if r.size > longData || r.short && r.size > shortData {
 		p.count.BadRequests++
 		return endSize
 	}

@@ -11,19 +11,19 @@ type tlb struct{ mem []byte }
 const (
 	tlbWays  = 2
 	tlbEntry = 8
-	// TLBPages is how many pages the TLB of a process translates: 8 MB of them.
-	TLBPages = 2048
-	tlbSets  = TLBPages / tlbWays
-	tlbSize  = TLBPages*tlbEntry + tlbSets
-	// RefillPages is the most pages that one interrupt brings.
-	RefillPages = 32
+	// tlbPages is how many pages the TLB of a process translates: 8 MB of them.
+	tlbPages = 2048
+	tlbSets  = tlbPages / tlbWays
+	tlbSize  = tlbPages*tlbEntry + tlbSets
+	// refillPages is the most pages that one interrupt brings.
+	refillPages = 32
 )
 
 func (t tlb) entry(set uint64, way int) []byte {
 	return t.mem[(int(set)*tlbWays+way)*tlbEntry:][:tlbEntry]
 }
 
-func (t tlb) last(set uint64) *byte { return &t.mem[TLBPages*tlbEntry+int(set)] }
+func (t tlb) last(set uint64) *byte { return &t.mem[tlbPages*tlbEntry+int(set)] }
 
 // find returns the pin of a page.
 func (t tlb) find(page uint64) (pin uint32, ok bool) {

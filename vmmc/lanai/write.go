@@ -9,7 +9,7 @@ import (
 )
 
 // send is a write under way. It is one request for each piece of memory of at most
-// LongData, or several short ones; it ends when all have.
+// longData, or several short ones; it ends when all have.
 type send struct {
 	mem    [provider.CopyMax]byte
 	bounce []byte   // a copy, where the source is not aligned as the destination is
@@ -128,8 +128,8 @@ func (p *Process) add(x part) {
 func (p *Process) short(s *send, at uint64, b []byte) {
 	for len(b) > 0 {
 		n := len(b)
-		if n > ShortData {
-			n = ShortData - int((s.x.base()+at+ShortData)%wordSize)
+		if n > shortData {
+			n = shortData - int((s.x.base()+at+shortData)%wordSize)
 		}
 		p.add(part{s: s, short: true, at: at, data: b[:n:n]})
 		at, b = at+uint64(n), b[n:]
@@ -142,8 +142,8 @@ func (p *Process) long(s *send, at uint64, b []byte) {
 	s.mapped = append(s.mapped, b)
 	for len(b) > 0 {
 		n := len(b)
-		if n > LongData {
-			n = LongData - int((s.x.base()+at+LongData)%wordSize)
+		if n > longData {
+			n = longData - int((s.x.base()+at+longData)%wordSize)
 		}
 		p.add(part{s: s, at: at, data: b[:n:n]})
 		at, b = at+uint64(n), b[n:]
@@ -202,7 +202,7 @@ func gather(dst []byte, data [][]byte, skip int) (n int) {
 // push writes requests into the slots that are free. The host's lock is held.
 func (p *Process) push() {
 	for p.backlog.Len() > 0 && p.queue.open {
-		slot := &p.slots[(p.next-1)%Slots]
+		slot := &p.slots[(p.next-1)%slots]
 		x := p.backlog.At(0)
 		r := x.s.x
 		if *slot != nil || r.moving && x.turn == r.turn {
@@ -231,7 +231,7 @@ func (p *Process) post() {
 // requestEnded is told how a request went.
 func (p *Process) requestEnded(number uint32, how ending) {
 	p.h.eng.Lock()
-	slot := &p.slots[(number-1)%Slots]
+	slot := &p.slots[(number-1)%slots]
 	s := *slot
 	if *slot = nil; p.backlog.Len() > 0 {
 		p.push()
@@ -307,7 +307,7 @@ func (p *Process) under() (all []*send) {
 	for i := range p.backlog.Len() {
 		add(p.backlog.At(i).s)
 	}
-	p.slots = [Slots]*send{}
+	p.slots = [slots]*send{}
 	p.backlog.Clear()
 	return all
 }

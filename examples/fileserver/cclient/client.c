@@ -1,6 +1,6 @@
 /*
  * Copies what is below a directory of a file server into one of this machine.
- * What files.h declares, rpcgen makes of ../files/files.x.
+ * What files.h declares, rpcgen makes of ../internal/files/files.x.
  *
  *	client ADDRESS PORT PATH DIRECTORY
  */

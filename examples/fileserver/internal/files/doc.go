@@ -2,4 +2,4 @@
 // makes of files.x.
 package files
 
-//go:generate go run ../../../cmd/bobnet rpcgen files.x
+//go:generate go run ../../../../cmd/bobnet rpcgen files.x

@@ -1,4 +1,5 @@
-package seal
+// Package stations bounds what a process remembers of stations that anybody on the segment can make up.
+package stations
 
 import (
 	"time"
@@ -6,13 +7,12 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Stations is something that is known of each of some stations, of which anybody on the segment
-// can make up more, so that it decides nothing. When there are too many, those are forgotten of
-// which nothing has been noted for a while: made-up ones take the place of others for a
-// minute, and no more are noted in one than there are places. It must not be shared between
-// goroutines.
-type Stations[V any] struct {
-	Max int // how many are known at most
+// Table remembers something about each of at most Max stations. A full table forgets stations that
+// nothing has been noted of for KnownFor. Made-up stations can therefore displace others for a minute, and
+// at most Max of them in that time: what the table holds must not decide anything. Goroutines must not
+// share a Table.
+type Table[V any] struct {
+	Max int // most stations
 
 	by   map[ethertype.MAC]noted[V]
 	full int64 // until when no place becomes free
@@ -23,17 +23,17 @@ type noted[V any] struct {
 	at   int64
 }
 
-// KnownFor is for how many nanoseconds a station is known at least.
+// KnownFor is how many nanoseconds a station is remembered at least.
 const KnownFor = int64(time.Minute)
 
 // Get returns what is known of a station, and since when.
-func (s *Stations[V]) Get(mac ethertype.MAC) (what V, at int64, ok bool) {
+func (s *Table[V]) Get(mac ethertype.MAC) (what V, at int64, ok bool) {
 	n, ok := s.by[mac]
 	return n.what, n.at, ok
 }
 
 // Note notes something of a station, and reports whether there is a place for it.
-func (s *Stations[V]) Note(mac ethertype.MAC, what V, now int64) bool {
+func (s *Table[V]) Note(mac ethertype.MAC, what V, now int64) bool {
 	if _, known := s.by[mac]; !known && !s.room(now) {
 		return false
 	}
@@ -45,7 +45,7 @@ func (s *Stations[V]) Note(mac ethertype.MAC, what V, now int64) bool {
 }
 
 // room reports whether there is a place for one more station.
-func (s *Stations[V]) room(now int64) bool {
+func (s *Table[V]) room(now int64) bool {
 	if len(s.by) < s.Max {
 		return true
 	}
@@ -62,3 +62,6 @@ func (s *Stations[V]) room(now int64) bool {
 	}
 	return len(s.by) < s.Max
 }
+
+// Len returns how many stations the table remembers.
+func (s *Table[V]) Len() int { return len(s.by) }

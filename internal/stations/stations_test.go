@@ -1,4 +1,4 @@
-package seal
+package stations
 
 import (
 	"testing"
@@ -6,11 +6,11 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// TestStations: a stranger who seems to be many stations takes the places of all others for
+// TestTable: a stranger who seems to be many stations takes the places of all others for
 // a minute, not for ever, and what is noted again stays.
-func TestStations(t *testing.T) {
+func TestTable(t *testing.T) {
 	const most = 64
-	s := Stations[int]{Max: most}
+	s := Table[int]{Max: most}
 	station := func(i int) ethertype.MAC { return ethertype.MAC{2, byte(i >> 8), byte(i)} }
 	genuine := ethertype.MAC{2, 5: 1}
 	knows := func() bool {

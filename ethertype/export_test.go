@@ -1,0 +1,4 @@
+package ethertype
+
+// IsFabric gives tests isFabric.
+var IsFabric = isFabric
