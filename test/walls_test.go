@@ -135,7 +135,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/timewait":  {"ethertype", "reliability"},
 	"vipl/internal/guard":     {"ethertype"},
 	"vipl/internal/directory": {"ethertype", "internal/userfile", "transport", "internal/progress", "vipl/internal/code", "vipl/internal/guard"},
-	"vipl/internal/links":     {"ethertype", "transport", "internal/link/agent", "transport/fault", "internal/link/host", "internal/myrinet/plain", "internal/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "internal/link/shm", "transport/udp", "vipl/internal/code"},
+	"vipl/internal/links":     {"ethertype", "transport", "internal/link/agent", "transport/fault", "internal/link/host", "internal/myrinet/plain", "internal/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "internal/link/shm", "internal/runsocket", "transport/udp", "vipl/internal/code"},
 	"vipl/internal/text":      {},
 
 	"endpoint/internal/wire":         {"ethertype"},

@@ -62,8 +62,8 @@ func squatRole() error {
 }
 
 // TestSquatter: a process of another user has bound names by which NICs claim ports, at
-// the interface or within the host. A NIC that asks for no ports gets others; one that
-// asks for those is told who has them.
+// the interface or within the host. A NIC of root's that asks for no ports gets ports that nobody has claimed
+// at the interface; one that asks for those that the process has gets them, as that has no right to them.
 func TestSquatter(t *testing.T) {
 	for _, driver := range []string{"ring", "packet", "shm"} {
 		for _, where := range []string{"interface", "host"} {
@@ -116,20 +116,38 @@ func squat(t *testing.T, p *vethtest.Pair, driver, where string) {
 		t.Fatalf("three blocks of ports are taken: %v", err)
 	}
 	defer n.Close()
-	want := transport.PortRange{Lo: (blocks + 1) * 1024, Hi: (blocks+2)*1024 - 1}
+	want := blockPorts(1)
+	if where == "interface" {
+		want = blockPorts(blocks + 1)
+	}
 	if got := n.Query().Ports; got != want {
 		t.Errorf("got the ports %v, want %v", got, want)
 	}
 	if len(wrapped) != 1 || wrapped[0] != want {
 		t.Errorf("links with the ports %v were wrapped, want the one that is used", wrapped)
 	}
-	other, err := open(transport.PortRange{Lo: 2048, Hi: 3071})
-	if err == nil {
-		other.Close()
+	other, err := open(blockPorts(2))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if says := fmt.Sprintf("process %d of user %d", squatter.Process.Pid, strangerID); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(fmt.Sprint(err), says) {
+	defer other.Close()
+	third, err := open(transport.PortRange{Lo: 2050, Hi: 2051})
+	if err == nil {
+		third.Close()
+	}
+	if says := "this process has claimed"; !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(fmt.Sprint(err), says) {
 		t.Errorf("%v: does not say %q", err, says)
 	}
+	for _, pair := range [][2]*vipl.NIC{{n, other}, {other, n}} {
+		if _, err := pair[0].Echo(bg, pair[1].Addr(), 100); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// blockPorts returns the ports of a block.
+func blockPorts(block uint16) transport.PortRange {
+	return transport.PortRange{Lo: block * 1024, Hi: block*1024 + 1023}
 }
 
 // visitRole connects to the listener that atEnv says, by shared memory.

@@ -24,12 +24,14 @@ const roleEnv = "BOBNET_TEST_AGENT_ROLE"
 // roles read commands from standard input, one a line, and print an answer of one line to
 // each. They end when the input does.
 var roles = map[string]func(commands *bufio.Scanner) error{
-	"agent":   agentRole,
-	"tenant":  tenantRole,
-	"hostile": hostileRole,
-	"flood":   floodRole,
-	"ask":     askRole,
-	"options": optionsRole,
+	"agent":    agentRole,
+	"tenant":   tenantRole,
+	"hostile":  hostileRole,
+	"flood":    floodRole,
+	"ask":      askRole,
+	"options":  optionsRole,
+	"squatter": squatterRole,
+	"echo":     echoRole,
 }
 
 func TestMain(m *testing.M) {

@@ -241,9 +241,14 @@ func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fd
 	defer grant.Close(cred.Uid) // the program's are its own
 	var give []int
 	if !r.Held {
+		if r.Near {
+			if err := grant.MakeNear(cred.Uid); err != nil {
+				s.cfg.Logger.Warn("no names within the host for a program", "user", cred.Uid, "ports", grant.Ports, "err", err)
+			}
+		}
 		give = grant.Descriptors()
 	}
-	if agent.Write(conn, &agent.Reply{Ports: grant.Ports, Long: grant.Long, Device: grant.Guard.Device}, give...) != nil {
+	if agent.Write(conn, &agent.Reply{Ports: grant.Ports, Long: grant.Long, Near: grant.Near(), Device: grant.Guard.Device}, give...) != nil {
 		return nil
 	}
 	p.Interface, p.Ports = grant.Interface.Name, grant.Ports

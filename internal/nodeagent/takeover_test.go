@@ -195,7 +195,7 @@ func TestTakeover(t *testing.T) {
 		victim.sends(ownFrame)
 	}
 	victim.says("left", "leave 0")
-	thief.says(string(agent.Taken), "show claim 1")
+	thief.says(string(agent.Invalid), "show claim 1")
 	victim.sends(ownFrame)
 	thief.sends(ownFrame)
 	if got := thief.send(portOfOther); got == "sent" {
@@ -203,19 +203,17 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestShownBeyondBounds: ports that a program has claimed by itself count as those that it gets
-// from the agent, and which it holds when the agent starts again are its own.
+// TestShownBeyondBounds: ports that a program has claimed by itself are not its own, also when the agent
+// starts again: it does not get more than its bounds by them.
 func TestShownBeyondBounds(t *testing.T) {
 	p, path := vethtest.New(t, 1500), socketPath(t)
 	cfg := testConfig{Path: path, Allow: allow, MaxBlocks: 2}
 	a := startAgent(t, p, 0, cfg)
 	c := hostile(t, p, path, alice, "1024")
-	c.says("taken", "show claim 7")
-	c.says(string(agent.Denied), "show claim 8")
+	c.says(string(agent.Invalid), "show claim 7")
 	a.kill()
 	awaitPrograms(t, startAgent(t, p, 0, cfg), "user 65534 ports 1024..2047 answers false") // it has nothing to say
-	c.says("taken", "show claim 9")                                                         // what the agent does not know of any more
-	c.says(string(agent.Denied), "show claim 10")
+	c.says(string(agent.Invalid), "show claim 9")
 }
 
 // TestRestartAtBounds: programs that have as many blocks as a user may are known to the next

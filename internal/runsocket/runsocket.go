@@ -6,6 +6,9 @@
 // in the abstract name space. Clients look for root's first, and then judge by the kernel's word
 // whose a server is.
 //
+// Names of resources of the host, such as blocks of ports, are abstract as long as nobody without rights
+// has taken them: see Name.
+//
 // A directory is shared by network namespaces, which have servers of their own: a file's name
 // has the namespace's number in it.
 package runsocket
@@ -79,17 +82,11 @@ func unwritable(err error) bool {
 
 // listenFile listens at a file, in place of one that a server has left which was killed.
 func listenFile(network, file string) (*net.UnixListener, error) {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return nil, err
-	}
-	lock, err := os.OpenFile(filepath.Join(filepath.Dir(file), ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := lock(filepath.Dir(file), lockPatience)
 	if err != nil {
 		return nil, err
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return nil, os.NewSyscallError("flock", err)
-	}
+	defer unlock()
 	prune(filepath.Dir(file))
 	conn, err := net.Dial(network, file)
 	switch {
@@ -110,6 +107,38 @@ func listenFile(network, file string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// lockPatience bounds how long a process waits for the lock of a directory, which a process that is stopped
+// may hold.
+const lockPatience = 2 * time.Second
+
+// lock makes the directory of a namespace if there is none, and locks it against other processes of
+// root's. Without patience the error is EWOULDBLOCK if another one has it.
+func lock(dir string, patience time.Duration) (unlock func(), err error) {
+	_, missing := os.Stat(dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR || !time.Now().Before(end) {
+			file.Close()
+			return nil, err
+		}
+	}
+	_ = os.Chtimes(dir, time.Time{}, time.Now()) // in use: prune leaves it
+	if missing != nil {
+		prune(dir)
+	}
+	return func() { file.Close() }, nil
 }
 
 // pruneAge is how old the directory of a namespace must be to be removed: who has just made it is

@@ -115,3 +115,70 @@ func TestPrune(t *testing.T) {
 		t.Errorf("a server was disturbed: %v", err)
 	}
 }
+
+// stream returns a stream socket.
+func stream(t *testing.T) (fd int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// TestName: the abstract name is taken as long as it is free or its holder counts. Then root's socket has the
+// file, against all others, until it is closed. Only the socket that has the file passes for it.
+func TestName(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to make files of")
+	}
+	directory = t.TempDir()
+	name := NameOf("@bobnet-test/name")
+	first, second, third := stream(t), stream(t), stream(t)
+	if file, err := name.Bind(first, nil); err != nil || file {
+		t.Fatal(file, err)
+	}
+	counts := func(yes bool) func(Holder) bool {
+		return func(h Holder) bool {
+			if h.UID != 0 || !h.Listens {
+				t.Errorf("the kernel says %+v", h)
+			}
+			return yes
+		}
+	}
+	if _, err := name.Bind(second, nil); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("without force: %v", err)
+	}
+	if _, err := name.Bind(second, counts(true)); !errors.Is(err, unix.EADDRINUSE) || name.Alive() {
+		t.Errorf("a holder that counts: %v", err)
+	}
+	if file, err := name.Bind(second, counts(false)); err != nil || !file || name.Current() != name.File {
+		t.Errorf("a holder that does not count: %v, %v", file, err)
+	}
+	if _, err := name.Bind(third, counts(false)); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("the file has a holder: %v", err)
+	}
+	unix.Close(first)
+	if _, err := name.Bind(third, counts(false)); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("the file has a holder, and nobody has the abstract name: %v", err)
+	}
+	if has, err := HasFile(second, name.File); err != nil || !has {
+		t.Errorf("its holder has the file: %v, %v", has, err)
+	}
+	if err := os.Remove(name.File); err != nil { // as if second were of another mount namespace
+		t.Fatal(err)
+	}
+	fourth := stream(t)
+	if err := name.TryFile(fourth); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := HasFile(second, name.File); err != nil || has {
+		t.Errorf("a socket of the same name has the file: %v, %v", has, err)
+	}
+	unix.Close(fourth)
+	name.Clean()
+	if _, err := os.Lstat(name.File); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is left: %v", err)
+	}
+}

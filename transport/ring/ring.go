@@ -89,6 +89,9 @@ type Config struct {
 	// does not use AF_XDP: with XDP On, Open fails. If the kernel judges what the sockets send, Open
 	// fails with QdiscBypass, too. Empty: the process opens them itself.
 	Agent string
+	// AgentNear asks the agent also for the sockets by which the ports are found within the host. The
+	// caller gets them by Lease.TakeNear, and joins the link to shared memory with them.
+	AgentNear bool
 }
 
 // Link is a transport.Link on a mapped receive ring. Goroutines may share it
@@ -141,7 +144,7 @@ func (l *Link) place(cfg *Config) (err error) {
 	long := func(i iface.Interface) bool {
 		return cfg.Long != Off && longPossible(i, layout(i.MTU, cfg.Slots).capacity()) == nil
 	}
-	l.lease, err = agent.Open(cfg.Agent, agent.Wish{Interface: cfg.Interface, EtherType: cfg.EtherType, Ports: cfg.Ports, Long: long})
+	l.lease, err = agent.Open(cfg.Agent, agent.Wish{Interface: cfg.Interface, EtherType: cfg.EtherType, Ports: cfg.Ports, Long: long, Near: cfg.AgentNear})
 	if err != nil {
 		return err
 	}

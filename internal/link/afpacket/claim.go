@@ -1,11 +1,15 @@
 package afpacket
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/passfd"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -14,10 +18,13 @@ import (
 // Claim holds blocks of ports on one interface against other links, of this
 // process or another. Without a daemon: each block is a listening Unix socket
 // in the abstract name space, whose names the kernel keeps per network
-// namespace and frees when the process ends, however it ends.
+// namespace and frees when the process ends, however it ends. Where a user without
+// rights has taken a name, a process of root's takes a file under /run instead (package
+// runsocket).
 type Claim struct {
 	Ports transport.PortRange
 	fds   []int
+	files []runsocket.Name // that this process has bound to their files
 }
 
 // ClaimPorts claims the blocks that ports touches, or, when ports is zero, the
@@ -28,9 +35,13 @@ func ClaimPorts(index int, name string, typ ethernet.EtherType, ports transport.
 		return nil, err
 	}
 	c := new(Claim)
+	whichever := ports == transport.PortRange{}
 	var b int
 	var err error
-	c.Ports, b, err = driver.ClaimBlocks(ports, func(b int) error { return c.add(index, typ, b) })
+	c.Ports, b, err = driver.ClaimBlocks(ports, func(b int) error { return c.add(index, typ, b, !whichever) })
+	if whichever && b == driver.Blocks {
+		c.Ports, b, err = driver.ClaimBlocks(ports, func(b int) error { return c.add(index, typ, b, true) })
+	}
 	if err != nil {
 		c.Release()
 		return nil, refusal(index, name, typ, c.Ports, b, err)
@@ -38,24 +49,47 @@ func ClaimPorts(index int, name string, typ ethernet.EtherType, ports transport.
 	return c, nil
 }
 
-// add claims block b.
-func (c *Claim) add(index int, typ ethernet.EtherType, b int) error {
+// add claims block b. With force, root claims it although a user without rights has its abstract name.
+func (c *Claim) add(index int, typ ethernet.EtherType, b int, force bool) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
-	if err := unix.Bind(fd, claimAddr(index, typ, b)); err != nil {
+	var counts func(runsocket.Holder) bool
+	if force {
+		counts = func(h runsocket.Holder) bool { return h.Listens && mayClaim(h.UID, index, typ) }
+	}
+	name := claimName(index, typ, b)
+	file, err := name.Bind(fd, counts)
+	if err != nil {
 		unix.Close(fd)
 		return err
 	}
-	// It listens so that who finds the block taken can ask whose it is. Nobody
-	// accepts, so each question keeps its place in the queue.
-	if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {
-		unix.Close(fd)
-		return err
+	if file {
+		c.files = append(c.files, name)
 	}
 	c.fds = append(c.fds, fd)
 	return nil
+}
+
+// mayClaim reports whether a user has a packet socket for frames of an EtherType on an interface, as
+// root may. The kernel lets only a process with CAP_NET_RAW have made it.
+func mayClaim(uid uint32, index int, typ ethernet.EtherType) bool {
+	if uid == 0 {
+		return true
+	}
+	table, err := os.ReadFile("/proc/thread-self/net/packet")
+	if err != nil {
+		return true // not known: it counts
+	}
+	const protocol, iface, user = 3, 4, 7 // which columns
+	for line := range bytes.Lines(table) {
+		f := bytes.Fields(line)
+		if len(f) > user && string(f[protocol]) == fmt.Sprintf("%04x", uint16(typ)) && string(f[iface]) == strconv.Itoa(index) && string(f[user]) == fmt.Sprint(uid) {
+			return true
+		}
+	}
+	return false
 }
 
 // Sockets returns what holds the claim: a socket for each block, in their order. A process
@@ -66,7 +100,7 @@ func (c *Claim) Sockets() []int { return c.fds }
 // to this one. From now on who asks is told that it is this process's. On an error the
 // sockets are still the caller's.
 func AdoptClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int) (*Claim, error) {
-	if err := CheckClaim(index, typ, ports, fds); err != nil {
+	if err := checkClaim(index, typ, ports, fds, false); err != nil {
 		return nil, err
 	}
 	for _, fd := range fds {
@@ -77,11 +111,12 @@ func AdoptClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fd
 	return &Claim{Ports: ports, fds: fds}, nil
 }
 
-// Claimed reports whether a process holds the claim on block b of an interface.
+// Claimed reports whether a process holds the claim on block b of an interface. To root a user without
+// rights holds none.
 func Claimed(index int, typ ethernet.EtherType, b int) bool {
 	var c Claim
 	defer c.Release()
-	return errors.Is(c.add(index, typ, b), unix.EADDRINUSE)
+	return errors.Is(c.add(index, typ, b, true), unix.EADDRINUSE)
 }
 
 // Release gives the ports back. It may be called again. Any process can have connected to the
@@ -92,11 +127,15 @@ func (c *Claim) Release() {
 			unix.Close(fd)
 		}
 	})
-	c.fds = nil
+	for _, name := range c.files {
+		name.Clean() // unless another process has got the socket
+	}
+	c.fds, c.files = nil, nil
 }
 
-func claimAddr(index int, typ ethernet.EtherType, b int) *unix.SockaddrUnix {
-	return &unix.SockaddrUnix{Name: fmt.Sprintf("@bobnet/%d/%04x/%d", index, uint16(typ), b)}
+// claimName is the name of the socket that holds block b.
+func claimName(index int, typ ethernet.EtherType, b int) runsocket.Name {
+	return runsocket.NameOf(fmt.Sprintf("@bobnet/%d/%04x/%d", index, uint16(typ), b))
 }
 
 // refusal is the error for ports whose block b could not be claimed, or for all
@@ -107,11 +146,11 @@ func refusal(index int, name string, typ ethernet.EtherType, ports transport.Por
 		return fmt.Errorf("transport: cannot claim ports %d..%d on %s: %w", ports.Lo, ports.Hi, name, err)
 	case b == driver.Blocks:
 		return fmt.Errorf("transport: every block of ports on %s is in use, the first by %s: %w: close a program that uses EtherType %#04x there",
-			name, driver.Holder(claimAddr(index, typ, 1).Name), err, uint16(typ))
+			name, driver.Holder(claimName(index, typ, 1).Current()), err, uint16(typ))
 	}
 	held := driver.BlockPorts(b)
 	return fmt.Errorf("transport: ports %d..%d on %s overlap ports %d..%d, which %s has claimed: %w: choose other ports, or none to get a free block",
-		ports.Lo, ports.Hi, name, held.Lo, held.Hi, driver.Holder(claimAddr(index, typ, b).Name), err)
+		ports.Lo, ports.Hi, name, held.Lo, held.Hi, driver.Holder(claimName(index, typ, b).Current()), err)
 }
 
 // Shown returns the claim on ports that sockets hold, after CheckClaim, without telling

@@ -58,7 +58,7 @@ func listening(t *testing.T, name string) (fd int) {
 func accepted(t *testing.T, fd int) (end int) {
 	t.Helper()
 	c := unixSocketOf(t)
-	if err := unix.Connect(c, claimAddr(claimIndex, claimType, claimBlock)); err != nil {
+	if err := unix.Connect(c, &unix.SockaddrUnix{Name: claimName(claimIndex, claimType, claimBlock).Abstract}); err != nil {
 		t.Fatal(err)
 	}
 	end, _, err := unix.Accept(fd)

@@ -1,19 +1,29 @@
 package afpacket
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )
 
-// CheckClaim looks whether sockets hold the claim on ports. Whose network namespace it is that
+// CheckClaim looks whether sockets hold the claim on ports, and were made by root or by this process's
+// user: to root the claims of others do not count. Whose network namespace it is that
 // they hold it in, OwnNamespace says.
 func CheckClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int) error {
+	return checkClaim(index, typ, ports, fds, true)
+}
+
+// checkClaim looks whether sockets hold the claim on ports. If strict, the kernel must vouch for those
+// that have a file.
+func checkClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int, strict bool) error {
 	if err := driver.CheckPorts(ports); err != nil {
 		return err
 	}
@@ -22,8 +32,42 @@ func CheckClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fd
 		return fmt.Errorf("transport: %d sockets do not hold the claim on ports %d..%d: %w", len(fds), ports.Lo, ports.Hi, unix.EINVAL)
 	}
 	for i, fd := range fds {
-		if err := checkHolder(fd, claimAddr(index, typ, first+i).Name); err != nil {
+		name := claimName(index, typ, first+i)
+		err := checkHolder(fd, name.Abstract)
+		if err != nil && checkFile(fd, name.File, strict) == nil {
+			err = checkListens(fd, name.File)
+		}
+		if err == nil && strict {
+			err = checkMaker(fd, name.Abstract)
+		}
+		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkMaker looks whether root or this process's user has made a socket, whoever has it now.
+func checkMaker(fd int, name string) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return fmt.Errorf("transport: what should hold the claim %s: %w", name, err)
+	}
+	if stat.Uid != 0 && int64(stat.Uid) != int64(os.Geteuid()) {
+		return fmt.Errorf("transport: what should hold the claim %s was made by user %d, and not by an agent: %w", name, stat.Uid, unix.EINVAL)
+	}
+	return nil
+}
+
+// checkFile looks whether a socket is bound to a file of root's.
+func checkFile(fd int, file string, strict bool) error {
+	_, octets, err := sockname(fd)
+	if err != nil || file == "" || string(bytes.TrimRight(octets, "\x00")) != file {
+		return unix.EINVAL
+	}
+	if strict {
+		if has, err := runsocket.HasFile(fd, file); err != nil || !has {
+			return errors.Join(unix.EINVAL, err)
 		}
 	}
 	return nil
@@ -41,6 +85,11 @@ func checkHolder(fd int, name string) error {
 	if has, abstract := strings.CutPrefix(string(octets), "\x00"); family != unix.AF_UNIX || !abstract || has != name[1:] {
 		return fmt.Errorf("transport: what should hold the claim %s is called %q: %w", name, octets, unix.EINVAL)
 	}
+	return checkListens(fd, name)
+}
+
+// checkListens looks whether a socket is a stream socket that listens.
+func checkListens(fd int, name string) error {
 	typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	listens, failed := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	if err := errors.Join(err, failed); err != nil {

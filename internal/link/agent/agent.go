@@ -59,6 +59,7 @@ type Request struct {
 	EtherType ethernet.EtherType
 	Ports     transport.PortRange // zero: the first free block
 	Long      bool                // long frames, too
+	Near      bool                // the sockets of the ports within the host, too
 	// Held says that the program holds Ports, by sockets that come with the request: a
 	// packet socket, and those that hold the claim.
 	Held bool
@@ -73,12 +74,13 @@ func (r *Request) mac() ethertype.MAC {
 }
 
 // Reply is the agent's answer to a request. The packet sockets come with it, then the sockets
-// that hold the claim on Ports.
+// that hold the claim on Ports, then Near sockets by which the program is found within the host.
 type Reply struct {
 	Refusal Refusal `json:",omitempty"`
 	Error   string  `json:",omitempty"`
 	Ports   transport.PortRange
 	Long    bool
+	Near    int `json:",omitempty"`
 	// Device is Guard.Device. Empty: the kernel does not judge what the sockets send.
 	Device string `json:",omitempty"`
 }

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
@@ -26,7 +29,8 @@ type Grant struct {
 	Guard     Guard
 	sockets   []int // packet sockets; the first is the one that sends
 	claim     *afpacket.Claim
-	shown     bool // the program has passed the sockets: package passfd closes them
+	near      []int // sockets by which the program is found within the host
+	shown     bool  // the program has passed the sockets: package passfd closes them
 }
 
 // Guard describes the sockets of a grant whose sends the kernel judges. The zero Guard is that of
@@ -92,6 +96,18 @@ func Make(r *Request, ifi iface.Interface, guard Guard) (g *Grant, err error) {
 	}
 	return g, nil
 }
+
+// MakeNear makes the sockets by which a program of user uid is found within the host: the program could not
+// if another user had taken their names. Without them it tries itself.
+func (g *Grant) MakeNear(uid uint32) error {
+	cfg := shm.Config{Address: g.Interface.MAC, Segment: strconv.Itoa(g.Interface.Index), EtherType: g.EtherType, Ports: g.Ports}
+	near, err := shm.Bind(&cfg, uid)
+	g.near = near
+	return err
+}
+
+// Near returns how many sockets MakeNear has made.
+func (g *Grant) Near() int { return len(g.near) }
 
 // filter returns what the sockets receive.
 func (g *Grant) filter() ([]bpf.RawInstruction, error) {
@@ -177,7 +193,7 @@ func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 
 // Descriptors returns all sockets, as a Reply has them.
 func (g *Grant) Descriptors() []int {
-	return append(append([]int(nil), g.sockets...), g.claim.Sockets()...)
+	return slices.Concat(g.sockets, g.claim.Sockets(), g.near)
 }
 
 // MAC returns the address that the program's frames have.
@@ -194,7 +210,8 @@ func (g *Grant) Close(uid uint32) {
 		return
 	}
 	CloseAll(g.sockets)
-	g.sockets = nil
+	passfd.Promptly(func() { CloseAll(g.near) })
+	g.sockets, g.near = nil, nil
 	g.claim.Release()
 }
 

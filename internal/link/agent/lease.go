@@ -36,6 +36,7 @@ type Lease struct {
 	path    string
 	request Request
 	shown   []int // what another agent is shown: descriptors of the lease's own
+	near    []int // for TakeNear
 
 	mu     sync.Mutex
 	conn   *net.UnixConn // nil while there is none
@@ -50,6 +51,7 @@ type Wish struct {
 	EtherType ethernet.EtherType
 	Ports     transport.PortRange
 	Long      func(iface.Interface) bool // whether it could carry long frames there
+	Near      bool                       // whether it wants the sockets for TakeNear
 }
 
 // Open asks the agent whose socket has this path. If nobody serves there the error wraps
@@ -65,7 +67,7 @@ func Open(path string, wish Wish) (*Lease, error) {
 		return nil, err
 	}
 	l := &Lease{path: path, closed: make(chan struct{}), request: Request{Version: Version, Interface: ifi.Name, Index: ifi.Index, MAC: ifi.MAC.String(),
-		EtherType: typ, Ports: wish.Ports, Long: wish.Long(ifi)}}
+		EtherType: typ, Ports: wish.Ports, Long: wish.Long(ifi), Near: wish.Near}}
 	conn, reply, fds, err := l.ask()
 	if err != nil {
 		return nil, err
@@ -82,21 +84,23 @@ func Open(path string, wish Wish) (*Lease, error) {
 // take makes a station of what the agent has given.
 func (l *Lease) take(ifi iface.Interface, reply Reply, fds []int) error {
 	packets := reply.sockets()
-	if len(fds) <= packets {
+	claims := len(fds) - reply.Near
+	if reply.Near < 0 || claims <= packets {
 		return fmt.Errorf("transport: the agent has sent %d descriptors, want more than %d: %w", len(fds), packets, unix.EPROTO)
 	}
-	claim, err := afpacket.AdoptClaim(ifi.Index, l.request.EtherType, reply.Ports, fds[packets:])
+	claim, err := afpacket.AdoptClaim(ifi.Index, l.request.EtherType, reply.Ports, fds[packets:claims])
 	if err != nil {
 		return err
 	}
-	for _, fd := range append([]int{fds[0]}, fds[packets:]...) {
+	for _, fd := range append([]int{fds[0]}, fds[packets:claims]...) {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
 		l.shown = append(l.shown, own)
 	}
-	l.request.Ports, l.request.Held = reply.Ports, true
+	l.near = fds[claims:]
+	l.request.Ports, l.request.Held, l.request.Near = reply.Ports, true, false
 	l.request.Long, l.Long = reply.Long, reply.Long
 	l.Station = &afpacket.Station{Interface: ifi, EtherType: l.request.EtherType, Claim: claim, Given: fds[:packets:packets], Device: reply.Device}
 	return nil
@@ -228,6 +232,15 @@ func Tell(path string, answer func(what string) ([]byte, error)) (stop func()) {
 	return l.Close
 }
 
+// TakeNear returns the sockets by which the link is found within the host, if the agent has given any, for
+// shm.Config.Sockets. They are the caller's then.
+func (l *Lease) TakeNear() (near []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	near, l.near = l.near, nil
+	return near
+}
+
 // Close ends the connection to the agent. It does not wait for an answer under way. It does
 // not release the station.
 func (l *Lease) Close() {
@@ -242,4 +255,5 @@ func (l *Lease) Close() {
 		l.conn.Close()
 	}
 	CloseAll(l.shown)
+	CloseAll(l.near)
 }

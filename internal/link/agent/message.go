@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/passfd"
 	"golang.org/x/sys/unix"
 )
@@ -14,9 +15,9 @@ import (
 // A message is its length in four octets and so many octets. Sockets come with the length.
 const lengthSize = 4
 
-// maxSockets is how many descriptors may come with a message: those of a link, and one for
+// maxSockets is how many descriptors may come with a message: those of a link, and one two for
 // each block of ports.
-const maxSockets = maxLinkSockets + 64
+const maxSockets = maxLinkSockets + 2*driver.Blocks
 
 // Write sends v as JSON, with descriptors.
 func Write(c *net.UnixConn, v any, fds ...int) error {

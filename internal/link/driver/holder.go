@@ -1,14 +1,13 @@
 package driver
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
+	"time"
 
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,19 +19,26 @@ func Holder(name string) string {
 	if cred, ok := listener(name); ok {
 		return process(int(cred.Pid), cred.Uid)
 	}
-	if inode := inodeOf(name); inode != "" {
-		if pid, uid, ok := opener(inode); ok {
-			return process(pid, uid)
-		}
+	inode, uid, found := runsocket.SocketOf(name)
+	if !found {
+		return "another process"
 	}
-	return "another process"
+	pid, _ := opener(fmt.Sprintf("socket:[%d]", inode), time.Now().Add(searchTime))
+	var stat unix.Stat_t
+	if pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat) == nil {
+		uid = stat.Uid // who has it, and need not have made it
+	}
+	return process(pid, uid)
 }
+
+// searchTime bounds how long opener looks: the kernel has no list by which to find a socket's processes.
+const searchTime = 200 * time.Millisecond
 
 func process(pid int, uid uint32) string {
 	switch pid {
 	case os.Getpid():
 		return "this process"
-	case 0: // of another pid namespace
+	case 0: // of another pid namespace, or not found
 		return fmt.Sprintf("a process of user %d", uid)
 	}
 	return fmt.Sprintf("process %d of user %d", pid, uid)
@@ -52,38 +58,23 @@ func listener(name string) (*unix.Ucred, bool) {
 	return cred, err == nil
 }
 
-// inodeOf returns the inode of the socket of a name, in the network namespace of the
-// calling thread; "" if there is none.
-func inodeOf(name string) string {
-	table, err := os.ReadFile("/proc/thread-self/net/unix")
-	if err != nil {
-		return ""
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(table)); lines.Scan(); {
-		const inode, path = 6, 7 // which columns
-		if f := bytes.Fields(lines.Bytes()); len(f) > path && string(f[path]) == name {
-			return string(f[inode])
+// opener returns the process that has a file of this name open, as far as it is found in time.
+func opener(name string, end time.Time) (pid int, ok bool) {
+	all, _ := os.ReadDir("/proc")
+	for _, dir := range all {
+		if time.Now().After(end) {
+			break
 		}
-	}
-	return ""
-}
-
-// opener returns the process that has the socket of an inode open, and its user.
-func opener(inode string) (pid int, uid uint32, ok bool) {
-	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
-	for _, link := range links {
-		if to, err := os.Readlink(link); err != nil || to != "socket:["+inode+"]" {
+		pid, err := strconv.Atoi(dir.Name())
+		if err != nil {
 			continue
 		}
-		dir := filepath.Dir(filepath.Dir(link))
-		info, err := os.Stat(dir)
-		if err != nil {
-			continue // it has just ended
-		}
-		stat, is := info.Sys().(*syscall.Stat_t)
-		if pid, err = strconv.Atoi(filepath.Base(dir)); err == nil && is {
-			return pid, stat.Uid, true
+		files, _ := os.ReadDir(filepath.Join("/proc", dir.Name(), "fd"))
+		for _, f := range files {
+			if to, err := os.Readlink(filepath.Join("/proc", dir.Name(), "fd", f.Name())); err == nil && to == name {
+				return pid, true
+			}
 		}
 	}
-	return 0, 0, false
+	return 0, false
 }

@@ -37,6 +37,8 @@ type Config struct {
 	// AnyUser is shm.Config.AnyUser: it lets in programs of other users than root and
 	// one's own.
 	AnyUser bool
+	// Sockets is shm.Config.Sockets.
+	Sockets []int
 	// Wrap, if not nil, is called with the other link as soon as the way within the
 	// host is there, and what it returns takes that link's place.
 	Wrap func(transport.Link) transport.Link
@@ -82,7 +84,7 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	l := &Link{outer: outer, mac: info.MAC, virtual: info.Virtual, gate: driver.NewGate(), closed: make(chan struct{})}
 	var err error
 	l.near, err = shm.Open(&shm.Config{Address: info.MAC, Segment: segment(info), EtherType: info.EtherType,
-		Ports: info.Ports, Ring: cfg.Ring, AnyUser: cfg.AnyUser, SelfOnly: info.Virtual, Interrupt: l.interrupt})
+		Ports: info.Ports, Ring: cfg.Ring, AnyUser: cfg.AnyUser, Sockets: cfg.Sockets, SelfOnly: info.Virtual, Interrupt: l.interrupt})
 	if err != nil {
 		return nil, err
 	}

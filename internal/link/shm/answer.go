@@ -17,7 +17,7 @@ func (l *Link) answer(own int) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
-		b, ok := l.segment.blockAt(a.from)
+		b, ok := l.segment.blockAt(a.from, a.uid())
 		if err == nil && ok && len(a.fds) == helloRights && a.instance != l.instance && a.holds(b) && l.admits(a.who) {
 			a.fds = l.accept(a, own, b)
 		}
@@ -38,13 +38,16 @@ func (l *Link) hangUp() {
 	for _, conn := range l.sockets {
 		passfd.Promptly(func() { conn.Close() })
 	}
+	for _, name := range l.files {
+		name.Clean()
+	}
 }
 
 // accept makes a peer of a caller from block b, and returns what is left of
 // the descriptors. What cannot be believed is refused: the caller's stream ends.
 func (l *Link) accept(a arrival, own, b int) []int {
 	h, fds := a.hello, a.fds
-	p := &peer{own: own, block: b, at: &l.places[own][b], caller: true, uid: a.uid()}
+	p := &peer{own: own, block: b, at: &l.places[own][b], to: a.from, caller: true, uid: a.uid()}
 	if !isStream(fds[0]) || checkFile(fds[1], h.ring) != nil {
 		return fds
 	}

@@ -84,7 +84,8 @@ func (l *Link) call(p *peer, c *call) {
 
 // dial calls p's block and makes p the one that answers.
 func (l *Link) dial(p *peer, c *call) error {
-	if !l.present(p.block) {
+	var there bool
+	if p.to, there = l.present(p.block, l.segment.hasFiles()); !there {
 		return ErrGone
 	}
 	mine, theirs, err := streamPair()

@@ -19,12 +19,25 @@ func (l *Link) Check() error {
 	if l.closed {
 		return transport.ErrClosed
 	}
+	files := l.anyUser && l.segment.hasFiles()
 	for _, p := range *l.peers.Load() {
+		if files && l.displaced(p) {
+			p.failure = ErrGone
+			l.events.Store(true)
+			l.notify()
+		}
 		if p.conn != nil && p.failure == nil && (p.out.check() == broken || p.in.check() == broken) {
 			l.fail(p)
 		}
 	}
 	return nil
+}
+
+// displaced reports whether a peer of another user has its block by an abstract name only, and root has
+// given the block to another process since then. mu is held.
+func (l *Link) displaced(p *peer) bool {
+	name := l.segment.name(p.block)
+	return p.conn != nil && p.failure == nil && p.private != nil && p.to == name.Abstract && name.Alive()
 }
 
 // check notes what has been written, and looks whether that has been taken and

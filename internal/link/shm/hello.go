@@ -100,7 +100,7 @@ func receiveHello(conn *net.UnixConn) (a arrival, err error) {
 // post sends text and descriptors to p's block. While the queue there is full it
 // tries again, until end or the link closes.
 func (l *Link) post(p *peer, text, rights []byte, end time.Time) error {
-	to := &unix.SockaddrUnix{Name: l.segment.address(p.block).Name}
+	to := &unix.SockaddrUnix{Name: p.to}
 	for pause := time.Millisecond; ; pause = min(2*pause, postPause) {
 		sent := control(l.socket(p.own), func(fd int) error {
 			return unix.Sendmsg(fd, text, rights, to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -119,7 +119,15 @@ func (l *Link) post(p *peer, text, rights []byte, end time.Time) error {
 // postPause is the longest pause between two tries of post.
 const postPause = 50 * time.Millisecond
 
-// present reports whether anybody holds block b.
-func (l *Link) present(b int) bool {
-	return unix.Connect(l.probe, &unix.SockaddrUnix{Name: l.segment.address(b).Name}) == nil
+// present returns the name of the socket of the process that holds block b. With files it looks for
+// root's first.
+func (l *Link) present(b int, files bool) (name string, ok bool) {
+	at := l.segment.name(b)
+	if files && unix.Connect(l.probe, &unix.SockaddrUnix{Name: at.File}) == nil {
+		return at.File, true
+	}
+	return at.Abstract, unix.Connect(l.probe, &unix.SockaddrUnix{Name: at.Abstract}) == nil
 }
+
+// hasFiles reports whether root may have sockets that are files.
+func (s *segment) hasFiles() bool { return s.files != "" && unix.Access(s.files, unix.F_OK) == nil }

@@ -30,6 +30,7 @@ type peer struct {
 	litter   []int              // descriptors that it has sent and should not have
 	uid      uint32             // its user, once that is known
 	private  []byte             // where frames of a peer of another user are copied before they are judged; else nil
+	to       string             // the name of its socket
 	caller   bool               // it has called, and the link has answered
 
 	ended   atomic.Bool // conn has ended: what lies in the ring still counts

@@ -1,7 +1,6 @@
 package shm
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,10 +8,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -34,6 +33,7 @@ type segment struct {
 	at  string // Config.Segment
 
 	directory string // Config.Directory
+	files     string // the directory of root's sockets (package runsocket); "" if there can be none
 }
 
 // origin returns a source address with the EtherType behind it, as the eight
@@ -54,9 +54,20 @@ func (s segment) abstract() string {
 	return fmt.Sprintf("@bobnet-host/%v/%04x/%s/", s.mac, uint16(s.typ), s.at)
 }
 
-// address is the name of the socket that holds block b.
-func (s segment) address(b int) *net.UnixAddr {
-	return &net.UnixAddr{Name: s.prefix() + strconv.Itoa(b), Net: "unixgram"}
+// name is the name of the socket that holds block b.
+func (s segment) name(b int) runsocket.Name {
+	name := runsocket.Name{Abstract: s.prefix() + strconv.Itoa(b)}
+	if s.files != "" {
+		name.File = s.files + "/" + strconv.Itoa(b)
+	}
+	return name
+}
+
+// locate finds the directory of root's sockets, in the network namespace of the calling thread.
+func (s *segment) locate() {
+	if s.directory == "" {
+		s.files = strings.TrimSuffix(runsocket.NameOf(s.abstract()).File, ".sock")
+	}
 }
 
 // bell is the name of the bell of a link.
@@ -64,13 +75,28 @@ func (s segment) bell(instance uint64) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: fmt.Sprintf("%sbell/%016x", s.abstract(), instance)}
 }
 
-// blockAt returns the block whose socket has a name. The kernel vouches
-// for it, because nobody else can have a socket of that name: of that very one,
-// since others spell the same number.
-func (s segment) blockAt(name string) (b int, ok bool) {
+// blockAt returns the block whose socket has a name, if that socket is a process's of user uid. The
+// kernel vouches for an abstract name, because nobody else can have a socket of that name: of that
+// very one, since others spell the same number. Who has it does not have the block if a process of
+// root's, or one to which root has given it, has the file. Of a file the kernel tells the name
+// only, and another mount namespace can have another one there: so the process must be its owner's.
+func (s segment) blockAt(name string, uid uint32) (b int, ok bool) {
 	number, ok := strings.CutPrefix(name, s.prefix())
+	if !ok && s.files != "" {
+		number, ok = strings.CutPrefix(name, s.files+"/")
+	}
 	b, err := strconv.Atoi(number)
-	return b, ok && err == nil && b >= 0 && b < blocks && name == s.address(b).Name
+	if !ok || err != nil || b < 0 || b >= blocks {
+		return b, false
+	}
+	switch at := s.name(b); {
+	case name == at.Abstract && s.directory == "":
+		return b, !at.Alive()
+	case name == at.Abstract || name == at.File:
+		var stat unix.Stat_t
+		return b, unix.Lstat(name, &stat) == nil && stat.Uid == uid
+	}
+	return b, false
 }
 
 // claimPorts claims the link's ports, or the first free block.
@@ -78,15 +104,22 @@ func (l *Link) claimPorts() error {
 	if err := driver.CheckPorts(l.info.Ports); err != nil {
 		return err
 	}
-	claimed, b, err := driver.ClaimBlocks(l.info.Ports, l.bind)
+	whichever := l.info.Ports == transport.PortRange{}
+	// Ports that a link has claimed on an interface are its own. In a segment without an interface all
+	// users are equal, and root takes a block from another user only if none is free.
+	force := l.claim != nil || l.served
+	claimed, b, err := driver.ClaimBlocks(l.info.Ports, func(b int) error { return l.bind(b, force) })
+	if whichever && b == blocks {
+		claimed, b, err = driver.ClaimBlocks(l.info.Ports, func(b int) error { return l.bind(b, true) })
+	}
 	switch {
 	case b == blocks && err != nil:
 		return fmt.Errorf("shm: every block of ports at %v is in use, the first by %s: %w: close a program that uses EtherType %#04x there",
-			l.info.MAC, driver.Holder(l.segment.address(1).Name), err, uint16(l.info.EtherType))
+			l.info.MAC, driver.Holder(l.segment.name(1).Current()), err, uint16(l.info.EtherType))
 	case errors.Is(err, unix.EADDRINUSE):
 		held := driver.BlockPorts(b)
 		return fmt.Errorf("shm: ports %d..%d at %v overlap ports %d..%d, which %s has claimed: %w: choose other ports, or none to get a free block",
-			claimed.Lo, claimed.Hi, l.info.MAC, held.Lo, held.Hi, driver.Holder(l.segment.address(b).Name), err)
+			claimed.Lo, claimed.Hi, l.info.MAC, held.Lo, held.Hi, driver.Holder(l.segment.name(b).Current()), err)
 	case err != nil:
 		return fmt.Errorf("shm: cannot claim ports %d..%d at %v: %w",
 			claimed.Lo, claimed.Hi, l.info.MAC, err)
@@ -98,28 +131,73 @@ func (l *Link) claimPorts() error {
 // socket returns the socket that holds our block own.
 func (l *Link) socket(own int) *net.UnixConn { return l.sockets[own-driver.Block(l.info.Ports.Lo)] }
 
-// bind claims block b, or takes the socket that was given.
-func (l *Link) bind(b int) error {
+// bind claims block b, or takes the socket that was given. With force, root claims it although another
+// user has its abstract name.
+func (l *Link) bind(b int, force bool) error {
 	if len(l.given) > 0 {
-		conn, err := adopt(l.given[0])
-		if l.given = l.given[1:]; err != nil {
-			return err
-		}
-		l.sockets = append(l.sockets, conn)
-		l.places[b] = new([blocks]place)
-		return nil
+		fd := l.given[0]
+		l.given = l.given[1:]
+		return l.hold(b, fd)
 	}
-	asking := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		if gone := raw.Control(func(fd uintptr) { err = askWho(int(fd)) }); gone != nil {
-			return gone
-		}
-		return err
-	}}
-	conn, err := asking.ListenPacket(context.Background(), "unixgram", l.segment.address(b).Name)
+	name := l.segment.name(b)
+	fd, file, err := bindBlock(name, force)
 	if err != nil {
 		return err
 	}
-	l.sockets = append(l.sockets, conn.(*net.UnixConn))
+	if file {
+		l.files = append(l.files, name)
+	}
+	return l.hold(b, fd)
+}
+
+// bindBlock returns a socket that has a block's name, and whether that is a file of root's.
+func bindBlock(name runsocket.Name, force bool) (fd int, file bool, err error) {
+	if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return -1, false, os.NewSyscallError("socket", err)
+	}
+	var counts func(runsocket.Holder) bool
+	if force {
+		counts = func(h runsocket.Holder) bool { return h.UID == 0 }
+	}
+	if file, err = name.Bind(fd, counts); err != nil {
+		unix.Close(fd)
+		return -1, false, os.NewSyscallError("bind", err)
+	}
+	return fd, file, nil
+}
+
+// Bind returns the sockets of the blocks of cfg.Ports at the station cfg.Address, for Config.Sockets of a
+// process of user uid. Called by root it gets them although another user has taken their names. The
+// caller closes its own when the process has them. The error wraps EADDRINUSE if another link has a block.
+func Bind(cfg *Config, uid uint32) (fds []int, err error) {
+	s := segment{mac: cfg.Address, typ: cfg.EtherType, at: cfg.Segment}
+	s.locate()
+	for b := driver.Block(cfg.Ports.Lo); b <= driver.Block(cfg.Ports.Hi); b++ {
+		name := s.name(b)
+		fd, file, err := bindBlock(name, true)
+		if err == nil {
+			fds = append(fds, fd)
+		}
+		if err == nil && file {
+			err = name.GiveTo(uid)
+		}
+		if err != nil {
+			for _, fd := range fds {
+				unix.Close(fd)
+			}
+			return nil, fmt.Errorf("shm: ports of block %d at %v: %w", b, cfg.Address, err)
+		}
+	}
+	return fds, nil
+}
+
+// hold makes a datagram socket, which it takes over, that of block b.
+func (l *Link) hold(b, fd int) error {
+	conn, err := adopt(fd)
+	if err != nil {
+		return err
+	}
+	l.sockets = append(l.sockets, conn)
 	l.places[b] = new([blocks]place)
 	return nil
 }

@@ -142,8 +142,12 @@ func (l *Link) flood(own int, f *transport.Frame, size int) {
 		}
 	}
 	var whole []byte
+	files := l.segment.hasFiles()
 	for b := range blocks {
-		if l.places[own][b].peer == nil && l.reaches(b) && l.present(b) {
+		if l.places[own][b].peer != nil || !l.reaches(b) {
+			continue
+		}
+		if _, there := l.present(b, files); there {
 			if whole == nil {
 				whole = f.AppendTo(make([]byte, 0, size))
 			}

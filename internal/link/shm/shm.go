@@ -5,7 +5,8 @@
 // range of ports of its own. It claims the ports in blocks of 1024 by binding
 // a Unix datagram socket in the abstract name space for each, whose names the
 // kernel keeps per network namespace and frees when the process ends, however
-// it ends. So there is no daemon and nothing to clean up.
+// it ends. So there is no daemon and nothing to clean up. If another user has taken the name of a
+// block that is root's, root's socket is a file under /run/bobnet, which others look for first.
 //
 // The first frame from one block of ports to another makes a pair of rings in a
 // sealed memfd, and sends it from the one's socket to the other's, with one end
@@ -57,6 +58,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -132,10 +134,12 @@ type Link struct {
 	selfOnly  bool
 	anyUser   bool
 
-	claim   *afpacket.Claim // of the interface's ports, or nil
-	given   []int           // Config.Sockets that are not yet among sockets
-	sockets []*net.UnixConn // one for each block of ports
-	probe   int             // an unbound socket, to see which names there are
+	claim   *afpacket.Claim  // of the interface's ports, or nil
+	served  bool             // another link at the same station has claimed the ports
+	given   []int            // Config.Sockets that are not yet among sockets
+	sockets []*net.UnixConn  // one for each block of ports
+	files   []runsocket.Name // of those that this process has bound to files of root's
+	probe   int              // an unbound socket, to see which names there are
 	bell    bell
 	gate    *driver.Gate // of Wait
 	wait    waiter
@@ -210,7 +214,7 @@ func (l *Link) open(cfg *Config) error {
 	at := cfg.Segment
 	switch {
 	case cfg.Address != ethertype.MAC{}:
-		l.info.MAC = cfg.Address
+		l.info.MAC, l.served = cfg.Address, true
 		if cfg.Ports == (transport.PortRange{}) {
 			return fmt.Errorf("shm: station %v: %w: Config.Ports must say which are its own", cfg.Address, unix.EINVAL)
 		}
@@ -226,6 +230,9 @@ func (l *Link) open(cfg *Config) error {
 		at = strconv.Itoa(ifi.Index)
 	}
 	l.segment = segment{mac: l.info.MAC, typ: l.info.EtherType, at: at, directory: cfg.Directory}
+	if !l.selfOnly {
+		l.segment.locate()
+	}
 	l.origin = origin(l.info.MAC, l.info.EtherType)
 	if l.selfOnly {
 		return nil

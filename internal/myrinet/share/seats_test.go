@@ -13,26 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"golang.org/x/sys/unix"
 )
-
-// as runs f with the rights of a user, on this goroutine's thread, which is locked.
-func as(uid int, f func() error) error {
-	set := func(to int) error {
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(to), ^uintptr(0)); errno != 0 {
-			return errno
-		}
-		return nil
-	}
-	if err := set(uid); err != nil {
-		return err
-	}
-	err := f()
-	if err := set(0); err != nil {
-		panic(err)
-	}
-	return err
-}
 
 // knock connects with the card at a side as a user, and returns how often it is let in. The
 // connections stay until the test ends.
@@ -43,7 +24,7 @@ func knock(t *testing.T, p *vethtest.Pair, side, uid, times int) (welcome int) {
 		if err != nil {
 			return err
 		}
-		return as(uid, func() error {
+		return vethtest.As(uid, func() error {
 			for range times {
 				conn, err := runsocket.Dial("unix", share.Control(at))
 				if err != nil {
@@ -94,7 +75,7 @@ func TestSquatted(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return as(4321, func() error {
+		return vethtest.As(4321, func() error {
 			squatter, err := net.Listen("unix", runsocket.Abstract(share.Control(at)))
 			if err != nil {
 				return err

@@ -15,6 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"golang.org/x/sys/unix"
 )
 
 // Drivers returns the names that Config.Driver may have, the default first.
@@ -35,7 +36,7 @@ func openDriver(cfg *Config) (transport.Link, error) {
 	}
 	switch cfg.Driver {
 	case "", "ring":
-		return openRing(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long})
+		return openRing(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long, AgentNear: !cfg.WireOnly})
 	case "packet":
 		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "udp":
@@ -58,7 +59,7 @@ func openRing(cfg *ring.Config) (transport.Link, error) {
 		return link, nil
 	}
 	path := agent.Path()
-	if !errors.Is(err, transport.ErrPermission) || path == "" {
+	if path == "" || !errors.Is(err, transport.ErrPermission) && !(errors.Is(err, unix.EADDRINUSE) && refused()) {
 		return nil, err
 	}
 	with := *cfg
@@ -71,4 +72,14 @@ func openRing(cfg *ring.Config) (transport.Link, error) {
 		return nil, fmt.Errorf("%w; and no agent at %s (%w): root can start one: bobnet agent --allow user:NAME", err, path, asked)
 	}
 	return nil, fmt.Errorf("%w; and %w", err, asked)
+}
+
+// refused reports whether this process may open no packet sockets. Then ports that it cannot claim itself
+// need not be another link's: to the agent the claim of a user without rights does not count.
+func refused() bool {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return errors.Is(err, unix.EPERM)
 }

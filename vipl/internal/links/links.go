@@ -46,7 +46,7 @@ type Config struct {
 // join or seal.
 //
 // Ports are claimed twice: at the interface and within the host, by names that any
-// program may take. If somebody has the second and not the first, a NIC whose ports
+// program may take first, and root all the same. If another process has the second and not the first, a NIC whose ports
 // nobody has chosen takes the next block.
 func Open(cfg *Config) (transport.Link, error) {
 	seals, err := sealsOf(cfg)

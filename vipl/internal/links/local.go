@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/link/host"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
@@ -13,7 +14,7 @@ import (
 // A station that has just ended may hold the name of its ports within the host a
 // little longer than the ports themselves. join tries again after each joinPause: until givenPatience
 // is over for ports that somebody has chosen, and freePatience for others, since there are other
-// blocks. Any user can hold a name for ever.
+// blocks. Any user can hold a name for ever, but against root.
 const (
 	givenPatience = time.Second
 	freePatience  = 50 * time.Millisecond
@@ -29,10 +30,14 @@ func join(link transport.Link, cfg *Config, wrap func(transport.Link) transport.
 		return wrap(link), nil
 	}
 	within := host.Config{AnyUser: cfg.AnyUser, Wrap: wrap}
+	if l, ok := link.(interface{ Lease() *agent.Lease }); ok && l.Lease() != nil {
+		within.Sockets = l.Lease().TakeNear()
+	}
 	begun := time.Now()
 	joined, err := host.Join(link, &within)
 	for errors.Is(err, unix.EADDRINUSE) && time.Since(begun) < patience {
 		time.Sleep(joinPause)
+		within.Sockets = nil // Join has taken them
 		joined, err = host.Join(link, &within)
 	}
 	switch {

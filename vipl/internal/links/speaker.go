@@ -3,43 +3,76 @@ package links
 import (
 	"cmp"
 	"fmt"
+	"os"
 
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
 
 // Speaker decides which NIC of a host answers a question that goes to all NICs of its interface, so
-// that the sender gets one answer and not one from each. The first NIC that is asked binds a name in
-// the abstract name space, and holds it until it closes. The kernel frees the name when the process
-// ends, however it ends.
+// that the sender gets one answer and not one from each. The first NIC that is asked binds a name, and
+// holds it until it closes. The kernel frees the name when the process ends, however it ends.
+//
+// Any user can take a name in the abstract name space and answer nothing. So a NIC of root's binds a
+// file under /run instead, and the others are silent while one has it.
 type Speaker struct {
 	fd    int
-	name  unix.SockaddrUnix
+	name  runsocket.Name
+	root  bool
 	holds bool
-	again int64 // time before which it does not try to bind
+	quiet bool  // a NIC of root's answers
+	again int64 // time before which it does not try to bind, or look for root's NIC
 }
 
-// speakEvery is the least time between two attempts to get the name, in ns.
-const speakEvery = int64(1e6)
+// speakEvery is the least time between two attempts to get the name, and yieldEvery that between two looks
+// for a NIC of root's by one that has it, in ns.
+const (
+	speakEvery = int64(1e6)
+	yieldEvery = int64(1e9)
+)
 
 // Init prepares the speaker of a NIC on the link that info describes. Call it in the network
 // namespace of the link.
 func (s *Speaker) Init(info *transport.Info) (err error) {
-	s.name.Name = fmt.Sprintf("@bobnet-speaker/%s/%04x/%d/%t", cmp.Or(info.Interface, info.MAC.String()), uint16(info.EtherType), info.BasePort, info.SameHost)
+	s.name = runsocket.NameOf(fmt.Sprintf("@bobnet-speaker/%s/%04x/%d/%t", cmp.Or(info.Interface, info.MAC.String()), uint16(info.EtherType), info.BasePort, info.SameHost))
+	s.root = os.Geteuid() == 0
 	s.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	return err
 }
 
 // Speaks reports whether this NIC is the one that answers, at a time in ns.
 func (s *Speaker) Speaks(now int64) bool {
-	if !s.holds && now >= s.again {
-		s.holds, s.again = unix.Bind(s.fd, &s.name) == nil, now+speakEvery
+	if s.root && s.holds || now < s.again {
+		return s.holds && !s.quiet
 	}
-	return s.holds
+	s.again = now + speakEvery
+	if !s.holds {
+		s.holds = s.take()
+	}
+	if s.holds && !s.root {
+		s.quiet, s.again = s.name.Alive(), now+yieldEvery
+	}
+	return s.holds && !s.quiet
+}
+
+// take tries to bind the name. A process that is root and cannot make the file takes the abstract name.
+func (s *Speaker) take() bool {
+	if s.root {
+		err := s.name.TryFile(s.fd)
+		if err == nil || err == unix.EADDRINUSE || err == unix.EWOULDBLOCK {
+			return err == nil
+		}
+		s.root = false
+	}
+	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: s.name.Abstract}) == nil
 }
 
 // Release leaves the name to another NIC of the host.
 func (s *Speaker) Release() {
 	unix.Close(s.fd)
+	if s.root && s.holds {
+		s.name.Clean()
+	}
 	s.fd, s.holds = -1, false
 }

@@ -1,9 +1,14 @@
 package links
 
 import (
+	"os"
+	"runtime"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
 )
 
 // TestSpeaker: of several NICs on one interface one speaks, the first that is asked, until it has gone.
@@ -36,4 +41,53 @@ func TestSpeaker(t *testing.T) {
 	for _, s := range []*Speaker{&all[0], &all[2], &s} {
 		s.Release()
 	}
+}
+
+// TestSpeakerSquatted: another user who has the abstract name does not silence a NIC of root's, and a NIC of
+// another user's is silent while one of root's answers.
+func TestSpeakerSquatted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to be several users")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	info := transport.Info{Interface: "speakersquat"}
+	var stranger, first, second Speaker
+	for _, s := range []*Speaker{&stranger, &first, &second} {
+		if err := s.Init(&info); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stranger.root = false
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := vethtest.As(4001, func() error {
+		return unix.Bind(fd, &unix.SockaddrUnix{Name: first.name.Abstract})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	now := int64(1)
+	if stranger.Speaks(now) || !first.Speaks(now) || second.Speaks(now) {
+		t.Error("not the first NIC of root's alone speaks")
+	}
+	if err := unix.Close(fd); err != nil {
+		t.Fatal(err)
+	}
+	now += speakEvery
+	if stranger.Speaks(now) {
+		t.Error("a NIC of another user's speaks while root's does")
+	}
+	first.Release()
+	now += yieldEvery
+	if !stranger.Speaks(now) || !second.Speaks(now) {
+		t.Error("the other user's and then root's do not speak")
+	}
+	now += yieldEvery
+	if stranger.Speaks(now) {
+		t.Error("the other user's NIC goes on while root's speaks")
+	}
+	stranger.Release()
+	second.Release()
 }
