@@ -36,7 +36,8 @@ type Config struct {
 	// vipl.EnvTimeout says, or else DefaultTimeout.
 	Timeout time.Duration
 	// PeerTimeout bounds how long a rank that does not answer is believed to be
-	// alive; 0 means vipl.DefaultPeerTimeout.
+	// alive; 0 means vipl.DefaultPeerTimeout. A rank on this host is not given up while its
+	// process lives.
 	PeerTimeout time.Duration
 	// Logger is told by Join for whom it waits when that takes long, and nil means stderr;
 	// and it is handed to the NIC that OpenNIC opens, where nil means none. Its handler is called

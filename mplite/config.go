@@ -46,7 +46,8 @@ type Config struct {
 	Timeout time.Duration
 	// PeerTimeout bounds how long a rank that does not answer is believed to
 	// be alive; 0 means DefaultPeerTimeout, which outlasts a network that is
-	// gone for some seconds. A longer one outlasts a longer outage.
+	// gone for some seconds. A longer one outlasts a longer outage. A rank on this host is not
+	// given up while its process lives.
 	PeerTimeout time.Duration
 	// EagerSize is the longest message, in bytes, that this rank takes without
 	// a rendezvous; 0 means 16 KiB, and 32 KiB where the MTU is 4000 or more.

@@ -70,7 +70,8 @@ type Config struct {
 	// WaitTimeout.
 	Timeout time.Duration
 	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
-	// 0 means vipl.DefaultPeerTimeout. One that computes answers.
+	// 0 means vipl.DefaultPeerTimeout. A process that computes answers. One on this host is not
+	// given up while it lives.
 	PeerTimeout time.Duration
 	// WaitTimeout bounds each wait, besides its context, so that a program that waits for
 	// what never comes ends; 0 means DefaultWaitTimeout.

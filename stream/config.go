@@ -41,7 +41,7 @@ type Config struct {
 	// acknowledged; MinBuffer to MaxBuffer. What is longer goes from where it lies.
 	WriteBuffer int
 	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
-	// vipl.DefaultPeerTimeout.
+	// vipl.DefaultPeerTimeout. A peer on this host is not given up while its process lives.
 	PeerTimeout time.Duration
 	// Linger bounds how long Close sees to it that what was written arrives.
 	Linger time.Duration

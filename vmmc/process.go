@@ -55,7 +55,8 @@ type Config struct {
 	// MaxSends how many writes may be under way to one of them. 0 means the defaults.
 	MaxConnections, MaxSends int
 	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
-	// 0 means vipl.DefaultPeerTimeout.
+	// 0 means vipl.DefaultPeerTimeout. Over a NIC a process on this host is not given up while
+	// it lives.
 	PeerTimeout time.Duration
 	// Daemon is the socket of the node's daemon (package vmmc/daemon). Empty means the one
 	// where daemons listen, if there is one, and else none: the process answers for its

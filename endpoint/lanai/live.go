@@ -19,6 +19,9 @@ type OpenConfig struct {
 // other end is a card, too, or a port of a switch (bobnet switch). Its errors are those of
 // ring.Open; one that wraps EADDRINUSE says that the interface has a card or a switch
 // already. A nil cfg means defaults.
+//
+// An interface that goes down may come back. One that is deleted, or moved to another network
+// namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
 func Open(cfg *OpenConfig) (*Card, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
