@@ -18,11 +18,7 @@ func (c *Config) open(up provider.Host, memory *provider.Budget, count *provider
 		return c.provider(up, memory, count)
 	}
 	if c.Card != nil {
-		way, err := c.Card.Program(up, memory, c.PeerTimeout)
-		if err != nil {
-			return nil, err
-		}
-		return way, nil
+		return provider.OnCard(c.Card, up, memory, c.PeerTimeout)
 	}
 	way, err := vi.Open(vi.Config{NIC: c.NIC, Interface: c.Interface, Ports: c.Ports, PeerTimeout: c.PeerTimeout}, up, memory, count)
 	if err != nil {

@@ -170,7 +170,7 @@ func (p *Process) start() error {
 // openDirectory returns the daemon of the node, or what does without.
 func (p *Process) openDirectory() (directory.Directory, error) {
 	if p.cfg.Card != nil {
-		return p.cfg.Card.Directory(p.cfg.Scope), nil
+		return directory.OnCard(p.cfg.Card, p.cfg.Scope), nil
 	}
 	socket := p.cfg.Daemon
 	if socket == "" {
@@ -196,7 +196,7 @@ func (p *Process) openProvider() (provider.Provider, error) {
 	var v provider.Provider
 	var err error
 	if c.Card != nil {
-		v, err = c.Card.Join(lanai.ProcessConfig{Process: c.Process, PeerTimeout: c.PeerTimeout,
+		v, err = provider.OnCard(c.Card, provider.ProcessConfig{Process: c.Process, PeerTimeout: c.PeerTimeout,
 			Connections: c.MaxConnections, Sends: c.MaxSends, Kick: p.kick}, (*up)(p))
 	} else {
 		v, err = via.Open(via.Config{NIC: p.nic, Process: c.Process, PeerTimeout: c.PeerTimeout,

@@ -150,7 +150,7 @@ func (c *Card) start(link transport.Link, m progress.Machine) error {
 	}
 	p, d := &c.prog, &c.driver
 	*p = program{d: d, cfg: &c.cfg, self: c.cfg.MAC, frames: make([]frame, c.cfg.Frames)}
-	*d = driver{prog: p, via: c.via, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*Provider{}, alarm: transport.Forever, askAt: transport.Forever}
+	*d = driver{prog: p, via: c.via, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*way{}, alarm: transport.Forever, askAt: transport.Forever}
 	for i := range p.frames {
 		page, err := c.card.OpenPage(fmt.Sprintf("frame %d", i))
 		if err != nil {

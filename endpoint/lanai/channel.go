@@ -9,7 +9,7 @@ import (
 
 // channel is one end of a connection.
 type channel struct {
-	p        *Provider
+	p        *way
 	up       provider.Half
 	e        *end
 	q        queue // that it sends by
@@ -76,7 +76,7 @@ func (ch *channel) wrote(slot int) bool {
 	return w.off < len(w.data)
 }
 
-func (p *Provider) channel(s wire.Shape, at wire.Side, up provider.Half, e *end) *channel {
+func (p *way) channel(s wire.Shape, at wire.Side, up provider.Half, e *end) *channel {
 	p.lastConn++
 	ch := &channel{p: p, up: up, e: e, conn: p.lastConn, sends: make([]sendBuffer, s.NumSends()), full: s.Full(),
 		windows: make([]window, s.Slots), writes: make([]bulkWrite, s.Slots)}

@@ -15,7 +15,7 @@ import (
 )
 
 // connection sees to what another driver has said about a connection.
-func (p *Provider) connection(x *item) {
+func (p *way) connection(x *item) {
 	if x.what == itemOpen {
 		p.accept(x)
 		return
@@ -57,7 +57,7 @@ func (p *Provider) connection(x *item) {
 
 // lost ends all connections with a program elsewhere. It marks them before it reads the first
 // endpoint, because to break those of an endpoint costs a look at all connections.
-func (p *Provider) lost(x *item) {
+func (p *way) lost(x *item) {
 	var ended []*channel
 	for _, ch := range p.inOrder() {
 		if ch.peer.mac == x.from.mac && ch.peer.port == x.from.port && (x.life == 0 || ch.peerLife == x.life) && ch.toEnd(x.reason) {
@@ -74,7 +74,7 @@ func (p *Provider) lost(x *item) {
 // end breaks a connection that the other end has ended, as soon as what that one has said
 // before has been read: messages come by another endpoint than the news of the end. While
 // the endpoint is on its way to a frame or from it, that is later.
-func (p *Provider) end(ch *channel, reason wire.Reason) {
+func (p *way) end(ch *channel, reason wire.Reason) {
 	if ch.toEnd(reason) {
 		p.look(ch.e)
 	}
@@ -92,7 +92,7 @@ func (ch *channel) toEnd(reason wire.Reason) bool {
 }
 
 // endAll breaks the connections of an endpoint that are to end, when it has been read.
-func (p *Provider) endAll(x *end) {
+func (p *way) endAll(x *end) {
 	x.ending = 0
 	for _, ch := range p.inOrder() {
 		if ch.e == x && ch.ending != 0 {
@@ -103,12 +103,12 @@ func (p *Provider) endAll(x *end) {
 
 // inOrder returns the connections by their numbers, so that what is sent for several is sent in
 // the same order in each run of a simulation.
-func (p *Provider) inOrder() []*channel {
+func (p *way) inOrder() []*channel {
 	return slices.SortedFunc(maps.Values(p.conns), func(a, b *channel) int { return cmp.Compare(a.conn, b.conn) })
 }
 
 // ofPeer returns the connection that has a number at a program elsewhere.
-func (p *Provider) ofPeer(from peerName, conn uint32) *channel {
+func (p *way) ofPeer(from peerName, conn uint32) *channel {
 	for _, ch := range p.conns {
 		if ch.known && ch.peerConn == conn && ch.peer.mac == from.mac && ch.peer.port == from.port {
 			return ch
@@ -118,7 +118,7 @@ func (p *Provider) ofPeer(from peerName, conn uint32) *channel {
 }
 
 // accept accepts or refuses a connection.
-func (p *Provider) accept(x *item) {
+func (p *way) accept(x *item) {
 	var h wire.Hello
 	reason := wire.ReasonUnreachable
 	var up provider.Half
@@ -156,13 +156,13 @@ func (p *Provider) accept(x *item) {
 }
 
 // open notes that a connection is asked for, and has it handed on. The engine's lock is held.
-func (p *Provider) open(x item) {
+func (p *way) open(x item) {
 	p.opens[x.open()]++
 	p.push(x)
 }
 
 // opened notes that one has been accepted or refused. The engine's lock is held.
-func (p *Provider) opened(x *item) {
+func (p *way) opened(x *item) {
 	key := x.open()
 	if p.opens[key]--; p.opens[key] <= 0 {
 		delete(p.opens, key)
@@ -177,7 +177,7 @@ func (ch *channel) key() peerKey { return peerKey{ch.peer.mac, ch.peer.port} }
 
 // meets counts a connection with a program elsewhere, the life of which is 0 if it is not
 // known yet. The engine's lock is held.
-func (p *Provider) meets(ch *channel, life uint32) {
+func (p *way) meets(ch *channel, life uint32) {
 	key := ch.key()
 	x := p.peers[key]
 	if x == nil {
@@ -193,7 +193,7 @@ func (p *Provider) meets(ch *channel, life uint32) {
 
 // drop forgets a connection that is closed, and what its half has kept. The engine's lock
 // is held.
-func (p *Provider) drop(ch *channel) {
+func (p *way) drop(ch *channel) {
 	delete(p.conns, ch.conn)
 	for i, r := range ch.e.post.kept {
 		if r != nil && r.ch == ch {
@@ -211,10 +211,10 @@ func (p *Provider) drop(ch *channel) {
 
 // patience is how long a program elsewhere is believed to live, and to have the connections
 // that this one has with it, in nanoseconds.
-func (p *Provider) patience() int64 { return int64(p.silent / 2) }
+func (p *way) patience() int64 { return int64(p.silent / 2) }
 
 // lives notes that the card of a program elsewhere has taken in a question.
-func (p *Provider) lives(key peerKey) {
+func (p *way) lives(key peerKey) {
 	if x := p.peers[key]; x != nil && x.asked {
 		x.asked, x.next = false, p.card.Now()+p.patience()
 		p.card.driver.askAt = 0
@@ -228,7 +228,7 @@ const mostPairs = (inlineSize - connSize - sayHead - pairSize) / pairSize
 // inquire asks a program elsewhere whether it lives, and has the connections that this one
 // has with it: what it has said of their end, or to the request for one, may have been lost
 // while there was no route.
-func (p *Provider) inquire(key peerKey, life uint32) {
+func (p *way) inquire(key peerKey, life uint32) {
 	ask := func(pairs []byte) {
 		p.card.driver.say(sayAlive, peerName{mac: key.mac, port: key.port}, p, 0, nil, append(pair(life, 0), pairs...)...)
 	}
@@ -247,7 +247,7 @@ func (p *Provider) inquire(key peerKey, life uint32) {
 
 // lacks returns those of the connections that a program elsewhere has asked for which this
 // one does not have.
-func (p *Provider) lacks(from peerName, pairs []byte) (none []byte) {
+func (p *way) lacks(from peerName, pairs []byte) (none []byte) {
 	for ; len(pairs) >= pairSize; pairs = pairs[pairSize:] {
 		theirs, ours := word(pairs, 0), word(pairs, 4)
 		ch := p.conns[ours]
@@ -263,18 +263,18 @@ func (p *Provider) lacks(from peerName, pairs []byte) (none []byte) {
 }
 
 // lose ends all connections with a program elsewhere.
-func (p *Provider) lose(key peerKey, reason wire.Reason) {
+func (p *way) lose(key peerKey, reason wire.Reason) {
 	p.push(item{what: itemLost, from: peerName{mac: key.mac, port: key.port}, reason: reason})
 }
 
 // dead hears that the program of one life is no more.
-func (p *Provider) dead(key peerKey, life uint32) {
+func (p *way) dead(key peerKey, life uint32) {
 	p.push(item{what: itemLost, from: peerName{mac: key.mac, port: key.port}, life: life, reason: wire.ReasonBadEndpoint})
 }
 
 // attend asks for names, and programs that this one has connections with for these, and
 // returns when to look again.
-func (p *Provider) attend(now int64) (next int64) {
+func (p *way) attend(now int64) (next int64) {
 	next = transport.Forever
 	for _, name := range slices.Sorted(maps.Keys(p.found)) {
 		if p.found[name].Port == 0 {
@@ -296,7 +296,7 @@ func (p *Provider) attend(now int64) (next int64) {
 }
 
 // Advertise implements provider.Provider.
-func (p *Provider) Advertise(name string) error {
+func (p *way) Advertise(name string) error {
 	if name == "" || len(name) > maxName {
 		return provider.OpError("advertise", provider.ErrBadArg, "a name of %d octets: want 1 to %d", len(name), maxName)
 	}
@@ -307,7 +307,7 @@ func (p *Provider) Advertise(name string) error {
 }
 
 // Withdraw implements provider.Provider.
-func (p *Provider) Withdraw(name string) {
+func (p *way) Withdraw(name string) {
 	p.card.lock()
 	defer p.card.unlock()
 	delete(p.names, name)
@@ -319,7 +319,7 @@ const (
 )
 
 // Lookup implements provider.Provider: it asks all. Programs on the same card are found, too.
-func (p *Provider) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethertype.Addr, error) {
+func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethertype.Addr, error) {
 	if name == "" || len(name) > maxName {
 		return ethertype.Addr{}, provider.OpError("lookup", provider.ErrBadArg, "a name of %d octets: want 1 to %d", len(name), maxName)
 	}
@@ -351,7 +351,7 @@ func (p *Provider) Lookup(ctx context.Context, _ ethertype.Addr, name string) (e
 }
 
 // answer hears who has a name.
-func (p *Provider) answer(name string, at ethertype.Addr) {
+func (p *way) answer(name string, at ethertype.Addr) {
 	if _, asked := p.found[name]; asked {
 		p.found[name] = at
 		p.asking.Open(&p.card.engine)

@@ -44,7 +44,7 @@ type saying struct {
 const goneTries = 16
 
 // say sends what a driver has to say for a program.
-func (d *driver) say(what topic, to peerName, from *Provider, conn uint32, ch *channel, more ...byte) {
+func (d *driver) say(what topic, to peerName, from *way, conn uint32, ch *channel, more ...byte) {
 	b := make([]byte, sayHead, sayHead+len(more))
 	binary.LittleEndian.PutUint16(b, to.port)
 	if from != nil {
@@ -195,8 +195,8 @@ func (d *driver) nextQuery() *query {
 }
 
 // inOrder returns the programs by their ports.
-func (d *driver) inOrder() []*Provider {
-	return slices.SortedFunc(maps.Values(d.programs), func(a, b *Provider) int { return cmp.Compare(a.port, b.port) })
+func (d *driver) inOrder() []*way {
+	return slices.SortedFunc(maps.Values(d.programs), func(a, b *way) int { return cmp.Compare(a.port, b.port) })
 }
 
 // ask asks all cards for a name.

@@ -12,7 +12,7 @@ type end struct {
 	slot    int // among the card's endpoints
 	port    uint16
 	id      uint32
-	owner   *Provider // nil for the driver
+	owner   *way // nil for the driver
 	state   endState
 	frame   *frame          // that it is in, or comes to
 	image   [frameSize]byte // while it is away
@@ -115,7 +115,7 @@ type driver struct {
 		ref  ref
 	}
 
-	programs map[uint16]*Provider // by ports
+	programs map[uint16]*way // by ports
 	lastPort uint16
 	control  *end // privileged, and always in frame 0
 	queries  queries
@@ -128,7 +128,7 @@ func keyOf(port uint16, id uint32) uint64 { return uint64(port)<<32 | uint64(id)
 func (d *driver) find(port uint16, id uint32) *end { return d.by[keyOf(port, id)] }
 
 // open makes an endpoint. It reports false when the card has as many as it can have.
-func (d *driver) open(port uint16, id uint32, owner *Provider) (*end, bool) {
+func (d *driver) open(port uint16, id uint32, owner *way) (*end, bool) {
 	slot := 0
 	for slot < len(d.ends) && d.ends[slot] != nil {
 		slot++

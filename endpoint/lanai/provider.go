@@ -13,12 +13,12 @@ import (
 	"github.com/bobnet-go/bobnet/internal/progress"
 )
 
-// Provider is the way of one program to others: its endpoints on the card, and the
+// way is the way of one program to others: its endpoints on the card, and the
 // connections between these and others. It is a provider.Provider, for package endpoint.
 //
 // The engine's lock guards what the driver uses, too: news, items, names, and all that
 // concerns entries. The rest is the node's, whose lock is taken before.
-type Provider struct {
+type way struct {
 	card   *Card
 	up     provider.Host
 	memory *provider.Budget
@@ -99,9 +99,19 @@ type openKey struct {
 	conn uint32
 }
 
-// Program makes the way of a program to others, whose node is up. Connections that others
-// ask for take memory from the budget. It is for package endpoint.
-func (c *Card) Program(up provider.Host, memory *provider.Budget, silent time.Duration) (*Provider, error) {
+func init() {
+	provider.OnCard = func(card any, up provider.Host, memory *provider.Budget, silent time.Duration) (provider.Provider, error) {
+		w, err := card.(*Card).program(up, memory, silent)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
+	}
+}
+
+// program connects a program, whose node is up, to the card. Connections that others ask for take
+// memory from the budget.
+func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Duration) (*way, error) {
 	c.lock()
 	defer c.unlock()
 	if c.closed {
@@ -119,7 +129,7 @@ func (c *Card) Program(up provider.Host, memory *provider.Budget, silent time.Du
 	if silent == 0 {
 		silent = DefaultPeerTimeout
 	}
-	p := &Provider{card: c, up: up, memory: memory, port: d.lastPort, life: c.random(), silent: silent, lastConn: c.random(), lastWindow: c.random(),
+	p := &way{card: c, up: up, memory: memory, port: d.lastPort, life: c.random(), silent: silent, lastConn: c.random(), lastWindow: c.random(),
 		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, names: map[string]struct{}{}, found: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}, opens: map[openKey]int{}}
 	d.programs[p.port] = p
 	return p, nil
@@ -139,20 +149,20 @@ func (c *Card) unlock() {
 }
 
 // Addr implements provider.Provider.
-func (p *Provider) Addr() ethertype.Addr { return ethertype.Addr{MAC: p.card.prog.self, Port: p.port} }
+func (p *way) Addr() ethertype.Addr { return ethertype.Addr{MAC: p.card.prog.self, Port: p.port} }
 
 // Now implements provider.Provider.
-func (p *Provider) Now() int64 { return p.card.Now() }
+func (p *way) Now() int64 { return p.card.Now() }
 
 // Virtual implements provider.Provider.
-func (p *Provider) Virtual() bool { return p.card.engine.Virtual() }
+func (p *way) Virtual() bool { return p.card.engine.Virtual() }
 
 // Card returns the card that the program is on.
-func (p *Provider) Card() *Card { return p.card }
+func (p *way) Card() *Card { return p.card }
 
 // Opened implements provider.Provider. When the card has as many endpoints as it can have,
 // messages of further ones come back for congestion.
-func (p *Provider) Opened(id uint32) {
+func (p *way) Opened(id uint32) {
 	p.card.lock()
 	defer p.card.unlock()
 	if x, ok := p.card.driver.open(p.port, id, p); ok {
@@ -162,7 +172,7 @@ func (p *Provider) Opened(id uint32) {
 }
 
 // Tagged implements provider.Provider.
-func (p *Provider) Tagged(id uint32, tag wire.Tag) {
+func (p *way) Tagged(id uint32, tag wire.Tag) {
 	p.card.lock()
 	defer p.card.unlock()
 	if x := p.ends[id]; x != nil {
@@ -172,7 +182,7 @@ func (p *Provider) Tagged(id uint32, tag wire.Tag) {
 }
 
 // Ended implements provider.Provider.
-func (p *Provider) Ended(id uint32) {
+func (p *way) Ended(id uint32) {
 	p.card.lock()
 	defer p.card.unlock()
 	if x := p.ends[id]; x != nil {
@@ -182,7 +192,7 @@ func (p *Provider) Ended(id uint32) {
 }
 
 // Dial implements provider.Dialer.
-func (p *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provider.Channel, error) {
+func (p *way) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provider.Channel, error) {
 	x := p.ends[greeting.From.ID]
 	if x == nil {
 		return nil, provider.OpError("connect", provider.ErrResource, "the card has no room for the endpoint: it has %d (Config.Endpoints)", p.card.cfg.Endpoints)
@@ -200,21 +210,21 @@ func (p *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (pr
 }
 
 // push has an item handed on. The engine's lock is held.
-func (p *Provider) push(x item) {
+func (p *way) push(x item) {
 	p.items = append(p.items, x)
 	p.wakeUp()
 }
 
-func (p *Provider) wakeUp() { p.gate.Open(&p.card.engine) }
+func (p *way) wakeUp() { p.gate.Open(&p.card.engine) }
 
 // told hears that an endpoint has news.
-func (p *Provider) told(e *end) {
+func (p *way) told(e *end) {
 	p.news.Push(e)
 	p.wakeUp()
 }
 
 // Poll implements provider.Provider.
-func (p *Provider) Poll() error {
+func (p *way) Poll() error {
 	p.card.lock()
 	p.card.engine.Poll()
 	err := p.failed()
@@ -225,7 +235,7 @@ func (p *Provider) Poll() error {
 }
 
 // failed returns why nothing comes any more.
-func (p *Provider) failed() error {
+func (p *way) failed() error {
 	if err := p.card.Failed(); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrClosed, err)
 	}
@@ -233,10 +243,10 @@ func (p *Provider) failed() error {
 }
 
 // CatchUp implements provider.Provider: nothing is put off.
-func (p *Provider) CatchUp() {}
+func (p *way) CatchUp() {}
 
 // Wait implements provider.Provider.
-func (p *Provider) Wait(ctx context.Context) error {
+func (p *way) Wait(ctx context.Context) error {
 	e := &p.card.engine
 	p.card.lock()
 	defer p.card.unlock()
@@ -252,10 +262,10 @@ func (p *Provider) Wait(ctx context.Context) error {
 }
 
 // Gate implements provider.Provider.
-func (p *Provider) Gate() provider.Gate { return gate.New(&p.card.engine) }
+func (p *way) Gate() provider.Gate { return gate.New(&p.card.engine) }
 
 // Deliver implements provider.Provider.
-func (p *Provider) Deliver(atOnce bool) bool {
+func (p *way) Deliver(atOnce bool) bool {
 	p.card.lock()
 	p.drain()
 	p.card.unlock()
@@ -263,7 +273,7 @@ func (p *Provider) Deliver(atOnce bool) bool {
 }
 
 // drain reads the endpoints that have news. The engine's lock is held.
-func (p *Provider) drain() {
+func (p *way) drain() {
 	d := &p.card.driver
 	for p.news.Len() > 0 {
 		x := p.news.Pop()
@@ -283,7 +293,7 @@ func (p *Provider) drain() {
 }
 
 // look reads an endpoint, whether it has news or not. The engine's lock is held.
-func (p *Provider) look(x *end) {
+func (p *way) look(x *end) {
 	if !x.news && x.reachable() {
 		x.news = true
 		p.news.Push(x)
@@ -292,7 +302,7 @@ func (p *Provider) look(x *end) {
 }
 
 // arrived takes in a message, and reports whether it stays where it is.
-func (p *Provider) arrived(x *end, i int, h *entry, body []byte) (keeps bool) {
+func (p *way) arrived(x *end, i int, h *entry, body []byte) (keeps bool) {
 	conn := word(body, 0)
 	ch := p.conns[conn]
 	switch {
@@ -332,7 +342,7 @@ func (p *Provider) arrived(x *end, i int, h *entry, body []byte) (keeps bool) {
 }
 
 // receive returns what a message is handed on in.
-func (p *Provider) receive(ch *channel) (r *received) {
+func (p *way) receive(ch *channel) (r *received) {
 	if n := len(p.spare); n > 0 {
 		r, p.spare = p.spare[n-1], p.spare[:n-1]
 	} else {
@@ -345,13 +355,13 @@ func (p *Provider) receive(ch *channel) (r *received) {
 }
 
 // recycle takes back what a message was handed on in.
-func (p *Provider) recycle(r *received) {
+func (p *way) recycle(r *received) {
 	r.Home, r.ch, r.Body = nil, nil, nil
 	p.spare = append(p.spare, r)
 }
 
 // came hears what has become of a message.
-func (p *Provider) came(r *ref, why wire.Reason) {
+func (p *way) came(r *ref, why wire.Reason) {
 	ch := r.ch
 	switch {
 	case r.what == refMessage:
@@ -374,7 +384,7 @@ func (p *Provider) came(r *ref, why wire.Reason) {
 }
 
 // handOn hands on what there is. A message that is all of it may be handled at once.
-func (p *Provider) handOn(atOnce bool) (handled bool) {
+func (p *way) handOn(atOnce bool) (handled bool) {
 	for {
 		p.card.lock()
 		list, strays := p.items, p.strays
@@ -404,7 +414,7 @@ func (p *Provider) handOn(atOnce bool) (handled bool) {
 }
 
 // hand hands on an item.
-func (p *Provider) hand(x *item) {
+func (p *way) hand(x *item) {
 	ch := x.ch
 	if ch != nil && ch.closed {
 		if x.what == itemMessage && x.x.at < 0 {
@@ -433,7 +443,7 @@ func (p *Provider) hand(x *item) {
 }
 
 // broken tells a half, once, that its connection is.
-func (p *Provider) broken(ch *channel, reason wire.Reason) {
+func (p *way) broken(ch *channel, reason wire.Reason) {
 	p.card.lock()
 	ch.stop()
 	told := ch.told
@@ -445,10 +455,10 @@ func (p *Provider) broken(ch *channel, reason wire.Reason) {
 }
 
 // Flush implements provider.Provider: nothing is corked.
-func (p *Provider) Flush(wire.Side) {}
+func (p *way) Flush(wire.Side) {}
 
 // Wake implements provider.Provider.
-func (p *Provider) Wake() {
+func (p *way) Wake() {
 	p.card.lock()
 	defer p.card.unlock()
 	p.woken = true
@@ -459,7 +469,7 @@ func (p *Provider) Wake() {
 const drainTime = time.Second
 
 // Drain implements provider.Provider.
-func (p *Provider) Drain(owes func() bool) {
+func (p *way) Drain(owes func() bool) {
 	ctx, cancel := p.card.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	for (p.flying() || owes()) && p.Wait(ctx) == nil {
@@ -469,7 +479,7 @@ func (p *Provider) Drain(owes func() bool) {
 
 // flying reports whether something that was sent is not known to have arrived, and has the
 // card tell when it is.
-func (p *Provider) flying() (some bool) {
+func (p *way) flying() (some bool) {
 	p.card.lock()
 	defer p.card.unlock()
 	for _, x := range p.ends {
@@ -492,7 +502,7 @@ func (p *Provider) flying() (some bool) {
 }
 
 // Close implements provider.Provider. The card goes on.
-func (p *Provider) Close() error {
+func (p *way) Close() error {
 	p.card.lock()
 	defer p.card.unlock()
 	if p.closed {

@@ -84,7 +84,7 @@ func (p ticking) Poll() error {
 func conforms(t *testing.T, w *sim.World, cards [2]*lanai.Card, client, server *providertest.Host) providertest.Net {
 	var nodes [2]provider.Provider
 	for i, up := range []*providertest.Host{client, server} {
-		p, err := cards[i].Program(up, &up.Budget, 0)
+		p, err := provider.OnCard(cards[i], up, &up.Budget, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestConformsLive(t *testing.T) {
 	providertest.Run(t, func(t *testing.T, client, server *providertest.Host) providertest.Net {
 		var nodes [2]provider.Provider
 		for side, up := range []*providertest.Host{client, server} {
-			p, err := openVeth(t, veth, side).Program(up, &up.Budget, 0)
+			p, err := provider.OnCard(openVeth(t, veth, side), up, &up.Budget, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,7 +40,7 @@ type virtualStage struct {
 
 func opener(h *lanai.Host, number uint32) providertest.Open {
 	return func(up provider.Up, kick func()) (provider.Provider, error) {
-		return h.Join(lanai.ProcessConfig{Process: number, Connections: 8, Sends: providertest.Sends, Kick: kick}, up)
+		return provider.OnCard(h, provider.ProcessConfig{Process: number, Connections: 8, Sends: providertest.Sends, Kick: kick}, up)
 	}
 }
 

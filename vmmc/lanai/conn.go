@@ -14,7 +14,7 @@ import (
 // conn is what a process has to do with another one: it begins with a question of either,
 // and ends when one of them says so, or their nodes' line ends.
 type conn struct {
-	p      *Process
+	p      *process
 	at     ethertype.Addr // the peer
 	node   int
 	peer   provider.Identity
@@ -54,7 +54,7 @@ type parting struct {
 }
 
 // part begins it.
-func (p *Process) part(k *conn) {
+func (p *process) part(k *conn) {
 	p.parted[k.at] = parting{k.peer.Incarnation, k.node, k.line}
 	p.h.eng.Lock()
 	p.h.hang(k.node, 1, 0)
@@ -62,7 +62,7 @@ func (p *Process) part(k *conn) {
 }
 
 // parts ends those for which it has come true that the peer has heard.
-func (p *Process) parts(heard func(at ethertype.Addr, x parting) bool) {
+func (p *process) parts(heard func(at ethertype.Addr, x parting) bool) {
 	for _, at := range slices.SortedFunc(maps.Keys(p.parted), ethertype.Addr.Compare) {
 		if x := p.parted[at]; heard(at, x) {
 			delete(p.parted, at)
@@ -76,7 +76,7 @@ func (p *Process) parts(heard func(at ethertype.Addr, x parting) bool) {
 var errParted = errors.New("lanai: it has not heard yet of the end of the connection before")
 
 // conn returns the connection with a process, a new one if there is none.
-func (p *Process) conn(at ethertype.Addr) (*conn, error) {
+func (p *process) conn(at ethertype.Addr) (*conn, error) {
 	if p.closed {
 		return nil, provider.ErrClosed
 	}
@@ -134,7 +134,7 @@ func body(kind byte, numbers ...uint32) []byte {
 }
 
 // receive takes in a message of another process.
-func (p *Process) receive(e *event) {
+func (p *process) receive(e *event) {
 	r := asking.Reader{B: e.body}
 	kind := r.U8()
 	if x, is := p.parted[e.from]; is {
@@ -178,7 +178,7 @@ func (p *Process) receive(e *event) {
 }
 
 // stray answers a message of a connection that is none any more: nothing more comes.
-func (p *Process) stray(e *event) {
+func (p *process) stray(e *event) {
 	h := p.h
 	to := envelope{port: e.from.Port, incarnation: e.id.Incarnation, from: p.self}
 	h.eng.Lock()
@@ -311,7 +311,7 @@ func (k *conn) drop() (gone []*grant) {
 }
 
 // Ask implements provider.Provider.
-func (p *Process) Ask(to ethertype.Addr, a *provider.Ask) {
+func (p *process) Ask(to ethertype.Addr, a *provider.Ask) {
 	k, err := p.conn(to)
 	if err != nil {
 		a.Err = err
@@ -322,14 +322,14 @@ func (p *Process) Ask(to ethertype.Addr, a *provider.Ask) {
 }
 
 // Forget implements provider.Provider.
-func (p *Process) Forget(a *provider.Ask) {
+func (p *process) Forget(a *provider.Ask) {
 	if k, _ := a.Link.(*conn); k != nil {
 		k.asks.Forget(a)
 	}
 }
 
 // Deny implements provider.Provider.
-func (p *Process) Deny(q *provider.Request, why provider.Reason) { q.Link.(*conn).asks.Deny(q, why) }
+func (p *process) Deny(q *provider.Request, why provider.Reason) { q.Link.(*conn).asks.Deny(q, why) }
 
 // SayAsk implements asking.Conn.
 func (k *conn) SayAsk(seq, export uint32, rest []byte) {

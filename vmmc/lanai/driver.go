@@ -52,7 +52,7 @@ func (h *Host) service() {
 }
 
 // missed notes that a process lacks a translation.
-func (h *Host) missed(p *Process) { h.missing = append(h.missing, p) }
+func (h *Host) missed(p *process) { h.missing = append(h.missing, p) }
 
 // hasRoom reports whether a message for the driver can be taken.
 func (h *Host) hasRoom() bool { return h.came.Len() < mostMessages }
@@ -121,7 +121,7 @@ func (h *Host) keepFrames(keep func(k *kept) bool) {
 }
 
 // grant gives memory of a process frames that may be written.
-func (h *Host) grant(p *Process, mem []byte) (run, bool) {
+func (h *Host) grant(p *process, mem []byte) (run, bool) {
 	r, ok := h.frames.take(p, mem)
 	for i := range r.n {
 		h.prog.flags[r.first+i] = frameWrite | frameNotify

@@ -76,7 +76,7 @@ func (h *Host) Scribble(process uint32, octet byte) {
 	p.page.Ring()
 }
 
-func (h *Host) of(process uint32) *Process {
+func (h *Host) of(process uint32) *process {
 	for _, p := range h.procs {
 		if p.cfg.Process == process {
 			return p

@@ -22,7 +22,7 @@ const (
 )
 
 // Allow implements provider.Provider.
-func (p *Process) Allow(q *provider.Request, mem []byte, export any) (*provider.Grant, error) {
+func (p *process) Allow(q *provider.Request, mem []byte, export any) (*provider.Grant, error) {
 	k := q.Link.(*conn)
 	if q.Gone {
 		return nil, provider.ErrPeer
@@ -62,7 +62,7 @@ func of(x *provider.Grant) (*conn, *grant) {
 }
 
 // Revoke implements provider.Provider.
-func (p *Process) Revoke(x *provider.Grant, atOnce bool) {
+func (p *process) Revoke(x *provider.Grant, atOnce bool) {
 	k, g := of(x)
 	switch {
 	case k == nil || g.State == taken:
@@ -102,7 +102,7 @@ func (k *conn) released(slot uint32) {
 }
 
 // Redirect implements provider.Provider.
-func (p *Process) Redirect(x *provider.Grant, mem []byte) error {
+func (p *process) Redirect(x *provider.Grant, mem []byte) error {
 	k, g := of(x)
 	if k == nil || g.State == taken {
 		return provider.ErrPeer
@@ -122,7 +122,7 @@ func (p *Process) Redirect(x *provider.Grant, mem []byte) error {
 }
 
 // Moved implements provider.Provider.
-func (p *Process) Moved(x *provider.Grant) {
+func (p *process) Moved(x *provider.Grant) {
 	if k, g := of(x); k != nil {
 		k.say(body(sayMoved, g.Slot))
 	}

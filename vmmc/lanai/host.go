@@ -43,14 +43,14 @@ type Host struct {
 	closing bool
 	idle    progress.Gate // open when nothing is under way any more
 	frames  frames
-	procs   map[uint16]*Process
+	procs   map[uint16]*process
 	port    uint16 // given last
-	missing []*Process
+	missing []*process
 	came    fifo.Queue[message] // for the driver
 	leaving fifo.Queue[message] // from it
 	causes  uint32
 	kept    []kept // frames of grants that have ended before their importers knew
-	kicks   progress.Calls[*Process]
+	kicks   progress.Calls[*process]
 	names   names
 }
 
@@ -70,10 +70,10 @@ type carrier interface {
 func (h *Host) start(link transport.Link, birth uint64) error {
 	h.costs, h.link = *h.cfg.Costs, link
 	h.frames = newFrames(h.cfg.Memory)
-	h.procs = map[uint16]*Process{}
+	h.procs = map[uint16]*process{}
 	h.names.init(h)
 	h.eng.Init(link, (*machine)(h), nil)
-	h.kicks.Init(&h.eng, func(p **Process) { (*p).kick() })
+	h.kicks.Init(&h.eng, func(p **process) { (*p).kick() })
 	h.card.OnInterrupt(func(causes uint32) {
 		h.causes |= causes
 		h.carrier.later()
@@ -234,6 +234,6 @@ func (h *Host) Virtual() bool { return h.eng.Virtual() }
 
 // inOrder returns the processes by their ports, so that what happens to several happens in the same
 // order in each run of a simulation.
-func (h *Host) inOrder() []*Process {
-	return slices.SortedFunc(maps.Values(h.procs), func(a, b *Process) int { return cmp.Compare(a.port, b.port) })
+func (h *Host) inOrder() []*process {
+	return slices.SortedFunc(maps.Values(h.procs), func(a, b *process) int { return cmp.Compare(a.port, b.port) })
 }

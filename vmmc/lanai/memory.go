@@ -13,7 +13,7 @@ import "github.com/bobnet-go/bobnet/vipl"
 type frame struct {
 	mem   []byte // what may be written, nil for nothing
 	from  int    // octet of the page at which it begins
-	owner *Process
+	owner *process
 }
 
 // run is frames in a row, those of one grant. The zero run has none.
@@ -41,7 +41,7 @@ func pageOffset(mem []byte) int {
 func pagesOf(offset int, n uint64) uint64 { return max((uint64(offset)+n+pageSize-1)/pageSize, 1) }
 
 // take gives mem a run of frames; false if there is none that is long enough.
-func (f *frames) take(owner *Process, mem []byte) (run, bool) {
+func (f *frames) take(owner *process, mem []byte) (run, bool) {
 	offset := pageOffset(mem)
 	n := int(pagesOf(offset, uint64(len(mem))))
 	at := f.gap(f.next, n)
@@ -94,7 +94,7 @@ func (f *frames) free(r run) {
 
 // at returns the n octets of memory at a physical address, and whose they are; nil if not
 // all of them may be written.
-func (f *frames) at(addr uint64, n int) ([]byte, *Process) {
+func (f *frames) at(addr uint64, n int) ([]byte, *process) {
 	number, offset := addr>>pageShift, int(addr%pageSize)
 	if number >= uint64(len(f.all)) {
 		return nil, nil

@@ -107,24 +107,24 @@ func (n *names) pause(ctx context.Context, l *look, d time.Duration) error {
 	return nil
 }
 
-// Names is the directory of a process at a host: directory.Directory. Package vmmc calls
-// it.
-type Names struct {
+// hostDirectory is the directory of a process on a host with a card.
+type hostDirectory struct {
 	h     *Host
 	scope string
 	mine  map[string]bool // guarded by the host's lock
 	self  provider.Identity
 }
 
-var _ directory.Directory = (*Names)(nil)
+var _ directory.Directory = (*hostDirectory)(nil)
 
-// Directory returns the directory for processes of a scope.
-func (h *Host) Directory(scope string) *Names {
-	return &Names{h: h, scope: scope, mine: map[string]bool{}}
+func init() {
+	directory.OnCard = func(host any, scope string) directory.Directory {
+		return &hostDirectory{h: host.(*Host), scope: scope, mine: map[string]bool{}}
+	}
 }
 
 // Enter implements directory.Directory, as all that follows.
-func (d *Names) Enter(self provider.Identity) error {
+func (d *hostDirectory) Enter(self provider.Identity) error {
 	d.self = self
 	node := directory.NodeKey(d.scope, self.Addr.MAC, self.Process)
 	d.h.eng.Lock()
@@ -138,14 +138,14 @@ func (d *Names) Enter(self provider.Identity) error {
 	return nil
 }
 
-func (d *Names) add(key string) {
+func (d *hostDirectory) add(key string) {
 	d.h.eng.Lock()
 	d.h.names.mine[key], d.mine[key] = d.self.Addr, true
 	d.h.eng.Unlock()
 }
 
 // Export tells of a word.
-func (d *Names) Export(_ uint32, word string) error {
+func (d *hostDirectory) Export(_ uint32, word string) error {
 	if word != "" {
 		d.add(directory.WordKey(d.scope, word))
 	}
@@ -153,7 +153,7 @@ func (d *Names) Export(_ uint32, word string) error {
 }
 
 // Unexport withdraws a word.
-func (d *Names) Unexport(_ uint32, word string) {
+func (d *hostDirectory) Unexport(_ uint32, word string) {
 	if word == "" {
 		return
 	}
@@ -165,27 +165,27 @@ func (d *Names) Unexport(_ uint32, word string) {
 }
 
 // Match asks all nodes.
-func (d *Names) Match(ctx context.Context, name directory.Name) (directory.Found, error) {
+func (d *hostDirectory) Match(ctx context.Context, name directory.Name) (directory.Found, error) {
 	at, err := d.h.names.find(ctx, name.Key(d.scope))
 	return directory.Found{Addr: at}, err
 }
 
 // Prove proves nothing.
-func (d *Names) Prove(_ provider.Ticket, _ provider.Identity, answer func(uid uint32, proven bool)) {
+func (d *hostDirectory) Prove(_ provider.Ticket, _ provider.Identity, answer func(uid uint32, proven bool)) {
 	answer(0, false)
 }
 
 // Spent has nothing to do.
-func (d *Names) Spent(provider.Ticket) {}
+func (d *hostDirectory) Spent(provider.Ticket) {}
 
 // Met has nothing to do: a card hears of a node's end by itself.
-func (d *Names) Met(ethertype.MAC) {}
+func (d *hostDirectory) Met(ethertype.MAC) {}
 
 // OnDeath has nothing to do.
-func (d *Names) OnDeath(func(addr ethertype.Addr, incarnation uint64)) {}
+func (d *hostDirectory) OnDeath(func(addr ethertype.Addr, incarnation uint64)) {}
 
 // Close withdraws all names.
-func (d *Names) Close() {
+func (d *hostDirectory) Close() {
 	d.h.eng.Lock()
 	defer d.h.eng.Unlock()
 	for key := range d.mine {

@@ -97,7 +97,7 @@ func (k *conn) sendWaiting() {
 }
 
 // notified hands on a notification for the grant that has a frame.
-func (p *Process) notified(frame uint32) {
+func (p *process) notified(frame uint32) {
 	for _, k := range p.conns {
 		for _, g := range k.grants {
 			if g == nil || !g.frames.has(frame) && !g.before.has(frame) {
@@ -128,7 +128,7 @@ func (k *conn) toldSent(sent uint32) {
 }
 
 // Handled implements provider.Provider.
-func (p *Process) Handled(x *provider.Grant) {
+func (p *process) Handled(x *provider.Grant) {
 	if k := x.Link.(*conn); !k.ended {
 		k.owe()
 	}

@@ -15,21 +15,12 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// ProcessConfig says how a process joins a host.
-type ProcessConfig struct {
-	Process     uint32
-	PeerTimeout time.Duration // 0 means the host's
-	Connections int           // at the most
-	Sends       int           // writes that may be under way to one process
-	Kick        func()        // see package provider
-}
-
-// Process is a process of a host: provider.Provider. Package vmmc calls it, as that
+// process is a process of a host: provider.Provider. Package vmmc calls it, as that
 // package says; what is guarded by the host's lock says so.
-type Process struct {
+type process struct {
 	h    *Host
 	up   provider.Up
-	cfg  ProcessConfig
+	cfg  provider.ProcessConfig
 	self provider.Identity
 
 	conns  map[ethertype.Addr]*conn
@@ -54,7 +45,7 @@ type Process struct {
 	kicked  bool
 }
 
-var _ provider.Provider = (*Process)(nil)
+var _ provider.Provider = (*process)(nil)
 
 // event is what a process is told.
 type event struct {
@@ -79,9 +70,19 @@ const (
 	eventClosed                   // the host has
 )
 
-// Join adds a process to the host. Its error wraps myrinet.ErrSRAM when the card has no
-// room for it. up is called from the first Turn on.
-func (h *Host) Join(cfg ProcessConfig, up provider.Up) (*Process, error) {
+func init() {
+	provider.OnCard = func(host any, cfg provider.ProcessConfig, up provider.Up) (provider.Provider, error) {
+		p, err := host.(*Host).join(cfg, up)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
+}
+
+// join adds a process to the host. Its error wraps myrinet.ErrSRAM when the card has no
+// room for it. It calls up from the first Turn on.
+func (h *Host) join(cfg provider.ProcessConfig, up provider.Up) (*process, error) {
 	h.eng.Lock()
 	defer h.eng.Unlock()
 	switch {
@@ -90,7 +91,7 @@ func (h *Host) Join(cfg ProcessConfig, up provider.Up) (*Process, error) {
 	case len(h.procs) >= h.cfg.Processes:
 		return nil, fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", myrinet.ErrSRAM, cfg.Process, h.cfg.Processes)
 	}
-	p := &Process{h: h, up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, space: newSpace(), next: 1}
+	p := &process{h: h, up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, space: newSpace(), next: 1}
 	for h.port++; h.port == 0 || h.procs[h.port] != nil; {
 		h.port++
 	}
@@ -113,7 +114,7 @@ func (h *Host) Join(cfg ProcessConfig, up provider.Up) (*Process, error) {
 }
 
 // attach gives the process its tables on the card. The lock is held.
-func (p *Process) attach() error {
+func (p *process) attach() error {
 	q := &p.queue
 	*q = queue{proc: p, page: p.page, next: p.next, words: make([]byte, slots*4)}
 	q.table.used = make([]bool, outgoingPages)
@@ -131,7 +132,7 @@ func (p *Process) attach() error {
 }
 
 // detach takes the process off the card. The lock is held.
-func (p *Process) detach() {
+func (p *process) detach() {
 	h := p.h
 	delete(h.procs, p.port)
 	if p.queue.open {
@@ -147,7 +148,7 @@ func (p *Process) detach() {
 }
 
 // tell has the process's next Turn see to something. The lock is held.
-func (p *Process) tell(e event) {
+func (p *process) tell(e event) {
 	p.inbox = append(p.inbox, e)
 	p.gate.Open(&p.h.eng)
 	if !p.kicked {
@@ -157,7 +158,7 @@ func (p *Process) tell(e event) {
 }
 
 // kick announces that Turn has work. No lock is held.
-func (p *Process) kick() {
+func (p *process) kick() {
 	p.h.eng.Lock()
 	p.kicked = false
 	p.h.eng.Unlock()
@@ -165,13 +166,13 @@ func (p *Process) kick() {
 }
 
 // finished is told by the card how a request has ended. The lock is held.
-func (p *Process) finished(number uint32, how ending) {
+func (p *process) finished(number uint32, how ending) {
 	p.tell(event{kind: eventEnded, number: number, how: how})
 }
 
 // pages is the driver's part of a miss: it pins the page that is missing and those behind
 // it that are the process's, and returns how many these are.
-func (p *Process) pages() int {
+func (p *process) pages() int {
 	last, ok := p.space.extent(p.queue.page0)
 	if !ok {
 		return 0
@@ -180,25 +181,25 @@ func (p *Process) pages() int {
 }
 
 // Self implements provider.Provider.
-func (p *Process) Self() provider.Identity { return p.self }
+func (p *process) Self() provider.Identity { return p.self }
 
 // Now implements provider.Provider.
-func (p *Process) Now() int64 { return p.h.link.Now() }
+func (p *process) Now() int64 { return p.h.link.Now() }
 
 // Virtual implements provider.Provider.
-func (p *Process) Virtual() bool { return p.h.Virtual() }
+func (p *process) Virtual() bool { return p.h.Virtual() }
 
 // WithTimeout implements provider.Provider.
-func (p *Process) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func (p *process) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return p.h.eng.WithTimeout(ctx, d)
 }
 
 // Frame implements provider.Provider: chunks come in order, so a message of any length
 // becomes visible as one write.
-func (p *Process) Frame(*provider.Region) int { return 1 << 30 }
+func (p *process) Frame(*provider.Region) int { return 1 << 30 }
 
 // Poll implements provider.Provider.
-func (p *Process) Poll() {
+func (p *process) Poll() {
 	p.h.eng.Lock()
 	p.h.eng.Poll()
 	p.h.eng.Unlock()
@@ -206,17 +207,17 @@ func (p *Process) Poll() {
 }
 
 // Seen implements provider.Provider.
-func (p *Process) Seen() uint32 { return p.seen }
+func (p *process) Seen() uint32 { return p.seen }
 
 // Ring implements provider.Provider.
-func (p *Process) Ring() {
+func (p *process) Ring() {
 	p.h.eng.Lock()
 	p.gate.Open(&p.h.eng)
 	p.h.eng.Unlock()
 }
 
 // Wait implements provider.Provider.
-func (p *Process) Wait(ctx context.Context, d time.Duration, seen uint32) error {
+func (p *process) Wait(ctx context.Context, d time.Duration, seen uint32) error {
 	e := &p.h.eng
 	e.Lock()
 	defer e.Unlock()
@@ -241,14 +242,14 @@ func (p *Process) Wait(ctx context.Context, d time.Duration, seen uint32) error 
 }
 
 // Failed implements provider.Provider.
-func (p *Process) Failed() error {
+func (p *process) Failed() error {
 	p.h.eng.Lock()
 	defer p.h.eng.Unlock()
 	return p.h.failed
 }
 
 // Turn implements provider.Provider.
-func (p *Process) Turn() {
+func (p *process) Turn() {
 	for {
 		p.h.eng.Lock()
 		p.taken, p.inbox = p.inbox, p.taken[:0]
@@ -267,7 +268,7 @@ func (p *Process) Turn() {
 }
 
 // handle sees to one event.
-func (p *Process) handle(e *event) {
+func (p *process) handle(e *event) {
 	switch e.kind {
 	case eventMessage:
 		p.receive(e)
@@ -294,12 +295,12 @@ func (p *Process) handle(e *event) {
 }
 
 // inOrder returns the connections by their addresses.
-func (p *Process) inOrder() []*conn {
+func (p *process) inOrder() []*conn {
 	return slices.SortedFunc(maps.Values(p.conns), func(a, b *conn) int { return a.at.Compare(b.at) })
 }
 
 // Busy implements provider.Provider. Where nothing is sent again, what is in SRAM will leave.
-func (p *Process) Busy() bool {
+func (p *process) Busy() bool {
 	for _, k := range p.conns {
 		if k.busy+k.notes.waiting.Len() > 0 {
 			return true
@@ -309,7 +310,7 @@ func (p *Process) Busy() bool {
 }
 
 // Close implements provider.Provider.
-func (p *Process) Close() {
+func (p *process) Close() {
 	if p.closed {
 		return
 	}
@@ -330,14 +331,14 @@ func (p *Process) Close() {
 }
 
 // Dead implements provider.Provider.
-func (p *Process) Dead(addr ethertype.Addr, incarnation uint64) {
+func (p *process) Dead(addr ethertype.Addr, incarnation uint64) {
 	if k := p.conns[addr]; k != nil && (!k.known || k.peer.Incarnation == incarnation) {
 		k.fail(provider.ErrPeer, byeNone)
 	}
 }
 
 // Peers implements provider.Provider.
-func (p *Process) Peers() (peers []provider.Peer) {
+func (p *process) Peers() (peers []provider.Peer) {
 	for _, k := range p.conns {
 		state := "asking"
 		if k.known {
@@ -356,4 +357,4 @@ func (p *Process) Peers() (peers []provider.Peer) {
 }
 
 // Counters implements provider.Provider.
-func (p *Process) Counters() provider.Counters { return p.count }
+func (p *process) Counters() provider.Counters { return p.count }

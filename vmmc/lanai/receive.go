@@ -18,7 +18,7 @@ type arrival struct {
 	piece  int    // which of the two addresses it goes to next
 	moved  int    // octets of the transfer that is under way
 	refuse bool   // it may not be written, or not all of it
-	owner  *Process
+	owner  *process
 }
 
 // Flags of a frame in the incoming page table.

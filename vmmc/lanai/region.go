@@ -206,7 +206,7 @@ func (k *conn) names(frame uint32) bool {
 }
 
 // Release implements provider.Provider.
-func (p *Process) Release(r *provider.Region) {
+func (p *process) Release(r *provider.Region) {
 	if r.Err == nil {
 		r.Err = provider.ErrReleased
 	}

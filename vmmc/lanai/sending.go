@@ -8,7 +8,7 @@ import (
 
 // queue is a process as the card has it: its send queue and tables.
 type queue struct {
-	proc   *Process
+	proc   *process
 	open   bool
 	page   *myrinet.Page
 	blocks [2]myrinet.Block

@@ -35,7 +35,7 @@ type part struct {
 const wordSize = 8
 
 // record returns a send.
-func (p *Process) record() *send {
+func (p *process) record() *send {
 	last := len(p.spare) - 1
 	if last < 0 {
 		return &send{}
@@ -46,7 +46,7 @@ func (p *Process) record() *send {
 }
 
 // Post implements provider.Provider.
-func (p *Process) Post(w *provider.Write) error {
+func (p *process) Post(w *provider.Write) error {
 	x := w.Region.Link.(*region)
 	k := x.k
 	switch {
@@ -88,7 +88,7 @@ func (p *Process) Post(w *provider.Write) error {
 }
 
 // cut makes requests of a write. The host's lock is held.
-func (p *Process) cut(s *send, w *provider.Write, notify bool) {
+func (p *process) cut(s *send, w *provider.Write, notify bool) {
 	at := w.Offset
 	switch {
 	case w.Size == 0:
@@ -118,14 +118,14 @@ func (p *Process) cut(s *send, w *provider.Write, notify bool) {
 }
 
 // add has a request wait for a slot.
-func (p *Process) add(x part) {
+func (p *process) add(x part) {
 	x.s.left++
 	x.turn = x.s.x.turn
 	p.backlog.Push(x)
 }
 
 // short sends data by short requests, without tearing a word.
-func (p *Process) short(s *send, at uint64, b []byte) {
+func (p *process) short(s *send, at uint64, b []byte) {
 	for len(b) > 0 {
 		n := len(b)
 		if n > shortData {
@@ -137,7 +137,7 @@ func (p *Process) short(s *send, at uint64, b []byte) {
 }
 
 // long sends data from where it lies.
-func (p *Process) long(s *send, at uint64, b []byte) {
+func (p *process) long(s *send, at uint64, b []byte) {
 	p.space.enter(b)
 	s.mapped = append(s.mapped, b)
 	for len(b) > 0 {
@@ -200,7 +200,7 @@ func gather(dst []byte, data [][]byte, skip int) (n int) {
 }
 
 // push writes requests into the slots that are free. The host's lock is held.
-func (p *Process) push() {
+func (p *process) push() {
 	for p.backlog.Len() > 0 && p.queue.open {
 		slot := &p.slots[(p.next-1)%slots]
 		x := p.backlog.At(0)
@@ -221,7 +221,7 @@ func (p *Process) push() {
 }
 
 // post is push without the host's lock.
-func (p *Process) post() {
+func (p *process) post() {
 	p.h.eng.Lock()
 	p.push()
 	p.h.carrier.drive()
@@ -229,7 +229,7 @@ func (p *Process) post() {
 }
 
 // requestEnded is told how a request went.
-func (p *Process) requestEnded(number uint32, how ending) {
+func (p *process) requestEnded(number uint32, how ending) {
 	p.h.eng.Lock()
 	slot := &p.slots[(number-1)%slots]
 	s := *slot
@@ -264,7 +264,7 @@ func (x *region) why(how ending) error {
 }
 
 // ends ends a write.
-func (p *Process) ends(s *send, err error) {
+func (p *process) ends(s *send, err error) {
 	x, token, notified := s.x, s.token, s.notifies
 	x.Busy--
 	x.k.busy--
@@ -295,7 +295,7 @@ func (p *Process) ends(s *send, err error) {
 const mostBounce = 1 << 16
 
 // under returns the writes under way, each once.
-func (p *Process) under() (all []*send) {
+func (p *process) under() (all []*send) {
 	add := func(s *send) {
 		if s != nil && !slices.Contains(all, s) {
 			all = append(all, s)

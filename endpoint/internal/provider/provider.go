@@ -35,6 +35,7 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -231,3 +232,8 @@ func (q *Packets) Len() (n int) {
 	}
 	return n
 }
+
+// OnCard connects a program, whose node is up, to a card (*lanai.Card). Connections that others ask for
+// take memory from the budget. A silent program counts as dead after silent; 0 means a default. Package
+// lanai sets OnCard, so that its documentation need not show what only package endpoint calls.
+var OnCard func(card any, up Host, memory *Budget, silent time.Duration) (Provider, error)

@@ -63,3 +63,7 @@ type Directory interface {
 	// Close withdraws what Enter and Export have made known.
 	Close()
 }
+
+// OnCard returns the directory for processes of a scope on the host of a card (*lanai.Host). Package lanai
+// sets it.
+var OnCard func(host any, scope string) Directory

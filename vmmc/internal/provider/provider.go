@@ -261,3 +261,17 @@ type Counters struct {
 	Violations            uint64 // connections ended because the peer breaks the protocol
 	Broken                uint64 // connections that ended by an error
 }
+
+// ProcessConfig describes a process that joins the host of a card.
+type ProcessConfig struct {
+	Process     uint32
+	PeerTimeout time.Duration // 0 means the host's
+	Connections int           // at most
+	Sends       int           // writes that may be under way to one process
+	Kick        func()
+}
+
+// OnCard adds a process to the host of a card (*lanai.Host). Its error wraps myrinet.ErrSRAM if the card
+// has no room for the process. It calls up from the first Turn on. Package lanai sets OnCard, so that its
+// documentation need not show what only package vmmc calls.
+var OnCard func(host any, cfg ProcessConfig, up Up) (Provider, error)
