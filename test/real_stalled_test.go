@@ -83,7 +83,7 @@ func TestStoppedServer(t *testing.T) {
 // client was killed, and goes on.
 func TestKilledClient(t *testing.T) {
 	needLab(t)
-	for _, way := range []killWay{{"ring", "ring", stalledRanks, time.Second, nil}, {"shm", "shm", 1, time.Hour, nil}} {
+	for _, way := range []killWay{{"ring", "ring", stalledRanks, silent, nil}, {"shm", "shm", 1, told, nil}} {
 		t.Run(way.name, func(t *testing.T) {
 			server, client := playStalled(t, way, "Killed")
 			if line := server.line(t); line != "asked" {
