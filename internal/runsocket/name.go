@@ -34,32 +34,51 @@ func NameOf(abstract string) Name {
 // counts says so of the user who has made the socket, and of whether the socket listens. If the kernel
 // does not tell who that is (Linux 5.3 does), each process counts.
 func (n Name) Bind(fd int, counts func(h Holder) bool) (file bool, err error) {
-	err = bind(fd, n.Abstract)
-	switch {
-	case err == nil && n.Alive():
-		return false, unix.EADDRINUSE
-	case !errors.Is(err, unix.EADDRINUSE) || counts == nil || n.counts(fd, counts):
-		return false, err
+	for range bindTries {
+		err = bind(fd, n.Abstract)
+		switch {
+		case err == nil && n.Alive():
+			return false, unix.EADDRINUSE
+		case !errors.Is(err, unix.EADDRINUSE) || counts == nil:
+			return false, err
+		}
+		found, yes := n.holder(fd, counts)
+		if yes {
+			return false, err
+		}
+		if found {
+			return n.force(fd, counts)
+		}
 	}
+	return false, unix.EADDRINUSE
+}
+
+// bindTries is how often Bind tries if the kernel lists no holder of a name that is taken: it has gone, or
+// the list changed while the kernel made it.
+const bindTries = 10
+
+// force gives the file to a socket although a process that does not count has the abstract name.
+func (n Name) force(fd int, counts func(h Holder) bool) (file bool, err error) {
 	if n.bindFile(fd, lockPatience) != nil {
 		return false, unix.EADDRINUSE
 	}
 	// Who has taken the abstract name since then either finds the file or is found here.
-	if n.counts(fd, counts) {
+	if _, yes := n.holder(fd, counts); yes {
 		os.Remove(n.File)
 		return false, unix.EADDRINUSE
 	}
 	return true, nil
 }
 
-// counts reports whether a process has the abstract name, for a socket of the type of fd, that counts.
-func (n Name) counts(fd int, counts func(h Holder) bool) bool {
+// holder reports whether a process has the abstract name, for a socket of the type of fd, and whether it
+// counts. If the kernel does not tell, it counts.
+func (n Name) holder(fd int, counts func(h Holder) bool) (found, yes bool) {
 	typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil {
-		return true
+		return false, true
 	}
 	h, found, err := holderOf(n.Abstract, typ)
-	return err != nil || found && counts(h)
+	return found, err != nil || found && counts(h)
 }
 
 // TryFile gives the file to a socket; a stream socket listens then. The error wraps EADDRINUSE if

@@ -66,7 +66,7 @@ func Directory(name string) (string, error) {
 		return "", err
 	}
 	dir := strings.TrimSuffix(file, ".sock")
-	if err := os.MkdirAll(dir, 0o755); err != nil && !unwritable(err) {
+	if err := makeDir(dir); err != nil && !unwritable(err) {
 		return "", err
 	} else if err != nil {
 		return "", nil
@@ -109,6 +109,23 @@ func listenFile(network, file string) (*net.UnixListener, error) {
 	return l, nil
 }
 
+// makeDir makes a directory below that of root's sockets. All users may look into it, whatever the umask is:
+// else they would not find root's sockets, and take those of others for them.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for ; len(dir) >= len(directory); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // lockPatience bounds how long a process waits for the lock of a directory, which a process that is stopped
 // may hold.
 const lockPatience = 2 * time.Second
@@ -117,7 +134,7 @@ const lockPatience = 2 * time.Second
 // root's. Without patience the error is EWOULDBLOCK if another one has it.
 func lock(dir string, patience time.Duration) (unlock func(), err error) {
 	_, missing := os.Stat(dir)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)

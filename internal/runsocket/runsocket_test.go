@@ -182,3 +182,22 @@ func TestName(t *testing.T) {
 		t.Errorf("the file is left: %v", err)
 	}
 }
+
+// TestUmask: other users find root's sockets whatever its umask is.
+func TestUmask(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to make files of")
+	}
+	directory = filepath.Join(t.TempDir(), "bobnet")
+	defer unix.Umask(unix.Umask(0o077))
+	name := NameOf("@bobnet-test/umask")
+	name.File = strings.TrimSuffix(name.File, ".sock") + "/1"
+	if err := name.TryFile(stream(t)); err != nil {
+		t.Fatal(err)
+	}
+	for at := name.File; len(at) >= len(directory); at = filepath.Dir(at) {
+		if info, err := os.Lstat(at); err != nil || info.Mode().Perm()&0o005 != 0o005 && info.IsDir() || info.Mode().Perm()&0o006 != 0o006 && !info.IsDir() {
+			t.Errorf("%s: %v, %v", at, info.Mode(), err)
+		}
+	}
+}

@@ -103,7 +103,10 @@ func (l *Link) open() (err error) {
 	l.send.init(s.MTU, l.sendAll)
 	l.recv.init(s.MTU, l.recvAll)
 	l.ready.call = l.ready.look
-	return typeErr
+	if typeErr != nil {
+		return typeErr
+	}
+	return s.Confirm()
 }
 
 // prepare sets what the library leaves alone and checks what it does not.

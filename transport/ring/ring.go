@@ -172,6 +172,9 @@ func (l *Link) open(cfg *Config) error {
 		return err
 	}
 	l.closeGiven()
+	if err := l.station.Confirm(); err != nil {
+		return err
+	}
 	return l.station.OpenError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fd))
 }
 

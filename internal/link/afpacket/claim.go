@@ -24,7 +24,8 @@ import (
 type Claim struct {
 	Ports transport.PortRange
 	fds   []int
-	files []runsocket.Name // that this process has bound to their files
+	names []runsocket.Name // that this process has bound in the abstract name space
+	files []runsocket.Name // that it has bound to their files
 }
 
 // ClaimPorts claims the blocks that ports touches, or, when ports is zero, the
@@ -67,6 +68,8 @@ func (c *Claim) add(index int, typ ethernet.EtherType, b int, force bool) error 
 	}
 	if file {
 		c.files = append(c.files, name)
+	} else {
+		c.names = append(c.names, name)
 	}
 	c.fds = append(c.fds, fd)
 	return nil
@@ -130,7 +133,19 @@ func (c *Claim) Release() {
 	for _, name := range c.files {
 		name.Clean() // unless another process has got the socket
 	}
-	c.fds, c.files = nil, nil
+	c.fds, c.names, c.files = nil, nil, nil
+}
+
+// Confirm looks whether root has taken the ports since ClaimPorts. Call it when the packet socket is bound:
+// the claim of another user counts to root from then on. The error wraps EADDRINUSE.
+func (c *Claim) Confirm() error {
+	for _, name := range c.names {
+		if name.Alive() {
+			return fmt.Errorf("transport: ports %d..%d: %w: %s has taken them meanwhile: choose other ports, or none to get a free block",
+				c.Ports.Lo, c.Ports.Hi, unix.EADDRINUSE, driver.Holder(name.File))
+		}
+	}
+	return nil
 }
 
 // claimName is the name of the socket that holds block b.

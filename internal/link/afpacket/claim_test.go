@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"golang.org/x/sys/unix"
 )
@@ -147,5 +149,47 @@ func TestOwnNamespace(t *testing.T) {
 		if err := checkNamespace(unixSocketOf(t), fd); !errors.Is(err, unix.EINVAL) {
 			t.Errorf("by its namespace: %v", err)
 		}
+	}
+}
+
+// TestConfirm: a user's claim does not count to root before the user has a packet socket. If root takes the
+// ports in between, the user learns of it, and root keeps them.
+func TestConfirm(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to be several users")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ports := driver.BlockPorts(claimBlock)
+	unix.Setfsuid(4001)
+	first, err := ClaimPorts(claimIndex, "nowhere", claimType, ports)
+	unix.Setfsuid(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Release()
+	if err := first.Confirm(); err != nil {
+		t.Error(err)
+	}
+	second, err := ClaimPorts(claimIndex, "nowhere", claimType, ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Release()
+	if err := CheckClaim(claimIndex, claimType, ports, second.Sockets()); err != nil {
+		t.Errorf("root's claim: %v", err)
+	}
+	if err := first.Confirm(); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("the user's claim: %v", err)
+	}
+	if err := second.Confirm(); err != nil {
+		t.Errorf("root's claim: %v", err)
+	}
+	if err := CheckClaim(claimIndex, claimType, ports, first.Sockets()); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("the user's claim, shown to root: %v", err)
+	}
+	second.Release()
+	if err := first.Confirm(); err != nil {
+		t.Errorf("when root has left: %v", err)
 	}
 }

@@ -103,3 +103,26 @@ func TestSquatted(t *testing.T) {
 	open(t, chosen)
 	open(t, transport.PortRange{})
 }
+
+// TestClaimWithRights: a program of another user's that may open packet sockets keeps its ports, also from root.
+func TestClaimWithRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to be several users")
+	}
+	for outer := range outers {
+		p := vethtest.New(t, 1500)
+		var with transport.Link
+		if err := p.In(0, func() (err error) {
+			unix.Setfsuid(4001) // the sockets are that user's, and the thread keeps CAP_NET_RAW
+			defer unix.Setfsuid(0)
+			with, err = outers[outer]()
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		defer with.Close()
+		if l, err := openPorts(p, with.Info().Ports); !errors.Is(err, unix.EADDRINUSE) {
+			t.Errorf("%s: %v, %v: want that another user has the ports", outer, l, err)
+		}
+	}
+}
