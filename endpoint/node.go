@@ -52,10 +52,10 @@ func Open(cfg *Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: c, budget: provider.Budget{Most: c.MaxConnectionMemory}, endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}}
-	if n.way, err = c.open(n, &n.budget, &n.corked); err != nil {
+	if n.way, err = c.open((*host)(n), &n.budget, &n.corked); err != nil {
 		return nil, err
 	}
-	n.loop, n.virtual = loop.New(n, &n.budget), n.way.Virtual()
+	n.loop, n.virtual = loop.New((*host)(n), &n.budget), n.way.Virtual()
 	n.incarnation = rand.Uint32() | 1 // 0 stands for a published name
 	if c.Seed != 0 {
 		n.incarnation = rand.New(rand.NewPCG(c.Seed, uint64(n.way.Now()))).Uint32() | 1
@@ -171,8 +171,10 @@ func (n *Node) ended(b *Bundle) {
 	n.running--
 }
 
-// Admit is host's.
-func (n *Node) Admit(h *wire.Hello) (provider.Half, Reason) {
+// host is a Node as its providers call it. It implements provider.Host.
+type host Node
+
+func (n *host) Admit(h *wire.Hello) (provider.Half, Reason) {
 	ep := n.endpoints[h.ID]
 	if h.Incarnation == 0 {
 		if ep = n.services[h.ID]; ep != nil {
@@ -188,15 +190,12 @@ func (n *Node) Admit(h *wire.Hello) (provider.Half, Reason) {
 	return &server{ep: ep, from: h.From, shape: h.Shape, due: 1, slots: make([]serverSlot, h.Shape.Slots)}, 0
 }
 
-// Attach is host's.
-func (n *Node) Attach(up provider.Half, ch provider.Channel) {
+func (n *host) Attach(up provider.Half, ch provider.Channel) {
 	s := up.(*server)
 	s.ch = ch
 	s.ep.servers.add(s)
 }
 
-// Refused is host's.
-func (n *Node) Refused(reason Reason) { n.stats.Refused[reason]++ }
+func (n *host) Refused(reason Reason) { n.stats.Refused[reason]++ }
 
-// Stray is host's.
-func (n *Node) Stray() { n.stats.Strays++ }
+func (n *host) Stray() { n.stats.Strays++ }

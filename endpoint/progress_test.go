@@ -98,7 +98,7 @@ func bareNode(way provider.Provider) *Node {
 	n := &Node{incarnation: 1, cfg: Config{Credits: DefaultCredits, MaxMedium: 64, MaxConnections: 8, MaxConnectionMemory: 1 << 20, Logger: slog.Default()}, way: way,
 		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}}
 	n.budget.Most = n.cfg.MaxConnectionMemory
-	n.loop = loop.New(n, &n.budget)
+	n.loop = loop.New((*host)(n), &n.budget)
 	return n
 }
 

@@ -150,11 +150,11 @@ func TestServersOfProviders(t *testing.T) {
 		ep.SetReturnHandler(func(r *Returned) { back = append(back, *r) })
 		ep.SetHandler(1, func(t Token, _ []uint32, _ []byte) { t.ReplyBulk(2, make([]byte, 1000), 0) }) // is only announced
 		h := wire.Hello{ID: ep.id, Incarnation: n.incarnation, Shape: wire.Shape{Slots: 1, Medium: 64}}
-		up, refused := n.Admit(&h)
+		up, refused := (*host)(n).Admit(&h)
 		if refused != 0 {
 			t.Fatal(refused)
 		}
-		n.Attach(up, newFrailChannel(h.Shape, wire.Serving))
+		(*host)(n).Attach(up, newFrailChannel(h.Shape, wire.Serving))
 		p := &provider.Packet{Head: wire.Header{Kind: wire.KindShort, Handler: 1, Use: 1}, Body: []byte{}}
 		way.batch = func() { up.Received(p) }
 		way.Wake()

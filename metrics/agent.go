@@ -10,7 +10,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -117,6 +116,5 @@ func leased(n NIC) bool {
 	if !ok {
 		return false
 	}
-	link, ok := transport.As[*ring.Link](on.Link())
-	return ok && link.Lease() != nil
+	return agent.LeaseOf(on.Link()) != nil
 }

@@ -5,18 +5,16 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/internal/link/agent"
-	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/ring"
 )
 
 // answerAgent has the agent, if the NIC's sockets are from one, told the NIC's state when it
 // asks.
 func (n *NIC) answerAgent() {
-	link, ok := transport.As[*ring.Link](n.m.Link)
-	if !ok || link.Lease() == nil {
+	lease := agent.LeaseOf(n.m.Link)
+	if lease == nil {
 		return
 	}
-	link.Lease().Answer(func(what string) ([]byte, error) {
+	lease.Answer(func(what string) ([]byte, error) {
 		if what != agent.Snapshot {
 			return nil, errors.ErrUnsupported
 		}

@@ -222,7 +222,7 @@ func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	return err
 }
 
-// Failed implements progress.Machine.
+// Failed returns why the card can no longer be used, or nil.
 func (c *Card) Failed() error {
 	if c.closed {
 		return transport.ErrClosed

@@ -152,8 +152,14 @@ func (l *Link) place(cfg *Config) (err error) {
 	return nil
 }
 
-// Lease returns what an agent has given; nil without one.
-func (l *Link) Lease() *agent.Lease { return l.lease }
+func init() {
+	agent.LeaseOf = func(link transport.Link) *agent.Lease {
+		if l, ok := transport.As[*Link](link); ok {
+			return l.lease
+		}
+		return nil
+	}
+}
 
 // open acquires what release gives back.
 func (l *Link) open(cfg *Config) error {

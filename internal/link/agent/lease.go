@@ -27,6 +27,9 @@ const (
 	lastPause  = 5 * time.Second
 )
 
+// LeaseOf returns the lease of a link, or of the link that it wraps; nil for none. Package ring sets it.
+var LeaseOf func(link transport.Link) *Lease
+
 // Lease is what an agent has given to a link of this process: Station, with its sockets and
 // its ports. The link takes the sockets, and releases the station.
 type Lease struct {

@@ -30,8 +30,8 @@ func join(link transport.Link, cfg *Config, wrap func(transport.Link) transport.
 		return wrap(link), nil
 	}
 	within := host.Config{AnyUser: cfg.AnyUser, Wrap: wrap}
-	if l, ok := link.(interface{ Lease() *agent.Lease }); ok && l.Lease() != nil {
-		within.Sockets = l.Lease().TakeNear()
+	if lease := agent.LeaseOf(link); lease != nil {
+		within.Sockets = lease.TakeNear()
 	}
 	begun := time.Now()
 	joined, err := host.Join(link, &within)
