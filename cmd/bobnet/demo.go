@@ -15,6 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/perf"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
@@ -239,7 +240,7 @@ func (c *demoCall) perf(ctx context.Context, plan perf.Plan, errOut io.Writer, w
 }
 
 func (c *demoCall) draw(records []perf.Record) error {
-	f, err := os.Create(filepath.Join(c.out, demoPerf))
+	f, err := userfile.Create(filepath.Join(c.out, demoPerf))
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}

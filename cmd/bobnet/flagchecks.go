@@ -67,10 +67,18 @@ func readable(path string) error {
 }
 
 // writable refuses the path of a file that cannot be made because there is a folder of that
-// name, or none to have it.
+// name, or none to have it, and that of a pipe that no process reads.
 func writable(path string) error {
-	if isFolder(path) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
 		return errors.New("it is a folder, want a file")
+	case err == nil && info.Mode()&fs.ModeNamedPipe != 0:
+		err = userfile.Check(path)
+		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+			return failed.Err
+		}
+		return err
 	}
 	if dir := filepath.Dir(path); !isFolder(dir) {
 		return fmt.Errorf("there is no folder %s", dir)

@@ -84,13 +84,10 @@ func ifaceName(to *string) *setting[string] {
 	return &setting[string]{to: to, kind: "string", parse: func(text string) (string, error) { return text, nil }, print: verbatim, hint: hint{some: interfaceNames}}
 }
 
-// interfaces is a flag whose value is a list of interfaces of this host.
+// interfaces is a flag whose value is a list of Ethernet interfaces of this host.
 func interfaces(to *[]string) *settings[string] {
 	parse := func(name string) (string, error) {
-		if _, err := net.InterfaceByName(name); err != nil {
-			return "", noInterface(name)
-		}
-		return name, nil
+		return name, noInterface(name)
 	}
 	return &settings[string]{to: to, kind: "strings", commas: true, parse: parse, print: verbatim, hint: hint{some: interfaceNames}}
 }

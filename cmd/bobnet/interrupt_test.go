@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
@@ -20,22 +21,29 @@ func stopped(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestEnded: what a verb could not do because of a signal is no failure.
+// TestEnded: what a verb could not do because of a signal is no failure, but a file that it could not write is one.
 func TestEnded(t *testing.T) {
 	failure := errors.New("nobody answers")
+	full := &userfile.WriteError{Err: errors.New("no space left on device")}
 	own := fmt.Errorf("lab: job interrupted: %w", interrupted(unix.SIGTERM))
 	for _, tt := range []struct {
-		ctx  context.Context
-		err  error
-		want error
+		ctx      context.Context
+		err      error
+		printing error
+		want     error
 	}{
-		{t.Context(), nil, nil},
-		{t.Context(), failure, failure},
-		{stopped(t), nil, nil}, // it had finished
-		{stopped(t), failure, interrupted(unix.SIGINT)},
-		{stopped(t), own, own},
+		{t.Context(), nil, nil, nil},
+		{t.Context(), failure, nil, failure},
+		{stopped(t), nil, nil, nil}, // it had finished
+		{stopped(t), failure, nil, interrupted(unix.SIGINT)},
+		{stopped(t), own, nil, own},
+		{t.Context(), nil, full, full},
+		{t.Context(), failure, full, failure},
+		{stopped(t), nil, full, full},
+		{stopped(t), own, full, full},
+		{stopped(t), errors.Join(own, fmt.Errorf("pcap: %w", full)), nil, full},
 	} {
-		if got := ended(tt.ctx, tt.err); got != tt.want { //nolint:errorlint // the very one
+		if got := ended(tt.ctx, tt.err, tt.printing); got != tt.want { //nolint:errorlint // the very one
 			t.Errorf("ended(%v, %v) = %v, want %v", tt.ctx, tt.err, got, tt.want)
 		}
 	}
@@ -49,7 +57,7 @@ func TestInterruptedDoctor(t *testing.T) {
 	cmd.SetArgs(nil)
 	cmd.SetOut(&out)
 	err := cmd.ExecuteContext(stopped(t))
-	if code := exitCode(ended(stopped(t), err)); code != 130 || out.Len() > 0 {
+	if code := exitCode(ended(stopped(t), err, nil)); code != 130 || out.Len() > 0 {
 		t.Errorf("doctor: %v, code %d, and it says:\n%s", err, code, &out)
 	}
 }
@@ -68,7 +76,7 @@ func TestInterruptedPing(t *testing.T) {
 		var out strings.Builder
 		call := &pingCall{timeout: 1, interval: 1}
 		err := call.ping(stopped(t), nic, target, &out)
-		if code := exitCode(ended(stopped(t), err)); code != 130 || !strings.HasSuffix(out.String(), want) {
+		if code := exitCode(ended(stopped(t), err, nil)); code != 130 || !strings.HasSuffix(out.String(), want) {
 			t.Errorf("ping %s: %v, code %d, and it says:\n%s", target, err, code, &out)
 		}
 	}

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/launch"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -59,20 +61,27 @@ func main() {
 	}()
 	root := newRootCmd()
 	root.SetOut(stdout)
-	err := ended(ctx, root.ExecuteContext(ctx))
-	if err == nil {
-		err = stdout.first()
-	}
+	err := ended(ctx, usedEnvironment(root.ExecuteContext(ctx)), stdout.Err())
 	if _, bare := err.(interrupted); err != nil && !bare { //nolint:errorlint // a verb's own words about it are printed
 		fmt.Fprintln(os.Stderr, "bobnet:", err)
 	}
 	os.Exit(exitCode(err))
 }
 
-// ended returns what a verb ended with. When a signal has interrupted it, what
-// it could not do is no failure of its own.
-func ended(ctx context.Context, err error) error {
-	var sig interrupted
+// ended returns the error of a verb that has ended with err. printing is the first error of
+// writing to the standard output. When a signal has interrupted the verb, what it could not do
+// is no failure of its own, except for a file that it could not write.
+func ended(ctx context.Context, err, printing error) error {
+	var (
+		sig  interrupted
+		lost *userfile.WriteError
+	)
+	if ctx.Err() == nil {
+		return cmp.Or(err, printing)
+	}
+	if errors.As(errors.Join(err, printing), &lost) {
+		return lost
+	}
 	if err != nil && !errors.As(err, &sig) && errors.As(context.Cause(ctx), &sig) {
 		return sig
 	}
@@ -97,7 +106,7 @@ func newRootCmd() *cobra.Command {
 			}
 			level := slog.LevelWarn - slog.Level(4*min(verbose, 2))
 			slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
-			return checkInterface(cmd)
+			return cmp.Or(checkInterface(cmd), checkEnvironment(cmd))
 		},
 	}
 	root.PersistentFlags().CountVarP(&verbose, "verbose", "v", "log what happens; twice: in detail")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/spf13/cobra"
 )
 
@@ -21,7 +22,7 @@ func newManCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			date, err := sourceDate(os.Getenv("SOURCE_DATE_EPOCH"))
 			if err != nil {
-				return err
+				return usageError{err}
 			}
 			return writePages(cmd.Root(), date, args[0])
 		},
@@ -30,7 +31,7 @@ func newManCmd() *cobra.Command {
 
 // writePages writes the page of a command, and those of its verbs, into a folder.
 func writePages(cmd *cobra.Command, date time.Time, dir string) error {
-	if err := os.WriteFile(filepath.Join(dir, pageName(cmd)+".1"), manPage(cmd, date), 0o644); err != nil {
+	if err := userfile.Write(filepath.Join(dir, pageName(cmd)+".1"), manPage(cmd, date), 0o644); err != nil {
 		return err
 	}
 	for _, verb := range cmd.Commands() {

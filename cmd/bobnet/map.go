@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -101,7 +102,7 @@ func (o *mapOptions) run(ctx context.Context, stdout io.Writer) error {
 	if o.out == "-" {
 		_, err = io.WriteString(stdout, printed)
 	} else {
-		err = os.WriteFile(o.out, []byte(printed), 0o644)
+		err = userfile.Write(o.out, []byte(printed), 0o644)
 	}
 	if err != nil {
 		return err

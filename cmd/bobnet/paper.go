@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/internal/paper"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/spf13/cobra"
 )
 
@@ -121,7 +121,7 @@ func (c *paperCall) write(results []paper.Result) error {
 	plots := strings.TrimSuffix(c.doc, filepath.Ext(c.doc))
 	err := paper.WritePlots(plots, results)
 	if err == nil {
-		err = os.WriteFile(c.doc, paper.Markdown(results, filepath.Base(plots)), 0o666)
+		err = userfile.Write(c.doc, paper.Markdown(results, filepath.Base(plots)), 0o666)
 	}
 	if err != nil {
 		return fmt.Errorf("--doc: %w", err)

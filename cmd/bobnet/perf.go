@@ -276,9 +276,6 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if c.nic, err = c.nic.FromEnvironment(); err != nil {
 		return err
 	}
-	if err := c.checkKey(); err != nil {
-		return err
-	}
 	if len(c.plan.Links) == 0 && c.nic.Driver != "" {
 		c.plan.Links = []string{c.nic.Driver}
 	}
@@ -343,17 +340,6 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	records, err := perf.Local(ctx, c.plan, cfg)
 	show.end()
 	return errors.Join(c.show(out, records), err)
-}
-
-// checkKey refuses a key in the environment that cannot be used, as --key does, before
-// each sample of each half would.
-func (c *perfCall) checkKey() error {
-	source, err := vipl.KeyWanted()
-	if c.nic.Key != nil || err != nil || source == nil {
-		return err
-	}
-	_, err = source()
-	return err
 }
 
 // passKey tells the halves where the key file is, whatever their working directory.

@@ -15,6 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/internal/plot"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -231,7 +232,7 @@ func (c *perfCall) drawApps(results []appRun) error {
 	if len(panels) == 0 {
 		return errors.New("--plot: nothing to draw: no application has run on more than one rank")
 	}
-	f, err := os.Create(c.plot)
+	f, err := userfile.Create(c.plot)
 	if err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}

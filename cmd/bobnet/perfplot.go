@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/bobnet-go/bobnet/internal/perf"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 // drawnTests are what --plot has a picture for.
@@ -17,14 +17,10 @@ func drawn(test string) bool { return slices.Contains(drawnTests, test) }
 // checkPlot finds out before the measurement whether the file of --plot can be
 // written. What it contains stays until there is a new picture.
 func (c *perfCall) checkPlot() error {
-	if c.plot == "" {
-		return nil
-	}
-	f, err := os.OpenFile(c.plot, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
+	if err := userfile.Check(c.plot); err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}
-	return f.Close()
+	return nil
 }
 
 // draw writes the picture of --plot.
@@ -32,7 +28,7 @@ func (c *perfCall) draw(records []perf.Record) error {
 	if c.plot == "" || len(records) == 0 {
 		return nil
 	}
-	f, err := os.Create(c.plot)
+	f, err := userfile.Create(c.plot)
 	if err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}

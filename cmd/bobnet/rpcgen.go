@@ -74,7 +74,7 @@ func oneSpecification(_ *cobra.Command, args []string) error {
 func (o *rpcgenOptions) run(stdout io.Writer, name string) error {
 	src, err := userfile.Read(name, maxText)
 	if err != nil {
-		return err
+		return usageError{fmt.Errorf("rpcgen: %w", err)}
 	}
 	out := o.out
 	if out == "" {
@@ -141,6 +141,8 @@ func replaceGenerated(name string, text []byte) error {
 	old, err := userfile.Read(name, maxText)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, userfile.ErrNotRegular): // a device, or a pipe with a reader
+		return userfile.Write(name, text, 0o644)
 	case err != nil:
 		return err
 	case bytes.Equal(old, text):

@@ -109,7 +109,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if rank == 0 {
-		fmt.Printf("%d ranks: %d sums, all right, %.1f us each\n", size, *count, float64(node.Now()-start)/1e3/float64(*count))
+		fmt.Fprintf(program.Stdout, "%d ranks: %d sums, all right, %.1f us each\n", size, *count, float64(node.Now()-start)/1e3/float64(*count))
 	}
 	return t.leave(ctx)
 }

@@ -104,13 +104,13 @@ func run(ctx context.Context) error {
 	if rank == 0 {
 		err := b.keep(ctx)
 		if err == nil {
-			fmt.Printf("board: %d writers have written %d lines\n", b.writers, b.total)
+			fmt.Fprintf(program.Stdout, "board: %d writers have written %d lines\n", b.writers, b.total)
 		}
 		return err
 	}
 	sum, err := b.write(ctx, rank)
 	if err == nil {
-		fmt.Printf("writer %d: %d lines, checksum %08x\n", rank, b.total, sum)
+		fmt.Fprintf(program.Stdout, "writer %d: %d lines, checksum %08x\n", rank, b.total, sum)
 	}
 	return err
 }

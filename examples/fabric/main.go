@@ -17,12 +17,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/internal/outfile"
 	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -50,7 +49,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "write the last map to this `FILE`, as SVG")
 	flag.DurationVar(&o.time, "time", 5*time.Second, "how long things fail, in virtual time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of everything random")
-	about.Main(o.check, func(context.Context) error { return run(o, os.Stdout) })
+	about.Main(o.check, func(context.Context) error { return run(o, program.Stdout) })
 }
 
 // check reports flags that do not fit.
@@ -62,12 +61,12 @@ func (o *options) check() error {
 }
 
 func run(o options, out io.Writer) error {
-	if err := outfile.Check(o.out); err != nil {
+	if err := userfile.Check(o.out); err != nil {
 		return err
 	}
 	text, name := tree, "tree.fabric"
 	if o.fabric != "" {
-		b, err := os.ReadFile(o.fabric)
+		b, err := userfile.Read(o.fabric, 16<<20)
 		if err != nil {
 			return err
 		}
@@ -92,7 +91,7 @@ func run(o options, out io.Writer) error {
 	if o.out == "" {
 		return nil
 	}
-	return os.WriteFile(o.out, []byte(mapper.SVG(&last.Topology, last.Summary())), 0o644)
+	return userfile.Write(o.out, []byte(mapper.SVG(&last.Topology, last.Summary())), 0o644)
 }
 
 // newScene builds the network.

@@ -27,6 +27,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -40,6 +41,7 @@ import (
 	"syscall"
 
 	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
@@ -51,7 +53,8 @@ func main() {
 	log.SetPrefix("fileserver: ")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	switch err := run(ctx, os.Args[1:], os.Stdout); {
+	stdout := userfile.Keep(os.Stdout)
+	switch err := cmp.Or(run(ctx, os.Args[1:], stdout), stdout.Err()); {
 	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
 		log.Fatal(err)

@@ -122,7 +122,7 @@ func server(ctx context.Context, host *stream.Host, name string) error {
 	<-ctx.Done()
 	srv.GracefulStop()
 	group.Wait()
-	fmt.Printf("server: answered %d checks\n", s.served.Load())
+	fmt.Fprintf(program.Stdout, "server: answered %d checks\n", s.served.Load())
 	return errors.Join(errs...)
 }
 
@@ -173,7 +173,7 @@ func overTCP(ctx context.Context, address string) error {
 	if err := measure(ctx, grpc_health_v1.NewHealthClient(conn), "tcp"); err != nil {
 		return err
 	}
-	fmt.Println(beside.WhyAlike)
+	fmt.Fprintln(program.Stdout, beside.WhyAlike)
 	return nil
 }
 

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/heat/heat"
-	"github.com/bobnet-go/bobnet/examples/internal/outfile"
 	"github.com/bobnet-go/bobnet/examples/internal/program"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 )
@@ -71,7 +71,7 @@ func run(ctx context.Context) error {
 	}
 	cfg := heat.Config{Steps: *steps, Progress: show}
 	if comm.Rank() == 0 {
-		if err := outfile.Check(*out); err != nil {
+		if err := userfile.Check(*out); err != nil {
 			return err
 		}
 		if cfg.Initial, err = load(*in); err != nil {
@@ -95,13 +95,13 @@ func run(ctx context.Context) error {
 // finish is what rank 0 does with the result.
 func finish(cfg heat.Config, res heat.Result) error {
 	g := res.Grid
-	fmt.Printf("%dx%d cells in %dx%d blocks, one a rank: %d steps in %v, of which rank 0 waited %v\n",
+	fmt.Fprintf(program.Stdout, "%dx%d cells in %dx%d blocks, one a rank: %d steps in %v, of which rank 0 waited %v\n",
 		g.Width, g.Height, res.Across, res.Down, cfg.Steps, res.Elapsed.Round(time.Millisecond), res.Waited.Round(time.Millisecond))
 	if *out != "" {
 		if err := heat.WriteFile(*out, g.Render()); err != nil {
 			return err
 		}
-		fmt.Println("result in", *out)
+		fmt.Fprintln(program.Stdout, "result in", *out)
 	}
 	if !*check {
 		return nil
@@ -115,7 +115,7 @@ func finish(cfg heat.Config, res heat.Result) error {
 	if err := g.Equal(alone); err != nil {
 		return fmt.Errorf("the result differs from that of a serial run: %w", err)
 	}
-	fmt.Printf("a serial run (%v) gives the same, bit for bit\n", time.Since(start).Round(time.Millisecond))
+	fmt.Fprintf(program.Stdout, "a serial run (%v) gives the same, bit for bit\n", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 
@@ -127,5 +127,5 @@ func load(name string) (*heat.Grid, error) {
 }
 
 func show(p heat.Progress) {
-	fmt.Printf("step %*d of %d: mean temperature %.4f\n", len(fmt.Sprint(p.Steps)), p.Step, p.Steps, p.Mean)
+	fmt.Fprintf(program.Stdout, "step %*d of %d: mean temperature %.4f\n", len(fmt.Sprint(p.Steps)), p.Step, p.Steps, p.Mean)
 }

@@ -102,7 +102,7 @@ func server(ctx context.Context, host *stream.Host, name string) error {
 			err = errors.Join(err, e)
 		}
 	}
-	fmt.Printf("server: echoed %d bodies\n", served.Load())
+	fmt.Fprintf(program.Stdout, "server: echoed %d bodies\n", served.Load())
 	return err
 }
 
@@ -124,7 +124,7 @@ func client(ctx context.Context, host *stream.Host, name string) error {
 		err = measure(ctx, tcp, "http://"+string(address), "tcp")
 		tcp.CloseIdleConnections()
 		if err == nil {
-			fmt.Println(beside.WhyAlike)
+			fmt.Fprintln(program.Stdout, beside.WhyAlike)
 		}
 	}
 	if err == nil {

@@ -103,7 +103,7 @@ func run(ctx context.Context) error {
 	if rank == 0 {
 		keys, err := serve(ctx, node, word, size-1)
 		if err == nil {
-			fmt.Printf("server: %d clients have put %d keys\n", size-1, keys)
+			fmt.Fprintf(program.Stdout, "server: %d clients have put %d keys\n", size-1, keys)
 		}
 		return err
 	}
@@ -134,6 +134,6 @@ func exercise(ctx context.Context, s *store, rank, count int) error {
 		}
 	}
 	took := float64(s.node.Now()-start) / 1e9
-	fmt.Printf("client %d: %d puts and gets in %.3f s, %.0f a second\n", rank, 2*count, took, float64(2*count)/took)
+	fmt.Fprintf(program.Stdout, "client %d: %d puts and gets in %.3f s, %.0f a second\n", rank, 2*count, took, float64(2*count)/took)
 	return s.bye(ctx)
 }

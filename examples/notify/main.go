@@ -74,11 +74,11 @@ func run(ctx context.Context) error {
 	}
 	name := "notify/" + at.Name
 	if rank == 0 {
-		return serve(ctx, nic, name, size-1, os.Stdout)
+		return serve(ctx, nic, name, size-1, program.Stdout)
 	}
 	sum, err := send(ctx, nic, name, rank, *count)
 	if err == nil {
-		fmt.Printf("client %d: sent %d numbers, their sum is %d\n", rank, *count, sum)
+		fmt.Fprintf(program.Stdout, "client %d: sent %d numbers, their sum is %d\n", rank, *count, sum)
 	}
 	return err
 }

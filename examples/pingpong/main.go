@@ -159,11 +159,11 @@ func client(ctx context.Context, nic *vipl.NIC, e *end, name string) error {
 		}
 	}
 	slices.Sort(times)
-	fmt.Printf("%d bytes to %v, one way:", *size, addr)
+	fmt.Fprintf(program.Stdout, "%d bytes to %v, one way:", *size, addr)
 	for _, p := range []float64{0, 50, 90, 99, 99.9} {
-		fmt.Printf("  p%v %v", p, times[int(p/100*float64(len(times)-1))])
+		fmt.Fprintf(program.Stdout, "  p%v %v", p, times[int(p/100*float64(len(times)-1))])
 	}
-	fmt.Println()
+	fmt.Fprintln(program.Stdout)
 	return nil
 }
 

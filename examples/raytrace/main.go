@@ -18,10 +18,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/internal/outfile"
 	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/examples/internal/spmd"
 	"github.com/bobnet-go/bobnet/examples/raytrace/raytrace"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 var (
@@ -51,7 +51,7 @@ func config() raytrace.Config {
 func run(ctx context.Context) error {
 	c := config()
 	if command.Rank() == 0 {
-		if err := outfile.Check(*out); err != nil {
+		if err := userfile.Check(*out); err != nil {
 			return err
 		}
 	}

@@ -81,7 +81,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rank %d: %w", rank, err)
 	}
-	fmt.Printf("rank %d: wrote %d bytes to the right in %v, read %d bytes from there in %v: all %d blocks are right\n",
+	fmt.Fprintf(program.Stdout, "rank %d: wrote %d bytes to the right in %v, read %d bytes from there in %v: all %d blocks are right\n",
 		rank, (ranks-1)**size, wrote.Round(time.Microsecond), ranks**size, read.Round(time.Microsecond), ranks)
 	return nil
 }

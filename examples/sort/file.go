@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
+
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 // Integers lie in a file as text, one to a line, or, if its name ends in
@@ -17,7 +18,7 @@ import (
 func isBinary(name string) bool { return strings.HasSuffix(name, ".bin") }
 
 func readFile(name string) ([]int64, error) {
-	f, err := os.Open(name)
+	f, err := userfile.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -65,14 +66,14 @@ func readBinary(r io.Reader) ([]int64, error) {
 
 // sink writes integers to a file, part by part.
 type sink struct {
-	file   *os.File
+	file   *userfile.File
 	w      *bufio.Writer
 	binary bool
 	line   []byte
 }
 
 func create(name string) (*sink, error) {
-	f, err := os.Create(name)
+	f, err := userfile.Create(name)
 	if err != nil {
 		return nil, err
 	}

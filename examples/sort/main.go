@@ -23,8 +23,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/internal/outfile"
 	"github.com/bobnet-go/bobnet/examples/internal/program"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 )
@@ -70,7 +70,7 @@ func run(ctx context.Context) error {
 	}
 	var data []int64
 	if comm.Rank() == 0 {
-		if err := outfile.Check(*out); err != nil {
+		if err := userfile.Check(*out); err != nil {
 			return err
 		}
 		if data, err = input(*in, *gen, *seed); err != nil {
@@ -82,9 +82,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("rank %d has %d integers\n", comm.Rank(), len(sorted))
+	fmt.Fprintf(program.Stdout, "rank %d has %d integers\n", comm.Rank(), len(sorted))
 	if comm.Rank() == 0 {
-		fmt.Printf("sorted and verified %d integers on %d ranks in %v\n", len(data), comm.Size(), time.Since(start).Round(time.Millisecond))
+		fmt.Fprintf(program.Stdout, "sorted and verified %d integers on %d ranks in %v\n", len(data), comm.Size(), time.Since(start).Round(time.Millisecond))
 	}
 	if err := output(ctx, comm, sorted, *out); err != nil {
 		return err
@@ -122,6 +122,6 @@ func output(ctx context.Context, comm *mplite.Comm, sorted []int64, name string)
 	if err := errors.Join(err, f.close()); err != nil {
 		return err
 	}
-	fmt.Println("result in", name)
+	fmt.Fprintln(program.Stdout, "result in", name)
 	return nil
 }

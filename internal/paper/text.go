@@ -2,6 +2,7 @@ package paper
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/bobnet-go/bobnet/internal/plot"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 // WriteJSON writes each row as a line of JSON.
@@ -137,15 +139,10 @@ func WritePlots(dir string, results []Result) error {
 	return nil
 }
 
-func (f *Figure) write(path string) (err error) {
-	file, err := os.Create(path)
+func (f *Figure) write(path string) error {
+	file, err := userfile.Create(path)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := file.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	return plot.WritePNG(file, f.Panels...)
+	return errors.Join(plot.WritePNG(file, f.Panels...), file.Close())
 }

@@ -290,9 +290,9 @@ func RunHalf(ctx context.Context, watch Watcher) (err error) {
 		if cfg.Server {
 			cfg.Pcap = ofServer(cfg.Pcap)
 		}
-		file, err := pcap.Create(cfg.Pcap)
-		if err != nil {
-			return err
+		file, failed := pcap.Create(cfg.Pcap)
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		h.Wrap = func(l transport.Link) transport.Link { return file.Wrap(l) }

@@ -3,11 +3,12 @@ package perf
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strings"
+
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 // Profiles names pprof files for the halves to write. The client half writes
@@ -20,17 +21,16 @@ type Profiles struct {
 // during writes the profiles of f.
 func (p Profiles) during(server bool, f func() error) (err error) {
 	if p.CPU != "" {
-		out, err := createProfile(p.CPU, server)
-		if err != nil {
-			return err
+		out, failed := createProfile(p.CPU, server)
+		if failed != nil {
+			return failed
 		}
-		kept := &kept{File: out} // pprof passes no error of writing on
-		if err := pprof.StartCPUProfile(kept); err != nil {
+		if err := pprof.StartCPUProfile(out); err != nil {
 			return errors.Join(fmt.Errorf("perf: CPU profile: %w", err), out.Close())
 		}
 		defer func() {
 			pprof.StopCPUProfile()
-			err = errors.Join(err, kept.err, out.Close())
+			err = errors.Join(err, out.Close()) // of writing, too: pprof passes none on
 		}()
 	}
 	err = f()
@@ -45,21 +45,6 @@ func (p Profiles) during(server bool, f func() error) (err error) {
 	return errors.Join(err, pprof.Lookup("allocs").WriteTo(out, 0), out.Close())
 }
 
-// kept is a file that keeps the first error of writing to it.
-type kept struct {
-	*os.File
-	err error
-}
-
-// Write implements io.Writer.
-func (k *kept) Write(b []byte) (int, error) {
-	n, err := k.File.Write(b)
-	if k.err == nil {
-		k.err = err
-	}
-	return n, err
-}
-
 // ofServer returns the name of the server half's file beside the client's: it has "-server"
 // before the extension.
 func ofServer(name string) string {
@@ -67,11 +52,11 @@ func ofServer(name string) string {
 	return strings.TrimSuffix(name, ext) + "-server" + ext
 }
 
-func createProfile(name string, server bool) (*os.File, error) {
+func createProfile(name string, server bool) (*userfile.File, error) {
 	if server {
 		name = ofServer(name)
 	}
-	f, err := os.Create(name)
+	f, err := userfile.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("perf: profile: %w", err)
 	}

@@ -1,6 +1,6 @@
-// Package userfile opens the files that users name, such as key files and lists of hosts,
-// so that no name can make a program hang: a named pipe without a writer blocks an
-// ordinary open for ever, and signals do not end that.
+// Package userfile opens the files that users name, to read or to write, so that no name can
+// make a program hang: a named pipe without another end blocks an ordinary open for ever, and
+// signals do not end that. What it opens to write to keeps the first error of writing.
 package userfile
 
 import (

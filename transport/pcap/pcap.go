@@ -20,12 +20,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/whole"
 	"github.com/gopacket/gopacket"
@@ -43,17 +43,17 @@ type Writer struct {
 	dirty bool             // something is not flushed
 	err   error            // the first; nothing is written after it
 	said  bool             // a Close has returned err
-	file  *os.File         // that Create has opened
+	file  *userfile.File   // that Create has opened
 }
 
 // NewWriter returns a Writer to w, which stays the caller's to close, after the
 // links.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w, known: map[string]int{}} }
 
-// Create returns a Writer to a new file, which replaces an older one. The caller
-// closes it after the links.
+// Create returns a Writer to a new file, which replaces an older one, or to a pipe that
+// another process reads. The caller closes it after the links.
 func Create(name string) (*Writer, error) {
-	f, err := os.Create(name)
+	f, err := userfile.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("pcap: %w", err)
 	}

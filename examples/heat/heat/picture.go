@@ -8,8 +8,9 @@ import (
 	"image"
 	"image/png"
 	"io"
-	"os"
 	"sync"
+
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 //go:generate go run ../picture -o bobnet.png
@@ -54,7 +55,7 @@ func Decode(r io.ReadSeeker) (*Grid, error) {
 
 // ReadFile reads a PNG file as a plate.
 func ReadFile(name string) (*Grid, error) {
-	f, err := os.Open(name)
+	f, err := userfile.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func Encode(w io.Writer, m image.Image) error {
 
 // WriteFile writes a picture as a PNG file.
 func WriteFile(name string, m image.Image) error {
-	f, err := os.Create(name)
+	f, err := userfile.Create(name)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"image"
@@ -13,6 +14,8 @@ import (
 	"image/png"
 	"math"
 	"os"
+
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 const size = 512
@@ -37,16 +40,12 @@ func main() {
 }
 
 func write(name string) error {
-	f, err := os.Create(name)
+	f, err := userfile.Create(name)
 	if err != nil {
 		return err
 	}
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(f, draw(append(letters(), segment()...))); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return errors.Join(encoder.Encode(f, draw(append(letters(), segment()...))), f.Close())
 }
 
 func draw(strokes []stroke) image.Image {

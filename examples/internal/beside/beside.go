@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/stream"
 )
 
@@ -87,7 +88,7 @@ func Measure(over string, n int, call func() error) error {
 		if err != nil {
 			return fmt.Errorf("over %s: %w", over, err)
 		}
-		fmt.Printf("over %s: %d calls, %d at a time: %.0f a second, %v each\n",
+		fmt.Fprintf(program.Stdout, "over %s: %d calls, %d at a time: %.0f a second, %v each\n",
 			over, n, workers, float64(n)/took.Seconds(), (took / time.Duration(n)).Round(10*time.Nanosecond))
 	}
 	return nil

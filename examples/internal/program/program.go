@@ -3,6 +3,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -14,7 +15,12 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
+
+// Stdout is the standard output of an example. The first error of writing ends the example with
+// exit code 1.
+var Stdout = userfile.Keep(os.Stdout)
 
 // About describes an example to its user.
 type About struct {
@@ -43,7 +49,7 @@ func (a About) Main(check func() error, run func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt ends a run that does not look at ctx
-	if err := run(ctx); err != nil {
+	if err := cmp.Or(run(ctx), Stdout.Err()); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -156,7 +156,7 @@ func (c *Command) End(ctx context.Context) error {
 // Print writes the report to standard output.
 func (c *Command) Print(r *report.Report) error {
 	if c.json {
-		return r.JSON(os.Stdout)
+		return r.JSON(program.Stdout)
 	}
-	return r.Text(os.Stdout)
+	return r.Text(program.Stdout)
 }

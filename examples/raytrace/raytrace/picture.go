@@ -6,7 +6,8 @@ import (
 	"image"
 	"image/png"
 	"math"
-	"os"
+
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 // Config is the picture.
@@ -128,7 +129,7 @@ func (p *Picture) WriteFile(name string) error {
 		copy(m.Pix[4*i:4*i+3], p.Pixels[3*i:])
 		m.Pix[4*i+3] = 255
 	}
-	f, err := os.Create(name)
+	f, err := userfile.Create(name)
 	if err != nil {
 		return err
 	}
