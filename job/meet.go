@@ -274,6 +274,9 @@ func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 			err = &classed{err, ErrVersion}
 		}
 	}
+	if addr.IsZero() { // the error has it
+		return m.errorf("rank %d: %w", rank, err)
+	}
 	return m.errorf("rank %d at %v: %w", rank, addr, err)
 }
 

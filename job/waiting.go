@@ -40,7 +40,7 @@ func (s *wait) why() string {
 	case waitName:
 		return fmt.Sprintf("nobody on the segment answers to the name of rank %d: is it running, on this segment, with the same %s? "+tryDoctor, s.rank, EnvJob)
 	case waitAll:
-		return "they have come to the launcher's barrier, and are not connected yet: are they on this segment?"
+		return "they have come to the launcher's barrier, and are not connected yet: are they on this segment? " + tryDoctor
 	case waitBarrier:
 		return "not all ranks have come to the launcher's barrier: do all of them call this?"
 	case waitAnswer:
