@@ -114,8 +114,12 @@ func (l *live) Idle() {}
 // NextTimer implements progress.Machine.
 func (l *live) NextTimer() int64 { return l.at.Next() }
 
-// Woke implements progress.Machine: the next Poll meets the error, too.
-func (l *live) Woke(error) {}
+// Woke implements progress.Machine: the next Poll looks at what has failed.
+func (l *live) Woke(err error) {
+	if err != nil {
+		l.at.Doubt()
+	}
+}
 
 // Failed implements progress.Machine.
 func (l *live) Failed() error { return l.c.Failed() }

@@ -69,6 +69,9 @@ func (e *End) Part() int { return max(e.short, e.long.part) }
 // Up reports whether the other end is there.
 func (e *End) Up() bool { return e.up }
 
+// Failing reports whether the link did not take the last frame because of an error.
+func (e *End) Failing() bool { return e.out.full && e.out.failed }
+
 // MaxPacket returns the most octets that a packet may have, route and CRC-8 included: what
 // both ends of the cable take.
 func (e *End) MaxPacket() int {

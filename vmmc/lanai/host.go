@@ -63,6 +63,7 @@ type carrier interface {
 	poll(now int64) (next int64, dead error) // dead is why nothing passes the card any more
 	drive()                                  // has what was rung for leave soon
 	pay()                                    // lets the time pass that the host has spent on access to the card
+	doubt()                                  // has the next poll look at the interface
 	snapshot() *myrinet.LivePort
 }
 
@@ -171,6 +172,9 @@ func (m *machine) NextTimer() int64 {
 func (m *machine) Woke(err error) {
 	if errors.Is(err, transport.ErrClosed) && m.failed == nil {
 		m.failed = provider.ErrClosed
+	}
+	if err != nil {
+		m.carrier.doubt()
 	}
 }
 

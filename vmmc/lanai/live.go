@@ -106,6 +106,7 @@ func (v *live) enter()                      {}
 func (v *live) leave()                      {}
 func (v *live) later()                      {} // Serve looks
 func (v *live) pay()                        {}
+func (v *live) doubt()                      { v.at.Doubt() }
 func (v *live) holds() bool                 { return v.at.Holds() }
 func (v *live) snapshot() *myrinet.LivePort { return v.at.Port() }
 

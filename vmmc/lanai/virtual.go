@@ -56,6 +56,7 @@ func (v *virtual) onService() {
 	v.h.eng.Unlock()
 }
 
+func (v *virtual) doubt()                    {}
 func (v *virtual) poll(int64) (int64, error) { return transport.Forever, nil }
 func (v *virtual) drive()                    {} // events do
 

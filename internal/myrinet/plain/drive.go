@@ -66,6 +66,9 @@ func (v *live) wait(until int64) error {
 			v.counters.Waits.Add(1)
 		}
 		if err := v.at.Cable.Wait(next); err != nil {
+			v.mu.Lock()
+			v.at.Doubt()
+			v.mu.Unlock()
 			return err
 		}
 	}

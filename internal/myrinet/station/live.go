@@ -53,7 +53,8 @@ type Live struct {
 
 	driver   Driver
 	dead     error // why nothing passes the cable any more
-	lookAt   int64 // when to look at the interface again
+	doubt    bool  // the cable has failed since the last look at its interface
+	lookAt   int64 // when to look again
 	clock    int64 // when Drive was called
 	stepAt   int64 // when the program wants to be called again
 	next     int64 // when to drive again
@@ -81,9 +82,6 @@ func (n Longest) check(wire myrinet.Wire, what, option string) error {
 // error.
 func (l *Live) Init(cable transport.Link, opts myrinet.LiveOptions, driver Driver) (err error) {
 	*l = Live{Cable: cable, driver: driver, clock: cable.Now()}
-	if cable.Info().Virtual {
-		l.lookAt = transport.Forever
-	}
 	l.End, err = myrinet.NewEnd(cable, l, opts)
 	return err
 }
@@ -173,20 +171,29 @@ func (l *Live) Drive(now int64) (next int64, err error) {
 	return l.next, err
 }
 
-// lookPause is the time between two looks at the interface, nanoseconds.
+// lookPause is the time between two looks at an interface that fails, nanoseconds.
 const lookPause = 250_000_000
 
+// Doubt makes Drive look at the interface, because a wait at the cable has failed.
+func (l *Live) Doubt() { l.doubt = true }
+
 // look checks whether the cable is out for good: it was closed, or its interface is gone. An
-// interface that is down may come back. Err is what the cable has returned last.
+// interface that is down may come back. Err is what the cable has returned last. While nothing
+// fails look does nothing, because a look allocates.
 func (l *Live) look(now int64, err error) {
+	l.doubt = l.doubt || l.End.Failing()
 	switch {
 	case l.dead != nil:
 		return
 	case errors.Is(err, transport.ErrClosed):
 		l.dead = err
+		return
+	case !l.doubt:
+		return
 	case now >= l.lookAt:
 		l.lookAt = now + lookPause
-		if found := transport.Check(l.Cable); errors.Is(found, transport.ErrGone) {
+		found := transport.Check(l.Cable)
+		if l.doubt = errors.Is(found, transport.ErrLinkDown); errors.Is(found, transport.ErrGone) {
 			l.dead = found
 		}
 	}
