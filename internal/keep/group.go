@@ -28,6 +28,13 @@ func (g *Group) Signal(sig syscall.Signal) {
 	}
 }
 
+// Has reports whether pid is the number of the command, which has not been reaped.
+func (g *Group) Has(pid int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.reaped && g.Process.Pid == pid
+}
+
 // Reap waits for the command, whose result it returns. From then on the group gets no
 // signals. Nobody else calls Wait.
 func (g *Group) Reap() error {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -91,3 +92,25 @@ func ownProc() bool {
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	return string(bytes.TrimSpace(line)) == strconv.Itoa(os.Getpid())
 }
+
+// ReapOrphans reaps the adopted processes that have ended, so that a rank which starts many
+// does not use up the process numbers. own reports whether this process started a child: its
+// starter reaps that one. Call it after SIGCHLD, and when a child of its own has been reaped.
+func ReapOrphans(own func(pid int) bool) {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		pid := int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), pidOffset)))
+		if err != nil || pid == 0 || own(pid) {
+			return
+		}
+		unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
+}
+
+// pidOffset is where the kernel's siginfo_t has the number of a child: behind three ints, aligned
+// as a pointer is.
+const pidOffset = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) &^ (unsafe.Sizeof(uintptr(0)) - 1)

@@ -105,8 +105,13 @@ func runRank(argv []string, number string, signals <-chan os.Signal) (int, error
 		defer close(ended)
 		AwaitEnd(r.Process.Pid)
 	}()
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	defer signal.Stop(children)
 	for running := true; running; {
 		select {
+		case <-children:
+			ReapOrphans(r.Has)
 		case sig := <-signals:
 			if GuardLost() { // hydra has killed the rank
 				sig = unix.SIGKILL

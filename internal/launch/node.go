@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -93,6 +94,9 @@ func (n *node) run(asked <-chan *message, over <-chan error, term <-chan os.Sign
 	var kill <-chan time.Time
 	var end error
 	gone := false
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	defer signal.Stop(children)
 	stop := func() {
 		gone = true
 		n.signal(unix.SIGTERM)
@@ -102,7 +106,10 @@ func (n *node) run(asked <-chan *message, over <-chan error, term <-chan os.Sign
 		select {
 		case m := <-asked:
 			n.handle(m)
+		case <-children:
+			keep.ReapOrphans(n.started)
 		case r := <-n.ended:
+			keep.ReapOrphans(n.started)
 			n.left--
 			state := r.ProcessState
 			n.out.send(&message{Exit: &ending{Rank: r.number, Code: keep.ExitCode(state), State: state.String()}})
@@ -123,6 +130,11 @@ func (n *node) run(asked <-chan *message, over <-chan error, term <-chan os.Sign
 		return nil
 	}
 	return end
+}
+
+// started reports whether pid is the number of a rank.
+func (n *node) started(pid int) bool {
+	return slices.ContainsFunc(n.ranks, func(r *rank) bool { return r.Has(pid) })
 }
 
 // handle does what the head asks.

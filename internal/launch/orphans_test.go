@@ -37,6 +37,18 @@ func TestHydraGrandchildrenEnd(t *testing.T) {
 	}
 }
 
+// TestOrphansReaped: processes that a rank has left to others and that have ended are not kept as
+// zombies while the rank runs.
+func TestOrphansReaped(t *testing.T) {
+	const text = `for i in 1 2 3; do (sh -c : & echo >/dev/null) ; done; i=0; while ps -o stat= --ppid $PPID | grep -q Z; do i=$((i+1)); [ $i -lt 200 ] || exit 5; sleep 0.05; done`
+	if _, errOut, err := script(t.Context(), text); err != nil {
+		t.Errorf("ssh: %v\n%s", err, errOut)
+	}
+	if errOut, err := byHydra(t, text); err != nil {
+		t.Errorf("hydra: %v\n%s", err, errOut)
+	}
+}
+
 // TestNodeKilled: if SIGKILL ends what runs ranks on a host, or the guard of that, nothing is left of
 // the ranks, even what is in a session of its own. That is the node, or what hydra starts as each rank.
 func TestNodeKilled(t *testing.T) {
