@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -55,7 +56,7 @@ func (c Config) FromEnvironment() (Config, error) {
 	c.Name = cmp.Or(c.Name, os.Getenv(EnvJob))
 	var err error
 	if c.Timeout == 0 {
-		if c.Timeout, err = vipl.TimeoutWanted(); err != nil {
+		if c.Timeout, err = seam.Timeout(); err != nil {
 			return c, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -19,10 +20,12 @@ const (
 	EnvInterface = vipl.EnvInterface
 )
 
-// SayAlone tells a person on stderr, if no launcher (FindPlace) says otherwise, that the
+func init() { seam.SayAlone = sayAlone }
+
+// sayAlone tells a person on stderr, if no launcher (FindPlace) says otherwise, that the
 // process is a job of one rank: whoever has started several processes meant another thing.
 // It prints one line in a process, whichever program (a package's name) calls it first.
-func SayAlone(program string) {
+func sayAlone(program string) {
 	place, err := FindPlace()
 	if place.Source != "" || err != nil {
 		return

@@ -37,7 +37,7 @@ func Join(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 		cfg = &Config{}
 	}
 	if cfg.Size == 0 {
-		SayAlone(program.Name)
+		sayAlone(program.Name)
 	}
 	full, err := cfg.FromEnvironment()
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 )
 
@@ -39,7 +40,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 		cfg = &Config{}
 	}
 	if cfg.Size == 0 && cfg.Member == nil {
-		job.SayAlone("mplite")
+		seam.SayAlone("mplite")
 	}
 	asked, err := cfg.fromEnvironment()
 	if err != nil {

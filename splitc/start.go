@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
@@ -33,7 +34,7 @@ func Start(ctx context.Context, cfg *Config) (*World, error) {
 		cfg = &Config{}
 	}
 	if cfg.Size == 0 && cfg.Member == nil {
-		job.SayAlone("splitc")
+		seam.SayAlone("splitc")
 	}
 	c, err := cfg.complete()
 	if err != nil {

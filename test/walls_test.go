@@ -143,7 +143,7 @@ var innerWalls = map[string][]string{
 	"endpoint/internal/gate":         {"internal/progress", "endpoint/internal/provider"},
 	"endpoint/internal/loop":         {"endpoint/internal/wire", "endpoint/internal/provider"},
 	"endpoint/internal/providertest": {"ethertype", "endpoint/internal/wire", "endpoint/internal/provider"},
-	"endpoint/internal/vi":           {"ethertype", "transport", "internal/progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider", "endpoint/internal/gate"},
+	"endpoint/internal/vi":           {"ethertype", "internal/seam", "transport", "internal/progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider", "endpoint/internal/gate"},
 }
 
 // innerRoom returns the room of a package that innerWalls has to know, or "".

@@ -12,7 +12,7 @@ import (
 
 // The environment variables that say how a program reaches the others, without
 // a word in its code. Open reads the first three for the fields of Config that
-// are left zero; TimeoutWanted reads the last.
+// are zero. Package job reads the last.
 //
 //	BOBNET_IFACE=10.0.0.7 BOBNET_DRIVER=udp BOBNET_PEERS=10.0.0.7,10.0.1.8 BOBNET_TIMEOUT=2m
 const (
@@ -65,9 +65,9 @@ func parsePeers(list string) (peers []netip.Addr, err error) {
 	return peers, nil
 }
 
-// TimeoutWanted returns what EnvTimeout asks for, 0 if it is not set. The error
+// timeoutWanted returns what EnvTimeout asks for, 0 if it is not set. The error
 // says why it cannot be understood.
-func TimeoutWanted() (time.Duration, error) {
+func timeoutWanted() (time.Duration, error) {
 	text := os.Getenv(EnvTimeout)
 	if text == "" {
 		return 0, nil

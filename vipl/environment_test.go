@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -92,7 +93,7 @@ func TestPeersWithoutUDP(t *testing.T) {
 func TestTimeoutWanted(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "90s": 90 * time.Second, "2m": 2 * time.Minute, "30": -1, "-1s": -1, "0s": -1, "soon": -1} {
 		t.Setenv(vipl.EnvTimeout, text)
-		got, err := vipl.TimeoutWanted()
+		got, err := seam.Timeout()
 		switch {
 		case want >= 0 && (got != want || err != nil):
 			t.Errorf("%q is %v, %v", text, got, err)

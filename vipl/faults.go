@@ -17,9 +17,9 @@ import (
 // seed. A link in Config.Link is left as it is.
 const EnvFault = "BOBNET_FAULT"
 
-// FaultsWanted returns what EnvFault asks for; the zero Options if it is not
+// faultsWanted returns what EnvFault asks for; the zero Options if it is not
 // set. The error says what in it cannot be read.
-func FaultsWanted() (fault.Options, error) {
+func faultsWanted() (fault.Options, error) {
 	opts, err := fault.Parse(os.Getenv(EnvFault))
 	if err != nil {
 		err = fmt.Errorf("vipl: environment variable %s: %w", EnvFault, err)

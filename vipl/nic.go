@@ -167,11 +167,11 @@ func openLink(cfg *Config) (link transport.Link, err error) {
 	key, faults, with := cfg.Key, fault.Options{}, *cfg
 	if cfg.Link == nil {
 		if key == nil {
-			if key, err = KeyWanted(); err != nil {
+			if key, err = keyWanted(); err != nil {
 				return nil, err
 			}
 		}
-		if faults, err = FaultsWanted(); err == nil {
+		if faults, err = faultsWanted(); err == nil {
 			with, err = cfg.FromEnvironment()
 		}
 		if err != nil {
@@ -233,11 +233,6 @@ func (n *NIC) Addr() ethertype.Addr { return n.m.Addr() }
 // Now returns the clock that the NIC goes by, in nanoseconds: the host's
 // monotonic clock, or the simulator's.
 func (n *NIC) Now() int64 { return n.m.Link.Now() }
-
-// Engine returns what drives the NIC, for packages on top whose goroutines wait at gates
-// of their own. Its lock is the NIC's: it is held for a moment, and never while a method
-// of this package is called.
-func (n *NIC) Engine() *progress.Engine { return &n.eng }
 
 // Link returns the link that the NIC drives, for its Info and Stats.
 func (n *NIC) Link() transport.Link { return n.m.Link }

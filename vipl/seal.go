@@ -19,8 +19,8 @@ const (
 	EnvKey     = "BOBNET_KEY"
 )
 
-// KeyWanted returns the source of keys that the environment names, nil if it names none.
-func KeyWanted() (seal.Source, error) {
+// keyWanted returns the source of keys that the environment names, nil if it names none.
+func keyWanted() (seal.Source, error) {
 	path, text := os.Getenv(EnvKeyFile), os.Getenv(EnvKey)
 	switch {
 	case path != "" && text != "":

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/seal"
@@ -143,11 +144,11 @@ func TestSealedOpen(t *testing.T) {
 		}
 	}
 	t.Setenv(vipl.EnvKey, sealKey(1).Text())
-	if source, err := vipl.KeyWanted(); err != nil || source == nil {
+	if source, err := seam.Key(); err != nil || source == nil {
 		t.Errorf("no key in the environment: %v", err)
 	}
 	t.Setenv(vipl.EnvKeyFile, "file")
-	if _, err := vipl.KeyWanted(); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if _, err := seam.Key(); !errors.Is(err, vipl.ErrInvalidParameter) {
 		t.Errorf("two keys in the environment: %v", err)
 	}
 }

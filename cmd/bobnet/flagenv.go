@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ func checkEnvironment(cmd *cobra.Command) error {
 	}
 	_, err := vipl.Config{Driver: driver.Value.String()}.FromEnvironment()
 	if err == nil && cmd.Name() != "doctor" && cmd.Name() != "info" {
-		_, err = vipl.FaultsWanted()
+		_, err = seam.Faults()
 		if key := cmd.Flags().Lookup("key"); err == nil && key != nil && !key.Changed {
 			err = checkKeyWanted(key.Value)
 		}
@@ -34,7 +35,7 @@ func checkEnvironment(cmd *cobra.Command) error {
 // checkKeyWanted refuses a key of the environment that cannot be used. flag may be one whose
 // key file is on other hosts only.
 func checkKeyWanted(flag any) error {
-	source, err := vipl.KeyWanted()
+	source, err := seam.Key()
 	if _, here := flag.(keyFile); err != nil || source == nil || !here {
 		return err
 	}

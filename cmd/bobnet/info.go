@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
@@ -142,7 +143,7 @@ func memlock() string {
 
 // faults says what goes wrong with frames on purpose.
 func faults() string {
-	opts, err := vipl.FaultsWanted()
+	opts, err := seam.Faults()
 	switch {
 	case err != nil:
 		return err.Error()

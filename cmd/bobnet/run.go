@@ -13,6 +13,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/internal/launch"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -132,7 +133,7 @@ func keyPath(to *string) *setting[string] {
 // keyFileWanted returns the path of the key file that a flag or the environment names.
 func keyFileWanted(flag string) (string, error) {
 	if flag == "" {
-		if _, err := vipl.KeyWanted(); err != nil {
+		if _, err := seam.Key(); err != nil {
 			return "", err
 		}
 		flag = os.Getenv(vipl.EnvKeyFile)

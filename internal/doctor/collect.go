@@ -13,6 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
@@ -26,7 +27,7 @@ func Collect(ctx context.Context, cfg *vipl.Config) *Facts {
 	f.Interfaces = collectInterfaces(cfg)
 	f.Agent = collectAgent(cfg.Driver, &f.Interfaces)
 	f.Host = collectHost(files{os.DirFS("/")})
-	faults, err := vipl.FaultsWanted()
+	faults, err := seam.Faults()
 	if faults.Active() {
 		f.Faults = faults.String()
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -168,7 +169,7 @@ func (w *Provider) Poll() error {
 }
 
 // Gate returns a gate of the NIC's engine.
-func (w *Provider) Gate() provider.Gate { return gate.New(w.NIC.Engine()) }
+func (w *Provider) Gate() provider.Gate { return gate.New(seam.EngineOf(w.NIC)) }
 
 // patience is how long a handshake takes at most. A peer that does not answer a request is
 // silent, as one that does not answer a message is: both may have no processor.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -79,7 +80,7 @@ func (w *Watch) Slice() context.Context {
 
 // Expired reports whether the slice has ended.
 func (w *Watch) Expired() bool {
-	return w.ctx == nil || w.nic.Now() >= w.until || w.nic.Engine().Ended(w.ctx) != nil
+	return w.ctx == nil || w.nic.Now() >= w.until || seam.EngineOf(w.nic).Ended(w.ctx) != nil
 }
 
 // Check returns why a wait is to end: ctx has ended, a rank has failed, or it has
@@ -110,10 +111,10 @@ func (w *Watch) check(ctx context.Context) error {
 
 // ended returns the error of a context that has ended on the NIC's clock.
 func (w *Watch) ended(ctx context.Context) error {
-	if err := w.nic.Engine().Ended(ctx); err != nil {
+	if err := seam.EngineOf(w.nic).Ended(ctx); err != nil {
 		return err
 	}
-	if w.nic.Engine().Left(ctx, time.Second) <= 0 {
+	if seam.EngineOf(w.nic).Left(ctx, time.Second) <= 0 {
 		return context.DeadlineExceeded
 	}
 	return nil

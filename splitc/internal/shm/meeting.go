@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
@@ -45,7 +46,7 @@ func Hosts(nic *vipl.NIC, member *job.Member, procs int) []int {
 	me := member.Identity().Rank
 	byMAC := map[ethertype.MAC]int{}
 	for rank := range hosts {
-		if nic.Engine().Virtual() {
+		if seam.EngineOf(nic).Virtual() {
 			hosts[rank] = Simulated(rank)
 			continue
 		}
@@ -72,7 +73,7 @@ func (l *Layer) others() (ranks []int) {
 }
 
 func (l *Layer) newMeeting() (meeting, error) {
-	if l.cfg.NIC.Engine().Virtual() {
+	if seam.EngineOf(l.cfg.NIC).Virtual() {
 		return newInProcess(l), nil
 	}
 	s, err := newSockets(l.prefix(), l.cfg.Rank)

@@ -24,6 +24,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/am"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
@@ -139,7 +140,7 @@ const spins = 200
 // rank that sleeps wakes it by an active message. One whose word was written over sleeps
 // until the end of ctx.
 func (l *Layer) Wait(ctx context.Context) error {
-	if !l.cfg.NIC.Engine().Virtual() && len(l.list) > 0 {
+	if !seam.EngineOf(l.cfg.NIC).Virtual() && len(l.list) > 0 {
 		for range spins {
 			if l.some() {
 				return l.Poll()

@@ -18,6 +18,7 @@ package unreliable
 import (
 	"context"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
@@ -110,7 +111,7 @@ func (l *Layer) look() {
 
 // Flush waits a little until the others have processed what was sent.
 func (l *Layer) Flush(ctx context.Context) error {
-	engine := l.NIC.Engine()
+	engine := seam.EngineOf(l.NIC)
 	end := l.NIC.Now() + int64(min(mesh.DrainTime, engine.Left(ctx, mesh.DrainTime)))
 	for !l.quiet() && l.Err == nil && l.NIC.Now() < end && engine.Ended(ctx) == nil {
 		if err := l.Wait(l.Watch.Slice()); err != nil {
