@@ -1,7 +1,5 @@
 package ethertype
 
-import "encoding/binary"
-
 // PortBlock is how many ports a block has. A program claims ports by blocks, which begin at
 // multiples of it.
 const PortBlock = 1024
@@ -31,16 +29,6 @@ func (h *Header) Beside(first *Header) bool {
 // ports that one program has at one station.
 func ToOne(a, b []byte) bool {
 	return MAC(a[fieldDst:]) == MAC(b[fieldDst:]) && DstPort(a)/PortBlock == DstPort(b)/PortBlock
-}
-
-// More reports whether another frame follows one, which has been parsed.
-func More(frame []byte) bool { return frame[fieldFlags+1]&byte(FlagMore) != 0 }
-
-// Adjoins reports whether b, which is to be parsed, may follow a as far as Beside looks at what is
-// not its kind.
-func Adjoins(a, b []byte) bool {
-	return len(b) >= HeaderSize && [fieldVersion]byte(a) == [fieldVersion]byte(b) &&
-		binary.BigEndian.Uint16(a[fieldSrcPort:])/PortBlock == binary.BigEndian.Uint16(b[fieldSrcPort:])/PortBlock
 }
 
 // SetMore marks a frame, of which head is all, as one that another follows, and seals it again.

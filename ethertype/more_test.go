@@ -65,7 +65,7 @@ func TestToOne(t *testing.T) {
 	}
 }
 
-// TestBeside says which frames may follow another, and that Adjoins says the same of all but kinds.
+// TestBeside says which frames may follow another.
 func TestBeside(t *testing.T) {
 	first := sample
 	for name, c := range map[string]struct {
@@ -86,11 +86,5 @@ func TestBeside(t *testing.T) {
 		if c.change(&h); h.Beside(&first) != c.want {
 			t.Errorf("%s: %v, want %v", name, !c.want, c.want)
 		}
-		if got, want := Adjoins(encode(first, nil), encode(h, nil)), c.want || !h.Kind.Follows(); got != want {
-			t.Errorf("%s: adjoins: %v, want %v", name, got, want)
-		}
-	}
-	if b := encode(first, nil); Adjoins(b, b[:len(b)-1]) {
-		t.Error("a header less one byte adjoins")
 	}
 }

@@ -34,10 +34,9 @@ func (p *Prefix) Parse(h *Header, frame []byte) (payload []byte, ok bool) {
 		return nil, false
 	}
 	h.getRest(b)
-	flags, behind := Flags(p.words[2]>>48), len(frame)-HeaderSize-int(h.Size)
-	if behind < 0 || flags&FlagMore != 0 && behind < HeaderSize { // for what follows
+	if int(h.Size) > len(frame)-HeaderSize {
 		return nil, false
 	}
 	payload = frame[HeaderSize:][:h.Size]
-	return payload, be.Uint32(b[fieldCRC:]) == checksum((*[fieldCRC]byte)(b), payload, flags)
+	return payload, be.Uint32(b[fieldCRC:]) == checksum((*[fieldCRC]byte)(b), payload, Flags(p.words[2]>>48))
 }

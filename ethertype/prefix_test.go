@@ -70,21 +70,6 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestPrefixMore: a frame that another is to follow has room for that one's header.
-func TestPrefixMore(t *testing.T) {
-	for _, flags := range []Flags{FlagLast | FlagMore, FlagLast | FlagMore | FlagWholeCRC} {
-		h, frame := wholeFrame(flags, []byte("seven"))
-		p := h.Prefix()
-		frame = append(frame, make([]byte, HeaderSize)...)
-		if payload, ok := p.Parse(&h, frame); !ok || string(payload) != "seven" || !More(frame) {
-			t.Errorf("flags %v: %q, %v", flags, payload, ok)
-		}
-		if _, ok := p.Parse(&h, frame[:len(frame)-1]); ok {
-			t.Errorf("flags %v: a header less one byte is enough", flags)
-		}
-	}
-}
-
 func TestSumHeader(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		head := [fieldCRC]byte(rapid.SliceOfN(rapid.Byte(), fieldCRC, fieldCRC).Draw(t, "head"))

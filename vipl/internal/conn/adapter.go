@@ -29,8 +29,7 @@ type Adapter struct {
 	unsent   []*Conn          // have frames in the batch that complete unreliable sends
 	In       ethertype.Header // of the frame that is being received
 	Long     longRx
-	Single   bool    // the frames of this poll have come in one Ethernet frame
-	Behind   int     // 1 for a frame that is behind another one in its Ethernet frame, else 0
+	Single   bool    // this poll has found one frame
 	deferred int     // acknowledgements that are
 	touched  []*Conn // have received something in this poll
 	corked   []*Conn // have something to send when the caller polls next

@@ -83,8 +83,8 @@ type rxHalf struct {
 	receiver  reliability.Receiver
 	msgIn     rxCursor
 	late      deferredAck
-	predicted [2]ethertype.Prefix // of the frames that may take the fast path, by Adapter.Behind
-	pieces    *pieces.Frame       // of a frame that comes in pieces; made for the first one
+	predicted ethertype.Prefix // of the frames that may take the fast path
+	pieces    *pieces.Frame    // of a frame that comes in pieces; made for the first one
 }
 
 // Path is what is known of the path to the peer.
@@ -199,7 +199,7 @@ func (c *Conn) Forget() {
 
 // start begins a connection whose first message goes into receive first.
 func (r *rxHalf) start(first ethertype.Seq) {
-	r.predicted, r.msgIn = [2]ethertype.Prefix{}, rxCursor{base: first}
+	r.predicted, r.msgIn = ethertype.Prefix{}, rxCursor{base: first}
 	if r.pieces != nil {
 		r.pieces.Begun = false
 	}

@@ -9,11 +9,10 @@ import (
 // for it, and what it puts off until the caller is back. Everything in it runs with the
 // engine's lock held.
 
-// deferredAck is the acknowledgement of a frame that came alone, or in one Ethernet frame with
-// others, in order and with nothing else to do than to hand its message to a caller who waits
-// for it. The caller goes first: what the acknowledgement completes, and the timers, are seen to by
-// CatchUp when the caller is back in the engine, after it has sent its answer. This takes a tenth
-// off the time of a ping-pong.
+// deferredAck is the acknowledgement of a frame that came alone and in order, and whose message
+// goes to a caller that waits for it. The caller goes first: CatchUp handles what the
+// acknowledgement completes, and the timers, when the caller is back in the engine after it has
+// sent its answer. This takes a tenth off the time of a ping-pong.
 type deferredAck struct {
 	waits bool // there is one; the connection is touched
 	ack   ethertype.Seq

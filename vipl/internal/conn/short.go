@@ -11,9 +11,8 @@ import (
 //
 // What a program waits for one message at a time, as in a ping-pong, is mostly the
 // same: a short message alone in the frame that comes next, and its answer, alone
-// under way; or a short RDMA read or write (see read_short.go and write_short.go). Frames that come in
-// one Ethernet frame take this path one after the other. For each of these there is one function that
-// sends and one that receives.
+// under way; or a short RDMA read or write (see read_short.go and write_short.go). For each of these
+// there is one function that sends and one that receives.
 // They do what the general path does for them, and leave all others to that: sendShort and
 // ReceiveShort are the only ways in. It is a second way to do a thing because it takes three quarters of
 // the first one's time between a frame and its answer: not for what it computes, which
@@ -69,20 +68,19 @@ func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {
 	c.a.FastPath++
 }
 
-// ReceiveShort takes in a frame of a poll that found no other Ethernet frame, if it is the one
-// that is expected, and reports whether it has.
+// ReceiveShort takes in the only frame of a poll, if it is the one that is expected, and reports
+// whether it has.
 func (c *Conn) ReceiveShort(frame []byte) bool {
 	if c.State != code.StateConnected {
 		return false
 	}
 	a := c.a
 	h, r := &a.In, &c.rx
-	predicted := &r.predicted[a.Behind]
-	payload, ok := predicted.Parse(h, frame)
+	payload, ok := r.predicted.Parse(h, frame)
 	if !ok || h.Seq != r.receiver.Next() || r.receiver.Gap() || h.Sack != 0 || !r.mayDeferAck(h.Ack) {
 		return false
 	}
-	switch predicted.Kind() {
+	switch r.predicted.Kind() {
 	case ethertype.KindData:
 		ok = c.receiveShortMessage(h, payload)
 	case ethertype.KindRDMAWrite:
@@ -124,17 +122,17 @@ func (c *Conn) receiveShortMessage(h *ethertype.Header, payload []byte) bool {
 }
 
 // ForgetPrediction keeps the frame that comes next from the fast path.
-func (c *Conn) ForgetPrediction() { c.rx.predicted = [2]ethertype.Prefix{} }
+func (c *Conn) ForgetPrediction() { c.rx.predicted = ethertype.Prefix{} }
 
-// predict notes a frame of the only Ethernet frame, in its turn and taken, if others like it
-// may take the fast path: they differ behind the prefix only.
+// predict notes the only frame of a poll, in its turn and taken, if others like it may take the
+// fast path: they differ behind the prefix only.
 func (c *Conn) predict(h *ethertype.Header) {
-	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC | ethertype.FlagMore
+	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC
 	want := ethertype.FlagLast
 	if h.Kind == ethertype.KindRDMARead {
 		want = 0
 	}
 	if h.Flags&^either == want {
-		c.rx.predicted[c.a.Behind] = h.Prefix()
+		c.rx.predicted = h.Prefix()
 	}
 }

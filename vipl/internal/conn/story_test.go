@@ -153,23 +153,15 @@ func (e *end) turn() bool {
 
 // take takes in an Ethernet frame.
 func (e *end) take(frame []byte) {
-	short := e.a.Single
-	for e.a.Behind = 0; frame != nil; e.a.Behind = 1 {
-		next := []byte(nil)
-		if short = short && e.c.ReceiveShort(frame); short {
-			if ethertype.More(frame) {
-				next = frame[ethertype.HeaderSize+int(e.a.In.Size):]
-			}
-		} else {
-			next = e.takeGeneral(frame)
-		}
-		frame = next
-	}
-	if short {
-		e.a.FlushPending()
-		if !e.a.Pending() {
+	if e.a.Single && e.c.ReceiveShort(frame) {
+		if e.a.Pending() {
+			e.a.Flush()
 			e.a.CatchUp()
 		}
+		return
+	}
+	for frame != nil {
+		frame = e.takeGeneral(frame)
 	}
 }
 
@@ -180,7 +172,9 @@ func (e *end) takeGeneral(frame []byte) (next []byte) {
 	if err != nil {
 		e.t.Fatalf("a frame cannot be read: %v", err)
 	}
-	next = h.Next(frame)
+	if next = h.Next(frame); next != nil {
+		e.a.Single = false
+	}
 	if e.c.State == code.StateConnected && h.Kind != ethertype.KindReset {
 		if h.Tag != e.c.LocalTag || h.DstPort != e.c.Port {
 			e.t.Fatalf("a frame of another connection: %+v", *h)

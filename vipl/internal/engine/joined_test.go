@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -37,59 +36,6 @@ var joints = map[string]joint{
 	"to another NIC":    {func(h *ethertype.Header) { h.DstPort = lowest + ports }, [3]uint64{1, 0, 0}, code.DropFormat},
 	"query":             {func(h *ethertype.Header) { h.Kind, h.Flags = ethertype.KindQuery, 0 }, [3]uint64{1, 0, 0}, code.DropFormat},
 	"wrong port":        {func(h *ethertype.Header) { h.SrcPort ^= 1 }, [3]uint64{1, 0, 1}, code.DropPeer},
-}
-
-// TestJoinedShort is TestJoined for messages that take the fast path, once one of each connection has
-// come in such a frame. A message that a connection with another station expects is none that may
-// follow.
-func TestJoinedShort(t *testing.T) {
-	joints := maps.Clone(joints)
-	joints["a stranger's"] = joint{func(*ethertype.Header) {}, [3]uint64{1, 0, 0}, code.DropFormat}
-	for name, c := range joints {
-		r := newRig(t)
-		var headers []ethertype.Header
-		for i := range 4 {
-			from := peer
-			if i == 3 || i == 1 && name == "a stranger's" {
-				from.MAC[5]++
-			}
-			v := r.open(reliability.ReliableDelivery, from, true)
-			v.receives(t, 2)
-			h := v.from(ethertype.KindData)
-			h.Flags, h.Count = ethertype.FlagLast, 1
-			headers = append(headers, h)
-		}
-		first := [][]byte{joined(headers[:3]...)}
-		if name == "a stranger's" {
-			last := headers[3]
-			last.Seq++
-			last.Msg++
-			first = [][]byte{joined(headers[0], headers[2]), joined(headers[3], headers[1], last)}
-		}
-		for _, frame := range first {
-			r.in = append(r.in, frame)
-			r.m.Poll(r.now)
-		}
-		for i := range headers {
-			headers[i].Seq++
-			headers[i].Msg++
-		}
-		c.change(&headers[1])
-		short, dropped := r.m.Conns.FastPath, r.m.Conns.Stats.Dropped
-		r.in = append(r.in, joined(headers[:3]...))
-		r.m.Poll(r.now)
-		for i, v := range r.vis[:3] {
-			if n := v.conn.Stats.Receives - 1; n != c.want[i] {
-				t.Errorf("%s: connection %d has got %d messages, want %d", name, i, n, c.want[i])
-			}
-		}
-		if c.why != 0 && r.m.Conns.Stats.Dropped[c.why] != dropped[c.why]+1 {
-			t.Errorf("%s: dropped %v", name, r.m.Conns.Stats.Dropped)
-		}
-		if n := r.m.Conns.FastPath - short; n == 0 || name == "good" && n != 3 {
-			t.Errorf("%s: %d by the fast path", name, n)
-		}
-	}
 }
 
 // TestJoined: frames that share an Ethernet frame go each to its connection. Of those behind

@@ -49,8 +49,7 @@ func (m *Machine) receive(frames [][]byte) {
 			frames = frames[:len(frames)-1]
 		}
 	}
-	m.Conns.Single, m.Conns.Behind = len(frames) == 1 && rest == 0, 0
-	if m.Conns.Single && m.takeShort(last) {
+	if m.Conns.Single = len(frames) == 1 && rest == 0; m.Conns.Single && m.takeShort(last) {
 		return
 	}
 	for _, frame := range frames {
@@ -61,7 +60,7 @@ func (m *Machine) receive(frames [][]byte) {
 	}
 }
 
-// takeShort has the Ethernet frame of a poll that found no other take the fast path, if there is
+// takeShort has the frame of a poll that found no other take the fast path, if there is
 // one for it, and reports whether it has.
 func (m *Machine) takeShort(frame []byte) bool {
 	c := m.Ports.Conn(ethertype.DstPort(frame))
@@ -69,9 +68,6 @@ func (m *Machine) takeShort(frame []byte) bool {
 		return false
 	}
 	m.Conns.CountReceived(len(frame))
-	if ethertype.More(frame) {
-		m.takeNextShort(frame)
-	}
 	if m.Conns.Pending() { // an answer, after which there is time
 		m.Conns.Flush()
 		m.Conns.CatchUp()
@@ -79,33 +75,10 @@ func (m *Machine) takeShort(frame []byte) bool {
 	return true
 }
 
-// takeNextShort has the frames that follow first, which has just taken the fast path, take it,
-// too, up to one for which there is none.
-func (m *Machine) takeNextShort(first []byte) {
-	m.Conns.Behind = 1
-	frame := first[ethertype.HeaderSize+int(m.Conns.In.Size):]
-	for {
-		c := m.Ports.Conn(ethertype.DstPort(frame))
-		if c == nil || !ethertype.Adjoins(first, frame) || !c.ReceiveShort(frame) {
-			break
-		}
-		m.Conns.Stats.RxJoined++
-		if !ethertype.More(frame) {
-			return
-		}
-		frame = frame[ethertype.HeaderSize+int(m.Conns.In.Size):]
-	}
-	var h ethertype.Header
-	if _, ok := m.parse(&h, first); ok { // what has been taken is not changed by it
-		m.classifyNext(&h, frame)
-	}
-}
-
 // classify takes frames apart and hands each to whom it concerns: the one given, those that
 // follow it, and those that come in pieces of which it is the last.
 func (m *Machine) classify(frame []byte) {
 	for frame != nil {
-		m.Conns.Behind = 0
 		h := &m.Conns.In
 		payload, ok := m.parse(h, frame)
 		if !ok {
@@ -113,6 +86,7 @@ func (m *Machine) classify(frame []byte) {
 		}
 		m.Conns.CountReceived(len(frame))
 		if next := h.Next(frame); next != nil {
+			m.Conns.Single = false
 			first := *h
 			m.dispatch(h, payload)
 			m.classifyNext(&first, next)
@@ -141,7 +115,6 @@ func (m *Machine) parse(h *ethertype.Header, frame []byte) (payload []byte, ok b
 // way, as what stands between programs and the segment (the node's agent, a receive filter)
 // has looked at first alone.
 func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
-	m.Conns.Behind = 1
 	for frame != nil {
 		h := &m.Conns.In
 		payload, ok := m.parse(h, frame)
