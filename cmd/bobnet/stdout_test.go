@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// bobnet top asks the standard output for the size of its terminal only if it has these methods.
+var _ interface {
+	io.ReadWriteCloser
+	Fd() uintptr
+} = stdout
 
 // TestFullOutput: what cannot be written to the standard output makes the command fail, also
 // where a library or a rank writes it.

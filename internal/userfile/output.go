@@ -22,7 +22,7 @@ func (e *WriteError) Error() string { return e.Err.Error() }
 func (e *WriteError) Unwrap() error { return e.Err }
 
 // File is a file that is written. It keeps the first error of writing. Goroutines may share
-// it.
+// it. It has the methods by which libraries for terminals recognize a file.
 type File struct {
 	f   *os.File
 	mu  sync.Mutex
@@ -128,6 +128,9 @@ func (f *File) Err() error {
 	defer f.mu.Unlock()
 	return f.err
 }
+
+// Read implements io.Reader.
+func (f *File) Read(b []byte) (int, error) { return f.f.Read(b) }
 
 // Stat describes the open file.
 func (f *File) Stat() (fs.FileInfo, error) { return f.f.Stat() }
