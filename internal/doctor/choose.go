@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/internal/link/iface"
-	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -18,7 +17,7 @@ func Choose(cfg *vipl.Config) (chosen iface.Interface, why string, err error) {
 	case cfg.Driver == "shm" && cfg.Interface == "":
 		return chosen, "driver shm needs none", nil
 	case cfg.Driver == "udp":
-		at, ip, err := udp.Find(&udp.Config{Interface: cfg.Interface})
+		at, ip, err := iface.FindUDP(cfg.Interface)
 		if err != nil {
 			return chosen, "", err
 		}

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -178,7 +178,7 @@ func serveOne(ctx context.Context, at Station, nic *vipl.NIC, l *vipl.Listener) 
 // ownIP returns an address of an interface, by which it may be named; the zero one
 // if it has none that serves without a zone.
 func ownIP(name string) netip.Addr {
-	_, ip, err := udp.Find(&udp.Config{Interface: name})
+	_, ip, err := iface.FindUDP(name)
 	if err != nil || ip.IsLinkLocalUnicast() {
 		return netip.Addr{}
 	}

@@ -83,20 +83,16 @@ func list() ([]candidate, error) {
 	return found, nil
 }
 
-// Find returns the interface, with its MAC address if it has one of Ethernet's,
-// and the IP address that Open would take with cfg; nil means defaults. Only the
-// calling thread's network namespace is looked at. The errors are those of Open.
-func Find(cfg *Config) (iface.Interface, netip.Addr, error) {
-	if cfg == nil {
-		cfg = new(Config)
+func init() {
+	iface.FindUDP = func(want string) (iface.Interface, netip.Addr, error) {
+		s, err := find(&Config{Interface: want})
+		if err != nil {
+			return iface.Interface{}, netip.Addr{}, err
+		}
+		found := iface.Interface{Index: s.index, Name: s.name, MTU: s.mtu, State: s.state}
+		copy(found.MAC[:], s.candidate.mac)
+		return found, s.ip, nil
 	}
-	s, err := find(cfg)
-	if err != nil {
-		return iface.Interface{}, netip.Addr{}, err
-	}
-	found := iface.Interface{Index: s.index, Name: s.name, MTU: s.mtu, State: s.state}
-	copy(found.MAC[:], s.candidate.mac)
-	return found, s.ip, nil
 }
 
 // find is choose for the interfaces that there are. If cfg names none and none is up, it

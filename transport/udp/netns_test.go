@@ -340,7 +340,7 @@ func TestJustUp(t *testing.T) {
 		}
 		give(t, p, 0, four[0])
 		err := p.In(0, func() error {
-			at, _, err := udp.Find(nil)
+			at, _, err := iface.FindUDP("")
 			if err == nil && at.State != iface.Up {
 				err = fmt.Errorf("it is %s", at.State)
 			}

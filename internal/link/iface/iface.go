@@ -8,6 +8,7 @@ package iface
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -15,6 +16,10 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
 )
+
+// FindUDP returns the interface that driver udp takes for a name, an address or "", with its MAC address if it has
+// one of Ethernet's, and the IP address. Its errors are those of udp.Open. Package udp sets FindUDP.
+var FindUDP func(want string) (Interface, netip.Addr, error)
 
 // State is what an interface can do at the moment.
 type State string
