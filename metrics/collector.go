@@ -10,13 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultMaxVIs is the default of Config.MaxVIs.
-const DefaultMaxVIs = 64
+// defaultMaxVIs is the default of Config.MaxVIs.
+const defaultMaxVIs = 64
 
 // Config adjusts a Collector; nil means the defaults.
 type Config struct {
 	// MaxVIs is how many VIs of a NIC have time series of their own; 0 means
-	// DefaultMaxVIs. The others are added up.
+	// 64. The others are added up.
 	MaxVIs int
 	// Labels are added to every metric, for example the rank.
 	Labels prometheus.Labels
@@ -94,7 +94,7 @@ func NewCollector(cfg *Config) *Collector {
 	}
 	c := &Collector{maxVIs: cfg.MaxVIs}
 	if c.maxVIs <= 0 {
-		c.maxVIs = DefaultMaxVIs
+		c.maxVIs = defaultMaxVIs
 	}
 	c.nic = describe(nicFields, cfg.Labels, nicLabels...)
 	c.vi = describe(viFields, cfg.Labels, viLabels...)

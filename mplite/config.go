@@ -14,7 +14,7 @@ import (
 const (
 	DefaultTimeout     = job.DefaultTimeout
 	DefaultPeerTimeout = vipl.DefaultPeerTimeout
-	DefaultSpillLimit  = 64 << 20
+	defaultSpillLimit  = 64 << 20
 	MaxRanks           = job.MaxRanks
 	MaxEagerSize       = 1 << 20
 	MaxCredits         = 4096
@@ -57,7 +57,7 @@ type Config struct {
 	// least 8. Each takes 2*EagerSize bytes of memory for each other rank.
 	Credits int
 	// SpillLimit bounds the memory, in bytes, for unexpected messages beyond
-	// the receive buffers; 0 means DefaultSpillLimit, negative means none.
+	// the receive buffers; 0 means 64 MiB, negative means none.
 	SpillLimit int
 	// Exit is what Abort ends the process with, by a code of 1 to 255; nil means os.Exit.
 	Exit func(code int)
@@ -70,7 +70,7 @@ type Config struct {
 // withDefaults returns c completed and checked.
 func (c Config) withDefaults(mtu int) (Config, error) {
 	setDefault(&c.PeerTimeout, DefaultPeerTimeout)
-	setDefault(&c.SpillLimit, DefaultSpillLimit)
+	setDefault(&c.SpillLimit, defaultSpillLimit)
 	setDefault(&c.EagerSize, defaultEager(mtu))
 	setDefault(&c.Credits, min(128, max(8, 1024/c.Size)))
 	c.Logger = logqueue.New(c.Logger).Logger()

@@ -25,11 +25,11 @@ const (
 
 // Defaults of Config, and its limits.
 const (
-	DefaultLayer       = "shm"
-	DefaultHeapSize    = 256 << 20
+	defaultLayer       = "shm"
+	defaultHeapSize    = 256 << 20
 	MinHeapSize        = 128 << 10
 	MaxHeapSize        = 1 << 36
-	DefaultWaitTimeout = 10 * time.Minute
+	defaultWaitTimeout = 10 * time.Minute
 )
 
 // Config describes a process of a Split-C program. A field left zero is read from the
@@ -52,7 +52,7 @@ type Config struct {
 	// be left zero. It stays the caller's, who ends it after Exit.
 	Member *job.Member
 	// Layer is the name of the communication layer, one of Layers; empty means what
-	// EnvLayer says, or else DefaultLayer. It is the same in all processes.
+	// EnvLayer says, or else "shm". It is the same in all processes.
 	Layer string
 	// Card carries the active messages of the layers am and shm in place of the NIC: an
 	// emulated LANai card that holds endpoints itself (package endpoint/lanai), in all
@@ -62,7 +62,7 @@ type Config struct {
 	// HeapSize is the length of each process's spread heap in bytes, of virtual memory:
 	// pages take memory when they are used. It is rounded up to whole pages of 4096
 	// bytes, and the same in all processes. 0 means what EnvHeap says, or else
-	// DefaultHeapSize.
+	// 256 MiB.
 	HeapSize int
 	// Timeout bounds Start, besides its context, and in Exit how long the end of the job
 	// takes when all processes have called it; 0 means what vipl.EnvTimeout says, or else
@@ -74,7 +74,7 @@ type Config struct {
 	// given up while it lives.
 	PeerTimeout time.Duration
 	// WaitTimeout bounds each wait, besides its context, so that a program that waits for
-	// what never comes ends; 0 means DefaultWaitTimeout.
+	// what never comes ends; 0 means 10 minutes.
 	WaitTimeout time.Duration
 	// Logger receives what a person may want to know; nil means none, except that Start
 	// says on stderr for whom it waits when that takes long. Its handler is called as
@@ -112,7 +112,7 @@ func (c Config) complete() (Config, error) {
 		c.Layer = os.Getenv(EnvLayer)
 	}
 	if c.Layer == "" {
-		c.Layer = DefaultLayer
+		c.Layer = defaultLayer
 	}
 	if c.HeapSize == 0 {
 		if c.HeapSize, err = heapSize(os.Getenv(EnvHeap)); err != nil {
@@ -120,7 +120,7 @@ func (c Config) complete() (Config, error) {
 		}
 	}
 	if c.WaitTimeout == 0 {
-		c.WaitTimeout = DefaultWaitTimeout
+		c.WaitTimeout = defaultWaitTimeout
 	}
 	return c, c.check()
 }
@@ -152,7 +152,7 @@ func (c *Config) logger() *slog.Logger {
 // heapSize reads the size of a heap, of which nothing means the default.
 func heapSize(text string) (int, error) {
 	if text == "" {
-		return DefaultHeapSize, nil
+		return defaultHeapSize, nil
 	}
 	number, shift := text, 0
 	for i, unit := range "kmg" {

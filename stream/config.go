@@ -12,10 +12,10 @@ import (
 
 // Defaults of Config and ListenConfig.
 const (
-	DefaultReadBuffer  = 540 << 10 // nine of the longest messages
+	defaultReadBuffer  = 540 << 10 // nine of the longest messages
 	DefaultWriteBuffer = 256 << 10
-	DefaultLinger      = 5 * time.Second
-	DefaultBacklog     = 128
+	defaultLinger      = 5 * time.Second
+	defaultBacklog     = 128
 )
 
 // Limits of Config's buffers, in bytes.
@@ -34,16 +34,16 @@ type Config struct {
 	// Interface is the network interface, by name or MAC address; empty means what
 	// vipl.EnvInterface says, or else the only candidate.
 	Interface string
-	// ReadBuffer is how many bytes the other end of a stream may send before they are read,
-	// and so what a stream takes of memory for that; MinBuffer to MaxBuffer.
+	// ReadBuffer is how many bytes the other end of a stream may send before the program reads them:
+	// MinBuffer to MaxBuffer; 0 means 540 KiB. Each stream allocates that much.
 	ReadBuffer int
 	// WriteBuffer is how many bytes Write may leave behind that are still to be sent or
-	// acknowledged; MinBuffer to MaxBuffer. What is longer goes from where it lies.
+	// acknowledged: MinBuffer to MaxBuffer; 0 means DefaultWriteBuffer. What is longer goes from where it lies.
 	WriteBuffer int
 	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
 	// vipl.DefaultPeerTimeout. A peer on this host is not given up while its process lives.
 	PeerTimeout time.Duration
-	// Linger bounds how long Close sees to it that what was written arrives.
+	// Linger is how long Close waits until the written data have arrived; 0 means 5 s.
 	Linger time.Duration
 	// Logger is handed to the NIC that is opened; nil means none.
 	Logger *slog.Logger
@@ -54,9 +54,9 @@ func (c *Config) withDefaults() (Config, error) {
 	if c != nil {
 		d = *c
 	}
-	d.ReadBuffer = cmp.Or(d.ReadBuffer, DefaultReadBuffer)
+	d.ReadBuffer = cmp.Or(d.ReadBuffer, defaultReadBuffer)
 	d.WriteBuffer = cmp.Or(d.WriteBuffer, DefaultWriteBuffer)
-	d.Linger = cmp.Or(d.Linger, DefaultLinger)
+	d.Linger = cmp.Or(d.Linger, defaultLinger)
 	d.PeerTimeout = cmp.Or(d.PeerTimeout, vipl.DefaultPeerTimeout)
 	for _, size := range []int{d.ReadBuffer, d.WriteBuffer} {
 		if size < MinBuffer || size > MaxBuffer {

@@ -18,7 +18,7 @@ type ListenConfig struct {
 	// Host is the NIC to use; nil means the one that Dialer has then.
 	Host *Host
 	// Backlog is how many streams there may be that Accept has not returned yet, those
-	// included whose handshake is not over; 0 means DefaultBacklog. Further ones wait at
+	// included whose handshake is not over; 0 means 128. Further ones wait at
 	// the asker's, who tries again by itself.
 	Backlog int
 }
@@ -63,7 +63,7 @@ func (lc *ListenConfig) Listen(ctx context.Context, address string) (*Listener, 
 func (lc *ListenConfig) listen(ctx context.Context, address string) (*Listener, error) {
 	backlog := lc.Backlog
 	if backlog == 0 {
-		backlog = DefaultBacklog
+		backlog = defaultBacklog
 	}
 	if backlog < 1 {
 		return nil, fmt.Errorf("stream: %w: a backlog of %d, want 1 or more", vipl.ErrInvalidParameter, backlog)

@@ -24,8 +24,8 @@ import (
 const (
 	DefaultShort          = 128 // bytes, the paper's
 	MaxShort              = provider.CopyMax
-	DefaultMaxConnections = 256
-	DefaultMaxSends       = 1024
+	defaultMaxConnections = 256
+	defaultMaxSends       = 1024
 	NoDaemon              = "none" // for Config.Daemon
 )
 
@@ -51,8 +51,8 @@ type Config struct {
 	// Short is the most bytes of a message that is copied into the request; 0 means
 	// DefaultShort, negative none. At most MaxShort.
 	Short int
-	// MaxConnections is how many other processes this one is connected with at the most;
-	// MaxSends how many writes may be under way to one of them. 0 means the defaults.
+	// MaxConnections is how many other processes this one may be connected with; 0 means 256.
+	// MaxSends is how many writes to one of them may be under way; 0 means 1024.
 	MaxConnections, MaxSends int
 	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
 	// 0 means vipl.DefaultPeerTimeout. Over a NIC a process on this host is not given up while
@@ -221,8 +221,8 @@ func (c *Config) complete() error {
 		}
 	}
 	set(&c.Short, DefaultShort)
-	set(&c.MaxConnections, DefaultMaxConnections)
-	set(&c.MaxSends, DefaultMaxSends)
+	set(&c.MaxConnections, defaultMaxConnections)
+	set(&c.MaxSends, defaultMaxSends)
 	switch {
 	case c.Card != nil && (c.NIC != nil || c.Member != nil || c.Daemon != "" && c.Daemon != NoDaemon):
 		return fmt.Errorf("%w: Card is set, and NIC, Member or Daemon, too: a process has one of them", ErrArgument)

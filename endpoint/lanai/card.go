@@ -66,9 +66,9 @@ type Costs struct {
 // Defaults of Config.
 const (
 	DefaultFrames    = 8
-	DefaultEndpoints = 256
+	defaultEndpoints = 256
 	DefaultAttempts  = 1 << 8
-	DefaultPinned    = 16 << 20
+	defaultPinned    = 16 << 20
 )
 
 // SendersStay is how many times Config.Residence an endpoint that has something to send keeps
@@ -90,9 +90,9 @@ func (c *Config) resolve() error {
 		}
 	}
 	fill(&c.Frames, DefaultFrames)
-	fill(&c.Endpoints, DefaultEndpoints)
+	fill(&c.Endpoints, defaultEndpoints)
 	fill(&c.Attempts, DefaultAttempts)
-	fill(&c.Pinned, DefaultPinned)
+	fill(&c.Pinned, defaultPinned)
 	c.Channels.Cards, c.Channels.Owners = maxCards, c.Endpoints
 	if err := c.Channels.Validate(); err != nil {
 		return fmt.Errorf("lanai: Config.Channels: %w", err)

@@ -127,7 +127,7 @@ func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Du
 		}
 	}
 	if silent == 0 {
-		silent = DefaultPeerTimeout
+		silent = defaultPeerTimeout
 	}
 	p := &way{card: c, up: up, memory: memory, port: d.lastPort, life: c.random(), silent: silent, lastConn: c.random(), lastWindow: c.random(),
 		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, names: map[string]struct{}{}, found: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}, opens: map[openKey]int{}}
@@ -135,9 +135,9 @@ func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Du
 	return p, nil
 }
 
-// DefaultPeerTimeout is how long a silent program is believed to be alive by default, but
+// defaultPeerTimeout is how long a silent program is believed to be alive by default, but
 // for the time that the channels need to find out that its card is silent.
-const DefaultPeerTimeout = 10 * time.Second
+const defaultPeerTimeout = 10 * time.Second
 
 // lock takes the lock of the card's engine.
 func (c *Card) lock() { c.engine.Lock() }

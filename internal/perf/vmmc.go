@@ -24,7 +24,7 @@ const vmmcBoard = 1
 const vmmcAlign = 8
 
 // vmmcSends is how many messages a stream has posted at most. Each may take several writes, of
-// which there must not be more than vmmc.DefaultMaxSends.
+// which there must not be more than 1024, the default of vmmc.Config.MaxSends.
 const vmmcSends = 256
 
 // vmmcStack is one process on each side, each of which imports the other's memory and writes

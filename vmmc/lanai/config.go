@@ -25,10 +25,10 @@ type Config struct {
 	// when their data is in the card. Otherwise packets that are lost are sent again, and
 	// sends end when their data is in the exporter's memory.
 	Drop bool
-	// Processes is how many processes the card has room for; 0 means DefaultProcesses.
-	// Nodes is how many nodes it knows, itself among them; 0 means DefaultNodes, at most
+	// Processes is how many processes the card has room for; 0 means 4.
+	// Nodes is how many nodes it knows, itself among them; 0 means 64, at most
 	// MaxNodes. Memory is how many pages of 4 KiB the host can have exported, counted for
-	// each importer; 0 means DefaultMemory, at most MaxMemory.
+	// each importer; 0 means 16384 (64 MB, as the paper's hosts have), at most MaxMemory.
 	Processes, Nodes, Memory int
 	// PeerTimeout is after how long a node that does not answer is taken for gone; 0 means
 	// vipl.DefaultPeerTimeout. A process may be more impatient (vmmc.Config). Retry is
@@ -47,9 +47,9 @@ type Config struct {
 
 // Defaults of Config.
 const (
-	DefaultProcesses = 4
-	DefaultNodes     = 64
-	DefaultMemory    = 16384 // 64 MB, as the paper's hosts have
+	defaultProcesses = 4
+	defaultNodes     = 64
+	defaultMemory    = 16384 // 64 MB, as the paper's hosts have
 
 	retriesPatient = 250
 )
@@ -61,9 +61,9 @@ func (c *Config) resolve() error {
 			*p = value
 		}
 	}
-	set(&c.Processes, DefaultProcesses)
-	set(&c.Nodes, DefaultNodes)
-	set(&c.Memory, DefaultMemory)
+	set(&c.Processes, defaultProcesses)
+	set(&c.Nodes, defaultNodes)
+	set(&c.Memory, defaultMemory)
 	if c.PeerTimeout == 0 {
 		c.PeerTimeout = vipl.DefaultPeerTimeout
 	}

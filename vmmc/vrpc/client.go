@@ -9,15 +9,15 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// DefaultTimeout is how long a call waits for its reply where ClientConfig does not say.
-const DefaultTimeout = 25 * time.Second
+// defaultTimeout is how long a call waits for its reply where ClientConfig does not say.
+const defaultTimeout = 25 * time.Second
 
 // ClientConfig is how a client calls. The zero value is for most of them.
 type ClientConfig struct {
 	// Auth says who calls; nil is AUTH_NONE.
 	Auth Auth
 	// Timeout is how long a call may take with all its retransmissions, besides what its
-	// context says; 0 for DefaultTimeout, negative for no limit.
+	// context says; 0 for 25 s, negative for no limit.
 	Timeout time.Duration
 	// Retry is when a call over UDP is repeated first, 0 for 500 ms; the time doubles with each
 	// repetition, up to MaxRetry, 0 for 8 s.
@@ -55,7 +55,7 @@ func NewClient(t Transport, prog, vers uint32, cfg *ClientConfig) *Client {
 		c.auth = authNone{}
 	}
 	if c.timeout == 0 {
-		c.timeout = DefaultTimeout
+		c.timeout = defaultTimeout
 	}
 	return c
 }

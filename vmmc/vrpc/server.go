@@ -16,15 +16,15 @@ import (
 // What holds where ServerConfig does not say.
 const (
 	DefaultMaxMessage       = 4 << 20
-	DefaultMaxConns         = 1024
-	DefaultMaxPeerConns     = 256
-	DefaultMaxMemory        = 256 << 20
-	DefaultIdleTimeout      = 10 * time.Minute
-	DefaultRecordTimeout    = 30 * time.Second
-	DefaultDatagramWorkers  = 8
-	DefaultDuplicateEntries = 1024
-	DefaultDuplicateBytes   = 8 << 20
-	DefaultDuplicateAge     = 2 * time.Minute
+	defaultMaxConns         = 1024
+	defaultMaxPeerConns     = 256
+	defaultMaxMemory        = 256 << 20
+	defaultIdleTimeout      = 10 * time.Minute
+	defaultRecordTimeout    = 30 * time.Second
+	defaultDatagramWorkers  = 8
+	defaultDuplicateEntries = 1024
+	defaultDuplicateBytes   = 8 << 20
+	defaultDuplicateAge     = 2 * time.Minute
 )
 
 // closePatience is how long Close waits for procedures that do not heed their context.
@@ -38,22 +38,22 @@ type ServerConfig struct {
 	// MaxFragment is how long the fragments of a reply over a stream are at most, 0 for
 	// replies in one fragment.
 	MaxFragment int
-	// MaxConns is how many connections may be open, 0 for DefaultMaxConns. Further ones are
+	// MaxConns is how many connections may be open, 0 for 1024. Further ones are
 	// closed at once.
 	MaxConns int
-	// MaxPeerConns is how many of them one peer may have, 0 for DefaultMaxPeerConns. A peer is a
+	// MaxPeerConns is how many of them one peer may have, 0 for 256. A peer is a
 	// user of this host, an address, or a node of VMMC.
 	MaxPeerConns int
 	// MaxMemory is how many bytes the calls and replies of all connections over streams may take
-	// that are longer than 64 KiB, 0 for DefaultMaxMemory. One peer may take a quarter of it, or
+	// that are longer than 64 KiB, 0 for 256 MiB. One peer may take a quarter of it, or
 	// four times MaxMessage if that is more. A call or a reply for which there is no room ends its
 	// connection.
 	MaxMemory int64
 	// IdleTimeout is how long a connection may be silent between calls, 0 for
-	// DefaultIdleTimeout, negative for ever.
+	// 10 minutes, negative for ever.
 	IdleTimeout time.Duration
 	// RecordTimeout is how long one call may take to arrive from its first octet to its last,
-	// and a reply to be taken, 0 for DefaultRecordTimeout.
+	// and a reply to be taken, 0 for 30 s.
 	RecordTimeout time.Duration
 	// Ring is how many octets of memory each client over VMMC gets for its calls, 0 for
 	// DefaultRing. Longer calls come in pieces; a call of up to 3/8 of it is in one piece, and
@@ -62,12 +62,12 @@ type ServerConfig struct {
 	// Parallel is how many calls of one connection are carried out at once, 0 for 1: then
 	// they are carried out, and answered, in the order in which they were sent.
 	Parallel int
-	// DatagramWorkers is how many calls of one UDP socket are carried out at once, 0 for
-	// DefaultDatagramWorkers.
+	// DatagramWorkers is how many calls of one UDP socket are carried out at once,
+	// 0 for 8.
 	DatagramWorkers int
 	// DuplicateEntries, DuplicateBytes and DuplicateAge bound the duplicate request cache of
-	// each UDP socket: how many replies it keeps, of how many octets together, for how
-	// long; 0 for the defaults.
+	// each UDP socket: how many replies it keeps, how many bytes these have together, and for how
+	// long; 0 for 1024, 8 MiB and 2 minutes.
 	DuplicateEntries int
 	DuplicateBytes   int
 	DuplicateAge     time.Duration
@@ -81,16 +81,16 @@ type ServerConfig struct {
 
 func (c *ServerConfig) setDefaults() {
 	setDefault(&c.MaxMessage, DefaultMaxMessage)
-	setDefault(&c.MaxConns, DefaultMaxConns)
-	setDefault(&c.MaxPeerConns, DefaultMaxPeerConns)
-	setDefault(&c.MaxMemory, DefaultMaxMemory)
-	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
-	setDefault(&c.RecordTimeout, DefaultRecordTimeout)
+	setDefault(&c.MaxConns, defaultMaxConns)
+	setDefault(&c.MaxPeerConns, defaultMaxPeerConns)
+	setDefault(&c.MaxMemory, defaultMaxMemory)
+	setDefault(&c.IdleTimeout, defaultIdleTimeout)
+	setDefault(&c.RecordTimeout, defaultRecordTimeout)
 	setDefault(&c.Parallel, 1)
-	setDefault(&c.DatagramWorkers, DefaultDatagramWorkers)
-	setDefault(&c.DuplicateEntries, DefaultDuplicateEntries)
-	setDefault(&c.DuplicateBytes, DefaultDuplicateBytes)
-	setDefault(&c.DuplicateAge, DefaultDuplicateAge)
+	setDefault(&c.DatagramWorkers, defaultDatagramWorkers)
+	setDefault(&c.DuplicateEntries, defaultDuplicateEntries)
+	setDefault(&c.DuplicateBytes, defaultDuplicateBytes)
+	setDefault(&c.DuplicateAge, defaultDuplicateAge)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
