@@ -1,6 +1,6 @@
 // Package station has what is the same in all hosts of cards, whatever control program a
-// card runs: opening the end of a cable, driving a live card, waiting in virtual time, and
-// the host's mapper on the card. The programs and their drivers are those of package plain,
+// card runs: opening the end of a cable, driving a live card, waiting in virtual time, the
+// host's mapper on the card, and the table of routes (Table). The programs and their drivers are those of package plain,
 // and of the providers of active messages and of VMMC.
 //
 // Live has the card at the end of a live cable. It has no goroutine and no lock: whoever
