@@ -1,9 +1,9 @@
 // Command bobnet shows, measures and tries out Bobnet: messages between
 // programs on one Ethernet segment without TCP/IP.
 //
-// Exit codes: 0 success, 1 failure, 2 wrong usage (a flag, value or interface that does not
-// exist or makes no sense; nothing is started), 128 plus the signal when
-// interrupted. lab and run return the worst exit code of their ranks; 126 and 127 if the
+// Exit codes: 0 success, 1 failure, 2 wrong usage (a flag, value or interface, also of the
+// environment, that does not exist or makes no sense; nothing is started), 128 plus the signal
+// when interrupted, 1 then if a file could not be written. lab and run return the worst exit code of their ranks; 126 and 127 if the
 // command cannot be run or found.
 package main
 

@@ -81,6 +81,7 @@ func TestFullFilesInLab(t *testing.T) {
 	perf := []string{"perf", "--local", "--stacks", "vipl", "--tests", "latency", "--wait", "spin", "--reliability", "delivery", "--count", "10", "--rounds", "1"}
 	for _, args := range [][]string{
 		append(perf[:len(perf):len(perf)], "--pcap", fullFile(t, "x.pcap")),
+		append(perf[:len(perf):len(perf)], "--pcap", strings.TrimSuffix(fullFile(t, "x-server.pcap"), "-server.pcap")+".pcap"),
 		append(perf[:len(perf):len(perf)], "--plot", fullFile(t, "x.png")),
 		append(perf[:len(perf):len(perf)], "--cpuprofile", fullFile(t, "x.prof")),
 		append(perf[:len(perf):len(perf)], "--memprofile", fullFile(t, "x.prof")),

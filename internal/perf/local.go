@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/pcap"
 	"golang.org/x/sys/unix"
@@ -55,6 +56,7 @@ type event struct {
 	Case        *Case   `json:",omitempty"`
 	Record      *Record `json:",omitempty"`
 	Err         string  `json:",omitempty"`
+	Lost        string  `json:",omitempty"` // why a file could not be written
 }
 
 // The descriptors that a half is started with.
@@ -95,6 +97,10 @@ func Local(ctx context.Context, plan Plan, cfg LocalConfig) ([]Record, error) {
 		err := p.measure(ctx, mtu, r)
 		records = append(records, p.records...)
 		if ctx.Err() != nil {
+			var lost *userfile.WriteError
+			if errors.As(err, &lost) {
+				return records, errors.Join(context.Cause(ctx), lost)
+			}
 			return records, context.Cause(ctx)
 		}
 		if err != nil {
@@ -160,8 +166,15 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 			failure = fmt.Errorf("perf: half %d: %w", i, err)
 		}
 	}
+	var last event // of the server half, which has no other
+	if json.NewDecoder(p.parents[1]).Decode(&last) == nil && last.Lost != "" {
+		failure = errors.Join(failure, lostFile(last.Lost))
+	}
 	return failure
 }
+
+// lostFile returns the error for a file that a half could not write.
+func lostFile(text string) error { return &userfile.WriteError{Err: errors.New(text)} }
 
 // rank returns the namespace of a half: the client's is 0, the server's 1, or
 // the client's too.
@@ -256,7 +269,9 @@ func (p *pair) listen() error {
 		case err != nil:
 			return fmt.Errorf("perf: reading from the client half: %w", err)
 		case e.Err != "":
-			failure = errors.New(e.Err)
+			failure = errors.Join(failure, errors.New(e.Err))
+		case e.Lost != "":
+			failure = errors.Join(failure, lostFile(e.Lost))
 		case e.Record != nil:
 			p.records = append(p.records, *e.Record)
 		case e.Case != nil:
@@ -265,8 +280,9 @@ func (p *pair) listen() error {
 	}
 }
 
-// RunHalf is the life of a process that Local has started. watch may be nil.
-func RunHalf(ctx context.Context, watch Watcher) (err error) {
+// RunHalf is the life of a process that Local has started. watch may be nil. A file that cannot be
+// written is reported to Local.
+func RunHalf(ctx context.Context, watch Watcher) error {
 	ctl, err := fileConn(os.NewFile(fdControl, "control"))
 	if err != nil {
 		return fmt.Errorf("perf: this command is for `bobnet perf` itself to start: %w", err)
@@ -286,6 +302,17 @@ func RunHalf(ctx context.Context, watch Watcher) (err error) {
 	}
 	h := NewHalf(lab.Interface, cfg.IP, ctl)
 	h.Watch, h.Libtirpc = watch, cfg.Plan.Libtirpc
+	out := json.NewEncoder(parent)
+	err = h.run(ctx, cfg, out)
+	var lost *userfile.WriteError
+	if errors.As(err, &lost) {
+		return out.Encode(event{Lost: lost.Error()})
+	}
+	return err
+}
+
+// run measures or serves, and writes the files that are asked for.
+func (h *Half) run(ctx context.Context, cfg halfConfig, out *json.Encoder) (err error) {
 	if cfg.Pcap != "" {
 		if cfg.Server {
 			cfg.Pcap = ofServer(cfg.Pcap)
@@ -301,7 +328,7 @@ func RunHalf(ctx context.Context, watch Watcher) (err error) {
 		if cfg.Server {
 			return h.Serve(ctx)
 		}
-		return h.report(ctx, cfg, json.NewEncoder(parent))
+		return h.report(ctx, cfg, out)
 	})
 }
 
