@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 
 	"github.com/bobnet-go/bobnet/internal/seam"
@@ -47,7 +48,10 @@ func checkKeyWanted(flag any) error {
 // the environment gives. Only the verb knows whether it uses that name.
 func usedEnvironment(err error) error {
 	name := os.Getenv(vipl.EnvInterface)
-	if name == "" || !errors.Is(err, transport.ErrInterface) || errors.Is(err, transport.ErrGone) || isOwnAddress(name) {
+	if name == "" || !errors.Is(err, transport.ErrInterface) || errors.Is(err, transport.ErrGone) {
+		return err
+	}
+	if _, notNamed := net.InterfaceByName(name); notNamed != nil && isOwnAddress(name) { // for udp
 		return err
 	}
 	if missing := noInterface(name); missing != nil {

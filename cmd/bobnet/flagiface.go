@@ -14,10 +14,18 @@ import (
 )
 
 // checkInterface refuses an --iface that this host does not have, before anything starts. The
-// interface may be on other hosts than this one if the verb has those.
+// interface may be on other hosts than this one if the verb has those. For run, which itself
+// opens no interface, it looks at the environment, too.
 func checkInterface(cmd *cobra.Command) error {
 	flag := cmd.Flags().Lookup("iface")
-	if flag == nil || !flag.Changed || flag.Value.String() == "" || cmd.Hidden {
+	if flag == nil || cmd.Hidden {
+		return nil
+	}
+	want, from := flag.Value.String(), "--iface "
+	if !flag.Changed && cmd.Name() == "run" {
+		want, from = os.Getenv(vipl.EnvInterface), vipl.EnvInterface+"="
+	}
+	if want == "" {
 		return nil
 	}
 	for _, name := range []string{"host", "hosts"} {
@@ -29,12 +37,11 @@ func checkInterface(cmd *cobra.Command) error {
 	if flag := cmd.Flags().Lookup("driver"); flag != nil && flag.Value.String() != "" {
 		driver = flag.Value.String()
 	}
-	want := flag.Value.String()
 	if driver == "udp" && isOwnAddress(want) {
 		return nil
 	}
 	if err := noInterface(want); err != nil {
-		return usageError{fmt.Errorf("%s: --iface %s: %w", verbPath(cmd), shown(want), err)}
+		return usageError{fmt.Errorf("%s: %s%s: %w", verbPath(cmd), from, shown(want), err)}
 	}
 	return nil
 }
