@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/launch"
@@ -50,6 +51,10 @@ var verbs = []func() *cobra.Command{
 	newBindCmd,
 }
 
+// pipeGrace is how long the reader of a pipe has for what is still to be written to it, when a
+// signal has interrupted the command.
+const pipeGrace = 2 * time.Second
+
 func main() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -58,6 +63,7 @@ func main() {
 		sig := <-signals
 		signal.Stop(signals) // the second one ends us at once
 		cancel(interrupted(sig.(syscall.Signal)))
+		time.AfterFunc(pipeGrace, userfile.GiveUp)
 	}()
 	root := newRootCmd()
 	root.SetOut(stdout)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ErrNoReader is wrapped by the error about a named pipe to write to that no process reads.
@@ -40,7 +41,28 @@ func Create(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := f.Stat(); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		pipes.Lock()
+		defer pipes.Unlock()
+		pipes.open = append(pipes.open, f)
+	}
 	return Keep(f), nil
+}
+
+// pipes are those that Create has opened.
+var pipes struct {
+	sync.Mutex
+	open []*os.File
+}
+
+// GiveUp ends the writes to pipes of Create, those that wait for a reader too, with an error. It
+// is for a process that is to end.
+func GiveUp() {
+	pipes.Lock()
+	defer pipes.Unlock()
+	for _, f := range pipes.open {
+		f.SetWriteDeadline(time.Now()) // an error means that it is closed
+	}
 }
 
 // Write writes data to the file called name, as Create opens it. A new file gets mode perm.

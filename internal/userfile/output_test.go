@@ -45,6 +45,41 @@ func TestOutputPipe(t *testing.T) {
 	}
 }
 
+// TestGiveUp: a write that waits for a reader ends.
+func TestGiveUp(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := Create(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := out.Write(make([]byte, 1<<21)) // more than a pipe holds
+		ended <- err
+	}()
+	in.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := in.Read(make([]byte, 1)); err != nil { // it has begun
+		t.Fatal(err)
+	}
+	GiveUp()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) || out.Close() == nil {
+			t.Errorf("%v, want that it is over", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for the reader")
+	}
+}
+
 // TestOutputKinds: devices and the standard output work, a socket and a folder do not.
 func TestOutputKinds(t *testing.T) {
 	dir := t.TempDir()
