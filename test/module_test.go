@@ -24,11 +24,10 @@ const modulePath = "github.com/bobnet-go/bobnet"
 
 // source is one parsed Go file of the module.
 type source struct {
-	name  string // relative to the module, with slashes
-	dir   string // its package's directory, likewise
-	test  bool   // _test.go
-	lines int
-	file  *ast.File
+	name string // relative to the module, with slashes
+	dir  string // its package's directory, likewise
+	test bool   // _test.go
+	file *ast.File
 }
 
 // imports returns the import paths of s.
@@ -90,11 +89,10 @@ var module = sync.OnceValues(func() ([]*source, error) {
 			return err
 		}
 		all = append(all, &source{
-			name:  name,
-			dir:   path.Dir(name),
-			test:  strings.HasSuffix(name, "_test.go"),
-			lines: strings.Count(string(text), "\n"),
-			file:  file,
+			name: name,
+			dir:  path.Dir(name),
+			test: strings.HasSuffix(name, "_test.go"),
+			file: file,
 		})
 		return nil
 	})
@@ -196,7 +194,7 @@ func packages(t *testing.T) map[string]bool {
 	return dirs
 }
 
-// requirements returns the modules that go.mod requires directly.
+// requirements returns the modules that go.mod requires directly, and its tools.
 func requirements(t *testing.T) []string {
 	t.Helper()
 	f, err := os.Open(filepath.Join(root, "go.mod"))
@@ -214,6 +212,8 @@ func requirements(t *testing.T) []string {
 			block = false
 		case len(words) == 2 && words[0] == "require" && words[1] == "(":
 			block = true
+		case words[0] == "tool":
+			all = append(all, words[1])
 		case words[0] == "require" && !strings.Contains(lines.Text(), "// indirect"):
 			all = append(all, words[1])
 		case block && !strings.Contains(lines.Text(), "// indirect"):
