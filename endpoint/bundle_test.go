@@ -37,7 +37,7 @@ func TestEventMask(t *testing.T) {
 				err = errors.Join(err, fmt.Errorf("%s is an event, or: %w", what, got))
 			}
 		}
-		if e := s.b.SetEventMask(2); !errors.Is(e, endpoint.ErrBadArg) || s.b.EventMask() != endpoint.NoEvents {
+		if e := s.b.SetEventMask(2); !errors.Is(e, endpoint.ErrArgument) || s.b.EventMask() != endpoint.NoEvents {
 			return fmt.Errorf("mask 2: %w, and the mask is %d", e, s.b.EventMask())
 		}
 		s.b.SetEventMask(endpoint.NotEmpty)

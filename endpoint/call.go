@@ -146,7 +146,7 @@ func encode(b []byte, v any) ([]byte, error) {
 	}
 	b, err := binary.Append(b, binary.LittleEndian, v)
 	if err != nil {
-		return nil, provider.OpError("call", ErrBadArg, "%T has no binary form of fixed size: give it the methods MarshalBinary and UnmarshalBinary", v)
+		return nil, provider.OpError("call", ErrArgument, "%T has no binary form of fixed size: give it the methods MarshalBinary and UnmarshalBinary", v)
 	}
 	return b, nil
 }

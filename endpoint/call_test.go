@@ -69,10 +69,10 @@ func TestCallTypes(t *testing.T) {
 		endpoint.Serve(s.ep, 3, func(_ endpoint.Token, r int64) (int64, error) { return r, nil })
 		endpoint.Serve(s.ep, 4, func(_ endpoint.Token, r []byte) ([]byte, error) { return nil, errors.New(string(make([]byte, 500))) })
 	}, func(n *endpoint.Node, c *party) error {
-		if err := endpoint.Serve(c.ep, 9, func(endpoint.Token, int) (map[int]int, error) { return nil, nil }); !errors.Is(err, endpoint.ErrBadArg) {
+		if err := endpoint.Serve(c.ep, 9, func(endpoint.Token, int) (map[int]int, error) { return nil, nil }); !errors.Is(err, endpoint.ErrArgument) {
 			return fmt.Errorf("a result without a binary form: %w", err)
 		}
-		if _, err := endpoint.Call[int, int](bg, c.ep, 0, 1, 5); !errors.Is(err, endpoint.ErrBadArg) {
+		if _, err := endpoint.Call[int, int](bg, c.ep, 0, 1, 5); !errors.Is(err, endpoint.ErrArgument) {
 			return fmt.Errorf("a request without a binary form: %w", err)
 		}
 		name := c.ep.Name()

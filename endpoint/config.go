@@ -143,24 +143,24 @@ func (c *Config) withDefaults() (Config, error) {
 func (d *Config) check() error {
 	k := d.Credits
 	if k.Short < 1 || !k.shared() && (k.Medium < 1 || k.Bulk < 1) || k.total() > MaxCredits {
-		return provider.OpError("open", ErrBadArg, "credits %+v: want at least 1 of each size, or Short alone, and at most %d in all", k, MaxCredits)
+		return provider.OpError("open", ErrArgument, "credits %+v: want at least 1 of each size, or Short alone, and at most %d in all", k, MaxCredits)
 	}
 	if d.MaxMedium < 1 || d.MaxMedium > MaxMediumLimit {
-		return provider.OpError("open", ErrBadArg, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
+		return provider.OpError("open", ErrArgument, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
 	}
 	switch {
 	case d.NIC != nil && d.Ports != (transport.PortRange{}):
-		return provider.OpError("open", ErrBadArg, "Ports %d..%d are for a NIC that the node opens, and NIC has its own", d.Ports.Lo, d.Ports.Hi)
+		return provider.OpError("open", ErrArgument, "Ports %d..%d are for a NIC that the node opens, and NIC has its own", d.Ports.Lo, d.Ports.Hi)
 	case d.Card != nil && (d.NIC != nil || d.Interface != "" || d.Ports != (transport.PortRange{})):
-		return provider.OpError("open", ErrBadArg, "NIC, Interface and Ports are for a NIC, and Card carries the messages: leave them out")
+		return provider.OpError("open", ErrArgument, "NIC, Interface and Ports are for a NIC, and Card carries the messages: leave them out")
 	case d.Card != nil && d.MaxMedium > lanai.MaxMedium:
-		return provider.OpError("open", ErrBadArg, "MaxMedium of %d bytes: messages of a card have %d at most", d.MaxMedium, lanai.MaxMedium)
+		return provider.OpError("open", ErrArgument, "MaxMedium of %d bytes: messages of a card have %d at most", d.MaxMedium, lanai.MaxMedium)
 	case d.MaxConnections < 0:
-		return provider.OpError("open", ErrBadArg, "MaxConnections of %d is negative", d.MaxConnections)
+		return provider.OpError("open", ErrArgument, "MaxConnections of %d is negative", d.MaxConnections)
 	case d.MaxConnectionMemory < 0:
-		return provider.OpError("open", ErrBadArg, "MaxConnectionMemory of %d bytes is negative", d.MaxConnectionMemory)
+		return provider.OpError("open", ErrArgument, "MaxConnectionMemory of %d bytes is negative", d.MaxConnectionMemory)
 	case d.PeerTimeout < 0:
-		return provider.OpError("open", ErrBadArg, "PeerTimeout %v is negative", d.PeerTimeout)
+		return provider.OpError("open", ErrArgument, "PeerTimeout %v is negative", d.PeerTimeout)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestConfig(t *testing.T) {
 	} {
 		c.cfg.NIC = nic
 		n, err := endpoint.Open(&c.cfg)
-		if c.ok != (err == nil) || !c.ok && !errors.Is(err, endpoint.ErrBadArg) {
+		if c.ok != (err == nil) || !c.ok && !errors.Is(err, endpoint.ErrArgument) {
 			t.Errorf("%+v: %v", c.cfg, err)
 		}
 		if err == nil {

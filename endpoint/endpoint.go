@@ -155,7 +155,7 @@ func (ep *Endpoint) SetTag(t Tag) {
 // Handler 0 is set by SetReturnHandler.
 func (ep *Endpoint) SetHandler(i uint8, h Handler) error {
 	if i == 0 {
-		return provider.OpError("set handler", ErrBadArg, "handler 0 is for returned messages: use SetReturnHandler")
+		return provider.OpError("set handler", ErrArgument, "handler 0 is for returned messages: use SetReturnHandler")
 	}
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()

@@ -20,7 +20,7 @@ var (
 	ErrInHandler = fmt.Errorf("%w: a handler of this bundle is running, and handlers only reply", ErrResource)
 	// ErrNoEvents: a wait for an event while the event mask is NoEvents would
 	// never return.
-	ErrNoEvents = fmt.Errorf("%w: the bundle's event mask is NoEvents: call SetEventMask(NotEmpty) first", ErrBadArg)
+	ErrNoEvents = fmt.Errorf("%w: the bundle's event mask is NoEvents: call SetEventMask(NotEmpty) first", ErrArgument)
 	// ErrNoReply is what Call returns when the handler at the other side ended
 	// without an answer.
 	ErrNoReply = errors.New("endpoint: the handler ended without a reply")

@@ -87,7 +87,7 @@ func TestHandlers(t *testing.T) {
 			return err
 		}
 		ran := make([]int, endpoint.NumHandlers)
-		if err := c.ep.SetHandler(0, func(endpoint.Token, []uint32, []byte) {}); !errors.Is(err, endpoint.ErrBadArg) {
+		if err := c.ep.SetHandler(0, func(endpoint.Token, []uint32, []byte) {}); !errors.Is(err, endpoint.ErrArgument) {
 			return fmt.Errorf("handler 0: %w", err)
 		}
 		c.ep.SetHandler(2, func(endpoint.Token, []uint32, []byte) { ran[2]++ })

@@ -247,7 +247,7 @@ func TestRules(t *testing.T) {
 		if err := c.ep.Map(0, c.ep.Name(), 0); !errors.Is(err, endpoint.ErrInUse) {
 			return fmt.Errorf("mapped twice: %w", err)
 		}
-		if err := c.ep.Map(256, c.ep.Name(), 0); !errors.Is(err, endpoint.ErrBadArg) {
+		if err := c.ep.Map(256, c.ep.Name(), 0); !errors.Is(err, endpoint.ErrArgument) {
 			return fmt.Errorf("mapped beyond the table: %w", err)
 		}
 		if err := c.ep.SetNumTranslations(1000); err != nil {

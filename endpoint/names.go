@@ -54,7 +54,7 @@ func Reasons() []Reason { return wire.Reasons() }
 
 // The return codes of AM-II that providers give, too (AM2 reference, section 4).
 var (
-	ErrBadArg   = provider.ErrBadArg   // AM_ERR_BAD_ARG
+	ErrArgument = provider.ErrArgument // AM_ERR_BAD_ARG
 	ErrResource = provider.ErrResource // AM_ERR_RESOURCE
 	// ErrClosed: the node, bundle or endpoint has been closed or freed
 	// (AM_ERR_NOT_INIT).

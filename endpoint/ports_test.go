@@ -65,7 +65,7 @@ func TestPorts(t *testing.T) {
 func TestPortsOfOthers(t *testing.T) {
 	oneNode(t, endpoint.Config{}, func(n *endpoint.Node) error {
 		_, err := endpoint.Open(&endpoint.Config{NIC: n.NIC(), Ports: transport.PortRange{Lo: 2000, Hi: 3000}})
-		if !errors.Is(err, endpoint.ErrBadArg) {
+		if !errors.Is(err, endpoint.ErrArgument) {
 			return fmt.Errorf("ports for a NIC that is open: %w", err)
 		}
 		return nil

@@ -15,7 +15,7 @@ type translation struct {
 
 // Map makes index i of the translation table stand for an endpoint, and tag the
 // one that messages to it carry (AM_Map). It takes no time: the connection is
-// made when the first message is sent. The errors are ErrBadArg for an index
+// made when the first message is sent. The errors are ErrArgument for an index
 // outside the table and ErrInUse for one that is in use.
 func (ep *Endpoint) Map(i int, to Name, tag Tag) error {
 	ep.node.mu.Lock()
@@ -24,7 +24,7 @@ func (ep *Endpoint) Map(i int, to Name, tag Tag) error {
 	case ep.freed:
 		return ep.gone()
 	case i < 0 || i >= len(ep.translations):
-		return provider.OpError("map", ErrBadArg, "index %d is not in 0..%d: SetNumTranslations makes the table larger", i, len(ep.translations)-1)
+		return provider.OpError("map", ErrArgument, "index %d is not in 0..%d: SetNumTranslations makes the table larger", i, len(ep.translations)-1)
 	case ep.translations[i] != nil:
 		return provider.OpError("map", ErrInUse, "index %d stands for %v: unmap it first", i, ep.translations[i].to)
 	}
@@ -83,7 +83,7 @@ func (ep *Endpoint) Translation(i int) (Name, Tag, error) {
 func (ep *Endpoint) translation(op string, i int) (*translation, error) {
 	switch {
 	case i < 0 || i >= len(ep.translations):
-		return nil, provider.OpError(op, ErrBadArg, "index %d is not in 0..%d", i, len(ep.translations)-1)
+		return nil, provider.OpError(op, ErrArgument, "index %d is not in 0..%d", i, len(ep.translations)-1)
 	case ep.translations[i] == nil:
 		return nil, provider.OpError(op, ErrResource, "index %d is not in use", i)
 	}
@@ -105,7 +105,7 @@ func (ep *Endpoint) SetNumTranslations(size int) error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
 	if size > MaxTranslations {
-		return provider.OpError("set number of translations", ErrBadArg, "%d is over the limit of %d", size, MaxTranslations)
+		return provider.OpError("set number of translations", ErrArgument, "%d is over the limit of %d", size, MaxTranslations)
 	}
 	size = max(size, DefaultTranslations)
 	for i := size; i < len(ep.translations); i++ {

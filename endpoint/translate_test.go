@@ -63,7 +63,7 @@ func (c *party) shrink() error {
 	if err := c.ep.SetNumTranslations(599); !errors.Is(err, endpoint.ErrInUse) {
 		return fmt.Errorf("cut off the last: %w", err)
 	}
-	if err := c.ep.SetNumTranslations(endpoint.MaxTranslations + 1); !errors.Is(err, endpoint.ErrBadArg) {
+	if err := c.ep.SetNumTranslations(endpoint.MaxTranslations + 1); !errors.Is(err, endpoint.ErrArgument) {
 		return fmt.Errorf("too many: %w", err)
 	}
 	for _, i := range []int{599, endpoint.DefaultTranslations} {
@@ -74,10 +74,10 @@ func (c *party) shrink() error {
 	if err := c.ep.SetNumTranslations(1); err != nil || c.ep.NumTranslations() != endpoint.DefaultTranslations {
 		return fmt.Errorf("never below the default: %d, %w", c.ep.NumTranslations(), err)
 	}
-	if _, _, err := c.ep.Translation(599); !errors.Is(err, endpoint.ErrBadArg) {
+	if _, _, err := c.ep.Translation(599); !errors.Is(err, endpoint.ErrArgument) {
 		return fmt.Errorf("an index that is no more: %w", err)
 	}
-	if err := c.ep.Unmap(-1); !errors.Is(err, endpoint.ErrBadArg) {
+	if err := c.ep.Unmap(-1); !errors.Is(err, endpoint.ErrArgument) {
 		return fmt.Errorf("index -1: %w", err)
 	}
 	return nil

@@ -88,7 +88,7 @@ func (c *Config) Check() error {
 	case len(c.Name) > MaxName:
 		return fmt.Errorf("the job's name has %d bytes, at most %d are allowed", len(c.Name), MaxName)
 	case c.Timeout < 0 || c.PeerTimeout < 0:
-		return fmt.Errorf("Timeout %v or PeerTimeout %v is negative", c.Timeout, c.PeerTimeout)
+		return fmt.Errorf("a time limit is negative: Timeout %v, PeerTimeout %v", c.Timeout, c.PeerTimeout)
 	}
 	return nil
 }

@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // What callers may want to tell apart.
 var (
 	// ErrRankFailed is the class of every RankError.
-	ErrRankFailed = errors.New("rank failed")
+	ErrRankFailed = errclass.New(transport.ErrPeer, "rank failed")
 	// ErrInit is wrapped by what a rank returns whose job does not come together.
 	ErrInit = errors.New("job did not come together")
 	// ErrVersion is wrapped by what a rank returns whose job does not come together because
@@ -53,14 +55,6 @@ func (e *DuplicateError) Error() string {
 
 // Unwrap returns ErrInit.
 func (e *DuplicateError) Unwrap() error { return ErrInit }
-
-// classed is an error that belongs to a class, of which its text says nothing.
-type classed struct {
-	error
-	class error
-}
-
-func (c *classed) Unwrap() []error { return []error{c.error, c.class} }
 
 // hearsay is the cause of death that another rank has told.
 type hearsay struct {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+
+	"github.com/bobnet-go/bobnet/internal/errclass"
 )
 
 // Identity says who a process is within its job. The zero Nonce means that the
@@ -116,7 +118,7 @@ func (id *Identity) Check(m *Hello) error {
 	newcomer := m.Nonce == 0 && id.Rank == 0 && !id.told
 	switch {
 	case m.Version != id.Version:
-		return &classed{fmt.Errorf("%s%d, this is %d: build all ranks from one source", id.otherVersion(), m.Version, id.Version), ErrVersion}
+		return errclass.With(ErrVersion, fmt.Errorf("%s%d, this is %d: build all ranks from one source", id.otherVersion(), m.Version, id.Version))
 	case m.Job != hash(id.Name):
 		return fmt.Errorf("not of this job: its name hashes to %x, that of job %q to %x", m.Job, id.Name, hash(id.Name))
 	case int(m.Size) != id.Size:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -271,7 +272,7 @@ func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 			}
 		}
 		if strings.HasPrefix(refused.Detail, m.otherVersion()) {
-			err = &classed{err, ErrVersion}
+			err = errclass.With(ErrVersion, err)
 		}
 	}
 	if addr.IsZero() { // the error has it

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -32,7 +33,7 @@ const (
 func (m *meeting) missing(took time.Duration, cause error) error {
 	err := m.absence(took, cause)
 	if errors.Is(m.refusal, ErrVersion) {
-		return &classed{err, ErrVersion}
+		return errclass.With(ErrVersion, err)
 	}
 	return err
 }

@@ -101,7 +101,7 @@ func (f *family) take(s saidSeries, who prometheus.Labels) *dto.Metric {
 		}
 	}
 	for name, value := range s.Labels {
-		if len(name) > maxSaidOctets || len(value) > maxSaidOctets || !model.LabelName(name).IsValidLegacy() || strings.HasPrefix(name, model.ReservedLabelPrefix) {
+		if len(name) > maxSaidOctets || len(value) > maxSaidOctets || !model.LegacyValidation.IsValidLabelName(name) || strings.HasPrefix(name, model.ReservedLabelPrefix) {
 			return nil
 		}
 	}

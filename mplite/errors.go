@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // What callers may want to tell apart; the errors of this package wrap these.
@@ -22,7 +24,7 @@ var (
 	// ErrComm says that a call cannot be made on this communicator (MPI_ERR_COMM).
 	ErrComm = errors.New("wrong communicator")
 	// ErrArgument says that an argument of another kind is wrong.
-	ErrArgument = errors.New("invalid argument")
+	ErrArgument = errclass.New(transport.ErrArgument, "invalid argument")
 	// ErrMismatch is the class of every MismatchError.
 	ErrMismatch = errors.New("collective calls do not fit each other")
 	// ErrType says that sender and receiver differ in what an element is, or that
@@ -36,7 +38,7 @@ var (
 	// ErrInStatus is the class of every RequestsError.
 	ErrInStatus = errors.New("requests failed")
 	// ErrClosed is the class of ErrFinalized.
-	ErrClosed = errors.New("communicator is closed")
+	ErrClosed = errclass.New(transport.ErrClosed, "communicator is closed")
 	// ErrFinalized is returned by every call after Finalize or Free, and ends
 	// what other goroutines wait for when their rank finalizes.
 	ErrFinalized = fmt.Errorf("%w: it has been freed, or its job finalized", ErrClosed)

@@ -56,7 +56,6 @@ func (f *Procedure[A, R]) Call(ctx context.Context, w *World, proc int, arg A) (
 	n := copy(a.args[:], bytesOf(&arg))
 	if proc == w.me {
 		w.runAtomic(fn, a.args[:n], b[:])
-		err = w.stop // the procedure may have called Fail
 	} else {
 		err = w.layer.Call(ctx, proc, fn, a.args[:n], b[:])
 		if err == nil {

@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // Misuse, and what else callers may want to tell apart. Errors wrap these, with what was
 // asked and what was found. An error of misuse has changed nothing.
 var (
-	ErrArgument  = errors.New("splitc: invalid argument")
+	ErrArgument  = errclass.New(transport.ErrArgument, "splitc: invalid argument")
 	ErrProcessor = errors.New("splitc: no such processor")
 	ErrNull      = errors.New("splitc: null pointer")
 	ErrOutside   = errors.New("splitc: outside what is allocated in the spread heap")
@@ -28,7 +30,7 @@ var (
 	// ErrNever: a wait for stores that nobody will make.
 	ErrNever = errors.New("splitc: what is waited for will never come")
 	// ErrClosed: the program has ended by Exit or Fail.
-	ErrClosed = errors.New("splitc: the program has ended")
+	ErrClosed = errclass.New(transport.ErrClosed, "splitc: the program has ended")
 	// ErrUnequal: ranks have started with different layers, heaps, variables or procedures, or
 	// with different versions of this package.
 	ErrUnequal = layer.ErrUnequal

@@ -60,11 +60,11 @@ func (c *Config) withDefaults() (Config, error) {
 	d.PeerTimeout = cmp.Or(d.PeerTimeout, vipl.DefaultPeerTimeout)
 	for _, size := range []int{d.ReadBuffer, d.WriteBuffer} {
 		if size < MinBuffer || size > MaxBuffer {
-			return d, fmt.Errorf("stream: %w: a buffer of %d bytes, want %d..%d", vipl.ErrInvalidParameter, size, MinBuffer, MaxBuffer)
+			return d, fmt.Errorf("stream: %w: a buffer of %d bytes, want %d..%d", vipl.ErrArgument, size, MinBuffer, MaxBuffer)
 		}
 	}
 	if d.Linger < 0 || d.PeerTimeout < 0 {
-		return d, fmt.Errorf("stream: %w: Linger %v, PeerTimeout %v: neither may be negative", vipl.ErrInvalidParameter, d.Linger, d.PeerTimeout)
+		return d, fmt.Errorf("stream: %w: Linger %v, PeerTimeout %v: neither may be negative", vipl.ErrArgument, d.Linger, d.PeerTimeout)
 	}
 	return d, nil
 }

@@ -66,7 +66,7 @@ func (lc *ListenConfig) listen(ctx context.Context, address string) (*Listener, 
 		backlog = defaultBacklog
 	}
 	if backlog < 1 {
-		return nil, fmt.Errorf("stream: %w: a backlog of %d, want 1 or more", vipl.ErrInvalidParameter, backlog)
+		return nil, fmt.Errorf("stream: %w: a backlog of %d, want 1 or more", vipl.ErrArgument, backlog)
 	}
 	h, err := lc.Host.orStandard()
 	if err != nil {

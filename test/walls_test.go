@@ -120,7 +120,7 @@ func behindInternal(t *testing.T) map[string][]string {
 // know each other; a connection knows neither the directory nor strangers; and of
 // endpoint's providers none knows another.
 var innerWalls = map[string][]string{
-	"vipl/internal/code":      {},
+	"vipl/internal/code":      {"internal/errclass", "transport"},
 	"vipl/internal/memory":    {"vipl/internal/code"},
 	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "internal/fifo", "internal/latch", "internal/progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep"},
 	"vipl/internal/attempts":  {"internal/fifo"},
@@ -139,7 +139,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/text":      {},
 
 	"endpoint/internal/wire":         {"ethertype"},
-	"endpoint/internal/provider":     {"ethertype", "endpoint/internal/wire"},
+	"endpoint/internal/provider":     {"ethertype", "internal/errclass", "transport", "endpoint/internal/wire"},
 	"endpoint/internal/gate":         {"internal/progress", "endpoint/internal/provider"},
 	"endpoint/internal/loop":         {"endpoint/internal/wire", "endpoint/internal/provider"},
 	"endpoint/internal/providertest": {"ethertype", "endpoint/internal/wire", "endpoint/internal/provider"},

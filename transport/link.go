@@ -23,8 +23,10 @@ package transport
 
 import (
 	"errors"
+	"io/fs"
 	"math"
 	"net"
+	"os"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/mdlayher/ethernet"
@@ -171,9 +173,17 @@ type Stats struct {
 	Faults            uint64 // frames that a fault wrapper dropped, copied, delayed or changed
 }
 
-// What links return. Errors of drivers wrap these.
+// The classes that the errors of all packages belong to: what errors.Is finds for one of these, for
+// example mplite.ErrClosed, is found for its class too.
 var (
-	ErrClosed     = net.ErrClosed
+	ErrClosed   = net.ErrClosed                     // what was used is closed
+	ErrTimeout  = os.ErrDeadlineExceeded            // a limit of time has passed
+	ErrArgument = fs.ErrInvalid                     // an argument is wrong; nothing was done
+	ErrPeer     = errors.New("the peer has failed") // the other end has ended, does not answer or breaks the protocol
+)
+
+// What links return. Errors of drivers wrap these and ErrClosed.
+var (
 	ErrFrameSize  = errors.New("transport: frame is longer than the link's MTU allows")
 	ErrInterface  = errors.New("transport: no usable network interface")
 	ErrPermission = errors.New("transport: no permission for raw sockets")

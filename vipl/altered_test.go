@@ -56,7 +56,7 @@ func TestAlteredSend(t *testing.T) {
 				d.run()
 			}
 			d.run()
-			d.ended(vipl.ErrInvalidParameter)
+			d.ended(vipl.ErrArgument)
 			for range c.sizes[1:] {
 				d.a.SendDone()
 			}
@@ -65,8 +65,8 @@ func TestAlteredSend(t *testing.T) {
 				t.Errorf("took %v, %v", got.Status, err)
 			}
 			op := last.Status & vipl.StatusOpMask
-			told.want(vipl.AsyncError{VI: d.a, Descriptor: last, Op: op, Resource: vipl.ResourceDescriptor, Code: vipl.CodeCompProt, Err: vipl.ErrInvalidParameter},
-				lost(d.a, vipl.ErrInvalidParameter))
+			told.want(vipl.AsyncError{VI: d.a, Descriptor: last, Op: op, Resource: vipl.ResourceDescriptor, Code: vipl.CodeCompProt, Err: vipl.ErrArgument},
+				lost(d.a, vipl.ErrArgument))
 		})
 	}
 }
@@ -96,7 +96,7 @@ func alteredReceive(t *testing.T, last int) {
 		}
 		got, err := d.b.RecvDone()
 		d.took(got, err, r, vipl.StatusOpReceive|vipl.StatusLengthError|vipl.StatusProtectionError)
-		altered := vipl.AsyncError{VI: d.b, Descriptor: r, Op: vipl.StatusOpReceive, Resource: vipl.ResourceDescriptor, Code: vipl.CodeCompProt, Err: vipl.ErrInvalidParameter}
+		altered := vipl.AsyncError{VI: d.b, Descriptor: r, Op: vipl.StatusOpReceive, Resource: vipl.ResourceDescriptor, Code: vipl.CodeCompProt, Err: vipl.ErrArgument}
 		if level.Reliable() {
 			d.ended(vipl.ErrTooLong)
 			told.want(altered, lost(d.b, vipl.ErrTooLong))
@@ -115,9 +115,9 @@ func TestAlteredRead(t *testing.T) {
 	r := d.read(d.a, 1000, from)
 	r.Segs = r.Segs[:0]
 	d.run()
-	d.ended(vipl.ErrInvalidParameter)
+	d.ended(vipl.ErrArgument)
 	got, err := d.a.SendDone()
 	d.took(got, err, r, vipl.StatusOpRDMARead|vipl.StatusFlushed|vipl.StatusProtectionError)
-	told.want(vipl.AsyncError{VI: d.a, Descriptor: r, Op: vipl.StatusOpRDMARead, Resource: vipl.ResourceDescriptor, Code: vipl.CodeCompProt, Err: vipl.ErrInvalidParameter},
-		lost(d.a, vipl.ErrInvalidParameter))
+	told.want(vipl.AsyncError{VI: d.a, Descriptor: r, Op: vipl.StatusOpRDMARead, Resource: vipl.ResourceDescriptor, Code: vipl.CodeCompProt, Err: vipl.ErrArgument},
+		lost(d.a, vipl.ErrArgument))
 }

@@ -61,7 +61,7 @@ func TestAsyncPostDesc(t *testing.T) {
 	a := watch(t, d.na)
 	bad := &vipl.Descriptor{Segs: []vipl.Segment{{Data: make([]byte, 4), Handle: 77}}}
 	post := func(op vipl.Status) vipl.AsyncError {
-		return vipl.AsyncError{VI: d.a, Descriptor: bad, Op: op, Resource: vipl.ResourceDescriptor, Code: vipl.CodePostDesc, Err: vipl.ErrInvalidParameter}
+		return vipl.AsyncError{VI: d.a, Descriptor: bad, Op: op, Resource: vipl.ResourceDescriptor, Code: vipl.CodePostDesc, Err: vipl.ErrArgument}
 	}
 	if d.a.PostSend(bad) == nil || d.a.PostRecv(bad) == nil {
 		t.Fatal("a descriptor with a bad handle was taken")
@@ -225,7 +225,7 @@ func TestAsyncAltered(t *testing.T) {
 	r.Segs[0].Handle++
 	d.send(d.a, 8)
 	d.run()
-	b.want(vipl.AsyncError{VI: d.b, Descriptor: r, Op: vipl.StatusOpReceive, Resource: vipl.ResourceDescriptor, Code: vipl.CodeCompProt, Err: vipl.ErrInvalidParameter})
+	b.want(vipl.AsyncError{VI: d.b, Descriptor: r, Op: vipl.StatusOpReceive, Resource: vipl.ResourceDescriptor, Code: vipl.CodeCompProt, Err: vipl.ErrArgument})
 	x, err := d.b.RecvDone()
 	d.took(x, err, r, vipl.StatusOpReceive|vipl.StatusProtectionError)
 	r.Segs[0].Handle = h

@@ -117,13 +117,13 @@ func (a *Attributes) validate(op string) error {
 	case a.MaxTransferSize > MaxTransferSize:
 		return opError(op, ErrInvalidMTU, "MaxTransferSize %d is over the limit of %d", a.MaxTransferSize, MaxTransferSize)
 	case a.QueueDepth < 1 || a.QueueDepth > MaxQueueDepth:
-		return opError(op, ErrInvalidParameter, "QueueDepth %d is not in 1..%d", a.QueueDepth, MaxQueueDepth)
+		return opError(op, ErrArgument, "QueueDepth %d is not in 1..%d", a.QueueDepth, MaxQueueDepth)
 	case a.ReadDepth < 1 || a.ReadDepth > MaxReadDepth:
-		return opError(op, ErrInvalidParameter, "ReadDepth %d is not in 1..%d", a.ReadDepth, MaxReadDepth)
+		return opError(op, ErrArgument, "ReadDepth %d is not in 1..%d", a.ReadDepth, MaxReadDepth)
 	case a.PeerTimeout < 0:
-		return opError(op, ErrInvalidParameter, "PeerTimeout %v is negative", a.PeerTimeout)
+		return opError(op, ErrArgument, "PeerTimeout %v is negative", a.PeerTimeout)
 	case a.ConnectTimeout < 0:
-		return opError(op, ErrInvalidParameter, "ConnectTimeout %v is negative", a.ConnectTimeout)
+		return opError(op, ErrArgument, "ConnectTimeout %v is negative", a.ConnectTimeout)
 	}
 	return nil
 }

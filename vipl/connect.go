@@ -39,7 +39,7 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 		return err
 	}
 	if len(data) > MaxConnData {
-		return opError("connect", ErrInvalidParameter, "%d bytes of private data are over the limit of %d", len(data), MaxConnData)
+		return opError("connect", ErrArgument, "%d bytes of private data are over the limit of %d", len(data), MaxConnData)
 	}
 	n.m.Conns.Now = n.m.Link.Now()
 	v.left = false
@@ -59,9 +59,9 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 	case v.conn.State != StateIdle:
 		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.conn.State)
 	case remote.MAC.IsGroup() || remote.IsZero():
-		return opError(op, ErrInvalidParameter, "%v is not the address of one endpoint", remote)
+		return opError(op, ErrArgument, "%v is not the address of one endpoint", remote)
 	case !n.m.Reaches(remote.MAC):
-		return opError(op, ErrInvalidParameter, "%v is on this host, and this NIC has no way there: open it without Config.WireOnly", remote)
+		return opError(op, ErrArgument, "%v is on this host, and this NIC has no way there: open it without Config.WireOnly", remote)
 	}
 	if err := n.m.CheckLink(); err != nil {
 		return &ConnError{Local: v.Local(), Remote: remote, Err: err}

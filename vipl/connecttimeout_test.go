@@ -52,7 +52,7 @@ func TestConnectTimeout(t *testing.T) {
 	if err := v.Connect(ctx, nobody, nil); !errors.Is(err, vipl.ErrTimeout) || d.na.Now()-began > int64(2*time.Second) {
 		t.Errorf("%v after %v, want a time-out after a second", err, time.Duration(d.na.Now()-began))
 	}
-	if _, err := d.na.CreateVI(&vipl.Attributes{ConnectTimeout: -1}, nil, nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if _, err := d.na.CreateVI(&vipl.Attributes{ConnectTimeout: -1}, nil, nil); !errors.Is(err, vipl.ErrArgument) {
 		t.Errorf("negative: %v", err)
 	}
 }

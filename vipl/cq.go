@@ -31,7 +31,7 @@ type CQ struct {
 // has at most MaxCQs.
 func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	if entries < 1 || entries > MaxCQEntries {
-		return nil, opError("create completion queue", ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
+		return nil, opError("create completion queue", ErrArgument, "%d entries are not in 1..%d", entries, MaxCQEntries)
 	}
 	n.eng.Lock()
 	defer n.eng.Unlock()

@@ -176,7 +176,7 @@ func TestCQResize(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 	}
-	for size, want := range map[int]error{3: vipl.ErrResource, 0: vipl.ErrInvalidParameter, vipl.MaxCQEntries + 1: vipl.ErrInvalidParameter} {
+	for size, want := range map[int]error{3: vipl.ErrResource, 0: vipl.ErrArgument, vipl.MaxCQEntries + 1: vipl.ErrArgument} {
 		if err := cq.Resize(size); !errors.Is(err, want) || cq.Query().Entries != 4 {
 			t.Errorf("to %d: %v, want %v", size, err, want)
 		}
@@ -229,11 +229,11 @@ func TestCQClose(t *testing.T) {
 	if _, _, err := cq.Wait(bg); !errors.Is(err, vipl.ErrClosed) {
 		t.Errorf("wait: %v, want ErrClosed", err)
 	}
-	if _, err := d.nb.CreateVI(nil, cq, nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if _, err := d.nb.CreateVI(nil, cq, nil); !errors.Is(err, vipl.ErrArgument) {
 		t.Errorf("VI on a closed CQ: %v", err)
 	}
 	foreign, _ := d.na.CreateCQ(1)
-	if _, err := d.nb.CreateVI(nil, foreign, nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if _, err := d.nb.CreateVI(nil, foreign, nil); !errors.Is(err, vipl.ErrArgument) {
 		t.Errorf("VI on another NIC's CQ: %v", err)
 	}
 }

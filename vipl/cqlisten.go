@@ -23,7 +23,7 @@ func (l *Listener) Bind(q *CQ) error {
 	}
 	switch {
 	case q != nil && (q.nic != n || q.closed):
-		return opError(op, ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
+		return opError(op, ErrArgument, "the completion queue is closed or belongs to another NIC")
 	}
 	l.unbind()
 	if q == nil {

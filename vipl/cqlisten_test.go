@@ -284,7 +284,7 @@ func TestBindClose(t *testing.T) {
 	}
 	foreign, _ := b.na.CreateCQ(1)
 	for _, q := range []*vipl.CQ{b.cq, foreign} {
-		if err := l.Bind(q); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if err := l.Bind(q); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("closed or foreign queue: %v", err)
 		}
 	}

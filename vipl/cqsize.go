@@ -29,7 +29,7 @@ func (q *CQ) Resize(entries int) error {
 	}
 	switch {
 	case entries < 1 || entries > MaxCQEntries:
-		return opError(op, ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
+		return opError(op, ErrArgument, "%d entries are not in 1..%d", entries, MaxCQEntries)
 	case entries < q.ring.Used():
 		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.ring.Used(), entries)
 	}

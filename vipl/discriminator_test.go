@@ -113,12 +113,12 @@ func TestDiscriminatorLimits(t *testing.T) {
 		"much data":    v.ConnectFor(bg, d.na.Addr(), tooLong[:3], make([]byte, vipl.MaxConnData-3)),
 		"to all":       v.ConnectFor(bg, ethertype.Addr{MAC: ethertype.Broadcast, Port: 1}, tooLong[:3], nil),
 	} {
-		if !errors.Is(err, vipl.ErrInvalidParameter) {
+		if !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, name := range [][]byte{nil, tooLong} {
-		if _, err := d.na.ListenFor(name); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if _, err := d.na.ListenFor(name); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("listening for %d bytes: %v", len(name), err)
 		}
 	}

@@ -67,7 +67,7 @@ func TestFromEnvironment(t *testing.T) {
 			t.Setenv(vipl.EnvPeers, tt.peers)
 			got, err := tt.cfg.FromEnvironment()
 			if tt.blames != "" {
-				if !errors.Is(err, vipl.ErrInvalidParameter) || !strings.Contains(err.Error(), tt.blames) {
+				if !errors.Is(err, vipl.ErrArgument) || !strings.Contains(err.Error(), tt.blames) {
 					t.Errorf("the error is %v, want one about %s", err, tt.blames)
 				}
 				if _, err := vipl.Open(&tt.cfg); err == nil || !strings.Contains(err.Error(), tt.blames) {
@@ -85,7 +85,7 @@ func TestFromEnvironment(t *testing.T) {
 // TestPeersWithoutUDP: peers are not passed over in silence.
 func TestPeersWithoutUDP(t *testing.T) {
 	_, err := vipl.Open(&vipl.Config{Driver: "shm", Peers: []netip.Addr{netip.MustParseAddr("10.0.0.7")}})
-	if !errors.Is(err, vipl.ErrInvalidParameter) || !strings.Contains(err.Error(), "10.0.0.7") {
+	if !errors.Is(err, vipl.ErrArgument) || !strings.Contains(err.Error(), "10.0.0.7") {
 		t.Error(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestTimeoutWanted(t *testing.T) {
 		switch {
 		case want >= 0 && (got != want || err != nil):
 			t.Errorf("%q is %v, %v", text, got, err)
-		case want < 0 && (!errors.Is(err, vipl.ErrInvalidParameter) || !strings.Contains(err.Error(), vipl.EnvTimeout)):
+		case want < 0 && (!errors.Is(err, vipl.ErrArgument) || !strings.Contains(err.Error(), vipl.EnvTimeout)):
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}

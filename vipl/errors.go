@@ -11,7 +11,7 @@ import (
 // this package wrap these, except ErrNotDone, which Done calls return bare.
 var (
 	ErrNotDone            = code.ErrNotDone            // VIP_NOT_DONE
-	ErrInvalidParameter   = code.ErrInvalidParameter   // VIP_INVALID_PARAMETER
+	ErrArgument           = code.ErrArgument           // VIP_INVALID_PARAMETER
 	ErrResource           = code.ErrResource           // VIP_ERROR_RESOURCE
 	ErrTimeout            = code.ErrTimeout            // VIP_TIMEOUT
 	ErrReject             = code.ErrReject             // VIP_REJECT
@@ -47,8 +47,7 @@ const (
 func (e closedError) Error() string {
 	return ErrInvalidState.Error() + ": the " + string(e) + " is closed"
 }
-func (e closedError) Is(target error) bool { return target == ErrClosed }
-func (e closedError) Unwrap() error        { return ErrInvalidState }
+func (e closedError) Unwrap() error { return ErrClosed }
 
 // isClosed returns an error if v or its NIC is closed.
 func (v *VI) isClosed() error {

@@ -35,7 +35,7 @@ func TestClosedGivesBackOnce(t *testing.T) {
 		}
 	}
 	for _, x := range given {
-		if err := other.PostRecv(x); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if err := other.PostRecv(x); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("posted twice: %v", err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestClosedUnderWaiter(t *testing.T) {
 		if d, err := v.RecvWait(bg); d != nil || !errors.Is(err, vipl.ErrClosed) {
 			return fmt.Errorf("took %p (%v), which is posted on another VI", d, err)
 		}
-		if err := other.PostRecv(x); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if err := other.PostRecv(x); !errors.Is(err, vipl.ErrArgument) {
 			return fmt.Errorf("posted twice: %v", err)
 		}
 		return nil
@@ -85,7 +85,7 @@ func TestClosedNICKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Segs, second.Segs = nil, nil // they lie in memory of the other NIC
-	if err := d.b.PostRecv(first); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if err := d.b.PostRecv(first); !errors.Is(err, vipl.ErrArgument) {
 		t.Error("posted although it can still be taken:", err)
 	}
 	got, err := d.a.RecvDone()

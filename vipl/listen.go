@@ -56,7 +56,7 @@ func (n *NIC) listen(port uint16) (*Listener, error) {
 	}
 	switch {
 	case !n.m.Info.Ports.Contains(port) || port == n.m.Info.Ports.Lo:
-		return nil, opError("listen", ErrInvalidParameter, "port %d is not in %d..%d: open the NIC with Config.Ports around it",
+		return nil, opError("listen", ErrArgument, "port %d is not in %d..%d: open the NIC with Config.Ports around it",
 			port, n.m.Info.Ports.Lo+1, n.m.Info.Ports.Hi)
 	case n.m.Ports.Taken(port):
 		return nil, opError("listen", ErrResource, "port %d is already in use on this NIC", port)
@@ -202,7 +202,7 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	}
 	switch {
 	case v.nic != n:
-		return opError("accept", ErrInvalidParameter, "the VI belongs to another NIC")
+		return opError("accept", ErrArgument, "the VI belongs to another NIC")
 	case r.in.Decided():
 		return opError("accept", ErrInvalidState, "the request was already accepted or rejected")
 	case v.conn.State != StateIdle:

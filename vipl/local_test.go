@@ -153,7 +153,7 @@ func TestWireOnly(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := v.ConnectStart(ethertype.Addr{MAC: n.Addr().MAC, Port: 5}, nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if err := v.ConnectStart(ethertype.Addr{MAC: n.Addr().MAC, Port: 5}, nil); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("connect to the own host: %v", err)
 		}
 		return nil

@@ -55,7 +55,7 @@ func TestLookupAll(t *testing.T) {
 				t.Errorf("%s: %v, %v, want %v", x.name, got, err, x.want)
 			}
 		}
-		if _, err := nics[0].LookupAll(t.Context(), ""); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if _, err := nics[0].LookupAll(t.Context(), ""); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("the empty name: %v", err)
 		}
 	})

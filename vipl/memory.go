@@ -75,7 +75,7 @@ func (n *NIC) RegisterMem(buf []byte, attr *MemAttributes) (MemHandle, error) {
 
 func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (MemHandle, error) {
 	if len(buf) == 0 {
-		return 0, opError("register memory", ErrInvalidParameter, "the buffer is empty")
+		return 0, opError("register memory", ErrArgument, "the buffer is empty")
 	}
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -121,7 +121,7 @@ func (n *NIC) letGo() {
 // NIC.Close makes it zeros.
 func (n *NIC) AllocMem(size int, attr *MemAttributes) ([]byte, MemHandle, error) {
 	if size <= 0 {
-		return nil, 0, opError("allocate memory", ErrInvalidParameter, "%d bytes", size)
+		return nil, 0, opError("allocate memory", ErrArgument, "%d bytes", size)
 	}
 	buf, locked, err := memory.Map(size)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestNameErrors(t *testing.T) {
 			return fmt.Errorf("gave up after %v, want %v", took, vipl.DefaultConnectTimeout)
 		}
 		addr := n.Addr()
-		for name, want := range map[string]error{"": vipl.ErrInvalidParameter, strings.Repeat("x", vipl.MaxName+1): vipl.ErrInvalidParameter, "me": nil} {
+		for name, want := range map[string]error{"": vipl.ErrArgument, strings.Repeat("x", vipl.MaxName+1): vipl.ErrArgument, "me": nil} {
 			if err := n.Advertise(name, addr); !errors.Is(err, want) {
 				return fmt.Errorf("advertise %q: %v, want %v", name, err, want)
 			}
@@ -56,7 +56,7 @@ func TestNameErrors(t *testing.T) {
 			return fmt.Errorf("advertise twice: %v", err)
 		}
 		addr.MAC[5]++
-		if err := n.Advertise("you", addr); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if err := n.Advertise("you", addr); !errors.Is(err, vipl.ErrArgument) {
 			return fmt.Errorf("advertise for somebody else: %v", err)
 		}
 		n.Withdraw("me")

@@ -1,7 +1,6 @@
 package vipl
 
 import (
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/seal"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/engine"
@@ -133,7 +133,7 @@ type NIC struct {
 	done      chan struct{} // closed when Close has finished
 }
 
-// Open opens a NIC (VipOpenNic). The error wraps ErrInvalidParameter and names the
+// Open opens a NIC (VipOpenNic). The error wraps ErrArgument and names the
 // candidates when the interface is wrong, missing or down; it names the remedy when a
 // right is missing.
 func Open(cfg *Config) (*NIC, error) {
@@ -175,7 +175,7 @@ func openLink(cfg *Config) (link transport.Link, err error) {
 			with, err = cfg.FromEnvironment()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("vipl: open NIC: %w", err)
+			return nil, code.Within("open NIC", err)
 		}
 	}
 	return links.Open(&links.Config{
@@ -192,7 +192,7 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 			info.Interface, info.MTU, minMTU, info.Interface, 1500)
 	}
 	if err := cfg.Reliability.Validate(); err != nil {
-		return opError("open NIC", ErrInvalidParameter, "%v", err)
+		return opError("open NIC", ErrArgument, "%v", err)
 	}
 	if !info.Virtual {
 		driver, firmware := iface.Driver(info.Interface)

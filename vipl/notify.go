@@ -29,7 +29,7 @@ type (
 //
 // Handlers are called in the order in which they were registered. As many may
 // wait as the queue is deep, else the error is ErrResource. A send queue that
-// is bound to a completion queue returns ErrInvalidParameter: its completions
+// is bound to a completion queue returns ErrArgument: its completions
 // are told by CQ.Notify. VI.Close and NIC.Close cancel handlers that wait.
 func (v *VI) SendNotify(f func(v *VI, d *Descriptor, err error)) error {
 	return v.notify("notify of sends", false, f)
@@ -66,9 +66,9 @@ func (v *VI) notify(op string, recv bool, f func(v *VI, d *Descriptor, err error
 	}
 	switch {
 	case f == nil:
-		return opError(op, ErrInvalidParameter, "the handler is nil")
+		return opError(op, ErrArgument, "the handler is nil")
 	case v.cqOf(recv) != nil:
-		return opError(op, ErrInvalidParameter, "the queue is bound to a completion queue: use CQ.Notify")
+		return opError(op, ErrArgument, "the queue is bound to a completion queue: use CQ.Notify")
 	case waiting.Len() >= v.attr.QueueDepth:
 		return opError(op, ErrResource, "%d handlers wait already, as many as the queue is deep", waiting.Len())
 	}
@@ -97,7 +97,7 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	}
 	switch {
 	case f == nil:
-		return opError(op, ErrInvalidParameter, "the handler is nil")
+		return opError(op, ErrArgument, "the handler is nil")
 	case q.handlers.Len() >= q.ring.Size:
 		return opError(op, ErrResource, "%d handlers wait already, as many as the queue has entries", q.handlers.Len())
 	}

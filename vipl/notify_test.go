@@ -159,14 +159,14 @@ func TestNotifyErrors(t *testing.T) {
 	d, cq := boundPair(t, 2)
 	var got told
 	for name, notify := range map[string]func(func(*vipl.VI, *vipl.Descriptor, error)) error{"send": d.b.SendNotify, "receive": d.b.RecvNotify} {
-		if err := notify(got.as(name)); !errors.Is(err, vipl.ErrInvalidParameter) {
-			t.Errorf("%s queue bound to a CQ: %v, want ErrInvalidParameter", name, err)
+		if err := notify(got.as(name)); !errors.Is(err, vipl.ErrArgument) {
+			t.Errorf("%s queue bound to a CQ: %v, want ErrArgument", name, err)
 		}
 	}
-	if err := d.a.RecvNotify(nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if err := d.a.RecvNotify(nil); !errors.Is(err, vipl.ErrArgument) {
 		t.Errorf("nil: %v", err)
 	}
-	if err := cq.Notify(nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if err := cq.Notify(nil); !errors.Is(err, vipl.ErrArgument) {
 		t.Errorf("CQ, nil: %v", err)
 	}
 	shallow, err := d.na.CreateVI(&vipl.Attributes{QueueDepth: 2}, nil, nil)

@@ -53,9 +53,9 @@ func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 	}
 	switch {
 	case len(discriminator) > MaxDiscriminator:
-		return opError(op, ErrInvalidParameter, "a discriminator of %d bytes is over the limit of %d", len(discriminator), MaxDiscriminator)
+		return opError(op, ErrArgument, "a discriminator of %d bytes is over the limit of %d", len(discriminator), MaxDiscriminator)
 	case remote == n.Addr():
-		return opError(op, ErrInvalidParameter, "%v is this NIC: of two VIs of one NIC, one listens and the other connects", remote)
+		return opError(op, ErrArgument, "%v is this NIC: of two VIs of one NIC, one listens and the other connects", remote)
 	case n.m.Connects.Meets(remote, discriminator):
 		return opError(op, ErrInvalidState, "another VI is being connected to %v with the same discriminator", remote)
 	}

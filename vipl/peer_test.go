@@ -253,10 +253,10 @@ func TestPeerErrors(t *testing.T) {
 			disc int
 			want error
 		}{
-			"group":  {ethertype.Addr{MAC: ethertype.Broadcast, Port: 1}, 0, vipl.ErrInvalidParameter},
-			"zero":   {ethertype.Addr{}, 0, vipl.ErrInvalidParameter},
-			"itself": {n.Addr(), 0, vipl.ErrInvalidParameter},
-			"long":   {other, vipl.MaxDiscriminator + 1, vipl.ErrInvalidParameter},
+			"group":  {ethertype.Addr{MAC: ethertype.Broadcast, Port: 1}, 0, vipl.ErrArgument},
+			"zero":   {ethertype.Addr{}, 0, vipl.ErrArgument},
+			"itself": {n.Addr(), 0, vipl.ErrArgument},
+			"long":   {other, vipl.MaxDiscriminator + 1, vipl.ErrArgument},
 		} {
 			if err := v.ConnectPeerStart(c.to, make([]byte, c.disc)); !errors.Is(err, c.want) {
 				return fmt.Errorf("%s: %v, want %v", name, err, c.want)

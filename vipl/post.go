@@ -15,7 +15,7 @@ import (
 // of a read is undefined until then.
 //
 // An error means that d was not queued and stays the caller's: ErrResource
-// when the queue is full, ErrInvalidParameter or ErrInvalidPtag for a bad
+// when the queue is full, ErrArgument or ErrInvalidPtag for a bad
 // segment, with d.Status saying which kind; ErrInvalidRDMARead for a read on the
 // unreliable level. A descriptor posted in the Idle or
 // Error state is queued and completes flushed at once, as VIA has it.
@@ -40,13 +40,13 @@ func (v *VI) PostSend(d *Descriptor) error {
 func (v *VI) checkSend(d *Descriptor, total uint32) error {
 	switch {
 	case d.Op > OpRDMARead:
-		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidParameter, "operation %d does not exist", d.Op))
+		return v.refuse(d, StatusFormatError, opError("post send", ErrArgument, "operation %d does not exist", d.Op))
 	case d.Op == OpRDMARead && !v.conn.Reliable:
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidRDMARead, "the VI's level is %v", v.attr.Reliability))
 	case d.Op == OpRDMARead && d.HasImmediate:
-		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidParameter, "an RDMA read carries no immediate data"))
+		return v.refuse(d, StatusFormatError, opError("post send", ErrArgument, "an RDMA read carries no immediate data"))
 	case total > v.attr.MaxTransferSize:
-		return v.refuse(d, StatusLengthError, opError("post send", ErrInvalidParameter, "%d bytes are over the VI's MaxTransferSize of %d", total, v.attr.MaxTransferSize))
+		return v.refuse(d, StatusLengthError, opError("post send", ErrArgument, "%d bytes are over the VI's MaxTransferSize of %d", total, v.attr.MaxTransferSize))
 	}
 	return nil
 }
@@ -88,10 +88,10 @@ func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 	case v.conn.Closed || v.nic.m.Closed:
 		return 0, v.isClosed()
 	case conn.Posted(d):
-		return 0, opError(op, ErrInvalidParameter, "the descriptor is already posted, or was not taken with Done or Wait since")
+		return 0, opError(op, ErrArgument, "the descriptor is already posted, or was not taken with Done or Wait since")
 	case len(d.Segs) > MaxSegments:
 		d.Status = StatusFormatError
-		return 0, opError(op, ErrInvalidParameter, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
+		return 0, opError(op, ErrArgument, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
 	total, err := v.nic.m.Conns.Mem.Check(op, d.Segs, v.attr.Ptag)
@@ -100,7 +100,7 @@ func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 		return 0, err
 	}
 	if total > MaxTransferSize {
-		return 0, v.refuse(d, StatusLengthError, opError(op, ErrInvalidParameter, "%d bytes are over the limit of %d", total, MaxTransferSize))
+		return 0, v.refuse(d, StatusLengthError, opError(op, ErrArgument, "%d bytes are over the limit of %d", total, MaxTransferSize))
 	}
 	return uint32(total), nil
 }

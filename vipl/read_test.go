@@ -105,9 +105,9 @@ func TestReadRefused(t *testing.T) {
 		status vipl.Status
 	}{
 		{"Unreliable", reliability.Unreliable, func(x *vipl.Descriptor) {}, vipl.ErrInvalidRDMARead, vipl.StatusFormatError},
-		{"Immediate", reliability.ReliableDelivery, func(x *vipl.Descriptor) { x.HasImmediate = true }, vipl.ErrInvalidParameter, vipl.StatusFormatError},
-		{"Operation", reliability.ReliableDelivery, func(x *vipl.Descriptor) { x.Op++ }, vipl.ErrInvalidParameter, vipl.StatusFormatError},
-		{"Handle", reliability.ReliableReception, func(x *vipl.Descriptor) { x.Segs[0].Handle++ }, vipl.ErrInvalidParameter, vipl.StatusProtectionError},
+		{"Immediate", reliability.ReliableDelivery, func(x *vipl.Descriptor) { x.HasImmediate = true }, vipl.ErrArgument, vipl.StatusFormatError},
+		{"Operation", reliability.ReliableDelivery, func(x *vipl.Descriptor) { x.Op++ }, vipl.ErrArgument, vipl.StatusFormatError},
+		{"Handle", reliability.ReliableReception, func(x *vipl.Descriptor) { x.Segs[0].Handle++ }, vipl.ErrArgument, vipl.StatusProtectionError},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDuo(t, &vipl.Attributes{Reliability: c.level}, &vipl.Attributes{Reliability: c.level})

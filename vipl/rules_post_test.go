@@ -35,15 +35,15 @@ func TestPostRules(t *testing.T) {
 		status vipl.Status
 		sends  bool // wrong for sends only
 	}{
-		{"BeyondTheEnd", vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[:4096:4096], Handle: h}, {Data: tagged, Handle: h}}}, vipl.ErrInvalidParameter, vipl.StatusProtectionError, false},
-		{"OneByteBeyond", vipl.Descriptor{Segs: []vipl.Segment{{Data: make([]byte, 8), Handle: h}}}, vipl.ErrInvalidParameter, vipl.StatusProtectionError, false},
-		{"ZeroHandle", vipl.Descriptor{Segs: []vipl.Segment{{Data: buf}}}, vipl.ErrInvalidParameter, vipl.StatusProtectionError, false},
-		{"UnknownHandle", vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: 1<<20 | 999}}}, vipl.ErrInvalidParameter, vipl.StatusProtectionError, false},
-		{"StaleHandle", vipl.Descriptor{Segs: []vipl.Segment{{Data: staleData, Handle: stale}}}, vipl.ErrInvalidParameter, vipl.StatusProtectionError, false},
-		{"OtherNICsHandle", vipl.Descriptor{Segs: []vipl.Segment{{Data: foreign, Handle: foreignH}}}, vipl.ErrInvalidParameter, vipl.StatusProtectionError, false},
+		{"BeyondTheEnd", vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[:4096:4096], Handle: h}, {Data: tagged, Handle: h}}}, vipl.ErrArgument, vipl.StatusProtectionError, false},
+		{"OneByteBeyond", vipl.Descriptor{Segs: []vipl.Segment{{Data: make([]byte, 8), Handle: h}}}, vipl.ErrArgument, vipl.StatusProtectionError, false},
+		{"ZeroHandle", vipl.Descriptor{Segs: []vipl.Segment{{Data: buf}}}, vipl.ErrArgument, vipl.StatusProtectionError, false},
+		{"UnknownHandle", vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: 1<<20 | 999}}}, vipl.ErrArgument, vipl.StatusProtectionError, false},
+		{"StaleHandle", vipl.Descriptor{Segs: []vipl.Segment{{Data: staleData, Handle: stale}}}, vipl.ErrArgument, vipl.StatusProtectionError, false},
+		{"OtherNICsHandle", vipl.Descriptor{Segs: []vipl.Segment{{Data: foreign, Handle: foreignH}}}, vipl.ErrArgument, vipl.StatusProtectionError, false},
 		{"OtherPtag", vipl.Descriptor{Segs: []vipl.Segment{{Data: tagged, Handle: taggedH}}}, vipl.ErrInvalidPtag, vipl.StatusProtectionError, false},
-		{"TooManySegments", vipl.Descriptor{Segs: many}, vipl.ErrInvalidParameter, vipl.StatusFormatError, false},
-		{"UnknownOperation", vipl.Descriptor{Op: 77, Segs: []vipl.Segment{{Data: buf, Handle: h}}}, vipl.ErrInvalidParameter, vipl.StatusFormatError, true},
+		{"TooManySegments", vipl.Descriptor{Segs: many}, vipl.ErrArgument, vipl.StatusFormatError, false},
+		{"UnknownOperation", vipl.Descriptor{Op: 77, Segs: []vipl.Segment{{Data: buf, Handle: h}}}, vipl.ErrArgument, vipl.StatusFormatError, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			posts := map[string]func(*vipl.Descriptor) error{"send": d.a.PostSend, "receive": d.a.PostRecv}
@@ -59,7 +59,7 @@ func TestPostRules(t *testing.T) {
 					t.Errorf("%s: something was queued", name)
 				}
 				x.Op, x.Segs = vipl.OpSend, []vipl.Segment{{Data: buf[:8], Handle: h}}
-				if err := d.b.PostSend(&x); !errors.Is(err, vipl.ErrInvalidParameter) { // b's NIC does not know a's handle
+				if err := d.b.PostSend(&x); !errors.Is(err, vipl.ErrArgument) { // b's NIC does not know a's handle
 					t.Errorf("%s: the descriptor did not stay the caller's: %v", name, err)
 				}
 			}
@@ -77,7 +77,7 @@ func TestMaxTransferSize(t *testing.T) {
 	d := newDuo(t, attr, attr)
 	buf, h := d.buffer(d.na, 200, nil)
 	x := &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[:60], Handle: h}, {Data: buf[60:101], Handle: h}}}
-	if err := d.a.PostSend(x); !errors.Is(err, vipl.ErrInvalidParameter) || x.Status != vipl.StatusLengthError {
+	if err := d.a.PostSend(x); !errors.Is(err, vipl.ErrArgument) || x.Status != vipl.StatusLengthError {
 		t.Errorf("101 bytes: %v, %v", err, x.Status)
 	}
 	r := d.post(d.b, 100)
@@ -125,8 +125,8 @@ func TestDoublePost(t *testing.T) {
 	for name, post := range map[string]func(*vipl.Descriptor) error{
 		"again": d.b.PostRecv, "as send": d.b.PostSend, "elsewhere": d.a.PostRecv,
 	} {
-		if err := post(r); !errors.Is(err, vipl.ErrInvalidParameter) {
-			t.Errorf("%s: %v, want ErrInvalidParameter", name, err)
+		if err := post(r); !errors.Is(err, vipl.ErrArgument) {
+			t.Errorf("%s: %v, want ErrArgument", name, err)
 		}
 	}
 	d.send(d.a, 8)
@@ -134,8 +134,8 @@ func TestDoublePost(t *testing.T) {
 	if !r.Status.Done() {
 		t.Fatal("not received")
 	}
-	if err := d.b.PostRecv(r); !errors.Is(err, vipl.ErrInvalidParameter) {
-		t.Errorf("completed but not taken: %v, want ErrInvalidParameter", err)
+	if err := d.b.PostRecv(r); !errors.Is(err, vipl.ErrArgument) {
+		t.Errorf("completed but not taken: %v, want ErrArgument", err)
 	}
 	got, err := d.b.RecvDone()
 	d.took(got, err, r, vipl.StatusOpReceive)

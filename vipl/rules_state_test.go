@@ -250,12 +250,12 @@ func TestPtags(t *testing.T) {
 	}
 	fail("destroy with a user left", n.DestroyPtag(tag), vipl.ErrResource)
 	fail("deregister", n.DeregisterMem(h), nil)
-	fail("deregister twice", n.DeregisterMem(h), vipl.ErrInvalidParameter)
+	fail("deregister twice", n.DeregisterMem(h), vipl.ErrArgument)
 	fail("destroy", n.DestroyPtag(tag), nil)
 	fail("destroy twice", n.DestroyPtag(tag), vipl.ErrInvalidPtag)
 	fail("the NIC's own tag", n.DestroyPtag(0), vipl.ErrInvalidPtag)
 	_, err = n.QueryMem(h)
-	fail("query a forgotten region", err, vipl.ErrInvalidParameter)
+	fail("query a forgotten region", err, vipl.ErrArgument)
 }
 
 // TestAllocMem wants memory that works, is the caller's until deregistered,
@@ -276,7 +276,7 @@ func TestAllocMem(t *testing.T) {
 	if err := d.na.DeregisterMem(h); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := d.na.AllocMem(0, nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if _, _, err := d.na.AllocMem(0, nil); !errors.Is(err, vipl.ErrArgument) {
 		t.Errorf("no bytes: %v", err)
 	}
 }

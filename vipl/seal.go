@@ -24,7 +24,7 @@ func keyWanted() (seal.Source, error) {
 	path, text := os.Getenv(EnvKeyFile), os.Getenv(EnvKey)
 	switch {
 	case path != "" && text != "":
-		return nil, opError("read "+EnvKeyFile, ErrInvalidParameter, "%s is set, too: leave one of them out", EnvKey)
+		return nil, opError("read "+EnvKeyFile, ErrArgument, "%s is set, too: leave one of them out", EnvKey)
 	case path != "":
 		return seal.File(path), nil
 	case text != "":

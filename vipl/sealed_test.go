@@ -136,8 +136,8 @@ func TestSealedOpen(t *testing.T) {
 		"no file":  {Key: seal.File(t.TempDir() + "/none")},
 	} {
 		cfg.Link = station()
-		if n, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrInvalidParameter) {
-			t.Errorf("%s: %v, want ErrInvalidParameter", name, err)
+		if n, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrArgument) {
+			t.Errorf("%s: %v, want ErrArgument", name, err)
 			if err == nil {
 				n.Close()
 			}
@@ -148,7 +148,7 @@ func TestSealedOpen(t *testing.T) {
 		t.Errorf("no key in the environment: %v", err)
 	}
 	t.Setenv(vipl.EnvKeyFile, "file")
-	if _, err := seam.Key(); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if _, err := seam.Key(); !errors.Is(err, vipl.ErrArgument) {
 		t.Errorf("two keys in the environment: %v", err)
 	}
 }

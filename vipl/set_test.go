@@ -32,7 +32,7 @@ func TestSetAttributes(t *testing.T) {
 		{"UnknownPtag", func(d *duo, a *vipl.Attributes) { a.Ptag = 77 }, vipl.ErrInvalidPtag, vipl.ErrInvalidPtag},
 		{"UnknownLevel", func(d *duo, a *vipl.Attributes) { a.Reliability = 3 }, vipl.ErrInvalidReliability, vipl.ErrInvalidReliability},
 		{"TooLarge", func(d *duo, a *vipl.Attributes) { a.MaxTransferSize = vipl.MaxTransferSize + 1 }, vipl.ErrInvalidMTU, vipl.ErrInvalidMTU},
-		{"ReadDepthTooLarge", func(d *duo, a *vipl.Attributes) { a.ReadDepth = vipl.MaxReadDepth + 1 }, vipl.ErrInvalidParameter, vipl.ErrInvalidParameter},
+		{"ReadDepthTooLarge", func(d *duo, a *vipl.Attributes) { a.ReadDepth = vipl.MaxReadDepth + 1 }, vipl.ErrArgument, vipl.ErrArgument},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, state := range []vipl.State{vipl.StateIdle, vipl.StateConnected} {
@@ -118,7 +118,7 @@ func TestSetMemAttributes(t *testing.T) {
 	if err := d.na.SetMemAttributes(h, &vipl.MemAttributes{Ptag: 99}); !errors.Is(err, vipl.ErrInvalidPtag) {
 		t.Errorf("unknown tag: %v", err)
 	}
-	if err := d.na.SetMemAttributes(h+1, nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+	if err := d.na.SetMemAttributes(h+1, nil); !errors.Is(err, vipl.ErrArgument) {
 		t.Errorf("unknown handle: %v", err)
 	}
 	if err := d.na.DestroyPtag(want.Ptag); !errors.Is(err, vipl.ErrResource) {

@@ -217,12 +217,12 @@ func TestHostErrors(t *testing.T) {
 		name  string
 		index int
 	}{{"", 0}, {"a", -1}, {strings.Repeat("x", vipl.MaxHostName+1), 0}} {
-		if _, err := d.na.HostByName(bg, q.name, q.index); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if _, err := d.na.HostByName(bg, q.name, q.index); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("%q %d: %v", q.name, q.index, err)
 		}
 	}
 	for _, mac := range []ethertype.MAC{{}, ethertype.Broadcast} {
-		if _, err := d.na.HostByAddr(bg, ethertype.Addr{MAC: mac}); !errors.Is(err, vipl.ErrInvalidParameter) {
+		if _, err := d.na.HostByAddr(bg, ethertype.Addr{MAC: mac}); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("%v: %v", mac, err)
 		}
 	}

@@ -45,7 +45,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	case !n.m.Conns.Mem.HasTag(a.Ptag):
 		return nil, opError("create VI", ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case sendCQ != nil && (sendCQ.nic != n || sendCQ.closed), recvCQ != nil && (recvCQ.nic != n || recvCQ.closed):
-		return nil, opError("create VI", ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
+		return nil, opError("create VI", ErrArgument, "the completion queue is closed or belongs to another NIC")
 	}
 	port, ok := n.m.Ports.Free()
 	if !ok || n.m.Ports.Count >= MaxVIs {

@@ -52,8 +52,8 @@ func TestWaysOfOtherDrivers(t *testing.T) {
 	for _, driver := range []string{"packet", "udp", "shm", "myrinet"} {
 		for _, cfg := range []vipl.Config{{XDP: ring.On}, {Long: ring.On}} {
 			cfg.Driver = driver
-			if _, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrInvalidParameter) {
-				t.Errorf("%s, XDP %v, Long %v: %v, want ErrInvalidParameter", driver, cfg.XDP, cfg.Long, err)
+			if _, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrArgument) {
+				t.Errorf("%s, XDP %v, Long %v: %v, want ErrArgument", driver, cfg.XDP, cfg.Long, err)
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
@@ -12,20 +14,20 @@ import (
 
 // What calls fail with. Errors say more, and wrap these.
 var (
-	ErrArgument       = errors.New("vmmc: an argument is not allowed")
+	ErrArgument       = errclass.New(transport.ErrArgument, "vmmc: an argument is not allowed")
 	ErrExists         = errors.New("vmmc: the process has such an export already")
 	ErrOverlap        = errors.New("vmmc: the buffer overlaps an exported one")
 	ErrProxy          = errors.New("vmmc: not an address of an import")
 	ErrDenied         = errors.New("vmmc: the exporter refuses the import")
 	ErrUnexported     = errors.New("vmmc: the buffer is no longer exported")
 	ErrUnimported     = errors.New("vmmc: the import was given up")
-	ErrPeer           = errors.New("vmmc: the other process has ended or does not answer")
+	ErrPeer           = errclass.New(transport.ErrPeer, "vmmc: the other process has ended or does not answer")
 	ErrFull           = errors.New("vmmc: too many sends are under way")
 	ErrBusy           = errors.New("vmmc: the send is under way")
 	ErrNotInHandler   = errors.New("vmmc: a handler cannot undo the block that it runs under") // SBL_ENotInHandler
 	ErrNotBlocked     = errors.New("vmmc: notifications are not blocked")
 	ErrPending        = errors.New("vmmc: the import is not made yet")
-	ErrProcessClosed  = errors.New("vmmc: the process is closed")
+	ErrClosed         = errclass.New(transport.ErrClosed, "vmmc: the process is closed")
 	ErrDaemon         = errors.New("vmmc: the daemon of the node cannot be used")
 	ErrTaken          = errors.New("vmmc: another process of the node has the number")
 	ErrNoConnectivity = errors.New("vmmc: the exporter was not found")
@@ -37,7 +39,7 @@ func typed(err error) error {
 	for _, x := range []struct{ from, to error }{
 		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, ErrUnimported}, {provider.ErrPeer, ErrPeer},
 		{lanai.ErrNoRoom, ErrNoRoom}, {myrinet.ErrSRAM, ErrNoRoom},
-		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrProcessClosed},
+		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrClosed},
 		{directory.ErrNone, ErrDaemon}, {directory.ErrUser, ErrDaemon}, {directory.ErrVersion, ErrDaemon}, {directory.ErrTaken, ErrTaken},
 	} {
 		if errors.Is(err, x.from) {

@@ -51,7 +51,7 @@ func (p *Process) Export(buf []byte, id uint32, policy Policy, handler Handler) 
 
 func (p *Process) enter(e *Export) error {
 	if p.closed {
-		return ErrProcessClosed
+		return ErrClosed
 	}
 	if p.exports[e.id] != nil {
 		return fmt.Errorf("%w: %d", ErrExists, e.id)

@@ -172,7 +172,7 @@ func TestClose(t *testing.T) {
 			}
 			check(t, victim.Close())
 			for range cap(ended) {
-				if err := <-ended; !errors.Is(err, vmmc.ErrProcessClosed) && !errors.Is(err, vmmc.ErrPeer) {
+				if err := <-ended; !errors.Is(err, vmmc.ErrClosed) && !errors.Is(err, vmmc.ErrPeer) {
 					t.Errorf("ended by %v", err)
 				}
 			}
@@ -187,16 +187,16 @@ func TestClose(t *testing.T) {
 // refusesAll wants a process that is closed to say so.
 func refusesAll(t *testing.T, ctx context.Context, p *vmmc.Process) {
 	t.Helper()
-	if _, err := p.Export(make([]byte, 8), 2, vmmc.Everybody, nil); !errors.Is(err, vmmc.ErrProcessClosed) {
+	if _, err := p.Export(make([]byte, 8), 2, vmmc.Everybody, nil); !errors.Is(err, vmmc.ErrClosed) {
 		t.Errorf("Export: %v", err)
 	}
-	if _, err := p.Import(ctx, vmmc.Name{Process: 0, ID: 1}); !errors.Is(err, vmmc.ErrProcessClosed) {
+	if _, err := p.Import(ctx, vmmc.Name{Process: 0, ID: 1}); !errors.Is(err, vmmc.ErrClosed) {
 		t.Errorf("Import: %v", err)
 	}
-	if err := p.SendMsg(ctx, nil, 1); !errors.Is(err, vmmc.ErrProcessClosed) {
+	if err := p.SendMsg(ctx, nil, 1); !errors.Is(err, vmmc.ErrClosed) {
 		t.Errorf("SendMsg: %v", err)
 	}
-	if err := p.Post(&vmmc.Send{}); !errors.Is(err, vmmc.ErrProcessClosed) {
+	if err := p.Post(&vmmc.Send{}); !errors.Is(err, vmmc.ErrClosed) {
 		t.Errorf("Post: %v", err)
 	}
 	p.Poll()

@@ -90,7 +90,7 @@ func (i *Import) seek(ctx context.Context) error {
 		limited, cancel := p.via.WithTimeout(ctx, i.pause())
 		err = p.await(limited, i.over)
 		cancel()
-		if err == nil || errors.Is(err, ErrProcessClosed) {
+		if err == nil || errors.Is(err, ErrClosed) {
 			return err
 		}
 		p.unlock()
@@ -152,7 +152,7 @@ func (i *Import) find(ctx context.Context) {
 	switch {
 	case i.err != nil || p.closed:
 		p.spent(found.Ticket)
-		i.forget(ErrProcessClosed)
+		i.forget(ErrClosed)
 	case err != nil:
 		i.fail(fmt.Errorf("%w: %s: %w", ErrNoConnectivity, i.what(), err))
 	default:

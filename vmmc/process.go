@@ -237,7 +237,7 @@ func (c *Config) complete() error {
 }
 
 // Close ends the process: its importers' sends fail, its imports are gone, waits return
-// ErrProcessClosed. What it has posted before is given a second at most to arrive, with its
+// ErrClosed. What it has posted before is given a second at most to arrive, with its
 // notifications; from the call on nothing new is taken, and no handler begins. Close does not
 // wait for a handler that runs. It may be called in any state, from a handler, and more than
 // once: only the first call waits.
@@ -374,7 +374,7 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 		case done():
 			return nil
 		case p.ended:
-			return ErrProcessClosed
+			return ErrClosed
 		}
 		seen := p.via.Seen()
 		p.waiters++
@@ -387,7 +387,7 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 				return nil
 			}
 			if p.ended {
-				return ErrProcessClosed
+				return ErrClosed
 			}
 			return typed(err)
 		}

@@ -100,7 +100,7 @@ var errFull = fmt.Errorf("%w: wait for some", ErrFull)
 
 func (p *Process) sendShort(src []byte, dst ProxyAddr, notify bool) error {
 	if p.closed {
-		return ErrProcessClosed
+		return ErrClosed
 	}
 	i, at, err := p.proxies.resolve(dst, len(src))
 	if err != nil {
@@ -215,7 +215,7 @@ func (p *Process) Post(s *Send) error {
 
 func (p *Process) post(s *Send, later bool) error {
 	if p.closed {
-		return ErrProcessClosed
+		return ErrClosed
 	}
 	if s.Status() == StatusPending {
 		return ErrBusy

@@ -46,7 +46,7 @@ func (p *Process) over(ctx context.Context) error {
 	p.unlock()
 	switch {
 	case ended:
-		return ErrProcessClosed
+		return ErrClosed
 	case p.virtual:
 		return p.via.Wait(ctx, 0, seen)
 	}

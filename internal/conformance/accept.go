@@ -46,7 +46,7 @@ var acceptRules = []rule{
 	{"VipConnectAccept", "OtherNICsVI_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		c.twoNICs("one refuses what is the other's")
 		r := c.request(c.vi(c.A, nil), c.listen(c.B), nil)
-		c.is(r.AcceptStart(c.vi(c.A, nil)), vipl.ErrInvalidParameter)
+		c.is(r.AcceptStart(c.vi(c.A, nil)), vipl.ErrArgument)
 	}},
 	{"VipConnectAccept", "Twice_InvalidState", "3 V", anyLevel, func(c *Case) {
 		r := c.request(c.vi(c.A, nil), c.listen(c.B), nil)

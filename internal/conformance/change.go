@@ -156,10 +156,10 @@ var changeRules = []rule{
 		c.queried(h, vipl.MemInfo{Addr: vipl.VirtualAddress(buf), Len: 10})
 	}},
 	{"VipSetMemAttributes", "UnknownHandle_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		c.is(c.A.SetMemAttributes(0, nil), vipl.ErrInvalidParameter)
+		c.is(c.A.SetMemAttributes(0, nil), vipl.ErrArgument)
 		_, h := c.mem(c.A, 8, nil)
 		c.is(c.A.DeregisterMem(h), nil)
-		c.is(c.A.SetMemAttributes(h, nil), vipl.ErrInvalidParameter)
+		c.is(c.A.SetMemAttributes(h, nil), vipl.ErrArgument)
 	}},
 	{"VipSetMemAttributes", "UnknownPtag_InvalidPtag", "11 V", anyLevel, func(c *Case) {
 		_, h := c.mem(c.A, 8, nil)

@@ -64,9 +64,9 @@ func createsCQ(name string, entries int, want error) rule {
 var cqRules = []rule{
 	createsCQ("OneEntry_Success", 1, nil),
 	createsCQ("MaxEntries_Success", vipl.MaxCQEntries, nil),
-	createsCQ("OverMaxEntries_InvalidParameter", vipl.MaxCQEntries+1, vipl.ErrInvalidParameter),
-	createsCQ("NoEntries_InvalidParameter", 0, vipl.ErrInvalidParameter),
-	createsCQ("NegativeEntries_InvalidParameter", -1, vipl.ErrInvalidParameter),
+	createsCQ("OverMaxEntries_InvalidParameter", vipl.MaxCQEntries+1, vipl.ErrArgument),
+	createsCQ("NoEntries_InvalidParameter", 0, vipl.ErrArgument),
+	createsCQ("NegativeEntries_InvalidParameter", -1, vipl.ErrArgument),
 	{"VipCreateCQ", "MaxCQ_Resource", "3 V, 11 V", anyLevel, func(c *Case) {
 		q := c.cq(c.A, 1)
 		c.is(q.Close(), nil)

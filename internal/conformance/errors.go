@@ -77,9 +77,9 @@ func postDescRules() (rs []rule) {
 			rule{"VipErrorCallback", "POST_DESC_" + p.call + "_Refused", "7 V", anyLevel, func(c *Case) {
 				v, a := c.vi(c.A, nil), c.watch(c.A)
 				d := &vipl.Descriptor{Segs: []vipl.Segment{{Data: make([]byte, 1), Handle: 77}}}
-				c.is(p.post(v, d), vipl.ErrInvalidParameter)
+				c.is(p.post(v, d), vipl.ErrArgument)
 				e := c.alarmed(a, vipl.CodePostDesc, c.A, v, vipl.ResourceDescriptor, p.op)
-				c.is(e, vipl.ErrInvalidParameter)
+				c.is(e, vipl.ErrArgument)
 				if e.Descriptor != d {
 					c.Error("another descriptor")
 				}

@@ -17,7 +17,7 @@ var listenRules = []rule{
 	}},
 	{"VipConnectWait", "NICsPort_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		_, err := c.A.Listen(c.A.Query().Ports.Lo)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipConnectWait", "PortOutOfRange_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		p := c.A.Query().Ports
@@ -25,7 +25,7 @@ var listenRules = []rule{
 			c.Skip("the link has all ports")
 		}
 		_, err := c.A.Listen(p.Hi + 1)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipConnectWait", "HighestPort_Success", "doc", anyLevel, func(c *Case) {
 		l, err := c.A.Listen(c.A.Query().Ports.Hi)
@@ -69,7 +69,7 @@ var listenRules = []rule{
 	}},
 	{"VipConnectWait", "DiscriminatorTooLong_InvalidParameter", "11 V", anyLevel, func(c *Case) {
 		_, err := c.A.ListenFor(make([]byte, c.A.Query().MaxDiscriminatorLen+1))
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipConnectRequest", "UnknownDiscriminator_NoMatch", "8 M", anyLevel, func(c *Case) {
 		c.listenFor(c.B, "one")

@@ -18,7 +18,7 @@ var memoryRules = []rule{
 	{"VipRegisterMem", "NoBytes_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		for _, b := range [][]byte{nil, {}, make([]byte, 0, 8)} {
 			h, err := c.A.RegisterMem(b, nil)
-			c.is(err, vipl.ErrInvalidParameter)
+			c.is(err, vipl.ErrArgument)
 			if h != 0 {
 				c.Error("handle", h)
 			}
@@ -44,7 +44,7 @@ var memoryRules = []rule{
 		h, err := c.A.RegisterMem(buf[32:], nil)
 		c.is(err, nil)
 		v := c.vi(c.A, nil)
-		c.is(v.PostRecv(&vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[31:], Handle: h}}}), vipl.ErrInvalidParameter)
+		c.is(v.PostRecv(&vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[31:], Handle: h}}}), vipl.ErrArgument)
 		c.is(v.PostRecv(&vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[32:], Handle: h}}}), nil)
 		c.is(v.Close(), nil)
 		c.is(c.A.DeregisterMem(h), nil)
@@ -73,7 +73,7 @@ var memoryRules = []rule{
 	{"VipRegisterMem", "AllocMem_NoBytes_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		for _, size := range []int{0, -1} {
 			_, _, err := c.A.AllocMem(size, nil)
-			c.is(err, vipl.ErrInvalidParameter)
+			c.is(err, vipl.ErrArgument)
 		}
 	}},
 	{"VipRegisterMem", "AllocMem_UnknownPtag_InvalidPtag", "11 V", anyLevel, func(c *Case) {
@@ -99,22 +99,22 @@ var memoryRules = []rule{
 		_, h := c.mem(c.A, 8, nil)
 		c.is(c.A.DeregisterMem(h), nil)
 		_, err := c.A.QueryMem(h)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipDeregisterMem", "Twice_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, h := c.mem(c.A, 8, nil)
 		c.is(c.A.DeregisterMem(h), nil)
-		c.is(c.A.DeregisterMem(h), vipl.ErrInvalidParameter)
+		c.is(c.A.DeregisterMem(h), vipl.ErrArgument)
 	}},
-	{"VipDeregisterMem", "ZeroHandle_InvalidParameter", "3 V", anyLevel, func(c *Case) { c.is(c.A.DeregisterMem(0), vipl.ErrInvalidParameter) }},
+	{"VipDeregisterMem", "ZeroHandle_InvalidParameter", "3 V", anyLevel, func(c *Case) { c.is(c.A.DeregisterMem(0), vipl.ErrArgument) }},
 	{"VipDeregisterMem", "UnknownHandle_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		c.is(c.A.DeregisterMem(1<<20|0xFFFFF), vipl.ErrInvalidParameter)
+		c.is(c.A.DeregisterMem(1<<20|0xFFFFF), vipl.ErrArgument)
 	}},
 	{"VipDeregisterMem", "OldHandle_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, h := c.mem(c.A, 8, nil)
 		c.is(c.A.DeregisterMem(h), nil)
 		_, k := c.mem(c.A, 8, nil) // in the same slot
-		c.is(c.A.DeregisterMem(h), vipl.ErrInvalidParameter)
+		c.is(c.A.DeregisterMem(h), vipl.ErrArgument)
 		_, err := c.A.QueryMem(k)
 		c.is(err, nil)
 	}},
@@ -169,7 +169,7 @@ var memoryRules = []rule{
 	}},
 	{"VipQueryMem", "ZeroHandle_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, err := c.A.QueryMem(0)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipQueryMem", "OtherNICsHandle_NotItsRegion", "3 V", anyLevel, func(c *Case) {
 		c.twoNICs("one refuses what is the other's")
@@ -180,7 +180,7 @@ var memoryRules = []rule{
 		if _, err := c.A.QueryMem(h); err == nil {
 			c.Skip("the other NIC has used as many handles")
 		} else {
-			c.is(err, vipl.ErrInvalidParameter)
+			c.is(err, vipl.ErrArgument)
 		}
 	}},
 }
@@ -262,9 +262,9 @@ var ptagRules = []rule{
 	{"VipDestroyPtag", "UsedByRefused_Success", "3 V", anyLevel, func(c *Case) {
 		p := c.ptag(c.A)
 		_, err := c.A.CreateVI(&vipl.Attributes{Ptag: p, QueueDepth: -1}, nil, nil)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 		_, err = c.A.RegisterMem(nil, &vipl.MemAttributes{Ptag: p})
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 		c.is(c.A.DestroyPtag(p), nil)
 	}},
 }

@@ -62,11 +62,11 @@ var nameRules = []rule{
 	}},
 	{"VipNSGetHostByName", "Empty_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, err := c.A.Lookup(context.Background(), "")
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipNSGetHostByName", "TooLong_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, err := c.A.Lookup(context.Background(), strings.Repeat("x", vipl.MaxName+1))
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipNSGetHostByName", "Longest_Found", "doc", anyLevel, func(c *Case) {
 		name := strings.Repeat("x", vipl.MaxName)
@@ -93,14 +93,14 @@ var nameRules = []rule{
 		c.advertise(c.A, "me", c.A.Addr())
 		c.is(c.A.Advertise("me", c.A.Addr()), vipl.ErrNameService)
 	}},
-	{"VipNSInit", "AdvertiseEmpty_InvalidParameter", "3 V", anyLevel, func(c *Case) { c.is(c.A.Advertise("", c.A.Addr()), vipl.ErrInvalidParameter) }},
+	{"VipNSInit", "AdvertiseEmpty_InvalidParameter", "3 V", anyLevel, func(c *Case) { c.is(c.A.Advertise("", c.A.Addr()), vipl.ErrArgument) }},
 	{"VipNSInit", "AdvertiseTooLong_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		c.is(c.A.Advertise(strings.Repeat("x", vipl.MaxName+1), c.A.Addr()), vipl.ErrInvalidParameter)
+		c.is(c.A.Advertise(strings.Repeat("x", vipl.MaxName+1), c.A.Addr()), vipl.ErrArgument)
 	}},
 	{"VipNSInit", "AdvertiseForAnother_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		addr := c.A.Addr()
 		addr.MAC[5] ^= 0x55
-		c.is(c.A.Advertise("you", addr), vipl.ErrInvalidParameter)
+		c.is(c.A.Advertise("you", addr), vipl.ErrArgument)
 	}},
 	{"VipNSShutdown", "Withdrawn_NameService", "2.8 V", anyLevel, func(c *Case) {
 		c.advertise(c.B, "was here", c.B.Addr())

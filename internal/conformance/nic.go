@@ -40,19 +40,19 @@ var nicRules = []rule{
 		if n != nil || err == nil {
 			c.Fatal("an interface that does not exist was opened")
 		}
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 		c.is(err, transport.ErrInterface)
 	}},
 	{"VipOpenNic", "UnknownDriver_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		_, err := vipl.Open(&vipl.Config{Driver: "carrier pigeon"})
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipOpenNic", "BadReliability_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		links, err := c.open()
 		c.is(err, nil)
 		defer links.Links[1].Close()
 		_, err = vipl.Open(&vipl.Config{Link: links.Links[0], WireOnly: true, Reliability: &reliability.Config{Window: -1}})
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipOpenNic", "MTUTooSmall_InvalidMTU", "3 V", anyLevel, func(c *Case) { c.is(c.opens(300), vipl.ErrInvalidMTU) }},
 	{"VipOpenNic", "SmallMTU_Success", "3 V", anyLevel, func(c *Case) { c.is(c.opens(576), nil) }},

@@ -198,10 +198,10 @@ func (c *Case) told2(n notes, d *vipl.Descriptor) note {
 
 func (k notifying) misuse() []rule {
 	return []rule{
-		{k.call, "NilHandler_InvalidParameter", "3 V", anyLevel, func(c *Case) { c.is(k.notify(c.vi(c.A, nil), nil), vipl.ErrInvalidParameter) }},
+		{k.call, "NilHandler_InvalidParameter", "3 V", anyLevel, func(c *Case) { c.is(k.notify(c.vi(c.A, nil), nil), vipl.ErrArgument) }},
 		{k.call, "QueueBoundToCQ_InvalidParameter", "9 M", anyLevel, func(c *Case) {
 			q := c.cq(c.A, 4)
-			c.is(k.notify(c.viOn(c.A, nil, q, q), newNotes().done), vipl.ErrInvalidParameter)
+			c.is(k.notify(c.viOn(c.A, nil, q, q), newNotes().done), vipl.ErrArgument)
 		}},
 		{k.call, "OtherQueueBoundToCQ_Success", "9 M", anyLevel, func(c *Case) {
 			q := c.cq(c.A, 4)
@@ -298,7 +298,7 @@ var cqNotifyRules = []rule{
 		c.untold(n)
 		c.is(q.Notify(n.entry), vipl.ErrInvalidState)
 	}},
-	{"VipCQNotify", "NilHandler_InvalidParameter", "3 V", anyLevel, func(c *Case) { c.is(c.cq(c.A, 1).Notify(nil), vipl.ErrInvalidParameter) }},
+	{"VipCQNotify", "NilHandler_InvalidParameter", "3 V", anyLevel, func(c *Case) { c.is(c.cq(c.A, 1).Notify(nil), vipl.ErrArgument) }},
 	{"VipCQNotify", "MoreHandlersThanEntries_Resource", "3 V", anyLevel, func(c *Case) {
 		q := c.cq(c.A, 1)
 		c.is(q.Notify(newNotes().entry), nil)
@@ -359,9 +359,9 @@ var cqNotifyRules = []rule{
 	}},
 	{"VipResizeCQ", "NoEntries_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		q := c.cq(c.A, 1)
-		c.is(q.Resize(0), vipl.ErrInvalidParameter)
-		c.is(q.Resize(-1), vipl.ErrInvalidParameter)
-		c.is(q.Resize(vipl.MaxCQEntries+1), vipl.ErrInvalidParameter)
+		c.is(q.Resize(0), vipl.ErrArgument)
+		c.is(q.Resize(-1), vipl.ErrArgument)
+		c.is(q.Resize(vipl.MaxCQEntries+1), vipl.ErrArgument)
 		c.is(q.Resize(vipl.MaxCQEntries), nil)
 	}},
 	{"VipResizeCQ", "Destroyed_InvalidState", "3 V", anyLevel, func(c *Case) {

@@ -59,13 +59,13 @@ func knows(call string, meet func(c *Case, a, b *vipl.VI, disc []byte) (errA, er
 
 var peerRules = []rule{
 	{"VipConnectPeerRequest", "TooLongDiscriminator_InvalidParameter", "11 V", anyLevel, func(c *Case) {
-		c.is(c.vi(c.A, nil).ConnectPeerStart(c.B.Addr(), make([]byte, vipl.MaxDiscriminator+1)), vipl.ErrInvalidParameter)
+		c.is(c.vi(c.A, nil).ConnectPeerStart(c.B.Addr(), make([]byte, vipl.MaxDiscriminator+1)), vipl.ErrArgument)
 	}},
 	{"VipConnectPeerRequest", "OwnNIC_InvalidParameter", "doc", anyLevel, func(c *Case) {
-		c.is(c.vi(c.A, nil).ConnectPeerStart(c.A.Addr(), nil), vipl.ErrInvalidParameter)
+		c.is(c.vi(c.A, nil).ConnectPeerStart(c.A.Addr(), nil), vipl.ErrArgument)
 	}},
 	{"VipConnectPeerRequest", "GroupAddress_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		c.is(c.vi(c.A, nil).ConnectPeerStart(ethertype.Addr{MAC: ethertype.Broadcast, Port: 2000}, nil), vipl.ErrInvalidParameter)
+		c.is(c.vi(c.A, nil).ConnectPeerStart(ethertype.Addr{MAC: ethertype.Broadcast, Port: 2000}, nil), vipl.ErrArgument)
 	}},
 	{"VipConnectPeerRequest", "NotIdle_InvalidState", "3 V", allLevels, func(c *Case) {
 		a, _ := c.pair()
@@ -313,13 +313,13 @@ var stationRules = []rule{
 	}},
 	{"VipNSGetHostByName", "NegativeIndex_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, err := c.A.HostByName(context.Background(), "beta", -1)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipNSGetHostByName", "EmptyHost_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, err := c.A.HostByName(context.Background(), "", 0)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 		_, err = c.A.HostByName(context.Background(), strings.Repeat("x", vipl.MaxHostName+1), 0)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipNSGetHostByName", "EthersFile_FirstAndByIndex", "2.8 M", anyLevel, func(c *Case) {
 		c.hosts(c.ethers("02:01:00:00:00:01 gamma\n02:01:00:00:00:02 gamma\n"))

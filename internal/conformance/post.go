@@ -27,40 +27,40 @@ type misuse struct {
 }
 
 var misuses = []misuse{
-	{"BeforeRegion_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"BeforeRegion_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		all, _ := c.mem(c.A, 64, nil)
 		h, err := c.A.RegisterMem(all[8:], nil)
 		c.is(err, nil)
 		c.regions = append(c.regions, func() { c.A.DeregisterMem(h) })
 		return []vipl.Segment{{Data: all[7:16], Handle: h}}
 	}},
-	{"BehindRegion_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"BehindRegion_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		all, _ := c.mem(c.A, 64, nil)
 		h, err := c.A.RegisterMem(all[:32], nil)
 		c.is(err, nil)
 		c.regions = append(c.regions, func() { c.A.DeregisterMem(h) })
 		return []vipl.Segment{{Data: all[32:33], Handle: h}}
 	}},
-	{"OneByteBeyondRegion_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"OneByteBeyondRegion_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		all, _ := c.mem(c.A, 64, nil)
 		h, err := c.A.RegisterMem(all[:32], nil)
 		c.is(err, nil)
 		c.regions = append(c.regions, func() { c.A.DeregisterMem(h) })
 		return []vipl.Segment{{Data: all[:33], Handle: h}}
 	}},
-	{"UnregisteredMemory_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"UnregisteredMemory_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		_, h := c.mem(c.A, 8, nil)
 		return []vipl.Segment{{Data: make([]byte, 8), Handle: h}}
 	}},
-	{"ZeroHandle_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"ZeroHandle_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		buf, _ := c.mem(c.A, 8, nil)
 		return []vipl.Segment{{Data: buf}}
 	}},
-	{"UnknownHandle_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"UnknownHandle_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		buf, _ := c.mem(c.A, 8, nil)
 		return []vipl.Segment{{Data: buf, Handle: 1<<20 | 0xFFFFF}}
 	}},
-	{"OldHandle_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"OldHandle_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		buf, h := c.mem(c.A, 8, nil)
 		c.is(c.A.DeregisterMem(h), nil)
 		_, err := c.A.RegisterMem(buf, nil) // the same memory in the same slot
@@ -68,7 +68,7 @@ var misuses = []misuse{
 		c.regions = append(c.regions, func() { c.A.DeregisterMem(h + 1<<20) })
 		return []vipl.Segment{{Data: buf, Handle: h}}
 	}},
-	{"OtherNICsRegion_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"OtherNICsRegion_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		c.twoNICs("one refuses what is the other's")
 		buf, h := c.mem(c.B, 8, nil)
 		return []vipl.Segment{{Data: buf, Handle: h}}
@@ -77,11 +77,11 @@ var misuses = []misuse{
 		buf, h := c.mem(c.A, 8, &vipl.MemAttributes{Ptag: c.ptag(c.A)})
 		return []vipl.Segment{{Data: buf, Handle: h}}
 	}},
-	{"SecondSegmentWrong_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+	{"SecondSegmentWrong_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		buf, h := c.mem(c.A, 8, nil)
 		return []vipl.Segment{{Data: buf, Handle: h}, {Data: make([]byte, 8), Handle: h}}
 	}},
-	{"TooManySegments_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusFormatError, func(c *Case) []vipl.Segment {
+	{"TooManySegments_InvalidParameter", vipl.ErrArgument, vipl.StatusFormatError, func(c *Case) []vipl.Segment {
 		return c.segments(vipl.MaxSegments + 1)
 	}},
 }
@@ -160,12 +160,12 @@ func (p posting) refused() []rule {
 			v := c.vi(c.A, nil)
 			d := &vipl.Descriptor{}
 			c.is(v.PostRecv(d), nil)
-			c.is(p.post(v, d), vipl.ErrInvalidParameter)
+			c.is(p.post(v, d), vipl.ErrArgument)
 		}},
 		{p.call, "PostedElsewhere_InvalidParameter", "7 V", anyLevel, func(c *Case) {
 			d := &vipl.Descriptor{}
 			c.is(c.vi(c.B, nil).PostRecv(d), nil)
-			c.is(p.post(c.vi(c.A, nil), d), vipl.ErrInvalidParameter)
+			c.is(p.post(c.vi(c.A, nil), d), vipl.ErrArgument)
 		}},
 		{p.call, "CompletedNotTaken_InvalidParameter", "7 V", anyLevel, func(c *Case) {
 			v := c.vi(c.A, nil)
@@ -174,7 +174,7 @@ func (p posting) refused() []rule {
 			if !d.Status.Done() {
 				c.Fatal(d.Status)
 			}
-			c.is(p.post(v, d), vipl.ErrInvalidParameter)
+			c.is(p.post(v, d), vipl.ErrArgument)
 			_, err := v.SendDone()
 			c.is(err, vipl.ErrDescriptor)
 			c.is(p.post(v, d), nil)
@@ -238,7 +238,7 @@ func (p posting) stateful() []rule {
 			v := c.vi(c.A, nil)
 			buf, h := c.mem(c.A, 8, nil)
 			segs := []vipl.Segment{{Data: buf, Handle: h}, {Data: make([]byte, 1), Handle: h}}
-			c.is(p.post(v, &vipl.Descriptor{Segs: segs}), vipl.ErrInvalidParameter)
+			c.is(p.post(v, &vipl.Descriptor{Segs: segs}), vipl.ErrArgument)
 			c.is(c.A.DeregisterMem(h), nil)
 		}},
 	}
@@ -248,7 +248,7 @@ var sendOnly = []rule{
 	{"VipPostSend", "UnknownOperation_InvalidParameter", "5 V", anyLevel, func(c *Case) {
 		v := c.vi(c.A, nil)
 		d := &vipl.Descriptor{Op: 77}
-		c.is(v.PostSend(d), vipl.ErrInvalidParameter)
+		c.is(v.PostSend(d), vipl.ErrArgument)
 		if d.Status != vipl.StatusFormatError {
 			c.Error(d.Status)
 		}
@@ -267,12 +267,12 @@ var sendOnly = []rule{
 		attr.MaxTransferSize = 100
 		a, _ := c.pairOf(attr, attr)
 		d := c.buffer(a, 101)
-		c.is(a.PostSend(d), vipl.ErrInvalidParameter)
+		c.is(a.PostSend(d), vipl.ErrArgument)
 		if d.Status != vipl.StatusLengthError {
 			c.Error(d.Status)
 		}
 		d.Op = vipl.OpRDMAWrite
-		c.is(a.PostSend(d), vipl.ErrInvalidParameter)
+		c.is(a.PostSend(d), vipl.ErrArgument)
 		c.is(c.A.DeregisterMem(d.Segs[0].Handle), nil)
 		c.alive(a)
 	}},
@@ -282,7 +282,7 @@ var sendOnly = []rule{
 		v := c.vi(c.A, attr)
 		d, e := c.buffer(v, 60), c.buffer(v, 41)
 		d.Segs = append(d.Segs, e.Segs...)
-		c.is(v.PostSend(d), vipl.ErrInvalidParameter)
+		c.is(v.PostSend(d), vipl.ErrArgument)
 	}},
 	{"VipPostRecv", "LongerThanMaxTransferSize_Success", "doc", anyLevel, func(c *Case) {
 		attr := c.attr()
@@ -345,7 +345,7 @@ func boundRules() (rs []rule) {
 				segs[i] = vipl.Segment{Data: buf, Handle: h}
 			}
 			d := &vipl.Descriptor{Segs: segs}
-			c.is(p.post(v, d), vipl.ErrInvalidParameter)
+			c.is(p.post(v, d), vipl.ErrArgument)
 			if d.Status != vipl.StatusLengthError {
 				c.Error(d.Status)
 			}

@@ -99,7 +99,7 @@ var rdmaReadRules = []rule{
 	{"VipPostSend", "RDMAReadWithImmediate_InvalidParameter", "5 V", reliable, func(c *Case) {
 		a, _ := c.pair()
 		d := &vipl.Descriptor{Op: vipl.OpRDMARead, HasImmediate: true}
-		c.is(a.PostSend(d), vipl.ErrInvalidParameter)
+		c.is(a.PostSend(d), vipl.ErrArgument)
 		if d.Status != vipl.StatusFormatError {
 			c.Error(d.Status)
 		}
@@ -110,7 +110,7 @@ var rdmaReadRules = []rule{
 		a, _ := c.pairOf(attr, attr)
 		d := c.buffer(a, 101)
 		d.Op = vipl.OpRDMARead
-		c.is(a.PostSend(d), vipl.ErrInvalidParameter)
+		c.is(a.PostSend(d), vipl.ErrArgument)
 	}},
 	{"VipPostSend", "RDMAReadInIdle_FlushedWithItsOperation", "4 M", reliable, func(c *Case) {
 		a := c.vi(c.A, nil)

@@ -36,15 +36,15 @@ var requestRules = []rule{
 	}},
 	{"VipConnectRequest", "GroupAddress_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		v := c.vi(c.A, nil)
-		c.is(v.ConnectStart(ethertype.Addr{MAC: ethertype.Broadcast, Port: 2000}, nil), vipl.ErrInvalidParameter)
+		c.is(v.ConnectStart(ethertype.Addr{MAC: ethertype.Broadcast, Port: 2000}, nil), vipl.ErrArgument)
 		c.state(v, vipl.StateIdle)
 	}},
 	{"VipConnectRequest", "ZeroAddress_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		c.is(c.vi(c.A, nil).ConnectStart(ethertype.Addr{}, nil), vipl.ErrInvalidParameter)
+		c.is(c.vi(c.A, nil).ConnectStart(ethertype.Addr{}, nil), vipl.ErrArgument)
 	}},
 	{"VipConnectRequest", "TooMuchData_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		v, l := c.vi(c.A, nil), c.listen(c.B)
-		c.is(v.ConnectStart(l.Addr(), bytes.Repeat([]byte{1}, vipl.MaxConnData+1)), vipl.ErrInvalidParameter)
+		c.is(v.ConnectStart(l.Addr(), bytes.Repeat([]byte{1}, vipl.MaxConnData+1)), vipl.ErrArgument)
 		c.state(v, vipl.StateIdle)
 	}},
 	{"VipConnectRequest", "Pending_NotDone", "3 V", anyLevel, func(c *Case) {

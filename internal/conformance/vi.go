@@ -40,9 +40,9 @@ var viRules = []rule{
 	creates("MaxTransferSizeOver_InvalidMTU", "3 V", vipl.ErrInvalidMTU, func(c *Case, a *vipl.Attributes) { a.MaxTransferSize = vipl.MaxTransferSize + 1 }),
 	creates("QueueDepthOne_Success", "11 V", nil, func(c *Case, a *vipl.Attributes) { a.QueueDepth = 1 }),
 	creates("QueueDepthMax_Success", "11 V", nil, func(c *Case, a *vipl.Attributes) { a.QueueDepth = vipl.MaxQueueDepth }),
-	creates("QueueDepthOver_InvalidParameter", "11 V", vipl.ErrInvalidParameter, func(c *Case, a *vipl.Attributes) { a.QueueDepth = vipl.MaxQueueDepth + 1 }),
-	creates("QueueDepthNegative_InvalidParameter", "11 V", vipl.ErrInvalidParameter, func(c *Case, a *vipl.Attributes) { a.QueueDepth = -1 }),
-	creates("PeerTimeoutNegative_InvalidParameter", "doc", vipl.ErrInvalidParameter, func(c *Case, a *vipl.Attributes) { a.PeerTimeout = -time.Second }),
+	creates("QueueDepthOver_InvalidParameter", "11 V", vipl.ErrArgument, func(c *Case, a *vipl.Attributes) { a.QueueDepth = vipl.MaxQueueDepth + 1 }),
+	creates("QueueDepthNegative_InvalidParameter", "11 V", vipl.ErrArgument, func(c *Case, a *vipl.Attributes) { a.QueueDepth = -1 }),
+	creates("PeerTimeoutNegative_InvalidParameter", "doc", vipl.ErrArgument, func(c *Case, a *vipl.Attributes) { a.PeerTimeout = -time.Second }),
 	creates("UnknownPtag_InvalidPtag", "3 V", vipl.ErrInvalidPtag, func(c *Case, a *vipl.Attributes) { a.Ptag = c.ptag(c.A) + 1 }),
 	creates("OwnPtag_Success", "11 V", nil, func(c *Case, a *vipl.Attributes) { a.Ptag = c.ptag(c.A) }),
 	creates("DestroyedPtag_InvalidPtag", "3 V", vipl.ErrInvalidPtag, func(c *Case, a *vipl.Attributes) {
@@ -72,20 +72,20 @@ var viRules = []rule{
 	{"VipCreateVi", "OtherNICsSendCQ_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		c.twoNICs("one refuses what is the other's")
 		_, err := c.A.CreateVI(nil, c.cq(c.B, 1), nil)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipCreateVi", "OtherNICsRecvCQ_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		c.twoNICs("one refuses what is the other's")
 		_, err := c.A.CreateVI(nil, nil, c.cq(c.B, 1))
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipCreateVi", "DestroyedCQ_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		q := c.cq(c.A, 1)
 		c.is(q.Close(), nil)
 		_, err := c.A.CreateVI(nil, q, nil)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 		_, err = c.A.CreateVI(nil, nil, q)
-		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipCreateVi", "Address_OwnPortOfTheNIC", "13 V", anyLevel, func(c *Case) {
 		v, w := c.vi(c.A, nil), c.vi(c.A, nil)

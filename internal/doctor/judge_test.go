@@ -43,7 +43,7 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-var refused = fmt.Errorf("%w: open packet socket on eth0: %w", transport.ErrPermission, unix.EPERM)
+var errRefused = fmt.Errorf("%w: open packet socket on eth0: %w", transport.ErrPermission, unix.EPERM)
 
 // judgements change one fact, or a few, and name the finding that must follow.
 var judgements = []struct {
@@ -72,7 +72,7 @@ var judgements = []struct {
 		f.Rights.NetRaw, f.Rights.RawSocket, f.Agent = false, unix.EPERM, Agent{Path: "/run/a", None: true, Err: unix.ENOENT, User: 1000}
 	}, Fail, "raw sockets", "sudo setcap cap_net_raw=ep bobnet\nsudo bobnet agent --allow user:1000"},
 	{"no right, and an agent that does not let in", func(f *Facts) {
-		f.Rights.NetRaw, f.Rights.RawSocket, f.Agent = false, unix.EPERM, Agent{Path: "/run/a", Err: refused, User: 1000}
+		f.Rights.NetRaw, f.Rights.RawSocket, f.Agent = false, unix.EPERM, Agent{Path: "/run/a", Err: errRefused, User: 1000}
 	}, Fail, "raw sockets", "echo user:1000 | sudo tee -a /etc/bobnet/agent.policy"},
 	{"a right, and an agent that is busy", func(f *Facts) { f.Agent = Agent{Path: "/run/a", Err: unix.EAGAIN} }, Note, "agent", "systemctl status bobnet-agent"},
 	{"no packet sockets", func(f *Facts) { f.Rights.RawSocket = unix.EAFNOSUPPORT }, Fail, "raw sockets", "modprobe af_packet"},
@@ -111,7 +111,7 @@ var judgements = []struct {
 	{"MTU too small for a NIC", func(f *Facts) { f.Interfaces.Chosen.MTU = 200 }, Fail, "MTU", "mtu 1500"},
 	{"small MTU", func(f *Facts) { f.Interfaces.Chosen.MTU = 1400 }, Warn, "MTU", "mtu 1500"},
 	{"no jumbo frames", func(f *Facts) { f.Interfaces.Chosen.MTU = 1500 }, Note, "MTU", "mtu 9000"},
-	{"NIC refused", func(f *Facts) { f.Rights.NetRaw, f.NIC = false, NIC{Tried: true, Err: refused} }, Fail, "NIC", "setcap"},
+	{"NIC refused", func(f *Facts) { f.Rights.NetRaw, f.NIC = false, NIC{Tried: true, Err: errRefused} }, Fail, "NIC", "setcap"},
 	{"NIC refuses the MTU", func(f *Facts) { f.NIC = NIC{Tried: true, Err: vipl.ErrInvalidMTU} }, Fail, "NIC", "mtu 1500"},
 	{"no memory for the ring", func(f *Facts) { f.NIC = NIC{Tried: true, Err: unix.ENOMEM} }, Fail, "NIC", "vm.compact_memory"},
 	{"faults", func(f *Facts) { f.Faults = "loss=0.1" }, Warn, "faults", "unset BOBNET_FAULT"},

@@ -247,7 +247,7 @@ func (s *tenantSockets) controls(fd int) string {
 		hdr := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
 		hdr.Level, hdr.Type = unix.SOL_SOCKET, typ
 		hdr.SetLen(unix.CmsgLen(4))
-		said = s.send(fd, s.forged(), uint16(ethertype.Default), 0, control)
+		s.send(fd, s.forged(), uint16(ethertype.Default), 0, control)
 		hdr.SetLen(unix.CmsgLen(8))
 		said = s.send(fd, s.forged(), uint16(ethertype.Default), 0, control)
 	}

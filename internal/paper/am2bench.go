@@ -23,10 +23,11 @@ const (
 	amDone            // any reply
 )
 
+const amTag endpoint.Tag = 1997
+
 const (
-	amTag      endpoint.Tag = 1997
-	amMedium                = 8192 // octets of the longest medium message
-	amUnderWay              = 4    // requests of a client, the paper's K_user
+	amMedium   = 8192 // bytes of the longest medium message
+	amUnderWay = 4    // requests of a client, the paper's K_user
 )
 
 // amNet is hosts on a fabric, with cards that run AM-II's control program, in virtual time.

@@ -42,8 +42,7 @@ func shortest(t *Topology, from, to int) Route {
 // traffic is hosts each of which sends one packet after another to the next host.
 type traffic struct {
 	*rig
-	cards   []*loop
-	packets uint64
+	cards []*loop
 }
 
 // loop is a card that sends the same packet again and again.

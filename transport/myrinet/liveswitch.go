@@ -27,7 +27,6 @@ type livePort struct {
 	cableEnd
 	sw      *LiveSwitch
 	index   int
-	asleep  bool
 	wakesAt int64 // when it wakes by itself
 }
 

@@ -104,7 +104,9 @@ func testLongOverrun(t *testing.T, _ *vethtest.Pair, a, b *ring.Link) {
 	for i := range 2 {
 		n, err := b.Recv(views[:1])
 		for ; n == 0 && err == nil; n, err = b.Recv(views[:1]) {
-			err = b.Wait(b.Now() + int64(10*time.Second))
+			if err := b.Wait(b.Now() + int64(10*time.Second)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err != nil || (b.Rest() > 0) != (i == 1) {
 			t.Fatalf("frame %d afterwards: %d, %v, %d missing", i, n, err, b.Rest())

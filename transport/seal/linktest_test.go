@@ -31,12 +31,6 @@ func wrap(t testing.TB, link transport.Link, opts seal.Options) transport.Link {
 	return l
 }
 
-// sealOf returns the seal.Link among link and those within.
-func sealOf(link transport.Link) *seal.Link {
-	l, _ := transport.As[*seal.Link](link)
-	return l
-}
-
 // TestLinkSim runs the suite of links in virtual time, for either cipher.
 func TestLinkSim(t *testing.T) {
 	for name, opts := range map[string]seal.Options{"AES": {}, "ChaCha": seal.Options{}.ChaCha()} {

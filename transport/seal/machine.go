@@ -28,7 +28,6 @@ type machine struct {
 	last   *session                  // that a frame came in last
 	first  [transport.LongBegin]byte // of a long frame, in one call
 	out    [][]byte                  // frames to send, oldest first
-	outAt  int64                     // when they are to be offered again
 	next   int64                     // when tick has something to do that cannot wait
 	swept  int64
 

@@ -316,8 +316,8 @@ func TestExhaustedCrowd(t *testing.T) {
 // TestRestart: a station that is restarted tells who sends to it, by a notice that nobody
 // without the key can make.
 func TestRestart(t *testing.T) {
-	a, b := met(t, Options{})
-	b = newStation(t, 2, Options{}, keyOf(1))
+	a, _ := met(t, Options{})
+	b := newStation(t, 2, Options{}, keyOf(1))
 	b.random = rand.NewChaCha8([32]byte{77}) // as another incarnation's
 	f := a.plain(b, "lost")
 	notice := b.hear(a.send(f, 20), 20)
@@ -338,8 +338,8 @@ func TestRestart(t *testing.T) {
 // TestSilent: if the notice does not come either, silence alone has the station that sends
 // begin another session.
 func TestSilent(t *testing.T) {
-	a, b := met(t, Options{})
-	b = newStation(t, 2, Options{}, keyOf(1))
+	a, _ := met(t, Options{})
+	b := newStation(t, 2, Options{}, keyOf(1))
 	b.random = rand.NewChaCha8([32]byte{78})
 	for at := range int64(20) {
 		now := 20 + at*maxSilence/10

@@ -189,7 +189,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Go("waits", func() {
-		if err := p.Await(context.Background(), func() bool { return false }); !errors.Is(err, vmmc.ErrProcessClosed) {
+		if err := p.Await(context.Background(), func() bool { return false }); !errors.Is(err, vmmc.ErrClosed) {
 			t.Errorf("the wait ends by %v", err)
 		}
 	})

@@ -44,9 +44,6 @@ type envelope struct {
 
 const envelopeSize = 2 + 8 + 2 + 4 + 8
 
-// mostBody is the most octets of what a process says.
-const mostBody = 512
-
 func be16(b []byte, v uint16) []byte { return binary.BigEndian.AppendUint16(b, v) }
 func be32(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(b, v) }
 func be64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }

@@ -3,14 +3,17 @@ package vrpc
 import (
 	"errors"
 	"fmt"
+
+	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // What else can become of a call, for errors.Is.
 var (
 	// ErrTimeout: no reply came in the time of the call. The procedure may have run.
-	ErrTimeout = errors.New("vrpc: no reply in time")
+	ErrTimeout = errclass.New(transport.ErrTimeout, "vrpc: no reply in time")
 	// ErrClosed: the client or server was closed.
-	ErrClosed = errors.New("vrpc: closed")
+	ErrClosed = errclass.New(transport.ErrClosed, "vrpc: closed")
 	// ErrTransport: the connection could not be made, or broke. A *TransportError says
 	// whether the procedure may have run.
 	ErrTransport = errors.New("vrpc: transport failed")

@@ -216,7 +216,7 @@ func (v *mappedServer) count(err error) {
 	switch {
 	case errors.Is(err, errSilent):
 		v.server.stats.connsTimedOut.Add(1)
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, vmmc.ErrProcessClosed), v.to.Done() != nil: // the client has gone
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, vmmc.ErrClosed), v.to.Done() != nil: // the client has gone
 	default:
 		v.server.stats.connsBroken.Add(1)
 	}

@@ -16,9 +16,6 @@ const (
 	msgDenied   = 1
 )
 
-// callHeaderMax is the longest header of a call: ten words and two bodies of authentication.
-const callHeaderMax = 40 + 2*maxAuthBody
-
 // callHeader is the header of a call message. The bodies of authentication and the
 // arguments lie in the message.
 type callHeader struct {

@@ -91,8 +91,8 @@ func TestEndlessList(t *testing.T) {
 // TestNeed: optional data and elements of lists that a message cannot hold take no memory.
 func TestNeed(t *testing.T) {
 	type huge struct {
-		data [1 << 24]byte
-		next *huge
+		_ [1 << 24]byte
+		_ *huge
 	}
 	none := func(*huge, *xdr.Decoder) { t.Error("decoded what is not there") }
 	for name, decode := range map[string]func(d *xdr.Decoder){

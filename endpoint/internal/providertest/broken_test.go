@@ -88,7 +88,6 @@ type brokenHalf struct {
 	n    int                // packets that have come
 	held []*provider.Packet // by the fault
 	last []byte             // the body of the last packet
-	told bool               // that the channel has broken
 }
 
 func (h *brokenHalf) Received(p *provider.Packet) {

@@ -99,7 +99,7 @@ func (n *Node) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provid
 	ch := n.channel(greeting.Shape, wire.Asking, up)
 	at := int(to.Addr.Port) - 1
 	if at < 0 || at >= len(n.seg.nodes) {
-		return nil, provider.OpError("connect", provider.ErrBadArg, "there is no node at %v", to.Addr)
+		return nil, provider.OpError("connect", provider.ErrArgument, "there is no node at %v", to.Addr)
 	}
 	ch.target = n.seg.nodes[at]
 	ch.target.inbox = append(ch.target.inbox, item{from: ch, what: func() { ch.target.accept(ch, greeting) }})

@@ -357,7 +357,7 @@ func (w *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (pr
 	}
 	if err := ch.vi.ConnectStart(to.Addr, greeting.Append(make([]byte, 0, wire.HelloSize))); err != nil {
 		ch.Close()
-		return nil, provider.OpError("connect", orClosed(err, provider.ErrBadArg), "to %v: %v", to, err)
+		return nil, provider.OpError("connect", orClosed(err, provider.ErrArgument), "to %v: %v", to, err)
 	}
 	return ch, nil
 }

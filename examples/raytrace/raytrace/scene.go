@@ -9,7 +9,6 @@ type scene struct {
 	right, down vector // along the picture's edges, for its whole width and height
 	lamp        lamp
 	low, high   vector // around the teapot
-	frame       [3]vector
 }
 
 // lamp is a rectangle that shines on one side.

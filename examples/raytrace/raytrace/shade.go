@@ -15,12 +15,6 @@ type sampler struct {
 	next  uint64
 }
 
-// number is the next random number, 0 to 1.
-func (s *sampler) number() float64 {
-	s.next++
-	return spmd.Uniform(s.seed, s.next<<16|uint64(s.index))
-}
-
 // pair returns a point of the unit square. Those of a pixel's samples for the same
 // purpose lie one in each cell of a grid, in an order of the pixel's own.
 func (s *sampler) pair() (x, y float64) {

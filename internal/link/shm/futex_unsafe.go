@@ -20,10 +20,10 @@ const (
 
 // futexWaiter is struct futex_waitv.
 type futexWaiter struct {
-	value    uint64
-	address  uint64
-	flags    uint32
-	reserved uint32
+	value   uint64
+	address uint64
+	flags   uint32
+	_       uint32
 }
 
 // futexes are what a Wait sleeps on: words of memory that is mapped, or alive,

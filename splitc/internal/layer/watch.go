@@ -2,18 +2,19 @@ package layer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // ErrWaited is wrapped by the error of a wait that has lasted longer than a program
 // allows any wait to last.
-var ErrWaited = errors.New("splitc: waited too long")
+var ErrWaited = errclass.New(transport.ErrTimeout, "splitc: waited too long")
 
 // Slice is how long a wait lasts before it asks whether it is to go on.
 const Slice = 20 * time.Millisecond

@@ -2,13 +2,15 @@ package flow
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
+
+	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // ErrPeer is wrapped by every error about what the other end has sent: it breaks the
 // rules, and nothing that it sends can be trusted any more.
-var ErrPeer = errors.New("the peer breaks the rules of streams")
+var ErrPeer = errclass.New(transport.ErrPeer, "the peer breaks the rules of streams")
 
 // Kind says what a Word is about.
 type Kind uint8

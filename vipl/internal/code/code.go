@@ -8,14 +8,17 @@ package code
 import (
 	"errors"
 	"fmt"
+
+	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // The codes.
 var (
 	ErrNotDone            = errors.New("vipl: not done")                                    // VIP_NOT_DONE
-	ErrInvalidParameter   = errors.New("vipl: invalid parameter")                           // VIP_INVALID_PARAMETER
+	ErrArgument           = errclass.New(transport.ErrArgument, "vipl: invalid parameter")  // VIP_INVALID_PARAMETER
 	ErrResource           = errors.New("vipl: out of a resource")                           // VIP_ERROR_RESOURCE
-	ErrTimeout            = errors.New("vipl: timed out")                                   // VIP_TIMEOUT
+	ErrTimeout            = errclass.New(transport.ErrTimeout, "vipl: timed out")           // VIP_TIMEOUT
 	ErrReject             = errors.New("vipl: connection request was rejected")             // VIP_REJECT
 	ErrInvalidReliability = errors.New("vipl: reliability levels do not match")             // VIP_INVALID_RELIABILITY_LEVEL
 	ErrInvalidMTU         = errors.New("vipl: maximum transfer sizes or MTUs do not match") // VIP_INVALID_MTU
@@ -29,23 +32,28 @@ var (
 )
 
 // ErrClosed says that the NIC is closed. It is an ErrInvalidState.
-var ErrClosed = fmt.Errorf("%w: the NIC is closed", ErrInvalidState)
+var ErrClosed = errclass.With(transport.ErrClosed, fmt.Errorf("%w: the NIC is closed", ErrInvalidState))
 
 // Error returns an error that says what was asked, wraps the code and says what was
 // found.
 func Error(op string, code error, format string, args ...any) error {
-	return fmt.Errorf("vipl: %s: %w: %s", op, code, fmt.Sprintf(format, args...))
+	return fmt.Errorf("vipl: %s: %w: %s", op, errclass.Within("vipl: ", code), fmt.Sprintf(format, args...))
+}
+
+// Within returns err with the operation that it ended. The package's name is in front once.
+func Within(op string, err error) error {
+	return fmt.Errorf("vipl: %s: %w", op, errclass.Within("vipl: ", err))
 }
 
 // What breaks a connection.
 var (
-	ErrUnreachable  = errors.New("peer does not answer")
-	ErrDisconnected = errors.New("peer disconnected")
-	ErrPeerReset    = errors.New("peer does not know this connection (it was restarted)")
+	ErrUnreachable  = errclass.New(transport.ErrPeer, "peer does not answer")
+	ErrDisconnected = errclass.New(transport.ErrPeer, "peer disconnected")
+	ErrPeerReset    = errclass.New(transport.ErrPeer, "peer does not know this connection (it was restarted)")
 	ErrRecvQueue    = errors.New("message arrived and no receive was posted")
 	ErrTooLong      = errors.New("message is longer than the posted receive")
 	ErrRDMA         = errors.New("RDMA outside a region or without the right")
-	ErrProtocol     = errors.New("peer violated the protocol")
+	ErrProtocol     = errclass.New(transport.ErrPeer, "peer violated the protocol")
 	ErrLink         = errors.New("network interface failed")
-	ErrPeerLink     = errors.New("peer's network interface failed or was changed")
+	ErrPeerLink     = errclass.New(transport.ErrPeer, "peer's network interface failed or was changed")
 )

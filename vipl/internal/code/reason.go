@@ -21,7 +21,7 @@ const (
 )
 
 // ErrAltered is the cause of ReasonAltered.
-var ErrAltered = fmt.Errorf("%w: a descriptor's segments were altered while it was posted", ErrInvalidParameter)
+var ErrAltered = fmt.Errorf("%w: a descriptor's segments were altered while it was posted", ErrArgument)
 
 // Cause returns the error that r means to both sides, or to the one that is told.
 func (r Reason) Cause() error {

@@ -61,7 +61,7 @@ const hostAfterFirst = 100 * time.Millisecond
 func (d *Directory) HostByName(ctx context.Context, name string, index int) (ethertype.Addr, error) {
 	const op = "look up host name"
 	if name == "" || len(name) > MaxHostName || index < 0 {
-		return ethertype.Addr{}, code.Error(op, code.ErrInvalidParameter, "want a name of 1..%d bytes and an index from 0 on, got %d bytes and %d", MaxHostName, len(name), index)
+		return ethertype.Addr{}, code.Error(op, code.ErrArgument, "want a name of 1..%d bytes and an index from 0 on, got %d bytes and %d", MaxHostName, len(name), index)
 	}
 	if err := d.up(op); err != nil {
 		return ethertype.Addr{}, err
@@ -106,7 +106,7 @@ func (d *Directory) HostByName(ctx context.Context, name string, index int) (eth
 func (d *Directory) HostByAddr(ctx context.Context, addr ethertype.Addr) (string, error) {
 	const op = "look up host address"
 	if addr.MAC.IsGroup() || addr.MAC == (ethertype.MAC{}) {
-		return "", code.Error(op, code.ErrInvalidParameter, "%v is not the address of one host", addr)
+		return "", code.Error(op, code.ErrArgument, "%v is not the address of one host", addr)
 	}
 	if err := d.up(op); err != nil {
 		return "", err

@@ -62,9 +62,9 @@ func (d *Directory) Advertise(name string, addr ethertype.Addr) error {
 	case d.up("advertise") != nil:
 		return d.up("advertise")
 	case name == "" || len(name) > MaxName:
-		return code.Error("advertise", code.ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
+		return code.Error("advertise", code.ErrArgument, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	case addr.MAC != d.self.Addr.MAC:
-		return code.Error("advertise", code.ErrInvalidParameter, "%v is not an address of this NIC (%v)", addr, d.self.Addr.MAC)
+		return code.Error("advertise", code.ErrArgument, "%v is not an address of this NIC (%v)", addr, d.self.Addr.MAC)
 	case dup:
 		return code.Error("advertise", code.ErrNameService, "%q is already advertised here", name)
 	}
@@ -89,7 +89,7 @@ func (d *Directory) Withdraw(name string) {
 // what NIC.Dead returns, at once.
 func (d *Directory) Lookup(ctx context.Context, at ethertype.Addr, name string, timeout time.Duration) (ethertype.Addr, error) {
 	if name == "" || len(name) > MaxName {
-		return ethertype.Addr{}, code.Error("look up", code.ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
+		return ethertype.Addr{}, code.Error("look up", code.ErrArgument, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	}
 	if err := d.up("look up"); err != nil {
 		return ethertype.Addr{}, err

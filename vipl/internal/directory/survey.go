@@ -28,7 +28,7 @@ type survey struct {
 // are lost, until ctx ends or for LookupAllTime without a deadline.
 func (d *Directory) LookupAll(ctx context.Context, name string) ([]ethertype.Addr, error) {
 	if name == "" || len(name) > MaxName {
-		return nil, code.Error("look up", code.ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
+		return nil, code.Error("look up", code.ErrArgument, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	}
 	if err := d.up("look up"); err != nil {
 		return nil, err

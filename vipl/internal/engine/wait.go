@@ -24,9 +24,9 @@ func WaitError(err error) error {
 	errors.As(err, &end)
 	switch {
 	case end.Failed != nil:
-		return fmt.Errorf("vipl: wait: %w: %w", code.ErrLink, end.Failed)
+		return code.Within("wait", fmt.Errorf("%w: %w", code.ErrLink, end.Failed))
 	case end.Context != nil:
-		return fmt.Errorf("vipl: wait: %w: %w", code.ErrTimeout, end.Context)
+		return code.Within("wait", fmt.Errorf("%w: %w", code.ErrTimeout, end.Context))
 	}
-	return fmt.Errorf("vipl: wait: %w after %v", code.ErrTimeout, end.After.Round(time.Millisecond))
+	return code.Within("wait", fmt.Errorf("%w after %v", code.ErrTimeout, end.After.Round(time.Millisecond)))
 }

@@ -95,9 +95,9 @@ func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, patience 
 	link, err := openDriver(cfg)
 	switch {
 	case errors.Is(err, transport.ErrInterface):
-		return nil, fmt.Errorf("vipl: open NIC: %w: %w", code.ErrInvalidParameter, err)
+		return nil, code.Within("open NIC", fmt.Errorf("%w: %w", code.ErrArgument, err))
 	case err != nil:
-		return nil, fmt.Errorf("vipl: open NIC: %w", err)
+		return nil, code.Within("open NIC", err)
 	}
 	if cfg.Ports == (transport.PortRange{}) {
 		cfg.Ports = link.Info().Ports

@@ -22,10 +22,10 @@ func sealsOf(cfg *Config) (*seals, error) {
 		return &seals{}, nil
 	}
 	if cfg.AnyUser {
-		return nil, code.Error("open NIC", code.ErrInvalidParameter, "Config.AnyUser shares memory with users who need no key, and there is one: use one or the other")
+		return nil, code.Error("open NIC", code.ErrArgument, "Config.AnyUser shares memory with users who need no key, and there is one: use one or the other")
 	}
 	if err := seal.Check(cfg.Key); err != nil {
-		return nil, fmt.Errorf("vipl: open NIC: %w: %w", code.ErrInvalidParameter, err)
+		return nil, code.Within("open NIC", fmt.Errorf("%w: %w", code.ErrArgument, err))
 	}
 	return &seals{cfg: cfg}, nil
 }
@@ -46,7 +46,7 @@ func (s *seals) wrap(link transport.Link) transport.Link {
 	}
 	sealed, err := seal.New(link, opts)
 	if err != nil {
-		s.err = fmt.Errorf("vipl: open NIC: %w", err)
+		s.err = code.Within("open NIC", err)
 		return link
 	}
 	return sealed

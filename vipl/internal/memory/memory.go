@@ -104,11 +104,11 @@ func (t *Table) Check(op string, segs []Segment, p Tag) (total uint64, err error
 func (t *Table) explain(op string, i int, s *Segment, r *region, p Tag) error {
 	switch {
 	case r == nil:
-		return code.Error(op, code.ErrInvalidParameter, "segment %d: memory handle %v names no registered region", i, s.Handle)
+		return code.Error(op, code.ErrArgument, "segment %d: memory handle %v names no registered region", i, s.Handle)
 	case r.attr.Ptag != p:
 		return code.Error(op, code.ErrInvalidPtag, "segment %d: region %v has tag %d, the VI has tag %d", i, s.Handle, r.attr.Ptag, p)
 	}
-	return code.Error(op, code.ErrInvalidParameter, "segment %d: %d bytes at %#x lie outside region %v (%d bytes at %#x)",
+	return code.Error(op, code.ErrArgument, "segment %d: %d bytes at %#x lie outside region %v (%d bytes at %#x)",
 		i, len(s.Data), addressOf(s.Data), s.Handle, len(r.buf), r.addr)
 }
 

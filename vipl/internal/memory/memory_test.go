@@ -56,7 +56,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("a tag in use was destroyed: %v", err)
 	}
 	m.Deregister(h)
-	if err := m.MayDeregister(h); !errors.Is(err, code.ErrInvalidParameter) {
+	if err := m.MayDeregister(h); !errors.Is(err, code.ErrArgument) {
 		t.Errorf("a stale handle: %v", err)
 	}
 	if err := m.DestroyTag(tag); err != nil {

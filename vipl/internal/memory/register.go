@@ -44,7 +44,7 @@ func (t *Table) MayDeregister(h Handle) error {
 	r := t.lookup(h)
 	switch {
 	case r == nil:
-		return code.Error(op, code.ErrInvalidParameter, "handle %v names no registered region", h)
+		return code.Error(op, code.ErrArgument, "handle %v names no registered region", h)
 	case r.posted > 0:
 		return code.Error(op, code.ErrInvalidState, "%d posted descriptors still refer to region %v", r.posted, h)
 	}
@@ -113,7 +113,7 @@ func (t *Table) SetAttributes(h Handle, a Attributes) error {
 	r := t.lookup(h)
 	switch {
 	case r == nil:
-		return code.Error(op, code.ErrInvalidParameter, "handle %v names no registered region", h)
+		return code.Error(op, code.ErrArgument, "handle %v names no registered region", h)
 	case !t.HasTag(a.Ptag):
 		return code.Error(op, code.ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case r.posted > 0:
@@ -137,7 +137,7 @@ type Info struct {
 func (t *Table) Query(h Handle) (Info, error) {
 	r := t.lookup(h)
 	if r == nil {
-		return Info{}, code.Error("query memory", code.ErrInvalidParameter, "handle %v names no registered region", h)
+		return Info{}, code.Error("query memory", code.ErrArgument, "handle %v names no registered region", h)
 	}
 	return Info{Attributes: r.attr, Addr: uint64(r.addr), Len: len(r.buf), Locked: r.locked}, nil
 }

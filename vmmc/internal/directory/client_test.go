@@ -39,7 +39,7 @@ func (d *daemons) next() *net.UnixConn {
 	}
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	b := make([]byte, MaxMessage)
-	if _, err := conn.Read(b); err == nil {
+	if _, err = conn.Read(b); err == nil {
 		_, err = conn.Write(AppendGreeting(nil, Version))
 	}
 	if err != nil {

@@ -1,0 +1,38 @@
+// Package errclass makes errors that belong to a class. The errors of all rooms belong to the
+// same few classes, so that errors.Is finds a class whatever room an error is from.
+package errclass
+
+import "strings"
+
+// New returns an error that has its own text and wraps class.
+func New(class error, text string) error { return &classed{text, class} }
+
+type classed struct {
+	text  string
+	class error
+}
+
+func (c *classed) Error() string { return c.text }
+func (c *classed) Unwrap() error { return c.class }
+
+// With returns an error that has the text of err and wraps both err and class.
+func With(class, err error) error { return &also{err, class} }
+
+type also struct {
+	error
+	class error
+}
+
+func (a *also) Unwrap() []error { return []error{a.error, a.class} }
+
+// Within returns err as a part of a message that begins with prefix: the same error, without the
+// prefix in its own text.
+func Within(prefix string, err error) error { return &within{prefix, err} }
+
+type within struct {
+	prefix string
+	err    error
+}
+
+func (w *within) Error() string { return strings.TrimPrefix(w.err.Error(), w.prefix) }
+func (w *within) Unwrap() error { return w.err }
