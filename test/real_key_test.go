@@ -1,6 +1,7 @@
 package test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -78,7 +79,7 @@ func (k *keyed) count(t *testing.T, station int, name, labels string) (sum float
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return conn, nil }}}
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}}
 	resp, err := client.Get("http://station/metrics")
 	if err != nil {
 		t.Fatal(err)

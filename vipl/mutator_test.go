@@ -118,11 +118,6 @@ func (m *mutator) wrong() []byte {
 	}
 }
 
-// frameFlags returns the flags of a frame that has a header.
-func frameFlags(frame []byte) ethertype.Flags {
-	return ethertype.Flags(binary.BigEndian.Uint16(frame[ethertype.OffsetFlags:]))
-}
-
 // kindOf returns the kind of a frame that has a header.
 func kindOf(frame []byte) ethertype.Kind { return ethertype.Kind(frame[15]) }
 

@@ -50,9 +50,9 @@ func (l *refusingLink) Send(frames []transport.Frame) (n int, err error) {
 // and one that nothing lies before.
 type refusals struct {
 	*world
-	link          *refusingLink
-	narrow, wide  *sim.Station
-	served, ended error // of the narrow one
+	link         *refusingLink
+	narrow, wide *sim.Station
+	served       error // of the narrow one
 }
 
 func newRefusals(seed uint64) *refusals {

@@ -65,7 +65,7 @@ func (p *party) newEndpoint() (*endpoint.Endpoint, error) {
 	ep.SetTag(tag)
 	ep.SetSegment(make([]byte, 1<<16))
 	ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, data []byte) {
-		if data == nil || len(data) == 0 {
+		if len(data) == 0 {
 			t.Reply(hBack, args...)
 			return
 		}

@@ -30,7 +30,6 @@ type process struct {
 	taken  []event // by Turn
 	count  provider.Counters
 	spare  []*send
-	busy   int
 
 	// Guarded by the host's lock.
 	port    uint16

@@ -32,8 +32,8 @@ func TestRecords(t *testing.T) {
 	}{
 		{"one fragment", stream(last|4, "abcd"), []string{"abcd"}, io.EOF},
 		{"fragments", stream(2, "ab", 1, "c", last|1, "d", last|1, "e"), []string{"abcd", "e"}, io.EOF},
-		{"empty fragments", stream(0, 0, 2, "ab", 0, last|0, last|1, "e"), []string{"ab", "e"}, io.EOF},
-		{"empty record", stream(last | 0), []string{""}, io.EOF},
+		{"empty fragments", stream(0, 0, 2, "ab", 0, last, last|1, "e"), []string{"ab", "e"}, io.EOF},
+		{"empty record", stream(last), []string{""}, io.EOF},
 		{"as long as allowed", stream(last|8, "abcdefgh"), []string{"abcdefgh"}, io.EOF},
 		{"too long", stream(last|9, "abcdefghi"), nil, ErrTooLarge},
 		{"too long in parts", stream(8, "abcdefgh", 1, "i"), nil, ErrTooLarge},

@@ -159,14 +159,3 @@ func (r *rig) arrive(h *ethertype.Header, payload []byte) {
 	ethertype.Seal(b)
 	r.in = append(r.in, b)
 }
-
-// receives posts so many receives of a few bytes.
-func (v *vi) receives(t *testing.T, n int) {
-	t.Helper()
-	for range n {
-		d := &conn.Descriptor{Segs: []conn.Segment{{Data: make([]byte, 8)}}}
-		if !v.conn.PostReceive(d, 8) {
-			t.Fatal("the receive queue is full")
-		}
-	}
-}
