@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -107,14 +106,10 @@ func ReapOrphans(own func(pid int) bool) {
 		if err == unix.EINTR {
 			continue
 		}
-		pid := int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), pidOffset)))
+		pid := childOf(&info)
 		if err != nil || pid == 0 || own(pid) {
 			return
 		}
 		unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
 }
-
-// pidOffset is where the kernel's siginfo_t has the number of a child: behind three ints, aligned
-// as a pointer is.
-const pidOffset = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) &^ (unsafe.Sizeof(uintptr(0)) - 1)
