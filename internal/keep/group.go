@@ -16,14 +16,15 @@ type Group struct {
 	*exec.Cmd
 
 	mu     sync.Mutex
-	reaped bool // the number may be that of another group
+	deaf   bool // gets no signals: the number may become that of another group
+	reaped bool
 }
 
 // Signal sends a signal to the whole group, as long as its number cannot be another's.
 func (g *Group) Signal(sig syscall.Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.reaped {
+	if !g.deaf {
 		unix.Kill(-g.Process.Pid, sig)
 	}
 }
@@ -39,10 +40,15 @@ func (g *Group) Has(pid int) bool {
 // signals. Nobody else calls Wait.
 func (g *Group) Reap() error {
 	AwaitEnd(g.Process.Pid)
-	g.mu.Lock()
-	g.reaped = true
-	g.mu.Unlock()
+	g.set(&g.deaf)
+	defer g.set(&g.reaped) // not before: until then ReapOrphans leaves the command to Wait
 	return g.Wait()
+}
+
+func (g *Group) set(flag *bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	*flag = true
 }
 
 // AwaitEnd returns when a child of this process has ended, and leaves it to be waited for:
