@@ -94,12 +94,18 @@ func (a Addr) Compare(b Addr) int {
 // "02-00-00-00-00-01:1024".
 func ParseAddr(s string) (Addr, error) {
 	i := strings.LastIndexAny(s, "/:")
+	noPort := func() error {
+		return fmt.Errorf("ethertype: %q: %w: want MAC/port, as in 02:00:00:00:00:01/1024", s, ErrAddress)
+	}
 	if _, err := ParseMAC(s); err == nil || i < 0 {
-		return Addr{}, fmt.Errorf("ethertype: %q: %w: want MAC/port, as in 02:00:00:00:00:01/1024", s, ErrAddress)
+		return Addr{}, noPort()
 	}
 	host, port := s[:i], s[i+1:]
 	mac, err := ParseMAC(host)
-	if err != nil {
+	switch {
+	case err != nil && s[i] == ':': // the colon may be one of the MAC's
+		return Addr{}, noPort()
+	case err != nil:
 		return Addr{}, err
 	}
 	p, err := strconv.ParseUint(port, 10, 16)

@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 		{size: "2", rank: "1", says: "needs a name"},
 		{size: "-1", rank: "0", name: "j", says: "a job of -1 ranks is not in 1..4096"},
 		{name: strings.Repeat("j", 200), says: "name has 200 bytes"},
-		{cfg: job.Config{Timeout: -1}, says: "Timeout -1ns or PeerTimeout 0s is negative"},
+		{cfg: job.Config{Timeout: -1}, says: "a time limit is negative: Timeout -1ns, PeerTimeout 0s"},
 	} {
 		clean(t)
 		t.Setenv(job.EnvJob, tc.name)
