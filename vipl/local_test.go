@@ -55,9 +55,13 @@ func TestOneHost(t *testing.T) {
 					relay(t, va, vb, size, byte(i))
 					relay(t, vb, va, size, byte(i+1))
 				}
-				frames := va.Snapshot().TxFrames
+				once := func() uint64 { // frames, without those that a busy machine has it send again
+					s := va.Snapshot()
+					return s.TxFrames - s.Retransmits
+				}
+				frames := once()
 				relay(t, va, vb, 60_000, 9)
-				if got := va.Snapshot().TxFrames - frames; got > 12 {
+				if got := once() - frames; got > 12 {
 					t.Errorf("%s: %d frames for a message of 60,000 bytes", name, got)
 				}
 				va.Close()
