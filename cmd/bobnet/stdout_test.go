@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"golang.org/x/sys/unix"
 )
 
@@ -105,10 +106,16 @@ func TestFullInterrupted(t *testing.T) {
 	bobnet := copyProgram(t, dir)
 	here := []string{"--driver", "udp", "--iface", "127.0.0.1", "--pcap", fullFile(t, "x.pcap")}
 	interruptedFull(t, exec.Command(bobnet, append([]string{"ping", "--listen"}, here...)...))
-	if errNoLab == nil {
+	t.Run("tun", func(t *testing.T) {
+		needLab(t)
+		device, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+		if err != nil {
+			need.Skip(t, "TUN devices: %v", err)
+		}
+		device.Close()
 		tun := `exec "$0" tun --addr 10.9.0.1/24 --pcap "$1"`
 		interruptedFull(t, exec.Command(bobnet, "lab", "-n", "1", "--", "sh", "-c", tun, bobnet, fullFile(t, "x.pcap")))
-	}
+	})
 }
 
 // interruptedFull interrupts a command when it has printed a line. The command must fail then.

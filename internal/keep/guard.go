@@ -22,8 +22,10 @@ import (
 // envGuard carries the guard's process number to the process that it guards.
 const envGuard = "BOBNET_GUARD"
 
-// guardPID is the process number of this process's guard; 0 = it has none.
-var guardPID int
+// lostSignal is what the kernel sends to a guarded process when its guard ends. It is one that no
+// guard passes on. The process number of the parent does not tell at that moment: the signal comes
+// when the thread that started the process ends, and other threads of the guard may end later.
+const lostSignal = unix.SIGPWR
 
 // Guard makes the rest of this program run in a child process, where it returns. The parent
 // becomes the child's guard. It passes signals on, waits, kills what is left, calls last (if
@@ -31,14 +33,19 @@ var guardPID int
 //
 // The pair covers what neither process can do alone: each adopts the orphans among its
 // descendants, so that one SIGKILL to either leaves the other to kill what ranks have
-// started, in whatever session that is. The child finds GuardLost when the guard has ended.
+// started, in whatever session that is. Lost tells the child that the guard has ended.
 func Guard(last func(code int)) error {
 	if text, guarded := os.LookupEnv(envGuard); guarded {
 		os.Unsetenv(envGuard) // it is not for ranks
-		guardPID, _ = strconv.Atoi(text)
-		if GuardLost() {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, lostSignal)
+		if os.Getppid() != pidOf(text) {
 			return ErrGuardLost
 		}
+		go func() {
+			<-signals
+			close(lost)
+		}()
 		Adopt()
 		return nil
 	}
@@ -56,7 +63,7 @@ func Guard(last func(code int)) error {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		// What kills the guard's group spares the child. Being of the guard's session, a stopped
 		// child is continued by the kernel when the guard ends, and so gets the signal.
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGTERM},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: lostSignal},
 	}}
 	if err := child.Start(); err != nil {
 		return fmt.Errorf("guard: %w", err)
@@ -88,6 +95,13 @@ var ErrGuardLost = errors.New("guard: the process that guards this one has ended
 // Grace is how long processes that are to end may take before they are given up.
 const Grace = 2 * time.Second
 
-// GuardLost reports whether this process had a guard that has ended. A guard's end makes the
-// kernel send SIGTERM to this process.
-func GuardLost() bool { return guardPID != 0 && os.Getppid() != guardPID }
+// lost is closed when the guard has ended.
+var lost = make(chan struct{})
+
+// Lost is closed when this process had a guard that has ended.
+func Lost() <-chan struct{} { return lost }
+
+func pidOf(text string) int {
+	pid, _ := strconv.Atoi(text) // 0 is nobody's parent
+	return pid
+}

@@ -79,7 +79,7 @@ func rank(argv []string) error {
 		fmt.Fprintln(os.Stderr, "bobnet: rank:", err)
 	}
 	if number == "0" {
-		drain(signals)
+		drain()
 	}
 	os.Exit(code)
 	return nil
@@ -97,6 +97,9 @@ func runRank(argv []string, number string, signals <-chan os.Signal) (int, error
 		Env:         append(os.Environ(), envRank+"="+number, envSize+"="+os.Getenv(envPMISize), envPMIJob+"="+os.Getenv(envJob)),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
 	}}
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD) // before the rank can leave any
+	defer signal.Stop(children)
 	if err := r.Start(); err != nil {
 		return 126, err
 	}
@@ -105,18 +108,16 @@ func runRank(argv []string, number string, signals <-chan os.Signal) (int, error
 		defer close(ended)
 		AwaitEnd(r.Process.Pid)
 	}()
-	children := make(chan os.Signal, 1)
-	signal.Notify(children, unix.SIGCHLD)
-	defer signal.Stop(children)
+	lost := Lost()
 	for running := true; running; {
 		select {
 		case <-children:
 			ReapOrphans(r.Has)
 		case sig := <-signals:
-			if GuardLost() { // hydra has killed the rank
-				sig = unix.SIGKILL
-			}
 			r.Signal(sig.(syscall.Signal))
+		case <-lost: // hydra has killed the rank
+			lost = nil
+			r.Signal(unix.SIGKILL)
 		case <-ended:
 			running = false
 		}
@@ -130,17 +131,14 @@ func runRank(argv []string, number string, signals <-chan os.Signal) (int, error
 }
 
 // drain waits for the end of this process's input, or of its guard.
-func drain(signals <-chan os.Signal) {
+func drain() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		io.Copy(io.Discard, os.Stdin)
 	}()
-	for !GuardLost() {
-		select {
-		case <-signals:
-		case <-ended:
-			return
-		}
+	select {
+	case <-Lost():
+	case <-ended:
 	}
 }

@@ -117,11 +117,10 @@ func (n *node) run(asked <-chan *message, over <-chan error, term <-chan os.Sign
 			over = nil
 			stop()
 		case <-term:
-			if keep.GuardLost() {
-				n.signal(unix.SIGKILL)
-				return keep.ErrGuardLost
-			}
 			stop()
+		case <-keep.Lost():
+			n.signal(unix.SIGKILL)
+			return keep.ErrGuardLost
 		case <-kill:
 			n.signal(unix.SIGKILL)
 		}
