@@ -42,7 +42,7 @@ be lost, ends the others, as does Ctrl-C: by SIGTERM, and two seconds later SIGK
 fails by an exit code other than 0, or a signal. Nothing is left behind, however bobnet run
 ends: the hosts notice that the connection is closed. On each host a pair of processes (hydra:
 for each rank) ends what ranks have started, daemons too, even if SIGKILL ends one of the pair.
-If both get it at once, daemons that ranks have started stay. A host of which nothing is heard for 20
+If both get it at once, daemons that ranks have started stay. A host that sends nothing for 20
 seconds is lost; its own ranks end when it notices that.
 
 With --continue a rank that fails, or a host that is lost, ends no other rank. What bobnet

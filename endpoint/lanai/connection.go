@@ -298,7 +298,7 @@ func (p *way) attend(now int64) (next int64) {
 // Advertise implements provider.Provider.
 func (p *way) Advertise(name string) error {
 	if name == "" || len(name) > maxName {
-		return provider.OpError("advertise", provider.ErrArgument, "a name of %d octets: want 1 to %d", len(name), maxName)
+		return provider.OpError("advertise", provider.ErrArgument, "a name of %d bytes: want 1 to %d", len(name), maxName)
 	}
 	p.card.lock()
 	defer p.card.unlock()
@@ -321,7 +321,7 @@ const (
 // Lookup implements provider.Provider: it asks all. Programs on the same card are found, too.
 func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethertype.Addr, error) {
 	if name == "" || len(name) > maxName {
-		return ethertype.Addr{}, provider.OpError("lookup", provider.ErrArgument, "a name of %d octets: want 1 to %d", len(name), maxName)
+		return ethertype.Addr{}, provider.OpError("lookup", provider.ErrArgument, "a name of %d bytes: want 1 to %d", len(name), maxName)
 	}
 	p.card.lock()
 	defer p.card.unlock()
