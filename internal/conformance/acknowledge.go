@@ -93,7 +93,7 @@ func (c *Case) losing() *atomic.Uint32 {
 	return kind
 }
 
-// losingLink is a link on which frames of a kind vanish.
+// losingLink is a link on which frames of a kind vanish, with those that share an Ethernet frame with them.
 type losingLink struct {
 	transport.Link
 	kind  *atomic.Uint32
@@ -104,8 +104,7 @@ func (l *losingLink) Send(frames []transport.Frame) (int, error) {
 	lost := ethertype.Kind(l.kind.Load())
 	for i := range frames {
 		l.frame = frames[i].AppendTo(l.frame[:0])
-		var h ethertype.Header
-		if _, err := h.Parse(l.frame); err == nil && h.Kind == lost {
+		if holds(l.frame, lost) {
 			continue
 		}
 		if n, err := l.Link.Send(frames[i : i+1]); n == 0 {
@@ -113,4 +112,19 @@ func (l *losingLink) Send(frames []transport.Frame) (int, error) {
 		}
 	}
 	return len(frames), nil
+}
+
+// holds reports whether an Ethernet frame holds a frame of the kind.
+func holds(frame []byte, kind ethertype.Kind) bool {
+	for frame != nil {
+		var h ethertype.Header
+		if _, err := h.Parse(frame); err != nil {
+			return false
+		}
+		if h.Kind == kind {
+			return true
+		}
+		frame = h.Next(frame)
+	}
+	return false
 }
