@@ -28,7 +28,7 @@ type conn struct {
 
 	asks    asking.Asks
 	regions map[uint32]*region
-	grants  []*grant
+	grants  asking.Grants
 }
 
 // bye is why a connection ends, as the other side is told.
@@ -98,6 +98,7 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 	}
 	k := &conn{p: p, at: at, node: node, peer: provider.Identity{Addr: at}, notes: notes{room: maxNotes}, regions: map[uint32]*region{}}
 	k.asks.Init(k, p.up)
+	k.grants.Init(&k.asks)
 	k.line = h.prog.lines[node].number
 	p.conns[at] = k
 	h.hang(node, 1, int64(p.cfg.PeerTimeout))
@@ -206,11 +207,11 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 			x.leave()
 		}
 	case sayReleased:
-		k.released(r.U32())
+		k.grants.Released(r.U32())
 	case sayRedirect:
 		k.redirect(r)
 	case sayRedirected:
-		k.redirected(r)
+		k.grants.Redirected(r)
 	case sayMoved:
 		k.moved(r.U32())
 	case sayCredit:
@@ -237,8 +238,7 @@ func (k *conn) disconnected(why bye) {
 	}
 }
 
-// fail ends the connection, and all that hangs on it. The frames of its grants keep their
-// numbers until the peer has said that nothing more comes.
+// fail ends the connection, and all that hangs on it.
 func (k *conn) fail(why error, say bye) {
 	if k.ended {
 		return
@@ -247,7 +247,8 @@ func (k *conn) fail(why error, say bye) {
 	k.ended = true
 	delete(p.conns, k.at)
 	p.count.Broken++
-	gone := k.drop()
+	untold := k.grants.End()
+	k.drop()
 	if say != byeNone {
 		k.say([]byte{sayBye, byte(say)})
 	}
@@ -258,8 +259,8 @@ func (k *conn) fail(why error, say bye) {
 	for _, x := range k.inOrder() {
 		x.lose(why)
 	}
-	for _, g := range gone {
-		p.up.Released(&g.Grant)
+	for _, g := range untold {
+		p.up.Released(g)
 	}
 }
 
@@ -277,8 +278,8 @@ func (k *conn) inOrder() []*region {
 	return all
 }
 
-// drop takes what the connection has on the card, and returns the grants that end by it.
-func (k *conn) drop() (gone []*grant) {
+// drop takes what the connection has on the card.
+func (k *conn) drop() {
 	h := k.p.h
 	h.eng.Lock()
 	defer h.eng.Unlock()
@@ -286,28 +287,6 @@ func (k *conn) drop() (gone []*grant) {
 	for _, x := range k.inOrder() {
 		x.close()
 	}
-	silent := k.silent || !k.holds()
-	for _, g := range k.grants {
-		if g == nil {
-			continue
-		}
-		if g.State != taken {
-			gone = append(gone, g)
-		}
-		for _, r := range []*run{&g.frames, &g.before} {
-			if r.n > 0 {
-				h.ungrant(*r)
-				if silent {
-					h.frames.free(*r)
-				} else {
-					h.kept = append(h.kept, kept{*r, k.node, k.at, k.p.port})
-					h.hang(k.node, 1, 0)
-				}
-				*r = run{}
-			}
-		}
-	}
-	return gone
 }
 
 // Ask implements provider.Provider.
@@ -343,3 +322,19 @@ func (k *conn) SayForget(seq uint32) { k.say(body(sayForget, seq)) }
 func (k *conn) SayDeny(seq uint32, why provider.Reason) {
 	k.say(append(body(sayDeny, seq), byte(why)))
 }
+
+// SayGrant implements asking.Conn.
+func (k *conn) SayGrant(seq, slot uint32, at asking.Place, size uint64) {
+	k.say(be64(body(sayGrant, seq, slot, at.Key, uint32(at.Addr)), size))
+}
+
+// SayRevoke implements asking.Conn.
+func (k *conn) SayRevoke(slot uint32) { k.say(body(sayRevoke, slot)) }
+
+// SayRedirect implements asking.Conn.
+func (k *conn) SayRedirect(slot uint32, at asking.Place) {
+	k.say(body(sayRedirect, slot, at.Key, uint32(at.Addr)))
+}
+
+// SayMoved implements asking.Conn.
+func (k *conn) SayMoved(slot uint32) { k.say(body(sayMoved, slot)) }

@@ -120,21 +120,6 @@ func (h *Host) keepFrames(keep func(k *kept) bool) {
 	h.kept = left
 }
 
-// grant gives memory of a process frames that may be written.
-func (h *Host) grant(p *process, mem []byte) (run, bool) {
-	r, ok := h.frames.take(p, mem)
-	for i := range r.n {
-		h.prog.flags[r.first+i] = frameWrite | frameNotify
-	}
-	return r, ok
-}
-
-// ungrant has nothing be written there any more. The numbers stay taken.
-func (h *Host) ungrant(r run) {
-	h.frames.close(r)
-	clear(h.prog.flags[r.first:][:r.n])
-}
-
 // hang counts what hangs on a line: connections, and what waits for the other side's word that one
 // has ended.
 func (h *Host) hang(node, by int, patient int64) {

@@ -19,6 +19,8 @@ type frame struct {
 // run is frames in a row, those of one grant. The zero run has none.
 type run struct{ first, n uint32 }
 
+func (r run) has(frame uint32) bool { return frame >= r.first && frame < r.first+r.n }
+
 // frames is the pages that may be written. Frame 0 is none, so that address 0 is none.
 type frames struct {
 	all  []frame

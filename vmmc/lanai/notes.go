@@ -99,18 +99,17 @@ func (k *conn) sendWaiting() {
 // notified hands on a notification for the grant that has a frame.
 func (p *process) notified(frame uint32) {
 	for _, k := range p.conns {
-		for _, g := range k.grants {
-			if g == nil || !g.frames.has(frame) && !g.before.has(frame) {
-				continue
-			}
-			k.notes.heard++
-			if g.State == taken {
-				k.owe()
-				return
-			}
-			p.up.Notified(&g.Grant)
+		g, taken := k.grants.ByPage(frame)
+		if g == nil {
+			continue
+		}
+		k.notes.heard++
+		if taken {
+			k.owe()
 			return
 		}
+		p.up.Notified(g)
+		return
 	}
 }
 

@@ -343,13 +343,8 @@ func (p *process) Peers() (peers []provider.Peer) {
 		if k.known {
 			state = "live"
 		}
-		s := provider.Peer{Identity: k.peer, State: state, Asks: k.asks.Len(), Regions: len(k.regions), UnderWay: k.busy,
-			Waiting: k.notes.waiting.Len(), Credits: k.notes.room}
-		for _, g := range k.grants {
-			if g != nil {
-				s.Grants++
-			}
-		}
+		s := provider.Peer{Identity: k.peer, State: state, Asks: k.asks.Len(), Regions: len(k.regions), Grants: k.grants.Len(),
+			UnderWay: k.busy, Waiting: k.notes.waiting.Len(), Credits: k.notes.room}
 		peers = append(peers, s)
 	}
 	return peers

@@ -1,5 +1,5 @@
-// Package asking has what two processes ask each other for: imports. It keeps the questions
-// of one end of a connection, whatever carries the messages.
+// Package asking keeps the imports between two processes, at one end of their connection: the
+// questions for imports, and what is granted. A Conn carries the messages.
 package asking
 
 import (
@@ -12,13 +12,27 @@ import (
 // Most is how many questions one process may have open to another one.
 const Most = 1 << 14
 
-// Conn is a connection, as its questions need it.
+// Conn is a connection, as its questions and grants need it.
 type Conn interface {
+	// Open lets the peer write to mem. Shut ends that: nothing is written there any more, though
+	// the peer may still name the place. Free follows when the peer names it no more, or the
+	// connection has ended.
+	Open(mem []byte) (Place, error)
+	Shut(Place)
+	Free(Place)
+
 	// SayAsk sends a question, SayForget that no answer to it is wanted any more, and
 	// SayDeny a refusal.
 	SayAsk(seq, export uint32, rest []byte)
 	SayForget(seq uint32)
 	SayDeny(seq uint32, why provider.Reason)
+
+	// SayGrant answers a question. SayRevoke asks for a slot. SayRedirect names a new place, and
+	// SayMoved lets the writes to it begin.
+	SayGrant(seq, slot uint32, at Place, size uint64)
+	SayRevoke(slot uint32)
+	SayRedirect(slot uint32, at Place)
+	SayMoved(slot uint32)
 }
 
 // Asks are the questions of one end of a connection: its own and the peer's.

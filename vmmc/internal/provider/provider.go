@@ -131,9 +131,6 @@ type Grant struct {
 	Slot   uint32
 	Mem    []byte // where writes go
 	Before []byte // where they went before the last Redirect
-	Key    uint32
-	OldKey uint32
-	State  uint8
 }
 
 // Write is one write. The provider copies what it needs of it, so it may be on the stack.

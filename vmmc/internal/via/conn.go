@@ -73,8 +73,7 @@ type conn struct {
 	asks    asking.Asks
 	regions map[uint32]*provider.Region
 	held    map[*provider.Region]*held
-	grants  []*provider.Grant // by slot
-	unused  []uint32          // slots without one
+	grants  asking.Grants
 }
 
 // receive is a posted receive with its memory.
@@ -92,6 +91,7 @@ func (p *Provider) newConn(at ethertype.Addr) (*conn, error) {
 	k := &conn{p: p, at: at, peer: provider.Identity{Addr: at}, mayTalk: maxTalk, mayNote: maxNotes,
 		regions: map[uint32]*provider.Region{}}
 	k.asks.Init(k, p.up)
+	k.grants.Init(&k.asks)
 	var err error
 	if k.tag, err = p.nic.CreatePtag(); err != nil {
 		return nil, err
@@ -276,26 +276,20 @@ func (k *conn) fail(why error) {
 		k.end(k.flying.Pop(), why)
 	}
 	k.endHeld(why)
+	untold := k.grants.End()
 	k.drop()
 	k.asks.End(why)
 	for _, n := range slices.Sorted(maps.Keys(k.regions)) {
 		k.lose(k.regions[n], why)
 	}
-	for _, g := range k.grants {
-		if g != nil && g.State != taken {
-			p.up.Released(g)
-		}
+	for _, g := range untold {
+		p.up.Released(g)
 	}
 }
 
-// drop gives back what newConn took, but for the VI. Nothing lands in any memory any more.
+// drop gives back what newConn took, but for the VI.
 func (k *conn) drop() {
 	n := k.p.nic
-	for _, g := range k.grants {
-		if g != nil {
-			forget(n, g)
-		}
-	}
 	for _, s := range k.slabs {
 		n.DeregisterMem(s)
 	}

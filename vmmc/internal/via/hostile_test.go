@@ -109,15 +109,15 @@ func (u *besieged) message(b []byte) []byte {
 	small := func() uint32 { return uint32(u.random.IntN(12)) }
 	switch b = binary.BigEndian.AppendUint32(b, small()); kind {
 	case sayAsk:
-		b = append(append32(b, small()), make([]byte, provider.TicketSize)...)
+		b = append(put32(b, small()), make([]byte, provider.TicketSize)...)
 	case sayGrant:
-		b = put64(append32(put64(append32(b, 50+small()), u.random.Uint64()), small()), uint64(small()))
+		b = put64(put32(put64(put32(b, 50+small()), u.random.Uint64()), small()), uint64(small()))
 	case sayDeny:
 		b = append(b, byte(small()))
 	case sayRedirect:
-		b = append32(put64(b, u.random.Uint64()), small())
+		b = put32(put64(b, u.random.Uint64()), small())
 	case sayRedirected:
-		b = append32(put64(put64(b, u.random.Uint64()), u.random.Uint64()), small())
+		b = put32(put64(put64(b, u.random.Uint64()), u.random.Uint64()), small())
 	}
 	if u.random.IntN(50) == 0 { // one that no peer sends
 		switch u.random.IntN(4) {

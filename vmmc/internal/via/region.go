@@ -79,7 +79,7 @@ func (k *conn) redirect(m *asking.Reader) {
 	k.hold(r)
 	r.Addr, r.Key = at, key
 	b := put64(put64(message(sayRedirected, slot), r.Lo), r.Hi)
-	k.say(append32(b, r.Count))
+	k.say(put32(b, r.Count))
 	r.Lo, r.Hi, r.Count = r.Size, 0, 0
 }
 

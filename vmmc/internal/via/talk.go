@@ -3,6 +3,7 @@ package via
 import (
 	"encoding/binary"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
@@ -116,11 +117,11 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 			k.revoked(region)
 		}
 	case sayReleased:
-		k.released(r.U32())
+		k.grants.Released(r.U32())
 	case sayRedirect:
 		k.redirect(r)
 	case sayRedirected:
-		k.redirected(r)
+		k.grants.Redirected(r)
 	case sayMoved:
 		k.moved(r)
 	case sayCredit:
@@ -146,7 +147,7 @@ func (k *conn) greeted(r *asking.Reader) {
 }
 
 // Ask implements provider.Provider.
-func (p *Provider) Ask(to addr, a *provider.Ask) {
+func (p *Provider) Ask(to ethertype.Addr, a *provider.Ask) {
 	k, err := p.dial(to)
 	if err != nil {
 		a.Err = err
@@ -179,4 +180,21 @@ func (k *conn) SayDeny(seq uint32, why provider.Reason) {
 	k.say(append(message(sayDeny, seq), byte(why)))
 }
 
+// SayGrant implements asking.Conn.
+func (k *conn) SayGrant(seq, slot uint32, at asking.Place, size uint64) {
+	k.say(put64(put32(put64(message(sayGrant, seq, slot), at.Addr), at.Key), size))
+}
+
+// SayRevoke implements asking.Conn.
+func (k *conn) SayRevoke(slot uint32) { k.say(message(sayRevoke, slot)) }
+
+// SayRedirect implements asking.Conn.
+func (k *conn) SayRedirect(slot uint32, at asking.Place) {
+	k.say(put32(put64(message(sayRedirect, slot), at.Addr), at.Key))
+}
+
+// SayMoved implements asking.Conn.
+func (k *conn) SayMoved(slot uint32) { k.say(message(sayMoved, slot)) }
+
+func put32(b []byte, n uint32) []byte { return binary.BigEndian.AppendUint32(b, n) }
 func put64(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }

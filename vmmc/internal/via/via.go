@@ -204,13 +204,8 @@ func (p *Provider) all() []*conn {
 // Peers implements provider.Provider.
 func (p *Provider) Peers() (peers []provider.Peer) {
 	for _, k := range p.all() {
-		s := provider.Peer{Identity: k.peer, State: k.state.String(), Asks: k.asks.Len(), Regions: len(k.regions),
+		s := provider.Peer{Identity: k.peer, State: k.state.String(), Asks: k.asks.Len(), Regions: len(k.regions), Grants: k.grants.Len(),
 			UnderWay: k.busy, Waiting: len(k.talk) + k.notes.Len(), Credits: k.mayNote}
-		for _, g := range k.grants {
-			if g != nil {
-				s.Grants++
-			}
-		}
 		peers = append(peers, s)
 	}
 	return peers
