@@ -122,21 +122,12 @@ func behindInternal(t *testing.T) map[string][]string {
 var innerWalls = map[string][]string{
 	"vipl/internal/code":      {"internal/errclass", "transport"},
 	"vipl/internal/memory":    {"vipl/internal/code"},
-	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "internal/fifo", "internal/latch", "internal/progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep"},
-	"vipl/internal/attempts":  {"internal/fifo"},
-	"vipl/internal/backlog":   {"ethertype", "vipl/internal/conninfo"},
-	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "internal/link/shm", "internal/progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},
-	"vipl/internal/handshake": {"ethertype", "transport", "vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/guard", "vipl/internal/pathprobe"},
-	"vipl/internal/batch":     {"ethertype", "transport", "internal/latch"},
-	"vipl/internal/conninfo":  {"ethertype", "reliability"},
-	"vipl/internal/pathprobe": {"ethertype"},
-	"vipl/internal/pieces":    {"ethertype"},
-	"vipl/internal/sweep":     {},
-	"vipl/internal/timewait":  {"ethertype", "reliability"},
+	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "internal/fifo", "internal/latch", "internal/progress", "vipl/internal/code", "vipl/internal/memory"},
+	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "internal/link/shm", "internal/progress", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake"},
+	"vipl/internal/handshake": {"ethertype", "reliability", "transport", "internal/fifo", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/guard"},
 	"vipl/internal/guard":     {"ethertype"},
 	"vipl/internal/directory": {"ethertype", "internal/userfile", "transport", "internal/progress", "vipl/internal/code", "vipl/internal/guard"},
 	"vipl/internal/links":     {"ethertype", "transport", "internal/link/agent", "transport/fault", "internal/link/host", "internal/myrinet/plain", "internal/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "internal/link/shm", "internal/runsocket", "transport/udp", "vipl/internal/code"},
-	"vipl/internal/text":      {},
 
 	"endpoint/internal/wire":         {"ethertype"},
 	"endpoint/internal/provider":     {"ethertype", "internal/errclass", "transport", "endpoint/internal/wire"},
@@ -207,7 +198,7 @@ func TestPureRooms(t *testing.T) {
 }
 
 // machines are the packages below vipl that get time and frames as arguments.
-var machines = []string{"vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/batch", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/engine", "vipl/internal/handshake", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep", "vipl/internal/timewait"}
+var machines = []string{"vipl/internal/conn", "vipl/internal/engine", "vipl/internal/handshake"}
 
 // clockless packages run under virtual time, so the wall clock and the global
 // source of randomness must not reach them.

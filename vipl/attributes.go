@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -20,7 +20,7 @@ const (
 	DefaultPeerTimeout    = 10 * time.Second
 	DefaultConnectTimeout = 5 * time.Second
 	MaxQueueDepth         = 1 << 16
-	MaxReadDepth          = conninfo.MaxReadDepth
+	MaxReadDepth          = handshake.MaxReadDepth
 	MaxVIs                = 1 << 14
 	MaxRegions            = memory.MaxRegions
 	MaxRegisterBytes      = math.MaxInt // of all regions of a NIC together, and so of one

@@ -1,20 +1,20 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/vipl/internal/conninfo"
+import "github.com/bobnet-go/bobnet/vipl/internal/handshake"
 
 // MaxConnData is the most private data, in bytes, that goes with a connection request.
-const MaxConnData = conninfo.MaxData
+const MaxConnData = handshake.MaxData
 
 // told returns the attributes of which the peer is told.
-func (a *Attributes) told() conninfo.Terms {
-	return conninfo.Terms{
+func (a *Attributes) told() handshake.Terms {
+	return handshake.Terms{
 		Reliability: a.Reliability, MaxTransferSize: a.MaxTransferSize, QoS: a.QoS, EnableRDMAWrite: a.EnableRDMAWrite,
 		EnableRDMARead: a.EnableRDMARead, ReadDepth: a.ReadDepth, WholeCRC: a.WholeCRC,
 	}
 }
 
 // attributesOf returns the attributes that a peer has told of. The others are zero.
-func attributesOf(t *conninfo.Terms) Attributes {
+func attributesOf(t *handshake.Terms) Attributes {
 	return Attributes{
 		Reliability: t.Reliability, MaxTransferSize: t.MaxTransferSize, QoS: t.QoS, EnableRDMAWrite: t.EnableRDMAWrite,
 		EnableRDMARead: t.EnableRDMARead, ReadDepth: t.ReadDepth, WholeCRC: t.WholeCRC,

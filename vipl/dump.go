@@ -9,8 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/bobnet-go/bobnet/vipl/internal/text"
 )
 
 // WriteTo writes the snapshot as text for a person who wants to know what
@@ -39,38 +37,38 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	fact := func(name string, parts ...string) {
 		fmt.Fprintf(t, "  %s\t%s\n", name, strings.Join(parts, ", "))
 	}
-	fact("sent", text.Plural(l.TxFrames, "frame"), text.Amount(l.TxBytes), "in "+text.Plural(l.TxCalls, "call"))
-	fact("received", text.Plural(l.RxFrames, "frame"), text.Amount(l.RxBytes), "in "+text.Plural(l.RxCalls, "call"), "slept "+text.Plural(l.Waits, "time"))
-	fact("lost by the link", text.OrNone(text.Some(
-		text.Count("receive queue full", l.RxDrops), text.Count("refused", l.TxDrops), text.Count("truncated", l.RxTruncated),
-		text.Count("injected faults", l.Faults)))...)
-	fact("passed over", text.OrNone(text.Some(text.Count("not ours", l.RxFiltered), text.Count("times the send queue was full", l.TxFull),
-		text.Count("times another user was refused", l.Refused)))...)
-	fact("dropped", text.OrNone(someDrops(&s.Dropped))...)
-	wrong := text.Some(text.Count("connections ended by an error", s.Failures), text.Count("completion entries lost", s.CQOverruns),
-		text.Count("frames not sent", s.TxDropped), text.Count("frames of strangers not answered", s.Unanswered),
-		text.Count("frames too long for the link", s.TxTooLong), text.Count("log lines lost", s.LogsLost))
+	fact("sent", plural(l.TxFrames, "frame"), amount(l.TxBytes), "in "+plural(l.TxCalls, "call"))
+	fact("received", plural(l.RxFrames, "frame"), amount(l.RxBytes), "in "+plural(l.RxCalls, "call"), "slept "+plural(l.Waits, "time"))
+	fact("lost by the link", orNone(nonZero(
+		countOf("receive queue full", l.RxDrops), countOf("refused", l.TxDrops), countOf("truncated", l.RxTruncated),
+		countOf("injected faults", l.Faults)))...)
+	fact("passed over", orNone(nonZero(countOf("not ours", l.RxFiltered), countOf("times the send queue was full", l.TxFull),
+		countOf("times another user was refused", l.Refused)))...)
+	fact("dropped", orNone(someDrops(&s.Dropped))...)
+	wrong := nonZero(countOf("connections ended by an error", s.Failures), countOf("completion entries lost", s.CQOverruns),
+		countOf("frames not sent", s.TxDropped), countOf("frames of strangers not answered", s.Unanswered),
+		countOf("frames too long for the link", s.TxTooLong), countOf("log lines lost", s.LogsLost))
 	for code, n := range s.Errors {
-		wrong = append(wrong, text.Some(text.Count(ErrorCode(code).String(), n))...)
+		wrong = append(wrong, nonZero(countOf(ErrorCode(code).String(), n))...)
 	}
 	if s.LinkErr != "" {
 		wrong = append(wrong, "link: "+s.LinkErr)
 	}
-	fact("errors", text.OrNone(wrong)...)
+	fact("errors", orNone(wrong)...)
 	e := &s.Engine
-	fact("engine", e.Driver, "polled "+text.Span(e.LastPoll)+" ago", e.timer(), text.Plural(e.Waiting, "goroutine")+" waiting")
-	fact("held back", text.OrNone(text.Some(text.Count("frames that the link did not take", uint64(e.Unsent)), text.Count("VIs that wait for a fuller frame", uint64(e.Holding))))...)
-	fact("memory", text.Plural(s.Regions, "region"), text.Amount(uint64(s.RegionBytes)))
+	fact("engine", e.Driver, "polled "+span(e.LastPoll)+" ago", e.timer(), plural(e.Waiting, "goroutine")+" waiting")
+	fact("held back", orNone(nonZero(countOf("frames that the link did not take", uint64(e.Unsent)), countOf("VIs that wait for a fuller frame", uint64(e.Holding))))...)
+	fact("memory", plural(s.Regions, "region"), amount(uint64(s.RegionBytes)))
 	var ports []string
 	for _, l := range s.Listeners {
-		ports = append(ports, fmt.Sprintf("%d (%s waiting)", l.Port, text.Plural(l.Backlog, "request")))
+		ports = append(ports, fmt.Sprintf("%d (%s waiting)", l.Port, plural(l.Backlog, "request")))
 	}
-	fact("listening", text.OrNone(ports)...)
+	fact("listening", orNone(ports)...)
 	names := make([]string, len(s.Names))
 	for i, name := range s.Names {
 		names[i] = strconv.Quote(name)
 	}
-	fact("names", text.OrNone(names)...)
+	fact("names", orNone(names)...)
 	t.Flush()
 }
 
@@ -79,9 +77,9 @@ func (e *EngineSnapshot) timer() string {
 	case e.NextTimer == 0:
 		return "no timer"
 	case e.NextTimer < 0:
-		return "timer overdue by " + text.Span(-e.NextTimer)
+		return "timer overdue by " + span(-e.NextTimer)
 	}
-	return "next timer in " + text.Span(e.NextTimer)
+	return "next timer in " + span(e.NextTimer)
 }
 
 // writeVIs writes a line for each VI that is not idle, and why those that
@@ -104,7 +102,7 @@ func (s *Snapshot) writeVIs(b *bytes.Buffer) {
 		}
 		v.writeLine(t)
 	}
-	fmt.Fprintf(b, "\n  %s, %d of them idle\n", text.Plural(len(s.VIs), "VI"), idle)
+	fmt.Fprintf(b, "\n  %s, %d of them idle\n", plural(len(s.VIs), "VI"), idle)
 	if s.Others > 0 {
 		fmt.Fprintf(b, "  and %d more, which are left out\n", s.Others)
 	}
@@ -118,29 +116,29 @@ func (v *VISnapshot) writeLine(w io.Writer) {
 	frame, heard, oldest, arriving, flight, window, threshold, rtt, tries := "-", "-", "-", "-", "-", "-", "-", "-", "-"
 	switch v.State {
 	case StateConnected:
-		frame, heard = strconv.Itoa(v.FrameData)+" B", text.Span(time.Duration(v.LastHeard))
+		frame, heard = strconv.Itoa(v.FrameData)+" B", span(time.Duration(v.LastHeard))
 		if v.Probes > 0 {
-			heard += " (" + text.Plural(v.Probes, "probe") + ")"
+			heard += " (" + plural(v.Probes, "probe") + ")"
 		}
 	case StateConnectPending:
-		heard = "gives up in " + text.Span(v.GivesUp)
+		heard = "gives up in " + span(v.GivesUp)
 	}
 	if age := v.OldestUnacknowledged(); age > 0 {
-		oldest = text.Span(age)
+		oldest = span(age)
 	}
 	if a := v.Arriving; a != nil {
 		arriving = fmt.Sprintf("%d of %d B", a.Got, a.Size)
 	}
 	if tx := &v.Sender; v.State == StateConnected && v.Level.Reliable() {
 		flight, tries = strconv.Itoa(tx.InFlight), strconv.Itoa(tx.Tries)
-		window, threshold = text.Frames(tx.Window), text.Frames(tx.Threshold)
+		window, threshold = formatFrames(tx.Window), formatFrames(tx.Threshold)
 		if tx.RTT > 0 {
-			rtt = text.Span(tx.RTT)
+			rtt = span(tx.RTT)
 		}
 	}
 	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
 		v.Local.Port, v.State, v.Remote, v.Level, frame, heard, v.SendQueue-v.SendUntaken, v.RecvQueue-v.RecvUntaken, v.SendUntaken, v.RecvUntaken,
-		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, text.Amount(v.RDMABytes),
+		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, amount(v.RDMABytes),
 		cmp.Or(strings.Join(someDrops(&v.Dropped), ", "), "-"))
 }
 
@@ -160,7 +158,7 @@ func (s *Snapshot) writeLedger(b *bytes.Buffer) {
 				msg = strconv.FormatUint(uint64(p.Msg), 10)
 			}
 			if p.Age > 0 {
-				age, again = text.Span(p.Age), text.Span(p.Again)+" ago"
+				age, again = span(p.Age), span(p.Again)+" ago"
 			}
 			fmt.Fprintf(t, "  VI %d\t%s\t%v\t%d\t%d\t%s\t%s\n", v.Local.Port, msg, p.Op, p.Size, p.Sent, age, again)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/progress"
-	"github.com/bobnet-go/bobnet/vipl/internal/backlog"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
@@ -33,7 +32,7 @@ type Listener struct {
 // Request is a connection request (VIP_CONN_HANDLE). Accept or reject it.
 type Request struct {
 	listener *Listener
-	in       *backlog.Request
+	in       *handshake.Request
 }
 
 // Listen starts to take requests for a port of the NIC's range; 0 picks a free

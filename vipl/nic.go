@@ -18,8 +18,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/engine"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 	"github.com/bobnet-go/bobnet/vipl/internal/links"
 	"github.com/mdlayher/ethernet"
 )
@@ -220,7 +220,7 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 }
 
 // minMTU is the smallest MTU on which the handshake's frames fit.
-const minMTU = conninfo.MinMTU
+const minMTU = handshake.MinMTU
 
 // MinMTU is the smallest MTU in bytes of an interface that Open takes: the
 // frames of the connection handshake fit it.

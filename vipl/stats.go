@@ -2,7 +2,6 @@ package vipl
 
 import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/text"
 )
 
 // Drop is why a frame that arrived was not used. Every such frame is counted
@@ -91,9 +90,9 @@ func (s *VIStats) add(t *VIStats) {
 
 // someDrops lists the reasons that have occurred.
 func someDrops(c *DropCounts) []string {
-	drops := make([]text.Counted, 0, len(c))
+	drops := make([]namedCount, 0, len(c))
 	for why, n := range c {
-		drops = append(drops, text.Count(Drop(why).String(), n))
+		drops = append(drops, countOf(Drop(why).String(), n))
 	}
-	return text.Some(drops...)
+	return nonZero(drops...)
 }

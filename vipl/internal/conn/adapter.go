@@ -6,7 +6,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
@@ -25,7 +24,7 @@ type Adapter struct {
 	Mem         memory.Table
 
 	Now      int64 // the link's clock when it was last read
-	batch    batch.Batch
+	batch    Batch
 	unsent   []*Conn          // have frames in the batch that complete unreliable sends
 	In       ethertype.Header // of the frame that is being received
 	Long     longRx
@@ -44,24 +43,24 @@ func (a *Adapter) Init(link Link, eng *progress.Engine, info *transport.Info, lo
 	a.MTU = info.MTU
 	a.Now = link.Now()
 	a.Long.init(a)
-	a.batch.Init(link, info.MTU, max(hooks.MTU(info.MAC)-ethertype.BaseSize, a.Long.Size), &a.Stats.Stats, hooks.LinkError)
+	a.batch.Init(link, info.MTU, max(hooks.MTU(info.MAC)-ethertype.BaseSize, a.Long.Size), &a.Stats.BatchStats, hooks.LinkError)
 	a.timers.init()
 }
 
 // Link is what an adapter needs of a link.
 type Link interface {
-	batch.Link
+	frameSink
 	Now() int64
 }
 
 // Flush offers the batch to the link.
 func (a *Adapter) Flush() {
 	switch a.batch.Flush(a.Now) {
-	case batch.Empty:
+	case flushDone:
 		if len(a.unsent) > 0 {
 			a.completeHanded()
 		}
-	case batch.Refused:
+	case flushRefused:
 		a.timers.arm(a, a.batch.RetryAt(a.Now))
 	}
 }
@@ -168,7 +167,7 @@ func (a *Adapter) CountReceived(size int) {
 
 // Counters counts what an adapter has done.
 type Counters struct {
-	batch.Stats
+	BatchStats
 	RxFrames, RxBytes uint64 // valid frames from the link, headers included
 	RxJoined          uint64 // frames that have shared an Ethernet frame with one before them, and are not in RxFrames
 	Dropped           code.DropCounts

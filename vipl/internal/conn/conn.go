@@ -5,11 +5,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
-	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
-	"github.com/bobnet-go/bobnet/vipl/internal/pieces"
 )
 
 // Conn is one end of a connection: the state of a VI that frames and the clock change.
@@ -84,7 +81,7 @@ type rxHalf struct {
 	msgIn     rxCursor
 	late      deferredAck
 	predicted ethertype.Prefix // of the frames that may take the fast path
-	pieces    *pieces.Frame    // of a frame that comes in pieces; made for the first one
+	pieces    *reassembly      // of a frame that comes in pieces; made for the first one
 }
 
 // Path is what is known of the path to the peer.
@@ -95,9 +92,9 @@ type Path struct {
 	Long      bool // both sides have long frames; whether the path carries them is seen from MaxData
 	switching bool // MaxData changes with the next message
 	remoteMTU int
-	joining   batch.Joining
-	test      pathprobe.Test // while Connect Pending, and when frames are sent in vain
-	hole      pathprobe.BlackHole
+	joining   joining
+	test      PathTest // while Connect Pending, and when frames are sent in vain
+	hole      BlackHole
 }
 
 // Init makes an idle connection of a port, which its owner has. The completions of its
@@ -165,7 +162,7 @@ func (c *Conn) Start(seq, remote ethertype.Seq, reads int) {
 	c.heard, c.probes, c.End.fault = c.a.Now, 0, 0
 	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
 	c.rx.start(c.RQ.done)
-	c.Path.hole = pathprobe.BlackHole{}
+	c.Path.hole = BlackHole{}
 	c.loose = looseRx{c: c, next: seq}
 	c.loose.filter.Init(remote)
 	c.reads.start(reads)
@@ -211,7 +208,7 @@ func (p *Path) meet(peer *Peer) {
 	p.remoteMTU = peer.MTU
 	p.Data = min(a.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize
 	p.MaxData = p.Data
-	if p.joining = (batch.Joining{}); peer.More && p.c.Port/ethertype.PortBlock == a.info.Ports.Lo/ethertype.PortBlock { // see ethertype.Header.Beside
+	if p.joining = (joining{}); peer.More && p.c.Port/ethertype.PortBlock == a.info.Ports.Lo/ethertype.PortBlock { // see ethertype.Header.Beside
 		p.joining.Peer = peer.Incarnation
 	}
 	p.Long, p.switching = peer.Long && p.MayUseLong() && p.Data+ethertype.BaseSize >= a.info.MTU, false

@@ -20,7 +20,7 @@ import (
 //	Reset                                   both numbers of a frame that it answers          74, 64
 //
 // What tells something else has no effect, is not answered, and is no sign of life.
-// A Request is of anybody; see packages backlog and handshake.
+// A Request may come from anybody; see package handshake.
 
 // Genuine reports whether h, whose tag and sender are right, is of the connection's
 // peer: it says what the peer may have received, and its number is near that which is

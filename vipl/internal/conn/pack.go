@@ -3,7 +3,6 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
@@ -20,11 +19,11 @@ import (
 const packLong = 256
 
 // A message of as many segments as there may be fits a frame beside another.
-const _ = uint(batch.BodyParts - 2*MaxSegments)
+const _ = uint(bodyParts - 2*MaxSegments)
 
 // pack returns which messages from the cursor on share the next frame, at least
 // as many as there are that can. A count below 2 means none.
-func (t *txHalf) pack() (p batch.Load) {
+func (t *txHalf) pack() (p frameLoad) {
 	inline, room := t.c.a.batch.Inline(), t.shared(t.c.SQ.at(t.cursor.next))
 	for i := t.cursor.next; i != t.c.SQ.tail; i++ {
 		d := t.c.SQ.at(i)
@@ -50,7 +49,7 @@ func (t *txHalf) shared(d *Descriptor) int {
 }
 
 // cutPacked takes the messages of p off the send queue.
-func (t *txHalf) cutPacked(p *batch.Load) reliability.Sent {
+func (t *txHalf) cutPacked(p *frameLoad) reliability.Sent {
 	next := &t.cursor
 	f := reliability.Sent{First: next.next, Size: uint32(p.Size), Count: uint16(p.Count)}
 	for range p.Count {
@@ -78,7 +77,7 @@ const (
 type corkedFrames struct {
 	from, to ethertype.Seq
 	frames   int
-	batch.Load
+	frameLoad
 }
 
 // roomLeft reports whether what is unsent leaves room for another message like the
@@ -97,7 +96,7 @@ func (t *txHalf) roomLeft() bool {
 		if d.Op != code.OpSend && !t.joins(d) {
 			return false
 		}
-		w := t.weigh(g.Load, d, inline)
+		w := t.weigh(g.frameLoad, d, inline)
 		if !g.Fits(&w, room, inline) {
 			if w = t.beginFrame(d, room, inline); w.Count == 0 {
 				return false
@@ -108,26 +107,26 @@ func (t *txHalf) roomLeft() bool {
 	if t.anotherFrame(room) {
 		return true
 	}
-	w := t.weigh(g.Load, t.c.SQ.at(g.to-1), inline)
+	w := t.weigh(g.frameLoad, t.c.SQ.at(g.to-1), inline)
 	return g.Fits(&w, room, inline)
 }
 
 // joins reports whether d, which is no send, goes in a short frame that may wait for others to
 // share an Ethernet frame with.
 func (t *txHalf) joins(d *Descriptor) bool {
-	return t.c.Path.joining.Peer != 0 && (d.Op == code.OpRDMARead || d.More && d.total <= batch.CopyMax)
+	return t.c.Path.joining.Peer != 0 && (d.Op == code.OpRDMARead || d.More && d.total <= copyMax)
 }
 
 // weigh returns what d adds to l: a record in a packed frame, or a frame of its own in the Ethernet
 // frame.
-func (t *txHalf) weigh(l batch.Load, d *Descriptor, inline int) batch.Load {
+func (t *txHalf) weigh(l frameLoad, d *Descriptor, inline int) frameLoad {
 	switch d.Op {
 	case code.OpSend:
 		return l.Weigh(d.total, len(d.Segs), inline)
 	case code.OpRDMARead:
-		return batch.Joined(ethertype.RDMASize)
+		return joinedLoad(ethertype.RDMASize)
 	}
-	return batch.Joined(ethertype.RDMASize + int(d.total))
+	return joinedLoad(ethertype.RDMASize + int(d.total))
 }
 
 // anotherFrame reports whether one more frame of room bytes may wait.
@@ -138,17 +137,17 @@ func (t *txHalf) anotherFrame(room int) bool {
 
 // beginFrame begins another frame for d and returns what d adds to it: nothing
 // if no more frames may wait, or d does not fit one.
-func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w batch.Load) {
+func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w frameLoad) {
 	g := &t.corked
 	if !t.anotherFrame(room) {
 		return w
 	}
-	var fresh batch.Load
+	var fresh frameLoad
 	if w = t.weigh(fresh, d, inline); !fresh.Fits(&w, room, inline) {
-		return batch.Load{}
+		return frameLoad{}
 	}
 	g.frames++
-	g.Load = fresh
+	g.frameLoad = fresh
 	return w
 }
 
@@ -160,7 +159,7 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	body := a.batch.Body()
 	var head []byte
 	var ok bool
-	var p batch.Load
+	var p frameLoad
 	piece, at := 0, ethertype.HeaderSize
 	for i := range ethertype.Seq(f.Count) {
 		d := t.c.SQ.at(f.First + i)

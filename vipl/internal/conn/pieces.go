@@ -4,7 +4,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/pieces"
 )
 
 // sendPieces builds the frame that f describes and sends it in pieces. It reports
@@ -16,7 +15,7 @@ func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethert
 		return false
 	}
 	if a.Long.out == nil {
-		a.Long.out = make([]byte, 0, pieces.Longest)
+		a.Long.out = make([]byte, 0, longestFrame)
 	}
 	frame := b.TakeBack(a.Long.out)
 	per := min(t.c.Path.Data, b.Inline())
@@ -40,7 +39,7 @@ func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethert
 // together at a time, the oldest.
 func (r *rxHalf) receivePiece(h *ethertype.Header, payload []byte) (whole []byte) {
 	switch p := r.pieces; {
-	case !r.c.Path.Long || !pieces.Fits(h, payload):
+	case !r.c.Path.Long || !pieceFits(h, payload):
 		r.c.Drop(code.DropFormat)
 		return nil
 	case r.receiver.Check(h.Msg) == reliability.Duplicate:
@@ -48,7 +47,7 @@ func (r *rxHalf) receivePiece(h *ethertype.Header, payload []byte) (whole []byte
 		r.receiver.Duplicate()
 		return nil
 	case p == nil:
-		r.pieces = pieces.New()
+		r.pieces = newReassembly()
 	case p.Begun && p.Seq.Less(h.Msg) && r.receiver.Check(p.Seq) == reliability.Accept:
 		r.c.Drop(code.DropAhead)
 		return nil

@@ -5,7 +5,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
 )
 
 // padding is what full-size probes are filled with.
@@ -54,7 +53,7 @@ func (p *Path) SizeOf(h *ethertype.Header) ProbeSize {
 const longTries = 2
 
 // BeginProbes forgets what the answers to probes have told.
-func (p *Path) BeginProbes() { p.test = pathprobe.Test{} }
+func (p *Path) BeginProbes() { p.test = PathTest{} }
 
 // Probe sends the probes of a handshake's try. The first is nearly always answered, and
 // goes without a short one.
@@ -79,7 +78,7 @@ func (p *Path) Answered(h *ethertype.Header) {
 	}
 }
 
-// Narrow reports whether the path does not carry full-size frames; see pathprobe.Test.
+// Narrow reports whether the path does not carry full-size frames; see PathTest.
 func (p *Path) Narrow(odds float64) bool { return p.test.Narrow(odds) }
 
 // Lossy says how lossy the path is, if short probes were answered; else it returns "".
@@ -91,7 +90,7 @@ func (p *Path) Lossy() string {
 }
 
 // sendPair sends a pair of probes.
-func (p *Path) sendPair(t *pathprobe.Test) {
+func (p *Path) sendPair(t *PathTest) {
 	t.Pairs++
 	p.SendProbe(ethertype.KindProbe, p.Data)
 	p.SendProbe(ethertype.KindProbe, 0)
@@ -105,13 +104,13 @@ func (p *Path) sendPair(t *pathprobe.Test) {
 func (p *Path) probeAgain(tries int) bool {
 	t := &p.test
 	if tries == triesInvain+1 {
-		*t = pathprobe.Test{}
+		*t = PathTest{}
 	}
 	local := p.c.Remote.MAC == p.c.a.info.MAC
 	if local || t.Passed || int(p.c.tx.sender.OldestSize()) <= min(passesAnywhere, p.Data/2) {
 		return true
 	}
-	if !t.Narrow(pathprobe.Certain) {
+	if !t.Narrow(NarrowCertain) {
 		for range pairsPerTry {
 			p.sendPair(t)
 		}

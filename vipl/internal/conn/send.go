@@ -3,7 +3,6 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
@@ -194,7 +193,7 @@ func (t *txHalf) cut() reliability.Sent {
 			next.msg++
 		}
 	}
-	size := batch.Fragment(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == code.OpRDMAWrite)
+	size := fragmentSize(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == code.OpRDMAWrite)
 	f := reliability.Sent{First: next.next, Offset: next.offset, Size: size, Count: 1}
 	next.offset += size
 	if next.offset == d.total {
@@ -271,7 +270,7 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 // else by reference. It reports false when they are not there any more.
 func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) bool {
 	a := t.c.a
-	if f.Size <= batch.CopyMax && int(f.Size) <= len(slot)-at {
+	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
 		if !memory.CopyOut(slot[at:], d.Segs, f.Offset, f.Size) {
 			return t.altered()
 		}

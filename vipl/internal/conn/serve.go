@@ -3,7 +3,6 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
@@ -118,7 +117,7 @@ func (t *serveTable) deny() {
 // cut takes the next fragment off the answer that is being given.
 func (t *serveTable) cut() reliability.Sent {
 	s := t.slot(t.next)
-	size := batch.Fragment(s.length-t.offset, t.c.Path.MaxData, false)
+	size := fragmentSize(s.length-t.offset, t.c.Path.MaxData, false)
 	f := reliability.Sent{First: t.next, Offset: t.offset, Size: size, Count: 1, Flags: sentAnswer}
 	t.offset += size
 	if t.offset == s.length {
@@ -159,7 +158,7 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 		return true
 	}
 	data := t.source(s)[f.Offset:][:f.Size]
-	if f.Size <= batch.CopyMax && int(f.Size) <= a.batch.Inline() {
+	if f.Size <= copyMax && int(f.Size) <= a.batch.Inline() {
 		t.c.Path.add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
 		return true
 	}

@@ -3,7 +3,6 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
@@ -51,7 +50,7 @@ func (c *Conn) sendShort() bool {
 }
 
 // shortMax returns how many bytes may be copied to a frame that is sent by the fast path.
-func (c *Conn) shortMax() int { return min(batch.CopyMax, c.Path.Data, c.a.batch.Inline()) }
+func (c *Conn) shortMax() int { return min(copyMax, c.Path.Data, c.a.batch.Inline()) }
 
 // addShort adds a frame that holds data behind an extension, the first of a batch.
 func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {

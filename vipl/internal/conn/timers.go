@@ -6,7 +6,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/sweep"
 )
 
 // timerSet finds the next thing that is due. It holds the connections that have a
@@ -18,7 +17,7 @@ type timerSet struct {
 	every int64 // ns between sweeps
 	still int64 // ns before the sweep that is under way in which this process had no processor
 	conns []*Conn
-	asks  sweep.Sweep
+	asks  sweepBudget
 }
 
 const (
@@ -104,7 +103,7 @@ func (a *Adapter) runTimers() {
 		t.asks.Begin(a.info.Slots)
 		a.hooks.Sweep()
 		if t.asks.End() {
-			t.sweep = min(t.sweep, a.Now+min(t.every, sweep.Again))
+			t.sweep = min(t.sweep, a.Now+min(t.every, sweepAgain))
 		}
 		t.still = 0
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
@@ -58,7 +57,7 @@ func (p *Path) writeSize() uint32 {
 	if p.Long {
 		room = p.c.a.Long.Size
 	}
-	return batch.Fragment(MaxTransferSize, room-ethertype.RDMASize, true)
+	return fragmentSize(MaxTransferSize, room-ethertype.RDMASize, true)
 }
 
 // forbidden drops a write that is not allowed. If it carries immediate

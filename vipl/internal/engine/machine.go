@@ -7,9 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
@@ -53,7 +51,7 @@ type Hooks struct {
 
 var _ progress.Machine = (*Machine)(nil)
 
-// Init makes a machine of a link, whose frames are not smaller than conninfo.MinMTU. The
+// Init makes a machine of a link, whose frames are not smaller than handshake.MinMTU. The
 // incarnation and what else is random come from seed in virtual time.
 func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logger, rel *reliability.Config, seed uint64, hooks Hooks) {
 	m.Link, m.Info, m.eng, m.log, m.rel, m.hooks = link, link.Info(), eng, log, *rel, hooks
@@ -105,7 +103,7 @@ func (m *Machine) limitFlight() {
 	}
 	m.rel.Window = min(m.rel.Window, window)
 	m.rel.InitialWindow = min(m.rel.InitialWindow, m.rel.Window)
-	m.views = make([][]byte, min(batch.Burst(m.Info.MTU), transport.MaxBatch))
+	m.views = make([][]byte, min(conn.Burst(m.Info.MTU), transport.MaxBatch))
 }
 
 // Idle implements progress.Machine: the acknowledgement that was put off, and messages
@@ -144,4 +142,4 @@ func (m *Machine) sweep() {
 }
 
 // MinMTU is the smallest MTU on which the handshake's frames fit.
-const MinMTU = conninfo.MinMTU
+const MinMTU = handshake.MinMTU

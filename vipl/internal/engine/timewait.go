@@ -8,13 +8,12 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
-	"github.com/bobnet-go/bobnet/vipl/internal/timewait"
 )
 
 // TimeWait has the connections that this side has left.
 type TimeWait struct {
 	m     *Machine
-	table timewait.Table
+	table endedTable
 	gate  progress.Gate // opens when all their peers know
 }
 
@@ -28,7 +27,7 @@ const (
 // Add puts a connection, which its owner leaves for the given reason, into time-wait. known
 // says that its peer knows.
 func (t *TimeWait) Add(c *conn.Conn, why code.Reason, known bool) {
-	t.table.Add(timewait.Ended{
+	t.table.Add(endedConn{
 		Header: c.LastWord(), Why: byte(why), LocalTag: c.LocalTag, Port: c.Port,
 		At: t.m.Conns.Now, Known: known, Unreliable: !c.Reliable,
 	}, max(timeWaitMax, t.m.Ports.Count))
@@ -40,10 +39,10 @@ func (t *TimeWait) answer(h *ethertype.Header) bool {
 	before := t.table.Waiting()
 	answer, ended := t.table.Answer(h)
 	t.told(before)
-	if answer == timewait.Again && t.m.Strangers.Answers.Take(guard.Reset, t.m.Conns.Now) {
+	if answer == answerAgain && t.m.Strangers.Answers.Take(guard.Reset, t.m.Conns.Now) {
 		t.m.Conns.SendControl(ended.Header, []byte{ended.Why})
 	}
-	return answer != timewait.Stranger
+	return answer != answerStranger
 }
 
 // confirm notes that the peer of a connection knows of its end: h is its answer to a frame

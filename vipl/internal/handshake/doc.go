@@ -16,11 +16,11 @@
 // middle of a message. If both sides have long frames the client sends a Probe of that
 // size, too, right before the first ones. With full-size probes the client
 // sends short ones: if those are answered and the long ones never, it is the MTU; see
-// package pathprobe.
+// conn.PathTest.
 //
 // By the token of the Retry the client proves that it is reached at its address; see package
-// guard. A request without it gets nothing else and leaves nothing at the server; see package
-// backlog.
+// guard. A request without it gets nothing else and leaves nothing at the server; see
+// Backlog.
 //
 // An Accept or a Probe for an attempt that was given up is answered by a Reset,
 // so that the other side need not wait for its time-out.

@@ -13,7 +13,6 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -91,7 +90,7 @@ func newPair(t testing.TB) *pair {
 		h.c.Init(&h.a, (*owner)(h), viPort, nil, nil)
 		h.c.SetTerms(conn.Terms{Reliability: reliability.ReliableDelivery, ReadDepth: 4, PeerTimeout: time.Second}, 16)
 		h.side.Init(&h.table, &h.c, (*owner)(h))
-		h.side.Terms = conninfo.Terms{Reliability: reliability.ReliableDelivery, MaxTransferSize: 1 << 20, QoS: 3, ReadDepth: 4 + i}
+		h.side.Terms = Terms{Reliability: reliability.ReliableDelivery, MaxTransferSize: 1 << 20, QoS: 3, ReadDepth: 4 + i}
 		h.a.SetClock(p.now)
 	}
 	p.hosts[0].peer, p.hosts[1].peer = p.hosts[1], p.hosts[0]

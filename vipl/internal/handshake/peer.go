@@ -6,7 +6,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 // Peer-to-peer connection: both sides ask, neither listens. Requests go to the
@@ -73,7 +72,7 @@ func (s *Side) AskPeer(remote ethertype.Addr, discriminator []byte, timeout int6
 }
 
 // receivePeer handles a request of the peer-to-peer kind.
-func (t *Table) receivePeer(h *ethertype.Header, c *conninfo.Info) {
+func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 	if len(c.Data) < PeerSize || h.DstPort != t.nic.Port {
 		t.conns.Drop(code.DropFormat)
 		return
@@ -104,7 +103,7 @@ func (t *Table) receivePeer(h *ethertype.Header, c *conninfo.Info) {
 }
 
 // meet goes on when the other side has asked as this one has.
-func (s *Side) meet(from, remote ethertype.Addr, c *conninfo.Info) {
+func (s *Side) meet(from, remote ethertype.Addr, c *Info) {
 	a := s.attempt
 	now, number := s.table.conns.Now, ethertype.Seq(binary.BigEndian.Uint32(c.Data[2:]))
 	if s.table.nic.Compare(remote) < 0 { // it waits for our request, which may have come too early

@@ -4,7 +4,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -37,7 +36,7 @@ func (s *Side) receiveRetry(h *ethertype.Header) {
 }
 
 func (s *Side) receiveAccept(h *ethertype.Header, payload []byte) {
-	c, ok := conninfo.Parse(payload)
+	c, ok := ParseInfo(payload)
 	if !ok || s.conn.State != code.StateConnectPending || s.attempt.phase != phaseRequest {
 		s.conn.Drop(code.DropStale) // or a repetition: the probe's own timer answers it
 		return
@@ -115,7 +114,7 @@ func (s *Side) receiveReject(h *ethertype.Header, payload []byte) {
 		s.conn.Drop(code.DropStale)
 		return
 	}
-	text := guard.Printable(payload[1:min(len(payload), 1+conninfo.MaxData)])
+	text := guard.Printable(payload[1:min(len(payload), 1+MaxData)])
 	switch reject := payload[0]; reject { // read once: the peer may still write to it
 	case rejectNoListener:
 		s.Fail(code.ErrNoMatch, "start the server first, or try again")

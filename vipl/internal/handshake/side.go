@@ -2,23 +2,20 @@ package handshake
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/attempts"
-	"github.com/bobnet-go/bobnet/vipl/internal/backlog"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 // Side is one side of a connection's handshake. Its connection is Connect Pending from when an
 // attempt begins until it ends.
 type Side struct {
-	Terms conninfo.Terms // that this side asks for or agrees to
+	Terms Terms // that this side asks for or agrees to
 	// Err is why the last attempt failed, as Owner.Failure has it; nil if none has been
 	// made since the one before it, or if it did not fail.
 	Err error
 	// The terms of the peer and the incarnation of its NIC, as it has told them. The terms are
 	// zero from the beginning of an attempt until then.
-	PeerTerms       conninfo.Terms
+	PeerTerms       Terms
 	PeerIncarnation uint64
 
 	table   *Table
@@ -47,24 +44,24 @@ const (
 )
 
 // stages say how far an attempt has got in each phase.
-var stages = [...]attempts.Stage{phaseRequest: attempts.Asks, phaseProbe: attempts.Proves, phaseAccept: attempts.Answers}
+var stages = [...]Stage{phaseRequest: StageAsks, phaseProbe: StageProves, phaseAccept: StageAnswers}
 
 // attempt is an attempt to connect that has not ended.
 type attempt struct {
-	attempts.Attempt[*Side]
+	Attempt[*Side]
 	phase   phase
 	local   ethertype.Seq // the first number of this side
 	remote  ethertype.Seq // and of the peer
 	reads   int           // RDMA reads that the peer serves at a time
 	data    []byte
-	token   uint64           // that the server has asked for; 0 before
-	named   bool             // a discriminator precedes data
-	request *backlog.Request // that has been accepted; nil for the other kinds
-	serial  bool             // somebody waits for that one alone
-	peer    *peerKey         // of the peer-to-peer kind
-	theirs  ethertype.Seq    // the number of the peer's attempt, then
-	tries   int              // times that probes were sent
-	longAck bool             // a probe as long as a long frame was answered
+	token   uint64        // that the server has asked for; 0 before
+	named   bool          // a discriminator precedes data
+	request *Request      // that has been accepted; nil for the other kinds
+	serial  bool          // somebody waits for that one alone
+	peer    *peerKey      // of the peer-to-peer kind
+	theirs  ethertype.Seq // the number of the peer's attempt, then
+	tries   int           // times that probes were sent
+	longAck bool          // a probe as long as a long frame was answered
 }
 
 // Init makes the side of an idle connection of the table's NIC.
@@ -82,7 +79,7 @@ func (s *Side) Ask(remote ethertype.Addr, data []byte, named bool, timeout int64
 
 // Answer begins the server's part: it accepts r, which Match has judged. serial says that
 // its caller waits until it is connected before it takes another request.
-func (s *Side) Answer(r *backlog.Request, serial bool, timeout int64) {
+func (s *Side) Answer(r *Request, serial bool, timeout int64) {
 	r.Decide(s.table.conns.Now)
 	s.enterPending(phaseAccept, timeout, nil)
 	s.attempt.request, s.attempt.serial = r, serial
@@ -93,7 +90,7 @@ func (s *Side) Answer(r *backlog.Request, serial bool, timeout int64) {
 // enterPending enters Connect Pending.
 func (s *Side) enterPending(p phase, timeout int64, data []byte) {
 	t := s.table
-	s.Err, s.PeerTerms = nil, conninfo.Terms{}
+	s.Err, s.PeerTerms = nil, Terms{}
 	s.attempt = &attempt{phase: p, data: data}
 	s.attempt.Begin(s, t.conns.Now, timeout)
 	s.conn.EnterPending(t.strangers.Random.Tag())
@@ -101,7 +98,7 @@ func (s *Side) enterPending(p phase, timeout int64, data []byte) {
 }
 
 // adopt takes over what the peer said.
-func (s *Side) adopt(remote ethertype.Addr, c *conninfo.Info) {
+func (s *Side) adopt(remote ethertype.Addr, c *Info) {
 	s.PeerIncarnation, s.PeerTerms = c.Incarnation, c.Terms
 	s.attempt.remote, s.attempt.reads = c.Seq, c.Terms.ReadDepth
 	s.conn.Meet(&conn.Peer{

@@ -5,8 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
-	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // lateStep is how much later than it is due a step may come, in nanoseconds, before the process is
@@ -44,7 +43,7 @@ func (s *Side) Step() {
 	case phaseAccept:
 		s.sendInfo(ethertype.Header{Kind: ethertype.KindAccept, Tag: s.conn.RemoteTag, Seq: a.local, Ack: a.remote})
 	case phaseProbe:
-		if s.conn.Path.Narrow(pathprobe.Certain) {
+		if s.conn.Path.Narrow(conn.NarrowCertain) {
 			s.Fail(code.ErrInvalidMTU, s.conn.Path.MTUDetail())
 			return
 		}
@@ -69,16 +68,16 @@ func (s *Side) answered() { s.table.attempts.Answered(&s.attempt.Attempt, s.tabl
 func (s *Side) sendInfo(h ethertype.Header) {
 	c := s.describe()
 	h.Dst, h.DstPort, h.SrcPort = s.conn.Remote.MAC, s.conn.Remote.Port, s.conn.Port
-	s.table.conns.SendControl(h, c.Append(make([]byte, 0, conninfo.Size+conninfo.MaxData)))
+	s.table.conns.SendControl(h, c.Append(make([]byte, 0, InfoSize+MaxData)))
 }
 
 // describe returns what the side says of itself.
-func (s *Side) describe() conninfo.Info {
+func (s *Side) describe() Info {
 	a, t := s.attempt, s.table
 	terms := s.Terms
 	terms.WholeCRC = terms.WholeCRC || t.info.Unprotected // the peer's link may be another
 	asks := a.phase == phaseRequest
-	return conninfo.Info{
+	return Info{
 		Incarnation: t.conns.Incarnation, Tag: s.conn.LocalTag, Seq: a.local, MTU: uint32(t.hooks.MTU(s.conn.Remote.MAC)),
 		Terms: terms, Data: a.data, Long: asks && s.conn.Path.MayUseLong() || a.phase == phaseAccept && s.conn.Path.Long,
 		Peer: asks && a.peer != nil, Named: asks && a.named, More: true,
@@ -96,7 +95,7 @@ func (s *Side) timeOut() {
 	}
 	detail := "no answer: is the peer running, is its interface up and on this segment?"
 	switch {
-	case a.phase == phaseProbe && s.conn.Path.Narrow(pathprobe.Likely):
+	case a.phase == phaseProbe && s.conn.Path.Narrow(conn.NarrowLikely):
 		s.Fail(code.ErrInvalidMTU, s.conn.Path.MTUDetail())
 		return
 	case a.phase == phaseProbe && s.conn.Path.Lossy() != "":

@@ -3,11 +3,8 @@ package handshake
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/vipl/internal/attempts"
-	"github.com/bobnet-go/bobnet/vipl/internal/backlog"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -18,7 +15,7 @@ type Table struct {
 	nic       ethertype.Addr // of the NIC itself
 	strangers *guard.Strangers
 	hooks     Hooks
-	attempts  attempts.Table[*Side]
+	attempts  Turns[*Side]
 	peers     peerTable
 }
 
@@ -37,7 +34,7 @@ type Hooks struct {
 
 // Listener is where requests go.
 type Listener struct {
-	Backlog backlog.Backlog
+	Backlog Backlog
 	Owner   ListenerOwner
 }
 
@@ -94,7 +91,7 @@ func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 
 // receiveRequest handles KindRequest.
 func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
-	c, ok := conninfo.Parse(payload)
+	c, ok := ParseInfo(payload)
 	if !ok || h.Src.IsGroup() {
 		t.conns.Drop(code.DropFormat)
 		return
@@ -118,11 +115,11 @@ func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 		return
 	}
 	switch verdict, r := l.Backlog.Receive(h, &c, t.conns.Now); verdict {
-	case backlog.New:
+	case RequestNew:
 		l.Owner.Arrived()
-	case backlog.Refused:
+	case RequestRefused:
 		t.repeatRefusal(r)
-	case backlog.Full:
+	case RequestFull:
 		t.conns.Drop(code.DropBacklog)
 		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectBacklog})
 	}
@@ -133,7 +130,7 @@ func sender(h *ethertype.Header) ethertype.Addr { return ethertype.Addr{MAC: h.S
 
 // listenerFor returns the listener that a request is for, nil if there is none, and
 // takes the discriminator off its private data.
-func (t *Table) listenerFor(h *ethertype.Header, c *conninfo.Info) *Listener {
+func (t *Table) listenerFor(h *ethertype.Header, c *Info) *Listener {
 	if !c.Named {
 		return t.hooks.Listener(h.DstPort, nil)
 	}
@@ -147,27 +144,27 @@ func (t *Table) listenerFor(h *ethertype.Header, c *conninfo.Info) *Listener {
 }
 
 // proven reports whether a request carries a token of this NIC's.
-func (t *Table) proven(h *ethertype.Header, c *conninfo.Info) bool {
+func (t *Table) proven(h *ethertype.Header, c *Info) bool {
 	return t.strangers.Tokens.Proven(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.conns.Now)
 }
 
 // sendRetry has who sent a request ask again with a token.
-func (t *Table) sendRetry(h *ethertype.Header, c *conninfo.Info) {
+func (t *Table) sendRetry(h *ethertype.Header, c *Info) {
 	token := t.strangers.Tokens.Token(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.conns.Now)
 	t.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.Tag, Ack: c.Seq, Sack: token})
 }
 
 // sendReject refuses a request that was sent to a port.
-func (t *Table) sendReject(to ethertype.Addr, port uint16, c *conninfo.Info, body []byte) {
+func (t *Table) sendReject(to ethertype.Addr, port uint16, c *Info, body []byte) {
 	if t.strangers.Answers.Take(guard.Reject, t.conns.Now) {
 		t.conns.SendControl(ethertype.Header{Dst: to.MAC, Kind: ethertype.KindReject, DstPort: to.Port, SrcPort: port, Tag: c.Tag, Ack: c.Seq}, body)
 	}
 }
 
 // Refuse refuses a request, with a text for its requester, which is cut at
-// conninfo.MaxData bytes.
-func (t *Table) Refuse(r *backlog.Request, text string) {
-	t.refuse(r, append([]byte{rejectRefused}, text[:min(len(text), conninfo.MaxData)]...))
+// MaxData bytes.
+func (t *Table) Refuse(r *Request, text string) {
+	t.refuse(r, append([]byte{rejectRefused}, text[:min(len(text), MaxData)]...))
 }
 
 // Shut refuses the requests that wait at a listener: nobody listens any more.
@@ -177,12 +174,12 @@ func (t *Table) Shut(l *Listener) {
 	}
 }
 
-func (t *Table) refuse(r *backlog.Request, body []byte) {
+func (t *Table) refuse(r *Request, body []byte) {
 	r.Refuse(body, t.conns.Now)
 	t.repeatRefusal(r)
 }
 
 // repeatRefusal sends the rejection of a request.
-func (t *Table) repeatRefusal(r *backlog.Request) {
+func (t *Table) repeatRefusal(r *Request) {
 	t.sendReject(r.From, r.Port, &r.Info, r.Refusal)
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/vipl/internal/backlog"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 // agreed are the terms that must be equal on both sides, in the order of the codes from
@@ -14,15 +12,15 @@ import (
 var agreed = [...]struct {
 	name  string
 	err   error // when they are not
-	value func(t *conninfo.Terms) any
+	value func(t *Terms) any
 }{
-	{"Reliability", code.ErrInvalidReliability, func(t *conninfo.Terms) any { return t.Reliability }},
-	{"MaxTransferSize", code.ErrInvalidMTU, func(t *conninfo.Terms) any { return t.MaxTransferSize }},
-	{"QoS", code.ErrInvalidQoS, func(t *conninfo.Terms) any { return t.QoS }},
+	{"Reliability", code.ErrInvalidReliability, func(t *Terms) any { return t.Reliability }},
+	{"MaxTransferSize", code.ErrInvalidMTU, func(t *Terms) any { return t.MaxTransferSize }},
+	{"QoS", code.ErrInvalidQoS, func(t *Terms) any { return t.QoS }},
 }
 
 // Match returns an error if the terms of a request do not match those of this side.
-func (s *Side) Match(r *backlog.Request) error {
+func (s *Side) Match(r *Request) error {
 	i := s.differs(&r.Info.Terms)
 	if i < 0 {
 		return nil
@@ -32,7 +30,7 @@ func (s *Side) Match(r *backlog.Request) error {
 
 // differs compares what both sides must agree on. It returns which of agreed differs, -1 if
 // none does.
-func (s *Side) differs(there *conninfo.Terms) int {
+func (s *Side) differs(there *Terms) int {
 	for i := range agreed {
 		if agreed[i].value(there) != agreed[i].value(&s.Terms) {
 			return i

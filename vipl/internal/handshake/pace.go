@@ -1,4 +1,4 @@
-package attempts
+package handshake
 
 // pace says how long an attempt waits for the answer to what it has sent first, before it
 // sends that again. It follows from how long answers have taken on this NIC, as RFC 6298

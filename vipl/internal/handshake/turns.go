@@ -1,20 +1,4 @@
-// Package attempts says when a NIC's attempts to connect send, and when they give up. It is
-// pure: the time is an argument, and who owns an attempt sends for it.
-//
-// An attempt repeats what it has sent when an answer is overdue, by how long answers take on
-// this NIC, and then ever more rarely.
-//
-// A table lets as many of a NIC's attempts send at a time as the peer's
-// receive ring has room for, and the others wait for their turn. When thousands begin at
-// once, they would else overflow the ring, which at the largest MTU holds a few dozen
-// frames, whatever their length; and as each repeats what is lost, none would get on.
-//
-// An attempt keeps its turn until it is over. One that has sent several times without
-// getting on, because nobody answers there or the server has not accepted it yet, goes
-// behind those that wait. Its answer may come all the same, and gives it the turn back.
-// The time that an attempt has begins with its first turn. What it waits later does not
-// count if others have got on meanwhile: they may be many, and the server slow.
-package attempts
+package handshake
 
 import (
 	"math"
@@ -25,7 +9,7 @@ import (
 // Never is the time at which an attempt that waits for its turn sends and gives up.
 const Never int64 = math.MaxInt64
 
-// Attempt is an attempt of an owner's to connect, from when it begins until Table.End. All
+// Attempt is an attempt of an owner's to connect, from when it begins until Turns.End. All
 // times are in nanoseconds of one clock.
 type Attempt[Owner any] struct {
 	Deadline int64 // when it gives up
@@ -70,18 +54,18 @@ const (
 	turnOver
 )
 
-// Stage is how far an attempt has got, for Table.Admit.
+// Stage is how far an attempt has got, for Turns.Admit.
 type Stage uint8
 
 // The stages.
 const (
-	Asks    Stage = iota // nobody has answered it
-	Proves               // the server has accepted it
-	Answers              // it is the server's side of one: it answers who has the turn
+	StageAsks    Stage = iota // nobody has answered it
+	StageProves               // the server has accepted it
+	StageAnswers              // it is the server's side of one: it answers who has the turn
 )
 
 // most is how often an attempt sends before it makes way.
-var most = [...]int{Asks: 4, Proves: 12}
+var sendsBeforeYield = [...]int{StageAsks: 4, StageProves: 12}
 
 const (
 	// turnShare is the part of a ring that one NIC's attempts may fill: each sends up to
@@ -91,8 +75,19 @@ const (
 	turnSlots = 256 // of rings that do not tell theirs
 )
 
-// Table says which attempts of a NIC have the turn.
-type Table[Owner any] struct {
+// Turns decides when the attempts of a NIC send, and when they give up. It is pure: the time is an
+// argument, and the owner of an attempt sends for it.
+//
+//   - An attempt repeats a frame when its answer is overdue, judged by how long answers take on this
+//     NIC, and then at growing intervals.
+//   - Turns lets as many attempts send at a time as the peer's receive ring has room for. The others
+//     wait for their turn. Thousands that begin at once would otherwise overflow the ring, which at
+//     the largest MTU holds a few dozen frames, and each would repeat its lost frames without end.
+//   - An attempt keeps its turn until it is over. An attempt that has sent several times without
+//     progress goes behind those that wait. An answer that still comes gives it the turn back.
+//   - The time limit of an attempt begins with its first turn. Later waiting does not count if other
+//     attempts made progress meanwhile.
+type Turns[Owner any] struct {
 	limit   int // attempts that have the turn
 	active  int
 	gotOn   int64 // when one has got on last
@@ -103,7 +98,7 @@ type Table[Owner any] struct {
 
 // Init makes a table for peers whose rings hold as many frames as this NIC's; 0 if that is
 // not known. watch is called when an attempt that had no timer has one again.
-func (t *Table[Owner]) Init(slots int, watch func(Owner)) {
+func (t *Turns[Owner]) Init(slots int, watch func(Owner)) {
 	if slots == 0 {
 		slots = turnSlots
 	}
@@ -111,11 +106,11 @@ func (t *Table[Owner]) Init(slots int, watch func(Owner)) {
 }
 
 // Admit reports whether an attempt may send now. If not, it may when its turn comes.
-func (t *Table[Owner]) Admit(a *Attempt[Owner], at Stage, now int64) bool {
+func (t *Turns[Owner]) Admit(a *Attempt[Owner], at Stage, now int64) bool {
 	switch {
-	case at == Answers:
+	case at == StageAnswers:
 		return true
-	case a.turn == turnHas && (a.sent < most[at] || t.waiting.Len() == 0):
+	case a.turn == turnHas && (a.sent < sendsBeforeYield[at] || t.waiting.Len() == 0):
 	case a.turn == turnHas:
 		t.active--
 		a.since = now
@@ -137,7 +132,7 @@ func (t *Table[Owner]) Admit(a *Attempt[Owner], at Stage, now int64) bool {
 
 // Sends notes that an attempt sends now. It sends again when an answer is overdue, and from
 // then on after twice the time that has passed between the last two, up to a tenth of a second.
-func (t *Table[Owner]) Sends(a *Attempt[Owner], now int64) {
+func (t *Turns[Owner]) Sends(a *Attempt[Owner], now int64) {
 	if a.interval == 0 {
 		a.interval = t.pace.first()
 	} else {
@@ -150,7 +145,7 @@ func (t *Table[Owner]) Sends(a *Attempt[Owner], now int64) {
 // Answered notes that an attempt gets on by what the peer's NIC has answered at once. What the peer's
 // program has to do with, or what the peer repeats by itself, tells nothing of how long an
 // answer takes.
-func (t *Table[Owner]) Answered(a *Attempt[Owner], now int64) {
+func (t *Turns[Owner]) Answered(a *Attempt[Owner], now int64) {
 	switch {
 	case a.tries == 1:
 		t.pace.answered(now - a.last)
@@ -160,21 +155,21 @@ func (t *Table[Owner]) Answered(a *Attempt[Owner], now int64) {
 }
 
 // wait has an attempt wait for its turn. Its clock stands still.
-func (t *Table[Owner]) wait(a *Attempt[Owner], now int64) {
+func (t *Turns[Owner]) wait(a *Attempt[Owner], now int64) {
 	a.left, a.Deadline = a.Deadline-now, Never
 	a.turn, a.Next = turnWaits, Never
 	t.waiting.Push(a)
 }
 
 // Resume gives an attempt that has got on the turn.
-func (t *Table[Owner]) Resume(a *Attempt[Owner], now int64) {
+func (t *Turns[Owner]) Resume(a *Attempt[Owner], now int64) {
 	t.gotOn = now
 	t.giveTurn(a, now)
 }
 
 // giveTurn gives an attempt the turn. If it has lost one before, and nobody has got on
 // since, it was not the others that it waited for: the clock has run all the same.
-func (t *Table[Owner]) giveTurn(a *Attempt[Owner], now int64) {
+func (t *Turns[Owner]) giveTurn(a *Attempt[Owner], now int64) {
 	if a.turn != turnHas {
 		a.turn = turnHas
 		t.active++
@@ -190,7 +185,7 @@ func (t *Table[Owner]) giveTurn(a *Attempt[Owner], now int64) {
 }
 
 // End takes note that an attempt is over.
-func (t *Table[Owner]) End(a *Attempt[Owner], now int64) {
+func (t *Turns[Owner]) End(a *Attempt[Owner], now int64) {
 	had := a.turn == turnHas
 	a.turn = turnOver
 	if had {
@@ -200,7 +195,7 @@ func (t *Table[Owner]) End(a *Attempt[Owner], now int64) {
 }
 
 // next gives the turn to those that have waited longest.
-func (t *Table[Owner]) next(now int64) {
+func (t *Turns[Owner]) next(now int64) {
 	for t.active < t.limit && t.waiting.Len() > 0 {
 		if a := t.waiting.Pop(); a.turn == turnWaits {
 			a.Next, a.interval = now, 0

@@ -1,4 +1,4 @@
-package batch
+package conn
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func addShared(b *Batch, s *sharing, seq ethertype.Seq, data []byte) {
 	slot := b.Slot()
 	h := ethertype.Header{Dst: ethertype.MAC{2, 5: s.to}, DstPort: s.port, Kind: ethertype.KindData, Seq: seq, Size: uint16(len(data)), Length: uint32(len(data))}
 	h.Put(slot)
-	b.AddShared(&Joining{Peer: s.peer}, s.most, false, slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
+	b.AddShared(&joining{Peer: s.peer}, s.most, false, slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
 }
 
 // seqs returns the sequence numbers of all frames, those of one Ethernet frame together.

@@ -1,4 +1,4 @@
-package batch
+package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"

@@ -1,4 +1,4 @@
-package pathprobe
+package conn
 
 import "testing"
 

@@ -1,4 +1,4 @@
-package batch
+package conn
 
 import "github.com/bobnet-go/bobnet/ethertype"
 
@@ -7,8 +7,8 @@ import "github.com/bobnet-go/bobnet/ethertype"
 // CopyMax always are.
 const copyRoom = 1024
 
-// Load is how much of a frame some messages take.
-type Load struct {
+// frameLoad is how much of a frame some messages take.
+type frameLoad struct {
 	Count  int // messages
 	Size   int // payload bytes
 	Inline int // of these, what lies in the slot: records, copies and padding
@@ -18,27 +18,27 @@ type Load struct {
 // Weigh returns what a message of total bytes in so many segments adds to l, in a packed frame whose
 // slot has room for inline bytes. Whether it is copied depends on the messages before it alone, so that
 // a frame can be built again.
-func (l *Load) Weigh(total uint32, segments, inline int) Load {
+func (l *frameLoad) Weigh(total uint32, segments, inline int) frameLoad {
 	need := ethertype.Packed(int(total))
-	if total <= CopyMax || total <= copyRoom && l.Inline+need <= inline {
-		return Load{1, need, need, 0}
+	if total <= copyMax || total <= copyRoom && l.Inline+need <= inline {
+		return frameLoad{1, need, need, 0}
 	}
-	return Load{1, need, need - int(total), segments + 1} // a part for what the slot holds behind it
+	return frameLoad{1, need, need - int(total), segments + 1} // a part for what the slot holds behind it
 }
 
-// Joined returns what a message adds whose frame, of size payload bytes, goes behind another frame.
-func Joined(size int) Load {
+// joinedLoad returns what a message adds whose frame, of size payload bytes, goes behind another frame.
+func joinedLoad(size int) frameLoad {
 	size += ethertype.HeaderSize
-	return Load{1, size, size, 0}
+	return frameLoad{1, size, size, 0}
 }
 
 // Fits reports whether there is room for w in a frame of maxData bytes.
-func (l *Load) Fits(w *Load, maxData, inline int) bool {
-	return l.Size+w.Size <= maxData && l.Inline+w.Inline <= inline && l.Parts+w.Parts <= BodyParts
+func (l *frameLoad) Fits(w *frameLoad, maxData, inline int) bool {
+	return l.Size+w.Size <= maxData && l.Inline+w.Inline <= inline && l.Parts+w.Parts <= bodyParts
 }
 
 // Add adds w.
-func (l *Load) Add(w *Load) {
+func (l *frameLoad) Add(w *frameLoad) {
 	l.Count += w.Count
 	l.Size += w.Size
 	l.Inline += w.Inline

@@ -1,4 +1,4 @@
-package conninfo
+package handshake
 
 import (
 	"bytes"
@@ -34,13 +34,13 @@ func TestRoundTrip(t *testing.T) {
 	for range 500 {
 		want := random(rng)
 		frame := want.Append(nil)
-		if len(frame) != Size+len(want.Data) {
+		if len(frame) != InfoSize+len(want.Data) {
 			t.Fatalf("%d bytes for %d of private data", len(frame), len(want.Data))
 		}
-		if got, ok := Parse(append(frame, 0, 0, 0)); !ok || !reflect.DeepEqual(got, want) {
+		if got, ok := ParseInfo(append(frame, 0, 0, 0)); !ok || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v: %+v, want %+v", ok, got, want)
 		}
-		if got, ok := Parse(frame[:rng.IntN(len(frame))]); ok {
+		if got, ok := ParseInfo(frame[:rng.IntN(len(frame))]); ok {
 			t.Fatalf("a part of it is taken for %+v", got)
 		}
 	}
@@ -61,7 +61,7 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		c := random(rng)
 		change(&c)
-		if got, ok := Parse(c.Append(nil)); ok {
+		if got, ok := ParseInfo(c.Append(nil)); ok {
 			t.Errorf("%s: taken for %+v", name, got)
 		}
 	}

@@ -1,15 +1,14 @@
-package backlog
+package handshake
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 // Request is a connection request. Its sender has proven its address.
 type Request struct {
 	From    ethertype.Addr // the requester
 	Port    uint16         // that it was sent to, from which it is answered
-	Info    conninfo.Info
+	Info    Info
 	Refusal []byte // payload of the rejection, once refused, or accepted and given up; else nil
 
 	backlog *Backlog
@@ -38,7 +37,7 @@ func (r *Request) Refuse(body []byte, now int64) {
 
 // Forget makes the backlog take the request for a new one if it comes again.
 func (r *Request) Forget() {
-	if k := (key{r.From, r.Info.Tag}); r.backlog.known[k] == r {
+	if k := (requestKey{r.From, r.Info.Tag}); r.backlog.known[k] == r {
 		delete(r.backlog.known, k)
 	}
 }

@@ -1,11 +1,10 @@
-package backlog
+package handshake
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 // rig is a backlog, and what its listener has taken from it.
@@ -69,15 +68,15 @@ func (r *rig) do(op byte, x int) {
 // ask makes a requester ask.
 func (r *rig) ask(i int) {
 	h := ethertype.Header{Src: ethertype.MAC{2, 0, 0, 0, 0, byte(i >> 8)}, SrcPort: uint16(i), DstPort: 9}
-	before, k := len(r.b.known), key{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, 1}
+	before, k := len(r.b.known), requestKey{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, 1}
 	old := r.b.known[k]
-	v, q := r.b.Receive(&h, &conninfo.Info{Tag: 1}, r.now)
+	v, q := r.b.Receive(&h, &Info{Tag: 1}, r.now)
 	switch {
-	case (q == nil) != (v == Full), v == New && (old != nil || r.b.known[k] != q), v <= Refused && v != New && q != old:
+	case (q == nil) != (v == RequestFull), v == RequestNew && (old != nil || r.b.known[k] != q), v <= RequestRefused && v != RequestNew && q != old:
 		r.Fatalf("verdict %d with request %p, and %p was there", v, q, old)
-	case v == Refused && q.Refusal == nil, v == Known && q.Refusal != nil:
+	case v == RequestRefused && q.Refusal == nil, v == RequestKnown && q.Refusal != nil:
 		r.Fatalf("verdict %d on a request with the refusal %v", v, q.Refusal)
-	case v == Full && len(r.b.waiting) < waitingMax && before < rememberedMax:
+	case v == RequestFull && len(r.b.waiting) < waitingMax && before < rememberedMax:
 		r.Fatalf("full with %d of %d requests", len(r.b.waiting), before)
 	}
 }
@@ -108,7 +107,7 @@ func (r *rig) check() {
 		r.Fatalf("%d wait, %d are known", len(r.b.waiting), len(r.b.known))
 	}
 	for _, q := range r.b.waiting {
-		if q.decided || r.b.known[key{q.From, q.Info.Tag}] != q || slices.Contains(r.taken, q) {
+		if q.decided || r.b.known[requestKey{q.From, q.Info.Tag}] != q || slices.Contains(r.taken, q) {
 			r.Fatalf("%+v waits", q)
 		}
 	}

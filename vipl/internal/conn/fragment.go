@@ -1,10 +1,10 @@
-package batch
+package conn
 
 import "github.com/bobnet-go/bobnet/internal/latch"
 
-// Fragment returns how many of left bytes go into a frame that has room bytes. Those of
+// fragmentSize returns how many of left bytes go into a frame that has room bytes. Those of
 // an RDMA write end at words, so that no word is in two frames.
-func Fragment(left uint32, room int, write bool) uint32 {
+func fragmentSize(left uint32, room int, write bool) uint32 {
 	size := uint32(room)
 	if left <= size {
 		return left

@@ -1,4 +1,4 @@
-package batch
+package conn
 
 import "github.com/bobnet-go/bobnet/ethertype"
 
@@ -14,8 +14,8 @@ type joint struct {
 	at   int    // where the last frame in it begins
 }
 
-// Joining says with which frames those of a connection share Ethernet frames.
-type Joining struct {
+// joining says with which frames those of a connection share Ethernet frames.
+type joining struct {
 	Peer  uint64 // incarnation of the NIC that they go to; 0: with none
 	alone int    // frames that go alone next
 }
@@ -26,7 +26,7 @@ const aloneAfter = 64
 // AddShared is Add for a frame that is all in its head, and may share the Ethernet frame before it if
 // both are no longer than most bytes. The slot that it was built in is free again if it does. What was lost goes alone when it is sent again,
 // and so do those after it: perhaps it was too long when joined, because the path has become narrower.
-func (b *Batch) AddShared(j *Joining, most int, again bool, head []byte) {
+func (b *Batch) AddShared(j *joining, most int, again bool, head []byte) {
 	if again {
 		j.alone = aloneAfter
 	}
@@ -42,7 +42,7 @@ func (b *Batch) AddShared(j *Joining, most int, again bool, head []byte) {
 func (b *Batch) Part() { b.joint = joint{} }
 
 // peer returns the NIC to whose frames the next one may be joined, or 0.
-func (j *Joining) peer() uint64 {
+func (j *joining) peer() uint64 {
 	if j.alone > 0 {
 		j.alone--
 		return 0

@@ -1,4 +1,4 @@
-package sweep
+package conn
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func TestSweep(t *testing.T) {
 		{8, 9, []int{4, 4, 1}},
 		{0, 100, []int{64, 36}},
 	} {
-		var s Sweep
+		var s sweepBudget
 		for round := range 2 {
 			var got []int
 			asked := map[int]bool{}

@@ -1,4 +1,4 @@
-package pathprobe
+package conn
 
 import (
 	"math/rand/v2"
@@ -9,8 +9,8 @@ import (
 // loses all probes alike is not blamed, whatever its loss, and one answer of full size
 // settles it.
 func TestPathTest(t *testing.T) {
-	var sure Test
-	for !sure.Narrow(Certain) {
+	var sure PathTest
+	for !sure.Narrow(NarrowCertain) {
 		if sure.Pairs++; sure.Pairs > 20 {
 			t.Fatalf("no verdict after %d pairs without loss of short ones", sure.Pairs)
 		}
@@ -23,7 +23,7 @@ func TestPathTest(t *testing.T) {
 	for _, passes := range []float64{0.02, 0.1, 0.3, 0.9} {
 		wrong := 0
 		for range 100_000 {
-			var p Test
+			var p PathTest
 			for range 60 {
 				p.Pairs++
 				if r.Float64() < passes {
@@ -32,7 +32,7 @@ func TestPathTest(t *testing.T) {
 				if r.Float64() < passes {
 					p.Answered(false)
 				}
-				if p.Narrow(Certain) {
+				if p.Narrow(NarrowCertain) {
 					wrong++
 				}
 			}
@@ -41,7 +41,7 @@ func TestPathTest(t *testing.T) {
 			t.Errorf("of 100000 paths on which %v of all probes are answered %d were blamed", passes, wrong)
 		}
 	}
-	if p := (Test{Pairs: 3, Short: 40}); p.Narrow(Likely) {
+	if p := (PathTest{Pairs: 3, Short: 40}); p.Narrow(NarrowLikely) {
 		t.Error("copies of answers count")
 	}
 }

@@ -1,11 +1,10 @@
-package backlog
+package handshake
 
 import (
 	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 const (
@@ -15,15 +14,29 @@ const (
 	silentMax     = 1000 * time.Millisecond // in which a requester repeats its request ten times
 )
 
-// Backlog holds the requests that have come to a listener. The zero Backlog is empty.
+// Backlog holds the connection requests of a listener. A flood of requests, or requests with forged
+// sources, cannot shut the listener:
+//
+//   - The listener answers each request by a Retry. The repetition with the Retry's token proves that
+//     the sender is reached at its address (see package guard). Only proven requests come here; the
+//     NIC keeps nothing of the others. A Retry is shorter than its request, so a forged source
+//     attracts fewer bytes than were sent.
+//   - A client repeats its request until it is accepted. If a client stops repeating, other requests
+//     are taken first, and its request is dropped when the queue is full. A server that waits for such
+//     a client to connect gives it up when others wait.
+//   - Decided requests are remembered long enough that a late repetition is not taken for a new
+//     request. The oldest make room for new ones.
+//
+// A Backlog is pure: requests and the time in nanoseconds are arguments, the verdict is returned, and
+// it sends nothing. The zero Backlog is empty.
 type Backlog struct {
 	waiting []*Request
-	known   map[key]*Request // taken or not, until decided and a while after
-	decided []*Request       // those of known that are decided, in the order of their decisions
+	known   map[requestKey]*Request // taken or not, until decided and a while after
+	decided []*Request              // those of known that are decided, in the order of their decisions
 }
 
 // key tells repetitions of one request from a new one.
-type key struct {
+type requestKey struct {
 	from ethertype.Addr
 	tag  uint32
 }
@@ -33,33 +46,33 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Known   Verdict = iota // it has come before, and there is nothing to do
-	New                    // it waits now: announce it
-	Refused                // it was refused, and its requester did not receive that: see Request.Refusal
-	Full                   // it is not kept: too many wait or are remembered
+	RequestKnown   Verdict = iota // it has come before, and there is nothing to do
+	RequestNew                    // it waits now: announce it
+	RequestRefused                // it was refused, and its requester did not receive that: see Request.Refusal
+	RequestFull                   // it is not kept: too many wait or are remembered
 )
 
 // Receive takes in a request whose sender has proven its address. h is the request's header and
 // info its contents. The request is nil if it is not kept.
-func (b *Backlog) Receive(h *ethertype.Header, info *conninfo.Info, now int64) (Verdict, *Request) {
-	k := key{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, info.Tag}
+func (b *Backlog) Receive(h *ethertype.Header, info *Info, now int64) (Verdict, *Request) {
+	k := requestKey{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, info.Tag}
 	if r := b.known[k]; r != nil {
 		r.Heard(now)
 		if r.Refusal != nil {
-			return Refused, r
+			return RequestRefused, r
 		}
-		return Known, r
+		return RequestKnown, r
 	}
 	if !b.room(now) {
-		return Full, nil
+		return RequestFull, nil
 	}
 	r := &Request{From: k.from, Port: h.DstPort, Info: *info, backlog: b, heard: now}
 	if b.known == nil {
-		b.known = map[key]*Request{}
+		b.known = map[requestKey]*Request{}
 	}
 	b.known[k] = r
 	b.waiting = append(b.waiting, r)
-	return New, r
+	return RequestNew, r
 }
 
 // room reports whether there is room for a request. It forgets decided ones that

@@ -1,4 +1,4 @@
-package batch
+package conn
 
 import (
 	"errors"
@@ -38,8 +38,8 @@ func add(b *Batch, to byte, size int) {
 	b.Add(slot[:ethertype.HeaderSize], append(b.Body(), make([]byte, size)))
 }
 
-func newBatch(t *testing.T, link Link) (*Batch, *Stats) {
-	b, stats := &Batch{}, &Stats{}
+func newBatch(t *testing.T, link frameSink) (*Batch, *BatchStats) {
+	b, stats := &Batch{}, &BatchStats{}
 	b.Init(link, 1500, 1400, stats, func(error) {})
 	if b.Inline() < 1400 || b.Full() || b.Enough() || b.Len() != 0 {
 		t.Fatal("a new batch is not empty")
@@ -56,7 +56,7 @@ func TestTooLong(t *testing.T) {
 	add(b, 1, 1200)
 	for range 2 * refusedTimes {
 		add(b, 1, 100)
-		if got := b.Flush(now); got == Empty && stats.TxTooLong == 0 {
+		if got := b.Flush(now); got == flushDone && stats.TxTooLong == 0 {
 			t.Fatal("the link has taken a frame that is too long")
 		}
 		now = max(now+2*txRetry, b.RetryAt(now))
@@ -65,7 +65,7 @@ func TestTooLong(t *testing.T) {
 		t.Fatalf("%d dropped, %d passed, %d left", stats.TxTooLong, len(link.took), b.Len())
 	}
 	add(b, 1, 1200)
-	if got := b.Flush(now); got != Empty || stats.TxTooLong != 2 {
+	if got := b.Flush(now); got != flushDone || stats.TxTooLong != 2 {
 		t.Errorf("another one: %v, %d dropped", got, stats.TxTooLong)
 	}
 }
@@ -81,7 +81,7 @@ func TestRefused(t *testing.T) {
 	}
 	asked := 0
 	for stats.TxTooLong == 0 && asked < 10_000 {
-		if b.Flush(now) != Refused {
+		if b.Flush(now) != flushRefused {
 			break
 		}
 		asked++
@@ -96,7 +96,7 @@ func TestRefused(t *testing.T) {
 	}
 	link.most = 1500
 	now = b.RetryAt(now)
-	if got := b.Flush(now); got != Empty || uint64(len(link.took))+stats.TxTooLong != 3 {
+	if got := b.Flush(now); got != flushDone || uint64(len(link.took))+stats.TxTooLong != 3 {
 		t.Errorf("%v: %d sent, %d dropped of 3", got, len(link.took), stats.TxTooLong)
 	}
 }
@@ -108,7 +108,7 @@ func TestError(t *testing.T) {
 	for range 3 {
 		add(b, 1, 100)
 	}
-	if got := b.Flush(1); got != Empty || stats.TxDropped != 1 || stats.TxFrames != 2 {
+	if got := b.Flush(1); got != flushDone || stats.TxDropped != 1 || stats.TxFrames != 2 {
 		t.Errorf("%v, %+v", got, *stats)
 	}
 }
@@ -119,10 +119,10 @@ func TestDiscard(t *testing.T) {
 	for range 3 {
 		add(b, 1, 100)
 	}
-	if b.Flush(1) != Refused || b.Unsent() != 3 {
+	if b.Flush(1) != flushRefused || b.Unsent() != 3 {
 		t.Fatal("a link that takes nothing has taken something")
 	}
-	if b.Discard(); b.Flush(1) != Empty || b.Len() != 0 || stats.TxDropped != 3 {
+	if b.Discard(); b.Flush(1) != flushDone || b.Len() != 0 || stats.TxDropped != 3 {
 		t.Errorf("%d left, %+v", b.Len(), *stats)
 	}
 }

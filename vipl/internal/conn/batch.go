@@ -1,6 +1,4 @@
-// Package batch collects frames until they go to a link in one call, and judges what a
-// link that takes none refuses: a full queue, or a frame that never passes.
-package batch
+package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -9,9 +7,9 @@ import (
 
 // The limits of a batch and of its frames.
 const (
-	Max       = 32   // frames a batch holds
-	CopyMax   = 256  // data of a frame up to this size are copied behind the header; longer ones are gathered from where they lie
-	BodyParts = 32   // of a frame's body: of one descriptor, or of many messages that share the frame
+	batchMax  = 32   // frames a batch holds
+	copyMax   = 256  // data of a frame up to this size are copied behind the header; longer ones are gathered from where they lie
+	bodyParts = 32   // of a frame's body: of one descriptor, or of many messages that share the frame
 	inlineMax = 4096 // bytes of payload that a slot can hold behind the header
 )
 
@@ -25,29 +23,29 @@ const (
 // Burst is how many frames of an MTU a batch holds, or a poll takes in.
 func Burst(mtu int) int { return max(burstBytes/mtu, burstMin) }
 
-// Link is what a batch needs of a link.
-type Link interface {
+// frameSink is what a batch needs of a link.
+type frameSink interface {
 	Send(frames []transport.Frame) (int, error)
 }
 
 // Stats counts what has become of frames.
-type Stats struct {
+type BatchStats struct {
 	TxFrames, TxBytes uint64 // handed to the link, headers included
 	TxDropped         uint64 // frames that could not be handed to the link
 	TxJoined          uint64 // frames that have shared an Ethernet frame with one before them, and are not in TxFrames
 	TxTooLong         uint64 // frames that the link refused again and again while others passed, or for 50 ms
 }
 
-// Batch collects frames until they go to the link in one call. Each frame
-// has a slot for its header and, if small, its payload; larger payloads stay
-// in the user's memory and are only referred to. The slots are reused after
-// every flush.
+// Batch collects frames until one call hands them to the link. Each frame has a slot for its
+// header and, if small, its payload. Larger payloads stay in the user's memory and are only
+// referred to. The slots are reused after every flush. If the link takes no frame, the batch
+// decides whether the queue is full or the frame can never pass; see stall.
 type Batch struct {
-	link   Link
+	link   frameSink
 	failed func(err error)
-	stats  *Stats
-	frames [Max]transport.Frame
-	bodies [Max][BodyParts][]byte
+	stats  *BatchStats
+	frames [batchMax]transport.Frame
+	bodies [batchMax][bodyParts][]byte
 	slots  []byte
 	stride int
 	limit  int // frames in a batch, at most Max
@@ -60,11 +58,11 @@ type Batch struct {
 
 // Init makes a batch for a link of an MTU, whose frames hold maxData bytes behind the
 // header. failed is called with the errors of the link.
-func (b *Batch) Init(link Link, mtu, maxData int, stats *Stats, failed func(err error)) {
+func (b *Batch) Init(link frameSink, mtu, maxData int, stats *BatchStats, failed func(err error)) {
 	b.link, b.stats, b.failed = link, stats, failed
-	b.limit = min(Burst(mtu), Max)
+	b.limit = min(Burst(mtu), batchMax)
 	b.stride = ethertype.HeaderSize + min(maxData, inlineMax)
-	b.slots = make([]byte, Max*b.stride)
+	b.slots = make([]byte, batchMax*b.stride)
 }
 
 // Inline returns how many payload bytes a slot can hold.
@@ -103,7 +101,7 @@ func (b *Batch) Add(head []byte, body [][]byte) {
 }
 
 // AddFirst is AddShared for the first frame of a batch.
-func (b *Batch) AddFirst(j *Joining, head []byte) {
+func (b *Batch) AddFirst(j *joining, head []byte) {
 	ethertype.Seal(head)
 	f := &b.frames[0]
 	f.Head, f.Body = head, nil
@@ -124,21 +122,21 @@ func (b *Batch) TakeBack(room []byte) []byte {
 	return room
 }
 
-// Result is what has become of a flush.
-type Result uint8
+// flushResult is what has become of a flush.
+type flushResult uint8
 
 // The results.
 const (
-	Empty   Result = iota // the link has taken everything
-	Refused               // it takes no more; RetryAt says when to try again
-	Waits                 // it is not time to try again
+	flushDone    flushResult = iota // the link has taken everything
+	flushRefused                    // it takes no more; RetryAt says when to try again
+	flushWaits                      // it is not time to try again
 )
 
 // Flush offers the batch to the link. What the link does not take stays for
 // the next flush.
-func (b *Batch) Flush(now int64) Result {
+func (b *Batch) Flush(now int64) flushResult {
 	if b.stuck && now < b.again {
-		return Waits
+		return flushWaits
 	}
 	for b.first < b.n {
 		rest := b.frames[b.first:b.n]
@@ -158,11 +156,11 @@ func (b *Batch) Flush(now int64) Result {
 			continue
 		}
 		if k == 0 && !b.refused(now) {
-			return Refused
+			return flushRefused
 		}
 	}
 	b.first, b.n, b.bytes = 0, 0, 0
-	return Empty
+	return flushDone
 }
 
 // Discard forgets the frames that the link has not taken, because they refer to memory

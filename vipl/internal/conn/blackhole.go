@@ -1,4 +1,4 @@
-package pathprobe
+package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -9,7 +9,7 @@ import (
 // hole (RFC 8899, section 4.3). The sender finds out when it sends long frames again
 // and again, hears the peer, and none of them is acknowledged. Then it falls back to
 // frames of the MTU. Long frames under way have numbers, and so they cannot be cut
-// anew: they go in pieces; see pieces.go. From time to time, ever more rarely, it asks
+// anew: they go in pieces; see reassembly. From time to time, ever more rarely, it asks
 // by a probe whether the path carries long frames again.
 
 // BlackHole is what a connection knows of how long frames fare. The zero BlackHole knows

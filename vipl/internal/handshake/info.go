@@ -1,6 +1,4 @@
-// Package conninfo is what two NICs tell each other when they connect VIs, in bytes. The
-// phases of a handshake are in package handshake.
-package conninfo
+package handshake
 
 import (
 	"encoding/binary"
@@ -24,7 +22,7 @@ type Terms struct {
 const MaxReadDepth = 256
 
 // MinMTU is the smallest MTU on which the handshake's frames fit.
-const MinMTU = ethertype.BaseSize + Size + MaxData
+const MinMTU = ethertype.BaseSize + InfoSize + MaxData
 
 // Info is what each side tells the other of itself in KindRequest and
 // KindAccept frames:
@@ -68,8 +66,8 @@ const (
 	takesMore
 )
 
-// Size is that of an Info without private data, in bytes.
-const Size = 34
+// InfoSize is that of an Info without private data, in bytes.
+const InfoSize = 34
 
 // MaxData is the most private data, in bytes, that goes with a connection request.
 const MaxData = 256
@@ -95,10 +93,10 @@ func (c *Info) Append(b []byte) []byte {
 	return append(b, c.Data...)
 }
 
-// Parse decodes and judges what a peer says of itself. The result does
+// ParseInfo decodes and judges what a peer says of itself. The result does
 // not refer to b.
-func Parse(b []byte) (c Info, ok bool) {
-	if len(b) < Size {
+func ParseInfo(b []byte) (c Info, ok bool) {
+	if len(b) < InfoSize {
 		return Info{}, false
 	}
 	be := binary.BigEndian
@@ -112,12 +110,12 @@ func Parse(b []byte) (c Info, ok bool) {
 		},
 	}
 	size := int(be.Uint16(b[30:]))
-	if size > MaxData || len(b)-Size < size || c.Tag == 0 || !c.Terms.Reliability.Valid() ||
+	if size > MaxData || len(b)-InfoSize < size || c.Tag == 0 || !c.Terms.Reliability.Valid() ||
 		c.MTU < MinMTU || c.MTU > ethertype.MaxMTU || c.Terms.ReadDepth == 0 || c.Terms.ReadDepth > MaxReadDepth {
 		return Info{}, false
 	}
 	if size > 0 {
-		c.Data = append([]byte(nil), b[Size:Size+size]...)
+		c.Data = append([]byte(nil), b[InfoSize:InfoSize+size]...)
 	}
 	return c, true
 }

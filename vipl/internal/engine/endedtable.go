@@ -1,10 +1,4 @@
-// Package timewait keeps connections that have ended for their peers, who may not have
-// heard of it: TIME-WAIT, as TCP has it (RFC 9293, section 3.5). Their last acknowledgement
-// and why they ended answer frames of such a peer, so that what it sent in time counts as
-// delivered, and that the rest failed for the right cause. A peer that has heard says so.
-//
-// A Table is pure: it sends nothing and reads no clock.
-package timewait
+package engine
 
 import (
 	"iter"
@@ -13,8 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 )
 
-// Ended is a connection that has ended.
-type Ended struct {
+// endedConn is a connection that has ended.
+type endedConn struct {
 	Header     ethertype.Header // of the frame that tells the peer so, with the last numbers of the connection
 	Why        byte             // that the frame gives
 	LocalTag   uint32           // that the peer's frames carry
@@ -24,33 +18,39 @@ type Ended struct {
 	Unreliable bool             // how far the peer's numbers went is not known
 }
 
-// Table holds what has ended. It grows to a limit; then the oldest goes.
-type Table struct {
-	ring    []Ended
+// endedTable keeps connections that have ended, for peers that may not know it yet: TIME-WAIT, as
+// in TCP (RFC 9293, section 3.5). It grows to a limit; then the oldest entry goes. It is pure: it
+// sends nothing and reads no clock.
+//
+// A peer that still sends gets the last acknowledgement and the reason of the end. Messages that
+// it sent in time then count as delivered, and the others fail for the right cause. A peer that
+// knows confirms it.
+type endedTable struct {
+	ring    []endedConn
 	next    int            // the oldest
 	local   map[uint32]int // places in ring, by the tag of the peer's frames
 	remote  map[uint32]int // and by the tag of ours
 	waiting int            // how many of whose peers may not know
 }
 
-// Answer is what a frame of a peer is to be answered by.
-type Answer uint8
+// lateAnswer is what a frame of a peer is to be answered by.
+type lateAnswer uint8
 
 // The answers.
 const (
-	Stranger Answer = iota // it is of no connection in the table, or of one whose peer knows now: that there is none
-	Nothing                // it claims to be of one and is not
-	Again                  // the peer has not heard: the same as before
+	answerStranger lateAnswer = iota // it is of no connection in the table, or of one whose peer knows now: that there is none
+	answerNothing                    // it claims to be of one and is not
+	answerAgain                      // the peer has not heard: the same as before
 )
 
 // Add adds e, at most so many in all.
-func (t *Table) Add(e Ended, limit int) {
+func (t *endedTable) Add(e endedConn, limit int) {
 	if t.local == nil {
 		t.local, t.remote = map[uint32]int{}, map[uint32]int{}
 	}
 	at := len(t.ring)
 	if at < limit {
-		t.ring = append(t.ring, Ended{})
+		t.ring = append(t.ring, endedConn{})
 	} else {
 		at = t.next
 		t.next = (at + 1) % len(t.ring)
@@ -64,7 +64,7 @@ func (t *Table) Add(e Ended, limit int) {
 }
 
 // displace forgets what is at a place.
-func (t *Table) displace(at int) {
+func (t *endedTable) displace(at int) {
 	e := &t.ring[at]
 	if t.local[e.LocalTag] == at {
 		delete(t.local, e.LocalTag)
@@ -78,29 +78,29 @@ func (t *Table) displace(at int) {
 }
 
 // Waiting returns how many connections there are whose peers may not know of the end.
-func (t *Table) Waiting() int { return t.waiting }
+func (t *endedTable) Waiting() int { return t.waiting }
 
 // Answer returns how h, a frame of no connection that there is, is to be answered. The
-// connection is that which it belongs to if the answer is Again.
-func (t *Table) Answer(h *ethertype.Header) (Answer, *Ended) {
+// connection is that which it belongs to if the answer is answerAgain.
+func (t *endedTable) Answer(h *ethertype.Header) (lateAnswer, *endedConn) {
 	at, ok := t.local[h.Tag]
 	if !ok || !t.ring[at].between(h) {
-		return Stranger, nil
+		return answerStranger, nil
 	}
 	e := &t.ring[at]
 	switch {
 	case !e.genuine(h):
-		return Nothing, nil
+		return answerNothing, nil
 	case h.Kind == ethertype.KindDisconnect: // it has ended the connection, too
 		t.know(e)
-		return Stranger, nil
+		return answerStranger, nil
 	}
-	return Again, e
+	return answerAgain, e
 }
 
 // Confirm notes that the peer of a connection knows: h is its answer to a frame with the
 // given tag. It reports whether there is such a connection.
-func (t *Table) Confirm(h *ethertype.Header, tag uint32) bool {
+func (t *endedTable) Confirm(h *ethertype.Header, tag uint32) bool {
 	at, ok := t.remote[tag]
 	if !ok || !t.ring[at].between(h) || !t.ring[at].genuine(h) {
 		return false
@@ -110,7 +110,7 @@ func (t *Table) Confirm(h *ethertype.Header, tag uint32) bool {
 }
 
 // Expire takes it that the peers know of what ended before a time.
-func (t *Table) Expire(before int64) {
+func (t *endedTable) Expire(before int64) {
 	for i := range t.ring {
 		if e := &t.ring[i]; e.At < before {
 			t.know(e)
@@ -119,8 +119,8 @@ func (t *Table) Expire(before int64) {
 }
 
 // Unknown yields the connections whose peers may not know.
-func (t *Table) Unknown() iter.Seq[*Ended] {
-	return func(yield func(*Ended) bool) {
+func (t *endedTable) Unknown() iter.Seq[*endedConn] {
+	return func(yield func(*endedConn) bool) {
 		for i := range t.ring {
 			if e := &t.ring[i]; !e.Known && !yield(e) {
 				return
@@ -129,7 +129,7 @@ func (t *Table) Unknown() iter.Seq[*Ended] {
 	}
 }
 
-func (t *Table) know(e *Ended) {
+func (t *endedTable) know(e *endedConn) {
 	if !e.Known {
 		e.Known = true
 		t.waiting--
@@ -137,13 +137,13 @@ func (t *Table) know(e *Ended) {
 }
 
 // between reports whether h came from the connection's peer to its port here.
-func (e *Ended) between(h *ethertype.Header) bool {
+func (e *endedConn) between(h *ethertype.Header) bool {
 	return e.Port == h.DstPort && e.Header.Dst == h.Src && e.Header.DstPort == h.SrcPort
 }
 
 // genuine reports whether h says what the peer may have received, and its number is near
 // that which was expected of it: what is asked of frames of a connection, too.
-func (e *Ended) genuine(h *ethertype.Header) bool {
+func (e *endedConn) genuine(h *ethertype.Header) bool {
 	const w = reliability.MaxWindow
 	acked, ahead := h.Ack.Sub(e.Header.Seq), h.Seq.Sub(e.Header.Ack)
 	return -w <= acked && acked <= 0 && (-w <= ahead && ahead <= w || e.Unreliable)

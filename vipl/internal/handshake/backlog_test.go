@@ -1,10 +1,9 @@
-package backlog
+package handshake
 
 import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 const ms = int64(1_000_000)
@@ -20,8 +19,8 @@ type listener struct {
 func (l *listener) ask(i int, want Verdict) *Request {
 	l.Helper()
 	h := ethertype.Header{Src: ethertype.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, SrcPort: uint16(i), DstPort: 7}
-	got, r := l.Receive(&h, &conninfo.Info{Tag: uint32(i + 1)}, l.now)
-	if got != want || (r == nil) == (want <= Refused) {
+	got, r := l.Receive(&h, &Info{Tag: uint32(i + 1)}, l.now)
+	if got != want || (r == nil) == (want <= RequestRefused) {
 		l.Fatalf("request of %d: verdict %d with request %v, want %d", i, got, r, want)
 	}
 	return r
@@ -40,29 +39,29 @@ func (l *listener) takes(want ...int) {
 	}
 }
 
-// TestTurns: requests are taken in their order, those that are not repeated any more last,
+// TestBacklogTurns: requests are taken in their order, those that are not repeated any more last,
 // and a repetition is not a new request.
-func TestTurns(t *testing.T) {
+func TestBacklogTurns(t *testing.T) {
 	l := &listener{T: t, now: 1000 * ms}
-	l.ask(1, New)
-	l.ask(2, New)
+	l.ask(1, RequestNew)
+	l.ask(2, RequestNew)
 	l.now += int64(silentMax)
-	l.ask(3, New)
-	l.ask(4, New)
-	l.ask(3, Known)
-	l.ask(4, Known)
+	l.ask(3, RequestNew)
+	l.ask(4, RequestNew)
+	l.ask(3, RequestKnown)
+	l.ask(4, RequestKnown)
 	l.now++ // 1 and 2 are silent
 	l.takes(3, 4, 1, 2)
 	if l.Take(l.now) != nil {
 		t.Error("took from an empty backlog")
 	}
-	l.ask(4, Known) // it has been taken, and is not decided
+	l.ask(4, RequestKnown) // it has been taken, and is not decided
 }
 
 // TestRefused: a requester that did not hear of its refusal is told again, until it is forgotten.
 func TestRefused(t *testing.T) {
 	l := &listener{T: t}
-	r := l.ask(1, New)
+	r := l.ask(1, RequestNew)
 	l.takes(1)
 	if r.Decided() {
 		t.Fatal("a request is decided that was only taken")
@@ -71,16 +70,16 @@ func TestRefused(t *testing.T) {
 	if !r.Decided() {
 		t.Fatal("a request is not decided that was refused")
 	}
-	if again := l.ask(1, Refused); again != r || again.Refusal[0] != 5 {
+	if again := l.ask(1, RequestRefused); again != r || again.Refusal[0] != 5 {
 		t.Errorf("%+v", again)
 	}
 	l.now += decidedLife
-	l.ask(1, Refused)
-	l.ask(2, New)
-	l.ask(1, Refused)
+	l.ask(1, RequestRefused)
+	l.ask(2, RequestNew)
+	l.ask(1, RequestRefused)
 	l.now++
-	l.ask(3, New) // forgets 1
-	l.ask(1, New)
+	l.ask(3, RequestNew) // forgets 1
+	l.ask(1, RequestNew)
 	l.takes(2, 3, 1)
 }
 
@@ -89,17 +88,17 @@ func TestRefused(t *testing.T) {
 func TestFull(t *testing.T) {
 	l := &listener{T: t, now: 1000 * ms}
 	for i := range waitingMax {
-		l.ask(i, New)
+		l.ask(i, RequestNew)
 	}
-	l.ask(1000, Full)
+	l.ask(1000, RequestFull)
 	l.now += int64(silentMax) + 1
 	for i := range waitingMax {
 		if i != 5 {
-			l.ask(i, Known)
+			l.ask(i, RequestKnown)
 		}
 	}
-	l.ask(1000, New)
-	l.ask(5, Full)
+	l.ask(1000, RequestNew)
+	l.ask(5, RequestFull)
 	if l.Waiting() != waitingMax {
 		t.Fatalf("%d wait", l.Waiting())
 	}
@@ -107,12 +106,12 @@ func TestFull(t *testing.T) {
 		t.Fatalf("%d of %d requests were taken", len(all), waitingMax)
 	}
 	for i := range rememberedMax - waitingMax {
-		l.ask(2000+i, New)
+		l.ask(2000+i, RequestNew)
 		l.Take(l.now).Decide(l.now)
 	}
-	l.ask(2000, Known)
-	l.ask(1001, New)
-	l.ask(2000, New)
+	l.ask(2000, RequestKnown)
+	l.ask(1001, RequestNew)
+	l.ask(2000, RequestNew)
 	if len(l.known) != rememberedMax {
 		t.Errorf("%d requests are remembered, want %d", len(l.known), rememberedMax)
 	}
@@ -124,23 +123,23 @@ func TestNotKept(t *testing.T) {
 	const flood = rememberedMax + 10
 	l := &listener{T: t, now: 1000 * ms}
 	for i := range waitingMax {
-		l.ask(i, New)
+		l.ask(i, RequestNew)
 	}
 	for i := range flood {
-		l.ask(1000+i, Full)
+		l.ask(1000+i, RequestFull)
 	}
 	if len(l.known) != waitingMax || len(l.decided) != 0 {
 		t.Errorf("%d requests are remembered, and %d as decided, of %d that wait", len(l.known), len(l.decided), waitingMax)
 	}
 	l.Take(l.now)
-	l.ask(1000, New)
+	l.ask(1000, RequestNew)
 }
 
 // TestHoldsUp: a server waits a second for a requester that is silent, and longer only while
 // no others wait.
 func TestHoldsUp(t *testing.T) {
 	l := &listener{T: t, now: 1000 * ms}
-	r := l.ask(1, New)
+	r := l.ask(1, RequestNew)
 	l.takes(1)
 	r.Decide(l.now)
 	wants := func(want bool) {
@@ -150,7 +149,7 @@ func TestHoldsUp(t *testing.T) {
 		}
 	}
 	l.now += int64(silentMax)
-	l.ask(2, New)
+	l.ask(2, RequestNew)
 	wants(false)
 	l.now++
 	wants(true)
@@ -165,12 +164,12 @@ func TestHoldsUp(t *testing.T) {
 // TestForget: a request that was passed over is a new one when it comes again.
 func TestForget(t *testing.T) {
 	l := &listener{T: t}
-	old := l.ask(1, New)
+	old := l.ask(1, RequestNew)
 	l.takes(1)
 	old.Forget()
-	r := l.ask(1, New)
+	r := l.ask(1, RequestNew)
 	old.Forget() // it is not the one that the backlog has
-	l.ask(1, Known)
+	l.ask(1, RequestKnown)
 	l.takes(1)
 	if r == old {
 		t.Error("a forgotten request is known")

@@ -1,4 +1,4 @@
-package pieces_test
+package conn
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/pieces"
 	"pgregory.net/rapid"
 )
 
@@ -27,10 +26,10 @@ func whole(seq ethertype.Seq, size int) []byte {
 // TestAnyOrder: a frame is whole when each of its pieces has come, in whatever order and however often,
 // and not before; also if another frame was begun before it.
 func TestAnyOrder(t *testing.T) {
-	f := pieces.New()
+	f := newReassembly()
 	rapid.Check(t, func(t *rapid.T) {
 		seq := ethertype.Seq(rapid.Uint32().Draw(t, "seq"))
-		frame := whole(seq, rapid.IntRange(ethertype.HeaderSize+1, pieces.Longest).Draw(t, "size"))
+		frame := whole(seq, rapid.IntRange(ethertype.HeaderSize+1, longestFrame).Draw(t, "size"))
 		per := max(rapid.IntRange(1, 2000).Draw(t, "per"), (len(frame)+255)/256)
 		f.Add(&ethertype.Header{Msg: seq - 1, Length: uint32(len(frame))}, frame[:1]) // another one's
 		n := (len(frame) + per - 1) / per
@@ -38,7 +37,7 @@ func TestAnyOrder(t *testing.T) {
 		for k, i := range order {
 			part := frame[i*per : min((i+1)*per, len(frame))]
 			h := ethertype.Header{Msg: seq, Count: uint16(i), Offset: uint32(i * per), Length: uint32(len(frame))}
-			if !pieces.Fits(&h, part) {
+			if !pieceFits(&h, part) {
 				t.Fatalf("piece %d of %d does not fit", i, n)
 			}
 			if whole := f.Add(&h, part); whole != (k == n-1) {
@@ -58,18 +57,18 @@ func TestAnyOrder(t *testing.T) {
 func TestFits(t *testing.T) {
 	good := ethertype.Header{Offset: 10, Length: 1000, Count: 1}
 	for name, change := range map[string]func(h *ethertype.Header){
-		"too long":            func(h *ethertype.Header) { h.Length = pieces.Longest + 1 },
+		"too long":            func(h *ethertype.Header) { h.Length = longestFrame + 1 },
 		"no more than header": func(h *ethertype.Header) { h.Length = ethertype.HeaderSize },
 		"too many":            func(h *ethertype.Header) { h.Count = 256 },
 		"behind the end":      func(h *ethertype.Header) { h.Offset = 901 },
 		"far behind":          func(h *ethertype.Header) { h.Offset = 1<<32 - 50 },
 	} {
 		h := good
-		if change(&h); pieces.Fits(&h, make([]byte, 100)) {
+		if change(&h); pieceFits(&h, make([]byte, 100)) {
 			t.Errorf("%s: it fits", name)
 		}
 	}
-	if !pieces.Fits(&good, make([]byte, 100)) || pieces.Fits(&good, nil) {
+	if !pieceFits(&good, make([]byte, 100)) || pieceFits(&good, nil) {
 		t.Error("a good one does not fit, or one without data does")
 	}
 }
@@ -82,7 +81,7 @@ func TestWhole(t *testing.T) {
 		port uint16
 		flip int
 	}{"another number": {6, port, -1}, "another port": {5, port + 1, -1}, "damaged": {5, port, 20}} {
-		f, b := pieces.New(), bytes.Clone(frame)
+		f, b := newReassembly(), bytes.Clone(frame)
 		if c.flip >= 0 {
 			b[c.flip] ^= 1
 		}

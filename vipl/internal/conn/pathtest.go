@@ -1,7 +1,4 @@
-// Package pathprobe judges a path by what became of frames on it: whether it carries
-// frames as long as the MTU says (Test), and whether it has stopped carrying those that are
-// longer (BlackHole). Who probes, and when, is said in package conn.
-package pathprobe
+package conn
 
 // Test tells a path that does not carry frames as long as the MTU says from one
 // that loses many frames of any length. Probes of full size and short ones go in pairs.
@@ -9,7 +6,7 @@ package pathprobe
 // each answer to a short probe, while none of full size has come, is one throw of a
 // coin: only a path that does not carry the long ones lets it fall on the same side
 // forever.
-type Test struct {
+type PathTest struct {
 	Pairs  int  // of probes sent
 	Short  int  // short ones that were answered
 	Passed bool // one of full size was
@@ -17,14 +14,14 @@ type Test struct {
 
 // How sure the verdict is: the chance that a path which loses both alike looks so.
 const (
-	Certain = 1e-7 // to end an attempt to connect, or a connection
-	Likely  = 1e-5 // to say so when the time for it is over
+	NarrowCertain = 1e-7 // to end an attempt to connect, or a connection
+	NarrowLikely  = 1e-5 // to say so when the time for it is over
 )
 
 // Narrow reports whether full-size frames do not pass although short ones do: whether
 // the chance of what was seen is at most odds if both pass alike. That is the chance
 // that short of 2*pairs probes, drawn by lot, are all among the short ones.
-func (t *Test) Narrow(odds float64) bool {
+func (t *PathTest) Narrow(odds float64) bool {
 	if t.Passed {
 		return false
 	}
@@ -36,7 +33,7 @@ func (t *Test) Narrow(odds float64) bool {
 }
 
 // Answered notes the answer to a probe.
-func (t *Test) Answered(full bool) {
+func (t *PathTest) Answered(full bool) {
 	if full {
 		t.Passed = true
 		return

@@ -1,19 +1,17 @@
-package attempts_test
+package handshake
 
 import (
 	"slices"
 	"testing"
-
-	"github.com/bobnet-go/bobnet/vipl/internal/attempts"
 )
 
-const ms, timeout = int64(1_000_000), int64(1_000_000_000)
+const turnTimeout = int64(1_000_000_000)
 
 // script is a table of four turns at a time, and attempts that are called by their numbers.
 type script struct {
 	*testing.T
-	table   attempts.Table[int]
-	all     []*attempts.Attempt[int]
+	table   Turns[int]
+	all     []*Attempt[int]
 	now     int64
 	watched []int
 }
@@ -23,15 +21,15 @@ func newScript(t *testing.T, n int) *script {
 	s := &script{T: t, now: 5000 * ms}
 	s.table.Init(16, func(i int) { s.watched = append(s.watched, i) })
 	for i := range n {
-		a := &attempts.Attempt[int]{}
-		a.Begin(i, s.now, timeout)
+		a := &Attempt[int]{}
+		a.Begin(i, s.now, turnTimeout)
 		s.all = append(s.all, a)
 	}
 	return s
 }
 
 // sends has the attempts from..to-1 ask whether they may send, and wants an answer.
-func (s *script) sends(from, to int, at attempts.Stage, want bool) {
+func (s *script) sends(from, to int, at Stage, want bool) {
 	s.Helper()
 	for i, a := range s.all[from:to] {
 		got := s.table.Admit(a, at, s.now)
@@ -41,7 +39,7 @@ func (s *script) sends(from, to int, at attempts.Stage, want bool) {
 		if got != want {
 			s.Fatalf("attempt %d may send: %v, want %v", from+i, got, want)
 		}
-		if !got && a.Due() != attempts.Never {
+		if !got && a.Due() != Never {
 			s.Fatalf("attempt %d waits and has a timer at %d", from+i, a.Due())
 		}
 	}
@@ -59,28 +57,28 @@ func (s *script) left(i int, want int64) {
 // that has waited longest.
 func TestTurns(t *testing.T) {
 	s := newScript(t, 7)
-	s.sends(0, 4, attempts.Asks, true)
-	s.sends(4, 7, attempts.Asks, false)
+	s.sends(0, 4, StageAsks, true)
+	s.sends(4, 7, StageAsks, false)
 	s.now += 400 * ms
-	s.left(0, timeout-400*ms)
-	s.left(4, timeout)
+	s.left(0, turnTimeout-400*ms)
+	s.left(4, turnTimeout)
 	s.table.End(s.all[5], s.now) // it was abandoned while it waited
 	s.table.End(s.all[1], s.now)
 	s.table.End(s.all[2], s.now)
 	if want := []int{4, 6}; !slices.Equal(s.watched, want) {
 		t.Fatalf("the turn went to %v, want %v", s.watched, want)
 	}
-	s.left(4, timeout)
+	s.left(4, turnTimeout)
 	if due := s.all[4].Due(); due != s.now {
 		t.Errorf("who gets the turn is due at %d, want now, %d", due, s.now)
 	}
-	s.sends(4, 5, attempts.Asks, true)
+	s.sends(4, 5, StageAsks, true)
 }
 
 // TestInVain: who has sent four times without an answer, or twelve times after one, makes way
 // where others wait, and nowhere else.
 func TestInVain(t *testing.T) {
-	for stage, times := range map[attempts.Stage]int{attempts.Asks: 4, attempts.Proves: 12} {
+	for stage, times := range map[Stage]int{StageAsks: 4, StageProves: 12} {
 		s := newScript(t, 5)
 		for range 3 * times {
 			s.sends(0, 1, stage, true) // alone
@@ -104,16 +102,16 @@ func TestClock(t *testing.T) {
 	for _, gotOn := range []bool{false, true} {
 		s := newScript(t, 5)
 		for range 4 {
-			s.sends(0, 4, attempts.Asks, true)
+			s.sends(0, 4, StageAsks, true)
 		}
-		s.sends(4, 5, attempts.Asks, false)
+		s.sends(4, 5, StageAsks, false)
 		s.now += 100 * ms
-		s.sends(0, 1, attempts.Asks, false) // it waits behind 4, which has its turn
+		s.sends(0, 1, StageAsks, false) // it waits behind 4, which has its turn
 		s.now += 300 * ms
-		want := timeout - 400*ms
+		want := turnTimeout - 400*ms
 		if gotOn {
 			s.table.Resume(s.all[4], s.now)
-			want = timeout - 100*ms
+			want = turnTimeout - 100*ms
 		}
 		s.table.End(s.all[1], s.now)
 		s.left(0, want)
@@ -124,11 +122,11 @@ func TestClock(t *testing.T) {
 // none.
 func TestAnswer(t *testing.T) {
 	s := newScript(t, 6)
-	s.sends(0, 4, attempts.Asks, true)
-	s.sends(4, 5, attempts.Asks, false)
-	s.sends(5, 6, attempts.Answers, true)
+	s.sends(0, 4, StageAsks, true)
+	s.sends(4, 5, StageAsks, false)
+	s.sends(5, 6, StageAnswers, true)
 	s.table.Resume(s.all[4], s.now)
-	s.sends(4, 5, attempts.Proves, true)
+	s.sends(4, 5, StageProves, true)
 	s.table.End(s.all[0], s.now)
 	s.table.End(s.all[5], s.now)
 	if !slices.Equal(s.watched, []int{4}) {
@@ -142,7 +140,7 @@ func TestIntervals(t *testing.T) {
 	s := newScript(t, 1)
 	var got []int64
 	for range 7 {
-		s.sends(0, 1, attempts.Asks, true)
+		s.sends(0, 1, StageAsks, true)
 		got = append(got, (s.all[0].Next-s.now)/ms)
 		s.now = s.all[0].Next
 	}
@@ -150,7 +148,7 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("it sends again after %v ms, want %v", got, want)
 	}
 	s.all[0].Restart(s.now)
-	if s.sends(0, 1, attempts.Asks, true); s.all[0].Next != s.now+5*ms {
+	if s.sends(0, 1, StageAsks, true); s.all[0].Next != s.now+5*ms {
 		t.Errorf("after a restart it sends again after %d ns", s.all[0].Next-s.now)
 	}
 }
@@ -162,7 +160,7 @@ func (s *script) exchange(times int, took int64) (first int64) {
 	a.Restart(s.now)
 	for i := range times {
 		s.now = a.Next
-		if s.sends(0, 1, attempts.Answers, true); i == 0 {
+		if s.sends(0, 1, StageAnswers, true); i == 0 {
 			first = a.Next - s.now
 		}
 	}

@@ -1,4 +1,4 @@
-package timewait
+package engine
 
 import (
 	"testing"
@@ -7,70 +7,70 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 )
 
-var peer = ethertype.MAC{2, 0, 0, 0, 0, 9}
+var endedPeer = ethertype.MAC{2, 0, 0, 0, 0, 9}
 
 // ended returns the i-th connection of this test: tags 100+i and 200+i, port i.
-func ended(i int) Ended {
-	return Ended{
-		Header:   ethertype.Header{Dst: peer, DstPort: 7, Tag: uint32(200 + i), Seq: 1000, Ack: 5000},
+func ended(i int) endedConn {
+	return endedConn{
+		Header:   ethertype.Header{Dst: endedPeer, DstPort: 7, Tag: uint32(200 + i), Seq: 1000, Ack: 5000},
 		LocalTag: uint32(100 + i), Port: uint16(i), At: int64(i),
 	}
 }
 
 // frame returns one of the peer's to the i-th connection.
 func frame(i int) *ethertype.Header {
-	return &ethertype.Header{Src: peer, SrcPort: 7, DstPort: uint16(i), Tag: uint32(100 + i), Kind: ethertype.KindData, Seq: 5000, Ack: 1000}
+	return &ethertype.Header{Src: endedPeer, SrcPort: 7, DstPort: uint16(i), Tag: uint32(100 + i), Kind: ethertype.KindData, Seq: 5000, Ack: 1000}
 }
 
 // TestAnswer: a peer that sends on has not heard; what is not of the peer gets nothing;
 // the peer's own word that it is over is heard.
 func TestAnswer(t *testing.T) {
-	var table Table
+	var table endedTable
 	table.Add(ended(1), 4)
 	cases := []struct {
 		name   string
 		change func(h *ethertype.Header)
-		want   Answer
+		want   lateAnswer
 	}{
-		{"data", func(*ethertype.Header) {}, Again},
-		{"another tag", func(h *ethertype.Header) { h.Tag++ }, Stranger},
-		{"another port", func(h *ethertype.Header) { h.DstPort++ }, Stranger},
-		{"another host", func(h *ethertype.Header) { h.Src[5]++ }, Stranger},
-		{"acknowledges what was not sent", func(h *ethertype.Header) { h.Ack = 1001 }, Nothing},
-		{"acknowledges what is long over", func(h *ethertype.Header) { h.Ack -= reliability.MaxWindow + 1 }, Nothing},
-		{"number too far ahead", func(h *ethertype.Header) { h.Seq += reliability.MaxWindow + 1 }, Nothing},
+		{"data", func(*ethertype.Header) {}, answerAgain},
+		{"another tag", func(h *ethertype.Header) { h.Tag++ }, answerStranger},
+		{"another port", func(h *ethertype.Header) { h.DstPort++ }, answerStranger},
+		{"another host", func(h *ethertype.Header) { h.Src[5]++ }, answerStranger},
+		{"acknowledges what was not sent", func(h *ethertype.Header) { h.Ack = 1001 }, answerNothing},
+		{"acknowledges what is long over", func(h *ethertype.Header) { h.Ack -= reliability.MaxWindow + 1 }, answerNothing},
+		{"number too far ahead", func(h *ethertype.Header) { h.Seq += reliability.MaxWindow + 1 }, answerNothing},
 	}
 	for _, c := range cases {
 		h := frame(1)
 		c.change(h)
 		got, e := table.Answer(h)
-		if got != c.want || (e != nil) != (got == Again) || table.Waiting() != 1 {
+		if got != c.want || (e != nil) != (got == answerAgain) || table.Waiting() != 1 {
 			t.Errorf("%s: %v, %v, %d waiting, want %v", c.name, got, e, table.Waiting(), c.want)
 		}
 	}
 	over := frame(1)
 	over.Kind = ethertype.KindDisconnect
-	if got, _ := table.Answer(over); got != Stranger || table.Waiting() != 0 {
+	if got, _ := table.Answer(over); got != answerStranger || table.Waiting() != 0 {
 		t.Errorf("the peer's own end: %v, %d waiting", got, table.Waiting())
 	}
 }
 
 // TestUnreliable: how far the peer's numbers went is not known on the unreliable level.
 func TestUnreliable(t *testing.T) {
-	var table Table
+	var table endedTable
 	e := ended(1)
 	e.Unreliable = true
 	table.Add(e, 4)
 	h := frame(1)
 	h.Seq += 10 * reliability.MaxWindow
-	if got, _ := table.Answer(h); got != Again {
-		t.Errorf("%v, want %v", got, Again)
+	if got, _ := table.Answer(h); got != answerAgain {
+		t.Errorf("%v, want %v", got, answerAgain)
 	}
 }
 
 // TestConfirm: an answer counts once, and only from the peer.
 func TestConfirm(t *testing.T) {
-	var table Table
+	var table endedTable
 	for i := range 2 {
 		table.Add(ended(i), 4)
 	}
@@ -93,7 +93,7 @@ func TestConfirm(t *testing.T) {
 
 // TestLimit: the oldest goes for a new one, and is answered as a stranger's then.
 func TestLimit(t *testing.T) {
-	var table Table
+	var table endedTable
 	for i := range 10 {
 		table.Add(ended(i), 4)
 		if want := min(i+1, 4); table.Waiting() != want {
@@ -101,9 +101,9 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		want := Stranger
+		want := answerStranger
 		if i >= 6 {
-			want = Again
+			want = answerAgain
 		}
 		if got, _ := table.Answer(frame(i)); got != want {
 			t.Errorf("connection %d: %v, want %v", i, got, want)
