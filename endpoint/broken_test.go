@@ -2,6 +2,7 @@ package endpoint_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -142,7 +143,7 @@ func TestHandshakeDies(t *testing.T) {
 
 func dieInHandshake(w *world, server **party, over *bool) error {
 	station := w.Station("client")
-	nic, err := vipl.Open(&vipl.Config{Link: station, Seed: 2})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: 2})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // TestConfig: what Open refuses.
 func TestConfig(t *testing.T) {
 	w := sim.New(sim.Options{})
-	nic, err := vipl.Open(&vipl.Config{Link: w.Station("")})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station("")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func newEngine(t testing.TB, size int) (round func(n int)) {
 	var bundles [2]*endpoint.Bundle
 	var eps [2]*endpoint.Endpoint
 	for i := range bundles {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ func visitSquares(ctx context.Context, link transport.Link, calls int64) error {
 
 // joinSquares opens a node, and makes an endpoint of the virtual network there.
 func joinSquares(link transport.Link, seed uint64) (*endpoint.Node, *endpoint.Bundle, *endpoint.Endpoint, error) {
-	nic, err := vipl.Open(&vipl.Config{Link: link, Seed: seed})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: link, Seed: seed})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -15,7 +15,7 @@ func TestInterfaceGone(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var nic *vipl.NIC
 	err := p.In(0, func() (err error) {
-		nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+		nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {

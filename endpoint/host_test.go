@@ -17,7 +17,7 @@ func onVeth(t *testing.T, p *vethtest.Pair, side int) *endpoint.Node {
 	t.Helper()
 	var nic *vipl.NIC
 	if err := p.In(side, func() (err error) {
-		nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Long: ring.Off})
+		nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Long: ring.Off})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package endpoint_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,7 +22,7 @@ func TestHostileServer(t *testing.T) {
 		var node *endpoint.Node
 		done := false
 		w.Go("intruder", func() {
-			nic, err := vipl.Open(&vipl.Config{Link: w.Station("intruder"), Seed: seed + 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station("intruder"), Seed: seed + 1})
 			if err == nil {
 				err = serveBadly(w, nic, seed, &node)
 				nic.Close()
@@ -151,7 +152,7 @@ func TestAnswerTwice(t *testing.T) {
 // answerer runs answer as a process with a NIC of its own.
 func (w *world) answerer(answer func(w *world, nic *vipl.NIC, done *bool) error, done *bool) {
 	w.Go("intruder", func() {
-		nic, err := vipl.Open(&vipl.Config{Link: w.Station("intruder"), Seed: 2})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: w.Station("intruder"), Seed: 2})
 		if err == nil {
 			err = answer(w, nic, done)
 			nic.Close()

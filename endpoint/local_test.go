@@ -329,7 +329,7 @@ func TestEvents(t *testing.T) {
 func hostNodes(t testing.TB, cfg endpoint.Config) (nodes [2]*endpoint.Node) {
 	t.Helper()
 	for i := range nodes {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 		if err != nil {
 			t.Fatal(err)
 		}

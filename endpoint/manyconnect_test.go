@@ -18,7 +18,7 @@ func partiesOnVeth(t *testing.T, each int) (sides [2][]*party) {
 	for side := range sides {
 		var nic *vipl.NIC
 		if err := p.In(side, func() (err error) {
-			nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Ports: transport.PortRange{Lo: 1024, Hi: 8191}})
+			nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Ports: transport.PortRange{Lo: 1024, Hi: 8191}})
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -126,7 +126,7 @@ func newModel(rt *rapid.T) *model {
 	m.gone, stop = context.WithCancel(bg)
 	stop()
 	for i := range rapid.IntRange(2, 3).Draw(rt, "nodes") {
-		nic, err := vipl.Open(&vipl.Config{Link: m.world.Station(""), Seed: uint64(i + 1)})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: m.world.Station(""), Seed: uint64(i + 1)})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -147,7 +147,7 @@ func openThree(t *testing.T, driver string, seed uint64) (nics [3]*vipl.NIC, lin
 	for i := range nics {
 		links[i] = &recorder{to: map[station]uint64{}}
 		if err := in(min(i, 1), func() (err error) {
-			nics[i], err = vipl.Open(&vipl.Config{Interface: names[i], Driver: driver, WireOnly: true, EtherType: ethertype.Default + 2,
+			nics[i], err = vipl.Open(t.Context(), &vipl.Config{Interface: names[i], Driver: driver, WireOnly: true, EtherType: ethertype.Default + 2,
 				NoService: i == 2, Spin: -1, Seed: 3*seed + uint64(i), Logger: quiet,
 				Wrap: func(l transport.Link) transport.Link { links[i].Link = l; return links[i] }})
 			return err
@@ -178,7 +178,7 @@ func newOnslaught(t *testing.T, driver string, seed uint64) *onslaught {
 	ways := [2]transport.Link{links[2].Link, links[2].Link}
 	if driver == "ring" { // a socket beside the server, to reach the client
 		if err := in(0, func() (err error) {
-			ways[1], err = ring.Open(&ring.Config{Interface: vethtest.Name, EtherType: ethertype.Default + 2})
+			ways[1], err = ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, EtherType: ethertype.Default + 2})
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -35,7 +35,7 @@ func TestPorts(t *testing.T) {
 		return ports, err
 	}
 	if err := p.In(0, func() error { // a program in the midst of the second range
-		nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Name, Ports: transport.PortRange{Lo: 12_000, Hi: 12_001}})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Ports: transport.PortRange{Lo: 12_000, Hi: 12_001}})
 		if err == nil {
 			t.Cleanup(func() { nic.Close() })
 		}

@@ -43,7 +43,7 @@ func TestStrangers(t *testing.T) {
 			return nil
 		})
 		w.Go("stranger", func() {
-			nic, err := vipl.Open(&vipl.Config{Link: stranger, Seed: 9})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: stranger, Seed: 9})
 			if err != nil {
 				w.errs = append(w.errs, err)
 				return

@@ -54,7 +54,7 @@ func (w *world) nodeOn(station *sim.Station, name string, cfg endpoint.Config, f
 	w.left++
 	w.Go(name, func() {
 		defer func() { w.left-- }()
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(len(name)) + uint64(name[len(name)-1])})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(len(name)) + uint64(name[len(name)-1])})
 		if err == nil {
 			cfg.NIC = nic
 			if cfg.Logger == nil {

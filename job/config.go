@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -99,6 +100,6 @@ func (c *Config) OpenNIC() (nic *vipl.NIC, own bool, err error) {
 	if c.NIC != nil {
 		return c.NIC, false, nil
 	}
-	nic, err = vipl.Open(&vipl.Config{Interface: c.Interface, Logger: c.Logger})
+	nic, err = vipl.Open(context.Background(), &vipl.Config{Interface: c.Interface, Logger: c.Logger})
 	return nic, err == nil, err
 }

@@ -72,7 +72,7 @@ func intruded(t *testing.T, soon time.Duration, link func(*world, *sim.Station) 
 		})
 		f := link(w, w.Station("forger"))
 		w.Go("forger", func() {
-			nic, err := vipl.Open(&vipl.Config{Link: f, Seed: 99})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: f, Seed: 99})
 			if err == nil {
 				err = forge(nic)
 				asked = true

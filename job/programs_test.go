@@ -19,7 +19,7 @@ func eachRank(t *testing.T, size int, fn func(w *sim.World, m *Member) error) {
 	for rank := range size {
 		station := w.Station(fmt.Sprint("rank ", rank))
 		w.Go(fmt.Sprint("rank ", rank), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(rank) + 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: station, Seed: uint64(rank) + 1})
 			if err != nil {
 				t.Error(err)
 				return

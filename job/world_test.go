@@ -36,7 +36,7 @@ func (w *world) host(name string, after time.Duration, fn func(nic *vipl.NIC) er
 	w.stations = append(w.stations, station)
 	seed := uint64(len(w.stations))
 	w.Go(name, func() {
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: seed})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: seed})
 		if err == nil {
 			if err = w.Sleep(after); err == nil {
 				err = fn(nic)

@@ -114,7 +114,7 @@ func TestCardOfNIC(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrapped := fault.New(pcap.New(trace.New(link, io.Discard), io.Discard), fault.Options{})
-	nic, err := vipl.Open(&vipl.Config{Link: wrapped, NoService: true})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Link: wrapped, NoService: true})
 	if err != nil {
 		t.Fatal(err)
 	}

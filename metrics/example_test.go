@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -16,7 +17,7 @@ import (
 // Programs that have an HTTP server of their own give the collector to their
 // registry instead.
 func Example() {
-	nic, err := vipl.Open(&vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("eth0"), Seed: 1})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("eth0"), Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}

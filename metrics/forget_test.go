@@ -94,7 +94,7 @@ func TestForgetRank(t *testing.T) {
 }
 
 func forgetRank(station *sim.Station, rank, size int) error {
-	nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(rank + 1)})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(rank + 1)})
 	if err != nil {
 		return err
 	}

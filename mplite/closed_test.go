@@ -64,7 +64,7 @@ func TestFinalizeEndsBlockedCalls(t *testing.T) {
 // loopbackPair makes a job of two ranks in this process, over the loopback.
 func loopbackPair(t *testing.T) (ranks [2]*mplite.Comm) {
 	both(t, func(rank int) error {
-		nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(61 + rank), Driver: "udp"})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(61 + rank), Driver: "udp"})
 		if err != nil {
 			return err
 		}

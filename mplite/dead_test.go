@@ -261,7 +261,7 @@ func TestMissingRank(t *testing.T) {
 		}
 		station := w.Station(fmt.Sprint("rank ", rank))
 		w.Go(station.String(), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: station, Seed: 1})
 			if err != nil {
 				t.Error(err)
 				return

@@ -30,7 +30,7 @@ func ExampleComm_AckFailed() {
 	for rank := range ranks {
 		station := world.Station(fmt.Sprint("host", rank))
 		world.Go(fmt.Sprint("rank", rank), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(rank) + 1})
+			nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(rank) + 1})
 			if err != nil {
 				log.Fatal(err)
 			}

@@ -19,7 +19,7 @@ func Example() {
 	for rank := range ranks {
 		link := world.Station(fmt.Sprint("host", rank))
 		world.Go(fmt.Sprint("rank", rank), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(rank) + 1})
+			nic, err := vipl.Open(context.Background(), &vipl.Config{Link: link, Seed: uint64(rank) + 1})
 			if err != nil {
 				log.Fatal(err)
 			}

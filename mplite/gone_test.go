@@ -17,7 +17,7 @@ func TestInterfaceGone(t *testing.T) {
 	var nics [2]*vipl.NIC
 	for side := range nics {
 		err := p.In(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+			nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
 			return err
 		})
 		if err != nil {

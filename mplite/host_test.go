@@ -21,7 +21,7 @@ func TestRanksOnOneHost(t *testing.T) {
 	for rank := range size {
 		var nic *vipl.NIC
 		if err := p.In(0, func() (err error) {
-			nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+			nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // waits for a higher one, stop when their context does.
 func TestInitEndsWithContext(t *testing.T) {
 	for rank := range 2 {
-		nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(51 + rank), Driver: "udp"})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(51 + rank), Driver: "udp"})
 		check(t, err)
 		defer nic.Close()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -64,7 +64,7 @@ func TestReasonIsTold(t *testing.T) {
 func TestReasonIsToldInTime(t *testing.T) {
 	var ranks sync.WaitGroup
 	for rank := range 2 {
-		nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(71 + rank), Driver: "udp"})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(71 + rank), Driver: "udp"})
 		check(t, err)
 		t.Cleanup(func() { nic.Close() })
 		ctx, cancel := context.WithCancel(t.Context())

@@ -26,7 +26,7 @@ func TestLogHandler(t *testing.T) {
 			var nics [2]*vipl.NIC
 			for rank := range nics {
 				var err error
-				nics[rank], err = vipl.Open(&vipl.Config{Interface: vethtest.Loopback(81 + rank), Driver: "udp"})
+				nics[rank], err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(81 + rank), Driver: "udp"})
 				check(t, err)
 				t.Cleanup(func() { nics[rank].Close() })
 			}

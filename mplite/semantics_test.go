@@ -396,7 +396,7 @@ func TestSizesDiffer(t *testing.T) {
 	for rank := range 2 {
 		station := w.Station(fmt.Sprint("rank ", rank))
 		w.Go(station.String(), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: station, Seed: 1})
 			if err != nil {
 				t.Error(err)
 				return

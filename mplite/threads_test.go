@@ -21,7 +21,7 @@ func TestNonblockingGoroutines(t *testing.T) {
 	var ranks sync.WaitGroup
 	for rank := range size {
 		ranks.Go(func() {
-			nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(51 + rank), Driver: "udp"})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(51 + rank), Driver: "udp"})
 			if err != nil {
 				errs[rank] = err
 				return
@@ -139,7 +139,7 @@ func TestMismatchBesideALeader(t *testing.T) {
 	var ranks sync.WaitGroup
 	for rank := range errs {
 		ranks.Go(func() {
-			nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(61 + rank), Driver: "udp"})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(61 + rank), Driver: "udp"})
 			if err != nil {
 				errs[rank] = err
 				return

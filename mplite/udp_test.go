@@ -28,7 +28,7 @@ func TestUDP(t *testing.T) {
 }
 
 func udpRank(t *testing.T, rank, size int) error {
-	nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(41 + rank), Driver: "udp"})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(41 + rank), Driver: "udp"})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func driverNICs(t testing.TB, mtu int, driver string) (nics [2]*vipl.NIC) {
 	p := vethtest.New(t, mtu)
 	for side := range nics {
 		err := p.In(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Driver: driver})
+			nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Driver: driver})
 			return err
 		})
 		if err != nil {

@@ -50,7 +50,7 @@ func (j *job) host(name string, fn func(nic *vipl.NIC) error) {
 	j.stations = append(j.stations, station)
 	seed := uint64(len(j.stations))
 	j.Go(name, func() {
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: seed})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: seed})
 		if err == nil {
 			err = fn(nic)
 			nic.Close()

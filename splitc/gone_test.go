@@ -21,7 +21,7 @@ func TestInterfaceGone(t *testing.T) {
 			var nics [2]*vipl.NIC
 			for side := range nics {
 				if err := p.In(side, func() (err error) {
-					nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name, WireOnly: true})
+					nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, WireOnly: true})
 					return err
 				}); err != nil {
 					t.Fatal(err)

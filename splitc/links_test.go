@@ -69,7 +69,7 @@ func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link)
 	}
 	for side := range nics {
 		if err := in(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: names[side], Driver: driver, EtherType: frames, WireOnly: driver != "shm",
+			nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: names[side], Driver: driver, EtherType: frames, WireOnly: driver != "shm",
 				Wrap: func(l transport.Link) transport.Link { return wrap(side, l) }})
 			return err
 		}); err != nil {

@@ -50,7 +50,7 @@ func (p *program) host(name string, fn func(nic *vipl.NIC) error) {
 	p.left++
 	p.Go(name, func() {
 		defer func() { p.left-- }()
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: seed})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: seed})
 		if err == nil {
 			err = fn(nic)
 			nic.Close()

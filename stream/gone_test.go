@@ -16,7 +16,7 @@ func TestInterfaceGone(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	serve := func() (l *stream.Listener) {
 		err := p.In(1, func() error {
-			nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Name})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
 			if err == nil {
 				t.Cleanup(func() { nic.Close() })
 				l = listen(t, open(t, stream.Config{NIC: nic}), "bobnet://server")

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"runtime"
@@ -50,7 +51,7 @@ func Open(cfg *Config) (*Host, error) {
 	}
 	h := &Host{cfg: full, nic: full.NIC, yield: runtime.Gosched, conns: map[*Conn]struct{}{}, listeners: map[*Listener]struct{}{}}
 	if h.nic == nil {
-		if h.nic, err = vipl.Open(&vipl.Config{Interface: full.Interface, Spin: spin, Logger: full.Logger}); err != nil {
+		if h.nic, err = vipl.Open(context.Background(), &vipl.Config{Interface: full.Interface, Spin: spin, Logger: full.Logger}); err != nil {
 			return nil, fmt.Errorf("stream: %w", err)
 		}
 		h.own = true

@@ -26,7 +26,7 @@ type stranger struct {
 // newStranger connects a stranger to l with a greeting that change has changed.
 func newStranger(t *testing.T, l *stream.Listener, change func(hello []byte)) (*stranger, error) {
 	t.Helper()
-	nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestKilledPeer(t *testing.T) {
 	defer cmd.Process.Kill()
 	var nic *vipl.NIC
 	err := veth.In(0, func() (err error) {
-		nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+		nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {

@@ -59,7 +59,7 @@ func vethHosts(t testing.TB, cfg stream.Config, key seal.Source) (a, b *stream.H
 	for i := range hosts {
 		cfg := cfg
 		err := pair.In(i, func() (err error) {
-			cfg.NIC, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Key: key})
+			cfg.NIC, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Key: key})
 			return err
 		})
 		if err != nil {

@@ -30,7 +30,7 @@ type world struct {
 func (w *world) host(name string, cfg stream.Config, fn func(h *stream.Host) error) *sim.Station {
 	station := w.Station(name)
 	w.Go(name, func() {
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(len(name))})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(len(name))})
 		if err == nil {
 			cfg.NIC = nic
 			var h *stream.Host

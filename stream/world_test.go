@@ -26,7 +26,7 @@ func within(t testing.TB) context.Context {
 func open(t testing.TB, cfg stream.Config) *stream.Host {
 	t.Helper()
 	if cfg.NIC == nil {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -159,7 +159,7 @@ func contentionRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv(mplite.EnvInterface), Spin: contentionSpin()})
+	nic, err := vipl.Open(ctx, &vipl.Config{Interface: os.Getenv(mplite.EnvInterface), Spin: contentionSpin()})
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (c *cabling) close() {
 func (c *cabling) hub(b *testing.B) {
 	ports := make([]transport.Link, 2)
 	for i := range ports {
-		if err := c.hosts[i].In(1-i, func() (err error) { ports[i], err = station.OpenCable(vethtest.Name, false); return err }); err != nil {
+		if err := c.hosts[i].In(1-i, func() (err error) { ports[i], err = station.OpenCable(b.Context(), vethtest.Name, false); return err }); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -161,7 +161,7 @@ func (c *cabling) measureRaw(b *testing.B) (ns, bytes float64) {
 	r := &rawEnds{}
 	for side := range r.links {
 		err := c.raw.In(side, func() (err error) {
-			r.links[side], err = ring.Open(&ring.Config{Interface: vethtest.Name, XDP: ring.Off, Long: ring.Off})
+			r.links[side], err = ring.Open(b.Context(), &ring.Config{Interface: vethtest.Name, XDP: ring.Off, Long: ring.Off})
 			return err
 		})
 		if err != nil {

@@ -39,7 +39,7 @@ func TestErrorClasses(t *testing.T) {
 // TestErrorNamesPackageOnce: the name of the package begins the message, and is not repeated
 // before the class of the error.
 func TestErrorNamesPackageOnce(t *testing.T) {
-	_, err := vipl.Open(&vipl.Config{Driver: "tcp"})
+	_, err := vipl.Open(t.Context(), &vipl.Config{Driver: "tcp"})
 	if err == nil || !errors.Is(err, vipl.ErrArgument) || !strings.HasPrefix(err.Error(), "vipl: ") || strings.Count(err.Error(), "vipl: ") != 1 {
 		t.Errorf("Open with an unknown driver returns %v", err)
 	}

@@ -31,7 +31,7 @@ func storesOf(t *testing.T, ranks int, run func(ctx context.Context, w *splitc.W
 		link := world.Station(fmt.Sprint("host", rank))
 		world.Go(fmt.Sprint("rank", rank), func() {
 			errs[rank] = func() error {
-				nic, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(rank) + 1})
+				nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: uint64(rank) + 1})
 				if err != nil {
 					return err
 				}

@@ -82,12 +82,12 @@ func faultRole(ctx context.Context) error {
 		return err
 	}
 	cfg := config()
-	veth, err := ring.Open(&ring.Config{Interface: cfg.Interface})
+	veth, err := ring.Open(ctx, &ring.Config{Interface: cfg.Interface})
 	if err != nil {
 		return err
 	}
 	link := fault.New(veth, fault.Options{Seed: seed + uint64(cfg.Rank), Drop: faultRate, Dup: faultRate, Reorder: faultRate, Corrupt: faultRate})
-	if cfg.NIC, err = vipl.Open(&vipl.Config{Link: link}); err != nil {
+	if cfg.NIC, err = vipl.Open(ctx, &vipl.Config{Link: link}); err != nil {
 		return err
 	}
 	defer cfg.NIC.Close()

@@ -30,7 +30,7 @@ func (j *killJob) forgotten(t *testing.T) {
 	err := j.lab.Exec(killed%j.way.hosts, func() error {
 		cfg := killNIC(j.way.driver)
 		cfg.Ports = j.ports
-		nic, err := vipl.Open(cfg)
+		nic, err := vipl.Open(t.Context(), cfg)
 		if err != nil {
 			return err
 		}

@@ -194,7 +194,7 @@ func killConfig() (*mplite.Config, error) {
 	if cfg.PeerTimeout, err = time.ParseDuration(os.Getenv(timeoutEnv)); err != nil {
 		return nil, err
 	}
-	cfg.NIC, err = vipl.Open(killNIC(os.Getenv(driverEnv)))
+	cfg.NIC, err = vipl.Open(context.Background(), killNIC(os.Getenv(driverEnv)))
 	return cfg, err
 }
 

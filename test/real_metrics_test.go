@@ -213,7 +213,7 @@ func metricsRole(ctx context.Context) error {
 func serveAndSend(ctx context.Context, ready func() error) error {
 	cfg := config()
 	var err error
-	if cfg.NIC, err = vipl.Open(&vipl.Config{Interface: cfg.Interface}); err != nil {
+	if cfg.NIC, err = vipl.Open(ctx, &vipl.Config{Interface: cfg.Interface}); err != nil {
 		return err
 	}
 	defer cfg.NIC.Close()

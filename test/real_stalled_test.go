@@ -114,7 +114,7 @@ func stalledRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nic, err := vipl.Open(killNIC(os.Getenv(driverEnv)))
+	nic, err := vipl.Open(ctx, killNIC(os.Getenv(driverEnv)))
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func vmmcRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nic, err := vipl.Open(&vipl.Config{Interface: lab.Interface, Driver: "ring"})
+	nic, err := vipl.Open(ctx, &vipl.Config{Interface: lab.Interface, Driver: "ring"})
 	if err != nil {
 		return err
 	}

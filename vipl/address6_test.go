@@ -45,7 +45,7 @@ func ipv6(t *testing.T, mtu int) (p *vethtest.Pair, nics [2]*vipl.NIC) {
 func open6(t *testing.T, p *vethtest.Pair, side int, addr string) (n *vipl.NIC) {
 	t.Helper()
 	err := p.In(side, func() (err error) {
-		n, err = vipl.Open(&vipl.Config{Interface: ipOf(addr), Driver: "udp"})
+		n, err = vipl.Open(t.Context(), &vipl.Config{Interface: ipOf(addr), Driver: "udp"})
 		return err
 	})
 	if err != nil {

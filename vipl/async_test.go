@@ -264,7 +264,7 @@ func TestAsyncDefault(t *testing.T) {
 	var log bytes.Buffer
 	links := [2]*memLink{}
 	links[0], links[1] = memPair(1500)
-	n, err := vipl.Open(&vipl.Config{Link: links[0], Seed: 1, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: links[0], Seed: 1, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}

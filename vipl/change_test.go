@@ -44,7 +44,7 @@ func driverConfig(driver string, side int) *vipl.Config {
 
 func openConfig(t *testing.T, p *vethtest.Pair, side int, cfg *vipl.Config) (n *vipl.NIC) {
 	t.Helper()
-	err := p.In(side, func() (err error) { n, err = vipl.Open(cfg); return err })
+	err := p.In(side, func() (err error) { n, err = vipl.Open(t.Context(), cfg); return err })
 	if errors.Is(err, unix.EAFNOSUPPORT) {
 		need.Skip(t, "a kernel with AF_XDP (CONFIG_XDP_SOCKETS)")
 	} else if err != nil {

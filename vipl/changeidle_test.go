@@ -40,7 +40,7 @@ func idleChange(t *testing.T) *vipl.NIC {
 	t.Helper()
 	l, _ := memPair(1500)
 	wire := &changedLink{memLink: l}
-	n, err := vipl.Open(&vipl.Config{Link: wire, Seed: 1, NoService: true, WireOnly: true})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: wire, Seed: 1, NoService: true, WireOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestMACChangedRequest(t *testing.T) {
 	la, lb := memPair(1500)
 	wire := &changedLink{memLink: la}
 	open := func(link transport.Link) *vipl.NIC {
-		n, err := vipl.Open(&vipl.Config{Link: link, Seed: 1, NoService: true, WireOnly: true})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: 1, NoService: true, WireOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func moved(t *testing.T, level reliability.Level, down bool) {
 	d.links[0], d.links[1] = memPair(1500)
 	wire := &movedLink{memLink: d.links[0]}
 	open := func(link transport.Link, seed uint64) *vipl.NIC {
-		n, err := vipl.Open(&vipl.Config{Link: link, Seed: seed, NoService: true, WireOnly: true})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: seed, NoService: true, WireOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}

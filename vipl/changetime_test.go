@@ -52,7 +52,7 @@ func noticed(t *testing.T, level reliability.Level, limit time.Duration, busy bo
 	d.links[0], d.links[1] = memPair(1500)
 	wire := &changedLink{memLink: d.links[0]}
 	for side, link := range []transport.Link{wire, d.links[1]} {
-		n, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(side) + 1, NoService: true, WireOnly: true})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: uint64(side) + 1, NoService: true, WireOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}

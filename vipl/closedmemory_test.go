@@ -12,7 +12,7 @@ import (
 // size, when its NIC is closed reads zeros, and may write; the process lives. The
 // addresses are given back by DeregisterMem.
 func TestClosedMemory(t *testing.T) {
-	n, err := vipl.Open(&vipl.Config{Driver: "shm"})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 	if err != nil {
 		t.Fatal(err)
 	}

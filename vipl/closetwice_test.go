@@ -31,7 +31,7 @@ func TestSecondClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wire, _ := memPair(1500)
 		link := &slowLink{wire, make(chan struct{})}
-		n, err := vipl.Open(&vipl.Config{Link: link, WireOnly: true, Seed: 1, NoService: true})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Link: link, WireOnly: true, Seed: 1, NoService: true})
 		if err != nil {
 			t.Fatal(err)
 		}

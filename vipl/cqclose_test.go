@@ -19,7 +19,7 @@ type heap struct {
 func newHeap(t testing.TB, entries int) *heap {
 	t.Helper()
 	link, _ := memPair(1500)
-	n, err := vipl.Open(&vipl.Config{Link: link, Seed: 1})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -470,7 +470,7 @@ func TestBindFollower(t *testing.T) {
 	var nics [2]*vipl.NIC
 	for side := range nics {
 		var err error
-		if nics[side], err = vipl.Open(&vipl.Config{Driver: "shm"}); err != nil {
+		if nics[side], err = vipl.Open(t.Context(), &vipl.Config{Driver: "shm"}); err != nil {
 			t.Fatal(err)
 		}
 		defer nics[side].Close()

@@ -60,7 +60,7 @@ func cycle(p *vethtest.Pair, cfg vipl.Config, sides [2]int, tidy bool) (err erro
 	cfg.Interface = interfaceOf(cfg.Driver)
 	for i, side := range sides {
 		err := p.In(side, func() (err error) {
-			nics[i], err = vipl.Open(&cfg)
+			nics[i], err = vipl.Open(context.Background(), &cfg)
 			return err
 		})
 		if err != nil {

@@ -17,7 +17,7 @@ func TestLookupDead(t *testing.T) {
 	for name, midst := range map[string]bool{"Before": false, "Midst": true} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := memPair(1500)
-			n, err := vipl.Open(&vipl.Config{Link: l, Seed: 1})
+			n, err := vipl.Open(t.Context(), &vipl.Config{Link: l, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

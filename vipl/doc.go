@@ -7,7 +7,7 @@
 // send gathers from the sender's registered memory straight into frames, a
 // receive is copied once, from the ring into the posted buffers.
 //
-//	nic, err := vipl.Open(&vipl.Config{Interface: "eth0"})
+//	nic, err := vipl.Open(ctx, &vipl.Config{Interface: "eth0"})
 //	buf, mem, err := nic.AllocMem(4096, nil)
 //	vi, err := nic.CreateVI(nil, nil, nil)
 //	err = vi.PostRecv(&vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: mem}}})

@@ -1,6 +1,8 @@
 package vipl_test
 
 import (
+	"context"
+
 	"github.com/bobnet-go/bobnet/transport"
 
 	"errors"
@@ -54,7 +56,7 @@ func (d *duo) open(side int) *vipl.NIC {
 	if d.bare[side] {
 		link = bareLink{link}
 	}
-	n, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(side) + 1})
+	n, err := vipl.Open(context.Background(), &vipl.Config{Link: link, Seed: uint64(side) + 1})
 	if err != nil {
 		d.t.Fatal(err)
 	}

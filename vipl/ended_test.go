@@ -20,7 +20,7 @@ func TestEnded(t *testing.T) {
 		{"NIC closed", (*vipl.NIC).Close, []error{vipl.ErrClosed}},
 		{"link closed", func(n *vipl.NIC) error { return n.Link().Close() }, []error{vipl.ErrLink, transport.ErrClosed}},
 	} {
-		n, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 		if err != nil {
 			t.Fatal(err)
 		}

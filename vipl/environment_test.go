@@ -28,7 +28,7 @@ func TestOpenByEnvironment(t *testing.T) {
 		{nil, ethertype.MAC{2, 'u', 127, 0, 0, 33}},
 		{&vipl.Config{Interface: "127.0.0.35"}, ethertype.MAC{2, 'u', 127, 0, 0, 35}},
 	} {
-		nic, err := vipl.Open(tt.cfg)
+		nic, err := vipl.Open(t.Context(), tt.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestFromEnvironment(t *testing.T) {
 				if !errors.Is(err, vipl.ErrArgument) || !strings.Contains(err.Error(), tt.blames) {
 					t.Errorf("the error is %v, want one about %s", err, tt.blames)
 				}
-				if _, err := vipl.Open(&tt.cfg); err == nil || !strings.Contains(err.Error(), tt.blames) {
+				if _, err := vipl.Open(t.Context(), &tt.cfg); err == nil || !strings.Contains(err.Error(), tt.blames) {
 					t.Errorf("Open's error is %v, want one about %s", err, tt.blames)
 				}
 				return
@@ -84,7 +84,7 @@ func TestFromEnvironment(t *testing.T) {
 
 // TestPeersWithoutUDP: peers are not passed over in silence.
 func TestPeersWithoutUDP(t *testing.T) {
-	_, err := vipl.Open(&vipl.Config{Driver: "shm", Peers: []netip.Addr{netip.MustParseAddr("10.0.0.7")}})
+	_, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Peers: []netip.Addr{netip.MustParseAddr("10.0.0.7")}})
 	if !errors.Is(err, vipl.ErrArgument) || !strings.Contains(err.Error(), "10.0.0.7") {
 		t.Error(err)
 	}

@@ -28,7 +28,7 @@ func TestEtherTypes(t *testing.T) {
 					if driver == "udp" { // whose ports are those of UDP, whatever the EtherType
 						cfg.Ports = transport.PortRange{}
 					}
-					err := p.In(side, func() (err error) { pairs[i][side], err = vipl.Open(&cfg); return err })
+					err := p.In(side, func() (err error) { pairs[i][side], err = vipl.Open(t.Context(), &cfg); return err })
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -97,7 +97,7 @@ func visit(ctx context.Context, link transport.Link, words ...string) error {
 
 // openIdle opens a NIC and makes a VI, and a descriptor of memory that the NIC may use.
 func openIdle(link transport.Link, seed uint64) (*vipl.NIC, *vipl.VI, *vipl.Descriptor, error) {
-	nic, err := vipl.Open(&vipl.Config{Link: link, Seed: seed})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: link, Seed: seed})
 	if err != nil {
 		return nil, nil, nil, err
 	}

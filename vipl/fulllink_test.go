@@ -31,7 +31,7 @@ func TestFullLinkResend(t *testing.T) {
 	link := &fullLink{memLink: d.links[1]}
 	d.na = d.open(0)
 	var err error
-	if d.nb, err = vipl.Open(&vipl.Config{Link: link, Seed: 2}); err != nil {
+	if d.nb, err = vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: 2}); err != nil {
 		t.Fatal(err)
 	}
 	defer d.nb.Close()

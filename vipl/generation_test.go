@@ -11,7 +11,7 @@ import (
 // names nothing any more, and the registering goes on.
 func TestGenerations(t *testing.T) {
 	link, _ := memPair(1500)
-	n, err := vipl.Open(&vipl.Config{Link: link, Seed: 1})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func TestAllocMemHugePages(t *testing.T) {
 		t.Skip("the kernel has no transparent huge pages:", err)
 	}
 	la, _ := memPair(1500)
-	nic, err := vipl.Open(&vipl.Config{Link: la, Seed: 1})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Link: la, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,7 +183,7 @@ func (x *peer) told(t *testing.T, here bool) {
 func holdRole() error {
 	cfg := driverConfig(os.Getenv(driverEnv), 0)
 	cfg.Ports = heldPorts
-	n, err := vipl.Open(cfg)
+	n, err := vipl.Open(context.Background(), cfg)
 	if err != nil {
 		return err
 	}

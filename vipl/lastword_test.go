@@ -145,7 +145,7 @@ func lastWords(seed uint64, count int, first bool) error {
 // TestIdleCloses: a NIC that never had a connection closes at once.
 func TestIdleCloses(t *testing.T) {
 	w := sim.New(sim.Options{Seed: 1})
-	n, err := vipl.Open(&vipl.Config{Link: w.Station("idle"), Seed: 1})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station("idle"), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

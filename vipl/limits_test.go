@@ -21,7 +21,7 @@ func TestRegisterBytes(t *testing.T) {
 		t.Skip("this process may not map 64 TiB of addresses:", err)
 	}
 	t.Cleanup(func() { unix.Munmap(buf) })
-	n, err := vipl.Open(&vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("a"), Seed: 1})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("a"), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (open opener) nics(t *testing.T, cfg vipl.Config, wrap func(side int, l tra
 		}
 		cfg := cfg
 		cfg.Link, cfg.WireOnly = link, true // a link to this host has the way there itself
-		if nics[side], err = vipl.Open(&cfg); err != nil {
+		if nics[side], err = vipl.Open(t.Context(), &cfg); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nics[side].Close() })

@@ -29,14 +29,14 @@ func newAskedWith(t *testing.T, cfg vipl.Config) *asked {
 	x := &asked{t: t, wire: wire}
 	var err error
 	cfg.Link, cfg.Seed = here, 1
-	if x.n, err = vipl.Open(&cfg); err != nil {
+	if x.n, err = vipl.Open(t.Context(), &cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { x.n.Close() })
 	if x.l, err = x.n.Listen(service); err != nil {
 		t.Fatal(err)
 	}
-	client, err := vipl.Open(&vipl.Config{Link: wire, Seed: 2})
+	client, err := vipl.Open(t.Context(), &vipl.Config{Link: wire, Seed: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func BenchmarkHostStream(b *testing.B) {
 	const size, depth = 1 << 20, 4
 	var nics [2]*vipl.NIC
 	for i := range nics {
-		n, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		n, err := vipl.Open(b.Context(), &vipl.Config{Driver: "shm"})
 		if err != nil {
 			b.Fatal(err)
 		}

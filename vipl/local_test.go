@@ -23,7 +23,7 @@ func oneHost(t *testing.T, run func(t *testing.T, open func() *vipl.NIC)) {
 			run(t, func() *vipl.NIC {
 				var n *vipl.NIC
 				if err := p.In(0, func() (err error) {
-					n, err = vipl.Open(&vipl.Config{Driver: driver, Interface: interfaceOf(driver)})
+					n, err = vipl.Open(t.Context(), &vipl.Config{Driver: driver, Interface: interfaceOf(driver)})
 					return err
 				}); err != nil {
 					t.Fatal(err)
@@ -148,7 +148,7 @@ func TestDepartureOnOneHost(t *testing.T) {
 func TestWireOnly(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	err := p.In(0, func() error {
-		n, err := vipl.Open(&vipl.Config{Interface: vethtest.Name, WireOnly: true})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, WireOnly: true})
 		if err != nil {
 			return err
 		}

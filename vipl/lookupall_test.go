@@ -19,7 +19,7 @@ func TestLookupAll(t *testing.T) {
 	var nics []*vipl.NIC
 	var addrs []ethertype.Addr
 	for range 4 {
-		nic, err := vipl.Open(&vipl.Config{Link: w.Station("nic"), Seed: uint64(len(nics) + 1)})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station("nic"), Seed: uint64(len(nics) + 1)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestLookupAt(t *testing.T) {
 	})
 	var nics []*vipl.NIC
 	for i := range 3 {
-		nic, err := vipl.Open(&vipl.Config{Link: w.Station("nic"), Seed: uint64(i + 1)})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station("nic"), Seed: uint64(i + 1)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,7 +119,7 @@ func (l busyLink) Ready() bool { return true }
 // has frames for others.
 func TestDeadlineOnBusyLink(t *testing.T) {
 	a, _ := memPair(1500)
-	n, err := vipl.Open(&vipl.Config{Link: busyLink{a}, Seed: 1})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: busyLink{a}, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,11 +119,11 @@ func memVIs(t testing.TB, mtu int, level reliability.Level) (a, b *vipl.VI) {
 }
 
 func memVIsOver(t testing.TB, la, lb transport.Link, level reliability.Level) (a, b *vipl.VI) {
-	na, err := vipl.Open(&vipl.Config{Link: la, Seed: 1})
+	na, err := vipl.Open(t.Context(), &vipl.Config{Link: la, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	nb, err := vipl.Open(&vipl.Config{Link: lb, Seed: 2})
+	nb, err := vipl.Open(t.Context(), &vipl.Config{Link: lb, Seed: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -59,7 +60,7 @@ func lockRole() error {
 			return err
 		}
 	}
-	n, err := vipl.Open(&vipl.Config{Driver: "udp", Interface: vethtest.Loopback(51), Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
+	n, err := vipl.Open(context.Background(), &vipl.Config{Driver: "udp", Interface: vethtest.Loopback(51), Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
 	if err != nil {
 		return err
 	}

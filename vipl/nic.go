@@ -1,6 +1,7 @@
 package vipl
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -60,7 +61,8 @@ type Config struct {
 	// ends of a veth pair are all that lies between two stations; Auto does.
 	XDP, Long ring.Choice
 	// Link is used instead of opening Interface, for example a simulated one
-	// or one with a fault or trace wrapper around it. The NIC closes it.
+	// or one with a fault or trace wrapper around it. The NIC closes it, and so does
+	// an Open that fails.
 	Link transport.Link
 	// WireOnly leaves out the way to other stations of this host, which an
 	// Ethernet interface does not have: package host. Open is called in the
@@ -135,15 +137,19 @@ type NIC struct {
 
 // Open opens a NIC (VipOpenNic). The error wraps ErrArgument and names the
 // candidates when the interface is wrong, missing or down; it names the remedy when a
-// right is missing.
-func Open(cfg *Config) (*NIC, error) {
+// right is missing. A nil cfg means defaults.
+//
+// ctx bounds the call alone, not the life of the NIC. When it ends while Open waits, for
+// the node's agent or for ports that another process is about to give back, or has ended
+// before, the error wraps ErrTimeout and the context's.
+func Open(ctx context.Context, cfg *Config) (*NIC, error) {
 	if cfg == nil {
 		cfg = &Config{}
 	}
 	logs, with := logqueue.New(cfg.Logger), *cfg
 	with.Logger = logs.Logger() // that of the link, too
 	cfg = &with
-	link, err := openLink(cfg)
+	link, err := openLink(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +169,7 @@ func Open(cfg *Config) (*NIC, error) {
 }
 
 // openLink opens the link that cfg and the environment name.
-func openLink(cfg *Config) (link transport.Link, err error) {
+func openLink(ctx context.Context, cfg *Config) (link transport.Link, err error) {
 	key, faults, with := cfg.Key, fault.Options{}, *cfg
 	if cfg.Link == nil {
 		if key == nil {
@@ -178,7 +184,7 @@ func openLink(cfg *Config) (link transport.Link, err error) {
 			return nil, code.Within("open NIC", err)
 		}
 	}
-	return links.Open(&links.Config{
+	return links.Open(ctx, &links.Config{
 		Interface: with.Interface, EtherType: cfg.EtherType, Ports: cfg.Ports, Driver: with.Driver, Peers: with.Peers,
 		XDP: cfg.XDP, Long: cfg.Long, Link: cfg.Link, WireOnly: cfg.WireOnly, AnyUser: cfg.AnyUser, Wrap: cfg.Wrap,
 		Key: key, Seed: cfg.Seed, Logger: cfg.Logger, Faults: faults,

@@ -462,7 +462,7 @@ func TestNotifyAsleep(t *testing.T) {
 			var nics [2]*vipl.NIC
 			for side := range nics {
 				err := p.In(side, func() (err error) {
-					nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Driver: driver, WireOnly: true,
+					nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Driver: driver, WireOnly: true,
 						Wrap: func(l transport.Link) transport.Link { return plainLink{l} }})
 					return err
 				})

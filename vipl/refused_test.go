@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,7 +89,7 @@ func (w *refusals) client(fn func(n *vipl.NIC) error) error {
 	station := w.StationWith(sim.StationOptions{Name: "client", Ports: transport.PortRange{Lo: 1024, Hi: 2047}})
 	w.link = &refusingLink{Link: station, to: w.narrow.MAC()}
 	w.Go("client", func() {
-		n, err := vipl.Open(&vipl.Config{Link: w.link, Seed: w.seed + 1})
+		n, err := vipl.Open(context.Background(), &vipl.Config{Link: w.link, Seed: w.seed + 1})
 		if err == nil {
 			err = fn(n)
 			n.Close()

@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -54,7 +55,7 @@ func nobodyRole() error {
 func oneLife(driver string, interfaces [2]string) (err error) {
 	var nics [2]*vipl.NIC
 	for i := range nics {
-		if nics[i], err = vipl.Open(&vipl.Config{Interface: interfaces[i], Driver: driver}); err != nil {
+		if nics[i], err = vipl.Open(context.Background(), &vipl.Config{Interface: interfaces[i], Driver: driver}); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, nics[i].Close()) }()

@@ -136,7 +136,7 @@ func TestSealedOpen(t *testing.T) {
 		"no file":  {Key: seal.File(t.TempDir() + "/none")},
 	} {
 		cfg.Link = station()
-		if n, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrArgument) {
+		if n, err := vipl.Open(t.Context(), &cfg); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("%s: %v, want ErrArgument", name, err)
 			if err == nil {
 				n.Close()

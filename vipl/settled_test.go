@@ -25,7 +25,7 @@ func settle(t *testing.T, w *sim.World, name string, what func(s *settling) erro
 	w.Go(name, func() {
 		s := &settling{w: w}
 		var err error
-		if s.nic, err = vipl.Open(&vipl.Config{Link: station}); err != nil {
+		if s.nic, err = vipl.Open(t.Context(), &vipl.Config{Link: station}); err != nil {
 			t.Error(err)
 			return
 		}

@@ -83,7 +83,7 @@ func TestShareTrouble(t *testing.T) {
 func shareTrouble(t *testing.T, remedy string, errno unix.Errno, impose func(t *testing.T) (lift func())) {
 	var lines syncedLog
 	open := func() *vipl.NIC {
-		n, err := vipl.Open(&vipl.Config{Driver: "shm", Logger: slog.New(slog.NewTextHandler(&lines, nil))})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Logger: slog.New(slog.NewTextHandler(&lines, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func TestShrunkMTU(t *testing.T) {
 
 func openQuiet(t *testing.T, link transport.Link, seed uint64) *vipl.NIC {
 	t.Helper()
-	n, err := vipl.Open(&vipl.Config{Link: link, Seed: seed, NoService: true, WireOnly: true})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: seed, NoService: true, WireOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}

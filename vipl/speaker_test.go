@@ -14,7 +14,7 @@ func TestOneAnswer(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	open := func(side int) (n *vipl.NIC) {
 		err := p.In(side, func() (err error) {
-			n, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Driver: "packet"})
+			n, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Driver: "packet"})
 			return err
 		})
 		if err != nil {

@@ -98,7 +98,7 @@ func TestDiscoverLimits(t *testing.T) {
 func TestDiscoverHostile(t *testing.T) {
 	links := [2]*memLink{}
 	links[0], links[1] = memPair(1500)
-	n, err := vipl.Open(&vipl.Config{Link: links[0], Seed: 1})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: links[0], Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestEthers(t *testing.T) {
 	}
 	links := [2]*memLink{}
 	links[0], _ = memPair(1500)
-	n, err := vipl.Open(&vipl.Config{Link: links[0], Seed: 1, Names: &vipl.NameConfig{HostName: "me", Ethers: path}})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Link: links[0], Seed: 1, Names: &vipl.NameConfig{HostName: "me", Ethers: path}})
 	if err != nil {
 		t.Fatal(err) // lines that are none do not matter to Open
 	}

@@ -254,7 +254,7 @@ func TestSeedOfReal(t *testing.T) {
 	seen := map[uint64]bool{}
 	for range 3 {
 		here, _ := memPair(1500)
-		n, err := vipl.Open(&vipl.Config{Link: real{here}, Seed: 1, NoService: true})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Link: real{here}, Seed: 1, NoService: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 // one has gone, which comes late, does not concern that connection.
 func TestSuccessorOnOneHost(t *testing.T) {
 	open := func(ports transport.PortRange) *vipl.NIC {
-		n, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(71), Driver: "udp", Ports: ports})
+		n, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(71), Driver: "udp", Ports: ports})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestPortsTakenOnOneHost(t *testing.T) {
 	}
 	open := func() (n *vipl.NIC, err error) {
 		err = p.In(0, func() error {
-			n, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Ports: ports})
+			n, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Ports: ports})
 			return err
 		})
 		return n, err

@@ -17,7 +17,7 @@ import (
 func loopbackNICs(t *testing.T, wrap func(transport.Link) transport.Link) (nics [2]*vipl.NIC) {
 	for side, ip := range []string{vethtest.Loopback(31), vethtest.Loopback(32)} {
 		var err error
-		if nics[side], err = vipl.Open(&vipl.Config{Interface: ip, Driver: "udp", Wrap: wrap}); err != nil {
+		if nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: ip, Driver: "udp", Wrap: wrap}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nics[side].Close() })
@@ -49,12 +49,12 @@ func TestUDP(t *testing.T) {
 func TestUDPFaults(t *testing.T) {
 	var nics [2]*vipl.NIC
 	for side, ip := range []string{vethtest.Loopback(31), vethtest.Loopback(32)} {
-		link, err := udp.Open(&udp.Config{Interface: ip, MTU: 1458})
+		link, err := udp.Open(t.Context(), &udp.Config{Interface: ip, MTU: 1458})
 		if err != nil {
 			t.Fatal(err)
 		}
 		faulty := fault.New(link, fault.Options{Seed: uint64(side) + 1, Drop: 0.02, Dup: 0.02, Reorder: 0.02, Corrupt: 0.02})
-		if nics[side], err = vipl.Open(&vipl.Config{Link: faulty}); err != nil {
+		if nics[side], err = vipl.Open(t.Context(), &vipl.Config{Link: faulty}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nics[side].Close() })

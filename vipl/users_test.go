@@ -103,7 +103,7 @@ func squat(t *testing.T, p *vethtest.Pair, driver, where string) {
 	var wrapped []transport.PortRange
 	open := func(ports transport.PortRange) (n *vipl.NIC, err error) {
 		err = p.In(0, func() error {
-			n, err = vipl.Open(&vipl.Config{Driver: driver, Interface: vethtest.Name, Ports: ports, Wrap: func(l transport.Link) transport.Link {
+			n, err = vipl.Open(t.Context(), &vipl.Config{Driver: driver, Interface: vethtest.Name, Ports: ports, Wrap: func(l transport.Link) transport.Link {
 				wrapped = append(wrapped, l.Info().Ports)
 				return l
 			}})
@@ -156,7 +156,7 @@ func visitRole() error {
 	if err != nil {
 		return err
 	}
-	n, err := vipl.Open(&vipl.Config{Driver: "shm"})
+	n, err := vipl.Open(context.Background(), &vipl.Config{Driver: "shm"})
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func TestVisitor(t *testing.T) {
 		p := vethtest.New(t, 1500)
 		var n *vipl.NIC
 		if err := p.In(0, func() (err error) {
-			n, err = vipl.Open(&vipl.Config{Driver: "shm", AnyUser: any})
+			n, err = vipl.Open(t.Context(), &vipl.Config{Driver: "shm", AnyUser: any})
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ func vethNICs(t testing.TB, mtu int, cfg vipl.Config, wrap func(side int, l tran
 	p := vethtest.New(t, mtu)
 	for side := range nics {
 		err := p.In(side, func() error {
-			link, err := ring.Open(&ring.Config{Interface: vethtest.Name, EtherType: ethertype.Default, Long: cfg.Long})
+			link, err := ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, EtherType: ethertype.Default, Long: cfg.Long})
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ func vethNICs(t testing.TB, mtu int, cfg vipl.Config, wrap func(side int, l tran
 			if c.Link = link; wrap != nil {
 				c.Link = wrap(side, link)
 			}
-			nics[side], err = vipl.Open(&c)
+			nics[side], err = vipl.Open(t.Context(), &c)
 			return err
 		})
 		if err != nil {

@@ -18,7 +18,7 @@ func withQueue(t *testing.T, fn func(w *sim.World, nic *vipl.NIC, cq *vipl.CQ)) 
 	w := sim.New(sim.Options{})
 	station := w.Station("waits")
 	w.Go("waits", func() {
-		nic, err := vipl.Open(&vipl.Config{Link: station})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: station})
 		if err != nil {
 			t.Error(err)
 			return

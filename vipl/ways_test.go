@@ -25,7 +25,7 @@ func TestWays(t *testing.T) {
 			var nics [2]*vipl.NIC
 			for side := range nics {
 				cfg := &vipl.Config{Interface: vethtest.Name, XDP: c.xdp}
-				err := p.In(side, func() (err error) { nics[side], err = vipl.Open(cfg); return err })
+				err := p.In(side, func() (err error) { nics[side], err = vipl.Open(t.Context(), cfg); return err })
 				if errors.Is(err, unix.EAFNOSUPPORT) {
 					t.Skip("needs a kernel with AF_XDP (CONFIG_XDP_SOCKETS)")
 				} else if err != nil {
@@ -52,12 +52,12 @@ func TestWaysOfOtherDrivers(t *testing.T) {
 	for _, driver := range []string{"packet", "udp", "shm", "myrinet"} {
 		for _, cfg := range []vipl.Config{{XDP: ring.On}, {Long: ring.On}} {
 			cfg.Driver = driver
-			if _, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrArgument) {
+			if _, err := vipl.Open(t.Context(), &cfg); !errors.Is(err, vipl.ErrArgument) {
 				t.Errorf("%s, XDP %v, Long %v: %v, want ErrArgument", driver, cfg.XDP, cfg.Long, err)
 			}
 		}
 	}
-	n, err := vipl.Open(&vipl.Config{Driver: "shm", XDP: ring.Off, Long: ring.Off})
+	n, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm", XDP: ring.Off, Long: ring.Off})
 	if err != nil {
 		t.Fatal(err)
 	}

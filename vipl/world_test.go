@@ -93,7 +93,7 @@ func (w *world) open(c *vipl.Config) (*vipl.NIC, error) {
 		}
 		c.Link = sealed
 	}
-	return vipl.Open(c)
+	return vipl.Open(context.Background(), c)
 }
 
 func (w *world) run() error {

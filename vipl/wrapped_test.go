@@ -17,7 +17,7 @@ func TestWrappedShm(t *testing.T) {
 	}
 	var nics [2]*vipl.NIC
 	for i := range nics {
-		if nics[i], err = vipl.Open(&vipl.Config{Driver: "shm", Wrap: func(l transport.Link) transport.Link { return fault.New(l, p) }}); err != nil {
+		if nics[i], err = vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Wrap: func(l transport.Link) transport.Link { return fault.New(l, p) }}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nics[i].Close() })

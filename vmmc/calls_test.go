@@ -36,7 +36,7 @@ func TestMember(t *testing.T) {
 
 // member is one rank: it writes its rank to the next one's export.
 func (w *world) member(station *sim.Station, rank, size int, macs []vmmc.Node, left func() int, done func()) error {
-	nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(rank + 1)})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(rank + 1)})
 	if err != nil {
 		return err
 	}

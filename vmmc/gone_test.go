@@ -16,7 +16,7 @@ func TestInterfaceGone(t *testing.T) {
 	pair := vethtest.New(t, 1500)
 	var nic *vipl.NIC
 	check(t, pair.In(0, func() (err error) {
-		nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+		nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
 		return err
 	}))
 	defer nic.Close()

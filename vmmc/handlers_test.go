@@ -17,7 +17,7 @@ func pair(t testing.TB) (ctx context.Context, ps [2]*vmmc.Process) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	for i := range ps {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm", Logger: quiet})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Logger: quiet})
 		check(t, err)
 		t.Cleanup(func() { nic.Close() })
 		ps[i], err = vmmc.Open(&vmmc.Config{NIC: nic, Process: uint32(i), Scope: scopeOf(t), Daemon: vmmc.NoDaemon, Logger: quiet})

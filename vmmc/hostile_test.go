@@ -2,6 +2,7 @@ package vmmc_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -225,7 +226,7 @@ func (w *intruded) honest(p *vmmc.Process) error {
 }
 
 func (w *intruded) intrude(station *sim.Station, intrusion func(*intruder, func()) error) error {
-	nic, err := vipl.Open(&vipl.Config{Link: station, Seed: 9})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: 9})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func scopeOf(t testing.TB) string { return fmt.Sprint(t.Name(), os.Getpid()) }
 // liveProcess returns a process over shared memory, in real time.
 func liveProcess(t *testing.T, number uint32) *vmmc.Process {
 	t.Helper()
-	nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 	check(t, err)
 	t.Cleanup(func() { nic.Close() })
 	p, err := vmmc.Open(&vmmc.Config{NIC: nic, Process: number, Scope: scopeOf(t), Logger: quiet})

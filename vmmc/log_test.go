@@ -24,7 +24,7 @@ func TestLogHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(bg, time.Minute)
 			defer cancel()
-			nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 			check(t, err)
 			t.Cleanup(func() { nic.Close() })
 			var p *vmmc.Process

@@ -128,7 +128,7 @@ func Open(cfg *Config) (*Process, error) {
 	p.life, p.end = context.WithCancel(context.Background())
 	if p.nic == nil && c.Card == nil {
 		var err error
-		if p.nic, err = vipl.Open(&vipl.Config{Interface: c.Interface, Logger: c.Logger}); err != nil {
+		if p.nic, err = vipl.Open(context.Background(), &vipl.Config{Interface: c.Interface, Logger: c.Logger}); err != nil {
 			return nil, err
 		}
 		p.own = true

@@ -152,7 +152,7 @@ func TestHostile(t *testing.T) {
 	})
 	station := w.Station("hostile")
 	w.Go("hostile", func() {
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: 9})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: station, Seed: 9})
 		if err != nil {
 			w.errs = append(w.errs, err)
 			return

@@ -64,7 +64,7 @@ func (w *world) processAt(station *sim.Station, number uint32, may func() bool, 
 				return
 			}
 		}
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(number) + 77})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(number) + 77})
 		if err != nil {
 			w.errs = append(w.errs, err)
 			return

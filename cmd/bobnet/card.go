@@ -51,7 +51,7 @@ func newCardCmd() *cobra.Command {
 
 // runCard serves a card until ctx is done.
 func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writer) error {
-	card, err := share.Open(cfg)
+	card, err := share.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}

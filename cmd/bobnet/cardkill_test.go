@@ -52,7 +52,7 @@ func eventually(t *testing.T, l *lab.Lab, rank int, what string, done func() (bo
 func attachCard(t *testing.T, l *lab.Lab, rank int) (link *share.Link) {
 	t.Helper()
 	eventually(t, l, rank, "there is no card", func() (_ bool, err error) {
-		link, err = share.Attach(&plain.OpenConfig{Interface: lab.Interface})
+		link, err = share.Attach(t.Context(), &plain.OpenConfig{Interface: lab.Interface})
 		return err == nil, err
 	})
 	t.Cleanup(func() { link.Close() })

@@ -32,7 +32,7 @@ there and show what it has picked: driver, ports, ways and why.`,
 		Args: usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				return infoJSON(cmd.OutOrStdout(), &given)
+				return infoJSON(cmd.Context(), cmd.OutOrStdout(), &given)
 			}
 			if err := printSystem(cmd.OutOrStdout()); err != nil {
 				return err
@@ -45,7 +45,7 @@ there and show what it has picked: driver, ports, ways and why.`,
 			if err != nil || !found {
 				return err
 			}
-			return printNIC(cmd.OutOrStdout(), cfg)
+			return printNIC(cmd.Context(), cmd.OutOrStdout(), cfg)
 		},
 	}
 	nicFlags(cmd, &given)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,7 +63,7 @@ type infoNIC struct {
 }
 
 // infoJSON prints what bobnet info shows as one JSON object.
-func infoJSON(w io.Writer, given *vipl.Config) error {
+func infoJSON(ctx context.Context, w io.Writer, given *vipl.Config) error {
 	r := infoReport{Build: thisBuild(), Kernel: kernel(), Cores: runtime.NumCPU(), UsedCores: runtime.GOMAXPROCS(0),
 		EtherType: fmt.Sprintf("0x%04X", uint16(ethertype.Default)), RawSockets: rawSockets(), Labs: labs(), Memlock: memlock(),
 		Faults: faults(), Interfaces: []infoInterface{}}
@@ -85,7 +86,7 @@ func infoJSON(w io.Writer, given *vipl.Config) error {
 	}
 	if r.Why = why; choiceErr != nil {
 		r.Error = choiceErr.Error()
-	} else if r.NIC, err = openedNIC(cfg); err != nil {
+	} else if r.NIC, err = openedNIC(ctx, cfg); err != nil {
 		r.Error = err.Error()
 	}
 	enc := json.NewEncoder(w)
@@ -100,9 +101,9 @@ func infoJSON(w io.Writer, given *vipl.Config) error {
 }
 
 // openedNIC opens a NIC, closes it and returns what it was.
-func openedNIC(cfg vipl.Config) (*infoNIC, error) {
+func openedNIC(ctx context.Context, cfg vipl.Config) (*infoNIC, error) {
 	cfg.NoService = true
-	nic, err := vipl.Open(&cfg)
+	nic, err := vipl.Open(ctx, &cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -15,9 +16,9 @@ import (
 
 // printNIC opens a NIC on the interface that Bobnet would use and prints what
 // it has picked, and why. That it cannot be opened is a finding like others.
-func printNIC(w io.Writer, cfg vipl.Config) error {
+func printNIC(ctx context.Context, w io.Writer, cfg vipl.Config) error {
 	cfg.NoService = true
-	nic, err := vipl.Open(&cfg)
+	nic, err := vipl.Open(ctx, &cfg)
 	if err != nil {
 		fmt.Fprintf(w, "no NIC can be opened: %v\n", err)
 		return nil

@@ -64,7 +64,7 @@ func TestInterruptedDoctor(t *testing.T) {
 
 // TestInterruptedPing: before the first answer, and before the name is known.
 func TestInterruptedPing(t *testing.T) {
-	nic, err := vipl.Open(&vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("a")})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("a")})
 	if err != nil {
 		t.Fatal(err)
 	}

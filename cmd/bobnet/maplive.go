@@ -25,7 +25,7 @@ func (o *mapOptions) live(ctx context.Context, truth *myrinet.File) (*mapper.Map
 	if truth != nil {
 		with.Ports = truth.Ports
 	}
-	link, err := plain.Open(&plain.OpenConfig{Interface: o.iface, Config: plain.Config{Mapper: with}})
+	link, err := plain.Open(ctx, &plain.OpenConfig{Interface: o.iface, Config: plain.Config{Mapper: with}})
 	if err != nil {
 		return nil, err
 	}

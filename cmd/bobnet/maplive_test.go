@@ -24,7 +24,7 @@ func hostIn(t *testing.T, l *lab.Lab, f *myrinet.File, rank int) {
 	err := l.Exec(rank, func() (err error) {
 		m := plain.LiveMapper()
 		m.Name = f.Hosts[rank]
-		link, err = plain.Open(&plain.OpenConfig{Interface: lab.Interface, Config: plain.Config{Mapper: m}})
+		link, err = plain.Open(t.Context(), &plain.OpenConfig{Interface: lab.Interface, Config: plain.Config{Mapper: m}})
 		return err
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ func TestWatchFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer done()
-	nic, err := vipl.Open(&vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("a")})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("a")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func newPingCmd() *cobra.Command {
 			}
 			defer func() { err = errors.Join(err, file.Close()) }()
 			call.nic.Wrap = wrap
-			nic, err := vipl.Open(&call.nic)
+			nic, err := vipl.Open(cmd.Context(), &call.nic)
 			if err != nil {
 				return err
 			}

@@ -149,7 +149,7 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 		if name == "" {
 			continue
 		}
-		if links[i], err = c.open(name); err != nil {
+		if links[i], err = c.open(ctx, name); err != nil {
 			links[i] = nil
 			return fmt.Errorf("switch: port %d: %w", i, err)
 		}
@@ -172,11 +172,11 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 }
 
 // open opens the link that is a port.
-func (c *switchCall) open(name string) (link transport.Link, err error) {
+func (c *switchCall) open(ctx context.Context, name string) (link transport.Link, err error) {
 	if c.driver == "packet" {
-		link, err = packet.Open(&packet.Config{Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+		link, err = packet.Open(ctx, &packet.Config{Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
 	} else {
-		link, err = ring.Open(&ring.Config{
+		link, err = ring.Open(ctx, &ring.Config{
 			Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, XDP: ring.Off,
 		})
 	}

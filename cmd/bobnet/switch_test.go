@@ -46,7 +46,7 @@ func plugIn(t *testing.T, l *lab.Lab, rank int) *cardHost {
 	t.Helper()
 	c := &cardHost{}
 	err := l.Exec(rank, func() error {
-		link, err := ring.Open(&ring.Config{Interface: lab.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off})
+		link, err := ring.Open(t.Context(), &ring.Config{Interface: lab.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off})
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func TestPortDeleted(t *testing.T) {
 	for round := range 2 {
 		c := &cardHost{}
 		err := p.In(1, func() error {
-			link, err := ring.Open(&ring.Config{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off})
+			link, err := ring.Open(t.Context(), &ring.Config{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off})
 			if err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ func (c *switchCall) reopen(ctx context.Context, name string) transport.Link {
 	tick := time.NewTicker(gonePause)
 	defer tick.Stop()
 	for {
-		if link, err := c.open(name); err == nil {
+		if link, err := c.open(ctx, name); err == nil {
 			return link
 		}
 		select {

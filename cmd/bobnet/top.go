@@ -81,7 +81,7 @@ func (c *topCall) run(ctx context.Context, out io.Writer) error {
 	defer sources.Close()
 	segment := &segment{}
 	if c.discover {
-		segment = openSegment(c.nic)
+		segment = openSegment(ctx, c.nic)
 		defer segment.close()
 	}
 	var silent error // of the last look
@@ -122,9 +122,9 @@ type segment struct {
 }
 
 // openSegment opens a NIC to ask by. That it cannot is no failure: metrics need none.
-func openSegment(cfg vipl.Config) *segment {
+func openSegment(ctx context.Context, cfg vipl.Config) *segment {
 	cfg.Logger = slog.Default()
-	nic, err := vipl.Open(&cfg)
+	nic, err := vipl.Open(ctx, &cfg)
 	if err != nil {
 		return &segment{note: fmt.Sprintf("the segment is not asked: %v", err)}
 	}

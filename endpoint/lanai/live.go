@@ -1,6 +1,8 @@
 package lanai
 
 import (
+	"context"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
@@ -26,7 +28,7 @@ func Open(cfg *OpenConfig) (*Card, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := station.OpenCable(cfg.Interface, false)
+	cable, err := station.OpenCable(context.Background(), cfg.Interface, false)
 	if err != nil {
 		return nil, err
 	}

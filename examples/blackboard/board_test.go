@@ -19,7 +19,7 @@ func TestBoard(t *testing.T) {
 	for seed := range uint64(8) {
 		w := sim.New(sim.Options{Seed: seed, Loss: 0.05, Reorder: 0.1})
 		play(t, w, seed, func(rank int) (vmmc.Config, func(), error) {
-			nic, err := vipl.Open(&vipl.Config{Link: w.Station(fmt.Sprint("rank", rank)), Seed: seed*100 + uint64(rank) + 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station(fmt.Sprint("rank", rank)), Seed: seed*100 + uint64(rank) + 1})
 			return vmmc.Config{NIC: nic}, func() { nic.Close() }, err
 		})
 	}

@@ -85,7 +85,7 @@ func cards(t *testing.T, w *sim.World, n int) (all []*lanai.Card) {
 }
 
 func body(t *testing.T, link *sim.Station, rank int) error {
-	nic, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(rank) + 1})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: uint64(rank) + 1})
 	if err != nil {
 		return err
 	}

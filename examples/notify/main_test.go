@@ -23,7 +23,7 @@ func play(t *testing.T, seed uint64) {
 	for rank := range clients + 1 {
 		link := w.Station(fmt.Sprint("host", rank))
 		w.Go(fmt.Sprint("rank", rank), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: link, Seed: 100*seed + uint64(rank) + 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: 100*seed + uint64(rank) + 1})
 			if err != nil {
 				t.Error(err)
 				return

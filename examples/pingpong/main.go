@@ -56,7 +56,7 @@ func run(ctx context.Context) error {
 	if err != nil || at.Rank > 1 {
 		return err
 	}
-	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	nic, err := vipl.Open(ctx, &vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
 		return err
 	}

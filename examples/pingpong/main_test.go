@@ -24,7 +24,7 @@ func play(t *testing.T, seed uint64) {
 		name := []string{"client", "server"}[i]
 		link := w.Station(name)
 		w.Go(name, func() {
-			nic, err := vipl.Open(&vipl.Config{Link: link, Seed: 2*seed + uint64(i) + 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: 2*seed + uint64(i) + 1})
 			if err != nil {
 				t.Error(err)
 				return

@@ -57,7 +57,7 @@ func run(ctx context.Context) error {
 	if *size > vipl.MaxTransferSize/ranks {
 		return fmt.Errorf("-size %d: want 1 to %d bytes for %d ranks", *size, vipl.MaxTransferSize/ranks, ranks)
 	}
-	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	nic, err := vipl.Open(ctx, &vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
 		return err
 	}

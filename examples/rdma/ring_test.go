@@ -39,7 +39,7 @@ func play(t *testing.T, seed uint64, ranks, size int, spoil func(*ring)) error {
 		link := w.Station(name)
 		w.Go(name, func() {
 			err := func() error {
-				nic, err := vipl.Open(&vipl.Config{Link: link, Seed: seed*100 + uint64(rank) + 1})
+				nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: seed*100 + uint64(rank) + 1})
 				if err != nil {
 					return err
 				}

@@ -84,7 +84,7 @@ func (s *segment) start(wrap func(side int, l transport.Link) transport.Link, tu
 		if s.wait == Block {
 			cfg.Spin = -1
 		}
-		if e.nics[side], err = vipl.Open(cfg); err != nil {
+		if e.nics[side], err = vipl.Open(context.Background(), cfg); err != nil {
 			e.close()
 			return nil, err
 		}

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"context"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -27,7 +29,7 @@ func (c *Case) opens(mtu int) error {
 		c.Fatal(err)
 	}
 	defer links.Links[1].Close()
-	n, err := vipl.Open(&vipl.Config{Link: shortLink{links.Links[0], mtu}, WireOnly: true, NoService: true})
+	n, err := vipl.Open(context.Background(), &vipl.Config{Link: shortLink{links.Links[0], mtu}, WireOnly: true, NoService: true})
 	if err == nil {
 		err = n.Close()
 	}
@@ -36,7 +38,7 @@ func (c *Case) opens(mtu int) error {
 
 var nicRules = []rule{
 	{"VipOpenNic", "UnknownDevice_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		n, err := vipl.Open(&vipl.Config{Interface: "no-such-dev0"})
+		n, err := vipl.Open(context.Background(), &vipl.Config{Interface: "no-such-dev0"})
 		if n != nil || err == nil {
 			c.Fatal("an interface that does not exist was opened")
 		}
@@ -44,14 +46,14 @@ var nicRules = []rule{
 		c.is(err, transport.ErrInterface)
 	}},
 	{"VipOpenNic", "UnknownDriver_InvalidParameter", "doc", anyLevel, func(c *Case) {
-		_, err := vipl.Open(&vipl.Config{Driver: "carrier pigeon"})
+		_, err := vipl.Open(context.Background(), &vipl.Config{Driver: "carrier pigeon"})
 		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipOpenNic", "BadReliability_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		links, err := c.open()
 		c.is(err, nil)
 		defer links.Links[1].Close()
-		_, err = vipl.Open(&vipl.Config{Link: links.Links[0], WireOnly: true, Reliability: &reliability.Config{Window: -1}})
+		_, err = vipl.Open(context.Background(), &vipl.Config{Link: links.Links[0], WireOnly: true, Reliability: &reliability.Config{Window: -1}})
 		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipOpenNic", "MTUTooSmall_InvalidMTU", "3 V", anyLevel, func(c *Case) { c.is(c.opens(300), vipl.ErrInvalidMTU) }},

@@ -93,7 +93,7 @@ func collectAgent(driver string, in *Interfaces) Agent {
 
 // AskAgent says why the node's agent gives this process no sockets of an interface.
 func AskAgent(name string) error {
-	lease, err := agent.Open(agent.Path(), agent.Wish{Interface: name, Long: func(iface.Interface) bool { return false }})
+	lease, err := agent.Open(context.Background(), agent.Path(), agent.Wish{Interface: name, Long: func(iface.Interface) bool { return false }})
 	if err != nil {
 		return err
 	}

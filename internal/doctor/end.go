@@ -42,9 +42,9 @@ type Reach struct {
 }
 
 // OpenEnd opens a NIC with cfg. Where it cannot, EndFacts says why.
-func OpenEnd(cfg *vipl.Config) *End {
+func OpenEnd(ctx context.Context, cfg *vipl.Config) *End {
 	e := &End{}
-	nic, err := vipl.Open(cfg)
+	nic, err := vipl.Open(ctx, cfg)
 	if err != nil {
 		e.Err = err.Error()
 		return e

@@ -172,7 +172,7 @@ func TestCarries(t *testing.T) {
 	var nics [2]*vipl.NIC
 	for side := range nics {
 		err := p.In(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Spin: -1})
+			nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Spin: -1})
 			return err
 		})
 		if err != nil {

@@ -21,7 +21,7 @@ const (
 // collectSegment opens a NIC with cfg and asks who is there.
 func (f *Facts) collectSegment(ctx context.Context, cfg *vipl.Config) {
 	f.NIC.Tried = true
-	nic, err := vipl.Open(cfg)
+	nic, err := vipl.Open(ctx, cfg)
 	if err != nil {
 		f.NIC.Err = err
 		return

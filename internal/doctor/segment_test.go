@@ -37,7 +37,7 @@ func TestPeerGone(t *testing.T) {
 			if s == silent {
 				link = mute{s}
 			}
-			nic, err := vipl.Open(&vipl.Config{Link: link, Seed: 2})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: 2})
 			if err != nil {
 				t.Error(err)
 				return
@@ -53,7 +53,7 @@ func TestPeerGone(t *testing.T) {
 	}
 	w.Go("here", func() {
 		defer func() { done = true }()
-		nic, err := vipl.Open(&vipl.Config{Link: here, Seed: 1})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: here, Seed: 1})
 		if err != nil {
 			t.Error(err)
 			return

@@ -23,7 +23,7 @@ type reached struct {
 
 // openEnd opens this node's NIC for a test of paths.
 func (n *node) openEnd() {
-	n.end = doctor.OpenEnd(n.nic)
+	n.end = doctor.OpenEnd(context.Background(), n.nic)
 	n.out.send(&message{End: &n.end.EndFacts})
 }
 

@@ -61,7 +61,7 @@ func benchLinks(b *testing.B, p *vethtest.Pair, paths [2]string) (links [2]*ring
 	b.Helper()
 	for side := range links {
 		err := p.In(side, func() (err error) {
-			links[side], err = ring.Open(&ring.Config{Interface: vethtest.Name, XDP: ring.Off, Agent: paths[side]})
+			links[side], err = ring.Open(b.Context(), &ring.Config{Interface: vethtest.Name, XDP: ring.Off, Agent: paths[side]})
 			return err
 		})
 		if err != nil {

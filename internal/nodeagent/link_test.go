@@ -46,7 +46,7 @@ func openLink(t *testing.T, p *vethtest.Pair, side int, name, path string, cfg r
 	t.Helper()
 	cfg.Interface, cfg.Agent = name, path
 	err := p.In(side, func() (err error) {
-		l, err = ring.Open(&cfg)
+		l, err = ring.Open(t.Context(), &cfg)
 		return err
 	})
 	if err != nil {
@@ -68,13 +68,13 @@ func TestGuardedSend(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := p.In(0, func() error {
-		_, err := ring.Open(&ring.Config{Interface: longName, Agent: path, QdiscBypass: true})
+		_, err := ring.Open(t.Context(), &ring.Config{Interface: longName, Agent: path, QdiscBypass: true})
 		return err
 	})
 	if !errors.Is(err, transport.ErrPermission) || !strings.Contains(fmt.Sprint(err), "leave out QdiscBypass") {
 		t.Errorf("to bypass the queueing discipline: %v", err)
 	}
-	if _, err := ring.Open(&ring.Config{Interface: longName, Agent: path, Long: ring.On}); err == nil {
+	if _, err := ring.Open(t.Context(), &ring.Config{Interface: longName, Agent: path, Long: ring.On}); err == nil {
 		t.Error("a guarded link carries long frames")
 	}
 	long := openLink(t, p, 0, longName, path, ring.Config{})

@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ var attempts = []struct {
 // optionsRole gets sockets, prints the number of its first port, and makes the attempts that it
 // is asked for on each socket.
 func optionsRole(commands *bufio.Scanner) error {
-	lease, err := agent.Open(agent.Path(), agent.Wish{Interface: vethtest.Name, Long: alwaysLong})
+	lease, err := agent.Open(context.Background(), agent.Path(), agent.Wish{Interface: vethtest.Name, Long: alwaysLong})
 	if err != nil {
 		return err
 	}

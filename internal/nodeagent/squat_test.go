@@ -43,7 +43,7 @@ func squatterRole(commands *bufio.Scanner) error {
 // echoRole opens a NIC and prints its driver and address. To an address it answers whether the NIC there
 // echoes.
 func echoRole(commands *bufio.Scanner) error {
-	nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Name, XDP: ring.Off, Spin: -1})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Interface: vethtest.Name, XDP: ring.Off, Spin: -1})
 	if err != nil {
 		fmt.Println("no NIC:", strings.ReplaceAll(err.Error(), "\n", " "))
 		return nil

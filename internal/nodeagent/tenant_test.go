@@ -33,7 +33,7 @@ func serveEcho(t *testing.T, p *vethtest.Pair) {
 	t.Helper()
 	var nic *vipl.NIC
 	err := p.In(1, func() (err error) {
-		nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Spin: -1})
+		nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Spin: -1})
 		return err
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func tenantRole(commands *bufio.Scanner) error {
 		unix.Close(fd)
 		return fmt.Errorf("packet socket: %v: the process has rights", err)
 	}
-	nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Name, Spin: -1})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Interface: vethtest.Name, Spin: -1})
 	if err != nil {
 		fmt.Println("no NIC:", strings.ReplaceAll(err.Error(), "\n", " "))
 		return nil
@@ -177,7 +177,7 @@ func TestTenants(t *testing.T) {
 
 // hostileRole gets sockets, prints its ports and answers to commands with what comes of them.
 func hostileRole(commands *bufio.Scanner) error {
-	lease, err := agent.Open(agent.Path(), agent.Wish{Interface: vethtest.Name, Long: alwaysLong})
+	lease, err := agent.Open(context.Background(), agent.Path(), agent.Wish{Interface: vethtest.Name, Long: alwaysLong})
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ type player struct {
 }
 
 func openPlayer(m *machine, seed uint64, size int) (*player, error) {
-	nic, err := vipl.Open(&vipl.Config{Link: m, Seed: seed})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: m, Seed: seed})
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func sharedProgram(ctx context.Context, program func(w *splitc.World, p splitc.G
 	for rank := range errs {
 		station := w.Station(fmt.Sprint("process ", rank))
 		w.Go(fmt.Sprint("process ", rank), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(rank + 1)})
+			nic, err := vipl.Open(ctx, &vipl.Config{Link: station, Seed: uint64(rank + 1)})
 			if err != nil {
 				errs[rank] = err
 				return

@@ -83,7 +83,7 @@ type amConn struct {
 
 // Open is part of Stack. The server names its endpoint.
 func (amStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	nic, err := h.openNIC(c)
+	nic, err := h.openNIC(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func amPair(t *testing.T, c Case, client, server func(w *sim.World, a *amConn) e
 	t.Helper()
 	w := sim.New(sim.Options{Seed: 1, Delay: simWay, Limit: time.Minute})
 	open := func(name string, isServer bool, from io.Reader, to io.Writer) *amConn {
-		nic, err := vipl.Open(&vipl.Config{Link: w.Station(name), Seed: uint64(len(name))})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station(name), Seed: uint64(len(name))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ type mpliteConn struct {
 // Open is part of Stack. The ranks find each other by the job's name, which
 // the server makes unique by its address.
 func (mpliteStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	nic, err := h.openNIC(c)
+	nic, err := h.openNIC(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ type rawConn struct {
 
 // Open is part of Stack.
 func (rawStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	link, err := h.openLink(c)
+	link, err := h.openLink(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -94,22 +94,22 @@ func (rawStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 }
 
 // openLink opens the link of a case.
-func (h *Half) openLink(c Case) (transport.Link, error) {
-	link, err := openLink(c, h.Interface)
+func (h *Half) openLink(ctx context.Context, c Case) (transport.Link, error) {
+	link, err := openLink(ctx, c, h.Interface)
 	if err != nil || h.Wrap == nil {
 		return link, err
 	}
 	return h.Wrap(link), nil
 }
 
-func openLink(c Case, iface string) (transport.Link, error) {
+func openLink(ctx context.Context, c Case, iface string) (transport.Link, error) {
 	switch c.Link {
 	case "packet":
-		return packet.Open(&packet.Config{Interface: iface})
+		return packet.Open(ctx, &packet.Config{Interface: iface})
 	case "udp":
-		return udp.Open(&udp.Config{Interface: iface})
+		return udp.Open(ctx, &udp.Config{Interface: iface})
 	case "myrinet":
-		return plain.Open(&plain.OpenConfig{Interface: iface})
+		return plain.Open(ctx, &plain.OpenConfig{Interface: iface})
 	case linkShm:
 		return shm.Open(&shm.Config{Interface: iface})
 	}
@@ -117,7 +117,7 @@ func openLink(c Case, iface string) (transport.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ring.Open(cfg)
+	return ring.Open(ctx, cfg)
 }
 
 func newRawConn(link transport.Link, peer ethertype.Addr, c Case) *rawConn {

@@ -105,8 +105,8 @@ type Station struct {
 
 // open opens the NIC over which the halves talk, and has it watched until done
 // is called, which closes it.
-func (s *Station) open() (nic *vipl.NIC, done func(), err error) {
-	if nic, err = vipl.Open(&s.NIC); err != nil {
+func (s *Station) open(ctx context.Context) (nic *vipl.NIC, done func(), err error) {
+	if nic, err = vipl.Open(ctx, &s.NIC); err != nil {
 		return nil, nil, err
 	}
 	forget := watch(s.Watch, Opened{NIC: nic})
@@ -130,7 +130,7 @@ func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
 // Listen waits for one client after another and serves each, until ctx is
 // done. announce is called once with the address and the name that Dial takes.
 func Listen(ctx context.Context, at Station, announce func(ethertype.Addr, string)) error {
-	nic, done, err := at.open()
+	nic, done, err := at.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progre
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
-	nic, done, err := at.open()
+	nic, done, err := at.open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func TestResolve(t *testing.T) {
 	w := sim.New(sim.Options{Seed: 1})
 	link := w.Station("a")
 	w.Go("a", func() {
-		nic, err := vipl.Open(&vipl.Config{Link: link, Seed: 1})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: 1})
 		if err != nil {
 			t.Error(err)
 			return

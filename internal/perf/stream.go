@@ -32,7 +32,7 @@ type streamConn struct {
 
 // Open is part of Stack. The server listens and names its address.
 func (streamStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	nic, err := h.openNIC(c)
+	nic, err := h.openNIC(ctx, c)
 	if err != nil {
 		return nil, err
 	}

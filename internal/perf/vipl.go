@@ -63,7 +63,7 @@ type viplConn struct {
 
 // Open is part of Stack. The server listens and names its address.
 func (viplStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	nic, err := h.openNIC(c)
+	nic, err := h.openNIC(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -79,18 +79,18 @@ func (viplStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 }
 
 // openNIC opens a NIC that waits as the case says.
-func (h *Half) openNIC(c Case) (*vipl.NIC, error) {
+func (h *Half) openNIC(ctx context.Context, c Case) (*vipl.NIC, error) {
 	cfg := &vipl.Config{Interface: h.Interface, Driver: c.Link, Wrap: h.Wrap, Spin: spinForEver, Key: c.key()}
 	if c.Wait == Block {
 		cfg.Spin = -1
 	}
 	if c.Ways != (Ways{}) {
 		var err error
-		if cfg.Link, err = h.openLink(c); err != nil {
+		if cfg.Link, err = h.openLink(ctx, c); err != nil {
 			return nil, err
 		}
 	}
-	return vipl.Open(cfg)
+	return vipl.Open(ctx, cfg)
 }
 
 func (v *viplConn) connect(ctx context.Context, h *Half, c Case) (err error) {

@@ -80,7 +80,7 @@ type vmmcConn struct {
 
 // Open is part of Stack.
 func (vmmcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	nic, err := h.openNIC(c)
+	nic, err := h.openNIC(ctx, c)
 	if err != nil {
 		return nil, err
 	}

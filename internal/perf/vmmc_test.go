@@ -34,7 +34,7 @@ func simPair(t *testing.T, c Case, open simOpen, client, server func(ctx context
 	var nics [2]*vipl.NIC
 	for i := range nics {
 		var err error
-		if nics[i], err = vipl.Open(&vipl.Config{Link: w.Station(fmt.Sprint("end ", i)), Seed: uint64(i) + 1}); err != nil {
+		if nics[i], err = vipl.Open(t.Context(), &vipl.Config{Link: w.Station(fmt.Sprint("end ", i)), Seed: uint64(i) + 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,7 +43,7 @@ type rpcCarrier struct {
 	inPlace bool // results are left where they lie and where they arrive
 	// serve has the server answer, and returns what dial needs to know. Both may set the
 	// connection's nic and process.
-	serve func(r *rpcConn, h *Half, c Case) (address string, err error)
+	serve func(ctx context.Context, r *rpcConn, h *Half, c Case) (address string, err error)
 	dial  func(ctx context.Context, r *rpcConn, h *Half, c Case, address string, cfg *vrpc.ClientConfig) (*vrpc.Client, error)
 }
 
@@ -58,7 +58,7 @@ var rpcCarriers = []rpcCarrier{
 func kernelCarrier(network string, max int) rpcCarrier {
 	return rpcCarrier{
 		name: network, max: max,
-		serve: func(r *rpcConn, h *Half, _ Case) (string, error) {
+		serve: func(_ context.Context, r *rpcConn, h *Half, _ Case) (string, error) {
 			if !h.IP.IsValid() {
 				return "", errNoIP
 			}
@@ -76,8 +76,8 @@ func kernelCarrier(network string, max int) rpcCarrier {
 
 // serveMapped answers over VMMC. The address has the scope of the processes in front, which
 // the server's NIC makes unique.
-func serveMapped(r *rpcConn, h *Half, c Case) (string, error) {
-	if err := r.openProcess(h, c, 1, ""); err != nil {
+func serveMapped(ctx context.Context, r *rpcConn, h *Half, c Case) (string, error) {
+	if err := r.openProcess(ctx, h, c, 1, ""); err != nil {
 		return "", err
 	}
 	name, err := r.server.ListenVMMC(r.p, vmmcBoard, vmmc.Everybody)
@@ -86,7 +86,7 @@ func serveMapped(r *rpcConn, h *Half, c Case) (string, error) {
 
 func dialMapped(ctx context.Context, r *rpcConn, h *Half, c Case, address string, cfg *vrpc.ClientConfig) (*vrpc.Client, error) {
 	scope, address, _ := strings.Cut(address, " ")
-	if err := r.openProcess(h, c, 0, scope); err != nil {
+	if err := r.openProcess(ctx, h, c, 0, scope); err != nil {
 		return nil, err
 	}
 	name, err := vrpc.ParseVMMC(address)
@@ -97,8 +97,8 @@ func dialMapped(ctx context.Context, r *rpcConn, h *Half, c Case, address string
 }
 
 // openProcess opens a process on a NIC of the case.
-func (r *rpcConn) openProcess(h *Half, c Case, number uint32, scope string) (err error) {
-	if r.nic, err = h.openNIC(c); err == nil {
+func (r *rpcConn) openProcess(ctx context.Context, h *Half, c Case, number uint32, scope string) (err error) {
+	if r.nic, err = h.openNIC(ctx, c); err == nil {
 		r.p, err = vmmc.Open(&vmmc.Config{NIC: r.nic, Process: number, Scope: "perf-" + cmp.Or(scope, r.nic.Addr().String())})
 	}
 	return err
@@ -188,7 +188,7 @@ func (vrpcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 }
 
 // openServer makes the end whose calls are answered in the background.
-func (r *rpcConn) openServer(_ context.Context, carrier *rpcCarrier, h *Half, c Case) error {
+func (r *rpcConn) openServer(ctx context.Context, carrier *rpcCarrier, h *Half, c Case) error {
 	r.server = vrpc.NewServer(&vrpc.ServerConfig{MaxMessage: max(vrpc.DefaultMaxMessage, c.Size+rpcRoom)})
 	err := r.server.Register(&vrpc.Program{Number: rpcProgram, Version: rpcVersion, ResultsInPlace: r.inPlace, Procedures: []vrpc.Procedure{
 		vrpc.Proc(rpcEcho, "ECHO", func(_ *vrpc.Call, arg, res *payload) error { *res = *arg; return nil }),
@@ -198,7 +198,7 @@ func (r *rpcConn) openServer(_ context.Context, carrier *rpcCarrier, h *Half, c 
 	if err != nil {
 		return err
 	}
-	address, err := carrier.serve(r, h, c)
+	address, err := carrier.serve(ctx, r, h, c)
 	if err == nil {
 		_, err = h.Exchange(address)
 	}

@@ -2,6 +2,7 @@
 package viplinks
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net/netip"
@@ -58,16 +59,16 @@ const (
 )
 
 func openPacket() (transport.Link, error) {
-	return packet.Open(&packet.Config{Interface: vethtest.Name})
+	return packet.Open(context.Background(), &packet.Config{Interface: vethtest.Name})
 }
 
-func openCard() (transport.Link, error) { return plain.Open(nil) }
+func openCard() (transport.Link, error) { return plain.Open(context.Background(), nil) }
 
 func openShm() (transport.Link, error) { return shm.Open(nil) }
 
 // openHost opens an interface twice: the way between the two is shared memory.
 func openHost() (transport.Link, error) {
-	outer, err := ring.Open(&ring.Config{Interface: vethtest.Name})
+	outer, err := ring.Open(context.Background(), &ring.Config{Interface: vethtest.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func selfEnds(t testing.TB) func() (conformance.Ends, error) {
 	})
 	return func() (e conformance.Ends, err error) {
 		err = p.In(0, func() error {
-			wire, err := ring.Open(&ring.Config{Interface: vethtest.Name})
+			wire, err := ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name})
 			if err != nil {
 				return err
 			}
@@ -226,7 +227,7 @@ func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error)
 			}
 		})
 		return onPair(p, [2]int{0, 1}, func(int) (transport.Link, error) {
-			l, err := ring.Open(&ring.Config{Interface: vethtest.Name, XDP: xdp, Long: otherThan(xdp)})
+			l, err := ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, XDP: xdp, Long: otherThan(xdp)})
 			if err != nil {
 				return nil, err
 			}
@@ -243,7 +244,7 @@ func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error)
 func udpEnds(testing.TB) func() (conformance.Ends, error) {
 	return func() (e conformance.Ends, err error) {
 		for side, ip := range []string{vethtest.Loopback(41), vethtest.Loopback(42)} {
-			if e.Links[side], err = udp.Open(&udp.Config{Interface: ip, EtherType: ethertype.Default + 1}); err != nil {
+			if e.Links[side], err = udp.Open(context.Background(), &udp.Config{Interface: ip, EtherType: ethertype.Default + 1}); err != nil {
 				return e, err
 			}
 		}
@@ -273,6 +274,6 @@ func udp6Ends(t testing.TB) func() (conformance.Ends, error) {
 		}
 	}
 	return onPair(p, [2]int{0, 1}, func(i int) (transport.Link, error) {
-		return udp.Open(&udp.Config{Interface: ips[i].Addr().String()})
+		return udp.Open(t.Context(), &udp.Config{Interface: ips[i].Addr().String()})
 	})
 }

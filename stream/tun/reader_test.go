@@ -16,7 +16,7 @@ import (
 func streams(t *testing.T, cfg stream.Config) (a, b *stream.Conn) {
 	var hosts [2]*stream.Host
 	for i := range hosts {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 		if err != nil {
 			t.Fatal(err)
 		}

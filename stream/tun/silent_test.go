@@ -34,12 +34,12 @@ func TestRefusedSilent(t *testing.T) {
 	var silent *mute
 	var host *stream.Host
 	err := f.pair.In(1, func() error {
-		inner, err := ring.Open(&ring.Config{Interface: vethtest.Name})
+		inner, err := ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name})
 		if err != nil {
 			return err
 		}
 		silent = &mute{Link: inner}
-		nic, err := vipl.Open(&vipl.Config{Link: silent})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: silent})
 		if err != nil {
 			inner.Close()
 			return err

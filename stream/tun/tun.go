@@ -77,7 +77,7 @@ func Open(cfg *Config) (_ *Tun, err error) {
 		if full.VIPL.Reliability == nil {
 			full.VIPL.Reliability = &reliability.Config{AckDelay: int64(ackDelay)}
 		}
-		if t.cfg.NIC, err = vipl.Open(&full.VIPL); err != nil {
+		if t.cfg.NIC, err = vipl.Open(context.Background(), &full.VIPL); err != nil {
 			return nil, fmt.Errorf("tun: %w", err)
 		}
 		t.own = true

@@ -18,7 +18,7 @@ func open(t *testing.T, p *vethtest.Pair, side int, slots int) transport.Link {
 	t.Helper()
 	var l *ring.Link
 	err := p.In(side, func() (err error) {
-		l, err = ring.Open(&ring.Config{Interface: vethtest.Name, Slots: slots})
+		l, err = ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, Slots: slots})
 		return err
 	})
 	if err != nil {

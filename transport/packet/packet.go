@@ -8,6 +8,8 @@
 package packet
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -61,8 +63,12 @@ var _ transport.Link = (*Link)(nil)
 // Open opens a link in the network namespace of the calling thread. A nil cfg
 // means defaults. The errors wrap transport.ErrInterface,
 // transport.ErrPermission, transport.ErrLinkDown, or EADDRINUSE when the ports
-// are taken.
-func Open(cfg *Config) (*Link, error) {
+// are taken. ctx bounds the call alone, not the link: when it has ended, Open
+// opens nothing, and the error wraps the context's.
+func Open(ctx context.Context, cfg *Config) (*Link, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("transport: open link: %w", err)
+	}
 	if cfg == nil {
 		cfg = new(Config)
 	}

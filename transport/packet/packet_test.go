@@ -17,7 +17,7 @@ import (
 func open(t *testing.T, p *vethtest.Pair, side int) transport.Link {
 	t.Helper()
 	return keep(t, p, side, func() (transport.Link, error) {
-		return packet.Open(&packet.Config{Interface: vethtest.Name})
+		return packet.Open(t.Context(), &packet.Config{Interface: vethtest.Name})
 	})
 }
 
@@ -25,7 +25,7 @@ func open(t *testing.T, p *vethtest.Pair, side int) transport.Link {
 func openRing(t *testing.T, p *vethtest.Pair, side int) transport.Link {
 	t.Helper()
 	return keep(t, p, side, func() (transport.Link, error) {
-		return ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64})
+		return ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, Slots: 64})
 	})
 }
 

@@ -32,7 +32,7 @@ func TestReal(t *testing.T) {
 	linktest.Run(t, func(t *testing.T) linktest.Pair {
 		file := pcap.NewWriter(io.Discard)
 		open := func(ip string) transport.Link {
-			l, err := udp.Open(&udp.Config{Interface: ip, EtherType: vethtest.EtherType(), MTU: 1458})
+			l, err := udp.Open(t.Context(), &udp.Config{Interface: ip, EtherType: vethtest.EtherType(), MTU: 1458})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +48,7 @@ func TestReal(t *testing.T) {
 func overVeth(t *testing.T, p *vethtest.Pair, file *pcap.Writer) (links [3]transport.Link) {
 	for i, side := range []int{0, 1, 1} {
 		err := p.In(side, func() error {
-			l, err := ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64, Long: ring.On})
+			l, err := ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, Slots: 64, Long: ring.On})
 			if err == nil {
 				t.Cleanup(func() { l.Close() })
 				links[i] = file.Wrap(l)
@@ -163,7 +163,7 @@ func TestReadBack(t *testing.T) {
 
 // TestWallClock: the times of a real link are those of the wall clock.
 func TestWallClock(t *testing.T) {
-	l, err := udp.Open(&udp.Config{Interface: "127.0.0.1"})
+	l, err := udp.Open(t.Context(), &udp.Config{Interface: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@
 package ring
 
 import (
+	"context"
+	"fmt"
 	"sync"
 
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
@@ -114,13 +116,17 @@ type Link struct {
 
 // Open opens a link. A nil cfg means defaults. The errors wrap
 // transport.ErrInterface, transport.ErrPermission, transport.ErrLinkDown, or
-// EADDRINUSE when the ports are taken.
-func Open(cfg *Config) (*Link, error) {
+// EADDRINUSE when the ports are taken. ctx bounds the call alone, not the link:
+// when it ends before the agent has answered, the error wraps the context's.
+func Open(ctx context.Context, cfg *Config) (*Link, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("transport: open link: %w", err)
+	}
 	if cfg == nil {
 		cfg = new(Config)
 	}
 	l := &Link{gate: driver.NewGate(), closed: make(chan struct{}), slots: cfg.Slots}
-	if err := l.place(cfg); err != nil {
+	if err := l.place(ctx, cfg); err != nil {
 		return nil, err
 	}
 	l.info = l.station.Info("ring")
@@ -136,7 +142,7 @@ func Open(cfg *Config) (*Link, error) {
 }
 
 // place gets the station: the interface, the ports, and from an agent the sockets.
-func (l *Link) place(cfg *Config) (err error) {
+func (l *Link) place(ctx context.Context, cfg *Config) (err error) {
 	if cfg.Agent == "" {
 		l.station, err = afpacket.NewStation(cfg.Interface, cfg.EtherType, cfg.Ports)
 		return err
@@ -144,7 +150,7 @@ func (l *Link) place(cfg *Config) (err error) {
 	long := func(i iface.Interface) bool {
 		return cfg.Long != Off && longPossible(i, layout(i.MTU, cfg.Slots).capacity()) == nil
 	}
-	l.lease, err = agent.Open(cfg.Agent, agent.Wish{Interface: cfg.Interface, EtherType: cfg.EtherType, Ports: cfg.Ports, Long: long, Near: cfg.AgentNear})
+	l.lease, err = agent.Open(ctx, cfg.Agent, agent.Wish{Interface: cfg.Interface, EtherType: cfg.EtherType, Ports: cfg.Ports, Long: long, Near: cfg.AgentNear})
 	if err != nil {
 		return err
 	}

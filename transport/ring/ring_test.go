@@ -1,6 +1,7 @@
 package ring_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ import (
 func try(p *vethtest.Pair, side int, cfg ring.Config) (l *ring.Link, err error) {
 	cfg.Interface = vethtest.Name
 	err = p.In(side, func() (err error) {
-		l, err = ring.Open(&cfg)
+		l, err = ring.Open(context.Background(), &cfg)
 		return err
 	})
 	return l, err
@@ -207,7 +208,7 @@ func TestPorts(t *testing.T) {
 }
 
 func TestEtherTypeTooSmall(t *testing.T) {
-	if _, err := ring.Open(&ring.Config{EtherType: 0x05ff}); !errors.Is(err, unix.EINVAL) {
+	if _, err := ring.Open(t.Context(), &ring.Config{EtherType: 0x05ff}); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("Open = %v, want EINVAL", err)
 	}
 }

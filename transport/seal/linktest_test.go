@@ -60,7 +60,7 @@ func TestLinkRing(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	open := func(t *testing.T, side int) (l transport.Link) {
 		err := p.In(side, func() error {
-			inner, err := ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64})
+			inner, err := ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, Slots: 64})
 			if err == nil {
 				l = wrap(t, inner, seal.Options{}.OneWay())
 			}

@@ -21,7 +21,7 @@ func open(t *testing.T, p *vethtest.Pair, side int, w io.Writer) transport.Link 
 	t.Helper()
 	var l *ring.Link
 	err := p.In(side, func() (err error) {
-		l, err = ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64})
+		l, err = ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, Slots: 64})
 		return err
 	})
 	if err != nil {

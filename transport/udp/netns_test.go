@@ -67,7 +67,7 @@ func openIn(t *testing.T, p *vethtest.Pair, side int, cfg udp.Config) *udp.Link 
 	t.Helper()
 	var l *udp.Link
 	err := p.In(side, func() (err error) {
-		l, err = udp.Open(&cfg)
+		l, err = udp.Open(t.Context(), &cfg)
 		return err
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func TestChoice(t *testing.T) {
 	fails := func(cfg udp.Config, want error) {
 		t.Helper()
 		err := p.In(0, func() error {
-			_, err := udp.Open(&cfg)
+			_, err := udp.Open(t.Context(), &cfg)
 			return err
 		})
 		if !errors.Is(err, want) {

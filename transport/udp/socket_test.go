@@ -28,7 +28,7 @@ func TestShortage(t *testing.T) {
 // TestNobodyToHear: a broadcast where there is neither multicast nor a peer is
 // dropped and counted, and nothing is sent for it.
 func TestNobodyToHear(t *testing.T) {
-	l, err := Open(&Config{Interface: "127.0.0.1"})
+	l, err := Open(t.Context(), &Config{Interface: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestNobodyToHear(t *testing.T) {
 // TestNoSegmentation: when the kernel refuses to cut messages up, each frame is
 // sent by itself from then on.
 func TestNoSegmentation(t *testing.T) {
-	l, err := Open(&Config{Interface: "127.0.0.1"})
+	l, err := Open(t.Context(), &Config{Interface: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -85,8 +86,12 @@ var _ transport.Watcher = (*Link)(nil)
 
 // Open opens a link in the network namespace of the calling thread. A nil cfg
 // means defaults. The errors wrap transport.ErrInterface, transport.ErrLinkDown,
-// or EADDRINUSE when the ports are taken.
-func Open(cfg *Config) (*Link, error) {
+// or EADDRINUSE when the ports are taken. ctx bounds the call alone, not the link:
+// when it has ended, Open opens nothing, and the error wraps the context's.
+func Open(ctx context.Context, cfg *Config) (*Link, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("transport: open link: %w", err)
+	}
 	if cfg == nil {
 		cfg = new(Config)
 	}

@@ -24,7 +24,7 @@ var etherType = vethtest.EtherType()
 func open(t testing.TB, ip string, cfg udp.Config) *udp.Link {
 	t.Helper()
 	cfg.Interface, cfg.EtherType = ip, etherType
-	l, err := udp.Open(&cfg)
+	l, err := udp.Open(t.Context(), &cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestPorts(t *testing.T) {
 	open(t, ip, udp.Config{Ports: transport.PortRange{Lo: 7, Hi: 9}})
 	open(t, ip, udp.Config{BasePort: 40000, Ports: transport.PortRange{Lo: 1024, Hi: 1024}})
 	for _, taken := range []transport.PortRange{{Lo: 2000, Hi: 2000}, {Lo: 1, Hi: 1}, transport.AllPorts} {
-		_, err := udp.Open(&udp.Config{Interface: ip, Ports: taken})
+		_, err := udp.Open(t.Context(), &udp.Config{Interface: ip, Ports: taken})
 		if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), "ss -ulpn") {
 			t.Errorf("ports %v: %v", taken, err)
 		}
@@ -349,7 +349,7 @@ func TestConfig(t *testing.T) {
 		"Family":    {udp.Config{Interface: ipA, Network: "udp6"}, transport.ErrInterface, "IPv6"},
 		"Peer":      {udp.Config{Interface: ipA, Peers: []netip.Addr{netip.IPv6Loopback()}}, unix.EINVAL, "::1"},
 	} {
-		l, err := udp.Open(&test.cfg)
+		l, err := udp.Open(t.Context(), &test.cfg)
 		if !errors.Is(err, test.want) || !strings.Contains(fmt.Sprint(err), test.text) {
 			t.Errorf("%s: %v, want %v and %q", name, err, test.want, test.text)
 		}
@@ -368,12 +368,12 @@ func TestNoLeak(t *testing.T) {
 		return len(fds)
 	}
 	cycle := func() {
-		l, err := udp.Open(&udp.Config{Interface: ipA})
+		l, err := udp.Open(t.Context(), &udp.Config{Interface: ipA})
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.Close()
-		if _, err := udp.Open(&udp.Config{Interface: "192.0.2.77"}); err == nil {
+		if _, err := udp.Open(t.Context(), &udp.Config{Interface: "192.0.2.77"}); err == nil {
 			t.Fatal("an address of nobody was accepted")
 		}
 	}

@@ -79,7 +79,7 @@ func Open(cfg *Config) (*Daemon, error) {
 			v.Logger = d.log
 		}
 		var err error
-		if d.nic, err = vipl.Open(&v); err != nil {
+		if d.nic, err = vipl.Open(context.Background(), &v); err != nil {
 			return nil, err
 		}
 		d.own = true

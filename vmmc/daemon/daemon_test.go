@@ -46,7 +46,7 @@ func socket(t *testing.T) string { return fmt.Sprintf("@bobnet/test/%d/%s", os.G
 func scopeOf(t *testing.T) string { return fmt.Sprint(t.Name(), os.Getpid()) }
 
 func openNIC(t *testing.T) *vipl.NIC {
-	nic, err := vipl.Open(&vipl.Config{Driver: "shm", Logger: quiet})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Logger: quiet})
 	check(t, err)
 	t.Cleanup(func() { nic.Close() })
 	return nic

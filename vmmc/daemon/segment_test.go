@@ -86,7 +86,7 @@ func (s *segmentWorld) serve(station *sim.Station, done func() bool) {
 }
 
 func (s *segmentWorld) open(station *sim.Station) (*segment, error) {
-	nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(station.MAC()[5])})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(station.MAC()[5])})
 	if err != nil {
 		return nil, err
 	}

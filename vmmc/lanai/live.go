@@ -1,6 +1,7 @@
 package lanai
 
 import (
+	"context"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -28,7 +29,7 @@ func Open(cfg *OpenConfig) (*Host, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := station.OpenCable(cfg.Interface, false)
+	cable, err := station.OpenCable(context.Background(), cfg.Interface, false)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func twoProcesses(t testing.TB) (p [2]*vmmc.Process) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	scope := fmt.Sprint(t.Name(), os.Getpid(), hostileScopes.Add(1)) // of this run alone
 	for i := range p {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm", Logger: quiet})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ var seeds = seedtest.Flags("vrpc", 5).Each
 func simulated(w *sim.World, number uint32, errs *[]error, fn func(p *vmmc.Process) error) {
 	station := w.Station(fmt.Sprint("process ", number))
 	w.Go(fmt.Sprint("process ", number), func() {
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(number) + 7})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(number) + 7})
 		if err != nil {
 			*errs = append(*errs, err)
 			return

@@ -26,7 +26,9 @@ var scopes atomic.Uint32
 // processes returns processes of VMMC that find each other, over shared memory.
 func processes(t testing.TB, n int) []*vmmc.Process {
 	t.Helper()
-	return processesOn(t, n, func(int) (*vipl.NIC, error) { return vipl.Open(&vipl.Config{Driver: "shm", Logger: quiet()}) })
+	return processesOn(t, n, func(int) (*vipl.NIC, error) {
+		return vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Logger: quiet()})
+	})
 }
 
 // processesOn is processes over any NICs.
@@ -327,7 +329,7 @@ func TestMappedDeath(t *testing.T) {
 func TestMappedOverBadNetwork(t *testing.T) {
 	p := processesOn(t, 2, func(i int) (*vipl.NIC, error) {
 		bad := fault.Options{Seed: uint64(i) + 1, Drop: 0.02, Dup: 0.02, Reorder: 0.02, Corrupt: 0.02}
-		return vipl.Open(&vipl.Config{Driver: "shm", Logger: quiet(), Wrap: func(l transport.Link) transport.Link { return fault.New(l, bad) }})
+		return vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Logger: quiet(), Wrap: func(l transport.Link) transport.Link { return fault.New(l, bad) }})
 	})
 	callBetween(t, p)
 }
@@ -337,7 +339,7 @@ func TestMappedOverEthernet(t *testing.T) {
 	pair := vethtest.New(t, 1500)
 	p := processesOn(t, 2, func(i int) (nic *vipl.NIC, err error) {
 		err = pair.In(i, func() error {
-			nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Logger: quiet()})
+			nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Logger: quiet()})
 			return err
 		})
 		return nic, err

@@ -69,7 +69,7 @@ var shared = vipl.Config{Driver: "shm", EtherType: 0x88B6}
 
 func open(t *testing.T, h *providertest.Host, cfg vipl.Config) *vi.Provider {
 	t.Helper()
-	nic, err := vipl.Open(&cfg)
+	nic, err := vipl.Open(t.Context(), &cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

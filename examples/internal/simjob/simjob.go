@@ -20,7 +20,7 @@ func Run(t *testing.T, opts sim.Options, ranks int, body func(ctx context.Contex
 	for rank := range ranks {
 		link := w.Station(fmt.Sprint("host", rank))
 		w.Go(fmt.Sprint("rank", rank), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: link, Seed: opts.Seed + uint64(rank) + 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: opts.Seed + uint64(rank) + 1})
 			if err != nil {
 				t.Errorf("rank %d: %v", rank, err)
 				return

@@ -19,7 +19,7 @@ func RunSplitC(t *testing.T, opts sim.Options, layer string, procs int, body fun
 	for proc := range procs {
 		link := world.Station(fmt.Sprint("host", proc))
 		world.Go(fmt.Sprint("process", proc), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: link, Seed: opts.Seed + uint64(proc) + 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: opts.Seed + uint64(proc) + 1})
 			if err != nil {
 				t.Errorf("process %d: %v", proc, err)
 				return

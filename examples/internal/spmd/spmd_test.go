@@ -22,7 +22,7 @@ func TestNoMetrics(t *testing.T) {
 	for rank := range 2 {
 		link := world.Station(fmt.Sprint("host ", rank))
 		world.Go(fmt.Sprint("rank ", rank), func() {
-			nic, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(rank) + 1})
+			nic, err := vipl.Open(t.Context(), &vipl.Config{Link: link, Seed: uint64(rank) + 1})
 			if err != nil {
 				t.Error(err)
 				return

@@ -18,8 +18,10 @@ import (
 // another network namespace than the test's.
 func TestCheck(t *testing.T) {
 	for name, open := range map[string]func() (transport.Link, error){
-		"ring":   func() (transport.Link, error) { return ring.Open(&ring.Config{Interface: vethtest.Name}) },
-		"packet": func() (transport.Link, error) { return packet.Open(&packet.Config{Interface: vethtest.Name}) },
+		"ring": func() (transport.Link, error) { return ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name}) },
+		"packet": func() (transport.Link, error) {
+			return packet.Open(t.Context(), &packet.Config{Interface: vethtest.Name})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := vethtest.New(t, 1500)

@@ -26,10 +26,10 @@ const alien = 40_000
 func TestOpenUnderFlood(t *testing.T) {
 	for name, open := range map[string]func() (transport.Link, error){
 		"ring": func() (transport.Link, error) {
-			return ring.Open(&ring.Config{Interface: vethtest.Name, Ports: ours, XDP: ring.Off})
+			return ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, Ports: ours, XDP: ring.Off})
 		},
 		"packet": func() (transport.Link, error) {
-			return packet.Open(&packet.Config{Interface: vethtest.Name, Ports: ours})
+			return packet.Open(t.Context(), &packet.Config{Interface: vethtest.Name, Ports: ours})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,10 @@ func TestOpenUnderFlood(t *testing.T) {
 func flood(t *testing.T, p *vethtest.Pair, to transport.Info) {
 	t.Helper()
 	var l transport.Link
-	if err := p.In(1, func() (err error) { l, err = packet.Open(&packet.Config{Interface: vethtest.Name}); return err }); err != nil {
+	if err := p.In(1, func() (err error) {
+		l, err = packet.Open(t.Context(), &packet.Config{Interface: vethtest.Name})
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	batch := make([]transport.Frame, transport.MaxBatch)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -59,8 +61,9 @@ type Wish struct {
 
 // Open asks the agent whose socket has this path. If nobody serves there the error wraps
 // fs.ErrNotExist or ECONNREFUSED; ErrRefused if somebody refuses, with EADDRINUSE for ports
-// that are taken and transport.ErrPermission for what the agent's policy forbids.
-func Open(path string, wish Wish) (*Lease, error) {
+// that are taken and transport.ErrPermission for what the agent's policy forbids. ctx bounds the
+// call alone, not the lease.
+func Open(ctx context.Context, path string, wish Wish) (*Lease, error) {
 	typ, err := afpacket.CheckEtherType(wish.EtherType)
 	if err != nil {
 		return nil, err
@@ -71,7 +74,7 @@ func Open(path string, wish Wish) (*Lease, error) {
 	}
 	l := &Lease{path: path, closed: make(chan struct{}), request: Request{Version: Version, Interface: ifi.Name, Index: ifi.Index, MAC: ifi.MAC.String(),
 		EtherType: typ, Ports: wish.Ports, Long: wish.Long(ifi), Near: wish.Near}}
-	conn, reply, fds, err := l.ask()
+	conn, reply, fds, err := l.ask(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,15 +112,19 @@ func (l *Lease) take(ifi iface.Interface, reply Reply, fds []int) error {
 	return nil
 }
 
-// ask connects and asks. The descriptors are the caller's.
-func (l *Lease) ask() (conn *net.UnixConn, reply Reply, fds []int, err error) {
+// ask connects and asks, while ctx lasts. The descriptors are the caller's.
+func (l *Lease) ask(ctx context.Context) (conn *net.UnixConn, reply Reply, fds []int, err error) {
 	conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: l.path, Net: "unix"})
 	if err != nil {
 		return nil, reply, nil, fmt.Errorf("transport: agent: %w", err)
 	}
+	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
 	conn.SetDeadline(time.Now().Add(patience))
 	if err = l.show(conn); err == nil {
 		fds, err = Read(conn, &reply, MaxRequest)
+	}
+	if !stop() {
+		err = ctx.Err()
 	}
 	switch {
 	case err != nil:
@@ -193,7 +200,7 @@ func (l *Lease) again() *net.UnixConn {
 			return nil
 		case <-timer.C:
 		}
-		conn, _, fds, err := l.ask()
+		conn, _, fds, err := l.ask(context.Background())
 		if err == nil {
 			closePassed(conn, fds)
 			return conn

@@ -22,7 +22,7 @@ import (
 func openTraced(t *testing.T, p *vethtest.Pair) (l *host.Link) {
 	t.Helper()
 	err := p.In(0, func() error {
-		outer, err := ring.Open(&ring.Config{Interface: vethtest.Name})
+		outer, err := ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name})
 		if err == nil {
 			l, err = host.Join(trace.New(outer, io.Discard), nil)
 		}

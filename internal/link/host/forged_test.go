@@ -107,7 +107,7 @@ func TestForgedLong(t *testing.T) {
 func TestForgedDatagram(t *testing.T) {
 	const base = 20_000 // below the ports that Linux gives to clients
 	ip := vethtest.Loopback(1)
-	outer, err := udp.Open(&udp.Config{Interface: ip, BasePort: base})
+	outer, err := udp.Open(t.Context(), &udp.Config{Interface: ip, BasePort: base})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestForgedDatagram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close() })
-	honest, err := udp.Open(&udp.Config{Interface: vethtest.Loopback(2), BasePort: base})
+	honest, err := udp.Open(t.Context(), &udp.Config{Interface: vethtest.Loopback(2), BasePort: base})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"testing"
@@ -18,8 +19,12 @@ import (
 
 // outers are the links that are joined in these tests.
 var outers = map[string]func() (transport.Link, error){
-	"Ring":   func() (transport.Link, error) { return ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64}) },
-	"Packet": func() (transport.Link, error) { return packet.Open(&packet.Config{Interface: vethtest.Name}) },
+	"Ring": func() (transport.Link, error) {
+		return ring.Open(context.Background(), &ring.Config{Interface: vethtest.Name, Slots: 64})
+	},
+	"Packet": func() (transport.Link, error) {
+		return packet.Open(context.Background(), &packet.Config{Interface: vethtest.Name})
+	},
 }
 
 // open opens a joined link on one side of p and closes it when the test ends.

@@ -54,13 +54,13 @@ func joined(t *testing.T, p *vethtest.Pair, driver, ifi string) (l transport.Lin
 	err := p.In(0, func() (err error) {
 		switch driver {
 		case "ring":
-			l, err = ring.Open(&ring.Config{Interface: ifi, Slots: 64})
+			l, err = ring.Open(t.Context(), &ring.Config{Interface: ifi, Slots: 64})
 		case "packet":
-			l, err = packet.Open(&packet.Config{Interface: ifi})
+			l, err = packet.Open(t.Context(), &packet.Config{Interface: ifi})
 		case "udp":
-			l, err = udp.Open(&udp.Config{Interface: ifi})
+			l, err = udp.Open(t.Context(), &udp.Config{Interface: ifi})
 		case "udp elsewhere":
-			l, err = udp.Open(&udp.Config{Interface: ifi, BasePort: udp.DefaultBasePort - 100})
+			l, err = udp.Open(t.Context(), &udp.Config{Interface: ifi, BasePort: udp.DefaultBasePort - 100})
 		case "shm":
 			l, err = shm.Open(&shm.Config{Interface: ifi})
 			return err

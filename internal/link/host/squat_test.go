@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -62,7 +63,7 @@ func squat(t *testing.T, p *vethtest.Pair, side, uid int, listen bool) {
 // openPorts opens a joined link that claims ports.
 func openPorts(p *vethtest.Pair, ports transport.PortRange) (l *host.Link, err error) {
 	err = p.In(0, func() error {
-		link, err := ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64, Ports: ports})
+		link, err := ring.Open(context.Background(), &ring.Config{Interface: vethtest.Name, Slots: 64, Ports: ports})
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -40,11 +41,11 @@ type OpenConfig struct {
 // other end is a card, too, or a port of a switch (bobnet switch). Its errors are those of
 // ring.Open; one that wraps EADDRINUSE says that the interface has a card or a switch
 // already. A nil cfg means defaults.
-func Open(cfg *OpenConfig) (transport.Link, error) {
+func Open(ctx context.Context, cfg *OpenConfig) (transport.Link, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := station.OpenCable(cfg.Interface, true)
+	cable, err := station.OpenCable(ctx, cfg.Interface, true)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func TestLiveLink(t *testing.T) {
 			var links [2]transport.Link
 			for side := range links {
 				err := p.In(side, func() (err error) {
-					links[side], err = plain.Open(&plain.OpenConfig{Interface: vethtest.Name, Config: alone})
+					links[side], err = plain.Open(t.Context(), &plain.OpenConfig{Interface: vethtest.Name, Config: alone})
 					return err
 				})
 				if err != nil {
@@ -85,7 +85,7 @@ func TestLiveLong(t *testing.T) {
 	var links [2]transport.Link
 	for side := range links {
 		err := p.In(side, func() (err error) {
-			links[side], err = plain.Open(&plain.OpenConfig{Interface: vethtest.Name, Config: alone})
+			links[side], err = plain.Open(t.Context(), &plain.OpenConfig{Interface: vethtest.Name, Config: alone})
 			return err
 		})
 		if err != nil {
@@ -149,12 +149,12 @@ func TestSimulatedCable(t *testing.T) {
 func TestOneCardAnInterface(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	err := p.In(0, func() error {
-		l, err := plain.Open(nil)
+		l, err := plain.Open(t.Context(), nil)
 		if err != nil {
 			return err
 		}
 		defer l.Close()
-		if _, err := plain.Open(&plain.OpenConfig{Interface: vethtest.Name}); !errors.Is(err, unix.EADDRINUSE) ||
+		if _, err := plain.Open(t.Context(), &plain.OpenConfig{Interface: vethtest.Name}); !errors.Is(err, unix.EADDRINUSE) ||
 			!strings.Contains(err.Error(), "choose another") {
 			t.Errorf("two cards at one interface: %v", err)
 		}
@@ -170,7 +170,7 @@ func TestInterfaceGone(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var l transport.Link
 	if err := p.In(0, func() (err error) {
-		l, err = plain.Open(nil)
+		l, err = plain.Open(t.Context(), nil)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -207,9 +207,9 @@ func TestSwitch(t *testing.T) {
 		p := vethtest.New(t, 1500)
 		err := errors.Join(
 			p.SetMAC(0, mac(2*i)), p.SetMAC(1, mac(2*i+1)), // every pair has the same ones
-			p.In(0, func() (err error) { links[i], err = plain.Open(nil); return err }),
+			p.In(0, func() (err error) { links[i], err = plain.Open(t.Context(), nil); return err }),
 			p.In(1, func() (err error) {
-				ports[i], err = ring.Open(&ring.Config{Interface: vethtest.Name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+				ports[i], err = ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
 				return err
 			}))
 		if err != nil {

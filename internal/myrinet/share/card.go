@@ -50,7 +50,7 @@ var cardPorts = transport.PortRange{Lo: driver.BlockSize, Hi: 1<<16 - 1}
 
 // Open opens the card at a network interface, to be served by Run. Its errors are those of
 // plain.Open; one that wraps EADDRINUSE says that the interface has a card or a switch.
-func Open(cfg *Config) (*Card, error) {
+func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	at, err := iface.Find(cfg.Interface)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func Open(cfg *Config) (*Card, error) {
 		with.MTU = at.MTU - plain.Overhead
 	}
 	c := &Card{at: at, anyUser: cfg.AnyUser, programs: admission.New(admission.Limits{Conns: mostOfUser, AllConns: mostPrograms}, 0, uint32(os.Geteuid()))}
-	if c.link, err = plain.Open(&with); err != nil {
+	if c.link, err = plain.Open(ctx, &with); err != nil {
 		return nil, err
 	}
 	c.info = c.link.Info()

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.Port
 }
 
 // dial connects to the card's process.
-func dial(at iface.Interface) (conn *net.UnixConn, w welcome, err error) {
+func dial(ctx context.Context, at iface.Interface) (conn *net.UnixConn, w welcome, err error) {
 	conn, err = runsocket.Dial("unix", control(at))
 	if err != nil {
 		return nil, w, fmt.Errorf("%w: interface %s: %w; start one: bobnet card --iface %s", ErrNoCard, at.Name, err, at.Name)
@@ -56,11 +57,14 @@ func dial(at iface.Interface) (conn *net.UnixConn, w welcome, err error) {
 		conn.Close()
 		return nil, w, fmt.Errorf("%w: the one at interface %s is not believed: %s", ErrNoCard, at.Name, whose)
 	}
+	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
 	conn.SetReadDeadline(time.Now().Add(controlPatience))
 	if err = json.NewDecoder(conn).Decode(&w); err == nil {
 		err = conn.SetReadDeadline(time.Time{})
 	}
-	switch {
+	switch ended := !stop(); {
+	case ended:
+		err = fmt.Errorf("share: the card at interface %s: %w", at.Name, ctx.Err())
 	case err != nil:
 		err = fmt.Errorf("%w: the one at interface %s does not answer: %w", ErrNoCard, at.Name, err)
 	case w.Refused != "":

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -47,10 +49,10 @@ var (
 )
 
 // OpenOrAttach is Attach if a process serves a card at cfg.Interface, and else plain.Open.
-func OpenOrAttach(cfg *plain.OpenConfig) (transport.Link, error) {
-	l, err := Attach(cfg)
+func OpenOrAttach(ctx context.Context, cfg *plain.OpenConfig) (transport.Link, error) {
+	l, err := Attach(ctx, cfg)
 	if errors.Is(err, ErrNoCard) {
-		return plain.Open(cfg)
+		return plain.Open(ctx, cfg)
 	}
 	if err != nil {
 		return nil, err
@@ -61,16 +63,17 @@ func OpenOrAttach(cfg *plain.OpenConfig) (transport.Link, error) {
 // Attach opens a link on the card that a process serves at a network interface. Of cfg it
 // looks at Interface, EtherType and Ports; all else is the card's. Ports belong to blocks of
 // 1024, of which each is one program's. Its errors wrap ErrNoCard if there is no such process,
-// and EADDRINUSE if another program has the ports.
-func Attach(cfg *plain.OpenConfig) (*Link, error) {
+// EADDRINUSE if another program has the ports, and ctx's error when that ends before.
+func Attach(ctx context.Context, cfg *plain.OpenConfig) (*Link, error) {
 	at, err := iface.Find(cfg.Interface)
 	if err != nil {
 		return nil, err
 	}
-	conn, w, err := dial(at)
+	conn, w, err := dial(ctx, at)
 	if err != nil {
 		return nil, err
 	}
+	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
 	typ := cfg.EtherType
 	if typ == 0 {
 		typ = ethertype.Default
@@ -82,6 +85,9 @@ func Attach(cfg *plain.OpenConfig) (*Link, error) {
 		err = fmt.Errorf("share: the card at %s carries EtherType %#04x, this program wants %#04x: give the card that one", at.Name, w.EtherType, uint16(typ))
 	} else {
 		err = l.claim(cfg.Ports)
+	}
+	if !stop() {
+		err = fmt.Errorf("share: the card at %s: %w", at.Name, ctx.Err())
 	}
 	if err == nil {
 		l.look, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -148,7 +154,7 @@ func (l *Link) Check() error {
 		if _, err := driver.Look(l.look, l.at.Index, l.at.Name); errors.Is(err, transport.ErrGone) {
 			return err
 		}
-		conn, w, err := dial(l.at)
+		conn, w, err := dial(context.Background(), l.at)
 		if err != nil {
 			return fmt.Errorf("%w: the process that has the card at %s has ended: %w", transport.ErrLinkDown, l.at.Name, err)
 		}

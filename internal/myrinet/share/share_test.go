@@ -29,7 +29,7 @@ func serve(t *testing.T, p *vethtest.Pair, side int) (card *share.Card, stop fun
 func serveUsers(t *testing.T, p *vethtest.Pair, side int, any bool) (card *share.Card, stop func()) {
 	t.Helper()
 	err := p.In(side, func() (err error) {
-		card, err = share.Open(&share.Config{AnyUser: any, OpenConfig: plain.OpenConfig{
+		card, err = share.Open(t.Context(), &share.Config{AnyUser: any, OpenConfig: plain.OpenConfig{
 			Interface: vethtest.Name, Config: alone, Cable: myrinet.LiveOptions{Silence: time.Minute}, // whose goroutines may have to wait
 		}})
 		return err
@@ -57,7 +57,7 @@ func attach(t *testing.T, p *vethtest.Pair, side int) *share.Link {
 	t.Helper()
 	var l *share.Link
 	err := p.In(side, func() (err error) {
-		l, err = share.Attach(&plain.OpenConfig{Interface: vethtest.Name})
+		l, err = share.Attach(t.Context(), &plain.OpenConfig{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func TestShared(t *testing.T) {
 		"those below 1024 are the c": {Ports: transport.PortRange{Lo: 5, Hi: 5}},
 	} {
 		err := p.In(0, func() error {
-			_, err := share.Attach(&plain.OpenConfig{Interface: vethtest.Name, Config: cfg})
+			_, err := share.Attach(t.Context(), &plain.OpenConfig{Interface: vethtest.Name, Config: cfg})
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -215,11 +215,11 @@ func TestCardEnds(t *testing.T) {
 func TestNoCard(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	err := p.In(0, func() error {
-		_, err := share.Attach(&plain.OpenConfig{Interface: vethtest.Name})
+		_, err := share.Attach(t.Context(), &plain.OpenConfig{Interface: vethtest.Name})
 		if !errors.Is(err, share.ErrNoCard) || !strings.Contains(err.Error(), "bobnet card --iface "+vethtest.Name) {
 			t.Errorf("%v", err)
 		}
-		l, err := share.OpenOrAttach(&plain.OpenConfig{Interface: vethtest.Name})
+		l, err := share.OpenOrAttach(t.Context(), &plain.OpenConfig{Interface: vethtest.Name})
 		if err != nil {
 			return err
 		}

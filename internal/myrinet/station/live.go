@@ -1,6 +1,7 @@
 package station
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -15,12 +16,12 @@ import (
 // the only one that is up; with long frames (transport.LongLink) if the program has use for
 // them, and the interface may carry them. Its errors are those of ring.Open; one that wraps
 // EADDRINUSE says that the interface has a card or a switch already.
-func OpenCable(iface string, long bool) (transport.Link, error) {
+func OpenCable(ctx context.Context, iface string, long bool) (transport.Link, error) {
 	cfg := ring.Config{Interface: iface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts}
 	if !long {
 		cfg.Long = ring.Off
 	}
-	cable, err := ring.Open(&cfg)
+	cable, err := ring.Open(ctx, &cfg)
 	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, fmt.Errorf("myrinet: a card needs an interface for itself, this one has a card or a switch: choose another, or end that: %w", err)
 	}

@@ -33,7 +33,7 @@ func overVMMC(t *testing.T, srv *vrpc.Server) *vrpc.Client {
 	t.Helper()
 	var ps [2]*vmmc.Process
 	for i := range ps {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 		if err != nil {
 			t.Fatal(err)
 		}

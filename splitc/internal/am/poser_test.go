@@ -67,7 +67,7 @@ func (p *posers) Control(from int, msg []byte) {
 }
 
 func (p *posers) rank(at *sim.Station, me int) error {
-	nic, err := vipl.Open(&vipl.Config{Link: at, Seed: uint64(me) + 1})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: at, Seed: uint64(me) + 1})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package layertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,7 +58,7 @@ func Hostile(t *testing.T, seeds Each, h *Hostility) {
 }
 
 func (f *Foe) rank(me int, station *sim.Station, fn func(c layer.Config) error) error {
-	nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(me) + 1})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(me) + 1})
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (w *world) rank(me, procs int, station *sim.Station, open layer.Open, fn fu
 		}
 	}
 	defer finish()
-	nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(me) + 1})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(me) + 1})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func run(t *testing.T, procs int, fn func(s *station) error) {
 }
 
 func rank(w *sim.World, at *sim.Station, me, procs int, fn func(s *station) error) error {
-	nic, err := vipl.Open(&vipl.Config{Link: at, Seed: uint64(me) + 1})
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: at, Seed: uint64(me) + 1})
 	if err != nil {
 		return err
 	}

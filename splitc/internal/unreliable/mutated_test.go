@@ -80,7 +80,7 @@ type mutation struct {
 
 func newMutation(t *testing.T) *mutation {
 	t.Helper()
-	nic, err := vipl.Open(&vipl.Config{Link: sim.New(sim.Options{}).Station("rank 0"), Seed: 1})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Link: sim.New(sim.Options{}).Station("rank 0"), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

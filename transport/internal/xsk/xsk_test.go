@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { w.Socket.Close() })
 	err = w.In(1, func() (err error) {
-		w.sink, err = packet.Open(&packet.Config{Interface: vethtest.Name})
+		w.sink, err = packet.Open(t.Context(), &packet.Config{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package links
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,7 +23,7 @@ import (
 func Drivers() []string { return []string{"ring", "packet", "udp", "shm", "myrinet"} }
 
 // openDriver opens the driver's link.
-func openDriver(cfg *Config) (transport.Link, error) {
+func openDriver(ctx context.Context, cfg *Config) (transport.Link, error) {
 	et := cfg.EtherType
 	if et == 0 {
 		et = ethertype.Default
@@ -36,15 +37,15 @@ func openDriver(cfg *Config) (transport.Link, error) {
 	}
 	switch cfg.Driver {
 	case "", "ring":
-		return openRing(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long, AgentNear: !cfg.WireOnly})
+		return openRing(ctx, &ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long, AgentNear: !cfg.WireOnly})
 	case "packet":
-		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
+		return packet.Open(ctx, &packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "udp":
-		return udp.Open(&udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Peers: cfg.Peers, Logger: cfg.Logger})
+		return udp.Open(ctx, &udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Peers: cfg.Peers, Logger: cfg.Logger})
 	case "myrinet":
 		m := plain.LiveMapper()
 		m.Log = cfg.Logger
-		return share.OpenOrAttach(&plain.OpenConfig{Interface: cfg.Interface, Config: plain.Config{EtherType: cfg.EtherType, Ports: cfg.Ports, Mapper: m}})
+		return share.OpenOrAttach(ctx, &plain.OpenConfig{Interface: cfg.Interface, Config: plain.Config{EtherType: cfg.EtherType, Ports: cfg.Ports, Mapper: m}})
 	case "shm":
 		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, AnyUser: cfg.AnyUser})
 	}
@@ -53,8 +54,8 @@ func openDriver(cfg *Config) (transport.Link, error) {
 
 // openRing opens a link of driver ring. If this process may open no packet sockets, the node's
 // agent does.
-func openRing(cfg *ring.Config) (transport.Link, error) {
-	link, err := ring.Open(cfg)
+func openRing(ctx context.Context, cfg *ring.Config) (transport.Link, error) {
+	link, err := ring.Open(ctx, cfg)
 	if err == nil {
 		return link, nil
 	}
@@ -64,7 +65,7 @@ func openRing(cfg *ring.Config) (transport.Link, error) {
 	}
 	with := *cfg
 	with.Agent = path
-	link, asked := ring.Open(&with)
+	link, asked := ring.Open(ctx, &with)
 	switch {
 	case asked == nil:
 		return link, nil

@@ -5,6 +5,7 @@
 package links
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,19 +43,27 @@ type Config struct {
 }
 
 // Open opens the link that cfg names, wrapped as cfg says and sealed if there is a key, with
-// the way to other stations of this host, which is not. It closes a cfg.Link that it cannot
-// join or seal.
+// the way to other stations of this host, which is not. If it fails it closes
+// cfg.Link.
 //
 // Ports are claimed twice: at the interface and within the host, by names that any
 // program may take first, and root all the same. If another process has the second and not the first, a NIC whose ports
 // nobody has chosen takes the next block.
-func Open(cfg *Config) (transport.Link, error) {
+//
+// ctx bounds the call alone. When it ends, the error wraps the context's.
+func Open(ctx context.Context, cfg *Config) (transport.Link, error) {
 	seals, err := sealsOf(cfg)
+	if err == nil && ctx.Err() != nil {
+		err = ended(ctx)
+	}
 	if err != nil {
+		if cfg.Link != nil {
+			cfg.Link.Close()
+		}
 		return nil, err
 	}
 	if cfg.Link != nil {
-		link, err := join(cfg.Link, cfg, seals.wrap, givenPatience)
+		link, err := join(ctx, cfg.Link, cfg, seals.wrap, givenPatience)
 		if err != nil {
 			cfg.Link.Close()
 		}
@@ -66,19 +75,24 @@ func Open(cfg *Config) (transport.Link, error) {
 		}
 		return seals.wrap(withFaults(link, cfg.Faults))
 	}
-	return seals.result(openWrapped(cfg, wrap))
+	return seals.result(openWrapped(ctx, cfg, wrap))
+}
+
+// ended returns the error of an Open that ctx has ended.
+func ended(ctx context.Context) error {
+	return code.Within("open NIC", fmt.Errorf("%w: %w", code.ErrTimeout, ctx.Err()))
 }
 
 // openWrapped is Open for a link that is opened here.
-func openWrapped(cfg *Config, wrap func(transport.Link) transport.Link) (transport.Link, error) {
+func openWrapped(ctx context.Context, cfg *Config, wrap func(transport.Link) transport.Link) (transport.Link, error) {
 	try := *cfg
 	free := cfg.Ports == (transport.PortRange{})
 	patience := givenPatience
 	if free {
 		patience = freePatience
 	}
-	link, err := openJoined(&try, wrap, patience)
-	for first := err; errors.Is(err, unix.EADDRINUSE) && free; link, err = openJoined(&try, wrap, 0) {
+	link, err := openJoined(ctx, &try, wrap, patience)
+	for first := err; errors.Is(err, unix.EADDRINUSE) && free; link, err = openJoined(ctx, &try, wrap, 0) {
 		if try.Ports.Hi == math.MaxUint16 {
 			return nil, first
 		}
@@ -91,8 +105,8 @@ func openWrapped(cfg *Config, wrap func(transport.Link) transport.Link) (transpo
 const portBlock = 1024
 
 // openJoined is Open for the ports of cfg. It waits so long for their names within the host.
-func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
-	link, err := openDriver(cfg)
+func openJoined(ctx context.Context, cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
+	link, err := openDriver(ctx, cfg)
 	switch {
 	case errors.Is(err, transport.ErrInterface):
 		return nil, code.Within("open NIC", fmt.Errorf("%w: %w", code.ErrArgument, err))
@@ -102,7 +116,7 @@ func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, patience 
 	if cfg.Ports == (transport.PortRange{}) {
 		cfg.Ports = link.Info().Ports
 	}
-	joined, err := join(link, cfg, wrap, patience)
+	joined, err := join(ctx, link, cfg, wrap, patience)
 	if err != nil {
 		link.Close()
 	}

@@ -1,6 +1,7 @@
 package links
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -25,7 +26,7 @@ const (
 // the host has none the NIC does without and says so. If somebody else has the
 // link's ports there it fails when its patience is over, and leaves link as it was: what is
 // meant for the NIC would go to him. The link is wrapped.
-func join(link transport.Link, cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
+func join(ctx context.Context, link transport.Link, cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
 	if _, has := link.(transport.Local); has || cfg.WireOnly || link.Info().SameHost {
 		return wrap(link), nil
 	}
@@ -36,7 +37,11 @@ func join(link transport.Link, cfg *Config, wrap func(transport.Link) transport.
 	begun := time.Now()
 	joined, err := host.Join(link, &within)
 	for errors.Is(err, unix.EADDRINUSE) && time.Since(begun) < patience {
-		time.Sleep(joinPause)
+		select {
+		case <-ctx.Done():
+			return nil, ended(ctx)
+		case <-time.After(joinPause):
+		}
 		within.Sockets = nil // Join has taken them
 		joined, err = host.Join(link, &within)
 	}

@@ -1,6 +1,7 @@
 package via_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -45,7 +46,7 @@ func (s *simStage) Go(number uint32, body func(providertest.Open)) {
 	station := s.Station(fmt.Sprint(number))
 	s.stations[number] = station
 	s.World.Go(station.String(), func() {
-		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(number)})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(number)})
 		if err != nil {
 			panic(err)
 		}
@@ -70,7 +71,7 @@ func (s *liveStage) Go(number uint32, body func(providertest.Open)) {
 	s.work.Add(1)
 	go func() {
 		defer s.work.Done()
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		nic, err := vipl.Open(context.Background(), &vipl.Config{Driver: "shm"})
 		if err != nil {
 			s.mu.Lock()
 			s.err = err

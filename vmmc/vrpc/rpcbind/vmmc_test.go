@@ -15,7 +15,7 @@ import (
 // process returns a process of VMMC over shared memory.
 func process(t *testing.T, number uint32) *vmmc.Process {
 	t.Helper()
-	nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 	if err != nil {
 		t.Fatal(err)
 	}
