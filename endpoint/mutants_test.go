@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
@@ -103,7 +104,7 @@ func (r *recorder) Send(frames []transport.Frame) (int, error) {
 	defer r.mu.Unlock()
 	for i := range frames[:n] {
 		head := frames[i].Head
-		port := uint16(head[ethertype.OffsetDstPort])<<8 | uint16(head[ethertype.OffsetDstPort+1])
+		port := uint16(head[framing.OffsetDstPort])<<8 | uint16(head[framing.OffsetDstPort+1])
 		r.to[station{ethertype.MAC(head[:6]), port / 1024}]++
 		switch {
 		case len(r.latest) < r.most:
@@ -277,7 +278,7 @@ func (v *victim) expect(f []byte) {
 		return
 	}
 	v.valid++
-	for first, next := *h, h.Next(f); next != nil && v.judge(h, next) && h.Beside(&first); {
+	for first, next := *h, h.Next(f); next != nil && v.judge(h, next) && framing.Beside(h, &first); {
 		next = h.Next(next) // that shares its Ethernet frame
 	}
 }
@@ -286,7 +287,7 @@ func (v *victim) expect(f []byte) {
 // is to be refused.
 func (v *victim) judge(h *ethertype.Header, f []byte) bool {
 	_, err := h.Parse(f)
-	_, sealed := ethertype.IsSealed(f)
+	_, sealed := framing.IsSealed(f)
 	switch {
 	case err == nil:
 		return true

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // Where the fields of a frame's header stand that mutants are changed in.
@@ -100,7 +101,7 @@ func fit(f, right []byte) []byte {
 		f = append(f, zeros[len(f):]...)
 	}
 	copy(f[:ethertype.EthernetSize+1], right)
-	block(f[ethertype.OffsetDstPort:], right[ethertype.OffsetDstPort:])
+	block(f[framing.OffsetDstPort:], right[framing.OffsetDstPort:])
 	block(f[atSrcPort:], right[atSrcPort:])
 	return f
 }

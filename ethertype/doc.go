@@ -36,31 +36,12 @@
 // boundary in a TPACKET ring, whose network header is so aligned.
 //
 // Frames of connections of one NIC to one NIC may share an Ethernet frame: one with FlagMore has
-// the next behind its payload, with a header of its own, Ethernet header and all, so that each
-// is what it would be alone. Only who has said that it takes such frames is sent some.
+// the next behind its payload, with headers of its own, the Ethernet header included, so that each
+// has the bytes that it would have alone. A station sends them only to peers that have announced
+// that they take them.
 //
-// Frames of the emulated fabric (package transport/myrinet) have the EtherType 0x88B6
-// and the same first 22 bytes; what follows is a FabricHeader and a part of a packet:
-//
-//	offset  size  field     meaning
-//	    14     1  version   1
-//	    15     1  kind      0x80 and above, see FabricKind
-//	    16     2            0
-//	    18     2  dstport   end of the cable that the frame goes to, at its station
-//	    20     2  srcport   and the one that it comes from
-//	    22     4  tag       incarnation of the receiving end
-//	    26     4  seq       number of the frame on the cable, in this direction
-//	    30     4  credit    frames up to this one, exclusive, find room at the sender
-//	    34     4  packet    number of the packet on the cable, in this direction
-//	    38     4  offset    where in the packet the part belongs
-//	    42     4  length    of the packet: route, type, payload, CRC-8
-//	    46     2  size      bytes of the packet in this frame
-//	    48    10            0
-//	    58     4  crc       CRC32C of bytes 0..57
-//	    62        part of the packet
-//
-// Addresses are what the Bobnet paper (section 2.2) uses: the six-octet
-// hardware address of the interface and a two-octet port, no routing.
+// Addresses are those of the Bobnet paper (section 2.2): the six-byte
+// hardware address of the interface and a two-byte port, no routing.
 //
 // The package keeps no state, starts no goroutine, reads no clock and does not
 // allocate on the paths that frames take. After Header.Parse returned nil every

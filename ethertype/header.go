@@ -12,6 +12,11 @@ import (
 // IEEE 802 local experimental EtherType 1.
 const Default ethernet.EtherType = 0x88B5
 
+// Fabric is the EtherType of the frames that carry the emulated Myrinet unless configured
+// otherwise: IEEE 802 local experimental EtherType 2. Their header has the size of a Header, and
+// kinds that Parse refuses.
+const Fabric ethernet.EtherType = 0x88B6
+
 // Version is the only header version there is.
 const Version = 1
 
@@ -27,18 +32,17 @@ const (
 	PortAll      = uint16(0)               // frames to this port go to every NIC on the interface
 )
 
-// The field table: where each field of the frame starts, first those of the outer
-// layout.
+// The field table: where each field of the frame starts.
 const (
-	fieldDst     = OffsetDst
-	fieldSrc     = OffsetSrc
-	fieldType    = OffsetType
-	fieldVersion = OffsetVersion
-	fieldKind    = OffsetKind
-	fieldFlags   = OffsetFlags
-	fieldDstPort = OffsetDstPort
-	fieldSrcPort = OffsetSrcPort
-	fieldTag     = OuterSize
+	fieldDst     = 0
+	fieldSrc     = 6
+	fieldType    = 12
+	fieldVersion = 14
+	fieldKind    = 15
+	fieldFlags   = 16
+	fieldDstPort = 18
+	fieldSrcPort = 20
+	fieldTag     = 22
 	fieldSeq     = 26
 	fieldAck     = 30
 	fieldMsg     = 34
@@ -84,6 +88,10 @@ const (
 func (k Kind) Sequenced() bool {
 	return k == KindData || k == KindRDMAWrite || k == KindRDMARead || k == KindReadData
 }
+
+// Follows reports whether a frame of kind k may follow another one in an Ethernet frame, and be
+// followed: those that a connection sends all the time.
+func (k Kind) Follows() bool { return k.Sequenced() || k == KindAck }
 
 // Flags qualify a frame.
 type Flags uint16
@@ -180,12 +188,15 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 	return payload, nil
 }
 
-// DstPort returns the port that a frame is for, 0 if it is too short for one.
-func DstPort(frame []byte) uint16 {
-	if len(frame) < fieldDstPort+2 {
-		return 0
+// Next returns the frame that follows the one at the start of frame, which Parse has decoded into
+// h, or nil if none does. It is a part of frame; nothing is known of it but that Ethernet may have
+// padded it.
+func (h *Header) Next(frame []byte) []byte {
+	end := HeaderSize + int(h.Size)
+	if h.Flags&FlagMore == 0 || end > len(frame) { // more of it than is at hand; see ParseBegin
+		return nil
 	}
-	return binary.BigEndian.Uint16(frame[fieldDstPort:])
+	return frame[end:]
 }
 
 // get decodes the HeaderSize bytes at the start of b as they are.

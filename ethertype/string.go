@@ -118,17 +118,10 @@ func (h *Header) extent() string {
 	return s
 }
 
-// Dump describes any frame in one line: as Header.String does, with what
+// Dump describes a frame in one line: as Header.String does, with what
 // precedes the messages' data, and what follows it in the Ethernet frame; or, when Parse refuses
-// it, why and what can be read nevertheless. Of a frame of the fabric it describes the packet, too; of a sealed
-// one what can be read without a key.
+// it, why and what can be read nevertheless.
 func Dump(frame []byte) string {
-	if isFabric(frame) {
-		return dumpFabric(frame)
-	}
-	if kind, ok := IsSealed(frame); ok {
-		return dumpSealed(frame, kind)
-	}
 	var h Header
 	payload, err := h.Parse(frame)
 	if err == nil {

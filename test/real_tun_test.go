@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/internal/need"
@@ -161,11 +162,11 @@ func hear(t *testing.T, l *lab.Lab, host int, said string) (count func() heardFr
 			if err != nil {
 				return h
 			}
-			o, ok := ethertype.ParseOuter(frame[:n])
+			o, ok := framing.ParseOuter(frame[:n])
 			if !ok || o.Src != l.MAC(0) || o.Dst == l.MAC(0) { // by what it sends itself a driver is measured
 				continue
 			}
-			if _, sealed := ethertype.IsSealed(frame[:n]); sealed {
+			if _, sealed := framing.IsSealed(frame[:n]); sealed {
 				h.sealed++
 			} else {
 				h.clear++

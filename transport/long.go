@@ -1,16 +1,16 @@
 package transport
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import "github.com/bobnet-go/bobnet/internal/framing"
 
 // LongLink is implemented by links that can carry frames longer than their MTU to
-// some stations, up to ethertype.LongMTU. A link does not know which stations these are,
+// some stations, up to 65,481 bytes behind the Ethernet header. A link does not know which stations these are,
 // and long frames to others are lost. A wrapper that does not pass them on does not
 // implement LongLink.
 type LongLink interface {
 	Link
 
 	// StartLong makes Send take long frames from now on: those longer than Info().MTU
-	// allows, up to ethertype.LongMTU. It reports whether the link can. It is called
+	// allows. It reports whether the link can. It is called
 	// before the first Send, if at all, and not at the same time as other methods. What
 	// has arrived before may be lost, and views of it read as zeros. From now on, and also if it returns false, Recv may give
 	// only the beginning of a frame that is longer than LongBegin.
@@ -43,9 +43,9 @@ type Lengthener interface {
 }
 
 // LongMTU returns the most that a long frame of link holds behind the Ethernet header:
-// ethertype.LongMTU, less what wrappers add.
+// 65,481 bytes, less what wrappers add.
 func LongMTU(link Link) int {
-	mtu := ethertype.LongMTU
+	mtu := framing.LongMTU
 	for link != nil {
 		if l, ok := link.(Lengthener); ok {
 			mtu -= l.Overhead()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -144,15 +145,15 @@ func (s *siege) account(frame []byte) {
 	}
 	valid := int(after.RxFrames - s.before.RxFrames)
 	filtered := int(after.Link.RxFiltered - s.before.Link.RxFiltered)
-	own := len(frame) >= ethertype.OuterSize && ethertype.MAC(frame[ethertype.OffsetSrc:]) == s.na.Addr().MAC
+	own := len(frame) >= framing.OuterSize && ethertype.MAC(frame[framing.OffsetSrc:]) == s.na.Addr().MAC
 	if own && filtered == 1 { // what claims to be from this host does not come by the wire: package host
 		valid, err = valid+1, nil
 	}
 	if err != nil && (valid != 0 || drops != 1) || err == nil && (valid != 1 || drops > 1+follow) {
-		s.t.Fatalf("frame %s (%v): %d times valid, %d times dropped: %v", ethertype.Dump(frame), err, valid, drops, after.Dropped)
+		s.t.Fatalf("frame %s (%v): %d times valid, %d times dropped: %v", framing.Dump(frame), err, valid, drops, after.Dropped)
 	}
 	if !bytes.Equal(s.private, s.untouched) {
-		s.t.Fatalf("a private region was written to by %s", ethertype.Dump(frame))
+		s.t.Fatalf("a private region was written to by %s", framing.Dump(frame))
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -42,7 +42,7 @@ func TestFaultyLong(t *testing.T) {
 			if t.Failed() {
 				return
 			}
-			least := uint64(count * size / ethertype.LongMTU / 2)
+			least := uint64(count * size / framing.LongMTU / 2)
 			for side, v := range []*vipl.VI{a, b} {
 				if n := nics[side].Fetched(); !v.Wide() || n < least {
 					t.Errorf("side %d: %d frames went straight to where they belong, want %d; long frames: %t", side, n, least, v.Wide())
@@ -96,7 +96,7 @@ func TestSealedLong(t *testing.T) {
 	widen(t, a, b)
 	there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
 	within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
-	const least = count * size / ethertype.LongMTU / 2
+	const least = count * size / framing.LongMTU / 2
 	for side, v := range []*vipl.VI{a, b} {
 		s, _ := nics[side].SealStats()
 		if n := nics[side].Fetched(); !v.Wide() || n < least || s.Altered == 0 {
@@ -118,7 +118,7 @@ func TestCapturedLong(t *testing.T) {
 			a, b := join(t, nics, nil)
 			there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
 			within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
-			const least = count * size / ethertype.LongMTU / 2
+			const least = count * size / framing.LongMTU / 2
 			for side, v := range []*vipl.VI{a, b} {
 				if n := nics[side].Fetched(); !v.Wide() || n < least {
 					t.Errorf("side %d: %d frames went straight to where they belong, want %d; long frames: %t", side, n, least, v.Wide())

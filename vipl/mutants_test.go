@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -165,7 +166,7 @@ func newOnslaught(t *testing.T, open opener, tuned *reliability.Config) *onslaug
 	o.long = 4000
 	o.mutator = newMutator(1, min(o.out.Info().MTU, 9000))
 	if o.out.long {
-		o.mutator = newMutator(1, ethertype.LongMTU)
+		o.mutator = newMutator(1, framing.LongMTU)
 	}
 	return o
 }
@@ -277,7 +278,7 @@ func (o *onslaught) load(i int, f []byte) {
 	if o.right(h, f) {
 		o.valid++
 		for first, next := *h, h.Next(f); next != nil && o.right(h, next); next = h.Next(next) {
-			if o.joined++; !h.Beside(&first) {
+			if o.joined++; !framing.Beside(h, &first) {
 				break // it is dropped, and so is what is behind it
 			}
 		}
@@ -292,7 +293,7 @@ func (o *onslaught) load(i int, f []byte) {
 // is to be refused.
 func (o *onslaught) right(h *ethertype.Header, f []byte) bool {
 	_, err := h.Parse(f)
-	_, sealed := ethertype.IsSealed(f)
+	_, sealed := framing.IsSealed(f)
 	switch {
 	case err == nil:
 		return true
@@ -332,9 +333,9 @@ func (o *onslaught) fit(f []byte) []byte {
 		f = append(f, zeros[len(f):]...)
 	}
 	copy(f[:ethertype.EthernetSize+1], right)
-	copy(f[ethertype.OffsetDstPort:][:2], right[ethertype.OffsetDstPort:])
-	block := &f[ethertype.OffsetSrcPort]
-	*block = *block&3 | right[ethertype.OffsetSrcPort]&^3
+	copy(f[framing.OffsetDstPort:][:2], right[framing.OffsetDstPort:])
+	block := &f[framing.OffsetSrcPort]
+	*block = *block&3 | right[framing.OffsetSrcPort]&^3
 	return f
 }
 

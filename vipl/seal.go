@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/seal"
 )
@@ -49,7 +50,7 @@ const maxForeignSealed = 64
 // receiveSealed is called with a frame that this NIC cannot open, because it has no key, and
 // says so once for each station that is known.
 func (n *NIC) receiveSealed(frame []byte) {
-	src := ethertype.MAC(frame[ethertype.OffsetSrc:])
+	src := ethertype.MAC(frame[framing.OffsetSrc:])
 	if _, _, known := n.sealedBy.Get(src); !known && n.sealedBy.Note(src, struct{}{}, n.m.Link.Now()) {
 		n.log.Warn("a station is not understood", "station", src, "why", noKey)
 	}

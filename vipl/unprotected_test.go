@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -35,7 +36,7 @@ func TestUnprotectedEnd(t *testing.T) {
 					d.links[1-i].onSend = func(frame []byte) {
 						var h ethertype.Header
 						if _, err := h.Parse(frame); err != nil || h.Flags&ethertype.FlagWholeCRC == 0 {
-							t.Errorf("side %d sent %s (%v)", 1-i, ethertype.Dump(frame), err)
+							t.Errorf("side %d sent %s (%v)", 1-i, framing.Dump(frame), err)
 						}
 					}
 					d.send(vis[1-i], 100)

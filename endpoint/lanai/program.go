@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -22,9 +23,9 @@ const (
 	leastBuffers = 2
 	mostAnswers  = 64 // that wait to be sent; without room for one more a message is dropped
 	packetRoom   = dataHeader + stageSize
-	outAt        = station.MaxHops + ethertype.FabricTypeSize // where a packet's payload begins in a send buffer
-	outSize      = outAt + packetRoom + ethertype.FabricCRCSize
-	inSize       = ethertype.FabricLeast + max(packetRoom, station.MapperRoom)
+	outAt        = station.MaxHops + framing.FabricTypeSize // where a packet's payload begins in a send buffer
+	outSize      = outAt + packetRoom + framing.FabricCRCSize
+	inSize       = framing.FabricLeast + max(packetRoom, station.MapperRoom)
 )
 
 // longest is the longest packet.
@@ -162,7 +163,7 @@ func (p *program) Load(c *myrinet.Card) error {
 		return err
 	}
 	p.peers.Init(mem, ethertype.Broadcast, p.idle)
-	if p.small, err = alloc("answers", outAt+smallPacket+ethertype.FabricCRCSize); err != nil {
+	if p.small, err = alloc("answers", outAt+smallPacket+framing.FabricCRCSize); err != nil {
 		return err
 	}
 	for i := range p.outs {
@@ -299,7 +300,7 @@ func (p *program) leaves(mem []byte, n, peer int) {
 	start := station.MaxHops - len(turns)
 	copy(mem[start:], turns)
 	mem[station.MaxHops], mem[station.MaxHops+1] = typeMessage>>8, typeMessage&0xff
-	p.c.Send(mem[start : outAt+n+ethertype.FabricCRCSize])
+	p.c.Send(mem[start : outAt+n+framing.FabricCRCSize])
 }
 
 // launchAnswer sends an ACK or NACK.

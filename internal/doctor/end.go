@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -55,7 +56,7 @@ func OpenEnd(ctx context.Context, cfg *vipl.Config) *End {
 		e.Drops, _ = Drops(info.Interface, cmp.Or(cfg.EtherType, ethertype.Default)) // who may not read them sees by the traffic that nothing leaves
 		e.before = countTraffic(nic)
 	}
-	if driver, _ := iface.Driver(info.Interface); driver == "veth" && info.MTU < ethertype.LongMTU {
+	if driver, _ := iface.Driver(info.Interface); driver == "veth" && info.MTU < framing.LongMTU {
 		e.serve()
 	}
 	return e

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/ethernet"
@@ -202,9 +203,9 @@ func (s sample) payload(e *expr.Payload) []byte {
 	from := int(e.Offset)
 	switch e.Base {
 	case expr.PayloadBaseLLHeader:
-		from -= ethertype.OffsetType
+		from -= framing.OffsetType
 	case expr.PayloadBaseNetworkHeader:
-		from += ethertype.OffsetVersion - ethertype.OffsetType
+		from += framing.OffsetVersion - framing.OffsetType
 	default:
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -20,7 +21,7 @@ func big(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 // etherType returns the expressions of "ether type N".
 func etherType(op expr.CmpOp, n uint16) []expr.Any {
 	return []expr.Any{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseLLHeader, Offset: ethertype.OffsetType, Len: 2},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseLLHeader, Offset: framing.OffsetType, Len: 2},
 		&expr.Cmp{Op: op, Register: 1, Data: big(n)},
 	}
 }
@@ -130,7 +131,7 @@ func TestFindDrops(t *testing.T) {
 		"a jump that may be": {[]*nftables.Rule{rule(1, &expr.Limit{}, jump)}, false, []Drop{{Chain: "sub", Handle: 7, Maybe: true}}},
 		"accepted perhaps":   {[]*nftables.Rule{rule(1, &expr.Lookup{}, verdict(expr.VerdictAccept))}, true, []Drop{{Chain: "c", Maybe: true}}},
 		"returns":            {[]*nftables.Rule{rule(1, verdict(expr.VerdictReturn)), rule(2, verdict(expr.VerdictDrop))}, true, []Drop{{Chain: "c"}}},
-		"masked": {[]*nftables.Rule{rule(3, &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseLLHeader, Offset: ethertype.OffsetType, Len: 2},
+		"masked": {[]*nftables.Rule{rule(3, &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseLLHeader, Offset: framing.OffsetType, Len: 2},
 			&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 2, Mask: big(0xfff0), Xor: big(0)}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: big(0x88b0)}, verdict(expr.VerdictDrop))}, false, []Drop{{Chain: "c", Handle: 3}}},
 	} {
 		got := findDrops([]chain{{family: "netdev", table: "t", name: "c", hook: "ingress", drops: tc.drops, rules: tc.rules}, sub}, sample{"eth0", ethertype.Default})

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -70,7 +71,7 @@ const tableName = "bobnet-agent"
 // bytes of the frame from its source on.
 const (
 	wordSize  = 4
-	frameAt   = ethertype.OffsetSrc
+	frameAt   = framing.OffsetSrc
 	frameSize = 16
 	keySize   = 3*wordSize + frameSize
 )
@@ -195,10 +196,10 @@ func loadKey() []expr.Any {
 // frameMask returns which bits of the sixteen bytes count.
 func frameMask() []byte {
 	mask := make([]byte, frameSize)
-	for i := range ethertype.OffsetVersion + 1 - frameAt {
+	for i := range framing.OffsetVersion + 1 - frameAt {
 		mask[i] = 0xff
 	}
-	copy(mask[ethertype.OffsetSrcPort-frameAt:], blockMask())
+	copy(mask[framing.OffsetSrcPort-frameAt:], blockMask())
 	return mask
 }
 
@@ -213,9 +214,9 @@ func key(b block, e element) []byte {
 	binary.BigEndian.PutUint16(k[2*wordSize:], uint16(b.typ))
 	frame := k[3*wordSize:]
 	copy(frame, e.mac[:])
-	binary.BigEndian.PutUint16(frame[ethertype.OffsetType-frameAt:], uint16(b.typ))
-	frame[ethertype.OffsetVersion-frameAt] = ethertype.Version
-	binary.BigEndian.PutUint16(frame[ethertype.OffsetSrcPort-frameAt:], uint16(b.n*blockSize))
+	binary.BigEndian.PutUint16(frame[framing.OffsetType-frameAt:], uint16(b.typ))
+	frame[framing.OffsetVersion-frameAt] = ethertype.Version
+	binary.BigEndian.PutUint16(frame[framing.OffsetSrcPort-frameAt:], uint16(b.n*blockSize))
 	return k
 }
 
@@ -227,8 +228,8 @@ func parseKey(k []byte) (b block, e element, ok bool) {
 	e.mark, b.index = binary.NativeEndian.Uint32(k), int(binary.NativeEndian.Uint32(k[wordSize:]))
 	frame := k[3*wordSize:]
 	e.mac = ethertype.MAC(frame)
-	b.typ = ethernet.EtherType(binary.BigEndian.Uint16(frame[ethertype.OffsetType-frameAt:]))
-	b.n = int(binary.BigEndian.Uint16(frame[ethertype.OffsetSrcPort-frameAt:])) / blockSize
+	b.typ = ethernet.EtherType(binary.BigEndian.Uint16(frame[framing.OffsetType-frameAt:]))
+	b.n = int(binary.BigEndian.Uint16(frame[framing.OffsetSrcPort-frameAt:])) / blockSize
 	return b, e, true
 }
 

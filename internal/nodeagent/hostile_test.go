@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/lingertest"
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
@@ -73,7 +74,7 @@ func forge(fd, index int, port, number uint16, mac ethertype.MAC) string {
 	case otherType:
 		f = frameFrom(mac, unix.ETH_P_IP, 1024, port, byte(number))
 	case otherVersion:
-		f[ethertype.OffsetVersion]++
+		f[framing.OffsetVersion]++
 	case pastQdisc: // which is where a filter of tc would be
 		f = frameFrom(mac, typ, 1024, port+agent.BlockSize, byte(number))
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1)
@@ -83,11 +84,11 @@ func forge(fd, index int, port, number uint16, mac ethertype.MAC) string {
 	case otherProtocol: // which is what the kernel would segment it by
 		protocol = unix.ETH_P_IPV6
 	case withoutEthernet:
-		f = f[:ethertype.OffsetVersion]
+		f = f[:framing.OffsetVersion]
 	case longFromOther:
-		f = append(append(append([]byte(nil), f[:ethertype.EthernetSize]...), make([]byte, ethertype.ShimSize)...),
+		f = append(append(append([]byte(nil), f[:ethertype.EthernetSize]...), make([]byte, framing.ShimSize)...),
 			frameFrom(mac, typ, 1024, port+agent.BlockSize, byte(number))[ethertype.EthernetSize:]...)
-		ethertype.PutShim(f[ethertype.EthernetSize:])
+		framing.PutShim(f[ethertype.EthernetSize:])
 		protocol = unix.ETH_P_IP
 	}
 	device, err := net.InterfaceByIndex(to)

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
@@ -35,9 +36,9 @@ var attempts = []struct {
 	name string
 	try  func(s *tenantSockets, fd int) string
 }{
-	{"checksum over the source port", func(s *tenantSockets, fd int) string { return s.checksum(fd, ethertype.OffsetSrcPort, false) }},
-	{"the same past the queueing discipline", func(s *tenantSockets, fd int) string { return s.checksum(fd, ethertype.OffsetSrcPort, true) }},
-	{"checksum over the source MAC", func(s *tenantSockets, fd int) string { return s.checksum(fd, ethertype.OffsetSrc+4, false) }},
+	{"checksum over the source port", func(s *tenantSockets, fd int) string { return s.checksum(fd, framing.OffsetSrcPort, false) }},
+	{"the same past the queueing discipline", func(s *tenantSockets, fd int) string { return s.checksum(fd, framing.OffsetSrcPort, true) }},
+	{"checksum over the source MAC", func(s *tenantSockets, fd int) string { return s.checksum(fd, framing.OffsetSrc+4, false) }},
 	{"segments", (*tenantSockets).segments},
 	{"a transmit ring that changes", (*tenantSockets).changingRing},
 	{"a VLAN tag", (*tenantSockets).tagged},
@@ -112,7 +113,7 @@ func (s *tenantSockets) checksum(fd, at int, bypass bool) string {
 	for i := at; i < len(f); i += 2 {
 		sum += uint32(binary.BigEndian.Uint16(f[i:]))
 	}
-	const filler = ethertype.OffsetSrcPort + 4
+	const filler = framing.OffsetSrcPort + 4
 	want := ^(s.port + agent.BlockSize)
 	for sum > 0xffff {
 		sum = sum&0xffff + sum>>16
@@ -142,8 +143,8 @@ func (s *tenantSockets) segments(fd int) string {
 			for _, long := range []bool{false, true} {
 				f := s.frame(s.port)
 				if long {
-					shim := make([]byte, ethertype.ShimSize)
-					ethertype.PutShim(shim)
+					shim := make([]byte, framing.ShimSize)
+					framing.PutShim(shim)
 					f = append(append(append([]byte(nil), f[:ethertype.EthernetSize]...), shim...), f[ethertype.EthernetSize:]...)
 				}
 				for len(f) < 4000 {
@@ -188,7 +189,7 @@ func (s *tenantSockets) changingRing(fd int) string {
 	var ports []*uint32 // and what follows, which is 0
 	for slot := 0; slot < size; slot += 2048 {
 		copy(ring[slot+data:], f)
-		ports = append(ports, (*uint32)(unsafe.Pointer(&ring[slot+data+ethertype.OffsetSrcPort])))
+		ports = append(ports, (*uint32)(unsafe.Pointer(&ring[slot+data+framing.OffsetSrcPort])))
 	}
 	word := func(port uint16) uint32 {
 		return binary.NativeEndian.Uint32(binary.BigEndian.AppendUint32(nil, uint32(port)<<16))
@@ -231,7 +232,7 @@ func (s *tenantSockets) tagged(fd int) string {
 	for _, typ := range []uint16{unix.ETH_P_8021Q, unix.ETH_P_8021AD} {
 		f := s.forged()
 		tag := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, typ), 0)
-		f = append(append(append([]byte(nil), f[:ethertype.OffsetType]...), tag...), f[ethertype.OffsetType:]...)
+		f = append(append(append([]byte(nil), f[:framing.OffsetType]...), tag...), f[framing.OffsetType:]...)
 		for _, protocol := range []uint16{typ, uint16(ethertype.Default), 0} {
 			said = s.send(fd, f, protocol, 0, nil)
 		}
@@ -307,7 +308,7 @@ func (s *tenantSockets) everyOption(fd int) string {
 			head := make([]byte, skip)
 			s.send(fd, append(head, forged...), uint16(ethertype.Default), unix.MSG_DONTWAIT, nil)
 			head[0] = 1
-			binary.NativeEndian.PutUint16(head[6:], ethertype.OffsetSrcPort)
+			binary.NativeEndian.PutUint16(head[6:], framing.OffsetSrcPort)
 			s.send(fd, append(head, f...), uint16(ethertype.Default), unix.MSG_DONTWAIT, nil)
 		}
 	}
@@ -393,9 +394,9 @@ func foreign(t *testing.T, fd int, port uint16, last func()) (seen, wrong int) {
 		if n < ethertype.HeaderSize || f[0] != 0xff {
 			continue // such as those by which IPv6 looks for neighbours
 		}
-		typ := binary.BigEndian.Uint16(f[ethertype.OffsetType:])
-		if from := binary.BigEndian.Uint16(f[ethertype.OffsetSrcPort:]); ethertype.MAC(f[ethertype.OffsetSrc:]) != vethtest.MACs[0] ||
-			typ != uint16(ethertype.Default) || f[ethertype.OffsetVersion] != ethertype.Version || from < port || from >= port+agent.BlockSize {
+		typ := binary.BigEndian.Uint16(f[framing.OffsetType:])
+		if from := binary.BigEndian.Uint16(f[framing.OffsetSrcPort:]); ethertype.MAC(f[framing.OffsetSrc:]) != vethtest.MACs[0] ||
+			typ != uint16(ethertype.Default) || f[framing.OffsetVersion] != ethertype.Version || from < port || from >= port+agent.BlockSize {
 			wrong++
 			if wrong == 1 {
 				t.Logf("such as % x", f[:24])

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -60,7 +61,7 @@ func (c *counter) Failed() error    { return c.failed }
 // frameTo is a frame for a mailbox of to's.
 func frameTo(from, to transport.Info, mailbox byte) transport.Frame {
 	head := make([]byte, ethertype.HeaderSize+1)
-	o := ethertype.Outer{Dst: to.MAC, Src: from.MAC, Type: to.EtherType, DstPort: to.Ports.Lo, SrcPort: from.Ports.Lo}
+	o := framing.Outer{Dst: to.MAC, Src: from.MAC, Type: to.EtherType, DstPort: to.Ports.Lo, SrcPort: from.Ports.Lo}
 	o.Put(head)
 	binary.BigEndian.PutUint16(head[54:], 1)
 	head[ethertype.HeaderSize] = mailbox

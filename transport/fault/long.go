@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -22,7 +23,7 @@ func (l *Link) StartLong() bool {
 // limit returns how long a frame may be.
 func (l *Link) limit() int {
 	if l.takesLong {
-		return ethertype.LongMTU + ethertype.EthernetSize
+		return framing.LongMTU + ethertype.EthernetSize
 	}
 	return l.inner.Info().MTU + ethertype.EthernetSize
 }

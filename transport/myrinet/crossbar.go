@@ -3,11 +3,11 @@ package myrinet
 import (
 	"math/bits"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // MaxPorts is the most ports that a switch can have: a turn leads at most that far.
-const MaxPorts = ethertype.MaxTurn + 1
+const MaxPorts = framing.MaxTurn + 1
 
 // crossbar decides which input's packet leaves by which output. It is what both
 // carriers' switches are: it knows neither time nor how packets move.
@@ -38,7 +38,7 @@ func newCrossbar(ports int) crossbar {
 // turn reads the first octet of a packet that stands at input in. It reports no output
 // for one that is no turn, or leads to a port that the switch has not.
 func (x *crossbar) turn(in int, octet byte) (out int, isTurn, ok bool) {
-	delta, isTurn := ethertype.Turn(octet)
+	delta, isTurn := framing.Turn(octet)
 	out = in + delta
 	return out, isTurn, isTurn && out >= 0 && out < len(x.outs)
 }

@@ -48,8 +48,8 @@
 //
 // The live carrier is LiveSwitch and End, over any transport.Link: a link is one end of a
 // cable, and what its segment joins to it is the other one. Head and tail are frames: the
-// one with offset 0 is the head, the one that ends with the packet's length is the tail
-// (ethertype.FabricHeader). A frame that has come goes on at once, one octet earlier in its
+// one with offset 0 is the head, the one that ends with the packet's length is the tail.
+// A frame that has come goes on at once, one octet earlier in its
 // packet. Each frame tells up to which number the other end may send, so that the credit
 // that is left takes the place of the free buffer; a FabricBreak ends a packet that was
 // broken. A packet that fits the MTU is one frame a link, and so is a longer one, up to

@@ -1,7 +1,7 @@
 package myrinet
 
 import (
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -129,7 +129,7 @@ func (e *End) push(now int64) error {
 // has not left (Host.Sent says when), and for one that is longer than MaxPacket or too
 // short for a packet. Without a neighbour the packet is counted as PortStats.NoCable.
 func (e *End) Send(packet []byte) bool {
-	if e.sending || len(packet) < ethertype.FabricLeast || len(packet) > e.MaxPacket() {
+	if e.sending || len(packet) < framing.FabricLeast || len(packet) > e.MaxPacket() {
 		return false
 	}
 	e.sending = true

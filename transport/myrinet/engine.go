@@ -1,8 +1,8 @@
 package myrinet
 
 import (
-	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // sendEngine moves one packet at a time from SRAM to the link.
@@ -27,8 +27,8 @@ func (e *sendEngine) onLaunch() {
 		return
 	}
 	e.packet = nil
-	end := len(packet) - ethertype.FabricCRCSize
-	packet[end] = ethertype.UpdateCRC8(0, packet[:end])
+	end := len(packet) - framing.FabricCRCSize
+	packet[end] = framing.UpdateCRC8(0, packet[:end])
 	if e.c.wire.Send(packet) {
 		e.c.stats.PacketsOut++
 		e.c.stats.OctetsOut += uint64(len(packet))
@@ -53,7 +53,7 @@ func (e *sendEngine) reset() {
 // CardStats.Refused.
 func (c *Card) Send(packet []byte) bool {
 	e := &c.out
-	if e.busy || len(packet) < ethertype.FabricLeast {
+	if e.busy || len(packet) < framing.FabricLeast {
 		return false
 	}
 	e.busy, e.packet, e.launchAt = true, packet, c.Now()
@@ -112,7 +112,7 @@ func (e *recvEngine) reset() {
 // many as it can.
 func (c *Card) Post(buffer []byte) bool {
 	e := &c.in
-	if e.posted.Len()+e.filled.Len() >= maxPosted || len(buffer) < ethertype.FabricLeast {
+	if e.posted.Len()+e.filled.Len() >= maxPosted || len(buffer) < framing.FabricLeast {
 		return false
 	}
 	e.posted.Push(buffer)

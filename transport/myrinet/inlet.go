@@ -1,6 +1,9 @@
 package myrinet
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
+)
 
 // inlet is the buffer of an input of a live cable: frames in the order of their numbers,
 // each in the slot that its number says. Numbers base to base+len(slots) have room, and
@@ -33,7 +36,7 @@ const (
 // slot holds a frame.
 type slot struct {
 	state  slotState
-	kind   ethertype.FabricKind
+	kind   framing.FabricKind
 	summed bool // the packet's CRC-8 has been computed so far
 	packet ethertype.Seq
 	offset uint32
@@ -58,7 +61,7 @@ func (in *inlet) credit() ethertype.Seq { return in.base + ethertype.Seq(len(in.
 
 // put takes a frame, of which part may be the beginning and the rest with the link, and
 // reports at which counter it is dropped if it is. One that the link has lost leaves a gap.
-func (in *inlet) put(h *ethertype.FabricHeader, part []byte, long *longCable, st *CableStats) (drop *uint64) {
+func (in *inlet) put(h *framing.FabricHeader, part []byte, long *longCable, st *CableStats) (drop *uint64) {
 	s := in.at(h.Seq)
 	switch {
 	case h.Seq.Less(in.next):
@@ -155,7 +158,7 @@ func (in *inlet) holdsEnd() bool {
 	at := first.offset
 	for n := in.next; n != in.high; n++ {
 		s := in.at(n)
-		if s.state != slotFull || s.kind == ethertype.FabricBreak || s.packet != first.packet || s.offset != at {
+		if s.state != slotFull || s.kind == framing.FabricBreak || s.packet != first.packet || s.offset != at {
 			return s.state == slotFull // another packet begins, or a break ends it: no more of it comes
 		}
 		if at += uint32(len(s.data)); at == first.length {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -163,13 +164,13 @@ func TestLiveStranger(t *testing.T) {
 	answers := 0
 	for i := range 1000 {
 		for _, from := range []ethertype.Addr{{MAC: s.MAC(), Port: 1}, a.peer} {
-			for _, kind := range []ethertype.FabricKind{ethertype.FabricHello, ethertype.FabricPacket, ethertype.FabricCredit, ethertype.FabricBreak} {
-				h := ethertype.FabricHeader{
+			for _, kind := range []framing.FabricKind{framing.FabricHello, framing.FabricPacket, framing.FabricCredit, framing.FabricBreak} {
+				h := framing.FabricHeader{
 					Dst: a.self.MAC, DstPort: 1, Src: from.MAC, SrcPort: from.Port, Type: a.typ, Kind: kind,
 					Tag: uint32(i), Seq: ethertype.Seq(i), Length: 100, Offset: 50,
 				}
 				f := transport.Frame{Head: make([]byte, ethertype.HeaderSize)}
-				if kind == ethertype.FabricPacket {
+				if kind == framing.FabricPacket {
 					h.Size, f.Body = 50, [][]byte{make([]byte, 50)}
 				}
 				h.Put(f.Head)
@@ -203,8 +204,8 @@ func TestLiveEavesdropper(t *testing.T) {
 		r.run(time.Millisecond)
 		for n, _ := s.Recv(views); n > 0; n, _ = s.Recv(views) {
 			for _, v := range views[:n] {
-				var h ethertype.FabricHeader
-				if _, err := h.ParseBegin(v, 0); err != nil || h.Kind != ethertype.FabricHello {
+				var h framing.FabricHeader
+				if _, err := h.ParseBegin(v, 0); err != nil || h.Kind != framing.FabricHello {
 					t.Fatal(h.Kind, err)
 				}
 				heard[ethertype.Addr{MAC: h.Src, Port: h.SrcPort}] = h.Tag
@@ -216,8 +217,8 @@ func TestLiveEavesdropper(t *testing.T) {
 	}
 	for i := range 1000 {
 		for _, tag := range []uint32{heard[a.peer], uint32(i + 1)} {
-			h := ethertype.FabricHeader{
-				Dst: a.self.MAC, DstPort: a.self.Port, Src: a.peer.MAC, SrcPort: a.peer.Port, Type: a.typ, Kind: ethertype.FabricHello,
+			h := framing.FabricHeader{
+				Dst: a.self.MAC, DstPort: a.self.Port, Src: a.peer.MAC, SrcPort: a.peer.Port, Type: a.typ, Kind: framing.FabricHello,
 				Tag: max(tag, 1), Packet: ethertype.Seq(heard[a.self]), Seq: 1 << 30, Length: 4096, Offset: 1000,
 			}
 			f := transport.Frame{Head: make([]byte, ethertype.HeaderSize)}

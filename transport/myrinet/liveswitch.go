@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -169,7 +170,7 @@ func (p *livePort) head(pass *passage, part []byte) verdict {
 	x := &p.sw.x
 	if !pass.asked {
 		out, drop := x.way(p.index, part[0], &p.stats)
-		if drop == nil && pass.length <= ethertype.FabricLeast {
+		if drop == nil && pass.length <= framing.FabricLeast {
 			drop = &p.stats.NoRoute // nothing that a card could take is left
 		}
 		if drop == nil && !p.sw.up(out) {
@@ -204,7 +205,7 @@ func (p *livePort) body(pass *passage, s *slot, last bool) bool {
 	}
 	if !s.summed && !pass.cut {
 		s.summed = true
-		pass.crc = ethertype.UpdateCRC8(pass.crc, s.data)
+		pass.crc = framing.UpdateCRC8(pass.crc, s.data)
 		if last {
 			p.remake(pass, s.data)
 		}
@@ -238,8 +239,8 @@ func (p *livePort) remake(pass *passage, tail []byte) {
 	if pass.crc != 0 {
 		p.stats.CRCErrors++
 	}
-	end := len(tail) - ethertype.FabricCRCSize
-	tail[end] = ethertype.StripCRC8(tail[end], pass.turn, pass.length-1-ethertype.FabricCRCSize)
+	end := len(tail) - framing.FabricCRCSize
+	tail[end] = framing.StripCRC8(tail[end], pass.turn, pass.length-1-framing.FabricCRCSize)
 }
 
 // end implements taker.

@@ -2,6 +2,7 @@ package myrinet
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -101,8 +102,8 @@ func (c *cableEnd) speakLong(now int64) {
 		takes = l.part
 	}
 	c.out.push(outFrame{
-		h: ethertype.FabricHeader{
-			Kind: ethertype.FabricHello, Seq: c.out.seq, Offset: uint32(takes), Length: uint32(c.opts.MaxPacket),
+		h: framing.FabricHeader{
+			Kind: framing.FabricHello, Seq: c.out.seq, Offset: uint32(takes), Length: uint32(c.opts.MaxPacket),
 		},
 		body: [1][]byte{longPadding[:l.part]},
 	})
@@ -110,7 +111,7 @@ func (c *cableEnd) speakLong(now int64) {
 
 // longHello takes a long greeting, and returns the counter of why it is dropped. All that
 // any greeting says has come by a short one.
-func (c *cableEnd) longHello(now int64, h *ethertype.FabricHeader, from ethertype.Addr) (drop *uint64) {
+func (c *cableEnd) longHello(now int64, h *framing.FabricHeader, from ethertype.Addr) (drop *uint64) {
 	l := &c.long
 	switch {
 	case !c.known || from != c.peer:
@@ -133,7 +134,7 @@ func (c *cableEnd) longHello(now int64, h *ethertype.FabricHeader, from ethertyp
 
 // straight takes a packet that has come in one frame, is the next one and finds nothing
 // before it, past the buffer of the input. It reports false for others.
-func (c *cableEnd) straight(h *ethertype.FabricHeader, part []byte) bool {
+func (c *cableEnd) straight(h *framing.FabricHeader, part []byte) bool {
 	in := &c.in
 	if h.Seq != in.next || in.base != in.next || uint32(h.Size) != h.Length || h.Size == 0 ||
 		c.pass.state != idle || in.at(h.Seq).state != slotEmpty || int(h.Length) > c.opts.MaxPacket {

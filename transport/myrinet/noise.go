@@ -1,6 +1,8 @@
 package myrinet
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/internal/framing"
+)
 
 // disturb flips a bit of the packet, now and then, on its way into port p, and counts at
 // the port when the CRC-8 tells. It is a chance for the whole packet, because errors are
@@ -16,7 +18,7 @@ func (f *Fabric) disturb(w *worm, p *Port) {
 			f.stats.BitErrors++
 		}
 	}
-	if w.dirty && !w.cut && ethertype.UpdateCRC8(0, w.data[w.head:]) != 0 {
+	if w.dirty && !w.cut && framing.UpdateCRC8(0, w.data[w.head:]) != 0 {
 		p.stats.CRCErrors++
 	}
 }

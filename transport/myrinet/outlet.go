@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -34,7 +35,7 @@ const queueReserve = 4
 // outFrame is a frame to be sent. Its body lies in a slot of from, or in the memory of a
 // card's outgoing packets.
 type outFrame struct {
-	h    ethertype.FabricHeader
+	h    framing.FabricHeader
 	head [ethertype.HeaderSize]byte
 	body [1][]byte
 	from *inlet // nil for a card's
@@ -102,8 +103,8 @@ func (o *outlet) begin(length int) {
 // send queues a part of the packet that was begun last. There is credit.
 func (o *outlet) send(offset int, part []byte, from *inlet, s *slot) {
 	o.push(outFrame{
-		h: ethertype.FabricHeader{
-			Kind: ethertype.FabricPacket, Seq: o.seq, Packet: o.packet,
+		h: framing.FabricHeader{
+			Kind: framing.FabricPacket, Seq: o.seq, Packet: o.packet,
 			Offset: uint32(offset), Length: o.length, Size: uint16(len(part)),
 		},
 		body: [1][]byte{part}, from: from, slot: s,
@@ -124,8 +125,8 @@ func (o *outlet) breakOff(offset int) {
 func (o *outlet) sayBreak() {
 	if o.breaking && o.credit() > 0 {
 		o.breaking = false
-		o.push(outFrame{h: ethertype.FabricHeader{
-			Kind: ethertype.FabricBreak, Seq: o.seq, Packet: o.packet, Offset: o.breakAt, Length: o.length,
+		o.push(outFrame{h: framing.FabricHeader{
+			Kind: framing.FabricBreak, Seq: o.seq, Packet: o.packet, Offset: o.breakAt, Length: o.length,
 		}})
 		o.seq++
 	}
@@ -177,7 +178,7 @@ func (c *cableEnd) address(f *outFrame) {
 	h.Dst, h.DstPort = c.peer.MAC, c.peer.Port
 	h.Src, h.SrcPort, h.Type = c.self.MAC, c.self.Port, c.typ
 	h.Credit = c.in.credit()
-	if h.Kind == ethertype.FabricHello {
+	if h.Kind == framing.FabricHello {
 		h.Tag, h.Packet = c.tag, ethertype.Seq(c.peerTag)
 		if !c.known {
 			h.Dst, h.DstPort = ethertype.Broadcast, ethertype.PortAll

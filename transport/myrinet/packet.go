@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // What is wrong with a packet that a card has received, or is asked to send. Received
@@ -23,12 +23,12 @@ type Route []int8
 
 // Check returns an error that wraps ErrRoute if no packet can take the route.
 func (r Route) Check() error {
-	if len(r) > ethertype.MaxHops {
-		return fmt.Errorf("%w: it has %d turns, at most %d can stand in a packet", ErrRoute, len(r), ethertype.MaxHops)
+	if len(r) > framing.MaxHops {
+		return fmt.Errorf("%w: it has %d turns, at most %d can stand in a packet", ErrRoute, len(r), framing.MaxHops)
 	}
 	for i, t := range r {
-		if t > ethertype.MaxTurn || t < -ethertype.MaxTurn {
-			return fmt.Errorf("%w: turn %d is %d, it can be %d to %d", ErrRoute, i, t, -ethertype.MaxTurn, ethertype.MaxTurn)
+		if t > framing.MaxTurn || t < -framing.MaxTurn {
+			return fmt.Errorf("%w: turn %d is %d, it can be %d to %d", ErrRoute, i, t, -framing.MaxTurn, framing.MaxTurn)
 		}
 	}
 	return nil
@@ -48,30 +48,30 @@ func (r Route) Back() Route {
 func AppendPacket(b []byte, route Route, typ uint16, payload ...[]byte) []byte {
 	start := len(b)
 	for _, t := range route {
-		b = append(b, ethertype.PutTurn(int(t)))
+		b = append(b, framing.PutTurn(int(t)))
 	}
-	b = binary.BigEndian.AppendUint16(b, typ&ethertype.MaxFabricType)
+	b = binary.BigEndian.AppendUint16(b, typ&framing.MaxFabricType)
 	for _, part := range payload {
 		b = append(b, part...)
 	}
-	return append(b, ethertype.UpdateCRC8(0, b[start:]))
+	return append(b, framing.UpdateCRC8(0, b[start:]))
 }
 
 // PacketSize returns how long AppendPacket makes a packet.
-func PacketSize(hops, payload int) int { return hops + ethertype.FabricLeast + payload }
+func PacketSize(hops, payload int) int { return hops + framing.FabricLeast + payload }
 
 // ParsePacket takes a packet apart that has come to a card. Its error is ErrTruncated,
 // ErrCRC or ErrRouted, in this order. The payload is part of packet.
 func ParsePacket(packet []byte) (typ uint16, payload []byte, err error) {
 	switch {
-	case len(packet) < ethertype.FabricLeast:
+	case len(packet) < framing.FabricLeast:
 		return 0, nil, ErrTruncated
-	case ethertype.UpdateCRC8(0, packet) != 0:
+	case framing.UpdateCRC8(0, packet) != 0:
 		return 0, nil, ErrCRC
 	}
-	if _, isTurn := ethertype.Turn(packet[0]); isTurn {
+	if _, isTurn := framing.Turn(packet[0]); isTurn {
 		return 0, nil, ErrRouted
 	}
-	end := len(packet) - ethertype.FabricCRCSize
-	return binary.BigEndian.Uint16(packet), packet[ethertype.FabricTypeSize:end], nil
+	end := len(packet) - framing.FabricCRCSize
+	return binary.BigEndian.Uint16(packet), packet[framing.FabricTypeSize:end], nil
 }

@@ -2,6 +2,7 @@ package myrinet
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // passage is the packet at the head of an input's buffer: where it goes, and how far it
@@ -63,7 +64,7 @@ func (c *cableEnd) take(now int64, s *slot) bool {
 	p := &c.pass
 	mine := p.state != idle && s.packet == p.number
 	switch {
-	case s.kind == ethertype.FabricBreak:
+	case s.kind == framing.FabricBreak:
 		if mine && !p.cut {
 			c.finish(false)
 		}
@@ -289,7 +290,7 @@ func (c *cableEnd) retryCut(now int64) bool {
 		return false
 	}
 	if p.state == passing {
-		s := slot{state: slotFull, kind: ethertype.FabricPacket, sent: p.gone, data: p.kept}
+		s := slot{state: slotFull, kind: framing.FabricPacket, sent: p.gone, data: p.kept}
 		if !c.taker.body(p, &s, false) {
 			p.gone = s.sent
 			c.block(now)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -254,8 +255,8 @@ func (b *bench) hostile(op []byte) {
 	if op[0]&8 != 0 {
 		from.MAC[5] = op[1]
 	}
-	h := ethertype.FabricHeader{
-		Dst: c.self.MAC, Src: from.MAC, Type: ethertype.Fabric, Kind: ethertype.FabricPacket + ethertype.FabricKind(op[2]&3),
+	h := framing.FabricHeader{
+		Dst: c.self.MAC, Src: from.MAC, Type: ethertype.Fabric, Kind: framing.FabricPacket + framing.FabricKind(op[2]&3),
 		DstPort: c.self.Port, SrcPort: from.Port, Tag: tag,
 		Seq: c.in.next + ethertype.Seq(int8(op[3])), Credit: c.out.limit + ethertype.Seq(int8(op[4])),
 		Packet: c.pass.number + ethertype.Seq(op[5]&3), Offset: uint32(op[6]), Length: uint32(op[7]) * 16, Size: uint16(op[8]),
@@ -263,13 +264,13 @@ func (b *bench) hostile(op []byte) {
 	if op[5]&4 != 0 {
 		h.Offset = 0
 	}
-	if h.Kind == ethertype.FabricHello {
+	if h.Kind == framing.FabricHello {
 		h.Tag, h.Packet = uint32(op[6]), ethertype.Seq(c.tag)
 		if op[5]&8 != 0 {
 			h.Packet = 0
 		}
 	}
-	if h.Kind != ethertype.FabricPacket {
+	if h.Kind != framing.FabricPacket {
 		h.Size = 0
 	}
 	frame := transport.Frame{Head: make([]byte, ethertype.HeaderSize), Body: [][]byte{make([]byte, h.Size)}}

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 )
@@ -143,7 +144,7 @@ func (c *cableEnd) receive(now int64) (more bool, err error) {
 // frame takes a frame, the last rest octets of which are with the link, and returns the
 // counter of why it is dropped.
 func (c *cableEnd) frame(now int64, frame []byte, rest int) (drop *uint64) {
-	var h ethertype.FabricHeader
+	var h framing.FabricHeader
 	part, err := h.ParseBegin(frame, rest)
 	from := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
 	switch {
@@ -151,9 +152,9 @@ func (c *cableEnd) frame(now int64, frame []byte, rest int) (drop *uint64) {
 		return &c.frames.Malformed
 	case from == c.self:
 		return &c.frames.Strangers
-	case h.Kind == ethertype.FabricHello && rest > 0:
+	case h.Kind == framing.FabricHello && rest > 0:
 		return c.longHello(now, &h, from)
-	case h.Kind == ethertype.FabricHello:
+	case h.Kind == framing.FabricHello:
 		return c.hello(now, &h, from)
 	case !c.known || from != c.peer:
 		return &c.frames.Strangers
@@ -164,14 +165,14 @@ func (c *cableEnd) frame(now int64, frame []byte, rest int) (drop *uint64) {
 	c.heard = now
 	c.establish(now)
 	c.grant(h.Credit)
-	if h.Kind == ethertype.FabricCredit || c.straight(&h, part) {
+	if h.Kind == framing.FabricCredit || c.straight(&h, part) {
 		return nil
 	}
 	return c.in.put(&h, part, &c.long, &c.frames)
 }
 
 // hello takes a greeting.
-func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Addr) (drop *uint64) {
+func (c *cableEnd) hello(now int64, h *framing.FabricHeader, from ethertype.Addr) (drop *uint64) {
 	to := c.tag
 	if !c.known || from != c.peer {
 		to = c.tagFor(from)
@@ -179,7 +180,7 @@ func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Ad
 	knows := uint32(h.Packet) == to
 	found := knows || !c.up && uint32(h.Packet) == c.shout
 	switch {
-	case h.Tag == 0 || h.Length < ethertype.FabricLeast || h.Offset == 0:
+	case h.Tag == 0 || h.Length < framing.FabricLeast || h.Offset == 0:
 		return &c.frames.Malformed
 	case c.known && from == c.peer && h.Tag == c.peerTag:
 		c.heard = now
@@ -291,8 +292,8 @@ const greetPause = int64(1e6)
 // speak queues the greeting and the credit that are due.
 func (c *cableEnd) speak(now int64) {
 	if now >= c.helloAt {
-		c.out.push(outFrame{h: ethertype.FabricHeader{
-			Kind: ethertype.FabricHello, Seq: c.out.seq, Offset: uint32(c.short), Length: uint32(c.opts.MaxPacket),
+		c.out.push(outFrame{h: framing.FabricHeader{
+			Kind: framing.FabricHello, Seq: c.out.seq, Offset: uint32(c.short), Length: uint32(c.opts.MaxPacket),
 		}})
 		c.speakLong(now)
 		c.helloed, c.helloAt = now, now+c.pause()
@@ -303,7 +304,7 @@ func (c *cableEnd) speak(now int64) {
 func (c *cableEnd) credits() {
 	c.out.sayBreak()
 	behind := c.in.credit().Sub(c.in.told) >= len(c.in.slots)/2
-	if c.up && (c.in.tell || behind) && c.out.push(outFrame{h: ethertype.FabricHeader{Kind: ethertype.FabricCredit}}) {
+	if c.up && (c.in.tell || behind) && c.out.push(outFrame{h: framing.FabricHeader{Kind: framing.FabricCredit}}) {
 		c.in.tell, c.in.told = false, c.in.credit()
 	}
 }

@@ -3,7 +3,7 @@ package myrinet
 import (
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // A worm is a packet under way in virtual time. Its head goes from port to port, an
@@ -70,7 +70,7 @@ func (p *Port) Send(packet []byte) bool {
 	if p.host == nil {
 		panic(fmt.Sprintf("myrinet: port %v is a switch's and sends nothing by itself", p))
 	}
-	if p.sending || p.busy != nil || len(packet) < ethertype.FabricLeast || len(packet) > f.opts.MaxPacket {
+	if p.sending || p.busy != nil || len(packet) < framing.FabricLeast || len(packet) > f.opts.MaxPacket {
 		return false
 	}
 	w := f.take(packet)
@@ -200,8 +200,8 @@ func (w *worm) route() {
 // stays so.
 func (w *worm) strip(octet byte) {
 	if w.head++; !w.cut {
-		end := len(w.data) - ethertype.FabricCRCSize
-		w.data[end] = ethertype.StripCRC8(w.data[end], octet, end-w.head)
+		end := len(w.data) - framing.FabricCRCSize
+		w.data[end] = framing.StripCRC8(w.data[end], octet, end-w.head)
 	}
 }
 

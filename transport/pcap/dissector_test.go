@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/gopacket/gopacket"
@@ -48,7 +49,7 @@ func flagTable() string {
 func fabricTable() string {
 	var b strings.Builder
 	b.WriteString("local fabric_kinds = {\n")
-	for k := ethertype.FabricPacket; k.String() != fmt.Sprintf("kind-%d", uint8(k)); k++ {
+	for k := framing.FabricPacket; k.String() != fmt.Sprintf("kind-%d", uint8(k)); k++ {
 		fmt.Fprintf(&b, "  [%d] = %q,\n", k, k)
 	}
 	return b.String() + "}\n"
@@ -57,7 +58,7 @@ func fabricTable() string {
 func sealTable() string {
 	var b strings.Builder
 	b.WriteString("local seal_kinds = {\n")
-	for k := ethertype.KindSealed; k.String() != fmt.Sprintf("kind-%d", uint8(k)); k++ {
+	for k := framing.KindSealed; k.String() != fmt.Sprintf("kind-%d", uint8(k)); k++ {
 		fmt.Fprintf(&b, "  [%d] = %q,\n", k, k)
 	}
 	return b.String() + "}\n"
@@ -94,8 +95,8 @@ func TestDissector(t *testing.T) {
 		fmt.Sprintf(`get("ethertype"):add(%#x,`, uint16(ethertype.Fabric)),
 		fmt.Sprintf("base_port = %d ", udp.DefaultBasePort),
 		fmt.Sprintf("header = %d\n", ethertype.BaseSize),
-		fmt.Sprintf("shim = %d\n", ethertype.ShimSize),
-		fmt.Sprintf("tvb(0, 1):uint() == %#x ", ethertype.ShimVersion),
+		fmt.Sprintf("shim = %d\n", framing.ShimSize),
+		fmt.Sprintf("tvb(0, 1):uint() == %#x ", framing.ShimVersion),
 	} {
 		if !strings.Contains(lua, want) {
 			t.Errorf("%s lacks %q", dissector, want)
@@ -192,7 +193,7 @@ func TestTsharkUDP(t *testing.T) {
 	ethertype.Record{Size: 1, HasImm: true, Immediate: 0xabcd}.Put(frame[ethertype.HeaderSize+16:])
 	copy(frame[ethertype.HeaderSize+8:], "hello")
 	copy(frame[ethertype.HeaderSize+24:], "!")
-	ethertype.SetMore(frame)
+	framing.SetMore(frame)
 	ack := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck}
 	frame = append(frame, make([]byte, ethertype.HeaderSize)...)
 	ack.Put(frame[len(frame)-ethertype.HeaderSize:])
@@ -250,7 +251,7 @@ func checkLayout(t *testing.T, lua string) {
 
 // checkFabricLayout is checkLayout of the fabric's header.
 func checkFabricLayout(t *testing.T, lua string) {
-	h := ethertype.FabricHeader{Kind: ethertype.FabricPacket, DstPort: 4, SrcPort: 5, Tag: 6, Seq: 7, Credit: 8, Packet: 9,
+	h := framing.FabricHeader{Kind: framing.FabricPacket, DstPort: 4, SrcPort: 5, Tag: 6, Seq: 7, Credit: 8, Packet: 9,
 		Offset: 10, Length: 11, Size: 12}
 	want := map[string]byte{"version": 1, "kind": byte(h.Kind), "dstport": 4, "srcport": 5, "tag": 6, "seq": 7, "credit": 8,
 		"packet": 9, "offset": 10, "length": 11, "size": 12}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/pcap"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -25,9 +26,9 @@ func TestTsharkFabric(t *testing.T) {
 	w := sim.New(sim.Options{})
 	a := file.Wrap(w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric}))
 	b := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric})
-	packet := []byte{ethertype.PutTurn(1), ethertype.PutTurn(-2), 0, 3, 'h', 'i'}
-	packet = append(packet, ethertype.UpdateCRC8(0, packet))
-	h := ethertype.FabricHeader{Dst: b.MAC(), Src: a.Info().MAC, Type: ethertype.Fabric, Kind: ethertype.FabricPacket,
+	packet := []byte{framing.PutTurn(1), framing.PutTurn(-2), 0, 3, 'h', 'i'}
+	packet = append(packet, framing.UpdateCRC8(0, packet))
+	h := framing.FabricHeader{Dst: b.MAC(), Src: a.Info().MAC, Type: ethertype.Fabric, Kind: framing.FabricPacket,
 		DstPort: 7, SrcPort: 8, Packet: 5, Length: uint32(len(packet)), Size: uint16(len(packet))}
 	head := make([]byte, ethertype.HeaderSize)
 	h.Put(head)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
@@ -18,7 +19,7 @@ import (
 
 // longSizes are the payloads of the frames of longFile, of which some are longer than
 // the MTU, up to the longest.
-var longSizes = []int{10, 1453, 4000, ethertype.LongMTU + ethertype.EthernetSize - ethertype.HeaderSize, 1452}
+var longSizes = []int{10, 1453, 4000, framing.LongMTU + ethertype.EthernetSize - ethertype.HeaderSize, 1452}
 
 // longFile sends frames with longSizes over a veth, has the receiver fetch every other
 // one and leave the others, and returns the file of both sides, and the frames.

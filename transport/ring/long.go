@@ -7,13 +7,14 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
 
-// Long frames (ethertype.LongMTU) leave by a socket of their own, on which every
+// Long frames (framing.LongMTU) leave by a socket of their own, on which every
 // frame has a header in front that tells the kernel to treat it as TCP to be
 // segmented (PACKET_VNET_HDR). They arrive by the ring, of which a slot holds
 // only their beginning; the kernel keeps the frame besides (PACKET_COPY_THRESH),
@@ -39,7 +40,7 @@ type longHead [longHeadSize]byte
 
 const (
 	vnetSize     = 10 // struct virtio_net_hdr
-	longHeadSize = vnetSize + ethertype.EthernetSize + ethertype.ShimSize
+	longHeadSize = vnetSize + ethertype.EthernetSize + framing.ShimSize
 	// longSegment is what the kernel is told to cut the frame into. No frame gets
 	// to where it would be done.
 	longSegment = 1024
@@ -93,9 +94,9 @@ func (l *Link) longError(capacity int) error {
 func longPossible(s iface.Interface, capacity int) error {
 	driver, _ := iface.Driver(s.Name)
 	switch {
-	case s.MTU >= ethertype.LongMTU:
-		return fmt.Errorf("%w: the MTU of %s is %d, and no frame is longer than %d; choose Long auto", ErrNoLong, s.Name, s.MTU, ethertype.LongMTU)
-	case capacity < ethertype.ShimSize+transport.LongBegin:
+	case s.MTU >= framing.LongMTU:
+		return fmt.Errorf("%w: the MTU of %s is %d, and no frame is longer than %d; choose Long auto", ErrNoLong, s.Name, s.MTU, framing.LongMTU)
+	case capacity < framing.ShimSize+transport.LongBegin:
 		return fmt.Errorf("%w: the MTU of %s is %d; choose Long auto, or: ip link set dev %s mtu 1500", ErrNoLong, s.Name, s.MTU, s.Name)
 	case driver != "veth":
 		return fmt.Errorf("%w: %s is no veth interface, and only those carry them; choose Long auto", ErrNoLong, s.Name)
@@ -120,7 +121,7 @@ func (t *long) init(s *afpacket.Station) {
 		native.PutUint16(h[4:], longSegment)
 		native.PutUint16(h[6:], ethertype.EthernetSize+ipSize) // where the checksum begins
 		native.PutUint16(h[8:], checksumAt)
-		ethertype.PutShim(h[vnetSize+ethertype.EthernetSize:])
+		framing.PutShim(h[vnetSize+ethertype.EthernetSize:])
 		t.address(i, to)
 	}
 }
@@ -130,9 +131,9 @@ func (t *long) init(s *afpacket.Station) {
 // piece. To copy to one piece takes two thirds of the time.
 func (t *long) fillHead(i int, f *transport.Frame, whole bool) {
 	h := &t.heads[i]
-	headers := ethertype.EthernetSize + ethertype.ShimSize
+	headers := ethertype.EthernetSize + framing.ShimSize
 	if whole {
-		headers = f.Len() + ethertype.ShimSize
+		headers = f.Len() + framing.ShimSize
 	}
 	binary.NativeEndian.PutUint16(h[2:], uint16(headers))
 	copy(h[vnetSize:], f.Head[:ethertype.EthernetSize])
@@ -148,7 +149,7 @@ func (l *Link) StartLong() bool {
 // sendLong makes one system call for as many of frames as are long, from the
 // first on, which is longer than limit.
 func (l *Link) sendLong(frames []transport.Frame, limit int) (took int, more bool, err error) {
-	const longest = ethertype.LongMTU + ethertype.EthernetSize
+	const longest = framing.LongMTU + ethertype.EthernetSize
 	n := 0
 	for n < len(frames) && frames[n].Len() > limit && frames[n].Len() <= longest && len(frames[n].Body) <= transport.MaxBody {
 		n++
@@ -184,8 +185,8 @@ func (t *long) keep(hdr *unix.Tpacket2Hdr, slot []byte) longVerdict {
 		t.kept, t.rest, t.view = true, 0, nil
 	}
 	switch {
-	case t.fd >= 0 && len(slot) >= ethertype.ShimSize+transport.LongBegin && slot[shim] == ethertype.ShimVersion:
-		t.before = ethertype.ShimSize
+	case t.fd >= 0 && len(slot) >= framing.ShimSize+transport.LongBegin && slot[shim] == framing.ShimVersion:
+		t.before = framing.ShimSize
 	case t.keeps && slot[shim] == ethertype.Version:
 		t.before = 0
 	default:

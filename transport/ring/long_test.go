@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
@@ -71,7 +72,7 @@ func forLong(t *testing.T, test func(t *testing.T, p *vethtest.Pair, a, b *ring.
 
 func testLongOverrun(t *testing.T, _ *vethtest.Pair, a, b *ring.Link) {
 	const sent = 600 // of 64 KiB
-	payload := make([]byte, ethertype.LongMTU-ethertype.BaseSize)
+	payload := make([]byte, framing.LongMTU-ethertype.BaseSize)
 	head := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
 	for range sent {
 		if n, err := a.Send([]transport.Frame{{Head: head, Body: [][]byte{payload}}}); n != 1 || err != nil {
@@ -128,7 +129,7 @@ func testLongDown(t *testing.T, p *vethtest.Pair, a, b *ring.Link) {
 	var frames []transport.Frame
 	for i := range 3 {
 		head := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
-		head[ethertype.OffsetFlags] = byte(i)
+		head[framing.OffsetFlags] = byte(i)
 		frames = append(frames, transport.Frame{Head: head, Body: [][]byte{payload}})
 	}
 	if n, err := a.Send(frames); n != len(frames) || err != nil {

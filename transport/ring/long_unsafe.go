@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
@@ -38,7 +39,7 @@ func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (to
 	}
 	took, octets, errno = driver.SendMessages(t.fd, t.msgs[:len(frames)], total)
 	clear(vecs[:used]) // keep none of the caller's memory alive
-	return took, octets - took*(vnetSize+ethertype.ShimSize), errno
+	return took, octets - took*(vnetSize+framing.ShimSize), errno
 }
 
 // maxErrors is how often a frame is asked for: an error of the socket, such as that

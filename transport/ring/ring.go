@@ -75,9 +75,9 @@ type Config struct {
 	// On uses AF_XDP for every frame that fits, and implies QdiscBypass for the
 	// others, so that none waits in a queue while later ones pass by.
 	XDP Choice
-	// Long says whether the link carries frames of up to ethertype.LongMTU bytes
-	// besides (transport.LongLink), to stations that nothing but virtual interfaces
-	// lies between. Both links must. Such a frame costs hardly more than one of the
+	// Long says whether the link also carries frames longer than its MTU
+	// (transport.LongLink), to stations that it reaches through virtual interfaces
+	// alone. Both links must. Such a frame costs hardly more than one of the
 	// interface's MTU, and the receiver copies it once; with small MTUs that is a
 	// multiple of the bandwidth, as TCP has it there by the same offload (TSO).
 	//

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // hello answers the question for a cookie. It keeps nothing, and the answer is as long as
 // the question.
-func (m *machine) hello(s *secrets, o *ethertype.Outer, frame []byte, now int64) bool {
-	answer := m.answer(ethertype.KindSealCookie, o)
-	copy(answer[ethertype.SealNonce:ethertype.SealCookie], frame[ethertype.SealNonce:])
+func (m *machine) hello(s *secrets, o *framing.Outer, frame []byte, now int64) bool {
+	answer := m.answer(framing.KindSealCookie, o)
+	copy(answer[framing.SealNonce:framing.SealCookie], frame[framing.SealNonce:])
 	m.jar.put(answer, frame, now)
 	s.check(answer)
 	m.emit(answer)
@@ -22,7 +23,7 @@ func (m *machine) hello(s *secrets, o *ethertype.Outer, frame []byte, now int64)
 // initiated takes the first message of a handshake that a peer has begun. Only who shows a
 // cookie of the last seconds, which no earlier handshake of his has shown, has keys
 // computed.
-func (m *machine) initiated(s *secrets, o *ethertype.Outer, frame []byte, now int64) bool {
+func (m *machine) initiated(s *secrets, o *framing.Outer, frame []byte, now int64) bool {
 	at, ok := m.jar.proves(frame)
 	if !ok || at > now || now-at > cookieLife {
 		return false
@@ -38,11 +39,11 @@ func (m *machine) initiated(s *secrets, o *ethertype.Outer, frame []byte, now in
 		m.count.crowded.Add(1)
 		return true
 	}
-	reply := m.answer(ethertype.KindSealReply, o)
+	reply := m.answer(framing.KindSealReply, o)
 	var chosen suite
 	id := m.newID()
 	theirs, k, err := accept(s, frame, reply, func(t *terms) terms {
-		binary.BigEndian.PutUint32(reply[ethertype.SealedSession:], t.session)
+		binary.BigEndian.PutUint32(reply[framing.SealedSession:], t.session)
 		chosen = choose(m.opts.suites, t.suites)
 		return terms{suites: chosen, ports: m.ports, session: id}
 	}, m.random)

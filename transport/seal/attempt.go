@@ -2,6 +2,7 @@ package seal
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/flynn/noise"
 )
@@ -28,8 +29,8 @@ func (m *machine) begin(p *peer, port uint16, now int64) {
 // ask sends the question for a cookie, with a new nonce.
 func (m *machine) ask(p *peer, now int64) {
 	a := p.attempt
-	a.frame = m.newFrame(ethertype.KindSealHello, p.mac, a.port, m.ports.Lo)
-	_, _ = m.random.Read(a.frame[ethertype.SealNonce:ethertype.SealCookie]) // neither of the sources fails
+	a.frame = m.newFrame(framing.KindSealHello, p.mac, a.port, m.ports.Lo)
+	_, _ = m.random.Read(a.frame[framing.SealNonce:framing.SealCookie]) // neither of the sources fails
 	a.secrets.check(a.frame)
 	a.state, a.inits = nil, 0
 	m.transmit(a, now)
@@ -44,15 +45,15 @@ func (m *machine) transmit(a *attempt, now int64) {
 }
 
 // cookie takes the answer to the question, and begins the handshake proper.
-func (m *machine) cookie(s *secrets, o *ethertype.Outer, frame []byte, now int64) bool {
+func (m *machine) cookie(s *secrets, o *framing.Outer, frame []byte, now int64) bool {
 	p := m.peers.find(o.Src, o.SrcPort)
 	if p == nil || p.attempt == nil || p.attempt.state != nil || p.attempt.secrets != s ||
-		[ethertype.SealNonceSize]byte(frame[ethertype.SealNonce:]) != [ethertype.SealNonceSize]byte(p.attempt.frame[ethertype.SealNonce:]) {
+		[framing.SealNonceSize]byte(frame[framing.SealNonce:]) != [framing.SealNonceSize]byte(p.attempt.frame[framing.SealNonce:]) {
 		return false
 	}
 	a := p.attempt
-	init := m.newFrame(ethertype.KindSealInit, p.mac, a.port, m.ports.Lo)
-	copy(init[ethertype.SealNonce:ethertype.SealMessage], frame[ethertype.SealNonce:ethertype.SealMessage])
+	init := m.newFrame(framing.KindSealInit, p.mac, a.port, m.ports.Lo)
+	copy(init[framing.SealNonce:framing.SealMessage], frame[framing.SealNonce:framing.SealMessage])
 	a.id = m.newID()
 	state, err := begin(s, init, &terms{suites: m.opts.suites, ports: m.ports, session: a.id}, m.random)
 	if err != nil {
@@ -64,9 +65,9 @@ func (m *machine) cookie(s *secrets, o *ethertype.Outer, frame []byte, now int64
 }
 
 // replied takes the answer that completes the handshake, and sends what waited for it.
-func (m *machine) replied(s *secrets, o *ethertype.Outer, frame []byte, now int64) bool {
+func (m *machine) replied(s *secrets, o *framing.Outer, frame []byte, now int64) bool {
 	p := m.peers.find(o.Src, o.SrcPort)
-	id, _ := ethertype.ParseSealed(frame)
+	id, _ := framing.ParseSealed(frame)
 	if p == nil || p.attempt == nil || p.attempt.state == nil || p.attempt.secrets != s || p.attempt.id != id || m.byID[id] != nil {
 		return false
 	}
@@ -87,8 +88,8 @@ func (m *machine) replied(s *secrets, o *ethertype.Outer, frame []byte, now int6
 
 // confirmation returns what proves to the peer that this station has the keys of s.
 func (m *machine) confirmation(s *session) []byte {
-	outer := m.newFrame(ethertype.KindSealed, s.peer.mac, s.ports.Lo, m.ports.Lo)
-	return s.seal(make([]byte, ethertype.SealedBody+confirmSize, ethertype.SealedBody+confirmSize+ethertype.SealTagSize), outer)
+	outer := m.newFrame(framing.KindSealed, s.peer.mac, s.ports.Lo, m.ports.Lo)
+	return s.seal(make([]byte, framing.SealedBody+confirmSize, framing.SealedBody+confirmSize+framing.SealTagSize), outer)
 }
 
 // confirm begins to send in a session of which the peer has proven that it has its keys,
@@ -106,8 +107,8 @@ func (m *machine) confirm(s *session, now int64) {
 	}
 	p.current, p.attempt = s, nil
 	for _, frame := range m.peers.takeWaiting(p) {
-		room := make([]byte, len(frame)+ethertype.SealOverhead)
-		m.emit(s.seal(gather(room, ethertype.SealedBody, &transport.Frame{Head: frame}), frame))
+		room := make([]byte, len(frame)+framing.SealOverhead)
+		m.emit(s.seal(gather(room, framing.SealedBody, &transport.Frame{Head: frame}), frame))
 		m.count.sealed.Add(1)
 	}
 	m.rest()

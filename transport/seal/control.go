@@ -4,18 +4,19 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // control takes a frame of a handshake, or a notice. All of them go from one station to
 // another, and have a check under the key: who has none gets no further than that.
-func (m *machine) control(kind ethertype.SealKind, frame []byte, now int64) {
+func (m *machine) control(kind framing.SealKind, frame []byte, now int64) {
 	frame = frame[:kind.Least()] // without what Ethernet may have added
-	o, _ := ethertype.ParseOuter(frame)
+	o, _ := framing.ParseOuter(frame)
 	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) {
 		m.count.foreign.Add(1)
 		return
 	}
-	if kind == ethertype.KindSealRefused {
+	if kind == framing.KindSealRefused {
 		m.refused(&o, frame, now)
 		return
 	}
@@ -23,22 +24,22 @@ func (m *machine) control(kind ethertype.SealKind, frame []byte, now int64) {
 	if s == nil {
 		m.count.otherKey.Add(1)
 		m.note(o.Src, troubleOtherKey, now)
-		if kind == ethertype.KindSealHello {
+		if kind == framing.KindSealHello {
 			m.refuse(&o, now)
 		}
 		return
 	}
 	took := false
 	switch kind {
-	case ethertype.KindSealHello:
+	case framing.KindSealHello:
 		took = m.hello(s, &o, frame, now)
-	case ethertype.KindSealCookie:
+	case framing.KindSealCookie:
 		took = m.cookie(s, &o, frame, now)
-	case ethertype.KindSealInit:
+	case framing.KindSealInit:
 		took = m.initiated(s, &o, frame, now)
-	case ethertype.KindSealReply:
+	case framing.KindSealReply:
 		took = m.replied(s, &o, frame, now)
-	case ethertype.KindSealUnknown:
+	case framing.KindSealUnknown:
 		took = m.lost(&o, frame, now)
 	}
 	if took {
@@ -60,16 +61,16 @@ func (m *machine) checked(frame []byte) *secrets {
 }
 
 // newFrame returns a frame of size bytes with an outer layout and zeros.
-func (m *machine) newFrame(kind ethertype.SealKind, dst ethertype.MAC, dstPort, srcPort uint16) []byte {
+func (m *machine) newFrame(kind framing.SealKind, dst ethertype.MAC, dstPort, srcPort uint16) []byte {
 	frame := make([]byte, kind.Least())
-	o := ethertype.Outer{Dst: dst, Src: m.self, Type: m.typ, Kind: uint8(kind), DstPort: dstPort, SrcPort: srcPort}
+	o := framing.Outer{Dst: dst, Src: m.self, Type: m.typ, Kind: uint8(kind), DstPort: dstPort, SrcPort: srcPort}
 	o.Put(frame)
 	return frame
 }
 
 // answer returns a frame back to where o came from. It is no longer than any that it may
 // answer.
-func (m *machine) answer(kind ethertype.SealKind, o *ethertype.Outer) []byte {
+func (m *machine) answer(kind framing.SealKind, o *framing.Outer) []byte {
 	return m.newFrame(kind, o.Src, o.SrcPort, o.DstPort)
 }
 
@@ -77,19 +78,19 @@ func (m *machine) answer(kind ethertype.SealKind, o *ethertype.Outer) []byte {
 // restarted does, so that its peers need not find out by silence. It costs no memory, and
 // who gets it believes it only of the session that it sends in.
 func (m *machine) unknown(frame []byte, now int64) {
-	o, _ := ethertype.ParseOuter(frame)
+	o, _ := framing.ParseOuter(frame)
 	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) || !m.troubles.budget.take(now) {
 		return
 	}
-	notice := m.answer(ethertype.KindSealUnknown, &o)
-	copy(notice[ethertype.SealedSession:ethertype.SealedBody], frame[ethertype.SealedSession:ethertype.SealedBody])
+	notice := m.answer(framing.KindSealUnknown, &o)
+	copy(notice[framing.SealedSession:framing.SealedBody], frame[framing.SealedSession:framing.SealedBody])
 	m.keys[0].check(notice)
 	m.emit(notice)
 }
 
 // lost takes the notice that a peer does not know a session.
-func (m *machine) lost(o *ethertype.Outer, frame []byte, now int64) bool {
-	id, counter := ethertype.ParseSealed(frame)
+func (m *machine) lost(o *framing.Outer, frame []byte, now int64) bool {
+	id, counter := framing.ParseSealed(frame)
 	p := m.peers.find(o.Src, o.SrcPort)
 	if p == nil || p.current == nil || p.current.remote != id || counter >= p.current.counter {
 		return false
@@ -103,17 +104,17 @@ func (m *machine) lost(o *ethertype.Outer, frame []byte, now int64) bool {
 
 // refuse tells whoever has sent what cannot be opened, to this station alone, that it has
 // not been. He cannot tell whether that is true, so he only counts it.
-func (m *machine) refuse(o *ethertype.Outer, now int64) {
+func (m *machine) refuse(o *framing.Outer, now int64) {
 	if o.Dst != m.self || o.SrcPort == ethertype.PortAll || !m.ports.Contains(o.DstPort) || !m.troubles.budget.take(now) {
 		return
 	}
-	notice := m.answer(ethertype.KindSealRefused, o)
+	notice := m.answer(framing.KindSealRefused, o)
 	m.keys[0].check(notice)
 	m.emit(notice)
 }
 
 // refused takes such a notice, from who has another key.
-func (m *machine) refused(o *ethertype.Outer, frame []byte, now int64) {
+func (m *machine) refused(o *framing.Outer, frame []byte, now int64) {
 	m.count.refused.Add(1)
 	if m.checked(frame) == nil {
 		m.note(o.Src, troubleRefused, now)

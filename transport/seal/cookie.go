@@ -7,7 +7,7 @@ import (
 	"hash"
 	"io"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // jar makes cookies and knows its own. A cookie proves that who shows it has received what
@@ -33,7 +33,7 @@ const timeSize = 8
 
 // put writes the cookie for a KindSealHello to answer, a KindSealCookie.
 func (j *jar) put(answer, hello []byte, now int64) {
-	cookie := answer[ethertype.SealCookie:][:ethertype.SealCookieSize]
+	cookie := answer[framing.SealCookie:][:framing.SealCookieSize]
 	binary.BigEndian.PutUint64(cookie, uint64(now))
 	copy(cookie[timeSize:], j.sumOf(hello, now))
 }
@@ -41,7 +41,7 @@ func (j *jar) put(answer, hello []byte, now int64) {
 // proves returns when the cookie that a KindSealInit shows was made. It reports false if
 // it was not made here, for this address and nonce.
 func (j *jar) proves(init []byte) (at int64, ok bool) {
-	cookie := init[ethertype.SealCookie:][:ethertype.SealCookieSize]
+	cookie := init[framing.SealCookie:][:framing.SealCookieSize]
 	at = int64(binary.BigEndian.Uint64(cookie))
 	return at, hmac.Equal(cookie[timeSize:], j.sumOf(init, at))
 }
@@ -49,11 +49,11 @@ func (j *jar) proves(init []byte) (at int64, ok bool) {
 // sumOf returns the hash in a cookie for the sender of frame, valid until the next call.
 func (j *jar) sumOf(frame []byte, at int64) []byte {
 	j.mac.Reset()
-	j.mac.Write(frame[ethertype.OffsetDst:ethertype.OffsetType])
-	j.mac.Write(frame[ethertype.OffsetDstPort:ethertype.OuterSize])
-	j.mac.Write(frame[ethertype.SealNonce:][:ethertype.SealNonceSize])
+	j.mac.Write(frame[framing.OffsetDst:framing.OffsetType])
+	j.mac.Write(frame[framing.OffsetDstPort:framing.OuterSize])
+	j.mac.Write(frame[framing.SealNonce:][:framing.SealNonceSize])
 	var t [timeSize]byte
 	binary.BigEndian.PutUint64(t[:], uint64(at))
 	j.mac.Write(t[:])
-	return j.mac.Sum(j.sum[:0])[:ethertype.SealCookieSize-timeSize]
+	return j.mac.Sum(j.sum[:0])[:framing.SealCookieSize-timeSize]
 }

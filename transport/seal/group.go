@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // saltSize is the length of the salt in a nonce of a frame to all; the rest is the counter.
@@ -16,7 +16,7 @@ const saltSize = 16
 type group struct {
 	salt    [saltSize]byte
 	counter uint64
-	nonce   [ethertype.SealedGroupBody - ethertype.SealedGroupNonce]byte
+	nonce   [framing.SealedGroupBody - framing.SealedGroupNonce]byte
 	heard   map[[saltSize]byte]*groupWindow
 	oldest  []*groupWindow // in the order in which they were heard first
 }
@@ -36,28 +36,28 @@ func (g *group) init(random io.Reader) error {
 
 // seal is session.seal for a frame to all, with SealedGroupBody bytes of room.
 func (g *group) seal(s *secrets, dst, outer []byte) []byte {
-	ethertype.PutSealedGroup(dst, outer)
-	nonce := dst[ethertype.SealedGroupNonce:ethertype.SealedGroupBody]
+	framing.PutSealedGroup(dst, outer)
+	nonce := dst[framing.SealedGroupNonce:framing.SealedGroupBody]
 	copy(nonce, g.salt[:])
 	binary.BigEndian.PutUint64(nonce[saltSize:], g.counter)
 	g.counter++
 	copy(g.nonce[:], nonce)
-	head, body := dst[:ethertype.SealedGroupBody], dst[ethertype.SealedGroupBody:]
+	head, body := dst[:framing.SealedGroupBody], dst[framing.SealedGroupBody:]
 	out := s.group.Seal(body[:0], g.nonce[:], body, head)
-	return dst[:ethertype.SealedGroupBody+len(out)]
+	return dst[:framing.SealedGroupBody+len(out)]
 }
 
 // open appends to dst the decrypted part of frame, a KindSealedGroup.
 func (g *group) open(s *secrets, dst, frame []byte) ([]byte, bool) {
-	copy(g.nonce[:], frame[ethertype.SealedGroupNonce:])
-	out, err := s.group.Open(dst, g.nonce[:], frame[ethertype.SealedGroupBody:], frame[:ethertype.SealedGroupBody])
+	copy(g.nonce[:], frame[framing.SealedGroupNonce:])
+	out, err := s.group.Open(dst, g.nonce[:], frame[framing.SealedGroupBody:], frame[:framing.SealedGroupBody])
 	return out, err == nil
 }
 
 // take reports whether a frame whose tag is right is new.
 func (g *group) take(frame []byte) bool {
-	salt := [saltSize]byte(frame[ethertype.SealedGroupNonce:])
-	n := binary.BigEndian.Uint64(frame[ethertype.SealedGroupNonce+saltSize:])
+	salt := [saltSize]byte(frame[framing.SealedGroupNonce:])
+	n := binary.BigEndian.Uint64(frame[framing.SealedGroupNonce+saltSize:])
 	if salt == g.salt || n >= maxCounter {
 		return false
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // TestForgedHandshake: in the midst of a handshake a stranger, who reads all of it and has no key,
@@ -16,12 +16,12 @@ func TestForgedHandshake(t *testing.T) {
 	his := newStation(t, 3, Options{}, keyOf(9)).keys[0]
 	first := a.plain(b, "first")
 	wire, from, to := a.send(first, 10), a, b
-	for _, kind := range []ethertype.SealKind{ethertype.KindSealHello, ethertype.KindSealCookie, ethertype.KindSealInit, ethertype.KindSealReply} {
-		if len(wire) != 1 || wire[0][ethertype.OffsetKind] != uint8(kind) {
+	for _, kind := range []framing.SealKind{framing.KindSealHello, framing.KindSealCookie, framing.KindSealInit, framing.KindSealReply} {
+		if len(wire) != 1 || wire[0][framing.OffsetKind] != uint8(kind) {
 			t.Fatalf("%d frames, want a %v: %x", len(wire), kind, wire)
 		}
-		body := len(wire[0]) - ethertype.SealCheckSize
-		for at := ethertype.OuterSize; at < len(wire[0]); at++ {
+		body := len(wire[0]) - framing.SealCheckSize
+		for at := framing.OuterSize; at < len(wire[0]); at++ {
 			forged := bytes.Clone(wire[0])
 			forged[at] ^= 1 << (at % 8)
 			wantStranger(t, to, forged)
@@ -51,12 +51,12 @@ func wantStranger(t *testing.T, s *station, forged []byte) {
 	want.OtherKey++
 	out := s.hear([][]byte{forged}, 10)
 	if got := s.count.stats(); got != want {
-		t.Fatalf("%s: counted %+v, want %+v", ethertype.Dump(forged), got, want)
+		t.Fatalf("%s: counted %+v, want %+v", framing.Dump(forged), got, want)
 	}
-	question := forged[ethertype.OffsetKind] == uint8(ethertype.KindSealHello)
+	question := forged[framing.OffsetKind] == uint8(framing.KindSealHello)
 	for _, f := range out {
-		if !question || f[ethertype.OffsetKind] != uint8(ethertype.KindSealRefused) {
-			t.Fatalf("%s: answered by %s", ethertype.Dump(forged), ethertype.Dump(f))
+		if !question || f[framing.OffsetKind] != uint8(framing.KindSealRefused) {
+			t.Fatalf("%s: answered by %s", framing.Dump(forged), framing.Dump(f))
 		}
 	}
 }

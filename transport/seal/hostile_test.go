@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
@@ -43,11 +44,11 @@ func conversation(a, b *station) (wire [][]byte) {
 
 // TestConversation: a conversation has frames of every kind.
 func TestConversation(t *testing.T) {
-	seen := map[ethertype.SealKind]bool{}
+	seen := map[framing.SealKind]bool{}
 	for _, f := range conversation(newStation(t, 1, Options{}, keyOf(1)), newStation(t, 2, Options{}, keyOf(1))) {
-		seen[ethertype.SealKind(f[ethertype.OffsetKind])] = true
+		seen[framing.SealKind(f[framing.OffsetKind])] = true
 	}
-	for kind := ethertype.KindSealed; kind.Least() > 0; kind++ {
+	for kind := framing.KindSealed; kind.Least() > 0; kind++ {
 		if !seen[kind] {
 			t.Errorf("no %v", kind)
 		}
@@ -121,7 +122,7 @@ func TestReplayLater(t *testing.T) {
 		}
 		for _, f := range s.got { // a frame to all of a station that this one has not heard before may come once
 			if !ethertype.MAC(f).IsGroup() {
-				t.Errorf("passed on: %s", ethertype.Dump(f))
+				t.Errorf("passed on: %s", framing.Dump(f))
 			}
 		}
 		if s == b && len(s.got) != 0 || len(s.got) > 1 {
@@ -171,26 +172,26 @@ func TestForged(t *testing.T) {
 		s.hear([][]byte{f}, 20)
 		after := s.count.stats()
 		if len(s.got) != 0 || after.Sessions != before.Sessions || after.Dropped()+after.Refused != before.Dropped()+before.Refused+1 {
-			t.Errorf("%s: passed on %x, counted %+v, before %+v", ethertype.Dump(f), s.got, after, before)
+			t.Errorf("%s: passed on %x, counted %+v, before %+v", framing.Dump(f), s.got, after, before)
 			s.got = nil
 		}
 	}
 	for _, f := range wire {
-		for _, at := range []int{ethertype.OffsetSrc + 5, ethertype.OffsetKind, ethertype.OffsetFlags, ethertype.OffsetDstPort + 1, ethertype.OffsetSrcPort, ethertype.SealedSession + 1, ethertype.SealedCounter + 1, len(f) - 1} {
+		for _, at := range []int{framing.OffsetSrc + 5, framing.OffsetKind, framing.OffsetFlags, framing.OffsetDstPort + 1, framing.OffsetSrcPort, framing.SealedSession + 1, framing.SealedCounter + 1, len(f) - 1} {
 			forge(f, func(f []byte) { f[at] ^= 0x10 })
 		}
-		for size := ethertype.OuterSize; size < len(f); size++ {
+		for size := framing.OuterSize; size < len(f); size++ {
 			forge(f[:size], func([]byte) {})
 		}
 	}
-	for kind := ethertype.KindSealed; kind.Least() > 0; kind++ {
+	for kind := framing.KindSealed; kind.Least() > 0; kind++ {
 		f := append(b.newFrame(kind, b.self, 1024, 1024), make([]byte, 100)...)
-		copy(f[ethertype.OffsetSrc:], a.self[:])
+		copy(f[framing.OffsetSrc:], a.self[:])
 		forge(f, func([]byte) {})
 		forge(f, func(f []byte) { stranger.keys[0].check(f[:kind.Least()]) })
 	}
 	for kind := ethertype.KindInvalid; kind < 0x40; kind++ {
-		forge(a.plain(b, "no key"), func(f []byte) { f[ethertype.OffsetKind] = uint8(kind) })
+		forge(a.plain(b, "no key"), func(f []byte) { f[framing.OffsetKind] = uint8(kind) })
 	}
 	wantUnmoved(t, a, b, 30)
 }
@@ -268,14 +269,14 @@ func TestStateless(t *testing.T) {
 		for i := range 300 {
 			f := bytes.Clone(f)
 			copy(f, c.self[:])
-			f[ethertype.OffsetSrc+4] = byte(i)
-			f[ethertype.OffsetSrcPort] ^= byte(i >> 3)
+			f[framing.OffsetSrc+4] = byte(i)
+			f[framing.OffsetSrcPort] ^= byte(i >> 3)
 			octets := 0
 			for _, g := range c.hear([][]byte{f}, 20+int64(i)*int64(time.Second)) {
 				octets += len(g)
 			}
 			if octets > len(f) {
-				t.Fatalf("%d octets in answer to %s", octets, ethertype.Dump(f))
+				t.Fatalf("%d octets in answer to %s", octets, framing.Dump(f))
 			}
 		}
 	}
@@ -311,13 +312,13 @@ func TestMutants(t *testing.T) {
 		f := bytes.Clone(wire[r.IntN(len(wire))])
 		mutate(r, f)
 		if r.IntN(8) == 0 {
-			f = f[:ethertype.OuterSize+r.IntN(len(f)-ethertype.OuterSize)]
+			f = f[:framing.OuterSize+r.IntN(len(f)-framing.OuterSize)]
 		}
 		now := int64(20 + i)
 		a.hear([][]byte{f}, now)
 		b.hear([][]byte{f}, now)
 		if len(a.got)+len(b.got) > 0 || len(a.byID) != 1 || len(b.byID) != 1 {
-			t.Fatalf("seed %d: frame %d has had an effect: %s", seed, i, ethertype.Dump(f))
+			t.Fatalf("seed %d: frame %d has had an effect: %s", seed, i, framing.Dump(f))
 		}
 	}
 	if da, db := counted(a)-before[0], counted(b)-before[1]; da != uint64(n) || db != uint64(n) {

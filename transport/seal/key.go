@@ -15,7 +15,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -185,17 +185,17 @@ func expand(secret []byte, label string, size int) []byte {
 
 // check writes the check of frame, all but its last SealCheckSize bytes, to these.
 func (s *secrets) check(frame []byte) {
-	copy(frame[len(frame)-ethertype.SealCheckSize:], s.checkOf(frame))
+	copy(frame[len(frame)-framing.SealCheckSize:], s.checkOf(frame))
 }
 
 // checks reports whether the check of frame is right.
 func (s *secrets) checks(frame []byte) bool {
-	return hmac.Equal(frame[len(frame)-ethertype.SealCheckSize:], s.checkOf(frame))
+	return hmac.Equal(frame[len(frame)-framing.SealCheckSize:], s.checkOf(frame))
 }
 
 // checkOf returns the check of frame, valid until the next call.
 func (s *secrets) checkOf(frame []byte) []byte {
 	s.mac.Reset()
-	s.mac.Write(frame[:len(frame)-ethertype.SealCheckSize])
-	return s.mac.Sum(s.sum[:0])[:ethertype.SealCheckSize]
+	s.mac.Write(frame[:len(frame)-framing.SealCheckSize])
+	return s.mac.Sum(s.sum[:0])[:framing.SealCheckSize]
 }

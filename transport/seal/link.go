@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/whole"
 )
@@ -66,7 +67,7 @@ func New(link transport.Link, opts Options) (transport.Link, error) {
 	if _, local := link.(transport.Local); local || info.SameHost {
 		return nil, fmt.Errorf("seal: link %s reaches stations of this host through memory, which is not sealed: seal the link below it", info.Driver)
 	}
-	if info.MTU <= ethertype.MinMTU+ethertype.SealOverhead {
+	if info.MTU <= ethertype.MinMTU+framing.SealOverhead {
 		return nil, fmt.Errorf("%w: sealed frames do not fit an MTU of %d", transport.ErrFrameSize, info.MTU)
 	}
 	if opts.Keys == nil {
@@ -94,13 +95,13 @@ func New(link transport.Link, opts Options) (transport.Link, error) {
 func (l *Link) Info() transport.Info {
 	info := l.inner.Info()
 	info.Driver = "seal+" + info.Driver
-	info.MTU -= ethertype.SealOverhead
+	info.MTU -= framing.SealOverhead
 	info.Unprotected = false
 	return info
 }
 
 // Overhead implements transport.Lengthener.
-func (l *Link) Overhead() int { return ethertype.SealOverhead + ethertype.SealLongMore }
+func (l *Link) Overhead() int { return framing.SealOverhead + framing.SealLongMore }
 
 // Now implements transport.Link.
 func (l *Link) Now() int64 { return l.inner.Now() }
@@ -180,7 +181,7 @@ func (l *Link) Check() error {
 	var change *transport.ChangeError
 	if errors.As(err, &change) && change.MTU != 0 {
 		less := *change
-		less.MTU -= ethertype.SealOverhead
+		less.MTU -= framing.SealOverhead
 		return &less
 	}
 	return err

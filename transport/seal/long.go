@@ -2,6 +2,7 @@ package seal
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -31,14 +32,14 @@ func (l *Link) StartLong() bool {
 	if !l.long.Start() {
 		return false
 	}
-	l.limit = max(l.limit, ethertype.LongMTU+ethertype.EthernetSize)
+	l.limit = max(l.limit, framing.LongMTU+ethertype.EthernetSize)
 	return true
 }
 
 // Rest implements transport.LongLink.
 func (l *Link) Rest() int {
 	if l.rest.from != nil {
-		return l.rest.size - ethertype.SealTagSize
+		return l.rest.size - framing.SealTagSize
 	}
 	return l.long.Rest()
 }
@@ -56,7 +57,7 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	}
 	sealed := l.longRoom()[:r.size]
 	r.part[0] = sealed
-	if !l.long.Link().Fetch(ethertype.SealedRest, r.part[:]) {
+	if !l.long.Link().Fetch(framing.SealedRest, r.part[:]) {
 		return false
 	}
 	begin, room := r.begin[from:], sealed[:0]
@@ -78,9 +79,9 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 
 // straight reports whether the rest may be decrypted to parts, behind n bytes of the beginning.
 func (r *restRx) straight(n int, parts [][]byte) bool {
-	kind := ethertype.Kind(r.begin[ethertype.OffsetKind])
+	kind := ethertype.Kind(r.begin[framing.OffsetKind])
 	return (kind == ethertype.KindData || kind == ethertype.KindReadData) &&
-		len(parts) == 1 && len(parts[0]) == n+r.size-ethertype.SealTagSize
+		len(parts) == 1 && len(parts[0]) == n+r.size-framing.SealTagSize
 }
 
 // scatter copies begin and what follows it to parts. It reports whether they are full.
@@ -106,15 +107,15 @@ func (l *Link) restWithin() int {
 
 // begins reports whether view, to which bytes are missing, has the first part of a long frame.
 func begins(view []byte) bool {
-	kind, ok := ethertype.IsSealed(view)
-	return ok && kind == ethertype.KindSealedLong && len(view) >= ethertype.SealedRest
+	kind, ok := framing.IsSealed(view)
+	return ok && kind == framing.KindSealedLong && len(view) >= framing.SealedRest
 }
 
 // openBegin opens the first part of a long frame, of which rest bytes are with the wrapped link. It
 // returns nil if that is not to be passed on.
 func (l *Link) openBegin(view []byte, rest int, now int64) []byte {
-	size := len(view) + rest - ethertype.SealedRest
-	if size <= ethertype.SealTagSize || size > len(l.longRoom()) {
+	size := len(view) + rest - framing.SealedRest
+	if size <= framing.SealTagSize || size > len(l.longRoom()) {
 		l.m.count.malformed.Add(1)
 		return nil
 	}
@@ -123,7 +124,7 @@ func (l *Link) openBegin(view []byte, rest int, now int64) []byte {
 		return nil
 	}
 	r := &l.rest
-	begin := l.m.counted(l.m.openBegin(s, counter, r.begin[:], view[:ethertype.SealedRest], now))
+	begin := l.m.counted(l.m.openBegin(s, counter, r.begin[:], view[:framing.SealedRest], now))
 	if begin != nil {
 		r.from, r.counter, r.size = s, counter, size
 	}

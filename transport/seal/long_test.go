@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -113,7 +114,7 @@ func sentBy(t testing.TB, a *Link, from *memory, f transport.Frame) []byte {
 
 // waysToReceive is how much of a long frame the link within gives at once: so much that it can be opened
 // in two parts, or so little that it has to be fetched before it is opened, or all of it.
-var waysToReceive = map[string]int{"in parts": 200, "little": ethertype.SealedRest - 1, "whole": 1 << 20}
+var waysToReceive = map[string]int{"in parts": 200, "little": framing.SealedRest - 1, "whole": 1 << 20}
 
 // TestLongChanged: of a long frame that was changed nothing is passed on, or its beginning alone
 // and zeros, wherever it was changed; nor is the frame taken again. It is the same if the link
@@ -126,8 +127,8 @@ func TestLongChanged(t *testing.T) {
 			views := make([][]byte, transport.MaxBatch)
 			f := longFrame(a, b, pattern(30_000))
 			want := f.AppendTo(nil)
-			places := []int{ethertype.OffsetSrc + 5, ethertype.OffsetKind, ethertype.OffsetSrcPort, ethertype.SealedSession, ethertype.SealedCounter, ethertype.SealedBody + 2, ethertype.SealedRest - 1}
-			rests := []int{ethertype.SealedRest, 9000, len(want) + ethertype.SealOverhead, len(want) + ethertype.SealOverhead + ethertype.SealLongMore - 1}
+			places := []int{framing.OffsetSrc + 5, framing.OffsetKind, framing.OffsetSrcPort, framing.SealedSession, framing.SealedCounter, framing.SealedBody + 2, framing.SealedRest - 1}
+			rests := []int{framing.SealedRest, 9000, len(want) + framing.SealOverhead, len(want) + framing.SealOverhead + framing.SealLongMore - 1}
 			for i, at := range append(places, rests...) {
 				for bit := range 8 {
 					genuine := sentBy(t, a, from, f)
@@ -168,13 +169,13 @@ func TestLongParts(t *testing.T) {
 	f := longFrame(a, b, pattern(30_000))
 	one, other := sentBy(t, a, from, f), sentBy(t, a, from, f)
 	views := make([][]byte, transport.MaxBatch)
-	to.arrived = [][]byte{append(bytes.Clone(one[:ethertype.SealedRest]), other[ethertype.SealedRest:]...)}
+	to.arrived = [][]byte{append(bytes.Clone(one[:framing.SealedRest]), other[framing.SealedRest:]...)}
 	got := [][]byte{make([]byte, 30_000)}
 	if n, _ := b.Recv(views); n != 1 || b.Fetch(ethertype.HeaderSize, got) || b.SealStats().Altered != 1 {
 		t.Error("two halves were taken for a frame")
 	}
-	short := bytes.Clone(other[:ethertype.SealedRest])
-	short[ethertype.OffsetKind] = uint8(ethertype.KindSealed)
+	short := bytes.Clone(other[:framing.SealedRest])
+	short[framing.OffsetKind] = uint8(framing.KindSealed)
 	to.arrived = [][]byte{short}
 	if n, _ := b.Recv(views); n != 0 || b.SealStats().Altered != 2 {
 		t.Error("the beginning was taken for a frame")
@@ -187,7 +188,7 @@ func TestLongStraight(t *testing.T) {
 	for kind, straight := range map[ethertype.Kind]bool{ethertype.KindData: true, ethertype.KindReadData: true, ethertype.KindRDMAWrite: false, ethertype.KindEcho: false} {
 		a, b, from, to := longPair(t, Options{})
 		f := longFrame(a, b, pattern(30_000))
-		f.Head[ethertype.OffsetKind] = uint8(kind)
+		f.Head[framing.OffsetKind] = uint8(kind)
 		forged := sentBy(t, a, from, f)
 		forged[len(forged)-1] ^= 1
 		to.arrived = [][]byte{forged}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -95,15 +96,15 @@ func changed(r *rand.Rand, one, other []byte) []byte {
 	f := bytes.Clone(one)
 	switch r.IntN(8) {
 	case 0: // cut
-		return f[:ethertype.OuterSize+r.IntN(len(f)-ethertype.OuterSize)]
+		return f[:framing.OuterSize+r.IntN(len(f)-framing.OuterSize)]
 	case 1: // longer, than a frame may be perhaps
 		return append(f, make([]byte, 1+r.IntN(cmp.Or(r.IntN(2)*100, 70_000)))...)
 	case 2: // the parts of two
-		return append(f[:ethertype.SealedRest], other[ethertype.SealedRest:]...)
+		return append(f[:framing.SealedRest], other[framing.SealedRest:]...)
 	case 3: // cut anywhere, and put together
-		return append(f[:ethertype.OuterSize+r.IntN(len(f)-ethertype.OuterSize)], other[ethertype.OuterSize+r.IntN(len(other)-ethertype.OuterSize):]...)
+		return append(f[:framing.OuterSize+r.IntN(len(f)-framing.OuterSize)], other[framing.OuterSize+r.IntN(len(other)-framing.OuterSize):]...)
 	case 4: // the counter of another
-		copy(f[ethertype.SealedCounter:ethertype.SealedBody], other[ethertype.SealedCounter:])
+		copy(f[framing.SealedCounter:framing.SealedBody], other[framing.SealedCounter:])
 		return f
 	}
 	mutate(r, f)
@@ -128,7 +129,7 @@ func TestLongMutants(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(first)))
 			next := func() (sealed, plain []byte) {
 				f := longFrame(a, b, pattern(1500+r.IntN(8000)))
-				f.Head[ethertype.OffsetKind] = uint8(kinds[r.IntN(len(kinds))])
+				f.Head[framing.OffsetKind] = uint8(kinds[r.IntN(len(kinds))])
 				return sentBy(t, a, from, f), f.AppendTo(nil)
 			}
 			begins := 0
@@ -142,14 +143,14 @@ func TestLongMutants(t *testing.T) {
 				before := b.SealStats()
 				begin, all := handed(t, b, to, f, ethertype.HeaderSize+r.IntN(transport.LongBegin-ethertype.HeaderSize+1), r.IntN(1<<r.IntN(14)))
 				if all != nil || begin != nil && !bytes.Equal(begin, plain[:transport.LongBegin]) {
-					t.Fatalf("seed %d: frame %d was taken: %s", seed, i, ethertype.Dump(f))
+					t.Fatalf("seed %d: frame %d was taken: %s", seed, i, framing.Dump(f))
 				}
 				if begin != nil {
 					begins++
 				}
 				after := b.SealStats()
 				if after.Dropped()+after.Refused != before.Dropped()+before.Refused+1 || after.Sessions != before.Sessions {
-					t.Fatalf("seed %d: frame %d: counted %+v, before %+v: %s", seed, i, after, before, ethertype.Dump(f))
+					t.Fatalf("seed %d: frame %d: counted %+v, before %+v: %s", seed, i, after, before, framing.Dump(f))
 				}
 				from.arrived = nil // what b says to that
 			}
@@ -167,8 +168,8 @@ func TestLongMutants(t *testing.T) {
 // FuzzLong: whatever is done to a long frame on its way, a link takes what was sent or nothing.
 func FuzzLong(f *testing.F) {
 	f.Add(uint16(0), []byte{}, int16(0), uint8(0), uint16(0))
-	f.Add(uint16(ethertype.SealedRest), []byte{1}, int16(0), uint8(1), uint16(80))
-	f.Add(uint16(ethertype.SealedBody), []byte{1, 2}, int16(-1), uint8(2), uint16(100))
+	f.Add(uint16(framing.SealedRest), []byte{1}, int16(0), uint8(1), uint16(80))
+	f.Add(uint16(framing.SealedBody), []byte{1, 2}, int16(-1), uint8(2), uint16(100))
 	f.Add(uint16(2000), []byte{1}, int16(100), uint8(4), uint16(7))
 	a, b, from, to := longPair(f, Options{Random: rand.NewChaCha8([32]byte{3})}.OneWay())
 	frame := longFrame(a, b, pattern(2500))
@@ -179,17 +180,17 @@ func FuzzLong(f *testing.F) {
 		one, other := sentBy(t, a, from, frame), sentBy(t, a, from, frame)
 		forged := bytes.Clone(one)
 		if how&4 != 0 {
-			forged = append(forged[:ethertype.SealedRest], other[ethertype.SealedRest:]...)
+			forged = append(forged[:framing.SealedRest], other[framing.SealedRest:]...)
 		}
 		if more >= 0 {
 			forged = append(forged, make([]byte, more)...)
 		} else {
-			forged = forged[:max(len(forged)+int(more), ethertype.OuterSize)]
+			forged = forged[:max(len(forged)+int(more), framing.OuterSize)]
 		}
 		for i := 0; i < len(change) && int(at)+i < len(forged); i++ {
 			forged[int(at)+i] ^= change[i]
 		}
-		to.first = []int{200, ethertype.SealedRest - 1, 1 << 20}[how&3%3]
+		to.first = []int{200, framing.SealedRest - 1, 1 << 20}[how&3%3]
 		begin, all := handed(t, b, to, forged, ethertype.HeaderSize+int(first)%200, int(first)>>4)
 		switch genuine := bytes.Equal(forged, one); {
 		case genuine && !bytes.Equal(all, plain):

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -60,9 +61,9 @@ func TestLongRekey(t *testing.T) {
 			var held [][]byte
 			deliver := from.sent
 			from.sent = func(f []byte) {
-				if kind, _ := ethertype.IsSealed(f); kind == ethertype.KindSealedLong {
-					nonce := string(f[ethertype.SealedSession:ethertype.SealedBody])
-					if _, counter := ethertype.ParseSealed(f); used[nonce] || counter >= 2*12+4 { // what made the session is in it, too
+				if kind, _ := framing.IsSealed(f); kind == framing.KindSealedLong {
+					nonce := string(f[framing.SealedSession:framing.SealedBody])
+					if _, counter := framing.ParseSealed(f); used[nonce] || counter >= 2*12+4 { // what made the session is in it, too
 						t.Fatalf("counter %d is used twice, or too high", counter)
 					}
 					if used[nonce] = true; len(used)%late == 0 {
@@ -121,9 +122,9 @@ func TestLongWaits(t *testing.T) {
 			}
 			deliver, long := from.sent, 0
 			from.sent = func(f []byte) {
-				if kind, _ := ethertype.IsSealed(f); kind == ethertype.KindSealed && len(f) > 2000 {
+				if kind, _ := framing.IsSealed(f); kind == framing.KindSealed && len(f) > 2000 {
 					long++
-				} else if kind == ethertype.KindSealedLong {
+				} else if kind == framing.KindSealedLong {
 					t.Error("a frame that waited was sealed in two parts")
 				}
 				deliver(f)

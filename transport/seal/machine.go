@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/stations"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
@@ -92,25 +93,25 @@ func isGroup(dst ethertype.MAC, port uint16) bool { return dst.IsGroup() || port
 // overhead returns by how much frame f, of a length, is longer when it is sealed.
 func (m *machine) overhead(f *transport.Frame, length int) int {
 	switch {
-	case isGroup(ethertype.MAC(f.Head), ethertype.DstPort(f.Head)):
-		return ethertype.SealOverhead + ethertype.SealGroupMore
+	case isGroup(ethertype.MAC(f.Head), framing.DstPort(f.Head)):
+		return framing.SealOverhead + framing.SealGroupMore
 	case m.isLong(length):
-		return ethertype.SealOverhead + ethertype.SealLongMore
+		return framing.SealOverhead + framing.SealLongMore
 	}
-	return ethertype.SealOverhead
+	return framing.SealOverhead
 }
 
 // isLong reports whether a frame of a length, between two stations, is sealed as a long one.
 func (m *machine) isLong(length int) bool {
-	return length+ethertype.SealOverhead > m.plain && length > transport.LongBegin
+	return length+framing.SealOverhead > m.plain && length > transport.LongBegin
 }
 
 // seal puts the sealed form of f into room, which is long enough, and returns it. It
 // returns nil if there is no session yet; the frame waits for one, or is lost and counted.
 func (m *machine) seal(room []byte, f *transport.Frame, now int64) []byte {
-	dst, port := ethertype.MAC(f.Head), ethertype.DstPort(f.Head)
+	dst, port := ethertype.MAC(f.Head), framing.DstPort(f.Head)
 	if isGroup(dst, port) {
-		return m.group.seal(m.keys[0], gather(room, ethertype.SealedGroupBody, f), f.Head)
+		return m.group.seal(m.keys[0], gather(room, framing.SealedGroupBody, f), f.Head)
 	}
 	p := m.peers.find(dst, port)
 	if p == nil || p.current == nil || p.current.worn(now, &m.opts) {
@@ -122,10 +123,10 @@ func (m *machine) seal(room []byte, f *transport.Frame, now int64) []byte {
 		p.current.asked = now
 	}
 	if m.isLong(f.Len()) {
-		begin, rest := cut(m.first[:0], room[ethertype.SealedRest:], f)
+		begin, rest := cut(m.first[:0], room[framing.SealedRest:], f)
 		return p.current.sealLong(room, f.Head, begin, rest)
 	}
-	return p.current.seal(gather(room, ethertype.SealedBody, f), f.Head)
+	return p.current.seal(gather(room, framing.SealedBody, f), f.Head)
 }
 
 // gather copies f from its version on to room, behind so many bytes, and returns both.
@@ -159,7 +160,7 @@ func cut(begin, room []byte, f *transport.Frame) (_, rest []byte) {
 // fill appends to begin what it lacks of SealedBegin bytes, as far as part has them, and returns the
 // rest of part.
 func fill(begin, part []byte) (_, rest []byte) {
-	n := min(len(part), ethertype.SealedBegin-len(begin))
+	n := min(len(part), framing.SealedBegin-len(begin))
 	return append(begin, part[:n]...), part[n:]
 }
 
@@ -207,7 +208,7 @@ func (m *machine) tickAt(at int64) { m.next = min(m.next, at) }
 // is of a session: it is then opened where it lies, and undefined if it is not genuine. It returns nil if there is none: the frame was part of a handshake, or is
 // counted.
 func (m *machine) open(room, frame []byte, now int64) []byte {
-	kind, ok := ethertype.IsSealed(frame)
+	kind, ok := framing.IsSealed(frame)
 	switch {
 	case !ok:
 		m.unsealed(frame, now)
@@ -215,11 +216,11 @@ func (m *machine) open(room, frame []byte, now int64) []byte {
 	case len(frame) < kind.Least():
 		m.count.malformed.Add(1)
 		return nil
-	case kind == ethertype.KindSealed:
+	case kind == framing.KindSealed:
 		return m.openSession(room, frame, now)
-	case kind == ethertype.KindSealedLong:
+	case kind == framing.KindSealedLong:
 		return m.openLong(room, frame, now)
-	case kind == ethertype.KindSealedGroup:
+	case kind == framing.KindSealedGroup:
 		return m.openGroup(room, frame, now)
 	}
 	m.control(kind, frame, now)
@@ -228,12 +229,12 @@ func (m *machine) open(room, frame []byte, now int64) []byte {
 
 // inPlace returns where in a frame of a kind what it stands for begins when it is opened where
 // it lies; 0 for a kind that cannot be.
-func inPlace(kind ethertype.SealKind) int {
+func inPlace(kind framing.SealKind) int {
 	switch kind {
-	case ethertype.KindSealed:
-		return ethertype.SealedBody - ethertype.EthernetSize
-	case ethertype.KindSealedLong:
-		return ethertype.SealedRest - transport.LongBegin
+	case framing.KindSealed:
+		return framing.SealedBody - ethertype.EthernetSize
+	case framing.KindSealedLong:
+		return framing.SealedRest - transport.LongBegin
 	}
 	return 0
 }
@@ -241,7 +242,7 @@ func inPlace(kind ethertype.SealKind) int {
 // unsealed takes a frame that is none of ours.
 func (m *machine) unsealed(frame []byte, now int64) {
 	m.count.unsealed.Add(1)
-	o, ok := ethertype.ParseOuter(frame)
+	o, ok := framing.ParseOuter(frame)
 	if !ok || o.Src.IsGroup() || o.Src == m.self {
 		return
 	}
@@ -261,10 +262,10 @@ func (m *machine) openSession(room, frame []byte, now int64) []byte {
 // openLong is open of a long frame between two stations.
 func (m *machine) openLong(room, frame []byte, now int64) []byte {
 	s, counter := m.sessionOf(frame, now)
-	if s == nil || m.openBegin(s, counter, m.first[:], frame[:ethertype.SealedRest], now) == nil {
+	if s == nil || m.openBegin(s, counter, m.first[:], frame[:framing.SealedRest], now) == nil {
 		return nil
 	}
-	rest, ok := s.openRest(room[transport.LongBegin:transport.LongBegin], frame[ethertype.SealedRest:], counter)
+	rest, ok := s.openRest(room[transport.LongBegin:transport.LongBegin], frame[framing.SealedRest:], counter)
 	if !ok {
 		m.count.altered.Add(1)
 		return nil
@@ -283,7 +284,7 @@ func (m *machine) counted(opened []byte) []byte {
 // sessionOf returns the session of a frame between two stations, and its counter; nil, and
 // it is counted, if it is of none.
 func (m *machine) sessionOf(frame []byte, now int64) (s *session, counter uint64) {
-	id, counter := ethertype.ParseSealed(frame)
+	id, counter := framing.ParseSealed(frame)
 	s = m.last
 	if s == nil || s.local != id {
 		if s = m.byID[id]; s == nil {
@@ -293,8 +294,8 @@ func (m *machine) sessionOf(frame []byte, now int64) (s *session, counter uint64
 		}
 		m.last = s
 	}
-	if now >= s.end || counter >= maxCounter || s.peer.mac != ethertype.MAC(frame[ethertype.OffsetSrc:]) ||
-		!s.ports.Contains(binary.BigEndian.Uint16(frame[ethertype.OffsetSrcPort:])) {
+	if now >= s.end || counter >= maxCounter || s.peer.mac != ethertype.MAC(frame[framing.OffsetSrc:]) ||
+		!s.ports.Contains(binary.BigEndian.Uint16(frame[framing.OffsetSrcPort:])) {
 		m.count.foreign.Add(1)
 		return nil, 0
 	}
@@ -322,7 +323,7 @@ func (m *machine) openBegin(s *session, counter uint64, room, frame []byte, now 
 
 // openGroup is open of a frame to all.
 func (m *machine) openGroup(room, frame []byte, now int64) []byte {
-	src := ethertype.MAC(frame[ethertype.OffsetSrc:])
+	src := ethertype.MAC(frame[framing.OffsetSrc:])
 	if src == m.self || src.IsGroup() {
 		m.count.foreign.Add(1)
 		return nil
@@ -356,7 +357,7 @@ func (m *machine) inner(room, frame []byte, n int) []byte {
 		return nil
 	}
 	whole := room[:ethertype.EthernetSize+n]
-	if n < ethertype.BaseSize || [4]byte(whole[ethertype.OffsetDstPort:]) != [4]byte(frame[ethertype.OffsetDstPort:]) {
+	if n < ethertype.BaseSize || [4]byte(whole[framing.OffsetDstPort:]) != [4]byte(frame[framing.OffsetDstPort:]) {
 		m.count.malformed.Add(1)
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -80,7 +81,7 @@ func (s *station) hear(frames [][]byte, now int64) [][]byte {
 	for _, f := range frames {
 		before, frame := bytes.Clone(f), f
 		room := make([]byte, len(f)+ethertype.EthernetSize)
-		if kind, _ := ethertype.IsSealed(f); inPlace(kind) > 0 && len(f) >= kind.Least() && f[len(f)-1]&1 != 0 {
+		if kind, _ := framing.IsSealed(f); inPlace(kind) > 0 && len(f) >= kind.Least() && f[len(f)-1]&1 != 0 {
 			frame = bytes.Clone(f)
 			room = frame[inPlace(kind):]
 		}
@@ -139,7 +140,7 @@ func TestSession(t *testing.T) {
 		for i := range 100 {
 			f, g := a.plain(b, fmt.Sprint("there ", i)), b.plain(a, fmt.Sprint("back ", i))
 			wire := a.send(f, 20)
-			if len(wire) != 1 || len(wire[0]) != len(f)+ethertype.SealOverhead || bytes.Contains(wire[0], []byte("there")) {
+			if len(wire) != 1 || len(wire[0]) != len(f)+framing.SealOverhead || bytes.Contains(wire[0], []byte("there")) {
 				t.Fatalf("sent %x", wire)
 			}
 			converse(b, a, wire, 20)
@@ -232,13 +233,13 @@ func TestRekey(t *testing.T) {
 				now += int64(3 * time.Second)
 				f, g := a.plain(b, fmt.Sprint("there ", i)), b.plain(a, fmt.Sprint("back ", i))
 				for _, wire := range a.send(f, now) {
-					if wire[ethertype.OffsetKind] == uint8(ethertype.KindSealed) {
-						nonce := string(wire[ethertype.SealedSession:ethertype.SealedBody])
+					if wire[framing.OffsetKind] == uint8(framing.KindSealed) {
+						nonce := string(wire[framing.SealedSession:framing.SealedBody])
 						if used[nonce] {
 							t.Fatal("a counter was used twice")
 						}
 						used[nonce] = true
-						if _, counter := ethertype.ParseSealed(wire); counter >= 2*a.opts.Limits.Frames {
+						if _, counter := framing.ParseSealed(wire); counter >= 2*a.opts.Limits.Frames {
 							t.Fatalf("counter %d in a session of %d", counter, a.opts.Limits.Frames)
 						}
 					}
@@ -271,7 +272,7 @@ func TestExhausted(t *testing.T) {
 			for range 100 {
 				now += int64(time.Second)
 				for _, wire := range a.send(a.plain(b, "again"), now) {
-					if wire[ethertype.OffsetKind] == uint8(ethertype.KindSealed) {
+					if wire[framing.OffsetKind] == uint8(framing.KindSealed) {
 						sealed++
 					}
 				}
@@ -321,7 +322,7 @@ func TestRestart(t *testing.T) {
 	b.random = rand.NewChaCha8([32]byte{77}) // as another incarnation's
 	f := a.plain(b, "lost")
 	notice := b.hear(a.send(f, 20), 20)
-	if len(notice) != 1 || len(notice[0]) > ethertype.SealedBody+ethertype.SealTagSize {
+	if len(notice) != 1 || len(notice[0]) > framing.SealedBody+framing.SealTagSize {
 		t.Fatalf("answered by %x", notice)
 	}
 	forged := bytes.Clone(notice[0])
@@ -345,7 +346,7 @@ func TestSilent(t *testing.T) {
 		now := 20 + at*maxSilence/10
 		f := a.plain(b, "x")
 		for _, wire := range a.send(f, now) {
-			if wire[ethertype.OffsetKind] == uint8(ethertype.KindSealed) {
+			if wire[framing.OffsetKind] == uint8(framing.KindSealed) {
 				b.hear([][]byte{wire}, now) // and the notice is lost
 			} else {
 				converse(b, a, [][]byte{wire}, now)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/flynn/noise"
 )
@@ -25,7 +25,7 @@ type terms struct {
 }
 
 // termsSize is the length of terms in bytes.
-const termsSize = ethertype.SealMessageSize - 32 - ethertype.SealTagSize
+const termsSize = framing.SealMessageSize - 32 - framing.SealTagSize
 
 const sealVersion = 1
 
@@ -73,7 +73,7 @@ func handshake(s *secrets, initiator bool, before []byte, random io.Reader) *noi
 // begin writes the first message to the frame, a KindSealInit that is complete but for it
 // and the check.
 func begin(s *secrets, frame []byte, t *terms, random io.Reader) (*noise.HandshakeState, error) {
-	before := frame[:ethertype.SealMessage]
+	before := frame[:framing.SealMessage]
 	state := handshake(s, true, before, random)
 	if _, _, _, err := state.WriteMessage(before, t.append(nil)); err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ type keys struct{ send, receive [32]byte }
 // accept takes the first message, and writes the second to reply, a KindSealReply that is
 // complete but for it and the check. own says what to answer the peer's terms.
 func accept(s *secrets, init, reply []byte, own func(*terms) terms, random io.Reader) (theirs terms, k keys, err error) {
-	state := handshake(s, false, init[:ethertype.SealMessage], random)
-	said, _, _, err := state.ReadMessage(nil, init[ethertype.SealMessage:][:ethertype.SealMessageSize])
+	state := handshake(s, false, init[:framing.SealMessage], random)
+	said, _, _, err := state.ReadMessage(nil, init[framing.SealMessage:][:framing.SealMessageSize])
 	if err != nil {
 		return terms{}, keys{}, err
 	}
@@ -97,7 +97,7 @@ func accept(s *secrets, init, reply []byte, own func(*terms) terms, random io.Re
 		return terms{}, keys{}, err
 	}
 	ours := own(&theirs)
-	_, to, from, err := state.WriteMessage(reply[:ethertype.SealAnswer], ours.append(nil))
+	_, to, from, err := state.WriteMessage(reply[:framing.SealAnswer], ours.append(nil))
 	if err != nil {
 		return terms{}, keys{}, err
 	}
@@ -107,7 +107,7 @@ func accept(s *secrets, init, reply []byte, own func(*terms) terms, random io.Re
 
 // finish takes the second message.
 func finish(state *noise.HandshakeState, reply []byte) (theirs terms, k keys, err error) {
-	said, to, from, err := state.ReadMessage(nil, reply[ethertype.SealAnswer:][:ethertype.SealMessageSize])
+	said, to, from, err := state.ReadMessage(nil, reply[framing.SealAnswer:][:framing.SealMessageSize])
 	if err != nil {
 		return terms{}, keys{}, err
 	}

@@ -5,7 +5,7 @@ import (
 	"crypto/cipher"
 	"encoding/binary"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -80,33 +80,33 @@ type session struct {
 //	dst before: [ SealedBody bytes of room | frame from its version on ]
 //	dst after:  [ outer layout, session, counter | encrypted | tag ]
 func (s *session) seal(dst, outer []byte) []byte {
-	ethertype.PutSealed(dst, outer, ethertype.KindSealed, s.remote, s.counter)
-	head, body := dst[:ethertype.SealedBody], dst[ethertype.SealedBody:]
+	framing.PutSealed(dst, outer, framing.KindSealed, s.remote, s.counter)
+	head, body := dst[:framing.SealedBody], dst[framing.SealedBody:]
 	out := s.send.Seal(body[:0], s.nonceOf(0, s.counter), body, head)
 	s.counter++
 	s.octets += uint64(len(body))
-	return dst[:ethertype.SealedBody+len(out)]
+	return dst[:framing.SealedBody+len(out)]
 }
 
 // open appends to dst the decrypted part of frame, which is one of this session. It
 // reports false if the frame is not the peer's, or has been changed.
 func (s *session) open(dst, frame []byte, counter uint64) ([]byte, bool) {
-	out, err := s.receive.Open(dst, s.nonceOf(0, counter), frame[ethertype.SealedBody:], frame[:ethertype.SealedBody])
+	out, err := s.receive.Open(dst, s.nonceOf(0, counter), frame[framing.SealedBody:], frame[:framing.SealedBody])
 	return out, err == nil
 }
 
 // sealLong puts the sealed form of a long frame into dst, which is long enough, and returns it. rest is
 // the frame without the first transport.LongBegin bytes, which begin has from the version on; it may be anywhere, or
-// lie in dst from ethertype.SealedRest on.
+// lie in dst from framing.SealedRest on.
 //
 //	dst after: [ outer layout, session, counter | begin, encrypted | tag | rest, encrypted | tag ]
 func (s *session) sealLong(dst, outer, begin, rest []byte) []byte {
-	ethertype.PutSealed(dst, outer, ethertype.KindSealedLong, s.remote, s.counter)
-	s.send.Seal(dst[ethertype.SealedBody:ethertype.SealedBody], s.nonceOf(0, s.counter), begin, dst[:ethertype.SealedBody])
-	out := s.send.Seal(dst[ethertype.SealedRest:ethertype.SealedRest], s.nonceOf(1, s.counter), rest, nil)
+	framing.PutSealed(dst, outer, framing.KindSealedLong, s.remote, s.counter)
+	s.send.Seal(dst[framing.SealedBody:framing.SealedBody], s.nonceOf(0, s.counter), begin, dst[:framing.SealedBody])
+	out := s.send.Seal(dst[framing.SealedRest:framing.SealedRest], s.nonceOf(1, s.counter), rest, nil)
 	s.counter++
 	s.octets += uint64(len(begin) + len(rest))
-	return dst[:ethertype.SealedRest+len(out)]
+	return dst[:framing.SealedRest+len(out)]
 }
 
 // openRest appends to dst what the second part of a long frame is, decrypted. It reports false if

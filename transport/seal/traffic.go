@@ -2,6 +2,7 @@ package seal
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -138,8 +139,8 @@ func (l *Link) flush() {
 func (l *Link) countOwn(frames [][]byte) {
 	own, octets := 0, 0
 	for _, f := range frames {
-		if f[ethertype.OffsetKind] == uint8(ethertype.KindSealed) && len(f) >= ethertype.HeaderSize+ethertype.SealOverhead {
-			l.m.count.moreTxBytes.Add(ethertype.SealOverhead)
+		if f[framing.OffsetKind] == uint8(framing.KindSealed) && len(f) >= ethertype.HeaderSize+framing.SealOverhead {
+			l.m.count.moreTxBytes.Add(framing.SealOverhead)
 			continue
 		}
 		own++
@@ -209,7 +210,7 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 			size -= l.Rest()
 		}
 		added += size - len(opened)
-		if len(opened) > max(l.mtu+ethertype.EthernetSize-ethertype.SealOverhead, transport.LongBegin) {
+		if len(opened) > max(l.mtu+ethertype.EthernetSize-framing.SealOverhead, transport.LongBegin) {
 			opened = l.long.Lend(opened)
 		}
 		views[n] = opened
@@ -253,9 +254,9 @@ func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, s
 // frame to all is tried with each key, so that it must stay as it is.
 func (l *Link) roomFor(i int, frame []byte, own bool) []byte {
 	switch {
-	case own && inPlace(ethertype.SealKind(frame[ethertype.OffsetKind])) > 0:
-		return frame[inPlace(ethertype.SealKind(frame[ethertype.OffsetKind])):]
-	case frame == nil || len(frame) > ethertype.LongMTU+ethertype.EthernetSize && len(frame) > l.mtu+ethertype.EthernetSize:
+	case own && inPlace(framing.SealKind(frame[framing.OffsetKind])) > 0:
+		return frame[inPlace(framing.SealKind(frame[framing.OffsetKind])):]
+	case frame == nil || len(frame) > framing.LongMTU+ethertype.EthernetSize && len(frame) > l.mtu+ethertype.EthernetSize:
 		return nil
 	case len(frame) <= l.slot-roomAhead:
 		return l.rx[i*l.slot+roomAhead : (i+1)*l.slot : (i+1)*l.slot]
@@ -266,7 +267,7 @@ func (l *Link) roomFor(i int, frame []byte, own bool) []byte {
 // longRoom returns room for a long frame.
 func (l *Link) longRoom() []byte {
 	if l.longRx == nil {
-		l.longRx = make([]byte, roomAhead+ethertype.EthernetSize+max(ethertype.LongMTU, l.mtu))
+		l.longRx = make([]byte, roomAhead+ethertype.EthernetSize+max(framing.LongMTU, l.mtu))
 	}
 	return l.longRx[roomAhead:]
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/stations"
 )
 
@@ -16,7 +16,7 @@ func TestTroublesAge(t *testing.T) {
 	forged := a.plain(b, "no key")
 	forge := func(n int, now int64) {
 		for i := range n {
-			forged[ethertype.OffsetSrc+1], forged[ethertype.OffsetSrc+2], forged[ethertype.OffsetSrc+3] = 9, byte(i), byte(i>>8)
+			forged[framing.OffsetSrc+1], forged[framing.OffsetSrc+2], forged[framing.OffsetSrc+3] = 9, byte(i), byte(i>>8)
 			b.hear([][]byte{forged}, now)
 		}
 	}
@@ -44,8 +44,8 @@ func TestTroublesAge(t *testing.T) {
 	before := said()
 	for range 600 { // ten minutes of strangers who are others each time
 		now += stations.KnownFor / 60
-		for i := range forged[ethertype.OffsetSrc+4 : ethertype.OffsetSrc+6] {
-			forged[ethertype.OffsetSrc+4+i] = byte(now >> (30 + 8*i))
+		for i := range forged[framing.OffsetSrc+4 : framing.OffsetSrc+6] {
+			forged[framing.OffsetSrc+4+i] = byte(now >> (30 + 8*i))
 		}
 		forge(2*maxTroubles, now)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -85,7 +86,7 @@ func meet(t *testing.T, ofB suite) *meeting {
 	m.b.wantGot(m.plain)
 	a, b := &m.drawnA, &m.drawnB
 	a.next(t, 32) // the secret of cookies, which A gives none
-	m.saltA, m.nonceA, m.idA, m.ephA = a.next(t, saltSize), a.next(t, ethertype.SealNonceSize), a.next(t, 4), a.next(t, 32)
+	m.saltA, m.nonceA, m.idA, m.ephA = a.next(t, saltSize), a.next(t, framing.SealNonceSize), a.next(t, 4), a.next(t, 32)
 	m.secretB = b.next(t, 32)
 	b.next(t, saltSize)
 	m.idB, m.ephB = b.next(t, 4), b.next(t, 32)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // leave puts a frame, the last bit of which leaves its sender at the given
@@ -103,10 +104,10 @@ func (w *World) deliver(p passage) {
 // wants reports whether a link with the station's configuration receives the
 // frame.
 func (s *Station) wants(f []byte) bool {
-	if len(f) < ethertype.OuterSize {
+	if len(f) < framing.OuterSize {
 		return false
 	}
-	port, ok := ethertype.Concerns(f, s.opts.EtherType, s.mac)
+	port, ok := framing.Concerns(f, s.opts.EtherType, s.mac)
 	return ok && (port == ethertype.PortAll || s.opts.Ports.Contains(port))
 }
 

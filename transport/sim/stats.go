@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
 // Stats counts what has happened in a world. Every copy that was made has
@@ -63,5 +63,5 @@ func (w *World) log(p passage, fate string) {
 	if p.to != nil {
 		to = p.to.name
 	}
-	fmt.Fprintf(w.opts.Log, "%12s %s > %s %s: %s\n", elapsed(w.now), p.from.name, to, fate, ethertype.Dump(p.frame.data))
+	fmt.Fprintf(w.opts.Log, "%12s %s > %s %s: %s\n", elapsed(w.now), p.from.name, to, fate, framing.Dump(p.frame.data))
 }

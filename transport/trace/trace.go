@@ -3,8 +3,8 @@
 //	0.000000 bob0 tx 02:00:00:00:00:0a/1024 > 02:00:00:00:00:0b/1024 data last seq 7 ...
 //	0.000009 bob0 rx 02:00:00:00:00:0b/1024 > 02:00:00:00:00:0a/1024 ack ack 8
 //
-// The time is seconds of the link's clock since New; what follows the direction
-// is ethertype.Dump's. Long frames (transport.LongLink) pass as all others do. To see
+// The time is seconds of the link's clock since New. What follows the direction
+// describes the frame, as framing.Dump does. Long frames (transport.LongLink) pass as all others do. To see
 // what really went over the wire, wrap trace in fault; to see what each side meant,
 // wrap fault in trace.
 package trace
@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/whole"
 )
@@ -100,7 +100,7 @@ func (l *Link) write(now int64, dir string, frame []byte) {
 		return
 	}
 	l.line = fmt.Appendf(l.line[:0], "%10.6f %s %s %s\n",
-		time.Duration(now-l.base).Seconds(), l.name, dir, ethertype.Dump(frame))
+		time.Duration(now-l.base).Seconds(), l.name, dir, framing.Dump(frame))
 	if _, err := l.w.Write(l.line); err != nil {
 		l.w = nil
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
@@ -197,15 +198,15 @@ func (l *Link) accepts(frame []byte) bool {
 	}
 	be := binary.BigEndian
 	src := &l.rx.src
-	port, ok := ethertype.Concerns(frame, l.info.EtherType, l.info.MAC)
+	port, ok := framing.Concerns(frame, l.info.EtherType, l.info.MAC)
 	switch {
 	case !ok:
 		return false
 	case port != ethertype.PortAll && !l.info.Ports.Contains(port):
 		return false
-	case ethertype.MAC(frame[ethertype.OffsetSrc:]) != src.mac:
+	case ethertype.MAC(frame[framing.OffsetSrc:]) != src.mac:
 		return false
-	case driver.Block(be.Uint16(frame[ethertype.OffsetSrcPort:])) != src.port-l.base:
+	case driver.Block(be.Uint16(frame[framing.OffsetSrcPort:])) != src.port-l.base:
 		return false
 	}
 	return l.where.learn(src.mac, src.ip)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
@@ -69,8 +70,8 @@ func (l *Link) wayOf(f *transport.Frame) *way {
 	t := &l.tx
 	h := f.Head
 	be := binary.BigEndian
-	dstPort := be.Uint16(h[ethertype.OffsetDstPort:])
-	key := wayKey{h[0], h[1], h[2], h[3], h[4], h[5], byte(driver.Block(dstPort)), byte(driver.Block(be.Uint16(h[ethertype.OffsetSrcPort:]))), 1}
+	dstPort := be.Uint16(h[framing.OffsetDstPort:])
+	key := wayKey{h[0], h[1], h[2], h[3], h[4], h[5], byte(driver.Block(dstPort)), byte(driver.Block(be.Uint16(h[framing.OffsetSrcPort:]))), 1}
 	if dstPort == ethertype.PortAll {
 		key[9] = 1
 	}

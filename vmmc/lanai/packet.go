@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/reliability"
 )
@@ -22,10 +23,10 @@ const (
 	// In a buffer of SRAM lie a place for the longest route, the type, the header, data,
 	// and the CRC-8.
 	typeAt   = station.MaxHops
-	headerAt = typeAt + ethertype.FabricTypeSize
+	headerAt = typeAt + framing.FabricTypeSize
 	dataAt   = headerAt + headerSize
-	roomSend = dataAt + mostData + ethertype.FabricCRCSize
-	roomRecv = ethertype.FabricLeast + headerSize + mostData
+	roomSend = dataAt + mostData + framing.FabricCRCSize
+	roomRecv = framing.FabricLeast + headerSize + mostData
 )
 
 // packetSize is the most octets of a packet, with the longest route.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -132,7 +132,7 @@ func (p *program) Load(c *myrinet.Card) error {
 		mem  *[]byte
 	}{
 		{"nodes", cfg.Nodes * station.EntrySize, &nodes}, {"channels", channel.Octets(), &channelTables},
-		{"incoming page table", cfg.Memory, &p.flags}, {"answers", dataAt + ethertype.FabricCRCSize, &p.answer}, {"status", 4, &p.word},
+		{"incoming page table", cfg.Memory, &p.flags}, {"answers", dataAt + framing.FabricCRCSize, &p.answer}, {"status", 4, &p.word},
 	} {
 		if *x.mem, err = alloc(x.what, x.n); err != nil {
 			return err
@@ -412,7 +412,7 @@ func (p *program) transmit(mem, turns []byte, size int) bool {
 	copy(mem[start:], turns)
 	mem[typeAt], mem[typeAt+1] = typePacket>>8, typePacket&0xff
 	p.count.PacketsOut++
-	return p.c.Send(mem[start : dataAt+size+ethertype.FabricCRCSize])
+	return p.c.Send(mem[start : dataAt+size+framing.FabricCRCSize])
 }
 
 // launchAnswer has the next answer leave.

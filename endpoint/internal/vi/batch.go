@@ -3,6 +3,7 @@ package vi
 import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -31,7 +32,7 @@ import (
 // alone, and those that are short still share envelopes.
 
 // BatchSize is what a long frame holds of an RDMA write.
-const BatchSize = (ethertype.LongMTU - ethertype.BaseSize - ethertype.RDMASize) &^ 3
+const BatchSize = (framing.LongMTU - ethertype.BaseSize - ethertype.RDMASize) &^ 3
 
 // batchesMost bounds the batches that are unanswered: what they hold should stay in a
 // cache.

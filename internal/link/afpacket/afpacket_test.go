@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
@@ -62,10 +63,10 @@ func testFilter(t *testing.T, typ ethernet.EtherType) {
 				}
 			}
 			check("frame", port == ethertype.PortAll || r.Contains(port))
-			f[ethertype.OffsetVersion]++
+			f[framing.OffsetVersion]++
 			check("other version", false)
-			f[ethertype.OffsetVersion]--
-			f[ethertype.OffsetType+1] ^= 0xb5 ^ 0xb6 // the other of the two
+			f[framing.OffsetVersion]--
+			f[framing.OffsetType+1] ^= 0xb5 ^ 0xb6 // the other of the two
 			check("other EtherType", false)
 		}
 		for n := range 20 { // too short to have a port
@@ -79,7 +80,7 @@ func testFilter(t *testing.T, typ ethernet.EtherType) {
 // frameTo returns the header of a frame to a port, of Bobnet or of the fabric.
 func frameTo(typ ethernet.EtherType, port uint16) []byte {
 	if typ == ethertype.Fabric {
-		h := ethertype.FabricHeader{Type: typ, Kind: ethertype.FabricPacket, DstPort: port}
+		h := framing.FabricHeader{Type: typ, Kind: framing.FabricPacket, DstPort: port}
 		f := make([]byte, ethertype.HeaderSize)
 		h.Put(f)
 		return f
@@ -99,11 +100,11 @@ func TestFilterLong(t *testing.T) {
 		h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck, DstPort: port}
 		plain := make([]byte, ethertype.HeaderSize)
 		h.Put(plain)
-		shimmed := append(make([]byte, ethertype.ShimSize), plain...)
+		shimmed := append(make([]byte, framing.ShimSize), plain...)
 		copy(shimmed, plain[:ethertype.EthernetSize])
-		ethertype.PutShim(shimmed[ethertype.EthernetSize:])
+		framing.PutShim(shimmed[ethertype.EthernetSize:])
 		other := append([]byte(nil), shimmed...)
-		other[ethertype.EthernetSize+ethertype.ShimSize]++ // another version
+		other[ethertype.EthernetSize+framing.ShimSize]++ // another version
 		ours := port == ethertype.PortAll || ports.Contains(port)
 		for i, want := range []bool{ours, false, false, ours, ours, false} {
 			vm, f := []*bpf.VM{all, long}[i/3], [][]byte{plain, shimmed, other}[i%3]
@@ -112,10 +113,10 @@ func TestFilterLong(t *testing.T) {
 			}
 		}
 	}
-	for n := range ethertype.EthernetSize + ethertype.ShimSize + 8 { // too short to have a port
+	for n := range ethertype.EthernetSize + framing.ShimSize + 8 { // too short to have a port
 		f := make([]byte, n)
 		if n > ethertype.EthernetSize {
-			f[12], f[13], f[14] = 0x88, 0xb5, ethertype.ShimVersion
+			f[12], f[13], f[14] = 0x88, 0xb5, framing.ShimVersion
 		}
 		if got, err := long.Run(f); got != 0 || err != nil {
 			t.Errorf("frame of %d bytes: %d, %v", n, got, err)

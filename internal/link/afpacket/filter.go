@@ -5,6 +5,7 @@ package afpacket
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/net/bpf"
@@ -31,9 +32,9 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 	var shim []bpf.Instruction // X is 0, or what the shim of a long frame takes
 	if which == WithLong {
 		shim = []bpf.Instruction{
-			bpf.LoadAbsolute{Off: ethertype.OffsetVersion, Size: 1},
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.ShimVersion, SkipTrue: 1},
-			bpf.LoadConstant{Dst: bpf.RegX, Val: ethertype.ShimSize},
+			bpf.LoadAbsolute{Off: framing.OffsetVersion, Size: 1},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: framing.ShimVersion, SkipTrue: 1},
+			bpf.LoadConstant{Dst: bpf.RegX, Val: framing.ShimSize},
 		}
 	}
 	long := uint8(len(shim))
@@ -41,15 +42,15 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 		bpf.LoadExtension{Num: bpf.ExtType},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 11 + long},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 10 + long},
-		bpf.LoadAbsolute{Off: ethertype.OffsetType, Size: 2},
+		bpf.LoadAbsolute{Off: framing.OffsetType, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 8 + long},
 		bpf.LoadConstant{Dst: bpf.RegX, Val: 0},
 	}
 	prog = append(prog, shim...)
 	prog = append(prog,
-		bpf.LoadIndirect{Off: ethertype.OffsetVersion, Size: 1},
+		bpf.LoadIndirect{Off: framing.OffsetVersion, Size: 1},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5},
-		bpf.LoadIndirect{Off: ethertype.OffsetDstPort, Size: 2},
+		bpf.LoadIndirect{Off: framing.OffsetDstPort, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ethertype.PortAll), SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1},

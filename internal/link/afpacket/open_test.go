@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
@@ -102,7 +102,7 @@ func firstFrames(t *testing.T, l transport.Link) {
 			t.Fatal(err)
 		}
 		for _, v := range views[:n] {
-			if port := binary.BigEndian.Uint16(v[ethertype.OffsetDstPort:]); !ours.Contains(port) {
+			if port := binary.BigEndian.Uint16(v[framing.OffsetDstPort:]); !ours.Contains(port) {
 				t.Fatalf("a frame to port %d has come, after %d to the ports %v", port, got, ours)
 			}
 			got++

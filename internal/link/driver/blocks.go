@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
@@ -13,7 +13,7 @@ import (
 // b*BlockSize on. The first is one port short, because port 0 is
 // ethertype.PortAll.
 const (
-	BlockSize = ethertype.PortBlock
+	BlockSize = framing.PortBlock
 	Blocks    = (1 << 16) / BlockSize
 )
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -60,11 +61,11 @@ func (s *suite) portAll() {
 // foreign sends what is not for B: another EtherType, version or station.
 func (s *suite) foreign() {
 	other := s.frame([]byte("type"))
-	other.Head[ethertype.OffsetType] ^= 0x01
+	other.Head[framing.OffsetType] ^= 0x01
 	old := s.frame([]byte("version"))
-	old.Head[ethertype.OffsetVersion]++
+	old.Head[framing.OffsetVersion]++
 	station := s.frame([]byte("station"))
-	station.Head[ethertype.OffsetDst+5] ^= 0x55
+	station.Head[framing.OffsetDst+5] ^= 0x55
 	good := s.frame([]byte("good"))
 	s.send(other, good, old, good, station, good)
 	s.expect(s.B, good, good, good)
@@ -74,13 +75,13 @@ func (s *suite) foreign() {
 // nothing else: a link looks at no more.
 func (s *suite) outerLayout() {
 	a, b := s.A.Info(), s.B.Info()
-	outer := ethertype.Outer{Dst: b.MAC, Src: a.MAC, Type: b.EtherType, DstPort: b.Ports.Lo, SrcPort: a.Ports.Lo}
+	outer := framing.Outer{Dst: b.MAC, Src: a.MAC, Type: b.EtherType, DstPort: b.Ports.Lo, SrcPort: a.Ports.Lo}
 	var frames []transport.Frame
 	for i, fill := range []byte{0, 0xff, 0x55} {
 		outer.Kind = fill
 		head := make([]byte, ethertype.HeaderSize)
 		outer.Put(head)
-		for at := ethertype.OuterSize; at < len(head); at++ {
+		for at := framing.OuterSize; at < len(head); at++ {
 			head[at] = fill
 		}
 		frames = append(frames, transport.Frame{Head: head, Body: [][]byte{pattern(min(100, s.maxPayload()), i)}})

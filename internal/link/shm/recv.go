@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -110,8 +111,8 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 // kernel vouches for: whoever writes to p's ring can write any source.
 func (l *Link) from(p *peer, frame []byte) bool {
 	frame = frame[:ethertype.HeaderSize]
-	return binary.BigEndian.Uint64(frame[ethertype.OffsetSrc:]) == l.origin &&
-		p.ports.Contains(binary.BigEndian.Uint16(frame[ethertype.OffsetSrcPort:]))
+	return binary.BigEndian.Uint64(frame[framing.OffsetSrc:]) == l.origin &&
+		p.ports.Contains(binary.BigEndian.Uint16(frame[framing.OffsetSrcPort:]))
 }
 
 // seeOff removes the peers that are gone and tells OnDeparture's function,

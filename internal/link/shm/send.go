@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -37,7 +38,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // forward sends one frame of size bytes to where it belongs.
 func (l *Link) forward(f *transport.Frame, size int) {
 	port, ok := l.concerns(f.Head)
-	own := driver.Block(binary.BigEndian.Uint16(f.Head[ethertype.OffsetSrcPort:]))
+	own := driver.Block(binary.BigEndian.Uint16(f.Head[framing.OffsetSrcPort:]))
 	places := l.places[own]
 	switch {
 	case !ok:
@@ -64,7 +65,7 @@ func (l *Link) forward(f *transport.Frame, size int) {
 // port. Frames to a group are for every station, whatever their port, as on an
 // Ethernet.
 func (l *Link) concerns(head []byte) (port uint16, ok bool) {
-	return ethertype.Concerns(head, l.info.EtherType, l.info.MAC)
+	return framing.Concerns(head, l.info.EtherType, l.info.MAC)
 }
 
 // reaches reports whether block b may be another station's.

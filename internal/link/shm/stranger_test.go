@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/lingertest"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
@@ -377,7 +378,7 @@ func TestChanging(t *testing.T) {
 			first := int(taken.Load())
 			for i := first; i < min(first+transport.MaxBatch, len(frames)); i++ {
 				word := binary.BigEndian.AppendUint16(nil, port)
-				unix.Pwrite(writes, word, int64(64<<10+i*size+2+ethertype.OffsetSrcPort))
+				unix.Pwrite(writes, word, int64(64<<10+i*size+2+framing.OffsetSrcPort))
 			}
 			rounds.Add(1)
 		}
@@ -392,7 +393,7 @@ func TestChanging(t *testing.T) {
 		}
 		for until := rounds.Load() + 4; n > 0 && rounds.Load() < until; runtime.Gosched() { // while it changes
 			for _, view := range views[:n] {
-				if port := binary.BigEndian.Uint16(view[ethertype.OffsetSrcPort:]); !s.ports.Contains(port) {
+				if port := binary.BigEndian.Uint16(view[framing.OffsetSrcPort:]); !s.ports.Contains(port) {
 					t.Fatalf("a frame was received that seems to come from port %d", port)
 				}
 			}

@@ -2,6 +2,7 @@ package mapper
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -351,4 +352,4 @@ func (s *foundSwitch) addWay(w way) {
 }
 
 // maxWayTurns keeps a probe there and back, and a turn, within the longest route.
-const maxWayTurns = (ethertype.MaxHops - 4) / 2
+const maxWayTurns = (framing.MaxHops - 4) / 2

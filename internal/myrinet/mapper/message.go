@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -67,7 +68,7 @@ var errMessage = errors.New("mapper: no message")
 func appendRoute(b []byte, r myrinet.Route) []byte {
 	b = append(b, byte(len(r)))
 	for _, t := range r {
-		b = append(b, ethertype.PutTurn(int(t)))
+		b = append(b, framing.PutTurn(int(t)))
 	}
 	return b
 }
@@ -134,9 +135,9 @@ func (r *reader) route() myrinet.Route {
 	}
 	route := make(myrinet.Route, len(octets))
 	for i, o := range octets {
-		turn, ok := ethertype.Turn(o)
+		turn, ok := framing.Turn(o)
 		route[i] = int8(turn)
-		r.bad = r.bad || !ok || turn < -ethertype.MaxTurn
+		r.bad = r.bad || !ok || turn < -framing.MaxTurn
 	}
 	return route
 }

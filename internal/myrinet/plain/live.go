@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
@@ -17,7 +18,7 @@ import (
 
 // Overhead is how much smaller the MTU of a live link is than its cable's by default, so
 // that a packet is one frame, whatever its route.
-const Overhead = ethertype.HeaderSize - ethertype.EthernetSize + MaxHops + ethertype.FabricLeast + ethertype.EthernetSize
+const Overhead = ethertype.HeaderSize - ethertype.EthernetSize + MaxHops + framing.FabricLeast + ethertype.EthernetSize
 
 // longMTU is the MTU of a live link whose cable may carry long frames (transport.LongLink):
 // eight buffers for packets of that size find room in the papers' SRAM, beside the table.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -17,9 +18,9 @@ const (
 	leastReceive   = 2 // buffers in SRAM
 	mostReceive    = 64
 	cyclesAPacket  = 41
-	frameAt        = MaxHops + ethertype.FabricTypeSize // of a send buffer
-	sendOverhead   = frameAt + ethertype.FabricCRCSize
-	recvOverhead   = ethertype.FabricLeast
+	frameAt        = MaxHops + framing.FabricTypeSize // of a send buffer
+	sendOverhead   = frameAt + framing.FabricCRCSize
+	recvOverhead   = framing.FabricLeast
 	causeFrame     = 1  // of interrupts
 	leastSendSlots = 64 // of the send ring
 )
@@ -203,11 +204,11 @@ func (p *program) refuse(r *myrinet.Received) bool {
 	if p.maps.Receive(p.now, r) {
 		return true
 	}
-	if r.Type != TypeFrame || len(r.Payload) < ethertype.OuterSize || len(r.Payload) > p.size || l.closed.Load() {
+	if r.Type != TypeFrame || len(r.Payload) < framing.OuterSize || len(r.Payload) > p.size || l.closed.Load() {
 		l.filtered.Add(1)
 		return true
 	}
-	port, ok := ethertype.Concerns(r.Payload, l.info.EtherType, l.info.MAC)
+	port, ok := framing.Concerns(r.Payload, l.info.EtherType, l.info.MAC)
 	if !ok || port != ethertype.PortAll && !l.info.Ports.Contains(port) {
 		l.filtered.Add(1)
 		return true
@@ -280,7 +281,7 @@ func (p *program) launch() bool {
 	start := MaxHops - len(turns)
 	copy(b.mem[start:], turns)
 	b.mem[MaxHops], b.mem[MaxHops+1] = TypeFrame>>8, TypeFrame&0xff
-	return p.c.Send(b.mem[start : frameAt+b.n+ethertype.FabricCRCSize])
+	return p.c.Send(b.mem[start : frameAt+b.n+framing.FabricCRCSize])
 }
 
 // waiting reports whether a frame is to be sent, or has just been.

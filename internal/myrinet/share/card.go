@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/admission"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
@@ -183,7 +184,7 @@ func (c *Card) handOut() error {
 			return err
 		}
 		for i, view := range views[:n] {
-			port, _ := ethertype.Concerns(view, c.info.EtherType, c.info.MAC) // the card has looked
+			port, _ := framing.Concerns(view, c.info.EtherType, c.info.MAC) // the card has looked
 			head := heads[i*ethertype.HeaderSize:][:ethertype.HeaderSize]
 			envelope(head, c.info.MAC, c.info.EtherType, cardPort, port, len(view))
 			batch[i] = transport.Frame{Head: head, Body: append(batch[i].Body[:0], view)}
@@ -231,14 +232,14 @@ func (c *Card) collect(ctx context.Context) error {
 // send shm has copied before it judged whose it is.
 func (c *Card) take(view []byte) []byte {
 	be := binary.BigEndian
-	from := be.Uint16(view[ethertype.OffsetSrcPort:])
+	from := be.Uint16(view[framing.OffsetSrcPort:])
 	frame := view[min(len(view), ethertype.HeaderSize):]
-	if len(frame) < ethertype.OuterSize || len(frame) > c.info.MTU+ethertype.EthernetSize {
+	if len(frame) < framing.OuterSize || len(frame) > c.info.MTU+ethertype.EthernetSize {
 		c.forged.Add(1)
 		return nil
 	}
-	if ethertype.MAC(frame[ethertype.OffsetSrc:]) != c.info.MAC || be.Uint16(frame[ethertype.OffsetType:]) != uint16(c.info.EtherType) ||
-		driver.Block(be.Uint16(frame[ethertype.OffsetSrcPort:])) != driver.Block(from) {
+	if ethertype.MAC(frame[framing.OffsetSrc:]) != c.info.MAC || be.Uint16(frame[framing.OffsetType:]) != uint16(c.info.EtherType) ||
+		driver.Block(be.Uint16(frame[framing.OffsetSrcPort:])) != driver.Block(from) {
 		c.forged.Add(1)
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
@@ -116,7 +116,7 @@ func flood(rng *rand.Rand, wild, honest, far transport.Link) {
 		switch rng.IntN(3) {
 		case 0:
 			f = linktest.NewFrame(wild.Info(), far.Info(), far.Info().Ports.Lo, []byte("forged"))
-			f[ethertype.OffsetSrc+5] ^= 1
+			f[framing.OffsetSrc+5] ^= 1
 		case 1:
 			f = f[:1+rng.IntN(len(f)-1)]
 			for i := range f {

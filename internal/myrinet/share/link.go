@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
@@ -228,11 +229,11 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 
 // take returns the frame behind a header, nil if it is not the card's or not for us.
 func (l *Link) take(view []byte) []byte {
-	if binary.BigEndian.Uint16(view[ethertype.OffsetSrcPort:]) != cardPort || len(view) < ethertype.HeaderSize+ethertype.OuterSize {
+	if binary.BigEndian.Uint16(view[framing.OffsetSrcPort:]) != cardPort || len(view) < ethertype.HeaderSize+framing.OuterSize {
 		return nil
 	}
 	frame := view[ethertype.HeaderSize:]
-	port, ok := ethertype.Concerns(frame, l.info.EtherType, l.info.MAC)
+	port, ok := framing.Concerns(frame, l.info.EtherType, l.info.MAC)
 	if !ok || port != ethertype.PortAll && !l.info.Ports.Contains(port) {
 		return nil
 	}

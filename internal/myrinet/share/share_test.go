@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
@@ -144,7 +145,7 @@ func TestShared(t *testing.T) {
 	}
 	forged := linktest.NewFrame(b.Info(), far.Info(), far.Info().Ports.Lo, []byte("forged"))
 	wrong := linktest.NewFrame(a.Info(), far.Info(), far.Info().Ports.Lo, []byte("forged"))
-	copy(wrong[ethertype.OffsetSrc:], "\x02\x00\x00\x00\x00\x07")
+	copy(wrong[framing.OffsetSrc:], "\x02\x00\x00\x00\x00\x07")
 	if n, err := a.Send([]transport.Frame{{Head: forged}, {Head: wrong}, {Head: forged[:10]}}); n != 3 || err != nil {
 		t.Fatalf("Send = %d, %v", n, err)
 	}

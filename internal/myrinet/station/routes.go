@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -150,7 +151,7 @@ func (t *Table) Set(routes []myrinet.HostRoute) (err error) {
 		e := t.entry(k)
 		e[hopsAt] = byte(len(r.Turns)) + 1
 		for j, turn := range r.Turns {
-			e[turnsAt+j] = ethertype.PutTurn(int(turn))
+			e[turnsAt+j] = framing.PutTurn(int(turn))
 		}
 	}
 	return err

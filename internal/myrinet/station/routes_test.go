@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -31,7 +32,7 @@ func expect(t *testing.T, tab *Table, station, number int, routed bool) {
 	if number >= 0 {
 		turns, ok = tab.Route(number)
 	}
-	if ok != routed || ok && !slices.Equal(turns, []byte{ethertype.PutTurn(station)}) {
+	if ok != routed || ok && !slices.Equal(turns, []byte{framing.PutTurn(station)}) {
 		t.Errorf("the route to station %d is %v, %v; want %v", station, turns, ok, routed)
 	}
 }

@@ -5,6 +5,7 @@ package whole
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -42,7 +43,7 @@ func (f *Frames) Take(view []byte) []byte {
 	}
 	size := len(view) + rest
 	if cap(f.room) < size {
-		f.room = make([]byte, max(size, ethertype.LongMTU+ethertype.EthernetSize))
+		f.room = make([]byte, max(size, framing.LongMTU+ethertype.EthernetSize))
 	}
 	frame := f.room[:size]
 	copy(frame, view[:ethertype.HeaderSize])

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
@@ -208,7 +209,7 @@ func (p *Path) meet(peer *Peer) {
 	p.remoteMTU = peer.MTU
 	p.Data = min(a.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize
 	p.MaxData = p.Data
-	if p.joining = (joining{}); peer.More && p.c.Port/ethertype.PortBlock == a.info.Ports.Lo/ethertype.PortBlock { // see ethertype.Header.Beside
+	if p.joining = (joining{}); peer.More && p.c.Port/framing.PortBlock == a.info.Ports.Lo/framing.PortBlock { // see framing.Beside
 		p.joining.Peer = peer.Incarnation
 	}
 	p.Long, p.switching = peer.Long && p.MayUseLong() && p.Data+ethertype.BaseSize >= a.info.MTU, false

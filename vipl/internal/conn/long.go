@@ -2,6 +2,7 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -167,7 +168,7 @@ func (a *Adapter) FetchLong(begin []byte, rest int) []byte {
 func (a *Adapter) longRoom(size int) []byte {
 	l := &a.Long
 	if l.room == nil {
-		l.room = make([]byte, ethertype.EthernetSize+max(ethertype.LongMTU, a.info.MTU))
+		l.room = make([]byte, ethertype.EthernetSize+max(framing.LongMTU, a.info.MTU))
 	}
 	if size > len(l.room) {
 		return nil

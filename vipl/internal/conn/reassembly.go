@@ -1,9 +1,12 @@
 package conn
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
+)
 
 // longestFrame is the longest frame, Ethernet header included.
-const longestFrame = ethertype.EthernetSize + ethertype.LongMTU
+const longestFrame = ethertype.EthernetSize + framing.LongMTU
 
 // most is how many pieces a frame can have: those of the longest frame at the smallest
 // MTU.

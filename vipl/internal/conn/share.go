@@ -1,6 +1,9 @@
 package conn
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
+)
 
 // Frames that share an Ethernet frame
 //
@@ -55,10 +58,10 @@ func (j *joining) peer() uint64 {
 func (b *Batch) join(most int, head []byte) bool {
 	f := &b.frames[b.n-1]
 	end := len(f.Head)
-	if end+len(head) > min(most, b.stride) || !ethertype.ToOne(f.Head, head) { // whatever incarnation a peer gives as its own
+	if end+len(head) > min(most, b.stride) || !framing.ToOne(f.Head, head) { // whatever incarnation a peer gives as its own
 		return false
 	}
-	ethertype.SetMore(f.Head[b.joint.at:])
+	framing.SetMore(f.Head[b.joint.at:])
 	f.Head = f.Head[:end+len(head)]
 	copy(f.Head[end:], head)
 	ethertype.Seal(f.Head[end:])

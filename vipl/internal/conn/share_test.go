@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -63,7 +64,7 @@ func data(seq ethertype.Seq) []byte { return bytes.Repeat([]byte{byte(seq)}, 40+
 // there is room; each is whole.
 func TestShared(t *testing.T) {
 	one, other := &sharing{peer: 1, most: 1500}, &sharing{peer: 2, most: 1500}
-	liar, neighbour := &sharing{peer: 1, most: 1500, to: 1}, &sharing{peer: 1, most: 1500, port: ethertype.PortBlock}
+	liar, neighbour := &sharing{peer: 1, most: 1500, to: 1}, &sharing{peer: 1, most: 1500, port: framing.PortBlock}
 	short, none := &sharing{peer: 1, most: 250}, &sharing{most: 1500}
 	for name, c := range map[string]struct {
 		with []*sharing // nil: it has a body, and is added by Add

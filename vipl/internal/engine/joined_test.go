@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
@@ -15,7 +16,7 @@ func joined(headers ...ethertype.Header) (frame []byte) {
 		frame = append(frame, make([]byte, ethertype.HeaderSize+int(h.Size))...)
 		h.Put(frame[at:])
 		if ethertype.Seal(frame[at:]); i < len(headers)-1 {
-			ethertype.SetMore(frame[at:])
+			framing.SetMore(frame[at:])
 		}
 	}
 	return frame
@@ -30,7 +31,7 @@ type joint struct {
 
 var joints = map[string]joint{
 	"good":              {func(*ethertype.Header) {}, [3]uint64{1, 1, 1}, 0},
-	"another block":     {func(h *ethertype.Header) { h.SrcPort += ethertype.PortBlock }, [3]uint64{1, 0, 0}, code.DropFormat},
+	"another block":     {func(h *ethertype.Header) { h.SrcPort += framing.PortBlock }, [3]uint64{1, 0, 0}, code.DropFormat},
 	"another station's": {func(h *ethertype.Header) { h.Src[5]++ }, [3]uint64{1, 0, 0}, code.DropFormat},
 	"to another":        {func(h *ethertype.Header) { h.Dst[5]++ }, [3]uint64{1, 0, 0}, code.DropFormat},
 	"to another NIC":    {func(h *ethertype.Header) { h.DstPort = lowest + ports }, [3]uint64{1, 0, 0}, code.DropFormat},

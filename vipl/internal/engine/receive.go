@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
@@ -63,7 +64,7 @@ func (m *Machine) receive(frames [][]byte) {
 // takeShort has the frame of a poll that found no other take the fast path, if there is
 // one for it, and reports whether it has.
 func (m *Machine) takeShort(frame []byte) bool {
-	c := m.Ports.Conn(ethertype.DstPort(frame))
+	c := m.Ports.Conn(framing.DstPort(frame))
 	if c == nil || !c.ReceiveShort(frame) {
 		return false
 	}
@@ -121,7 +122,7 @@ func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
 		if !ok {
 			return
 		}
-		if !h.Beside(first) || !m.Info.Ports.Contains(h.DstPort) {
+		if !framing.Beside(h, first) || !m.Info.Ports.Contains(h.DstPort) {
 			m.Conns.Drop(code.DropFormat)
 			return
 		}
@@ -171,7 +172,7 @@ func (m *Machine) dispatch(h *ethertype.Header, payload []byte) (whole []byte) {
 // dropInvalid counts a frame of which h could not be parsed. A wrong CRC leaves
 // h as the frame has it.
 func (m *Machine) dropInvalid(h *ethertype.Header, frame []byte, err error) {
-	if _, sealed := ethertype.IsSealed(frame); sealed {
+	if _, sealed := framing.IsSealed(frame); sealed {
 		m.Conns.Drop(code.DropSealed)
 		m.hooks.Sealed(frame)
 		return

@@ -1,8 +1,10 @@
-package ethertype
+package framing
 
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 // Sealed frames stand for frames that somebody without the segment's key must not read,
@@ -64,18 +66,18 @@ const (
 	SealNonceSize   = 16
 	SealCookieSize  = 24
 	SealMessageSize = 64
-	SealOverhead    = SealedBody + SealTagSize - EthernetSize       // by which a KindSealed is longer than what it stands for
-	SealGroupMore   = SealedGroupBody - SealedBody                  // by which a KindSealedGroup is longer than a KindSealed
-	SealLongMore    = SealTagSize                                   // by which a KindSealedLong is longer than a KindSealed
-	sealHelloSize   = SealMessage + SealCheckSize                   // of a KindSealHello and KindSealCookie
-	sealInitSize    = SealMessage + SealMessageSize + SealCheckSize // of a KindSealInit
-	sealReplySize   = SealAnswer + SealMessageSize + SealCheckSize  // of a KindSealReply
-	sealNoticeSize  = SealedBody + SealCheckSize                    // of a KindSealUnknown and KindSealRefused; Ethernet pads them
+	SealOverhead    = SealedBody + SealTagSize - ethertype.EthernetSize // by which a KindSealed is longer than what it stands for
+	SealGroupMore   = SealedGroupBody - SealedBody                      // by which a KindSealedGroup is longer than a KindSealed
+	SealLongMore    = SealTagSize                                       // by which a KindSealedLong is longer than a KindSealed
+	sealHelloSize   = SealMessage + SealCheckSize                       // of a KindSealHello and KindSealCookie
+	sealInitSize    = SealMessage + SealMessageSize + SealCheckSize     // of a KindSealInit
+	sealReplySize   = SealAnswer + SealMessageSize + SealCheckSize      // of a KindSealReply
+	sealNoticeSize  = SealedBody + SealCheckSize                        // of a KindSealUnknown and KindSealRefused; Ethernet pads them
 )
 
 // IsSealed reports whether frame is a sealed one by its kind, intact or not, and which.
 func IsSealed(frame []byte) (kind SealKind, ok bool) {
-	if len(frame) < OuterSize || frame[OffsetVersion] != Version {
+	if len(frame) < OuterSize || frame[OffsetVersion] != ethertype.Version {
 		return 0, false
 	}
 	kind = SealKind(frame[OffsetKind])
@@ -153,8 +155,8 @@ func (k SealKind) String() string {
 //	02:00:00:00:00:01/5 > 02:00:00:00:00:02/9 sealed session 0x1f2e3d4c counter 7 of 114 bytes
 func dumpSealed(frame []byte, kind SealKind) string {
 	o, _ := ParseOuter(frame)
-	s := fmt.Sprintf("%s > %s %s", Addr{o.Src, o.SrcPort}, Addr{o.Dst, o.DstPort}, kind)
-	if o.Type != Default {
+	s := fmt.Sprintf("%s > %s %s", ethertype.Addr{MAC: o.Src, Port: o.SrcPort}, ethertype.Addr{MAC: o.Dst, Port: o.DstPort}, kind)
+	if o.Type != ethertype.Default {
 		s += fmt.Sprintf(" type %#04x", uint16(o.Type))
 	}
 	if len(frame) < kind.Least() {

@@ -1,4 +1,4 @@
-package ethertype
+package framing
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/mdlayher/ethernet"
 	"pgregory.net/rapid"
+
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 // TestCRC8 compares with the check values of catalogues of CRCs, and with the
@@ -74,10 +76,10 @@ func TestTurns(t *testing.T) {
 
 func drawFabric(rt *rapid.T) FabricHeader {
 	h := FabricHeader{
-		Dst: MAC(rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(rt, "dst")), Src: MAC(rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(rt, "src")),
-		Type: Fabric, Kind: FabricPacket,
+		Dst: ethertype.MAC(rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(rt, "dst")), Src: ethertype.MAC(rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(rt, "src")),
+		Type: ethertype.Fabric, Kind: FabricPacket,
 		DstPort: rapid.Uint16().Draw(rt, "to"), SrcPort: rapid.Uint16().Draw(rt, "from"), Tag: rapid.Uint32().Draw(rt, "tag"),
-		Seq: Seq(rapid.Uint32().Draw(rt, "seq")), Credit: Seq(rapid.Uint32().Draw(rt, "credit")), Packet: Seq(rapid.Uint32().Draw(rt, "packet")),
+		Seq: ethertype.Seq(rapid.Uint32().Draw(rt, "seq")), Credit: ethertype.Seq(rapid.Uint32().Draw(rt, "credit")), Packet: ethertype.Seq(rapid.Uint32().Draw(rt, "packet")),
 		Offset: rapid.Uint32Range(0, 1<<31).Draw(rt, "offset"), Size: rapid.Uint16Range(1, 2000).Draw(rt, "size"),
 	}
 	h.Length = h.Offset + uint32(h.Size) + rapid.Uint32Range(FabricLeast, 1<<20).Draw(rt, "more")
@@ -89,7 +91,7 @@ func drawFabric(rt *rapid.T) FabricHeader {
 func TestFabricRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := drawFabric(rt)
-		frame := make([]byte, HeaderSize+int(h.Size)+7) // padded
+		frame := make([]byte, ethertype.HeaderSize+int(h.Size)+7) // padded
 		h.Put(frame)
 		var got FabricHeader
 		part, err := got.Parse(frame)
@@ -97,16 +99,16 @@ func TestFabricRoundTrip(t *testing.T) {
 			rt.Fatalf("%+v became %+v, %d octets, %v", h, got, len(part), err)
 		}
 		o, ok := ParseOuter(frame)
-		if want := (Outer{Dst: h.Dst, Src: h.Src, Type: Fabric, Kind: uint8(FabricPacket), DstPort: h.DstPort, SrcPort: h.SrcPort}); !ok || o != want {
+		if want := (Outer{Dst: h.Dst, Src: h.Src, Type: ethertype.Fabric, Kind: uint8(FabricPacket), DstPort: h.DstPort, SrcPort: h.SrcPort}); !ok || o != want {
 			rt.Fatalf("it begins with %+v, %v", o, ok)
 		}
-		if port, ok := Concerns(frame, Fabric, h.Dst); !ok || port != h.DstPort {
+		if port, ok := Concerns(frame, ethertype.Fabric, h.Dst); !ok || port != h.DstPort {
 			rt.Fatal("it does not concern the station that it goes to")
 		}
 		if !isFabric(frame) {
 			rt.Fatal("it is not said to be of the fabric")
 		}
-		if _, err := new(Header).Parse(frame); !errors.Is(err, ErrKind) {
+		if _, err := new(ethertype.Header).Parse(frame); !errors.Is(err, ethertype.ErrKind) {
 			rt.Fatalf("a Header is made of it: %v", err)
 		}
 	})
@@ -116,10 +118,10 @@ func TestFabricRoundTrip(t *testing.T) {
 func fabricFrame(change func(h *FabricHeader, packet []byte)) []byte {
 	packet := append([]byte{PutTurn(1), PutTurn(-2), 0, 3}, "payload"...)
 	packet = append(packet, UpdateCRC8(0, packet))
-	h := FabricHeader{Dst: bob.MAC, Src: alice.MAC, Type: Fabric, Kind: FabricPacket, DstPort: bob.Port, SrcPort: alice.Port,
+	h := FabricHeader{Dst: bob.MAC, Src: alice.MAC, Type: ethertype.Fabric, Kind: FabricPacket, DstPort: bob.Port, SrcPort: alice.Port,
 		Seq: 9, Credit: 20, Packet: 7, Length: uint32(len(packet)), Size: uint16(len(packet))}
 	change(&h, packet)
-	frame := make([]byte, HeaderSize, HeaderSize+len(packet))
+	frame := make([]byte, ethertype.HeaderSize, ethertype.HeaderSize+len(packet))
 	h.Put(frame)
 	return append(frame, packet[:min(int(h.Size), len(packet))]...)
 }
@@ -130,20 +132,20 @@ func TestFabricRefuses(t *testing.T) {
 		spoil  func(frame []byte) []byte
 		want   error
 	}{
-		"short":             {spoil: func(f []byte) []byte { return f[:HeaderSize-1] }, want: ErrShort},
-		"cut":               {spoil: func(f []byte) []byte { return f[:len(f)-1] }, want: ErrShort},
-		"version":           {spoil: func(f []byte) []byte { f[OffsetVersion]++; return f }, want: ErrVersion},
-		"kind":              {change: func(h *FabricHeader, _ []byte) { h.Kind = fabricEnd }, want: ErrKind},
-		"kind of a Header":  {change: func(h *FabricHeader, _ []byte) { h.Kind = FabricKind(KindData) }, want: ErrKind},
+		"short":             {spoil: func(f []byte) []byte { return f[:ethertype.HeaderSize-1] }, want: ethertype.ErrShort},
+		"cut":               {spoil: func(f []byte) []byte { return f[:len(f)-1] }, want: ethertype.ErrShort},
+		"version":           {spoil: func(f []byte) []byte { f[OffsetVersion]++; return f }, want: ethertype.ErrVersion},
+		"kind":              {change: func(h *FabricHeader, _ []byte) { h.Kind = fabricEnd }, want: ethertype.ErrKind},
+		"kind of a Header":  {change: func(h *FabricHeader, _ []byte) { h.Kind = FabricKind(ethertype.KindData) }, want: ethertype.ErrKind},
 		"flag":              {spoil: func(f []byte) []byte { f[OffsetFlags]++; return f }, want: ErrReserved},
 		"kept":              {spoil: func(f []byte) []byte { f[fabricZero+9]++; return f }, want: ErrReserved},
-		"crc":               {spoil: func(f []byte) []byte { f[fabricSeq]++; return f }, want: ErrCRC},
-		"beyond":            {change: func(h *FabricHeader, _ []byte) { h.Offset = 1 }, want: ErrRange},
-		"beyond 32 bits":    {change: func(h *FabricHeader, _ []byte) { h.Offset = 1<<32 - 1 }, want: ErrRange},
-		"no octet":          {change: func(h *FabricHeader, _ []byte) { h.Size = 0 }, want: ErrRange},
-		"no packet":         {change: func(h *FabricHeader, _ []byte) { h.Size, h.Length = 2, 2 }, want: ErrRange},
-		"break at the end":  {change: func(h *FabricHeader, _ []byte) { h.Kind, h.Size, h.Offset = FabricBreak, 0, h.Length }, want: ErrRange},
-		"credit with more":  {change: func(h *FabricHeader, _ []byte) { h.Kind = FabricCredit }, want: ErrRange},
+		"crc":               {spoil: func(f []byte) []byte { f[fabricSeq]++; return f }, want: ethertype.ErrCRC},
+		"beyond":            {change: func(h *FabricHeader, _ []byte) { h.Offset = 1 }, want: ethertype.ErrRange},
+		"beyond 32 bits":    {change: func(h *FabricHeader, _ []byte) { h.Offset = 1<<32 - 1 }, want: ethertype.ErrRange},
+		"no octet":          {change: func(h *FabricHeader, _ []byte) { h.Size = 0 }, want: ethertype.ErrRange},
+		"no packet":         {change: func(h *FabricHeader, _ []byte) { h.Size, h.Length = 2, 2 }, want: ethertype.ErrRange},
+		"break at the end":  {change: func(h *FabricHeader, _ []byte) { h.Kind, h.Size, h.Offset = FabricBreak, 0, h.Length }, want: ethertype.ErrRange},
+		"credit with more":  {change: func(h *FabricHeader, _ []byte) { h.Kind = FabricCredit }, want: ethertype.ErrRange},
 		"credit alone":      {change: func(h *FabricHeader, _ []byte) { h.Kind, h.Size = FabricCredit, 0 }},
 		"break":             {change: func(h *FabricHeader, _ []byte) { h.Kind, h.Size, h.Offset = FabricBreak, 0, 3 }},
 		"another EtherType": {change: func(h *FabricHeader, _ []byte) { h.Type = ethernet.EtherType(0x1234) }},
@@ -171,7 +173,9 @@ func TestDumpFabric(t *testing.T) {
 		{fabricFrame(func(h *FabricHeader, _ []byte) { h.Length = 4000 }), "fabric packet 7 bytes 0..11 of 4000 seq 9 credit 20 route +1 -2 type 3 payload 3995"},
 		{fabricFrame(func(_ *FabricHeader, p []byte) { p[5]++ }), "fabric packet 7 bytes 0..11 of 12 seq 9 credit 20 route +1 -2 type 3 payload 7 CRC-8 does not match"},
 		{fabricFrame(func(h *FabricHeader, _ []byte) { h.Size = 3 }), "fabric packet 7 bytes 0..2 of 12 seq 9 credit 20 route +1 -2 ends before its type (12 bytes)"},
-		{fabricFrame(func(h *FabricHeader, _ []byte) { h.Kind, h.Size, h.Offset, h.Type = FabricBreak, 0, 5, Default }),
+		{fabricFrame(func(h *FabricHeader, _ []byte) {
+			h.Kind, h.Size, h.Offset, h.Type = FabricBreak, 0, 5, ethertype.Default
+		}),
 			"fabric break type 0x88b5 7 at 5 of 12 seq 9 credit 20"},
 		{fabricFrame(func(h *FabricHeader, _ []byte) { h.Kind, h.Size = FabricHello, 0 }), "fabric hello longest 12 credit 20"},
 		{fabricFrame(func(h *FabricHeader, _ []byte) { h.Offset = 5 }),
@@ -192,7 +196,7 @@ func TestDumpFabric(t *testing.T) {
 
 func TestFabricAllocatesNothing(t *testing.T) {
 	h := FabricHeader{Kind: FabricPacket, Size: 100, Length: 100}
-	frame := make([]byte, HeaderSize+100)
+	frame := make([]byte, ethertype.HeaderSize+100)
 	if n := testing.AllocsPerRun(100, func() {
 		h.Put(frame)
 		if _, err := h.Parse(frame); err != nil {
@@ -212,7 +216,7 @@ func FuzzFabric(f *testing.F) {
 	f.Add([]byte("short"))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		checkFabric(t, frame)
-		if len(frame) < HeaderSize {
+		if len(frame) < ethertype.HeaderSize {
 			return
 		}
 		// Few inputs have the right CRC. Give them one.
@@ -241,7 +245,7 @@ func checkFabric(t *testing.T, frame []byte) {
 	if dumpPacket(part, int(h.Length)) == "" {
 		t.Error("nothing dumped of the packet")
 	}
-	again := make([]byte, HeaderSize, HeaderSize+len(part))
+	again := make([]byte, ethertype.HeaderSize, ethertype.HeaderSize+len(part))
 	h.Put(again)
 	if again = append(again, part...); !bytes.Equal(again, frame[:len(again)]) {
 		t.Errorf("encoded again: % x, was % x", again, frame)

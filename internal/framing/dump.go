@@ -1,9 +1,11 @@
-package ethertype
+package framing
 
 import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 var fabricNames = [fabricEnd - FabricPacket]string{"packet", "credit", "break", "hello"}
@@ -17,13 +19,25 @@ func (k FabricKind) String() string {
 	return fabricNames[k-FabricPacket]
 }
 
+// Dump describes any frame of the module in one line: of a frame of the fabric also the packet, of a
+// sealed one what can be read without a key, and of others what Dump does.
+func Dump(frame []byte) string {
+	if isFabric(frame) {
+		return dumpFabric(frame)
+	}
+	if kind, ok := IsSealed(frame); ok {
+		return dumpSealed(frame, kind)
+	}
+	return Dump(frame)
+}
+
 // String describes the frame in one line:
 //
 //	02:00:00:00:00:01/5 > 02:00:00:00:00:02/9 fabric packet 7 bytes 0..99 of 4100 seq 12 credit 20 tag 0x1f
 func (h *FabricHeader) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s > %s fabric %s", Addr{h.Src, h.SrcPort}, Addr{h.Dst, h.DstPort}, h.Kind)
-	if h.Type != Fabric {
+	fmt.Fprintf(&b, "%s > %s fabric %s", ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, ethertype.Addr{MAC: h.Dst, Port: h.DstPort}, h.Kind)
+	if h.Type != ethertype.Fabric {
 		fmt.Fprintf(&b, " type %#04x", uint16(h.Type))
 	}
 	switch h.Kind {
@@ -52,8 +66,8 @@ func dumpFabric(frame []byte) string {
 		return h.String()
 	}
 	why := strings.TrimPrefix(err.Error(), "ethertype: ")
-	if len(frame) < HeaderSize {
-		return fmt.Sprintf("%s > %s fabric malformed: %s (%d bytes)", MAC(frame[OffsetSrc:]), MAC(frame[OffsetDst:]), why, len(frame))
+	if len(frame) < ethertype.HeaderSize {
+		return fmt.Sprintf("%s > %s fabric malformed: %s (%d bytes)", ethertype.MAC(frame[OffsetSrc:]), ethertype.MAC(frame[OffsetDst:]), why, len(frame))
 	}
 	h.get(frame)
 	return fmt.Sprintf("%s malformed: %s (version %d, %d bytes)", &h, why, frame[OffsetVersion], len(frame))

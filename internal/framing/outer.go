@@ -1,9 +1,11 @@
-package ethertype
+package framing
 
 import (
 	"encoding/binary"
 
 	"github.com/mdlayher/ethernet"
+
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 // The outer layout: where the fields start that links and the kernel's filter look
@@ -24,10 +26,10 @@ const (
 // Outer holds the fields of the outer layout. Kind and Flags mean what the EtherType
 // says.
 type Outer struct {
-	Dst, Src         MAC
+	Dst, Src         ethertype.MAC
 	Type             ethernet.EtherType
 	Kind             uint8
-	Flags            Flags
+	Flags            ethertype.Flags
 	DstPort, SrcPort uint16
 }
 
@@ -38,7 +40,7 @@ func (o *Outer) Put(b []byte) {
 	copy(b[OffsetDst:], o.Dst[:])
 	copy(b[OffsetSrc:], o.Src[:])
 	be.PutUint16(b[OffsetType:], uint16(o.Type))
-	b[OffsetVersion] = Version
+	b[OffsetVersion] = ethertype.Version
 	b[OffsetKind] = o.Kind
 	be.PutUint16(b[OffsetFlags:], uint16(o.Flags))
 	be.PutUint16(b[OffsetDstPort:], o.DstPort)
@@ -48,27 +50,35 @@ func (o *Outer) Put(b []byte) {
 // ParseOuter reads the outer layout at the start of frame. It reports false for a
 // frame that is too short or has another version.
 func ParseOuter(frame []byte) (o Outer, ok bool) {
-	if len(frame) < OuterSize || frame[OffsetVersion] != Version {
+	if len(frame) < OuterSize || frame[OffsetVersion] != ethertype.Version {
 		return Outer{}, false
 	}
 	b := frame[:OuterSize:OuterSize]
 	be := binary.BigEndian
 	return Outer{
-		Dst: MAC(b[OffsetDst:]), Src: MAC(b[OffsetSrc:]), Type: ethernet.EtherType(be.Uint16(b[OffsetType:])),
-		Kind: b[OffsetKind], Flags: Flags(be.Uint16(b[OffsetFlags:])),
+		Dst: ethertype.MAC(b[OffsetDst:]), Src: ethertype.MAC(b[OffsetSrc:]), Type: ethernet.EtherType(be.Uint16(b[OffsetType:])),
+		Kind: b[OffsetKind], Flags: ethertype.Flags(be.Uint16(b[OffsetFlags:])),
 		DstPort: be.Uint16(b[OffsetDstPort:]), SrcPort: be.Uint16(b[OffsetSrcPort:]),
 	}, true
+}
+
+// DstPort returns the port that a frame is for, 0 if it is too short for one.
+func DstPort(frame []byte) uint16 {
+	if len(frame) < OffsetDstPort+2 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(frame[OffsetDstPort:])
 }
 
 // Concerns reports whether frame, of OuterSize bytes at least, is of the given
 // EtherType and of this version, and goes to the station or to a group; and to which
 // of its ports.
-func Concerns(frame []byte, typ ethernet.EtherType, station MAC) (port uint16, ok bool) {
+func Concerns(frame []byte, typ ethernet.EtherType, station ethertype.MAC) (port uint16, ok bool) {
 	b := frame[:OuterSize:OuterSize]
 	be := binary.BigEndian
-	if be.Uint16(b[OffsetType:]) != uint16(typ) || b[OffsetVersion] != Version {
+	if be.Uint16(b[OffsetType:]) != uint16(typ) || b[OffsetVersion] != ethertype.Version {
 		return 0, false
 	}
-	dst := MAC(b)
+	dst := ethertype.MAC(b)
 	return be.Uint16(b[OffsetDstPort:]), dst == station || dst.IsGroup()
 }

@@ -1,4 +1,6 @@
-package ethertype
+package framing
+
+import "github.com/bobnet-go/bobnet/ethertype"
 
 // A long frame is longer than the MTU of its interface. Virtual interfaces of Linux
 // (veth) carry such frames whole, if the kernel takes them for TCP segments that
@@ -23,7 +25,7 @@ const (
 	ShimSize = 40
 	// LongMTU is the most that a long frame holds behind the Ethernet header, the shim
 	// left out: the kernel segments nothing that is longer than 65,535 bytes in all.
-	LongMTU = 65535 - EthernetSize - ShimSize
+	LongMTU = 65535 - ethertype.EthernetSize - ShimSize
 )
 
 // ShimVersion stands where other frames have the version of their header.

@@ -1,4 +1,4 @@
-package ethertype
+package framing
 
 import "crypto/subtle"
 

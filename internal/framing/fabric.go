@@ -1,16 +1,14 @@
-package ethertype
+package framing
 
 import (
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 
 	"github.com/mdlayher/ethernet"
-)
 
-// Fabric is the EtherType of the frames that carry the emulated Myrinet unless
-// configured otherwise: IEEE 802 local experimental EtherType 2. A frame says by its
-// kind, too, that it is one of these.
-const Fabric ethernet.EtherType = 0x88B6
+	"github.com/bobnet-go/bobnet/ethertype"
+)
 
 // A packet of the fabric, as it stands on one link, is its route, its type, its payload
 // and its check octet:
@@ -68,26 +66,28 @@ const (
 	fabricLength = 42
 	fabricSize   = 46
 	fabricZero   = 48 // ten octets that are 0
-	fabricCRC    = fieldCRC
+	fabricCRC    = 58
 )
 
 // FabricHeader is the decoded header of a frame between the two ends of a cable: a
 // port of a switch or a card is a MAC address and a port. Parse and Put convert;
 // neither allocates.
 type FabricHeader struct {
-	Dst, Src MAC
+	Dst, Src ethertype.MAC
 	Type     ethernet.EtherType
 	Kind     FabricKind
-	DstPort  uint16 // the end of the cable that the frame goes to
-	SrcPort  uint16 // and the one that it comes from
-	Tag      uint32 // which incarnation of the receiving end, and of the sending one, mixed; of a FabricHello the latter
-	Seq      Seq    // of a FabricPacket or FabricBreak: number of the frame on this cable, in this direction; of a FabricHello: of the next
-	Credit   Seq    // frames up to this one, exclusive, find room at the sender of this frame
-	Packet   Seq    // number of the packet on this cable, in this direction; of a FabricHello: the receiving end's incarnation, 0 if not known
-	Offset   uint32 // where in the packet Size octets of it belong; of a FabricHello: most octets that a frame may carry to its sender
-	Length   uint32 // octets of the packet on this cable: route, type, payload, CRC-8; of a FabricHello: the most that its sender takes
-	Size     uint16 // octets behind the header (Ethernet may pad it)
+	DstPort  uint16        // the end of the cable that the frame goes to
+	SrcPort  uint16        // and the one that it comes from
+	Tag      uint32        // which incarnation of the receiving end, and of the sending one, mixed; of a FabricHello the latter
+	Seq      ethertype.Seq // of a FabricPacket or FabricBreak: number of the frame on this cable, in this direction; of a FabricHello: of the next
+	Credit   ethertype.Seq // frames up to this one, exclusive, find room at the sender of this frame
+	Packet   ethertype.Seq // number of the packet on this cable, in this direction; of a FabricHello: the receiving end's incarnation, 0 if not known
+	Offset   uint32        // where in the packet Size octets of it belong; of a FabricHello: most octets that a frame may carry to its sender
+	Length   uint32        // octets of the packet on this cable: route, type, payload, CRC-8; of a FabricHello: the most that its sender takes
+	Size     uint16        // octets behind the header (Ethernet may pad it)
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ErrReserved is what Parse of a FabricHeader finds when an octet that is kept is not 0.
 var ErrReserved = errors.New("ethertype: an octet of the header that has no meaning is not 0")
@@ -108,26 +108,26 @@ func (h *FabricHeader) Parse(frame []byte) (part []byte, err error) { return h.P
 // ParseBegin is Parse of a frame the last rest octets of which are not at hand. The part is
 // what there is of it; Size says how long it is.
 func (h *FabricHeader) ParseBegin(frame []byte, rest int) (part []byte, err error) {
-	if len(frame) < HeaderSize {
-		return nil, ErrShort
+	if len(frame) < ethertype.HeaderSize {
+		return nil, ethertype.ErrShort
 	}
 	h.get(frame)
-	have := len(frame) - HeaderSize
+	have := len(frame) - ethertype.HeaderSize
 	switch {
-	case frame[OffsetVersion] != Version:
-		return nil, ErrVersion
+	case frame[OffsetVersion] != ethertype.Version:
+		return nil, ethertype.ErrVersion
 	case h.Kind < FabricPacket || h.Kind >= fabricEnd:
-		return nil, ErrKind
+		return nil, ethertype.ErrKind
 	case have+rest < int(h.Size):
-		return nil, ErrShort
+		return nil, ethertype.ErrShort
 	case !zero(frame[fabricZero:fabricCRC]) || !zero(frame[OffsetFlags:OffsetDstPort]):
 		return nil, ErrReserved
-	case binary.BigEndian.Uint32(frame[fabricCRC:]) != sumHeader((*[fieldCRC]byte)(frame)):
-		return nil, ErrCRC
+	case binary.BigEndian.Uint32(frame[fabricCRC:]) != crc32.Checksum(frame[:fabricCRC], castagnoli):
+		return nil, ethertype.ErrCRC
 	case !h.fits():
-		return nil, ErrRange
+		return nil, ethertype.ErrRange
 	}
-	return frame[HeaderSize:][:min(have, int(h.Size))], nil
+	return frame[ethertype.HeaderSize:][:min(have, int(h.Size))], nil
 }
 
 // fits reports whether the frame agrees with itself.
@@ -143,13 +143,13 @@ func (h *FabricHeader) fits() bool {
 
 // get decodes the header as it is.
 func (h *FabricHeader) get(b []byte) {
-	b = b[:HeaderSize:HeaderSize]
+	b = b[:ethertype.HeaderSize:ethertype.HeaderSize]
 	be := binary.BigEndian
 	*h = FabricHeader{
-		Dst: MAC(b[OffsetDst:]), Src: MAC(b[OffsetSrc:]), Type: ethernet.EtherType(be.Uint16(b[OffsetType:])),
+		Dst: ethertype.MAC(b[OffsetDst:]), Src: ethertype.MAC(b[OffsetSrc:]), Type: ethernet.EtherType(be.Uint16(b[OffsetType:])),
 		Kind: FabricKind(b[OffsetKind]), DstPort: be.Uint16(b[OffsetDstPort:]), SrcPort: be.Uint16(b[OffsetSrcPort:]),
-		Tag: be.Uint32(b[fabricTag:]), Seq: Seq(be.Uint32(b[fabricSeq:])), Credit: Seq(be.Uint32(b[fabricCredit:])),
-		Packet: Seq(be.Uint32(b[fabricPacket:])), Offset: be.Uint32(b[fabricOffset:]), Length: be.Uint32(b[fabricLength:]),
+		Tag: be.Uint32(b[fabricTag:]), Seq: ethertype.Seq(be.Uint32(b[fabricSeq:])), Credit: ethertype.Seq(be.Uint32(b[fabricCredit:])),
+		Packet: ethertype.Seq(be.Uint32(b[fabricPacket:])), Offset: be.Uint32(b[fabricOffset:]), Length: be.Uint32(b[fabricLength:]),
 		Size: be.Uint16(b[fabricSize:]),
 	}
 }
@@ -157,7 +157,7 @@ func (h *FabricHeader) get(b []byte) {
 // Put encodes h, with its CRC32C, into the first HeaderSize bytes of b, which must be
 // that long. The part of the packet goes behind.
 func (h *FabricHeader) Put(b []byte) {
-	b = b[:HeaderSize:HeaderSize]
+	b = b[:ethertype.HeaderSize:ethertype.HeaderSize]
 	be := binary.BigEndian
 	o := Outer{Dst: h.Dst, Src: h.Src, Type: h.Type, Kind: uint8(h.Kind), DstPort: h.DstPort, SrcPort: h.SrcPort}
 	o.Put(b)
@@ -169,7 +169,7 @@ func (h *FabricHeader) Put(b []byte) {
 	be.PutUint32(b[fabricLength:], h.Length)
 	be.PutUint16(b[fabricSize:], h.Size)
 	clear(b[fabricZero:fabricCRC])
-	be.PutUint32(b[fabricCRC:], sumHeader((*[fieldCRC]byte)(b)))
+	ethertype.Seal(b)
 }
 
 func zero(b []byte) bool {

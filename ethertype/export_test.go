@@ -1,4 +1,0 @@
-package ethertype
-
-// IsFabric gives tests isFabric.
-var IsFabric = isFabric
