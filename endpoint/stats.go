@@ -8,23 +8,23 @@ import (
 
 // Stats are a node's counters since Open.
 type Stats struct {
-	Sent        uint64 // requests sent
-	Requests    uint64 // request handlers run
-	Replies     uint64 // reply handlers run
-	Stalls      uint64 // looks for a credit that found none
-	Returns     uint64 // refusals heard from peers
-	Broken      uint64 // connections that broke
-	Strays      uint64 // messages dropped, and requests for connections refused: they belong to nothing, make no sense, or had to wait when their connection ended
-	Violations  uint64 // connections ended: the client goes beyond its credits
-	Panics      uint64 // of handlers
-	LostReplies uint64 // replies that came back to endpoints without a ReturnHandler
+	Sent        uint64 `metric:"bobnet_am_requests_sent_total" help:"Requests sent."`
+	Requests    uint64 `metric:"bobnet_am_request_handlers_total" help:"Request handlers run."`
+	Replies     uint64 `metric:"bobnet_am_reply_handlers_total" help:"Reply handlers run."`
+	Stalls      uint64 `metric:"bobnet_am_credit_stalls_total" help:"Looks for a credit that found none."`
+	Returns     uint64 `metric:"bobnet_am_refusals_heard_total" help:"Messages that peers have refused."`
+	Broken      uint64 `metric:"bobnet_am_broken_connections_total" help:"Connections of endpoints that broke."`
+	Strays      uint64 `metric:"bobnet_am_stray_messages_total" help:"Messages dropped, and requests for connections refused, because they belong to nothing or make no sense."`
+	Violations  uint64 `metric:"bobnet_am_violations_total" help:"Connections ended because the client does not keep to the protocol."`
+	Panics      uint64 `metric:"bobnet_am_handler_panics_total" help:"Handlers that have panicked."`
+	LostReplies uint64 `metric:"bobnet_am_lost_replies_total" help:"Replies that came back to endpoints without a handler for returned messages."`
 	// StallTime is how long requests have waited for a credit. The time of each is added
 	// when its call returns.
-	StallTime time.Duration
+	StallTime time.Duration `metric:"bobnet_am_credit_seconds_total" help:"Time spent waiting for credits."`
 	// Refused counts the messages that were refused here, Returned those that
 	// came back to an endpoint here, by Reason.
-	Refused  [wire.ReasonEnd]uint64
-	Returned [wire.ReasonEnd]uint64
+	Refused  [wire.ReasonEnd]uint64 `metric:"bobnet_am_refused_messages_total"`
+	Returned [wire.ReasonEnd]uint64 `metric:"bobnet_am_returned_messages_total"`
 }
 
 // Stats returns a copy of the counters.

@@ -46,7 +46,7 @@ type Dump struct {
 
 	Tuns []tun.Snapshot `json:",omitempty"`
 
-	Cards []any `json:",omitempty"` // plain.Snapshot, or that of package lanai in endpoint or vmmc
+	Cards []io.WriterTo `json:",omitempty"` // plain.Snapshot, or that of package lanai in endpoint or vmmc
 }
 
 // Dump takes a snapshot of everything that c watches.
@@ -63,7 +63,7 @@ func (c *Collector) dump(nics []*watched[NIC]) *Dump {
 	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
 	d.Daemons = snapshots(d, "daemon", &c.daemons, Daemon.Snapshot)
 	d.Tuns = snapshots(d, "tun", &c.tuns, Tun.Snapshot)
-	d.Cards = snapshots(d, "card", &c.cards, func(x anyCard) any { return x.state().whole })
+	d.Cards = snapshots(d, "card", &c.cards, func(x anyCard) io.WriterTo { return x.state().whole })
 	if comm := c.rankComm(); comm != nil {
 		s, ok := within(dumpPatience, func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
 		if ok {
@@ -119,48 +119,21 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Rank.WriteTo(&b) // a buffer takes everything
 	}
-	for i := range d.Nodes {
-		b.WriteByte('\n')
-		d.Nodes[i].WriteTo(&b)
-	}
-	for i := range d.Processes {
-		b.WriteByte('\n')
-		d.Processes[i].WriteTo(&b)
-	}
-	for i := range d.Worlds {
-		b.WriteByte('\n')
-		d.Worlds[i].WriteTo(&b)
-	}
-	for i := range d.Streams {
-		b.WriteByte('\n')
-		d.Streams[i].WriteTo(&b)
-	}
-	for i := range d.Servers {
-		b.WriteByte('\n')
-		d.Servers[i].WriteTo(&b)
-	}
-	for i := range d.Daemons {
-		b.WriteByte('\n')
-		d.Daemons[i].WriteTo(&b)
-	}
-	for i := range d.Tuns {
-		b.WriteByte('\n')
-		d.Tuns[i].WriteTo(&b)
-	}
-	for i := range d.NICs {
-		b.WriteByte('\n')
-		d.NICs[i].WriteTo(&b)
-	}
-	for i := range d.Cards {
-		b.WriteByte('\n')
-		if card, ok := d.Cards[i].(io.WriterTo); ok {
-			card.WriteTo(&b)
-		}
-	}
-	if len(d.NICs)+len(d.Daemons)+len(d.Tuns)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Worlds)+len(d.Streams)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
+	n := writeAll(&b, d.Nodes) + writeAll(&b, d.Processes) + writeAll(&b, d.Worlds) + writeAll(&b, d.Streams) + writeAll(&b, d.Servers) +
+		writeAll(&b, d.Daemons) + writeAll(&b, d.Tuns) + writeAll(&b, d.NICs) + writeAll(&b, d.Cards)
+	if n+len(d.Stuck) == 0 && d.Rank == nil {
 		b.WriteString("no NIC is open and no rank has joined a job\n")
 	}
 	return b.WriteTo(w)
+}
+
+// writeAll writes snapshots as text, and returns how many they are.
+func writeAll[S io.WriterTo](b *bytes.Buffer, all []S) int {
+	for _, s := range all {
+		b.WriteByte('\n')
+		s.WriteTo(b) // a buffer takes everything
+	}
+	return len(all)
 }
 
 // DumpHandler serves dumps: as text, or with ?format=json as JSON.

@@ -135,13 +135,12 @@ func reference(t *testing.T) string {
 		}
 	}
 	b.WriteString(referenceAgent)
-	link, cause := metrics.Reasons()
-	writes, calls, refusedCalls := metrics.RefusalReasons()
+	explained := func(label, name string) { values(&b, fmt.Sprintf("`%s` of `%s`", label, name), metrics.Reasons(name)) }
 	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total` and `bobnet_vi_receive_dropped_frames_total`", reasonsOf(t, "../vipl/stats.go", "Drop", texts(vipl.Drops())))
-	values(&b, "`reason` of `bobnet_link_dropped_frames_total`", link)
-	values(&b, "`reason` of `bobnet_seal_dropped_frames_total`", metrics.SealReasons())
+	explained("reason", "bobnet_link_dropped_frames_total")
+	explained("reason", "bobnet_seal_dropped_frames_total")
 	values(&b, "`code` of `bobnet_nic_asynchronous_errors_total`", reasonsOf(t, "../vipl/async.go", "Code", texts(vipl.ErrorCodes())))
-	values(&b, "`cause` of `bobnet_vi_retransmissions_total`", cause)
+	explained("cause", "bobnet_vi_retransmissions_total")
 	var kinds []string
 	for k := range (mplite.Stats{}).Collectives {
 		kinds = append(kinds, "`"+mplite.Collective(k).String()+"`")
@@ -151,18 +150,12 @@ func reference(t *testing.T) string {
 		why = append(why, strings.ReplaceAll(r.String(), " ", "_"))
 	}
 	values(&b, "`reason` of `bobnet_am_refused_messages_total` and `bobnet_am_returned_messages_total`", reasonsOf(t, "../endpoint/internal/wire/reason.go", "Reason", why))
-	values(&b, "`reason` of `bobnet_vmmc_refused_total`", writes)
-	values(&b, "`status` of `bobnet_rpc_calls_total`", calls)
-	values(&b, "`reason` of `bobnet_rpc_refused_calls_total`", refusedCalls)
-	values(&b, "`reason` of `bobnet_card_dropped_packets_total`", metrics.CardReasons())
-	values(&b, "`reason` of `bobnet_tun_dropped_packets_total`", metrics.TunReasons())
-	nacks, returns, drops := metrics.EndpointCardReasons()
-	values(&b, "`reason` of `bobnet_amcard_nacks_total`", nacks)
-	values(&b, "`reason` of `bobnet_amcard_returned_messages_total`", returns)
-	values(&b, "`reason` of `bobnet_amcard_dropped_total`", drops)
-	refusals, lost := metrics.VMMCCardReasons()
-	values(&b, "`reason` of `bobnet_vmmccard_refused_requests_total`", refusals)
-	values(&b, "`reason` of `bobnet_vmmccard_dropped_packets_total`", lost)
+	explained("reason", "bobnet_vmmc_refused_total")
+	explained("status", "bobnet_rpc_calls_total")
+	for _, name := range []string{"bobnet_rpc_refused_calls_total", "bobnet_card_dropped_packets_total", "bobnet_tun_dropped_packets_total", "bobnet_amcard_nacks_total",
+		"bobnet_amcard_returned_messages_total", "bobnet_amcard_dropped_total", "bobnet_vmmccard_refused_requests_total", "bobnet_vmmccard_dropped_packets_total"} {
+		explained("reason", name)
+	}
 	fmt.Fprintf(&b, "\n## Values of `collective`\n\n%s.\n", strings.Join(kinds, ", "))
 	return b.String()
 }

@@ -65,7 +65,8 @@ func Said(answer []byte, who prometheus.Labels) (families []*dto.MetricFamily, e
 		if !ok {
 			continue
 		}
-		f := &dto.MetricFamily{Name: &k.name, Help: &k.help, Type: k.kind().Enum()}
+		_, kind := k.kind()
+		f := &dto.MetricFamily{Name: &k.name, Help: &k.help, Type: kind.Enum()}
 		for _, s := range heard[i].Series {
 			if left == 0 {
 				break
@@ -82,20 +83,13 @@ func Said(answer []byte, who prometheus.Labels) (families []*dto.MetricFamily, e
 	return families, nil
 }
 
-func (f *family) kind() dto.MetricType {
-	if f.gauge {
-		return dto.MetricType_GAUGE
-	}
-	return dto.MetricType_COUNTER
-}
-
 // take returns a series of the family that says what s says, and of whom; nil if s is none.
-func (f *family) take(s saidSeries, who prometheus.Labels) *dto.Metric {
+func (m *metric) take(s saidSeries, who prometheus.Labels) *dto.Metric {
 	value, err := strconv.ParseFloat(s.Value, 64)
 	if err != nil || len(s.Labels) > maxSaidLabels {
 		return nil
 	}
-	for _, name := range f.labels {
+	for _, name := range m.labels {
 		if _, ok := s.Labels[name]; !ok {
 			return nil
 		}
@@ -110,43 +104,18 @@ func (f *family) take(s saidSeries, who prometheus.Labels) *dto.Metric {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, who)
-	m := &dto.Metric{}
+	x := &dto.Metric{}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[name]
-		m.Label = append(m.Label, &dto.LabelPair{Name: &name, Value: &value})
+		x.Label = append(x.Label, &dto.LabelPair{Name: &name, Value: &value})
 	}
-	if f.gauge {
-		m.Gauge = &dto.Gauge{Value: &value}
+	if m.gauge() {
+		x.Gauge = &dto.Gauge{Value: &value}
 	} else {
-		m.Counter = &dto.Counter{Value: &value}
+		x.Counter = &dto.Counter{Value: &value}
 	}
-	return m
+	return x
 }
 
 // exported returns all that collectors of this package export, by name.
-var exported = sync.OnceValue(func() map[string]*family {
-	all := map[string]*family{}
-	tables := append(slices.Clone(families), familiesOf(nicFields, nicLabels)...)
-	for _, table := range [][]*family{
-		familiesOf(viFields, viLabels), familiesOf(sealFields, nicLabels), familiesOf(rankFields, nil), familiesOf(nodeFields, nodeLabels),
-		familiesOf(processFields, processLabels), familiesOf(worldFields, worldLabels), familiesOf(streamFields, streamLabels),
-		familiesOf(rpcFields, rpcLabels), familiesOf(daemonFields, daemonLabels), familiesOf(tunFields, tunLabels),
-		familiesOf(cardFields, cardLabels), familiesOf(plainFields, cardLabels), familiesOf(endpointCardFields, cardLabels),
-		familiesOf(vmmcCardFields, cardLabels), familiesOf(mapperFields, cardLabels), familiesOf(mapFields, cardLabels),
-		familiesOf(switchFields, switchLabels),
-	} {
-		tables = append(tables, table...)
-	}
-	for _, f := range tables {
-		all[f.name] = f
-	}
-	return all
-})
-
-// familiesOf returns the metrics of a table as families.
-func familiesOf[S any](fields []field[S], labels []string) (all []*family) {
-	for _, f := range fields {
-		all = append(all, &family{f.name, f.help, f.gauge, labels})
-	}
-	return all
-}
+var exported = sync.OnceValue(func() map[string]*metric { return byName(append(tables[:len(tables):len(tables)], switchTable)) })

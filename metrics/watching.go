@@ -3,6 +3,7 @@ package metrics
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -42,11 +43,11 @@ func (w *watching[T]) list() []*watched[T] {
 	return w.all[:len(w.all):len(w.all)]
 }
 
-// distinct returns what a label of x needs to be told from others whose labels
-// say the same: nothing for the first, "#2" for the second. It stays while x is
-// watched. Without it Prometheus would be given the same series twice, and take
-// none at all.
-func (w *watching[T]) distinct(x *watched[T], labels string) string {
+// distinct returns the labels of x with "#2" behind the last one if those of another are the same,
+// and so on. The number stays while x is watched. Without it Prometheus would get the same series
+// twice, and accept none at all.
+func (w *watching[T]) distinct(x *watched[T], of ...string) []string {
+	labels := strings.Join(of, " ")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if x.number == 0 || x.labels != labels {
@@ -56,8 +57,8 @@ func (w *watching[T]) distinct(x *watched[T], labels string) string {
 			x.number++
 		}
 	}
-	if x.number == 1 {
-		return ""
+	if x.number > 1 {
+		of[len(of)-1] += fmt.Sprintf("#%d", x.number)
 	}
-	return fmt.Sprintf("#%d", x.number)
+	return of
 }

@@ -7,17 +7,18 @@ import "slices"
 // job's first communicator. Of each list it has the oldest entries, PendingMax
 // at the most; the counts beside them are complete.
 type Pending struct {
-	Job        string
-	Rank, Size int
-	Receives   []Operation // posted receives, in the order of posting
-	Sends      []Operation
-	Unexpected []Message // messages that have come and that no receive has taken, in order of arrival
-	Peers      []Peer    // the ranks with which something is open, and those that are not live
-	NumReceives, NumSends,
+	Job           string
+	Rank, Size    int
+	Receives      []Operation // posted receives, in the order of posting
+	Sends         []Operation
+	Unexpected    []Message // messages that have come and that no receive has taken, in order of arrival
+	Peers         []Peer    // the ranks with which something is open, and those that are not live
+	NumReceives   int       `metric:"bobnet_mplite_pending_receives" help:"Receives that have begun and not ended."`
+	NumSends      int       `metric:"bobnet_mplite_pending_sends" help:"Sends that have begun and not ended."`
 	NumUnexpected int
-	Leading   bool   // a goroutine waits for the network
-	Following int    // goroutines that wait for that one
-	Err       string // what has ended the job for this rank; empty if nothing has
+	Leading       bool   // a goroutine waits for the network
+	Following     int    // goroutines that wait for that one
+	Err           string // what has ended the job for this rank; empty if nothing has
 }
 
 // PendingMax is the most entries in each list of a Pending.

@@ -175,9 +175,9 @@ func (r *RecvChannels) entry(card int, channel uint8) *recvEntry {
 
 // RecvChannelCounters is what a receive table has counted since Init.
 type RecvChannelCounters struct {
-	Duplicates  uint64              // packets that had been accepted before, and were acknowledged again
+	Duplicates  uint64              `metric:"bobnet_amcard_duplicate_messages_total" help:"Messages that came again after they had been written, and were acknowledged again."`
 	Held        uint64              // packets that came while one was being written on their channel
-	Stale       uint64              // packets that something sent later had overtaken
+	Stale       uint64              `metric:"bobnet_amcard_dropped_total" reason:"stale" help:"packets that something sent later had overtaken"`
 	Initialised uint64              // channels that began anew
 	Invalid     uint64              // headers that no sender would have made
 	Answers     [answerKinds]uint64 // by AnswerKind

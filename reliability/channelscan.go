@@ -175,7 +175,7 @@ func (s *SendChannels) find(want func(*sendEntry) bool) (card, channel int) {
 // SendChannelCounters is what a send table has counted since Init.
 type SendChannelCounters struct {
 	Sent    uint64              // packets bound to a channel
-	Again   uint64              // transmissions by scans
+	Again   uint64              `metric:"bobnet_vmmccard_retransmissions_total" help:"Packets that were sent again."`
 	Scans   uint64              // scans begun
 	Looks   uint64              // channels that scans have looked at
 	Unbound uint64              // packets taken from their channels by Unbind

@@ -9,42 +9,30 @@ import (
 // SenderCounters is what a Sender has counted since Init.
 type SenderCounters struct {
 	Sent     uint64 // new frames
-	Fast     uint64 // frames sent again because one sent later had arrived
-	Probes   uint64 // frames sent again as a tail probe
-	Timeouts uint64 // frames sent again after a retransmission time-out
-	Needless uint64 // frames sent again and acknowledged too soon for it
-	Cuts     uint64 // reactions of the congestion window to loss
+	Fast     uint64 `metric:"bobnet_vi_retransmissions_total" reason:"fast" help:"one sent later had arrived"`
+	Probes   uint64 `metric:"bobnet_vi_retransmissions_total" reason:"probe" help:"the end of a flight was not answered"`
+	Timeouts uint64 `metric:"bobnet_vi_retransmissions_total" reason:"timeout" help:"nothing was answered"`
+	Needless uint64 `metric:"bobnet_vi_needless_retransmissions_total" help:"Frames sent again although the first had arrived, since the VI was connected."`
+	Cuts     uint64 `metric:"bobnet_vi_congestion_reactions_total" help:"Times the congestion window was cut because of loss, since the VI was connected."`
 	Undone   uint64 // of these and of time-outs, taken back as mistaken
 	Invalid  uint64 // acknowledgements of what was never sent, or malformed
-}
-
-// Add adds t's counters to c.
-func (c *SenderCounters) Add(t *SenderCounters) {
-	c.Sent += t.Sent
-	c.Fast += t.Fast
-	c.Probes += t.Probes
-	c.Timeouts += t.Timeouts
-	c.Needless += t.Needless
-	c.Cuts += t.Cuts
-	c.Undone += t.Undone
-	c.Invalid += t.Invalid
 }
 
 // SenderStats is a snapshot of a Sender.
 type SenderStats struct {
 	SenderCounters
-	InFlight  int           // as Sender.InFlight
+	InFlight  int           `metric:"bobnet_vi_frames_in_flight" help:"Frames sent and not yet acknowledged."`
 	Queued    int           // as Sender.Queued
-	Window    float64       // congestion window in frames; below 1, frames are paced
-	Threshold float64       // window in frames at which slow start ends
-	RTT       time.Duration // smoothed round-trip time, 0 before the first sample
-	Variation time.Duration // its mean deviation
-	MinRTT    time.Duration // smallest of the last 10 to 20 s
-	RTO       time.Duration // retransmission time-out, back-off included
-	Tries     int           // time-outs since anything was acknowledged
-	FirstAt   int64         // when the frame Una was sent first, to 33 us for each time it was sent again; 0 when none is in flight
-	OldestAt  int64         // when it was sent last, 0 when none is in flight
-	HeardAt   int64         // when the peer was last heard, or the first frame sent if it never was
+	Window    float64       `metric:"bobnet_vi_congestion_window_frames" help:"Congestion window."`
+	Threshold float64       `metric:"bobnet_vi_slow_start_threshold_frames" help:"Congestion window at which slow start ends."`
+	RTT       time.Duration `metric:"bobnet_vi_round_trip_seconds" help:"Smoothed round-trip time." add:"max"`
+	Variation time.Duration `metric:"bobnet_vi_round_trip_variation_seconds" help:"Mean deviation of the round-trip time." add:"max"`
+	MinRTT    time.Duration `metric:"bobnet_vi_round_trip_minimum_seconds" help:"Smallest round-trip time of the last seconds." add:"max"`
+	RTO       time.Duration `metric:"bobnet_vi_retransmission_timeout_seconds" help:"Retransmission time-out, back-off included." add:"max"`
+	Tries     int           `metric:"bobnet_vi_unanswered_timeouts" help:"Time-outs since the peer has acknowledged anything." add:"max"`
+	FirstAt   int64         `add:"max"` // when the frame Una was sent first, to 33 us for each time it was sent again; 0 when none is in flight
+	OldestAt  int64         `add:"max"` // when it was sent last, 0 when none is in flight
+	HeardAt   int64         `add:"max"` // when the peer was last heard, or the first frame sent if it never was
 }
 
 // Stats returns a snapshot.

@@ -8,7 +8,10 @@ import (
 )
 
 // Count counts operations of a kind, and their bytes.
-type Count struct{ Ops, Bytes uint64 }
+type Count struct {
+	Ops   uint64 `metric:"bobnet_splitc_operations_total"`
+	Bytes uint64 `metric:"bobnet_splitc_operation_bytes_total"`
+}
 
 func (c *Count) add(bytes uint64) {
 	c.Ops++
@@ -17,12 +20,17 @@ func (c *Count) add(bytes uint64) {
 
 // Stats count what a process has asked for since Start, whether of others or of itself.
 type Stats struct {
-	Reads, Writes, Gets, Puts, Stores Count
-	Atomics                           uint64 // procedures called
-	Served                            uint64 // procedures run, for whomever
-	Syncs, StoreSyncs                 uint64
-	Barriers                          uint64
-	Collectives                       uint64 // of all kinds, each part of a long one
+	Reads       Count  `reason:"read"`
+	Writes      Count  `reason:"write"`
+	Gets        Count  `reason:"get"`
+	Puts        Count  `reason:"put"`
+	Stores      Count  `reason:"store"`
+	Atomics     uint64 `metric:"bobnet_splitc_atomics_total" help:"Atomic procedures called."`
+	Served      uint64 `metric:"bobnet_splitc_atomics_served_total" help:"Atomic procedures run."`
+	Syncs       uint64 `metric:"bobnet_splitc_syncs_total" help:"Calls of sync."`
+	StoreSyncs  uint64 `metric:"bobnet_splitc_store_syncs_total" help:"Calls of store_sync."`
+	Barriers    uint64 `metric:"bobnet_splitc_barriers_total" help:"Barriers."`
+	Collectives uint64 `metric:"bobnet_splitc_collectives_total" help:"Collectives of all kinds, each part of a long one."`
 }
 
 // Waiting says what a process waits for.
@@ -45,19 +53,19 @@ const ForCredit = "a call that needs a credit"
 type Snapshot struct {
 	Proc, Procs int
 	Layer       string
-	HeapSize    int
-	Allocated   uint64 // bytes
-	Outstanding int    // gets, puts and procedures that are not complete
-	Received    uint64 // bytes stored into this heap
+	HeapSize    int    `metric:"bobnet_splitc_heap_bytes" help:"Length of the spread heap."`
+	Allocated   uint64 `metric:"bobnet_splitc_allocated_bytes" help:"Bytes of the spread heap that are allocated."`
+	Outstanding int    `metric:"bobnet_splitc_outstanding_operations" help:"Gets, puts and atomic procedures that are not complete."`
+	Received    uint64 `metric:"bobnet_splitc_received_bytes_total" help:"Bytes that were stored into the heap."`
 	Consumed    uint64 // and waited for
 	Leaving     []int  // the others that have called Exit
 	Failure     string // why the program has failed
-	Strays      uint64 // control messages that belong to nothing
+	Strays      uint64 `metric:"bobnet_splitc_layer_stray_messages_total"` // control messages that belong to nothing
 	Stats       Stats
 	Below       LayerStats
 	IsWaiting   bool
 	Waiting     Waiting       // if IsWaiting
-	Waited      time.Duration // for how long
+	Waited      time.Duration `metric:"bobnet_splitc_waiting_seconds" help:"How long the process has waited in the call that it is in; 0 if it computes."`
 }
 
 // Snapshot returns what the process is doing. Any goroutine may call it.

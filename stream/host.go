@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/counters"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -31,9 +32,10 @@ type Host struct {
 
 // Counts count what has become of connections.
 type Counts struct {
-	Dialed, Accepted uint64 // streams that were made
-	Failed           uint64 // attempts to make one, either way
-	Refused          uint64 // messages and requests that broke the rules; each has ended its connection
+	Dialed   uint64 `metric:"bobnet_stream_dialed_total" help:"Streams that were made by Dial."`
+	Accepted uint64 `metric:"bobnet_stream_accepted_total" help:"Streams that were made for others."`
+	Failed   uint64 `metric:"bobnet_stream_failed_total" help:"Attempts to make a stream that failed, either way."`
+	Refused  uint64 `metric:"bobnet_stream_refused_total" help:"Messages and requests that broke the rules; each has ended its connection."`
 }
 
 // spin is how long reads and writes over a NIC that a Host opens poll before they block, at
@@ -128,7 +130,7 @@ func (h *Host) forget(c *Conn) {
 	defer h.mu.Unlock()
 	if _, ok := h.conns[c]; ok {
 		delete(h.conns, c)
-		h.left.add(&c.stats)
+		counters.Add(&h.left, &c.stats)
 		h.empty.Broadcast()
 	}
 }

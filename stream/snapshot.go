@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
 // MaxListed is the most streams that a snapshot lists.
@@ -18,7 +19,7 @@ type Snapshot struct {
 	Addr ethertype.Addr // of the NIC
 	Counts
 	Stats     Stats // of all streams, those included that have been closed
-	Open      int   // streams that are not closed, or linger
+	Open      int   `metric:"bobnet_stream_open_streams" help:"Streams that are not closed, or whose last data are still to arrive."`
 	Listeners []ListenerSnapshot
 	Conns     []ConnSnapshot // MaxListed of them at the most
 }
@@ -61,7 +62,7 @@ func (h *Host) Snapshot() Snapshot {
 	})
 	for _, c := range conns {
 		one := c.snapshot()
-		s.Stats.add(&one.Stats)
+		counters.Add(&s.Stats, &one.Stats)
 		if len(s.Conns) < MaxListed {
 			s.Conns = append(s.Conns, one)
 		}

@@ -2,28 +2,18 @@ package stream
 
 // Stats count what a stream has done, or the streams of a Host.
 type Stats struct {
-	Reads, Writes           uint64 // calls; a Write that blocks is one
-	BytesRead, BytesWritten uint64
+	Reads        uint64 `metric:"bobnet_stream_reads_total" help:"Reads that returned data."`
+	Writes       uint64 `metric:"bobnet_stream_writes_total" help:"Writes."`
+	BytesRead    uint64 `metric:"bobnet_stream_read_bytes_total" help:"Bytes read."`
+	BytesWritten uint64 `metric:"bobnet_stream_written_bytes_total" help:"Bytes written."`
 	// MessagesSent and MessagesReceived are those with data, in which writes share.
-	MessagesSent, MessagesReceived uint64
-	DirectBytes                    uint64 // of BytesWritten, sent from where they lay
-	Coalesced                      uint64 // writes that waited for others, or for room
-	CreditsSent, CreditsReceived   uint64
-	Abandoned                      uint64 // streams closed whose last data were not acknowledged in time
-}
-
-func (s *Stats) add(t *Stats) {
-	s.Reads += t.Reads
-	s.Writes += t.Writes
-	s.BytesRead += t.BytesRead
-	s.BytesWritten += t.BytesWritten
-	s.MessagesSent += t.MessagesSent
-	s.MessagesReceived += t.MessagesReceived
-	s.DirectBytes += t.DirectBytes
-	s.Coalesced += t.Coalesced
-	s.CreditsSent += t.CreditsSent
-	s.CreditsReceived += t.CreditsReceived
-	s.Abandoned += t.Abandoned
+	MessagesSent     uint64 `metric:"bobnet_stream_sent_messages_total" help:"Messages with data that were sent."`
+	MessagesReceived uint64 `metric:"bobnet_stream_received_messages_total" help:"Messages with data that have come."`
+	DirectBytes      uint64 `metric:"bobnet_stream_direct_bytes_total" help:"Bytes written that were sent from where they lay."`
+	Coalesced        uint64 `metric:"bobnet_stream_coalesced_writes_total" help:"Writes that waited for others, or for room."`
+	CreditsSent      uint64 `metric:"bobnet_stream_sent_credits_total" help:"Messages sent that give credit."`
+	CreditsReceived  uint64 `metric:"bobnet_stream_received_credits_total" help:"Messages received that give credit."`
+	Abandoned        uint64 `metric:"bobnet_stream_abandoned_total" help:"Streams closed whose last data were not acknowledged in time."`
 }
 
 // Stats returns what the stream has done so far.

@@ -159,18 +159,22 @@ var AllPorts = PortRange{1, math.MaxUint16}
 // Stats counts what a link has done since it was opened. Every frame that was
 // not passed on is in exactly one of the drop counters.
 type Stats struct {
-	TxFrames, TxBytes uint64
-	RxFrames, RxBytes uint64
-	TxCalls, RxCalls  uint64 // system calls, or what stands for them; polls of an empty queue do not count
-	TxXDP             uint64 // of TxFrames, those that went through an AF_XDP socket
-	Waits, Wakes      uint64 // blocking waits; calls of Wake
-	TxFull            uint64 // times the network's queue was full (not a drop)
-	TxDrops           uint64 // frames the network refused
-	RxDrops           uint64 // frames lost because the receive queue was full
-	RxTruncated       uint64 // frames longer than a receive slot
-	RxFiltered        uint64 // frames that were not ours: EtherType, destination, port or source
-	Refused           uint64 // programs of other users of this host that wanted to share memory, each time they did; not frames
-	Faults            uint64 // frames that a fault wrapper dropped, copied, delayed or changed
+	TxFrames    uint64 `metric:"bobnet_link_transmit_frames_total" help:"Frames that the link has sent."`
+	TxBytes     uint64
+	RxFrames    uint64 `metric:"bobnet_link_receive_frames_total" help:"Frames that the link has received."`
+	RxBytes     uint64
+	TxCalls     uint64 `metric:"bobnet_link_transmit_calls_total" help:"System calls, or what stands for them, that sent frames."`
+	RxCalls     uint64 `metric:"bobnet_link_receive_calls_total" help:"System calls, or what stands for them, that received frames."`
+	TxXDP       uint64 `metric:"bobnet_link_transmit_xdp_frames_total" help:"Of the frames that the link has sent, those through an AF_XDP socket."`
+	Waits       uint64 `metric:"bobnet_link_waits_total" help:"Times a thread slept on the link."`
+	Wakes       uint64 // blocking waits; calls of Wake
+	TxFull      uint64 `metric:"bobnet_link_transmit_full_total" help:"Times the network's queue was full."`
+	TxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"transmit_refused" help:"the network refused them"`
+	RxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"receive_queue_full" help:"they came faster than anybody took them"`
+	RxTruncated uint64 `metric:"bobnet_link_dropped_frames_total" reason:"truncated" help:"longer than a slot of the receive queue"`
+	RxFiltered  uint64 `metric:"bobnet_link_dropped_frames_total" reason:"filtered" help:"not ours: EtherType, destination, port or source"`
+	Refused     uint64 `metric:"bobnet_link_refused_users_total" help:"Times a program of another user of this host was refused shared memory."`
+	Faults      uint64 `metric:"bobnet_link_dropped_frames_total" reason:"fault" help:"a fault wrapper dropped, copied, delayed or changed them"`
 }
 
 // The classes that the errors of all packages belong to: what errors.Is finds for one of these, for

@@ -136,7 +136,7 @@ type NICAttributes struct {
 	ProviderVersion        int    // of the frames' format; NICs of another version are not heard
 	Addr                   ethertype.Addr
 	Ports                  transport.PortRange
-	NativeMTU              int // largest frame without the Ethernet header
+	NativeMTU              int `metric:"bobnet_nic_mtu_bytes" help:"Largest frame without its Ethernet header."`
 	MaxTransferSize        uint32
 	MaxDiscriminatorLen    int
 	MaxVI                  int

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/counters"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -15,13 +16,13 @@ type VISnapshot struct {
 	Local, Remote ethertype.Addr
 	State         State
 	Level         reliability.Level
-	SendQueue     int   // descriptors on the send queue
-	RecvQueue     int   // descriptors on the receive queue
-	SendUntaken   int   // of these, completed ones that the program has not taken
-	RecvUntaken   int   // the same of the receive queue
-	LastHeard     int64 // ns since the peer was last heard; 0 if not connected
+	SendQueue     int   `metric:"bobnet_vi_send_queue_descriptors" help:"Descriptors on the send queue."`
+	RecvQueue     int   `metric:"bobnet_vi_receive_queue_descriptors" help:"Descriptors on the receive queue."`
+	SendUntaken   int   `metric:"bobnet_vi_send_queue_untaken_descriptors" help:"Completed sends that the program has not taken."`
+	RecvUntaken   int   `metric:"bobnet_vi_receive_queue_untaken_descriptors" help:"Received messages that the program has not taken."`
+	LastHeard     int64 `metric:"bobnet_vi_last_heard_seconds" help:"Time since the peer was last heard." add:"max"`
 	Probes        int   // keepalive probes since then
-	FrameData     int   // bytes of messages that a frame to the peer holds, more than the MTU where the path carries long frames; 0 if not connected
+	FrameData     int   `metric:"bobnet_vi_frame_data_bytes" help:"Bytes of messages that a frame to the peer holds: more than the MTU where the path carries long frames." add:"max"`
 	Sender        reliability.SenderStats
 	// Pending are the oldest send descriptors that have not completed, at
 	// most PendingMax; the first is the oldest. SendQueue-SendUntaken is
@@ -31,7 +32,7 @@ type VISnapshot struct {
 	// receive that it goes to; nil if there is none.
 	Arriving *Arriving
 	// GivesUp is how long a pending connection attempt still has; 0 if none is.
-	GivesUp time.Duration
+	GivesUp time.Duration `add:"max"`
 	// Err is why the VI is in the Error state, or why the last attempt to
 	// connect failed; empty if neither is so.
 	Err string
@@ -70,21 +71,7 @@ func (s *VISnapshot) OldestUnacknowledged() time.Duration {
 // Add adds t's counters and queue lengths to s, for sums over many VIs. Of
 // times it keeps the longer one.
 func (s *VISnapshot) Add(t *VISnapshot) {
-	s.VIStats.add(&t.VIStats)
-	s.SendQueue += t.SendQueue
-	s.RecvQueue += t.RecvQueue
-	s.SendUntaken += t.SendUntaken
-	s.RecvUntaken += t.RecvUntaken
-	s.Sender.InFlight += t.Sender.InFlight
-	s.Sender.Window += t.Sender.Window
-	s.Sender.Threshold += t.Sender.Threshold
-	s.Sender.RTT = max(s.Sender.RTT, t.Sender.RTT)
-	s.Sender.Variation = max(s.Sender.Variation, t.Sender.Variation)
-	s.Sender.MinRTT = max(s.Sender.MinRTT, t.Sender.MinRTT)
-	s.Sender.RTO = max(s.Sender.RTO, t.Sender.RTO)
-	s.Sender.Tries = max(s.Sender.Tries, t.Sender.Tries)
-	s.Sender.SenderCounters.Add(&t.Sender.SenderCounters)
-	s.LastHeard = max(s.LastHeard, t.LastHeard)
+	counters.Add(s, t)
 	if t.OldestUnacknowledged() > s.OldestUnacknowledged() {
 		s.Pending = t.Pending
 	}
@@ -122,11 +109,11 @@ func (s *Snapshot) leaveOut(keep int) {
 // EngineSnapshot says who drives a NIC's engine and what that waits for.
 type EngineSnapshot struct {
 	Driver    string        // "caller asleep", "caller spins", "service asleep", "service looks in" or "nobody"
-	Waiting   int           // goroutines that wait for something, the driver not among them
+	Waiting   int           `metric:"bobnet_nic_waiting_goroutines" help:"Goroutines that wait for something, the one that drives the engine not among them."`
 	LastPoll  time.Duration // since a caller polled last
 	NextTimer time.Duration // until the next timer is due; negative: overdue; 0 if none is set
 	Timers    int           // VIs with a timer
-	Spin      time.Duration // what a wait polls for at present before it blocks
+	Spin      time.Duration `metric:"bobnet_nic_spin_seconds" help:"What a wait polls for at present before it blocks."`
 	Unsent    int           // frames that the link did not take yet
 	Holding   int           // VIs that hold messages back for a fuller frame
 }

@@ -41,51 +41,41 @@ type DropCounts = code.DropCounts
 
 // NICStats counts what a NIC has done since it was opened.
 type NICStats struct {
-	TxFrames, TxBytes  uint64 // handed to the link, headers included
-	RxFrames, RxBytes  uint64 // valid frames from the link, headers included
-	TxDropped          uint64 // frames that could not be handed to the link
-	Unanswered         uint64 // frames of strangers that were not answered, because so many had been
-	TxJoined, RxJoined uint64 // frames that have shared an Ethernet frame with one before them; they are not in TxFrames and RxFrames
-	TxTooLong          uint64 // frames that the link refused again and again while others passed, or for 50 ms
-	Dropped            DropCounts
-	CQOverruns         uint64      // completion queue entries lost
-	Errors             ErrorCounts // asynchronous errors, told or not
-	ErrorsLost         uint64      // of them for which the handler was too slow
-	LogsLost           uint64      // log lines, because the logger's handler was blocked; also those of others that share the logger
-	Failures           uint64      // connections that this side ended because of an error
-	Regions            int         // registered regions
-	RegionBytes        int         // in them
-	Closed             VIStats     // sum over VIs that have been closed
+	TxFrames    uint64      `metric:"bobnet_nic_transmit_frames_total" help:"Frames handed to the link."`
+	TxBytes     uint64      `metric:"bobnet_nic_transmit_bytes_total" help:"Bytes handed to the link, headers included."`
+	RxFrames    uint64      `metric:"bobnet_nic_receive_frames_total" help:"Valid frames taken from the link."`
+	RxBytes     uint64      `metric:"bobnet_nic_receive_bytes_total" help:"Bytes of valid frames taken from the link, headers included."`
+	TxDropped   uint64      `metric:"bobnet_nic_transmit_dropped_frames_total" help:"Frames that could not be handed to the link."`
+	Unanswered  uint64      `metric:"bobnet_nic_unanswered_frames_total" help:"Frames of anybody, such as echoes and requests nobody listens for, that were not answered because so many had been."`
+	TxJoined    uint64      `metric:"bobnet_nic_transmit_joined_frames_total" help:"Frames that went in the Ethernet frame of the one before them, which alone counts as handed to the link."`
+	RxJoined    uint64      `metric:"bobnet_nic_receive_joined_frames_total" help:"Valid frames that came in the Ethernet frame of the one before them, which alone counts as taken from the link."`
+	TxTooLong   uint64      `metric:"bobnet_nic_transmit_too_long_frames_total" help:"Frames that the link refused for good although shorter ones passed."`
+	Dropped     DropCounts  `metric:"bobnet_nic_receive_dropped_frames_total"`
+	CQOverruns  uint64      `metric:"bobnet_nic_completion_queue_overruns_total" help:"Completion queue entries lost because the queue was full."`
+	Errors      ErrorCounts `metric:"bobnet_nic_asynchronous_errors_total"` // asynchronous errors, told or not
+	ErrorsLost  uint64      // of them for which the handler was too slow
+	LogsLost    uint64      `metric:"bobnet_nic_log_lines_lost_total" help:"Log lines lost because the handler of the logger was blocked."`
+	Failures    uint64      `metric:"bobnet_nic_connection_failures_total" help:"Connections that this side ended because of an error."`
+	Regions     int         `metric:"bobnet_nic_memory_regions" help:"Registered memory regions."`
+	RegionBytes int         `metric:"bobnet_nic_memory_bytes" help:"Bytes in registered memory regions."`
+	Closed      VIStats     // sum over VIs that have been closed
 }
 
 // VIStats counts what a VI has done since it was created.
 type VIStats struct {
-	Sends, SendsDone   uint64 // descriptors posted and completed well
-	Receives           uint64 // messages received
-	TxBytes, RxBytes   uint64 // payload of completed messages
-	RDMABytes          uint64 // written here or read from here by the peer
-	TxFrames, RxFrames uint64
-	Retransmits        uint64 // frames sent again
-	BareAcks           uint64 // frames sent only to acknowledge
+	Sends       uint64 `metric:"bobnet_vi_sends_total" help:"Send descriptors posted."`
+	SendsDone   uint64 `metric:"bobnet_vi_sends_completed_total" help:"Send descriptors completed without error."`
+	Receives    uint64 `metric:"bobnet_vi_receives_total" help:"Messages received."`
+	TxBytes     uint64 `metric:"bobnet_vi_transmit_bytes_total" help:"Payload of completed sends."`
+	RxBytes     uint64 `metric:"bobnet_vi_receive_bytes_total" help:"Payload of received messages."`
+	RDMABytes   uint64 `metric:"bobnet_vi_rdma_bytes_total" help:"Bytes that the peer wrote to or read from this side's memory by RDMA."`
+	TxFrames    uint64 `metric:"bobnet_vi_transmit_frames_total" help:"Frames sent, acknowledgements included."`
+	RxFrames    uint64 `metric:"bobnet_vi_receive_frames_total" help:"Frames received, duplicates included."`
+	Retransmits uint64 `metric:"bobnet_vi_retransmitted_frames_total" help:"Frames sent again."`
+	BareAcks    uint64 `metric:"bobnet_vi_bare_acknowledgements_total" help:"Frames sent only to acknowledge."`
 	// Dropped are the frames that came for this VI and were not used; the NIC
 	// has counted them too.
-	Dropped DropCounts
-}
-
-func (s *VIStats) add(t *VIStats) {
-	s.Sends += t.Sends
-	s.SendsDone += t.SendsDone
-	s.Receives += t.Receives
-	s.TxBytes += t.TxBytes
-	s.RxBytes += t.RxBytes
-	s.RDMABytes += t.RDMABytes
-	s.TxFrames += t.TxFrames
-	s.RxFrames += t.RxFrames
-	s.Retransmits += t.Retransmits
-	s.BareAcks += t.BareAcks
-	for why, n := range t.Dropped {
-		s.Dropped[why] += n
-	}
+	Dropped DropCounts `metric:"bobnet_vi_receive_dropped_frames_total"`
 }
 
 // someDrops lists the reasons that have occurred.

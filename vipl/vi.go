@@ -2,6 +2,7 @@ package vipl
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/counters"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
@@ -124,7 +125,7 @@ func (v *VI) close() {
 	n.m.Ports.Remove(&v.conn)
 	n.m.Conns.Mem.UseTag(v.attr.Ptag, -1)
 	done := VIStats(v.conn.Stats)
-	n.left.add(&done)
+	counters.Add(&n.left, &done)
 	v.gate.Open(&n.eng)
 }
 

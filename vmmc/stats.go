@@ -4,17 +4,17 @@ import "github.com/bobnet-go/bobnet/vmmc/internal/provider"
 
 // Stats counts what a process has done since it was opened.
 type Stats struct {
-	Sends    uint64 // writes that messages have made
+	Sends    uint64 `metric:"bobnet_vmmc_writes_total" help:"Writes posted. A message takes one, or a few if it is long or gathered."`
 	Refused  uint64 // sends refused because of their address
-	PastEnd  uint64 // of them, those that begin in an import and do not end there
-	Imports  uint64 // made
-	Granted  uint64 // to others
-	Denied   uint64 // requests that a policy has refused
-	Forced   uint64 // grants taken back from importers that did not answer
-	Late     uint64 // messages that came too late for Redirect, and were copied
-	Notified uint64 // notifications that came
-	Handled  uint64 // handlers that have ended
-	Panics   uint64 // handlers that have panicked
+	PastEnd  uint64 `metric:"bobnet_vmmc_refused_total" reason:"past_end" help:"here: a send ends behind the import that it begins in"`
+	Imports  uint64 `metric:"bobnet_vmmc_imports_made_total" help:"Imports made."`
+	Granted  uint64 `metric:"bobnet_vmmc_imports_granted_total" help:"Imports granted to others."`
+	Denied   uint64 `metric:"bobnet_vmmc_refused_total" reason:"policy" help:"of others: the export's policy does not let them import it"`
+	Forced   uint64 `metric:"bobnet_vmmc_imports_forced_total" help:"Imports taken back from processes that did not answer."`
+	Late     uint64 `metric:"bobnet_vmmc_late_messages_total" help:"Messages that came too late for a redirection, and were copied."`
+	Notified uint64 `metric:"bobnet_vmmc_notifications_received_total" help:"Notifications that came."`
+	Handled  uint64 `metric:"bobnet_vmmc_handlers_total" help:"Handlers of notifications that have ended."`
+	Panics   uint64 `metric:"bobnet_vmmc_handler_panics_total" help:"Handlers that have panicked."`
 	provider.Counters
 }
 
@@ -22,21 +22,21 @@ type Stats struct {
 type Snapshot struct {
 	Self     Peer
 	Closed   bool
-	Exports  []ExportSnapshot
-	Imports  int // in use
-	Asked    int // requests that wait for an export
-	Queued   int // notifications that wait
-	Blocks   int // by BlockNotifications
+	Exports  []ExportSnapshot `metric:"bobnet_vmmc_exports" help:"Buffers that are exported."`
+	Imports  int              `metric:"bobnet_vmmc_imports" help:"Buffers of others that are imported."`
+	Asked    int              `metric:"bobnet_vmmc_waiting_requests" help:"Requests of others for buffers that are not exported yet."`
+	Queued   int              `metric:"bobnet_vmmc_queued_notifications" help:"Notifications whose handlers have not begun."`
+	Blocks   int              // by BlockNotifications
 	Handling bool
-	Peers    []provider.Peer
+	Peers    []provider.Peer `metric:"bobnet_vmmc_connections" help:"Connections with other processes."`
 	Stats    Stats
 }
 
 // ExportSnapshot is an export's.
 type ExportSnapshot struct {
 	ID        uint32
-	Bytes     int
-	Importers int
+	Bytes     int `metric:"bobnet_vmmc_exported_bytes" help:"Bytes in exported buffers."`
+	Importers int `metric:"bobnet_vmmc_importers" help:"Imports of this process's buffers by others."`
 	Words     []string
 }
 

@@ -12,29 +12,30 @@ import (
 
 // Stats counts what a card's control program and driver have done.
 type Stats struct {
-	Sent, Again uint64 // packets of messages; of these, by the scan
-	Delivered   uint64 // messages that were written into endpoints
-	Returned    uint64 // that came back because nobody has answered
-	Refused     uint64 // that came back because a card has refused them
-	Unroutable  uint64 // that came back because there is no route
-	Loads       uint64 // of endpoints into frames
-	Unloads     uint64
-	Faults      uint64 // endpoints that were wanted in a frame, staging areas that were not pinned
-	Turns       uint64 // of frames, to send
-	Loitered    uint64 // attempts to send while there was nothing, and others waited
-	Passed      uint64 // turns of others, at the most, between two messages of a frame that had something to send
+	Sent       uint64 `metric:"bobnet_amcard_sent_messages_total" help:"Packets of messages that were sent, again or not."`
+	Again      uint64 `metric:"bobnet_amcard_retransmissions_total" help:"Packets of messages that were sent again."`
+	Delivered  uint64 `metric:"bobnet_amcard_delivered_messages_total" help:"Messages that were written into endpoints here."`
+	Returned   uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"unanswered" help:"no card has answered"`
+	Refused    uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"refused" help:"the other card has refused them for good"`
+	Unroutable uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"no_route" help:"there is no route to the other card"`
+	Loads      uint64 `metric:"bobnet_amcard_loads_total" help:"Endpoints that were loaded into frames."`
+	Unloads    uint64 `metric:"bobnet_amcard_evictions_total" help:"Endpoints that have left frames."`
+	Faults     uint64 `metric:"bobnet_amcard_faults_total" help:"Endpoints that were wanted in a frame and not there, and staging areas that were not pinned."`
+	Turns      uint64 `metric:"bobnet_amcard_turns_total" help:"Turns of frames to send."`
+	Loitered   uint64 // attempts to send while there was nothing, and others waited
+	Passed     uint64 // turns of others, at the most, between two messages of a frame that had something to send
 
-	Nacked [reliability.NackNoEndpoint + 1]uint64 // packets, by the answer
+	Nacked [reliability.NackNoEndpoint + 1]uint64 `metric:"bobnet_amcard_nacks_total"` // packets, by the answer
 
-	BadEntries   uint64 // entries of send queues that make no sense: the message came back
-	Privileged   uint64 // messages of a program that speaks as a driver, or to one, which were refused
+	BadEntries   uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"bad_entry" help:"the program has posted what makes no sense"`
+	Privileged   uint64 `metric:"bobnet_amcard_dropped_total" reason:"privileged" help:"messages of programs that speak as a driver, or to one"`
 	BadTags      uint64 // messages with another tag than their endpoint's
-	Forged       uint64 // messages for a connection of somebody else, which the host has dropped: the card tells it who has sent them
-	Malformed    uint64 // packets dropped: no card sends such
-	Misdelivered uint64 // packets dropped: for another card
-	Strangers    uint64 // packets dropped: from cards to which there is no way, or more than the table holds
-	NoRoute      uint64 // answers dropped: there is no route
-	Unanswered   uint64 // messages dropped: as many answers wait to be sent as have room
+	Forged       uint64 `metric:"bobnet_amcard_dropped_total" reason:"forged" help:"messages for a connection of somebody else"`
+	Malformed    uint64 `metric:"bobnet_amcard_dropped_total" reason:"malformed" help:"packets that no card sends"`
+	Misdelivered uint64 `metric:"bobnet_amcard_dropped_total" reason:"misdelivered" help:"packets for another card"`
+	Strangers    uint64 `metric:"bobnet_amcard_dropped_total" reason:"stranger" help:"packets from more cards than the table holds"`
+	NoRoute      uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_route" help:"answers for which there is no route"`
+	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because as many answers wait to be sent as have room"`
 }
 
 // Snapshot is what a card is like at a moment.
@@ -43,16 +44,16 @@ type Snapshot struct {
 	Stats     Stats
 	Sends     reliability.SendChannelCounters
 	Receives  reliability.RecvChannelCounters
-	Programs  int
-	Endpoints int // but for the driver's
-	Resident  int // of these, in frames
-	Frames    int // for endpoints of programs
-	Waiting   int // for a frame
-	Pinned    int // octets of staging areas
+	Programs  int `metric:"bobnet_amcard_programs" help:"Programs that have endpoints on the card."`
+	Endpoints int `metric:"bobnet_amcard_endpoints" help:"Endpoints that programs have on the card, in frames or not."`
+	Resident  int `metric:"bobnet_amcard_resident_endpoints" help:"Of these, endpoints in frames of the card."`
+	Frames    int `metric:"bobnet_amcard_frames" help:"Frames for endpoints."`
+	Waiting   int `metric:"bobnet_amcard_waiting_endpoints" help:"Endpoints that wait for a frame."`
+	Pinned    int `metric:"bobnet_amcard_pinned_bytes" help:"Memory in staging areas that is pinned."`
 	Cards     int // that it has spoken with, or has routes to
-	Posted    int // messages in entries of send queues that the card has not done with
-	Queued    int // messages that wait in the host for such an entry
-	Answers   int // ACKs and NACKs that wait to be sent
+	Posted    int `metric:"bobnet_amcard_posted_messages" help:"Messages in send queues of endpoints that the card has not done with."`
+	Queued    int `metric:"bobnet_amcard_queued_messages" help:"Messages that wait in the host for an entry of a send queue."`
+	Answers   int `metric:"bobnet_amcard_queued_answers" help:"ACKs and NACKs that wait to be sent."`
 }
 
 // Snapshot returns what the card is like now. Any goroutine may call it.

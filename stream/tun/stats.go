@@ -29,16 +29,16 @@ func (c *carried) add(way, octets int) {
 
 // Counts count what has not been carried, by reason.
 type Counts struct {
-	Malformed   uint64 // packets that are not whole, or whose header cannot be theirs
-	Multicast   uint64 // packets to many, which are not carried
-	Unreachable uint64 // packets to addresses that nobody answers to
-	TooBig      uint64 // packets longer than the neighbour takes
-	Overflow    uint64 // packets beyond what may wait
-	Spoofed     uint64 // packets from a neighbour that does not have their source address
-	Misdirected uint64 // packets from a neighbour that are not for this host
-	Claims      uint64 // addresses that a neighbour has claimed and not got
-	Strangers   uint64 // streams that were refused
-	Refused     uint64 // packets that the kernel has not taken
+	Malformed   uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"malformed" help:"the packet is not whole, or the header in front of it cannot be its own"`
+	Multicast   uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"multicast" help:"it is for many, which are not served"`
+	Unreachable uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"unreachable" help:"nobody answers to its destination"`
+	TooBig      uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"too_big" help:"the neighbour's MTU is smaller"`
+	Overflow    uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"overflow" help:"too much waits for its destination already, or that is gone"`
+	Spoofed     uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"spoofed" help:"its source is no address of the neighbour's that sent it"`
+	Misdirected uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"misdirected" help:"a neighbour sent it, and it is not for this host"`
+	Claims      uint64 `metric:"bobnet_tun_refused_claims_total" help:"Addresses that neighbours have claimed and not got."`
+	Strangers   uint64 `metric:"bobnet_tun_refused_streams_total" help:"Streams that were refused."`
+	Refused     uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"refused" help:"the kernel did not take it"`
 }
 
 // Snapshot is the state of a Tun.
@@ -46,11 +46,14 @@ type Snapshot struct {
 	Device, Network string
 	Addrs           []netip.Addr
 	MTU             int
-	Neighbours      []Neighbour
-	Searches        int // addresses that the segment is being asked for
+	Neighbours      []Neighbour `metric:"bobnet_tun_neighbours" help:"Streams to other hosts."`
+	Searches        int         `metric:"bobnet_tun_searches" help:"Addresses that the segment is being asked for."`
 	// Packets that have been carried so far, and their bytes.
-	PacketsSent, PacketsReceived, BytesSent, BytesReceived uint64
-	Counts                                                 Counts
+	PacketsSent     uint64 `metric:"bobnet_tun_packets_sent_total" help:"Packets sent to neighbours."`
+	PacketsReceived uint64 `metric:"bobnet_tun_packets_received_total" help:"Packets taken from neighbours."`
+	BytesSent       uint64 `metric:"bobnet_tun_bytes_sent_total" help:"Bytes of the packets sent."`
+	BytesReceived   uint64 `metric:"bobnet_tun_bytes_received_total" help:"Bytes of the packets taken."`
+	Counts          Counts
 }
 
 // Neighbour is a stream to another host.
@@ -61,7 +64,7 @@ type Neighbour struct {
 	PacketsSent, PacketsReceived uint64
 	BytesSent, BytesReceived     uint64 // of packets
 	Dropped                      uint64 // packets that found the queue full
-	Queued                       int64  // bytes of memory that what waits takes
+	Queued                       int64  `metric:"bobnet_tun_queued_bytes" help:"Bytes that wait for neighbours to take them."`
 }
 
 // Snapshot returns what t is doing.

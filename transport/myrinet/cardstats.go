@@ -2,23 +2,27 @@ package myrinet
 
 // CardStats counts what a card has done.
 type CardStats struct {
-	Steps, Cycles         uint64 // of the control program
-	PacketsOut, OctetsOut uint64 // sent, with route and CRC-8
-	PacketsIn, OctetsIn   uint64 // received intact, with type and CRC-8
+	Steps, Cycles uint64 // of the control program
+	PacketsOut    uint64 `metric:"bobnet_card_transmit_packets_total" help:"Packets that left."`
+	OctetsOut     uint64 `metric:"bobnet_card_transmit_bytes_total" help:"Their bytes, with route and CRC-8."`
+	PacketsIn     uint64 `metric:"bobnet_card_receive_packets_total" help:"Packets that came intact."`
+	OctetsIn      uint64 `metric:"bobnet_card_receive_bytes_total" help:"Their bytes, with type and CRC-8."`
 
-	Truncated uint64 // dropped: broken on its way
-	TooLong   uint64 // dropped: longer than the buffer posted for it
-	CRCErrors uint64 // dropped: the CRC-8 does not match
-	Misrouted uint64 // dropped: it had route left, which no card can use
-	Reloaded  uint64 // dropped: the program that had a buffer for it was replaced while it came
-	Refused   uint64 // not sent: longer than the link takes
+	Truncated uint64 `metric:"bobnet_card_dropped_packets_total" reason:"truncated" help:"came cut short"`
+	TooLong   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"too_long" help:"came, longer than the buffer"`
+	CRCErrors uint64 `metric:"bobnet_card_dropped_packets_total" reason:"crc" help:"came with a wrong CRC-8"`
+	Misrouted uint64 `metric:"bobnet_card_dropped_packets_total" reason:"misrouted" help:"came with route left"`
+	Reloaded  uint64 `metric:"bobnet_card_dropped_packets_total" reason:"reloaded" help:"came while the control program was replaced"`
+	Refused   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"refused" help:"not sent: longer than the cable takes"`
 
-	NoBuffer            uint64 // times that a packet found no buffer posted, and waited
-	DMAs, DMAOctets     uint64 // transfers between host and SRAM
-	Doorbells           uint64
-	Interrupts          uint64 // that the host's handler was called for
-	HostNanos           uint64 // of the host's time, for access to the card
-	SRAMUsed, SRAMTotal int    // octets
+	NoBuffer   uint64 `metric:"bobnet_card_blocked_packets_total" help:"Times that a packet which came found no buffer, and waited."`
+	DMAs       uint64 `metric:"bobnet_card_transfers_total" help:"Transfers between the host's memory and the card's."`
+	DMAOctets  uint64 `metric:"bobnet_card_transfer_bytes_total" help:"Bytes in these transfers."`
+	Doorbells  uint64 `metric:"bobnet_card_doorbells_total" help:"Times that the host has rung."`
+	Interrupts uint64 `metric:"bobnet_card_interrupts_total" help:"Times that the card has interrupted the host."`
+	HostNanos  uint64 // of the host's time, for access to the card
+	SRAMUsed   int    `metric:"bobnet_card_sram_used_bytes" help:"Memory of the card that is in use."`
+	SRAMTotal  int    `metric:"bobnet_card_sram_bytes" help:"Memory of the card."`
 }
 
 // Dropped is the sum of the counters of packets that have come in and were dropped.

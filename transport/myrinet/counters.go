@@ -4,36 +4,22 @@ package myrinet
 // not passed on is in exactly one of the drop counters of the port that it had come in
 // by; those that a card sends into a dead cable are in the card's own.
 type PortStats struct {
-	PacketsIn, OctetsIn   uint64 // that have come in by the port, with route and CRC-8
-	PacketsOut, OctetsOut uint64 // that have left by it
+	PacketsIn  uint64 `metric:"bobnet_switch_receive_packets_total" help:"Packets that came in by the port."`
+	OctetsIn   uint64 `metric:"bobnet_switch_receive_bytes_total" help:"Their bytes, with route and CRC-8."`
+	PacketsOut uint64 `metric:"bobnet_switch_transmit_packets_total" help:"Packets that left by the port."`
+	OctetsOut  uint64 `metric:"bobnet_switch_transmit_bytes_total" help:"Their bytes, with what is left of the route, and CRC-8."`
 
-	Blocked      uint64 // packets that came in and had to wait for their output, or for the card
-	BlockedNanos uint64 // how long they waited, nanoseconds
+	Blocked      uint64 `metric:"bobnet_switch_blocked_packets_total" help:"Packets that came in and had to wait."`
+	BlockedNanos uint64 `metric:"bobnet_switch_blocked_seconds_total" help:"How long packets that came in have waited."`
 
-	Truncated uint64 // packets cut short here: blocked too long, or a link or switch failed under them
-	CRCErrors uint64 // packets that came in with a wrong CRC-8, and were passed on
+	Truncated uint64 `metric:"bobnet_switch_truncated_packets_total" help:"Packets that were cut short here."`
+	CRCErrors uint64 `metric:"bobnet_switch_crc_errors_total" help:"Packets that came in with a wrong CRC-8, and were passed on."`
 
-	TimedOut uint64 // dropped: still blocked when there was nothing left to cut
-	NoRoute  uint64 // dropped: the route has ended before a card
-	BadTurn  uint64 // dropped: the route leads to a port that the switch has not
-	NoCable  uint64 // dropped: nothing is plugged in there, or the link or what it leads to is down
-	Lost     uint64 // dropped: the link or switch that it was in failed
-}
-
-func (s *PortStats) add(t *PortStats) {
-	s.PacketsIn += t.PacketsIn
-	s.OctetsIn += t.OctetsIn
-	s.PacketsOut += t.PacketsOut
-	s.OctetsOut += t.OctetsOut
-	s.Blocked += t.Blocked
-	s.BlockedNanos += t.BlockedNanos
-	s.Truncated += t.Truncated
-	s.CRCErrors += t.CRCErrors
-	s.TimedOut += t.TimedOut
-	s.NoRoute += t.NoRoute
-	s.BadTurn += t.BadTurn
-	s.NoCable += t.NoCable
-	s.Lost += t.Lost
+	TimedOut uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: still blocked when there was nothing left to cut
+	NoRoute  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the route has ended before a card
+	BadTurn  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the route leads to a port that the switch has not
+	NoCable  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: nothing is plugged in there, or the link or what it leads to is down
+	Lost     uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the link or switch that it was in failed
 }
 
 // Dropped is the sum of the drop counters.

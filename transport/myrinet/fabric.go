@@ -3,6 +3,8 @@ package myrinet
 import (
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
 // World is virtual time. *sim.World is one.
@@ -173,7 +175,7 @@ func (p *Port) alive() bool {
 func (f *Fabric) Stats() Stats {
 	s := f.stats
 	for _, p := range f.ports {
-		s.Ports.add(&p.stats)
+		counters.Add(&s.Ports, &p.stats)
 	}
 	return s
 }

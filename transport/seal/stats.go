@@ -7,20 +7,20 @@ import "sync/atomic"
 // a handshake. A long frame of which only the beginning is genuine is in Opened and in Altered: its beginning
 // was passed on.
 type Stats struct {
-	Sessions  uint64 // that were made, on either side
-	Opened    uint64 // frames that were passed on
-	Sealed    uint64 // frames that were sent
-	Handshake uint64 // frames of handshakes and notices that arrived and were in order
-	Unsealed  uint64 // frames of a program that has no key
-	OtherKey  uint64 // handshakes, or frames to all, under a key that is none of ours
-	Altered   uint64 // frames of a session of which a tag is wrong
-	Replayed  uint64 // frames, handshakes and cookies that came before, or too late to tell
-	NoSession uint64 // frames of sessions that are not known, or no more
-	Foreign   uint64 // frames whose addresses are not those of their session, or that are for nobody
-	Malformed uint64 // frames too short for their kind, or whose inside contradicts their outside
-	Refused   uint64 // notices that somebody could not open what this link had sent
-	Expired   uint64 // own frames that waited for a session in vain
-	Crowded   uint64 // own frames for which there was no room to wait, and frames of handshakes
+	Sessions  uint64 `metric:"bobnet_seal_sessions_total" help:"Sessions with other hosts that were made, by either side."`
+	Opened    uint64 `metric:"bobnet_seal_receive_frames_total" help:"Frames that came sealed and were passed on."`
+	Sealed    uint64 `metric:"bobnet_seal_transmit_frames_total" help:"Frames sealed and sent."`
+	Handshake uint64 `metric:"bobnet_seal_handshake_frames_total" help:"Frames of handshakes and notices that came and were in order."`
+	Unsealed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"unsealed" help:"of a program that has no key"`
+	OtherKey  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"other_key" help:"handshakes, or frames to all, under a key that is none of ours"`
+	Altered   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"altered" help:"their tag is wrong"`
+	Replayed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"replayed" help:"they came before, or too late to tell"`
+	NoSession uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"no_session" help:"of sessions that are not known, or no more"`
+	Foreign   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"foreign" help:"their addresses are not those of their session, or they are for nobody"`
+	Malformed uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"malformed" help:"too short for their kind, or inside and outside contradict each other"`
+	Refused   uint64 `metric:"bobnet_seal_refusals_total" help:"Notices of other hosts that they could not open what this one had sent."`
+	Expired   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"expired" help:"own frames that waited for a session in vain"`
+	Crowded   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"crowded" help:"own frames for which there was no room to wait, and frames of handshakes"`
 }
 
 // Dropped returns how many frames arrived and were not passed on, without those of handshakes.

@@ -15,7 +15,7 @@ import (
 // Snapshot is the state of a daemon at a moment.
 type Snapshot struct {
 	Node      ethertype.MAC
-	Processes []Process // in the order of their numbers
+	Processes []Process `metric:"bobnet_daemon_processes" help:"Processes of the node."`
 	Stats     Stats
 }
 
@@ -26,9 +26,9 @@ type Process struct {
 	Addr     ethertype.Addr
 	PID      int32 // 0 if it is of another pid namespace
 	UID      uint32
-	Exports  int
+	Exports  int `metric:"bobnet_daemon_exports" help:"Buffers that they export."`
 	Words    []string
-	Matching int // imports whose exporter is not found yet
+	Matching int `metric:"bobnet_daemon_waiting_imports" help:"Imports of theirs whose exporter is not found yet."`
 }
 
 // Snapshot returns the state of the daemon, for people and for metrics.

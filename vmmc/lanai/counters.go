@@ -13,49 +13,51 @@ import (
 
 // Counters count what a card's program has done.
 type Counters struct {
-	PacketsOut, PacketsIn uint64 // with answers and mapping
-	OctetsOut, OctetsIn   uint64 // of memory, without headers
-	Chunks                uint64 // pieces stored in memory: a packet has one or two
-	Misses                uint64 // of software TLBs
-	Refills               uint64 // interrupts that have brought translations
-	LinesCut              uint64 // times that a line between two nodes has ended
+	PacketsOut uint64 `metric:"bobnet_vmmccard_transmit_packets_total" help:"Packets that left, with answers."`
+	PacketsIn  uint64 `metric:"bobnet_vmmccard_receive_packets_total" help:"Packets that came, with answers."`
+	OctetsOut  uint64 `metric:"bobnet_vmmccard_transmit_memory_bytes_total" help:"Bytes of memory that left, without headers."`
+	OctetsIn   uint64 `metric:"bobnet_vmmccard_receive_memory_bytes_total" help:"Bytes that were written to memory."`
+	Chunks     uint64 `metric:"bobnet_vmmccard_chunks_total" help:"Pieces that were written to memory: a packet has one or two."`
+	Misses     uint64 `metric:"bobnet_vmmccard_tlb_misses_total" help:"Translations that a TLB did not have."`
+	Refills    uint64 `metric:"bobnet_vmmccard_tlb_refills_total" help:"Interrupts that have brought translations."`
+	LinesCut   uint64 `metric:"bobnet_vmmccard_lines_cut_total" help:"Times that a line between this node and another one has ended."`
 
-	Strange      uint64 // packets or messages dropped: not of this program, of unknown nodes, or without sense
-	Stale        uint64 // packets dropped: of a line that has ended
-	TooSoon      uint64 // packets that wait, or come again: one before them is missing, or the driver has no room
-	NoRoute      uint64 // packets not sent: no route leads there
-	Unanswered   uint64 // packets dropped: as many answers wait to be sent as have room
-	Refused      uint64 // packets dropped: for pages that may not be written
-	BadRequests  uint64 // requests refused: longer than one can be
-	BadProxies   uint64 // requests refused: for pages that the process has not imported
-	BadAddresses uint64 // requests refused: of memory that is not the process's
-	BadQueues    uint64 // doorbells of queues that hold no next request
-	RouteErrors  uint64 // tables of a mapper's that do not fit: those of its nodes are used for which there is room
+	Strange      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"strange" help:"not of this program, of unknown nodes, or without sense"`
+	Stale        uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"stale" help:"of a line that has ended"`
+	TooSoon      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"too_soon" help:"one before them is missing, or the driver has no room; they wait, or come again"`
+	NoRoute      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_route" help:"not sent: there is no route"`
+	Unanswered   uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_room" help:"as many answers wait to be sent as have room"`
+	Refused      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"not_writable" help:"for pages that may not be written, or may not any more"`
+	BadRequests  uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"too_long" help:"longer than a request can be"`
+	BadProxies   uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_imported" help:"to pages that the process has not imported"`
+	BadAddresses uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_its_memory" help:"from memory that is not the process's"`
+	BadQueues    uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"no_request" help:"the doorbell was rung, and there is no next request"`
+	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Tables of the mapper's that did not fit."`
 }
 
 // Snapshot is what a host is like at a moment.
 type Snapshot struct {
 	station.Snapshot
 	MAC       ethertype.MAC
-	Mapped    bool // VMMC's program is loaded
+	Mapped    bool `metric:"bobnet_vmmccard_loaded" help:"1 if VMMC's program is on the card, and not the mapping program yet."`
 	Counters  Counters
 	Sent      reliability.SendChannelCounters
 	Received  reliability.RecvChannelCounters
-	Nodes     int // known, itself among them
-	Frames    int // pages that are, or may yet be, written by others
-	Buffers   int // packets in SRAM that have not left, or not been answered
-	ToDriver  int // messages and notifications that wait for the driver
-	ToSend    int // messages of the driver's that wait to be sent
-	Processes []ProcessSnapshot
+	Nodes     int               `metric:"bobnet_vmmccard_nodes" help:"Nodes that the card knows, itself among them."`
+	Frames    int               `metric:"bobnet_vmmccard_writable_pages" help:"Pages of memory that others may write, or may yet."`
+	Buffers   int               `metric:"bobnet_vmmccard_busy_buffers" help:"Packets on the card that have not left, or were not answered."`
+	ToDriver  int               `metric:"bobnet_vmmccard_queued_messages"` // messages and notifications that wait for the driver
+	ToSend    int               `metric:"bobnet_vmmccard_queued_messages"` // messages of the driver's that wait to be sent
+	Processes []ProcessSnapshot `metric:"bobnet_vmmccard_processes" help:"Processes on the card."`
 }
 
 // ProcessSnapshot is what a process of a host is like.
 type ProcessSnapshot struct {
 	Process uint32
 	Port    uint16
-	Pinned  int  // pages that its TLB keeps in memory
-	Proxies int  // proxy pages in use
-	Waiting int  // requests that wait for a slot of the send queue
+	Pinned  int  `metric:"bobnet_vmmccard_pinned_pages" help:"Pages that translations of processes keep in memory."`
+	Proxies int  `metric:"bobnet_vmmccard_proxy_pages" help:"Proxy pages of processes that lead somewhere."`
+	Waiting int  `metric:"bobnet_vmmccard_queued_requests" help:"Requests of processes that wait for a slot of their send queue."`
 	Missing bool // its TLB lacks a translation, and the driver has not brought it yet
 }
 

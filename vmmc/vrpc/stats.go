@@ -74,9 +74,9 @@ type ProgramSnapshot struct {
 	Name             string
 	// Accepted counts the replies by AcceptStat; those of ProgUnavail and ProgMismatch are
 	// in Snapshot, unless a procedure returned them.
-	Accepted [statusCount]uint64
-	Denied   uint64 // by Authorize, or an AuthStat from the procedure
-	NoReply  uint64 // ErrNoReply
+	Accepted [statusCount]uint64 `metric:"bobnet_rpc_calls_total"`
+	Denied   uint64              `metric:"bobnet_rpc_calls_total" reason:"denied" help:"the program does not believe the caller"`
+	NoReply  uint64              `metric:"bobnet_rpc_calls_total" reason:"no_reply" help:"the procedure has none"`
 }
 
 // Snapshot is what a server has counted since it was made. The counters are read one by
@@ -84,25 +84,25 @@ type ProgramSnapshot struct {
 type Snapshot struct {
 	Programs []ProgramSnapshot // by number and version
 
-	NotACall     uint64 // messages that are no call: there was nobody to answer
-	RPCMismatch  uint64 // calls of another version of the RPC protocol
-	ProgUnavail  uint64
-	ProgMismatch uint64
-	AuthErrors   [len(authTexts)]uint64 // denied calls, by AuthStat
-	Panics       uint64                 // of procedures
+	NotACall     uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"no_call" help:"the message is no call"`
+	RPCMismatch  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"rpc_mismatch" help:"it is of another version of the RPC protocol"`
+	ProgUnavail  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"program_unavailable" help:"the server does not have the program"`
+	ProgMismatch uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"program_mismatch" help:"the server has other versions of the program"`
+	AuthErrors   [len(authTexts)]uint64 `metric:"bobnet_rpc_refused_calls_total" reason:"authentication" help:"the server does not believe the caller, or the program does not"` // denied calls, by AuthStat
+	Panics       uint64                 `metric:"bobnet_rpc_procedure_panics_total" help:"Procedures that have panicked."`
 
-	ConnsOpen     int    // connections that are open
-	Conns         uint64 // that were accepted
-	ConnsRefused  uint64 // closed at once, because MaxConns were open, or MaxPeerConns of the peer
-	ConnsTimedOut uint64 // closed because half a call, or nothing, came, or a reply was not read
-	ConnsBroken   uint64 // closed for what they sent: no call, a record that is too long, or one for which there was no memory
+	ConnsOpen     int    `metric:"bobnet_rpc_connections" help:"Connections that are open."`
+	Conns         uint64 `metric:"bobnet_rpc_connections_total" help:"Connections that were accepted."`
+	ConnsRefused  uint64 `metric:"bobnet_rpc_refused_connections_total" help:"Connections closed at once, because too many were open."`
+	ConnsTimedOut uint64 `metric:"bobnet_rpc_timed_out_connections_total" help:"Connections closed because half a call, or nothing, came, or a reply was not read."`
+	ConnsBroken   uint64 `metric:"bobnet_rpc_broken_connections_total" help:"Connections closed for what they sent."`
 
-	Datagrams              uint64 // received
-	DatagramsTruncated     uint64 // longer than a datagram can be received; dropped
-	DatagramSendErrors     uint64 // replies that the kernel did not take
-	Duplicates             uint64 // calls answered from the duplicate request cache
-	DuplicatesDropped      uint64 // calls that are being carried out already, or had no reply
-	DuplicatesEvictedYoung uint64 // replies that left the cache before their time, because it was full
+	Datagrams              uint64 `metric:"bobnet_rpc_datagrams_total" help:"Datagrams received."`
+	DatagramsTruncated     uint64 `metric:"bobnet_rpc_truncated_datagrams_total" help:"Datagrams dropped because they are longer than can be received."`
+	DatagramSendErrors     uint64 `metric:"bobnet_rpc_unsent_replies_total" help:"Replies that the kernel did not take."`
+	Duplicates             uint64 `metric:"bobnet_rpc_duplicates_answered_total" help:"Calls that were repeated and answered from the duplicate request cache."`
+	DuplicatesDropped      uint64 `metric:"bobnet_rpc_duplicates_dropped_total" help:"Calls that were repeated while they were carried out, or have no reply."`
+	DuplicatesEvictedYoung uint64 `metric:"bobnet_rpc_duplicates_forgotten_total" help:"Replies that left the duplicate request cache before their time, because it was full."`
 }
 
 // Snapshot returns the counters.

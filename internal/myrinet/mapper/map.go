@@ -18,12 +18,12 @@ import (
 // is 0.
 type Map struct {
 	Topology myrinet.Topology
-	IDs      []ethertype.MAC // of the hosts
+	IDs      []ethertype.MAC `metric:"bobnet_map_hosts" help:"Hosts on the last map."`
 	Mapper   int             // whose map it is: index of the host
 
-	Probes   uint64        // sent
-	Lost     uint64        // probes that nothing came back for in time
-	Duration time.Duration // from the first probe to the last answer
+	Probes   uint64        `metric:"bobnet_map_probes" help:"Probes that the last map took."`
+	Lost     uint64        `metric:"bobnet_map_lost_probes" help:"Of these, probes that nothing came back for."`
+	Duration time.Duration `metric:"bobnet_map_seconds" help:"How long the last map took."`
 
 	Twice   []ethertype.MAC // identities that several hosts claim; the one nearest to the mapper has it
 	TooMany int             // hosts left out, because there are more than MaxHosts

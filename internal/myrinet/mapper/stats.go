@@ -5,32 +5,32 @@ import "github.com/bobnet-go/bobnet/ethertype"
 // Stats counts what an Agent has done and seen. Each message that has come and was not
 // used is in one of the drop counters.
 type Stats struct {
-	Maps      uint64 // mappings that have come to their end
-	Changes   uint64 // of these, that differ from the one before
+	Maps      uint64 `metric:"bobnet_mapper_maps_total" help:"Mappings that this host has made."`
+	Changes   uint64 `metric:"bobnet_mapper_changes_total" help:"Of its mappings, those that differ from the one before."`
 	Restarts  uint64 // mappings begun again, because what was found contradicts itself: the fabric changed meanwhile
 	Doubts    uint64 // mappings made again, because something that was there before was missing
-	Abandoned uint64 // mappings given up, for the same reason
+	Abandoned uint64 `metric:"bobnet_mapper_abandoned_total" help:"Mappings given up because what was found contradicts itself."`
 
-	Probes    uint64 // sent, each try
-	TimedOut  uint64 // probes and other requests that were not answered in time, each try
-	Answers   uint64 // sent to mappers
-	Elections uint64 // times that this host has become the leader
+	Probes    uint64 `metric:"bobnet_mapper_probes_total" help:"Probes sent, each try."`
+	TimedOut  uint64 `metric:"bobnet_mapper_timeouts_total" help:"Probes and orders that were not answered in time, each try."`
+	Answers   uint64 `metric:"bobnet_mapper_answers_total" help:"Probes of others that were answered."`
+	Elections uint64 `metric:"bobnet_mapper_elections_total" help:"Times that this host has become the leader."`
 	Yields    uint64 // times that it has left that to a better one
-	Installed uint64 // tables written to this host's card
+	Installed uint64 `metric:"bobnet_mapper_installed_total" help:"Tables of routes that this host was given."`
 	Cleared   uint64 // times that its card was told to use no routes
 
-	Unreached uint64 // hosts that have not confirmed their routes
+	Unreached uint64 `metric:"bobnet_mapper_unreached_total" help:"Hosts that have not confirmed their routes."`
 	Withdrawn uint64 // hosts told to use no routes, because old and new ones together could deadlock
 	Twice     uint64 // identities that a mapping has found at several hosts, counted each time
 	Claimed   uint64 // messages of another mapper that claims this host's identity
 	TooMany   uint64 // hosts beyond MaxHosts, counted each time
 
-	DropMalformed uint64 // dropped: no message of a mapper
-	DropLate      uint64 // dropped: nothing waits for it, or its token is not this mapper's
-	DropStray     uint64 // dropped: another mapper's probe, or for another host
-	DropRefused   uint64 // dropped: orders of a mapper that this host does not follow
-	DropInvalid   uint64 // dropped: parts of routes that do not fit together
-	DropBusy      uint64 // dropped: too many answers wait to be sent
+	DropMalformed uint64 `metric:"bobnet_mapper_dropped_messages_total"` // dropped: no message of a mapper
+	DropLate      uint64 `metric:"bobnet_mapper_dropped_messages_total"` // dropped: nothing waits for it, or its token is not this mapper's
+	DropStray     uint64 `metric:"bobnet_mapper_dropped_messages_total"` // dropped: another mapper's probe, or for another host
+	DropRefused   uint64 `metric:"bobnet_mapper_dropped_messages_total"` // dropped: orders of a mapper that this host does not follow
+	DropInvalid   uint64 `metric:"bobnet_mapper_dropped_messages_total"` // dropped: parts of routes that do not fit together
+	DropBusy      uint64 `metric:"bobnet_mapper_dropped_messages_total"` // dropped: too many answers wait to be sent
 }
 
 // Dropped is the sum of the drop counters.
@@ -41,8 +41,8 @@ func (s *Stats) Dropped() uint64 {
 // Snapshot is what an Agent is, at one time.
 type Snapshot struct {
 	Stats
-	Leading bool          // this host maps
+	Leading bool          `metric:"bobnet_mapper_leading" help:"1 if this host maps for all."`
 	Leader  ethertype.MAC // whom it follows, itself while it leads; 0 for nobody
 	Map     *Map          // the last one, of a leader or an observer
-	Routes  int           // that its card has
+	Routes  int           `metric:"bobnet_mapper_routes" help:"Routes that the leader has given this host."`
 }

@@ -298,9 +298,9 @@ func (l *Link) SetRoutes(routes []myrinet.HostRoute) error {
 type Snapshot struct {
 	station.Snapshot
 	Link         transport.Stats
-	BadDoorbells uint64 // numbers in the doorbell page that cannot be
-	ToSend       int    // frames in the send ring
-	Received     int    // frames in the receive ring
+	BadDoorbells uint64 `metric:"bobnet_card_bad_doorbells_total" help:"Numbers of the host's in its doorbell page that cannot be."`
+	ToSend       int    `metric:"bobnet_card_send_ring_frames" help:"Frames in the send ring."`
+	Received     int    `metric:"bobnet_card_receive_ring_frames" help:"Frames in the receive ring."`
 }
 
 // Snapshot returns what link and card are like now. Any goroutine may call it.

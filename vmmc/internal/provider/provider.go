@@ -243,7 +243,7 @@ type Peer struct {
 	Asks     int // without an answer
 	Regions  int // that it has granted
 	Grants   int // granted to it
-	UnderWay int // writes
+	UnderWay int `metric:"bobnet_vmmc_writes_under_way" help:"Writes posted that are not known to be in the other process's memory."`
 	Waiting  int // writes and messages that wait for room
 	Credits  int // notifications that may be sent
 	Err      error
@@ -251,12 +251,14 @@ type Peer struct {
 
 // Counters count since the start.
 type Counters struct {
-	Writes, Copied, Bytes uint64 // writes posted; of them copied; bytes of all
-	Notes                 uint64 // notifications sent
-	NotesWaited           uint64 // of them, those that waited for room at the receiver
-	Strangers             uint64 // connections refused because the request makes no sense
-	Violations            uint64 // connections ended because the peer breaks the protocol
-	Broken                uint64 // connections that ended by an error
+	Copied      uint64 `metric:"bobnet_vmmc_copied_writes_total" help:"Writes posted whose data was copied, because it is short."`
+	Bytes       uint64 `metric:"bobnet_vmmc_written_bytes_total" help:"Bytes in writes posted."`
+	Writes      uint64 // writes posted; of them copied; bytes of all
+	Notes       uint64 `metric:"bobnet_vmmc_notifications_sent_total" help:"Notifications sent."`
+	NotesWaited uint64 `metric:"bobnet_vmmc_notification_stalls_total" help:"Notifications that had to wait for room at the receiver."`
+	Strangers   uint64 `metric:"bobnet_vmmc_refused_total" reason:"stranger" help:"of others: a request for a connection that makes no sense"`
+	Violations  uint64 `metric:"bobnet_vmmc_refused_total" reason:"violation" help:"of others: what they sent breaks the protocol, and ended the connection"`
+	Broken      uint64 `metric:"bobnet_vmmc_broken_connections_total" help:"Connections with other processes that ended by an error."`
 }
 
 // ProcessConfig describes a process that joins the host of a card.

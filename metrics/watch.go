@@ -1,0 +1,200 @@
+package metrics
+
+import (
+	"io"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	amcard "github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/stream"
+	"github.com/bobnet-go/bobnet/stream/tun"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/seal"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/daemon"
+	vmmccard "github.com/bobnet-go/bobnet/vmmc/lanai"
+	"github.com/bobnet-go/bobnet/vmmc/vrpc"
+)
+
+// What the Collector asks of the things that it watches.
+type (
+	// NIC is implemented by *vipl.NIC.
+	NIC interface{ Snapshot() vipl.Snapshot }
+	// Comm is implemented by *mplite.Comm.
+	Comm interface {
+		Snapshot() mplite.Stats
+		Pending() mplite.Pending
+	}
+	// Node is a node of active messages; *endpoint.Node implements it.
+	Node interface {
+		Addr() ethertype.Addr
+		Stats() endpoint.Stats
+		Snapshot() endpoint.Snapshot
+	}
+	// Process is a process of VMMC; *vmmc.Process implements it.
+	Process interface{ Snapshot() vmmc.Snapshot }
+	// World is a process of Split-C; *splitc.World implements it.
+	World interface{ Snapshot() splitc.Snapshot }
+	// StreamHost is implemented by *stream.Host.
+	StreamHost interface{ Snapshot() stream.Snapshot }
+	// RPCServer is a server of remote procedures; *vrpc.Server implements it.
+	RPCServer interface{ Snapshot() vrpc.Snapshot }
+	// Daemon is the VMMC daemon of a node; *daemon.Daemon implements it.
+	Daemon interface{ Snapshot() daemon.Snapshot }
+	// Tun is an IP network over VIs; *tun.Tun implements it.
+	Tun interface{ Snapshot() tun.Snapshot }
+	// Card is a card of the emulated Myrinet that moves Ethernet frames; the links of driver
+	// myrinet implement it.
+	Card interface{ Snapshot() CardSnapshot }
+	// EndpointCard is a card that holds endpoints of active messages; *lanai.Card of package
+	// endpoint/lanai implements it.
+	EndpointCard interface{ Snapshot() amcard.Snapshot }
+	// VMMCHost is a host whose card runs VMMC's program; *lanai.Host of package vmmc/lanai
+	// implements it.
+	VMMCHost interface{ Snapshot() vmmccard.Snapshot }
+)
+
+// CardSnapshot is the state of a Card at a moment.
+type CardSnapshot = plain.Snapshot
+
+// sealer is a NIC whose frames may be sealed (vipl.Config.Key).
+type sealer interface {
+	SealStats() (stats seal.Stats, sealed bool)
+}
+
+// WatchNIC adds a NIC to what is exported, and the card that it is on, if it is one of the
+// emulated Myrinet; call the result when it closes.
+func (c *Collector) WatchNIC(n NIC) (forget func()) {
+	nic, card := c.nics.add(n), c.watchCardOf(n)
+	return func() {
+		card()
+		nic()
+	}
+}
+
+// rankComm returns the rank that is exported now, or nil.
+func (c *Collector) rankComm() Comm {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.comm
+}
+
+// WatchComm exports the counters of the process's rank, which any of its
+// communicators gives, in place of the rank watched before; call the result
+// when the rank ends.
+func (c *Collector) WatchComm(m Comm) (forget func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.comm = m
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.comm == m {
+			c.comm = nil
+		}
+	}
+}
+
+// WatchRank is WatchComm, and WatchNIC for the NIC of the rank if it has one;
+// call the result when the rank ends.
+func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
+	forget = c.WatchComm(m)
+	if nic := m.NIC(); nic != nil {
+		rank, forgetNIC := forget, c.WatchNIC(nic)
+		forget = func() {
+			forgetNIC()
+			rank()
+		}
+	}
+	return forget
+}
+
+// WatchNode adds a node of active messages to what is exported, besides its NIC,
+// which WatchNIC adds; call the result when it closes.
+func (c *Collector) WatchNode(n Node) (forget func()) { return c.nodes.add(n) }
+
+// WatchProcess adds a process of VMMC to what is exported, besides its NIC, which WatchNIC
+// adds; call the result when it closes.
+func (c *Collector) WatchProcess(p Process) (forget func()) { return c.processes.add(p) }
+
+// WatchWorld adds a process of Split-C to what is exported, besides its NIC, which
+// WatchNIC adds; call the result before it exits.
+func (c *Collector) WatchWorld(w World) (forget func()) { return c.worlds.add(w) }
+
+// WatchStreams adds a host of streams to what is exported, besides its NIC, which WatchNIC
+// adds; call the result when it closes.
+func (c *Collector) WatchStreams(h StreamHost) (forget func()) { return c.hosts.add(h) }
+
+// WatchRPC adds a server of remote procedures to what is exported; call the result when it
+// closes. Servers are numbered in their order.
+func (c *Collector) WatchRPC(s RPCServer) (forget func()) { return c.servers.add(s) }
+
+// WatchDaemon adds the daemon of a node to what is exported, besides its NIC, which WatchNIC
+// adds; call the result when it closes.
+func (c *Collector) WatchDaemon(d Daemon) (forget func()) { return c.daemons.add(d) }
+
+// WatchTun adds an IP network over VIs to what is exported, besides its NIC, which WatchNIC
+// adds; call the result when it closes.
+func (c *Collector) WatchTun(t Tun) (forget func()) { return c.tuns.add(t) }
+
+// WatchCard adds a card of the emulated Myrinet to what is exported, with its cable and the
+// host's mapper; call the result when it closes. WatchNIC does so for the card that a NIC is
+// on.
+func (c *Collector) WatchCard(card Card) (forget func()) { return c.cards.add(plainCard{card}) }
+
+// WatchEndpointCard adds a card that holds endpoints to what is exported, with its cable and
+// the host's mapper; call the result when it closes.
+func (c *Collector) WatchEndpointCard(card EndpointCard) (forget func()) {
+	return c.cards.add(endpointCard{card})
+}
+
+// WatchVMMCHost adds a host whose card runs VMMC's program to what is exported, with its
+// cable and its mapper; call the result when it closes.
+func (c *Collector) WatchVMMCHost(h VMMCHost) (forget func()) { return c.cards.add(vmmcHost{h}) }
+
+// watchCardOf is WatchCard for the card that a NIC is on, if it is on one.
+func (c *Collector) watchCardOf(n NIC) (forget func()) {
+	if on, ok := n.(interface{ Link() transport.Link }); ok {
+		if card, ok := transport.As[Card](on.Link()); ok {
+			return c.WatchCard(card)
+		}
+	}
+	return func() {}
+}
+
+// anyCard is a card, whatever program it runs. All share one list, so that no two have the
+// same label.
+type anyCard interface{ state() cardState }
+
+// cardState is a snapshot of a card, and the table of what its program adds.
+type cardState struct {
+	*station.Snapshot
+	whole io.WriterTo // pointer to the snapshot of the program's package
+	table *table
+}
+
+type (
+	plainCard    struct{ Card }
+	endpointCard struct{ EndpointCard }
+	vmmcHost     struct{ VMMCHost }
+)
+
+func (p plainCard) state() cardState {
+	s := p.Snapshot()
+	return cardState{&s.Snapshot, &s, plainTable}
+}
+
+func (e endpointCard) state() cardState {
+	s := e.Snapshot()
+	return cardState{&s.Snapshot, &s, amCardTable}
+}
+
+func (v vmmcHost) state() cardState {
+	s := v.Snapshot()
+	return cardState{&s.Snapshot, &s, vmmcCardTable}
+}
