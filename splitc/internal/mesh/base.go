@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -18,8 +19,8 @@ const (
 	batches = 16
 )
 
-// DrainTime bounds how long a layer waits for what was sent last.
-const DrainTime = time.Second
+// drainTime bounds how long a layer waits for what was sent last.
+const drainTime = time.Second
 
 // Base is what layers over virtual interfaces share: the heap, one completion queue for
 // all VIs, polling and waiting, and the first failure.
@@ -34,8 +35,8 @@ type Base struct {
 	Closed bool  // nothing is taken in any more
 	// Take handles a completion.
 	Take func(c *vipl.Completion)
-	// Uncork sends what the layer holds back until this rank polls or waits; it may be nil.
-	Uncork func()
+	// Service is called at the end of each poll, and around each wait. It may be nil.
+	Service func()
 
 	Clock    int64 // when what is taken was found
 	Answered bool  // a reply to this rank is among what is taken together
@@ -88,23 +89,23 @@ func (b *Base) Poll() error {
 			break
 		}
 	}
-	b.uncork()
+	b.service()
 	return b.Err
 }
 
-func (b *Base) uncork() {
-	if b.Uncork != nil && b.Err == nil {
-		b.Uncork()
+func (b *Base) service() {
+	if b.Service != nil {
+		b.Service()
 	}
 }
 
 // Wait waits until something has come or ctx ends.
 func (b *Base) Wait(ctx context.Context) error {
-	b.uncork()
+	b.service()
 	for b.served = false; !b.served && b.Err == nil; {
 		n, err := b.CQ.ReapWait(ctx, b.reaped[:])
 		b.take(n)
-		b.uncork()
+		b.service()
 		if errors.Is(err, vipl.ErrTimeout) {
 			return b.Err
 		}
@@ -175,7 +176,45 @@ func (b *Base) Failure(err error) error {
 type End struct {
 	Rank int
 	VI   *vipl.VI
-	Gone error // why it has ended
+	Slab vipl.MemHandle // the memory for its messages
+	Gone error          // why it has ended
+}
+
+// OpenEnd makes the VI of an end, which is the context of its completions, registers the memory for its
+// messages, and posts the receives, each with size bytes from the beginning of mem on.
+func (b *Base) OpenEnd(e *End, context any, attrs vipl.Attributes, mem []byte, receives []Recv, size int) (err error) {
+	attrs.PeerTimeout, attrs.ConnectTimeout = b.PeerTimeout, b.Timeout
+	if e.VI, err = b.NIC.CreateVI(&attrs, b.CQ, b.CQ); err != nil {
+		return err
+	}
+	e.VI.Context = context
+	if e.Slab, err = b.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: attrs.Ptag}); err != nil {
+		return err
+	}
+	for i := range receives {
+		receives[i].Init(mem[i*size:][:size:size], e.Slab)
+		if err := receives[i].Post(e.VI); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CloseEnd gives back what OpenEnd has made.
+func (b *Base) CloseEnd(e *End) {
+	if e.VI != nil {
+		e.VI.Close()
+	}
+	if e.Slab != 0 {
+		b.NIC.DeregisterMem(e.Slab)
+	}
+}
+
+// Repost posts a receive again.
+func (b *Base) Repost(e *End, r *Recv) {
+	if err := r.Post(e.VI); err != nil {
+		b.Broken(e, err)
+	}
 }
 
 // Broken notes that the connection with a rank has ended.
@@ -199,22 +238,29 @@ func (b *Base) Blame(e *End, err error) error {
 	return b.Err
 }
 
-// ErrGarbled is the failure of a rank that says what it cannot mean.
-var ErrGarbled = errors.New("it sends what is no message of this version: build all ranks from one source")
+var errGarbled = errors.New("it sends what is no message of this version: build all ranks from one source")
 
-// Drain waits a little until what was sent last has left.
-func (b *Base) Drain(done func() bool) {
-	b.Closed = true
-	if b.CQ == nil || b.Err != nil || done() {
-		return
-	}
-	ctx, cancel := b.NIC.WithTimeout(context.Background(), DrainTime)
-	defer cancel()
-	for !done() && b.Err == nil {
-		n, err := b.CQ.ReapWait(ctx, b.reaped[:])
-		b.take(n)
-		if err != nil {
-			return
+// Garbled counts a message that its rank cannot mean, and blames the rank.
+func (b *Base) Garbled(e *End) {
+	b.Did.Strays++
+	b.Blame(e, errGarbled)
+}
+
+// Drain waits until what was sent is done, at most for drainTime.
+func (b *Base) Drain(ctx context.Context, done func() bool) error {
+	engine := seam.EngineOf(b.NIC)
+	end := b.NIC.Now() + int64(min(drainTime, engine.Left(ctx, drainTime)))
+	for !done() && b.Err == nil && b.NIC.Now() < end && engine.Ended(ctx) == nil {
+		if err := b.Wait(b.Watch.Slice()); err != nil {
+			return err
 		}
+	}
+	return b.Err
+}
+
+// Leave takes nothing in any more, and drains.
+func (b *Base) Leave(done func() bool) {
+	if b.Closed = true; b.CQ != nil {
+		_ = b.Drain(context.Background(), done) // it fails if the program has, and then nobody waits for more
 	}
 }

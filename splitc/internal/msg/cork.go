@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
-	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 )
 
 // Short stores to a rank share a message: it costs far more than they do, and nobody
@@ -29,55 +28,50 @@ const (
 type cork struct {
 	used   int   // bytes of mem
 	began  int64 // when the first of a message came
-	turn   uint  // Operations.turn at that time
-	listed bool  // in Operations.corked
+	turn   uint  // Layer.turn at that time
+	listed bool  // in Layer.corked
 	mem    [storesData]byte
 }
 
-// New returns the operations of a base over a carrier. The base's Uncork is to be SendHeld.
-func New(b *mesh.Base, c Carrier) Operations {
-	return Operations{Base: b, Carrier: c, corks: make([]cork, b.Procs), corked: make([]int, 0, b.Procs)}
-}
-
 // storeShort starts a store of at most shortData bytes.
-func (o *Operations) storeShort(ctx context.Context, proc int, off uint64, src []byte) error {
-	if o.Err != nil {
-		return o.Err
+func (l *Layer) storeShort(ctx context.Context, proc int, off uint64, src []byte) error {
+	if l.Err != nil {
+		return l.Err
 	}
-	c := &o.corks[proc]
+	c := &l.corks[proc]
 	if c.used == 0 {
-		now := o.NIC.Now()
-		alone := c.turn != o.turn || now-c.began > aloneAfter
-		c.began, c.turn = now, o.turn
+		now := l.NIC.Now()
+		alone := c.turn != l.turn || now-c.began > aloneAfter
+		c.began, c.turn = now, l.turn
 		if alone {
-			return o.storeAlone(ctx, proc, off, src)
+			return l.storeAlone(ctx, proc, off, src)
 		}
 	} else if c.used+recordHead+len(src) > len(c.mem) {
-		b, _, err := o.Carrier.Room(ctx, proc, Short)
+		b, via, err := l.room(ctx, proc, Short)
 		if err != nil {
 			return err
 		}
-		if err := o.release(proc, b); err != nil {
+		if err := l.release(via, b); err != nil {
 			return err
 		}
-		c.began, c.turn = o.NIC.Now(), o.turn
+		c.began, c.turn = l.NIC.Now(), l.turn
 	}
 	c.add(off, src)
 	if !c.listed {
 		c.listed = true
-		o.corked = append(o.corked, proc)
+		l.corked = append(l.corked, proc)
 	}
 	return nil
 }
 
 // storeAlone sends a store that is held back by nothing.
-func (o *Operations) storeAlone(ctx context.Context, proc int, off uint64, src []byte) error {
-	b, _, err := o.Carrier.Room(ctx, proc, Short)
+func (l *Layer) storeAlone(ctx context.Context, proc int, off uint64, src []byte) error {
+	b, via, err := l.room(ctx, proc, Short)
 	if err != nil {
 		return err
 	}
-	o.corks[proc].add(off, src)
-	return o.release(proc, b)
+	l.corks[proc].add(off, src)
+	return l.release(via, b)
 }
 
 // add adds a record.
@@ -86,10 +80,10 @@ func (c *cork) add(off uint64, src []byte) {
 	c.used += recordHead + copy(c.mem[c.used+recordHead:], src)
 }
 
-// release sends what is held back of a rank, if anything is, in the memory that Room has
+// release sends what is held back of a rank, if anything is, in the memory that room has
 // returned.
-func (o *Operations) release(proc int, b []byte) error {
-	c := &o.corks[proc]
+func (l *Layer) release(via *Channel, b []byte) error {
+	c := &l.corks[via.Rank]
 	if c.used == 0 { // it went while room was waited for
 		return nil
 	}
@@ -97,18 +91,20 @@ func (o *Operations) release(proc int, b []byte) error {
 	clear(b[2:HeaderSize])
 	n := HeaderSize + copy(b[HeaderSize:], c.mem[:c.used])
 	c.used = 0
-	o.Did.Requests++
-	return o.Carrier.Send(proc, Short, n, nil)
+	return l.send(via, n, nil)
 }
 
 // SendHeld sends what is held back, as far as there is room. A rank that is gone is the
 // failure.
-func (o *Operations) SendHeld() {
-	o.turn++
-	left := o.corked[:0]
-	for _, proc := range o.corked {
-		c := &o.corks[proc]
-		if c.used > 0 && !o.Carrier.Ready(proc, Short) {
+func (l *Layer) SendHeld() {
+	if l.Err != nil {
+		return
+	}
+	l.turn++
+	left := l.corked[:0]
+	for _, proc := range l.corked {
+		c, via := &l.corks[proc], l.channels[proc][Short]
+		if c.used > 0 && via.Gone == nil && !via.flow.Room() {
 			left = append(left, proc)
 			continue
 		}
@@ -116,19 +112,19 @@ func (o *Operations) SendHeld() {
 		if c.used == 0 {
 			continue
 		}
-		b, _, err := o.Carrier.Room(context.Background(), proc, Short)
+		b, _, err := l.room(context.Background(), proc, Short)
 		if err == nil {
-			err = o.release(proc, b)
+			err = l.release(via, b)
 		}
 		if err != nil { // Err has it
 			c.used = 0
 		}
 	}
-	o.corked = left
+	l.corked = left
 }
 
 // stores does what a message of Stores asks for, and reports whether it is one.
-func (o *Operations) stores(data []byte) bool {
+func (l *Layer) stores(data []byte) bool {
 	for len(data) > 0 {
 		if len(data) <= recordHead {
 			return false
@@ -138,17 +134,17 @@ func (o *Operations) stores(data []byte) bool {
 		if data = data[recordHead:]; n == 0 || n > shortData || n > len(data) {
 			return false
 		}
-		o.store(off, data[:n])
+		l.store(off, data[:n])
 		data = data[n:]
 	}
 	return true
 }
 
 // store writes to the heap, where the bytes count, or refuses to.
-func (o *Operations) store(off uint64, data []byte) {
-	if !layer.Within(len(o.Memory), off, len(data)) {
-		o.Did.Refused++
+func (l *Layer) store(off uint64, data []byte) {
+	if !layer.Within(len(l.Memory), off, len(data)) {
+		l.Did.Refused++
 		return
 	}
-	o.Count.Stored += uint64(copy(o.Memory[off:], data))
+	l.Count.Stored += uint64(copy(l.Memory[off:], data))
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Kinds of messages. Those from Got on are replies.
@@ -78,30 +79,25 @@ func HasReply(kind byte) bool { return kind >= Get && kind < Store }
 // Valid reports whether there is such a kind.
 func Valid(kind byte) bool { return kind >= Get && kind < ends }
 
-// Carrier carries messages to other ranks. A request waits for room.
-type Carrier interface {
-	// Room waits until a request may go to a rank over a channel, and returns the memory
-	// to build it in, of Size(channel) bytes, and the operations of that channel.
-	Room(ctx context.Context, proc, channel int) ([]byte, *Pending, error)
-	// Send sends the first n bytes of what Room has returned, and data behind them. As long
-	// as it needs these where they are they count in Counters.Sources.
-	Send(proc, channel, n int, data []byte) error
-	// Ready reports whether Room would not wait.
-	Ready(proc, channel int) bool
-}
-
 // errRefused is the failure of an operation that its owner has refused.
 var errRefused = errors.New("the owner of the memory has refused an operation: the ranks disagree about the heap")
 
-// Operations are the operations of layer.Layer over a carrier.
-type Operations struct {
-	*mesh.Base
-	Carrier Carrier
-	result  [layer.MaxCall]byte
-	corks   []cork // by rank
-	corked  []int  // ranks of which something is held back
-	turn    uint   // counts polls and waits
+// Layer is layer.Layer over the channels of a scheme.
+type Layer struct {
+	mesh.Base
+	scheme   *Scheme
+	channels [][Channels]*Channel // by rank; nil for this one
+	slabs    mesh.Slabs
+	ptag     vipl.Ptag
+	heap     vipl.MemHandle // of this rank's heap; 0 if nothing is sent from there
+
+	result [layer.MaxCall]byte
+	corks  []cork // by rank
+	corked []int  // ranks of which something is held back
+	turn   uint   // counts polls and waits
 }
+
+var _ layer.Layer = (*Layer)(nil)
 
 // channelFor returns over which channel so many bytes go.
 func channelFor(n int) int {
@@ -112,32 +108,30 @@ func channelFor(n int) int {
 }
 
 // start sends a request that has a reply.
-func (o *Operations) start(proc, channel int, b []byte, p *Pending, kind byte, dst []byte, n int, data []byte) error {
-	id := p.begin(kind, dst)
+func (l *Layer) start(c *Channel, b []byte, kind byte, dst []byte, n int, data []byte) error {
+	id := c.Pending.begin(kind, dst)
 	b[0] = kind
 	binary.LittleEndian.PutUint16(b[2:], id)
-	o.Count.Outstanding++
-	o.Did.Requests++
-	err := o.Carrier.Send(proc, channel, n, data)
+	l.Count.Outstanding++
+	err := l.send(c, n, data)
 	if err != nil {
-		p.end(id)
-		o.Count.Outstanding--
+		c.Pending.end(id)
+		l.Count.Outstanding--
 	}
 	return err
 }
 
 // Get starts to read from a heap.
-func (o *Operations) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
+func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
 	for len(dst) > 0 {
 		n := min(len(dst), mediumData)
-		channel := channelFor(n)
-		b, p, err := o.Carrier.Room(ctx, proc, channel)
+		b, c, err := l.room(ctx, proc, channelFor(n))
 		if err != nil {
 			return err
 		}
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
 		binary.LittleEndian.PutUint32(b[prefix:], uint32(n))
-		if err := o.start(proc, channel, b, p, Get, dst[:n], prefix+4, nil); err != nil {
+		if err := l.start(c, b, Get, dst[:n], prefix+4, nil); err != nil {
 			return err
 		}
 		dst, off = dst[n:], off+uint64(n)
@@ -146,16 +140,15 @@ func (o *Operations) Get(ctx context.Context, proc int, dst []byte, off uint64) 
 }
 
 // Put starts to write to a heap.
-func (o *Operations) Put(ctx context.Context, proc int, off uint64, src []byte) error {
+func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error {
 	for len(src) > 0 {
 		n := min(len(src), mediumData)
-		channel := channelFor(n)
-		b, p, err := o.Carrier.Room(ctx, proc, channel)
+		b, c, err := l.room(ctx, proc, channelFor(n))
 		if err != nil {
 			return err
 		}
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
-		if err := o.start(proc, channel, b, p, Put, nil, prefix, src[:n]); err != nil {
+		if err := l.start(c, b, Put, nil, prefix, src[:n]); err != nil {
 			return err
 		}
 		src, off = src[n:], off+uint64(n)
@@ -164,21 +157,20 @@ func (o *Operations) Put(ctx context.Context, proc int, off uint64, src []byte) 
 }
 
 // Store starts to write to a heap, where the bytes count. It has no reply.
-func (o *Operations) Store(ctx context.Context, proc int, off uint64, src []byte) error {
+func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) error {
 	for len(src) > 0 {
 		n := min(len(src), mediumData)
 		if n <= shortData {
-			return o.storeShort(ctx, proc, off, src)
+			return l.storeShort(ctx, proc, off, src)
 		}
-		b, _, err := o.Carrier.Room(ctx, proc, Medium)
+		b, c, err := l.room(ctx, proc, Medium)
 		if err != nil {
 			return err
 		}
 		b[0] = Store
 		clear(b[2:HeaderSize])
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
-		o.Did.Requests++
-		if err := o.Carrier.Send(proc, Medium, prefix, src[:n]); err != nil {
+		if err := l.send(c, prefix, src[:n]); err != nil {
 			return err
 		}
 		src, off = src[n:], off+uint64(n)
@@ -188,23 +180,22 @@ func (o *Operations) Store(ctx context.Context, proc int, off uint64, src []byte
 
 // Call starts to run a procedure. It takes the medium channel, since the length of its
 // result is not known.
-func (o *Operations) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
-	b, p, err := o.Carrier.Room(ctx, proc, Medium)
+func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
+	b, c, err := l.room(ctx, proc, Medium)
 	if err != nil {
 		return err
 	}
 	binary.LittleEndian.PutUint32(b[HeaderSize:], fn)
-	return o.start(proc, Medium, b, p, Call, result, HeaderSize+4, args)
+	return l.start(c, b, Call, result, HeaderSize+4, args)
 }
 
 // Control sends a control message. All take the medium channel, so that they stay in order.
-func (o *Operations) Control(ctx context.Context, proc int, msg []byte) error {
-	b, _, err := o.Carrier.Room(ctx, proc, Medium)
+func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
+	b, c, err := l.room(ctx, proc, Medium)
 	if err != nil {
 		return err
 	}
 	b[0] = Control
 	clear(b[2:HeaderSize])
-	o.Did.Requests++
-	return o.Carrier.Send(proc, Medium, HeaderSize, msg)
+	return l.send(c, HeaderSize, msg)
 }

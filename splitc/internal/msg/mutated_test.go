@@ -23,22 +23,23 @@ func TestMillionMutated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	all := bytes.Repeat([]byte{0xa5}, heap+2*margin)
 	dst := bytes.Repeat([]byte{0x5a}, 64+2*margin)
-	o := Operations{Base: &mesh.Base{Config: layer.Config{Handler: new(echo)}, Memory: all[margin:][:heap:heap]}}
-	p := NewPending(16)
+	l := Layer{Base: mesh.Base{Config: layer.Config{Handler: new(echo)}, Memory: all[margin:][:heap:heap]}}
+	c := &Channel{Pending: NewPending(16)}
+	p := &c.Pending
 	reply, m := make([]byte, Size(Medium)), make([]byte, Size(Medium))
 	served, refused, garbled, replied := 0, uint64(0), 0, 0
 	for range rounds {
 		if p.Room() {
 			p.begin(byte(Get+rng.IntN(3)), dst[margin:][:rng.IntN(65)])
-			o.Count.Outstanding++
+			l.Count.Outstanding++
 		}
 		channel := rng.IntN(Channels)
 		msg := mutated(rng, m[:Size(channel)], heap)
 		if len(msg) >= HeaderSize && IsReply(msg[0]) {
-			if ok, _ := o.Replied(&p, msg); ok {
+			if l.Replied(c, msg) {
 				replied++
 			}
-		} else if n, ok := o.Serve(1, channel, msg, reply[:Size(channel)]); ok {
+		} else if n, ok := l.Serve(1, channel, msg, reply[:Size(channel)]); ok {
 			served++
 			if n > Size(channel) {
 				t.Fatalf("a reply of %d bytes to % x", n, msg)
@@ -46,8 +47,8 @@ func TestMillionMutated(t *testing.T) {
 		} else {
 			garbled++
 		}
-		if o.Count.Outstanding != p.Count() {
-			t.Fatalf("%d operations are outstanding, and %d are known", o.Count.Outstanding, p.Count())
+		if l.Count.Outstanding != p.Count() {
+			t.Fatalf("%d operations are outstanding, and %d are known", l.Count.Outstanding, p.Count())
 		}
 	}
 	for what, b := range map[string][]byte{"before the heap": all[:margin], "behind the heap": all[margin+heap:]} {
@@ -58,7 +59,7 @@ func TestMillionMutated(t *testing.T) {
 	if len(bytes.Trim(dst[:margin], "\x5a")) != 0 || len(bytes.Trim(dst[margin+64:], "\x5a")) != 0 {
 		t.Error("memory beside the destination of gets has changed")
 	}
-	if refused = o.Did.Refused; served == 0 || refused == 0 || garbled == 0 || replied == 0 {
+	if refused = l.Did.Refused; served == 0 || refused == 0 || garbled == 0 || replied == 0 {
 		t.Errorf("%d served, %d refused, %d garbled, %d replies taken: want some of each", served, refused, garbled, replied)
 	}
 }

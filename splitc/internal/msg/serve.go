@@ -9,7 +9,7 @@ import (
 // Serve does what a request of a rank asks for, and builds the reply, if there is one,
 // whose length it returns. reply has room for the longest message of the channel. It
 // reports false if the request is none: the rank does not say what it can mean.
-func (o *Operations) Serve(from, channel int, m, reply []byte) (n int, ok bool) {
+func (l *Layer) Serve(from, channel int, m, reply []byte) (n int, ok bool) {
 	le := binary.LittleEndian
 	if len(m) < HeaderSize {
 		return 0, false
@@ -19,23 +19,23 @@ func (o *Operations) Serve(from, channel int, m, reply []byte) (n int, ok bool) 
 		if len(data) > layer.MaxControl {
 			return 0, false
 		}
-		o.Handler.Control(from, data)
+		l.Handler.Control(from, data)
 		return 0, true
 	}
 	if kind == Stores {
-		return 0, o.stores(data)
+		return 0, l.stores(data)
 	}
 	if HasReply(kind) {
 		copy(reply[2:HeaderSize], m[2:])
-		o.Did.Replies++
+		l.Did.Replies++
 	}
 	if kind == Call {
 		if len(data) < 4 || len(data) > 4+layer.MaxCall || channel != Medium {
 			return 0, false
 		}
 		reply[0] = Result
-		n := o.Handler.Call(from, le.Uint32(data), data[4:], o.result[:])
-		return HeaderSize + copy(reply[HeaderSize:], o.result[:n]), true
+		n := l.Handler.Call(from, le.Uint32(data), data[4:], l.result[:])
+		return HeaderSize + copy(reply[HeaderSize:], l.result[:n]), true
 	}
 	if len(data) < 8 {
 		return 0, false
@@ -46,49 +46,49 @@ func (o *Operations) Serve(from, channel int, m, reply []byte) (n int, ok bool) 
 		if len(data) != 4 || int64(le.Uint32(data)) > int64(longest(channel)) {
 			return 0, false
 		}
-		return o.read(reply, off, int(le.Uint32(data))), true
+		return l.read(reply, off, int(le.Uint32(data))), true
 	case Put:
-		return o.put(reply, off, data), true
+		return l.put(reply, off, data), true
 	case Store:
-		o.store(off, data)
+		l.store(off, data)
 		return 0, true
 	}
 	return 0, false
 }
 
 // read builds the reply to a get.
-func (o *Operations) read(reply []byte, off uint64, n int) int {
-	if !layer.Within(len(o.Memory), off, n) {
-		return o.refuse(reply)
+func (l *Layer) read(reply []byte, off uint64, n int) int {
+	if !layer.Within(len(l.Memory), off, n) {
+		return l.refuse(reply)
 	}
 	reply[0] = Got
-	return HeaderSize + copy(reply[HeaderSize:], o.Memory[off:][:n])
+	return HeaderSize + copy(reply[HeaderSize:], l.Memory[off:][:n])
 }
 
 // put builds the reply to a put, which it has done.
-func (o *Operations) put(reply []byte, off uint64, data []byte) int {
-	if !layer.Within(len(o.Memory), off, len(data)) {
-		return o.refuse(reply)
+func (l *Layer) put(reply []byte, off uint64, data []byte) int {
+	if !layer.Within(len(l.Memory), off, len(data)) {
+		return l.refuse(reply)
 	}
-	copy(o.Memory[off:], data)
+	copy(l.Memory[off:], data)
 	reply[0] = PutDone
 	return HeaderSize
 }
 
 // refuse builds the reply to what is not done.
-func (o *Operations) refuse(reply []byte) int {
-	o.Did.Refused++
+func (l *Layer) refuse(reply []byte) int {
+	l.Did.Refused++
 	reply[0] = Refused
 	return HeaderSize
 }
 
-// Replied takes a reply to one of the operations. Its error says that the rank has refused
-// it; ok is false if it is no reply to any.
-func (o *Operations) Replied(p *Pending, m []byte) (ok bool, refused error) {
+// Replied takes a reply to one of the operations of a channel. It reports false if m is no reply to
+// any. If the rank has refused the operation, it is blamed.
+func (l *Layer) Replied(c *Channel, m []byte) (ok bool) {
 	id, data := binary.LittleEndian.Uint16(m[2:]), m[HeaderSize:]
-	op := p.find(id)
+	op := c.Pending.find(id)
 	if op == nil {
-		return false, nil
+		return false
 	}
 	switch m[0] {
 	case Got:
@@ -98,16 +98,19 @@ func (o *Operations) Replied(p *Pending, m []byte) (ok bool, refused error) {
 	case Result:
 		ok = op.kind == Call && len(data) <= len(op.dst)
 	case Refused:
-		ok, refused = op.kind != Call && len(data) == 0, errRefused
+		ok = op.kind != Call && len(data) == 0
 	}
 	if !ok {
-		return false, nil
+		return false
+	}
+	if m[0] == Refused {
+		l.Blame(&c.End, errRefused)
 	}
 	copy(op.dst, data)
-	p.end(id)
-	o.Count.Outstanding--
-	o.Answered = true
-	return true, refused
+	c.Pending.end(id)
+	l.Count.Outstanding--
+	l.Answered = true
+	return true
 }
 
 // Pending are the operations of a channel that wait for replies: as many as there are

@@ -30,9 +30,9 @@ func FuzzServe(f *testing.F) {
 		}
 		m = m[:min(len(m), Size(channel))]
 		all := bytes.Repeat([]byte{0xa5}, 3*4096)
-		o := Operations{Base: &mesh.Base{Config: layer.Config{Handler: new(echo)}, Memory: all[4096:8192:8192]}}
+		l := Layer{Base: mesh.Base{Config: layer.Config{Handler: new(echo)}, Memory: all[4096:8192:8192]}}
 		reply := make([]byte, Size(channel))
-		n, ok := o.Serve(1, channel, m, reply)
+		n, ok := l.Serve(1, channel, m, reply)
 		if outside := append(bytes.Clone(all[:4096]), all[8192:]...); len(bytes.Trim(outside, "\xa5")) != 0 {
 			t.Fatal("memory outside of the heap is written")
 		}
@@ -63,15 +63,15 @@ func TestReplied(t *testing.T) {
 		{"RefusedCall", Call, []byte{Refused, 0, 0, 0}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Operations{Base: new(mesh.Base)}
-			p := NewPending(2)
-			p.free = []uint16{1, 0}
-			p.begin(c.kind, dst)
-			o.Count.Outstanding = 1
-			if ok, _ := o.Replied(&p, c.m); ok != c.taken || p.Any() == c.taken {
+			var l Layer
+			to := Channel{Pending: NewPending(2)}
+			to.Pending.free = []uint16{1, 0}
+			to.Pending.begin(c.kind, dst)
+			l.Count.Outstanding = 1
+			if ok := l.Replied(&to, c.m); ok != c.taken || to.Pending.Any() == c.taken {
 				t.Fatalf("taken: %v, want %v", ok, c.taken)
 			}
-			if ok, _ := o.Replied(&p, c.m); ok {
+			if l.Replied(&to, c.m) {
 				t.Fatal("a reply is taken twice")
 			}
 		})

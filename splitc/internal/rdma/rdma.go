@@ -129,10 +129,10 @@ func (l *Layer) greet(ctx context.Context) error {
 
 // Close waits a little until the last messages have left, and releases everything.
 func (l *Layer) Close() {
-	l.Drain(func() bool { return len(l.free) == cap(l.free) })
+	l.Leave(func() bool { return len(l.free) == cap(l.free) })
 	for _, p := range l.peers {
 		if p != nil {
-			p.close(l.NIC)
+			l.CloseEnd(&p.End)
 		}
 	}
 	if l.slab != 0 {

@@ -61,19 +61,14 @@ func (l *Layer) received(p *peer, r *mesh.Recv, err error) {
 	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
 		p.taken++
 		if uint64(d.Immediate) > uint64(len(l.Memory)) {
-			l.Did.Strays++
-			l.Blame(&p.End, mesh.ErrGarbled)
+			l.Garbled(&p.End)
 		} else {
 			l.Count.Stored += uint64(d.Immediate)
 		}
 	} else if !l.heard(p, r.Data()) {
-		l.Did.Strays++
-		l.Blame(&p.End, mesh.ErrGarbled)
+		l.Garbled(&p.End)
 	}
-	if err := r.Post(p.VI); err != nil {
-		l.Broken(&p.End, err)
-		return
-	}
+	l.Repost(&p.End, r)
 	l.tellCredits(p)
 	l.pay(p)
 }

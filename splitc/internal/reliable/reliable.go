@@ -19,7 +19,6 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
-	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // credits of the channels: how many requests of a rank another one has room for.
@@ -36,123 +35,96 @@ const gather = 2048
 // the credits, and one that is on its way when its sender has more to say.
 const specials = 4 + 1
 
-// Layer is layer.Layer over reliable VIs.
-type Layer struct {
-	mesh.Base
-	msg.Operations
-	peers []*peer // nil for this rank
-	slabs mesh.Slabs
-	ptag  vipl.Ptag
-	heap  vipl.MemHandle // of this rank's heap
-}
-
-// peer is another rank.
-type peer [msg.Channels]*channel
+var scheme = msg.Scheme{Name: "reliable", Credits: credits, Spare: specials, Gather: true, Flow: newChannel}
 
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
-	l := &Layer{Base: mesh.Base{Config: cfg, Name: "reliable"}, peers: make([]*peer, cfg.Procs),
-		slabs: mesh.NewSlabs(cfg.Procs, slabSize(msg.Short), slabSize(msg.Medium))}
-	l.Take = l.take
-	l.Operations = msg.New(&l.Base, l)
-	l.Base.Uncork = l.SendHeld
-	if err := l.open(ctx); err != nil {
-		l.Close()
+	l, err := msg.Open(ctx, cfg, &scheme)
+	if err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *Layer) open(ctx context.Context) (err error) {
-	entries := 0
-	for _, n := range credits {
-		entries += (l.Procs - 1) * 2 * (2*n + specials)
-	}
-	if err = l.Begin(entries); err != nil {
-		return err
-	}
-	if l.ptag, err = l.NIC.CreatePtag(); err != nil {
-		return err
-	}
-	if l.heap, err = l.NIC.RegisterMem(l.Memory, &vipl.MemAttributes{Ptag: l.ptag}); err != nil {
-		return err
-	}
-	_, l.Did.Strays, err = mesh.Connect(ctx, mesh.Config{Config: l.Base.Config, Name: l.Name, Kinds: msg.Channels, Make: l.makeChannel})
-	return err
+// channel is msg.Flow with credits.
+type channel struct {
+	*msg.Channel
+	l        *msg.Layer
+	total    int // credits there are
+	credit   int // requests that may be sent now
+	done     int // requests without a reply that were done and not acknowledged
+	telling  bool
+	requests []uint8      // buffers that are free: the first total ones
+	replies  []uint8      // buffers that are free: as many more
+	waiting  []*mesh.Recv // requests for whose replies no buffer is free
 }
 
-// Close waits a little until the last messages have left, and releases everything.
-func (l *Layer) Close() {
-	l.Drain(l.quiet)
-	for _, p := range l.peers {
-		for i := range msg.Channels {
-			if p != nil && p[i] != nil {
-				p[i].close(l.NIC)
-			}
-		}
+func newChannel(l *msg.Layer, c *msg.Channel) msg.Flow {
+	n := credits[c.Kind]
+	free := make([]uint8, 2*n)
+	for i := range free {
+		free[i] = uint8(i)
 	}
-	if l.heap != 0 {
-		l.NIC.DeregisterMem(l.heap)
-	}
-	if l.ptag != 0 {
-		l.NIC.DestroyPtag(l.ptag)
-	}
-	l.Free()
+	return &channel{Channel: c, l: l, total: n, credit: n, requests: free[:n:n], replies: free[n:]}
 }
 
-// quiet reports whether nothing that was sent is under way.
-func (l *Layer) quiet() bool {
-	for _, p := range l.peers {
-		for i := range msg.Channels {
-			if p != nil && p[i] != nil && p[i].Gone == nil && p[i].sending > 0 {
-				return false
-			}
-		}
-	}
-	return true
-}
+// special returns the buffer for special acknowledgements.
+func (c *channel) special() int { return 2 * c.total }
 
-// Room implements msg.Carrier: it takes a credit.
-func (l *Layer) Room(ctx context.Context, proc, channel int) ([]byte, *msg.Pending, error) {
-	c := l.peers[proc][channel]
-	if !c.room() {
-		if err := l.Await(ctx, &c.End, c.room); err != nil {
-			return nil, nil, err
-		}
-	}
-	if l.Err != nil {
-		return nil, nil, l.Err
-	}
-	if c.Gone != nil {
-		return nil, nil, l.Lost(&c.End)
-	}
-	return c.buffer(last(c.requests)), &c.pending, nil
-}
+// last returns the buffer that was freed last; there is one.
+func last(free []uint8) int { return int(free[len(free)-1]) }
 
-// Ready implements msg.Carrier.
-func (l *Layer) Ready(proc, channel int) bool {
-	c := l.peers[proc][channel]
-	return c.room() || c.Gone != nil
-}
+// Room implements msg.Flow.
+func (c *channel) Room() bool { return c.credit > 0 && len(c.requests) > 0 }
 
-// room reports whether a request may be sent.
-func (c *channel) room() bool { return c.credit > 0 && len(c.requests) > 0 }
+// Request implements msg.Flow.
+func (c *channel) Request() []byte { return c.Buffer(last(c.requests)) }
 
-// Send implements msg.Carrier.
-func (l *Layer) Send(proc, channel, n int, data []byte) error {
-	c := l.peers[proc][channel]
+// Quiet implements msg.Flow.
+func (c *channel) Quiet() bool { return c.Sending == 0 }
+
+// Send implements msg.Flow: it takes a credit.
+func (c *channel) Send(n int, data []byte) {
 	buffer := last(c.requests)
-	if len(data) < gather || !l.InHeap(data) {
-		n += copy(c.buffer(buffer)[n:], data)
+	if len(data) < gather || !c.l.InHeap(data) {
+		n += copy(c.Buffer(buffer)[n:], data)
 		data = nil
 	}
 	c.requests = c.requests[:len(c.requests)-1]
 	c.credit--
-	later := c.kind == msg.Medium && c.sending >= 2 && (c.sending+1)%share != 0
-	if l.post(c, buffer, n, data, later); c.Gone != nil {
-		return l.Lost(&c.End)
-	}
-	return nil
+	c.post(buffer, n, data, c.Kind == msg.Medium && c.Sending >= 2 && (c.Sending+1)%share != 0)
 }
 
-var _ layer.Layer = (*Layer)(nil)
+// post sends a message, which says how many requests without replies are done.
+func (c *channel) post(buffer, n int, data []byte, later bool) {
+	c.Buffer(buffer)[1] = byte(c.done)
+	c.done = 0
+	if !c.l.Post(c.Channel, buffer, n, data, later) {
+		c.release(buffer)
+	}
+}
+
+// release frees a buffer.
+func (c *channel) release(buffer int) {
+	switch {
+	case buffer == c.special():
+		c.telling = false
+	case buffer < c.total:
+		c.requests = append(c.requests, uint8(buffer))
+	default:
+		c.replies = append(c.replies, uint8(buffer))
+	}
+}
+
+// tell sends the special acknowledgement, if it is due.
+func (c *channel) tell() {
+	if c.done < c.total/4 || c.telling || c.Gone != nil {
+		return
+	}
+	c.telling = true
+	c.l.Did.Acknowledgments++
+	mem := c.Buffer(c.special())
+	clear(mem[:msg.HeaderSize])
+	mem[0] = msg.NoOp
+	c.post(c.special(), msg.HeaderSize, nil, false)
+}

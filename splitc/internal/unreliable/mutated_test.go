@@ -27,7 +27,7 @@ func TestMillionMutated(t *testing.T) {
 	}
 	m := newMutation(t)
 	for i := range rounds {
-		c := m.peers[1][m.rng.IntN(msg.Channels)]
+		c := m.channels[m.rng.IntN(msg.Channels)]
 		m.clock += int64(m.rng.IntN(100_000))
 		if err := m.begin(c); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ const (
 )
 
 // mutation is a layer whose channels are not connected, so that all that is posted comes back
-// at once. It is its own carrier, for which that is no failure.
+// at once. For its flows that is not a failure.
 type mutation struct {
 	*Layer
 	clock int64
@@ -87,48 +87,50 @@ func newMutation(t *testing.T) *mutation {
 	t.Cleanup(func() { nic.Close() })
 	m := &mutation{rng: rand.New(rand.NewPCG(13, 14)), heap: bytes.Repeat([]byte{0xa5}, mutHeap+2*mutMargin), dst: bytes.Repeat([]byte{0xa5}, mutGet+2*mutMargin)}
 	cfg := layer.Config{NIC: nic, Procs: 2, HeapSize: 4096, Handler: &m.above}
-	m.Layer = &Layer{Base: mesh.Base{Config: cfg, Name: "unreliable"}, peers: make([]*peer, 2), slabs: mesh.NewSlabs(2, slabSize(msg.Short), slabSize(msg.Medium))}
-	m.Layer.Operations = msg.New(&m.Layer.Base, m)
-	m.Take = m.take
-	if err := m.Begin(1024); err != nil {
+	m.Layer = new(Layer)
+	scheme := m.scheme()
+	flow := scheme.Flow
+	scheme.Flow = func(l *msg.Layer, c *msg.Channel) msg.Flow { return revived{flow(l, c).(*channel), m} }
+	if m.Layer.Layer, err = msg.New(cfg, scheme); err != nil {
 		t.Fatal(err)
 	}
 	layer.FreeHeap(m.Memory)
 	m.Memory = m.heap[mutMargin:][:mutHeap:mutHeap]
-	if m.ptag, err = nic.CreatePtag(); err != nil {
-		t.Fatal(err)
-	}
 	for kind := range msg.Channels {
-		if _, err := m.makeChannel(1, kind); err != nil {
+		if _, err := m.MakeChannel(1, kind); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 256 { // more than can be held
-		mem, r := make([]byte, bufferSize(msg.Medium)), new(mesh.Recv)
+		mem, r := bytes.Clone(m.channels[msg.Medium].Buffer(0)), new(mesh.Recv)
 		r.Init(mem, 0)
 		m.recvs, m.mems = append(m.recvs, r), append(m.mems, mem)
 	}
 	return m
 }
 
-// Send implements msg.Carrier.
-func (m *mutation) Send(proc, channel, n int, data []byte) error {
-	c := m.peers[proc][channel]
-	n += copy(c.mem(c.next(request))[headSize+n:], data)
-	m.first(c, request, n, m.clock)
-	m.revive(c)
-	return nil
+// revived is a channel that goes on after each send.
+type revived struct {
+	*channel
+	m *mutation
+}
+
+// Send implements msg.Flow.
+func (r revived) Send(n int, data []byte) {
+	n += copy(r.Request()[n:], data)
+	r.first(request, n, r.m.clock)
+	r.m.revive(r.channel)
 }
 
 // begin starts an operation, if there is room.
 func (m *mutation) begin(c *channel) (err error) {
-	if !c.room() {
+	if !c.Room() {
 		return nil
 	}
 	dst := m.dst[mutMargin:][:1+m.rng.IntN(mutGet)]
 	off := uint64(m.rng.IntN(mutHeap))
 	switch {
-	case c.kind == msg.Medium:
+	case c.Kind == msg.Medium:
 		err = m.Call(context.Background(), 1, 1, dst, dst)
 	case m.rng.IntN(2) == 0:
 		err = m.Get(context.Background(), 1, dst, off)
@@ -160,9 +162,9 @@ func (m *mutation) frame(c *channel) *mesh.Recv {
 		b[at] ^= 1 << rng.IntN(8)
 	}
 	if rng.IntN(8) == 0 {
-		n = rng.IntN(c.size + 1)
+		n = rng.IntN(len(c.Buffer(0)) + 1)
 	}
-	r.Done().Length = uint32(min(n, c.size))
+	r.Done().Length = uint32(min(n, len(c.Buffer(0))))
 	return r
 }
 
@@ -196,16 +198,16 @@ func (m *mutation) message(b []byte) (n, class int) {
 func (m *mutation) give(c *channel, r *mesh.Recv) {
 	was := m.Count.Outstanding
 	m.Clock = m.clock
-	m.heard(c, r)
+	c.receive(r)
 	for range 3 {
 		m.revive(c)
-		m.advance(c)
+		c.advance()
 	}
 	m.revive(c)
 	if m.rng.IntN(50) == 0 {
-		m.service(c, m.clock)
+		c.service(m.clock)
 	} else {
-		m.speak(c, m.clock)
+		c.speak(m.clock)
 	}
 	m.revive(c)
 	m.ended += was - m.Count.Outstanding
@@ -218,7 +220,7 @@ func (m *mutation) revive(c *channel) {
 }
 
 func (m *mutation) isHeld(r *mesh.Recv) bool {
-	for _, c := range m.peers[1] {
+	for _, c := range m.channels {
 		for class := range classes {
 			for _, h := range c.held[class] {
 				if h == r {
@@ -233,8 +235,8 @@ func (m *mutation) isHeld(r *mesh.Recv) bool {
 // unsound says what is wrong with the layer, if anything is.
 func (m *mutation) unsound() string {
 	pending := 0
-	for _, c := range m.peers[1] {
-		pending += c.pending.Count()
+	for _, c := range m.channels {
+		pending += c.Pending.Count()
 		for class := range classes {
 			if s := &c.w.out[class]; s.next-s.first > c.w.size {
 				return fmt.Sprintf("%d messages are under way", s.next-s.first)

@@ -5,38 +5,23 @@ import (
 
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
-	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// take handles a completion.
-func (l *Layer) take(done *vipl.Completion) {
-	c, ok := done.VI.Context.(*channel)
-	if !ok {
+// Sent implements msg.Flow: a request may wait for the buffer.
+func (c *channel) Sent(buffer int, err error) {
+	if c.send[buffer].posted = false; err == nil {
+		c.advance()
+	}
+}
+
+// Received implements msg.Flow.
+func (c *channel) Received(r *mesh.Recv) {
+	if !c.receive(r) {
+		c.l.Repost(&c.End, r)
 		return
 	}
-	if done.Err != nil {
-		if l.Broken(&c.End, done.Err); c.pending.Any() {
-			l.Lost(&c.End)
-		}
-	}
-	if s, sent := done.Descriptor.Context.(*mesh.Send); sent {
-		c.send[l.Sent(s)].posted = false
-		c.posted--
-		if done.Err == nil { // a request may wait for the buffer
-			l.advance(c)
-		}
-		return
-	}
-	r := done.Descriptor.Context.(*mesh.Recv)
-	if done.Err != nil {
-		return
-	}
-	if !l.heard(c, r) {
-		l.repost(c, r)
-		return
-	}
-	l.advance(c)
-	l.speak(c, l.Clock)
+	c.advance()
+	c.speak(c.l.Clock)
 }
 
 // classOf returns the class of a kind of message.
@@ -47,24 +32,24 @@ func classOf(kind byte) int {
 	return request
 }
 
-// heard takes in a frame, and reports whether it is held until it is processed.
-func (l *Layer) heard(c *channel, r *mesh.Recv) bool {
+// receive takes in a frame, and reports whether it is held until it is processed.
+func (c *channel) receive(r *mesh.Recv) bool {
 	le := binary.LittleEndian
 	m := r.Data()
 	if len(m) < headSize+msg.HeaderSize || !msg.Valid(m[headSize]) {
-		l.Did.Strays++
+		c.l.Did.Strays++
 		return false
 	}
 	// Both are judged before either is believed.
 	ofRequests, ofReplies := le.Uint32(m[4:]), le.Uint32(m[8:])
 	if int32(ofReplies-c.w.out[reply].next) > 0 || !c.w.acknowledged(request, ofRequests) {
-		l.Did.Strays++
+		c.l.Did.Strays++
 		return false
 	}
 	c.w.acknowledged(reply, ofReplies)
 	kind, number := m[headSize], le.Uint32(m)
 	if kind == msg.NoOp {
-		l.repair(c, m)
+		c.repair(m)
 		return false
 	}
 	class := classOf(kind)
@@ -72,61 +57,50 @@ func (l *Layer) heard(c *channel, r *mesh.Recv) bool {
 	case fresh:
 		place := &c.held[class][c.w.place(number)]
 		if *place != nil {
-			l.Did.Duplicates++
+			c.l.Did.Duplicates++
 			return false
 		}
 		*place = r
 		return true
 	case repeats:
-		l.Did.Duplicates++
+		c.l.Did.Duplicates++
 	case outside:
-		l.Did.Strays++
+		c.l.Did.Strays++
 	}
 	return false
 }
 
 // advance processes what is held, as far as its turn has come.
-func (l *Layer) advance(c *channel) {
+func (c *channel) advance() {
 	for class := range classes {
-		for c.Gone == nil && l.Err == nil && !l.Closed {
+		for c.Gone == nil && c.l.Err == nil && !c.l.Closed {
 			place := &c.held[class][c.w.place(c.w.in[class])]
 			r := *place
 			if r == nil || class == request && msg.HasReply(r.Data()[headSize]) && !c.free(reply) {
 				break
 			}
 			*place = nil
-			if !l.process(c, class, r) {
-				l.Did.Strays++
-				l.Blame(&c.End, mesh.ErrGarbled)
+			if !c.process(class, r) {
+				c.l.Garbled(&c.End)
 			}
-			l.repost(c, r)
+			c.l.Repost(&c.End, r)
 		}
 	}
 }
 
 // process does what a message is for, and reports whether it is one.
-func (l *Layer) process(c *channel, class int, r *mesh.Recv) bool {
-	now, m := l.Clock, r.Data()[headSize:]
+func (c *channel) process(class int, r *mesh.Recv) bool {
+	now, m := c.l.Clock, r.Data()[headSize:]
 	if class == reply {
-		ok, refused := l.Replied(&c.pending, m)
-		if refused != nil {
-			l.Blame(&c.End, refused)
-		}
+		ok := c.l.Replied(c.Channel, m)
 		c.w.processed(reply, now)
 		return ok
 	}
 	buffer := c.next(reply)
-	n, ok := l.Serve(c.Rank, c.kind, m, c.mem(buffer)[headSize:])
+	n, ok := c.l.Serve(c.Rank, c.Kind, m, c.Buffer(buffer)[headSize:])
 	c.w.processed(request, now)
 	if ok && n > 0 {
-		l.first(c, reply, n, now)
+		c.first(reply, n, now)
 	}
 	return ok
-}
-
-// repost posts a receive again.
-func (l *Layer) repost(c *channel, r *mesh.Recv) {
-	if err := r.Post(c.VI); err != nil {
-		l.Broken(&c.End, err)
-	}
 }
