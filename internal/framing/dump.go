@@ -20,7 +20,7 @@ func (k FabricKind) String() string {
 }
 
 // Dump describes any frame of the module in one line: of a frame of the fabric also the packet, of a
-// sealed one what can be read without a key, and of others what Dump does.
+// sealed one what can be read without a key, and of others what ethertype.Dump does.
 func Dump(frame []byte) string {
 	if isFabric(frame) {
 		return dumpFabric(frame)
@@ -28,7 +28,7 @@ func Dump(frame []byte) string {
 	if kind, ok := IsSealed(frame); ok {
 		return dumpSealed(frame, kind)
 	}
-	return Dump(frame)
+	return ethertype.Dump(frame)
 }
 
 // String describes the frame in one line:
