@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/heat/heat"
+	"github.com/bobnet-go/bobnet/internal/examples/heat"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/spf13/cobra"

@@ -26,7 +26,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/examples/internal/program"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 

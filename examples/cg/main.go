@@ -19,10 +19,10 @@ import (
 	"flag"
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/examples/cg/cg"
-	"github.com/bobnet-go/bobnet/examples/internal/program"
-	"github.com/bobnet-go/bobnet/examples/internal/report"
-	"github.com/bobnet-go/bobnet/examples/internal/spmd"
+	"github.com/bobnet-go/bobnet/internal/examples/cg"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
+	"github.com/bobnet-go/bobnet/internal/examples/report"
+	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
 var (

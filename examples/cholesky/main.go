@@ -20,9 +20,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/cholesky/cholesky"
-	"github.com/bobnet-go/bobnet/examples/internal/program"
-	"github.com/bobnet-go/bobnet/examples/internal/spmd"
+	"github.com/bobnet-go/bobnet/internal/examples/cholesky"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
+	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
 var (

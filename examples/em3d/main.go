@@ -21,9 +21,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/em3d/em3d"
-	"github.com/bobnet-go/bobnet/examples/internal/program"
-	"github.com/bobnet-go/bobnet/examples/internal/spmd"
+	"github.com/bobnet-go/bobnet/internal/examples/em3d"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
+	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
 var (

@@ -22,10 +22,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/fft3d/fft3d"
-	"github.com/bobnet-go/bobnet/examples/internal/program"
-	"github.com/bobnet-go/bobnet/examples/internal/report"
-	"github.com/bobnet-go/bobnet/examples/internal/spmd"
+	"github.com/bobnet-go/bobnet/internal/examples/fft3d"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
+	"github.com/bobnet-go/bobnet/internal/examples/report"
+	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
 var (

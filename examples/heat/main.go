@@ -20,8 +20,8 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/heat/heat"
-	"github.com/bobnet-go/bobnet/examples/internal/program"
+	"github.com/bobnet-go/bobnet/internal/examples/heat"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"

@@ -22,7 +22,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/internal/program"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vipl"
 )

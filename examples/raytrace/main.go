@@ -18,9 +18,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/internal/program"
-	"github.com/bobnet-go/bobnet/examples/internal/spmd"
-	"github.com/bobnet-go/bobnet/examples/raytrace/raytrace"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
+	"github.com/bobnet-go/bobnet/internal/examples/raytrace"
+	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/internal/simjob"
+	"github.com/bobnet-go/bobnet/internal/examples/simjob"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )

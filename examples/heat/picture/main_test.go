@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/examples/heat/heat"
+	"github.com/bobnet-go/bobnet/internal/examples/heat"
 )
 
 // The embedded picture is what this command draws.
@@ -28,6 +28,6 @@ func TestEmbeddedPictureIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := embedded.Equal(heat.FromImage(m)); err != nil {
-		t.Errorf("%v; run: go generate ./examples/heat/heat", err)
+		t.Errorf("%v; run: go generate ./internal/examples/heat", err)
 	}
 }

@@ -1,0 +1,183 @@
+package cg
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/internal/examples/spmd"
+)
+
+// Config is the system of equations, and when to stop.
+type Config struct {
+	N         int     // rows
+	Row       int     // elements beside the diagonal that a row has, on average
+	Seed      uint64  // of pattern, values and right-hand side
+	Tolerance float64 // of the residual, relative to the right-hand side
+	MaxSteps  int     // after which it gives up
+}
+
+// The sizes of the paper and, where it is silent, what this program takes: it says
+// nothing of how many elements there are.
+const (
+	DefaultN         = 4096
+	DefaultRow       = 128
+	DefaultTolerance = 1e-10
+	DefaultMaxSteps  = 1000
+)
+
+var (
+	// ErrConfig is wrapped by the errors of a configuration that is not possible.
+	ErrConfig = errors.New("cg: configuration")
+	// ErrNoSolution is wrapped by the error of a solver that gave up.
+	ErrNoSolution = errors.New("cg: no solution")
+)
+
+// Check returns an error if ranks cannot share the work.
+func (c Config) Check(ranks int) error {
+	switch {
+	case c.N < 1 || c.N > 1<<20:
+		return fmt.Errorf("%w: %d rows: want 1 to %d", ErrConfig, c.N, 1<<20)
+	case c.Row < 0 || c.Row >= c.N:
+		return fmt.Errorf("%w: %d elements a row beside the diagonal: want less than the %d rows", ErrConfig, c.Row, c.N)
+	case c.Tolerance <= 0 || c.MaxSteps < 1:
+		return fmt.Errorf("%w: tolerance %v in %d steps: want both positive", ErrConfig, c.Tolerance, c.MaxSteps)
+	case ranks > c.N:
+		return fmt.Errorf("%w: %d ranks for %d rows: use fewer ranks or more rows", ErrConfig, ranks, c.N)
+	}
+	return nil
+}
+
+// size says in a report what was solved.
+func (c Config) size() string { return fmt.Sprintf("%d x %d, %d a row", c.N, c.N, c.Row+1) }
+
+// matrix is some neighbouring rows of a symmetric positive definite matrix, by rows.
+type matrix struct {
+	rows   spmd.Span
+	start  []int32 // where each row begins in the others, and where the last one ends
+	column []int32
+	value  []float64
+}
+
+// element is one of a row.
+type element struct {
+	column int32
+	value  float64
+}
+
+// matrix returns the given rows. The matrix is the Laplacian of a random graph, whose
+// nodes are of strengths of some magnitudes, plus a little on the diagonal: symmetric,
+// positive definite, and not well conditioned.
+func (c Config) matrix(rows spmd.Span) *matrix {
+	all := make([][]element, rows.Len())
+	for i := range rows.Len() {
+		all[i] = append(make([]element, 0, c.Row+c.Row/2+8), element{int32(rows.Lo + i), 1e-4})
+	}
+	strength := make([]float64, c.N)
+	for i := range strength {
+		strength[i] = math.Pow(10, -1.5*spmd.Uniform(c.Seed+2, uint64(i)))
+	}
+	edges := c.N * c.Row / 2
+	for e := range uint64(edges) {
+		i := int(e) * c.N / edges
+		j := (i + 1 + spmd.Below(c.Seed, 2*e, c.N-1)) % c.N
+		w := strength[i] * strength[j] * (1 + spmd.Uniform(c.Seed, 2*e+1)) / 2
+		for _, end := range [2][2]int{{i, j}, {j, i}} {
+			if at := end[0] - rows.Lo; at >= 0 && at < rows.Len() {
+				all[at] = append(all[at], element{int32(end[1]), -w})
+				all[at][0].value += w
+			}
+		}
+	}
+	m := &matrix{rows: rows, start: []int32{0}}
+	for _, row := range all {
+		m.add(row)
+	}
+	return m
+}
+
+// add appends a row: in the order of columns, those of the same column in one.
+func (m *matrix) add(row []element) {
+	slices.SortStableFunc(row, func(a, b element) int { return cmp.Compare(a.column, b.column) })
+	first := len(m.column)
+	for _, e := range row {
+		if n := len(m.column); n > first && m.column[n-1] == e.column {
+			m.value[n-1] += e.value
+			continue
+		}
+		m.column, m.value = append(m.column, e.column), append(m.value, e.value)
+	}
+	m.start = append(m.start, int32(len(m.column)))
+}
+
+// times sets y to the product of these rows and the whole vector x.
+func (m *matrix) times(y, x []float64) {
+	start := m.start
+	for i := range y {
+		lo, hi := start[i], start[i+1]
+		column, value := m.column[lo:hi], m.value[lo:hi]
+		value = value[:len(column)]
+		var s0, s1, s2, s3 float64 // four sums keep the adders busy
+		k := 0
+		for ; k <= len(column)-4; k += 4 {
+			c, v := column[k:k+4:k+4], value[k:k+4:k+4]
+			s0 += v[0] * x[c[0]]
+			s1 += v[1] * x[c[1]]
+			s2 += v[2] * x[c[2]]
+			s3 += v[3] * x[c[3]]
+		}
+		for ; k < len(column); k++ {
+			s0 += value[k] * x[column[k]]
+		}
+		y[i] = (s0 + s1) + (s2 + s3)
+	}
+}
+
+// right returns the given rows of the right-hand side.
+func (c Config) right(rows spmd.Span) []float64 {
+	b := make([]float64, rows.Len())
+	for i := range b {
+		b[i] = 2*spmd.Uniform(c.Seed+1, uint64(rows.Lo+i)) - 1
+	}
+	return b
+}
+
+// Residual returns how far x is from solving the system: the length of b-Ax, relative to
+// that of b.
+func (c Config) Residual(x []float64) float64 {
+	all := spmd.Span{Hi: c.N}
+	b, y := c.right(all), make([]float64, c.N)
+	c.matrix(all).times(y, x)
+	for i := range y {
+		y[i] -= b[i]
+	}
+	return math.Sqrt(dot(y, y) / dot(b, b))
+}
+
+// dot is the scalar product.
+func dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i <= len(a)-4; i += 4 {
+		u, v := a[i:i+4:i+4], b[i:i+4:i+4]
+		s0 += u[0] * v[0]
+		s1 += u[1] * v[1]
+		s2 += u[2] * v[2]
+		s3 += u[3] * v[3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// add adds f times b to a.
+func add(a, b []float64, f float64) {
+	b = b[:len(a)]
+	for i := range a {
+		a[i] += f * b[i]
+	}
+}

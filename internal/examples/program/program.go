@@ -1,0 +1,90 @@
+// Package program has what the main functions of the examples share: help, flags,
+// interrupts, and the place among the ranks.
+package program
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/internal/examples/place"
+	"github.com/bobnet-go/bobnet/internal/userfile"
+)
+
+// Stdout is the standard output of an example. The first error of writing ends the example with
+// exit code 1.
+var Stdout = userfile.Keep(os.Stdout)
+
+// About describes an example to its user.
+type About struct {
+	Name  string // of the directory and the program
+	Does  string // one or two sentences
+	Ranks int    // in the line that starts it; 0 for a program that needs no bobnet lab
+	Args  string // in that line
+}
+
+// Main parses the flags, calls check, which reports flags that do not fit, and calls run with a
+// context that ends at an interrupt. An error ends the process with exit code 1, a wrong flag
+// with 2. With -help it prints what the example does and the line that starts it.
+func (a About) Main(check func() error, run func(ctx context.Context) error) {
+	log.SetFlags(0)
+	log.SetPrefix(a.Name + ": ")
+	flag.Usage = func() {
+		fmt.Fprintf(flag.CommandLine.Output(), "%s\n\nTo start it:\n\n  %s\n\nFlags:\n\n", a.Does, a.line(os.Args[0], a.Ranks))
+		flag.PrintDefaults()
+	}
+	if flag.Parse(); flag.NArg() > 0 {
+		a.refuse(fmt.Errorf("%q: want flags only; see -help", flag.Args()))
+	}
+	if err := check(); err != nil {
+		a.refuse(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends a run that does not look at ctx
+	if err := cmp.Or(run(ctx), Stdout.Err()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// refuse ends the process because of its flags.
+func (a About) refuse(err error) {
+	log.Print(err)
+	os.Exit(2)
+}
+
+// Find returns this process's place among the ranks. It fails at once if there are fewer than
+// least ranks, or if neither a launcher nor BOBNET_RANK says which of several ranks this is, and
+// names the line that starts enough.
+func (a About) Find(least int) (place.Place, error) {
+	at, err := place.Find(least)
+	if errors.Is(err, place.ErrAlone) || err == nil && at.Size < least {
+		ranks := fmt.Sprint(least, " ranks")
+		if a.Ranks > least {
+			ranks = fmt.Sprint("at least ", ranks)
+		}
+		return at, fmt.Errorf("needs %s: %s", ranks, a.line(os.Args[0], a.Ranks))
+	}
+	return at, err
+}
+
+// line returns the line that starts the example as so many ranks, in the way in which this
+// process was started: by "go run", which builds into a temporary directory, or by its path.
+func (a About) line(program string, ranks int) string {
+	bobnet := "bobnet"
+	if strings.Contains(program, string(filepath.Separator)+"go-build") {
+		bobnet, program = "go run ./cmd/bobnet", "go run ./examples/"+a.Name
+	}
+	line := program
+	if ranks > 0 {
+		line = fmt.Sprintf("%s lab -n %d -- %s", bobnet, ranks, program)
+	}
+	return strings.TrimSpace(line + " " + a.Args)
+}

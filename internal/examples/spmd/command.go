@@ -1,0 +1,162 @@
+package spmd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"os/signal"
+
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/examples/program"
+	"github.com/bobnet-go/bobnet/internal/examples/report"
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/splitc"
+)
+
+// Command is an application as a command: the flags that all have, and this process's
+// place among the ranks. One of World and Comm is set.
+type Command struct {
+	Check  bool // compare the result
+	Serial bool // run on one process, too
+	World  *splitc.World
+	Comm   *mplite.Comm
+
+	json      bool
+	mplite    bool
+	card      bool
+	addr      string
+	collector *metrics.Collector
+	forget    func() // ends the watch over World
+	cleanups  []func()
+}
+
+// Flags defines the flags that all applications have. Those with a twin over MPLite have
+// -mplite.
+func Flags(twin bool) *Command {
+	c := &Command{}
+	flag.BoolVar(&c.Check, "check", false, "compare the result with what it must be; rank 0 does, alone, after the run")
+	flag.BoolVar(&c.Serial, "serial", false, "run on one process as well, afterwards, and report the speed-up")
+	flag.BoolVar(&c.json, "json", false, "report by one line of JSON")
+	flag.BoolVar(&c.card, "card", false, "use the interface as the end of a cable of an emulated Myrinet, too, and have its card carry the active messages; layers am and shm")
+	flag.StringVar(&c.addr, "metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	if twin {
+		flag.BoolVar(&c.mplite, "mplite", false, "run the twin of the program, which passes messages by MPLite")
+	}
+	return c
+}
+
+// Main parses the flags, calls check, which reports flags that do not fit, starts the rank, and
+// calls run, which computes, calls End, and reports. An error ends the process.
+func (c *Command) Main(about program.About, check func() error, run func(ctx context.Context) error) {
+	about.Main(func() error {
+		if c.card && c.mplite {
+			return errors.New("-card and -mplite: MPLite uses no card, leave one of them out")
+		}
+		return check()
+	}, func(ctx context.Context) error { return c.run(ctx, run) })
+}
+
+func (c *Command) run(ctx context.Context, run func(ctx context.Context) error) (err error) {
+	defer func() {
+		for _, f := range c.cleanups {
+			f()
+		}
+	}()
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	return c.work(ctx, run)
+}
+
+// work serves the metrics and calls run. If that fails, the other ranks learn why.
+func (c *Command) work(ctx context.Context, run func(ctx context.Context) error) error {
+	err := c.serve()
+	if err == nil {
+		err = run(ctx)
+	}
+	if err != nil && c.World != nil {
+		c.World.Fail(err)
+	}
+	return err
+}
+
+// start makes this process a rank.
+func (c *Command) start(ctx context.Context) (err error) {
+	c.collector = metrics.NewCollector(nil)
+	if c.mplite {
+		if c.Comm, err = mplite.Init(ctx, nil); err != nil {
+			return err
+		}
+		c.collector.WatchRank(c.Comm)
+	} else {
+		cfg, err := c.config()
+		if err != nil {
+			return err
+		}
+		if c.World, err = splitc.Start(ctx, cfg); err != nil {
+			return err
+		}
+		if nic := c.World.NIC(); nic != nil {
+			c.collector.WatchNIC(nic)
+		}
+		c.forget = c.collector.WatchWorld(c.World)
+	}
+	c.cleanups = append(c.cleanups, c.collector.DumpOnQuit(os.Stderr), c.collector.AnswerAgent())
+	return nil
+}
+
+// serve serves the metrics, if an address says where.
+func (c *Command) serve() error {
+	if c.addr == "" {
+		return nil
+	}
+	server, err := metrics.Serve(c.addr, c.collector)
+	if err != nil {
+		return err
+	}
+	c.cleanups = append(c.cleanups, func() { server.Close() })
+	return nil
+}
+
+// config returns what is not in the environment: the card, with -card.
+func (c *Command) config() (*splitc.Config, error) {
+	if !c.card {
+		return nil, nil
+	}
+	card, err := lanai.Open(&lanai.OpenConfig{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return nil, err
+	}
+	c.cleanups = append(c.cleanups, func() { card.Close() })
+	c.collector.WatchEndpointCard(card)
+	return &splitc.Config{Card: card}, nil
+}
+
+// Rank is this process's number.
+func (c *Command) Rank() int {
+	if c.Comm != nil {
+		return c.Comm.Rank()
+	}
+	return c.World.MyProc()
+}
+
+// End ends this process's part in the job. It is over then for the other ranks, and rank 0
+// may go on alone.
+func (c *Command) End(ctx context.Context) error {
+	defer signal.Reset(os.Interrupt) // nobody waits for this one any more: it may just end
+	if c.Comm != nil {
+		return c.Comm.Finalize(ctx)
+	}
+	c.forget()
+	return c.World.Exit(ctx)
+}
+
+// Print writes the report to standard output.
+func (c *Command) Print(r *report.Report) error {
+	if c.json {
+		return r.JSON(program.Stdout)
+	}
+	return r.Text(program.Stdout)
+}
