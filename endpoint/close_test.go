@@ -224,7 +224,7 @@ func (w *world) sayLast(n *endpoint.Node) error {
 func TestCloseWhileWaiting(t *testing.T) {
 	for range 20 {
 		nics := linkNICs(t, "udp", func(_ int, l transport.Link) transport.Link { return l })
-		n, err := endpoint.Open(&endpoint.Config{NIC: nics[0], Logger: quiet})
+		n, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: nics[0], Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ func TestNICClosesInTraffic(t *testing.T) {
 		nics := linkNICs(t, "udp", func(_ int, l transport.Link) transport.Link { return l })
 		var parties [2]*party
 		for i := range parties {
-			n, err := endpoint.Open(&endpoint.Config{NIC: nics[i], Logger: quiet})
+			n, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: nics[i], Logger: quiet})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,7 +41,7 @@ func TestConfig(t *testing.T) {
 		{endpoint.Config{PeerTimeout: -1}, false},
 	} {
 		c.cfg.NIC = nic
-		n, err := endpoint.Open(&c.cfg)
+		n, err := endpoint.Open(t.Context(), &c.cfg)
 		if c.ok != (err == nil) || !c.ok && !errors.Is(err, endpoint.ErrArgument) {
 			t.Errorf("%+v: %v", c.cfg, err)
 		}

@@ -7,7 +7,7 @@
 // makes bundles on it, endpoints in these, tells the endpoints' names to
 // others, and maps theirs:
 //
-//	node, err := endpoint.Open(&endpoint.Config{Interface: "eth0"})
+//	node, err := endpoint.Open(ctx, &endpoint.Config{Interface: "eth0"})
 //	bundle, err := node.NewBundle(endpoint.Sequential)
 //	ep, err := bundle.NewEndpoint()
 //	ep.SetTag(tag)

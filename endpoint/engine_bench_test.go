@@ -43,7 +43,7 @@ func newEngine(t testing.TB, size int) (round func(n int)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := endpoint.Open(&endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: 64}})
+		n, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: 64}})
 		if err != nil {
 			t.Fatal(err)
 		}

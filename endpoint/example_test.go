@@ -91,7 +91,7 @@ func joinSquares(link transport.Link, seed uint64) (*endpoint.Node, *endpoint.Bu
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	node, err := endpoint.Open(&endpoint.Config{NIC: nic})
+	node, err := endpoint.Open(context.Background(), &endpoint.Config{NIC: nic})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -22,7 +22,7 @@ func TestInterfaceGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nic.Close()
-	n, err := endpoint.Open(&endpoint.Config{NIC: nic, Logger: quiet})
+	n, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: nic, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func onVeth(t *testing.T, p *vethtest.Pair, side int) *endpoint.Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nic.Close() })
-	n, err := endpoint.Open(&endpoint.Config{NIC: nic, MaxMedium: 60_000, Logger: quiet})
+	n, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: nic, MaxMedium: 60_000, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func overLink(nics [2]*vipl.NIC) error {
 	var parties [2]*party
 	var nodes [2]*endpoint.Node
 	for i, nic := range nics {
-		n, err := endpoint.Open(&endpoint.Config{NIC: nic, PeerTimeout: time.Second, Logger: quiet})
+		n, err := endpoint.Open(context.Background(), &endpoint.Config{NIC: nic, PeerTimeout: time.Second, Logger: quiet})
 		if err != nil {
 			return err
 		}

@@ -335,7 +335,7 @@ func hostNodes(t testing.TB, cfg endpoint.Config) (nodes [2]*endpoint.Node) {
 		}
 		t.Cleanup(func() { nic.Close() })
 		cfg.NIC = nic
-		if nodes[i], err = endpoint.Open(&cfg); err != nil {
+		if nodes[i], err = endpoint.Open(t.Context(), &cfg); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nodes[i].Close() })

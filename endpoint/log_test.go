@@ -24,7 +24,7 @@ func TestLogHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nics := linkNICs(t, "udp", func(_ int, l transport.Link) transport.Link { return l })
 			opened, lines := make(chan *endpoint.Node, 1), make(chan string, 8)
-			n, err := endpoint.Open(&endpoint.Config{NIC: nics[0], Logger: slog.New(logtest.Handler(func(line string) {
+			n, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: nics[0], Logger: slog.New(logtest.Handler(func(line string) {
 				n := <-opened
 				opened <- n
 				lines <- line

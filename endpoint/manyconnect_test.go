@@ -24,7 +24,7 @@ func partiesOnVeth(t *testing.T, each int) (sides [2][]*party) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nic.Close() })
-		node, err := endpoint.Open(&endpoint.Config{NIC: nic, Logger: quiet, MaxMedium: 512})
+		node, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: nic, Logger: quiet, MaxMedium: 512})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func newModel(rt *rapid.T) *model {
 		if n.credits = k; k[1] == 0 {
 			n.credits = [3]int{k[0], k[0], k[0]}
 		}
-		if n.Node, err = endpoint.Open(cfg); err != nil {
+		if n.Node, err = endpoint.Open(context.Background(), cfg); err != nil {
 			rt.Fatal(err)
 		}
 		m.nodes = append(m.nodes, n)

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
@@ -45,14 +46,20 @@ type Node struct {
 	crowded    int     // empty polls that will make way, see lock
 }
 
-// Open opens a node (AM_Init). Close it in the end.
-func Open(cfg *Config) (*Node, error) {
+// Open opens a node (AM_Init). Close it in the end. A nil cfg means defaults.
+//
+// ctx bounds the call alone, not the life of the node. When it ends while Open waits, as
+// vipl.Open may, or has ended before, the error wraps the context's.
+func Open(ctx context.Context, cfg *Config) (*Node, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("endpoint: open: %w", err)
+	}
 	c, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{cfg: c, budget: provider.Budget{Most: c.MaxConnectionMemory}, endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}}
-	if n.way, err = c.open((*host)(n), &n.budget, &n.corked); err != nil {
+	if n.way, err = c.open(ctx, (*host)(n), &n.budget, &n.corked); err != nil {
 		return nil, err
 	}
 	n.loop, n.virtual = loop.New((*host)(n), &n.budget), n.way.Virtual()

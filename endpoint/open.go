@@ -13,14 +13,14 @@ import (
 // This file alone knows which providers there are, and chooses one.
 
 // open opens the provider that the configuration asks for.
-func (c *Config) open(up provider.Host, memory *provider.Budget, count *provider.Corked) (provider.Provider, error) {
+func (c *Config) open(ctx context.Context, up provider.Host, memory *provider.Budget, count *provider.Corked) (provider.Provider, error) {
 	if c.provider != nil {
 		return c.provider(up, memory, count)
 	}
 	if c.Card != nil {
 		return provider.OnCard(c.Card, up, memory, c.PeerTimeout)
 	}
-	way, err := vi.Open(vi.Config{NIC: c.NIC, Interface: c.Interface, Ports: c.Ports, PeerTimeout: c.PeerTimeout}, up, memory, count)
+	way, err := vi.Open(ctx, vi.Config{NIC: c.NIC, Interface: c.Interface, Ports: c.Ports, PeerTimeout: c.PeerTimeout}, up, memory, count)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func TestPorts(t *testing.T) {
 	open := func(cfg *endpoint.Config) (ports transport.PortRange, err error) {
 		cfg.Interface, cfg.Logger = vethtest.Name, quiet
 		err = p.In(0, func() error {
-			n, err := endpoint.Open(cfg)
+			n, err := endpoint.Open(t.Context(), cfg)
 			if err == nil {
 				t.Cleanup(func() { n.Close() })
 				ports = n.NIC().Query().Ports
@@ -64,7 +64,7 @@ func TestPorts(t *testing.T) {
 // TestPortsOfOthers: a NIC that is given has its own ports.
 func TestPortsOfOthers(t *testing.T) {
 	oneNode(t, endpoint.Config{}, func(n *endpoint.Node) error {
-		_, err := endpoint.Open(&endpoint.Config{NIC: n.NIC(), Ports: transport.PortRange{Lo: 2000, Hi: 3000}})
+		_, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: n.NIC(), Ports: transport.PortRange{Lo: 2000, Hi: 3000}})
 		if !errors.Is(err, endpoint.ErrArgument) {
 			return fmt.Errorf("ports for a NIC that is open: %w", err)
 		}

@@ -56,7 +56,7 @@ func newRoughStory(seed uint64, rough providertest.Rough) (*roughStory, error) {
 	r := &roughStory{rng: rand.New(rand.NewPCG(seed, 1)), mistakes: rough.Mistake > 0}
 	seg := providertest.NewSegment(seed, rough)
 	for i := range r.nodes {
-		n, err := Open(&Config{MaxMedium: roughMedium, FailWithoutCredit: true, Seed: seed + 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		n, err := Open(context.Background(), &Config{MaxMedium: roughMedium, FailWithoutCredit: true, Seed: seed + 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			provider: func(up provider.Host, memory *provider.Budget, _ *provider.Corked) (provider.Provider, error) {
 				return seg.Open(up, memory), nil
 			}})

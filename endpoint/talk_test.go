@@ -52,7 +52,7 @@ func talkSize(kind, id uint32) int {
 func newTalk(server, client *vipl.NIC) (*talk, error) {
 	k := &talk{handled: map[uint32]int{}, answered: map[uint32]int{}, stop: func() {}, asks: make(chan struct{}, talkKinds)}
 	for i, nic := range []*vipl.NIC{server, client} {
-		n, err := endpoint.Open(&endpoint.Config{NIC: nic, PeerTimeout: time.Hour, MaxConnections: 64, Logger: quiet})
+		n, err := endpoint.Open(context.Background(), &endpoint.Config{NIC: nic, PeerTimeout: time.Hour, MaxConnections: 64, Logger: quiet})
 		if err != nil {
 			return nil, errors.Join(err, k.close())
 		}

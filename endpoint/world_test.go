@@ -61,7 +61,7 @@ func (w *world) nodeOn(station *sim.Station, name string, cfg endpoint.Config, f
 				cfg.Logger = quiet
 			}
 			var n *endpoint.Node
-			if n, err = endpoint.Open(&cfg); err == nil {
+			if n, err = endpoint.Open(context.Background(), &cfg); err == nil {
 				err = fn(n)
 				n.Close()
 			}

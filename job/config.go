@@ -95,11 +95,12 @@ func (c *Config) Check() error {
 }
 
 // OpenNIC returns the NIC to use. If it has opened that itself, own is true, and
-// whoever called it closes the NIC.
-func (c *Config) OpenNIC() (nic *vipl.NIC, own bool, err error) {
+// whoever called it closes the NIC. ctx bounds
+// the call alone.
+func (c *Config) OpenNIC(ctx context.Context) (nic *vipl.NIC, own bool, err error) {
 	if c.NIC != nil {
 		return c.NIC, false, nil
 	}
-	nic, err = vipl.Open(context.Background(), &vipl.Config{Interface: c.Interface, Logger: c.Logger})
+	nic, err = vipl.Open(ctx, &vipl.Config{Interface: c.Interface, Logger: c.Logger})
 	return nic, err == nil, err
 }

@@ -52,7 +52,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	nic, own, err := cfg.OpenNIC()
+//	nic, own, err := cfg.OpenNIC(ctx)
 //	if err != nil {
 //		return err
 //	}

@@ -55,7 +55,7 @@ func Join(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	if l.nic = full.NIC; full.Size == 1 {
 		return &Member{l}, nil
 	}
-	if l.nic, l.own, err = full.OpenNIC(); err != nil {
+	if l.nic, l.own, err = full.OpenNIC(ctx); err != nil {
 		return nil, l.job.errorf("%w", err)
 	}
 	if err := l.join(ctx); err != nil {

@@ -75,7 +75,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 func (w *world) join(ctx context.Context, cfg *Config) error {
 	var err error
 	rank := cfg.ofJob()
-	if w.nic, w.own, err = rank.OpenNIC(); err != nil {
+	if w.nic, w.own, err = rank.OpenNIC(ctx); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {

@@ -142,7 +142,7 @@ func (w *World) join(ctx context.Context) (err error) {
 		return nil
 	}
 	rank := w.cfg.ofJob()
-	if w.nic, w.own, err = rank.OpenNIC(); err != nil {
+	if w.nic, w.own, err = rank.OpenNIC(ctx); err != nil {
 		return fmt.Errorf("splitc: start: %w", err)
 	}
 	rank.NIC = w.nic

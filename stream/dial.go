@@ -28,7 +28,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	if err != nil {
 		return nil, dialError(nil, err)
 	}
-	h, err := d.Host.orStandard()
+	h, err := d.Host.orStandard(ctx)
 	if err != nil {
 		return nil, dialError(addr, err)
 	}

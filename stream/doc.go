@@ -1,7 +1,7 @@
 // Package stream carries byte streams over reliable VIs: net.Conn and net.Listener, for
 // programs that speak TCP.
 //
-//	l, err := stream.Listen("bobnet://files")     // one program
+//	l, err := stream.Listen(ctx, "bobnet://files")     // one program
 //	c, err := l.Accept()
 //
 //	c, err := stream.Dial(ctx, "bobnet://files")  // another, on the same segment

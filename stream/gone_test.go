@@ -40,7 +40,7 @@ func TestInterfaceGone(t *testing.T) {
 		var own *stream.Listener
 		err := p.In(0, func() (err error) {
 			if c, err = stream.Dial(within(t), "bobnet://server"); err == nil {
-				own, err = stream.Listen("")
+				own, err = stream.Listen(t.Context(), "")
 			}
 			return err
 		})

@@ -45,15 +45,21 @@ type Counts struct {
 // NIC finds out, and polls less.
 const spin = 35 * time.Microsecond
 
-// Open returns a Host for the NIC that cfg names, which may be nil. Close it in the end.
-func Open(cfg *Config) (*Host, error) {
+// Open returns a Host for the NIC that cfg names. Close it in the end. A nil cfg means defaults.
+//
+// ctx bounds the call alone, not the life of the Host. When it ends while Open waits, as
+// vipl.Open may, or has ended before, the error wraps the context's.
+func Open(ctx context.Context, cfg *Config) (*Host, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("stream: open: %w", err)
+	}
 	full, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	h := &Host{cfg: full, nic: full.NIC, yield: runtime.Gosched, conns: map[*Conn]struct{}{}, listeners: map[*Listener]struct{}{}}
 	if h.nic == nil {
-		if h.nic, err = vipl.Open(context.Background(), &vipl.Config{Interface: full.Interface, Spin: spin, Logger: full.Logger}); err != nil {
+		if h.nic, err = vipl.Open(ctx, &vipl.Config{Interface: full.Interface, Spin: spin, Logger: full.Logger}); err != nil {
 			return nil, fmt.Errorf("stream: %w", err)
 		}
 		h.own = true
@@ -152,7 +158,7 @@ var standard struct {
 }
 
 // orStandard returns h, or if that is nil the host that all share who have none.
-func (h *Host) orStandard() (*Host, error) {
+func (h *Host) orStandard(ctx context.Context) (*Host, error) {
 	if h != nil {
 		return h, nil
 	}
@@ -163,7 +169,7 @@ func (h *Host) orStandard() (*Host, error) {
 		standard.host = nil
 	}
 	if standard.host == nil {
-		host, err := Open(nil)
+		host, err := Open(ctx, nil)
 		if err != nil {
 			return nil, err
 		}

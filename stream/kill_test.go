@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // victim takes a stream, says that it has read something, and stays.
 func victim() int {
-	h, err := stream.Open(&stream.Config{Interface: vethtest.Name})
+	h, err := stream.Open(context.Background(), &stream.Config{Interface: vethtest.Name})
 	if err == nil {
 		var l *stream.Listener
 		if l, err = (&stream.ListenConfig{Host: h}).Listen(background, "bobnet://victim"); err == nil {

@@ -45,13 +45,14 @@ type Listener struct {
 var _ net.Listener = (*Listener)(nil)
 
 // Listen listens with the default ListenConfig.
-func Listen(address string) (*Listener, error) {
-	return (&ListenConfig{}).Listen(context.Background(), address)
+func Listen(ctx context.Context, address string) (*Listener, error) {
+	return (&ListenConfig{}).Listen(ctx, address)
 }
 
 // Listen takes connections at an address: "bobnet://NAME" or "NAME", which the segment
 // is told, with a port of its own, or ":PORT" or "MAC:PORT" of the NIC's range, where
 // port 0 and the empty address mean any. That a name is unique is the caller's affair.
+// ctx bounds the call alone, not the life of the listener.
 func (lc *ListenConfig) Listen(ctx context.Context, address string) (*Listener, error) {
 	l, err := lc.listen(ctx, address)
 	if err != nil {
@@ -68,7 +69,7 @@ func (lc *ListenConfig) listen(ctx context.Context, address string) (*Listener, 
 	if backlog < 1 {
 		return nil, fmt.Errorf("stream: %w: a backlog of %d, want 1 or more", vipl.ErrArgument, backlog)
 	}
-	h, err := lc.Host.orStandard()
+	h, err := lc.Host.orStandard(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -179,7 +179,7 @@ func TestAcceptNICEnds(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for _, cfg := range []stream.Config{{ReadBuffer: 1}, {WriteBuffer: stream.MaxBuffer + 1}, {Linger: -1}, {PeerTimeout: -1}} {
-		if _, err := stream.Open(&cfg); !errors.Is(err, vipl.ErrArgument) {
+		if _, err := stream.Open(t.Context(), &cfg); !errors.Is(err, vipl.ErrArgument) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}

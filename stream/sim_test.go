@@ -34,7 +34,7 @@ func (w *world) host(name string, cfg stream.Config, fn func(h *stream.Host) err
 		if err == nil {
 			cfg.NIC = nic
 			var h *stream.Host
-			if h, err = stream.Open(&cfg); err == nil {
+			if h, err = stream.Open(context.Background(), &cfg); err == nil {
 				err = fn(h)
 				h.Close()
 			}

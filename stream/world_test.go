@@ -33,7 +33,7 @@ func open(t testing.TB, cfg stream.Config) *stream.Host {
 		t.Cleanup(func() { nic.Close() })
 		cfg.NIC = nic
 	}
-	h, err := stream.Open(&cfg)
+	h, err := stream.Open(t.Context(), &cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

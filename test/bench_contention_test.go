@@ -164,7 +164,7 @@ func contentionRole(ctx context.Context) error {
 		return err
 	}
 	defer nic.Close()
-	node, err := endpoint.Open(&endpoint.Config{NIC: nic})
+	node, err := endpoint.Open(ctx, &endpoint.Config{NIC: nic})
 	if err != nil {
 		return err
 	}

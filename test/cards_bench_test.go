@@ -271,7 +271,7 @@ func (c *cabling) amEnds(b *testing.B) (ends [2]*benchEnd) {
 	for side := range ends {
 		var card *endpoints.Card
 		err := c.hosts[side].In(side, func() (err error) {
-			card, err = endpoints.Open(&endpoints.OpenConfig{Interface: vethtest.Name,
+			card, err = endpoints.Open(b.Context(), &endpoints.OpenConfig{Interface: vethtest.Name,
 				Config: endpoints.Config{Spin: true, Routes: []myrinet.HostRoute{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}}})
 			return err
 		})
@@ -280,7 +280,7 @@ func (c *cabling) amEnds(b *testing.B) (ends [2]*benchEnd) {
 		}
 		c.opens = append(c.opens, card.Close)
 		e := &benchEnd{}
-		if e.node, err = endpoint.Open(&endpoint.Config{Card: card}); err == nil {
+		if e.node, err = endpoint.Open(b.Context(), &endpoint.Config{Card: card}); err == nil {
 			e.bundle, err = e.node.NewBundle(endpoint.Sequential)
 		}
 		if err == nil {
@@ -371,7 +371,7 @@ func (c *cabling) measureVMMC(b *testing.B) float64 {
 	for side := range ends {
 		var host *vmmccard.Host
 		err := c.hosts[side].In(side, func() (err error) {
-			host, err = vmmccard.Open(&vmmccard.OpenConfig{Interface: vethtest.Name,
+			host, err = vmmccard.Open(b.Context(), &vmmccard.OpenConfig{Interface: vethtest.Name,
 				Config: vmmccard.Config{Routes: []myrinet.HostRoute{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}}})
 			return err
 		})
@@ -380,7 +380,7 @@ func (c *cabling) measureVMMC(b *testing.B) float64 {
 		}
 		c.opens = append(c.opens, host.Close)
 		e := &benchBoard{board: make([]byte, 64), src: make([]byte, 64)}
-		if e.p, err = vmmc.Open(&vmmc.Config{Card: host, Process: uint32(side)}); err == nil {
+		if e.p, err = vmmc.Open(b.Context(), &vmmc.Config{Card: host, Process: uint32(side)}); err == nil {
 			_, err = e.p.Export(e.board, 1, vmmc.Everybody, nil)
 		}
 		if err != nil {

@@ -6,10 +6,17 @@ import (
 	"io"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/endpoint"
+	amcard "github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/stream"
+	"github.com/bobnet-go/bobnet/stream/tun"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/daemon"
+	vmmccard "github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
 // TestOpenCancelled: with a context that has ended, no Open opens anything, and its error wraps the
@@ -18,10 +25,18 @@ func TestOpenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, open := range map[string]func() (io.Closer, error){
+		"endpoint":         func() (io.Closer, error) { return endpoint.Open(ctx, nil) },
+		"endpoint/lanai":   func() (io.Closer, error) { return amcard.Open(ctx, nil) },
+		"stream":           func() (io.Closer, error) { return stream.Open(ctx, nil) },
+		"stream.Listen":    func() (io.Closer, error) { return stream.Listen(ctx, "") },
+		"stream/tun":       func() (io.Closer, error) { return tun.Open(ctx, nil) },
 		"transport/packet": func() (io.Closer, error) { return packet.Open(ctx, nil) },
 		"transport/ring":   func() (io.Closer, error) { return ring.Open(ctx, nil) },
 		"transport/udp":    func() (io.Closer, error) { return udp.Open(ctx, nil) },
 		"vipl":             func() (io.Closer, error) { return vipl.Open(ctx, nil) },
+		"vmmc":             func() (io.Closer, error) { return vmmc.Open(ctx, nil) },
+		"vmmc/daemon":      func() (io.Closer, error) { return daemon.Open(ctx, nil) },
+		"vmmc/lanai":       func() (io.Closer, error) { return vmmccard.Open(ctx, nil) },
 	} {
 		opened, err := open()
 		if !errors.Is(err, context.Canceled) {

@@ -82,7 +82,7 @@ func moves(expr string) bool {
 
 // messagesMetricsRole is a rank that serves metrics of a node of active messages.
 func messagesMetricsRole(ctx context.Context) error {
-	node, err := endpoint.Open(&endpoint.Config{Interface: config().Interface})
+	node, err := endpoint.Open(ctx, &endpoint.Config{Interface: config().Interface})
 	if err != nil {
 		return err
 	}

@@ -20,12 +20,12 @@ import (
 
 // messagesCardRole is messagesMetricsRole on a card.
 func messagesCardRole(ctx context.Context) error {
-	card, err := endpoints.Open(&endpoints.OpenConfig{Interface: config().Interface})
+	card, err := endpoints.Open(ctx, &endpoints.OpenConfig{Interface: config().Interface})
 	if err != nil {
 		return err
 	}
 	defer card.Close()
-	node, err := endpoint.Open(&endpoint.Config{Card: card})
+	node, err := endpoint.Open(ctx, &endpoint.Config{Card: card})
 	if err != nil {
 		return err
 	}
@@ -38,12 +38,12 @@ func messagesCardRole(ctx context.Context) error {
 // processCardRole is processMetricsRole on a card.
 func processCardRole(ctx context.Context) error {
 	cfg := config()
-	host, err := vmmccard.Open(&vmmccard.OpenConfig{Interface: cfg.Interface})
+	host, err := vmmccard.Open(ctx, &vmmccard.OpenConfig{Interface: cfg.Interface})
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	p, err := vmmc.Open(&vmmc.Config{Card: host, Process: uint32(cfg.Rank), Logger: slog.New(slog.DiscardHandler)})
+	p, err := vmmc.Open(ctx, &vmmc.Config{Card: host, Process: uint32(cfg.Rank), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func messagesRole(ctx context.Context) error {
 		return err
 	}
 	defer cfg.NIC.Close()
-	node, err := endpoint.Open(&endpoint.Config{NIC: cfg.NIC, PeerTimeout: cfg.PeerTimeout})
+	node, err := endpoint.Open(ctx, &endpoint.Config{NIC: cfg.NIC, PeerTimeout: cfg.PeerTimeout})
 	if err != nil {
 		return err
 	}

@@ -41,12 +41,12 @@ const (
 // askingRole is a client of one host's endpoint, or that server, which has rank 0, on cards:
 // it finds the server, again after each message that comes back, and asks.
 func askingRole(ctx context.Context) error {
-	card, err := endpoints.Open(&endpoints.OpenConfig{Interface: config().Interface})
+	card, err := endpoints.Open(ctx, &endpoints.OpenConfig{Interface: config().Interface})
 	if err != nil {
 		return err
 	}
 	defer card.Close()
-	node, err := endpoint.Open(&endpoint.Config{Card: card})
+	node, err := endpoint.Open(ctx, &endpoint.Config{Card: card})
 	if err != nil {
 		return err
 	}
@@ -137,12 +137,12 @@ func askAgain(ctx context.Context, node *endpoint.Node, bundle *endpoint.Bundle,
 // after each write that fails.
 func writingRole(ctx context.Context) error {
 	cfg := config()
-	host, err := vmmccard.Open(&vmmccard.OpenConfig{Interface: cfg.Interface, Config: vmmccard.Config{PeerTimeout: patience / 15}})
+	host, err := vmmccard.Open(ctx, &vmmccard.OpenConfig{Interface: cfg.Interface, Config: vmmccard.Config{PeerTimeout: patience / 15}})
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	p, err := vmmc.Open(&vmmc.Config{Card: host, Process: uint32(cfg.Rank)})
+	p, err := vmmc.Open(ctx, &vmmc.Config{Card: host, Process: uint32(cfg.Rank)})
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ const killedPeerTimeout = 2 * time.Second
 
 // killedProcess opens a process of VMMC.
 func killedProcess(number uint32) (*vmmc.Process, error) {
-	return vmmc.Open(&vmmc.Config{Interface: lab.Interface, Process: number, PeerTimeout: killedPeerTimeout, Logger: slog.New(slog.DiscardHandler)})
+	return vmmc.Open(context.Background(), &vmmc.Config{Interface: lab.Interface, Process: number, PeerTimeout: killedPeerTimeout, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // killedServerRole answers calls. It prints a line when it does, one for each call that hangs, and

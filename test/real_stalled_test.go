@@ -119,7 +119,7 @@ func stalledRole(ctx context.Context) error {
 		return err
 	}
 	defer nic.Close()
-	node, err := endpoint.Open(&endpoint.Config{NIC: nic, PeerTimeout: patience})
+	node, err := endpoint.Open(ctx, &endpoint.Config{NIC: nic, PeerTimeout: patience})
 	if err != nil {
 		return err
 	}

@@ -71,13 +71,13 @@ func (p *prometheus) checkProcess(t *testing.T, instance string, rank int, done 
 func processMetricsRole(ctx context.Context) error {
 	cfg := config()
 	quiet := slog.New(slog.DiscardHandler)
-	d, err := daemon.Open(&daemon.Config{VIPL: vipl.Config{Interface: cfg.Interface}, Logger: quiet})
+	d, err := daemon.Open(ctx, &daemon.Config{VIPL: vipl.Config{Interface: cfg.Interface}, Logger: quiet})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	go d.Run(ctx)
-	p, err := vmmc.Open(&vmmc.Config{Interface: cfg.Interface, Process: uint32(cfg.Rank), Logger: quiet})
+	p, err := vmmc.Open(ctx, &vmmc.Config{Interface: cfg.Interface, Process: uint32(cfg.Rank), Logger: quiet})
 	if err != nil {
 		return err
 	}

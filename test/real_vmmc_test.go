@@ -75,7 +75,7 @@ func vmmcRole(ctx context.Context) error {
 		}
 	}
 	// An hour is so long that who hears of a death has been told by a daemon.
-	p, err := vmmc.Open(&vmmc.Config{NIC: nic, Process: uint32(number), PeerTimeout: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	p, err := vmmc.Open(ctx, &vmmc.Config{NIC: nic, Process: uint32(number), PeerTimeout: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (w *world) member(station *sim.Station, rank, size int, macs []vmmc.Node, l
 	if err != nil {
 		return err
 	}
-	p, err := vmmc.Open(&vmmc.Config{Member: m, Logger: quiet})
+	p, err := vmmc.Open(context.Background(), &vmmc.Config{Member: m, Logger: quiet})
 	if err != nil {
 		return err
 	}

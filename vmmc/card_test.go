@@ -85,7 +85,7 @@ func (w *world) card(name string, cfg vmmc.Config, fn func(p *vmmc.Process) erro
 	w.left++
 	w.Go(name, func() {
 		cfg.Logger = quiet
-		p, err := vmmc.Open(&cfg)
+		p, err := vmmc.Open(context.Background(), &cfg)
 		if err == nil {
 			err = fn(p)
 		}

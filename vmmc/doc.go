@@ -3,13 +3,13 @@
 // memory, another imports it and writes into it, and nobody receives.
 //
 //	// the receiver
-//	p, err := vmmc.Open(&vmmc.Config{Process: 1})
+//	p, err := vmmc.Open(ctx, &vmmc.Config{Process: 1})
 //	board := make([]byte, 1<<20)
 //	e, err := p.Export(board, 7, vmmc.Everybody, func(n vmmc.Notification) { ... })
 //	now, err := p.Spin(ctx, vmmc.Word(board, 0), 0) // until the word is not 0 any more
 //
 //	// the sender
-//	q, err := vmmc.Open(&vmmc.Config{Process: 2})
+//	q, err := vmmc.Open(ctx, &vmmc.Config{Process: 2})
 //	i, err := q.Import(ctx, vmmc.Name{Process: 1, ID: 7}) // blocks until there is such an export
 //	err = q.SendMsg(ctx, data, i.Addr()+4096)
 //

@@ -110,8 +110,14 @@ type note struct {
 	grant  *provider.Grant
 }
 
-// Open opens a process. Close it.
-func Open(cfg *Config) (*Process, error) {
+// Open opens a process. Close it. A nil cfg means defaults.
+//
+// ctx bounds the call alone, not the life of the process. When it ends while Open waits, as
+// vipl.Open may, or for the node's daemon, or has ended before, the error wraps the context's.
+func Open(ctx context.Context, cfg *Config) (*Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("vmmc: open: %w", err)
+	}
 	if cfg == nil {
 		cfg = &Config{}
 	}
@@ -128,12 +134,12 @@ func Open(cfg *Config) (*Process, error) {
 	p.life, p.end = context.WithCancel(context.Background())
 	if p.nic == nil && c.Card == nil {
 		var err error
-		if p.nic, err = vipl.Open(context.Background(), &vipl.Config{Interface: c.Interface, Logger: c.Logger}); err != nil {
+		if p.nic, err = vipl.Open(ctx, &vipl.Config{Interface: c.Interface, Logger: c.Logger}); err != nil {
 			return nil, err
 		}
 		p.own = true
 	}
-	err := p.start()
+	err := p.start(ctx)
 	if err != nil {
 		p.end()
 		if p.own {
@@ -144,13 +150,13 @@ func Open(cfg *Config) (*Process, error) {
 	return p, nil
 }
 
-func (p *Process) start() error {
+func (p *Process) start(ctx context.Context) error {
 	v, err := p.openProvider()
 	if err != nil {
 		return err
 	}
 	p.proxies = newProxySpace(p.self.Incarnation)
-	if p.dir, err = p.openDirectory(); err != nil {
+	if p.dir, err = p.openDirectory(ctx); err != nil {
 		v.Close()
 		return err
 	}
@@ -168,7 +174,7 @@ func (p *Process) start() error {
 }
 
 // openDirectory returns the daemon of the node, or what does without.
-func (p *Process) openDirectory() (directory.Directory, error) {
+func (p *Process) openDirectory(ctx context.Context) (directory.Directory, error) {
 	if p.cfg.Card != nil {
 		return directory.OnCard(p.cfg.Card, p.cfg.Scope), nil
 	}
@@ -179,7 +185,7 @@ func (p *Process) openDirectory() (directory.Directory, error) {
 	if p.virtual || socket == NoDaemon {
 		return directory.NewSegment(p.nic, p.cfg.Scope), nil
 	}
-	c, err := directory.Dial(socket, p.cfg.Scope, p.cfg.Logger)
+	c, err := directory.Dial(ctx, socket, p.cfg.Scope, p.cfg.Logger)
 	switch {
 	case err == nil:
 		return c, nil

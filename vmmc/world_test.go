@@ -74,7 +74,7 @@ func (w *world) processAt(station *sim.Station, number uint32, may func() bool, 
 		if cfg.PeerTimeout == 0 {
 			cfg.PeerTimeout = 20 * time.Second
 		}
-		p, err := vmmc.Open(&cfg)
+		p, err := vmmc.Open(context.Background(), &cfg)
 		if err == nil {
 			if err = fn(p); err == nil {
 				done()

@@ -48,7 +48,7 @@ func newDaemonCmd() *cobra.Command {
 
 // runDaemon serves until ctx is done, or the interface is gone.
 func runDaemon(ctx context.Context, cfg *daemon.Config, addr string, out io.Writer) error {
-	d, err := daemon.Open(cfg)
+	d, err := daemon.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}

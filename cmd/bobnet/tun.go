@@ -111,7 +111,7 @@ func list[T fmt.Stringer](values []T) string {
 
 // serveTun is runTun until the interface that carries the packets is gone.
 func serveTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
-	t, err := tun.Open(cfg)
+	t, err := tun.Open(cmd.Context(), cfg)
 	if errors.Is(err, tun.ErrConfig) {
 		return usageError{err}
 	}

@@ -16,7 +16,7 @@ func TestInterfaceGone(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var card *lanai.Card
 	err := p.In(0, func() (err error) {
-		card, err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name})
+		card, err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {
@@ -26,7 +26,7 @@ func TestInterfaceGone(t *testing.T) {
 	const waiters = 2 // one leads, the other follows
 	ended := make(chan error)
 	for range waiters {
-		n, err := endpoint.Open(&endpoint.Config{Card: card, Logger: slog.New(slog.DiscardHandler)})
+		n, err := endpoint.Open(t.Context(), &endpoint.Config{Card: card, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestInterfaceGone(t *testing.T) {
 			t.Errorf("%v, want ErrGone", err)
 		}
 	}
-	if _, err := endpoint.Open(&endpoint.Config{Card: card}); !errors.Is(err, transport.ErrGone) {
+	if _, err := endpoint.Open(t.Context(), &endpoint.Config{Card: card}); !errors.Is(err, transport.ErrGone) {
 		t.Errorf("open a node: %v, want ErrGone", err)
 	}
 }

@@ -24,11 +24,11 @@ type OpenConfig struct {
 //
 // An interface that goes down may come back. One that is deleted, or moved to another network
 // namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
-func Open(cfg *OpenConfig) (*Card, error) {
+func Open(ctx context.Context, cfg *OpenConfig) (*Card, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := station.OpenCable(context.Background(), cfg.Interface, false)
+	cable, err := station.OpenCable(ctx, cfg.Interface, false)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func newParty(c *lanai.Card, cfg endpoint.Config) (*party, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	n, err := endpoint.Open(&cfg)
+	n, err := endpoint.Open(context.Background(), &cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func openVeth(t *testing.T, veth *vethtest.Pair, side int) (c *lanai.Card) {
 	t.Helper()
 	err := veth.In(side, func() (err error) {
 		routes := []myrinet.HostRoute{{To: ethertype.Broadcast}} // no mapper, which allocates
-		c, err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name, Config: lanai.Config{Routes: routes}})
+		c, err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name, Config: lanai.Config{Routes: routes}})
 		return err
 	})
 	if err != nil {

@@ -58,16 +58,16 @@ func checkFlags() error {
 func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err error) {
 	iface := os.Getenv("BOBNET_IFACE")
 	if !*card {
-		if node, err = endpoint.Open(&endpoint.Config{Interface: iface}); err == nil {
+		if node, err = endpoint.Open(context.Background(), &endpoint.Config{Interface: iface}); err == nil {
 			seen.WatchNIC(node.NIC())
 		}
 		return node, func() { node.Close() }, err
 	}
-	c, err := lanai.Open(&lanai.OpenConfig{Interface: iface})
+	c, err := lanai.Open(context.Background(), &lanai.OpenConfig{Interface: iface})
 	if err != nil {
 		return nil, nil, err
 	}
-	if node, err = endpoint.Open(&endpoint.Config{Card: c}); err != nil {
+	if node, err = endpoint.Open(context.Background(), &endpoint.Config{Card: c}); err != nil {
 		c.Close()
 		return nil, nil, err
 	}

@@ -92,7 +92,7 @@ func body(t *testing.T, link *sim.Station, rank, size int) error {
 }
 
 func bodyOn(t *testing.T, cfg *endpoint.Config, rank, size int) error {
-	node, err := endpoint.Open(cfg)
+	node, err := endpoint.Open(t.Context(), cfg)
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func play(t *testing.T, w *sim.World, seed uint64, open func(rank int) (cfg vmmc
 
 // body is a rank's program.
 func body(t *testing.T, cfg *vmmc.Config, writers int, sums []uint32) error {
-	p, err := vmmc.Open(cfg)
+	p, err := vmmc.Open(t.Context(), cfg)
 	if err != nil {
 		return err
 	}

@@ -62,15 +62,15 @@ func checkFlags() error {
 func open(cfg *vmmc.Config, seen *metrics.Collector) (p *vmmc.Process, closeProcess func(), err error) {
 	if !*card {
 		cfg.Interface = os.Getenv("BOBNET_IFACE")
-		if p, err = vmmc.Open(cfg); err == nil {
+		if p, err = vmmc.Open(context.Background(), cfg); err == nil {
 			seen.WatchNIC(p.NIC())
 		}
 		return p, func() { p.Close() }, err
 	}
-	if cfg.Card, err = lanai.Open(&lanai.OpenConfig{Interface: os.Getenv("BOBNET_IFACE")}); err != nil {
+	if cfg.Card, err = lanai.Open(context.Background(), &lanai.OpenConfig{Interface: os.Getenv("BOBNET_IFACE")}); err != nil {
 		return nil, nil, err
 	}
-	if p, err = vmmc.Open(cfg); err != nil {
+	if p, err = vmmc.Open(context.Background(), cfg); err != nil {
 		cfg.Card.Close()
 		return nil, nil, err
 	}

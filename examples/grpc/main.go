@@ -62,7 +62,7 @@ func run(ctx context.Context) error {
 	if err != nil || at.Rank > 1 {
 		return err
 	}
-	host, err := stream.Open(&stream.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	host, err := stream.Open(ctx, &stream.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
 		return err
 	}

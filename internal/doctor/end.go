@@ -90,7 +90,7 @@ func (e *End) Reach(ctx context.Context, others []EndFacts) ([]Reach, Traffic) {
 
 // serve echoes what others write to streams.
 func (e *End) serve() {
-	host, err := stream.Open(&stream.Config{NIC: e.nic})
+	host, err := stream.Open(context.Background(), &stream.Config{NIC: e.nic})
 	if err != nil {
 		return
 	}

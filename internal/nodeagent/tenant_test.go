@@ -40,7 +40,7 @@ func serveEcho(t *testing.T, p *vethtest.Pair) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nic.Close() })
-	h, err := stream.Open(&stream.Config{NIC: nic})
+	h, err := stream.Open(t.Context(), &stream.Config{NIC: nic})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func tenantRole(commands *bufio.Scanner) error {
 			return err
 		}
 		if conn == nil {
-			h, err := stream.Open(&stream.Config{NIC: nic})
+			h, err := stream.Open(context.Background(), &stream.Config{NIC: nic})
 			if err != nil {
 				return err
 			}

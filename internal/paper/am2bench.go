@@ -116,7 +116,7 @@ type amHost struct {
 }
 
 func (net *amNet) openNode(i int) (*endpoint.Node, error) {
-	return endpoint.Open(&endpoint.Config{
+	return endpoint.Open(context.Background(), &endpoint.Config{
 		Card: net.cards[i], Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		MaxMedium: amMedium, Credits: endpoint.Credits{Short: 16, Medium: 4, Bulk: 1},
 	})

@@ -98,7 +98,7 @@ func pages(size int) []byte { return make([]byte, size, max(size, 1<<16)) }
 // open has each side export its buffer and import the other's.
 func (s *vmmcSide) open(host *lanai.Host, short int) (err error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if s.p, err = vmmc.Open(&vmmc.Config{Card: host, Process: uint32(s.side), Short: short, Logger: quiet}); err != nil {
+	if s.p, err = vmmc.Open(context.Background(), &vmmc.Config{Card: host, Process: uint32(s.side), Short: short, Logger: quiet}); err != nil {
 		return err
 	}
 	if _, err := s.p.Export(s.buf, 1, vmmc.Everybody, nil); err != nil {

@@ -99,7 +99,7 @@ func (amStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 func newAMConn(h *Half, nic *vipl.NIC, c Case) (a *amConn, err error) {
 	a = &amConn{size: c.Size, kind: amKind(c.Size), nicDone: nic.Close}
 	a.pause = func(ns int64) int64 { return pause(nic.Now, ns) }
-	if a.node, err = endpoint.Open(&endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: c.Credits}}); err != nil {
+	if a.node, err = endpoint.Open(context.Background(), &endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: c.Credits}}); err != nil {
 		return nil, err
 	}
 	if err = a.meet(h); err != nil {

@@ -37,7 +37,7 @@ func (streamStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 		return nil, err
 	}
 	s := &streamConn{nic: nic, forget: h.watch(Opened{NIC: nic})}
-	if s.host, err = stream.Open(&stream.Config{NIC: nic}); err == nil {
+	if s.host, err = stream.Open(ctx, &stream.Config{NIC: nic}); err == nil {
 		err = s.connect(ctx, h, c)
 	}
 	if err != nil {

@@ -42,7 +42,10 @@ type Config struct {
 var ErrConfig = errors.New("tun: bad configuration")
 
 func (c *Config) withDefaults() (Config, error) {
-	d := *c
+	var d Config
+	if c != nil {
+		d = *c
+	}
 	d.Network = cmp.Or(d.Network, DefaultNetwork)
 	d.MTU = cmp.Or(d.MTU, MaxMTU)
 	d.Logger = logqueue.New(d.Logger).Logger()

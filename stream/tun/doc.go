@@ -3,7 +3,7 @@
 // (a TUN device) on each host, and a stream (package stream) between each two of them that
 // talk.
 //
-//	t, err := tun.Open(&tun.Config{Addrs: []netip.Prefix{netip.MustParsePrefix("10.9.0.1/24")}})
+//	t, err := tun.Open(ctx, &tun.Config{Addrs: []netip.Prefix{netip.MustParsePrefix("10.9.0.1/24")}})
 //	err = t.Run(ctx) // until ctx ends
 //
 // # Neighbours

@@ -32,7 +32,7 @@ func newFoe(t *testing.T) *foe {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	err := p.In(0, func() (err error) {
-		f.tun, err = Open(&Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
+		f.tun, err = Open(t.Context(), &Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
 		return err
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func newFoe(t *testing.T) *foe {
 	}
 	go func() { done <- f.tun.Run(ctx) }()
 	err = p.In(1, func() (err error) {
-		f.host, err = stream.Open(&stream.Config{Interface: vethtest.Name})
+		f.host, err = stream.Open(t.Context(), &stream.Config{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {
@@ -218,7 +218,7 @@ func TestManyStreams(t *testing.T) {
 func TestSameNIC(t *testing.T) {
 	f := newFoe(t)
 	err := f.pair.In(0, func() error {
-		second, err := Open(&Config{NIC: f.tun.NIC(), Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
+		second, err := Open(t.Context(), &Config{NIC: f.tun.NIC(), Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
 		if err == nil {
 			second.Close()
 		}
@@ -244,7 +244,7 @@ func TestNICEnds(t *testing.T) {
 		p := vethtest.New(t, 1500)
 		var h *Tun
 		err := p.In(0, func() (err error) {
-			h, err = Open(&Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
+			h, err = Open(t.Context(), &Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
 			return err
 		})
 		if err != nil {

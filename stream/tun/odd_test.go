@@ -114,7 +114,7 @@ func TestRing(t *testing.T) {
 		}
 	}
 	err := p.In(0, func() error {
-		h, err := tun.Open(&tun.Config{VIPL: vipl.Config{Interface: all[0].Device()}, Addrs: []netip.Prefix{netip.MustParsePrefix("10.30.0.1/24")}})
+		h, err := tun.Open(t.Context(), &tun.Config{VIPL: vipl.Config{Interface: all[0].Device()}, Addrs: []netip.Prefix{netip.MustParsePrefix("10.30.0.1/24")}})
 		if err == nil {
 			h.Close()
 		}
@@ -132,7 +132,7 @@ func TestNoIPv6(t *testing.T) {
 	sysctl(t, p, 0, "ipv6/conf/all/disable_ipv6", "1")
 	sysctl(t, p, 0, "ipv6/conf/default/disable_ipv6", "1")
 	err := p.In(0, func() error {
-		h, err := tun.Open(&tun.Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.MustParsePrefix("10.9.0.1/24"), netip.MustParsePrefix("fd09::1/64")}})
+		h, err := tun.Open(t.Context(), &tun.Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.MustParsePrefix("10.9.0.1/24"), netip.MustParsePrefix("fd09::1/64")}})
 		if err == nil {
 			h.Close()
 		}

@@ -22,7 +22,7 @@ func streams(t *testing.T, cfg stream.Config) (a, b *stream.Conn) {
 		}
 		t.Cleanup(func() { nic.Close() })
 		cfg.NIC = nic
-		if hosts[i], err = stream.Open(&cfg); err != nil {
+		if hosts[i], err = stream.Open(t.Context(), &cfg); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { hosts[i].Close() })

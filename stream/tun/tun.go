@@ -57,7 +57,14 @@ const linger = 100 * time.Millisecond
 // Open makes the interface and tells the segment its addresses. Run moves packets. It needs
 // CAP_NET_ADMIN and CAP_NET_RAW in the current network namespace. Its errors wrap
 // ErrConfig, ErrTaken, or what package vipl and the kernel say.
-func Open(cfg *Config) (_ *Tun, err error) {
+//
+// ctx bounds the call alone, not the life of the interface. When it ends while Open waits for
+// other hosts that may have the addresses, or as vipl.Open may, or has ended before, the error
+// wraps the context's.
+func Open(ctx context.Context, cfg *Config) (_ *Tun, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("tun: open: %w", err)
+	}
 	full, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -68,7 +75,11 @@ func Open(cfg *Config) (_ *Tun, err error) {
 		t.addrs = append(t.addrs, p.Addr())
 		t.mine[p.Addr()] = true
 	}
+	stop := context.AfterFunc(ctx, func() { t.cancel(ctx.Err()) }) // t.ctx has no deadline: see claims.get
 	defer func() {
+		if !stop() {
+			err = fmt.Errorf("tun: open: %w", errors.Join(ctx.Err(), err))
+		}
 		if err != nil {
 			t.Close()
 		}
@@ -77,12 +88,12 @@ func Open(cfg *Config) (_ *Tun, err error) {
 		if full.VIPL.Reliability == nil {
 			full.VIPL.Reliability = &reliability.Config{AckDelay: int64(ackDelay)}
 		}
-		if t.cfg.NIC, err = vipl.Open(context.Background(), &full.VIPL); err != nil {
+		if t.cfg.NIC, err = vipl.Open(ctx, &full.VIPL); err != nil {
 			return nil, fmt.Errorf("tun: %w", err)
 		}
 		t.own = true
 	}
-	if t.host, err = stream.Open(&stream.Config{NIC: t.cfg.NIC, ReadBuffer: readBuffer, WriteBuffer: writeBuffer, Linger: linger}); err != nil {
+	if t.host, err = stream.Open(ctx, &stream.Config{NIC: t.cfg.NIC, ReadBuffer: readBuffer, WriteBuffer: writeBuffer, Linger: linger}); err != nil {
 		return nil, err
 	}
 	if t.listener, err = (&stream.ListenConfig{Host: t.host}).Listen(t.ctx, ""); err != nil {

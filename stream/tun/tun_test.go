@@ -39,7 +39,7 @@ func start(t testing.TB, p *vethtest.Pair, side int, cfg tun.Config) *host {
 	}
 	h := &host{done: make(chan error, 1)}
 	err := p.In(side, func() (err error) {
-		h.Tun, err = tun.Open(&cfg)
+		h.Tun, err = tun.Open(t.Context(), &cfg)
 		return err
 	})
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
@@ -239,7 +239,7 @@ func TestTaken(t *testing.T) {
 	open := func(cfg tun.Config) error {
 		return p.In(1, func() error {
 			cfg.VIPL = vipl.Config{Interface: vethtest.Name}
-			h, err := tun.Open(&cfg)
+			h, err := tun.Open(t.Context(), &cfg)
 			if err == nil {
 				err = h.Close()
 			}

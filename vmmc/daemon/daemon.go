@@ -63,8 +63,17 @@ type Daemon struct {
 	conns map[*net.UnixConn]struct{}
 }
 
-// Open starts a daemon. Run it, and close it.
-func Open(cfg *Config) (*Daemon, error) {
+// Open starts a daemon. Run it, and close it. A nil cfg means defaults.
+//
+// ctx bounds the call alone, not the life of the daemon. When it ends while Open waits, as
+// vipl.Open may, or has ended before, the error wraps the context's.
+func Open(ctx context.Context, cfg *Config) (*Daemon, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("vmmc daemon: open: %w", err)
+	}
+	if cfg == nil {
+		cfg = &Config{}
+	}
 	d := &Daemon{nic: cfg.NIC, asks: make(chan struct{}, maxAsks), reports: make(chan struct{}, maxReports),
 		conns: map[*net.UnixConn]struct{}{}}
 	to := cfg.Logger
@@ -79,7 +88,7 @@ func Open(cfg *Config) (*Daemon, error) {
 			v.Logger = d.log
 		}
 		var err error
-		if d.nic, err = vipl.Open(context.Background(), &v); err != nil {
+		if d.nic, err = vipl.Open(ctx, &v); err != nil {
 			return nil, err
 		}
 		d.own = true

@@ -57,7 +57,7 @@ func start(t *testing.T) *daemon.Daemon { return startLogging(t, quiet) }
 
 // startLogging is start with a logger.
 func startLogging(t *testing.T, log *slog.Logger) *daemon.Daemon {
-	d, err := daemon.Open(&daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: log})
+	d, err := daemon.Open(t.Context(), &daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: log})
 	check(t, err)
 	ran := make(chan error, 1)
 	go func() { ran <- d.Run(context.Background()) }()
@@ -70,7 +70,7 @@ func startLogging(t *testing.T, log *slog.Logger) *daemon.Daemon {
 }
 
 func open(t *testing.T, number uint32, socket string) *vmmc.Process {
-	p, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: number, Scope: scopeOf(t), Daemon: socket, Logger: quiet})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: number, Scope: scopeOf(t), Daemon: socket, Logger: quiet})
 	check(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
@@ -172,7 +172,7 @@ func TestRestart(t *testing.T) {
 func TestErrors(t *testing.T) {
 	try := func(what string, want error, words ...string) {
 		t.Helper()
-		p, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: scopeOf(t), Daemon: socket(t), Logger: quiet})
+		p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: 1, Scope: scopeOf(t), Daemon: socket(t), Logger: quiet})
 		if err == nil {
 			p.Close()
 		}
@@ -260,13 +260,13 @@ func TestNumbers(t *testing.T) {
 	if got := s.Processes[i]; got.Exports != 1 || !slices.Equal(got.Words, []string{"word"}) || int(got.PID) != os.Getpid() || got.Scope != scopeOf(t) {
 		t.Errorf("%+v", got)
 	}
-	_, err = vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: scopeOf(t), Daemon: socket(t), Logger: quiet})
+	_, err = vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: 1, Scope: scopeOf(t), Daemon: socket(t), Logger: quiet})
 	if !errors.Is(err, vmmc.ErrTaken) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("a number that is taken: %v", err)
 	}
 	check(t, p.Close())
 	open(t, 1, socket(t))
-	_, err = daemon.Open(&daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: quiet})
+	_, err = daemon.Open(t.Context(), &daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: quiet})
 	if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
 		t.Errorf("a second daemon: %v", err)
 	}

@@ -2,7 +2,7 @@
 // the exports of other processes and nodes, says whose a process is that wants to import,
 // and tells who has died. No send passes it.
 //
-//	d, err := daemon.Open(&daemon.Config{Interface: "eth0"})
+//	d, err := daemon.Open(ctx, &daemon.Config{VIPL: vipl.Config{Interface: "eth0"}})
 //	err = d.Run(ctx)
 //
 // A node is an interface, and has one daemon. Processes of package vmmc find it by

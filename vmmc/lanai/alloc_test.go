@@ -23,7 +23,7 @@ func TestNoAllocations(t *testing.T) {
 	for side := range ps {
 		var h *lanai.Host
 		err := veth.In(side, func() (err error) {
-			h, err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name,
+			h, err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name,
 				Config: lanai.Config{MAC: mac(side + 1), Routes: []myrinet.HostRoute{{To: mac(2 - side)}}, PeerTimeout: time.Minute}})
 			return err
 		})
@@ -31,7 +31,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { h.Close() })
-		if ps[side], err = vmmc.Open(&vmmc.Config{Card: h, Process: uint32(side)}); err != nil {
+		if ps[side], err = vmmc.Open(t.Context(), &vmmc.Config{Card: h, Process: uint32(side)}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { ps[side].Close() })

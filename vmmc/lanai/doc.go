@@ -4,8 +4,8 @@
 // node: the card, its program, its driver and its daemon. Processes of package vmmc share
 // it:
 //
-//	h, err := lanai.Open(&lanai.OpenConfig{Interface: "eth1"})
-//	p, err := vmmc.Open(&vmmc.Config{Card: h, Process: 1})
+//	h, err := lanai.Open(ctx, &lanai.OpenConfig{Interface: "eth1"})
+//	p, err := vmmc.Open(ctx, &vmmc.Config{Card: h, Process: 1})
 //
 // # On the card
 //

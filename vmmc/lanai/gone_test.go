@@ -17,7 +17,7 @@ func TestInterfaceGone(t *testing.T) {
 	pair := vethtest.New(t, 1500)
 	var host *lanai.Host
 	err := pair.In(0, func() (err error) {
-		host, err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name})
+		host, err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {
@@ -27,7 +27,7 @@ func TestInterfaceGone(t *testing.T) {
 	const waiters = 2
 	ended := make(chan error)
 	for i := range uint32(waiters) {
-		p, err := vmmc.Open(&vmmc.Config{Card: host, Process: i + 1})
+		p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: host, Process: i + 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestInterfaceGone(t *testing.T) {
 			t.Errorf("%v, want ErrGone", err)
 		}
 	}
-	if _, err := vmmc.Open(&vmmc.Config{Card: host, Process: 3}); !errors.Is(err, transport.ErrGone) {
+	if _, err := vmmc.Open(t.Context(), &vmmc.Config{Card: host, Process: 3}); !errors.Is(err, transport.ErrGone) {
 		t.Errorf("open a process: %v, want ErrGone", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestInterfaceDown(t *testing.T) {
 	var hosts [2]*lanai.Host
 	for side := range hosts {
 		if err := pair.In(side, func() (err error) {
-			hosts[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name, Cable: myrinet.LiveOptions{Silence: 100 * time.Millisecond}})
+			hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name, Cable: myrinet.LiveOptions{Silence: 100 * time.Millisecond}})
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestInterfaceDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(true)
-	p, err := vmmc.Open(&vmmc.Config{Card: hosts[0], Process: 1})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: hosts[0], Process: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func talk(t *testing.T, memory []byte, body func(n *network, ps [2]*vmmc.Process
 	over := false
 	var errs [2]error
 	n.Go("exporter", func() {
-		p, err := vmmc.Open(&vmmc.Config{Card: n.hosts[0]})
+		p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: n.hosts[0]})
 		if err == nil {
 			_, err = p.Export(memory, 0, vmmc.Everybody, nil)
 		}
@@ -41,7 +41,7 @@ func talk(t *testing.T, memory []byte, body func(n *network, ps [2]*vmmc.Process
 		var ps [2]*vmmc.Process
 		var at [2]vmmc.ProxyAddr
 		for i := range ps {
-			p, err := vmmc.Open(&vmmc.Config{Card: n.hosts[1], Process: uint32(i + 1)})
+			p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: n.hosts[1], Process: uint32(i + 1)})
 			if err != nil {
 				errs[1] = err
 				return

@@ -21,7 +21,7 @@ const lastSize = 6000
 // sayLast opens a process, writes so many messages to process 0, of which each notifies it, and
 // closes the process at once.
 func sayLast(ctx context.Context, h *lanai.Host, number uint32, size, messages int) error {
-	p, err := vmmc.Open(&vmmc.Config{Card: h, Process: number})
+	p, err := vmmc.Open(ctx, &vmmc.Config{Card: h, Process: number})
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func sayLast(ctx context.Context, h *lanai.Host, number uint32, size, messages i
 
 // hear is an exporter that wants so many notifications.
 func hear(ctx context.Context, h *lanai.Host, memory []byte, want int) error {
-	p, err := vmmc.Open(&vmmc.Config{Card: h})
+	p, err := vmmc.Open(ctx, &vmmc.Config{Card: h})
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func lastVeth(t *testing.T) (hosts [2]*lanai.Host) {
 	veth := vethtest.New(t, 1500)
 	for side := range hosts {
 		err := veth.In(side, func() (err error) {
-			hosts[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name,
+			hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name,
 				Config: lanai.Config{MAC: mac(side + 1), Routes: []myrinet.HostRoute{{To: mac(2 - side)}}, PeerTimeout: time.Minute}})
 			return err
 		})
@@ -155,7 +155,7 @@ func TestHostLastWords(t *testing.T) {
 	defer cancel()
 	var ps [2]*vmmc.Process
 	for i := range ps {
-		p, err := vmmc.Open(&vmmc.Config{Card: hosts[i], Process: uint32(i)})
+		p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: hosts[i], Process: uint32(i)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestHostLastWords(t *testing.T) {
 // part of its program has closed it.
 func TestCloseEndsWaits(t *testing.T) {
 	n := newNetwork(t, myrinet.Options{Seed: 18})
-	p, err := vmmc.Open(&vmmc.Config{Card: n.host(0, lanai.Config{})})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: n.host(0, lanai.Config{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestLiveConformance(t *testing.T) {
 		s := &liveStage{}
 		for side := range s.hosts {
 			err := p.In(side, func() (err error) {
-				s.hosts[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name,
+				s.hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name,
 					Config: lanai.Config{MAC: macs[side].To, Routes: []myrinet.HostRoute{macs[1-side]}, PeerTimeout: time.Minute}})
 				return err
 			})

@@ -19,7 +19,7 @@ func TestLiveMapped(t *testing.T) {
 	var hosts [2]*lanai.Host
 	for side := range hosts {
 		err := veth.In(side, func() (err error) {
-			hosts[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name})
+			hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name})
 			return err
 		})
 		if err != nil {
@@ -47,7 +47,7 @@ func TestLiveMapped(t *testing.T) {
 		},
 	} {
 		work.Go(func() {
-			p, err := vmmc.Open(&vmmc.Config{Card: hosts[side], Process: uint32(side)})
+			p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: hosts[side], Process: uint32(side)})
 			if err == nil {
 				defer p.Close()
 				err = body(p)

@@ -79,7 +79,7 @@ func openMapped(t *testing.T, hosts *[2]*lanai.Host, cfgs [2]lanai.Config) {
 	veth := vethtest.New(t, 1500)
 	for side := range hosts {
 		err := veth.In(side, func() (err error) {
-			hosts[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name, Config: cfgs[side]})
+			hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name, Config: cfgs[side]})
 			return err
 		})
 		if err != nil {

@@ -45,7 +45,7 @@ func notifyOften(t *testing.T, sends int, seed uint64, cfg lanai.Config) (told i
 	}
 	over := false
 	n.Go("exporter", func() {
-		p, failed := vmmc.Open(&vmmc.Config{Card: n.hosts[0]})
+		p, failed := vmmc.Open(t.Context(), &vmmc.Config{Card: n.hosts[0]})
 		if failed == nil {
 			defer p.Close()
 			_, failed = p.Export(make([]byte, 4096), 1, vmmc.Everybody, func(vmmc.Notification) { told++ })
@@ -57,7 +57,7 @@ func notifyOften(t *testing.T, sends int, seed uint64, cfg lanai.Config) (told i
 	})
 	n.Go("importer", func() {
 		defer func() { over = true }()
-		p, failed := vmmc.Open(&vmmc.Config{Card: n.hosts[1], Process: 1})
+		p, failed := vmmc.Open(t.Context(), &vmmc.Config{Card: n.hosts[1], Process: 1})
 		if err = failed; err != nil {
 			return
 		}

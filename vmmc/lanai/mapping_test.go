@@ -24,7 +24,7 @@ func mapped() lanai.Config {
 // process runs body with a process at host i.
 func (n *network) process(i int, number uint32, body func(p *vmmc.Process) error) {
 	n.Go(fmt.Sprint("process ", number), func() {
-		p, err := vmmc.Open(&vmmc.Config{Card: n.hosts[i], Process: number})
+		p, err := vmmc.Open(context.Background(), &vmmc.Config{Card: n.hosts[i], Process: number})
 		if err == nil {
 			defer p.Close()
 			err = body(p)

@@ -105,7 +105,7 @@ func (s *returning) each(count *[returnWriters]int, least int) bool {
 
 // export is an exporter, until its host ends.
 func (s *returning) export() error {
-	p, err := vmmc.Open(&vmmc.Config{Card: s.hosts[0], Process: returnWriters})
+	p, err := vmmc.Open(context.Background(), &vmmc.Config{Card: s.hosts[0], Process: returnWriters})
 	if err == nil {
 		s.boards = append(s.boards, make([]byte, returnWriters*returnArea))
 		_, err = p.Export(s.boards[len(s.boards)-1], uint32(len(s.boards)), vmmc.Everybody, nil)
@@ -124,7 +124,7 @@ func (s *returning) export() error {
 // write is a writer: it imports the memory of the exporter that there is, again after each write
 // that fails.
 func (s *returning) write(i int) error {
-	p, err := vmmc.Open(&vmmc.Config{Card: s.hosts[1+i], Process: uint32(i)})
+	p, err := vmmc.Open(context.Background(), &vmmc.Config{Card: s.hosts[1+i], Process: uint32(i)})
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func TestImporterReturns(t *testing.T) {
 		defer func() { over = true }()
 		for life := range 1 + returns {
 			n.host(1, cfg)
-			p, err := vmmc.Open(&vmmc.Config{Card: n.hosts[1], Process: 1})
+			p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: n.hosts[1], Process: 1})
 			if err == nil {
 				err = writeSoon(n, p, memory, byte(life+1), 4*cfg.PeerTimeout)
 			}

@@ -151,7 +151,7 @@ func (s *cutting) kill() {
 // open has a host begin, with a process and what it does.
 func (s *cutting) open(i int) {
 	h := s.host(i, s.cfg)
-	p, err := vmmc.Open(&vmmc.Config{Card: h, Process: uint32(i)})
+	p, err := vmmc.Open(context.Background(), &vmmc.Config{Card: h, Process: uint32(i)})
 	if err != nil {
 		s.t.Fatal(err)
 	}

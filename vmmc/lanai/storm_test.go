@@ -188,7 +188,7 @@ func (s *storm) faults() {
 
 // open returns a process that exports a board for each other process.
 func (s *storm) open(i int) (*vmmc.Process, error) {
-	p, err := vmmc.Open(&vmmc.Config{Card: s.hosts[i], Process: uint32(i)})
+	p, err := vmmc.Open(context.Background(), &vmmc.Config{Card: s.hosts[i], Process: uint32(i)})
 	if err != nil {
 		return nil, err
 	}

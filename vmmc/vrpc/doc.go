@@ -47,10 +47,10 @@
 //
 // # Over VMMC
 //
-//	p, err := vmmc.Open(&vmmc.Config{Process: 1})
+//	p, err := vmmc.Open(ctx, &vmmc.Config{Process: 1})
 //	name, err := s.ListenVMMC(p, 100, vmmc.Everybody)
 //
-//	q, err := vmmc.Open(&vmmc.Config{Process: 2})
+//	q, err := vmmc.Open(ctx, &vmmc.Config{Process: 2})
 //	c, err := vrpc.DialVMMC(ctx, q, name, 0x20000001, 1, nil)
 //
 // Each side of a connection exports a ring to the other, and a call is one message, encoded

@@ -30,7 +30,7 @@ func simulated(w *sim.World, number uint32, errs *[]error, fn func(p *vmmc.Proce
 		}
 		defer nic.Close()
 		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-		p, err := vmmc.Open(&vmmc.Config{NIC: nic, Process: number, Logger: quiet, PeerTimeout: 20 * time.Second})
+		p, err := vmmc.Open(context.Background(), &vmmc.Config{NIC: nic, Process: number, Logger: quiet, PeerTimeout: 20 * time.Second})
 		if err == nil {
 			defer p.Close()
 			err = fn(p)

@@ -74,7 +74,7 @@ func open(t *testing.T, h *providertest.Host, cfg vipl.Config) *vi.Provider {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nic.Close() })
-	p, err := vi.Open(vi.Config{NIC: nic}, h, &h.Budget, &h.Corked)
+	p, err := vi.Open(t.Context(), vi.Config{NIC: nic}, h, &h.Budget, &h.Corked)
 	if err != nil {
 		t.Fatal(err)
 	}

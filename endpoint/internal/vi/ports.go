@@ -21,16 +21,16 @@ const (
 )
 
 // openNIC opens the node's own NIC.
-func openNIC(c *Config) (*vipl.NIC, error) {
+func openNIC(ctx context.Context, c *Config) (*vipl.NIC, error) {
 	if c.Ports != (transport.PortRange{}) {
-		return vipl.Open(context.Background(), &vipl.Config{Interface: c.Interface, Ports: c.Ports})
+		return vipl.Open(ctx, &vipl.Config{Interface: c.Interface, Ports: c.Ports})
 	}
 	for i := range wideRanges {
 		lo := uint16(portBlock + i*widePorts)
-		nic, err := vipl.Open(context.Background(), &vipl.Config{Interface: c.Interface, Ports: transport.PortRange{Lo: lo, Hi: lo + widePorts - 1}})
+		nic, err := vipl.Open(ctx, &vipl.Config{Interface: c.Interface, Ports: transport.PortRange{Lo: lo, Hi: lo + widePorts - 1}})
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return nic, err
 		}
 	}
-	return vipl.Open(context.Background(), &vipl.Config{Interface: c.Interface})
+	return vipl.Open(ctx, &vipl.Config{Interface: c.Interface})
 }

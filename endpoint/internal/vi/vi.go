@@ -64,12 +64,12 @@ type Provider struct {
 }
 
 // Open opens the provider of the node up, whose connections take memory from the budget,
-// and which reads from count how many messages are corked.
-func Open(c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
+// and which reads from count how many messages are corked. ctx bounds the call alone.
+func Open(ctx context.Context, c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
 	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16}
 	var err error
 	if w.NIC == nil {
-		if w.NIC, err = openNIC(&c); err != nil {
+		if w.NIC, err = openNIC(ctx, &c); err != nil {
 			return nil, err
 		}
 		w.own = true

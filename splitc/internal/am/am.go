@@ -67,7 +67,7 @@ func (l *Layer) open(ctx context.Context) (err error) {
 	if cfg.Card != nil {
 		cfg.NIC = nil
 	}
-	if l.node, err = endpoint.Open(&cfg); err != nil {
+	if l.node, err = endpoint.Open(ctx, &cfg); err != nil {
 		return err
 	}
 	if l.bundle, err = l.node.NewBundle(endpoint.Sequential); err != nil {

@@ -63,7 +63,7 @@ var bg = context.Background()
 
 // attacker is what an endpoint can do.
 func (h *hostile) attacker(c layer.Config) error {
-	n, err := endpoint.Open(&endpoint.Config{NIC: c.NIC, Credits: endpoint.AMVIACredits, Logger: c.Logger})
+	n, err := endpoint.Open(context.Background(), &endpoint.Config{NIC: c.NIC, Credits: endpoint.AMVIACredits, Logger: c.Logger})
 	if err != nil {
 		return err
 	}

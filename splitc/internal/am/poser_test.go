@@ -136,7 +136,7 @@ func (p *posers) pose(ctx context.Context, c layer.Config) error {
 	if c.Card != nil {
 		cfg.NIC = nil
 	}
-	n, err := endpoint.Open(&cfg)
+	n, err := endpoint.Open(ctx, &cfg)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 	"golang.org/x/sys/unix"
@@ -85,12 +86,12 @@ type question struct {
 var _ Directory = (*Client)(nil)
 
 // Dial connects with the daemon that listens at a socket. Processes of equal scope find
-// each other.
-func Dial(socket, scope string, log *slog.Logger) (*Client, error) {
+// each other. ctx bounds the call alone.
+func Dial(ctx context.Context, socket, scope string, log *slog.Logger) (*Client, error) {
 	c := &Client{socket: socket, scope: scope, log: log, ended: make(chan struct{}), exports: map[uint32]struct{}{}, words: map[string]uint32{},
 		tickets: map[provider.Ticket]ethertype.Addr{}, met: map[ethertype.MAC]struct{}{}, asked: map[uint32]*question{},
 		onDeath: func(ethertype.Addr, uint64) {}}
-	conn, err := c.dial()
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("vmmc: daemon at %s: %w", socket, err)
 	}
@@ -99,8 +100,8 @@ func Dial(socket, scope string, log *slog.Logger) (*Client, error) {
 	return c, nil
 }
 
-// dial connects, and exchanges greetings.
-func (c *Client) dial() (*net.UnixConn, error) {
+// dial connects, and exchanges greetings, while ctx lasts.
+func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
 	conn, err := Connect(c.socket)
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOENT):
@@ -108,7 +109,11 @@ func (c *Client) dial() (*net.UnixConn, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err = greet(conn); err != nil {
+	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
+	if err = greet(conn); !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -221,7 +226,7 @@ func (c *Client) reconnect() *net.UnixConn {
 			return nil
 		case <-wait.C:
 		}
-		conn, err := c.dial()
+		conn, err := c.dial(context.Background())
 		if err != nil {
 			if !errors.Is(err, ErrNone) {
 				c.log.Warn("vmmc: the daemon of the node cannot be used: the process goes on without", "err", err)

@@ -66,7 +66,7 @@ func TestEnterOfManyDaemons(t *testing.T) {
 	d, name := newDaemons(t)
 	dialed := make(chan *Client, 1)
 	go func() {
-		c, err := Dial(name, "s", slog.New(slog.DiscardHandler))
+		c, err := Dial(t.Context(), name, "s", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Error(err)
 		}
