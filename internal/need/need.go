@@ -2,24 +2,51 @@
 package need
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
 	"testing"
 )
 
 // AllEnv is the environment variable that asks for all tests at full length. With it a
 // test that lacks a capability fails, because the machine of CI has all of them: a skip
-// there would hide a test that nobody runs any more.
+// there would hide a test that nobody runs any more. If its value is the absolute path of
+// a file, the test is skipped, and a line is added to the file: the package and the name of
+// the test. CI runs these tests again as root.
 const AllEnv = "BOBNET_TEST_ALL"
 
-// Skip skips t, which needs the capability that the text names. It fails t if AllEnv is set.
+// Skip skips t, which needs the capability that the text names. It fails t if AllEnv is set,
+// unless AllEnv names a file.
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	text := "needs " + fmt.Sprintf(format, args...)
-	if os.Getenv(AllEnv) != "" {
+	switch all := os.Getenv(AllEnv); {
+	case filepath.IsAbs(all):
+		if err := record(all, t.Name()); err != nil {
+			t.Fatal(err)
+		}
+	case all != "":
 		t.Fatalf("%s; %s forbids to skip", text, AllEnv)
 	}
 	t.Skip(text)
+}
+
+// record adds the package of this test binary and a test of it to a file.
+func record(file, test string) error {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("the test binary does not know its package")
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	test, _, _ = strings.Cut(test, "/") // subtests run with their test
+	_, err = fmt.Fprintln(f, strings.TrimSuffix(info.Path, ".test"), test)
+	return errors.Join(err, f.Close())
 }
 
 // Full reports whether tests run at full length. The default, and -short in any case, is the
