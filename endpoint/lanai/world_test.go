@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/providertest"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -21,6 +22,7 @@ type segment struct {
 
 func newSegment(t testing.TB, opts myrinet.Options) *segment {
 	t.Helper()
+	need.Simulated(t)
 	w := sim.New(sim.Options{Seed: opts.Seed})
 	f, err := myrinet.New(w, opts)
 	if err != nil {

@@ -60,3 +60,12 @@ func Long(t testing.TB, what string) {
 		t.Skipf("%s: %s=1 runs it", what, AllEnv)
 	}
 }
+
+// Simulated skips t under the race detector. In a simulated world goroutines run one at a time:
+// the detector takes long there and finds nothing.
+func Simulated(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("simulated: goroutines run one at a time, and the race detector finds nothing")
+	}
+}

@@ -15,6 +15,7 @@ type Runner struct {
 	one   *uint64
 	many  *int
 	short int
+	real  bool
 }
 
 // Flags registers the flags NAME.seed and NAME.seeds of the tests in the folder
@@ -29,10 +30,20 @@ func Flags(name string, short int) *Runner {
 	}
 }
 
+// Real says that the tests have goroutines that run at the same time. Others are left out under
+// the race detector.
+func (r *Runner) Real() *Runner {
+	r.real = true
+	return r
+}
+
 // Each calls run under the seeds from 1 on, def of them or as the flags say.
 // The first error fails t.
 func (r *Runner) Each(t *testing.T, def int, run func(seed uint64) error) {
 	t.Helper()
+	if !r.real {
+		need.Simulated(t)
+	}
 	first, n := r.First(), def
 	switch {
 	case *r.one != 0:

@@ -14,6 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/host"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -125,7 +126,8 @@ func overCables(t testing.TB) func() (conformance.Ends, error) {
 }
 
 // simEnds joins two stations of a simulated segment.
-func simEnds(testing.TB) func() (conformance.Ends, error) {
+func simEnds(t testing.TB) func() (conformance.Ends, error) {
+	need.Simulated(t)
 	return func() (e conformance.Ends, err error) {
 		e.World = sim.New(sim.Options{Seed: 1})
 		for side, name := range []string{"a", "b"} {
@@ -150,7 +152,8 @@ func sealedEnds(t testing.TB) func() (conformance.Ends, error) {
 }
 
 // cardEnds joins two cards of a simulated Myrinet by a switch.
-func cardEnds(testing.TB) func() (conformance.Ends, error) {
+func cardEnds(t testing.TB) func() (conformance.Ends, error) {
+	need.Simulated(t)
 	return func() (e conformance.Ends, err error) {
 		e.World = sim.New(sim.Options{Seed: 1})
 		fabric, err := myrinet.New(e.World, myrinet.Options{Seed: 1})

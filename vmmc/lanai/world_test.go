@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/wildhost"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -46,6 +47,7 @@ const ports = 8
 
 func newNetwork(t testing.TB, opts myrinet.Options) *network {
 	t.Helper()
+	need.Simulated(t)
 	w := sim.New(sim.Options{Seed: opts.Seed, Limit: 10 * time.Minute})
 	f, err := myrinet.New(w, opts)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/alloctest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -13,7 +14,7 @@ import (
 // A call without strings allocates nothing, on either side, by any transport; opaque
 // arguments and results are decoded into the memory of those before.
 func TestCallsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if need.Race {
 		t.Skip("the race detector's sync.Pool drops objects at random")
 	}
 	every(t, func(t *testing.T, network string, c *vrpc.Client) {
@@ -28,7 +29,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 
 // A call over VMMC that falls asleep, with a context that may end, allocates nothing either.
 func TestSleepingCallsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if need.Race {
 		t.Skip("the race detector's sync.Pool drops objects at random")
 	}
 	s := newServer(t, vrpc.ServerConfig{})

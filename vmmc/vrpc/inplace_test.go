@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/alloctest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
@@ -102,7 +103,7 @@ func TestOnSent(t *testing.T) {
 
 // Calls and replies of more than a piece allocate nothing, and are put together by one copy.
 func TestLongCallsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if need.Race {
 		t.Skip("the race detector's sync.Pool drops objects at random")
 	}
 	s := newServer(t, vrpc.ServerConfig{Ring: 16 << 10})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/alloctest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -111,7 +112,7 @@ func TestStartRefreshes(t *testing.T) {
 
 // What was started allocates nothing over VMMC.
 func TestStartAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if need.Race {
 		t.Skip("the race detector's sync.Pool drops objects at random")
 	}
 	c := listenVMMC(t, newServer(t, vrpc.ServerConfig{}), nil)

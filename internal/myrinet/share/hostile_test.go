@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var seeds = seedtest.Flags("internal/myrinet/share", 3)
+var seeds = seedtest.Flags("internal/myrinet/share", 3).Real()
 
 // shared is a piece of memory that links of this process share.
 type shared struct {

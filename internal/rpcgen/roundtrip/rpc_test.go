@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/rpcgen/testdata/rfc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
@@ -217,7 +218,7 @@ func TestProcedureErrors(t *testing.T) {
 // TestCallsAllocateNothing: where arguments and results are no slices or strings, generated code
 // takes no memory beside what package vrpc takes for a call of nothing.
 func TestCallsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if need.Race {
 		return // the race detector makes pools drop what is put into them
 	}
 	c := rfc.NewRfcV1Client_(start(t, &server{}), nil)

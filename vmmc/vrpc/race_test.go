@@ -1,6 +1,0 @@
-//go:build race
-
-package vrpc_test
-
-// raceEnabled says that the race detector is compiled in.
-const raceEnabled = true
