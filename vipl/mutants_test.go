@@ -10,21 +10,22 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // TestMillionMutatedFrames has an honest peer's link throw a million mutated
-// frames at a live NIC over each link, a third on each level. They are right as
-// far as the kernel's filters look. Each is counted, nothing but the messages
+// frames at a live NIC, an eighth over each link, a third of these on each level. They
+// are right as far as the kernel's filters look. Each is counted, nothing but the messages
 // between arrives, nothing is written, and the connections hold. Where the link has
 // long frames, every fourth mutant is one.
 func TestMillionMutatedFrames(t *testing.T) {
+	total := siegeFrames() / len(viplinks.All[1:])
 	eachLink(t, func(t *testing.T, name string, open opener) {
 		t.Parallel()
 		o := newOnslaught(t, open, nil)
-		total := siegeFrames()
 		for i, level := range levels {
 			o.connect(level)
 			for o.thrown < total*(i+1)/len(levels) {

@@ -182,28 +182,38 @@ func newBuffers(n *vipl.NIC, count, size int) (*buffers, error) {
 
 func (b *buffers) data(i int) []byte { return b.mem[i*b.size : (i+1)*b.size] }
 
+// words are the contents of a message, eight bytes at a time.
+type words struct{ word, step uint64 }
+
+func wordsOf(seed uint64, i int) words {
+	rng := rand.NewPCG(seed, uint64(i))
+	return words{rng.Uint64(), rng.Uint64() | 1}
+}
+
+func (w *words) next() uint64 { w.word += w.step; return w.word }
+
 // content fills b with bytes that tell message i of a seed from every other.
 func content(seed uint64, i int, b []byte) {
-	rng := rand.NewPCG(seed, uint64(i))
+	w := wordsOf(seed, i)
 	for ; len(b) >= 8; b = b[8:] {
-		binary.LittleEndian.PutUint64(b, rng.Uint64())
+		binary.LittleEndian.PutUint64(b, w.next())
 	}
 	var last [8]byte
-	binary.LittleEndian.PutUint64(last[:], rng.Uint64())
+	binary.LittleEndian.PutUint64(last[:], w.next())
 	copy(b, last[:])
 }
 
 // check compares a message with what was sent.
 func check(seed uint64, i int, got []byte) error {
-	rng := rand.NewPCG(seed, uint64(i))
+	w := wordsOf(seed, i)
 	rest := got
 	for ; len(rest) >= 8; rest = rest[8:] {
-		if binary.LittleEndian.Uint64(rest) != rng.Uint64() {
+		if binary.LittleEndian.Uint64(rest) != w.next() {
 			break
 		}
 	}
 	var last [8]byte
-	binary.LittleEndian.PutUint64(last[:], rng.Uint64())
+	binary.LittleEndian.PutUint64(last[:], w.next())
 	if len(rest) >= 8 || !bytes.HasPrefix(last[:], rest) {
 		return fmt.Errorf("message %d (%d bytes) differs from what was sent at byte %d or behind", i, len(got), len(got)-len(rest))
 	}
