@@ -8,7 +8,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -119,40 +118,26 @@ func (c *Config) resolve() error {
 // Card is a card that runs AM-II's control program, and the driver on its host. Goroutines
 // may share it.
 type Card struct {
-	engine progress.Engine // the lock is around all of this
+	host   station.Host // its engine's lock is around all of this
 	cfg    Config
-	card   *myrinet.Card
 	prog   program
 	driver driver
-	via    carrier
+	clock  *clock // nil live
 	rng    *rand.Rand
-	logs   *logqueue.Queue // of the mapper, which speaks under the lock; nil for none
 	closed bool
 }
 
-// carrier is what differs between virtual time and live.
-type carrier interface {
-	holds() bool     // nothing leaves yet
-	now() int64      // the time
-	later(fn func()) // has fn happen when the host has got so far
-	drive()          // has the card see what the host has done
-	news()           // has the host see what the card has done, when the card has got so far
-	failed() error
-	port() *myrinet.LivePort // the end of the cable; nil in virtual time, where it is the fabric's
-	close()
-}
-
 // start loads the program on a card that is plugged in.
-func (c *Card) start(link transport.Link, m progress.Machine) error {
-	c.rng = rand.New(rand.NewPCG(c.cfg.Seed, uint64(link.Now())))
+func (c *Card) start() error {
+	c.rng = rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.Now())))
 	if c.cfg.Seed == 0 {
 		c.rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
 	p, d := &c.prog, &c.driver
 	*p = program{d: d, cfg: &c.cfg, self: c.cfg.MAC, frames: make([]frame, c.cfg.Frames)}
-	*d = driver{prog: p, via: c.via, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*way{}, alarm: transport.Forever, askAt: transport.Forever}
+	*d = driver{prog: p, host: &c.host, clock: c.clock, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*way{}, alarm: transport.Forever, askAt: transport.Forever}
 	for i := range p.frames {
-		page, err := c.card.OpenPage(fmt.Sprintf("frame %d", i))
+		page, err := c.host.Card.OpenPage(fmt.Sprintf("frame %d", i))
 		if err != nil {
 			return err
 		}
@@ -169,41 +154,28 @@ func (c *Card) start(link transport.Link, m progress.Machine) error {
 	d.control.tag = wire.TagAll
 	p.frames[0].state, p.frames[0].end = frameLive, d.control
 	d.control.state, d.control.frame, d.control.wantsDone = endResident, &p.frames[0], true
-	if err := p.maps.Start(link.Now(), c.mapper(), c.cfg.MAC, p); err != nil {
+	if c.cfg.Mapper != nil {
+		if err := p.maps.Start(c.Now(), c.host.Logged(c.cfg.Mapper, nil), c.cfg.MAC, p); err != nil {
+			return err
+		}
+	}
+	c.host.Card.OnInterrupt(d.interrupted)
+	if err := c.host.Card.Load(p); err != nil {
 		return err
 	}
-	c.card.OnInterrupt(d.interrupted)
-	if err := c.card.Load(p); err != nil {
-		return err
-	}
-	if err := p.peers.Set(c.cfg.Routes); err != nil {
-		return err
-	}
-	c.engine.Init(link, m, nil)
-	return nil
-}
-
-// mapper returns the mapper's options, with a queue before its log; nil for none.
-func (c *Card) mapper() *myrinet.MapperOptions {
-	if c.cfg.Mapper == nil {
-		return nil
-	}
-	with := *c.cfg.Mapper
-	c.logs = logqueue.New(with.Log)
-	with.Log = c.logs.Logger()
-	return &with
+	return p.peers.Set(c.cfg.Routes)
 }
 
 // random returns a number that is not 0.
 func (c *Card) random() uint32 { return c.rng.Uint32() | 1 }
 
 // Now returns the card's time, in nanoseconds.
-func (c *Card) Now() int64 { return c.via.now() }
+func (c *Card) Now() int64 { return c.host.Now() }
 
 // WithTimeout returns a copy of ctx that ends when d has passed on the card's clock, or
 // when cancel is called.
 func (c *Card) WithTimeout(ctx context.Context, d time.Duration) (timed context.Context, cancel context.CancelFunc) {
-	return c.engine.WithTimeout(ctx, d)
+	return c.host.Engine.WithTimeout(ctx, d)
 }
 
 // Addr returns the card's address.
@@ -227,33 +199,22 @@ func (c *Card) Failed() error {
 	if c.closed {
 		return transport.ErrClosed
 	}
-	return c.via.failed()
+	return c.host.Failed()
 }
 
 // Close ends the card. Programs on it get errors, and those that they have spoken with find
 // out that it is silent: so close nodes before.
 func (c *Card) Close() error {
-	e := &c.engine
 	c.lock()
 	if c.closed {
 		c.unlock()
 		return nil
 	}
-	c.sendAll(e)
+	c.sendAll(&c.host.Engine)
 	c.closed = true
-	e.Shut()
-	e.WakeAll()
-	e.Unlock()
-	c.via.close()
-	c.engine.Stop()
-	if c.logs != nil {
-		c.logs.Flush(logFlush)
-	}
+	c.host.Close()
 	return nil
 }
-
-// logFlush is how long Close waits for the last lines of the log to be handled.
-const logFlush = 100 * time.Millisecond
 
 // closeTime is how long Close gives what drivers have to say to arrive.
 const closeTime = 250 * time.Millisecond

@@ -331,7 +331,7 @@ func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethert
 			return x.Addr(), nil
 		}
 	}
-	e := &p.card.engine
+	e := &p.card.host.Engine
 	w := e.BeginFor(ctx, lookupLimit)
 	defer e.End(&w)
 	p.found[name] = ethertype.Addr{}
@@ -354,6 +354,6 @@ func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethert
 func (p *way) answer(name string, at ethertype.Addr) {
 	if _, asked := p.found[name]; asked {
 		p.found[name] = at
-		p.asking.Open(&p.card.engine)
+		p.asking.Open(&p.card.host.Engine)
 	}
 }

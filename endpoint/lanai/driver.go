@@ -3,6 +3,7 @@ package lanai
 import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -96,9 +97,10 @@ func (e *end) writeWord(at int, v uint32) {
 // driver is the host's side that all programs on it share: the virtual network segment
 // driver of VNT, 3.2, and what programs ask of each other without having an endpoint for it.
 type driver struct {
-	prog *program
-	via  carrier
-	cfg  *Config
+	prog  *program
+	host  *station.Host
+	clock *clock // nil live
+	cfg   *Config
 
 	ends   []*end // by their slots; nil for a free one
 	by     map[uint64]*end
@@ -224,7 +226,7 @@ func (d *driver) now() int64 {
 	if d.prog.stepping {
 		return d.prog.now
 	}
-	return d.via.now()
+	return d.host.Now()
 }
 
 // assign gives endpoints that want a frame one, as far as there are any. Those that were

@@ -125,7 +125,7 @@ func (d *driver) show(e *end) {
 	if p.shown == p.posted {
 		return
 	}
-	d.via.later(e.shows)
+	d.clock.later(e.shows)
 }
 
 // showPosted does so, when the host has got so far.

@@ -198,7 +198,7 @@ func (p *program) Step(now int64) (next int64) {
 		return now
 	}
 	next = p.maps.Next(now)
-	if p.buffer().state == bufFree && p.job == none && !p.d.via.holds() {
+	if p.buffer().state == bufFree && p.job == none && !p.d.host.Holds() {
 		next = min(next, max(p.sends.Deadline(), now+1))
 	}
 	return min(next, p.d.due(now))
@@ -261,7 +261,7 @@ func (p *program) finish() bool {
 // launch makes the next packet leave. The mapper's packets take turns with all others, because
 // without them the routes go. Of the others answers go first, then the drivers' queries, then data.
 func (p *program) launch() bool {
-	if p.c.Sending() || p.d.via.holds() {
+	if p.c.Sending() || p.d.host.Holds() {
 		return false
 	}
 	p.recycle()

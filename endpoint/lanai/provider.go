@@ -140,12 +140,12 @@ func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Du
 const defaultPeerTimeout = 10 * time.Second
 
 // lock takes the lock of the card's engine.
-func (c *Card) lock() { c.engine.Lock() }
+func (c *Card) lock() { c.host.Engine.Lock() }
 
 // unlock has the card work if the host has given it some, and gives up the lock.
 func (c *Card) unlock() {
-	c.via.drive()
-	c.engine.Unlock()
+	c.host.Drive()
+	c.host.Engine.Unlock()
 }
 
 // Addr implements provider.Provider.
@@ -155,7 +155,7 @@ func (p *way) Addr() ethertype.Addr { return ethertype.Addr{MAC: p.card.prog.sel
 func (p *way) Now() int64 { return p.card.Now() }
 
 // Virtual implements provider.Provider.
-func (p *way) Virtual() bool { return p.card.engine.Virtual() }
+func (p *way) Virtual() bool { return p.card.host.Engine.Virtual() }
 
 // Card returns the card that the program is on.
 func (p *way) Card() *Card { return p.card }
@@ -215,7 +215,7 @@ func (p *way) push(x item) {
 	p.wakeUp()
 }
 
-func (p *way) wakeUp() { p.gate.Open(&p.card.engine) }
+func (p *way) wakeUp() { p.gate.Open(&p.card.host.Engine) }
 
 // told hears that an endpoint has news.
 func (p *way) told(e *end) {
@@ -226,7 +226,7 @@ func (p *way) told(e *end) {
 // Poll implements provider.Provider.
 func (p *way) Poll() error {
 	p.card.lock()
-	p.card.engine.Poll()
+	p.card.host.Engine.Poll()
 	err := p.failed()
 	p.drain()
 	p.card.unlock()
@@ -247,7 +247,7 @@ func (p *way) CatchUp() {}
 
 // Wait implements provider.Provider.
 func (p *way) Wait(ctx context.Context) error {
-	e := &p.card.engine
+	e := &p.card.host.Engine
 	p.card.lock()
 	defer p.card.unlock()
 	w := e.Begin(ctx)
@@ -262,7 +262,7 @@ func (p *way) Wait(ctx context.Context) error {
 }
 
 // Gate implements provider.Provider.
-func (p *way) Gate() provider.Gate { return gate.New(&p.card.engine) }
+func (p *way) Gate() provider.Gate { return gate.New(&p.card.host.Engine) }
 
 // Deliver implements provider.Provider.
 func (p *way) Deliver(atOnce bool) bool {

@@ -247,7 +247,7 @@ func (p *program) tell(e *end) {
 	case e.privileged():
 		p.c.Interrupt(causeControl)
 	case p.cfg.Spin:
-		p.d.via.news()
+		p.d.news()
 	default:
 		p.c.Interrupt(causeNews)
 	}

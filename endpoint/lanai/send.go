@@ -56,7 +56,7 @@ func packetOf(e *end, i int) uint32 { return uint32(e.slot)<<8 | uint32(i) }
 // prepare fills a send buffer with the next packet of data: one that goes again, or a new one.
 func (p *program) prepare() bool {
 	b := p.buffer()
-	if b.state != bufFree || p.d.via.holds() {
+	if b.state != bufFree || p.d.host.Holds() {
 		return false
 	}
 	if p.job == none && p.scan(b) {

@@ -62,7 +62,7 @@ func (c *Card) Snapshot() Snapshot {
 	defer c.unlock()
 	p, d := &c.prog, &c.driver
 	s := Snapshot{
-		Snapshot: station.Snapshot{Card: c.card.Snapshot(), Cable: c.via.port(), Mapper: p.maps.Snapshot(), Stations: len(p.peers.Routed(nil)), LongRoutes: p.maps.Long},
+		Snapshot: c.host.Snapshot(&p.maps, &p.peers),
 		Stats:    p.stats, Sends: p.sends.Stats(), Receives: p.recvs.Stats(),
 		Programs: len(d.programs), Endpoints: len(d.by) - 1, Frames: len(p.frames) - 1, Waiting: d.load.Len(), Pinned: d.pinned, Cards: p.peers.Len() - 1, Answers: p.answers.n,
 	}

@@ -56,9 +56,9 @@ type parting struct {
 // part begins it.
 func (p *process) part(k *conn) {
 	p.parted[k.at] = parting{k.peer.Incarnation, k.node, k.line}
-	p.h.eng.Lock()
+	p.h.host.Engine.Lock()
 	p.h.hang(k.node, 1, 0)
-	p.h.eng.Unlock()
+	p.h.host.Engine.Unlock()
 }
 
 // parts ends those for which it has come true that the peer has heard.
@@ -66,9 +66,9 @@ func (p *process) parts(heard func(at ethertype.Addr, x parting) bool) {
 	for _, at := range slices.SortedFunc(maps.Keys(p.parted), ethertype.Addr.Compare) {
 		if x := p.parted[at]; heard(at, x) {
 			delete(p.parted, at)
-			p.h.eng.Lock()
+			p.h.host.Engine.Lock()
 			p.h.hang(x.node, -1, 0)
-			p.h.eng.Unlock()
+			p.h.host.Engine.Unlock()
 		}
 	}
 }
@@ -90,8 +90,8 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows", at, len(p.conns))
 	}
 	h := p.h
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	node, ok := h.prog.nodes.Find(at.MAC)
 	if !ok || !h.prog.ready {
 		return nil, fmt.Errorf("%w: %w: %v", provider.ErrPeer, errNode, at.MAC)
@@ -113,11 +113,11 @@ func (k *conn) say(body []byte) {
 		e.incarnation = k.peer.Incarnation
 	}
 	b := append(make([]byte, 0, 1+envelopeSize+len(body)), ctlProcess)
-	p.h.eng.Lock()
-	defer p.h.eng.Unlock()
+	p.h.host.Engine.Lock()
+	defer p.h.host.Engine.Unlock()
 	if k.holds() {
 		p.h.send(k.node, false, append(e.append(b), body...))
-		p.h.carrier.drive()
+		p.h.drive()
 	}
 }
 
@@ -182,11 +182,11 @@ func (p *process) receive(e *event) {
 func (p *process) stray(e *event) {
 	h := p.h
 	to := envelope{port: e.from.Port, incarnation: e.id.Incarnation, from: p.self}
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	if node, ok := h.prog.nodes.Find(e.from.MAC); ok {
 		h.send(node, false, append(to.append([]byte{ctlProcess}), sayBye, byte(byeNobody)))
-		h.carrier.drive()
+		h.drive()
 	}
 }
 
@@ -281,8 +281,8 @@ func (k *conn) inOrder() []*region {
 // drop takes what the connection has on the card.
 func (k *conn) drop() {
 	h := k.p.h
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	h.hang(k.node, -1, 0)
 	for _, x := range k.inOrder() {
 		x.close()

@@ -63,11 +63,11 @@ type ProcessSnapshot struct {
 
 // Snapshot returns what the host is like now. Any goroutine may call it.
 func (h *Host) Snapshot() Snapshot {
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	p := h.prog
 	s := Snapshot{
-		Snapshot: station.Snapshot{Card: h.card.Snapshot(), Cable: h.carrier.snapshot(), Mapper: h.maps.Snapshot(), Stations: len(p.nodes.Routed(nil)), LongRoutes: h.maps.Long},
+		Snapshot: h.host.Snapshot(&h.maps, &p.nodes),
 		MAC:      h.cfg.MAC, Mapped: p.ready, Counters: p.count, Frames: h.frames.n, ToDriver: h.came.Len(), ToSend: h.leaving.Len(),
 	}
 	if p.ready {

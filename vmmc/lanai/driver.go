@@ -27,8 +27,8 @@ func (h *Host) service() {
 	h.causes = 0
 	if h.load {
 		h.load = false
-		if h.failed = h.loadProgram(h.routes); h.failed != nil {
-			h.eng.WakeAll()
+		if err := h.loadProgram(h.routes); err != nil {
+			h.host.Fail(err)
 		}
 	}
 	rings := len(h.missing) > 0

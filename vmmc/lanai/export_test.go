@@ -56,8 +56,8 @@ func (y *Spy) Forge(rng *rand.Rand, from ethertype.MAC) []byte {
 // short or long, of size octets, from a virtual address, to a proxy address.
 func (h *Host) Forge(process uint32, short bool, size int, at uint64, proxy uint32) {
 	p := h.of(process)
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	r := request{number: p.next, short: short, size: size, at: at, proxy: proxy}
 	p.next = after(p.next)
 	r.write(p.page)
@@ -66,8 +66,8 @@ func (h *Host) Forge(process uint32, short bool, size int, at uint64, proxy uint
 // Scribble has a process fill its page with an octet, and ring.
 func (h *Host) Scribble(process uint32, octet byte) {
 	p := h.of(process)
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	b := make([]byte, slots*slotSize)
 	for i := range b {
 		b[i] = octet
@@ -105,16 +105,16 @@ const Forgeries = 64
 // LosePlace has a host believe that it has got the next packet of a node's line, as if somebody
 // else had sent one in its name.
 func (h *Host) LosePlace(from ethertype.MAC) {
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	node, _ := h.prog.nodes.Find(from)
 	h.prog.lines[node].expect++
 }
 
 // SetRoutes gives the card another table of routes, as a mapper does.
 func (h *Host) SetRoutes(routes []myrinet.HostRoute) error {
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	h.page.Ring()
 	return h.prog.nodes.Set(routes)
 }

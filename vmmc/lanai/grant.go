@@ -10,8 +10,8 @@ import (
 // Open implements asking.Conn: it gives mem frames that the peer may write.
 func (k *conn) Open(mem []byte) (asking.Place, error) {
 	h := k.p.h
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	offset := pageOffset(mem)
 	r, ok := h.frames.take(k.p, mem)
 	if !ok {
@@ -26,8 +26,8 @@ func (k *conn) Open(mem []byte) (asking.Place, error) {
 // Shut implements asking.Conn. The numbers of the frames stay taken.
 func (k *conn) Shut(at asking.Place) {
 	h := k.p.h
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	h.frames.close(run{at.Key, at.Pages})
 	clear(h.prog.flags[at.Key:][:at.Pages])
 }
@@ -36,8 +36,8 @@ func (k *conn) Shut(at asking.Place) {
 // the peer has said that nothing more comes.
 func (k *conn) Free(at asking.Place) {
 	h, r := k.p.h, run{at.Key, at.Pages}
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	if !k.ended || k.silent || !k.holds() {
 		h.frames.free(r)
 		return

@@ -29,16 +29,9 @@ func Open(ctx context.Context, cfg *OpenConfig) (*Host, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := station.OpenCable(ctx, cfg.Interface, false)
-	if err != nil {
-		return nil, err
-	}
-	h, err := Join(cable, &cfg.Config, cfg.Cable)
-	if err != nil {
-		cable.Close()
-		return nil, err
-	}
-	return h, nil
+	return station.Open(ctx, cfg.Interface, false, func(cable transport.Link) (*Host, error) {
+		return Join(cable, &cfg.Config, cfg.Cable)
+	})
 }
 
 // Join returns the host of a new card at the end of a live cable, which is the host's from
@@ -59,66 +52,42 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Host, e
 		return nil, err
 	}
 	h := &Host{cfg: with}
-	v := &live{h: h}
-	if err := v.at.Init(cable, opts, v); err != nil {
+	if err := h.host.Join(cable, opts, with.Card, longest, (*live)(h)); err != nil {
 		return nil, err
 	}
-	if err := v.at.Plug(with.Card, longest); err != nil {
-		return nil, err
-	}
-	h.card, h.carrier = v.at.Card, v
 	birth := uint64(cable.Now())
 	if !info.Virtual {
 		birth = uint64(time.Now().UnixNano())
 	}
-	if err := h.start(cable, birth); err != nil {
+	if err := h.start(birth); err != nil {
 		return nil, err
 	}
-	h.eng.Start()
+	h.host.Engine.Start()
 	return h, nil
 }
 
-// live is a host on a live cable. Whoever drives the host's engine drives both: the
-// goroutines that poll or wait, and its service when none does. The engine's lock is held
-// in all methods but pay.
-type live struct {
-	h  *Host
-	at station.Live
-}
-
-var _ station.Driver = (*live)(nil)
+// live is a host on a live cable as its station.Live sees it.
+type live Host
 
 // Found implements station.Driver.
-func (v *live) Found() { v.h.page.Ring() }
+func (v *live) Found() { v.page.Ring() }
 
 // Serve implements station.Driver.
 func (v *live) Serve() bool {
-	if v.h.causes == 0 && !v.h.load {
+	if v.causes == 0 && !v.load {
 		return false
 	}
-	v.h.service()
+	(*Host)(v).service()
 	return true
 }
 
 // Enough implements station.Driver: an engine asks again.
 func (v *live) Enough() bool { return false }
 
-func (v *live) enter()                      {}
-func (v *live) leave()                      {}
-func (v *live) later()                      {} // Serve looks
-func (v *live) pay()                        {}
-func (v *live) doubt()                      { v.at.Doubt() }
-func (v *live) holds() bool                 { return v.at.Holds() }
-func (v *live) snapshot() *myrinet.LivePort { return v.at.Port() }
-
-// poll implements carrier. Other errors of the cable pass: an interface that is down may come
-// back.
-func (v *live) poll(now int64) (next int64, dead error) {
-	next, _ = v.at.Drive(now)
-	return next, v.at.Dead()
-}
-
-func (v *live) drive() {
-	v.h.eng.Poll()
-	v.h.eng.WakeBefore(v.h.next)
+// drive has what was rung for leave soon. In virtual time events do.
+func (h *Host) drive() {
+	if h.host.Live != nil {
+		h.host.Engine.Poll()
+		h.host.Engine.WakeBefore(h.host.NextTimer())
+	}
 }

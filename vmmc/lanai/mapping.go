@@ -32,8 +32,8 @@ func (p *mappingProgram) Load(c *myrinet.Card) error {
 
 // Step implements myrinet.Program.
 func (p *mappingProgram) Step(now int64) (next int64) {
-	p.h.carrier.enter()
-	defer p.h.carrier.leave()
+	p.h.enter()
+	defer p.h.leave()
 	for r, ok := p.c.Receive(); ok; r, ok = p.c.Receive() {
 		p.h.maps.Receive(now, &r)
 		p.c.Post(r.Buffer)
@@ -42,7 +42,7 @@ func (p *mappingProgram) Step(now int64) (next int64) {
 	if p.h.onlyHost() && !p.h.load {
 		p.h.mapped(nil)
 	}
-	if !p.c.Sending() && !p.h.carrier.holds() {
+	if !p.c.Sending() && !p.h.host.Holds() {
 		p.h.maps.Send(p.c, now, false, 0)
 	}
 	return p.h.maps.Next(now)

@@ -49,7 +49,7 @@ func (n *names) asked(node int, seq uint32, key string) {
 func (n *names) found(seq uint32, at ethertype.Addr) {
 	if l := n.looks[seq]; l != nil && !l.is {
 		l.found, l.is = at, true
-		l.gate.Open(&n.h.eng)
+		l.gate.Open(&n.h.host.Engine)
 	}
 }
 
@@ -63,12 +63,12 @@ func (n *names) ask(seq uint32, key string) {
 			n.h.send(node, true, append(be32([]byte{ctlQuery}, seq), key...))
 		}
 	}
-	n.h.carrier.drive()
+	n.h.drive()
 }
 
 // find looks for a name until some node has it, or ctx ends.
 func (n *names) find(ctx context.Context, key string) (ethertype.Addr, error) {
-	e := &n.h.eng
+	e := &n.h.host.Engine
 	e.Lock()
 	defer e.Unlock()
 	l := &look{}
@@ -92,7 +92,7 @@ func (n *names) find(ctx context.Context, key string) (ethertype.Addr, error) {
 
 // pause waits for an answer for a while.
 func (n *names) pause(ctx context.Context, l *look, d time.Duration) error {
-	e := &n.h.eng
+	e := &n.h.host.Engine
 	w := e.Begin(ctx)
 	defer e.End(&w)
 	limited := e.Limit(&w, d)
@@ -127,9 +127,9 @@ func init() {
 func (d *hostDirectory) Enter(self provider.Identity) error {
 	d.self = self
 	node := directory.NodeKey(d.scope, self.Addr.MAC, self.Process)
-	d.h.eng.Lock()
+	d.h.host.Engine.Lock()
 	_, taken := d.h.names.mine[node]
-	d.h.eng.Unlock()
+	d.h.host.Engine.Unlock()
 	if taken {
 		return fmt.Errorf("%w: process %d of node %v", directory.ErrTaken, self.Process, self.Addr.MAC)
 	}
@@ -139,9 +139,9 @@ func (d *hostDirectory) Enter(self provider.Identity) error {
 }
 
 func (d *hostDirectory) add(key string) {
-	d.h.eng.Lock()
+	d.h.host.Engine.Lock()
 	d.h.names.mine[key], d.mine[key] = d.self.Addr, true
-	d.h.eng.Unlock()
+	d.h.host.Engine.Unlock()
 }
 
 // Export tells of a word.
@@ -158,10 +158,10 @@ func (d *hostDirectory) Unexport(_ uint32, word string) {
 		return
 	}
 	key := directory.WordKey(d.scope, word)
-	d.h.eng.Lock()
+	d.h.host.Engine.Lock()
 	delete(d.h.names.mine, key)
 	delete(d.mine, key)
-	d.h.eng.Unlock()
+	d.h.host.Engine.Unlock()
 }
 
 // Match asks all nodes.
@@ -186,8 +186,8 @@ func (d *hostDirectory) OnDeath(func(addr ethertype.Addr, incarnation uint64)) {
 
 // Close withdraws all names.
 func (d *hostDirectory) Close() {
-	d.h.eng.Lock()
-	defer d.h.eng.Unlock()
+	d.h.host.Engine.Lock()
+	defer d.h.host.Engine.Unlock()
 	for key := range d.mine {
 		delete(d.h.names.mine, key)
 	}

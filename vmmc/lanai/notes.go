@@ -88,11 +88,11 @@ func (k *conn) sendWaiting() {
 		s.x, s.notifies = x, true
 		x.Busy++
 		k.busy++
-		k.p.h.eng.Lock()
+		k.p.h.host.Engine.Lock()
 		k.p.add(part{s: s, short: true, notify: true})
 		k.p.push()
-		k.p.h.carrier.drive()
-		k.p.h.eng.Unlock()
+		k.p.h.drive()
+		k.p.h.host.Engine.Unlock()
 	}
 }
 

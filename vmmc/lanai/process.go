@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/progress"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -82,11 +83,11 @@ func init() {
 // join adds a process to the host. Its error wraps myrinet.ErrSRAM when the card has no
 // room for it. It calls up from the first Turn on.
 func (h *Host) join(cfg provider.ProcessConfig, up provider.Up) (*process, error) {
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	switch {
-	case h.failed != nil:
-		return nil, h.failed
+	case h.host.Failed() != nil:
+		return nil, h.failure()
 	case len(h.procs) >= h.cfg.Processes:
 		return nil, fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", myrinet.ErrSRAM, cfg.Process, h.cfg.Processes)
 	}
@@ -98,7 +99,7 @@ func (h *Host) join(cfg provider.ProcessConfig, up provider.Up) (*process, error
 	p.self = provider.Identity{Addr: ethertype.Addr{MAC: h.cfg.MAC, Port: p.port}, Process: cfg.Process,
 		Incarnation: h.prog.birth ^ uint64(p.port)<<48}
 	var err error
-	if p.page, err = h.card.OpenPage(fmt.Sprint("process ", cfg.Process)); err != nil {
+	if p.page, err = h.host.Card.OpenPage(fmt.Sprint("process ", cfg.Process)); err != nil {
 		return nil, err
 	}
 	if h.prog.ready {
@@ -118,11 +119,11 @@ func (p *process) attach() error {
 	*q = queue{proc: p, page: p.page, next: p.next, words: make([]byte, slots*4)}
 	q.table.used = make([]bool, outgoingPages)
 	var err error
-	if q.blocks[0], err = p.h.card.SRAM().Alloc("outgoing page table", outgoingSize); err != nil {
+	if q.blocks[0], err = p.h.host.Card.SRAM().Alloc("outgoing page table", outgoingSize); err != nil {
 		return err
 	}
-	if q.blocks[1], err = p.h.card.SRAM().Alloc("TLB", tlbSize); err != nil {
-		p.h.card.SRAM().Free(q.blocks[0])
+	if q.blocks[1], err = p.h.host.Card.SRAM().Alloc("TLB", tlbSize); err != nil {
+		p.h.host.Card.SRAM().Free(q.blocks[0])
 		return err
 	}
 	q.table.mem, q.tlb.mem, q.open = q.blocks[0].Data, q.blocks[1].Data, true
@@ -138,7 +139,7 @@ func (p *process) detach() {
 		p.queue.open = false
 		h.prog.drop(&p.queue)
 		for _, b := range p.queue.blocks {
-			h.card.SRAM().Free(b)
+			h.host.Card.SRAM().Free(b)
 		}
 	}
 	p.page.Close()
@@ -149,7 +150,7 @@ func (p *process) detach() {
 // tell has the process's next Turn see to something. The lock is held.
 func (p *process) tell(e event) {
 	p.inbox = append(p.inbox, e)
-	p.gate.Open(&p.h.eng)
+	p.gate.Open(&p.h.host.Engine)
 	if !p.kicked {
 		p.kicked = true
 		p.h.kicks.Owe(p)
@@ -158,9 +159,9 @@ func (p *process) tell(e event) {
 
 // kick announces that Turn has work. No lock is held.
 func (p *process) kick() {
-	p.h.eng.Lock()
+	p.h.host.Engine.Lock()
 	p.kicked = false
-	p.h.eng.Unlock()
+	p.h.host.Engine.Unlock()
 	p.cfg.Kick()
 }
 
@@ -183,14 +184,14 @@ func (p *process) pages() int {
 func (p *process) Self() provider.Identity { return p.self }
 
 // Now implements provider.Provider.
-func (p *process) Now() int64 { return p.h.link.Now() }
+func (p *process) Now() int64 { return p.h.host.Now() }
 
 // Virtual implements provider.Provider.
 func (p *process) Virtual() bool { return p.h.Virtual() }
 
 // WithTimeout implements provider.Provider.
 func (p *process) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return p.h.eng.WithTimeout(ctx, d)
+	return p.h.host.Engine.WithTimeout(ctx, d)
 }
 
 // Frame implements provider.Provider: chunks come in order, so a message of any length
@@ -199,10 +200,10 @@ func (p *process) Frame(*provider.Region) int { return 1 << 30 }
 
 // Poll implements provider.Provider.
 func (p *process) Poll() {
-	p.h.eng.Lock()
-	p.h.eng.Poll()
-	p.h.eng.Unlock()
-	p.h.carrier.pay()
+	p.h.host.Engine.Lock()
+	p.h.host.Engine.Poll()
+	p.h.host.Engine.Unlock()
+	p.h.clock.pay()
 }
 
 // Seen implements provider.Provider.
@@ -210,14 +211,14 @@ func (p *process) Seen() uint32 { return p.seen }
 
 // Ring implements provider.Provider.
 func (p *process) Ring() {
-	p.h.eng.Lock()
-	p.gate.Open(&p.h.eng)
-	p.h.eng.Unlock()
+	p.h.host.Engine.Lock()
+	p.gate.Open(&p.h.host.Engine)
+	p.h.host.Engine.Unlock()
 }
 
 // Wait implements provider.Provider.
 func (p *process) Wait(ctx context.Context, d time.Duration, seen uint32) error {
-	e := &p.h.eng
+	e := &p.h.host.Engine
 	e.Lock()
 	defer e.Unlock()
 	w := e.Begin(ctx)
@@ -234,7 +235,7 @@ func (p *process) Wait(ctx context.Context, d time.Duration, seen uint32) error 
 		case errors.Is(err, progress.ErrTimeout):
 			return context.DeadlineExceeded
 		default:
-			return p.h.failed
+			return p.h.failure()
 		}
 	}
 	return nil
@@ -242,18 +243,30 @@ func (p *process) Wait(ctx context.Context, d time.Duration, seen uint32) error 
 
 // Failed implements provider.Provider.
 func (p *process) Failed() error {
-	p.h.eng.Lock()
-	defer p.h.eng.Unlock()
-	return p.h.failed
+	p.h.host.Engine.Lock()
+	defer p.h.host.Engine.Unlock()
+	return p.h.failure()
+}
+
+// failure returns why the card is of no use any more, or nil. The lock is held.
+func (h *Host) failure() error {
+	switch err := h.host.Failed(); err {
+	case nil:
+		return nil
+	case transport.ErrClosed:
+		return provider.ErrClosed
+	default:
+		return fmt.Errorf("%w: %w", provider.ErrClosed, err)
+	}
 }
 
 // Turn implements provider.Provider.
 func (p *process) Turn() {
 	for {
-		p.h.eng.Lock()
+		p.h.host.Engine.Lock()
 		p.taken, p.inbox = p.inbox, p.taken[:0]
 		p.seen = p.gate.Opened() // also when the host has closed the process, or waits would not wait
-		p.h.eng.Unlock()
+		p.h.host.Engine.Unlock()
 		if len(p.taken) == 0 {
 			return
 		}
@@ -318,15 +331,15 @@ func (p *process) Close() {
 		k.fail(provider.ErrClosed, byeClosed)
 	}
 	p.parts(func(ethertype.Addr, parting) bool { return true })
-	p.h.eng.Lock()
+	p.h.host.Engine.Lock()
 	ended := p.under()
-	p.h.eng.Unlock()
+	p.h.host.Engine.Unlock()
 	for _, s := range ended {
 		p.ends(s, provider.ErrClosed)
 	}
-	p.h.eng.Lock()
+	p.h.host.Engine.Lock()
 	p.detach()
-	p.h.eng.Unlock()
+	p.h.host.Engine.Unlock()
 }
 
 // Dead implements provider.Provider.

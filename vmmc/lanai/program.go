@@ -176,8 +176,8 @@ func (p *program) Load(c *myrinet.Card) error {
 
 // Step implements myrinet.Program.
 func (p *program) Step(now int64) (next int64) {
-	p.h.carrier.enter()
-	defer p.h.carrier.leave()
+	p.h.enter()
+	defer p.h.leave()
 	p.now = now
 	p.h.maps.Poll(now)
 	next = p.h.maps.Next(now)
@@ -187,7 +187,7 @@ func (p *program) Step(now int64) (next int64) {
 	for p.round() { // what watch has had said
 	}
 	if p.h.closing && !p.busy() {
-		p.h.idle.Open(&p.h.eng)
+		p.h.idle.Open(&p.h.host.Engine)
 	}
 	return max(next, now+1)
 }
@@ -364,7 +364,7 @@ func (p *program) queue(b *buffer) {
 
 // launch has the next packet leave.
 func (p *program) launch() bool {
-	if p.c.Sending() || p.h.carrier.holds() {
+	if p.c.Sending() || p.h.host.Holds() {
 		return false
 	}
 	if b := p.out; b != nil {

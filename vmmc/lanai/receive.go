@@ -47,7 +47,6 @@ func (p *program) receive() bool {
 	}
 	p.tight = nil
 	p.count.PacketsIn++
-	p.h.arrived++
 	if p.h.maps.Receive(p.now, &r) || p.admit(&r) == dropped {
 		p.c.Post(r.Buffer)
 	}
@@ -290,7 +289,7 @@ func (p *program) finishStore() {
 		p.notify(in.to[0])
 	}
 	if in.owner != nil {
-		in.owner.gate.Open(&p.h.eng)
+		in.owner.gate.Open(&p.h.host.Engine)
 	}
 	in.busy = false
 	switch {

@@ -77,8 +77,8 @@ func (k *conn) granted(r *asking.Reader) {
 func (x *region) open() bool {
 	n := pagesOf(pageSize-1, x.Size)
 	h := x.k.p.h
-	h.eng.Lock()
-	defer h.eng.Unlock()
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
 	if n > outgoingPages {
 		return false
 	}
@@ -128,10 +128,10 @@ func (x *region) writesEnded() {
 	k := x.k
 	if x.leaving && x.Busy == 0 && !x.gone {
 		h := k.p.h
-		h.eng.Lock()
+		h.host.Engine.Lock()
 		k.p.queue.table.free(x.first, x.pages)
 		x.gone = true
-		h.eng.Unlock()
+		h.host.Engine.Unlock()
 		if !k.ended {
 			delete(k.regions, x.Slot)
 			k.say(body(sayReleased, x.Slot))
@@ -184,13 +184,13 @@ func (k *conn) redirect(r *asking.Reader) {
 func (x *region) move() {
 	p := x.k.p
 	h := p.h
-	h.eng.Lock()
+	h.host.Engine.Lock()
 	p.queue.table.close(x.first, x.pages)
 	if !x.k.ended {
 		x.lead(x.next)
 	}
 	x.moving, x.to, x.offset = false, x.next, x.nextAt
-	h.eng.Unlock()
+	h.host.Engine.Unlock()
 	x.Addr = uint64(x.offset)
 	p.post()
 }

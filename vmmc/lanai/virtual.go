@@ -2,7 +2,6 @@ package lanai
 
 import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -17,59 +16,62 @@ func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg 
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, card: card}
-	c := &virtual{h: h, Clock: v.NewClock(card, cfg.MAC)}
-	c.service = c.onService
-	h.carrier = c
-	if err := h.start(c, uint64(v.World.Now())); err != nil {
-		return nil, err
-	}
-	return h, nil
+	h := &Host{cfg: cfg}
+	h.clock = &clock{Clock: v.NewClock(card, cfg.MAC), h: h}
+	h.clock.service = h.clock.onService
+	h.host.Sit(card, h.clock)
+	return h, h.start(uint64(v.World.Now()))
 }
 
-// virtual is a host in virtual time. Events of the world drive the card; as a link it is
-// where its processes wait.
-type virtual struct {
+// clock is what the engine of a host in virtual time takes for a link: where its processes wait.
+type clock struct {
 	*station.Clock
 	h       *Host
 	due     bool
 	service func()
 }
 
-func (v *virtual) enter()      { v.h.eng.Lock() }
-func (v *virtual) leave()      { v.h.eng.Unlock() }
-func (v *virtual) holds() bool { return false }
-
-// later has the driver see to interrupts in an event of their own: they come within steps
-// of the program, too.
-func (v *virtual) later() {
-	if !v.due {
-		v.due = true
-		v.World.At(v.World.Now(), v.service)
+// enter begins a step of the program, and leave ends it. In virtual time an event is not under the
+// lock yet.
+func (h *Host) enter() {
+	if h.clock != nil {
+		h.host.Engine.Lock()
 	}
 }
 
-func (v *virtual) onService() {
-	v.due = false
-	v.h.eng.Lock()
-	v.h.service()
-	v.h.eng.Unlock()
+func (h *Host) leave() {
+	if h.clock != nil {
+		h.host.Engine.Unlock()
+	}
 }
 
-func (v *virtual) doubt()                    {}
-func (v *virtual) poll(int64) (int64, error) { return transport.Forever, nil }
-func (v *virtual) drive()                    {} // events do
+// later has the driver see to interrupts: live, Serve looks; in virtual time in an event of their
+// own, because they come within steps of the program, too.
+func (h *Host) later() {
+	if c := h.clock; c != nil && !c.due {
+		c.due = true
+		c.World.At(c.World.Now(), c.service)
+	}
+}
 
-func (v *virtual) snapshot() *myrinet.LivePort { return nil }
+func (c *clock) onService() {
+	c.due = false
+	c.h.host.Engine.Lock()
+	c.h.service()
+	c.h.host.Engine.Unlock()
+}
 
-// pay lets the time pass that the host has spent on access to the card.
-func (v *virtual) pay() {
-	debt := v.h.card.TakeDebt()
+// pay lets the time pass that the host has spent on access to the card. Live it has passed.
+func (c *clock) pay() {
+	if c == nil {
+		return
+	}
+	debt := c.h.host.Card.TakeDebt()
 	if debt == 0 {
 		return
 	}
-	w := v.Waiter() // others may wait beside
-	for paid := v.Now() + debt; v.Now() < paid; {
+	w := c.Waiter() // others may wait beside
+	for paid := c.Now() + debt; c.Now() < paid; {
 		if err := w.Wait(paid); err != nil {
 			return
 		}
@@ -77,7 +79,7 @@ func (v *virtual) pay() {
 }
 
 // Wait implements transport.Link.
-func (v *virtual) Wait(until int64) error {
-	v.pay()
-	return v.Clock.Wait(until)
+func (c *clock) Wait(until int64) error {
+	c.pay()
+	return c.Clock.Wait(until)
 }

@@ -75,15 +75,15 @@ func (p *process) Post(w *provider.Write) error {
 	if w.Copy {
 		p.count.Copied++
 	}
-	p.h.eng.Lock()
+	p.h.host.Engine.Lock()
 	p.cut(s, w, notify)
 	p.push()
 	if w.Later {
-		p.h.eng.WakeBefore(p.h.eng.Now())
+		p.h.host.Engine.WakeBefore(p.h.host.Engine.Now())
 	} else {
-		p.h.carrier.drive()
+		p.h.drive()
 	}
-	p.h.eng.Unlock()
+	p.h.host.Engine.Unlock()
 	return nil
 }
 
@@ -222,22 +222,22 @@ func (p *process) push() {
 
 // post is push without the host's lock.
 func (p *process) post() {
-	p.h.eng.Lock()
+	p.h.host.Engine.Lock()
 	p.push()
-	p.h.carrier.drive()
-	p.h.eng.Unlock()
+	p.h.drive()
+	p.h.host.Engine.Unlock()
 }
 
 // requestEnded is told how a request went.
 func (p *process) requestEnded(number uint32, how ending) {
-	p.h.eng.Lock()
+	p.h.host.Engine.Lock()
 	slot := &p.slots[(number-1)%slots]
 	s := *slot
 	if *slot = nil; p.backlog.Len() > 0 {
 		p.push()
-		p.h.carrier.drive()
+		p.h.drive()
 	}
-	p.h.eng.Unlock()
+	p.h.host.Engine.Unlock()
 	if s == nil {
 		return
 	}
@@ -271,12 +271,12 @@ func (p *process) ends(s *send, err error) {
 	if x.drain > 0 {
 		x.drain--
 	}
-	p.h.eng.Lock()
+	p.h.host.Engine.Lock()
 	for i, b := range s.mapped {
 		p.space.leave(b)
 		s.mapped[i] = nil
 	}
-	p.h.eng.Unlock()
+	p.h.host.Engine.Unlock()
 	if cap(s.bounce) > mostBounce {
 		s.bounce = nil
 	}

@@ -46,16 +46,9 @@ func Open(ctx context.Context, cfg *OpenConfig) (transport.Link, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := station.OpenCable(ctx, cfg.Interface, true)
-	if err != nil {
-		return nil, err
-	}
-	l, err := Join(cable, &cfg.Config, cfg.Cable)
-	if err != nil {
-		cable.Close()
-		return nil, err
-	}
-	return l, nil
+	return station.Open(ctx, cfg.Interface, true, func(cable transport.Link) (transport.Link, error) {
+		return Join(cable, &cfg.Config, cfg.Cable)
+	})
 }
 
 // LiveMapper returns the options of a mapper between processes, which may have to wait for

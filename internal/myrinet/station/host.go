@@ -1,0 +1,164 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/progress"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// Open opens the cable at a network interface and joins it. If that fails the cable is closed.
+func Open[C any](ctx context.Context, iface string, long bool, join func(cable transport.Link) (C, error)) (c C, err error) {
+	cable, err := OpenCable(ctx, iface, long)
+	if err != nil {
+		return c, err
+	}
+	if c, err = join(cable); err != nil {
+		cable.Close()
+	}
+	return c, err
+}
+
+// Host is the host of a card that several programs share: the engine where they wait, which drives
+// the card if the card is live. In virtual time events of the world drive the card. The engine's lock
+// guards the card and all of its host's state.
+type Host struct {
+	Engine progress.Engine
+	Card   *myrinet.Card
+	Live   *Live // nil in virtual time
+
+	link   transport.Link // where goroutines wait: the cable, or the clock
+	logs   *logqueue.Queue
+	failed error
+	seen   uint64 // packets that had come when Poll returned last
+}
+
+var _ progress.Machine = (*Host)(nil)
+
+// Join makes a card at the end of a live cable. On an error the cable is as it was.
+func (h *Host) Join(cable transport.Link, opts myrinet.LiveOptions, cfg myrinet.CardConfig, need Longest, driver Driver) error {
+	live := new(Live)
+	if err := live.Init(cable, opts, driver); err != nil {
+		return err
+	}
+	if err := live.Plug(cfg, need); err != nil {
+		return err
+	}
+	h.Live, h.Card, h.link = live, live.Card, cable
+	h.Engine.Init(cable, h, nil)
+	return nil
+}
+
+// Sit makes h the host of a card in virtual time. Its goroutines wait at the clock.
+func (h *Host) Sit(card *myrinet.Card, clock transport.Link) {
+	h.Card, h.link = card, clock
+	h.Engine.Init(clock, h, nil)
+}
+
+// Logged returns a copy of a mapper's options whose log is called without the lock of the engine: opts.Log,
+// or the logger if that is nil.
+func (h *Host) Logged(opts *myrinet.MapperOptions, logger *slog.Logger) *myrinet.MapperOptions {
+	with := *opts
+	if with.Log == nil {
+		with.Log = logger
+	}
+	h.logs = logqueue.New(with.Log)
+	with.Log = h.logs.Logger()
+	return &with
+}
+
+// Now returns the time, in nanoseconds.
+func (h *Host) Now() int64 { return h.link.Now() }
+
+// Holds reports that nothing leaves yet (Live.Holds).
+func (h *Host) Holds() bool { return h.Live != nil && h.Live.Holds() }
+
+// Drive makes a live card see what the host has done. What arrives meanwhile the next Poll reports.
+func (h *Host) Drive() {
+	if h.Live != nil && h.Card.Pending() {
+		h.Engine.WakeBefore(h.move(h.Now()))
+	}
+}
+
+// move drives cable and card, and returns when to drive them again. An interface that is down may
+// come back, so other errors of the cable pass.
+func (h *Host) move(now int64) (next int64) {
+	next, _ = h.Live.Drive(now)
+	if dead := h.Live.Dead(); dead != nil {
+		h.Fail(dead)
+	}
+	return next
+}
+
+// Poll implements progress.Machine.
+func (h *Host) Poll(now int64) (arrived bool) {
+	if h.Live == nil {
+		return false
+	}
+	h.move(now)
+	arrived, h.seen = h.Live.Arrivals != h.seen, h.Live.Arrivals
+	return arrived
+}
+
+// Idle implements progress.Machine.
+func (h *Host) Idle() {}
+
+// NextTimer implements progress.Machine.
+func (h *Host) NextTimer() int64 {
+	if h.Live == nil {
+		return transport.Forever
+	}
+	return h.Live.Next()
+}
+
+// Woke implements progress.Machine: after an error the next Poll looks at the interface.
+func (h *Host) Woke(err error) {
+	if errors.Is(err, transport.ErrClosed) && h.failed == nil {
+		h.failed = transport.ErrClosed
+	}
+	if err != nil && h.Live != nil {
+		h.Live.Doubt()
+	}
+}
+
+// Failed implements progress.Machine.
+func (h *Host) Failed() error { return h.failed }
+
+// Fail ends all waits, now and later, with err, unless the host has failed before.
+func (h *Host) Fail(err error) {
+	if h.failed == nil {
+		h.failed = err
+		h.Engine.WakeAll()
+	}
+}
+
+// logFlush is how long Close waits for the last lines of the log to be handled.
+const logFlush = 100 * time.Millisecond
+
+// Close ends all waits, closes the cable or the clock, and stops the engine. The caller holds the
+// engine's lock, which Close gives up.
+func (h *Host) Close() {
+	h.Fail(transport.ErrClosed)
+	h.Engine.Shut()
+	h.Engine.WakeAll()
+	h.Engine.Unlock()
+	h.link.Close()
+	h.Engine.Stop()
+	if h.logs != nil {
+		h.logs.Flush(logFlush)
+	}
+}
+
+// Snapshot returns what is common to the snapshots of all cards.
+func (h *Host) Snapshot(maps *Mapping, routes *Table) Snapshot {
+	s := Snapshot{Card: h.Card.Snapshot(), Mapper: maps.Snapshot(), Stations: len(routes.Routed(nil)), LongRoutes: maps.Long}
+	if h.Live != nil {
+		s.Cable = h.Live.Port()
+	}
+	return s
+}
