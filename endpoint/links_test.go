@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -232,7 +233,7 @@ func (c *party) survive(n *endpoint.Node, server *vipl.NIC) error {
 			return err
 		}
 	}
-	server.Link().Close() // as when its host dies: nobody says good-bye
+	seam.Link(server).Close() // as when its host dies: nobody says good-bye
 	if err := c.until(n, "everything to come back", func() bool { return len(c.returned) == len(sends) }); err != nil {
 		return err
 	}

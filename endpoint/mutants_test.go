@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/ring"
@@ -192,7 +193,7 @@ func newOnslaught(t *testing.T, driver string, seed uint64) *onslaught {
 	o.talk.start()
 	o.talk.await(t, talkKinds*talkKinds)
 	for i := range o.victims {
-		v := &victim{nic: nics[i], info: nics[i].Link().Info(), way: ways[i]}
+		v := &victim{nic: nics[i], info: seam.Link(nics[i]).Info(), way: ways[i]}
 		for j, l := range links {
 			if j != i {
 				v.others = append(v.others, l)

@@ -32,8 +32,8 @@ type Links interface {
 	sync.Locker
 	// Step waits until something has happened and handles it. It releases the lock
 	// meanwhile. It hands requests for connections to Job.Requested, and the first
-	// message over each connection to Job.Greeted. It returns when an attempt to connect
-	// has ended, too, as vipl.CQ.WaitSince does. Its error is that of ctx.
+	// message over each connection to Job.Greeted. It also returns when an attempt to
+	// connect has ended. Its error is that of ctx.
 	Step(ctx context.Context) error
 	// Open makes the VI that is to be connected with a rank, with its receives
 	// posted. An attempt to connect may take as long as connect.

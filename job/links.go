@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -22,11 +23,9 @@ type links struct {
 	params [2]uint32
 	nic    *vipl.NIC
 	own    bool // we opened nic
-	cq     *vipl.CQ
+	cq     *seam.Queue
 	peers  []*link // by rank, nil for this rank
 	err    error   // the first failure
-	seen   uint32  // by the last look at cq
-	reaped [16]vipl.Completion
 
 	programs map[string]bool // that use the Member now
 }
@@ -88,7 +87,7 @@ func (l *links) State(rank int) State {
 // Open implements Links.
 func (l *links) Open(rank int, connect time.Duration) (*vipl.VI, error) {
 	p := l.peers[rank]
-	vi, err := l.nic.CreateVI(&vipl.Attributes{PeerTimeout: l.cfg.PeerTimeout, ConnectTimeout: max(connect, 1)}, l.cq, l.cq)
+	vi, err := l.nic.CreateVI(&vipl.Attributes{PeerTimeout: l.cfg.PeerTimeout, ConnectTimeout: max(connect, 1)}, l.cq.CQ, l.cq.CQ)
 	if err != nil {
 		return nil, err
 	}
@@ -217,13 +216,11 @@ func (l *links) Unacked() (n int) {
 
 // Step implements Links.
 func (l *links) Step(ctx context.Context) error {
-	seen := l.seen
+	seen := l.cq.Seen()
 	l.Unlock()
 	err := l.cq.WaitSince(ctx, 0, seen)
 	l.Lock()
-	var n int
-	n, l.seen = l.cq.Reap(l.reaped[:])
-	l.handle(l.reaped[:n])
+	l.handle(l.cq.Reap())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -231,7 +228,7 @@ func (l *links) Step(ctx context.Context) error {
 }
 
 // handle sees to what has completed.
-func (l *links) handle(done []vipl.Completion) {
+func (l *links) handle(done []seam.Completion) {
 	for i := range done {
 		c := &done[i]
 		if c.Request != nil {
@@ -250,5 +247,4 @@ func (l *links) handle(done []vipl.Completion) {
 			l.heard(p, m.mem[:c.Descriptor.Length])
 		}
 	}
-	clear(done)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -72,10 +73,10 @@ func (l *links) join(ctx context.Context) (err error) {
 			l.peers[rank] = &link{rank: rank}
 		}
 	}
-	if l.cq, err = l.nic.CreateCQ(2*maxSends*len(l.peers) + 1); err != nil {
+	if l.cq, err = seam.NewQueue(l.nic, 2*maxSends*len(l.peers)+1, 16); err != nil {
 		return l.job.errorf("%w", err)
 	}
-	if err := l.job.Meet(ctx, l.nic, l.cq, l.cfg.Logger); err != nil {
+	if err := l.job.Meet(ctx, l.nic, l.cq.CQ, l.cfg.Logger); err != nil {
 		return err
 	}
 	return l.attend()
@@ -179,8 +180,8 @@ func (m *Member) Err() error {
 	if l.cq == nil {
 		return nil
 	}
-	n, err := l.cq.ReapDone(l.reaped[:])
-	l.handle(l.reaped[:n])
+	done, err := l.cq.Poll()
+	l.handle(done)
 	if l.err == nil && err != nil && !errors.Is(err, vipl.ErrNotDone) {
 		return l.job.errorf("%w", err)
 	}

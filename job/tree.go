@@ -46,9 +46,8 @@ func (l *links) attend() error {
 func (l *links) seeTo() {
 	for l.kicked.Load() && l.mu.TryLock() {
 		l.kicked.Store(false)
-		for n := len(l.reaped); n == len(l.reaped) && !l.closed; {
-			n, l.seen = l.cq.Reap(l.reaped[:])
-			l.handle(l.reaped[:n])
+		for more := true; more && !l.closed; more = l.cq.Full() {
+			l.handle(l.cq.Reap())
 		}
 		l.mu.Unlock()
 	}

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/link/agent"
-	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/internal/seam"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -112,9 +113,9 @@ func cut(text []byte, size int) []byte {
 
 // leased reports whether a NIC has sockets of the agent's, which asks it then.
 func leased(n NIC) bool {
-	on, ok := n.(interface{ Link() transport.Link })
+	on, ok := n.(*vipl.NIC)
 	if !ok {
 		return false
 	}
-	return agent.LeaseOf(on.Link()) != nil
+	return agent.LeaseOf(seam.Link(on)) != nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/stream"
@@ -159,8 +160,8 @@ func (c *Collector) WatchVMMCHost(h VMMCHost) (forget func()) { return c.cards.a
 
 // watchCardOf is WatchCard for the card that a NIC is on, if it is on one.
 func (c *Collector) watchCardOf(n NIC) (forget func()) {
-	if on, ok := n.(interface{ Link() transport.Link }); ok {
-		if card, ok := transport.As[Card](on.Link()); ok {
+	if on, ok := n.(*vipl.NIC); ok {
+		if card, ok := transport.As[Card](seam.Link(on)); ok {
 			return c.WatchCard(card)
 		}
 	}

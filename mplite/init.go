@@ -86,7 +86,7 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 			w.peers[i] = &peer{w: w, rank: i}
 		}
 	}
-	w.cq, err = w.nic.CreateCQ((w.size - 1) * (2*w.cfg.Credits + controlCredits + maxWrites))
+	w.cq, err = seam.NewQueue(w.nic, (w.size-1)*(2*w.cfg.Credits+controlCredits+maxWrites), reapBatch)
 	if err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
@@ -94,7 +94,7 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 	if cfg.Logger != nil {
 		log = w.cfg.Logger
 	}
-	return w.job.Meet(ctx, w.nic, w.cq, log)
+	return w.job.Meet(ctx, w.nic, w.cq.CQ, log)
 }
 
 // Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks

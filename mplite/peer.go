@@ -81,7 +81,7 @@ func (p *peer) init(connect time.Duration) (err error) {
 		QueueDepth:      cfg.Credits + controlCredits + maxWrites,
 		PeerTimeout:     cfg.PeerTimeout,
 		ConnectTimeout:  max(connect, 1),
-	}, w.cq, w.cq)
+	}, w.cq.CQ, w.cq.CQ)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -18,7 +19,7 @@ type world struct {
 	cfg      Config
 	nic      *vipl.NIC
 	own      bool // we opened nic
-	cq       *vipl.CQ
+	cq       *seam.Queue
 	job      *job.Job // finds the other ranks
 	rank     int      // as in job
 	size     int
@@ -42,17 +43,15 @@ type world struct {
 	saidBye   bool  // the others have been told that this rank leaves
 	leaving   bool  // the barrier in Finalize is over
 	finalized bool
-	reaped    [reapBatch]vipl.Completion // while they are handled
-	seen      uint32                     // of cq, when something was last taken from it
-	comms     map[uint32]*Comm           // by context
-	told      []toldOf                   // of communicators not made yet
-	questions []question                 // about calls not made yet
-	unasked   int                        // operations of collectives about which others have not been asked
-	steps     int                        // since there are any, or since others were asked
-	due       []*schedule                // nonblocking collectives that can go on
-	waiting   int                        // goroutines that wait for something to happen
-	probing   int                        // goroutines that wait for a message to probe
-	changed   chan struct{}              // without a cq: closed when something has changed
+	comms     map[uint32]*Comm // by context
+	told      []toldOf         // of communicators not made yet
+	questions []question       // about calls not made yet
+	unasked   int              // operations of collectives about which others have not been asked
+	steps     int              // since there are any, or since others were asked
+	due       []*schedule      // nonblocking collectives that can go on
+	waiting   int              // goroutines that wait for something to happen
+	probing   int              // goroutines that wait for a message to probe
+	changed   chan struct{}    // without a cq: closed when something has changed
 	stats     Stats
 }
 
@@ -73,12 +72,12 @@ func (w *world) step(ctx context.Context) error {
 	if late {
 		err = nil
 	}
-	n := 0
 	if w.cq != nil {
-		n, w.seen = w.cq.Reap(w.reaped[:])
-		w.handle(w.reaped[:n])
+		done := w.cq.Reap()
+		late = late && len(done) == 0
+		w.handle(done)
 	}
-	w.stepped(late && n == 0)
+	w.stepped(late)
 	w.advance()
 	if err != nil {
 		return w.waitFailed(ctx, err, over)
@@ -91,10 +90,11 @@ func (w *world) step(ctx context.Context) error {
 func (w *world) wait(ctx context.Context) error {
 	w.waiting++
 	defer func() { w.waiting-- }()
-	cq, seen, patience := w.cq, w.seen, w.patience()
+	cq, patience := w.cq, w.patience()
 	if cq == nil {
 		return w.waitAlone(ctx)
 	}
+	seen := cq.Seen()
 	w.repostEmptied()
 	w.mu.Unlock()
 	defer w.mu.Lock()
@@ -164,15 +164,15 @@ func (w *world) reap() {
 		return
 	}
 	w.repostEmptied()
-	n, err := w.cq.ReapDone(w.reaped[:])
+	done, err := w.cq.Poll()
 	if err != nil && !errors.Is(err, vipl.ErrNotDone) {
 		w.shutdown(fmt.Errorf("mplite: %w", err))
 	}
-	w.handle(w.reaped[:n])
+	w.handle(done)
 }
 
 // handle sees to what has completed.
-func (w *world) handle(done []vipl.Completion) {
+func (w *world) handle(done []seam.Completion) {
 	for i := range done {
 		c := &done[i]
 		if c.Request != nil {
@@ -189,7 +189,6 @@ func (w *world) handle(done []vipl.Completion) {
 			p.left()
 		}
 	}
-	clear(done)
 }
 
 // shutdown ends every operation, now and later, with err.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/stream/internal/flow"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -23,11 +24,9 @@ type Conn struct {
 	kicked atomic.Bool
 	kick   func() // of Attend, made once
 
-	mu   sync.Mutex // guards what follows, and all memory of the connection
-	vi   *vipl.VI
-	cq   *vipl.CQ
-	seen uint32 // of cq, when something was last taken from it
-	done [reapBatch]vipl.Completion
+	mu sync.Mutex // guards what follows, and all memory of the connection
+	vi *vipl.VI
+	cq *seam.Queue
 
 	rx    rxSide
 	tx    txSide

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/counters"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -65,7 +66,7 @@ func Open(ctx context.Context, cfg *Config) (*Host, error) {
 		h.own = true
 	}
 	h.empty.L = &h.mu
-	h.virtual = h.nic.Link().Info().Virtual
+	h.virtual = seam.Link(h.nic).Info().Virtual
 	return h, nil
 }
 

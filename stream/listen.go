@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -27,7 +28,7 @@ type ListenConfig struct {
 type Listener struct {
 	host *Host
 	vl   *vipl.Listener
-	cq   *vipl.CQ
+	cq   *seam.Queue
 	addr Addr
 
 	ctx    context.Context // ends with the listener
@@ -116,10 +117,10 @@ func (l *Listener) open() (err error) {
 		return err
 	}
 	l.addr.Addr = l.vl.Addr()
-	if l.cq, err = h.nic.CreateCQ(1); err != nil {
+	if l.cq, err = seam.NewQueue(h.nic, 1, 1); err != nil {
 		return err
 	}
-	if err := l.vl.Bind(l.cq); err != nil {
+	if err := l.vl.Bind(l.cq.CQ); err != nil {
 		return err
 	}
 	if l.addr.Name != "" {
@@ -153,7 +154,6 @@ func (l *Listener) wake() {
 
 // serve takes requests, as many at a time as there are slots.
 func (l *Listener) serve() {
-	var out [1]vipl.Completion
 	for {
 		select {
 		case l.slots <- struct{}{}:
@@ -162,8 +162,9 @@ func (l *Listener) serve() {
 		case <-l.ctx.Done():
 			return
 		}
-		for out[0].Request == nil {
-			if n, _ := l.cq.Reap(out[:]); n > 0 {
+		var asked []seam.Completion
+		for {
+			if asked = l.cq.Reap(); len(asked) > 0 {
 				break
 			}
 			select {
@@ -174,8 +175,7 @@ func (l *Listener) serve() {
 				return
 			}
 		}
-		req := out[0].Request
-		out[0] = vipl.Completion{}
+		req := asked[0].Request
 		l.group.Go(func() { l.handshake(req) })
 	}
 }

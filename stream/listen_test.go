@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -149,7 +150,7 @@ func TestAcceptNICEnds(t *testing.T) {
 		want error
 	}{
 		"NIC":  {(*vipl.NIC).Close, net.ErrClosed},
-		"link": {func(nic *vipl.NIC) error { return nic.Link().Close() }, vipl.ErrLink},
+		"link": {func(nic *vipl.NIC) error { return seam.Link(nic).Close() }, vipl.ErrLink},
 	} {
 		h := open(t, stream.Config{})
 		l := listen(t, h, "")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/stream/internal/flow"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -28,7 +29,7 @@ func (c *Conn) await(ctx context.Context, limit int64, yields bool) error {
 			return os.ErrDeadlineExceeded
 		}
 	}
-	cq, seen := c.cq, c.seen
+	cq, seen := c.cq, c.cq.Seen()
 	c.unlock()
 	if yields {
 		c.host.yield()
@@ -54,33 +55,31 @@ func (c *Conn) await(ctx context.Context, limit int64, yields bool) error {
 
 // poll sees to what has happened.
 func (c *Conn) poll() {
-	n, err := c.cq.ReapDone(c.done[:])
+	done, err := c.cq.Poll()
 	if err != nil && err != vipl.ErrNotDone {
 		c.fail(waitError(err))
 	}
-	c.handle(n)
+	c.handle(done)
 	c.pump()
 }
 
 // reap takes the completions that are there, and sends what they allow.
 func (c *Conn) reap() {
-	for n := reapBatch; n == reapBatch; {
-		n, c.seen = c.cq.Reap(c.done[:])
-		c.handle(n)
+	for more := true; more; more = c.cq.Full() {
+		c.handle(c.cq.Reap())
 	}
 	c.pump()
 }
 
-func (c *Conn) handle(n int) {
-	for i := range c.done[:n] {
-		d := &c.done[i]
+func (c *Conn) handle(done []seam.Completion) {
+	for i := range done {
+		d := &done[i]
 		if d.Recv {
 			c.received(d.Descriptor)
 		} else {
 			c.sent(d.Descriptor)
 		}
 	}
-	clear(c.done[:n])
 }
 
 // sent takes back a send descriptor.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/stream/internal/flow"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -26,13 +27,13 @@ func (h *Host) newConn() (c *Conn, err error) {
 	if err = c.allocate(); err != nil {
 		return c, err
 	}
-	if c.cq, err = h.nic.CreateCQ(flow.Depth + flow.Reserve + txDescs); err != nil {
+	if c.cq, err = seam.NewQueue(h.nic, flow.Depth+flow.Reserve+txDescs, reapBatch); err != nil {
 		return c, err
 	}
 	c.vi, err = h.nic.CreateVI(&vipl.Attributes{
 		Ptag: c.tx.tag, EnableRDMAWrite: true, QueueDepth: flow.Depth + flow.Reserve,
 		PeerTimeout: h.cfg.PeerTimeout,
-	}, c.cq, c.cq)
+	}, c.cq.CQ, c.cq.CQ)
 	if err != nil {
 		return c, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -32,14 +33,14 @@ func ackNow(d *duo, asks bool, size int, write bool, behind int) {
 	d.t.Helper()
 	target, h := d.buffer(d.nb, size, &vipl.MemAttributes{EnableRDMAWrite: true})
 	data, lh := d.buffer(d.na, size, nil)
-	s := &vipl.Descriptor{AckNow: asks, Later: true, HasImmediate: write, Segs: []vipl.Segment{{Data: data, Handle: lh}}}
+	s := &vipl.Descriptor{AckNow: asks, HasImmediate: write, Segs: []vipl.Segment{{Data: data, Handle: lh}}}
 	if write {
 		s.Op, s.Remote = vipl.OpRDMAWrite, vipl.RemoteSegment{Addr: vipl.VirtualAddress(target), Handle: h}
 	}
 	for range 1 + behind {
 		d.post(d.b, size)
 	}
-	if err := d.a.PostSend(s); err != nil {
+	if err := seam.PostLate(d.a, s); err != nil {
 		d.t.Fatal(err)
 	}
 	for range behind {

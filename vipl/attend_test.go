@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -20,7 +21,7 @@ func TestAttend(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		calls, out := 0, make([]vipl.Completion, 2)
+		q, calls := seam.OnQueue(cq, 2), 0
 		expect := func(want int, what string) {
 			t.Helper()
 			if calls != want {
@@ -34,24 +35,24 @@ func TestAttend(t *testing.T) {
 			}
 		}
 		post()
-		if err := cq.Attend(func() { calls++ }); err != nil {
+		if err := q.Attend(func() { calls++ }); err != nil {
 			t.Error(err)
 		}
 		expect(1, "an entry was there")
 		post()
 		post()
 		expect(1, "nobody has reaped")
-		if n, _ := cq.Reap(out); n != 2 {
+		if n := len(q.Reap()); n != 2 {
 			t.Errorf("reaped %d", n)
 		}
 		expect(2, "a reap has left one")
-		cq.Reap(out)
+		q.Reap()
 		expect(2, "all are reaped")
 		post()
 		expect(3, "a new one")
 		vi.Close()
 		cq.Close()
-		if err := cq.Attend(func() {}); !errors.Is(err, vipl.ErrClosed) {
+		if err := q.Attend(func() {}); !errors.Is(err, vipl.ErrClosed) {
 			t.Errorf("attend of a closed queue: %v", err)
 		}
 	})
@@ -65,11 +66,11 @@ func TestAttendWrites(t *testing.T) {
 	w := newWorld(sim.Options{})
 	var server *vipl.Listener
 	w.node("server", nil, func(n *vipl.NIC) error {
-		cq, err := n.CreateCQ(8)
+		q, err := seam.NewQueue(n, 8, 0)
 		if err != nil {
 			return err
 		}
-		if err := cq.Attend(func() {}); err != nil {
+		if err := q.Attend(func() {}); err != nil {
 			return err
 		}
 		var h vipl.MemHandle
@@ -77,7 +78,7 @@ func TestAttendWrites(t *testing.T) {
 			return err
 		}
 		target = vipl.RemoteSegment{Addr: vipl.VirtualAddress(mem), Handle: h}
-		vi, err := n.CreateVI(nil, cq, cq)
+		vi, err := n.CreateVI(nil, q.CQ, q.CQ)
 		if err != nil {
 			return err
 		}
@@ -91,12 +92,12 @@ func TestAttendWrites(t *testing.T) {
 		if err := r.Accept(bg, vi); err != nil {
 			return err
 		}
-		_, seen := cq.Reap(nil)
+		q.Reap()
 		for mem[63] == 0 {
-			if err := cq.WaitSince(bg, 0, seen); err != nil {
+			if err := q.WaitSince(bg, 0, q.Seen()); err != nil {
 				return err
 			}
-			_, seen = cq.Reap(nil)
+			q.Reap()
 		}
 		return nil
 	})
@@ -129,16 +130,16 @@ func TestAttendWrites(t *testing.T) {
 	}
 }
 
-// TestPostLater: a send that is posted for later leaves with the engine's next turn, and
+// TestPostLate: a send that is posted for later leaves with the engine's next turn, and
 // not before; behind it what is posted next.
-func TestPostLater(t *testing.T) {
+func TestPostLate(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	first, second, third := d.post(d.b, 5000), d.post(d.b, 5000), d.post(d.b, 16)
 	data, h := d.buffer(d.na, 5000, nil)
-	send := &vipl.Descriptor{Later: true, Segs: []vipl.Segment{{Data: data, Handle: h}}}
+	send := &vipl.Descriptor{Segs: []vipl.Segment{{Data: data, Handle: h}}}
 	wire := d.links[1]
 	before := wire.tail
-	if err := d.a.PostSend(send); err != nil {
+	if err := seam.PostLate(d.a, send); err != nil {
 		t.Fatal(err)
 	}
 	if wire.tail != before {
@@ -154,8 +155,7 @@ func TestPostLater(t *testing.T) {
 	if got, err := d.a.SendDone(); got != send || err != nil {
 		t.Fatal(got, err)
 	}
-	send.Later = true
-	if err := d.a.PostSend(send); err != nil {
+	if err := seam.PostLate(d.a, send); err != nil {
 		t.Fatal(err)
 	}
 	d.send(d.a, 16)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -159,7 +160,7 @@ var patient = &vipl.Attributes{PeerTimeout: time.Hour}
 func TestInterfaceDownUp(t *testing.T) {
 	onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string) {
 		s := startStream(t, nics, patient)
-		express := func() uint64 { return nics[0].Link().Stats().TxXDP }
+		express := func() uint64 { return seam.Link(nics[0]).Stats().TxXDP }
 		for side := range nics {
 			if err := p.SetUp(side, false); err != nil {
 				t.Fatal(err)

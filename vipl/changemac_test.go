@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -115,7 +116,7 @@ func TestMACMovedNeighbour(t *testing.T) {
 				if err := p.SetMAC(0, mac); err != nil {
 					t.Fatal(err)
 				}
-				seen := func() bool { return nics[0].Link().Info().Hardware == mac } // else the way back would be no change
+				seen := func() bool { return seam.Link(nics[0]).Info().Hardware == mac } // else the way back would be no change
 				for end := time.Now().Add(10 * time.Second); !seen() || !knows(t, p, 1, "10.9.0.1", mac); runtime.Gosched() {
 					if time.Now().After(end) {
 						t.Fatalf("the peer does not know that 10.9.0.1 is at %v; this side does: %t", mac, seen())

@@ -24,7 +24,7 @@ type CQ struct {
 	users    int // work queues bound to it
 	closed   bool
 	handlers entryHandlers
-	attend   func() // see Attend
+	attend   func() // see seam.Queue
 }
 
 // CreateCQ makes a completion queue (VipCreateCQ) of at least one entry. A NIC

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -80,12 +81,11 @@ func TestCQLarge(t *testing.T) {
 	}
 	reap := func(want int) {
 		t.Helper()
-		out := make([]vipl.Completion, entries+1)
-		n, err := cq.ReapDone(out)
-		if n != want || err != nil {
-			t.Fatalf("reaped %d, %v; want %d", n, err, want)
+		done, err := seam.OnQueue(cq, entries+1).Poll()
+		if len(done) != want || err != nil {
+			t.Fatalf("reaped %d, %v; want %d", len(done), err, want)
 		}
-		for _, c := range out[:n] {
+		for _, c := range done {
 			if c.Recv != (taken%3 != 2) {
 				t.Fatalf("entry %d: of the receive queue: %v", taken, c.Recv)
 			}

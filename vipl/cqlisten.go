@@ -6,8 +6,8 @@ package vipl
 //
 // Each request that arrives puts one entry into the queue, in turn with the
 // completions: CQ.Wait, CQ.Done and handlers of CQ.Notify get it with a nil VI,
-// and Poll then returns the request; CQ.ReapWait and CQ.ReapDone take the request
-// too. Entries of requests that Wait or Poll has taken already are passed over.
+// and Poll then returns the request. Entries of requests that Wait or Poll has taken
+// already are passed over.
 // Requests that wait when Bind is called are announced at once.
 //
 // The queue has a place besides its entries for each bound listener, which

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -113,10 +114,10 @@ func TestBindReap(t *testing.T) {
 	b := newBell(t, 8)
 	b.call(2)
 	b.message()
-	out := make([]vipl.Completion, 8)
-	n, err := b.cq.ReapWait(bg, out)
-	if n != 3 || err != nil {
-		t.Fatalf("ReapWait = %d, %v", n, err)
+	q := seam.OnQueue(b.cq, 8)
+	out, err := q.ReapWait(bg)
+	if len(out) != 3 || err != nil {
+		t.Fatalf("ReapWait = %+v, %v", out, err)
 	}
 	b.from(0, out[0].Request, nil)
 	b.from(1, out[2].Request, nil)
@@ -126,8 +127,8 @@ func TestBindReap(t *testing.T) {
 	if c := out[1]; c.Request != nil || c.VI != b.b || !c.Recv || c.Descriptor == nil {
 		t.Errorf("a receive came as %+v", c)
 	}
-	if n, err := b.cq.ReapDone(out); n != 0 || err != vipl.ErrNotDone {
-		t.Errorf("ReapDone of nothing = %d, %v", n, err)
+	if out, err := q.Poll(); len(out) != 0 || err != vipl.ErrNotDone {
+		t.Errorf("Poll of nothing = %d, %v", len(out), err)
 	}
 }
 
@@ -146,8 +147,8 @@ func TestBindTaken(t *testing.T) {
 	b.from(3, r, err)
 	b.next(true)
 	b.nothing()
-	if n, err := b.cq.ReapDone(make([]vipl.Completion, 4)); n != 0 || err != vipl.ErrNotDone {
-		t.Errorf("ReapDone = %d, %v; the entry has been taken", n, err)
+	if out, err := seam.OnQueue(b.cq, 4).Poll(); len(out) != 0 || err != vipl.ErrNotDone {
+		t.Errorf("Poll = %d, %v; the entry has been taken", len(out), err)
 	}
 	r, err = b.l.Poll()
 	b.from(4, r, err)
@@ -168,13 +169,12 @@ func TestBindFull(t *testing.T) {
 	if q := b.cq.Query(); q != (vipl.CQAttributes{Entries: 2, Used: 2, WorkQueues: 2, Listeners: 1}) {
 		t.Errorf("%+v", q)
 	}
-	out := make([]vipl.Completion, 16)
-	n, err := b.cq.ReapDone(out)
+	out, err := seam.OnQueue(b.cq, 16).Poll()
 	if err != nil {
 		t.Fatal(err)
 	}
 	messages, requests := 0, 0
-	for _, c := range out[:n] {
+	for _, c := range out {
 		if c.Request == nil {
 			messages++
 			continue
@@ -315,7 +315,7 @@ func TestBindAnyOrder(t *testing.T) {
 		b := newBell(t, 4)
 		l := b.l
 		asked, messages, got := 0, 0, 0
-		out := make([]vipl.Completion, 3)
+		q := seam.OnQueue(b.cq, 3)
 		took := func(r *vipl.Request) error {
 			if r.Remote() != b.callers[asked].Local() {
 				return fmt.Errorf("request %d is %v's, want %v's", asked, r.Remote(), b.callers[asked].Local())
@@ -324,18 +324,18 @@ func TestBindAnyOrder(t *testing.T) {
 			return nil
 		}
 		reap := func() (int, error) {
-			n, err := b.cq.ReapDone(out)
+			out, err := q.Poll()
 			if err != nil && err != vipl.ErrNotDone {
 				return 0, err
 			}
-			for _, c := range out[:n] {
+			for _, c := range out {
 				if c.Request == nil {
 					got++
 				} else if err := took(c.Request); err != nil {
-					return n, err
+					return len(out), err
 				}
 			}
-			return n, nil
+			return len(out), nil
 		}
 		for range 60 {
 			var err error
@@ -383,9 +383,11 @@ func TestBindWakes(t *testing.T) {
 	const calm, soon = 3 * time.Second, time.Millisecond
 	for name, wait := range map[string]func(q *vipl.CQ, l *vipl.Listener) (*vipl.Request, *vipl.Descriptor, error){
 		"ReapWait": func(q *vipl.CQ, _ *vipl.Listener) (*vipl.Request, *vipl.Descriptor, error) {
-			out := make([]vipl.Completion, 1)
-			_, err := q.ReapWait(bg, out)
-			return out[0].Request, out[0].Descriptor, err
+			out, err := seam.OnQueue(q, 1).ReapWait(bg)
+			if err != nil {
+				return nil, nil, err
+			}
+			return out[0].Request, out[0].Descriptor, nil
 		},
 		"Wait": func(q *vipl.CQ, l *vipl.Listener) (r *vipl.Request, d *vipl.Descriptor, err error) {
 			v, _, err := q.Wait(bg)
@@ -504,9 +506,9 @@ func TestBindFollower(t *testing.T) {
 	until(true, 0)
 	reaped := make(chan error, 1)
 	go func() {
-		out := make([]vipl.Completion, 1)
-		if _, err := q.ReapWait(bg, out); err != nil || out[0].Request == nil {
-			reaped <- fmt.Errorf("%+v, %w", out[0], err)
+		out, err := seam.OnQueue(q, 1).ReapWait(bg)
+		if err != nil || out[0].Request == nil {
+			reaped <- fmt.Errorf("%+v, %w", out, err)
 			return
 		}
 		reaped <- out[0].Request.Reject("heard")
@@ -530,15 +532,15 @@ func TestBindAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reaped := make([]vipl.Completion, 4)
+	q := seam.OnQueue(b.cq, 4)
 	received := 0
 	round := func() {
 		if err := b.a.PostSend(&out.descs[0]); err != nil {
 			t.Fatal(err)
 		}
 		for sent, got := false, false; !sent || !got; {
-			if n, err := b.cq.ReapDone(reaped); err == nil {
-				received += n
+			if reaped, err := q.Poll(); err == nil {
+				received += len(reaped)
 				got = true
 				b.b.PostRecv(reaped[0].Descriptor)
 			}

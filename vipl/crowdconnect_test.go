@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -39,7 +40,7 @@ func TestCrowdConnects(t *testing.T) {
 			func() error { return connectAll(ctx, l, nics[1], count) })
 	})
 	for side, n := range nics {
-		if s := n.Link().Stats(); s.RxDrops > s.RxFrames/2 {
+		if s := seam.Link(n).Stats(); s.RxDrops > s.RxFrames/2 {
 			t.Errorf("side %d has lost %d frames, and received %d", side, s.RxDrops, s.RxFrames)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -41,7 +42,7 @@ func (c *slowCrowd) serve(n *vipl.NIC) error {
 		return err
 	}
 	for !c.over {
-		for n.Poll(); n.Link().Ready(); { // a poll takes in no more than a batch
+		for n.Poll(); seam.Link(n).Ready(); { // a poll takes in no more than a batch
 			n.Poll()
 		}
 		for {
@@ -80,7 +81,7 @@ func (c *slowCrowd) connect(n *vipl.NIC) error {
 	}
 	for i, v := range vis {
 		for v.ConnectDone() == vipl.ErrNotDone {
-			n.Link().Wait(n.Now() + int64(time.Millisecond))
+			seam.Link(n).Wait(n.Now() + int64(time.Millisecond))
 		}
 		if err := v.ConnectDone(); err != nil {
 			return fmt.Errorf("VI %d: %w", i, err)

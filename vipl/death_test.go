@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -148,7 +149,7 @@ func TestLinkClosedUnderTheNIC(t *testing.T) {
 		if err := in.post(v); err != nil {
 			return err
 		}
-		w.At(w.Now()+1000, func() { v.NIC().Link().Close() })
+		w.At(w.Now()+1000, func() { seam.Link(v.NIC()).Close() })
 		if _, err := v.RecvWait(bg); err != vipl.ErrDescriptor || !errors.Is(v.Err(), vipl.ErrLink) {
 			return fmt.Errorf("connected VI: %v, %w", err, v.Err())
 		}

@@ -56,15 +56,6 @@ type RemoteSegment = conn.RemoteSegment
 //	// path that loses frames it is not sent again for those. The peer hears of it in
 //	// its turn all the same. VIA has no such thing.
 //	Unordered bool
-//	// Later has PostSend leave a send to the engine's next turn: whoever polls, waits or
-//	// flushes next sends it, or the NIC's own goroutine, and the caller goes on at once,
-//	// however long the message is. It goes with what is posted behind it.
-//	Later bool
-//	// More says that the program is about to post another descriptor, or to poll or wait. A short
-//	// RDMA write on a reliable VI may then wait for others to share a frame with while frames are
-//	// under way, as sends and RDMA reads may without it: until the frame is full, an
-//	// acknowledgement comes or the program polls. VIA has no such thing.
-//	More bool
 //	// AckNow has the last frame of a send or RDMA write on a reliable VI ask for an
 //	// acknowledgement at once, for a program that waits for the descriptor to complete.
 //	// Without it the peer may wait up to 50 us for a frame that can carry it. VIA has no

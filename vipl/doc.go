@@ -191,16 +191,11 @@
 // bytes is seen half written, and the last one changes last. So a program may look at
 // memory for what is written there, by atomic loads.
 //
-// Added: CQ.ReapWait and CQ.ReapDone take completions with their descriptors, CQ.Reap,
-// CQ.WaitSince and CQ.Wake are for goroutines that share what these change, CQ.Attend is
-// for packages that see to them while the program computes, Descriptor.Later posts
-// without sending,
-// Listener.Bind has requests for connections announced by a completion queue,
+// Added: Listener.Bind has requests for connections announced by a completion queue,
 // NIC.Ended tells those who wait elsewhere that the NIC is of no use any more,
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
 // wait for, AllocMem gives memory that is registered, Descriptor.AckNow asks for an
-// acknowledgement at once, Descriptor.More lets a short RDMA write wait for others,
-// NIC.LookupAll finds all of a name,
+// acknowledgement at once, NIC.LookupAll finds all of a name,
 // NIC.Obstacle says what is in the way of frames, and Config.Key and NIC.SealStats are for
 // sealed frames.
 //

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -18,7 +19,7 @@ func TestEnded(t *testing.T) {
 		want []error
 	}{
 		{"NIC closed", (*vipl.NIC).Close, []error{vipl.ErrClosed}},
-		{"link closed", func(n *vipl.NIC) error { return n.Link().Close() }, []error{vipl.ErrLink, transport.ErrClosed}},
+		{"link closed", func(n *vipl.NIC) error { return seam.Link(n).Close() }, []error{vipl.ErrLink, transport.ErrClosed}},
 	} {
 		n, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 		if err != nil {

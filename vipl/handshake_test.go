@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -81,7 +82,7 @@ func driveFor(n *vipl.NIC, d time.Duration) {
 	step := int64(min(max(d/300, time.Millisecond), 100*time.Millisecond))
 	for end := n.Now() + int64(d); n.Now() < end; {
 		n.Poll()
-		if n.Link().Wait(min(n.Now()+step, end)) != nil {
+		if seam.Link(n).Wait(min(n.Now()+step, end)) != nil {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -66,7 +67,7 @@ func TestReborn(t *testing.T) {
 					nics = [2]*vipl.NIC{victim, n}
 				}
 				s := startStream(t, nics, &vipl.Attributes{PeerTimeout: 5 * time.Second, Reliability: reliability.ReliableDelivery})
-				victim.Link().Close()
+				seam.Link(victim).Close()
 				nics = [2]*vipl.NIC{openAt(t, p, 0, driver, heldPorts), n}
 				v, ended := s.a, s.sent
 				if role == "receiver" {

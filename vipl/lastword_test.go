@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -189,7 +190,7 @@ func TestCloseTakesNoTime(t *testing.T) {
 			w.Script(func(int64, *sim.Station, *sim.Station, []byte) sim.Action { return sim.Action{Drop: true} })
 			return nil
 		}, closeTime},
-		{"LinkClosed", func(_ *world, v *vipl.VI) error { return v.NIC().Link().Close() }, 0},
+		{"LinkClosed", func(_ *world, v *vipl.VI) error { return seam.Link(v.NIC()).Close() }, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(sim.Options{Seed: 2}) // whose links are the stations themselves
@@ -205,13 +206,13 @@ func TestCloseTakesNoTime(t *testing.T) {
 				if err := c.life(w, v); err != nil {
 					return err
 				}
-				waits := v.NIC().Link().Stats().Waits
+				waits := seam.Link(v.NIC()).Stats().Waits
 				began := w.Now()
 				v.NIC().Close()
 				if took := time.Duration(w.Now() - began); took > c.limit {
 					return fmt.Errorf("close took %v, want at most %v", took, c.limit)
 				}
-				if waited := v.NIC().Link().Stats().Waits - waits; waited > 40 {
+				if waited := seam.Link(v.NIC()).Stats().Waits - waits; waited > 40 {
 					return fmt.Errorf("close waited %d times", waited)
 				}
 				return nil

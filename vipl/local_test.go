@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -129,7 +130,7 @@ func TestDepartureOnOneHost(t *testing.T) {
 		a, b, c := open(), open(), open()
 		toB, _ := join(t, [2]*vipl.NIC{a, b}, nil)
 		toC, fromC := join(t, [2]*vipl.NIC{a, c}, nil)
-		b.Link().Close() // as the death of its process: nobody says good-bye
+		seam.Link(b).Close() // as the death of its process: nobody says good-bye
 		if err := toB.PostRecv(&vipl.Descriptor{}); err != nil {
 			t.Fatal(err)
 		}

@@ -240,9 +240,6 @@ func (n *NIC) Addr() ethertype.Addr { return n.m.Addr() }
 // monotonic clock, or the simulator's.
 func (n *NIC) Now() int64 { return n.m.Link.Now() }
 
-// Link returns the link that the NIC drives, for its Info and Stats.
-func (n *NIC) Link() transport.Link { return n.m.Link }
-
 // Query returns the NIC's attributes (VipQueryNic).
 func (n *NIC) Query() NICAttributes {
 	return NICAttributes{

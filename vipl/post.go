@@ -19,14 +19,16 @@ import (
 // segment, with d.Status saying which kind; ErrInvalidRDMARead for a read on the
 // unreliable level. A descriptor posted in the Idle or
 // Error state is queued and completes flushed at once, as VIA has it.
-func (v *VI) PostSend(d *Descriptor) error {
+func (v *VI) PostSend(d *Descriptor) error { return v.postSend(d, conn.AtOnce) }
+
+func (v *VI) postSend(d *Descriptor, when conn.When) error {
 	op := d.Op // a nil d panics here, without the lock
 	v.nic.eng.Lock()
 	total, err := v.admit("post send", d)
 	if err == nil && (op != OpSend || total > v.attr.MaxTransferSize) {
 		err = v.checkSend(d, total)
 	}
-	if err == nil && !v.conn.Send(d, total) {
+	if err == nil && !v.conn.Send(d, total, when) {
 		err = v.refuse(d, 0, ErrSendQueueFull)
 	}
 	if err != nil {

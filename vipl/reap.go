@@ -4,27 +4,20 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/seam/hook"
 )
 
-// Completion is an entry of a completion queue together with the descriptor
-// that it stands for. Err is ErrDescriptor when the descriptor completed in
-// error, and nil otherwise. An entry of a listener that is bound to the queue
-// has a Request and nothing else.
-type Completion struct {
-	VI         *VI
-	Recv       bool // of the receive queue
-	Descriptor *Descriptor
-	Err        error
-	Request    *Request
-}
+// queue is a CQ as seam.Queue has it, where its methods are documented.
+type queue struct{ *CQ }
 
-// ReapWait takes entries with their descriptors, as many as there are and out
-// has room for, and returns how many. It blocks until there is one or ctx ends,
-// which returns an error that is both ErrTimeout and the context's.
-//
-// VIPL takes an entry by one call and its descriptor by another; for a server
-// of many VIs this takes a batch of both by one.
-func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
+// completion is seam.Completion.
+type completion = hook.Completion[VI, Descriptor, Request]
+
+var _ hook.Queue[completion] = queue{}
+
+// ReapWait implements hook.Queue.
+func (q queue) ReapWait(ctx context.Context, out []completion) (int, error) {
 	n := q.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -43,27 +36,8 @@ func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
 	}
 }
 
-// Goroutines that share what completions change, under a lock of their own, wait by
-// these three, so that any of them may take the completions, in order, and all look
-// again afterwards:
-//
-//	mu.Lock()
-//	for !done() {
-//		looked := seen
-//		mu.Unlock()
-//		err := q.WaitSince(ctx, 0, looked)
-//		mu.Lock()
-//		n, seen = q.Reap(out)
-//		handle(out[:n])
-//	}
-//
-// with seen and out guarded by mu. Whoever else makes done true calls Wake. The end of an
-// attempt to connect a VI whose receive queue is bound to the queue has them look again, too:
-// who makes many connections at once needs no other place to wait.
-
-// Reap takes what there is, as ReapDone does, without polling the NIC. Seen is for
-// WaitSince.
-func (q *CQ) Reap(out []Completion) (n int, seen uint32) {
+// Reap implements hook.Queue.
+func (q queue) Reap(out []completion) (n int, seen uint32) {
 	q.nic.eng.Lock()
 	defer q.nic.eng.Unlock()
 	n = q.reap(out)
@@ -73,12 +47,8 @@ func (q *CQ) Reap(out []Completion) (n int, seen uint32) {
 	return n, seen
 }
 
-// WaitSince blocks until an entry has come that the Reap which returned seen did not take,
-// or somebody has called Wake since. It may return for no reason. It returns
-// ErrNotDone when d has passed, unless d is 0, and when ctx ends an error that is both
-// ErrTimeout and the context's. It does not allocate, as a context with a deadline
-// would.
-func (q *CQ) WaitSince(ctx context.Context, d time.Duration, seen uint32) error {
+// WaitSince implements hook.Queue.
+func (q queue) WaitSince(ctx context.Context, d time.Duration, seen uint32) error {
 	n := q.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -102,16 +72,15 @@ func (q *CQ) WaitSince(ctx context.Context, d time.Duration, seen uint32) error 
 	return nil
 }
 
-// Wake has all that wait at the queue look again.
-func (q *CQ) Wake() {
+// Wake implements hook.Queue.
+func (q queue) Wake() {
 	q.nic.eng.Lock()
 	defer q.nic.eng.Unlock()
 	q.ring.Gate.Open(&q.nic.eng)
 }
 
-// ReapDone is ReapWait without blocking: it polls the NIC once if need be and
-// returns ErrNotDone when there is nothing.
-func (q *CQ) ReapDone(out []Completion) (int, error) {
+// ReapDone implements hook.Queue.
+func (q queue) ReapDone(out []completion) (int, error) {
 	n := q.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -130,8 +99,22 @@ func (q *CQ) ReapDone(out []Completion) (int, error) {
 	}
 }
 
+// Attend implements hook.Queue.
+func (q queue) Attend(f func()) error {
+	n := q.nic
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	if err := q.isClosed(); err != nil {
+		return err
+	}
+	n.cancelCalls(nil, q.CQ)
+	q.attend = f
+	q.ring.Attend(f != nil)
+	return nil
+}
+
 // reap passes over entries whose descriptors somebody has taken by a Done call.
-func (q *CQ) reap(out []Completion) (k int) {
+func (q queue) reap(out []completion) (k int) {
 	q.ring.Looked()
 	for k < len(out) {
 		e, ok := q.ring.Next()
@@ -140,7 +123,7 @@ func (q *CQ) reap(out []Completion) (k int) {
 		}
 		if e.Notice != nil {
 			if r, err := e.Notice.Owner.(*Listener).take(); err == nil {
-				out[k] = Completion{Request: r}
+				out[k] = completion{Request: r}
 				k++
 			}
 			continue
@@ -149,7 +132,7 @@ func (q *CQ) reap(out []Completion) (k int) {
 		if d == nil {
 			continue
 		}
-		out[k] = Completion{VI: viOf(e.Conn), Recv: e.Recv, Descriptor: d}
+		out[k] = completion{VI: viOf(e.Conn), Recv: e.Recv, Descriptor: d}
 		if d.Status.Failed() {
 			out[k].Err = ErrDescriptor
 		}

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // reapPair connects two VIs whose queues at a's side share a completion queue.
-func reapPair(t *testing.T) (d *duo, cq *vipl.CQ, v *vipl.VI) {
+func reapPair(t *testing.T) (d *duo, q *seam.Queue, v *vipl.VI) {
 	d = newDuo(t, nil, nil)
 	cq, err := d.na.CreateCQ(16)
 	if err != nil {
@@ -23,13 +24,13 @@ func reapPair(t *testing.T) (d *duo, cq *vipl.CQ, v *vipl.VI) {
 	d.run()
 	other := &duo{t: t, links: d.links, na: d.na, nb: d.nb, a: v, b: d.b}
 	other.connect()
-	return other, cq, v
+	return other, seam.OnQueue(cq, 2), v
 }
 
 // TestReap takes entries and descriptors of both queues by one call, in order,
 // as many as there is room for.
 func TestReap(t *testing.T) {
-	d, cq, v := reapPair(t)
+	d, q, v := reapPair(t)
 	var want []*vipl.Descriptor
 	for range 3 {
 		want = append(want, d.post(v, 100))
@@ -41,13 +42,12 @@ func TestReap(t *testing.T) {
 	d.post(d.b, 10)
 	sent := d.send(v, 10)
 	d.run()
-	out := make([]vipl.Completion, 2)
 	for i := 0; i < 4; {
-		n, err := cq.ReapDone(out)
-		if n != 2 || err != nil {
-			t.Fatalf("ReapDone = %d, %v", n, err)
+		done, err := q.Poll()
+		if len(done) != 2 || err != nil {
+			t.Fatalf("Poll = %d, %v", len(done), err)
 		}
-		for _, c := range out[:n] {
+		for _, c := range done {
 			if i < 3 && (c.VI != v || !c.Recv || c.Descriptor != want[i] || c.Err != nil || c.Descriptor.Length != 60) ||
 				i == 3 && (c.VI != v || c.Recv || c.Descriptor != sent) {
 				t.Fatalf("completion %d: %+v", i, c)
@@ -55,15 +55,15 @@ func TestReap(t *testing.T) {
 			i++
 		}
 	}
-	if n, err := cq.ReapDone(out); n != 0 || err != vipl.ErrNotDone {
-		t.Errorf("ReapDone of nothing = %d, %v", n, err)
+	if done, err := q.Poll(); len(done) != 0 || err != vipl.ErrNotDone {
+		t.Errorf("Poll of nothing = %d, %v", len(done), err)
 	}
 }
 
 // TestReapTaken passes over an entry whose descriptor RecvDone has taken, and
 // tells of one that completed in error.
 func TestReapTaken(t *testing.T) {
-	d, cq, v := reapPair(t)
+	d, q, v := reapPair(t)
 	first, second := d.post(v, 100), d.post(v, 100)
 	d.send(d.b, 60)
 	d.run()
@@ -71,17 +71,16 @@ func TestReapTaken(t *testing.T) {
 	d.took(got, err, first, vipl.StatusOpReceive)
 	d.b.Disconnect()
 	d.run()
-	out := make([]vipl.Completion, 4)
-	n, err := cq.ReapWait(context.Background(), out)
-	if n != 1 || err != nil || out[0].Descriptor != second || !errors.Is(out[0].Err, vipl.ErrDescriptor) {
-		t.Errorf("ReapWait = %d, %v, %+v", n, err, out[0])
+	done, err := q.ReapWait(context.Background())
+	if len(done) != 1 || err != nil || done[0].Descriptor != second || !errors.Is(done[0].Err, vipl.ErrDescriptor) {
+		t.Errorf("ReapWait = %+v, %v", done, err)
 	}
 	v.Close()
-	cq.Close()
-	if n, err := cq.ReapWait(context.Background(), out); n != 0 || !errors.Is(err, vipl.ErrClosed) {
-		t.Errorf("ReapWait of a closed queue = %d, %v", n, err)
+	q.Close()
+	if done, err := q.ReapWait(context.Background()); len(done) != 0 || !errors.Is(err, vipl.ErrClosed) {
+		t.Errorf("ReapWait of a closed queue = %d, %v", len(done), err)
 	}
-	if n, err := cq.ReapDone(out); n != 0 || !errors.Is(err, vipl.ErrClosed) {
-		t.Errorf("ReapDone of a closed queue = %d, %v", n, err)
+	if done, err := q.Poll(); len(done) != 0 || !errors.Is(err, vipl.ErrClosed) {
+		t.Errorf("Poll of a closed queue = %d, %v", len(done), err)
 	}
 }

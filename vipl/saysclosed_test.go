@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -29,7 +30,7 @@ func TestSaysWhatIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := make([]vipl.Completion, 1)
+	q := seam.OnQueue(cq, 1)
 	calls := []struct {
 		name, what string
 		call       func() error
@@ -46,8 +47,8 @@ func TestSaysWhatIsClosed(t *testing.T) {
 		{"SetAttributes", "VI", func() error { return d.a.SetAttributes(nil) }},
 		{"CQ.Done", "completion queue", func() error { _, _, err := cq.Done(); return err }},
 		{"CQ.Wait", "completion queue", func() error { _, _, err := cq.Wait(bg); return err }},
-		{"CQ.ReapDone", "completion queue", func() error { _, err := cq.ReapDone(out); return err }},
-		{"CQ.ReapWait", "completion queue", func() error { _, err := cq.ReapWait(bg, out); return err }},
+		{"Queue.Poll", "completion queue", func() error { _, err := q.Poll(); return err }},
+		{"Queue.ReapWait", "completion queue", func() error { _, err := q.ReapWait(bg); return err }},
 		{"CQ.Resize", "completion queue", func() error { return cq.Resize(9) }},
 		{"CQ.Notify", "completion queue", func() error { return cq.Notify(func(*vipl.VI, bool) {}) }},
 		{"Listener.Poll", "listener", func() error { _, err := l.Poll(); return err }},

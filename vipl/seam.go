@@ -2,10 +2,16 @@ package vipl
 
 import (
 	"github.com/bobnet-go/bobnet/internal/progress"
-	"github.com/bobnet-go/bobnet/internal/seam"
+	"github.com/bobnet-go/bobnet/internal/seam/hook"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 func init() {
-	seam.EngineOf = func(nic any) *progress.Engine { return &nic.(*NIC).eng }
-	seam.Key, seam.Faults, seam.Timeout = keyWanted, faultsWanted, timeoutWanted
+	hook.EngineOf = func(nic any) *progress.Engine { return &nic.(*NIC).eng }
+	hook.LinkOf = func(nic any) transport.Link { return nic.(*NIC).m.Link }
+	hook.QueueOf = func(cq any) any { return queue{cq.(*CQ)} }
+	hook.PostLate = func(vi, d any) error { return vi.(*VI).postSend(d.(*Descriptor), conn.Late) }
+	hook.PostMore = func(vi, d any) error { return vi.(*VI).postSend(d.(*Descriptor), conn.More) }
+	hook.Key, hook.Faults, hook.Timeout = keyWanted, faultsWanted, timeoutWanted
 }

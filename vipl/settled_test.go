@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -15,7 +16,7 @@ import (
 type settling struct {
 	w   *sim.World
 	nic *vipl.NIC
-	cq  *vipl.CQ
+	cq  *seam.Queue
 	vi  *vipl.VI
 }
 
@@ -30,8 +31,8 @@ func settle(t *testing.T, w *sim.World, name string, what func(s *settling) erro
 			return
 		}
 		defer s.nic.Close()
-		if s.cq, err = s.nic.CreateCQ(4); err == nil {
-			s.vi, err = s.nic.CreateVI(nil, nil, s.cq)
+		if s.cq, err = seam.NewQueue(s.nic, 4, 1); err == nil {
+			s.vi, err = s.nic.CreateVI(nil, nil, s.cq.CQ)
 		}
 		if err == nil {
 			err = what(s)
@@ -47,11 +48,11 @@ func (s *settling) settled() error {
 	ctx, cancel := s.nic.WithTimeout(bg, time.Minute)
 	defer cancel()
 	for {
-		_, seen := s.cq.Reap(make([]vipl.Completion, 1))
+		s.cq.Reap()
 		if s.vi.State() != vipl.StateConnectPending {
 			return s.vi.ConnectDone()
 		}
-		if err := s.cq.WaitSince(ctx, 0, seen); err != nil {
+		if err := s.cq.WaitSince(ctx, 0, s.cq.Seen()); err != nil {
 			return err
 		}
 	}

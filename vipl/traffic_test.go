@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -375,5 +376,5 @@ func through(w *world, n *vipl.NIC, cq *vipl.CQ, talkers []*talker) error {
 // driveMs drives a simulated NIC for a millisecond.
 func driveMs(n *vipl.NIC) error {
 	n.Poll()
-	return n.Link().Wait(n.Now() + 1_000_000)
+	return seam.Link(n).Wait(n.Now() + 1_000_000)
 }

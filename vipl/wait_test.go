@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -118,12 +119,12 @@ func TestFollowerDeadline(t *testing.T) {
 				t.Fatal(err)
 			}
 			led := make(chan error, 1)
-			waits := nics[0].Link().Stats().Waits
+			waits := seam.Link(nics[0]).Stats().Waits
 			go func() {
 				_, err := v.RecvWait(bg)
 				led <- err
 			}()
-			for nics[0].Link().Stats().Waits == waits { // without a service: until it leads and sleeps
+			for seam.Link(nics[0]).Stats().Waits == waits { // without a service: until it leads and sleeps
 				runtime.Gosched()
 			}
 			within(t, "an echo to nobody", func() error {

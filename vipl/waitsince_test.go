@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -39,7 +40,8 @@ func withQueue(t *testing.T, fn func(w *sim.World, nic *vipl.NIC, cq *vipl.CQ)) 
 // TestWaitSinceLimit: its time and the context's are told apart, whichever is first.
 func TestWaitSinceLimit(t *testing.T) {
 	withQueue(t, func(w *sim.World, nic *vipl.NIC, cq *vipl.CQ) {
-		_, seen := cq.Reap(make([]vipl.Completion, 1))
+		q := seam.OnQueue(cq, 1)
+		q.Reap()
 		for _, tc := range []struct{ limit, context, want time.Duration }{
 			{50 * time.Millisecond, 0, 50 * time.Millisecond},
 			{50 * time.Millisecond, time.Second, 50 * time.Millisecond},
@@ -55,7 +57,7 @@ func TestWaitSinceLimit(t *testing.T) {
 				want = vipl.ErrTimeout
 			}
 			began := w.Now()
-			err := cq.WaitSince(ctx, tc.limit, seen)
+			err := q.WaitSince(ctx, tc.limit, q.Seen())
 			cancel()
 			if took := time.Duration(w.Now() - began); took != tc.want || !errors.Is(err, want) {
 				t.Errorf("%+v: %v after %v", tc, err, took)
@@ -74,25 +76,24 @@ func TestWaitSinceLooks(t *testing.T) {
 			return
 		}
 		var descs [3]vipl.Descriptor
-		out := make([]vipl.Completion, 1)
+		q := seam.OnQueue(cq, 1)
 		began := w.Now()
-		_, seen := cq.Reap(out)
+		q.Reap()
 		for i := range descs {
 			if err := vi.PostSend(&descs[i]); err != nil { // it completes at once, flushed: the VI is idle
 				t.Error(err)
 			}
 		}
 		for range descs {
-			if err := cq.WaitSince(bg, 0, seen); err != nil {
+			if err := q.WaitSince(bg, 0, q.Seen()); err != nil {
 				t.Errorf("wait with an entry: %v", err)
 			}
-			var n int
-			if n, seen = cq.Reap(out); n != 1 {
+			if n := len(q.Reap()); n != 1 {
 				t.Errorf("reaped %d", n)
 			}
 		}
-		cq.Wake()
-		if err := cq.WaitSince(bg, 0, seen); err != nil {
+		q.Wake()
+		if err := q.WaitSince(bg, 0, q.Seen()); err != nil {
 			t.Errorf("wait after Wake: %v", err)
 		}
 		for i := range descs {
@@ -100,19 +101,19 @@ func TestWaitSinceLooks(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		_, seen = cq.Reap(out)
-		cq.Reap(make([]vipl.Completion, len(descs))) // by another goroutine
-		if err := cq.WaitSince(bg, 0, seen); err != nil {
+		q.Reap()
+		seam.OnQueue(cq, len(descs)).Reap() // by another goroutine
+		if err := q.WaitSince(bg, 0, q.Seen()); err != nil {
 			t.Errorf("wait after entries that were left: %v", err)
 		}
 		vi.Close()
-		_, seen = cq.Reap(out)
+		q.Reap()
 		if err := cq.Close(); err != nil {
 			t.Error(err)
 		}
-		cq.WaitSince(bg, 0, seen) // the end counts as something new
-		_, seen = cq.Reap(out)
-		if err := cq.WaitSince(bg, 0, seen); !errors.Is(err, vipl.ErrClosed) {
+		q.WaitSince(bg, 0, q.Seen()) // the end counts as something new
+		q.Reap()
+		if err := q.WaitSince(bg, 0, q.Seen()); !errors.Is(err, vipl.ErrClosed) {
 			t.Errorf("wait at a closed queue: %v", err)
 		}
 		if took := w.Now() - began; took != 0 {
@@ -132,26 +133,23 @@ func TestWaitSinceShared(t *testing.T) {
 			return
 		}
 		var mu sync.Mutex
-		var seen uint32
+		q := seam.OnQueue(cq, 2)
 		var done [waiters + 1]bool
 		var order []int
 		for i := range done {
 			w.Go(fmt.Sprint("waiter ", i), func() {
-				out := make([]vipl.Completion, 2)
 				mu.Lock()
 				defer mu.Unlock()
 				for !done[i] {
-					looked := seen
+					looked := q.Seen()
 					mu.Unlock()
-					err := cq.WaitSince(bg, 0, looked)
+					err := q.WaitSince(bg, 0, looked)
 					mu.Lock()
 					if err != nil {
 						t.Errorf("waiter %d: %v", i, err)
 						return
 					}
-					var n int
-					n, seen = cq.Reap(out)
-					for _, c := range out[:n] {
+					for _, c := range q.Reap() {
 						done[c.Descriptor.Context.(int)] = true
 					}
 				}
@@ -168,7 +166,7 @@ func TestWaitSinceShared(t *testing.T) {
 		mu.Lock()
 		done[waiters] = true
 		mu.Unlock()
-		cq.Wake()
+		q.Wake()
 		w.Sleep(time.Millisecond)
 		if want := []int{2, 0, 3, 1, waiters}; !slices.Equal(order, want) {
 			t.Errorf("they get on in the order %v, want %v", order, want)

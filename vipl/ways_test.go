@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -37,7 +38,7 @@ func TestWays(t *testing.T) {
 			f := newFlow(t, a, b, 50, 20_000, 1)
 			within(t, "an exchange", func() error { return all(f.send, f.receive) })
 			for _, n := range nics {
-				s := n.Link().Stats()
+				s := seam.Link(n).Stats()
 				if got, want := s.TxXDP > 0, c.xdp == ring.On; got != want {
 					t.Errorf("%d of %d frames went through AF_XDP, want some: %t", s.TxXDP, s.TxFrames, want)
 				}

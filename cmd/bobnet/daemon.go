@@ -57,7 +57,7 @@ func runDaemon(ctx context.Context, cfg *daemon.Config, addr string, out io.Writ
 		return errors.Join(err, d.Close())
 	}
 	defer stop()
-	cfg.VIPL.Interface = d.NIC().Link().Info().Interface
+	cfg.VIPL.Interface = d.NIC().Query().Name
 	fmt.Fprintf(out, "daemon of node %v on %s, at socket %s\n", d.NIC().Addr().MAC, d.NIC().Query().Name, d.Socket())
 	return errors.Join(d.Run(ctx), context.Cause(ctx))
 }

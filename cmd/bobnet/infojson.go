@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -108,6 +109,6 @@ func openedNIC(ctx context.Context, cfg vipl.Config) (*infoNIC, error) {
 		return nil, err
 	}
 	defer nic.Close()
-	info := nic.Link().Info()
+	info := seam.Link(nic).Info()
 	return &infoNIC{nic.Addr().String(), info.Driver, info.Ports.Lo, info.Ports.Hi, info.MTU, info.Slots}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -24,7 +25,7 @@ func printNIC(ctx context.Context, w io.Writer, cfg vipl.Config) error {
 		return nil
 	}
 	defer nic.Close()
-	info := nic.Link().Info()
+	info := seam.Link(nic).Info()
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
@@ -33,8 +34,8 @@ func printNIC(ctx context.Context, w io.Writer, cfg vipl.Config) error {
 		{"ports", fmt.Sprintf("%d to %d: the first block that no process on %s has", info.Ports.Lo, info.Ports.Hi, info.Interface)},
 		{"frames", fmt.Sprintf("up to %d bytes of data, as the MTU of %d allows", info.MTU-ethertype.BaseSize, info.MTU)},
 		{"receive queue", fmt.Sprintf("%d frames", info.Slots)},
-		{"long frames", long(nic.Link())},
-		{"this host", thisHost(nic.Link())},
+		{"long frames", long(seam.Link(nic))},
+		{"this host", thisHost(seam.Link(nic))},
 	} {
 		fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
 	}

@@ -118,7 +118,7 @@ func serveTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 	if err != nil {
 		return err
 	}
-	cfg.VIPL.Interface = t.NIC().Link().Info().Interface
+	cfg.VIPL.Interface = t.NIC().Query().Name
 	c := metrics.NewCollector(nil)
 	c.WatchTun(t)
 	c.WatchNIC(t.NIC())

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -119,7 +120,7 @@ func (c *Case) drive(other, n *vipl.NIC, stop *bool) {
 	began := other.Now()
 	for !*stop {
 		other.Poll()
-		if other.Link().Wait(other.Now()+step) != nil { // it is closed
+		if seam.Link(other).Wait(other.Now()+step) != nil { // it is closed
 			c.World.Sleep(time.Duration(step))
 		}
 		if c.late(began) {
@@ -132,7 +133,7 @@ func (c *Case) drive(other, n *vipl.NIC, stop *bool) {
 // let ends a driver.
 func (c *Case) let(stop *bool, other *vipl.NIC) {
 	*stop = true
-	other.Link().Wake()
+	seam.Link(other).Wake()
 	if err := c.World.Sleep(2 * time.Millisecond); err != nil {
 		c.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -178,10 +179,10 @@ var listenRules = []rule{
 	{"VipConnectWait", "BoundToCQ_ReapWaitReturnsRequest", "doc", anyLevel, func(c *Case) {
 		q, l, v := c.cq(c.B, 1), c.listen(c.B), c.vi(c.A, nil)
 		c.is(l.Bind(q), nil)
-		out := make([]vipl.Completion, 2)
-		c.is(c.during(c.B, func() error { _, err := q.ReapWait(c.ctx(), out); return err }, func() { c.is(v.ConnectStart(l.Addr(), nil), nil) }), nil)
-		if r := out[0].Request; r == nil || r.Remote() != v.Local() || r.Listener() != l {
-			c.Errorf("%+v", out[0])
+		var out []seam.Completion
+		c.is(c.during(c.B, func() (err error) { out, err = seam.OnQueue(q, 2).ReapWait(c.ctx()); return err }, func() { c.is(v.ConnectStart(l.Addr(), nil), nil) }), nil)
+		if len(out) != 1 || out[0].Request == nil || out[0].Request.Remote() != v.Local() || out[0].Request.Listener() != l {
+			c.Errorf("%+v", out)
 		}
 	}},
 	{"VipConnectWait", "BoundToCQ_QueueClosesAfterListener", "doc", anyLevel, func(c *Case) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -168,7 +169,7 @@ func nicQueryRules() (rs []rule) {
 	} {
 		rs = append(rs, rule{"VipQueryNic", f.name, "11 V", anyLevel, func(c *Case) {
 			for _, n := range c.nics {
-				q, i := n.Query(), n.Link().Info()
+				q, i := n.Query(), seam.Link(n).Info()
 				if !f.ok(&q, &i) {
 					c.Errorf("%s: %+v does not fit the link's %+v", f.name, q, i)
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -50,7 +51,7 @@ func OpenEnd(ctx context.Context, cfg *vipl.Config) *End {
 		e.Err = err.Error()
 		return e
 	}
-	info := nic.Link().Info()
+	info := seam.Link(nic).Info()
 	e.nic, e.Addr, e.Interface, e.MTU = nic, nic.Addr(), info.Interface, nic.Query().NativeMTU
 	if raw(cfg.Driver) {
 		e.Drops, _ = Drops(info.Interface, cmp.Or(cfg.EtherType, ethertype.Default)) // who may not read them sees by the traffic that nothing leaves

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -27,7 +28,7 @@ func (f *Facts) collectSegment(ctx context.Context, cfg *vipl.Config) {
 		return
 	}
 	defer nic.Close() // after what is deferred below
-	info := nic.Link().Info()
+	info := seam.Link(nic).Info()
 	if raw(f.Driver) {
 		before := countTraffic(nic)
 		defer func() { f.Traffic = countTraffic(nic).since(before) }()

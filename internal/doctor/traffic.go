@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/vishvananda/netlink"
 )
@@ -8,7 +9,7 @@ import (
 // countTraffic returns what a NIC and its interface have counted so far. Without an interface, or
 // its counters, it returns zero.
 func countTraffic(nic *vipl.NIC) Traffic {
-	link := nic.Link()
+	link := seam.Link(nic)
 	at, err := netlink.LinkByName(link.Info().Interface)
 	if err != nil || at.Attrs().Statistics == nil {
 		return Traffic{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -119,7 +120,7 @@ func (s *Station) open(ctx context.Context) (nic *vipl.NIC, done func(), err err
 // half returns the half that talks over rw.
 func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
 	at := s.NIC.Interface // which may be one of several IP addresses
-	if info := nic.Link().Info(); at == "" && !info.SameHost {
+	if info := seam.Link(nic).Info(); at == "" && !info.SameHost {
 		at = info.Interface
 	}
 	h := NewHalf(at, cmp.Or(s.IP, ownIP(at)), rw)

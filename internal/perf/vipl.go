@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -133,7 +134,7 @@ func (v *viplConn) depth(c Case) int {
 		return latencyDepth
 	}
 	depth := min(outstanding(c.Size), vipl.DefaultQueueDepth)
-	if info := v.nic.Link().Info(); c.Reliability == "unreliable" && info.Slots > 0 {
+	if info := seam.Link(v.nic).Info(); c.Reliability == "unreliable" && info.Slots > 0 {
 		// No window but this one keeps the peer's receive queue from overrunning.
 		frames := c.Size/max(info.MTU-ethertype.BaseSize, 1) + 1
 		depth = min(depth, max(info.Slots/2/frames, 1))

@@ -1,32 +1,45 @@
-// Package seam holds what public packages offer to Bobnet's other packages, but not to users. A public
-// package sets its variables when it is initialized, so each caller imports that package, too.
+// Package seam holds what packages vipl and job offer to Bobnet's other packages, but not to users.
 package seam
 
 import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/progress"
+	"github.com/bobnet-go/bobnet/internal/seam/hook"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/seal"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Package vipl sets these.
-var (
-	// EngineOf returns the engine of a *vipl.NIC, for packages whose goroutines wait at gates of their
-	// own. The engine's lock is the NIC's. Hold it for a moment, and never while calling package vipl.
-	EngineOf func(nic any) *progress.Engine
+// EngineOf returns the engine of a NIC, for packages whose goroutines wait at gates of their
+// own. The engine's lock is the NIC's. Hold it for a moment, and never while calling package vipl.
+func EngineOf(nic *vipl.NIC) *progress.Engine { return hook.EngineOf(nic) }
 
-	// Key returns the source of keys that the environment names, nil if it names none.
-	Key func() (seal.Source, error)
+// Link returns the link that the NIC drives, for its Info and Stats.
+func Link(nic *vipl.NIC) transport.Link { return hook.LinkOf(nic) }
 
-	// Faults returns what vipl.EnvFault asks for, the zero Options if it is not set.
-	Faults func() (fault.Options, error)
+// PostLate is VI.PostSend, but leaves a send to the engine's next turn: the next poll, wait or
+// flush sends it, or the NIC's own goroutine. The caller goes on at once, however long the
+// message is. Descriptors that are posted behind it go with it.
+func PostLate(vi *vipl.VI, d *vipl.Descriptor) error { return hook.PostLate(vi, d) }
 
-	// Timeout returns what vipl.EnvTimeout asks for, 0 if it is not set.
-	Timeout func() (time.Duration, error)
-)
+// PostMore is VI.PostSend for a caller that is about to post another descriptor, or to poll or
+// wait. A short RDMA write on a reliable VI may then wait for others to share a frame with while
+// frames are under way, as sends and RDMA reads may in any case: until the frame is full, an
+// acknowledgement comes, or the program polls.
+func PostMore(vi *vipl.VI, d *vipl.Descriptor) error { return hook.PostMore(vi, d) }
+
+// Key returns the source of keys that the environment names, nil if it names none.
+func Key() (seal.Source, error) { return hook.Key() }
+
+// Faults returns what vipl.EnvFault asks for, the zero Options if it is not set.
+func Faults() (fault.Options, error) { return hook.Faults() }
+
+// Timeout returns what vipl.EnvTimeout asks for, 0 if it is not set.
+func Timeout() (time.Duration, error) { return hook.Timeout() }
 
 // SayAlone reports on stderr that this process is a job of one rank, unless a launcher started it
 // (job.FindPlace): a user who started several processes wanted something else. Only the first call in
-// a process prints. Package job sets SayAlone.
+// a process prints. Package job sets SayAlone, so each caller imports that package, too.
 var SayAlone func(program string)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -239,7 +240,7 @@ func TestNICEnds(t *testing.T) {
 		want error
 	}{
 		"NIC":  {(*vipl.NIC).Close, vipl.ErrClosed},
-		"link": {func(nic *vipl.NIC) error { return nic.Link().Close() }, vipl.ErrLink},
+		"link": {func(nic *vipl.NIC) error { return seam.Link(nic).Close() }, vipl.ErrLink},
 	} {
 		p := vethtest.New(t, 1500)
 		var h *Tun

@@ -95,7 +95,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	ch.vi, err = w.NIC.CreateVI(&vipl.Attributes{
 		Ptag: ch.ptag, EnableRDMAWrite: true, PeerTimeout: w.timeout,
 		ConnectTimeout: w.patience(), QueueDepth: posts,
-	}, w.cq, w.cq)
+	}, w.cq.CQ, w.cq.CQ)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ type Provider struct {
 	NIC       *vipl.NIC
 	own       bool          // we opened it
 	timeout   time.Duration // of silent peers
-	cq        *vipl.CQ
+	cq        *seam.Queue
 	entries   int // that the completion queue should have
 	listener  *vipl.Listener
 	accepting []*channel    // whose handshakes are under way
@@ -58,9 +58,6 @@ type Provider struct {
 	flying    int           // VI messages and writes under way
 	spare     provider.Packets
 	late      []*channel // that have a receive to post
-	reaped    [64]vipl.Completion
-	n         int    // of reaped
-	seen      uint32 // of the completion queue, at the last look
 }
 
 // Open opens the provider of the node up, whose connections take memory from the budget,
@@ -82,11 +79,11 @@ func Open(ctx context.Context, c Config, up provider.Host, memory *provider.Budg
 }
 
 func (w *Provider) open() (err error) {
-	if w.cq, err = w.NIC.CreateCQ(w.entries); err != nil {
+	if w.cq, err = seam.NewQueue(w.NIC, w.entries, 64); err != nil {
 		return err
 	}
 	if w.listener, err = w.NIC.Listen(0); err == nil {
-		err = w.listener.Bind(w.cq)
+		err = w.listener.Bind(w.cq.CQ)
 	}
 	return err
 }
@@ -98,7 +95,7 @@ func (w *Provider) Addr() ethertype.Addr { return w.listener.Addr() }
 func (w *Provider) Now() int64 { return w.NIC.Now() }
 
 // Virtual reports whether that is virtual.
-func (w *Provider) Virtual() bool { return w.NIC.Link().Info().Virtual }
+func (w *Provider) Virtual() bool { return seam.Link(w.NIC).Info().Virtual }
 
 // Opened does nothing: the provider learns of endpoints when they are asked for.
 func (w *Provider) Opened(uint32) {}
@@ -154,16 +151,15 @@ func (w *Provider) Close() error {
 func (w *Provider) Poll() error {
 	w.CatchUp()
 	for more := true; more; {
-		n, err := w.cq.ReapDone(w.reaped[:])
+		done, err := w.cq.Poll()
 		if err != nil && !errors.Is(err, vipl.ErrNotDone) {
 			return fmt.Errorf("%w: %w", provider.ErrClosed, err)
 		}
-		w.n = n
-		more = n > 0
-		for i := range w.reaped[:n] {
-			more = more && w.reaped[i].Descriptor != nil && !w.reaped[i].Recv
+		more = len(done) > 0
+		for i := range done {
+			more = more && done[i].Descriptor != nil && !done[i].Recv
 		}
-		w.handOn(false)
+		w.handOn(done, false)
 	}
 	return nil
 }
@@ -184,7 +180,7 @@ func (w *Provider) Wait(ctx context.Context) error {
 	if len(w.accepting) > 0 {
 		over = w.patience()
 	}
-	switch err := w.cq.WaitSince(ctx, over, w.seen); {
+	switch err := w.cq.WaitSince(ctx, over, w.cq.Seen()); {
 	case err == nil, errors.Is(err, vipl.ErrNotDone):
 		return nil
 	case !errors.Is(err, vipl.ErrTimeout):
@@ -200,22 +196,18 @@ func (w *Provider) Wake() { w.cq.Wake() }
 
 // Deliver is provider's.
 func (w *Provider) Deliver(atOnce bool) (handled bool) {
-	w.n, w.seen = w.cq.Reap(w.reaped[:])
-	return w.handOn(atOnce)
+	return w.handOn(w.cq.Reap(), atOnce)
 }
 
 // handOn hands on what has been reaped. A VI message that is all of it may be handled at once, if
 // atOnce.
-func (w *Provider) handOn(atOnce bool) (handled bool) {
-	if ch, x := w.onlyMessage(); ch != nil && atOnce {
-		w.reaped[0], w.n = vipl.Completion{}, 0
+func (w *Provider) handOn(done []seam.Completion, atOnce bool) (handled bool) {
+	if ch, x := onlyMessage(done); ch != nil && atOnce {
 		handled = ch.arrivedAlone(x) // from here on another goroutine may be in wait
 	} else {
-		for i := range w.reaped[:w.n] {
-			w.complete(&w.reaped[i])
-			w.reaped[i] = vipl.Completion{}
+		for i := range done {
+			w.complete(&done[i])
 		}
-		w.n = 0
 	}
 	for len(w.failed) > 0 {
 		ch := w.failed[0]
@@ -229,11 +221,11 @@ func (w *Provider) handOn(atOnce bool) (handled bool) {
 }
 
 // onlyMessage returns the VI message that is all that has been reaped, and its channel, or nil.
-func (w *Provider) onlyMessage() (*channel, *receiveBuffer) {
-	if w.n != 1 {
+func onlyMessage(done []seam.Completion) (*channel, *receiveBuffer) {
+	if len(done) != 1 {
 		return nil, nil
 	}
-	c := &w.reaped[0]
+	c := &done[0]
 	if c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
 		return nil, nil
 	}
@@ -246,7 +238,7 @@ func (w *Provider) onlyMessage() (*channel, *receiveBuffer) {
 }
 
 // complete hands on one completion.
-func (w *Provider) complete(c *vipl.Completion) {
+func (w *Provider) complete(c *seam.Completion) {
 	if c.Request != nil {
 		w.accept(c.Request)
 		return

@@ -24,7 +24,7 @@ func Listen(ctx context.Context, host *stream.Host, name string) (Listeners, err
 	if err != nil {
 		return nil, err
 	}
-	ip := addressOf(host.NIC().Link().Info().Interface)
+	ip := addressOf(host.NIC().Query().Name)
 	if ip == nil {
 		return Listeners{l}, nil
 	}

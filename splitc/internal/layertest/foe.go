@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
@@ -38,18 +39,17 @@ type foeVIs struct {
 	*VIs
 	*Foe
 	nic   *vipl.NIC
-	cq    *vipl.CQ
+	cq    *seam.Queue
 	ptag  vipl.Ptag
 	heard [][][]byte         // by kind
 	free  []*vipl.Descriptor // of sends
-	out   [2 * foeDepth]vipl.Completion
 }
 
 // Attack is Hostility.Attack.
 func (v *VIs) Attack(f *Foe, c layer.Config) (err error) {
 	a := &foeVIs{VIs: v, Foe: f, nic: c.NIC, heard: make([][][]byte, v.Kinds)}
 	defer func() { f.Over = true }()
-	if a.cq, err = a.nic.CreateCQ(4 * foeDepth * v.Kinds); err != nil {
+	if a.cq, err = seam.NewQueue(a.nic, 4*foeDepth*v.Kinds, 2*foeDepth); err != nil {
 		return err
 	}
 	if a.ptag, err = a.nic.CreatePtag(); err != nil {
@@ -111,7 +111,7 @@ func (a *foeVIs) buffer(use func(d *vipl.Descriptor) error) error {
 func (a *foeVIs) open(_, kind int) (*vipl.VI, error) {
 	attrs := a.Attrs
 	attrs.Ptag, attrs.QueueDepth = a.ptag, 2*foeDepth
-	vi, err := a.nic.CreateVI(&attrs, a.cq, a.cq)
+	vi, err := a.nic.CreateVI(&attrs, a.cq.CQ, a.cq.CQ)
 	if err != nil {
 		return nil, err
 	}
@@ -153,11 +153,11 @@ func (a *foeVIs) step(vi *vipl.VI, kind int) error {
 
 // take takes what has come.
 func (a *foeVIs) take() {
-	n, err := a.cq.ReapDone(a.out[:])
+	done, err := a.cq.Poll()
 	if err != nil && !errors.Is(err, vipl.ErrNotDone) {
 		return
 	}
-	for _, c := range a.out[:n] {
+	for _, c := range done {
 		d, mem := c.Descriptor, c.Descriptor.Context.([]byte)
 		if !c.Recv {
 			a.free = append(a.free, d)

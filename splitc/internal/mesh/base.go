@@ -27,14 +27,14 @@ const drainTime = time.Second
 type Base struct {
 	layer.Config
 	Name   string // of the layer
-	CQ     *vipl.CQ
+	CQ     *seam.Queue
 	Memory []byte // the heap
 	Count  layer.Counters
 	Did    layer.Stats
 	Err    error // the first failure
 	Closed bool  // nothing is taken in any more
 	// Take handles a completion.
-	Take func(c *vipl.Completion)
+	Take func(c *seam.Completion)
 	// Service is called at the end of each poll, and around each wait. It may be nil.
 	Service func()
 
@@ -43,13 +43,12 @@ type Base struct {
 
 	served bool    // something has come since a wait began
 	sends  []*Send // descriptors that are free
-	reaped [batch]vipl.Completion
 }
 
 // Begin makes the heap and a completion queue of so many entries.
 func (b *Base) Begin(entries int) (err error) {
 	if b.Memory, err = layer.NewHeap(b.HeapSize); err == nil {
-		b.CQ, err = b.NIC.CreateCQ(entries)
+		b.CQ, err = seam.NewQueue(b.NIC, entries, batch)
 	}
 	return err
 }
@@ -80,12 +79,12 @@ func (b *Base) Stats() layer.Stats { return b.Did }
 // Poll takes in what has come.
 func (b *Base) Poll() error {
 	for range batches {
-		n, err := b.CQ.ReapDone(b.reaped[:])
-		b.take(n)
+		done, err := b.CQ.Poll()
+		b.take(done)
 		if err != nil && !errors.Is(err, vipl.ErrNotDone) {
 			return b.Failure(err)
 		}
-		if n < batch {
+		if !b.CQ.Full() {
 			break
 		}
 	}
@@ -103,8 +102,8 @@ func (b *Base) service() {
 func (b *Base) Wait(ctx context.Context) error {
 	b.service()
 	for b.served = false; !b.served && b.Err == nil; {
-		n, err := b.CQ.ReapWait(ctx, b.reaped[:])
-		b.take(n)
+		done, err := b.CQ.ReapWait(ctx)
+		b.take(done)
 		b.service()
 		if errors.Is(err, vipl.ErrTimeout) {
 			return b.Err
@@ -116,12 +115,12 @@ func (b *Base) Wait(ctx context.Context) error {
 	return b.Err
 }
 
-func (b *Base) take(n int) {
-	if b.Answered = false; n > 0 {
+func (b *Base) take(done []seam.Completion) {
+	if b.Answered = false; len(done) > 0 {
 		b.Clock = b.NIC.Now()
 	}
-	for i := range n {
-		if c := &b.reaped[i]; c.Descriptor != nil {
+	for i := range done {
+		if c := &done[i]; c.Descriptor != nil {
 			b.served = true
 			b.Take(c)
 		}
@@ -184,7 +183,7 @@ type End struct {
 // messages, and posts the receives, each with size bytes from the beginning of mem on.
 func (b *Base) OpenEnd(e *End, context any, attrs vipl.Attributes, mem []byte, receives []Recv, size int) (err error) {
 	attrs.PeerTimeout, attrs.ConnectTimeout = b.PeerTimeout, b.Timeout
-	if e.VI, err = b.NIC.CreateVI(&attrs, b.CQ, b.CQ); err != nil {
+	if e.VI, err = b.NIC.CreateVI(&attrs, b.CQ.CQ, b.CQ.CQ); err != nil {
 		return err
 	}
 	e.VI.Context = context

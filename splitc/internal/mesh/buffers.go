@@ -1,6 +1,9 @@
 package mesh
 
-import "github.com/bobnet-go/bobnet/vipl"
+import (
+	"github.com/bobnet-go/bobnet/internal/seam"
+	"github.com/bobnet-go/bobnet/vipl"
+)
 
 // A rank has many buffers for each other one, most of them idle. So what there is for a
 // buffer beside its memory is kept small: a receive has its descriptor and nothing else, and a
@@ -50,8 +53,12 @@ func (b *Base) PostSend(vi *vipl.VI, buffer int, later bool, segs ...vipl.Segmen
 	}
 	s := b.sends[len(b.sends)-1]
 	s.Buffer = buffer
-	s.desc = vipl.Descriptor{Segs: s.segs[:copy(s.segs[:], segs)], Op: vipl.OpSend, Context: s, Later: later}
-	if err := vi.PostSend(&s.desc); err != nil {
+	s.desc = vipl.Descriptor{Segs: s.segs[:copy(s.segs[:], segs)], Op: vipl.OpSend, Context: s}
+	post := (*vipl.VI).PostSend
+	if later {
+		post = seam.PostLate
+	}
+	if err := post(vi, &s.desc); err != nil {
 		return err
 	}
 	b.sends = b.sends[:len(b.sends)-1]

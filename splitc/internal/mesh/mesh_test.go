@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -123,18 +124,18 @@ var errNotAsked = errors.New("the rank was not found")
 func TestPollEnds(t *testing.T) {
 	const most = 1024
 	run(t, 2, func(s *station) error {
-		cq, err := s.NIC.CreateCQ(2 * batch)
+		cq, err := seam.NewQueue(s.NIC, 2*batch, batch)
 		if err != nil {
 			return err
 		}
 		defer cq.Close()
-		vi, err := s.NIC.CreateVI(&vipl.Attributes{QueueDepth: 2 * batch}, cq, cq)
+		vi, err := s.NIC.CreateVI(&vipl.Attributes{QueueDepth: 2 * batch}, cq.CQ, cq.CQ)
 		if err != nil {
 			return err
 		}
 		defer vi.Close()
 		taken := 0
-		b := &Base{Config: s.Config, CQ: cq, Take: func(c *vipl.Completion) {
+		b := &Base{Config: s.Config, CQ: cq, Take: func(c *seam.Completion) {
 			if taken++; taken < 4*most { // that a Poll without an end ends this test, too
 				_ = c.VI.PostSend(c.Descriptor)
 			}

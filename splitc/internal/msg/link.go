@@ -3,6 +3,7 @@ package msg
 import (
 	"context"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
@@ -184,7 +185,7 @@ func (l *Layer) Post(c *Channel, buffer, n int, data []byte, later bool) bool {
 }
 
 // take handles a completion.
-func (l *Layer) take(done *vipl.Completion) {
+func (l *Layer) take(done *seam.Completion) {
 	c, ok := done.VI.Context.(*Channel)
 	if !ok {
 		return

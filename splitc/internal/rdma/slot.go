@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -78,7 +79,7 @@ func (l *Layer) acquire(ctx context.Context, p *peer, what uint8, credit bool) (
 // this rank next hears of it.
 func (l *Layer) post(s *slot, segs int) {
 	s.desc.Segs = s.segs[:segs]
-	if err := s.p.VI.PostSend(&s.desc); err != nil {
+	if err := seam.PostMore(s.p.VI, &s.desc); err != nil {
 		l.Broken(&s.p.End, err)
 		l.release(s)
 	}

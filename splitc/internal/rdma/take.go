@@ -4,13 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // take handles a completion.
-func (l *Layer) take(c *vipl.Completion) {
+func (l *Layer) take(c *seam.Completion) {
 	if s, sent := c.Descriptor.Context.(*slot); sent {
 		l.sent(s, c.Err)
 	} else if r, ok := c.Descriptor.Context.(*mesh.Recv); ok {

@@ -33,8 +33,6 @@ type Descriptor struct {
 	Remote       RemoteSegment // of an RDMA operation
 	Fence        bool          // waits for all earlier RDMA reads
 	Unordered    bool          // of an RDMA write: its data need not wait for messages before it
-	Later        bool          // is left to the engine's next turn
-	More         bool          // a short RDMA write may wait for others, as sends do
 	AckNow       bool          // the peer is asked to acknowledge it at once
 	HasImmediate bool
 	Immediate    uint32
@@ -45,9 +43,21 @@ type Descriptor struct {
 
 	total  uint32 // bytes that Segs holds
 	posted bool   // it is on a queue, and not the caller's
+	when   When
 	txState
 	rxState
 }
+
+// When says when a descriptor of the send queue may leave.
+type When uint8
+
+// A descriptor leaves AtOnce if it can. Late leaves it to the engine's next turn. With More, a short
+// RDMA write may wait for others, as sends do in any case.
+const (
+	AtOnce When = iota
+	Late
+	More
+)
 
 // txState is what the send side keeps in a descriptor.
 type txState struct {

@@ -114,7 +114,7 @@ func (t *txHalf) roomLeft() bool {
 // joins reports whether d, which is no send, goes in a short frame that may wait for others to
 // share an Ethernet frame with.
 func (t *txHalf) joins(d *Descriptor) bool {
-	return t.c.Path.joining.Peer != 0 && (d.Op == code.OpRDMARead || d.More && d.total <= copyMax)
+	return t.c.Path.joining.Peer != 0 && (d.Op == code.OpRDMARead || d.when == More && d.total <= copyMax)
 }
 
 // weigh returns what d adds to l: a record in a packed frame, or a frame of its own in the Ethernet

@@ -43,7 +43,10 @@ func TestWritesJoin(t *testing.T) {
 		}
 		for i := range times {
 			d := e.descriptor(outAt+i, c.size)
-			d.Remote, d.More = e.peer.remote(lentAt+i*c.size), c.more
+			d.Remote = e.peer.remote(lentAt + i*c.size)
+			if c.more {
+				d.when = More
+			}
 			if d.Op = c.op; c.op == code.OpRDMARead {
 				d = e.descriptor(readAt+i*c.size, c.size)
 				d.Op, d.Remote = c.op, e.peer.remote(outAt+i)
@@ -84,7 +87,7 @@ func TestJoinedTooLong(t *testing.T) {
 	for range rounds {
 		for i := range each {
 			d := e.descriptor(outAt+8*i, 8)
-			d.Op, d.Remote, d.More = code.OpRDMAWrite, e.peer.remote(lentAt+8*i), true
+			d.Op, d.Remote, d.when = code.OpRDMAWrite, e.peer.remote(lentAt+8*i), More
 			e.post(d, false)
 		}
 		p.run(func() bool { return e.c.SQ.Pending() == 0 })

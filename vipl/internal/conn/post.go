@@ -6,8 +6,8 @@ import (
 
 // Send queues a send, an RDMA write or an RDMA read of size bytes, and sends it if it can
 // go. It reports false when the queue is full.
-func (c *Conn) Send(d *Descriptor, size uint32) bool {
-	d.total = size
+func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
+	d.total, d.when = size, when
 	if !c.SQ.push(d) {
 		return false
 	}
@@ -16,7 +16,7 @@ func (c *Conn) Send(d *Descriptor, size uint32) bool {
 		c.Stats.Sends++
 	case code.StateConnected:
 		c.Stats.Sends++
-		if d.Later {
+		if when == Late {
 			c.tx.leaveToPoll()
 			c.a.eng.WakeBefore(c.a.Now) // who sleeps on the link looks after it
 		} else {

@@ -231,11 +231,13 @@ func (e *end) post(d *Descriptor, recv bool) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	post := e.c.Send
+	var posted bool
 	if recv {
-		post, e.inbound = e.c.PostReceive, append(e.inbound, d)
+		posted, e.inbound = e.c.PostReceive(d, uint32(size)), append(e.inbound, d)
+	} else {
+		posted = e.c.Send(d, uint32(size), d.when)
 	}
-	if !post(d, uint32(size)) {
+	if !posted {
 		e.t.Fatal("the queue is full")
 	}
 }

@@ -119,7 +119,7 @@ func (p *Provider) newConn(at ethertype.Addr) (*conn, error) {
 // open makes the VI and posts its receives.
 func (k *conn) open() (err error) {
 	k.vi, err = k.p.nic.CreateVI(&vipl.Attributes{Ptag: k.tag, EnableRDMAWrite: true, QueueDepth: max(k.p.cfg.Sends, receives),
-		PeerTimeout: k.p.cfg.PeerTimeout}, k.p.cq, k.p.cq)
+		PeerTimeout: k.p.cfg.PeerTimeout}, k.p.cq.CQ, k.p.cq.CQ)
 	if err != nil {
 		return err
 	}

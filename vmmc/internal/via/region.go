@@ -1,6 +1,7 @@
 package via
 
 import (
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
@@ -94,7 +95,8 @@ type send struct {
 	handle vipl.MemHandle // of mem
 	desc   vipl.Descriptor
 	segs   [vipl.MaxSegments]vipl.Segment
-	pinned int // segments of the program's memory
+	pinned int  // segments of the program's memory
+	late   bool // the engine's next turn sends it
 	region *provider.Region
 	token  any
 }
@@ -137,7 +139,7 @@ func (k *conn) recycle(s *send) {
 		k.p.nic.DeregisterMem(s.segs[i].Handle)
 		s.segs[i] = vipl.Segment{}
 	}
-	s.pinned, s.region, s.token = 0, nil, nil
+	s.pinned, s.late, s.region, s.token = 0, false, nil, nil
 	k.spare = append(k.spare, s)
 }
 
@@ -163,7 +165,11 @@ func (k *conn) post(s *send) {
 // push posts what the VI's queue has room for.
 func (k *conn) push() {
 	for k.posted < k.flying.Len() && k.posted < k.p.cfg.Sends {
-		if err := k.vi.PostSend(&(*k.flying.At(k.posted)).desc); err != nil {
+		s, post := *k.flying.At(k.posted), (*vipl.VI).PostSend
+		if s.late {
+			post = seam.PostLate
+		}
+		if err := post(k.vi, &s.desc); err != nil {
 			k.fail(err)
 			return
 		}
@@ -203,7 +209,7 @@ func (p *Provider) Post(w *provider.Write) error {
 		k.recycle(s)
 		return err
 	}
-	s.desc.Op, s.desc.Later = vipl.OpRDMAWrite, w.Later
+	s.desc.Op, s.late = vipl.OpRDMAWrite, w.Later
 	s.desc.Remote = vipl.RemoteSegment{Addr: r.Addr + w.Offset, Handle: vipl.MemHandle(r.Key)}
 	if w.Notify {
 		k.notify(s, r)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -34,13 +35,11 @@ type Provider struct {
 	nic      *vipl.NIC
 	cfg      Config
 	self     provider.Identity
-	cq       *vipl.CQ
+	cq       *seam.Queue
 	entries  int
-	seen     uint32
 	listener *vipl.Listener
 	conns    map[ethertype.Addr]*conn
 	itself   *conn // the accepting end of the connection with itself
-	reaped   [32]vipl.Completion
 	count    provider.Counters
 	dials    uint32 // connections that this process has asked for
 	frame    int    // see Frame
@@ -52,13 +51,13 @@ var _ provider.Provider = (*Provider)(nil)
 // Open starts to take requests. up is called from the first Turn on.
 func Open(cfg Config, up provider.Up) (*Provider, error) {
 	p := &Provider{up: up, nic: cfg.NIC, cfg: cfg, conns: map[ethertype.Addr]*conn{}, entries: 64}
-	p.frame = p.nic.Link().Info().MTU - ethertype.BaseSize - ethertype.RDMASize - 8
+	p.frame = seam.Link(p.nic).Info().MTU - ethertype.BaseSize - ethertype.RDMASize - 8
 	var err error
-	if p.cq, err = p.nic.CreateCQ(p.entries); err != nil {
+	if p.cq, err = seam.NewQueue(p.nic, p.entries, 32); err != nil {
 		return nil, err
 	}
 	if p.listener, err = p.nic.Listen(0); err == nil {
-		if err = p.listener.Bind(p.cq); err == nil {
+		if err = p.listener.Bind(p.cq.CQ); err == nil {
 			err = p.cq.Attend(cfg.Kick)
 		}
 	}
@@ -78,7 +77,7 @@ func (p *Provider) Self() provider.Identity { return p.self }
 func (p *Provider) Now() int64 { return p.nic.Now() }
 
 // Virtual implements provider.Provider.
-func (p *Provider) Virtual() bool { return p.nic.Link().Info().Virtual }
+func (p *Provider) Virtual() bool { return seam.Link(p.nic).Info().Virtual }
 
 // WithTimeout implements provider.Provider.
 func (p *Provider) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
@@ -89,7 +88,7 @@ func (p *Provider) WithTimeout(ctx context.Context, d time.Duration) (context.Co
 func (p *Provider) Poll() { p.nic.Poll() }
 
 // Seen implements provider.Provider.
-func (p *Provider) Seen() uint32 { return p.seen }
+func (p *Provider) Seen() uint32 { return p.cq.Seen() }
 
 // Ring implements provider.Provider.
 func (p *Provider) Ring() { p.cq.Wake() }
@@ -118,22 +117,16 @@ func (p *Provider) Failed() error {
 
 // Turn implements provider.Provider.
 func (p *Provider) Turn() {
-	for !p.closed {
-		n, seen := p.cq.Reap(p.reaped[:])
-		p.seen = seen
-		for i := range n {
-			c := p.reaped[i]
-			p.reaped[i] = vipl.Completion{}
-			p.complete(&c)
-		}
-		if n < len(p.reaped) {
-			return
+	for more := true; more && !p.closed; more = p.cq.Full() {
+		done := p.cq.Reap()
+		for i := range done {
+			p.complete(&done[i])
 		}
 	}
 }
 
 // complete sees to one completion.
-func (p *Provider) complete(c *vipl.Completion) {
+func (p *Provider) complete(c *seam.Completion) {
 	if c.Request != nil {
 		p.accept(c.Request)
 		return

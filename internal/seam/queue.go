@@ -1,0 +1,109 @@
+package seam
+
+import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/seam/hook"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Completion is an entry of a completion queue together with the descriptor that it stands for.
+// Err is vipl.ErrDescriptor if the descriptor completed in error. The entry of a listener that is
+// bound to the queue has a Request and nothing else.
+type Completion = hook.Completion[vipl.VI, vipl.Descriptor, vipl.Request]
+
+// Queue is a completion queue for packages on top of vipl. A call takes a batch of completions,
+// each with its descriptor.
+//
+// Goroutines that share a Queue guard it, and what completions change, by a lock of their own.
+// Each goroutine waits without that lock. Whichever comes back takes the completions, in order,
+// and all of them look again:
+//
+//	mu.Lock()
+//	for !done() {
+//		seen := q.Seen()
+//		mu.Unlock()
+//		err := q.WaitSince(ctx, 0, seen)
+//		mu.Lock()
+//		handle(q.Reap())
+//	}
+//
+// A goroutine that makes done true by other means calls Wake. The lock is needed for Seen, Reap,
+// Poll and ReapWait; the other calls need none.
+//
+// The end of an attempt to connect a VI whose receive queue is bound to the queue ends WaitSince,
+// too. So a caller that makes many connections at once needs no other place to wait.
+type Queue struct {
+	*vipl.CQ
+	of   hook.Queue[Completion]
+	seen uint32
+	out  []Completion
+	n    int // of out, that the last call returned
+}
+
+// NewQueue makes a completion queue with so many entries. A call that takes completions takes
+// batch of them at most.
+func NewQueue(nic *vipl.NIC, entries, batch int) (*Queue, error) {
+	cq, err := nic.CreateCQ(entries)
+	if err != nil {
+		return nil, err
+	}
+	return OnQueue(cq, batch), nil
+}
+
+// OnQueue is NewQueue for a completion queue that exists already.
+func OnQueue(cq *vipl.CQ, batch int) *Queue {
+	return &Queue{CQ: cq, of: hook.QueueOf(cq).(hook.Queue[Completion]), out: make([]Completion, batch)}
+}
+
+// Reap takes what has completed, without polling the NIC. The result is valid until the next
+// call that takes completions.
+func (q *Queue) Reap() []Completion {
+	clear(q.out[:q.n])
+	q.n, q.seen = q.of.Reap(q.out)
+	return q.out[:q.n]
+}
+
+// Poll is Reap, but polls the NIC once if there is nothing. If there still is nothing, it returns
+// vipl.ErrNotDone.
+func (q *Queue) Poll() (done []Completion, err error) {
+	clear(q.out[:q.n])
+	q.n, err = q.of.ReapDone(q.out)
+	return q.out[:q.n], err
+}
+
+// ReapWait is Reap, but blocks until something has completed or ctx ends. The error is then both
+// vipl.ErrTimeout and the context's.
+func (q *Queue) ReapWait(ctx context.Context) (done []Completion, err error) {
+	clear(q.out[:q.n])
+	q.n, err = q.of.ReapWait(ctx, q.out)
+	return q.out[:q.n], err
+}
+
+// Full reports whether the last call has taken a whole batch, so that there may be more.
+func (q *Queue) Full() bool { return q.n == len(q.out) }
+
+// Seen returns how far the last Reap has looked.
+func (q *Queue) Seen() uint32 { return q.seen }
+
+// WaitSince blocks until a completion has come that the Reap before Seen did not take, or until
+// Wake has been called since. It may return for no reason. It returns vipl.ErrNotDone when d has
+// passed, unless d is 0. When ctx ends, it returns an error that is both vipl.ErrTimeout and the
+// context's. It does not allocate, as a context with a deadline would.
+func (q *Queue) WaitSince(ctx context.Context, d time.Duration, seen uint32) error {
+	return q.of.WaitSince(ctx, d, seen)
+}
+
+// Wake makes all goroutines that wait at the queue look again.
+func (q *Queue) Wake() { q.of.Wake() }
+
+// Attend registers f to be called when there are completions, once until the next Reap, so that a
+// package handles them while the program computes. f is called as the handlers of VI.SendNotify
+// are: without the NIC's lock, on the goroutine that drives the NIC or on the NIC's own, and by
+// Attend itself if there are completions. It may call any method. Handlers of CQ.Notify come
+// first. Nil ends the registration.
+//
+// While f is registered, WaitSince also returns when a peer has written to memory through a VI
+// whose receive queue is bound to the queue. Such a write makes no entry.
+func (q *Queue) Attend(f func()) error { return q.of.Attend(f) }
