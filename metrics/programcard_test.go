@@ -7,10 +7,10 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/metrics"
-	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 
 	endpoints "github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	vmmc "github.com/bobnet-go/bobnet/vmmc/lanai"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
@@ -29,8 +29,8 @@ func endpointCard() *fakeEndpointCard {
 	s.Card.Name, s.Stations, s.LongRoutes, s.Card.Stats.Interrupts = "bob0", 31, 32, 33
 	s.Mapper = &mapper.Snapshot{Routes: 34}
 	s.Receives.Duplicates, s.Receives.Stale = 35, 36
-	for k := reliability.NackResident; k <= reliability.NackNoEndpoint; k++ {
-		s.Stats.Nacked[k] = 40 + uint64(k-reliability.NackResident)
+	for k := channels.NackResident; k <= channels.NackNoEndpoint; k++ {
+		s.Stats.Nacked[k] = 40 + uint64(k-channels.NackResident)
 	}
 	return &fakeEndpointCard{s}
 }

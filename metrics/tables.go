@@ -6,11 +6,11 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	amcard "github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/mplite"
-	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/stream/tun"
@@ -178,11 +178,11 @@ var (
 	plainTable  = tableOf[plain.Snapshot]("card", cardLabels, "bobnet_card_bad_ bobnet_card_send_ bobnet_card_receive_ring_", nil)
 	amCardTable = tableOf[amcard.Snapshot]("card that holds endpoints", cardLabels, "bobnet_amcard_", []shared{
 		{name: "bobnet_amcard_nacks_total", help: "NACKs that the card has sent, by reason.", label: "reason", reasons: []reason{
-			reliability.NackResident:   {"not_resident", "the endpoint is in no frame, or moves"},
-			reliability.NackOverrun:    {"overrun", "its receive queue is full"},
-			reliability.NackMemory:     {"not_pinned", "its staging area is not pinned"},
-			reliability.NackTag:        {"tag", "the message does not show its tag"},
-			reliability.NackNoEndpoint: {"no_endpoint", "there is no such endpoint"},
+			channels.NackResident:   {"not_resident", "the endpoint is in no frame, or moves"},
+			channels.NackOverrun:    {"overrun", "its receive queue is full"},
+			channels.NackMemory:     {"not_pinned", "its staging area is not pinned"},
+			channels.NackTag:        {"tag", "the message does not show its tag"},
+			channels.NackNoEndpoint: {"no_endpoint", "there is no such endpoint"},
 		}},
 		{name: "bobnet_amcard_returned_messages_total", help: "Messages that the card has given back to their senders, by reason.", label: "reason"},
 		{name: "bobnet_amcard_dropped_total", help: "What the card, or its driver, has dropped, by reason.", label: "reason"},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -46,7 +46,7 @@ func newCrowd(t *testing.T) *crowd {
 	}
 	for i := range treeHosts {
 		card, _ := c.card(i+1, lanai.Config{
-			Channels: reliability.ChannelConfig{Timeout: 1_000_000},
+			Channels: channels.Config{Timeout: 1_000_000},
 			Card:     myrinet.CardConfig{Timing: myrinet.SBusTiming()},
 			Costs:    lanai.Costs{Send: 100, Receive: 100, Resend: 100, Arrive: 50, Check: 50, Answer: 50, Answered: 50},
 			Mapper:   &myrinet.MapperOptions{Period: 500 * time.Millisecond, Timeout: time.Millisecond, Seed: uint64(i + 1)},

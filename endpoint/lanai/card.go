@@ -8,9 +8,9 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/progress"
-	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -29,12 +29,12 @@ type Config struct {
 	// handler of its Log is called as vipl.Config.Logger says, and may block.
 	Mapper *myrinet.MapperOptions
 
-	Frames    int                       // endpoint frames, the privileged one among them; 0 means 8
-	Endpoints int                       // endpoints, resident or not, of all programs; 0 means 256
-	Attempts  int                       // to send, of an endpoint whose turn it is; 0 means 2^8 (VNT, 4.1)
-	Channels  reliability.ChannelConfig // between two cards; Cards and Owners are the card's
-	Residence time.Duration             // that an endpoint has a frame at least, when others want it, and SendersStay times as long while it has something to send; 0 means twice Channels.Timeout
-	Pinned    int                       // octets of staging areas that are pinned at a time, beside those of resident endpoints; 0 means 16 MiB
+	Frames    int             // endpoint frames, the privileged one among them; 0 means 8
+	Endpoints int             // endpoints, resident or not, of all programs; 0 means 256
+	Attempts  int             // to send, of an endpoint whose turn it is; 0 means 2^8 (VNT, 4.1)
+	Channels  channels.Config // between two cards; Cards and Owners are the card's
+	Residence time.Duration   // that an endpoint has a frame at least, when others want it, and SendersStay times as long while it has something to send; 0 means twice Channels.Timeout
+	Pinned    int             // octets of staging areas that are pinned at a time, beside those of resident endpoints; 0 means 16 MiB
 
 	// GAM is this program without what the paper adds to it (VNT, 5.1).
 	Unreliable  bool // no channels: the network is believed never to lose a packet, and one that finds no room waits in it

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -84,10 +84,10 @@ func (y *Spy) Learn(payload []byte) {
 // Forge returns a packet of any kind, of station from to station to, with what the cards say on
 // their channels, as far as it has been heard.
 func (y *Spy) Forge(rng *rand.Rand, from, to ethertype.MAC) []byte {
-	h := header{channel: reliability.ChannelHeader{Epoch: rng.Uint32()}}
+	h := header{channel: channels.Header{Epoch: rng.Uint32()}}
 	if n := len(y.seen); n > 0 && rng.IntN(4) > 0 {
 		h = y.seen[rng.IntN(n)]
-		if h.answer == reliability.NackInit {
+		if h.answer == channels.NackInit {
 			h.channel.Epoch, h.channel.Init = h.offer, false
 		}
 	}
@@ -97,7 +97,7 @@ func (y *Spy) Forge(rng *rand.Rand, from, to ethertype.MAC) []byte {
 	}
 	h.channel.Bit = uint8(rng.IntN(2))
 	h.channel.Stamp += uint32(rng.IntN(3))
-	h.kind, h.answer, h.offer = kind(rng.IntN(int(kindEnd)+1)), reliability.AnswerKind(rng.IntN(12)), rng.Uint32()
+	h.kind, h.answer, h.offer = kind(rng.IntN(int(kindEnd)+1)), channels.AnswerKind(rng.IntN(12)), rng.Uint32()
 	h.queue, h.op = queue(rng.IntN(3)), uint8(rng.IntN(3))
 	h.fromPort, h.toPort = uint16(rng.IntN(3)), uint16(rng.IntN(3))
 	h.fromEnd, h.toEnd = uint32(rng.IntN(100)), uint32(rng.IntN(100))

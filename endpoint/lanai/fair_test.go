@@ -10,8 +10,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/need"
-	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -79,7 +79,7 @@ func TestFair(t *testing.T) {
 			if x.n > 21 {
 				need.Long(t, "it simulates 84 endpoints for seconds")
 			}
-			quick := reliability.ChannelConfig{Timeout: 1_000_000, Channels: x.channels}
+			quick := channels.Config{Timeout: 1_000_000, Channels: x.channels}
 			answered, cards := flooders(t, lanai.Config{Attempts: x.attempts, Channels: quick, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming(), SRAM: 1 << 20}, Costs: lanai.Costs{Send: 100, Loiter: 5}}, x.n, x.last)
 			least, most, total := answered[0], answered[0], 0
 			for _, n := range answered {
@@ -124,7 +124,7 @@ func takesTurns(t *testing.T, c *lanai.Card, most int) {
 // which takes others longer turns to wait for, if an attempt in vain takes time, and else none.
 func TestLoiters(t *testing.T) {
 	perTurn := func(cost int) float64 {
-		answered, cards := flooders(t, lanai.Config{Channels: reliability.ChannelConfig{Timeout: 1_000_000}, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}, Costs: lanai.Costs{Send: 100, Loiter: cost}}, 3, 20*time.Millisecond)
+		answered, cards := flooders(t, lanai.Config{Channels: channels.Config{Timeout: 1_000_000}, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}, Costs: lanai.Costs{Send: 100, Loiter: cost}}, 3, 20*time.Millisecond)
 		if slices.Min(answered) == 0 {
 			t.Errorf("with attempts of %d cycles: answers %v", cost, answered)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/wildhost"
-	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -30,7 +30,7 @@ type siege struct {
 // besiege runs attack, as the wild program, while the others talk.
 func besiege(t *testing.T, seed uint64, attack func(s *siege) error) (s *siege, err error) {
 	s = &siege{segment: newSegment(t, myrinet.Options{Seed: seed})}
-	cfg := lanai.Config{Channels: reliability.ChannelConfig{Timeout: 1_000_000, Tries: 20}}
+	cfg := lanai.Config{Channels: channels.Config{Timeout: 1_000_000, Tries: 20}}
 	s.cards[0], s.cards[1] = s.pair(cfg)
 	var errs []error
 	process := func(name string, run func() error) {
@@ -213,7 +213,7 @@ func TestForgedEntries(t *testing.T) {
 		}, func(_, theirs *lanai.Stats) uint64 { return theirs.Forged }},
 		{"another endpoint", func(_ *siege, e *lanai.Entry) { e.Endpoint = 99 },
 			func(ours, theirs *lanai.Stats) uint64 {
-				return min(ours.Refused, theirs.Nacked[reliability.NackNoEndpoint])
+				return min(ours.Refused, theirs.Nacked[channels.NackNoEndpoint])
 			}},
 		{"too long", func(_ *siege, e *lanai.Entry) { e.Length = 65 },
 			func(ours, _ *lanai.Stats) uint64 { return ours.BadEntries }},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -21,7 +21,7 @@ func TestOverrun(t *testing.T) {
 		t.Run(fmt.Sprint(senders, " senders"), func(t *testing.T) {
 			s := newSegment(t, myrinet.Options{})
 			x := overrun{segment: s}
-			x.cards[0], x.cards[1] = s.pair(lanai.Config{Channels: reliability.ChannelConfig{Timeout: 1_000_000, Channels: 32}, Card: myrinet.CardConfig{SRAM: 1 << 20}})
+			x.cards[0], x.cards[1] = s.pair(lanai.Config{Channels: channels.Config{Timeout: 1_000_000, Channels: 32}, Card: myrinet.CardConfig{SRAM: 1 << 20}})
 			for i, run := range []func() error{x.serve, func() error { return x.flood(senders) }} {
 				s.w.Go(fmt.Sprint("host ", i), func() {
 					if err := run(); err != nil {
@@ -113,7 +113,7 @@ func (x *overrun) flood(senders int) error {
 	if err := x.w.Sleep(50 * time.Millisecond); err != nil {
 		return err
 	}
-	x.refused = x.cards[0].Snapshot().Stats.Nacked[reliability.NackOverrun]
+	x.refused = x.cards[0].Snapshot().Stats.Nacked[channels.NackOverrun]
 	x.posted = true
 	return p.until("all answers", func() bool { return len(p.got) == senders+sent })
 }
@@ -124,7 +124,7 @@ func TestUnpinned(t *testing.T) {
 	const endpoints, rounds = 12, 2
 	s := newSegment(t, myrinet.Options{})
 	var cards [2]*lanai.Card
-	cards[0], cards[1] = s.pair(lanai.Config{Pinned: lanai.StagingSize, Channels: reliability.ChannelConfig{Timeout: 1_000_000}})
+	cards[0], cards[1] = s.pair(lanai.Config{Pinned: lanai.StagingSize, Channels: channels.Config{Timeout: 1_000_000}})
 	converseWith(t, s.w, cards, endpoints, func(p *party) error {
 		ctx, cancel := p.n.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -147,7 +147,7 @@ func TestUnpinned(t *testing.T) {
 				return fmt.Errorf("message %d came back as %.40q", n, p.got[0])
 			}
 		}
-		if x := cards[0].Snapshot(); x.Stats.Nacked[reliability.NackMemory] < rounds*endpoints-lanai.DefaultFrames || x.Pinned > (lanai.DefaultFrames-1)*lanai.StagingSize {
+		if x := cards[0].Snapshot(); x.Stats.Nacked[channels.NackMemory] < rounds*endpoints-lanai.DefaultFrames || x.Pinned > (lanai.DefaultFrames-1)*lanai.StagingSize {
 			return fmt.Errorf("%d octets are pinned: %+v", x.Pinned, x.Stats)
 		}
 		return nil

@@ -5,7 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 )
 
 // typeMessage is the type of the packets in which AM-II's cards speak.
@@ -32,8 +32,8 @@ const (
 //	            36 op   38 length (2)
 type header struct {
 	kind             kind
-	channel          reliability.ChannelHeader
-	answer           reliability.AnswerKind
+	channel          channels.Header
+	answer           channels.AnswerKind
 	offer            uint32
 	from, to         ethertype.MAC
 	queue            queue
@@ -84,8 +84,8 @@ func (h *header) parse(b []byte) (rest []byte, ok bool) {
 	if len(b) < baseHeader {
 		return nil, false
 	}
-	h.kind, h.answer, h.queue = kind(b[0]), reliability.AnswerKind(b[2]), queue(b[3])
-	h.channel = reliability.ChannelHeader{
+	h.kind, h.answer, h.queue = kind(b[0]), channels.AnswerKind(b[2]), queue(b[3])
+	h.channel = channels.Header{
 		Channel: b[1] &^ (bitFlag | initFlag), Bit: b[1] >> 6 & 1, Init: b[1]&initFlag != 0,
 		Epoch: binary.LittleEndian.Uint32(b[4:]), Stamp: binary.LittleEndian.Uint32(b[8:]),
 	}
@@ -122,9 +122,9 @@ func tagOf(message []byte) (tag wire.Tag, tagged bool) {
 func admits(t, m wire.Tag) bool { return t == wire.TagAll || t != wire.TagNone && t == m }
 
 // refusalReason returns what it means for a message that a card has refused it for good.
-func refusalReason(k reliability.AnswerKind, q queue) wire.Reason {
+func refusalReason(k channels.AnswerKind, q queue) wire.Reason {
 	switch {
-	case k == reliability.NackNoEndpoint:
+	case k == channels.NackNoEndpoint:
 		return wire.ReasonBadEndpoint
 	case q == replies:
 		return wire.ReasonReplyRejected

@@ -5,8 +5,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -44,8 +44,8 @@ type program struct {
 	peers  station.Table // of the cards that this one speaks with; entry 0 is for those without a route of their own
 	maps   station.Mapping
 	frames []frame
-	sends  reliability.SendChannels
-	recvs  reliability.RecvChannels
+	sends  channels.Sender
+	recvs  channels.Receiver
 
 	// What goes out.
 	outs    [2]outBuffer
@@ -104,7 +104,7 @@ type answers struct {
 // answer is what is said to another card about one of its channels.
 type answer struct {
 	peer int
-	reliability.ChannelAnswer
+	channels.Answer
 }
 
 // find returns the answer for a channel that waits to be sent, nil for none.
@@ -124,7 +124,7 @@ func (a *answers) room(peer int, channel uint8) bool {
 
 // push adds an answer, for which there is room. It takes the place of an earlier one for the
 // same channel, which says nothing that it does not say.
-func (a *answers) push(peer int, x reliability.ChannelAnswer) {
+func (a *answers) push(peer int, x channels.Answer) {
 	at := a.find(peer, x.Channel)
 	if at == nil {
 		at = &a.ring[(a.head+a.n)%mostAnswers]
@@ -310,7 +310,7 @@ func (p *program) launchAnswer() bool {
 	}
 	x := p.answers.pop()
 	p.c.Work(p.cfg.Costs.Answer)
-	h := header{kind: kindAnswer, channel: x.ChannelHeader, answer: x.Kind, offer: x.Offer, from: p.self, to: p.peers.MAC(x.peer)}
+	h := header{kind: kindAnswer, channel: x.Header, answer: x.Kind, offer: x.Offer, from: p.self, to: p.peers.MAC(x.peer)}
 	p.leaves(p.small, h.put(p.small[outAt:]), x.peer)
 	return true
 }

@@ -1,7 +1,7 @@
 package lanai
 
 import (
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -78,8 +78,8 @@ func (p *program) judge() bool {
 // answered takes an ACK or NACK.
 func (p *program) answered() {
 	p.c.Work(p.cfg.Costs.Answered)
-	x := p.sends.OnAnswer(p.in.peer, reliability.ChannelAnswer{ChannelHeader: p.in.channel, Kind: p.in.answer, Offer: p.in.offer})
-	if x.End == reliability.EndedRefused {
+	x := p.sends.OnAnswer(p.in.peer, channels.Answer{Header: p.in.channel, Kind: p.in.answer, Offer: p.in.offer})
+	if x.End == channels.EndedRefused {
 		if f, i := p.frameOf(x.Packet); f != nil && f.taken&(1<<i) != 0 {
 			q := requests
 			if i >= sendEntries {
@@ -90,7 +90,7 @@ func (p *program) answered() {
 		}
 		return
 	}
-	if x.End != reliability.NotEnded {
+	if x.End != channels.NotEnded {
 		p.ended(&x)
 	}
 }
@@ -104,10 +104,10 @@ func (p *program) data() bool {
 		}
 		p.c.Work(p.cfg.Costs.Arrive)
 		switch v, answer := p.recvs.Arrive(p.in.peer, p.in.channel); v {
-		case reliability.ArrivalAnswer:
+		case channels.ArrivalAnswer:
 			p.answers.push(p.in.peer, answer)
 			return false
-		case reliability.ArrivalDrop:
+		case channels.ArrivalDrop:
 			return false
 		}
 	}
@@ -120,7 +120,7 @@ func (p *program) data() bool {
 func (p *program) deliver() bool {
 	a := &p.in
 	kind := p.place()
-	if kind == 0 && a.length > inlineSize && p.job != none || p.cfg.Unreliable && kind >= reliability.NackResident && kind <= reliability.NackMemory {
+	if kind == 0 && a.length > inlineSize && p.job != none || p.cfg.Unreliable && kind >= channels.NackResident && kind <= channels.NackMemory {
 		first := !a.waits
 		a.waits = true
 		return first
@@ -154,12 +154,12 @@ func (p *program) deliver() bool {
 }
 
 // place finds the entry for a message, and returns why there is none.
-func (p *program) place() reliability.AnswerKind {
+func (p *program) place() channels.AnswerKind {
 	a := &p.in
 	a.f = nil
 	e := p.d.find(a.toPort, a.toEnd)
 	if e == nil {
-		return reliability.NackNoEndpoint
+		return channels.NackNoEndpoint
 	}
 	f := e.frame
 	if f == nil || f.state != frameLive {
@@ -167,25 +167,25 @@ func (p *program) place() reliability.AnswerKind {
 		if e.state == endAway {
 			p.d.fault(e, &e.wantsFrame)
 		}
-		return reliability.NackResident
+		return channels.NackResident
 	}
 	if !p.cfg.Unprotected {
 		p.c.Work(p.cfg.Costs.Check)
 		if (a.op == opControl) != e.privileged() {
 			p.stats.Privileged++
-			return reliability.NackTag
+			return channels.NackTag
 		}
 		if tag, tagged := tagOf(a.body); tagged && a.op == opMessage && !admits(e.tagIn(f.page.Bytes()), tag) {
 			p.stats.BadTags++
-			return reliability.NackTag
+			return channels.NackTag
 		}
 	}
 	if a.at = f.freeEntry(a.queue); a.at < 0 {
-		return reliability.NackOverrun
+		return channels.NackOverrun
 	}
 	if a.length > inlineSize && !e.staging.pinned {
 		p.d.fault(e, &e.wantsPin)
-		return reliability.NackMemory
+		return channels.NackMemory
 	}
 	a.f = f
 	return 0
@@ -208,7 +208,7 @@ func (p *program) accept() {
 }
 
 // refuse answers a message that has not been written.
-func (p *program) refuse(kind reliability.AnswerKind) {
+func (p *program) refuse(kind channels.AnswerKind) {
 	p.stats.Nacked[kind]++
 	if !p.cfg.Unreliable {
 		p.answers.push(p.in.peer, p.recvs.Refuse(p.in.peer, p.in.channel.Channel, kind))

@@ -1,7 +1,7 @@
 package lanai
 
 import (
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 )
 
 // Which endpoints are in frames is the driver's affair (driver.go): it says which frame an
@@ -103,7 +103,7 @@ func (p *program) drained(f *frame) bool {
 // unbind takes what has a NACK from its channels: it is as if it had never been sent.
 func (p *program) unbind(f *frame) {
 	for {
-		var x reliability.Passage
+		var x channels.Passage
 		x, ok := p.sends.Unbind(f.end.slot)
 		if !ok {
 			break

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -79,7 +79,7 @@ func (p *program) scan(b *outBuffer) bool {
 	if !more {
 		return false
 	}
-	if x.End != reliability.NotEnded {
+	if x.End != channels.NotEnded {
 		p.ended(&x)
 		return true
 	}
@@ -271,7 +271,7 @@ func (p *program) bind(b *outBuffer, f *frame, i, peer int) {
 	f.side, f.sendNext[q] = 1-q, (i+1)%sendEntries
 	f.used = p.now
 	f.taken |= 1 << i
-	var channel reliability.ChannelHeader
+	var channel channels.Header
 	if !p.cfg.Unreliable {
 		p.c.Work(p.cfg.Costs.Bind)
 		channel = p.sends.Send(p.now, peer, f.end.slot, packetOf(f.end, i))
@@ -284,7 +284,7 @@ func (p *program) bind(b *outBuffer, f *frame, i, peer int) {
 }
 
 // build puts a packet into a send buffer: at once if it is short, and else by DMA.
-func (p *program) build(b *outBuffer, f *frame, i, peer int, channel reliability.ChannelHeader) {
+func (p *program) build(b *outBuffer, f *frame, i, peer int, channel channels.Header) {
 	e := &f.heads[i]
 	h := header{kind: kindData, channel: channel, from: p.self, to: e.station, fromPort: f.end.port, fromEnd: f.end.id, toPort: e.port, toEnd: e.endpoint, op: e.op, length: e.length}
 	if i >= sendEntries {
@@ -311,15 +311,15 @@ func (p *program) fetched(b *outBuffer) {
 }
 
 // ended sees to what has become of a message.
-func (p *program) ended(x *reliability.Passage) {
+func (p *program) ended(x *channels.Passage) {
 	f, i := p.frameOf(x.Packet)
 	if f == nil || f.taken&(1<<i) == 0 {
 		return
 	}
 	switch x.End {
-	case reliability.EndedAcked:
+	case channels.EndedAcked:
 		p.finished(f, i)
-	case reliability.EndedRefused: // the caller of OnAnswer knows why
+	case channels.EndedRefused: // the caller of OnAnswer knows why
 	default:
 		p.stats.Returned++
 		p.giveBack(f, i, wire.ReasonUnreachable)

@@ -6,8 +6,8 @@ import (
 	"io"
 	"math/bits"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/reliability"
 )
 
 // Stats counts what a card's control program and driver have done.
@@ -25,7 +25,7 @@ type Stats struct {
 	Loitered   uint64 // attempts to send while there was nothing, and others waited
 	Passed     uint64 // turns of others, at the most, between two messages of a frame that had something to send
 
-	Nacked [reliability.NackNoEndpoint + 1]uint64 `metric:"bobnet_amcard_nacks_total"` // packets, by the answer
+	Nacked [channels.NackNoEndpoint + 1]uint64 `metric:"bobnet_amcard_nacks_total"` // packets, by the answer
 
 	BadEntries   uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"bad_entry" help:"the program has posted what makes no sense"`
 	Privileged   uint64 `metric:"bobnet_amcard_dropped_total" reason:"privileged" help:"messages of programs that speak as a driver, or to one"`
@@ -42,8 +42,8 @@ type Stats struct {
 type Snapshot struct {
 	station.Snapshot
 	Stats     Stats
-	Sends     reliability.SendChannelCounters
-	Receives  reliability.RecvChannelCounters
+	Sends     channels.SenderCounters
+	Receives  channels.ReceiverCounters
 	Programs  int `metric:"bobnet_amcard_programs" help:"Programs that have endpoints on the card."`
 	Endpoints int `metric:"bobnet_amcard_endpoints" help:"Endpoints that programs have on the card, in frames or not."`
 	Resident  int `metric:"bobnet_amcard_resident_endpoints" help:"Of these, endpoints in frames of the card."`
@@ -99,8 +99,8 @@ func (s *Snapshot) writeProgram(b *bytes.Buffer) {
 	fmt.Fprintf(b, "         sent %d, again %d, delivered %d; posted %d, queued %d, answers to send %d\n",
 		n.Sent, n.Again, n.Delivered, s.Posted, s.Queued, s.Answers)
 	fmt.Fprintf(b, "         returned: unanswered %d, refused %d, no route %d, bad entries %d\n", n.Returned, n.Refused, n.Unroutable, n.BadEntries)
-	fmt.Fprintf(b, "         NACKs sent: not resident %d, overrun %d, not pinned %d, tag %d, no endpoint %d\n", n.Nacked[reliability.NackResident],
-		n.Nacked[reliability.NackOverrun], n.Nacked[reliability.NackMemory], n.Nacked[reliability.NackTag], n.Nacked[reliability.NackNoEndpoint])
+	fmt.Fprintf(b, "         NACKs sent: not resident %d, overrun %d, not pinned %d, tag %d, no endpoint %d\n", n.Nacked[channels.NackResident],
+		n.Nacked[channels.NackOverrun], n.Nacked[channels.NackMemory], n.Nacked[channels.NackTag], n.Nacked[channels.NackNoEndpoint])
 	fmt.Fprintf(b, "         dropped: malformed %d, misdelivered %d, strangers %d, no route %d, no room for an answer %d; duplicates %d, stale %d; forged %d, privileged %d, bad tags %d\n",
 		n.Malformed, n.Misdelivered, n.Strangers, n.NoRoute, n.Unanswered, s.Receives.Duplicates, s.Receives.Stale, n.Forged, n.Privileged, n.BadTags)
 }

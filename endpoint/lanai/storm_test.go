@@ -10,9 +10,9 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/internal/wildhost"
-	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -56,7 +56,7 @@ func newStorm(t testing.TB, seed uint64, x weather) *storm {
 		s.mapped = seed%2 == 0
 		s.goWild(seed)
 	}
-	s.cfg = lanai.Config{Channels: reliability.ChannelConfig{Timeout: 2_000_000, Tries: 40}}
+	s.cfg = lanai.Config{Channels: channels.Config{Timeout: 2_000_000, Tries: 40}}
 	for i := range 1 + stormClients {
 		s.cards = append(s.cards, nil)
 		s.cables = append(s.cables, nil)

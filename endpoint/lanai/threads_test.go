@@ -9,7 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -22,7 +22,7 @@ func TestThreads(t *testing.T) {
 	sw := s.f.Switch("x")
 	var cards []*lanai.Card
 	for i := range 1 + clients {
-		cfg := lanai.Config{Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}, Channels: reliability.ChannelConfig{Timeout: 2_000_000}}
+		cfg := lanai.Config{Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}, Channels: channels.Config{Timeout: 2_000_000}}
 		for k := range 1 + clients {
 			if k != i && (k == 0 || i == 0) {
 				cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(k), Turns: myrinet.Route{int8(k - i)}})

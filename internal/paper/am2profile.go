@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -16,7 +16,7 @@ func nowConfig() lanai.Config {
 	return lanai.Config{
 		Card: myrinet.CardConfig{Timing: t}, Spin: true,
 		Frames: lanai.DefaultFrames, Attempts: lanai.DefaultAttempts, Residence: 32 * time.Millisecond,
-		Channels: reliability.ChannelConfig{Channels: 4, Timeout: int64(16 * time.Millisecond), Scan: int64(4 * time.Millisecond), Tries: 255},
+		Channels: channels.Config{Channels: 4, Timeout: int64(16 * time.Millisecond), Scan: int64(4 * time.Millisecond), Tries: 255},
 		Costs:    lanai.Costs{Send: 229, Header: 98, Loiter: 2, Receive: 128, Bind: 21, Arrive: 21, Answer: 15, Answered: 15, Check: 42},
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/reliability"
 )
 
 // Counters count what a card's program has done.
@@ -41,8 +41,8 @@ type Snapshot struct {
 	MAC       ethertype.MAC
 	Mapped    bool `metric:"bobnet_vmmccard_loaded" help:"1 if VMMC's program is on the card, and not the mapping program yet."`
 	Counters  Counters
-	Sent      reliability.SendChannelCounters
-	Received  reliability.RecvChannelCounters
+	Sent      channels.SenderCounters
+	Received  channels.ReceiverCounters
 	Nodes     int               `metric:"bobnet_vmmccard_nodes" help:"Nodes that the card knows, itself among them."`
 	Frames    int               `metric:"bobnet_vmmccard_writable_pages" help:"Pages of memory that others may write, or may yet."`
 	Buffers   int               `metric:"bobnet_vmmccard_busy_buffers" help:"Packets on the card that have not left, or were not answered."`

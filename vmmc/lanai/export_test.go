@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -22,11 +22,11 @@ func (y *Spy) Learn(payload []byte) {
 // Forge returns a packet of any kind, that says to be from a station, with what the cards say on
 // their lines and channels, as far as it has been heard.
 func (y *Spy) Forge(rng *rand.Rand, from ethertype.MAC) []byte {
-	h := header{line: rng.Uint64() >> rng.IntN(64), ch: reliability.ChannelHeader{Epoch: rng.Uint32()}}
+	h := header{line: rng.Uint64() >> rng.IntN(64), ch: channels.Header{Epoch: rng.Uint32()}}
 	if n := len(y.seen); n > 0 && rng.IntN(4) > 0 {
 		h = y.seen[rng.IntN(n)]
 		h.line, h.echo = h.line+uint64(rng.IntN(3)), h.line
-		if h.reply == reliability.NackInit {
+		if h.reply == channels.NackInit {
 			h.ch.Epoch, h.ch.Init = uint32(h.to[0]), false
 		}
 	}
@@ -34,7 +34,7 @@ func (y *Spy) Forge(rng *rand.Rand, from ethertype.MAC) []byte {
 		h.ch.Channel, h.ch.Init = uint8(rng.IntN(64)), rng.IntN(2) == 0
 	}
 	h.kind, h.flags, h.port = kind(rng.IntN(int(kinds)+1)), uint8(rng.IntN(4)), uint16(rng.IntN(4))
-	h.order, h.reply = uint32(rng.IntN(3)), reliability.AnswerKind(rng.IntN(12))
+	h.order, h.reply = uint32(rng.IntN(3)), channels.AnswerKind(rng.IntN(12))
 	h.ch.Bit = uint8(rng.IntN(2))
 	h.ch.Stamp += uint32(rng.IntN(3))
 	h.to = [2]uint64{rng.Uint64() >> rng.IntN(64), rng.Uint64N(4) << pageShift}
@@ -89,11 +89,11 @@ func (h *Host) of(process uint32) *process {
 // or an epoch of it.
 func Forgery(k int, from ethertype.MAC, line uint64) []byte {
 	h := header{kind: kind(1 + k%int(kinds-1)), from: from, line: line, size: 1}
-	h.ch = reliability.ChannelHeader{Channel: uint8(k >> 2 % channels), Init: k&16 != 0, Epoch: uint32(k), Stamp: 1 << 20}
+	h.ch = channels.Header{Channel: uint8(k >> 2 % channelCount), Init: k&16 != 0, Epoch: uint32(k), Stamp: 1 << 20}
 	if k&32 != 0 {
 		h.flags = flagChannel
 	}
-	h.reply = reliability.AnswerKind(k % 9)
+	h.reply = channels.AnswerKind(k % 9)
 	b := make([]byte, headerSize+1)
 	h.put(b)
 	return b

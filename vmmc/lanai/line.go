@@ -2,12 +2,12 @@ package lanai
 
 import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 )
 
 // A line is what two cards send each other in order, with nothing lost: messages of the
 // drivers, and chunks unless Config.Drop has these go without. Stop-and-wait channels
-// (package reliability) have packets sent again that are lost. Several channels lead from
+// (package channels) have packets sent again that are lost. Several channels lead from
 // one card to another, and packets pass by all of them; each has its place in the order.
 // The receiver keeps those in SRAM that come too soon, and when it has no room for them
 // refuses them, so that they come again.
@@ -29,19 +29,19 @@ type line struct {
 	floor  uint64 // the highest number that the other side has had
 	taken  bool   // the other side has taken a packet since number began, so it has heard number
 
-	waiting fifo.Queue[*buffer] // not sent, in order
-	order   uint32              // place of the next that is sent
-	expect  uint32              // of the next that may come
-	refused [channels]uint64    // by channel: 1 + the place of the last one that was refused, 0 for none
-	under   int                 // packets under way
-	last    int64               // when the other side was heard, or had nothing to answer
-	users   int                 // what hangs on the line
-	pinged  bool                // a question for the other side waits for a buffer
-	patient int64               // how long it may be silent, nanoseconds
+	waiting fifo.Queue[*buffer]  // not sent, in order
+	order   uint32               // place of the next that is sent
+	expect  uint32               // of the next that may come
+	refused [channelCount]uint64 // by channel: 1 + the place of the last one that was refused, 0 for none
+	under   int                  // packets under way
+	last    int64                // when the other side was heard, or had nothing to answer
+	users   int                  // what hangs on the line
+	pinged  bool                 // a question for the other side waits for a buffer
+	patient int64                // how long it may be silent, nanoseconds
 }
 
-// channels is how many lead from a card to another one.
-const channels = 4
+// channelCount is how many channels lead from a card to another one.
+const channelCount = 4
 
 // begin has the line begin anew.
 func (p *program) begin(l *line) {
@@ -72,7 +72,7 @@ func (p *program) judge(node int, h *header) bool {
 
 // hear begins to hear a line of the other side.
 func (l *line) hear(number uint64) {
-	l.heard, l.floor, l.expect, l.refused = number, number, 0, [channels]uint64{}
+	l.heard, l.floor, l.expect, l.refused = number, number, 0, [channelCount]uint64{}
 }
 
 // refuse notes that a packet has been refused: it comes again if its sender does not hear of that.
@@ -144,24 +144,24 @@ func (p *program) pump(node int) (busy bool) {
 // answered takes in an answer.
 func (p *program) answered(node int, h *header) {
 	p.c.Work(p.h.costs.Answer)
-	a := reliability.ChannelAnswer{ChannelHeader: h.ch, Kind: h.reply, Offer: uint32(h.to[0])}
+	a := channels.Answer{Header: h.ch, Kind: h.reply, Offer: uint32(h.to[0])}
 	if p.send.Awaits(node, a) {
 		l := &p.lines[node]
 		l.last = p.now
-		l.taken = l.taken || h.reply != reliability.NackInit && h.reply != reliability.NackEpoch
+		l.taken = l.taken || h.reply != channels.NackInit && h.reply != channels.NackEpoch
 	}
 	p.ended(p.send.OnAnswer(node, a))
 }
 
 // ended sees to a packet that has ended.
-func (p *program) ended(x reliability.Passage) {
+func (p *program) ended(x channels.Passage) {
 	switch x.End {
-	case reliability.NotEnded:
+	case channels.NotEnded:
 		return
-	case reliability.EndedAcked:
+	case channels.EndedAcked:
 		p.lines[x.Card].under--
 		p.release(&p.bufs[x.Packet], endDone)
-	case reliability.EndedRefused: // those behind it go on
+	case channels.EndedRefused: // those behind it go on
 		p.lines[x.Card].under--
 		p.release(&p.bufs[x.Packet], endRefused)
 	default: // the packets behind it cannot be told from it any more
@@ -179,7 +179,7 @@ func (p *program) again() (busy bool) {
 			return busy
 		}
 		busy = true
-		if x.End != reliability.NotEnded {
+		if x.End != channels.NotEnded {
 			p.ended(x)
 			continue
 		}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/reliability"
 )
 
 // typePacket is the type of this program's packets.
@@ -80,8 +80,8 @@ type header struct {
 	order uint32
 	size  uint32
 	to    [2]uint64
-	ch    reliability.ChannelHeader
-	reply reliability.AnswerKind
+	ch    channels.Header
+	reply channels.AnswerKind
 }
 
 const (
@@ -125,9 +125,9 @@ func (h *header) parse(b []byte) bool {
 	h.line, h.echo, h.order = be.Uint64(b[12:]), be.Uint64(b[20:]), be.Uint32(b[28:])
 	h.size = be.Uint32(b[32:])
 	h.to = [2]uint64{be.Uint64(b[36:]), be.Uint64(b[44:])}
-	h.ch = reliability.ChannelHeader{Channel: b[52] & chanMask, Bit: b[52] & chanBit >> 6, Init: b[52]&chanInit != 0,
+	h.ch = channels.Header{Channel: b[52] & chanMask, Bit: b[52] & chanBit >> 6, Init: b[52]&chanInit != 0,
 		Epoch: be.Uint32(b[56:]), Stamp: be.Uint32(b[60:])}
-	h.reply = reliability.AnswerKind(b[53])
+	h.reply = channels.AnswerKind(b[53])
 	return h.kind > 0 && h.kind < kinds && h.size <= mostData && int(h.size) == len(b)-headerSize
 }
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -42,8 +42,8 @@ type program struct {
 
 	answers  fifo.Queue[answer]
 	answer   []byte // in SRAM: the answer that is being sent
-	send     reliability.SendChannels
-	recv     reliability.RecvChannels
+	send     channels.Sender
+	recv     channels.Receiver
 	lines    []line
 	ready    bool // it is loaded
 	procs    []*queue
@@ -102,7 +102,7 @@ func (b *buffer) bound() bool { return b.flags&flagChannel != 0 }
 // answer is one that is to be sent.
 type answer struct {
 	node int
-	a    reliability.ChannelAnswer
+	a    channels.Answer
 }
 
 // ended is a request that has.
@@ -123,7 +123,7 @@ func (p *program) Load(c *myrinet.Card) error {
 		}
 		return b.Data, nil
 	}
-	channel := reliability.ChannelConfig{Cards: cfg.Nodes, Channels: channels, Owners: 1, Timeout: int64(cfg.Retry), Tries: 255}
+	channel := channels.Config{Cards: cfg.Nodes, Channels: channelCount, Owners: 1, Timeout: int64(cfg.Retry), Tries: 255}
 	var err error
 	var nodes, channelTables []byte
 	for _, x := range []struct {
@@ -427,7 +427,7 @@ func (p *program) launchAnswer() bool {
 		return true
 	}
 	l := &p.lines[x.node]
-	h := header{kind: kindAnswer, from: p.h.cfg.MAC, line: l.number, echo: l.heard, ch: x.a.ChannelHeader, reply: x.a.Kind}
+	h := header{kind: kindAnswer, from: p.h.cfg.MAC, line: l.number, echo: l.heard, ch: x.a.Header, reply: x.a.Kind}
 	h.to[0] = uint64(x.a.Offer)
 	h.put(p.answer[headerAt:])
 	p.c.Work(p.h.costs.Launch)

@@ -2,7 +2,7 @@ package lanai
 
 import (
 	"github.com/bobnet-go/bobnet/internal/latch"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -55,7 +55,7 @@ func (p *program) receive() bool {
 
 // reply has an answer sent. It takes the place of one for the same channel that waits to be
 // sent, which says nothing that it does not say.
-func (p *program) reply(node int, a reliability.ChannelAnswer) {
+func (p *program) reply(node int, a channels.Answer) {
 	if x := p.pending(node, a.Channel); x != nil {
 		x.a = a
 		return
@@ -108,7 +108,7 @@ func (p *program) turnHasCome() bool {
 		p.early = p.early[:last]
 		if stale {
 			p.count.Stale++
-			p.reply(x.node, p.recv.Refuse(x.node, x.ch.Channel, reliability.NackNoEndpoint))
+			p.reply(x.node, p.recv.Refuse(x.node, x.ch.Channel, channels.NackNoEndpoint))
 			p.c.Post(x.r.Buffer)
 			return true
 		}
@@ -169,10 +169,10 @@ func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
 	}
 	v, a := p.recv.Arrive(node, h.ch)
 	l := &p.lines[node]
-	if v == reliability.ArrivalNew {
+	if v == channels.ArrivalNew {
 		if !p.judge(node, h) {
 			p.count.Stale++
-			p.recv.Refuse(node, h.ch.Channel, reliability.NackResident) // and nobody is told: its sender gives the line up
+			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // and nobody is told: its sender gives the line up
 			return dropped
 		}
 		if h.order == l.expect && (h.kind == kindChunk || p.h.hasRoom()) {
@@ -180,11 +180,11 @@ func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
 			return stored
 		}
 		if l.refusedBefore(h) { // the answer was lost
-			p.reply(node, p.recv.Refuse(node, h.ch.Channel, reliability.NackNoEndpoint))
+			p.reply(node, p.recv.Refuse(node, h.ch.Channel, channels.NackNoEndpoint))
 			return dropped
 		}
-		if h.order-l.expect >= channels { // somebody else has spoken for the node, and to wait would not end
-			p.recv.Refuse(node, h.ch.Channel, reliability.NackResident) // and nobody is told: it hears of the line's end
+		if h.order-l.expect >= channelCount { // somebody else has spoken for the node, and to wait would not end
+			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // and nobody is told: it hears of the line's end
 			p.count.Stale++
 			p.cut(node)
 			return dropped
@@ -194,10 +194,10 @@ func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
 			p.early = append(p.early, early{*h, node, *r})
 			return waits
 		}
-		a = p.recv.Refuse(node, h.ch.Channel, reliability.NackOverrun)
-		v = reliability.ArrivalAnswer
+		a = p.recv.Refuse(node, h.ch.Channel, channels.NackOverrun)
+		v = channels.ArrivalAnswer
 	}
-	if v == reliability.ArrivalAnswer {
+	if v == channels.ArrivalAnswer {
 		p.reply(node, a)
 	}
 	return dropped
@@ -301,7 +301,7 @@ func (p *program) finishStore() {
 		return
 	case in.flags&flagChannel != 0 && in.refuse:
 		p.lines[in.node].refuse(&in.header)
-		p.reply(in.node, p.recv.Refuse(in.node, in.ch.Channel, reliability.NackNoEndpoint))
+		p.reply(in.node, p.recv.Refuse(in.node, in.ch.Channel, channels.NackNoEndpoint))
 	case in.flags&flagChannel != 0:
 		p.reply(in.node, p.recv.Accept(in.node, in.ch.Channel))
 	}

@@ -1,16 +1,16 @@
-package reliability
+package channels
 
 import (
 	"math"
 	"math/bits"
 )
 
-// SendChannels is the send table of a card: for each card that it sends to, a few logical
+// Sender is the send table of a card: for each card that it sends to, a few logical
 // channels, each with at most one packet under way (stop and wait). The caller keeps the
-// packets; the table has a pointer to each. The zero SendChannels needs Init. It must not
+// packets; the table has a pointer to each. The zero Sender needs Init. It must not
 // be used by two goroutines at a time, and allocates nothing after Init.
-type SendChannels struct {
-	cfg     ChannelConfig
+type Sender struct {
+	cfg     Config
 	entries []sendEntry // by card and channel
 	cards   []sendCard
 	owners  []channelOwner
@@ -19,7 +19,7 @@ type SendChannels struct {
 	next    int64  // when the next scan is due
 	cursor  scanCursor
 	hurry   bool // a packet need not wait for its time-out
-	stats   SendChannelCounters
+	stats   SenderCounters
 }
 
 // sendEntry is a channel, as its sender sees it.
@@ -58,12 +58,12 @@ type channelOwner struct {
 // incarnation is where the numbers begin by which the channels are initialised. It must
 // be such that this life of the card uses none that an earlier one has used, as a random
 // number or the microseconds of a clock are.
-func (s *SendChannels) Init(cfg *ChannelConfig, incarnation uint32) {
+func (s *Sender) Init(cfg *Config, incarnation uint32) {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
 	r := cfg.Resolve()
-	*s = SendChannels{
+	*s = Sender{
 		cfg:     r,
 		entries: make([]sendEntry, r.Cards*r.Channels),
 		cards:   make([]sendCard, r.Cards),
@@ -73,7 +73,7 @@ func (s *SendChannels) Init(cfg *ChannelConfig, incarnation uint32) {
 }
 
 // Free reports whether a channel to the card is free.
-func (s *SendChannels) Free(card int) bool {
+func (s *Sender) Free(card int) bool {
 	return uint(card) < uint(len(s.cards)) && bits.OnesCount32(s.cards[card].used) < s.cfg.Channels
 }
 
@@ -81,10 +81,10 @@ func (s *SendChannels) Free(card int) bool {
 // it carries. The caller sends it, at now, and keeps it until the table says that it has
 // ended or was unbound. Where there is no route to the card the caller does not call
 // Send: the message returns at once. Send panics when no channel is free or the owner is
-// not one of ChannelConfig.Owners.
-func (s *SendChannels) Send(now int64, card, owner int, packet uint32) ChannelHeader {
+// not one of Config.Owners.
+func (s *Sender) Send(now int64, card, owner int, packet uint32) Header {
 	if !s.Free(card) {
-		panic("reliability: SendChannels.Send without a free channel: ask Free before")
+		panic("channels: Sender.Send without a free channel: ask Free before")
 	}
 	channel := bits.TrailingZeros32(^s.cards[card].used)
 	e := s.entry(card, channel)
@@ -106,13 +106,13 @@ func (s *SendChannels) Send(now int64, card, owner int, packet uint32) ChannelHe
 }
 
 // transmit notes that the packet of a channel is sent.
-func (s *SendChannels) transmit(now int64, channel int, e *sendEntry) ChannelHeader {
+func (s *Sender) transmit(now int64, channel int, e *sendEntry) Header {
 	e.stamp++
 	e.sentAt = now
-	return ChannelHeader{Channel: uint8(channel), Bit: e.bit, Init: e.init, Epoch: e.epoch, Stamp: e.stamp}
+	return Header{Channel: uint8(channel), Bit: e.bit, Init: e.init, Epoch: e.epoch, Stamp: e.stamp}
 }
 
-func (s *SendChannels) entry(card, channel int) *sendEntry {
+func (s *Sender) entry(card, channel int) *sendEntry {
 	return &s.entries[card*s.cfg.Channels+channel]
 }
 
@@ -120,7 +120,7 @@ func (s *SendChannels) entry(card, channel int) *sendEntry {
 // p says which, and how: its channel is free. Otherwise p.End is NotEnded and says nothing
 // else. Answers to packets that are no longer under way are counted and ignored, and so
 // are those that no receiver would have sent.
-func (s *SendChannels) OnAnswer(card int, a ChannelAnswer) (p Passage) {
+func (s *Sender) OnAnswer(card int, a Answer) (p Passage) {
 	if !s.valid(card, &a) {
 		s.stats.Invalid++
 		return p
@@ -156,26 +156,26 @@ func (s *SendChannels) OnAnswer(card int, a ChannelAnswer) (p Passage) {
 }
 
 // valid reports whether a names a channel, and an answer.
-func (s *SendChannels) valid(card int, a *ChannelAnswer) bool {
+func (s *Sender) valid(card int, a *Answer) bool {
 	return uint(card) < uint(len(s.cards)) && int(a.Channel) < s.cfg.Channels && a.Kind != 0 && a.Kind < answerKinds
 }
 
 // Awaits reports whether a is an answer to a transmission of a packet that is under way to a
 // card, before OnAnswer has taken it: who has sent it has got that packet, and so lives.
-func (s *SendChannels) Awaits(card int, a ChannelAnswer) bool {
+func (s *Sender) Awaits(card int, a Answer) bool {
 	return s.valid(card, &a) && s.entry(card, int(a.Channel)).answers(&a)
 }
 
 // answers reports whether a is an answer to a transmission of the packet that is under
 // way. Only a packet that carries no epoch yet can be answered by NackInit, and it by
 // nothing else.
-func (e *sendEntry) answers(a *ChannelAnswer) bool {
+func (e *sendEntry) answers(a *Answer) bool {
 	return e.used && a.Epoch == e.epoch && a.Init == e.init && (a.Kind == NackInit) == e.init && a.Bit == e.bit &&
 		int32(a.Stamp-e.first) >= 0 && int32(e.stamp-a.Stamp) >= 0
 }
 
 // end frees a channel and returns the packet that it had.
-func (s *SendChannels) end(card, channel int, how Ended) Passage {
+func (s *Sender) end(card, channel int, how Ended) Passage {
 	e := s.entry(card, channel)
 	p := Passage{Packet: e.packet, Owner: int(e.owner), Card: card, End: how}
 	s.release(card, channel, e)
@@ -183,7 +183,7 @@ func (s *SendChannels) end(card, channel int, how Ended) Passage {
 	return p
 }
 
-func (s *SendChannels) release(card, channel int, e *sendEntry) {
+func (s *Sender) release(card, channel int, e *sendEntry) {
 	o := &s.owners[e.owner]
 	o.under--
 	if e.nacked {
@@ -195,11 +195,11 @@ func (s *SendChannels) release(card, channel int, e *sendEntry) {
 }
 
 // UnderWay returns how many packets are under way to a card.
-func (s *SendChannels) UnderWay(card int) int { return bits.OnesCount32(s.cards[card].used) }
+func (s *Sender) UnderWay(card int) int { return bits.OnesCount32(s.cards[card].used) }
 
 // Deadline returns when Scan is to be called: math.MaxInt64 when no packet is under way,
 // and a time that has passed while a scan is under way or a packet need not wait.
-func (s *SendChannels) Deadline() int64 {
+func (s *Sender) Deadline() int64 {
 	switch {
 	case s.under == 0:
 		return math.MaxInt64

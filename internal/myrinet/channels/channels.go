@@ -1,16 +1,19 @@
-package reliability
+package channels
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// ChannelConfig sets the size of the channel tables of a card, and how patient its
-// channels are. A nil *ChannelConfig and every zero field mean the default. All cards of a
+// Config sets the size of the channel tables of a card, and how patient its
+// channels are. A nil *Config and every zero field mean the default. All cards of a
 // network must have the same Channels.
-type ChannelConfig struct {
+type Config struct {
 	// Cards is how many cards there may be, numbered from 0; default 256.
 	Cards int
 
 	// Channels is how many channels lead from one card to another, and so how many
-	// packets may be under way between them; default 4, at most MaxChannels.
+	// packets may be under way between them; default 4, at most 32.
 	Channels int
 
 	// Owners is how many owners of packets there may be, numbered from 0: the endpoints
@@ -31,10 +34,14 @@ type ChannelConfig struct {
 	Tries int
 }
 
-// MaxChannels is the most ChannelConfig.Channels.
-const MaxChannels = 32
+const (
+	maxChannels = 32                // the most Config.Channels
+	maxTime     = 3_600_000_000_000 // the longest times, in nanoseconds: no sum of times overflows
+)
 
-var channelDefaults = ChannelConfig{
+var errConfig = errors.New("channels: configuration is out of range")
+
+var defaults = Config{
 	Cards:    256,
 	Channels: 4,
 	Owners:   256,
@@ -43,38 +50,44 @@ var channelDefaults = ChannelConfig{
 }
 
 // Resolve returns c with every default filled in. c may be nil.
-func (c *ChannelConfig) Resolve() ChannelConfig {
+func (c *Config) Resolve() Config {
 	if c == nil {
-		c = &ChannelConfig{}
+		c = &Config{}
 	}
 	r := *c
-	fill(&r.Cards, channelDefaults.Cards)
-	fill(&r.Channels, channelDefaults.Channels)
-	fill(&r.Owners, channelDefaults.Owners)
-	fill(&r.Timeout, channelDefaults.Timeout)
+	fill(&r.Cards, defaults.Cards)
+	fill(&r.Channels, defaults.Channels)
+	fill(&r.Owners, defaults.Owners)
+	fill(&r.Timeout, defaults.Timeout)
 	fill(&r.Scan, max(r.Timeout/4, 1))
-	fill(&r.Tries, channelDefaults.Tries)
+	fill(&r.Tries, defaults.Tries)
 	return r
 }
 
-// Validate returns an error that wraps ErrConfig and names the field when c, with its
-// defaults, is not usable. c may be nil.
-func (c *ChannelConfig) Validate() error {
+func fill[T int | int64](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Validate returns an error that names the field when c, with its defaults,
+// is not usable. c may be nil.
+func (c *Config) Validate() error {
 	r := c.Resolve()
 	for _, f := range []struct {
 		name          string
 		value, lo, hi int64
 	}{
 		{"Cards", int64(r.Cards), 1, 1 << 16},
-		{"Channels", int64(r.Channels), 1, MaxChannels},
+		{"Channels", int64(r.Channels), 1, maxChannels},
 		{"Owners", int64(r.Owners), 1, 1 << 16},
-		{"Timeout", r.Timeout, 1, maxRTO},
-		{"Scan", r.Scan, 1, maxRTO},
+		{"Timeout", r.Timeout, 1, maxTime},
+		{"Scan", r.Scan, 1, maxTime},
 		{"Tries", int64(r.Tries), 1, 255},
 	} {
 		if f.value < f.lo || f.value > f.hi {
 			return fmt.Errorf("%w: %s is %d: want %d to %d, or 0 for the default",
-				ErrConfig, f.name, f.value, f.lo, f.hi)
+				errConfig, f.name, f.value, f.lo, f.hi)
 		}
 	}
 	return nil
@@ -91,15 +104,15 @@ const (
 
 // Octets returns how much memory of a card the tables of c take, of sends and arrivals
 // together. c may be nil.
-func (c *ChannelConfig) Octets() int {
+func (c *Config) Octets() int {
 	r := c.Resolve()
 	return r.Cards*(sendCardOctets+r.Channels*(sendEntryOctets+recvEntryOctets)) + r.Owners*ownerOctets
 }
 
-// ChannelHeader is what a packet carries for its channel, and what its answer echoes. It
+// Header is what a packet carries for its channel, and what its answer echoes. It
 // needs ten octets on the wire: one for Channel, Bit and Init, one of the caller's, and
 // four each for Epoch and Stamp.
-type ChannelHeader struct {
+type Header struct {
 	Channel uint8  // of those from the sending card to the receiving one
 	Bit     uint8  // 0 or 1: alternates from message to message
 	Init    bool   // the sender has no epoch: Epoch is a number of its own
@@ -107,11 +120,11 @@ type ChannelHeader struct {
 	Stamp   uint32 // the number of the transmission, on this channel
 }
 
-// ChannelAnswer is an ACK or NACK.
-type ChannelAnswer struct {
-	ChannelHeader            // of the packet that is answered
-	Kind          AnswerKind // what became of it
-	Offer         uint32     // of NackInit: the epoch that the sender may use
+// Answer is an ACK or NACK.
+type Answer struct {
+	Header            // of the packet that is answered
+	Kind   AnswerKind // what became of it
+	Offer  uint32     // of NackInit: the epoch that the sender may use
 }
 
 // AnswerKind says what a receiver did with a packet.
@@ -157,9 +170,9 @@ const (
 	NotEnded         Ended = iota // it is still under way
 	EndedAcked                    // the receiver has written it into its endpoint
 	EndedRefused                  // by an answer that Refuses
-	EndedUnreachable              // no answer to ChannelConfig.Tries transmissions
+	EndedUnreachable              // no answer to Config.Tries transmissions
 	EndedRestarted                // the receiver has lost its state: NackEpoch
-	EndedAbandoned                // by SendChannels.Abandon or AbandonCard
+	EndedAbandoned                // by Sender.Abandon or AbandonCard
 	endedKinds
 )
 
@@ -175,9 +188,9 @@ func (e Ended) String() string {
 
 // Passage is a packet that is bound to a channel, or was.
 type Passage struct {
-	Packet uint32        // the caller's pointer to it
-	Owner  int           // the endpoint that it belongs to
-	Card   int           // where it goes
-	Header ChannelHeader // what it carries on its next transmission
-	End    Ended         // NotEnded when it is to be sent
+	Packet uint32 // the caller's pointer to it
+	Owner  int    // the endpoint that it belongs to
+	Card   int    // where it goes
+	Header Header // what it carries on its next transmission
+	End    Ended  // NotEnded when it is to be sent
 }

@@ -1,4 +1,4 @@
-package reliability
+package channels
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 type channelPair struct {
 	t   *testing.T
 	now int64
-	s   SendChannels
-	r   RecvChannels
+	s   Sender
+	r   Receiver
 }
 
 const otherCard = 3
 
-func newChannelPair(t *testing.T, cfg ChannelConfig) *channelPair {
+func newChannelPair(t *testing.T, cfg Config) *channelPair {
 	t.Helper()
 	c := &channelPair{t: t, now: 1_000_000}
 	c.s.Init(&cfg, 100)
@@ -26,7 +26,7 @@ func newChannelPair(t *testing.T, cfg ChannelConfig) *channelPair {
 }
 
 // send sends a packet of an owner.
-func (c *channelPair) send(owner int, packet uint32) ChannelHeader {
+func (c *channelPair) send(owner int, packet uint32) Header {
 	c.t.Helper()
 	if !c.s.Free(otherCard) {
 		c.t.Fatalf("no channel is free for packet %d", packet)
@@ -35,7 +35,7 @@ func (c *channelPair) send(owner int, packet uint32) ChannelHeader {
 }
 
 // arrive has a packet arrive, and wants a verdict.
-func (c *channelPair) arrive(h ChannelHeader, want ArrivalVerdict) ChannelAnswer {
+func (c *channelPair) arrive(h Header, want ArrivalVerdict) Answer {
 	c.t.Helper()
 	v, a := c.r.Arrive(otherCard, h)
 	if v != want {
@@ -45,7 +45,7 @@ func (c *channelPair) arrive(h ChannelHeader, want ArrivalVerdict) ChannelAnswer
 }
 
 // answer has an answer arrive, and wants an end of its packet.
-func (c *channelPair) answer(a ChannelAnswer, want Ended) {
+func (c *channelPair) answer(a Answer, want Ended) {
 	c.t.Helper()
 	if p := c.s.OnAnswer(otherCard, a); p.End != want {
 		c.t.Fatalf("answer %v: end %v, want %v", a.Kind, p.End, want)
@@ -64,7 +64,7 @@ func (c *channelPair) scan() (found []Passage) {
 }
 
 // again runs a scan after the time-out, which must have one packet sent again.
-func (c *channelPair) again() ChannelHeader {
+func (c *channelPair) again() Header {
 	c.t.Helper()
 	c.now += c.s.cfg.Timeout
 	found := c.scan()
@@ -87,7 +87,7 @@ func (c *channelPair) initialised() {
 }
 
 func TestChannelInitialisesItself(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	if c.s.Deadline() != math.MaxInt64 {
 		t.Error("a table without packets has a deadline")
 	}
@@ -120,7 +120,7 @@ func TestChannelInitialisesItself(t *testing.T) {
 }
 
 func TestChannelSendsAgainByScanOnly(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	c.initialised()
 	h := c.send(0, 2)
 	for range 3 {
@@ -142,7 +142,7 @@ func TestChannelSendsAgainByScanOnly(t *testing.T) {
 }
 
 func TestChannelGivesUpAfter255Tries(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	c.initialised()
 	h := c.send(0, 2)
 	c.arrive(h, ArrivalNew)
@@ -167,7 +167,7 @@ func TestChannelGivesUpAfter255Tries(t *testing.T) {
 
 func TestChannelRefusedMessageReturnsAtOnce(t *testing.T) {
 	for _, kind := range []AnswerKind{NackTag, NackNoEndpoint} {
-		c := newChannelPair(t, ChannelConfig{Channels: 1})
+		c := newChannelPair(t, Config{Channels: 1})
 		c.initialised()
 		h := c.send(0, 2)
 		c.arrive(h, ArrivalNew)
@@ -184,7 +184,7 @@ func TestChannelRefusedMessageReturnsAtOnce(t *testing.T) {
 }
 
 func TestChannelUnloadWaitsForLatestNack(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	c.initialised()
 	c.s.Drain(9)
 	if !c.s.Drained(9) {
@@ -223,7 +223,7 @@ func TestChannelUnloadWaitsForLatestNack(t *testing.T) {
 // A packet yields its channel when it has a NACK for its last transmission, which was a time
 // between two looks ago at least; what comes late finds the next packet unharmed.
 func TestChannelYields(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	c.initialised()
 	first := c.send(9, 2)
 	c.arrive(first, ArrivalNew)
@@ -255,7 +255,7 @@ func TestChannelYields(t *testing.T) {
 }
 
 func TestChannelPeerBeginsAnew(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	c.initialised()
 	c.arrive(c.send(0, 2), ArrivalNew)
 	c.r.Accept(otherCard, 0)
@@ -273,7 +273,7 @@ func TestChannelPeerBeginsAnew(t *testing.T) {
 // TestChannelForgotten: a number that is given to another card begins anew, both ways, and what
 // the former card sends on is not taken.
 func TestChannelForgotten(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	c.initialised()
 	c.r.Forget(otherCard)
 	c.answer(c.arrive(c.send(0, 2), ArrivalAnswer), EndedRestarted)
@@ -283,7 +283,7 @@ func TestChannelForgotten(t *testing.T) {
 }
 
 func TestChannelHeldWhileWritten(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	c.initialised()
 	c.arrive(c.send(0, 2), ArrivalNew)
 	last := c.again()
@@ -300,7 +300,7 @@ func TestChannelHeldWhileWritten(t *testing.T) {
 }
 
 func TestChannelAbandoned(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 4, Cards: 8, Owners: 8})
+	c := newChannelPair(t, Config{Channels: 4, Cards: 8, Owners: 8})
 	for i := range 4 {
 		c.send(i/2, uint32(10+i))
 	}
@@ -323,7 +323,7 @@ func TestChannelAbandoned(t *testing.T) {
 }
 
 func TestChannelScanLooksWherePacketsAre(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Cards: 256, Channels: 8})
+	c := newChannelPair(t, Config{Cards: 256, Channels: 8})
 	c.send(0, 1)
 	c.send(0, 2)
 	c.s.Send(c.now, 200, 0, 3)
@@ -337,7 +337,7 @@ func TestChannelScanLooksWherePacketsAre(t *testing.T) {
 }
 
 func TestChannelAllocatesNothing(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c := newChannelPair(t, Config{Channels: 1})
 	c.initialised()
 	n := testing.AllocsPerRun(100, func() {
 		h := c.s.Send(c.now, otherCard, 0, 1)
@@ -356,15 +356,15 @@ func TestChannelAllocatesNothing(t *testing.T) {
 }
 
 func TestChannelConfigIsChecked(t *testing.T) {
-	var none *ChannelConfig
+	var none *Config
 	if err := none.Validate(); err != nil {
 		t.Error(err)
 	}
-	for _, c := range []ChannelConfig{
-		{Cards: -1}, {Channels: MaxChannels + 1}, {Owners: 1<<16 + 1}, {Timeout: -1}, {Scan: -1}, {Tries: 256},
+	for _, c := range []Config{
+		{Cards: -1}, {Channels: maxChannels + 1}, {Owners: 1<<16 + 1}, {Timeout: -1}, {Scan: -1}, {Tries: 256},
 	} {
-		if err := c.Validate(); !errors.Is(err, ErrConfig) {
-			t.Errorf("%+v: %v, want %v", c, err, ErrConfig)
+		if err := c.Validate(); !errors.Is(err, errConfig) {
+			t.Errorf("%+v: %v, want %v", c, err, errConfig)
 		}
 	}
 	if n := none.Octets(); n > 64<<10 {
@@ -376,13 +376,13 @@ func TestChannelConfigIsChecked(t *testing.T) {
 // not cause a panic, and may not disturb what is counted.
 func TestChannelTakesAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	cfg := ChannelConfig{Cards: 4, Channels: 3, Owners: 4}
-	var s SendChannels
-	var r RecvChannels
+	cfg := Config{Cards: 4, Channels: 3, Owners: 4}
+	var s Sender
+	var r Receiver
 	s.Init(&cfg, 1)
 	r.Init(&cfg, 1)
-	header := func() ChannelHeader {
-		return ChannelHeader{
+	header := func() Header {
+		return Header{
 			Channel: uint8(rng.IntN(5)), Bit: uint8(rng.IntN(3)), Init: rng.IntN(2) == 0,
 			Epoch: uint32(rng.IntN(6)), Stamp: uint32(rng.IntN(6)) - 1,
 		}
@@ -398,7 +398,7 @@ func TestChannelTakesAnything(t *testing.T) {
 		case 2:
 			s.Unbind(rng.IntN(4))
 		case 3:
-			s.OnAnswer(card, ChannelAnswer{header(), AnswerKind(rng.IntN(12)), uint32(rng.IntN(6))})
+			s.OnAnswer(card, Answer{header(), AnswerKind(rng.IntN(12)), uint32(rng.IntN(6))})
 		default:
 			h := header()
 			if v, _ := r.Arrive(card, h); v == ArrivalNew && rng.IntN(2) == 0 {
@@ -421,8 +421,8 @@ func TestChannelTakesAnything(t *testing.T) {
 // TestChannelAwaits: an answer to a packet that is under way is told from all others, and to ask
 // changes nothing.
 func TestChannelAwaits(t *testing.T) {
-	c := newChannelPair(t, ChannelConfig{})
-	wants := func(a ChannelAnswer, card int, want bool) {
+	c := newChannelPair(t, Config{})
+	wants := func(a Answer, card int, want bool) {
 		t.Helper()
 		before := c.s.Stats()
 		if got := c.s.Awaits(card, a); got != want || c.s.Stats() != before {
@@ -435,14 +435,14 @@ func TestChannelAwaits(t *testing.T) {
 	wants(ack, otherCard, true)
 	wants(ack, otherCard+1, false)
 	wants(ack, 1<<20, false)
-	for _, forge := range []func(x *ChannelAnswer){
-		func(x *ChannelAnswer) { x.Epoch++ },
-		func(x *ChannelAnswer) { x.Stamp += 2 },
-		func(x *ChannelAnswer) { x.Bit ^= 1 },
-		func(x *ChannelAnswer) { x.Init = true },
-		func(x *ChannelAnswer) { x.Channel = MaxChannels },
-		func(x *ChannelAnswer) { x.Kind = 0 },
-		func(x *ChannelAnswer) { x.Kind = NackInit },
+	for _, forge := range []func(x *Answer){
+		func(x *Answer) { x.Epoch++ },
+		func(x *Answer) { x.Stamp += 2 },
+		func(x *Answer) { x.Bit ^= 1 },
+		func(x *Answer) { x.Init = true },
+		func(x *Answer) { x.Channel = maxChannels },
+		func(x *Answer) { x.Kind = 0 },
+		func(x *Answer) { x.Kind = NackInit },
 	} {
 		x := ack
 		forge(&x)

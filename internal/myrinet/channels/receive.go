@@ -1,13 +1,13 @@
-package reliability
+package channels
 
-// RecvChannels is the receive table of a card: for each card that it hears, what is
-// expected on each channel. The zero RecvChannels needs Init. It must not be used by two
+// Receiver is the receive table of a card: for each card that it hears, what is
+// expected on each channel. The zero Receiver needs Init. It must not be used by two
 // goroutines at a time, and allocates nothing after Init.
-type RecvChannels struct {
-	cfg     ChannelConfig
+type Receiver struct {
+	cfg     Config
 	entries []recvEntry // by card and channel
 	epoch   uint32      // the number that was given last
-	stats   RecvChannelCounters
+	stats   ReceiverCounters
 }
 
 // recvEntry is a channel, as its receiver sees it.
@@ -32,13 +32,13 @@ const (
 
 // Init makes r a table in which no channel is initialised, and keeps no memory of the
 // former. A nil cfg means the defaults; Init panics when cfg.Validate would return an
-// error. For incarnation see SendChannels.Init.
-func (r *RecvChannels) Init(cfg *ChannelConfig, incarnation uint32) {
+// error. For incarnation see Sender.Init.
+func (r *Receiver) Init(cfg *Config, incarnation uint32) {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
 	c := cfg.Resolve()
-	*r = RecvChannels{cfg: c, entries: make([]recvEntry, c.Cards*c.Channels), epoch: incarnation}
+	*r = Receiver{cfg: c, entries: make([]recvEntry, c.Cards*c.Channels), epoch: incarnation}
 }
 
 // ArrivalVerdict says what is to be done with a packet that has come.
@@ -55,11 +55,11 @@ const (
 // is to be done with the packet. After ArrivalNew the channel is held until Accept or
 // Refuse, which may take a while: what comes on it in the meantime is dropped, because
 // their answer will do for it, too.
-func (r *RecvChannels) Arrive(card int, h ChannelHeader) (ArrivalVerdict, ChannelAnswer) {
+func (r *Receiver) Arrive(card int, h Header) (ArrivalVerdict, Answer) {
 	e := r.entry(card, h.Channel)
 	if e == nil || h.Bit > 1 {
 		r.stats.Invalid++
-		return ArrivalDrop, ChannelAnswer{}
+		return ArrivalDrop, Answer{}
 	}
 	if h.Init {
 		return r.initialise(e, h)
@@ -69,27 +69,27 @@ func (r *RecvChannels) Arrive(card int, h ChannelHeader) (ArrivalVerdict, Channe
 		return r.sequence(e, h)
 	case e.state&recvHeld != 0:
 		r.stats.Held++
-		return ArrivalDrop, ChannelAnswer{}
+		return ArrivalDrop, Answer{}
 	case e.state&recvOffered != 0 && h.Epoch == e.offer:
 		e.epoch, e.bit, e.stamp = h.Epoch, h.Bit, h.Stamp
 		e.state = e.state&^recvOffered | recvKnown | recvHeld
 		r.stats.Initialised++
-		return ArrivalNew, ChannelAnswer{}
+		return ArrivalNew, Answer{}
 	}
 	return r.answer(h, NackEpoch)
 }
 
 // sequence judges a packet of the epoch that is known. What was sent before a packet that
 // has come is older news: only a network that changes the order, or copies, brings it.
-func (r *RecvChannels) sequence(e *recvEntry, h ChannelHeader) (ArrivalVerdict, ChannelAnswer) {
+func (r *Receiver) sequence(e *recvEntry, h Header) (ArrivalVerdict, Answer) {
 	if int32(h.Stamp-e.stamp) <= 0 {
 		r.stats.Stale++
-		return ArrivalDrop, ChannelAnswer{}
+		return ArrivalDrop, Answer{}
 	}
 	if e.state&recvHeld != 0 {
 		e.stamp = h.Stamp
 		r.stats.Held++
-		return ArrivalDrop, ChannelAnswer{}
+		return ArrivalDrop, Answer{}
 	}
 	e.stamp = h.Stamp
 	if h.Bit != e.bit {
@@ -97,21 +97,21 @@ func (r *RecvChannels) sequence(e *recvEntry, h ChannelHeader) (ArrivalVerdict, 
 		return r.answer(h, Ack)
 	}
 	e.state |= recvHeld
-	return ArrivalNew, ChannelAnswer{}
+	return ArrivalNew, Answer{}
 }
 
 // initialise answers a packet whose sender has no epoch. The packet is not taken: it could
 // be one of long ago. An epoch is offered to each of the sender's numbers once, so that
 // what was sent under an offer to an earlier one is refused. A number that has got its
 // epoch already gets no other.
-func (r *RecvChannels) initialise(e *recvEntry, h ChannelHeader) (ArrivalVerdict, ChannelAnswer) {
+func (r *Receiver) initialise(e *recvEntry, h Header) (ArrivalVerdict, Answer) {
 	if e.state&recvNonce == 0 || h.Epoch != e.nonce {
 		r.epoch++
 		e.nonce, e.offer = h.Epoch, r.epoch
 		e.state |= recvNonce | recvOffered
 	} else if e.state&recvOffered == 0 {
 		r.stats.Stale++
-		return ArrivalDrop, ChannelAnswer{}
+		return ArrivalDrop, Answer{}
 	}
 	v, a := r.answer(h, NackInit)
 	a.Offer = e.offer
@@ -120,9 +120,9 @@ func (r *RecvChannels) initialise(e *recvEntry, h ChannelHeader) (ArrivalVerdict
 
 // Accept says that the packet for which Arrive said ArrivalNew has been written into its
 // endpoint, and returns the ACK to send.
-func (r *RecvChannels) Accept(card int, channel uint8) ChannelAnswer {
+func (r *Receiver) Accept(card int, channel uint8) Answer {
 	e := r.held(card, channel)
-	a := ChannelAnswer{ChannelHeader: e.header(channel), Kind: Ack}
+	a := Answer{Header: e.header(channel), Kind: Ack}
 	e.bit ^= 1
 	r.stats.Answers[Ack]++
 	return a
@@ -130,20 +130,20 @@ func (r *RecvChannels) Accept(card int, channel uint8) ChannelAnswer {
 
 // Refuse says that the packet for which Arrive said ArrivalNew has not been written, and
 // returns the NACK to send. kind is NackResident or one that follows it.
-func (r *RecvChannels) Refuse(card int, channel uint8, kind AnswerKind) ChannelAnswer {
+func (r *Receiver) Refuse(card int, channel uint8, kind AnswerKind) Answer {
 	if kind < NackResident || kind >= answerKinds {
-		panic("reliability: RecvChannels.Refuse for a reason that is none: want NackResident to NackNoEndpoint")
+		panic("reliability: Receiver.Refuse for a reason that is none: want NackResident to NackNoEndpoint")
 	}
 	e := r.held(card, channel)
 	r.stats.Answers[kind]++
-	return ChannelAnswer{ChannelHeader: e.header(channel), Kind: kind}
+	return Answer{Header: e.header(channel), Kind: kind}
 }
 
 // held returns the channel, no longer held.
-func (r *RecvChannels) held(card int, channel uint8) *recvEntry {
+func (r *Receiver) held(card int, channel uint8) *recvEntry {
 	e := r.entry(card, channel)
 	if e == nil || e.state&recvHeld == 0 {
-		panic("reliability: RecvChannels has no packet to accept or refuse: Arrive must say ArrivalNew before")
+		panic("reliability: Receiver has no packet to accept or refuse: Arrive must say ArrivalNew before")
 	}
 	e.state &^= recvHeld
 	return e
@@ -151,30 +151,30 @@ func (r *RecvChannels) held(card int, channel uint8) *recvEntry {
 
 // Forget has no channel of a card be initialised: its number is another card's from now on. What
 // the former one sends is answered by NackEpoch. No packet of its may be held.
-func (r *RecvChannels) Forget(card int) {
+func (r *Receiver) Forget(card int) {
 	clear(r.entries[card*r.cfg.Channels:][:r.cfg.Channels])
 }
 
 // header returns that of the last packet that has come, which bears the expected bit.
-func (e *recvEntry) header(channel uint8) ChannelHeader {
-	return ChannelHeader{Channel: channel, Bit: e.bit, Epoch: e.epoch, Stamp: e.stamp}
+func (e *recvEntry) header(channel uint8) Header {
+	return Header{Channel: channel, Bit: e.bit, Epoch: e.epoch, Stamp: e.stamp}
 }
 
-func (r *RecvChannels) answer(h ChannelHeader, kind AnswerKind) (ArrivalVerdict, ChannelAnswer) {
+func (r *Receiver) answer(h Header, kind AnswerKind) (ArrivalVerdict, Answer) {
 	r.stats.Answers[kind]++
-	return ArrivalAnswer, ChannelAnswer{ChannelHeader: h, Kind: kind}
+	return ArrivalAnswer, Answer{Header: h, Kind: kind}
 }
 
 // entry returns nil for what is not in the table.
-func (r *RecvChannels) entry(card int, channel uint8) *recvEntry {
+func (r *Receiver) entry(card int, channel uint8) *recvEntry {
 	if uint(card) >= uint(r.cfg.Cards) || int(channel) >= r.cfg.Channels {
 		return nil
 	}
 	return &r.entries[card*r.cfg.Channels+int(channel)]
 }
 
-// RecvChannelCounters is what a receive table has counted since Init.
-type RecvChannelCounters struct {
+// ReceiverCounters is what a receive table has counted since Init.
+type ReceiverCounters struct {
 	Duplicates  uint64              `metric:"bobnet_amcard_duplicate_messages_total" help:"Messages that came again after they had been written, and were acknowledged again."`
 	Held        uint64              // packets that came while one was being written on their channel
 	Stale       uint64              `metric:"bobnet_amcard_dropped_total" reason:"stale" help:"packets that something sent later had overtaken"`
@@ -184,4 +184,4 @@ type RecvChannelCounters struct {
 }
 
 // Stats returns a snapshot of the counters.
-func (r *RecvChannels) Stats() RecvChannelCounters { return r.stats }
+func (r *Receiver) Stats() ReceiverCounters { return r.stats }

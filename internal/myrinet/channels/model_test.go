@@ -1,4 +1,4 @@
-package reliability
+package channels
 
 import (
 	"cmp"
@@ -35,28 +35,28 @@ const (
 )
 
 type modelData struct {
-	h       ChannelHeader
+	h       Header
 	message uint8
 }
 
 type channelModel struct {
-	s         SendChannels
-	r         RecvChannels
-	data      []modelData     // sorted
-	answers   []ChannelAnswer // sorted
-	fate      []modelFate     // by message
-	delivered []uint8         // by message
-	unloaded  uint8           // a bit for each owner
-	held      uint8           // the message that the receiver holds
-	twice     bool            // two packets are held on the channel
-	left      modelBounds     // what may still happen
+	s         Sender
+	r         Receiver
+	data      []modelData // sorted
+	answers   []Answer    // sorted
+	fate      []modelFate // by message
+	delivered []uint8     // by message
+	unloaded  uint8       // a bit for each owner
+	held      uint8       // the message that the receiver holds
+	twice     bool        // two packets are held on the channel
+	left      modelBounds // what may still happen
 }
 
 const modelOwners = 2
 
 func newChannelModel(b modelBounds) *channelModel {
 	m := &channelModel{fate: make([]modelFate, b.messages), delivered: make([]uint8, b.messages), left: b}
-	cfg := &ChannelConfig{Cards: 1, Channels: 1, Owners: modelOwners, Timeout: 1, Tries: b.tries}
+	cfg := &Config{Cards: 1, Channels: 1, Owners: modelOwners, Timeout: 1, Tries: b.tries}
 	m.s.Init(cfg, 100)
 	m.r.Init(cfg, 1000)
 	return m
@@ -74,7 +74,7 @@ func (m *channelModel) clone() *channelModel {
 // forgetTime takes from the state what the model decides by itself: a time-out may come
 // at any time. It takes counters, too.
 func (m *channelModel) forgetTime() {
-	m.s.stats, m.r.stats = SendChannelCounters{}, RecvChannelCounters{}
+	m.s.stats, m.r.stats = SenderCounters{}, ReceiverCounters{}
 	m.s.next, m.s.hurry = 0, false
 	e := &m.s.entries[0]
 	e.sentAt, e.due = 0, false
@@ -108,7 +108,7 @@ func (m *channelModel) key(b []byte) []byte {
 	return b
 }
 
-func (h *ChannelHeader) key(b []byte) []byte {
+func (h *Header) key(b []byte) []byte {
 	return append(b, h.Bit|bit8(h.Init)<<1, uint8(h.Epoch), uint8(h.Epoch>>8), uint8(h.Stamp))
 }
 
@@ -119,12 +119,12 @@ func bit8(b bool) uint8 {
 	return 0
 }
 
-func compareHeaders(a, b ChannelHeader) int {
+func compareHeaders(a, b Header) int {
 	return cmp.Or(cmp.Compare(a.Stamp, b.Stamp), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Bit, b.Bit), cmp.Compare(bit8(a.Init), bit8(b.Init)))
 }
 
 // put puts a packet into the network.
-func (m *channelModel) put(h ChannelHeader, message uint8) {
+func (m *channelModel) put(h Header, message uint8) {
 	m.left.sends--
 	d := modelData{h, message}
 	at, have := slices.BinarySearchFunc(m.data, d, func(a, b modelData) int {
@@ -136,9 +136,9 @@ func (m *channelModel) put(h ChannelHeader, message uint8) {
 }
 
 // reply puts an answer into the network.
-func (m *channelModel) reply(a ChannelAnswer) {
-	at, have := slices.BinarySearchFunc(m.answers, a, func(a, b ChannelAnswer) int {
-		return cmp.Or(compareHeaders(a.ChannelHeader, b.ChannelHeader), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Offer, b.Offer))
+func (m *channelModel) reply(a Answer) {
+	at, have := slices.BinarySearchFunc(m.answers, a, func(a, b Answer) int {
+		return cmp.Or(compareHeaders(a.Header, b.Header), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Offer, b.Offer))
 	})
 	if !have {
 		m.answers = slices.Insert(m.answers, at, a)

@@ -1,4 +1,4 @@
-package reliability
+package channels
 
 import "math/bits"
 
@@ -16,8 +16,8 @@ type scanCursor struct {
 //
 // The caller calls it when Deadline has come, each time that it can send one packet, until
 // more is false; other calls may come between. A scan costs a look at each card, and at
-// each channel of those with packets under way (SendChannelCounters.Looks).
-func (s *SendChannels) Scan(now int64) (p Passage, more bool) {
+// each channel of those with packets under way (SenderCounters.Looks).
+func (s *Sender) Scan(now int64) (p Passage, more bool) {
 	c := &s.cursor
 	if !c.running {
 		if s.under == 0 || now < s.next && !s.hurry {
@@ -47,7 +47,7 @@ func (s *SendChannels) Scan(now int64) (p Passage, more bool) {
 }
 
 // look decides what a scan does with one channel.
-func (s *SendChannels) look(now int64, card, channel int) (p Passage, ok bool) {
+func (s *Sender) look(now int64, card, channel int) (p Passage, ok bool) {
 	e := s.entry(card, channel)
 	if !e.used || !e.due && now-e.sentAt < s.cfg.Timeout {
 		return p, false
@@ -74,13 +74,13 @@ func (s *SendChannels) look(now int64, card, channel int) (p Passage, ok bool) {
 
 // Drain begins the unloading of an endpoint: of its packets, those whose last
 // transmission has a NACK no longer go again. The caller binds no new ones of it.
-func (s *SendChannels) Drain(owner int) { s.owners[owner].draining = true }
+func (s *Sender) Drain(owner int) { s.owners[owner].draining = true }
 
 // Drained reports whether each packet of an owner that is under way has a NACK for its
 // last transmission, so that Unbind may take them all. That ends: what is not answered
 // goes again, and in the end is returned. A NACK for an earlier transmission would not do:
 // the ACK of the last one could come later, and would be taken for that of another packet.
-func (s *SendChannels) Drained(owner int) bool {
+func (s *Sender) Drained(owner int) bool {
 	o := &s.owners[owner]
 	return o.under == o.nacked
 }
@@ -90,7 +90,7 @@ func (s *SendChannels) Drained(owner int) bool {
 // the receiver has taken none of the packet's transmissions and will take none that is
 // still under way. The packet may be sent again as a new one, by any channel, after a
 // Resume. ok is false when there is none.
-func (s *SendChannels) Unbind(owner int) (p Passage, ok bool) {
+func (s *Sender) Unbind(owner int) (p Passage, ok bool) {
 	if s.owners[owner].nacked == 0 {
 		return p, false
 	}
@@ -107,7 +107,7 @@ func (s *SendChannels) Unbind(owner int) (p Passage, ok bool) {
 // that is a time between two looks of a scan at least. Where more endpoints have packets than a
 // card can hold at a time, channels would else be kept by packets to those that are away. ok is
 // false when there is none.
-func (s *SendChannels) Yield(now int64, card int) (p Passage, ok bool) {
+func (s *Sender) Yield(now int64, card int) (p Passage, ok bool) {
 	found, oldest := -1, now-s.cfg.Scan
 	for used := s.cards[card].used; used != 0; used &= used - 1 {
 		channel := bits.TrailingZeros32(used)
@@ -126,11 +126,11 @@ func (s *SendChannels) Yield(now int64, card int) (p Passage, ok bool) {
 }
 
 // Resume ends what Drain began: the endpoint is not unloaded, or is back.
-func (s *SendChannels) Resume(owner int) { s.owners[owner].draining = false }
+func (s *Sender) Resume(owner int) { s.owners[owner].draining = false }
 
 // Abandon ends a packet of an owner without waiting for an answer: the owner is gone. The
 // channel's sequence is uninitialised then. ok is false when there is none.
-func (s *SendChannels) Abandon(owner int) (p Passage, ok bool) {
+func (s *Sender) Abandon(owner int) (p Passage, ok bool) {
 	if s.owners[owner].under == 0 {
 		return p, false
 	}
@@ -139,7 +139,7 @@ func (s *SendChannels) Abandon(owner int) (p Passage, ok bool) {
 
 // AbandonCard ends a packet to a card without waiting for an answer, as Abandon does: there
 // is no route to the card any more. ok is false when there is none.
-func (s *SendChannels) AbandonCard(card int) (p Passage, ok bool) {
+func (s *Sender) AbandonCard(card int) (p Passage, ok bool) {
 	if s.cards[card].used == 0 {
 		return p, false
 	}
@@ -148,19 +148,19 @@ func (s *SendChannels) AbandonCard(card int) (p Passage, ok bool) {
 
 // Forget has all sequences to a card without packets under way be uninitialised: its number is
 // another card's from now on.
-func (s *SendChannels) Forget(card int) {
+func (s *Sender) Forget(card int) {
 	for channel := range s.cfg.Channels {
 		s.entry(card, channel).known = false
 	}
 }
 
-func (s *SendChannels) abandon(card, channel int) Passage {
+func (s *Sender) abandon(card, channel int) Passage {
 	s.entry(card, channel).known = false
 	return s.end(card, channel, EndedAbandoned)
 }
 
 // find returns the first channel in use for which want holds. There must be one.
-func (s *SendChannels) find(want func(*sendEntry) bool) (card, channel int) {
+func (s *Sender) find(want func(*sendEntry) bool) (card, channel int) {
 	for card := range s.cards {
 		for used := s.cards[card].used; used != 0; used &= used - 1 {
 			channel := bits.TrailingZeros32(used)
@@ -172,8 +172,8 @@ func (s *SendChannels) find(want func(*sendEntry) bool) (card, channel int) {
 	panic("reliability: the send table counts packets that it does not have")
 }
 
-// SendChannelCounters is what a send table has counted since Init.
-type SendChannelCounters struct {
+// SenderCounters is what a send table has counted since Init.
+type SenderCounters struct {
 	Sent    uint64              // packets bound to a channel
 	Again   uint64              `metric:"bobnet_vmmccard_retransmissions_total" help:"Packets that were sent again."`
 	Scans   uint64              // scans begun
@@ -187,4 +187,4 @@ type SendChannelCounters struct {
 }
 
 // Stats returns a snapshot of the counters.
-func (s *SendChannels) Stats() SendChannelCounters { return s.stats }
+func (s *Sender) Stats() SenderCounters { return s.stats }
