@@ -129,7 +129,7 @@ func (n *NIC) Snapshot() Snapshot {
 	s := Snapshot{Attributes: n.Query(), Link: n.m.Link.Stats()}
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	n.m.Conns.CatchUp()
+	n.m.Conns.FinishReceives()
 	now := n.m.Link.Now()
 	s.NICStats = n.counters()
 	s.Engine = n.engineSnapshot(now)
@@ -174,7 +174,7 @@ func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 func (v *VI) Snapshot() VISnapshot {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	v.nic.m.Conns.CatchUp()
+	v.nic.m.Conns.FinishReceives()
 	return v.snapshot(v.nic.m.Link.Now())
 }
 

@@ -148,7 +148,7 @@ func (v *VI) Disconnect() error {
 // leave tells the peer and returns to Idle.
 func (v *VI) leave() {
 	n := v.nic
-	n.m.Conns.CatchUp()
+	n.m.Conns.FinishReceives()
 	switch v.conn.State {
 	case StateConnected:
 		v.left = true

@@ -28,8 +28,7 @@ type Adapter struct {
 	unsent   []*Conn          // have frames in the batch that complete unreliable sends
 	In       ethertype.Header // of the frame that is being received
 	Long     longRx
-	Single   bool    // this poll has found one frame
-	deferred int     // acknowledgements that are
+	deferred int     // receives whose second half is; see deferredAck
 	touched  []*Conn // have received something in this poll
 	corked   []*Conn // have something to send when the caller polls next
 	timers   timerSet
@@ -134,10 +133,10 @@ func (a *Adapter) SendPadded(h ethertype.Header, id []byte, size int) {
 	a.batch.Add(slot[:ethertype.HeaderSize+k], append(a.batch.Body(), padding[:size-k]))
 }
 
-// SetClock begins a poll at now, and does what the last one has put off.
+// SetClock begins a poll at now. It first finishes the receives of the last poll.
 func (a *Adapter) SetClock(now int64) {
 	a.Now = now
-	a.CatchUp()
+	a.FinishReceives()
 }
 
 // RunTimers does what is due.
@@ -147,13 +146,12 @@ func (a *Adapter) RunTimers() {
 	}
 }
 
-// Settle finishes what the frames of a poll began, unless the caller goes first: see
-// deferredAck.
+// Settle finishes the receives of a poll, unless their second half may wait; see deferredAck.
 func (a *Adapter) Settle() {
 	switch n := len(a.touched); {
 	case n == a.deferred: // the caller goes first, or there is nothing to do
 	case a.deferred > 0:
-		a.catchUp()
+		a.finishReceives()
 	default:
 		a.settle()
 	}

@@ -14,7 +14,7 @@ func (c *Conn) fail(why code.Reason) {
 	}
 	c.SendDisconnect(why)
 	c.blameReceive(why)
-	c.a.CatchUp()
+	c.a.FinishReceives()
 	c.FlushSends() // none of ours is to blame
 	c.EnterError(why.Cause(), "found here", why)
 	c.a.Stats.Failures++
@@ -40,7 +40,7 @@ func (c *Conn) blameReceive(why code.Reason) {
 // has it. The send that is to blame gets the status that tells why.
 func (c *Conn) EnterError(cause error, detail string, why code.Reason) {
 	a := c.a
-	a.CatchUp()
+	a.FinishReceives()
 	c.State = code.StateError
 	c.End.Why, c.End.Told = why, why == code.ReasonSilent // whom nothing reaches
 	c.End.Err = c.Owner.Lost(cause, detail)

@@ -22,7 +22,7 @@ func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethert
 	for i := 0; i*per < len(frame); i++ {
 		slot := a.slot()
 		if slot == nil {
-			t.leaveToPoll()
+			t.c.leaveToPoll()
 			return false
 		}
 		part := frame[i*per : min((i+1)*per, len(frame))]

@@ -17,10 +17,10 @@ func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
 	case code.StateConnected:
 		c.Stats.Sends++
 		if when == Late {
-			c.tx.leaveToPoll()
+			c.leaveToPoll()
 			c.a.eng.WakeBefore(c.a.Now) // who sleeps on the link looks after it
 		} else {
-			c.tx.push()
+			c.sendPosted()
 		}
 	case code.StateIdle, code.StateError:
 		c.tx.cursor.next = c.SQ.tail

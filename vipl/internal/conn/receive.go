@@ -23,11 +23,12 @@ const (
 	fatal                   // in order, and impossible: the connection ends
 )
 
-// Receive takes in a frame of the peer's, while Connected: its tag and sender are right.
-// It returns a frame that has been put together from pieces, nil if there is none.
-func (c *Conn) Receive(h *ethertype.Header, payload []byte) (whole []byte) {
+// Receive receives a frame whose tag and sender are those of the peer, while Connected. alone says
+// that the poll has found no other frame. Receive returns a long frame if this was its last missing
+// piece, else nil.
+func (c *Conn) Receive(h *ethertype.Header, payload []byte, alone bool) (whole []byte) {
 	c.a.touch(c)
-	c.rx.takeLate()
+	c.rx.applyDeferredAck()
 	c.Stats.RxFrames++
 	if !c.Genuine(h) && !(h.Kind == ethertype.KindDisconnect && c.Plausible(h)) {
 		c.Drop(c.forgery(h))
@@ -45,7 +46,7 @@ func (c *Conn) Receive(h *ethertype.Header, payload []byte) (whole []byte) {
 	case ethertype.KindPiece:
 		return c.rx.receivePiece(h, payload)
 	default:
-		c.rx.receiveData(h, payload)
+		c.rx.receiveData(h, payload, alone)
 	}
 	return nil
 }
@@ -55,15 +56,17 @@ func (c *Conn) Receive(h *ethertype.Header, payload []byte) (whole []byte) {
 // On the reliable levels a frame that arrives ahead of others and cannot be
 // placed is dropped as if it had been lost: whether it really is an error is
 // only judged when its turn comes, so that errors hit in the order of sending.
-func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte) {
+func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 	if !r.c.Reliable {
 		r.c.loose.receive(h, payload)
 		return
 	}
 	a := r.c.a
 	inOrder := h.Seq == r.receiver.Next()
-	late := inOrder && r.deferAck(h)
-	if !late && !r.c.tx.takeAck(h, nil) {
+	late := alone && inOrder && h.Kind != ethertype.KindRDMARead && h.Kind != ethertype.KindReadData && h.Sack == 0 && r.mayDeferAck(h.Ack)
+	if late {
+		r.deferAck(h.Ack)
+	} else if !r.c.tx.applyAck(h, nil) {
 		return
 	}
 	switch r.receiver.Check(h.Seq) {
@@ -79,12 +82,12 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte) {
 			r.receiver.Accept(a.Now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
 			if inOrder {
 				r.completeReceived()
-				if a.Single {
+				if alone {
 					r.c.predict(h)
 				}
 			}
 			if late && r.receiver.AckDue(a.Now) {
-				a.CatchUp()
+				a.FinishReceives()
 			}
 		case inOrder && result == fatal:
 			r.completeReceived()
@@ -98,10 +101,10 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte) {
 	}
 }
 
-// takeAck hands the acknowledgement that every frame carries to the sender's
-// machine and completes what it covers. A frame for which it reports false is
+// applyAck hands the acknowledgement that every frame carries to the sender's
+// machine and completes the sends that it covers. A frame for which it reports false is
 // not one of this connection and is dropped whole.
-func (t *txHalf) takeAck(h *ethertype.Header, more []byte) bool {
+func (t *txHalf) applyAck(h *ethertype.Header, more []byte) bool {
 	progress, valid := t.sender.OnAck(t.c.a.Now, h.Ack, h.Sack, more)
 	if !valid {
 		t.c.Drop(code.DropAck)
@@ -126,7 +129,7 @@ func (r *rxHalf) receiveAck(h *ethertype.Header, payload []byte) {
 	if len(payload) <= len(more) {
 		payload = more[:copy(more[:], payload)]
 	}
-	if r.c.tx.takeAck(h, payload) && h.Flags&ethertype.FlagAckNow != 0 {
+	if r.c.tx.applyAck(h, payload) && h.Flags&ethertype.FlagAckNow != 0 {
 		r.c.SendAck(0)
 	}
 }
@@ -145,12 +148,6 @@ func (c *Conn) SendAck(flags ethertype.Flags) {
 	h.Put(slot)
 	c.Path.add(slot[:ethertype.HeaderSize+len(more)])
 	c.Stats.BareAcks++
-}
-
-func (c *Conn) ackIfDue() {
-	if c.Reliable && c.rx.receiver.AckDue(c.a.Now) {
-		c.SendAck(0)
-	}
 }
 
 // place copies the frame's data to where they belong.

@@ -14,162 +14,27 @@ type txCursor struct {
 	msg    ethertype.Seq // number of the next message that spends a receive
 }
 
-// corkFrom is how many frames may be in flight for a message to be sent at
-// once. Above it, messages that do not fill a frame are corked: they wait until a
-// frame is full, an acknowledgement comes or the caller polls.
-const corkFrom = 2
-
-// pump sends what the window allows: first what must be sent again, then new
-// frames. The caller has read the clock, and flushes the batch.
-func (t *txHalf) pump() { t.transmit(false) }
-
-// transmit is pump, or does the same for one frame that is single; see there.
-func (t *txHalf) transmit(single bool) {
-	if !t.unsent() && t.sender.InFlight() == 0 {
-		return
-	}
-	a := t.c.a
-	if !t.c.Reliable {
-		t.pumpLoose()
-		return
-	}
-	for {
-		if a.Full() { // looked at before Retransmit, which takes the frame as sent
-			t.leaveToPoll()
-			return
-		}
-		f, seq, ok := t.sender.Retransmit(a.Now)
-		if !ok {
-			break
-		}
-		t.c.Stats.Retransmits++
-		flags := ethertype.FlagRetry | ethertype.FlagAckNow
-		if int(f.Size) > t.c.Path.Data {
-			if f := *f; !t.resendLong(&f, seq, flags) {
-				return
-			}
-		} else if !t.build(f, seq, flags) {
-			return
-		}
-	}
-	for room := t.sender.Room(a.Now); room > 0 && t.unsent(); room-- {
-		if a.Full() {
-			t.leaveToPoll()
-			return
-		}
-		if t.longWindowFull() {
-			return
-		}
-		f, ok := t.nextFrame()
-		if !ok {
-			return
-		}
-		seq, ackNow := t.sender.Push(a.Now, f, single)
-		var flags ethertype.Flags
-		long := int(f.Size) > t.c.Path.Data
-		if ackNow || f.Flags&sentAsks != 0 || long && t.sender.AskEach(longAsk) {
-			flags |= ethertype.FlagAckNow
-		}
-		if long && t.c.Path.hole.Found { // of a write that was begun in such frames
-			t.sendPieces(&f, seq, flags)
-		} else {
-			t.build(&f, seq, flags)
-		}
-	}
-}
-
-// unsent reports whether there is anything that has not been sent once.
-func (t *txHalf) unsent() bool { return t.cursor.next != t.c.SQ.tail || t.c.serves.waiting > 0 }
-
-// push sends what PostSend has queued.
-//
-// The clock is read first, except for a frame that will be alone under way: it
-// goes out before the clock is read, since reading it takes a fiftieth of the
-// frame's time.
-func (t *txHalf) push() {
-	a := t.c.a
-	single := t.single()
-	if !single && t.c.Reliable {
-		if t.cork() {
-			if a.batch.Len() > 0 { // what cork has caught up with
-				a.Flush()
-			}
-			return
-		}
-		a.Now = a.link.Now()
-	}
-	if !single || !t.c.sendShort() {
-		t.transmit(single)
-	}
-	if a.batch.Len() > 0 {
-		a.Flush()
-		a.CatchUp()
-		if single {
-			a.Now = a.link.Now()
-			t.sender.Stamp(a.Now)
-		}
-		if a.batch.Len() > 0 { // what another connection owed
-			a.Flush()
-		}
-	}
-	t.c.arm() // also when the pace allows nothing now
-}
-
-// single reports whether what is unsent is one frame, and nothing else will be
-// in flight with it.
-func (t *txHalf) single() bool {
-	next := &t.cursor
-	if !t.c.Reliable || next.next+1 != t.c.SQ.tail || next.offset > 0 || t.c.serves.waiting > 0 {
-		return false
-	}
-	if d := t.c.SQ.at(next.next); int(d.total) > t.c.Path.MaxData-d.extension() {
-		return false
-	}
-	return t.sender.InFlight() == 0 || t.c.rx.late.waits && t.c.rx.late.ack == t.sender.NextSeq()
-}
-
-// cork reports whether what is unsent is to wait for more to share its frames, and notes
-// the connection as corked if so.
-func (t *txHalf) cork() bool {
-	if t.sender.InFlight() < corkFrom || !t.c.Reliable {
-		return false
-	}
-	if t.c.a.CatchUp(); t.sender.InFlight() < corkFrom || t.cursor.next == t.c.SQ.tail { // it may have sent all
-		return false
-	}
-	if !t.roomLeft() {
-		return false
-	}
-	t.leaveToPoll()
-	return true
-}
-
-// leaveToPoll notes that the connection has something to send when the caller polls next.
-func (t *txHalf) leaveToPoll() {
-	if !t.c.marks.corked {
-		t.c.marks.corked = true
-		t.c.a.corked = append(t.c.a.corked, t.c)
-	}
-}
-
-// nextFrame cuts the next new frame. ok is false when there is none: what is
-// on the send queue may have to wait for reads.
-func (t *txHalf) nextFrame() (f reliability.Sent, ok bool) {
+// cutNext cuts the next new frame. It reports false when there is none, because what is on the send
+// queue waits for reads.
+func (t *txHalf) cutNext(f *reliability.Sent) bool {
 	answers := &t.c.serves
 	if answers.waiting == 0 && !t.c.reads.open() { // nothing to take turns with or to wait for
-		return t.cut(), true
+		*f = t.cut()
+		return true
 	}
 	answer := answers.ready()
 	own := t.cursor.next != t.c.SQ.tail && !t.c.reads.waits()
 	switch {
 	case answer && !(own && answers.turn):
 		answers.turn = true
-		return answers.cut(), true
+		*f = answers.cut()
 	case own:
 		answers.turn = false
-		return t.cut(), true
+		*f = t.cut()
+	default:
+		return false
 	}
-	return reliability.Sent{}, false
+	return true
 }
 
 // cut takes the next frame's worth off the send queue.
@@ -295,7 +160,7 @@ func (p *Path) add(frame []byte) {
 // it was posted. The send's status says so when it is flushed. It returns false,
 // for callers that have made no frame.
 func (t *txHalf) altered() bool {
-	t.c.a.CatchUp() // which may come back here
+	t.c.a.FinishReceives() // which may come back here
 	if t.c.State == code.StateConnected {
 		t.c.fail(code.ReasonAltered)
 	}
@@ -320,25 +185,6 @@ func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 	}
 	c.Stats.TxFrames++
 	return h
-}
-
-// pumpLoose sends everything: the unreliable level has no window. A send has
-// completed when the link has taken its frames.
-func (t *txHalf) pumpLoose() {
-	a := t.c.a
-	for t.cursor.next != t.c.SQ.tail {
-		if a.Full() {
-			t.leaveToPoll()
-			break
-		}
-		if !t.c.marks.unsent {
-			t.c.marks.unsent = true
-			a.unsent = append(a.unsent, t.c)
-		}
-		f := t.cut()
-		t.build(&f, t.c.loose.next, 0)
-		t.c.loose.next++
-	}
 }
 
 // completeHanded completes the unreliable sends whose frames the link has taken.

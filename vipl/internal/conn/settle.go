@@ -2,34 +2,33 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// This file has what a poll leaves to be done once for each connection, however many frames came
-// for it, and what it puts off until the caller is back. Everything in it runs with the
-// engine's lock held.
+// The two halves of a receive
+//
+// The first half places the data of a frame, completes the descriptor and opens the gate of the
+// goroutine that waits for it. The second half handles what the frame acknowledges: it completes
+// sends, sends what the window then allows, acknowledges, and sets the timer. It runs once for each
+// connection, however many frames of a poll were for it (settle).
+//
+// If a frame comes alone and in order, and nothing depends on its acknowledgement, the second half
+// is deferred: the program goes first. This saves a tenth of the time of a ping-pong. The second
+// half then runs in the first of these places (FinishReceives):
+//
+//   - behind the frame by which the program answers (flushFirst), or before it if what may leave
+//     depends on it (sendPosted);
+//   - at the next poll (SetClock), or when no goroutine polls (the engine's Idle);
+//   - before a connection ends, and before a caller looks at its state.
 
-// deferredAck is the acknowledgement of a frame that came alone and in order, and whose message
-// goes to a caller that waits for it. The caller goes first: CatchUp handles what the
-// acknowledgement completes, and the timers, when the caller is back in the engine after it has
-// sent its answer. This takes a tenth off the time of a ping-pong.
+// deferredAck is the acknowledgement of a receive whose second half is deferred.
 type deferredAck struct {
 	waits bool // there is one; the connection is touched
 	ack   ethertype.Seq
-	at    int64
+	at    int64 // when the frame came
 }
 
-// deferAck notes h's acknowledgement for later if nothing depends on it now.
-func (r *rxHalf) deferAck(h *ethertype.Header) bool {
-	if !r.c.a.Single || h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindReadData || h.Sack != 0 || !r.mayDeferAck(h.Ack) {
-		return false
-	}
-	r.putOff(h.Ack)
-	return true
-}
-
-// putOff notes an acknowledgement for CatchUp.
-func (r *rxHalf) putOff(ack ethertype.Seq) {
+// deferAck defers the second half of a receive that acknowledges ack.
+func (r *rxHalf) deferAck(ack ethertype.Seq) {
 	if !r.late.waits {
 		r.c.a.deferred++
 	}
@@ -41,43 +40,46 @@ func (r *rxHalf) mayDeferAck(ack ethertype.Seq) bool {
 	return !r.c.tx.unsent() && r.c.tx.sender.Covers(ack) && !r.receiver.AckDue(r.c.a.Now)
 }
 
-// CatchUp takes in the acknowledgements that were deferred. What it sends goes with the next flush.
-func (a *Adapter) CatchUp() {
-	if a.deferred > 0 { // seldom, and so the compiler inlines this
-		a.catchUp()
+// FinishReceives runs the second half of the receives that were deferred. What it sends leaves with
+// the next flush.
+func (a *Adapter) FinishReceives() {
+	if a.deferred > 0 { // rare; the compiler inlines this test
+		a.finishReceives()
 	}
 }
 
-func (a *Adapter) catchUp() {
+func (a *Adapter) finishReceives() {
 	for i := 0; i < len(a.touched); i++ { // none is left if one of them settles
-		a.touched[i].rx.takeLate()
+		a.touched[i].rx.applyDeferredAck()
 	}
 	a.settle()
 }
 
-// takeLate takes in the acknowledgement that was deferred, if there is one: also before a frame that
-// comes behind its own, and may have to be settled in this poll.
-func (r *rxHalf) takeLate() {
+// flushFirst hands the batch to the link, and then runs the second half of the receives that
+// waited for these frames to leave.
+func (a *Adapter) flushFirst() {
+	a.Flush()
+	a.FinishReceives()
+}
+
+// applyDeferredAck applies the acknowledgement that was deferred, if there is one: also before a
+// later frame, which may have to be settled in this poll.
+func (r *rxHalf) applyDeferredAck() {
 	if r.late.waits {
 		r.late.waits = false
 		r.c.a.deferred--
-		if progress, _ := r.c.tx.sender.OnAck(r.late.at, r.late.ack, 0, nil); progress && r.c.State == code.StateConnected {
+		if progress, _ := r.c.tx.sender.OnAck(r.late.at, r.late.ack, 0, nil); progress && r.c.connected() {
 			r.c.tx.completeAcked()
 		}
 	}
 }
 
-// settle finishes what a poll's frames began, once for each connection however many frames
-// it got: window, acknowledgement, timers.
+// settle runs the second half of the receives of a poll, once for each connection.
 func (a *Adapter) settle() {
 	for i, c := range a.touched {
 		c.marks.touched = false
 		a.touched[i] = nil
-		if c.State == code.StateConnected {
-			c.tx.pump()
-			c.ackIfDue()
-			c.arm()
-		}
+		c.drive(onTurn)
 	}
 	a.touched = a.touched[:0]
 }
@@ -89,8 +91,8 @@ func (a *Adapter) touch(c *Conn) {
 	}
 }
 
-// Uncork is for callers that found nothing: messages that were corked for
-// a fuller frame go out now.
+// Uncork sends the messages that were left to the program's poll; see sendAtPoll. Callers that have
+// found nothing to receive call it.
 func (a *Adapter) Uncork() {
 	if len(a.corked) > 0 {
 		a.uncork()
@@ -100,12 +102,9 @@ func (a *Adapter) Uncork() {
 func (a *Adapter) uncork() {
 	a.Now = a.link.Now()
 	k := len(a.corked)
-	for _, c := range a.corked[:k] { // pump puts those back for which the link has no room
+	for _, c := range a.corked[:k] { // drive puts those back for which the link has no room
 		c.marks.corked = false
-		if c.State == code.StateConnected {
-			c.tx.pump()
-			c.arm()
-		}
+		c.drive(onTurn)
 	}
 	again := copy(a.corked, a.corked[k:])
 	clear(a.corked[again:])

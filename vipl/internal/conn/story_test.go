@@ -140,9 +140,8 @@ func (e *end) turn() bool {
 	came := len(frames) > 0
 	e.inbox = nil
 	e.a.SetClock(e.pair.now)
-	e.a.Single = len(frames) == 1 && e.fast
 	for _, frame := range frames {
-		e.take(frame)
+		e.take(frame, len(frames) == 1 && e.fast)
 	}
 	e.a.RunTimers()
 	e.a.Settle()
@@ -152,47 +151,43 @@ func (e *end) turn() bool {
 }
 
 // take takes in an Ethernet frame.
-func (e *end) take(frame []byte) {
-	if e.a.Single && e.c.ReceiveShort(frame) {
-		if e.a.Pending() {
-			e.a.Flush()
-			e.a.CatchUp()
-		}
+func (e *end) take(frame []byte, alone bool) {
+	if alone && e.c.ReceiveFast(frame) {
 		return
 	}
 	for frame != nil {
-		frame = e.takeGeneral(frame)
+		frame, alone = e.takeGeneral(frame, alone)
 	}
 }
 
 // takeGeneral takes in a frame by the general path, and returns the one behind it.
-func (e *end) takeGeneral(frame []byte) (next []byte) {
+func (e *end) takeGeneral(frame []byte, alone bool) (next []byte, nextAlone bool) {
 	h := &e.a.In
 	payload, err := h.Parse(frame)
 	if err != nil {
 		e.t.Fatalf("a frame cannot be read: %v", err)
 	}
 	if next = h.Next(frame); next != nil {
-		e.a.Single = false
+		alone = false
 	}
 	if e.c.State == code.StateConnected && h.Kind != ethertype.KindReset {
 		if h.Tag != e.c.LocalTag || h.DstPort != e.c.Port {
 			e.t.Fatalf("a frame of another connection: %+v", *h)
 		}
-		e.receive(h, payload)
+		e.receive(h, payload, alone)
 	}
-	return next
+	return next, alone
 }
 
 // receive takes in a frame of the connection. Probes are what a handshake has on a NIC.
-func (e *end) receive(h *ethertype.Header, payload []byte) {
+func (e *end) receive(h *ethertype.Header, payload []byte, alone bool) {
 	switch h.Kind {
 	case ethertype.KindProbe:
 		e.c.Path.SendProbe(ethertype.KindProbeAck, int(h.Size))
 	case ethertype.KindProbeAck:
 		e.c.Path.Answered(h)
 	default:
-		e.c.Receive(h, payload)
+		e.c.Receive(h, payload, alone)
 	}
 }
 

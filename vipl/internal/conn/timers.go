@@ -151,7 +151,7 @@ func (c *Conn) runTimer() {
 			c.giveUp(err.Error())
 			return
 		}
-		c.tx.pump()
+		c.drive(onTurn)
 		if tries := c.tx.sender.Stats().Tries; tries > triesInvain { // the path loses much: perhaps it was the answers
 			if !c.Path.probeAgain(tries) {
 				return
@@ -160,8 +160,9 @@ func (c *Conn) runTimer() {
 			c.a.batch.Part()
 			c.SendAck(ethertype.FlagAckNow)
 		}
+		return
 	}
-	c.ackIfDue()
+	c.drive(onTurn)
 }
 
 // giveUp ends a connection whose peer does not answer. That may be this side's

@@ -109,7 +109,7 @@ func (m *Machine) limitFlight() {
 // Idle implements progress.Machine: the acknowledgement that was put off, and messages
 // that wait for others to share a frame with, go out.
 func (m *Machine) Idle() {
-	m.Conns.CatchUp()
+	m.Conns.FinishReceives()
 	m.Conns.Uncork()
 	m.Conns.FlushPending()
 }

@@ -50,35 +50,33 @@ func (m *Machine) receive(frames [][]byte) {
 			frames = frames[:len(frames)-1]
 		}
 	}
-	if m.Conns.Single = len(frames) == 1 && rest == 0; m.Conns.Single && m.takeShort(last) {
+	alone := len(frames) == 1 && rest == 0
+	if alone && m.receiveFast(last) {
 		return
 	}
 	for _, frame := range frames {
-		m.classify(frame)
+		m.classify(frame, alone)
 	}
 	if rest > 0 {
 		m.classifyLong(last, rest)
 	}
 }
 
-// takeShort has the frame of a poll that found no other take the fast path, if there is
-// one for it, and reports whether it has.
-func (m *Machine) takeShort(frame []byte) bool {
+// receiveFast receives the only frame of a poll by the fast path of its connection, if it can, and
+// reports whether it has.
+func (m *Machine) receiveFast(frame []byte) bool {
 	c := m.Ports.Conn(framing.DstPort(frame))
-	if c == nil || !c.ReceiveShort(frame) {
+	if c == nil || !c.ReceiveFast(frame) {
 		return false
 	}
 	m.Conns.CountReceived(len(frame))
-	if m.Conns.Pending() { // an answer, after which there is time
-		m.Conns.Flush()
-		m.Conns.CatchUp()
-	}
 	return true
 }
 
-// classify takes frames apart and hands each to whom it concerns: the one given, those that
-// follow it, and those that come in pieces of which it is the last.
-func (m *Machine) classify(frame []byte) {
+// classify parses a frame and dispatches it: then also the frames that follow it in its Ethernet
+// frame, and the long frame of which it is the last missing piece. alone says that the poll has
+// found no other frame.
+func (m *Machine) classify(frame []byte, alone bool) {
 	for frame != nil {
 		h := &m.Conns.In
 		payload, ok := m.parse(h, frame)
@@ -87,13 +85,12 @@ func (m *Machine) classify(frame []byte) {
 		}
 		m.Conns.CountReceived(len(frame))
 		if next := h.Next(frame); next != nil {
-			m.Conns.Single = false
 			first := *h
-			m.dispatch(h, payload)
+			m.dispatch(h, payload, false)
 			m.classifyNext(&first, next)
 			return
 		}
-		frame = m.dispatch(h, payload)
+		frame = m.dispatch(h, payload, alone)
 	}
 }
 
@@ -128,19 +125,19 @@ func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
 		}
 		m.Conns.Stats.RxJoined++
 		frame = h.Next(frame)
-		m.dispatch(h, payload)
+		m.dispatch(h, payload, false)
 	}
 }
 
 // classifyLong is classify for a long frame, of which rest bytes are with the link.
 func (m *Machine) classifyLong(begin []byte, rest int) {
 	if h, payload := m.Conns.BeginLong(begin, rest, m.straight); payload != nil {
-		whole := m.dispatch(h, payload)
+		whole := m.dispatch(h, payload, false)
 		m.Conns.EndLong()
-		m.classify(whole)
+		m.classify(whole, false)
 		return
 	}
-	m.classify(m.Conns.FetchLong(begin, rest))
+	m.classify(m.Conns.FetchLong(begin, rest), false)
 }
 
 // straight reports whether the data of a frame need not be seen before they lie
@@ -152,11 +149,11 @@ func (m *Machine) straight(h *ethertype.Header) bool {
 
 // dispatch hands a frame to what its kind concerns. It returns a frame that has been put
 // together from pieces, nil if there is none.
-func (m *Machine) dispatch(h *ethertype.Header, payload []byte) (whole []byte) {
+func (m *Machine) dispatch(h *ethertype.Header, payload []byte, alone bool) (whole []byte) {
 	switch h.Kind {
 	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindRDMARead, ethertype.KindReadData,
 		ethertype.KindAck, ethertype.KindDisconnect, ethertype.KindPiece:
-		return m.receiveConn(h, payload)
+		return m.receiveConn(h, payload, alone)
 	case ethertype.KindReset:
 		m.receiveReset(h, payload)
 	case ethertype.KindRequest, ethertype.KindRetry, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
@@ -197,7 +194,7 @@ func parseReason(err error) code.Drop {
 
 // receiveConn handles the frames of connections: those that carry a tag. It returns a
 // frame that has been put together from pieces.
-func (m *Machine) receiveConn(h *ethertype.Header, payload []byte) (whole []byte) {
+func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (whole []byte) {
 	if !m.addressedHere(h) {
 		return nil
 	}
@@ -212,7 +209,7 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte) (whole []byte
 	}
 	switch c.State {
 	case code.StateConnected:
-		return c.Receive(h, payload)
+		return c.Receive(h, payload, alone)
 	case code.StateConnectPending:
 		if !m.Ports.side(h.DstPort).Disconnect(h) {
 			c.Drop(code.DropEarly) // overtook the end of the handshake; it will come again

@@ -168,7 +168,7 @@ func (h *host) take(frame []byte) {
 		case pending:
 			h.side.Disconnect(f)
 		case h.c.State == code.StateConnected:
-			h.c.Receive(f, payload)
+			h.c.Receive(f, payload, false)
 		}
 	default:
 		h.table.Receive(f, payload)

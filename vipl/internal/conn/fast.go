@@ -1,0 +1,241 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/latch"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// The fast path
+//
+// A program that waits for one message at a time, as in a ping-pong, sends and receives mostly
+// the same: a short message that is alone in the next frame, and its answer, alone in flight; or a
+// short RDMA read or write. sendFast sends them, as the first case of next. ReceiveFast receives
+// them. Both do what the general path does for the same frames, which TestFastPath checks, and
+// leave every other case to it.
+//
+// The fast path saves a quarter of the time between a frame and its answer. It does not compute
+// much less. But the kernel runs in between and evicts most of the engine's code from the
+// processor's caches, and the fast path is a tenth of that code.
+
+// sendFast sends the descriptor at the cursor, which is alone, if it is short and in one segment.
+// It reports whether it has.
+func (c *Conn) sendFast() bool {
+	a, t := c.a, &c.tx
+	d := c.SQ.at(t.cursor.next)
+	if a.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || t.sender.Room(a.Now) == 0 ||
+		len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) {
+		return false
+	}
+	f := fastFrame{kind: ethertype.KindData, length: d.total, data: d.Segs[0].Data, what: reliability.Sent{First: t.cursor.next, Size: d.total, Count: 1}}
+	room := c.fastMax()
+	switch d.Op {
+	case code.OpRDMAWrite:
+		if d.total == 0 || d.Unordered {
+			return false
+		}
+		f.kind, room = ethertype.KindRDMAWrite, room-ethertype.RDMASize
+	case code.OpRDMARead:
+		if d.total == 0 {
+			return false
+		}
+		f.kind, f.data = ethertype.KindRDMARead, nil
+	}
+	if len(f.data) > room {
+		return false
+	}
+	if d.Op == code.OpRDMARead {
+		f.what = c.reads.cutRead(d)
+	} else {
+		d.txState = txState{msg: t.cursor.msg, first: t.sender.NextSeq(), last: t.sender.NextSeq()}
+		t.cursor.next++
+	}
+	if d.Op == code.OpSend {
+		t.cursor.msg++
+	} else {
+		f.where = ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}
+	}
+	f.msg = d.msg
+	c.addFast(&f)
+	return true
+}
+
+// fastMax returns how many bytes may be copied to a frame of the fast path.
+func (c *Conn) fastMax() int { return min(copyMax, c.Path.Data, c.a.batch.Inline()) }
+
+// fastFrame describes a frame of the fast path.
+type fastFrame struct {
+	kind   ethertype.Kind
+	msg    ethertype.Seq
+	length uint32         // of the message, the write or the read
+	data   []byte         // that the frame holds
+	where  ethertype.RDMA // that a read or a write names
+	what   reliability.Sent
+}
+
+// addFast numbers a frame, which is alone in flight, builds it, and adds it to the empty batch.
+func (c *Conn) addFast(f *fastFrame) (seq ethertype.Seq) {
+	seq, ackNow := c.tx.sender.Push(c.a.Now, f.what, true)
+	h := c.header(f.kind)
+	if ackNow {
+		h.Flags |= ethertype.FlagAckNow
+	}
+	if f.kind != ethertype.KindRDMARead {
+		h.Flags |= ethertype.FlagLast
+	}
+	b := &c.a.batch
+	slot, at := b.Slot(), ethertype.HeaderSize
+	if f.kind == ethertype.KindRDMARead || f.kind == ethertype.KindRDMAWrite {
+		f.where.Put(slot[at:])
+		at += ethertype.RDMASize
+	}
+	at += copy(slot[at:], f.data)
+	h.Seq, h.Msg, h.Length, h.Count, h.Size = seq, f.msg, f.length, 1, uint16(at-ethertype.HeaderSize)
+	h.Put(slot)
+	b.AddFirst(&c.Path.joining, slot[:at])
+	c.a.FastPath++
+	return seq
+}
+
+// ReceiveFast receives the only frame of a poll, if it is the one that is expected, and reports
+// whether it has.
+func (c *Conn) ReceiveFast(frame []byte) bool {
+	if c.State != code.StateConnected {
+		return false
+	}
+	a := c.a
+	h, r := &a.In, &c.rx
+	payload, ok := r.predicted.Parse(h, frame)
+	if !ok || h.Seq != r.receiver.Next() || r.receiver.Gap() || h.Sack != 0 || h.Offset != 0 || !r.mayDeferAck(h.Ack) {
+		return false
+	}
+	switch r.predicted.Kind() {
+	case ethertype.KindData:
+		ok = c.receiveFastMessage(h, payload)
+	case ethertype.KindRDMAWrite:
+		ok = c.receiveFastWrite(h, payload)
+	case ethertype.KindRDMARead:
+		ok = c.receiveFastRead(h, payload)
+	default:
+		ok = c.receiveFastAnswer(h, payload)
+	}
+	if !ok {
+		return false
+	}
+	c.Stats.RxFrames++
+	c.heard, c.probes = a.Now, 0
+	a.touch(c)
+	a.FastPath++
+	switch {
+	case a.batch.Len() > 0: // the answer to a read
+		a.flushFirst()
+	case a.deferred > 0 && r.receiver.AckDue(a.Now):
+		a.FinishReceives()
+	}
+	return true
+}
+
+// receiveFastMessage receives a message. What it acknowledges is deferred.
+func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
+	i := c.rx.msgIn.base + h.Msg
+	if i != c.RQ.done || i == c.RQ.tail || h.Length != uint32(len(payload)) || c.reads.open() {
+		return false
+	}
+	d := c.RQ.at(i)
+	if d.begun || h.Length > d.total || len(d.Segs) != 1 || len(d.Segs[0].Data) < len(payload) {
+		return false
+	}
+	copy(d.Segs[0].Data, payload)
+	c.rx.deferAck(h.Ack)
+	c.rx.receiver.Accept(c.a.Now, h.Seq, false)
+	d.length, d.HasImmediate = h.Length, false
+	c.rx.finishReceive(d)
+	return true
+}
+
+// receiveFastWrite writes to the region that the peer names, if it may. No earlier frame is
+// missing. What the frame acknowledges is deferred.
+func (c *Conn) receiveFastWrite(h *ethertype.Header, payload []byte) bool {
+	if len(payload) < ethertype.RDMASize {
+		return false
+	}
+	where, data := ethertype.ParseRDMA(payload)
+	if h.Length == 0 || int(h.Length) != len(data) || c.reads.open() {
+		return false
+	}
+	dst := c.rx.target(where, h.Length)
+	if dst == nil {
+		return false
+	}
+	latch.StoreWords(dst, data)
+	c.rx.wrote()
+	c.rx.deferAck(h.Ack)
+	c.rx.receiver.Accept(c.a.Now, h.Seq, false)
+	c.Stats.RDMABytes += uint64(len(data))
+	return true
+}
+
+// receiveFastRead answers a read at once. What its request acknowledges is deferred.
+func (c *Conn) receiveFastRead(h *ethertype.Header, payload []byte) bool {
+	a, t, sender := c.a, &c.serves, &c.tx.sender
+	switch {
+	case h.Size != ethertype.RDMASize || h.Length == 0 || int(h.Length) > c.fastMax(),
+		h.Msg != t.next || t.waiting > 0 || t.next.Sub(t.base) >= min(c.terms.ReadDepth, len(t.slots)),
+		h.Ack != sender.NextSeq() || sender.InFlight() > 1 || a.batch.Len() > 0 || sender.Room(a.Now) == 0:
+		return false
+	}
+	s := serving{length: h.Length, seq: h.Seq, asked: true}
+	s.from, _ = ethertype.ParseRDMA(payload)
+	data := t.source(&s)
+	if data == nil {
+		return false
+	}
+	c.rx.deferAck(h.Ack)
+	c.rx.receiver.Accept(a.Now, h.Seq, false)
+	s.last = c.addFast(&fastFrame{kind: ethertype.KindReadData, msg: t.next, length: h.Length, data: data,
+		what: reliability.Sent{First: t.next, Size: h.Length, Count: 1, Flags: sentAnswer}})
+	*t.slot(t.next) = s
+	c.Stats.RDMABytes += uint64(h.Length)
+	t.next++
+	t.turn = true
+	return true
+}
+
+// receiveFastAnswer receives the answer to the only read in flight, which is the last descriptor on
+// the send queue, and completes it. What it acknowledges is not deferred, because the descriptor
+// goes back to its owner.
+func (c *Conn) receiveFastAnswer(h *ethertype.Header, payload []byte) bool {
+	t := &c.reads
+	if h.Length != uint32(len(payload)) || t.sent != t.done+1 || h.Msg != t.done ||
+		h.Ack != c.tx.sender.NextSeq() || c.SQ.tail != c.SQ.done+1 || c.serves.waiting > 0 {
+		return false
+	}
+	d := c.SQ.at(c.SQ.done)
+	if d.Op != code.OpRDMARead || d.got > 0 || h.Length != d.total || len(d.Segs) != 1 || len(d.Segs[0].Data) < len(payload) {
+		return false
+	}
+	copy(d.Segs[0].Data, payload)
+	c.tx.sender.OnAck(c.a.Now, h.Ack, 0, nil)
+	c.rx.receiver.Accept(c.a.Now, h.Seq, false)
+	c.serves.retire()
+	t.done++
+	c.tx.finishSend(d)
+	return true
+}
+
+// ForgetPrediction makes the next frame take the general path.
+func (c *Conn) ForgetPrediction() { c.rx.predicted = ethertype.Prefix{} }
+
+// predict notes the header of a frame that was alone in its poll, in order, and placed. Frames like
+// it, which differ behind the prefix only, may take the fast path.
+func (c *Conn) predict(h *ethertype.Header) {
+	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC
+	want := ethertype.FlagLast
+	if h.Kind == ethertype.KindRDMARead {
+		want = 0
+	}
+	if h.Flags&^either == want {
+		c.rx.predicted = h.Prefix()
+	}
+}

@@ -1,0 +1,228 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// What leaves, and when
+//
+// A connection sends in one loop, drive. Everything that can let a frame leave runs it: a post, a
+// poll of the program, received frames, a timer. In each round next decides what leaves, takes it
+// off the queues and gives it a number; transmit builds the frame in the batch. When nothing more
+// may leave, the connection waits for one of three events:
+//
+//   - a frame of the peer, which may open the window or answer a read;
+//   - its timer, which arm sets (see due): retransmission, pace, delayed acknowledgement;
+//   - the next poll of the program (see leaveToPoll): the link is full, or a message is corked.
+//
+// Frames that belong to no queue do not pass here, because nothing can make them wait: keep-alive
+// probes and their answers, probes of the path, and the frame that ends the connection.
+
+// occasion is why a connection looks for frames to send.
+type occasion uint8
+
+const (
+	onTurn   occasion = iota // a turn of the engine: received frames, a timer, a poll
+	onPost                   // a post, after which a short message may wait for others
+	onSingle                 // a post whose frame will be the only one in flight
+)
+
+// outgoing is a frame that next has decided to send.
+type outgoing struct {
+	reliability.Sent
+	seq   ethertype.Seq
+	flags ethertype.Flags
+}
+
+// verdict is what next has decided.
+type verdict uint8
+
+const (
+	sendNothing verdict = iota // until a frame comes or the timer is due
+	sendAtPoll                 // nothing until the program polls
+	sendNew                    // a frame for the first time
+	sendAgain                  // a frame that was lost
+	sendAck                    // an acknowledgement in a frame of its own
+	sendDone                   // the fast path has put the only frame into the batch
+)
+
+// corkFrom is how many frames may be in flight for a message to be sent at once. Above it, a
+// message that does not fill a frame is corked: it waits until a frame is full, a frame of the peer
+// comes, or the program polls.
+const corkFrom = 2
+
+// next decides what leaves now. It is the only function that does. In this order:
+//
+//   - the only frame in flight, if it is a short one: the fast path;
+//   - nothing, if the program has posted a message that can share a frame with the next ones;
+//   - nothing, if the link is full;
+//   - a lost frame, if the congestion window and the pace allow one;
+//   - a new frame, if window and pace allow one: of the send queue or of the answer to a read, in
+//     turns; a send behind a fence, and a read beyond the peer's limit, wait for earlier reads;
+//   - an acknowledgement, if one is due and no frame has carried it.
+//
+// If it is to be a new frame or a lost one, next describes it in o.
+func (c *Conn) next(why occasion, o *outgoing) verdict {
+	t, a := &c.tx, c.a
+	switch {
+	case why == onSingle && t.unsent() && c.sendFast():
+		return sendDone
+	case !c.Reliable:
+		return t.nextLoose(o)
+	case why == onPost && t.corks():
+		return sendAtPoll
+	case why == onPost:
+		a.Now = a.link.Now()
+	}
+	if unsent := t.unsent(); unsent || t.sender.InFlight() > 0 {
+		if a.Full() { // first, because Retransmit and Push take the frame as sent
+			return sendAtPoll
+		}
+		if again, seq, ok := t.sender.Retransmit(a.Now); ok {
+			*o = outgoing{*again, seq, ethertype.FlagRetry | ethertype.FlagAckNow}
+			return sendAgain
+		}
+		if unsent && t.sender.Room(a.Now) > 0 && !t.longWindowFull() && t.cutNext(&o.Sent) {
+			t.number(o, why == onSingle)
+			return sendNew
+		}
+	}
+	if c.rx.receiver.AckDue(a.Now) && c.connected() {
+		return sendAck
+	}
+	return sendNothing
+}
+
+// nextLoose is next on the unreliable level, which has no window and sends no acknowledgements. A
+// send completes when the link has taken its frames.
+func (t *txHalf) nextLoose(o *outgoing) verdict {
+	c, a := t.c, t.c.a
+	if !t.unsent() {
+		return sendNothing
+	}
+	if a.Full() {
+		return sendAtPoll
+	}
+	if !c.marks.unsent {
+		c.marks.unsent = true
+		a.unsent = append(a.unsent, c)
+	}
+	*o = outgoing{Sent: t.cut(), seq: c.loose.next}
+	c.loose.next++
+	return sendNew
+}
+
+// number gives a new frame its number, and decides whether it asks for an acknowledgement.
+func (t *txHalf) number(o *outgoing, single bool) {
+	var ask bool
+	o.seq, ask = t.sender.Push(t.c.a.Now, o.Sent, single)
+	if o.flags = 0; ask || o.Flags&sentAsks != 0 || t.long(o) && t.sender.AskEach(longAsk) {
+		o.flags = ethertype.FlagAckNow
+	}
+}
+
+// long reports whether a frame is longer than the MTU.
+func (t *txHalf) long(o *outgoing) bool { return int(o.Size) > t.c.Path.Data }
+
+// unsent reports whether there is anything that has not been sent once.
+func (t *txHalf) unsent() bool { return t.cursor.next != t.c.SQ.tail || t.c.serves.waiting > 0 }
+
+// connected reports whether the connection has not ended.
+func (c *Conn) connected() bool { return c.State == code.StateConnected }
+
+// drive sends what may leave now, and sets the timer. The caller flushes the batch. Except on a
+// post it has read the clock.
+func (c *Conn) drive(why occasion) {
+	var o outgoing
+	for c.connected() {
+		what := c.next(why, &o)
+		switch what {
+		case sendDone:
+			return
+		case sendAtPoll:
+			c.leaveToPoll()
+		case sendAck:
+			c.SendAck(0)
+		case sendNew, sendAgain:
+			if c.tx.transmit(&o, what == sendAgain) {
+				if why == onPost {
+					why = onTurn
+				}
+				continue
+			}
+		}
+		break
+	}
+	if why != onSingle {
+		c.arm()
+	}
+}
+
+// transmit builds a frame in the batch. It reports false when the link takes no more now, or the
+// connection has ended.
+func (t *txHalf) transmit(o *outgoing, again bool) bool {
+	switch {
+	case again && t.long(o):
+		t.c.Stats.Retransmits++
+		return t.resendLong(&o.Sent, o.seq, o.flags)
+	case again:
+		t.c.Stats.Retransmits++
+	case t.long(o) && t.c.Path.hole.Found: // of a write that began in long frames
+		return t.sendPieces(&o.Sent, o.seq, o.flags)
+	}
+	return t.build(&o.Sent, o.seq, o.flags)
+}
+
+// sendPosted sends what a post has queued, and then runs the second half of the receive that the
+// message may answer; see FinishReceives. If what may leave depends on that half, it runs first.
+//
+// A frame that is alone in flight leaves before the clock is read, because reading the clock takes
+// a fiftieth of the frame's time.
+func (c *Conn) sendPosted() {
+	a, t := c.a, &c.tx
+	why := onPost
+	if t.single() {
+		why = onSingle
+	} else if t.sender.InFlight() >= corkFrom {
+		a.FinishReceives() // fewer may be in flight than it seems
+	}
+	c.drive(why)
+	if a.batch.Len() > 0 {
+		a.flushFirst()
+		if why == onSingle {
+			a.Now = a.link.Now()
+			t.sender.Stamp(a.Now)
+		}
+		a.FlushPending() // what the second half has sent
+	}
+	if why == onSingle {
+		c.arm()
+	}
+}
+
+// single reports whether what is unsent is one frame, and no other frame will be in flight with it.
+func (t *txHalf) single() bool {
+	next := &t.cursor
+	if !t.c.Reliable || next.next+1 != t.c.SQ.tail || next.offset > 0 || t.c.serves.waiting > 0 {
+		return false
+	}
+	if d := t.c.SQ.at(next.next); int(d.total) > t.c.Path.MaxData-d.extension() {
+		return false
+	}
+	return t.sender.InFlight() == 0 || t.c.rx.late.waits && t.c.rx.late.ack == t.sender.NextSeq()
+}
+
+// corks reports whether what is unsent waits for more messages to share its frames.
+func (t *txHalf) corks() bool {
+	return t.sender.InFlight() >= corkFrom && t.cursor.next != t.c.SQ.tail && t.roomLeft()
+}
+
+// leaveToPoll notes that the connection has something to send when the program polls next.
+func (c *Conn) leaveToPoll() {
+	if !c.marks.corked {
+		c.marks.corked = true
+		c.a.corked = append(c.a.corked, c)
+	}
+}
