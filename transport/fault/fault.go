@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/whole"
 )
 
 // retry is when Wait offers frames again that the network had no room for.
@@ -26,15 +26,14 @@ const retry = int64(50 * time.Microsecond)
 // Link is a transport.Link that treats the frames of another as Options say.
 // Goroutines may share it as transport.Link says.
 type Link struct {
-	inner transport.Link
-	opts  Options
+	base
+	opts Options
 
 	mu        sync.Mutex // around the inner Send and Recv, because Wait sends too
 	tx, rx    *shaper    // nil: that direction is left alone
 	batch     [transport.MaxBatch]transport.Frame
 	views     [transport.MaxBatch][]byte
-	lent      int // frames of rx.ready whose views the caller has
-	long      whole.Frames
+	lent      int  // frames of rx.ready whose views the caller has
 	takesLong bool // Send takes long frames
 
 	txNext, rxNext atomic.Int64 // when a delayed frame comes out; for Wait and Ready
@@ -50,6 +49,8 @@ type Link struct {
 	own   atomic.Uint64 // inner wake-ups that were nudges
 }
 
+type base = wrap.Base
+
 var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
@@ -59,7 +60,7 @@ var (
 // New returns a link that does what opts say to the frames of link, which the
 // caller uses no more; Close closes it too.
 func New(link transport.Link, opts Options) *Link {
-	l := &Link{inner: link, opts: opts.withDefaults(), long: whole.Of(link)}
+	l := &Link{base: wrap.New(link, "fault"), opts: opts.withDefaults()}
 	if l.opts.covers(Tx) {
 		l.tx = newShaper(&l.opts, Tx)
 	}
@@ -74,21 +75,17 @@ func New(link transport.Link, opts Options) *Link {
 // Info implements transport.Link. A link whose frames may be corrupted is
 // Unprotected.
 func (l *Link) Info() transport.Info {
-	info := l.inner.Info()
-	info.Driver = "fault+" + info.Driver
+	info := l.base.Info()
 	info.Unprotected = info.Unprotected || l.opts.corrupts()
 	return info
 }
-
-// Now implements transport.Link.
-func (l *Link) Now() int64 { return l.inner.Now() }
 
 // Stats implements transport.Link: the counters of the wrapped link, and
 // Faults. A frame that is made lost here is in Faults and in no other counter. What
 // the wrapped link refuses when it comes out is in TxDrops, and what comes while
 // too many frames wait for their time in RxDrops.
 func (l *Link) Stats() transport.Stats {
-	st := l.inner.Stats()
+	st := l.Link.Stats()
 	st.Faults += l.faults.Load()
 	st.TxFull += l.full.Load()
 	st.TxDrops += l.refused.Load()
@@ -101,13 +98,13 @@ func (l *Link) Stats() transport.Stats {
 // now, as frames that are on the wire arrive although their sender has ended.
 func (l *Link) Close() error {
 	if l.closed.Swap(true) || l.tx == nil {
-		return l.inner.Close()
+		return l.Link.Close()
 	}
 	l.mu.Lock()
 	l.tx.release(transport.Forever)
-	_ = l.flush(l.inner.Now()) // who closes has no use for the error
+	_ = l.flush(l.Link.Now()) // who closes has no use for the error
 	l.mu.Unlock()
-	return l.inner.Close()
+	return l.Link.Close()
 }
 
 // Send implements transport.Link. It takes frames while fewer than maxQueued are
@@ -116,13 +113,13 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tx == nil {
-		return l.inner.Send(frames)
+		return l.Link.Send(frames)
 	}
 	if l.closed.Load() {
 		return 0, transport.ErrClosed
 	}
 	limit := l.limit()
-	now := l.inner.Now()
+	now := l.Link.Now()
 	for i := range frames[:min(len(frames), transport.MaxBatch)] {
 		f := &frames[i]
 		if len(f.Body) > transport.MaxBody || f.Len() > limit {
@@ -142,7 +139,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if l.txNext.Load() != transport.Forever && l.waits.Load() {
 		l.nudge.Store(true)
 		l.own.Add(1)
-		l.inner.Wake()
+		l.Link.Wake()
 	}
 	return n, err
 }
@@ -157,7 +154,7 @@ func (l *Link) flush(now int64) (err error) {
 		for i := range k {
 			l.batch[i].Head = l.tx.ready[i].data
 		}
-		n, sendErr := l.inner.Send(l.batch[:k])
+		n, sendErr := l.Link.Send(l.batch[:k])
 		clear(l.batch[:k])
 		l.tx.take(n)
 		if more = n == k && sendErr == nil; n < k && errors.Is(sendErr, transport.ErrFrameSize) {
@@ -194,16 +191,16 @@ func (l *Link) countFaults() {
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.inner.Now()
+	now := l.Link.Now()
 	if l.tx != nil && l.txNext.Load() <= now {
 		_ = l.flush(now) // the next Send will say
 	}
 	if l.rx == nil {
-		return l.inner.Recv(views)
+		return l.Link.Recv(views)
 	}
 	l.rx.take(l.lent)
 	l.lent = 0
-	l.long.Return()
+	l.Long.Return()
 	if err := l.pull(now); err != nil {
 		return 0, err
 	}
@@ -223,7 +220,7 @@ func (l *Link) pull(now int64) error {
 	if l.rx.inside()+2*len(l.views) > maxQueued && len(l.rx.ready) > 0 {
 		return nil
 	}
-	k, err := l.inner.Recv(l.views[:])
+	k, err := l.Link.Recv(l.views[:])
 	for i := range k {
 		if l.rx.full() {
 			l.lost.Add(uint64(k - i))
@@ -231,7 +228,7 @@ func (l *Link) pull(now int64) error {
 		}
 		frame := l.views[i]
 		if i == k-1 {
-			frame = l.long.Take(frame)
+			frame = l.Long.Take(frame)
 		}
 		if frame == nil {
 			l.lost.Add(1)
@@ -241,12 +238,3 @@ func (l *Link) pull(now int64) error {
 	}
 	return err
 }
-
-// Unwrap implements transport.Wrapper.
-func (l *Link) Unwrap() transport.Link { return l.inner }
-
-// Place implements transport.Parking if the wrapped link does.
-func (l *Link) Place() transport.Place { return transport.PlaceOf(l.inner) }
-
-// Check implements transport.Checker if the wrapped link does.
-func (l *Link) Check() error { return transport.Check(l.inner) }

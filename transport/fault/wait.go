@@ -4,16 +4,16 @@ import "github.com/bobnet-go/bobnet/transport"
 
 // Ready implements transport.Link.
 func (l *Link) Ready() bool {
-	if next := l.rxNext.Load(); next != transport.Forever && next <= l.inner.Now() {
+	if next := l.rxNext.Load(); next != transport.Forever && next <= l.Link.Now() {
 		return true
 	}
-	return l.inner.Ready()
+	return l.Link.Ready()
 }
 
 // Wake implements transport.Link.
 func (l *Link) Wake() {
 	l.woken.Store(true)
-	l.inner.Wake()
+	l.Link.Wake()
 }
 
 // Wait implements transport.Link. It sends delayed frames when they are due.
@@ -22,20 +22,20 @@ func (l *Link) Wait(until int64) error {
 	defer l.waits.Store(false)
 	for {
 		rx, at := l.rxNext.Load(), min(until, l.txNext.Load())
-		if now := l.inner.Now(); rx <= now && rx != transport.Forever {
+		if now := l.Link.Now(); rx <= now && rx != transport.Forever {
 			return l.openOr(nil)
 		}
 		at = min(at, rx)
-		if err := l.inner.Wait(at); err != nil {
+		if err := l.Link.Wait(at); err != nil {
 			return err
 		}
-		now := l.inner.Now()
+		now := l.Link.Now()
 		l.sendDue(now)
 		nudged := l.nudge.Swap(false)
 		switch {
 		case l.woken.Swap(false) || now >= until:
 			return l.openOr(nil)
-		case now < at && (!nudged || l.inner.Ready()):
+		case now < at && (!nudged || l.Link.Ready()):
 			return nil
 		}
 	}

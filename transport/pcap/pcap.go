@@ -25,9 +25,9 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/whole"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
@@ -161,13 +161,14 @@ var (
 // Link is a transport.Link whose frames are written down. Goroutines may share
 // it as transport.Link says. It allocates.
 type Link struct {
-	transport.Link
+	base
 	w       *Writer
 	id      int
 	start   time.Time // what the clock's zero is
-	long    whole.Frames
-	scratch []byte // a frame that is sent, in one piece
+	scratch []byte    // a frame that is sent, in one piece
 }
+
+type base = wrap.Base
 
 var (
 	_ transport.LongLink = (*Link)(nil)
@@ -183,18 +184,11 @@ func New(link transport.Link, w io.Writer) *Link { return NewWriter(w).Wrap(link
 // caller uses link no more; Close closes it.
 func (w *Writer) Wrap(link transport.Link) *Link {
 	info := link.Info()
-	l := &Link{Link: link, w: w, id: w.enter(info), start: time.Unix(0, 0), long: whole.Of(link)}
+	l := &Link{base: wrap.New(link, "pcap"), w: w, id: w.enter(info), start: time.Unix(0, 0)}
 	if !info.Virtual {
 		l.start = time.Now().Add(-time.Duration(link.Now()))
 	}
 	return l
-}
-
-// Info implements transport.Link.
-func (l *Link) Info() transport.Info {
-	info := l.Link.Info()
-	info.Driver = "pcap+" + info.Driver
-	return info
 }
 
 // Err returns the first error of writing, nil if there was none.
@@ -218,7 +212,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // Recv implements transport.Link.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	n, err = l.Link.Recv(views)
-	last := l.long.See(views[:n])
+	last := l.Long.See(views[:n])
 	if n == 0 {
 		return n, err
 	}
@@ -235,30 +229,12 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, err
 }
 
-// StartLong implements transport.LongLink: what the wrapped link says.
-func (l *Link) StartLong() bool { return l.long.Start() }
-
-// Rest implements transport.LongLink.
-func (l *Link) Rest() int { return l.long.Rest() }
-
-// Fetch implements transport.LongLink.
-func (l *Link) Fetch(from int, parts [][]byte) bool { return l.long.Fetch(from, parts) }
-
 // Wait implements transport.Link. What has been written so far is in the file
 // while the link is idle.
 func (l *Link) Wait(until int64) error {
 	_ = l.w.Flush() // Close and Err say
 	return l.Link.Wait(until)
 }
-
-// Unwrap implements transport.Wrapper.
-func (l *Link) Unwrap() transport.Link { return l.Link }
-
-// Place implements transport.Parking if the wrapped link does.
-func (l *Link) Place() transport.Place { return transport.PlaceOf(l.Link) }
-
-// Check implements transport.Checker if the wrapped link does.
-func (l *Link) Check() error { return transport.Check(l.Link) }
 
 // Close implements transport.Link. It returns the first error of writing, too,
 // the first time that a link of the Writer is closed after it.

@@ -5,22 +5,22 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/whole"
 	"github.com/bobnet-go/bobnet/transport/ring"
 )
 
 // fetching is a link whose frames are fetched where only their beginning is given.
 type fetching struct {
 	transport.Link
-	frames whole.Frames
+	frames wrap.Frames
 	rests  int // frames that were fetched
 }
 
 func newFetching(l *ring.Link) *fetching {
-	f := &fetching{Link: l, frames: whole.Of(l)}
-	f.frames.Start()
+	f := &fetching{Link: l, frames: wrap.New(l, "").Long}
+	l.StartLong()
 	return f
 }
 

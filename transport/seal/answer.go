@@ -36,7 +36,7 @@ func (m *machine) initiated(s *secrets, o *framing.Outer, frame []byte, now int6
 		return again
 	}
 	if m.peers.count >= maxPeers && m.peers.find(o.Src, o.SrcPort) == nil {
-		m.count.crowded.Add(1)
+		m.count.Crowded.Add(1)
 		return true
 	}
 	reply := m.answer(framing.KindSealReply, o)

@@ -109,7 +109,7 @@ func (m *machine) confirm(s *session, now int64) {
 	for _, frame := range m.peers.takeWaiting(p) {
 		room := make([]byte, len(frame)+framing.SealOverhead)
 		m.emit(s.seal(gather(room, framing.SealedBody, &transport.Frame{Head: frame}), frame))
-		m.count.sealed.Add(1)
+		m.count.Sealed.Add(1)
 	}
 	m.rest()
 }
@@ -146,7 +146,7 @@ func (m *machine) merge(p, o *peer) {
 	frames := m.peers.takeWaiting(o)
 	for _, f := range frames {
 		if !m.peers.keep(p, &transport.Frame{Head: f}, o.waited) {
-			m.count.crowded.Add(1)
+			m.count.Crowded.Add(1)
 		}
 	}
 	p.inited = max(p.inited, o.inited)

@@ -13,7 +13,7 @@ func (m *machine) control(kind framing.SealKind, frame []byte, now int64) {
 	frame = frame[:kind.Least()] // without what Ethernet may have added
 	o, _ := framing.ParseOuter(frame)
 	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) {
-		m.count.foreign.Add(1)
+		m.count.Foreign.Add(1)
 		return
 	}
 	if kind == framing.KindSealRefused {
@@ -22,7 +22,7 @@ func (m *machine) control(kind framing.SealKind, frame []byte, now int64) {
 	}
 	s := m.checked(frame)
 	if s == nil {
-		m.count.otherKey.Add(1)
+		m.count.OtherKey.Add(1)
 		m.note(o.Src, troubleOtherKey, now)
 		if kind == framing.KindSealHello {
 			m.refuse(&o, now)
@@ -43,9 +43,9 @@ func (m *machine) control(kind framing.SealKind, frame []byte, now int64) {
 		took = m.lost(&o, frame, now)
 	}
 	if took {
-		m.count.handshake.Add(1)
+		m.count.Handshake.Add(1)
 	} else {
-		m.count.replayed.Add(1) // it is genuine, and nothing that is under way
+		m.count.Replayed.Add(1) // it is genuine, and nothing that is under way
 	}
 }
 
@@ -115,7 +115,7 @@ func (m *machine) refuse(o *framing.Outer, now int64) {
 
 // refused takes such a notice, from who has another key.
 func (m *machine) refused(o *framing.Outer, frame []byte, now int64) {
-	m.count.refused.Add(1)
+	m.count.Refused.Add(1)
 	if m.checked(frame) == nil {
 		m.note(o.Src, troubleRefused, now)
 	}
@@ -133,7 +133,7 @@ func (m *machine) session(p *peer, s *secrets, theirs *terms, k *keys, chosen su
 	}
 	p.sessions = append(p.sessions, made)
 	m.byID[id] = made
-	m.count.sessions.Add(1)
+	m.count.Sessions.Add(1)
 	return made
 }
 

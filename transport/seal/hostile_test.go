@@ -209,7 +209,7 @@ func TestOtherKey(t *testing.T) {
 			t.Errorf("want %q; hint %q, log:\n%s", s.want, hint, s.at.log.String())
 		}
 	}
-	if b.count.otherKey.Load() != 1 || a.count.refused.Load() != 1 {
+	if b.count.OtherKey.Load() != 1 || a.count.Refused.Load() != 1 {
 		t.Errorf("counted %+v and %+v", a.count.stats(), b.count.stats())
 	}
 	for range 1000 {
@@ -254,7 +254,7 @@ func TestRotation(t *testing.T) {
 	}
 	a.setKeys([]Key{old})
 	converse(b, a, a.send(a.plain(b, "x"), now), now)
-	if len(b.got) != 0 || b.count.otherKey.Load() == 0 {
+	if len(b.got) != 0 || b.count.OtherKey.Load() == 0 {
 		t.Error("a key that is over opens the door still")
 	}
 }

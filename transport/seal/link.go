@@ -7,16 +7,17 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/whole"
 )
+
+type base = wrap.Base
 
 // Link is a transport.Link whose frames are sealed. Goroutines may share it as
 // transport.Link says.
 type Link struct {
-	inner transport.Link
+	base
 	m     *machine
-	long  whole.Frames
 	rest  restRx
 	mtu   int // of the inner link
 	limit int // of its frames, which long ones raise
@@ -43,7 +44,7 @@ type Link struct {
 type watched struct{ *Link }
 
 // Watch implements transport.Watcher.
-func (w watched) Watch(fd int) { w.inner.(transport.Watcher).Watch(fd) }
+func (w watched) Watch(fd int) { w.Link.Link.(transport.Watcher).Watch(fd) }
 
 // Overhead implements transport.Lengthener: the Link that it unwraps to has it all.
 func (w watched) Overhead() int { return 0 }
@@ -77,7 +78,7 @@ func New(link transport.Link, opts Options) (transport.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{inner: link, long: whole.Of(link), mtu: info.MTU, limit: info.MTU + ethertype.EthernetSize, applied: &valid}
+	l := &Link{base: wrap.New(link, "seal"), mtu: info.MTU, limit: info.MTU + ethertype.EthernetSize, applied: &valid}
 	if l.m, err = newMachine(info, opts, randomOf(opts.Random), valid, link.Now()); err != nil {
 		return nil, err
 	}
@@ -93,8 +94,7 @@ func New(link transport.Link, opts Options) (transport.Link, error) {
 // Info implements transport.Link. The MTU is smaller by what sealing adds, and nothing is
 // Unprotected any more.
 func (l *Link) Info() transport.Info {
-	info := l.inner.Info()
-	info.Driver = "seal+" + info.Driver
+	info := l.base.Info()
 	info.MTU -= framing.SealOverhead
 	info.Unprotected = false
 	return info
@@ -103,14 +103,11 @@ func (l *Link) Info() transport.Info {
 // Overhead implements transport.Lengthener.
 func (l *Link) Overhead() int { return framing.SealOverhead + framing.SealLongMore }
 
-// Now implements transport.Link.
-func (l *Link) Now() int64 { return l.inner.Now() }
-
 // Close implements transport.Link.
 func (l *Link) Close() error {
 	l.closed.Store(true)
 	l.reload.stop()
-	return l.inner.Close()
+	return l.Link.Close()
 }
 
 // SealStats returns a snapshot of what the link counts besides Stats. Any goroutine may
@@ -126,7 +123,7 @@ func (l *Link) Hint(station ethertype.MAC) string { return l.m.hint(station) }
 func (l *Link) wakeAt(at int64) {
 	if l.next.Swap(at); l.waits.Load() {
 		l.nudges.Add(1)
-		l.inner.Wake()
+		l.Link.Wake()
 	}
 }
 
@@ -134,7 +131,7 @@ func (l *Link) wakeAt(at int64) {
 // been sealed. Those of handshakes are in none of them, those that could not be opened in
 // RxFiltered, and those that waited for a session in vain in TxDrops.
 func (l *Link) Stats() transport.Stats {
-	st, c := l.inner.Stats(), l.m.count
+	st, c := l.Link.Stats(), l.m.count
 	seal := c.stats()
 	st.TxFrames -= min(st.TxFrames, c.ownTx.Load())
 	st.TxBytes -= min(st.TxBytes, c.ownTxBytes.Load()+c.moreTxBytes.Load())
@@ -148,36 +145,27 @@ func (l *Link) Stats() transport.Stats {
 	return st
 }
 
-// Wake implements transport.Link.
-func (l *Link) Wake() { l.inner.Wake() }
-
 // Ready implements transport.Link.
 func (l *Link) Ready() bool {
-	if l.inner.Ready() {
+	if l.Link.Ready() {
 		return true
 	}
 	next := l.next.Load()
-	return next != transport.Forever && next <= l.inner.Now() && !l.closed.Load()
+	return next != transport.Forever && next <= l.Link.Now() && !l.closed.Load()
 }
 
 // Wait implements transport.Link. It ends, too, when a handshake is to go on, which Recv
 // then sees to.
 func (l *Link) Wait(until int64) error {
 	l.waits.Store(true)
-	err := l.inner.Wait(min(until, l.next.Load()))
+	err := l.Link.Wait(min(until, l.next.Load()))
 	l.waits.Store(false)
 	return err
 }
 
-// Unwrap implements transport.Wrapper.
-func (l *Link) Unwrap() transport.Link { return l.inner }
-
-// Place implements transport.Parking if the wrapped link does.
-func (l *Link) Place() transport.Place { return transport.PlaceOf(l.inner) }
-
 // Check implements transport.Checker if the wrapped link does.
 func (l *Link) Check() error {
-	err := transport.Check(l.inner)
+	err := l.base.Check()
 	var change *transport.ChangeError
 	if errors.As(err, &change) && change.MTU != 0 {
 		less := *change

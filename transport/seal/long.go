@@ -29,7 +29,7 @@ type restRx struct {
 
 // StartLong implements transport.LongLink: what the wrapped link says.
 func (l *Link) StartLong() bool {
-	if !l.long.Start() {
+	if !l.base.StartLong() {
 		return false
 	}
 	l.limit = max(l.limit, framing.LongMTU+ethertype.EthernetSize)
@@ -41,14 +41,14 @@ func (l *Link) Rest() int {
 	if l.rest.from != nil {
 		return l.rest.size - framing.SealTagSize
 	}
-	return l.long.Rest()
+	return l.Long.Rest()
 }
 
 // Fetch implements transport.LongLink.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
 	r := &l.rest
 	if r.from == nil {
-		return l.long.Fetch(from, parts)
+		return l.Long.Fetch(from, parts)
 	}
 	s := r.from
 	r.from = nil
@@ -57,7 +57,7 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	}
 	sealed := l.longRoom()[:r.size]
 	r.part[0] = sealed
-	if !l.long.Link().Fetch(framing.SealedRest, r.part[:]) {
+	if !l.Long.Link().Fetch(framing.SealedRest, r.part[:]) {
 		return false
 	}
 	begin, room := r.begin[from:], sealed[:0]
@@ -68,7 +68,7 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	rest, ok := s.openRest(room, sealed, r.counter)
 	switch {
 	case !ok:
-		l.m.count.altered.Add(1)
+		l.m.count.Altered.Add(1)
 		return false
 	case straight:
 		copy(parts[0], begin)
@@ -99,7 +99,7 @@ func scatter(parts [][]byte, begin, rest []byte) bool {
 
 // restWithin returns how many bytes of the last view the wrapped link has.
 func (l *Link) restWithin() int {
-	if link := l.long.Link(); link != nil {
+	if link := l.Long.Link(); link != nil {
 		return link.Rest()
 	}
 	return 0
@@ -116,7 +116,7 @@ func begins(view []byte) bool {
 func (l *Link) openBegin(view []byte, rest int, now int64) []byte {
 	size := len(view) + rest - framing.SealedRest
 	if size <= framing.SealTagSize || size > len(l.longRoom()) {
-		l.m.count.malformed.Add(1)
+		l.m.count.Malformed.Add(1)
 		return nil
 	}
 	s, counter := l.m.sessionOf(view, now)

@@ -81,7 +81,7 @@ func (m *machine) setKeys(valid []Key) {
 // emit has a frame sent.
 func (m *machine) emit(frame []byte) {
 	if len(m.out) >= maxOut {
-		m.count.crowded.Add(1)
+		m.count.Crowded.Add(1)
 		return
 	}
 	m.out = append(m.out, frame)
@@ -168,12 +168,12 @@ func fill(begin, part []byte) (_, rest []byte) {
 // peer if there is one to send in, and otherwise has the frame wait.
 func (m *machine) ready(p *peer, f *transport.Frame, dst ethertype.MAC, port uint16, now int64) *peer {
 	if dst == m.self || dst == (ethertype.MAC{}) {
-		m.count.crowded.Add(1)
+		m.count.Crowded.Add(1)
 		return nil
 	}
 	if p == nil {
 		if p = m.peers.get(dst, port); p == nil {
-			m.count.crowded.Add(1)
+			m.count.Crowded.Add(1)
 			return nil
 		}
 	}
@@ -186,7 +186,7 @@ func (m *machine) ready(p *peer, f *transport.Frame, dst ethertype.MAC, port uin
 	}
 	p.current = nil
 	if !m.peers.keep(p, f, now) {
-		m.count.crowded.Add(1)
+		m.count.Crowded.Add(1)
 	}
 	if p.attempt == nil && !m.pending(p, now) {
 		m.begin(p, port, now)
@@ -214,7 +214,7 @@ func (m *machine) open(room, frame []byte, now int64) []byte {
 		m.unsealed(frame, now)
 		return nil
 	case len(frame) < kind.Least():
-		m.count.malformed.Add(1)
+		m.count.Malformed.Add(1)
 		return nil
 	case kind == framing.KindSealed:
 		return m.openSession(room, frame, now)
@@ -241,7 +241,7 @@ func inPlace(kind framing.SealKind) int {
 
 // unsealed takes a frame that is none of ours.
 func (m *machine) unsealed(frame []byte, now int64) {
-	m.count.unsealed.Add(1)
+	m.count.Unsealed.Add(1)
 	o, ok := framing.ParseOuter(frame)
 	if !ok || o.Src.IsGroup() || o.Src == m.self {
 		return
@@ -267,7 +267,7 @@ func (m *machine) openLong(room, frame []byte, now int64) []byte {
 	}
 	rest, ok := s.openRest(room[transport.LongBegin:transport.LongBegin], frame[framing.SealedRest:], counter)
 	if !ok {
-		m.count.altered.Add(1)
+		m.count.Altered.Add(1)
 		return nil
 	}
 	return m.counted(room[:copy(room, m.first[:])+len(rest)])
@@ -276,7 +276,7 @@ func (m *machine) openLong(room, frame []byte, now int64) []byte {
 // counted counts a frame that is passed on, unless it is nil.
 func (m *machine) counted(opened []byte) []byte {
 	if opened != nil {
-		m.count.opened.Add(1)
+		m.count.Opened.Add(1)
 	}
 	return opened
 }
@@ -288,7 +288,7 @@ func (m *machine) sessionOf(frame []byte, now int64) (s *session, counter uint64
 	s = m.last
 	if s == nil || s.local != id {
 		if s = m.byID[id]; s == nil {
-			m.count.noSession.Add(1)
+			m.count.NoSession.Add(1)
 			m.unknown(frame, now)
 			return nil, 0
 		}
@@ -296,7 +296,7 @@ func (m *machine) sessionOf(frame []byte, now int64) (s *session, counter uint64
 	}
 	if now >= s.end || counter >= maxCounter || s.peer.mac != ethertype.MAC(frame[framing.OffsetSrc:]) ||
 		!s.ports.Contains(binary.BigEndian.Uint16(frame[framing.OffsetSrcPort:])) {
-		m.count.foreign.Add(1)
+		m.count.Foreign.Add(1)
 		return nil, 0
 	}
 	return s, counter
@@ -307,11 +307,11 @@ func (m *machine) sessionOf(frame []byte, now int64) (s *session, counter uint64
 func (m *machine) openBegin(s *session, counter uint64, room, frame []byte, now int64) []byte {
 	body, ok := s.open(room[ethertype.EthernetSize:ethertype.EthernetSize], frame, counter)
 	if !ok {
-		m.count.altered.Add(1)
+		m.count.Altered.Add(1)
 		return nil
 	}
 	if !s.seen.take(counter) {
-		m.count.replayed.Add(1)
+		m.count.Replayed.Add(1)
 		return nil
 	}
 	s.asked = 0
@@ -325,7 +325,7 @@ func (m *machine) openBegin(s *session, counter uint64, room, frame []byte, now 
 func (m *machine) openGroup(room, frame []byte, now int64) []byte {
 	src := ethertype.MAC(frame[framing.OffsetSrc:])
 	if src == m.self || src.IsGroup() {
-		m.count.foreign.Add(1)
+		m.count.Foreign.Add(1)
 		return nil
 	}
 	for _, k := range m.keys {
@@ -334,12 +334,12 @@ func (m *machine) openGroup(room, frame []byte, now int64) []byte {
 			continue
 		}
 		if !m.group.take(frame) {
-			m.count.replayed.Add(1)
+			m.count.Replayed.Add(1)
 			return nil
 		}
 		return m.counted(m.inner(room, frame, len(body)))
 	}
-	m.count.otherKey.Add(1)
+	m.count.OtherKey.Add(1)
 	m.note(src, troubleOtherKey, now)
 	return nil
 }
@@ -353,12 +353,12 @@ const confirmSize = 16
 // says other ports inside than outside.
 func (m *machine) inner(room, frame []byte, n int) []byte {
 	if n == confirmSize {
-		m.count.handshake.Add(1)
+		m.count.Handshake.Add(1)
 		return nil
 	}
 	whole := room[:ethertype.EthernetSize+n]
 	if n < ethertype.BaseSize || [4]byte(whole[framing.OffsetDstPort:]) != [4]byte(frame[framing.OffsetDstPort:]) {
-		m.count.malformed.Add(1)
+		m.count.Malformed.Add(1)
 		return nil
 	}
 	copy(whole, frame[:ethertype.EthernetSize]) // last: it may lie over the outer layout

@@ -46,7 +46,7 @@ func (r *reload) start(l *Link, virtual bool) {
 		return
 	}
 	if virtual {
-		r.at = l.inner.Now() + int64(every)
+		r.at = l.Link.Now() + int64(every)
 		return
 	}
 	r.done = make(chan struct{})

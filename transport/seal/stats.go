@@ -1,6 +1,10 @@
 package seal
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	counts "github.com/bobnet-go/bobnet/internal/counters"
+)
 
 // Stats counts what a link has done since it was opened. Every frame that arrived and was
 // not passed on is in exactly one of the counters from Unsealed to Malformed, or was part of
@@ -30,17 +34,13 @@ func (s *Stats) Dropped() uint64 {
 
 // counters is Stats while they count.
 type counters struct {
-	sessions, opened, sealed, handshake                                                    atomic.Uint64
-	unsealed, otherKey, altered, replayed, noSession, foreign, malformed                   atomic.Uint64
-	refused, expired, crowded                                                              atomic.Uint64
+	Sessions, Opened, Sealed, Handshake                                                    atomic.Uint64
+	Unsealed, OtherKey, Altered, Replayed, NoSession, Foreign, Malformed                   atomic.Uint64
+	Refused, Expired, Crowded                                                              atomic.Uint64
 	ownTx, ownTxBytes, ownTxCalls, ownRx, ownRxBytes, ownRxCalls, moreTxBytes, moreRxBytes atomic.Uint64 // for Link.Stats
 }
 
-func (c *counters) stats() Stats {
-	return Stats{
-		Sessions: c.sessions.Load(), Opened: c.opened.Load(), Sealed: c.sealed.Load(), Handshake: c.handshake.Load(),
-		Unsealed: c.unsealed.Load(), OtherKey: c.otherKey.Load(), Altered: c.altered.Load(), Replayed: c.replayed.Load(),
-		NoSession: c.noSession.Load(), Foreign: c.foreign.Load(), Malformed: c.malformed.Load(),
-		Refused: c.refused.Load(), Expired: c.expired.Load(), Crowded: c.crowded.Load(),
-	}
+func (c *counters) stats() (s Stats) {
+	counts.Load(&s, c)
+	return s
 }

@@ -50,7 +50,7 @@ func (m *machine) drive(p *peer, now int64) {
 	switch {
 	case a.tries >= maxTries:
 		p.attempt = nil
-		m.count.expired.Add(uint64(m.peers.dropWaiting(p)))
+		m.count.Expired.Add(uint64(m.peers.dropWaiting(p)))
 		if !p.known && len(p.sessions) == 0 {
 			m.peers.remove(p)
 		}

@@ -16,7 +16,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if l.closed.Load() {
 		return 0, transport.ErrClosed
 	}
-	now := l.inner.Now()
+	now := l.Link.Now()
 	l.turn(now)
 	if len(l.m.out) > 0 {
 		return 0, nil // older frames come first
@@ -66,11 +66,11 @@ func (l *Link) sendSome(frames []transport.Frame, now int64) (n int, more bool, 
 	if k == 0 {
 		return n, true, err
 	}
-	took, sendErr := l.inner.Send(l.batch[:k])
+	took, sendErr := l.Link.Send(l.batch[:k])
 	for i := range l.batch[:k] {
 		l.batch[i].Head = nil
 	}
-	l.m.count.sealed.Add(uint64(took))
+	l.m.count.Sealed.Add(uint64(took))
 	if took == k {
 		l.m.count.moreTxBytes.Add(uint64(added))
 		if sendErr != nil {
@@ -118,13 +118,13 @@ func (l *Link) flush() {
 		for i := range k {
 			l.batch[i].Head = l.m.out[i]
 		}
-		n, err := l.inner.Send(l.batch[:k])
+		n, err := l.Link.Send(l.batch[:k])
 		for i := range k {
 			l.batch[i].Head = nil
 		}
 		l.countOwn(l.m.out[:n])
 		if err != nil && n < k {
-			l.m.count.crowded.Add(1)
+			l.m.count.Crowded.Add(1)
 			n++
 		}
 		clear(l.m.out[:n])
@@ -160,12 +160,12 @@ const maxEmpty = 4
 
 // Recv implements transport.Link.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
-	now := l.inner.Now()
+	now := l.Link.Now()
 	if !l.closed.Load() {
 		l.reload.poll(now)
 		l.turn(now)
 	}
-	l.long.Return()
+	l.Long.Return()
 	l.rest.from = nil
 	if l.rx == nil {
 		l.makeRoom()
@@ -173,7 +173,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	views = views[:min(len(views), l.slots)]
 	for tries := 0; n == 0 && err == nil && tries < maxEmpty; tries++ {
 		var k int
-		if k, err = l.inner.Recv(views); k == 0 {
+		if k, err = l.Link.Recv(views); k == 0 {
 			break
 		}
 		n = l.openAll(views[:k], now)
@@ -211,7 +211,7 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 		}
 		added += size - len(opened)
 		if len(opened) > max(l.mtu+ethertype.EthernetSize-framing.SealOverhead, transport.LongBegin) {
-			opened = l.long.Lend(opened)
+			opened = l.Long.Lend(opened)
 		}
 		views[n] = opened
 		n++
@@ -236,13 +236,13 @@ func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, s
 		if rest := l.restWithin(); rest > 0 && begins(frame) {
 			return l.openBegin(frame, rest, now), len(frame) + rest
 		}
-		whole := l.long.Take(frame)
+		whole := l.Long.Take(frame)
 		own = len(whole) > len(frame)
 		frame = whole
 	}
 	room := l.roomFor(i, frame, own)
 	if room == nil {
-		l.m.count.malformed.Add(1)
+		l.m.count.Malformed.Add(1)
 		return nil, len(frame)
 	}
 	return l.m.open(room, frame, now), len(frame)

@@ -16,23 +16,24 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/whole"
 )
 
 // Link is a transport.Link that writes down what passes. Goroutines may share
 // it as transport.Link says. It allocates.
 type Link struct {
-	transport.Link
+	base
 	name string
-	base int64
-	long whole.Frames
+	zero int64 // of the link's clock, when New was called
 
 	mu      sync.Mutex
 	w       io.Writer // nil after an error
 	line    []byte
 	scratch []byte
 }
+
+type base = wrap.Base
 
 var (
 	_ transport.LongLink = (*Link)(nil)
@@ -45,14 +46,7 @@ var (
 // write to it too; an error of w ends the trace, not the link. The caller uses
 // link no more; Close closes it too.
 func New(link transport.Link, w io.Writer) *Link {
-	return &Link{Link: link, name: link.Info().Interface, base: link.Now(), long: whole.Of(link), w: w}
-}
-
-// Info implements transport.Link.
-func (l *Link) Info() transport.Info {
-	info := l.Link.Info()
-	info.Driver = "trace+" + info.Driver
-	return info
+	return &Link{base: wrap.New(link, "trace"), name: link.Info().Interface, zero: link.Now(), w: w}
 }
 
 // Send implements transport.Link. It writes down the frames that were taken.
@@ -71,7 +65,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // Recv implements transport.Link.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	n, err = l.Link.Recv(views)
-	last := l.long.See(views[:n])
+	last := l.Long.See(views[:n])
 	if n == 0 {
 		return n, err
 	}
@@ -85,32 +79,14 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, err
 }
 
-// StartLong implements transport.LongLink: what the wrapped link says.
-func (l *Link) StartLong() bool { return l.long.Start() }
-
-// Rest implements transport.LongLink.
-func (l *Link) Rest() int { return l.long.Rest() }
-
-// Fetch implements transport.LongLink.
-func (l *Link) Fetch(from int, parts [][]byte) bool { return l.long.Fetch(from, parts) }
-
 // write writes the line of one frame. mu is held.
 func (l *Link) write(now int64, dir string, frame []byte) {
 	if l.w == nil {
 		return
 	}
 	l.line = fmt.Appendf(l.line[:0], "%10.6f %s %s %s\n",
-		time.Duration(now-l.base).Seconds(), l.name, dir, framing.Dump(frame))
+		time.Duration(now-l.zero).Seconds(), l.name, dir, framing.Dump(frame))
 	if _, err := l.w.Write(l.line); err != nil {
 		l.w = nil
 	}
 }
-
-// Unwrap implements transport.Wrapper.
-func (l *Link) Unwrap() transport.Link { return l.Link }
-
-// Place implements transport.Parking if the wrapped link does.
-func (l *Link) Place() transport.Place { return transport.PlaceOf(l.Link) }
-
-// Check implements transport.Checker if the wrapped link does.
-func (l *Link) Check() error { return transport.Check(l.Link) }

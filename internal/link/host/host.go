@@ -26,6 +26,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
@@ -44,11 +45,12 @@ type Config struct {
 	Wrap func(transport.Link) transport.Link
 }
 
+type base = wrap.Base
+
 // Link is a transport.Local made of another link and shared memory. Goroutines
 // may share it as transport.Link says.
 type Link struct {
-	outer   transport.Link
-	long    transport.LongLink // outer, or nil
+	base    // around the other link
 	near    *shm.Link
 	mac     ethertype.MAC
 	virtual bool
@@ -81,7 +83,7 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 		cfg = new(Config)
 	}
 	info := outer.Info()
-	l := &Link{outer: outer, mac: info.MAC, virtual: info.Virtual, gate: driver.NewGate(), closed: make(chan struct{})}
+	l := &Link{base: wrap.New(outer, ""), mac: info.MAC, virtual: info.Virtual, gate: driver.NewGate(), closed: make(chan struct{})}
 	var err error
 	l.near, err = shm.Open(&shm.Config{Address: info.MAC, Segment: segment(info), EtherType: info.EtherType,
 		Ports: info.Ports, Ring: cfg.Ring, AnyUser: cfg.AnyUser, Sockets: cfg.Sockets, SelfOnly: info.Virtual, Interrupt: l.interrupt})
@@ -90,10 +92,7 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	}
 	if cfg.Wrap != nil {
 		outer = cfg.Wrap(outer)
-		l.outer = outer
-	}
-	if long, ok := outer.(transport.LongLink); ok {
-		l.long = long
+		l.base = wrap.New(outer, "")
 	}
 	if info.Virtual {
 		return l, nil
@@ -149,22 +148,22 @@ func (l *Link) listen() error {
 // interrupt ends a Wait because of near.
 func (l *Link) interrupt() {
 	l.nudges.Add(1)
-	l.outer.Wake()
+	l.Link.Wake()
 }
 
 // Close implements transport.Link.
 func (l *Link) Close() (err error) {
 	if l.virtual { // who waits runs only when the caller lets time pass
-		err = l.outer.Close()
+		err = l.Link.Close()
 		l.near.Close()
 		return err
 	}
-	if !l.gate.Shut(l.outer.Wake) {
+	if !l.gate.Shut(l.Link.Wake) {
 		<-l.closed
 		return nil
 	}
 	l.near.Close() // first: who claims outer's ports next wants these, too
-	err = l.outer.Close()
+	err = l.Link.Close()
 	if l.bell != nil {
 		l.bell.Close()
 		l.ringing.Wait()
@@ -175,7 +174,7 @@ func (l *Link) Close() (err error) {
 
 // Info implements transport.Link: outer's, with "+host" behind the driver.
 func (l *Link) Info() transport.Info {
-	info := l.outer.Info()
+	info := l.Link.Info()
 	info.Driver += "+host"
 	return info
 }
@@ -195,21 +194,12 @@ func (l *Link) Lives(port uint16) bool { return l.near.Lives(port) }
 // ShareTrouble implements transport.Sharer.
 func (l *Link) ShareTrouble() error { return l.near.ShareTrouble() }
 
-// Unwrap implements transport.Wrapper.
-func (l *Link) Unwrap() transport.Link { return l.outer }
-
-// Place implements transport.Parking if the wrapped link does.
-func (l *Link) Place() transport.Place { return transport.PlaceOf(l.outer) }
-
 // Check implements transport.Checker if the outer link does. What is broken of
 // the way within the host Recv tells.
 func (l *Link) Check() error {
 	_ = l.near.Check()
-	return transport.Check(l.outer)
+	return l.base.Check()
 }
-
-// Now implements transport.Link.
-func (l *Link) Now() int64 { return l.outer.Now() }
 
 // refused counts the frames of outer that were dropped because they seem to come
 // from this host.
@@ -224,7 +214,7 @@ func (r *refused) count(size int) {
 // counts for the wire and for each station of the host that it goes to. Frames of
 // outer whose source is this host's own address count as RxFiltered.
 func (l *Link) Stats() transport.Stats {
-	s, near := l.outer.Stats(), l.near.Stats()
+	s, near := l.Link.Stats(), l.near.Stats()
 	s.TxFrames += near.TxFrames
 	s.TxBytes += near.TxBytes
 	s.TxCalls += near.TxCalls

@@ -34,7 +34,7 @@ func (l *Link) way(f *transport.Frame) way {
 // Send implements transport.Link.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if len(frames) == 1 && l.way(&frames[0]) == wire { // as when a message answers another
-		return l.outer.Send(frames)
+		return l.Link.Send(frames)
 	}
 	frames = frames[:min(len(frames), transport.MaxBatch)]
 	for n < len(frames) {
@@ -57,7 +57,7 @@ func (l *Link) pass(way way, frames []transport.Frame) (n int, err error) {
 	if way == near {
 		return l.near.Send(frames)
 	}
-	n, err = l.outer.Send(frames)
+	n, err = l.Link.Send(frames)
 	// What outer has no room for will be offered again. What fails there, because
 	// the interface is down, concerns the stations of this host still.
 	if way == both && (n > 0 || err != nil && !errors.Is(err, transport.ErrFrameSize)) {
@@ -68,7 +68,7 @@ func (l *Link) pass(way way, frames []transport.Frame) (n int, err error) {
 }
 
 // Ready implements transport.Link.
-func (l *Link) Ready() bool { return l.outer.Ready() || l.near.Ready() }
+func (l *Link) Ready() bool { return l.Link.Ready() || l.near.Ready() }
 
 // Recv implements transport.Link. The two ways take turns at being first.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
@@ -91,7 +91,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 
 // recvOuter is Recv of outer, without forged frames.
 func (l *Link) recvOuter(views [][]byte) (n int, err error) {
-	k, err := l.outer.Recv(views)
+	k, err := l.Link.Recv(views)
 	l.cut = false
 	got := views[:k]
 	for i := range got {
@@ -128,25 +128,21 @@ func (l *Link) forged(frame []byte) bool {
 // offSrc is where the source address of a frame lies.
 const offSrc = 6
 
-// StartLong implements transport.LongLink: what outer says. Only frames to other
-// hosts are long; those to stations of this one may be as long as LocalMTU says.
-func (l *Link) StartLong() bool { return l.long != nil && l.long.StartLong() }
-
-// Rest implements transport.LongLink.
+// Rest implements transport.LongLink. Only frames to other hosts are long; those to stations of
+// this one may be as long as LocalMTU says.
 func (l *Link) Rest() int {
-	if l.long == nil || l.cut {
+	long := l.Long.Link()
+	if long == nil || l.cut {
 		return 0
 	}
-	return l.long.Rest()
+	return long.Rest()
 }
 
 // Fetch implements transport.LongLink.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
-	return l.long != nil && !l.cut && l.long.Fetch(from, parts)
+	long := l.Long.Link()
+	return long != nil && !l.cut && long.Fetch(from, parts)
 }
-
-// Wake implements transport.Link.
-func (l *Link) Wake() { l.outer.Wake() }
 
 // Wait implements transport.Link: it waits on outer, which near interrupts.
 func (l *Link) Wait(until int64) error {
@@ -154,7 +150,7 @@ func (l *Link) Wait(until int64) error {
 		if l.near.Ready() {
 			return nil
 		}
-		return l.outer.Wait(until)
+		return l.Link.Wait(until)
 	}
 	if !l.gate.Enter() {
 		return transport.ErrClosed
@@ -164,7 +160,7 @@ func (l *Link) Wait(until int64) error {
 		l.near.EndSleep()
 		return nil
 	}
-	err := l.outer.Wait(until)
+	err := l.Link.Wait(until)
 	l.near.EndSleep()
 	if err == nil && !l.gate.Open() {
 		err = transport.ErrClosed

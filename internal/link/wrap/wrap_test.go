@@ -1,11 +1,11 @@
-package whole_test
+package wrap_test
 
 import (
 	"bytes"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/whole"
 )
 
 // link has one long frame, or has lost its rest.
@@ -37,7 +37,8 @@ func newLink() *link {
 // would have given it.
 func TestSee(t *testing.T) {
 	l := newLink()
-	f := whole.Of(l)
+	b := wrap.New(l, "test")
+	f := &b.Long
 	views := [][]byte{[]byte("a short one"), l.frame[:200]}
 	if last := f.See(views); !bytes.Equal(last, l.frame) {
 		t.Fatalf("the frame is %q", last)
@@ -64,7 +65,8 @@ func TestLost(t *testing.T) {
 	for _, fetch := range []bool{true, false} {
 		l := newLink()
 		l.lost = true
-		f := whole.Of(l)
+		b := wrap.New(l, "test")
+		f := &b.Long
 		views := [][]byte{l.frame[:200]}
 		if last := f.See(views); !bytes.Equal(last, l.frame[:200]) || len(views[0]) != 200 || f.Rest() != len(l.frame)-200 {
 			t.Errorf("seen are %d bytes; the view has %d, and %d are missing", len(last), len(views[0]), f.Rest())
@@ -81,9 +83,10 @@ func TestLost(t *testing.T) {
 
 // TestNone: a link without long frames has none in a wrapper.
 func TestNone(t *testing.T) {
-	f := whole.Of(struct{ transport.Link }{newLink()})
+	b := wrap.New(struct{ transport.Link }{newLink()}, "test")
+	f := &b.Long
 	views := [][]byte{make([]byte, 1000)}
-	if f.Start() || f.Link() != nil || len(f.See(views)) != 1000 || f.Rest() != 0 || f.Fetch(100, views) {
+	if b.StartLong() || f.Link() != nil || len(f.See(views)) != 1000 || f.Rest() != 0 || f.Fetch(100, views) {
 		t.Error("there are long frames")
 	}
 }

@@ -1,7 +1,6 @@
-// Package whole is what wrappers of links share that look at long frames
-// (transport.LongLink): they take each whole from the link within, and lend its
-// beginning to their caller, who fetches the rest from them.
-package whole
+// Package wrap is what wrappers of links share: a base that passes everything on, and the
+// handling of long frames (transport.LongLink).
+package wrap
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -9,7 +8,47 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Frames are the long frames of a wrapped link.
+// Base is a link that passes everything on to the link that it wraps. Wrappers embed it, and
+// override what they change.
+type Base struct {
+	transport.Link        // the wrapped link
+	Long           Frames // its long frames
+	name           string
+}
+
+// New returns a Base around link. Its driver has name and a plus sign before that of link.
+func New(link transport.Link, name string) Base {
+	l, _ := link.(transport.LongLink)
+	return Base{Link: link, Long: Frames{link: l}, name: name}
+}
+
+// Info implements transport.Link.
+func (b *Base) Info() transport.Info {
+	info := b.Link.Info()
+	info.Driver = b.name + "+" + info.Driver
+	return info
+}
+
+// Unwrap implements transport.Wrapper.
+func (b *Base) Unwrap() transport.Link { return b.Link }
+
+// Place implements transport.Parking if the wrapped link does.
+func (b *Base) Place() transport.Place { return transport.PlaceOf(b.Link) }
+
+// Check implements transport.Checker if the wrapped link does.
+func (b *Base) Check() error { return transport.Check(b.Link) }
+
+// StartLong implements transport.LongLink: it returns what the wrapped link does.
+func (b *Base) StartLong() bool { return b.Long.link != nil && b.Long.link.StartLong() }
+
+// Rest implements transport.LongLink.
+func (b *Base) Rest() int { return b.Long.Rest() }
+
+// Fetch implements transport.LongLink.
+func (b *Base) Fetch(from int, parts [][]byte) bool { return b.Long.Fetch(from, parts) }
+
+// Frames are the long frames of a wrapped link. A wrapper takes each whole from the wrapped
+// link, and lends its beginning to its caller, which fetches the rest from the wrapper.
 type Frames struct {
 	link transport.LongLink // the wrapped link, or nil
 	room []byte             // for a frame that has arrived; made for the first one
@@ -17,15 +56,6 @@ type Frames struct {
 	lent []byte // the last view's frame, if it is a long one
 	lost int    // bytes that the last view lacks and the wrapped link has lost
 }
-
-// Of returns the long frames of link, which need not have any.
-func Of(link transport.Link) Frames {
-	l, _ := link.(transport.LongLink)
-	return Frames{link: l}
-}
-
-// Start is the wrapper's StartLong: what the wrapped link says.
-func (f *Frames) Start() bool { return f.link != nil && f.link.StartLong() }
 
 // Link returns the wrapped link, nil if it is no transport.LongLink.
 func (f *Frames) Link() transport.LongLink { return f.link }
