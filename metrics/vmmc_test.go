@@ -103,7 +103,7 @@ func TestDumpOfVMMC(t *testing.T) {
 	c.WatchRPC(server(1))
 	_, _, text := fetch(t, c.DumpHandler(), "/debug/bobnet")
 	for _, want := range []string{"vmmc process 3 at 02:00:00:00:00:01  open\n  4 imports, 5 notifications queued, 0 requests wait for an export\n",
-		"writes 9, refused sends 6, denied 1, notifications that came 8, violations 3\n", "  7       4096 B  2          board\n",
+		"writes 9, violations 3, refused sends 6, denied 1, notifications that came 8\n", "  7       4096 B  2          board\n",
 		"RPC server  0 connections open\n  connections 11, no program 12, denied because the credential is malformed 2", "  100      2        FILE  0        0             4        0             5       0\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

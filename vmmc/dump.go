@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
 // WriteTo writes the snapshot as text for a person who wants to know what hangs and why:
@@ -58,20 +60,5 @@ func (s *Snapshot) writePeers(t *tabwriter.Writer) {
 
 // String lists the counters that are not 0.
 func (s Stats) String() string {
-	var parts []string
-	for _, c := range []struct {
-		what string
-		n    uint64
-	}{
-		{"writes", s.Sends}, {"bytes", s.Bytes}, {"copied writes", s.Copied}, {"refused sends", s.Refused},
-		{"imports made", s.Imports}, {"granted", s.Granted}, {"denied", s.Denied}, {"taken back by force", s.Forced},
-		{"late for a redirection", s.Late}, {"notifications sent", s.Notes}, {"of them waited for room", s.NotesWaited},
-		{"notifications that came", s.Notified}, {"handled", s.Handled}, {"panics", s.Panics},
-		{"strangers", s.Strangers}, {"violations", s.Violations}, {"broken connections", s.Broken},
-	} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", c.what, c.n))
-		}
-	}
-	return cmp.Or(strings.Join(parts, ", "), "nothing sent, imported or granted")
+	return cmp.Or(strings.Join(counters.NonZero(&s), ", "), "nothing sent, imported or granted")
 }

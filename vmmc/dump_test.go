@@ -42,7 +42,7 @@ func TestDump(t *testing.T) {
 		if err := p.SendMsgWithNotify(bg, make([]byte, 4), i.Addr()); err != nil {
 			return err
 		}
-		return says(p, "  1 imports, 0 notifications queued", "writes 1, bytes 4, copied writes 1, refused sends 3", "\n  1     ")
+		return says(p, "  1 imports, 0 notifications queued", "writes 1, bytes 4, copied writes 1", "refused sends 3", "\n  1     ")
 	}
 	w.process(1, vmmc.Config{}, exporter)
 	w.process(2, vmmc.Config{}, importer)

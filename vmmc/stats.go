@@ -4,18 +4,18 @@ import "github.com/bobnet-go/bobnet/vmmc/internal/provider"
 
 // Stats counts what a process has done since it was opened.
 type Stats struct {
-	Sends    uint64 `metric:"bobnet_vmmc_writes_total" help:"Writes posted. A message takes one, or a few if it is long or gathered."`
-	Refused  uint64 // sends refused because of their address
-	PastEnd  uint64 `metric:"bobnet_vmmc_refused_total" reason:"past_end" help:"here: a send ends behind the import that it begins in"`
-	Imports  uint64 `metric:"bobnet_vmmc_imports_made_total" help:"Imports made."`
-	Granted  uint64 `metric:"bobnet_vmmc_imports_granted_total" help:"Imports granted to others."`
-	Denied   uint64 `metric:"bobnet_vmmc_refused_total" reason:"policy" help:"of others: the export's policy does not let them import it"`
-	Forced   uint64 `metric:"bobnet_vmmc_imports_forced_total" help:"Imports taken back from processes that did not answer."`
-	Late     uint64 `metric:"bobnet_vmmc_late_messages_total" help:"Messages that came too late for a redirection, and were copied."`
-	Notified uint64 `metric:"bobnet_vmmc_notifications_received_total" help:"Notifications that came."`
-	Handled  uint64 `metric:"bobnet_vmmc_handlers_total" help:"Handlers of notifications that have ended."`
-	Panics   uint64 `metric:"bobnet_vmmc_handler_panics_total" help:"Handlers that have panicked."`
+	Sends uint64 `metric:"bobnet_vmmc_writes_total" help:"Writes posted. A message takes one, or a few if it is long or gathered." text:"writes"`
 	provider.Counters
+	Refused  uint64 `text:"refused sends"`
+	PastEnd  uint64 `metric:"bobnet_vmmc_refused_total" reason:"past_end" help:"here: a send ends behind the import that it begins in"`
+	Imports  uint64 `metric:"bobnet_vmmc_imports_made_total" help:"Imports made." text:"imports made"`
+	Granted  uint64 `metric:"bobnet_vmmc_imports_granted_total" help:"Imports granted to others." text:"granted"`
+	Denied   uint64 `metric:"bobnet_vmmc_refused_total" reason:"policy" help:"of others: the export's policy does not let them import it" text:"denied"`
+	Forced   uint64 `metric:"bobnet_vmmc_imports_forced_total" help:"Imports taken back from processes that did not answer." text:"taken back by force"`
+	Late     uint64 `metric:"bobnet_vmmc_late_messages_total" help:"Messages that came too late for a redirection, and were copied." text:"late for a redirection"`
+	Notified uint64 `metric:"bobnet_vmmc_notifications_received_total" help:"Notifications that came." text:"notifications that came"`
+	Handled  uint64 `metric:"bobnet_vmmc_handlers_total" help:"Handlers of notifications that have ended." text:"handled"`
+	Panics   uint64 `metric:"bobnet_vmmc_handler_panics_total" help:"Handlers that have panicked." text:"panics"`
 }
 
 // Snapshot is the state of a process at a moment.

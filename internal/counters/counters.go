@@ -1,4 +1,4 @@
-// Package counters derives metrics, sums and lists from the struct tags of counters and snapshots.
+// Package counters derives metrics, sums and texts from the struct tags of counters and snapshots.
 //
 //	type Stats struct {
 //		Sent  uint64 `metric:"bobnet_x_sent_total" help:"Frames sent."`
@@ -9,7 +9,8 @@
 // The fields of a metric with a reason are one series each, told apart by a label; other fields of
 // one metric are added up. A metric whose name ends in _total is a counter, any other a gauge; an
 // integer behind a metric of seconds is in nanoseconds. The value of a tagged slice is its length, and
-// fields of its elements are added up. Fields behind a nil pointer have no value.
+// fields of its elements are added up. Fields behind a nil pointer have no value. The tag text is a
+// field's name in lists for people.
 //
 // The data path increments plain fields. Reflection begins where somebody looks at a snapshot.
 package counters
@@ -18,7 +19,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 )
 
@@ -139,27 +139,23 @@ func value(v reflect.Value, path []int, element int) (n float64, ok bool) {
 	return v.Float(), true
 }
 
-// Reasons lists the series of a metric in s, a pointer to a struct, as "too long 3, early 0".
-func Reasons(s any, metric string) string {
-	v := reflect.ValueOf(s).Elem()
-	var list []string
-	for _, f := range fieldsOf(v.Type()) {
-		if f.Metric == metric {
-			n, _ := f.Value(v)
-			list = append(list, fmt.Sprintf("%s %.0f", strings.ReplaceAll(f.Reason, "_", " "), n))
-		}
-	}
-	return strings.Join(list, ", ")
+// NonZero lists the fields of s, a pointer to a struct, that have a tag text and are not 0, as
+// "frames sent 3".
+func NonZero(s any) (list []string) {
+	nonZero(reflect.ValueOf(s).Elem(), &list)
+	return list
 }
 
-var known sync.Map // reflect.Type to []Field
-
-func fieldsOf(t reflect.Type) []Field {
-	if all, ok := known.Load(t); ok {
-		return all.([]Field)
+func nonZero(v reflect.Value, list *[]string) {
+	for i := range v.NumField() {
+		text, f := v.Type().Field(i).Tag.Get("text"), v.Field(i)
+		switch {
+		case text != "" && !f.IsZero():
+			*list = append(*list, fmt.Sprintf("%s %v", text, f))
+		case text == "" && f.Kind() == reflect.Struct:
+			nonZero(f, list)
+		}
 	}
-	all, _ := known.LoadOrStore(t, Of(t))
-	return all.([]Field)
 }
 
 // Add adds the numbers in t to those in s: integers and floats of the size of a word, in nested

@@ -2,6 +2,7 @@ package counters_test
 
 import (
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,9 +57,6 @@ func TestOf(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if text := counters.Reasons(&s, "x_dropped_total"); text != "too late 2, long 7" {
-		t.Error(text)
-	}
 }
 
 // TestNil: fields behind a nil pointer have no value.
@@ -70,6 +68,22 @@ func TestNil(t *testing.T) {
 	}
 	if n, ok := f.Value(reflect.ValueOf(outer{&part{3}})); !ok || n != 3 {
 		t.Error(n, ok)
+	}
+}
+
+// TestNonZero: fields with a text are listed unless they are 0, those of structs within too.
+func TestNonZero(t *testing.T) {
+	type inner struct {
+		Late uint64 `text:"late frames"`
+	}
+	s := struct {
+		Sent   uint64 `text:"frames sent"`
+		Lost   int    `text:"lost"`
+		Unsaid uint64
+		inner
+	}{Sent: 3, Unsaid: 1, inner: inner{4}}
+	if list := counters.NonZero(&s); !slices.Equal(list, []string{"frames sent 3", "late frames 4"}) {
+		t.Error(list)
 	}
 }
 

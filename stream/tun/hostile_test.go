@@ -274,7 +274,7 @@ func TestGone(t *testing.T) {
 	h, p := new(Tun), &peer{mtu: MaxMTU, queue: make(chan *buffer, 1), over: make(chan struct{})}
 	close(p.over)
 	h.send(p, newBuffer().fill(vnetSize+header4))
-	if h.counts.overflow.Load() != 1 || p.dropped.Load() != 1 || p.queued.Load() != 0 || len(p.queue) != 0 {
+	if h.counts.Overflow.Load() != 1 || p.dropped.Load() != 1 || p.queued.Load() != 0 || len(p.queue) != 0 {
 		t.Errorf("dropped %d, queued %d bytes", p.dropped.Load(), p.queued.Load())
 	}
 }
@@ -284,7 +284,7 @@ func TestGone(t *testing.T) {
 func TestQueueMemory(t *testing.T) {
 	for _, size := range []int{header4, 2100, 3000, 11_000, 33_000, 60_000} {
 		h, p := new(Tun), &peer{mtu: MaxMTU, queue: make(chan *buffer, queuePackets), over: make(chan struct{})}
-		for h.counts.overflow.Load() == 0 {
+		for h.counts.Overflow.Load() == 0 {
 			b := newBuffer()
 			clear(b.content().offload())
 			h.send(p, b.fill(vnetSize+size).keep())

@@ -110,7 +110,7 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 				at, err = t.cfg.NIC.Lookup(ctx, name(t.cfg.Network, a))
 			}
 			if err != nil || at.MAC != p.mac {
-				t.counts.claims.Add(1)
+				t.counts.Claims.Add(1)
 				t.cfg.Logger.Warn("tun: a neighbour claims an address that the segment does not say is its own", "neighbour", p.mac, "address", a, "answers", at.MAC)
 				continue
 			}
@@ -190,7 +190,7 @@ func (t *Tun) drop(p *peer) {
 		case b := <-p.queue:
 			p.queued.Add(-b.cost())
 			p.dropped.Add(1)
-			t.counts.overflow.Add(1)
+			t.counts.Overflow.Add(1)
 			b.free()
 		default:
 			return
@@ -211,8 +211,8 @@ func (t *Tun) pass(p *peer, b *buffer) bool {
 
 // sent counts a packet.
 func (t *Tun) sent(p *peer, octets int) {
-	p.add(0, octets)
-	t.counts.carried.add(0, octets)
+	p.sent(octets)
+	t.counts.carried.sent(octets)
 }
 
 // send queues a packet for a neighbour. One that is too long for it, or that finds the queue
@@ -221,7 +221,7 @@ func (t *Tun) send(p *peer, b *buffer) {
 	packet := b.packet()
 	o := getOffload(b.content().offload())
 	if o.longest(packet) > p.mtu {
-		t.counts.tooBig.Add(1)
+		t.counts.TooBig.Add(1)
 		t.tell(tooBig(packet, p.mtu))
 		b.free()
 		return
@@ -239,7 +239,7 @@ func (t *Tun) send(p *peer, b *buffer) {
 	}
 	p.queued.Add(-n)
 	p.dropped.Add(1)
-	t.counts.overflow.Add(1)
+	t.counts.Overflow.Add(1)
 	b.free()
 }
 
@@ -270,15 +270,15 @@ func (t *Tun) receive(p *peer) error {
 		c, err := r.next()
 		if err != nil {
 			if errors.Is(err, errRecord) {
-				t.counts.malformed.Add(1)
+				t.counts.Malformed.Add(1)
 				err = fmt.Errorf("tun: %v: %w", p.mac, err)
 			}
 			return err
 		}
 		if t.takes(p, c) {
 			_, octets := c.packet()
-			p.add(1, octets)
-			t.counts.carried.add(1, octets)
+			p.received(octets)
+			t.counts.carried.received(octets)
 			t.deliver(&c.parts)
 		}
 	}
@@ -291,11 +291,11 @@ func (t *Tun) takes(p *peer, c *arrival) bool {
 	o := getOffload(c.offload())
 	switch {
 	case !ok || !o.fits(n):
-		t.counts.malformed.Add(1)
+		t.counts.Malformed.Add(1)
 	case !slices.Contains(p.addrs, e.src):
-		t.counts.spoofed.Add(1)
+		t.counts.Spoofed.Add(1)
 	case !t.mine[e.dst]:
-		t.counts.misdirected.Add(1)
+		t.counts.Misdirected.Add(1)
 	default:
 		return true
 	}

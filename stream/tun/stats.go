@@ -10,21 +10,27 @@ import (
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
 // counts are the Counts as they are counted.
 type counts struct {
-	malformed, multicast, unreachable, tooBig, overflow, spoofed, misdirected, claims, strangers, refused atomic.Uint64
+	Malformed, Multicast, Unreachable, TooBig, Overflow, Spoofed, Misdirected, Claims, Strangers, Refused atomic.Uint64
 
 	carried
 }
 
-// carried counts the packets that were sent [0] and received [1], and their bytes.
-type carried struct{ packets, bytes [2]atomic.Uint64 }
+// carried counts the packets that were sent and received, and their bytes.
+type carried struct{ PacketsSent, PacketsReceived, BytesSent, BytesReceived atomic.Uint64 }
 
-func (c *carried) add(way, octets int) {
-	c.packets[way].Add(1)
-	c.bytes[way].Add(uint64(octets))
+func (c *carried) sent(size int) {
+	c.PacketsSent.Add(1)
+	c.BytesSent.Add(uint64(size))
+}
+
+func (c *carried) received(size int) {
+	c.PacketsReceived.Add(1)
+	c.BytesReceived.Add(uint64(size))
 }
 
 // Counts count what has not been carried, by reason.
@@ -69,21 +75,17 @@ type Neighbour struct {
 
 // Snapshot returns what t is doing.
 func (t *Tun) Snapshot() Snapshot {
-	c := &t.counts
-	s := Snapshot{Device: t.dev.name, Network: t.cfg.Network, Addrs: slices.Clone(t.addrs), MTU: t.cfg.MTU,
-		PacketsSent: c.packets[0].Load(), PacketsReceived: c.packets[1].Load(), BytesSent: c.bytes[0].Load(), BytesReceived: c.bytes[1].Load(), Counts: Counts{
-			c.malformed.Load(), c.multicast.Load(), c.unreachable.Load(), c.tooBig.Load(), c.overflow.Load(),
-			c.spoofed.Load(), c.misdirected.Load(), c.claims.Load(), c.strangers.Load(), c.refused.Load(),
-		}}
+	s := Snapshot{Device: t.dev.name, Network: t.cfg.Network, Addrs: slices.Clone(t.addrs), MTU: t.cfg.MTU}
+	counters.Load(&s, &t.counts.carried)
+	counters.Load(&s.Counts, &t.counts)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.Searches = t.table.searches
 	addrs := t.table.peers()
 	for p := range t.peers {
-		s.Neighbours = append(s.Neighbours, Neighbour{
-			MAC: p.mac, Addrs: addrs[p], MTU: p.mtu, PacketsSent: p.packets[0].Load(), PacketsReceived: p.packets[1].Load(),
-			BytesSent: p.bytes[0].Load(), BytesReceived: p.bytes[1].Load(), Dropped: p.dropped.Load(), Queued: p.queued.Load(),
-		})
+		n := Neighbour{MAC: p.mac, Addrs: addrs[p], MTU: p.mtu, Dropped: p.dropped.Load(), Queued: p.queued.Load()}
+		counters.Load(&n, &p.carried)
+		s.Neighbours = append(s.Neighbours, n)
 	}
 	slices.SortFunc(s.Neighbours, func(a, b Neighbour) int { return strings.Compare(a.MAC.String(), b.MAC.String()) })
 	return s

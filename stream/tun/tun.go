@@ -194,10 +194,10 @@ func (t *Tun) outgoing(b *buffer) (next *buffer, taken *peer) {
 	e, ok := parse(b.packet(), len(b.packet()))
 	switch {
 	case !ok:
-		t.counts.malformed.Add(1)
+		t.counts.Malformed.Add(1)
 		return b, nil
 	case e.dst.IsMulticast() || t.broadcast(e.dst):
-		t.counts.multicast.Add(1)
+		t.counts.Multicast.Add(1)
 		return b, nil
 	}
 	if p := t.neighbour(e.dst); p != nil && t.pass(p, b) {
@@ -217,7 +217,7 @@ func (t *Tun) outgoing(b *buffer) (next *buffer, taken *peer) {
 	case toNobody:
 		t.unreachable(kept)
 	case toDrop:
-		t.counts.overflow.Add(1)
+		t.counts.Overflow.Add(1)
 		kept.free()
 	}
 	if kept == b {
@@ -262,7 +262,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 
 // unreachable tells the sender of a packet that nobody answers to its destination.
 func (t *Tun) unreachable(b *buffer) {
-	t.counts.unreachable.Add(1)
+	t.counts.Unreachable.Add(1)
 	t.tell(unreachable(b.packet()))
 	b.free()
 }
@@ -278,7 +278,7 @@ func (t *Tun) tell(packet []byte) {
 // deliver hands the kernel a packet with its header, in parts.
 func (t *Tun) deliver(parts *[3][]byte) {
 	if err := t.dev.write(parts); err != nil && !errors.Is(err, os.ErrClosed) {
-		t.counts.refused.Add(1)
+		t.counts.Refused.Add(1)
 	}
 }
 
@@ -346,7 +346,7 @@ func (t *Tun) accept() {
 		if t.enter(station(c)) {
 			t.group.Go(func() { t.answer(c) }) // this goroutine is of the group, too
 		} else {
-			t.counts.strangers.Add(1)
+			t.counts.Strangers.Add(1)
 			c.Abort() // Close would wait for an acknowledgement, and the next neighbour with it
 		}
 	}
@@ -375,7 +375,7 @@ func (t *Tun) answer(c *stream.Conn) {
 	}
 	cancel()
 	if err != nil {
-		t.counts.strangers.Add(1)
+		t.counts.Strangers.Add(1)
 		t.cfg.Logger.Warn("tun: a stream was refused", "from", c.RemoteAddr(), "error", err)
 		c.Close()
 		t.leave(station(c))

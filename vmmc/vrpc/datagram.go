@@ -45,7 +45,7 @@ type datagramWorker struct {
 func (s *Server) ServeUDP(conn *net.UDPConn) error {
 	askDestination(conn)
 	err := s.Start(conn, func(ctx context.Context) {
-		d := &datagramServer{server: s, conn: conn, ctx: ctx, seen: newDuplicates(&s.cfg, &s.stats.duplicatesEvictedYoung)}
+		d := &datagramServer{server: s, conn: conn, ctx: ctx, seen: newDuplicates(&s.cfg, &s.stats.DuplicatesEvictedYoung)}
 		for range s.cfg.DatagramWorkers {
 			d.group.Go(d.work)
 		}
@@ -99,9 +99,9 @@ func (d *datagramServer) one(w *datagramWorker) bool {
 		return !errors.Is(err, net.ErrClosed) && pause(d.ctx)
 	}
 	stats := &d.server.stats
-	stats.datagrams.Add(1)
+	stats.Datagrams.Add(1)
 	if flags&unix.MSG_TRUNC != 0 || n > maxDatagram {
-		stats.datagramsTruncated.Add(1)
+		stats.DatagramsTruncated.Add(1)
 		return true
 	}
 	w.from = from
@@ -126,10 +126,10 @@ func (d *datagramServer) answer(w *datagramWorker, peer netip.AddrPort, msg []by
 	reply, seen := d.seen.begin(k, time.Now(), w.reply[:0])
 	switch seen {
 	case repeatedCall:
-		stats.duplicates.Add(1)
+		stats.Duplicates.Add(1)
 		return reply
 	case silentCall:
-		stats.duplicatesDropped.Add(1)
+		stats.DuplicatesDropped.Add(1)
 		return reply
 	}
 	w.key, w.cached = k, true
@@ -147,7 +147,7 @@ func (d *datagramServer) send(w *datagramWorker, control []byte) {
 		_, err = d.conn.WriteToUDPAddrPort(w.reply, w.from)
 	}
 	if err != nil {
-		d.server.stats.datagramSendErrors.Add(1)
+		d.server.stats.DatagramSendErrors.Add(1)
 	}
 }
 

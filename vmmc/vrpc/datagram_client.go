@@ -45,7 +45,7 @@ func (t *datagramClient) RoundTrip(ctx context.Context, x *Exchange) error {
 			return t.calls.outcome(x, err)
 		}
 		if sent++; sent > 1 {
-			t.repeated.Add(1)
+			t.Repeated.Add(1)
 		}
 		left := x.left()
 		done, err := x.await(ctx, shorter(wait, left))
@@ -130,12 +130,12 @@ func (t *datagramClient) read() {
 		}
 		xid, ok := messageXID(buf[:n], msgReply)
 		if !ok {
-			t.notAReply.Add(1)
+			t.NotAReply.Add(1)
 			continue
 		}
 		x := t.calls.take(xid)
 		if x == nil {
-			t.strays.Add(1)
+			t.Strays.Add(1)
 			continue
 		}
 		x.Reply = append(x.Reply[:0], buf[:n]...)

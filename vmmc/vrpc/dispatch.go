@@ -77,12 +77,12 @@ func (s *Server) Unregister(number, version uint32) bool {
 func (s *Server) find(c *Call) (*program, error) {
 	versions, ok := (*s.table.Load())[c.header.prog]
 	if !ok {
-		s.stats.progUnavail.Add(1)
+		s.stats.ProgUnavail.Add(1)
 		return nil, ProgUnavail
 	}
 	p := versions[c.header.vers]
 	if p == nil {
-		s.stats.progMismatch.Add(1)
+		s.stats.ProgMismatch.Add(1)
 		return nil, ProgMismatch
 	}
 	return p, nil

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
 // WriteTo writes the snapshot as text for people: the counters that are not 0, and a line for
@@ -28,29 +30,11 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 
 // counters lists those that are not 0 and belong to no program.
 func (s *Snapshot) counters() string {
-	var parts []string
-	add := func(what string, n uint64) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", what, n))
-		}
-	}
-	add("connections", s.Conns)
-	add("refused connections", s.ConnsRefused)
-	add("timed-out connections", s.ConnsTimedOut)
-	add("broken connections", s.ConnsBroken)
-	add("datagrams", s.Datagrams)
-	add("truncated datagrams", s.DatagramsTruncated)
-	add("replies not sent", s.DatagramSendErrors)
-	add("duplicates answered", s.Duplicates)
-	add("duplicates dropped", s.DuplicatesDropped)
-	add("replies forgotten early", s.DuplicatesEvictedYoung)
-	add("no call", s.NotACall)
-	add("other RPC version", s.RPCMismatch)
-	add("no program", s.ProgUnavail)
-	add("no version", s.ProgMismatch)
-	add("panics", s.Panics)
+	parts := counters.NonZero(s)
 	for stat, n := range s.AuthErrors {
-		add("denied because "+AuthStat(stat).String(), n)
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("denied because %s %d", AuthStat(stat).String(), n))
+		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing has come")
 }

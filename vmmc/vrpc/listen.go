@@ -160,14 +160,14 @@ func pause(ctx context.Context) bool {
 func (s *Server) admit(conn net.Conn) {
 	peer := admission.PeerOf(conn)
 	if !s.gate.Enter(peer) {
-		s.stats.connsRefused.Add(1)
+		s.stats.ConnsRefused.Add(1)
 		conn.Close()
 		return
 	}
-	s.stats.open.Add(1)
-	s.stats.conns.Add(1)
+	s.stats.ConnsOpen.Add(1)
+	s.stats.Conns.Add(1)
 	leave := func() {
-		s.stats.open.Add(-1)
+		s.stats.ConnsOpen.Add(-1)
 		s.gate.Leave(peer)
 	}
 	err := s.Start(conn, func(ctx context.Context) {

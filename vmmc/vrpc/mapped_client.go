@@ -281,12 +281,12 @@ func (c *mappedConn) take(x *Exchange) (others bool, err error) {
 func (c *mappedConn) waiting(msg []byte) (*Exchange, error) {
 	xid, ok := messageXID(msg, msgReply)
 	if !ok {
-		c.stats.notAReply.Add(1)
+		c.stats.NotAReply.Add(1)
 		return nil, fmt.Errorf("%w: a message of %d octets that is no reply", ErrBadReply, len(msg))
 	}
 	x := c.calls.take(xid)
 	if x == nil {
-		c.stats.strays.Add(1)
+		c.stats.Strays.Add(1)
 	}
 	return x, nil
 }

@@ -215,9 +215,9 @@ func (v *mappedServer) aside(w *mappedWorker) {
 func (v *mappedServer) count(err error) {
 	switch {
 	case errors.Is(err, errSilent):
-		v.server.stats.connsTimedOut.Add(1)
+		v.server.stats.ConnsTimedOut.Add(1)
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, vmmc.ErrClosed), v.to.Done() != nil: // the client has gone
 	default:
-		v.server.stats.connsBroken.Add(1)
+		v.server.stats.ConnsBroken.Add(1)
 	}
 }

@@ -87,7 +87,7 @@ func (d *door) knocked(n vmmc.Notification) {
 	select {
 	case d.knocking <- n.From:
 	default:
-		d.server.stats.connsRefused.Add(1)
+		d.server.stats.ConnsRefused.Add(1)
 	}
 }
 
@@ -117,19 +117,19 @@ func (d *door) admit(from vmmc.Peer) {
 	s, peer := d.server, fmt.Sprintf("node %v", from.Node)
 	full := !s.gate.Enter(peer)
 	leave := func() {
-		s.stats.open.Add(-1)
+		s.stats.ConnsOpen.Add(-1)
 		s.gate.Leave(peer)
 	}
 	if full {
-		s.stats.connsRefused.Add(1)
+		s.stats.ConnsRefused.Add(1)
 		leave = func() { d.refusing.Add(-1) }
 		if d.refusing.Add(1) > maxKnocking {
 			leave()
 			return
 		}
 	} else {
-		s.stats.open.Add(1)
-		s.stats.conns.Add(1)
+		s.stats.ConnsOpen.Add(1)
+		s.stats.Conns.Add(1)
 	}
 	ctx, cancel := context.WithCancel(d.ctx)
 	begin := func(context.Context) {
@@ -148,7 +148,7 @@ func (d *door) serve(ctx context.Context, from vmmc.Peer, full bool) {
 	m, err := d.greet(ctx, from, full)
 	if err != nil {
 		if !full {
-			d.server.stats.connsBroken.Add(1)
+			d.server.stats.ConnsBroken.Add(1)
 		}
 		return
 	}

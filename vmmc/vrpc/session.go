@@ -69,10 +69,10 @@ func (ss *Session) answer(msg, reply []byte) ([]byte, error) {
 	c.dec.Reset(msg)
 	switch c.header.decode(&c.dec) {
 	case headerNoCall:
-		ss.server.stats.noCall.Add(1)
+		ss.server.stats.NotACall.Add(1)
 		return reply, errNoCall
 	case headerVersion:
-		ss.server.stats.rpcMismatch.Add(1)
+		ss.server.stats.RPCMismatch.Add(1)
 		encodeMismatch(&c.enc, c.header.xid)
 		return c.enc.Bytes(), nil
 	case headerCred:
@@ -185,7 +185,7 @@ func (ss *Session) run(proc *Procedure, c *Call) (err error) {
 }
 
 func (ss *Session) panicked(value any) error {
-	ss.server.stats.panics.Add(1)
+	ss.server.stats.Panics.Add(1)
 	return fmt.Errorf("panic: %v\n%s", value, debug.Stack())
 }
 

@@ -1,50 +1,53 @@
 package vrpc
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/internal/counters"
+)
 
 // statusCount is how many values of AcceptStat there are.
 const statusCount = int(SystemErr) + 1
 
 // programStats counts the calls of one version of a program.
 type programStats struct {
-	accepted [statusCount]atomic.Uint64
-	denied   atomic.Uint64
-	silent   atomic.Uint64
+	Accepted        [statusCount]atomic.Uint64
+	Denied, NoReply atomic.Uint64
 }
 
 // count counts a call by what status returned.
 func (s *programStats) count(status error) {
 	switch status := status.(type) {
 	case AcceptStat:
-		s.accepted[status].Add(1)
+		s.Accepted[status].Add(1)
 	case AuthStat:
-		s.denied.Add(1)
+		s.Denied.Add(1)
 	default:
-		s.silent.Add(1)
+		s.NoReply.Add(1)
 	}
 }
 
 // serverStats counts what belongs to no program.
 type serverStats struct {
-	noCall, rpcMismatch, panics atomic.Uint64
-	progUnavail, progMismatch   atomic.Uint64
-	auth                        [len(authTexts)]atomic.Uint64
+	NotACall, RPCMismatch, Panics atomic.Uint64
+	ProgUnavail, ProgMismatch     atomic.Uint64
+	AuthErrors                    [len(authTexts)]atomic.Uint64
 
-	conns, connsRefused, connsTimedOut, connsBroken       atomic.Uint64
-	open                                                  atomic.Int64
-	datagrams, datagramsTruncated, datagramSendErrors     atomic.Uint64
-	duplicates, duplicatesDropped, duplicatesEvictedYoung atomic.Uint64
+	Conns, ConnsRefused, ConnsTimedOut, ConnsBroken       atomic.Uint64
+	ConnsOpen                                             atomic.Int64
+	Datagrams, DatagramsTruncated, DatagramSendErrors     atomic.Uint64
+	Duplicates, DuplicatesDropped, DuplicatesEvictedYoung atomic.Uint64
 }
 
 func (s *serverStats) countAuth(stat AuthStat) {
-	if int(stat) >= len(s.auth) {
+	if int(stat) >= len(s.AuthErrors) {
 		stat = AuthFailed
 	}
-	s.auth[stat].Add(1)
+	s.AuthErrors[stat].Add(1)
 }
 
 // clientStats counts what happens to a transport of a client.
-type clientStats struct{ connections, repeated, strays, notAReply atomic.Uint64 }
+type clientStats struct{ Connections, Repeated, Strays, NotAReply atomic.Uint64 }
 
 // ClientSnapshot is what a client's transport has counted since it was made.
 type ClientSnapshot struct {
@@ -55,8 +58,9 @@ type ClientSnapshot struct {
 }
 
 // Snapshot returns the counters.
-func (s *clientStats) Snapshot() ClientSnapshot {
-	return ClientSnapshot{s.connections.Load(), s.repeated.Load(), s.strays.Load(), s.notAReply.Load()}
+func (s *clientStats) Snapshot() (n ClientSnapshot) {
+	counters.Load(&n, s)
+	return n
 }
 
 // Snapshot returns the counters of the client's transport, which other clients may share;
@@ -84,48 +88,33 @@ type ProgramSnapshot struct {
 type Snapshot struct {
 	Programs []ProgramSnapshot // by number and version
 
-	NotACall     uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"no_call" help:"the message is no call"`
-	RPCMismatch  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"rpc_mismatch" help:"it is of another version of the RPC protocol"`
-	ProgUnavail  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"program_unavailable" help:"the server does not have the program"`
-	ProgMismatch uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"program_mismatch" help:"the server has other versions of the program"`
-	AuthErrors   [len(authTexts)]uint64 `metric:"bobnet_rpc_refused_calls_total" reason:"authentication" help:"the server does not believe the caller, or the program does not"` // denied calls, by AuthStat
-	Panics       uint64                 `metric:"bobnet_rpc_procedure_panics_total" help:"Procedures that have panicked."`
-
 	ConnsOpen     int    `metric:"bobnet_rpc_connections" help:"Connections that are open."`
-	Conns         uint64 `metric:"bobnet_rpc_connections_total" help:"Connections that were accepted."`
-	ConnsRefused  uint64 `metric:"bobnet_rpc_refused_connections_total" help:"Connections closed at once, because too many were open."`
-	ConnsTimedOut uint64 `metric:"bobnet_rpc_timed_out_connections_total" help:"Connections closed because half a call, or nothing, came, or a reply was not read."`
-	ConnsBroken   uint64 `metric:"bobnet_rpc_broken_connections_total" help:"Connections closed for what they sent."`
+	Conns         uint64 `metric:"bobnet_rpc_connections_total" help:"Connections that were accepted." text:"connections"`
+	ConnsRefused  uint64 `metric:"bobnet_rpc_refused_connections_total" help:"Connections closed at once, because too many were open." text:"refused connections"`
+	ConnsTimedOut uint64 `metric:"bobnet_rpc_timed_out_connections_total" help:"Connections closed because half a call, or nothing, came, or a reply was not read." text:"timed-out connections"`
+	ConnsBroken   uint64 `metric:"bobnet_rpc_broken_connections_total" help:"Connections closed for what they sent." text:"broken connections"`
 
-	Datagrams              uint64 `metric:"bobnet_rpc_datagrams_total" help:"Datagrams received."`
-	DatagramsTruncated     uint64 `metric:"bobnet_rpc_truncated_datagrams_total" help:"Datagrams dropped because they are longer than can be received."`
-	DatagramSendErrors     uint64 `metric:"bobnet_rpc_unsent_replies_total" help:"Replies that the kernel did not take."`
-	Duplicates             uint64 `metric:"bobnet_rpc_duplicates_answered_total" help:"Calls that were repeated and answered from the duplicate request cache."`
-	DuplicatesDropped      uint64 `metric:"bobnet_rpc_duplicates_dropped_total" help:"Calls that were repeated while they were carried out, or have no reply."`
-	DuplicatesEvictedYoung uint64 `metric:"bobnet_rpc_duplicates_forgotten_total" help:"Replies that left the duplicate request cache before their time, because it was full."`
+	Datagrams              uint64 `metric:"bobnet_rpc_datagrams_total" help:"Datagrams received." text:"datagrams"`
+	DatagramsTruncated     uint64 `metric:"bobnet_rpc_truncated_datagrams_total" help:"Datagrams dropped because they are longer than can be received." text:"truncated datagrams"`
+	DatagramSendErrors     uint64 `metric:"bobnet_rpc_unsent_replies_total" help:"Replies that the kernel did not take." text:"replies not sent"`
+	Duplicates             uint64 `metric:"bobnet_rpc_duplicates_answered_total" help:"Calls that were repeated and answered from the duplicate request cache." text:"duplicates answered"`
+	DuplicatesDropped      uint64 `metric:"bobnet_rpc_duplicates_dropped_total" help:"Calls that were repeated while they were carried out, or have no reply." text:"duplicates dropped"`
+	DuplicatesEvictedYoung uint64 `metric:"bobnet_rpc_duplicates_forgotten_total" help:"Replies that left the duplicate request cache before their time, because it was full." text:"replies forgotten early"`
+
+	NotACall     uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"no_call" help:"the message is no call" text:"no call"`
+	RPCMismatch  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"rpc_mismatch" help:"it is of another version of the RPC protocol" text:"other RPC version"`
+	ProgUnavail  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"program_unavailable" help:"the server does not have the program" text:"no program"`
+	ProgMismatch uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"program_mismatch" help:"the server has other versions of the program" text:"no version"`
+	AuthErrors   [len(authTexts)]uint64 `metric:"bobnet_rpc_refused_calls_total" reason:"authentication" help:"the server does not believe the caller, or the program does not"` // denied calls, by AuthStat
+	Panics       uint64                 `metric:"bobnet_rpc_procedure_panics_total" help:"Procedures that have panicked." text:"panics"`
 }
 
 // Snapshot returns the counters.
-func (s *Server) Snapshot() Snapshot {
-	t := &s.stats
-	n := Snapshot{
-		NotACall: t.noCall.Load(), RPCMismatch: t.rpcMismatch.Load(), Panics: t.panics.Load(),
-		ProgUnavail: t.progUnavail.Load(), ProgMismatch: t.progMismatch.Load(),
-		ConnsOpen: int(t.open.Load()), Conns: t.conns.Load(), ConnsRefused: t.connsRefused.Load(),
-		ConnsTimedOut: t.connsTimedOut.Load(), ConnsBroken: t.connsBroken.Load(),
-		Datagrams: t.datagrams.Load(), DatagramsTruncated: t.datagramsTruncated.Load(),
-		DatagramSendErrors: t.datagramSendErrors.Load(), Duplicates: t.duplicates.Load(),
-		DuplicatesDropped:      t.duplicatesDropped.Load(),
-		DuplicatesEvictedYoung: t.duplicatesEvictedYoung.Load(),
-	}
-	for i := range t.auth {
-		n.AuthErrors[i] = t.auth[i].Load()
-	}
+func (s *Server) Snapshot() (n Snapshot) {
+	counters.Load(&n, &s.stats)
 	for _, p := range s.programs() {
-		v := ProgramSnapshot{Program: p.number, Version: p.version, Name: p.name, Denied: p.stats.denied.Load(), NoReply: p.stats.silent.Load()}
-		for i := range p.stats.accepted {
-			v.Accepted[i] = p.stats.accepted[i].Load()
-		}
+		v := ProgramSnapshot{Program: p.number, Version: p.version, Name: p.name}
+		counters.Load(&v, &p.stats)
 		n.Programs = append(n.Programs, v)
 	}
 	return n

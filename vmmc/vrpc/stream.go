@@ -181,8 +181,8 @@ func (v *streamServer) answerAside(w *streamWorker) {
 func (v *streamServer) count(err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		v.server.stats.connsTimedOut.Add(1)
+		v.server.stats.ConnsTimedOut.Add(1)
 	case errors.Is(err, ErrTooLarge), err == errNoCall, err == errEmptyFragments, err == errNoMemory:
-		v.server.stats.connsBroken.Add(1)
+		v.server.stats.ConnsBroken.Add(1)
 	}
 }

@@ -118,7 +118,7 @@ func (t *streamClient) finish(d *dialing) {
 	case err != nil:
 		d.err = &TransportError{Addr: t.addr, Err: err}
 	default:
-		t.connections.Add(1)
+		t.Connections.Add(1)
 		d.conn, t.conn = conn, conn
 		t.group.Go(func() { t.read(d.conn) })
 	}

@@ -80,12 +80,12 @@ func (c *streamConn) read() error {
 		}
 		xid, ok := messageXID(rec[headroom:], msgReply)
 		if !ok {
-			c.stats.notAReply.Add(1)
+			c.stats.NotAReply.Add(1)
 			return fmt.Errorf("%w: a record of %d octets that is no reply", ErrBadReply, len(rec)-headroom)
 		}
 		x := c.calls.take(xid)
 		if x == nil {
-			c.stats.strays.Add(1)
+			c.stats.Strays.Add(1)
 			continue
 		}
 		x.record, rec = rec, x.record

@@ -251,14 +251,14 @@ type Peer struct {
 
 // Counters count since the start.
 type Counters struct {
-	Copied      uint64 `metric:"bobnet_vmmc_copied_writes_total" help:"Writes posted whose data was copied, because it is short."`
-	Bytes       uint64 `metric:"bobnet_vmmc_written_bytes_total" help:"Bytes in writes posted."`
-	Writes      uint64 // writes posted; of them copied; bytes of all
-	Notes       uint64 `metric:"bobnet_vmmc_notifications_sent_total" help:"Notifications sent."`
-	NotesWaited uint64 `metric:"bobnet_vmmc_notification_stalls_total" help:"Notifications that had to wait for room at the receiver."`
-	Strangers   uint64 `metric:"bobnet_vmmc_refused_total" reason:"stranger" help:"of others: a request for a connection that makes no sense"`
-	Violations  uint64 `metric:"bobnet_vmmc_refused_total" reason:"violation" help:"of others: what they sent breaks the protocol, and ended the connection"`
-	Broken      uint64 `metric:"bobnet_vmmc_broken_connections_total" help:"Connections with other processes that ended by an error."`
+	Writes      uint64 // writes posted
+	Bytes       uint64 `metric:"bobnet_vmmc_written_bytes_total" help:"Bytes in writes posted." text:"bytes"`
+	Copied      uint64 `metric:"bobnet_vmmc_copied_writes_total" help:"Writes posted whose data was copied, because it is short." text:"copied writes"`
+	Notes       uint64 `metric:"bobnet_vmmc_notifications_sent_total" help:"Notifications sent." text:"notifications sent"`
+	NotesWaited uint64 `metric:"bobnet_vmmc_notification_stalls_total" help:"Notifications that had to wait for room at the receiver." text:"of them waited for room"`
+	Strangers   uint64 `metric:"bobnet_vmmc_refused_total" reason:"stranger" help:"of others: a request for a connection that makes no sense" text:"strangers"`
+	Violations  uint64 `metric:"bobnet_vmmc_refused_total" reason:"violation" help:"of others: what they sent breaks the protocol, and ended the connection" text:"violations"`
+	Broken      uint64 `metric:"bobnet_vmmc_broken_connections_total" help:"Connections with other processes that ended by an error." text:"broken connections"`
 }
 
 // ProcessConfig describes a process that joins the host of a card.
