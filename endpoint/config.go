@@ -21,10 +21,10 @@ const (
 	MaxMediumLimit        = wire.MaxMedium   // bytes, the most that Config.MaxMedium may say
 	MaxBulk               = provider.MaxBulk // bytes
 	NumHandlers           = 256
-	DefaultTranslations   = 256
+	defaultTranslations   = 256
 	MaxTranslations       = 1 << 20
 	MaxCredits            = wire.MaxSlots // requests under way to one destination
-	DefaultMaxConnections = 1024          // senders to one endpoint
+	defaultMaxConnections = 1024          // senders to one endpoint
 
 	// leastConnectionMemory is what Config.MaxConnectionMemory is at least if
 	// nobody says anything: room for one connection of the largest shape.
@@ -73,7 +73,7 @@ type Config struct {
 	// MaxMediumLimit.
 	MaxMedium int
 	// MaxConnections is how many senders one endpoint serves; further ones get
-	// their messages back for congestion. 0 means DefaultMaxConnections.
+	// their messages back for congestion. 0 means 1024.
 	MaxConnections int
 	// MaxConnectionMemory is how many bytes of buffers the node's endpoints
 	// together give those that connect to them, who say how many credits and how
@@ -124,7 +124,7 @@ func (c *Config) withDefaults() (Config, error) {
 		d.MaxMedium = DefaultMaxMedium
 	}
 	if d.MaxConnections == 0 {
-		d.MaxConnections = DefaultMaxConnections
+		d.MaxConnections = defaultMaxConnections
 	}
 	if d.Logger == nil {
 		d.Logger = slog.Default()

@@ -91,7 +91,7 @@
 //	AM_UnMap                   Endpoint.Unmap             requests under way end as usual                          8 V
 //	AM_GetTranslationName ...  Endpoint.Translation       name, tag, and whether it is in use                      3 V
 //	AM_SetNumTranslations      Endpoint.SetNumTranslations  never cuts off an entry in use                         8 V
-//	AM_GetNumTranslations      Endpoint.NumTranslations   DefaultTranslations at least                             8 V
+//	AM_GetNumTranslations      Endpoint.NumTranslations   256 at least                                             8 V
 //	AM_MaxNumTranslations      MaxTranslations
 //	AM_MaxShort                MaxShort                   arguments                                                2 V
 //	AM_MaxMedium               Config.MaxMedium           MaxMediumLimit at most                                   2 V

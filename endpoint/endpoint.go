@@ -37,7 +37,7 @@ func (b *Bundle) NewEndpoint() (*Endpoint, error) {
 		return nil, err
 	}
 	n.lastID++
-	ep := &Endpoint{node: n, bundle: b, id: n.lastID, translations: make([]*translation, DefaultTranslations)}
+	ep := &Endpoint{node: n, bundle: b, id: n.lastID, translations: make([]*translation, defaultTranslations)}
 	b.endpoints.add(ep)
 	n.endpoints[ep.id] = ep
 	n.way.Opened(ep.id)

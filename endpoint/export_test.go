@@ -173,3 +173,9 @@ func (c *meteredChannel) Close() {
 		c.m.Steps += before
 	}
 }
+
+// DefaultMaxConnections is defaultMaxConnections, for tests.
+const DefaultMaxConnections = defaultMaxConnections
+
+// DefaultTranslations is defaultTranslations, for tests.
+const DefaultTranslations = defaultTranslations

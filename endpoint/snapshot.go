@@ -8,12 +8,12 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// SnapshotMax is the most entries in each list of a Snapshot but the bundles.
-const SnapshotMax = 256
+// snapshotMax is the most entries in each list of a Snapshot but the bundles.
+const snapshotMax = 256
 
 // Snapshot is what a node does and waits for at one moment. Its counts are
 // complete; of each endpoint's connections it has those with the lowest indices,
-// SnapshotMax at the most.
+// 256 at the most.
 type Snapshot struct {
 	Addr        ethertype.Addr // where the node takes connections
 	Incarnation uint32
@@ -138,14 +138,14 @@ func (ep *Endpoint) snapshot(now int64) EndpointSnapshot {
 	slices.SortFunc(s.Translations, func(x, y TranslationSnapshot) int {
 		return cmp.Or(cmp.Compare(uint(x.Index), uint(y.Index)), cmp.Compare(y.Age, x.Age)) // -1 is last
 	})
-	s.Translations = s.Translations[:min(len(s.Translations), SnapshotMax)]
+	s.Translations = s.Translations[:min(len(s.Translations), snapshotMax)]
 	for _, server := range ep.servers.all() {
 		if a := server.snapshot(); a != (SenderSnapshot{From: a.From}) {
 			s.Asked = append(s.Asked, a)
 		}
 	}
 	slices.SortFunc(s.Asked, func(x, y SenderSnapshot) int { return cmp.Compare(x.From.String(), y.From.String()) })
-	s.Asked = s.Asked[:min(len(s.Asked), SnapshotMax)]
+	s.Asked = s.Asked[:min(len(s.Asked), snapshotMax)]
 	return s
 }
 

@@ -99,7 +99,7 @@ func (ep *Endpoint) NumTranslations() int {
 }
 
 // SetNumTranslations changes the size of the translation table
-// (AM_SetNumTranslations), to DefaultTranslations at least and MaxTranslations
+// (AM_SetNumTranslations), to 256 at least and MaxTranslations
 // at most. It fails with ErrInUse when that would cut off an index in use.
 func (ep *Endpoint) SetNumTranslations(size int) error {
 	ep.node.mu.Lock()
@@ -107,7 +107,7 @@ func (ep *Endpoint) SetNumTranslations(size int) error {
 	if size > MaxTranslations {
 		return provider.OpError("set number of translations", ErrArgument, "%d is over the limit of %d", size, MaxTranslations)
 	}
-	size = max(size, DefaultTranslations)
+	size = max(size, defaultTranslations)
 	for i := size; i < len(ep.translations); i++ {
 		if ep.translations[i] != nil {
 			return provider.OpError("set number of translations", ErrInUse, "index %d is in use", i)

@@ -16,7 +16,7 @@ import (
 const (
 	DefaultTimeout = 30 * time.Second
 	MaxRanks       = 4096
-	MaxName        = 128 // bytes
+	maxName        = 128 // bytes
 )
 
 // Config describes one rank of a job. The zero value leaves everything to the
@@ -86,8 +86,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("rank %d is not in 0..%d", c.Rank, c.Size-1)
 	case c.Size > 1 && c.Name == "":
 		return fmt.Errorf("a job of several ranks needs a name: give it one by the configuration or by %s, the same for all its ranks", EnvJob)
-	case len(c.Name) > MaxName:
-		return fmt.Errorf("the job's name has %d bytes, at most %d are allowed", len(c.Name), MaxName)
+	case len(c.Name) > maxName:
+		return fmt.Errorf("the job's name has %d bytes, at most %d are allowed", len(c.Name), maxName)
 	case c.Timeout < 0 || c.PeerTimeout < 0:
 		return fmt.Errorf("a time limit is negative: Timeout %v, PeerTimeout %v", c.Timeout, c.PeerTimeout)
 	}

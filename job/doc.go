@@ -75,7 +75,7 @@
 // Each side of a new connection therefore sends a Hello, and Identity.Check judges
 // the other side's. It tells apart the jobs (by a hash of the name), the formats of
 // the program's messages, the sizes of the job and the runs of one job: rank 0
-// draws a nonce (NewNonce) and tells it to each rank in its first Hello, and no rank
+// draws a nonce and tells it to each rank in its first Hello, and no rank
 // talks with a rank that has another nonce. This keeps out mistakes, not attackers:
 // whoever hears the segment learns the nonce.
 //

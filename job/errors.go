@@ -19,8 +19,8 @@ var (
 	// ErrVersion is wrapped by what a rank returns whose job does not come together because
 	// the formats of messages of two ranks have different versions, as far as it has heard.
 	ErrVersion = errors.New("ranks have different versions")
-	// ErrReported is wrapped by the cause of a death that another rank has told of.
-	ErrReported = errors.New("it is reported dead")
+	// errReported is wrapped by the cause of a death that another rank has told of.
+	errReported = errors.New("it is reported dead")
 )
 
 // RankError says that an operation ended because a rank died: its process ended
@@ -62,8 +62,8 @@ type hearsay struct {
 	why string
 }
 
-func (h *hearsay) Error() string { return fmt.Sprintf("%v by rank %d: %s", ErrReported, h.by, h.why) }
-func (h *hearsay) Unwrap() error { return ErrReported }
+func (h *hearsay) Error() string { return fmt.Sprintf("%v by rank %d: %s", errReported, h.by, h.why) }
+func (h *hearsay) Unwrap() error { return errReported }
 
 // Ranks writes ranks for people, the first few by number.
 func Ranks(ranks []int) string {

@@ -45,3 +45,9 @@ func ForgetLaunchers() {
 	defer launchers.Unlock()
 	launchers.by = nil
 }
+
+// NewNonce is newNonce, for tests.
+var NewNonce = newNonce
+
+// ErrReported is errReported, for tests.
+var ErrReported = errReported

@@ -30,8 +30,8 @@ func (id *Identity) Address(rank int) string {
 	return fmt.Sprintf("job/%s/%d%s", id.Name, rank, id.under)
 }
 
-// NewNonce draws the nonce of a run, which is never 0. Rank 0 does so.
-func NewNonce() uint64 {
+// newNonce draws the nonce of a run, which is never 0. Rank 0 does so.
+func newNonce() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
 	return binary.LittleEndian.Uint64(b[:]) | 1

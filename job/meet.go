@@ -108,7 +108,7 @@ func (j *Job) open(cq *vipl.CQ) (err error) {
 		return err
 	}
 	if j.Rank == 0 && j.Nonce == 0 {
-		j.Nonce = NewNonce()
+		j.Nonce = newNonce()
 	}
 	return j.nic.Advertise(j.Address(j.Rank), j.listener.Addr())
 }

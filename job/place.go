@@ -186,7 +186,7 @@ func (env environment) kubernetes(hostname func() (string, error)) (Place, error
 // and such that not everybody can print, by a hash.
 func nameOf(name string) string {
 	odd := strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' })
-	if !odd && len(name) <= MaxName/2 {
+	if !odd && len(name) <= maxName/2 {
 		return name
 	}
 	h := fnv.New64a()

@@ -4,7 +4,7 @@ import "slices"
 
 // Pending is what a rank waits for, over all its communicators: every
 // operation and message that is not finished. Ranks in it are those of the
-// job's first communicator. Of each list it has the oldest entries, PendingMax
+// job's first communicator. Of each list it has the oldest entries, 256
 // at the most; the counts beside them are complete.
 type Pending struct {
 	Job           string
@@ -21,8 +21,8 @@ type Pending struct {
 	Err           string // what has ended the job for this rank; empty if nothing has
 }
 
-// PendingMax is the most entries in each list of a Pending.
-const PendingMax = 256
+// pendingMax is the most entries in each list of a Pending.
+const pendingMax = 256
 
 // Operation is a send or receive that has begun and not ended.
 type Operation struct {
@@ -81,11 +81,11 @@ func (c *Comm) Pending() Pending {
 		s.Leading, s.Following = true, w.waiting-1
 	}
 	w.pendingOperations(&s)
-	for n := w.match.all.head; n != nil && len(s.Unexpected) < PendingMax; n = n.next {
+	for n := w.match.all.head; n != nil && len(s.Unexpected) < pendingMax; n = n.next {
 		s.Unexpected = append(s.Unexpected, n.of.describe())
 	}
 	for n := w.match.claimed.head; n != nil; n = n.next {
-		if s.NumUnexpected++; len(s.Unexpected) < PendingMax {
+		if s.NumUnexpected++; len(s.Unexpected) < pendingMax {
 			s.Unexpected = append(s.Unexpected, n.of.describe())
 		}
 	}
@@ -108,7 +108,7 @@ func (w *world) pendingOperations(s *Pending) {
 		case recvPosted, recvClear:
 			posted = append(posted, r)
 		default:
-			if s.NumSends++; s.NumSends <= PendingMax {
+			if s.NumSends++; s.NumSends <= pendingMax {
 				s.Sends = append(s.Sends, r.describe())
 			}
 		}
@@ -123,7 +123,7 @@ func (w *world) pendingOperations(s *Pending) {
 		return 1
 	})
 	s.NumReceives = len(posted)
-	for _, r := range posted[:min(len(posted), PendingMax)] {
+	for _, r := range posted[:min(len(posted), pendingMax)] {
 		s.Receives = append(s.Receives, r.describe())
 	}
 }

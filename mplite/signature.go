@@ -5,17 +5,17 @@ type Collective uint8
 
 // The collectives, indices of Stats.Collectives.
 const (
-	CollBarrier Collective = iota
-	CollBcast
-	CollReduce
-	CollAllreduce
-	CollGather
-	CollScatter
-	CollAllgather
-	CollAlltoall
-	CollReduceScatter
-	CollScan
-	CollExscan
+	collBarrier Collective = iota
+	collBcast
+	collReduce
+	collAllreduce
+	collGather
+	collScatter
+	collAllgather
+	collAlltoall
+	collReduceScatter
+	collScan
+	collExscan
 	numCollectives
 )
 
@@ -60,21 +60,21 @@ var calls = [numCalls]struct {
 	name       string
 	collective Collective
 }{
-	callBarrier:       {"barrier", CollBarrier},
-	callBcast:         {"bcast", CollBcast},
-	callReduce:        {"reduce", CollReduce},
-	callAllreduce:     {"allreduce", CollAllreduce},
-	callGather:        {"gather", CollGather},
-	callGatherv:       {"gatherv", CollGather},
-	callScatter:       {"scatter", CollScatter},
-	callScatterv:      {"scatterv", CollScatter},
-	callAllgather:     {"allgather", CollAllgather},
-	callAllgatherv:    {"allgatherv", CollAllgather},
-	callAlltoall:      {"alltoall", CollAlltoall},
-	callAlltoallv:     {"alltoallv", CollAlltoall},
-	callReduceScatter: {"reduce_scatter", CollReduceScatter},
-	callScan:          {"scan", CollScan},
-	callExscan:        {"exscan", CollExscan},
+	callBarrier:       {"barrier", collBarrier},
+	callBcast:         {"bcast", collBcast},
+	callReduce:        {"reduce", collReduce},
+	callAllreduce:     {"allreduce", collAllreduce},
+	callGather:        {"gather", collGather},
+	callGatherv:       {"gatherv", collGather},
+	callScatter:       {"scatter", collScatter},
+	callScatterv:      {"scatterv", collScatter},
+	callAllgather:     {"allgather", collAllgather},
+	callAllgatherv:    {"allgatherv", collAllgather},
+	callAlltoall:      {"alltoall", collAlltoall},
+	callAlltoallv:     {"alltoallv", collAlltoall},
+	callReduceScatter: {"reduce_scatter", collReduceScatter},
+	callScan:          {"scan", collScan},
+	callExscan:        {"exscan", collExscan},
 	callSplit:         {name: "split"}, // counted as what it is made of, and so are those below
 	callDup:           {name: "dup"},
 	callCommCreate:    {name: "comm_create"},

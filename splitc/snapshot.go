@@ -35,16 +35,16 @@ type Stats struct {
 
 // Waiting says what a process waits for.
 type Waiting struct {
-	What  string // the call; ForCredit if it waits before it sends
+	What  string // the call; "a call that needs a credit" if it waits before it sends
 	Named bool   // Proc says for whom
 	Proc  int
 	Bytes uint64 // of a store_sync
 	Since int64  // time of the NIC's clock
 }
 
-// ForCredit is what Waiting says of a call that has something to send, and no credit for it:
+// forCredit is what Waiting says of a call that has something to send, and no credit for it:
 // the process that Waiting names has taken in nothing of what was sent before.
-const ForCredit = "a call that needs a credit"
+const forCredit = "a call that needs a credit"
 
 // Snapshot is a process as it was a short time ago: in a call that waits, at most 20 ms; else
 // when it has last waited, if that is 20 ms after a wait before, or at the last 64th of its
@@ -154,7 +154,7 @@ func (o observer) Sliced() { o.w.publish() }
 
 // Stalled has it show that the layer waits for a credit.
 func (o observer) Stalled(proc int, since int64) {
-	o.w.shows(Waiting{What: ForCredit, Named: true, Proc: proc, Since: since})
+	o.w.shows(Waiting{What: forCredit, Named: true, Proc: proc, Since: since})
 }
 
 // Resumed has it show that this is over.

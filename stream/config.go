@@ -13,7 +13,7 @@ import (
 // Defaults of Config and ListenConfig.
 const (
 	defaultReadBuffer  = 540 << 10 // nine of the longest messages
-	DefaultWriteBuffer = 256 << 10
+	defaultWriteBuffer = 256 << 10
 	defaultLinger      = 5 * time.Second
 	defaultBacklog     = 128
 )
@@ -38,7 +38,7 @@ type Config struct {
 	// MinBuffer to MaxBuffer; 0 means 540 KiB. Each stream allocates that much.
 	ReadBuffer int
 	// WriteBuffer is how many bytes Write may leave behind that are still to be sent or
-	// acknowledged: MinBuffer to MaxBuffer; 0 means DefaultWriteBuffer. What is longer goes from where it lies.
+	// acknowledged: MinBuffer to MaxBuffer; 0 means 256 KiB. What is longer goes from where it lies.
 	WriteBuffer int
 	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
 	// vipl.DefaultPeerTimeout. A peer on this host is not given up while its process lives.
@@ -55,7 +55,7 @@ func (c *Config) withDefaults() (Config, error) {
 		d = *c
 	}
 	d.ReadBuffer = cmp.Or(d.ReadBuffer, defaultReadBuffer)
-	d.WriteBuffer = cmp.Or(d.WriteBuffer, DefaultWriteBuffer)
+	d.WriteBuffer = cmp.Or(d.WriteBuffer, defaultWriteBuffer)
 	d.Linger = cmp.Or(d.Linger, defaultLinger)
 	d.PeerTimeout = cmp.Or(d.PeerTimeout, vipl.DefaultPeerTimeout)
 	for _, size := range []int{d.ReadBuffer, d.WriteBuffer} {

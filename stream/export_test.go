@@ -8,3 +8,6 @@ func (h *Host) SetYield(yield func()) { h.yield = yield }
 
 // Host returns the Host of c.
 func (c *Conn) Host() *Host { return c.host }
+
+// DefaultWriteBuffer is defaultWriteBuffer, for tests.
+const DefaultWriteBuffer = defaultWriteBuffer

@@ -11,8 +11,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
-// MaxListed is the most streams that a snapshot lists.
-const MaxListed = 64
+// maxListed is the most streams that a snapshot lists.
+const maxListed = 64
 
 // Snapshot is a Host at one moment.
 type Snapshot struct {
@@ -21,7 +21,7 @@ type Snapshot struct {
 	Stats     Stats // of all streams, those included that have been closed
 	Open      int   `metric:"bobnet_stream_open_streams" help:"Streams that are not closed, or whose last data are still to arrive."`
 	Listeners []ListenerSnapshot
-	Conns     []ConnSnapshot // MaxListed of them at the most
+	Conns     []ConnSnapshot // 64 of them at the most
 }
 
 // ListenerSnapshot is a listener at one moment.
@@ -63,7 +63,7 @@ func (h *Host) Snapshot() Snapshot {
 	for _, c := range conns {
 		one := c.snapshot()
 		counters.Add(&s.Stats, &one.Stats)
-		if len(s.Conns) < MaxListed {
+		if len(s.Conns) < maxListed {
 			s.Conns = append(s.Conns, one)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // Defaults of Attributes and of calls whose context has no deadline.
 const (
 	DefaultQueueDepth     = 1024
-	DefaultReadDepth      = 16
+	defaultReadDepth      = 16
 	DefaultPeerTimeout    = 10 * time.Second
 	DefaultConnectTimeout = 5 * time.Second
 	MaxQueueDepth         = 1 << 16
@@ -50,7 +50,7 @@ type Attributes struct {
 	// else CreateVI and SetAttributes return ErrInvalidRDMARead.
 	EnableRDMARead bool
 	// ReadDepth is how many of the peer's RDMA reads this side serves at a
-	// time, at most MaxReadDepth; 0 means DefaultReadDepth. The peer is told
+	// time, at most MaxReadDepth; 0 means 16. The peer is told
 	// and holds further ones back. Each takes 32 bytes, from the first read on.
 	ReadDepth int
 	// QueueDepth is the most descriptors on each queue; 0 means
@@ -89,7 +89,7 @@ func (a Attributes) withDefaults() Attributes {
 		a.QueueDepth = DefaultQueueDepth
 	}
 	if a.ReadDepth == 0 {
-		a.ReadDepth = DefaultReadDepth
+		a.ReadDepth = defaultReadDepth
 	}
 	if a.PeerTimeout == 0 {
 		a.PeerTimeout = DefaultPeerTimeout

@@ -11,15 +11,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 )
 
-// What the directory, that is the name service and the questions for stations, goes by.
+// Limits of the name service.
 const (
-	MaxName       = directory.MaxName       // bytes of the longest name that the name service carries
-	MaxHostName   = directory.MaxHostName   // bytes of the longest host name, Linux's own limit
-	MaxStations   = directory.MaxStations   // stations that Discover returns at the most
-	MaxAnswers    = directory.MaxAnswers    // addresses that LookupAll returns at the most
-	DiscoverTime  = directory.DiscoverTime  // how long Discover listens without a deadline
-	LookupAllTime = directory.LookupAllTime // how long LookupAll listens without a deadline
-	DefaultEthers = directory.DefaultEthers // where the system keeps the names of Ethernet addresses
+	MaxName     = directory.MaxName     // bytes of the longest name that the name service carries
+	MaxHostName = directory.MaxHostName // bytes of the longest host name, Linux's own limit
 )
 
 // NameConfig says how the name service knows hosts. Nil, and every zero field,
@@ -29,7 +24,7 @@ type NameConfig struct {
 	// cut at MaxHostName bytes.
 	HostName string
 	// Ethers is the path of a file in the format of ethers(5); empty means
-	// DefaultEthers. A missing file is an empty one.
+	// /etc/ethers. A missing file is an empty one.
 	Ethers string
 }
 
@@ -96,9 +91,9 @@ func (n *NIC) LookupAt(ctx context.Context, at ethertype.Addr, name string) (eth
 }
 
 // LookupAll asks the segment for a name, as Lookup does, and returns the addresses
-// of all other NICs that answer to it, in order, MaxAnswers at the most: names are
+// of all other NICs that answer to it, in order, 16 at the most: names are
 // to be unique there, and this finds out whether one is. It asks several times,
-// because frames are lost, until ctx ends or for LookupAllTime without a deadline.
+// because frames are lost, until ctx ends or for 50 ms without a deadline.
 // No answer is no error. What this NIC advertises itself is not among the answers.
 //
 // The error is ErrTimeout and the context's when ctx was cancelled; what was found
@@ -149,9 +144,9 @@ type Station struct {
 
 // Discover finds the NICs on the segment (VipQuerySystemManagementInfo with
 // VIP_SMI_AUTODISCOVERY): it asks all several times, because frames are lost,
-// until ctx ends or for DiscoverTime without a deadline, and returns who has
+// until ctx ends or for one second without a deadline, and returns who has
 // answered, in the order of their addresses. This NIC is not among them. At most
-// MaxStations are returned; answers beyond are counted as DropUnknown.
+// 4096 are returned; answers beyond are counted as DropUnknown.
 //
 // The error is ErrTimeout and the context's when ctx was cancelled; the stations
 // found until then are returned with it. If nobody could answer because the NIC's

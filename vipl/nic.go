@@ -87,7 +87,7 @@ type Config struct {
 	// that frames are as they are.
 	Key seal.Source
 	// Spin is the longest time that a wait polls before it blocks, since it began or
-	// something has arrived; 0 means DefaultSpin, negative means never. Waits spin
+	// something has arrived; 0 means 50 µs, negative means never. Waits spin
 	// less, down to not at all, by themselves where spinning does not pay (more
 	// runnable threads than cores, nothing comes for long).
 	Spin time.Duration
@@ -111,9 +111,6 @@ type Config struct {
 	// NICStats.LogsLost, and Close waits for it for a tenth of a second at most.
 	Logger *slog.Logger
 }
-
-// DefaultSpin is the default of Config.Spin.
-const DefaultSpin = progress.DefaultSpin
 
 // NIC is an open network interface (VIP_NIC_HANDLE) and the protocol engine on
 // it. It may be shared between goroutines.
@@ -227,10 +224,6 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 
 // minMTU is the smallest MTU on which the handshake's frames fit.
 const minMTU = handshake.MinMTU
-
-// MinMTU is the smallest MTU in bytes of an interface that Open takes: the
-// frames of the connection handshake fit it.
-const MinMTU = minMTU
 
 // Addr returns the NIC's own address. Its port is the lowest of the NIC's
 // range and belongs to the NIC itself.

@@ -16,6 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 )
 
 // hosts runs a node for each name on a lossy segment; the first runs ask and
@@ -51,7 +52,7 @@ func TestDiscover(t *testing.T) {
 		return hosts(sim.Options{Seed: seed, Loss: 0.3, Dup: 0.1}, names, func(n *vipl.NIC, all []ethertype.Addr) error {
 			began := n.Now()
 			found, err := n.Discover(bg)
-			if took := time.Duration(n.Now() - began); took < vipl.DiscoverTime || took > vipl.DiscoverTime+10*time.Millisecond {
+			if took := time.Duration(n.Now() - began); took < directory.DiscoverTime || took > directory.DiscoverTime+10*time.Millisecond {
 				return fmt.Errorf("listened for %v", took)
 			}
 			if err != nil || len(found) != len(names)-1 {
@@ -153,11 +154,11 @@ func TestDiscoverHostile(t *testing.T) {
 			want++
 		}
 	}
-	if want <= vipl.MaxStations || len(found) != vipl.MaxStations {
+	if want <= directory.MaxStations || len(found) != directory.MaxStations {
 		t.Errorf("%d stations of %d good answers", len(found), want)
 	}
-	if dropped := n.Snapshot().Dropped[vipl.DropUnknown]; dropped != uint64(sent-vipl.MaxStations) {
-		t.Errorf("%d answers dropped, want %d", dropped, sent-vipl.MaxStations)
+	if dropped := n.Snapshot().Dropped[vipl.DropUnknown]; dropped != uint64(sent-directory.MaxStations) {
+		t.Errorf("%d answers dropped, want %d", dropped, sent-directory.MaxStations)
 	}
 }
 

@@ -47,8 +47,8 @@ const (
 	maxFetch    = 2 + transport.MaxBody
 )
 
-// ErrNoLong is wrapped by the errors of Open that say why Config.Long cannot be On.
-var ErrNoLong = errors.New("transport: no long frames")
+// errNoLong is wrapped by the errors of Open that say why Config.Long cannot be On.
+var errNoLong = errors.New("transport: no long frames")
 
 var _ transport.LongLink = (*Link)(nil)
 
@@ -85,7 +85,7 @@ func (l *Link) longError(capacity int) error {
 		return err
 	}
 	if l.lease != nil && !l.lease.Long {
-		return fmt.Errorf("%w: the kernel judges what the agent's sockets send, and cannot judge long frames; choose Long auto, or start the agent with --unguarded", ErrNoLong)
+		return fmt.Errorf("%w: the kernel judges what the agent's sockets send, and cannot judge long frames; choose Long auto, or start the agent with --unguarded", errNoLong)
 	}
 	return growBuffer(l.rx.fd)
 }
@@ -95,11 +95,11 @@ func longPossible(s iface.Interface, capacity int) error {
 	driver, _ := iface.Driver(s.Name)
 	switch {
 	case s.MTU >= framing.LongMTU:
-		return fmt.Errorf("%w: the MTU of %s is %d, and no frame is longer than %d; choose Long auto", ErrNoLong, s.Name, s.MTU, framing.LongMTU)
+		return fmt.Errorf("%w: the MTU of %s is %d, and no frame is longer than %d; choose Long auto", errNoLong, s.Name, s.MTU, framing.LongMTU)
 	case capacity < framing.ShimSize+transport.LongBegin:
-		return fmt.Errorf("%w: the MTU of %s is %d; choose Long auto, or: ip link set dev %s mtu 1500", ErrNoLong, s.Name, s.MTU, s.Name)
+		return fmt.Errorf("%w: the MTU of %s is %d; choose Long auto, or: ip link set dev %s mtu 1500", errNoLong, s.Name, s.MTU, s.Name)
 	case driver != "veth":
-		return fmt.Errorf("%w: %s is no veth interface, and only those carry them; choose Long auto", ErrNoLong, s.Name)
+		return fmt.Errorf("%w: %s is no veth interface, and only those carry them; choose Long auto", errNoLong, s.Name)
 	}
 	return nil
 }

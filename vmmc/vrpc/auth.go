@@ -5,14 +5,11 @@ import "github.com/bobnet-go/bobnet/vmmc/xdr"
 // Flavor is a kind of authentication (RFC 5531 section 8.2).
 type Flavor int32
 
-// The flavors that have a number in RFC 5531. AuthDH and RPCSecGSS have no
-// implementation here: a server refuses them with AuthRejectedCred.
+// The flavors that are implemented. A server refuses others with AuthRejectedCred.
 const (
 	FlavorNone  Flavor = 0 // AUTH_NONE: the caller does not say who it is
 	FlavorSys   Flavor = 1 // AUTH_SYS: the caller says who it is, and is believed
 	FlavorShort Flavor = 2 // AUTH_SHORT: the caller says what the server called it by
-	FlavorDH    Flavor = 3
-	FlavorGSS   Flavor = 6
 )
 
 // maxAuthBody is how long the body of a credential or verifier may be (section 8.2).

@@ -61,7 +61,7 @@ func (s RejectStat) Error() string {
 // errors, as those of AcceptStat are; each of them is AuthError as well.
 type AuthStat uint32
 
-// The values of auth_stat. Where the RFC has the failure at the client, the error comes
+// The values of auth_stat but for those of Kerberos and RPCSEC_GSS (8 to 14). Where the RFC has the failure at the client, the error comes
 // from the client's own look at the reply.
 const (
 	AuthOK           AuthStat = 0
@@ -72,13 +72,6 @@ const (
 	AuthTooWeak      AuthStat = 5 // refused for security: a stronger flavor is wanted
 	AuthInvalidResp  AuthStat = 6 // the reply's verifier is wrong (found by the client)
 	AuthFailed       AuthStat = 7 // for a reason that is not known (found by the client)
-	AuthKerbGeneric  AuthStat = 8
-	AuthTimeExpire   AuthStat = 9
-	AuthTktFile      AuthStat = 10
-	AuthDecode       AuthStat = 11
-	AuthNetAddr      AuthStat = 12
-	AuthGSSCred      AuthStat = 13 // RPCSEC_GSS: no credential for the user
-	AuthGSSCtx       AuthStat = 14 // RPCSEC_GSS: a problem with the context
 )
 
 var authTexts = [...]string{
@@ -90,13 +83,13 @@ var authTexts = [...]string{
 	AuthTooWeak:      "the credential is too weak",
 	AuthInvalidResp:  "the verifier of the reply is wrong",
 	AuthFailed:       "failed for an unknown reason",
-	AuthKerbGeneric:  "Kerberos error",
-	AuthTimeExpire:   "the time of the credential has expired",
-	AuthTktFile:      "a problem with the ticket file",
-	AuthDecode:       "the authenticator cannot be decoded",
-	AuthNetAddr:      "wrong network address in the ticket",
-	AuthGSSCred:      "no credentials for the user",
-	AuthGSSCtx:       "a problem with the security context",
+	8:                "Kerberos error",
+	9:                "the time of the credential has expired",
+	10:               "a problem with the ticket file",
+	11:               "the authenticator cannot be decoded",
+	12:               "wrong network address in the ticket",
+	13:               "no credentials for the user",
+	14:               "a problem with the security context",
 }
 
 func (s AuthStat) Error() string { return "vrpc: authentication: " + s.String() }

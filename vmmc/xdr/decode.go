@@ -10,7 +10,7 @@ type Decoder struct {
 	// InPlace makes Opaque return views into the message instead of copies.
 	InPlace bool
 	// MaxDepth is how deeply optional data and variable-length arrays may be nested, 0 for
-	// DefaultMaxDepth.
+	// 1024.
 	MaxDepth int
 
 	msg   []byte

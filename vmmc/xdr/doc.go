@@ -54,7 +54,7 @@
 //
 // Recursive types pass through optional data, variable-length arrays or arms of unions. Each of these
 // counts one level of depth (for arms by Enter and Leave) while its content is encoded or decoded; more than MaxDepth
-// levels, or DefaultMaxDepth where that is 0, are ErrDepth. It also ends the encoding of
+// levels, or 1024 where that is 0, are ErrDepth. It also ends the encoding of
 // a Go structure that contains itself. A linked list would take a level for each element;
 // EncodeList and DecodeList go along it in a loop instead. A program can decode it into a
 // slice, too, because the mark before optional data is a bool:

@@ -8,8 +8,8 @@ import (
 const (
 	// Unbounded is the bound of an opaque, string or array that is declared without one.
 	Unbounded = math.MaxUint32
-	// DefaultMaxDepth is the limit of nesting where MaxDepth is 0.
-	DefaultMaxDepth = 1024
+	// defaultMaxDepth is the limit of nesting where MaxDepth is 0.
+	defaultMaxDepth = 1024
 )
 
 // Encoder appends the encodings of items to a slice. An item that cannot be encoded
@@ -19,7 +19,7 @@ type Encoder struct {
 	// Where the slice has that capacity, the Encoder never leaves its memory.
 	MaxSize int
 	// MaxDepth is how deeply optional data and variable-length arrays may be nested, 0 for
-	// DefaultMaxDepth.
+	// 1024.
 	MaxDepth int
 	// ReferFrom, if positive, is from how many octets on opaque data is referred to instead of
 	// being copied: Bytes does not hold it, and Refs says where it belongs.
@@ -217,5 +217,5 @@ func maxDepth(set int) int {
 	if set > 0 {
 		return set
 	}
-	return DefaultMaxDepth
+	return defaultMaxDepth
 }

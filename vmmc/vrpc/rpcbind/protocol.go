@@ -129,16 +129,16 @@ type (
 type Endpoint struct {
 	Addr      string
 	Netid     string
-	Semantics uint32 // of the transport: the constants that begin with Semantics
+	Semantics uint32 // of the transport (RFC 1833 section 2.1): 1 datagrams; 2 a stream; 3 a stream whose end waits until all has arrived
 	Family    string // of protocols: "inet", "inet6", "loopback"
 	Proto     string // "tcp", "udp", "-"
 }
 
-// The semantics of a transport (RFC 1833 section 2.1).
+// The semantics of a transport.
 const (
-	SemanticsDatagram      = 1
-	SemanticsStream        = 2
-	SemanticsOrderlyStream = 3 // one whose end waits until all has arrived
+	semanticsDatagram      = 1
+	semanticsStream        = 2
+	semanticsOrderlyStream = 3 // one whose end waits until all has arrived
 )
 
 // MarshalXDR encodes the endpoint.

@@ -104,11 +104,11 @@ func (t *table) dump() []Entry {
 
 // endpoint returns what an entry's netid means.
 func (n *Entry) endpoint() Endpoint {
-	e := Endpoint{Addr: n.Addr, Netid: n.Netid, Semantics: SemanticsOrderlyStream, Family: "loopback", Proto: "-"}
+	e := Endpoint{Addr: n.Addr, Netid: n.Netid, Semantics: semanticsOrderlyStream, Family: "loopback", Proto: "-"}
 	if proto := strings.TrimSuffix(n.Netid, "6"); proto == "tcp" || proto == "udp" {
 		e.Proto, e.Family = proto, "inet"+n.Netid[len(proto):]
 		if proto == "udp" {
-			e.Semantics = SemanticsDatagram
+			e.Semantics = semanticsDatagram
 		}
 	}
 	return e

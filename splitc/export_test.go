@@ -1,0 +1,4 @@
+package splitc
+
+// ForCredit is forCredit, for tests.
+const ForCredit = forCredit

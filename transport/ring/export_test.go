@@ -1,0 +1,4 @@
+package ring
+
+// ErrNoLong is errNoLong, for tests.
+var ErrNoLong = errNoLong

@@ -1,0 +1,4 @@
+package xdr
+
+// DefaultMaxDepth is defaultMaxDepth, for tests.
+const DefaultMaxDepth = defaultMaxDepth
