@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/channel"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -32,26 +33,18 @@ type links struct {
 
 // link is the connection with another rank.
 type link struct {
+	channel.Channel
 	rank   int
-	vi     *vipl.VI
 	state  State
 	err    error // of a dead rank
 	params [2]uint32
 	addr   ethertype.Addr // of one without a VI, once it is known
 	told   bool           // a Report has been sent
-	busy   int            // sends that are not acknowledged
-	handle vipl.MemHandle
-	send   [maxSends]message
-	sent   int // of send
-	recv   [maxSends]message
+	sent   int            // messages
+	recvs  [maxSends]receive
 }
 
-// message is the memory of a message and its descriptor.
-type message struct {
-	mem  []byte
-	desc vipl.Descriptor
-	segs [1]vipl.Segment
-}
+type receive = channel.Receive[struct{}]
 
 const (
 	maxSends    = 3
@@ -87,63 +80,30 @@ func (l *links) State(rank int) State {
 // Open implements Links.
 func (l *links) Open(rank int, connect time.Duration) (*vipl.VI, error) {
 	p := l.peers[rank]
-	vi, err := l.nic.CreateVI(&vipl.Attributes{PeerTimeout: l.cfg.PeerTimeout, ConnectTimeout: max(connect, 1)}, l.cq.CQ, l.cq.CQ)
-	if err != nil {
-		return nil, err
-	}
-	vi.Context = p
-	p.vi = vi
-	slab := make([]byte, 2*maxSends*messageSize)
-	if p.handle, err = l.nic.RegisterMem(slab, nil); err != nil {
-		return nil, err
-	}
-	for i := range maxSends {
-		p.send[i].init(slab[2*i*messageSize:][:messageSize], p.handle)
-		r := &p.recv[i]
-		r.init(slab[(2*i+1)*messageSize:][:messageSize], p.handle)
-		if err := vi.PostRecv(&r.desc); err != nil {
-			return nil, err
-		}
-	}
-	return vi, nil
-}
-
-func (m *message) init(mem []byte, handle vipl.MemHandle) {
-	m.mem = mem
-	m.segs[0] = vipl.Segment{Data: mem, Handle: handle}
-	m.desc = vipl.Descriptor{Segs: m.segs[:], Context: m}
+	err := channel.Open(&p.Channel, &channel.Config{
+		NIC: l.nic, CQ: l.cq.CQ, Context: p, Size: messageSize, Sends: maxSends, Memory: make([]byte, 2*maxSends*messageSize),
+		Attributes: vipl.Attributes{PeerTimeout: l.cfg.PeerTimeout, ConnectTimeout: max(connect, 1)},
+	}, p.recvs[:])
+	return p.VI, err
 }
 
 // Reset implements Links.
 func (l *links) Reset(rank int) {
-	l.drop(l.peers[rank])
+	l.peers[rank].Close()
 	l.peers[rank] = &link{rank: rank}
-}
-
-// drop gives back what Open took.
-func (l *links) drop(p *link) {
-	if p.vi != nil {
-		p.vi.Close()
-	}
-	if p.handle != 0 {
-		l.nic.DeregisterMem(p.handle)
-	}
 }
 
 // say sends a message to p, if p is connected.
 func (l *links) say(p *link, kind byte, body []byte) {
-	if p.vi == nil || p.state == Absent || p.state == Dead || p.sent == maxSends {
+	if p.VI == nil || p.state == Absent || p.state == Dead || p.sent == maxSends {
 		return
 	}
-	m := &p.send[p.sent]
 	p.sent++
-	m.mem[0] = kind
-	m.segs[0].Data = m.mem[:1+copy(m.mem[1:], body)]
-	if err := p.vi.PostSend(&m.desc); err != nil {
+	mem := p.Next()
+	mem[0] = kind
+	if err := p.Send(1 + copy(mem[1:], body)); err != nil {
 		l.Fail(p.rank, err)
-		return
 	}
-	p.busy++
 }
 
 // Greet implements Links. Where a launcher has told all ranks which run this is, two that
@@ -189,9 +149,7 @@ func (l *links) Fail(rank int, cause error) error {
 	if l.err == nil {
 		l.err = p.err
 	}
-	if p.vi != nil {
-		p.vi.Disconnect()
-	}
+	p.Disconnect()
 	l.Tell(l.job.ReportOf(p.err))
 	return p.err
 }
@@ -207,8 +165,8 @@ func (l *links) End(err *DuplicateError) {
 // Unacked implements Links.
 func (l *links) Unacked() (n int) {
 	for _, p := range l.peers {
-		if p != nil && p.busy > 0 && p.vi.State() == vipl.StateConnected {
-			n += p.busy
+		if p != nil && p.Busy > 0 && p.Connected() {
+			n += p.Busy
 		}
 	}
 	return n
@@ -237,14 +195,13 @@ func (l *links) handle(done []seam.Completion) {
 		}
 		p := c.VI.Context.(*link)
 		if !c.Recv {
-			p.busy--
+			p.Sent()
 		}
 		switch {
 		case c.Descriptor.Status.Failed():
-			l.Fail(p.rank, p.vi.Err())
+			l.Fail(p.rank, p.VI.Err())
 		case c.Recv:
-			m := c.Descriptor.Context.(*message)
-			l.heard(p, m.mem[:c.Descriptor.Length])
+			l.heard(p, c.Descriptor.Context.(*receive).Data())
 		}
 	}
 }

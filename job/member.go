@@ -90,7 +90,7 @@ func (l *links) close() {
 	l.job.Close()
 	for _, p := range l.peers {
 		if p != nil {
-			l.drop(p)
+			p.Close()
 		}
 	}
 	if l.cq != nil {

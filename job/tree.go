@@ -58,8 +58,8 @@ func (l *links) seeTo() {
 // job's failure.
 func (l *links) where(rank int) (ethertype.Addr, [2]uint32) {
 	p := l.peers[rank]
-	if p.vi != nil {
-		return p.vi.Remote(), p.params
+	if p.VI != nil {
+		return p.VI.Remote(), p.params
 	}
 	if p.addr == (ethertype.Addr{}) { // asked without the lock, so that what others say is passed on meanwhile
 		ctx, cancel := l.nic.WithTimeout(context.Background(), l.cfg.Timeout)

@@ -1,0 +1,163 @@
+// Package channel is one end of a connection that carries messages: a VI, the buffers that its
+// receives take, the buffers that its sends go from, and their memory. What connects the VI, what
+// the messages say, and what a failure means is left to the owner.
+//
+// The owner of a channel also counts credits: a message that finds no receive ends a reliable
+// connection. It does so in its own way, because the promises differ:
+//
+//   - job sends three messages over a connection in all, and posts as many receives once;
+//   - mplite returns credits on the back of messages, from two pools, and withholds them from
+//     a rank that it owes answers;
+//   - the layers of splitc over VIs count requests, whose replies return the credit.
+//
+// Other packages that use VIs make them themselves:
+//
+//   - stream writes into the reader's ring. Its receives have no memory, its sends have that of
+//     the stage or of the caller, and memory may outlive the VI, while a Read or Write uses it.
+//   - endpoint/internal/vi takes the buffers of a channel from a budget of its node, one by one as
+//     messages need them.
+//   - vmmc/internal/via and vmmc/daemon post mostly RDMA writes from pinned memory of the program;
+//     vmmc/internal/via makes records of sends as there are writes.
+package channel
+
+import "github.com/bobnet-go/bobnet/vipl"
+
+// Buffer is the memory of one message, and its descriptor.
+type Buffer struct {
+	desc vipl.Descriptor
+	segs [1]vipl.Segment
+}
+
+func (b *Buffer) init(mem []byte, handle vipl.MemHandle, context any) {
+	b.segs[0] = vipl.Segment{Data: mem, Handle: handle}
+	b.desc = vipl.Descriptor{Segs: b.segs[:], Context: context}
+}
+
+// Data returns the message that has come. It is there until the receive is posted again.
+func (b *Buffer) Data() []byte { return b.segs[0].Data[:b.desc.Length] }
+
+// Receive is the buffer of a receive, and what its owner keeps with a message. The Receive is the
+// Context of its descriptor.
+type Receive[T any] struct {
+	Buffer
+	With T
+}
+
+// Channel is one end of a connection. Its methods must not be called at the same time. The zero
+// Channel has not been opened.
+type Channel struct {
+	VI   *vipl.VI  // nil until Open
+	Tag  vipl.Ptag // of the VI and of all memory that goes through it
+	Busy int       // sends that are not acknowledged
+
+	nic     *vipl.NIC
+	private bool // Tag is this channel's own
+	memory  vipl.MemHandle
+	sends   []Buffer
+	next    int // of sends
+}
+
+// Config says what Open makes.
+type Config struct {
+	NIC        *vipl.NIC
+	CQ         *vipl.CQ // of sends and receives
+	Attributes vipl.Attributes
+	Context    any    // of the VI
+	Private    bool   // a tag of its own, so that no other peer can write to memory of this one
+	Size       int    // of a buffer, in bytes
+	Sends      int    // buffers of sends
+	Memory     []byte // of the buffers: those of receives come first; nil: pages of its own
+}
+
+// Open makes a channel, and posts its receives. Close gives back what Open has made, even if
+// Open has failed.
+func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
+	c.nic, c.private = cfg.NIC, cfg.Private
+	attr := cfg.Attributes
+	if c.private {
+		if attr.Ptag, err = c.nic.CreatePtag(); err != nil {
+			return err
+		}
+	}
+	c.Tag = attr.Ptag
+	vi, err := c.nic.CreateVI(&attr, cfg.CQ, cfg.CQ)
+	if err != nil {
+		return err
+	}
+	vi.Context = cfg.Context
+	c.VI = vi
+	mem := cfg.Memory
+	if mem == nil {
+		mem, c.memory, err = c.nic.AllocMem((len(receives)+cfg.Sends)*cfg.Size, &vipl.MemAttributes{Ptag: c.Tag})
+	} else {
+		c.memory, err = c.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: c.Tag})
+	}
+	if err != nil {
+		return err
+	}
+	for i := range receives {
+		receives[i].init(mem[:cfg.Size:cfg.Size], c.memory, &receives[i])
+		mem = mem[cfg.Size:]
+		if err := c.Post(&receives[i].Buffer); err != nil {
+			return err
+		}
+	}
+	c.sends = make([]Buffer, cfg.Sends)
+	for i := range c.sends {
+		c.sends[i].init(mem[:cfg.Size:cfg.Size], c.memory, nil)
+		mem = mem[cfg.Size:]
+	}
+	return nil
+}
+
+// Post posts a receive of the channel again.
+func (c *Channel) Post(b *Buffer) error { return c.VI.PostRecv(&b.desc) }
+
+// Room reports whether a buffer for a send is free.
+func (c *Channel) Room() bool { return c.Busy < len(c.sends) }
+
+// Next returns the memory of the next send. There is Room.
+func (c *Channel) Next() []byte {
+	mem := c.sends[c.next].segs[0].Data
+	return mem[:cap(mem)]
+}
+
+// Send sends the first n bytes of Next. The owner calls Sent when the send has completed.
+func (c *Channel) Send(n int) error {
+	b := &c.sends[c.next]
+	b.segs[0].Data = b.segs[0].Data[:n]
+	if err := c.VI.PostSend(&b.desc); err != nil {
+		return err
+	}
+	if c.next++; c.next == len(c.sends) {
+		c.next = 0
+	}
+	c.Busy++
+	return nil
+}
+
+// Sent takes back the buffer of the oldest send: sends complete in order.
+func (c *Channel) Sent() { c.Busy-- }
+
+// Connected reports whether the VI is connected.
+func (c *Channel) Connected() bool { return c.VI != nil && c.VI.State() == vipl.StateConnected }
+
+// Disconnect ends the connection if there is a VI. Posted descriptors complete flushed.
+func (c *Channel) Disconnect() {
+	if c.VI != nil {
+		c.VI.Disconnect()
+	}
+}
+
+// Close ends the connection and frees all memory.
+func (c *Channel) Close() {
+	if c.VI != nil {
+		c.VI.Close()
+	}
+	if c.memory != 0 {
+		c.nic.DeregisterMem(c.memory)
+	}
+	if c.private && c.Tag != 0 {
+		c.nic.DestroyPtag(c.Tag)
+	}
+}
