@@ -24,7 +24,7 @@ const (
 
 // pump sends what had to wait and can go now.
 func (p *peer) pump() {
-	for p.pending.Len() > 0 && p.control > 1 && p.txBusy < len(p.tx) && p.state != peerDead {
+	for p.pending.Len() > 0 && p.control > 1 && p.Room() && p.state != peerDead {
 		if p.pending.At(0).kind == kindInvalid && p.writes == maxWrites {
 			break
 		}
@@ -41,7 +41,7 @@ func (p *peer) pump() {
 		p.withheld = p.withheld[:last]
 		p.repost(rx)
 	}
-	for p.queue.head != nil && p.credits > 0 && p.txBusy < len(p.tx) && p.state == peerLive {
+	for p.queue.head != nil && p.credits > 0 && p.Room() && p.state == peerLive {
 		r := p.queue.head.of
 		p.queue.remove(&r.place)
 		p.launch(r)
@@ -56,7 +56,7 @@ func (p *peer) returnCredits() {
 	if p.owed < p.due && !forced && (!p.hungry || p.owed == 0) {
 		return
 	}
-	if p.control < 1 || p.control == 1 && !forced || p.txBusy == len(p.tx) || p.state >= peerDead {
+	if p.control < 1 || p.control == 1 && !forced || !p.Room() || p.state >= peerDead {
 		return
 	}
 	p.control--
@@ -92,7 +92,7 @@ func (p *peer) repost(rx *rxBuf) {
 		p.withhold(rx)
 		return
 	}
-	if err := p.vi.PostRecv(&rx.desc); err != nil {
+	if err := p.Repost(&rx.Buffer); err != nil {
 		p.refuses(err)
 		return
 	}
@@ -105,7 +105,7 @@ func (p *peer) repostControl(rx *rxBuf) {
 		p.pump() // this rank's goodbye may wait for the credits that have come
 		return
 	}
-	if err := p.vi.PostRecv(&rx.desc); err != nil {
+	if err := p.Repost(&rx.Buffer); err != nil {
 		p.refuses(err)
 		return
 	}

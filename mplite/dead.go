@@ -48,9 +48,7 @@ func (p *peer) fail(err error) {
 	w.dead = append(w.dead, p)
 	w.stats.RanksFailed++
 	w.cfg.Logger.Warn("rank failed", "rank", p.rank, "err", err)
-	if p.vi != nil { // else Init has yet to meet it
-		p.vi.Disconnect()
-	}
+	p.Disconnect()
 	p.endOwn(dead)
 	p.endOthers(dead)
 	w.sayAll(w.job.ReportOf(dead))

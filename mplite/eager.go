@@ -35,7 +35,7 @@ func (p *peer) spend(h *header) {
 // start begins a send that could not go at once, or whose end has to be told.
 func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *request {
 	// Before the request exists: what is heard now may end all requests there are.
-	if p != nil && p.queue.head == nil && (p.credits == 0 || p.txBusy == len(p.tx)) {
+	if p != nil && p.queue.head == nil && (p.credits == 0 || !p.Room()) {
 		w.reap()
 	}
 	r := w.request(c, buf, s)
@@ -57,7 +57,7 @@ func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *request {
 		w.complete(r, c.casualty())
 	case r.coll && c.log.overruled(int32(tag)) != nil:
 		w.complete(r, c.log.overruled(int32(tag)))
-	case p.queue.head != nil || p.credits == 0 || p.txBusy == len(p.tx) || p.state != peerLive:
+	case p.queue.head != nil || p.credits == 0 || !p.Room() || p.state != peerLive:
 		w.stats.CreditStalls++
 		p.queue.push(&r.place, r)
 	default:
@@ -106,7 +106,7 @@ func (p *peer) arrived(h *header, payload []byte, rx *rxBuf) {
 	}
 	w.repostEmptied()
 	w.emptied = rx
-	rx.in.from = p
+	rx.With.from = p
 }
 
 // repostEmptied posts the receive buffer that was emptied last. That waits until
@@ -118,7 +118,7 @@ func (w *world) repostEmptied() {
 		return
 	}
 	w.emptied = nil
-	p := rx.in.from
+	p := rx.With.from
 	p.repost(rx)
 	if p.owed >= p.due || p.hungry {
 		p.pump()
@@ -158,14 +158,14 @@ func (r *request) setStatus(tag, src int32, size uint64, sig uint32) int {
 // has room.
 func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
 	w := p.w
-	in := &rx.in
+	in := &rx.With
 	if p.unexpected >= w.cfg.Credits/2 {
 		if moved := w.spill.get(payload); moved != nil {
 			in = moved
 			p.repost(rx)
 		}
 	}
-	if in == &rx.in {
+	if in == &rx.With {
 		if p.full() {
 			p.fail(errOverspent)
 			return

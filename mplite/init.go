@@ -217,7 +217,7 @@ func (w *world) close() {
 	}
 	for _, p := range w.peers {
 		if p != nil {
-			p.close()
+			p.Close()
 		}
 	}
 	if w.cq != nil {

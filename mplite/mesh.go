@@ -25,13 +25,13 @@ func (l links) Params() [2]uint32              { return l.w.params() }
 func (l links) Open(rank int, connect time.Duration) (*vipl.VI, error) {
 	p := l.w.peers[rank]
 	err := p.init(connect)
-	return p.vi, err
+	return p.VI, err
 }
 
 // Reset makes the rank's next connection one for a few short messages.
 func (l links) Reset(rank int) {
 	p := l.w.peers[rank]
-	p.close()
+	p.Close()
 	*p = peer{w: l.w, rank: rank}
 	l.w.cfg.Credits, l.w.cfg.EagerSize = 2, 64
 }
@@ -54,7 +54,7 @@ func (l links) Err() error {
 // Unacked returns how many messages to connected ranks are not acknowledged yet.
 func (l links) Unacked() (n int) {
 	for _, p := range l.w.peers {
-		if p != nil && p.vi != nil && p.vi.State() == vipl.StateConnected {
+		if p != nil && p.Connected() {
 			n += p.unacked()
 		}
 	}
@@ -63,7 +63,7 @@ func (l links) Unacked() (n int) {
 
 // unacked returns how many messages p, which is connected, has not acknowledged.
 func (p *peer) unacked() int {
-	return p.txBusy + p.pending.Len()
+	return p.Busy + p.pending.Len()
 }
 
 // greet sends the first message over a new connection.

@@ -153,13 +153,13 @@ func (in *inbound) describe() Message {
 
 // quiet reports whether there is nothing to say of p.
 func (p *peer) quiet() bool {
-	return p.state == peerLive && p.credits > 0 && p.control > 1 && p.queue.head == nil && p.pending.Len() == 0 && p.txBusy == 0 && p.writes == 0 && p.unexpected == 0
+	return p.state == peerLive && p.credits > 0 && p.control > 1 && p.queue.head == nil && p.pending.Len() == 0 && p.Busy == 0 && p.writes == 0 && p.unexpected == 0
 }
 
 func (p *peer) describe() Peer {
-	s := Peer{Rank: p.rank, State: peerStates[p.state], Credits: p.credits, Control: p.control, Busy: p.txBusy, Writes: p.writes, Held: p.unexpected}
-	if p.vi != nil {
-		s.VI = p.vi.Local().Port
+	s := Peer{Rank: p.rank, State: peerStates[p.state], Credits: p.credits, Control: p.control, Busy: p.Busy, Writes: p.writes, Held: p.unexpected}
+	if p.VI != nil {
+		s.VI = p.VI.Local().Port
 	}
 	for n := p.queue.head; n != nil; n = n.next {
 		s.Queued++

@@ -68,7 +68,7 @@ func (p *peer) accept(r *request, tag int32, size uint64, sendID uint32, flags u
 
 // register makes buf known for transfers with p, and with nobody else.
 func (p *peer) register(buf []byte, writable bool) (vipl.MemHandle, error) {
-	return p.w.nic.RegisterMem(buf, &vipl.MemAttributes{Ptag: p.ptag, EnableRDMAWrite: writable})
+	return p.w.nic.RegisterMem(buf, &vipl.MemAttributes{Ptag: p.Tag, EnableRDMAWrite: writable})
 }
 
 // find returns the request that a peer's message names, if that waits for such
@@ -132,7 +132,7 @@ func (p *peer) write(r *request) {
 	d.Immediate = r.remoteID
 	r.written += n
 	p.writes++
-	if err := p.vi.PostSend(d); err != nil {
+	if err := p.VI.PostSend(d); err != nil {
 		p.writes--
 		p.fail(err)
 		p.w.complete(r, p.err)
@@ -143,7 +143,7 @@ func (p *peer) write(r *request) {
 func (p *peer) wrote(r *request, d *vipl.Descriptor) {
 	switch {
 	case d.Status.Failed() || p.state >= peerDead:
-		p.fail(p.vi.Err())
+		p.fail(p.VI.Err())
 		p.w.complete(r, p.err)
 	case r.written < r.accepted:
 		p.write(r)

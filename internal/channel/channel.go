@@ -98,7 +98,7 @@ func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
 	for i := range receives {
 		receives[i].init(mem[:cfg.Size:cfg.Size], c.memory, &receives[i])
 		mem = mem[cfg.Size:]
-		if err := c.Post(&receives[i].Buffer); err != nil {
+		if err := c.Repost(&receives[i].Buffer); err != nil {
 			return err
 		}
 	}
@@ -110,8 +110,8 @@ func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
 	return nil
 }
 
-// Post posts a receive of the channel again.
-func (c *Channel) Post(b *Buffer) error { return c.VI.PostRecv(&b.desc) }
+// Repost posts a receive of the channel again.
+func (c *Channel) Repost(b *Buffer) error { return c.VI.PostRecv(&b.desc) }
 
 // Room reports whether a buffer for a send is free.
 func (c *Channel) Room() bool { return c.Busy < len(c.sends) }
