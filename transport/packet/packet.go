@@ -38,15 +38,15 @@ type Config struct {
 	Ports transport.PortRange
 }
 
+type base = driver.Base
+
 // Link is a transport.Link on a packet socket. Goroutines may share it as
 // transport.Link says.
 type Link struct {
+	base
 	conn    *packet.Conn
 	raw     syscall.RawConn
-	gate    *driver.Gate
 	station *afpacket.Station
-	closed  chan struct{} // closed when Close has finished
-	cnt     driver.Counters
 
 	send sending
 	recv receiving
@@ -54,11 +54,9 @@ type Link struct {
 
 	readyMu sync.Mutex
 	ready   poll
-
-	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it
 }
 
-var _ transport.Link = (*Link)(nil)
+var _ transport.Checker = (*Link)(nil)
 
 // Open opens a link in the network namespace of the calling thread. A nil cfg
 // means defaults. The errors wrap transport.ErrInterface,
@@ -76,7 +74,8 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{station: station, gate: driver.NewGate(), closed: make(chan struct{})}
+	l := &Link{station: station}
+	driver.Init(&l.base, driver.Hooks{Evict: l.wake, Dropped: l.dropped, Check: l.check, Release: l.release})
 	if err := l.open(); err != nil {
 		if l.conn != nil {
 			l.conn.Close()
@@ -129,41 +128,28 @@ func (l *Link) prepare(fd int) error {
 	return l.station.CheckType(sa.(*unix.SockaddrLinklayer).Hatype)
 }
 
-// Close implements transport.Link.
-func (l *Link) Close() error {
-	if !l.gate.Shut(l.wake) {
-		<-l.closed
-		return nil
-	}
-	l.readDrops()
-	err := l.conn.Close()
-	l.station.Release()
-	close(l.closed)
-	return err
-}
-
 // Info implements transport.Link. Slots is 0: the queue counts bytes, not
 // frames.
 func (l *Link) Info() transport.Info { return l.station.Info("packet") }
 
-// Now implements transport.Link. All links of a process have the same clock.
-func (l *Link) Now() int64 { return driver.Now() }
-
-// Stats implements transport.Link. It makes one system call. Frames that the
-// kernel's filter rejected are not known, so RxFiltered stays 0.
-func (l *Link) Stats() transport.Stats {
-	if l.gate.Enter() {
-		l.readDrops()
-		l.gate.Leave()
+// dropped returns the kernel's count of drops since it was last read.
+func (l *Link) dropped() uint64 {
+	st, err := l.conn.Stats()
+	if err != nil {
+		return 0
 	}
-	return l.cnt.Snapshot()
+	return uint64(st.Drops)
 }
 
-// readDrops adds the kernel's count of drops since it was last read.
-func (l *Link) readDrops() {
-	l.statsMu.Lock()
-	defer l.statsMu.Unlock()
-	if st, err := l.conn.Stats(); err == nil {
-		l.cnt.RxDrops.Add(uint64(st.Drops))
+func (l *Link) check() (found error) {
+	if err := l.raw.Control(func(fd uintptr) { found = l.station.Check(int(fd)) }); err != nil {
+		return transport.ErrClosed
 	}
+	return found
+}
+
+func (l *Link) release() error {
+	err := l.conn.Close()
+	l.station.Release()
+	return err
 }

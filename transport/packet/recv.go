@@ -27,10 +27,10 @@ func (r *receiving) init(mtu int, call func(uintptr)) {
 
 // Recv implements transport.Link.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
-	if !l.gate.Enter() {
+	if !l.Gate.Enter() {
 		return 0, transport.ErrClosed
 	}
-	defer l.gate.Leave()
+	defer l.Gate.Leave()
 	r := &l.recv
 	r.views, r.n = views[:min(len(views), transport.MaxBatch)], 0
 	if err := l.raw.Control(r.call); err != nil {
@@ -51,13 +51,13 @@ func (l *Link) recvAll(fd uintptr) {
 		case err != nil:
 			return // nothing there; an error of the interface is for Send and Wait
 		}
-		l.cnt.RxCalls.Add(1)
+		l.Count.RxCalls.Add(1)
 		if n == len(b) {
-			l.cnt.RxTruncated.Add(1)
+			l.Count.RxTruncated.Add(1)
 			continue
 		}
-		l.cnt.RxFrames.Add(1)
-		l.cnt.RxBytes.Add(uint64(n))
+		l.Count.RxFrames.Add(1)
+		l.Count.RxBytes.Add(uint64(n))
 		r.views[r.n] = b[:n:n]
 		r.n++
 	}
@@ -65,10 +65,10 @@ func (l *Link) recvAll(fd uintptr) {
 
 // Ready implements transport.Link. It makes a system call.
 func (l *Link) Ready() bool {
-	if !l.gate.Enter() {
+	if !l.Gate.Enter() {
 		return false
 	}
-	defer l.gate.Leave()
+	defer l.Gate.Leave()
 	l.readyMu.Lock()
 	defer l.readyMu.Unlock()
 	return l.raw.Control(l.ready.call) == nil && l.ready.events != 0

@@ -25,12 +25,12 @@ type waiting struct {
 
 // Wake implements transport.Link.
 func (l *Link) Wake() {
-	if !l.gate.Enter() {
+	if !l.Gate.Enter() {
 		return
 	}
-	l.cnt.Wakes.Add(1)
+	l.Count.Wakes.Add(1)
 	l.wake()
-	l.gate.Leave()
+	l.Gate.Leave()
 }
 
 // wake ends a wait by moving its deadline into the past.
@@ -46,10 +46,10 @@ func (l *Link) wake() {
 
 // Wait implements transport.Link. It waits in the netpoller.
 func (l *Link) Wait(until int64) error {
-	if !l.gate.Enter() {
+	if !l.Gate.Enter() {
 		return transport.ErrClosed
 	}
-	defer l.gate.Leave()
+	defer l.Gate.Leave()
 	w := &l.wait
 	if !l.begin(until) {
 		return l.openOr(nil)
@@ -79,7 +79,7 @@ func (l *Link) begin(until int64) bool {
 		return false
 	}
 	w.within = true
-	l.cnt.Waits.Add(1)
+	l.Count.Waits.Add(1)
 	_ = l.conn.SetReadDeadline(deadline)
 	return true
 }
@@ -98,7 +98,7 @@ func (l *Link) look(fd uintptr) bool {
 
 // openOr returns err, or ErrClosed when the link has been closed.
 func (l *Link) openOr(err error) error {
-	if !l.gate.Open() {
+	if !l.Gate.Open() {
 		return transport.ErrClosed
 	}
 	return err

@@ -21,7 +21,6 @@ package ring
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"github.com/bobnet-go/bobnet/internal/link/agent"
@@ -96,22 +95,21 @@ type Config struct {
 	AgentNear bool
 }
 
+type base = driver.Base
+
 // Link is a transport.Link on a mapped receive ring. Goroutines may share it
 // as transport.Link says.
 type Link struct {
+	base
 	rx   receiver
 	tx   sender
 	long long
 	wait sleep.Waiter
-	gate *driver.Gate
 	info transport.Info
-	cnt  driver.Counters
 
-	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it
 	station *afpacket.Station
-	lease   *agent.Lease  // nil without an agent
-	slots   int           // Config.Slots
-	closed  chan struct{} // closed when Close has finished
+	lease   *agent.Lease // nil without an agent
+	slots   int          // Config.Slots
 }
 
 // Open opens a link. A nil cfg means defaults. The errors wrap
@@ -125,7 +123,9 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	l := &Link{gate: driver.NewGate(), closed: make(chan struct{}), slots: cfg.Slots}
+	l := &Link{slots: cfg.Slots}
+	driver.Init(&l.base, driver.Hooks{Evict: l.wait.Sleeper.Wake, Dropped: l.dropped, Release: l.release,
+		Check: func() error { return l.station.Check(l.rx.fd) }})
 	if err := l.place(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (l *Link) open(cfg *Config) error {
 	if err := l.station.Confirm(); err != nil {
 		return err
 	}
-	return l.station.OpenError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fd))
+	return l.station.OpenError("eventfd", l.wait.Open(l.Gate, &l.Count, l.rx.fd))
 }
 
 // closeGiven closes the sockets that an agent has given and nobody has taken.
@@ -196,8 +196,9 @@ func (l *Link) closeGiven() {
 	l.station.Given = l.station.Given[:0]
 }
 
-// release closes the sockets and unmaps the ring. Nobody uses them.
-func (l *Link) release() {
+// release closes the sockets and unmaps the ring. Views that are read afterwards show zeros; they do
+// not fault.
+func (l *Link) release() error {
 	l.tx.express.close() // before the others: the kernel takes longest to free its queue
 	for _, fd := range []int{l.rx.fd, l.tx.fd, l.long.fd} {
 		if fd >= 0 {
@@ -211,45 +212,19 @@ func (l *Link) release() {
 		l.closeGiven()
 	}
 	l.station.Release()
-}
-
-// Close implements transport.Link. It waits for calls under way, of which only
-// Wait can take time and is woken. Views that are read after Close show zeros;
-// they do not fault.
-func (l *Link) Close() error {
-	if !l.gate.Shut(l.wait.Sleeper.Wake) {
-		<-l.closed
-		return nil
-	}
-	l.readDrops()
-	l.release()
-	close(l.closed)
 	return nil
 }
 
 // Info implements transport.Link.
 func (l *Link) Info() transport.Info { return l.info }
 
-// Now implements transport.Link. All links of a process have the same clock.
-func (l *Link) Now() int64 { return driver.Now() }
-
-// Stats implements transport.Link. It makes two system calls. Frames that the
-// kernel's filter rejected are not known, so RxFiltered stays 0.
-func (l *Link) Stats() transport.Stats {
-	if l.gate.Enter() {
-		l.readDrops()
-		l.gate.Leave()
-	}
-	return l.cnt.Snapshot()
-}
-
-// readDrops adds the kernel's count of drops since it was last read. The
+// dropped returns the kernel's count of drops since it was last read. The
 // kernel also marks frames that follow a drop (TP_STATUS_LOSING); that says no
 // more than the count does.
-func (l *Link) readDrops() {
-	l.statsMu.Lock()
-	defer l.statsMu.Unlock()
-	if st, err := unix.GetsockoptTpacketStats(l.rx.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
-		l.cnt.RxDrops.Add(uint64(st.Drops))
+func (l *Link) dropped() uint64 {
+	st, err := unix.GetsockoptTpacketStats(l.rx.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	if err != nil {
+		return 0
 	}
+	return uint64(st.Drops)
 }

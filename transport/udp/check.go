@@ -13,17 +13,9 @@ import (
 
 var _ transport.Checker = (*Link)(nil)
 
-// Check implements transport.Checker. A station is its IP address: another MAC
+// check is transport.Checker's. A station is its IP address: another MAC
 // of the interface is no error but becomes Info.Hardware. Without the address
 // nothing is sent or received until the interface has it again.
-func (l *Link) Check() error {
-	if !l.gate.Enter() {
-		return transport.ErrClosed
-	}
-	defer l.gate.Leave()
-	return l.check()
-}
-
 func (l *Link) check() error {
 	s := l.station
 	i, err := driver.Look(l.socks[0], s.index, s.name)
@@ -53,7 +45,7 @@ func (l *Link) check() error {
 // the port. So the one socket, which belongs to the link's network namespace,
 // whichever that of the calling thread is, can ask again and again.
 func (l *Link) checkAddress(name string) error {
-	if err := unix.Bind(l.probe, l.sockaddr(l.base+l.lo)); errors.Is(err, unix.EADDRNOTAVAIL) {
+	if err := unix.Bind(l.probe, l.sockaddr(l.first+l.lo)); errors.Is(err, unix.EADDRNOTAVAIL) {
 		return &addressError{l.station.ip, name}
 	}
 	return nil

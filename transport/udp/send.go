@@ -79,7 +79,7 @@ func (l *Link) wayOf(f *transport.Frame) *way {
 		return &t.last
 	}
 	w := &t.last
-	*w = way{key: key, port: l.base + int(key[6])}
+	*w = way{key: key, port: l.first + int(key[6])}
 	if b := int(key[7]); l.ourBlock(b) {
 		w.sock = b - l.lo
 	}
@@ -101,7 +101,7 @@ func (l *Link) wayOf(f *transport.Frame) *way {
 // Send implements transport.Link: one system call for a batch as long as its
 // parts fit maxVecs and all leave from one UDP port.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
-	if !l.gate.Enter() {
+	if !l.Gate.Enter() {
 		return 0, transport.ErrClosed
 	}
 	frames = frames[:min(len(frames), transport.MaxBatch)]
@@ -110,7 +110,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 		took, more, err = l.sendSome(frames[n:])
 		n += took
 	}
-	l.gate.Leave()
+	l.Gate.Leave()
 	return n, err
 }
 
@@ -125,24 +125,24 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	var errno unix.Errno
 	switch w := l.wayOf(&frames[0]); w.kind {
 	case nowhere:
-		l.cnt.TxDrops.Add(1)
+		l.Count.TxDrops.Add(1)
 		return 1, true, nil
 	case toOne:
 		sock := w.sock
 		l.gather(frames)
 		took, octets, errno = t.send(t.socks[sock])
-		l.cnt.TxCalls.Add(1)
+		l.Count.TxCalls.Add(1)
 	default:
 		took, octets, errno = l.spread(&frames[0])
 		if took == 0 && errno == 0 { // neither multicast nor peers
-			l.cnt.TxDrops.Add(1)
+			l.Count.TxDrops.Add(1)
 			return 1, true, nil
 		}
 	}
 	tried := t.frames[0]
 	t.reset()
-	driver.Add(&l.cnt.TxFrames, took)
-	driver.Add(&l.cnt.TxBytes, octets)
+	driver.Add(&l.Count.TxFrames, took)
+	driver.Add(&l.Count.TxBytes, octets)
 	if errno == 0 {
 		return took, true, nil
 	}
@@ -165,7 +165,7 @@ func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err err
 	case verdict == driver.Again:
 		return 0, true, nil
 	case verdict == driver.Full:
-		l.cnt.TxFull.Add(1)
+		l.Count.TxFull.Add(1)
 		return 0, false, nil
 	case verdict == driver.Stop:
 		return 0, false, err
@@ -179,7 +179,7 @@ func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err err
 		l.tx.segments = false // the interface cannot do checksums, or the kernel is older than 4.18
 		return 0, true, nil
 	}
-	l.cnt.TxDrops.Add(uint64(tried))
+	l.Count.TxDrops.Add(uint64(tried))
 	return tried, true, nil
 }
 
@@ -277,7 +277,7 @@ func (l *Link) spread(f *transport.Frame) (took, octets int, errno unix.Errno) {
 func (l *Link) sendAll(f *transport.Frame, w *way) (took int, errno unix.Errno) {
 	if l.group >= 0 {
 		group := groupAddr(l.where.six, l.info.EtherType)
-		w.ip, w.port = netip.AddrFrom16(group), l.base+groupPort
+		w.ip, w.port = netip.AddrFrom16(group), l.first+groupPort
 		if !l.where.six {
 			w.ip = netip.AddrFrom4([4]byte(group[:4]))
 		}
@@ -286,7 +286,7 @@ func (l *Link) sendAll(f *transport.Frame, w *way) (took int, errno unix.Errno) 
 	for _, w.ip = range l.where.peers {
 		var n int
 		var err unix.Errno
-		if w.port = l.base + int(w.key[6]); w.key[9] == 1 {
+		if w.port = l.first + int(w.key[6]); w.key[9] == 1 {
 			n, err = l.sendPorts(f, w)
 		} else {
 			n, err = l.sendOne(f, w)
@@ -305,7 +305,7 @@ func (l *Link) sendPorts(f *transport.Frame, w *way) (took int, errno unix.Errno
 		if w.ip == l.station.ip && l.ourBlock(b) {
 			continue
 		}
-		w.port = l.base + b
+		w.port = l.first + b
 		n, err := l.sendOne(f, w)
 		if took += n; err != 0 {
 			errno = err
@@ -321,6 +321,6 @@ func (l *Link) sendOne(f *transport.Frame, w *way) (took int, errno unix.Errno) 
 	l.start(w, f.Len())
 	t.put(f, f.Len())
 	took, _, errno = t.send(t.socks[w.sock])
-	l.cnt.TxCalls.Add(1)
+	l.Count.TxCalls.Add(1)
 	return took, errno
 }

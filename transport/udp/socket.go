@@ -54,12 +54,12 @@ func (l *Link) claimError(b int, err error) error {
 	switch {
 	case b == driver.Blocks:
 		return fmt.Errorf("transport: every UDP port from %d to %d at %v is in use: %w: close a program that uses them, or choose another base port",
-			l.base+1, l.base+driver.Blocks-1, l.station.ip, err)
+			l.first+1, l.first+driver.Blocks-1, l.station.ip, err)
 	case errors.Is(err, unix.EADDRINUSE):
 		return fmt.Errorf("transport: ports from %d on at %v are taken: %w: UDP port %d is in use (by whom: ss -ulpn sport = :%d); choose other ports, or none to get a free block",
-			b*driver.BlockSize, l.station.ip, err, l.base+b, l.base+b)
+			b*driver.BlockSize, l.station.ip, err, l.first+b, l.first+b)
 	}
-	return l.openError(fmt.Sprintf("bind UDP port %d", l.base+b), err)
+	return l.openError(fmt.Sprintf("bind UDP port %d", l.first+b), err)
 }
 
 // openError explains why op failed while the link was being opened.
@@ -87,7 +87,7 @@ func (l *Link) bind(b int) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(l.options(fd), unix.Bind(fd, l.sockaddr(l.base+b))); err != nil {
+	if err := errors.Join(l.options(fd), unix.Bind(fd, l.sockaddr(l.first+b))); err != nil {
 		unix.Close(fd)
 		return err
 	}
@@ -198,13 +198,13 @@ func (l *Link) joinGroup(typ ethernet.EtherType) error {
 		err = errors.Join(err,
 			setAll(fd, unix.IPPROTO_IPV6, [][2]int{{unix.IPV6_V6ONLY, 1}, {unix.IPV6_MULTICAST_ALL, 0}}),
 			unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: ip, Interface: l.zone()}),
-			unix.Bind(fd, &unix.SockaddrInet6{Port: l.base + groupPort, Addr: ip, ZoneId: l.zone()}))
+			unix.Bind(fd, &unix.SockaddrInet6{Port: l.first + groupPort, Addr: ip, ZoneId: l.zone()}))
 	} else {
 		err = errors.Join(err,
 			setAll(fd, unix.IPPROTO_IP, [][2]int{{unix.IP_MULTICAST_ALL, 0}}),
 			unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
 				&unix.IPMreqn{Multiaddr: [4]byte(ip[:4]), Address: l.station.ip.As4(), Ifindex: int32(l.station.index)}),
-			unix.Bind(fd, &unix.SockaddrInet4{Port: l.base + groupPort, Addr: [4]byte(ip[:4])}))
+			unix.Bind(fd, &unix.SockaddrInet4{Port: l.first + groupPort, Addr: [4]byte(ip[:4])}))
 	}
 	if err != nil {
 		unix.Close(fd)

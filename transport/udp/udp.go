@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -56,30 +55,28 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+type base = driver.Base
+
 // Link is a transport.Link on UDP sockets. Goroutines may share it as
 // transport.Link says.
 type Link struct {
-	rx    receiver
-	tx    sender
-	wait  sleep.Waiter
-	gate  *driver.Gate
-	info  transport.Info
-	cnt   driver.Counters
-	extra struct{ filtered atomic.Uint64 }
+	base
+	rx   receiver
+	tx   sender
+	wait sleep.Waiter
+	info transport.Info
 
 	station  *station
 	hardware atomic.Pointer[ethertype.MAC] // see Info
 	where    *stations
-	base     int   // first UDP port
+	first    int   // UDP port of block 0
 	lo       int   // first block that is ours
 	socks    []int // one for each of our blocks, from lo on
 	group    int   // hears broadcasts; -1 if the interface has no multicast
 	probe    int   // see checkAddress
 	have     int   // bytes that each receive buffer holds, in the kernel's accounting
 
-	statsMu sync.Mutex // guards lost
-	lost    []uint32   // what the kernel last said that each socket dropped
-	closed  chan struct{}
+	lost []uint32 // what the kernel last said that each socket dropped
 }
 
 var _ transport.Watcher = (*Link)(nil)
@@ -109,9 +106,9 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 		}
 	}
 	l := &Link{
-		gate: driver.NewGate(), closed: make(chan struct{}), station: s,
-		base: int(c.BasePort), where: newStations(s.ip, c.Peers), group: -1, probe: -1,
+		station: s, first: int(c.BasePort), where: newStations(s.ip, c.Peers), group: -1, probe: -1,
 	}
+	driver.Init(&l.base, driver.Hooks{Evict: l.wait.Sleeper.Wake, Dropped: l.dropped, Check: l.check, Release: l.release})
 	if err := l.open(&c); err != nil {
 		l.release()
 		return nil, err
@@ -173,7 +170,7 @@ func (l *Link) open(c *Config) error {
 	l.tx.init(l, !c.NoSegments)
 	l.rx.init(l, !c.NoSegments)
 	l.lost = make([]uint32, len(l.rx.fds))
-	return l.openError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fds...))
+	return l.openError("eventfd", l.wait.Open(l.Gate, &l.Count, l.rx.fds...))
 }
 
 // kernelSize estimates what a datagram with a full frame takes of a receive
@@ -181,25 +178,13 @@ func (l *Link) open(c *Config) error {
 func kernelSize(mtu int) int { return mtu*5/4 + 1024 }
 
 // release closes the sockets. Nobody is using them.
-func (l *Link) release() {
+func (l *Link) release() error {
 	for _, fd := range append(l.socks, l.group, l.probe) {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
 	l.wait.Close()
-}
-
-// Close implements transport.Link. It waits for calls under way, of which only
-// Wait can take time and is woken. Views stay readable until they are garbage.
-func (l *Link) Close() error {
-	if !l.gate.Shut(l.wait.Sleeper.Wake) {
-		<-l.closed
-		return nil
-	}
-	l.readDrops()
-	l.release()
-	close(l.closed)
 	return nil
 }
 
@@ -214,30 +199,14 @@ func (l *Link) Info() transport.Info {
 // Addr returns the IP address that the link's station is.
 func (l *Link) Addr() netip.Addr { return l.station.ip }
 
-// Now implements transport.Link. All links of a process have the same clock.
-func (l *Link) Now() int64 { return driver.Now() }
-
-// Stats implements transport.Link. It makes a system call for each socket.
-// RxDrops is what the kernel dropped, for want of room or because UDP's checksum
-// was wrong, as it counts it: frames that it kept in one piece as one.
-func (l *Link) Stats() transport.Stats {
-	if l.gate.Enter() {
-		l.readDrops()
-		l.gate.Leave()
-	}
-	st := l.cnt.Snapshot()
-	st.RxFiltered = l.extra.filtered.Load()
-	return st
-}
-
-// readDrops adds what the kernel has dropped since it was last asked.
-func (l *Link) readDrops() {
-	l.statsMu.Lock()
-	defer l.statsMu.Unlock()
+// dropped returns what the kernel has dropped since it was last asked, for want of room or because
+// UDP's checksum was wrong, as the kernel counts it: frames that it kept in one piece as one.
+func (l *Link) dropped() (n uint64) {
 	for i, fd := range l.rx.fds {
 		if now, err := drops(fd); err == nil {
-			l.cnt.RxDrops.Add(uint64(now - l.lost[i]))
+			n += uint64(now - l.lost[i])
 			l.lost[i] = now
 		}
 	}
+	return n
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/counters"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -15,26 +16,21 @@ type Counters struct {
 	_                          [16]byte // receivers and senders may run on different cores
 	RxFrames, RxBytes, RxCalls atomic.Uint64
 	RxDrops, RxTruncated       atomic.Uint64
+	RxFiltered                 atomic.Uint64
 	Waits, Wakes               atomic.Uint64
 }
 
 // Snapshot returns the counters as they are now.
-func (c *Counters) Snapshot() transport.Stats {
-	return transport.Stats{
-		TxFrames: c.TxFrames.Load(), TxBytes: c.TxBytes.Load(),
-		RxFrames: c.RxFrames.Load(), RxBytes: c.RxBytes.Load(),
-		TxCalls: c.TxCalls.Load(), RxCalls: c.RxCalls.Load(),
-		Waits: c.Waits.Load(), Wakes: c.Wakes.Load(),
-		TxFull: c.TxFull.Load(), TxDrops: c.TxDrops.Load(), TxXDP: c.TxXDP.Load(),
-		RxDrops: c.RxDrops.Load(), RxTruncated: c.RxTruncated.Load(),
-	}
+func (c *Counters) Snapshot() (s transport.Stats) {
+	counters.Load(&s, c)
+	return s
 }
 
-var base = time.Now()
+var start = time.Now()
 
 // Now returns the process's monotonic clock in nanoseconds, never 0. It is
 // the same clock for every link of the process.
-func Now() int64 { return int64(time.Since(base)) + 1 }
+func Now() int64 { return int64(time.Since(start)) + 1 }
 
 // Add adds n to c unless it is 0, which saves the bus lock.
 func Add(c *atomic.Uint64, n int) {
