@@ -4,10 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
 
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -167,4 +176,527 @@ func listen(v *vipl.VI, moved *atomic.Int64) error {
 		}
 	}
 	return takeReceives(v)
+}
+
+// slowLink is a link that takes long to close.
+type slowLink struct {
+	transport.Link
+	release chan struct{}
+}
+
+func (l *slowLink) Info() transport.Info {
+	info := l.Link.Info()
+	info.Virtual = false // several goroutines use the NIC
+	return info
+}
+
+func (l *slowLink) Close() error {
+	<-l.release
+	return l.Link.Close()
+}
+
+// TestSecondClose: a second Close returns when the first has done its work, and not
+// while the link and the memory are in use still; a third returns at once.
+func TestSecondClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wire, _ := memPair(1500)
+		link := &slowLink{wire, make(chan struct{})}
+		n, err := vipl.Open(t.Context(), &vipl.Config{Link: link, WireOnly: true, Seed: 1, NoService: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		returned := make(chan int, 2)
+		for i := range 2 {
+			go func() {
+				if err := n.Close(); err != nil {
+					t.Errorf("Close %d: %v", i, err)
+				}
+				returned <- i
+			}()
+			synctest.Wait()
+			if len(returned) > 0 {
+				t.Errorf("call %d of Close has returned before the link was closed", i)
+			}
+		}
+		close(link.release)
+		synctest.Wait()
+		if len(returned) != 2 {
+			t.Errorf("%d of 2 calls of Close have returned", len(returned))
+		}
+		if err := n.Close(); err != nil {
+			t.Errorf("a third Close: %v", err)
+		}
+	})
+}
+
+// TestLostDisconnect: a side finds an error of the peer's, its word of that is
+// lost, and its program leaves at once. The peer learns the cause all the same,
+// and its send has the status that tells it.
+func TestLostDisconnect(t *testing.T) {
+	causes := []struct {
+		name   string
+		err    error
+		status vipl.Status
+		begin  func(d *duo) *vipl.Descriptor // makes b's error
+	}{
+		{"TooLong", vipl.ErrTooLong, vipl.StatusRemoteDescError, func(d *duo) *vipl.Descriptor {
+			d.post(d.a, 16)
+			return d.send(d.b, 100)
+		}},
+		{"NoReceive", vipl.ErrRecvQueue, vipl.StatusRemoteDescError, func(d *duo) *vipl.Descriptor { return d.send(d.b, 100) }},
+		{"RDMA", vipl.ErrRDMA, vipl.StatusOpRDMAWrite | vipl.StatusRDMAProtError, func(d *duo) *vipl.Descriptor {
+			return d.write(d.b, 100, 4096, 77, false)
+		}},
+	}
+	leave := map[string]func(v *vipl.VI) error{"Disconnect": (*vipl.VI).Disconnect, "Close": (*vipl.VI).Close}
+	for _, c := range causes {
+		for name, end := range leave {
+			t.Run(fmt.Sprint(c.name, "/", name), func(t *testing.T) {
+				attr := &vipl.Attributes{Reliability: reliability.ReliableReception, EnableRDMAWrite: true}
+				d := newDuo(t, attr, attr)
+				s := c.begin(d)
+				wire := d.links[1] // to b
+				sent := wire.tail
+				d.na.Poll()
+				if d.a.State() != vipl.StateError || !errors.Is(d.a.Err(), c.err) || wire.tail == sent {
+					t.Fatalf("%v, %v, %d frames: want it to find %v and say so", d.a.State(), d.a.Err(), wire.tail-sent, c.err)
+				}
+				wire.tail = sent // lost
+				if err := end(d.a); err != nil {
+					t.Fatal(err)
+				}
+				wire.tail = sent // whatever it says in leaving, too
+				for i := 0; d.b.State() == vipl.StateConnected && i < 100; i++ {
+					d.run()
+				}
+				if !errors.Is(d.b.Err(), c.err) {
+					t.Errorf("the peer learns %v, want %v", d.b.Err(), c.err)
+				}
+				got, err := d.b.SendDone()
+				d.took(got, err, s, c.status)
+			})
+		}
+	}
+}
+
+// TestTimeWaitIsKept: connections that peers have ended do not displace the
+// memory of one that this side has left, whose peer has not heard.
+func TestTimeWaitIsKept(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	left, unaware := d.a, d.b
+	wire := d.links[1] // to b
+	sent := wire.tail
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wire.tail = sent // lost
+	for range 70 {   // more than are remembered
+		d.a, d.b = d.idle(d.na), d.idle(d.nb)
+		d.connect()
+		d.b.Close()
+		d.na.Poll()
+		if d.a.State() != vipl.StateError {
+			t.Fatalf("%v, want it to have heard that its peer has left", d.a.State())
+		}
+		d.a.Close()
+	}
+	if unaware.State() != vipl.StateConnected {
+		t.Fatalf("%v, %v: the test tests nothing", unaware.State(), unaware.Err())
+	}
+	d.send(unaware, 10)
+	d.run()
+	var ended *vipl.ConnError
+	if !errors.As(unaware.Err(), &ended) || ended.Err != vipl.ErrDisconnected || ended.Detail != "the peer says so" {
+		t.Errorf("%v, want it to hear of the end", unaware.Err())
+	}
+}
+
+// idle returns a new VI of n.
+func (d *duo) idle(n *vipl.NIC) *vipl.VI {
+	d.t.Helper()
+	v, err := n.CreateVI(nil, nil, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return v
+}
+
+// TestClosedSaysNothing: over a link that somebody has closed under the NIC, but that
+// carries frames still, as while it closes, the NIC tells nobody that the peer is
+// silent: the peer is not, and will learn from who answers in its place.
+func TestClosedSaysNothing(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	d.links[0].dead = true
+	d.na.Poll()
+	if d.a.State() != vipl.StateError || !errors.Is(d.a.Err(), vipl.ErrLink) {
+		t.Fatalf("%v, %v: want it to end with the link", d.a.State(), d.a.Err())
+	}
+	d.links[0].dead = false
+	d.send(d.b, 100)
+	said := d.links[0].frames
+	d.na.Poll()
+	d.nb.Poll()
+	if d.b.State() != vipl.StateConnected || d.links[0].frames != said {
+		t.Errorf("the peer is %v (%v), after %d frames", d.b.State(), d.b.Err(), d.links[0].frames-said)
+	}
+}
+
+// TestClosedGivesBackOnce: what a closed VI has given back can be posted
+// elsewhere, and the closed VI hands it out no more.
+func TestClosedGivesBackOnce(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	taken := map[string]func() (*vipl.Descriptor, error){
+		"SendDone": d.a.SendDone, "RecvDone": d.a.RecvDone,
+		"SendWait": func() (*vipl.Descriptor, error) { return d.a.SendWait(bg) },
+		"RecvWait": func() (*vipl.Descriptor, error) { return d.a.RecvWait(bg) },
+	}
+	given := []*vipl.Descriptor{d.post(d.a, 8), d.post(d.a, 8), d.send(d.a, 8), d.send(d.a, 8)}
+	if err := d.a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := d.idle(d.na)
+	for _, x := range given {
+		if err := other.PostRecv(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, take := range taken {
+		if x, err := take(); x != nil || !errors.Is(err, vipl.ErrClosed) {
+			t.Errorf("%s: took %p (%v) from the closed VI, which is posted on another", name, x, err)
+		}
+	}
+	for _, x := range given {
+		if err := other.PostRecv(x); !errors.Is(err, vipl.ErrArgument) {
+			t.Errorf("posted twice: %v", err)
+		}
+	}
+}
+
+// TestClosedUnderWaiter is the same for a caller who is blocked when the VI is
+// closed.
+func TestClosedUnderWaiter(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 1})
+	w.node("a", nil, func(n *vipl.NIC) error {
+		v, err := n.CreateVI(nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		other, err := n.CreateVI(nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		x := &vipl.Descriptor{}
+		if err := v.PostRecv(x); err != nil {
+			return err
+		}
+		w.Go("closer", func() {
+			if err := errors.Join(w.Sleep(time.Second), v.Close(), other.PostRecv(x)); err != nil {
+				w.errs = append(w.errs, err)
+			}
+		})
+		if d, err := v.RecvWait(bg); d != nil || !errors.Is(err, vipl.ErrClosed) {
+			return fmt.Errorf("took %p (%v), which is posted on another VI", d, err)
+		}
+		if err := other.PostRecv(x); !errors.Is(err, vipl.ErrArgument) {
+			return fmt.Errorf("posted twice: %v", err)
+		}
+		return nil
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClosedNICKeeps: a closed NIC gives nothing back by itself. What was posted
+// can be taken, or comes back when its VI is closed.
+func TestClosedNICKeeps(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	first, second := d.post(d.a, 8), d.post(d.a, 8)
+	if err := d.na.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first.Segs, second.Segs = nil, nil // they lie in memory of the other NIC
+	if err := d.b.PostRecv(first); !errors.Is(err, vipl.ErrArgument) {
+		t.Error("posted although it can still be taken:", err)
+	}
+	got, err := d.a.RecvDone()
+	d.took(got, err, first, vipl.StatusOpReceive|vipl.StatusFlushed)
+	if err := d.b.PostRecv(first); err != nil {
+		t.Error("was taken and cannot be posted:", err)
+	}
+	if err := d.a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.b.PostRecv(second); err != nil {
+		t.Error("its VI was closed and it cannot be posted:", err)
+	}
+	if got, err := d.a.RecvDone(); got != nil || !errors.Is(err, vipl.ErrClosed) {
+		t.Errorf("took %p (%v), which is posted on another VI", got, err)
+	}
+}
+
+// TestClosedVIsAreReleased: the memory of VIs that were accepted and closed is
+// free as soon as the program lets go of them, while their listener lives on.
+func TestClosedVIsAreReleased(t *testing.T) {
+	const count = 20
+	d := newDuo(t, nil, nil)
+	l, err := d.na.Listen(service + 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make([]weak.Pointer[vipl.VI], count)
+	for i := range closed {
+		closed[i] = acceptOne(d, l)
+	}
+	held := 0
+	for range 5 { // cycles: what a finished one has found unreachable is gone
+		runtime.GC()
+		held = 0
+		for _, p := range closed {
+			if p.Value() != nil {
+				held++
+			}
+		}
+		if held == 0 {
+			break
+		}
+	}
+	if held > 1 { // the engine may remember the last one
+		t.Errorf("%d of %d closed VIs are still in memory", held, count)
+	}
+	runtime.KeepAlive(l)
+	runtime.KeepAlive(d)
+}
+
+// acceptOne connects two VIs by l, sends a message, and closes both.
+//
+//go:noinline
+func acceptOne(d *duo, l *vipl.Listener) weak.Pointer[vipl.VI] {
+	t := d.t
+	t.Helper()
+	a, b := d.idle(d.na), d.idle(d.nb)
+	if err := b.ConnectStart(l.Addr(), nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := taken(l, d.nb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AcceptStart(a); err != nil {
+		t.Fatal(err)
+	}
+	d.run()
+	in := d.post(a, 8)
+	d.send(b, 8)
+	d.run()
+	got, err := a.RecvDone()
+	d.took(got, err, in, vipl.StatusOpReceive)
+	a.Close()
+	b.Close()
+	d.run()
+	return weak.Make(a)
+}
+
+// wantClosed wants an ErrClosed that names what is closed.
+func wantClosed(t *testing.T, call, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, vipl.ErrClosed) || !errors.Is(err, vipl.ErrInvalidState) || !strings.Contains(err.Error(), "the "+what+" is closed") {
+		t.Errorf("%s: %v; want an ErrClosed that names the %s", call, err, what)
+	}
+}
+
+// TestSaysWhatIsClosed: calls on a closed VI, completion queue or listener of an open
+// NIC say which of them is closed, and those on a closed NIC say that.
+func TestSaysWhatIsClosed(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	cq, err := d.na.CreateCQ(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := d.na.Listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := seam.OnQueue(cq, 1)
+	calls := []struct {
+		name, what string
+		call       func() error
+	}{
+		{"PostSend", "VI", func() error { return d.a.PostSend(&vipl.Descriptor{}) }},
+		{"PostRecv", "VI", func() error { return d.a.PostRecv(&vipl.Descriptor{}) }},
+		{"SendDone", "VI", func() error { _, err := d.a.SendDone(); return err }},
+		{"RecvWait", "VI", func() error { _, err := d.a.RecvWait(bg); return err }},
+		{"SendNotify", "VI", func() error { return d.a.SendNotify(func(*vipl.VI, *vipl.Descriptor, error) {}) }},
+		{"Connect", "VI", func() error { return d.a.Connect(bg, d.nb.Addr(), nil) }},
+		{"ConnectDone", "VI", func() error { return d.a.ConnectDone() }},
+		{"ConnectPeer", "VI", func() error { return d.a.ConnectPeer(bg, d.nb.Addr(), nil) }},
+		{"Disconnect", "VI", func() error { return d.a.Disconnect() }},
+		{"SetAttributes", "VI", func() error { return d.a.SetAttributes(nil) }},
+		{"CQ.Done", "completion queue", func() error { _, _, err := cq.Done(); return err }},
+		{"CQ.Wait", "completion queue", func() error { _, _, err := cq.Wait(bg); return err }},
+		{"Queue.Poll", "completion queue", func() error { _, err := q.Poll(); return err }},
+		{"Queue.ReapWait", "completion queue", func() error { _, err := q.ReapWait(bg); return err }},
+		{"CQ.Resize", "completion queue", func() error { return cq.Resize(9) }},
+		{"CQ.Notify", "completion queue", func() error { return cq.Notify(func(*vipl.VI, bool) {}) }},
+		{"Listener.Poll", "listener", func() error { _, err := l.Poll(); return err }},
+		{"Listener.Wait", "listener", func() error { _, err := l.Wait(bg); return err }},
+		{"Listener.Bind", "listener", func() error { return l.Bind(nil) }},
+	}
+	if err := errors.Join(d.a.Close(), cq.Close(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range calls {
+		wantClosed(t, c.name, c.what, c.call())
+	}
+	d.a, d.na = d.b, d.nb
+	if cq, err = d.na.CreateCQ(4); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = d.na.Listen(0); err != nil {
+		t.Fatal(err)
+	}
+	d.nb.Close()
+	for _, c := range calls {
+		wantClosed(t, c.name, "NIC", c.call())
+	}
+}
+
+// TestSaysDisconnected: who waits on a VI after its own Disconnect learns that this
+// is why nothing comes, and who asks for the outcome of connecting as well. The next
+// attempt to connect has it forgotten.
+func TestSaysDisconnected(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	said := func(call string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), "Disconnect was called") {
+			t.Errorf("%s: %v; want a %v that says so", call, err, want)
+		}
+	}
+	over, cancel := context.WithCancel(bg)
+	cancel()
+	for _, first := range []func() error{d.a.Disconnect, d.b.Disconnect} { // its own, or after that of the other side
+		if err := first(); err != nil {
+			t.Fatal(err)
+		}
+		d.run()
+		if err := d.a.Disconnect(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.a.RecvWait(bg)
+		said("RecvWait of an empty queue", err, vipl.ErrQueueEmpty)
+		_, err = d.a.SendWait(bg)
+		said("SendWait", err, vipl.ErrQueueEmpty)
+		said("ConnectDone", d.a.ConnectDone(), vipl.ErrInvalidState)
+		r := d.post(d.a, 8)
+		_, err = d.a.RecvWait(over)
+		said("RecvWait", err, vipl.ErrTimeout)
+		if err := d.b.Disconnect(); err != nil {
+			t.Fatal(err)
+		}
+		d.run()
+		d.connect()
+		if _, err = d.a.RecvWait(over); !errors.Is(err, vipl.ErrTimeout) || strings.Contains(err.Error(), "Disconnect") {
+			t.Errorf("connected again, RecvWait: %v", err)
+		}
+		d.send(d.b, 8)
+		d.run()
+		got, err := d.a.RecvDone()
+		d.took(got, err, r, vipl.StatusOpReceive)
+	}
+}
+
+// TestEnded: the channel is closed, and the cause is told, when the NIC is closed, and when
+// somebody closes the link under it, though nobody calls the NIC.
+func TestEnded(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(n *vipl.NIC) error
+		want []error
+	}{
+		{"NIC closed", (*vipl.NIC).Close, []error{vipl.ErrClosed}},
+		{"link closed", func(n *vipl.NIC) error { return seam.Link(n).Close() }, []error{vipl.ErrLink, transport.ErrClosed}},
+	} {
+		n, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		select {
+		case <-n.Ended():
+			t.Errorf("%s: it has ended before", tc.name)
+		default:
+		}
+		if err := n.Cause(); err != nil {
+			t.Errorf("%s: before: %v", tc.name, err)
+		}
+		if err := tc.end(n); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-n.Ended():
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: it does not end", tc.name)
+		}
+		for _, want := range tc.want {
+			if err := n.Cause(); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", tc.name, err, want)
+			}
+		}
+	}
+}
+
+// TestClosedMemory: a goroutine that is looking at memory from AllocMem, of any
+// size, when its NIC is closed reads zeros, and may write; the process lives. The
+// addresses are given back by DeregisterMem.
+func TestClosedMemory(t *testing.T) {
+	n, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mems [][]byte
+	var handles []vipl.MemHandle
+	for _, size := range []int{1, 5000, 4<<20 + 1} {
+		mem, h, err := n.AllocMem(size, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem[0], mem[size-1] = 7, 7
+		mems, handles = append(mems, mem), append(handles, h)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, mem := range mems {
+		if err := look(mem); err != nil {
+			t.Errorf("%d bytes: %v", len(mem), err)
+		}
+	}
+	for i, h := range handles {
+		if err := n.DeregisterMem(h); err != nil {
+			t.Error(err)
+		}
+		if look(mems[i]) == nil {
+			t.Errorf("%d bytes are still mapped", len(mems[i]))
+		}
+		if err := n.DeregisterMem(h); err != vipl.ErrClosed {
+			t.Errorf("given back twice: %v, want ErrClosed", err)
+		}
+	}
+}
+
+// look reads and writes memory that may be gone.
+func look(mem []byte) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%v", cause)
+		}
+	}()
+	for _, i := range []int{0, len(mem) - 1} {
+		if mem[i] != 0 {
+			err = fmt.Errorf("byte %d is %d", i, mem[i])
+		}
+	}
+	mem[0] = 9
+	return err
 }

@@ -2,7 +2,9 @@ package vipl_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -444,4 +446,278 @@ func FuzzNIC(f *testing.F) {
 			s.revive()
 		}
 	})
+}
+
+// fragment forges n bytes of a message of length bytes, from offset on. The
+// message is the one that goes into the oldest receive.
+func (f *forger) fragment(offset, n, length uint32, flags ethertype.Flags) {
+	f.forge(ethertype.Header{Kind: ethertype.KindData, Flags: flags, Msg: f.like.Msg + 1, Offset: offset, Length: length}, make([]byte, n))
+}
+
+// written is fragment for an RDMA write with immediate data, to at.
+func (f *forger) written(at vipl.RemoteSegment, offset, n, length uint32, flags ethertype.Flags) {
+	b := make([]byte, ethertype.RDMASize+int(n))
+	ethertype.RDMA{Addr: at.Addr, Handle: uint32(at.Handle), Immediate: 7}.Put(b)
+	f.forge(ethertype.Header{Kind: ethertype.KindRDMAWrite, Flags: flags | ethertype.FlagImmediate, Msg: f.like.Msg + 1, Offset: offset, Length: length}, b)
+}
+
+// packed forges a packed frame with a message of n bytes.
+func (f *forger) packed(n int) {
+	b := make([]byte, ethertype.Packed(n))
+	ethertype.Record{Size: uint16(n)}.Put(b)
+	f.forge(ethertype.Header{Kind: ethertype.KindData, Flags: ethertype.FlagPacked, Msg: f.like.Msg + 1}, b)
+}
+
+// TestForgedData sends messages whose frames contradict each other: the
+// connection ends, and no receive completes with bytes that nobody has sent.
+func TestForgedData(t *testing.T) {
+	const last = ethertype.FlagLast
+	for name, forge := range map[string]func(f *forger, at vipl.RemoteSegment){
+		"BytesMissing": func(f *forger, _ vipl.RemoteSegment) {
+			f.fragment(0, 4, 12, 0)
+			f.alive()
+			f.fragment(8, 4, 12, last)
+		},
+		"BytesTwice": func(f *forger, _ vipl.RemoteSegment) {
+			f.fragment(0, 5, 8, 0)
+			f.alive()
+			f.fragment(4, 4, 8, last)
+		},
+		"LastFirst": func(f *forger, _ vipl.RemoteSegment) { f.fragment(0, 4, 8, last) },
+		"OtherLength": func(f *forger, _ vipl.RemoteSegment) {
+			f.fragment(0, 4, 8, 0)
+			f.alive()
+			f.fragment(4, 4, 9, last)
+		},
+		"PackedOverFragments": func(f *forger, _ vipl.RemoteSegment) {
+			f.fragment(0, 4, 8, 0)
+			f.alive()
+			f.packed(8)
+		},
+		"SendOverWrite": func(f *forger, at vipl.RemoteSegment) {
+			f.written(at, 0, 4, 8, 0)
+			f.alive()
+			f.fragment(4, 4, 8, last)
+		},
+		"PackedOverWrite": func(f *forger, at vipl.RemoteSegment) {
+			f.written(at, 0, 4, 8, 0)
+			f.alive()
+			f.packed(8)
+		},
+		"WriteOverSend": func(f *forger, at vipl.RemoteSegment) {
+			f.fragment(0, 4, 8, 0)
+			f.alive()
+			f.written(at, 4, 4, 8, last)
+		},
+		"OtherLengthOfWrite": func(f *forger, at vipl.RemoteSegment) {
+			f.written(at, 0, 4, 8, 0)
+			f.alive()
+			f.written(at, 4, 5, 9, last)
+		},
+		"BytesOfWriteMissing": func(f *forger, at vipl.RemoteSegment) { f.written(at, 0, 4, 8, last) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newForger(t)
+			in := f.post(f.a, 64)
+			_, at := f.source(f.na, 1, 64)
+			forge(f, at)
+			f.run()
+			f.ended(vipl.ErrProtocol)
+			if d, _ := f.a.RecvDone(); d != in || !d.Status.Failed() {
+				t.Errorf("the receive completed with %v", in.Status)
+			}
+		})
+	}
+}
+
+// TestForgedLooseData: on the unreliable level a frame of another kind than the
+// message that it says to belong to is dropped, and the message goes on.
+func TestForgedLooseData(t *testing.T) {
+	const last = ethertype.FlagLast
+	for name, c := range map[string]struct {
+		forge func(f *forger, at vipl.RemoteSegment)
+		want  vipl.Status
+	}{
+		"SendOverWrite": {func(f *forger, at vipl.RemoteSegment) {
+			f.written(at, 0, 4, 8, 0)
+			f.fragment(4, 4, 8, last)
+			f.written(at, 4, 4, 8, last)
+		}, vipl.StatusOpRemoteRDMAWrite | vipl.StatusImmediate},
+		"WriteOverSend": {func(f *forger, at vipl.RemoteSegment) {
+			f.fragment(0, 4, 8, 0)
+			f.written(at, 4, 4, 8, last)
+			f.fragment(4, 4, 8, last)
+		}, vipl.StatusOpReceive},
+		"OtherLength": {func(f *forger, _ vipl.RemoteSegment) {
+			f.fragment(0, 4, 8, 0)
+			f.fragment(4, 4, 9, last)
+			f.fragment(4, 4, 8, last)
+		}, vipl.StatusOpReceive},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attr := &vipl.Attributes{Reliability: reliability.Unreliable, EnableRDMAWrite: true}
+			f := &forger{duo: newDuo(t, attr, attr)}
+			l := f.links[0]
+			f.send(f.b, 8)
+			if _, err := f.like.Parse(l.slots[(l.tail-1)%memSlots][:l.lens[(l.tail-1)%memSlots]]); err != nil {
+				t.Fatal(err)
+			}
+			f.run()
+			in := f.post(f.a, 64)
+			_, at := f.source(f.na, 1, 64)
+			c.forge(f, at)
+			if n := f.na.Snapshot().Dropped[vipl.DropRange]; n != 1 {
+				t.Errorf("%d frames dropped, want the one between", n)
+			}
+			d, err := f.a.RecvDone()
+			f.took(d, err, in, c.want)
+			f.alive()
+		})
+	}
+}
+
+// TestForgedAcks: a frame in its turn that acknowledges what was never sent is
+// dropped whole, though it comes alone, so that its acknowledgement could wait.
+func TestForgedAcks(t *testing.T) {
+	for name, change := range map[string]func(f *forger, h *ethertype.Header){
+		"Ahead":  func(f *forger, h *ethertype.Header) { h.Ack = f.like.Ack + 9 },
+		"Behind": func(f *forger, h *ethertype.Header) { h.Ack = f.like.Ack - 1<<30 - 9 },
+		"Sack":   func(f *forger, h *ethertype.Header) { h.Sack = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newForger(t)
+			f.post(f.a, 64)
+			h := ethertype.Header{Kind: ethertype.KindData, Flags: ethertype.FlagLast, Msg: f.like.Msg + 1, Length: 8}
+			change(f, &h)
+			f.forge(h, make([]byte, 8))
+			if d, err := f.a.RecvDone(); d != nil || f.na.Snapshot().Dropped[vipl.DropAck] != 1 {
+				t.Errorf("took %v (%v); drops: %v", d, err, f.na.Snapshot().Dropped)
+			}
+			f.alive()
+		})
+	}
+}
+
+// mutator makes wrong frames from right ones.
+type mutator struct {
+	rng      *rand.Rand
+	captured [][]byte // the right ones
+	longest  int      // bytes that a frame may have
+	scratch  []byte
+	parsed   ethertype.Header
+}
+
+var zeros [ethertype.HeaderSize]byte
+
+func newMutator(seed uint64, mtu int) mutator {
+	return mutator{rng: rand.New(rand.NewPCG(seed, 9)), longest: mtu + ethertype.EthernetSize}
+}
+
+// control adds to the captured frames, of which there are some of a connection, one of
+// each kind that has no sequence number, with the connection's tag.
+func (m *mutator) control() {
+	h := &m.parsed
+	if _, err := h.Parse(m.captured[0]); err != nil {
+		panic(err)
+	}
+	for k := ethertype.KindAck; k <= ethertype.KindEchoReply; k++ {
+		h.Kind, h.Flags, h.Size, h.Count, h.Length, h.Offset = k, ethertype.FlagWholeCRC, 64, 0, 0, 0
+		f := make([]byte, ethertype.HeaderSize+64)
+		h.Put(f)
+		ethertype.Seal(f)
+		m.captured = append(m.captured, f)
+	}
+}
+
+// unshared returns the frames that share an Ethernet frame, each as it is alone.
+func unshared(frame []byte) (frames [][]byte) {
+	for frame != nil {
+		var h ethertype.Header
+		payload, err := h.Parse(frame)
+		if err != nil {
+			return append(frames, bytes.Clone(frame))
+		}
+		f := bytes.Clone(frame[:ethertype.HeaderSize+len(payload)])
+		frame = h.Next(frame)
+		h.Flags &^= ethertype.FlagMore
+		h.Put(f)
+		ethertype.Seal(f)
+		frames = append(frames, f)
+	}
+	return frames
+}
+
+// mutate returns a captured frame, changed, or plain noise. It is valid until
+// the next call.
+func (m *mutator) mutate() []byte {
+	rng := m.rng
+	if rng.IntN(8) == 0 {
+		m.scratch = m.scratch[:0]
+		for range rng.IntN(200) {
+			m.scratch = append(m.scratch, byte(rng.Uint32()))
+		}
+		return m.scratch
+	}
+	f := append(m.scratch[:0], m.captured[rng.IntN(len(m.captured))]...)
+	m.scratch = f
+	for range 1 + rng.IntN(3) {
+		switch rng.IntN(6) {
+		case 0:
+			f = f[:rng.IntN(len(f)+1)]
+		case 1:
+			f = append(f, zeros[:rng.IntN(len(zeros))]...)
+		case 2: // a field of the header, to a value near an edge
+			if len(f) > ethertype.HeaderSize {
+				edges := []uint32{0, 1, 2, 0x7fffffff, 0x80000000, ^uint32(0), ^uint32(0) - 1, 62, 1452, 4000}
+				binary.BigEndian.PutUint32(f[12+rng.IntN(46):], edges[rng.IntN(len(edges))])
+			}
+		case 3: // a sequence or message number a little further
+			if len(f) > ethertype.HeaderSize {
+				at := []int{26, 30, 34}[rng.IntN(3)]
+				binary.BigEndian.PutUint32(f[at:], binary.BigEndian.Uint32(f[at:])+uint32(rng.IntN(40)))
+			}
+		default:
+			if len(f) > 0 {
+				f[rng.IntN(len(f))] ^= 1 << rng.IntN(8)
+			}
+		}
+		if len(f) < 15 {
+			break
+		}
+	}
+	return f[:min(len(f), m.longest)]
+}
+
+// wrong returns a frame that is wrong for what protects a connection: one with
+// another tag and a right CRC, or with a wrong CRC.
+func (m *mutator) wrong() []byte {
+	for {
+		f := m.mutate()
+		if reseal(f); m.rng.IntN(2) == 0 && len(f) > 26 {
+			binary.BigEndian.PutUint32(f[22:], m.rng.Uint32()|1) // another tag
+			if reseal(f) && f[15] >= byte(ethertype.KindQuery) {
+				continue // needs no tag
+			}
+		} else if len(f) >= ethertype.HeaderSize {
+			f[58+m.rng.IntN(4)] ^= 1 << m.rng.IntN(8) // a wrong CRC
+		}
+		if _, err := m.parsed.Parse(f); err == nil && m.parsed.Kind == ethertype.KindReset {
+			continue // proves itself by the other tag
+		}
+		return f
+	}
+}
+
+// kindOf returns the kind of a frame that has a header.
+func kindOf(frame []byte) ethertype.Kind { return ethertype.Kind(frame[15]) }
+
+// reseal makes the CRC of a changed frame right.
+func reseal(f []byte) bool {
+	if len(f) < ethertype.HeaderSize {
+		return false
+	}
+	f[14] = ethertype.Version
+	size := min(int(binary.BigEndian.Uint16(f[54:])), len(f)-ethertype.HeaderSize)
+	ethertype.Seal(f[:ethertype.HeaderSize+size])
+	return true
 }

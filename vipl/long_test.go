@@ -2,14 +2,25 @@ package vipl_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/transport/pcap"
 	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/seal"
+	"github.com/bobnet-go/bobnet/transport/trace"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -348,5 +359,267 @@ func TestLongNoAllocations(t *testing.T) {
 		if frames := nics[1].Snapshot().RxFrames - before; frames > 100*uint64(count*size/1500) {
 			t.Errorf("%d frames: the messages did not go in long ones", frames)
 		}
+	}
+}
+
+// longLink makes any link a transport.LongLink, so that long frames are tested in
+// virtual time too: it says that the link's MTU is smaller than it is.
+type longLink struct {
+	transport.Link
+	mtu     int  // what it says
+	opaque  bool // long frames do not get through
+	clumsy  int  // each clumsy-th frame is lost when it is fetched; 0: none
+	slot    int  // if not 0, there are no long frames, and of others that are longer only as much is given
+	fetched int
+	started bool
+	views   [transport.MaxBatch][]byte
+	queue   [][]byte
+	rest    []byte // what the last view lacks
+	last    []byte // the last frame, whole, if it is a long one
+}
+
+// longMTU and shortMTU are those of worlds with such links.
+const (
+	longMTU  = 1500
+	shortMTU = 600
+)
+
+func newLongLink(l transport.Link) *longLink { return &longLink{Link: l, mtu: shortMTU} }
+
+// newSlotLink returns a link of which all but the beginning of plain frames is to be fetched, as on a
+// ring whose MTU is larger than its slots.
+func newSlotLink(l transport.Link) *longLink { return &longLink{Link: l, mtu: longMTU, slot: 200} }
+
+func (l *longLink) Info() transport.Info {
+	info := l.Link.Info()
+	info.MTU = l.mtu
+	return info
+}
+
+func (l *longLink) StartLong() bool {
+	l.started = l.slot == 0
+	return l.started
+}
+
+func (l *longLink) short(f int) bool { return f <= l.mtu+ethertype.EthernetSize }
+
+func (l *longLink) Send(frames []transport.Frame) (n int, err error) {
+	for n < len(frames) {
+		switch size := frames[n].Len(); {
+		case l.short(size):
+		case !l.started:
+			return n, transport.ErrFrameSize
+		case l.opaque:
+			n++
+			continue
+		}
+		k, err := l.Link.Send(frames[n : n+1])
+		if k == 0 || err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+func (l *longLink) Recv(views [][]byte) (int, error) {
+	l.rest, l.last = nil, nil
+	n, err := l.Link.Recv(l.views[:])
+	for _, f := range l.views[:n] {
+		l.queue = append(l.queue, bytes.Clone(f))
+	}
+	n = 0
+	for n < min(len(views), transport.MaxBatch) && len(l.queue) > 0 && l.rest == nil {
+		f := l.queue[0]
+		l.queue = l.queue[1:]
+		views[n] = f
+		begin := cmp.Or(l.slot, transport.LongBegin)
+		if l.slot == 0 && !l.short(len(f)) || l.slot > 0 && len(f) > begin {
+			views[n], l.rest, l.last = f[:begin], f[begin:], f
+		}
+		n++
+	}
+	return n, err
+}
+
+func (l *longLink) Rest() int { return len(l.rest) }
+
+func (l *longLink) Fetch(from int, parts [][]byte) bool {
+	if l.rest == nil || from < ethertype.HeaderSize || from > len(l.last)-len(l.rest) {
+		panic(fmt.Sprintf("Fetch from %d of a frame that lacks %d bytes", from, len(l.rest)))
+	}
+	f := l.last[from:]
+	l.rest = nil
+	if l.fetched++; l.clumsy > 0 && l.fetched%l.clumsy == 0 {
+		for _, part := range parts {
+			clear(part)
+		}
+		return false
+	}
+	for _, part := range parts {
+		if copy(part, f) < len(part) {
+			return false
+		}
+		f = f[len(part):]
+	}
+	return true
+}
+
+func (l *longLink) Ready() bool { return len(l.queue) > 0 || l.Link.Ready() }
+
+func (l *longLink) Wait(until int64) error {
+	if len(l.queue) > 0 {
+		return nil
+	}
+	return l.Link.Wait(until)
+}
+
+// TestLongSmallerMTU: long frames are those that the link's MTU does not allow. Where
+// the path's is smaller, because an interface's was made smaller under the NICs or was
+// from the beginning, messages of lengths between both arrive like all others.
+func TestLongSmallerMTU(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		open, then [2]int // MTUs when the NICs are opened, and afterwards
+	}{
+		{"Both", [2]int{9000, 9000}, [2]int{600, 600}},
+		{"First", [2]int{9000, 600}, [2]int{9000, 600}},
+		{"Second", [2]int{600, 9000}, [2]int{600, 9000}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := vethtest.New(t, 9000)
+			var nics [2]*vipl.NIC
+			for side := range nics {
+				if err := p.SetMTU(side, test.open[side]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for side := range nics {
+				nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name})
+			}
+			for side := range nics {
+				if err := p.SetMTU(side, test.then[side]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, size := range []int{500, 700, 3000, 8900, 9100, 70_000} {
+				a, b := join(t, nics, openTo(reliability.ReliableDelivery))
+				there, back := newFlow(t, a, b, 4, size, uint64(i)), newFlow(t, b, a, 4, size, uint64(i))
+				within(t, "messages", func() error { return all(there.send, there.receive, back.send, back.receive) })
+			}
+		})
+	}
+}
+
+// TestFaultyLong sends 100 MB each way at the same time in long frames, the default
+// on veth, while 2 % of the frames are lost, doubled and reordered each, between
+// NICs of which one has the faults on its way in.
+func TestFaultyLong(t *testing.T) {
+	const size = 1 << 20
+	count := 96
+	if !need.Full() {
+		count = 8
+	}
+	for _, level := range reliableLevels {
+		t.Run(level.String(), func(t *testing.T) {
+			o := fault.Options{Drop: 0.02, Dup: 0.02, Reorder: 0.02}
+			nics := vethNICs(t, 1500, vipl.Config{}, func(side int, l transport.Link) transport.Link {
+				o := o
+				o.Seed = uint64(side) + 1
+				if side == 1 {
+					o.Dir = fault.Both
+				}
+				return fault.New(l, o)
+			})
+			a, b := join(t, nics, &vipl.Attributes{Reliability: level})
+			widen(t, a, b)
+			there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
+			within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
+			if t.Failed() {
+				return
+			}
+			least := uint64(count * size / framing.LongMTU / 2)
+			for side, v := range []*vipl.VI{a, b} {
+				if n := nics[side].Fetched(); !v.Wide() || n < least {
+					t.Errorf("side %d: %d frames went straight to where they belong, want %d; long frames: %t", side, n, least, v.Wide())
+				}
+				if v.Snapshot().Retransmits == 0 || nics[side].Snapshot().Link.Faults == 0 {
+					t.Errorf("side %d has sent nothing again: there were no faults", side)
+				}
+			}
+		})
+	}
+}
+
+// widen waits until the side that has asked the other to connect knows that the path carries long
+// frames. Faults can lose the probe that asks, which goes again after half a second at first.
+func widen(t *testing.T, a, b *vipl.VI) {
+	within(t, "a probe as long as a long frame", func() error {
+		for !a.Wide() && !b.Wide() {
+			runtime.Gosched()
+		}
+		return nil
+	})
+}
+
+// TestCorruptLong: a link that corrupts frames, though it has long ones, gives the NIC
+// none: their CRC leaves the data out.
+func TestCorruptLong(t *testing.T) {
+	nics := vethNICs(t, 1500, vipl.Config{}, func(_ int, l transport.Link) transport.Link {
+		return fault.New(l, fault.Options{Seed: 1, Corrupt: 0.02})
+	})
+	a, b := join(t, nics, nil)
+	there := newFlow(t, a, b, 4, 1<<20, 1)
+	within(t, "the transfer", func() error { return all(there.send, there.receive) })
+	if a.Wide() || b.Wide() || nics[1].Fetched() > 0 {
+		t.Error("long frames are sent:", a.Wide(), b.Wide())
+	}
+}
+
+// TestSealedLong: sealed, long frames are used on links that corrupt them, too: those that were changed
+// count as lost, whether the data are decrypted to where they belong at once (side 0), or the link within
+// gives so little of a frame that all of it is fetched first (side 1).
+func TestSealedLong(t *testing.T) {
+	const count, size = 24, 1 << 20
+	nics := vethNICs(t, 1500, vipl.Config{Key: seal.Fixed(sealKey(1))}, func(side int, l transport.Link) transport.Link {
+		o := fault.Options{Drop: 0.01, Dup: 0.01, Reorder: 0.01, Corrupt: 0.02, Seed: uint64(side) + 1}
+		if side == 1 {
+			o.Dir = fault.Both
+		}
+		return fault.New(l, o)
+	})
+	a, b := join(t, nics, nil)
+	widen(t, a, b)
+	there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
+	within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
+	const least = count * size / framing.LongMTU / 2
+	for side, v := range []*vipl.VI{a, b} {
+		s, _ := nics[side].SealStats()
+		if n := nics[side].Fetched(); !v.Wide() || n < least || s.Altered == 0 {
+			t.Errorf("side %d: %d frames went straight to where they belong, want %d; long frames: %t; %d were changed", side, n, least, v.Wide(), s.Altered)
+		}
+	}
+}
+
+// TestCapturedLong: to write down what passes changes nothing of what is sent, long
+// frames included.
+func TestCapturedLong(t *testing.T) {
+	for name, wrap := range map[string]func(transport.Link) transport.Link{
+		"trace": func(l transport.Link) transport.Link { return trace.New(l, io.Discard) },
+		"pcap":  func(l transport.Link) transport.Link { return pcap.New(l, io.Discard) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const count, size = 8, 1 << 20
+			nics := vethNICs(t, 1500, vipl.Config{}, func(_ int, l transport.Link) transport.Link { return wrap(l) })
+			a, b := join(t, nics, nil)
+			there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
+			within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
+			const least = count * size / framing.LongMTU / 2
+			for side, v := range []*vipl.VI{a, b} {
+				if n := nics[side].Fetched(); !v.Wide() || n < least {
+					t.Errorf("side %d: %d frames went straight to where they belong, want %d; long frames: %t", side, n, least, v.Wide())
+				}
+			}
+		})
 	}
 }

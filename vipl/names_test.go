@@ -1,13 +1,17 @@
 package vipl_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -151,5 +155,222 @@ func TestLateAnswer(t *testing.T) {
 	})
 	if err := w.run(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLookupAll: everybody who answers to a name is found, also by a NIC that
+// advertises it itself, in the presence of loss, and nobody else is.
+func TestLookupAll(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1, Loss: 0.1})
+	var nics []*vipl.NIC
+	var addrs []ethertype.Addr
+	for range 4 {
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station("nic"), Seed: uint64(len(nics) + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nic.Close()
+		l, err := nic.Listen(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nics, addrs = append(nics, nic), append(addrs, l.Addr())
+	}
+	for i, name := range []string{"service", "service", "another", "service"} {
+		if err := nics[i].Advertise(name, addrs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, nic := range nics[1:] {
+		w.Go("answerer", func() {
+			for end := w.Now() + int64(2*time.Second); w.Now() < end; nic.Poll() {
+				if err := w.Sleep(time.Millisecond); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	w.Go("asker", func() {
+		for _, x := range []struct {
+			name string
+			want []ethertype.Addr
+		}{{"service", []ethertype.Addr{addrs[1], addrs[3]}}, {"another", addrs[2:3]}, {"none", nil}} {
+			ctx, cancel := nics[0].WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if got, err := nics[0].LookupAll(ctx, x.name); err != nil || !slices.Equal(got, x.want) {
+				t.Errorf("%s: %v, %v, want %v", x.name, got, err, x.want)
+			}
+		}
+		if _, err := nics[0].LookupAll(t.Context(), ""); !errors.Is(err, vipl.ErrArgument) {
+			t.Errorf("the empty name: %v", err)
+		}
+	})
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLookupAt: only the NIC that is asked answers, another one that has the name is not heard,
+// and one that has not answers nothing.
+func TestLookupAt(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1, Loss: 0.1})
+	w.Script(func(_ int64, _, _ *sim.Station, frame []byte) sim.Action {
+		var h ethertype.Header
+		if _, err := h.Parse(frame); err == nil && h.Dst == ethertype.Broadcast {
+			t.Errorf("a frame to all: %+v", h)
+		}
+		return sim.Action{}
+	})
+	var nics []*vipl.NIC
+	for i := range 3 {
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station("nic"), Seed: uint64(i + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nic.Close()
+		nics = append(nics, nic)
+	}
+	for _, nic := range nics[1:] {
+		if err := nic.Advertise("service", nic.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		w.Go("answerer", func() {
+			for end := w.Now() + int64(2*time.Second); w.Now() < end; nic.Poll() {
+				if err := w.Sleep(time.Millisecond); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	w.Go("asker", func() {
+		for _, nic := range nics[1:] {
+			if got, err := nics[0].LookupAt(t.Context(), nic.Addr(), "service"); err != nil || got != nic.Addr() {
+				t.Errorf("%v, %v, want %v", got, err, nic.Addr())
+			}
+		}
+		ctx, cancel := nics[0].WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := nics[0].LookupAt(ctx, nics[1].Addr(), "another")
+		if !errors.Is(err, vipl.ErrNameService) || !strings.Contains(err.Error(), "no NIC at "+nics[1].Addr().String()) {
+			t.Errorf("a name that it has not: %v", err)
+		}
+	})
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLookupCancelled: a question that its caller gives up says so, and does not
+// blame the owner of the name.
+func TestLookupCancelled(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	reason := errors.New("somebody pressed a key")
+	ctx, cancel := context.WithCancelCause(bg)
+	cancel(reason)
+	_, err := d.na.Lookup(ctx, "nobody")
+	want := `vipl: look up: name not found on the segment: context canceled: the question for "nobody" was given up: somebody pressed a key`
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, vipl.ErrNameService) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestLookupDead: on a link that somebody has closed under the NIC, before a
+// lookup or in the midst of one, it fails at once and for that cause. It used to
+// ask again without a pause, the NIC locked, until its time was up.
+func TestLookupDead(t *testing.T) {
+	for name, midst := range map[string]bool{"Before": false, "Midst": true} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := memPair(1500)
+			n, err := vipl.Open(t.Context(), &vipl.Config{Link: l, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer n.Close()
+			questions := 0
+			l.onSend = func(f []byte) {
+				var h ethertype.Header
+				if _, err := h.Parse(f); err == nil && h.Kind == ethertype.KindQuery {
+					questions++
+				}
+				l.dead = l.dead || questions == 2
+			}
+			l.dead = !midst
+			ctx, cancel := n.WithTimeout(bg, 100*time.Millisecond)
+			defer cancel()
+			_, err = n.Lookup(ctx, "nobody")
+			if !errors.Is(err, vipl.ErrLink) || !errors.Is(err, transport.ErrClosed) {
+				t.Errorf("%v, want ErrLink and what the link says", err)
+			}
+			if questions > 2 {
+				t.Errorf("asked %d times", questions)
+			}
+		})
+	}
+}
+
+// TestOneAnswer: of several NICs on one interface one answers an echo and an inquiry to any NIC there,
+// and when that one has gone another one does.
+func TestOneAnswer(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	open := func(side int) (n *vipl.NIC) {
+		err := p.In(side, func() (err error) {
+			n, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name, Driver: "packet"})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		return n
+	}
+	var many []*vipl.NIC
+	for range 6 {
+		many = append(many, open(0))
+	}
+	asker := open(1)
+	all := ethertype.Addr{MAC: many[0].Addr().MAC}
+	for range 2 {
+		for tries := 0; ; tries++ { // the one that has spoken may have closed a moment ago
+			if _, err := asker.Echo(bg, all, 8); err == nil {
+				break
+			} else if tries == 10 {
+				t.Fatal(err)
+			}
+		}
+		before := make([]uint64, len(many))
+		for i, n := range many {
+			before[i] = n.Snapshot().TxFrames
+		}
+		if _, err := asker.Echo(bg, all, 8); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := asker.HostByAddr(bg, all); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range many { // it has received the other questions before this one
+			if _, err := asker.Echo(bg, n.Addr(), 8); err != nil {
+				t.Fatal(err)
+			}
+		}
+		speaker := -1
+		for i, n := range many {
+			switch n.Snapshot().TxFrames - before[i] {
+			case 1:
+			case 3:
+				if speaker >= 0 {
+					t.Fatal("two NICs have answered")
+				}
+				speaker = i
+			default:
+				t.Fatalf("NIC %d has answered one question in two", i)
+			}
+		}
+		if speaker < 0 {
+			t.Fatal("no NIC has answered")
+		}
+		if err := many[speaker].Close(); err != nil {
+			t.Fatal(err)
+		}
+		many = append(many[:speaker], many[speaker+1:]...)
 	}
 }

@@ -1,0 +1,358 @@
+package vipl_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/safchain/ethtool"
+)
+
+// TestLongBlackHole: a path that has carried long frames stops to in the midst of
+// messages of all kinds. They arrive all the same, soon, and those behind them in frames
+// of the MTU; when it carries long frames again they are used again.
+func TestLongBlackHole(t *testing.T) {
+	rounds := 3
+	if !need.Full() { // the race detector has nothing to find where one goroutine drives both ends
+		rounds = 1
+	}
+	for _, level := range reliableLevels {
+		for _, kind := range []string{"Messages", "Packed", "Write", "Read"} {
+			t.Run(fmt.Sprint(level, kind), func(t *testing.T) {
+				d := newLongDuo(t, [2]bool{}, openTo(level))
+				d.exchange(3000)
+				if !d.a.Wide() || !d.b.Wide() {
+					t.Fatal("no long frames to begin with")
+				}
+				for round := range rounds {
+					d.long[0].opaque, d.long[1].opaque = true, true
+					start := *d.links[0].clock
+					d.underWay(kind)
+					if took := time.Duration(*d.links[0].clock - start); took > time.Second {
+						t.Errorf("round %d: what was under way took %v", round, took)
+					}
+					if sender := map[bool]*vipl.VI{false: d.b, true: d.a}[kind == "Read"]; sender.Wide() {
+						t.Errorf("round %d: long frames are sent into a black hole", round)
+					}
+					d.patience = 6000 // times 100 us
+					d.exchange(3000, 20_000)
+					d.patience = 0
+					d.long[0].opaque, d.long[1].opaque = false, false
+					for end := *d.links[0].clock + int64(30*time.Second); *d.links[0].clock < end && !(d.a.Wide() && d.b.Wide()); {
+						*d.links[0].clock += int64(50 * time.Millisecond)
+						d.run()
+					}
+					if !d.a.Wide() || !d.b.Wide() {
+						t.Fatalf("round %d: long frames are not used again: %v %v", round, d.a.Wide(), d.b.Wide())
+					}
+					d.exchange(3000)
+				}
+			})
+		}
+	}
+}
+
+// TestLongProbeLost: when the probes of the handshake that ask for long frames are lost, it is asked again.
+func TestLongProbeLost(t *testing.T) {
+	for _, level := range reliableLevels {
+		d := newLongDuo(t, [2]bool{true, false}, openTo(level))
+		d.long[0].opaque = false
+		for end := *d.links[0].clock + int64(time.Second); *d.links[0].clock < end; {
+			*d.links[0].clock += int64(50 * time.Millisecond)
+			d.run()
+		}
+		if d.exchange(3000); !d.a.Wide() || !d.b.Wide() {
+			t.Errorf("%v: long frames are sent: %t, %t", level, d.a.Wide(), d.b.Wide())
+		}
+	}
+}
+
+// underWay has b begin several operations of a kind before a learns anything, and wants
+// them to be done.
+func (d *duo) underWay(kind string) {
+	d.t.Helper()
+	const count, size = 6, 9000
+	allow := &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}
+	var in, out [count][]byte
+	var sent [count]*vipl.Descriptor
+	for i := range count {
+		n := size
+		if kind == "Packed" {
+			n = 400
+		}
+		var inH, outH vipl.MemHandle
+		in[i], inH = d.buffer(d.na, n, allow)
+		out[i], outH = d.buffer(d.nb, n, nil)
+		content(uint64(i), n, out[i])
+		s := &vipl.Descriptor{Segs: []vipl.Segment{{Data: out[i], Handle: outH}}}
+		switch kind {
+		case "Write":
+			s.Op, s.Remote = vipl.OpRDMAWrite, vipl.RemoteSegment{Addr: vipl.VirtualAddress(in[i]), Handle: inH}
+		case "Read":
+			content(uint64(i), n, in[i])
+			clear(out[i])
+			s.Op, s.Remote = vipl.OpRDMARead, vipl.RemoteSegment{Addr: vipl.VirtualAddress(in[i]), Handle: inH}
+		default:
+			if err := d.a.PostRecv(&vipl.Descriptor{Segs: []vipl.Segment{{Data: in[i], Handle: inH}}}); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+		if err := d.b.PostSend(s); err != nil {
+			d.t.Fatal(err)
+		}
+		sent[i] = s
+	}
+	done := 0
+	for range 100_000 {
+		d.nb.Poll()
+		d.na.Poll()
+		*d.links[0].clock += 10_000
+		if s, err := d.b.SendDone(); err == nil {
+			if s != sent[done] {
+				d.t.Fatal("out of order")
+			}
+			done++
+		} else if errors.Is(err, vipl.ErrDescriptor) || done == count {
+			break
+		}
+	}
+	for i := range count {
+		if done != count || !bytes.Equal(in[i], out[i]) {
+			d.t.Fatalf("%d of %d are done; number %d is intact: %v; %v, %v", done, count, i, bytes.Equal(in[i], out[i]), d.a.Err(), d.b.Err())
+		}
+	}
+	if kind == "Messages" || kind == "Packed" {
+		for range count {
+			d.run()
+			if _, err := d.a.RecvDone(); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestLongPathLoss: a path on which many frames are lost, long ones too, is no black
+// hole for long.
+func TestLongPathLoss(t *testing.T) {
+	d := newLongDuo(t, [2]bool{}, openTo(reliability.ReliableDelivery))
+	for i := range d.long {
+		d.long[i].clumsy = 3
+	}
+	d.patience = 60
+	for range 10 {
+		d.exchange(longSizes...)
+	}
+	if !d.a.Wide() || !d.b.Wide() {
+		t.Error(d.a.Wide(), d.b.Wide())
+	}
+}
+
+// TestLongOffloadsOff switches the offloads of both ends of a veth off in the midst of a
+// stream: the kernel then cuts long frames up, which nobody can use. The stream goes on.
+func TestLongOffloadsOff(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	var nics [2]*vipl.NIC
+	for side := range nics {
+		nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name})
+	}
+	s := startStream(t, nics, nil)
+	if !s.a.Wide() {
+		t.Fatal("no long frames to begin with")
+	}
+	for side := range nics {
+		if err := p.In(side, func() error {
+			e, err := ethtool.NewEthtool()
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			return e.Change(vethtest.Name, map[string]bool{"tx-tcp-segmentation": false, "tx-generic-segmentation": false, "tx-scatter-gather": false})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.flows(t)
+	s.flows(t)
+	if s.a.Snapshot().FrameData > 1500 {
+		t.Error("it sends long frames")
+	}
+}
+
+// long is the size of messages of many packets.
+const long = 1 << 20
+
+// exchange sends a long message and waits for one, so many times; an end that answers does
+// it the other way round.
+func exchange(n *vipl.NIC, v *vipl.VI, times int, answers bool) error {
+	buf := make([]byte, long)
+	h, err := n.RegisterMem(buf, nil)
+	if err != nil {
+		return err
+	}
+	sent := &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: h}}}
+	for range times {
+		for _, sends := range []bool{!answers, answers} {
+			if !sends {
+				d, err := v.RecvWait(bg)
+				if err == nil {
+					err = v.PostRecv(d)
+				}
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if err := v.PostSend(sent); err != nil {
+				return err
+			}
+			if _, err := v.SendWait(bg); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ready makes a VI whose receives of long messages are posted.
+func ready(n *vipl.NIC) (*vipl.VI, error) {
+	v, err := n.CreateVI(&vipl.Attributes{Reliability: reliableLevels[0]}, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	for range 2 {
+		buf := make([]byte, long)
+		h, err := n.RegisterMem(buf, nil)
+		if err == nil {
+			err = v.PostRecv(&vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: h}}})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// pingPong exchanges long messages over two links of a world, and returns the virtual time
+// that they take, and how often a frame was sent again.
+func pingPong(w *world, links [2]transport.Link, times int) (took time.Duration, again uint64, err error) {
+	w.nodeOn(links[0], "server", nil, func(n *vipl.NIC) error {
+		l, err := n.Listen(service)
+		if err != nil {
+			return err
+		}
+		r, err := l.Wait(bg)
+		if err != nil {
+			return err
+		}
+		v, err := ready(n)
+		if err == nil {
+			err = r.Accept(bg, v)
+		}
+		if err == nil {
+			err = exchange(n, v, times, true)
+		}
+		again += v.Snapshot().Retransmits
+		return err
+	})
+	w.nodeOn(links[1], "client", nil, func(n *vipl.NIC) error {
+		v, err := ready(n)
+		if err == nil {
+			err = v.Connect(bg, ethertype.Addr{MAC: links[0].Info().MAC, Port: service}, nil)
+		}
+		if err != nil {
+			return err
+		}
+		began := w.Now()
+		err = exchange(n, v, times, false)
+		took = time.Duration(w.Now() - began)
+		again += v.Snapshot().Retransmits
+		return err
+	})
+	return took, again, w.run()
+}
+
+// TestLongOverCable: long messages over a live cable of the emulated Myrinet take as long as
+// over the link that the cable is on: nothing on the way waits for credit, for a frame that is
+// missing, or for a timer, and nothing is sent again.
+func TestLongOverCable(t *testing.T) {
+	const times, mtu = 10, 30 << 10
+	for _, delay := range []time.Duration{time.Microsecond, 20 * time.Microsecond} {
+		t.Run(fmt.Sprint(delay), func(t *testing.T) {
+			var took [2]time.Duration
+			for i, cabled := range []bool{false, true} {
+				w := newWorld(sim.Options{Seed: 3, MTU: mtu + plain.Overhead, Bandwidth: 40e9, Delay: delay})
+				var links [2]transport.Link
+				for i := range links {
+					if !cabled {
+						links[i] = w.StationWith(sim.StationOptions{Ports: transport.PortRange{Lo: 1024, Hi: 2047}, MTU: mtu})
+						continue
+					}
+					end := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+					cfg := plain.Config{MTU: mtu, Routes: []myrinet.HostRoute{{To: ethertype.Broadcast}}}
+					var err error
+					if links[i], err = plain.Join(end, &cfg, myrinet.LiveOptions{Seed: uint64(i + 1)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var again uint64
+				var err error
+				if took[i], again, err = pingPong(w, links, times); err != nil || again > 0 {
+					t.Fatalf("%d frames were sent again, %v", again, err)
+				}
+				for i := range links {
+					if card, ok := links[i].(interface{ Snapshot() plain.Snapshot }); ok {
+						s := card.Snapshot()
+						f := s.Cable.Frames
+						if f.Starved+f.Full+f.FramesLost+f.NoRoom+s.Link.TxFull+s.Link.RxDrops > 0 {
+							t.Errorf("end %d has waited: %+v, %+v", i, f, s.Link)
+						}
+					}
+				}
+			}
+			if took[1] > took[0]+took[0]/50 {
+				t.Errorf("%d messages each way take %v over the cable, %v without it", times, took[1], took[0])
+			}
+		})
+	}
+}
+
+// TestObstacle: an interface without a carrier is named as long as it has none,
+// and in a namespace that does not have it nothing is known.
+func TestObstacle(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	nic := openOn(t, p, 0, "packet")
+	obstacle := func() (text string) {
+		if err := p.In(0, func() error { text = nic.Obstacle(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if got := obstacle(); got != "" {
+		t.Errorf("all is well, but: %q", got)
+	}
+	if err := p.SetUp(1, false); err != nil {
+		t.Fatal(err)
+	}
+	for obstacle() == "" { // the kernel sees to it a little later
+		runtime.Gosched()
+	}
+	if got := obstacle(); !strings.HasPrefix(got, vethtest.Name+" has no carrier: ") {
+		t.Errorf("the other end is off: %q", got)
+	}
+	if got := nic.Obstacle(); !strings.Contains(got, vethtest.Name+" has no carrier: ") {
+		t.Errorf("in another namespace: %q", got)
+	}
+}
