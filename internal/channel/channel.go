@@ -24,17 +24,18 @@ import "github.com/bobnet-go/bobnet/vipl"
 
 // Buffer is the memory of one message, and its descriptor.
 type Buffer struct {
-	desc vipl.Descriptor
+	Desc vipl.Descriptor
 	segs [1]vipl.Segment
 }
 
-func (b *Buffer) init(mem []byte, handle vipl.MemHandle, context any) {
+// Init gives b its memory. Open does so for the buffers of a channel.
+func (b *Buffer) Init(mem []byte, handle vipl.MemHandle, context any) {
 	b.segs[0] = vipl.Segment{Data: mem, Handle: handle}
-	b.desc = vipl.Descriptor{Segs: b.segs[:], Context: context}
+	b.Desc = vipl.Descriptor{Segs: b.segs[:], Context: context}
 }
 
 // Data returns the message that has come. It is there until the receive is posted again.
-func (b *Buffer) Data() []byte { return b.segs[0].Data[:b.desc.Length] }
+func (b *Buffer) Data() []byte { return b.segs[0].Data[:b.Desc.Length] }
 
 // Receive is the buffer of a receive, and what its owner keeps with a message. The Receive is the
 // Context of its descriptor.
@@ -46,13 +47,13 @@ type Receive[T any] struct {
 // Channel is one end of a connection. Its methods must not be called at the same time. The zero
 // Channel has not been opened.
 type Channel struct {
-	VI   *vipl.VI  // nil until Open
-	Tag  vipl.Ptag // of the VI and of all memory that goes through it
-	Busy int       // sends that are not acknowledged
+	VI   *vipl.VI       // nil until Open
+	Tag  vipl.Ptag      // of the VI and of all memory that goes through it
+	Mem  vipl.MemHandle // of the memory of its buffers
+	Busy int            // sends that are not acknowledged
 
 	nic     *vipl.NIC
 	private bool // Tag is this channel's own
-	memory  vipl.MemHandle
 	sends   []Buffer
 	next    int // of sends
 }
@@ -88,15 +89,15 @@ func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
 	c.VI = vi
 	mem := cfg.Memory
 	if mem == nil {
-		mem, c.memory, err = c.nic.AllocMem((len(receives)+cfg.Sends)*cfg.Size, &vipl.MemAttributes{Ptag: c.Tag})
+		mem, c.Mem, err = c.nic.AllocMem((len(receives)+cfg.Sends)*cfg.Size, &vipl.MemAttributes{Ptag: c.Tag})
 	} else {
-		c.memory, err = c.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: c.Tag})
+		c.Mem, err = c.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: c.Tag})
 	}
 	if err != nil {
 		return err
 	}
 	for i := range receives {
-		receives[i].init(mem[:cfg.Size:cfg.Size], c.memory, &receives[i])
+		receives[i].Init(mem[:cfg.Size:cfg.Size], c.Mem, &receives[i])
 		mem = mem[cfg.Size:]
 		if err := c.Repost(&receives[i].Buffer); err != nil {
 			return err
@@ -104,14 +105,14 @@ func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
 	}
 	c.sends = make([]Buffer, cfg.Sends)
 	for i := range c.sends {
-		c.sends[i].init(mem[:cfg.Size:cfg.Size], c.memory, nil)
+		c.sends[i].Init(mem[:cfg.Size:cfg.Size], c.Mem, nil)
 		mem = mem[cfg.Size:]
 	}
 	return nil
 }
 
 // Repost posts a receive of the channel again.
-func (c *Channel) Repost(b *Buffer) error { return c.VI.PostRecv(&b.desc) }
+func (c *Channel) Repost(b *Buffer) error { return c.VI.PostRecv(&b.Desc) }
 
 // Room reports whether a buffer for a send is free.
 func (c *Channel) Room() bool { return c.Busy < len(c.sends) }
@@ -126,7 +127,7 @@ func (c *Channel) Next() []byte {
 func (c *Channel) Send(n int) error {
 	b := &c.sends[c.next]
 	b.segs[0].Data = b.segs[0].Data[:n]
-	if err := c.VI.PostSend(&b.desc); err != nil {
+	if err := c.VI.PostSend(&b.Desc); err != nil {
 		return err
 	}
 	if c.next++; c.next == len(c.sends) {
@@ -154,8 +155,8 @@ func (c *Channel) Close() {
 	if c.VI != nil {
 		c.VI.Close()
 	}
-	if c.memory != 0 {
-		c.nic.DeregisterMem(c.memory)
+	if c.Mem != 0 {
+		c.nic.DeregisterMem(c.Mem)
 	}
 	if c.private && c.Tag != 0 {
 		c.nic.DestroyPtag(c.Tag)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/channel"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
@@ -173,45 +174,21 @@ func (b *Base) Failure(err error) error {
 
 // End is a connection with another rank.
 type End struct {
+	channel.Channel
 	Rank int
-	VI   *vipl.VI
-	Slab vipl.MemHandle // the memory for its messages
-	Gone error          // why it has ended
+	Gone error // why it has ended
 }
 
 // OpenEnd makes the VI of an end, which is the context of its completions, registers the memory for its
 // messages, and posts the receives, each with size bytes from the beginning of mem on.
-func (b *Base) OpenEnd(e *End, context any, attrs vipl.Attributes, mem []byte, receives []Recv, size int) (err error) {
+func (b *Base) OpenEnd(e *End, context any, attrs vipl.Attributes, mem []byte, receives []Recv, size int) error {
 	attrs.PeerTimeout, attrs.ConnectTimeout = b.PeerTimeout, b.Timeout
-	if e.VI, err = b.NIC.CreateVI(&attrs, b.CQ.CQ, b.CQ.CQ); err != nil {
-		return err
-	}
-	e.VI.Context = context
-	if e.Slab, err = b.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: attrs.Ptag}); err != nil {
-		return err
-	}
-	for i := range receives {
-		receives[i].Init(mem[i*size:][:size:size], e.Slab)
-		if err := receives[i].Post(e.VI); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// CloseEnd gives back what OpenEnd has made.
-func (b *Base) CloseEnd(e *End) {
-	if e.VI != nil {
-		e.VI.Close()
-	}
-	if e.Slab != 0 {
-		b.NIC.DeregisterMem(e.Slab)
-	}
+	return channel.Open(&e.Channel, &channel.Config{NIC: b.NIC, CQ: b.CQ.CQ, Attributes: attrs, Context: context, Size: size, Memory: mem}, receives)
 }
 
 // Repost posts a receive again.
 func (b *Base) Repost(e *End, r *Recv) {
-	if err := r.Post(e.VI); err != nil {
+	if err := e.Channel.Repost(&r.Buffer); err != nil {
 		b.Broken(e, err)
 	}
 }

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"github.com/bobnet-go/bobnet/internal/channel"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -10,27 +11,7 @@ import (
 // send has one only while it is under way.
 
 // Recv is a receive, with its memory.
-type Recv struct {
-	segs [1]vipl.Segment
-	desc vipl.Descriptor
-}
-
-// Init gives a receive its memory.
-func (r *Recv) Init(mem []byte, handle vipl.MemHandle) {
-	r.segs[0] = vipl.Segment{Data: mem, Handle: handle}
-}
-
-// Post posts a receive.
-func (r *Recv) Post(vi *vipl.VI) error {
-	r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
-	return vi.PostRecv(&r.desc)
-}
-
-// Data returns the message that has come, which is there until the receive is posted again.
-func (r *Recv) Data() []byte { return r.segs[0].Data[:r.desc.Length] }
-
-// Done returns the descriptor of a receive that has completed.
-func (r *Recv) Done() *vipl.Descriptor { return &r.desc }
+type Recv = channel.Receive[struct{}]
 
 // Send is the descriptor of a send under way, and the number of its buffer.
 type Send struct {

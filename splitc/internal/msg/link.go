@@ -113,7 +113,7 @@ func (l *Layer) Close() {
 	for _, channels := range l.channels {
 		for _, c := range channels {
 			if c != nil {
-				l.CloseEnd(&c.End)
+				c.End.Close()
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func (l *Layer) send(c *Channel, n int, data []byte) error {
 // it to the next poll. Post reports false if the connection has ended: the next call that needs the
 // rank returns why.
 func (l *Layer) Post(c *Channel, buffer, n int, data []byte, later bool) bool {
-	head := vipl.Segment{Data: c.Buffer(buffer)[:n], Handle: c.Slab}
+	head := vipl.Segment{Data: c.Buffer(buffer)[:n], Handle: c.Mem}
 	var err error
 	if len(data) == 0 {
 		err = l.PostSend(c.VI, buffer, later, head)

@@ -44,9 +44,9 @@ func (l *Layer) makePeer(rank, _ int) (*vipl.VI, error) {
 	err := l.OpenEnd(&p.End, p, vipl.Attributes{Ptag: l.ptag, EnableRDMAWrite: true, EnableRDMARead: true, ReadDepth: credits,
 		QueueDepth: slots + credits + reserve + 2}, mem, p.recvs[:], messageSize)
 	mem = mem[len(p.recvs)*messageSize:]
-	p.tell.init(mem[:headerSize], p.Slab)
+	p.tell.init(mem[:headerSize], p.Mem)
 	p.tell.p, p.tell.what = p, opTell
-	p.prompt.init(mem[headerSize:][:1], p.Slab)
+	p.prompt.init(mem[headerSize:][:1], p.Mem)
 	p.prompt.p, p.prompt.what = p, opAsk
 	return p.VI, err
 }

@@ -132,7 +132,7 @@ func (l *Layer) Close() {
 	l.Leave(func() bool { return len(l.free) == cap(l.free) })
 	for _, p := range l.peers {
 		if p != nil {
-			l.CloseEnd(&p.End)
+			p.End.Close()
 		}
 	}
 	if l.slab != 0 {

@@ -58,7 +58,7 @@ func (l *Layer) received(p *peer, r *mesh.Recv, err error) {
 	if l.Closed {
 		return
 	}
-	d := r.Done()
+	d := &r.Desc
 	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
 		p.taken++
 		if uint64(d.Immediate) > uint64(len(l.Memory)) {

@@ -103,7 +103,7 @@ func newMutation(t *testing.T) *mutation {
 	}
 	for range 256 { // more than can be held
 		mem, r := bytes.Clone(m.channels[msg.Medium].Buffer(0)), new(mesh.Recv)
-		r.Init(mem, 0)
+		r.Init(mem, 0, r)
 		m.recvs, m.mems = append(m.recvs, r), append(m.mems, mem)
 	}
 	return m
@@ -164,7 +164,7 @@ func (m *mutation) frame(c *channel) *mesh.Recv {
 	if rng.IntN(8) == 0 {
 		n = rng.IntN(len(c.Buffer(0)) + 1)
 	}
-	r.Done().Length = uint32(min(n, len(c.Buffer(0))))
+	r.Desc.Length = uint32(min(n, len(c.Buffer(0))))
 	return r
 }
 
