@@ -153,8 +153,8 @@ func (d *Config) check() error {
 		return provider.OpError("open", ErrArgument, "Ports %d..%d are for a NIC that the node opens, and NIC has its own", d.Ports.Lo, d.Ports.Hi)
 	case d.Card != nil && (d.NIC != nil || d.Interface != "" || d.Ports != (transport.PortRange{})):
 		return provider.OpError("open", ErrArgument, "NIC, Interface and Ports are for a NIC, and Card carries the messages: leave them out")
-	case d.Card != nil && d.MaxMedium > lanai.MaxMedium:
-		return provider.OpError("open", ErrArgument, "MaxMedium of %d bytes: messages of a card have %d at most", d.MaxMedium, lanai.MaxMedium)
+	case d.Card != nil && d.MaxMedium > provider.MaxCardMedium:
+		return provider.OpError("open", ErrArgument, "MaxMedium of %d bytes: messages of a card have %d at most", d.MaxMedium, provider.MaxCardMedium)
 	case d.MaxConnections < 0:
 		return provider.OpError("open", ErrArgument, "MaxConnections of %d is negative", d.MaxConnections)
 	case d.MaxConnectionMemory < 0:

@@ -43,7 +43,7 @@ func (f *fakeHost) Snapshot() vmmc.Snapshot { return f.s }
 func vmmcHost() *fakeHost {
 	s := vmmc.Snapshot{
 		Mapped: true,
-		Counters: vmmc.Counters{PacketsOut: 1, PacketsIn: 2, OctetsOut: 3, OctetsIn: 4, Chunks: 5, Misses: 6, Refills: 7, LinesCut: 8, Strange: 9, Stale: 10,
+		Stats: vmmc.Stats{PacketsOut: 1, PacketsIn: 2, OctetsOut: 3, OctetsIn: 4, Chunks: 5, Misses: 6, Refills: 7, LinesCut: 8, Strange: 9, Stale: 10,
 			TooSoon: 11, NoRoute: 12, Refused: 13, BadRequests: 14, BadProxies: 15, BadAddresses: 16, BadQueues: 17, RouteErrors: 18, Unanswered: 30},
 		Nodes: 19, Frames: 20, Buffers: 21, ToDriver: 22, ToSend: 23,
 		Processes: []vmmc.ProcessSnapshot{{Process: 1, Pinned: 24, Proxies: 25, Waiting: 26}, {Process: 2, Pinned: 1, Proxies: 1, Waiting: 1, Missing: true}},
@@ -58,7 +58,7 @@ func vmmcHost() *fakeHost {
 // are told apart, whatever they run.
 func TestProgramCards(t *testing.T) {
 	c := metrics.NewCollector(nil)
-	forget := []func(){c.WatchEndpointCard(endpointCard()), c.WatchVMMCHost(vmmcHost()), c.WatchCard(card(true))}
+	forget := []func(){c.WatchEndpointCard(endpointCard()), c.WatchVMMCCard(vmmcHost()), c.WatchCard(card(true))}
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -121,7 +121,7 @@ func wantReason(t *testing.T, text, card, want string) {
 func TestDumpOfProgramCards(t *testing.T) {
 	c := metrics.NewCollector(nil)
 	c.WatchEndpointCard(endpointCard())
-	c.WatchVMMCHost(vmmcHost())
+	c.WatchVMMCCard(vmmcHost())
 	_, _, text := fetch(t, c.DumpHandler(), "/debug/bobnet")
 	for _, want := range []string{
 		"AM-II  21 programs, 22 endpoints, 23 of them in 24 frames, 25 wait for one; pinned 26 octets; cards 27\n",

@@ -55,9 +55,9 @@ type (
 	// EndpointCard is a card that holds endpoints of active messages; *lanai.Card of package
 	// endpoint/lanai implements it.
 	EndpointCard interface{ Snapshot() amcard.Snapshot }
-	// VMMCHost is a host whose card runs VMMC's program; *lanai.Host of package vmmc/lanai
+	// VMMCCard is a host whose card runs VMMC's program; *lanai.Card of package vmmc/lanai
 	// implements it.
-	VMMCHost interface{ Snapshot() vmmccard.Snapshot }
+	VMMCCard interface{ Snapshot() vmmccard.Snapshot }
 )
 
 // CardSnapshot is the state of a Card at a moment.
@@ -154,9 +154,9 @@ func (c *Collector) WatchEndpointCard(card EndpointCard) (forget func()) {
 	return c.cards.add(endpointCard{card})
 }
 
-// WatchVMMCHost adds a host whose card runs VMMC's program to what is exported, with its
+// WatchVMMCCard adds a host whose card runs VMMC's program to what is exported, with its
 // cable and its mapper; call the result when it closes.
-func (c *Collector) WatchVMMCHost(h VMMCHost) (forget func()) { return c.cards.add(vmmcHost{h}) }
+func (c *Collector) WatchVMMCCard(h VMMCCard) (forget func()) { return c.cards.add(vmmcHost{h}) }
 
 // watchCardOf is WatchCard for the card that a NIC is on, if it is on one.
 func (c *Collector) watchCardOf(n NIC) (forget func()) {
@@ -182,7 +182,7 @@ type cardState struct {
 type (
 	plainCard    struct{ Card }
 	endpointCard struct{ EndpointCard }
-	vmmcHost     struct{ VMMCHost }
+	vmmcHost     struct{ VMMCCard }
 )
 
 func (p plainCard) state() cardState {

@@ -271,8 +271,8 @@ func (c *cabling) amEnds(b *testing.B) (ends [2]*benchEnd) {
 	for side := range ends {
 		var card *endpoints.Card
 		err := c.hosts[side].In(side, func() (err error) {
-			card, err = endpoints.Open(b.Context(), &endpoints.OpenConfig{Interface: vethtest.Name,
-				Config: endpoints.Config{Spin: true, Routes: []myrinet.HostRoute{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}}})
+			card, err = endpoints.Open(b.Context(), &endpoints.Config{Interface: vethtest.Name,
+				Spin: true, Routes: []myrinet.HostRoute{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}})
 			return err
 		})
 		if err != nil {
@@ -369,10 +369,10 @@ func (c *cabling) measureVMMC(b *testing.B) float64 {
 	defer c.close()
 	var ends [2]*benchBoard
 	for side := range ends {
-		var host *vmmccard.Host
+		var host *vmmccard.Card
 		err := c.hosts[side].In(side, func() (err error) {
-			host, err = vmmccard.Open(b.Context(), &vmmccard.OpenConfig{Interface: vethtest.Name,
-				Config: vmmccard.Config{Routes: []myrinet.HostRoute{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}}})
+			host, err = vmmccard.Open(b.Context(), &vmmccard.Config{Interface: vethtest.Name,
+				Routes: []myrinet.HostRoute{{To: vethtest.MACs[1-side], Turns: c.turns[side]}}})
 			return err
 		})
 		if err != nil {

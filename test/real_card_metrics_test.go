@@ -20,7 +20,7 @@ import (
 
 // messagesCardRole is messagesMetricsRole on a card.
 func messagesCardRole(ctx context.Context) error {
-	card, err := endpoints.Open(ctx, &endpoints.OpenConfig{Interface: config().Interface})
+	card, err := endpoints.Open(ctx, &endpoints.Config{Interface: config().Interface})
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func messagesCardRole(ctx context.Context) error {
 // processCardRole is processMetricsRole on a card.
 func processCardRole(ctx context.Context) error {
 	cfg := config()
-	host, err := vmmccard.Open(ctx, &vmmccard.OpenConfig{Interface: cfg.Interface})
+	host, err := vmmccard.Open(ctx, &vmmccard.Config{Interface: cfg.Interface})
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func processCardRole(ctx context.Context) error {
 	}
 	defer p.Close()
 	collector := metrics.NewCollector(nil)
-	collector.WatchVMMCHost(host)
+	collector.WatchVMMCCard(host)
 	return serveWrites(ctx, p, cfg.Rank, collector)
 }
 

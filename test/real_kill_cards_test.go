@@ -41,7 +41,7 @@ const (
 // askingRole is a client of one host's endpoint, or that server, which has rank 0, on cards:
 // it finds the server, again after each message that comes back, and asks.
 func askingRole(ctx context.Context) error {
-	card, err := endpoints.Open(ctx, &endpoints.OpenConfig{Interface: config().Interface})
+	card, err := endpoints.Open(ctx, &endpoints.Config{Interface: config().Interface})
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func askAgain(ctx context.Context, node *endpoint.Node, bundle *endpoint.Bundle,
 // after each write that fails.
 func writingRole(ctx context.Context) error {
 	cfg := config()
-	host, err := vmmccard.Open(ctx, &vmmccard.OpenConfig{Interface: cfg.Interface, Config: vmmccard.Config{PeerTimeout: patience / 15}})
+	host, err := vmmccard.Open(ctx, &vmmccard.Config{Interface: cfg.Interface, PeerTimeout: patience / 15})
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func writingRole(ctx context.Context) error {
 	}
 	defer p.Close()
 	collector := metrics.NewCollector(nil)
-	collector.WatchVMMCHost(host)
+	collector.WatchVMMCCard(host)
 	collector.WatchProcess(p)
 	defer collector.DumpOnQuit(os.Stderr)() // what it waits for, if it hangs
 	if cfg.Rank == 0 {

@@ -18,7 +18,7 @@ import (
 )
 
 // cards is two hosts with cards in virtual time, joined by a cable.
-func cards(t *testing.T, w *sim.World, cfg lanai.Config) (hosts [2]*lanai.Host) {
+func cards(t *testing.T, w *sim.World, cfg lanai.Config) (hosts [2]*lanai.Card) {
 	t.Helper()
 	f, err := myrinet.New(w, myrinet.Options{})
 	check(t, err)
@@ -31,7 +31,7 @@ func cards(t *testing.T, w *sim.World, cfg lanai.Config) (hosts [2]*lanai.Host) 
 		hosts[i], err = lanai.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
 			ports[i] = f.Host(fmt.Sprint("card ", i), h)
 			return ports[i]
-		}, cfg)
+		}, &cfg)
 		check(t, err)
 	}
 	_, err = f.Join(ports[0], ports[1])
@@ -137,8 +137,8 @@ func TestIncomingTable(t *testing.T) {
 		return p.SendMsg(bg, make([]byte, 128), i.Addr())
 	})
 	check(t, w.run())
-	if s := hosts[0].Snapshot(); s.Frames != 0 || s.Counters.Refused != 0 {
-		t.Errorf("%d pages may be written, %d packets were refused", s.Frames, s.Counters.Refused)
+	if s := hosts[0].Snapshot(); s.Frames != 0 || s.Stats.Refused != 0 {
+		t.Errorf("%d pages may be written, %d packets were refused", s.Frames, s.Stats.Refused)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
-	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
 // What calls fail with. Errors say more, and wrap these.
@@ -38,7 +37,7 @@ var (
 func typed(err error) error {
 	for _, x := range []struct{ from, to error }{
 		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, ErrUnimported}, {provider.ErrPeer, ErrPeer},
-		{lanai.ErrNoRoom, ErrNoRoom}, {myrinet.ErrSRAM, ErrNoRoom},
+		{provider.ErrNoRoom, ErrNoRoom}, {myrinet.ErrSRAM, ErrNoRoom},
 		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrClosed},
 		{directory.ErrNone, ErrDaemon}, {directory.ErrUser, ErrDaemon}, {directory.ErrVersion, ErrDaemon}, {directory.ErrTaken, ErrTaken},
 	} {

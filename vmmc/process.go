@@ -39,7 +39,7 @@ type Config struct {
 	// Card is used instead of a NIC: a host of the emulated Myrinet, the card of which runs
 	// VMMC's control program. It stays the caller's. Processes are found by it, without a
 	// daemon, and no user is proven.
-	Card *lanai.Host
+	Card *lanai.Card
 	// Member is the process's membership in a job: its NIC is used, its rank is the number
 	// of the process, and Scope is the job's name. It stays the caller's.
 	Member *job.Member

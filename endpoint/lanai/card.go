@@ -20,6 +20,9 @@ const maxCards = 256
 
 // Config says what a card and its control program are like. The zero value is the paper's.
 type Config struct {
+	Interface string              // live: name or MAC of the network interface that is the cable's end; "" for the only one that is up
+	Cable     myrinet.LiveOptions // live
+
 	MAC    ethertype.MAC       // of the card; live, zero means the interface's
 	Card   myrinet.CardConfig  // SRAM, timing
 	Routes []myrinet.HostRoute // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
@@ -33,7 +36,7 @@ type Config struct {
 	Endpoints int             // endpoints, resident or not, of all programs; 0 means 256
 	Attempts  int             // to send, of an endpoint whose turn it is; 0 means 2^8 (VNT, 4.1)
 	Channels  channels.Config // between two cards; Cards and Owners are the card's
-	Residence time.Duration   // that an endpoint has a frame at least, when others want it, and SendersStay times as long while it has something to send; 0 means twice Channels.Timeout
+	Residence time.Duration   // that an endpoint has a frame at least, when others want it, and 4 times as long while it has something to send; 0 means twice Channels.Timeout
 	Pinned    int             // octets of staging areas that are pinned at a time, beside those of resident endpoints; 0 means 16 MiB
 
 	// GAM is this program without what the paper adds to it (VNT, 5.1).
@@ -64,15 +67,15 @@ type Costs struct {
 
 // Defaults of Config.
 const (
-	DefaultFrames    = 8
+	defaultFrames    = 8
 	defaultEndpoints = 256
-	DefaultAttempts  = 1 << 8
+	defaultAttempts  = 1 << 8
 	defaultPinned    = 16 << 20
 )
 
-// SendersStay is how many times Config.Residence an endpoint that has something to send keeps
+// sendersStay is how many times Config.Residence an endpoint that has something to send keeps
 // its frame at least.
-const SendersStay = 4
+const sendersStay = 4
 
 // headed returns what a step of the program costs that makes or reads a private header.
 func (c *Config) headed(cycles int) int {
@@ -88,9 +91,9 @@ func (c *Config) resolve() error {
 			*p = v
 		}
 	}
-	fill(&c.Frames, DefaultFrames)
+	fill(&c.Frames, defaultFrames)
 	fill(&c.Endpoints, defaultEndpoints)
-	fill(&c.Attempts, DefaultAttempts)
+	fill(&c.Attempts, defaultAttempts)
 	fill(&c.Pinned, defaultPinned)
 	c.Channels.Cards, c.Channels.Owners = maxCards, c.Endpoints
 	if err := c.Channels.Validate(); err != nil {
@@ -178,11 +181,11 @@ func (c *Card) WithTimeout(ctx context.Context, d time.Duration) (timed context.
 	return c.host.Engine.WithTimeout(ctx, d)
 }
 
-// Addr returns the card's address.
-func (c *Card) Addr() ethertype.MAC { return c.cfg.MAC }
+// MAC returns the card's address.
+func (c *Card) MAC() ethertype.MAC { return c.cfg.MAC }
 
-// SetRoutes replaces the card's routes, until a mapper does. What is under way to cards
-// that have none any more comes back.
+// SetRoutes replaces the card's routes, until a mapper does. Messages under way to cards that have no
+// route any more return to their senders.
 func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	c.lock()
 	defer c.unlock()
@@ -194,8 +197,8 @@ func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	return err
 }
 
-// Failed returns why the card can no longer be used, or nil.
-func (c *Card) Failed() error {
+// failure returns why the card can no longer be used, or nil. The lock is held.
+func (c *Card) failure() error {
 	if c.closed {
 		return transport.ErrClosed
 	}

@@ -57,7 +57,7 @@ type bulkWrite struct {
 const fragmentHeader = 24
 
 // chunk returns how long the next fragment's data is.
-func (w *bulkWrite) chunk() int { return min(len(w.data)-w.off, MaxMedium) }
+func (w *bulkWrite) chunk() int { return min(len(w.data)-w.off, provider.MaxCardMedium) }
 
 // fill writes the rest of the next fragment.
 func (w *bulkWrite) fill(b []byte, slot int) {

@@ -122,7 +122,7 @@ func (p *way) accept(x *item) {
 	var h wire.Hello
 	reason := wire.ReasonUnreachable
 	var up provider.Half
-	if h.Parse(x.data) && h.Shape.Medium <= MaxMedium {
+	if h.Parse(x.data) && h.Shape.Medium <= provider.MaxCardMedium {
 		up, reason = p.up.Admit(&h)
 	} else {
 		p.up.Stray()

@@ -3,7 +3,7 @@
 // paper is Chun, Mainwaring, Culler, "Virtual Network Transport Protocols for Myrinet"
 // (1997), here VNT.
 //
-//	card, err := lanai.Open(ctx, &lanai.OpenConfig{Interface: "eth0"})
+//	card, err := lanai.Open(ctx, &lanai.Config{Interface: "eth0"})
 //	node, err := endpoint.Open(ctx, &endpoint.Config{Card: card})
 //
 // # Endpoint frames

@@ -309,7 +309,7 @@ func (d *driver) victim() (f *frame) {
 // other has loaded the one that is spoken to.
 func (f *frame) stays(residence int64) int64 {
 	if f.posted != f.done {
-		return SendersStay * residence
+		return sendersStay * residence
 	}
 	return residence
 }

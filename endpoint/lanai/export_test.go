@@ -16,6 +16,12 @@ func PageOf(c *Card, port uint16, id uint32) *myrinet.Page {
 	return nil
 }
 
+// Defaults of Config.
+const (
+	DefaultFrames   = defaultFrames
+	DefaultAttempts = defaultAttempts
+)
+
 // StagingSize is how many octets the staging areas of an endpoint have.
 const StagingSize = stagingSize
 

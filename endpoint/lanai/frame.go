@@ -3,6 +3,7 @@ package lanai
 import (
 	"encoding/binary"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
@@ -111,9 +112,7 @@ func setWord(page []byte, at int, v uint32) { binary.LittleEndian.PutUint32(page
 // Staging areas: of each entry, a part of the host's memory for a message that does not fit
 // into it (VNT, 3.1).
 const (
-	// MaxMedium is the longest payload of a message, in bytes.
-	MaxMedium = 8192
-	stageSize = MaxMedium + 128
+	stageSize = provider.MaxCardMedium + 128
 )
 
 // staging is the areas of an endpoint. It is made when it is needed first. The card moves

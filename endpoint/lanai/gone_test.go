@@ -16,7 +16,7 @@ func TestInterfaceGone(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var card *lanai.Card
 	err := p.In(0, func() (err error) {
-		card, err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name})
+		card, err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {

@@ -7,15 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
-
-// OpenConfig says what to open.
-type OpenConfig struct {
-	Interface string // name or MAC of the network interface that is the cable's end; "" for the only one that is up
-	Config
-	Cable myrinet.LiveOptions
-}
 
 // Open opens the card at a network interface, which is one end of a cable: what is at the
 // other end is a card, too, or a port of a switch (bobnet switch). Its errors are those of
@@ -24,20 +16,20 @@ type OpenConfig struct {
 //
 // An interface that goes down may come back. One that is deleted, or moved to another network
 // namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
-func Open(ctx context.Context, cfg *OpenConfig) (*Card, error) {
+func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	if cfg == nil {
-		cfg = new(OpenConfig)
+		cfg = &Config{}
 	}
 	return station.Open(ctx, cfg.Interface, false, func(cable transport.Link) (*Card, error) {
-		return Join(cable, &cfg.Config, cfg.Cable)
+		return Join(cable, cfg)
 	})
 }
 
 // Join returns a new card at the end of a cable, which is cable from now on: Close closes
 // it. On an error it is as it was. A nil cfg means defaults.
-func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Card, error) {
+func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	info := cable.Info()
-	with := Config{}
+	var with Config
 	if cfg != nil {
 		with = *cfg
 	}
@@ -51,7 +43,7 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Card, e
 		return nil, err
 	}
 	c := &Card{cfg: with}
-	if err := c.host.Join(cable, opts, with.Card, longest, (*live)(c)); err != nil {
+	if err := c.host.Join(cable, with.Cable, with.Card, longest, (*live)(c)); err != nil {
 		return nil, err
 	}
 	if err := c.start(); err != nil {

@@ -36,7 +36,7 @@ func TestLogHandler(t *testing.T) {
 					call(cards[side])
 				}))
 				err := veth.In(side, func() (err error) {
-					cards[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name, Config: lanai.Config{Mapper: with}})
+					cards[side], err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name, Mapper: with})
 					return err
 				})
 				if err != nil {

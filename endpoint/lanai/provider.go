@@ -117,7 +117,7 @@ func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Du
 	if c.closed {
 		return nil, provider.OpError("open", provider.ErrClosed, "the card is closed")
 	}
-	if err := c.Failed(); err != nil {
+	if err := c.failure(); err != nil {
 		return nil, fmt.Errorf("%w: open: %w", provider.ErrClosed, err)
 	}
 	d := &c.driver
@@ -236,7 +236,7 @@ func (p *way) Poll() error {
 
 // failed returns why nothing comes any more.
 func (p *way) failed() error {
-	if err := p.card.Failed(); err != nil {
+	if err := p.card.failure(); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrClosed, err)
 	}
 	return nil

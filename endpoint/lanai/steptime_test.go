@@ -40,7 +40,7 @@ func TestStepEnds(t *testing.T) {
 	var links [2]*slowLink
 	for i := range cards {
 		links[i] = &slowLink{Station: w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})}
-		card, err := lanai.Join(links[i], &lanai.Config{MAC: mac(i + 1), Seed: uint64(i + 1)}, myrinet.LiveOptions{Seed: 1})
+		card, err := lanai.Join(links[i], &lanai.Config{MAC: mac(i + 1), Seed: uint64(i + 1), Cable: myrinet.LiveOptions{Seed: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -226,7 +226,7 @@ func liveCards(t *testing.T) (w *sim.World, cards [2]*lanai.Card) {
 	w = sim.New(sim.Options{})
 	for i := range cards {
 		station := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
-		c, err := lanai.Join(station, &lanai.Config{Seed: uint64(i + 1)}, myrinet.LiveOptions{Seed: uint64(i + 1)})
+		c, err := lanai.Join(station, &lanai.Config{Seed: uint64(i + 1), Cable: myrinet.LiveOptions{Seed: uint64(i + 1)}})
 		if err != nil {
 			t.Fatal(err)
 		}

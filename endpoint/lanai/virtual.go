@@ -7,17 +7,21 @@ import (
 
 // NewVirtual returns a new card in virtual time. plug makes the card's port, as Fabric.Host
 // does. All that belongs to the card is for processes of the world.
-func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (*Card, error) {
-	if err := cfg.resolve(); err != nil {
+func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg *Config) (*Card, error) {
+	var with Config
+	if cfg != nil {
+		with = *cfg
+	}
+	if err := with.resolve(); err != nil {
 		return nil, err
 	}
 	v := station.Virtual(w)
-	card, err := v.NewCard(plug, cfg.Card, longest)
+	card, err := v.NewCard(plug, with.Card, longest)
 	if err != nil {
 		return nil, err
 	}
-	c := &Card{cfg: cfg}
-	c.clock = &clock{Clock: v.NewClock(card, cfg.MAC), card: card, deliver: c.driver.deliverNews}
+	c := &Card{cfg: with}
+	c.clock = &clock{Clock: v.NewClock(card, with.MAC), card: card, deliver: c.driver.deliverNews}
 	c.host.Sit(card, c.clock)
 	return c, c.start()
 }

@@ -42,7 +42,7 @@ func (s *segment) card(i int, cfg lanai.Config, to *myrinet.Port) (*lanai.Card, 
 	c, err := lanai.NewVirtual(myrinet.Virtual{World: s.w, Waiter: func() myrinet.Waiter { return s.w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
 		port = s.f.Host(cfg.MAC.String(), h)
 		return port
-	}, cfg)
+	}, &cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func openVeth(t *testing.T, veth *vethtest.Pair, side int) (c *lanai.Card) {
 	t.Helper()
 	err := veth.In(side, func() (err error) {
 		routes := []myrinet.HostRoute{{To: ethertype.Broadcast}} // no mapper, which allocates
-		c, err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name, Config: lanai.Config{Routes: routes}})
+		c, err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name, Routes: routes})
 		return err
 	})
 	if err != nil {

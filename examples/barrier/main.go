@@ -63,7 +63,7 @@ func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err e
 		}
 		return node, func() { node.Close() }, err
 	}
-	c, err := lanai.Open(context.Background(), &lanai.OpenConfig{Interface: iface})
+	c, err := lanai.Open(context.Background(), &lanai.Config{Interface: iface})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -42,7 +42,7 @@ func TestBoardOnCards(t *testing.T) {
 }
 
 // plugIn adds a card at a switch, which knows the way to all other ports.
-func plugIn(w *sim.World, f *myrinet.Fabric, hub *myrinet.Switch, i int) (*lanai.Host, error) {
+func plugIn(w *sim.World, f *myrinet.Fabric, hub *myrinet.Switch, i int) (*lanai.Card, error) {
 	mac := func(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 0, byte(i)} }
 	cfg := lanai.Config{MAC: mac(i), Card: myrinet.CardConfig{Timing: myrinet.PCITiming()}}
 	for k := range mostWriters + 1 {
@@ -54,7 +54,7 @@ func plugIn(w *sim.World, f *myrinet.Fabric, hub *myrinet.Switch, i int) (*lanai
 	h, err := lanai.NewVirtual(myrinet.Virtual{World: w, Waiter: func() myrinet.Waiter { return w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
 		port = f.Host(fmt.Sprint("rank", i), h)
 		return port
-	}, cfg)
+	}, &cfg)
 	if err == nil {
 		_, err = f.Join(port, hub.Port(i))
 	}

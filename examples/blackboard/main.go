@@ -67,14 +67,14 @@ func open(cfg *vmmc.Config, seen *metrics.Collector) (p *vmmc.Process, closeProc
 		}
 		return p, func() { p.Close() }, err
 	}
-	if cfg.Card, err = lanai.Open(context.Background(), &lanai.OpenConfig{Interface: os.Getenv("BOBNET_IFACE")}); err != nil {
+	if cfg.Card, err = lanai.Open(context.Background(), &lanai.Config{Interface: os.Getenv("BOBNET_IFACE")}); err != nil {
 		return nil, nil, err
 	}
 	if p, err = vmmc.Open(context.Background(), cfg); err != nil {
 		cfg.Card.Close()
 		return nil, nil, err
 	}
-	seen.WatchVMMCHost(cfg.Card)
+	seen.WatchVMMCCard(cfg.Card)
 	return p, func() { p.Close(); cfg.Card.Close() }, nil
 }
 

@@ -72,7 +72,7 @@ func cards(t *testing.T, w *sim.World, n int) (all []*lanai.Card) {
 		c, err := lanai.NewVirtual(myrinet.Virtual{World: w, Waiter: func() myrinet.Waiter { return w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
 			port = f.Host(fmt.Sprint("host", i), h)
 			return port
-		}, cfg)
+		}, &cfg)
 		if err == nil {
 			_, err = f.Join(port, hub.Port(i))
 		}

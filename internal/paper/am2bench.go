@@ -69,7 +69,7 @@ func newAMNetOf(ctx context.Context, t *myrinet.Topology, n int, config func(hos
 		c, err := lanai.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
 			ports[i] = f.Host(t.Hosts[i], h)
 			return ports[i]
-		}, cfg)
+		}, &cfg)
 		if err != nil {
 			return nil, err
 		}

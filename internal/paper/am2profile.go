@@ -15,7 +15,7 @@ func nowConfig() lanai.Config {
 	t.PIOWrite, t.PIORead, t.DMAFetch, t.DMABandwidth = 256, 181, 45_400_000, 107_500_000
 	return lanai.Config{
 		Card: myrinet.CardConfig{Timing: t}, Spin: true,
-		Frames: lanai.DefaultFrames, Attempts: lanai.DefaultAttempts, Residence: 32 * time.Millisecond,
+		Frames: 8, Attempts: 1 << 8, Residence: 32 * time.Millisecond,
 		Channels: channels.Config{Channels: 4, Timeout: int64(16 * time.Millisecond), Scan: int64(4 * time.Millisecond), Tries: 255},
 		Costs:    lanai.Costs{Send: 229, Header: 98, Loiter: 2, Receive: 128, Bind: 21, Arrive: 21, Answer: 15, Answered: 15, Check: 42},
 	}
@@ -70,7 +70,7 @@ func nowProfile() Profile {
 		{"scan", float64(channels.Scan) / 1e6, "ms", "", "between two looks for time-outs; the paper has no number; a quarter of one"},
 		{"tries", float64(channels.Tries), "tries", "", "as the paper has it"},
 		{"residence", float64(c.Residence) / 1e6, "ms", "", "that an endpoint has its frame at least when others want it; the paper has no number; two time-outs, so that what came too early is tried again while it is there"},
-		{"residence of senders", lanai.SendersStay, "times", "", "as long while an endpoint has something to send: the paper says nothing; or two cards whose endpoints take turns would miss each other"},
+		{"residence of senders", 4, "times", "", "as long while an endpoint has something to send: the paper says nothing; or two cards whose endpoints take turns would miss each other"},
 		{"requests under way", amUnderWay, "requests", "", "of each client in figures 7, 8, 10 and 11 and for the bandwidths of table 1: as the paper has it, K_user"},
 		{"bus, from the host", float64(t.DMAFetch) / 1e6, "MB/s", "fig6.streaming_4k", "of 10^6 octets; streaming DMA. The host's call that flushes the stream buffer takes no time here: the paper does not say how long it takes"},
 		{"bus, from the host, consistent", consistentFetch / 1e6, "MB/s", "fig6.consistent_8k", ""},

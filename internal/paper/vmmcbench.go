@@ -65,7 +65,7 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 		host, err := lanai.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
 			ports[i] = f.Host(fmt.Sprint("card ", i), h)
 			return ports[i]
-		}, cfg)
+		}, &cfg)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 func pages(size int) []byte { return make([]byte, size, max(size, 1<<16)) }
 
 // open has each side export its buffer and import the other's.
-func (s *vmmcSide) open(host *lanai.Host, short int) (err error) {
+func (s *vmmcSide) open(host *lanai.Card, short int) (err error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if s.p, err = vmmc.Open(context.Background(), &vmmc.Config{Card: host, Process: uint32(s.side), Short: short, Logger: quiet}); err != nil {
 		return err

@@ -21,10 +21,10 @@ func TestNoAllocations(t *testing.T) {
 	veth := vethtest.New(t, 1500)
 	var ps [2]*vmmc.Process
 	for side := range ps {
-		var h *lanai.Host
+		var h *lanai.Card
 		err := veth.In(side, func() (err error) {
-			h, err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name,
-				Config: lanai.Config{MAC: mac(side + 1), Routes: []myrinet.HostRoute{{To: mac(2 - side)}}, PeerTimeout: time.Minute}})
+			h, err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name,
+				MAC: mac(side + 1), Routes: []myrinet.HostRoute{{To: mac(2 - side)}}, PeerTimeout: time.Minute})
 			return err
 		})
 		if err != nil {

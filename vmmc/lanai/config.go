@@ -10,8 +10,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Config says what a host with a card is like. MAC is needed in virtual time.
+// Config says what a card, its control program and its node are like. MAC is needed in virtual time.
 type Config struct {
+	Interface string              // live: name or MAC of the network interface that is the cable's end; "" for the only one that is up
+	Cable     myrinet.LiveOptions // live
+
 	MAC  ethertype.MAC // of the node; live, zero means the interface's
 	Card myrinet.CardConfig
 	// Routes lead to the other nodes. With them the card maps nothing, and the table is
@@ -27,8 +30,8 @@ type Config struct {
 	Drop bool
 	// Processes is how many processes the card has room for; 0 means 4.
 	// Nodes is how many nodes it knows, itself among them; 0 means 64, at most
-	// MaxNodes. Memory is how many pages of 4 KiB the host can have exported, counted for
-	// each importer; 0 means 16384 (64 MB, as the paper's hosts have), at most MaxMemory.
+	// maxNodes. Memory is how many pages of 4 KiB the host can have exported, counted for
+	// each importer; 0 means 16384 (64 MB, as the paper's hosts have), at most maxMemory.
 	Processes, Nodes, Memory int
 	// PeerTimeout is after how long a node that does not answer is taken for gone; 0 means
 	// vipl.DefaultPeerTimeout. A process may be more impatient (vmmc.Config). Retry is
@@ -78,7 +81,7 @@ func (c *Config) resolve() error {
 		what      string
 		v, lo, hi int64
 	}{
-		{"Processes", int64(c.Processes), 1, 1 << 10}, {"Nodes", int64(c.Nodes), 2, MaxNodes}, {"Memory", int64(c.Memory), 2, MaxMemory},
+		{"Processes", int64(c.Processes), 1, 1 << 10}, {"Nodes", int64(c.Nodes), 2, maxNodes}, {"Memory", int64(c.Memory), 2, maxMemory},
 		{"PeerTimeout", int64(c.PeerTimeout), 1, int64(time.Hour)}, {"Retry", int64(c.Retry), 1, int64(time.Minute)},
 	} {
 		if x.v < x.lo || x.v > x.hi {

@@ -38,7 +38,7 @@ type virtualStage struct {
 	one bool
 }
 
-func opener(h *lanai.Host, number uint32) providertest.Open {
+func opener(h *lanai.Card, number uint32) providertest.Open {
 	return func(up provider.Up, kick func()) (provider.Provider, error) {
 		return provider.OnCard(h, provider.ProcessConfig{Process: number, Connections: 8, Sends: providertest.Sends, Kick: kick}, up)
 	}

@@ -4,7 +4,7 @@
 // node: the card, its program, its driver and its daemon. Processes of package vmmc share
 // it:
 //
-//	h, err := lanai.Open(ctx, &lanai.OpenConfig{Interface: "eth1"})
+//	h, err := lanai.Open(ctx, &lanai.Config{Interface: "eth1"})
 //	p, err := vmmc.Open(ctx, &vmmc.Config{Card: h, Process: 1})
 //
 // # On the card

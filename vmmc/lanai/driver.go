@@ -23,7 +23,7 @@ type kept struct {
 }
 
 // service is the driver's handler of interrupts. The lock is held.
-func (h *Host) service() {
+func (h *Card) service() {
 	h.causes = 0
 	if h.load {
 		h.load = false
@@ -52,33 +52,33 @@ func (h *Host) service() {
 }
 
 // missed notes that a process lacks a translation.
-func (h *Host) missed(p *process) { h.missing = append(h.missing, p) }
+func (h *Card) missed(p *process) { h.missing = append(h.missing, p) }
 
 // hasRoom reports whether a message for the driver can be taken.
-func (h *Host) hasRoom() bool { return h.came.Len() < mostMessages }
+func (h *Card) hasRoom() bool { return h.came.Len() < mostMessages }
 
 // messageCame takes a message from the card.
-func (h *Host) messageCame(node int, query bool, data []byte) {
+func (h *Card) messageCame(node int, query bool, data []byte) {
 	h.came.Push(message{node: node, query: query, data: append(make([]byte, 0, len(data)+1), data...)})
 }
 
 // notified takes a notification from the card.
-func (h *Host) notified(frame uint32) { h.came.Push(message{frame: frame}) }
+func (h *Card) notified(frame uint32) { h.came.Push(message{frame: frame}) }
 
-func (h *Host) tellNotified(frame uint32) {
+func (h *Card) tellNotified(frame uint32) {
 	if p := h.frames.all[frame].owner; p != nil {
 		p.tell(event{kind: eventNote, frame: frame})
 	}
 }
 
 // send has the card send a message. The lock is held.
-func (h *Host) send(node int, query bool, data []byte) {
+func (h *Card) send(node int, query bool, data []byte) {
 	h.leaving.Push(message{node: node, query: query, data: data})
 	h.page.Ring()
 }
 
 // ping asks a node for an answer, from within the program. One question at a time is enough.
-func (h *Host) ping(node int) {
+func (h *Card) ping(node int) {
 	if l := &h.prog.lines[node]; !l.pinged {
 		l.pinged = true
 		h.leaving.Push(message{node: node, data: []byte{ctlPing}})
@@ -86,14 +86,14 @@ func (h *Host) ping(node int) {
 }
 
 // refused tells a node that one of its processes has written where it may not.
-func (h *Host) refused(node int, port uint16, frame uint32) {
+func (h *Card) refused(node int, port uint16, frame uint32) {
 	b := append(make([]byte, 0, 8), ctlRefused)
 	h.leaving.Push(message{node: node, data: be32(be16(b, port), frame)})
 }
 
 // lineCut ends what hung on a line: what the processes have imported there leads nowhere
 // at once, and the connections are told.
-func (h *Host) lineCut(node int) {
+func (h *Card) lineCut(node int) {
 	mac := h.prog.nodes.MAC(node)
 	h.leaving.Keep(func(m *message) bool { return m.node != node || m.query || m.data[0] == ctlPing })
 	h.came.Keep(func(m *message) bool { return m.node != node || m.query || m.data == nil })
@@ -107,7 +107,7 @@ func (h *Host) lineCut(node int) {
 }
 
 // keepFrames gives back the kept frames for which keep returns false.
-func (h *Host) keepFrames(keep func(k *kept) bool) {
+func (h *Card) keepFrames(keep func(k *kept) bool) {
 	left := h.kept[:0]
 	for i := range h.kept {
 		if k := h.kept[i]; keep(&k) {
@@ -122,7 +122,7 @@ func (h *Host) keepFrames(keep func(k *kept) bool) {
 
 // hang counts what hangs on a line: connections, and what waits for the other side's word that one
 // has ended.
-func (h *Host) hang(node, by int, patient int64) {
+func (h *Card) hang(node, by int, patient int64) {
 	l := &h.prog.lines[node]
 	l.users += by
 	if patient > 0 {

@@ -54,7 +54,7 @@ func (y *Spy) Forge(rng *rand.Rand, from ethertype.MAC) []byte {
 
 // Forge has a process of the host write a request of its own making into its send queue:
 // short or long, of size octets, from a virtual address, to a proxy address.
-func (h *Host) Forge(process uint32, short bool, size int, at uint64, proxy uint32) {
+func (h *Card) Forge(process uint32, short bool, size int, at uint64, proxy uint32) {
 	p := h.of(process)
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
@@ -64,7 +64,7 @@ func (h *Host) Forge(process uint32, short bool, size int, at uint64, proxy uint
 }
 
 // Scribble has a process fill its page with an octet, and ring.
-func (h *Host) Scribble(process uint32, octet byte) {
+func (h *Card) Scribble(process uint32, octet byte) {
 	p := h.of(process)
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
@@ -76,7 +76,7 @@ func (h *Host) Scribble(process uint32, octet byte) {
 	p.page.Ring()
 }
 
-func (h *Host) of(process uint32) *process {
+func (h *Card) of(process uint32) *process {
 	for _, p := range h.procs {
 		if p.cfg.Process == process {
 			return p
@@ -104,7 +104,7 @@ const Forgeries = 64
 
 // LosePlace has a host believe that it has got the next packet of a node's line, as if somebody
 // else had sent one in its name.
-func (h *Host) LosePlace(from ethertype.MAC) {
+func (h *Card) LosePlace(from ethertype.MAC) {
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
 	node, _ := h.prog.nodes.Find(from)
@@ -112,7 +112,7 @@ func (h *Host) LosePlace(from ethertype.MAC) {
 }
 
 // SetRoutes gives the card another table of routes, as a mapper does.
-func (h *Host) SetRoutes(routes []myrinet.HostRoute) error {
+func (h *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
 	h.page.Ring()

@@ -15,9 +15,9 @@ import (
 // TestInterfaceGone: waits of processes at a live card end when the card's interface is gone.
 func TestInterfaceGone(t *testing.T) {
 	pair := vethtest.New(t, 1500)
-	var host *lanai.Host
+	var host *lanai.Card
 	err := pair.In(0, func() (err error) {
-		host, err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name})
+		host, err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name})
 		return err
 	})
 	if err != nil {
@@ -53,10 +53,10 @@ func TestInterfaceGone(t *testing.T) {
 // TestInterfaceDown: a host outlives an interface that is down for a while.
 func TestInterfaceDown(t *testing.T) {
 	pair := vethtest.New(t, 1500)
-	var hosts [2]*lanai.Host
+	var hosts [2]*lanai.Card
 	for side := range hosts {
 		if err := pair.In(side, func() (err error) {
-			hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name, Cable: myrinet.LiveOptions{Silence: 100 * time.Millisecond}})
+			hosts[side], err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name, Cable: myrinet.LiveOptions{Silence: 100 * time.Millisecond}})
 			return err
 		}); err != nil {
 			t.Fatal(err)

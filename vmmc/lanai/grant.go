@@ -15,7 +15,7 @@ func (k *conn) Open(mem []byte) (asking.Place, error) {
 	offset := pageOffset(mem)
 	r, ok := h.frames.take(k.p, mem)
 	if !ok {
-		return asking.Place{}, fmt.Errorf("%w: the node has no %d pages in a row (Config.Memory)", ErrNoRoom, pagesOf(offset, uint64(len(mem))))
+		return asking.Place{}, fmt.Errorf("%w: the node has no %d pages in a row (Config.Memory)", provider.ErrNoRoom, pagesOf(offset, uint64(len(mem))))
 	}
 	for i := range r.n {
 		h.prog.flags[r.first+i] = frameWrite | frameNotify

@@ -98,7 +98,7 @@ func TestForged(t *testing.T) {
 	if !bytes.Equal(memory[:5000], bytes.Repeat([]byte{7}, 5000)) {
 		t.Error("what the other process has sent is not there")
 	}
-	if c := n.hosts[1].Snapshot().Counters; c.BadProxies < 3 || c.BadAddresses < 1 || c.BadRequests < 2 || c.BadQueues < 5 {
+	if c := n.hosts[1].Snapshot().Stats; c.BadProxies < 3 || c.BadAddresses < 1 || c.BadRequests < 2 || c.BadQueues < 5 {
 		t.Errorf("counted: %+v", c)
 	}
 	for i, h := range n.hosts {
@@ -191,7 +191,7 @@ func TestForgedLine(t *testing.T) {
 		return nil
 	})
 	for i, h := range n.hosts {
-		if c := h.Snapshot().Counters; c.LinesCut != 0 || c.Strange == 0 || c.Stale == 0 {
+		if c := h.Snapshot().Stats; c.LinesCut != 0 || c.Strange == 0 || c.Stale == 0 {
 			t.Errorf("host %d: %d lines were cut; strange %d, stale %d", i, c.LinesCut, c.Strange, c.Stale)
 		}
 	}
@@ -217,7 +217,7 @@ func TestLostPlace(t *testing.T) {
 	if wrong := differ(memory, bytes.Repeat([]byte{2}, len(memory))); wrong > 0 {
 		t.Errorf("%d octets of what was sent after that are not there", wrong)
 	}
-	if c := n.hosts[0].Snapshot().Counters; c.LinesCut == 0 {
+	if c := n.hosts[0].Snapshot().Stats; c.LinesCut == 0 {
 		t.Error("the line was not cut")
 	}
 }
@@ -249,7 +249,7 @@ func TestThrash(t *testing.T) {
 		}
 		return nil
 	})
-	if c := n.hosts[1].Snapshot().Counters; c.Misses < 2*pages/4 || c.Refills != c.Misses {
+	if c := n.hosts[1].Snapshot().Stats; c.Misses < 2*pages/4 || c.Refills != c.Misses {
 		t.Errorf("%d misses, %d refills", c.Misses, c.Refills)
 	}
 }

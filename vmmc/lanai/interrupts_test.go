@@ -87,8 +87,8 @@ func calmed(t *testing.T, n *network, each uint64) {
 		t.Errorf("%d interrupts for %d notifications", s.Card.Stats.Interrupts, 2*each)
 	}
 	for k := range 2 {
-		if s := n.hosts[k+1].Snapshot(); s.Counters.Refills == 0 || s.Counters.Refills > s.Counters.Misses {
-			t.Errorf("host %d: %d refills for %d misses", k+1, s.Counters.Refills, s.Counters.Misses)
+		if s := n.hosts[k+1].Snapshot(); s.Stats.Refills == 0 || s.Stats.Refills > s.Stats.Misses {
+			t.Errorf("host %d: %d refills for %d misses", k+1, s.Stats.Refills, s.Stats.Misses)
 		}
 	}
 	for i, h := range n.hosts {
@@ -109,7 +109,7 @@ func TestColdSend(t *testing.T) {
 			return err
 		}
 		after := n.hosts[1].Snapshot()
-		refills := after.Counters.Refills - before.Counters.Refills
+		refills := after.Stats.Refills - before.Stats.Refills
 		pinned := 0
 		for i := range after.Processes {
 			pinned += after.Processes[i].Pinned - before.Processes[i].Pinned
@@ -120,8 +120,8 @@ func TestColdSend(t *testing.T) {
 		if err := ps[0].SendMsg(context.Background(), src, at[0]); err != nil {
 			return err
 		}
-		if again := n.hosts[1].Snapshot().Counters.Refills; again != after.Counters.Refills {
-			return fmt.Errorf("the same message again took %d interrupts", again-after.Counters.Refills)
+		if again := n.hosts[1].Snapshot().Stats.Refills; again != after.Stats.Refills {
+			return fmt.Errorf("the same message again took %d interrupts", again-after.Stats.Refills)
 		}
 		return nil
 	})

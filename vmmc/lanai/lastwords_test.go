@@ -20,7 +20,7 @@ const lastSize = 6000
 
 // sayLast opens a process, writes so many messages to process 0, of which each notifies it, and
 // closes the process at once.
-func sayLast(ctx context.Context, h *lanai.Host, number uint32, size, messages int) error {
+func sayLast(ctx context.Context, h *lanai.Card, number uint32, size, messages int) error {
 	p, err := vmmc.Open(ctx, &vmmc.Config{Card: h, Process: number})
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func sayLast(ctx context.Context, h *lanai.Host, number uint32, size, messages i
 }
 
 // hear is an exporter that wants so many notifications.
-func hear(ctx context.Context, h *lanai.Host, memory []byte, want int) error {
+func hear(ctx context.Context, h *lanai.Card, memory []byte, want int) error {
 	p, err := vmmc.Open(ctx, &vmmc.Config{Card: h})
 	if err != nil {
 		return err
@@ -108,13 +108,13 @@ func TestLastWords(t *testing.T) {
 }
 
 // lastVeth is two hosts at the ends of a cable between two network namespaces.
-func lastVeth(t *testing.T) (hosts [2]*lanai.Host) {
+func lastVeth(t *testing.T) (hosts [2]*lanai.Card) {
 	t.Helper()
 	veth := vethtest.New(t, 1500)
 	for side := range hosts {
 		err := veth.In(side, func() (err error) {
-			hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name,
-				Config: lanai.Config{MAC: mac(side + 1), Routes: []myrinet.HostRoute{{To: mac(2 - side)}}, PeerTimeout: time.Minute}})
+			hosts[side], err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name,
+				MAC: mac(side + 1), Routes: []myrinet.HostRoute{{To: mac(2 - side)}}, PeerTimeout: time.Minute})
 			return err
 		})
 		if err != nil {

@@ -8,15 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
-
-// OpenConfig says what to open.
-type OpenConfig struct {
-	Interface string // name or MAC of the network interface that is the cable's end; "" for the only one that is up
-	Config
-	Cable myrinet.LiveOptions
-}
 
 // Open opens a host whose card has a network interface for itself, which is one end of a
 // cable: what is at the other end is a card of the same kind, or a port of a switch
@@ -25,20 +17,20 @@ type OpenConfig struct {
 //
 // An interface that goes down may come back. One that is deleted, or moved to another network
 // namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
-func Open(ctx context.Context, cfg *OpenConfig) (*Host, error) {
+func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	if cfg == nil {
-		cfg = new(OpenConfig)
+		cfg = &Config{}
 	}
-	return station.Open(ctx, cfg.Interface, false, func(cable transport.Link) (*Host, error) {
-		return Join(cable, &cfg.Config, cfg.Cable)
+	return station.Open(ctx, cfg.Interface, false, func(cable transport.Link) (*Card, error) {
+		return Join(cable, cfg)
 	})
 }
 
 // Join returns the host of a new card at the end of a live cable, which is the host's from
 // now on: Close closes it. On an error it is as it was. A nil cfg means defaults.
-func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Host, error) {
+func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	info := cable.Info()
-	with := Config{}
+	var with Config
 	if cfg != nil {
 		with = *cfg
 	}
@@ -51,8 +43,8 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Host, e
 	if err := with.resolve(); err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: with}
-	if err := h.host.Join(cable, opts, with.Card, longest, (*live)(h)); err != nil {
+	h := &Card{cfg: with}
+	if err := h.host.Join(cable, with.Cable, with.Card, longest, (*live)(h)); err != nil {
 		return nil, err
 	}
 	birth := uint64(cable.Now())
@@ -67,7 +59,7 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Host, e
 }
 
 // live is a host on a live cable as its station.Live sees it.
-type live Host
+type live Card
 
 // Found implements station.Driver.
 func (v *live) Found() { v.page.Ring() }
@@ -77,7 +69,7 @@ func (v *live) Serve() bool {
 	if v.causes == 0 && !v.load {
 		return false
 	}
-	(*Host)(v).service()
+	(*Card)(v).service()
 	return true
 }
 
@@ -85,7 +77,7 @@ func (v *live) Serve() bool {
 func (v *live) Enough() bool { return false }
 
 // drive has what was rung for leave soon. In virtual time events do.
-func (h *Host) drive() {
+func (h *Card) drive() {
 	if h.host.Live != nil {
 		h.host.Engine.Poll()
 		h.host.Engine.WakeBefore(h.host.NextTimer())

@@ -20,8 +20,8 @@ func TestLiveConformance(t *testing.T) {
 		s := &liveStage{}
 		for side := range s.hosts {
 			err := p.In(side, func() (err error) {
-				s.hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name,
-					Config: lanai.Config{MAC: macs[side].To, Routes: []myrinet.HostRoute{macs[1-side]}, PeerTimeout: time.Minute}})
+				s.hosts[side], err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name,
+					MAC: macs[side].To, Routes: []myrinet.HostRoute{macs[1-side]}, PeerTimeout: time.Minute})
 				return err
 			})
 			if err != nil {
@@ -35,7 +35,7 @@ func TestLiveConformance(t *testing.T) {
 
 // liveStage runs processes on goroutines, each at a host of its own.
 type liveStage struct {
-	hosts [2]*lanai.Host
+	hosts [2]*lanai.Card
 	work  sync.WaitGroup
 }
 
@@ -61,7 +61,7 @@ func (s *liveStage) Run() error {
 }
 
 // left waits until nothing is left of processes that have.
-func left(h *lanai.Host) error {
+func left(h *lanai.Card) error {
 	for end := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) {
 		n := h.Snapshot()
 		if n.Frames == 0 && len(n.Processes) == 0 {

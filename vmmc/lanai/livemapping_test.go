@@ -16,10 +16,10 @@ import (
 // real time, over a cable between two network namespaces.
 func TestLiveMapped(t *testing.T) {
 	veth := vethtest.New(t, 1500)
-	var hosts [2]*lanai.Host
+	var hosts [2]*lanai.Card
 	for side := range hosts {
 		err := veth.In(side, func() (err error) {
-			hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name})
+			hosts[side], err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name})
 			return err
 		})
 		if err != nil {
@@ -62,8 +62,8 @@ func TestLiveMapped(t *testing.T) {
 		t.Error("the message is not there")
 	}
 	for side, h := range hosts {
-		if s := h.Snapshot(); !s.Mapped || s.Nodes != 2 || s.Counters.RouteErrors+s.LongRoutes != 0 {
-			t.Errorf("host %d: mapped %v, %d nodes, %+v", side, s.Mapped, s.Nodes, s.Counters)
+		if s := h.Snapshot(); !s.Mapped || s.Nodes != 2 || s.Stats.RouteErrors+s.LongRoutes != 0 {
+			t.Errorf("host %d: mapped %v, %d nodes, %+v", side, s.Mapped, s.Nodes, s.Stats)
 		}
 	}
 }

@@ -18,15 +18,15 @@ import (
 func TestLogHandler(t *testing.T) {
 	block := make(chan struct{})
 	defer close(block)
-	for name, call := range map[string]func(h *lanai.Host){
-		"calls":  func(h *lanai.Host) { h.Snapshot() },
-		"blocks": func(*lanai.Host) { <-block },
+	for name, call := range map[string]func(h *lanai.Card){
+		"calls":  func(h *lanai.Card) { h.Snapshot() },
+		"blocks": func(*lanai.Card) { <-block },
 	} {
 		for _, whose := range []string{"host", "mapper"} {
 			t.Run(name+"/"+whose, func(t *testing.T) {
 				var called sync.Once
 				lines, opened := make(chan struct{}), make(chan struct{})
-				var hosts [2]*lanai.Host
+				var hosts [2]*lanai.Card
 				var cfgs [2]lanai.Config
 				for side := range cfgs { // one of them maps, and says so
 					log := slog.New(logtest.Handler(func(string) {
@@ -74,12 +74,13 @@ func within(t *testing.T, what string, fn func()) {
 }
 
 // openMapped opens hosts at the ends of a cable between two network namespaces.
-func openMapped(t *testing.T, hosts *[2]*lanai.Host, cfgs [2]lanai.Config) {
+func openMapped(t *testing.T, hosts *[2]*lanai.Card, cfgs [2]lanai.Config) {
 	t.Helper()
 	veth := vethtest.New(t, 1500)
 	for side := range hosts {
 		err := veth.In(side, func() (err error) {
-			hosts[side], err = lanai.Open(t.Context(), &lanai.OpenConfig{Interface: vethtest.Name, Config: cfgs[side]})
+			cfgs[side].Interface = vethtest.Name
+			hosts[side], err = lanai.Open(t.Context(), &cfgs[side])
 			return err
 		})
 		if err != nil {
@@ -90,7 +91,7 @@ func openMapped(t *testing.T, hosts *[2]*lanai.Host, cfgs [2]lanai.Config) {
 }
 
 // awaitMapped waits until a host knows the other one.
-func awaitMapped(h *lanai.Host) {
+func awaitMapped(h *lanai.Card) {
 	for h.Snapshot().Nodes != 2 {
 		<-time.After(time.Millisecond)
 	}

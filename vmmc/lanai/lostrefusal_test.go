@@ -48,9 +48,9 @@ func TestLostRefusals(t *testing.T) {
 		}
 		for i, h := range n.hosts {
 			s := h.Snapshot()
-			refused, damaged = refused+s.Counters.Refused, damaged+s.Card.Stats.CRCErrors
-			if s.Counters.LinesCut > 0 {
-				return fmt.Errorf("host %d has cut %d lines", i, s.Counters.LinesCut)
+			refused, damaged = refused+s.Stats.Refused, damaged+s.Card.Stats.CRCErrors
+			if s.Stats.LinesCut > 0 {
+				return fmt.Errorf("host %d has cut %d lines", i, s.Stats.LinesCut)
 			}
 		}
 		return nil

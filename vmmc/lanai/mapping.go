@@ -11,7 +11,7 @@ import (
 // later are found, too, where the paper has to be started again.
 type mappingProgram struct {
 	c *myrinet.Card
-	h *Host
+	h *Card
 }
 
 // Load implements myrinet.Program.
@@ -49,7 +49,7 @@ func (p *mappingProgram) Step(now int64) (next int64) {
 }
 
 // onlyHost reports whether the mapper has looked everywhere, and there is no other host.
-func (h *Host) onlyHost() bool {
+func (h *Card) onlyHost() bool {
 	s := h.maps.Snapshot()
 	return s.Leading && s.Map != nil && len(s.Map.IDs) == 1
 }

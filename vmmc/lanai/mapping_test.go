@@ -93,8 +93,8 @@ func TestMapped(t *testing.T) {
 	}
 	for i, h := range n.hosts {
 		s := h.Snapshot()
-		if err := empty(h); err != nil || !s.Mapped || s.Nodes != 3 || s.Mapper == nil || s.Counters.RouteErrors+s.LongRoutes != 0 {
-			t.Errorf("host %d: %v; it knows %d nodes, counts %+v", i, err, s.Nodes, s.Counters)
+		if err := empty(h); err != nil || !s.Mapped || s.Nodes != 3 || s.Mapper == nil || s.Stats.RouteErrors+s.LongRoutes != 0 {
+			t.Errorf("host %d: %v; it knows %d nodes, counts %+v", i, err, s.Nodes, s.Stats)
 		}
 	}
 }
@@ -145,8 +145,8 @@ func TestMappedCrowd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, h := range n.hosts {
-		if s := h.Snapshot(); !s.Mapped || s.Nodes != 3 || s.Counters.RouteErrors == 0 {
-			t.Errorf("host %d: mapped %v, %d nodes, %d tables did not fit; it has room for 3 of 4", i, s.Mapped, s.Nodes, s.Counters.RouteErrors)
+		if s := h.Snapshot(); !s.Mapped || s.Nodes != 3 || s.Stats.RouteErrors == 0 {
+			t.Errorf("host %d: mapped %v, %d nodes, %d tables did not fit; it has room for 3 of 4", i, s.Mapped, s.Nodes, s.Stats.RouteErrors)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func parseEnvelope(r *asking.Reader, mac ethertype.MAC) (e envelope) {
 }
 
 // hear acts upon a message of another node's driver, or of this one. The lock is held.
-func (h *Host) hear(m *message) {
+func (h *Card) hear(m *message) {
 	r := asking.Reader{B: m.data}
 	mac := h.prog.nodes.MAC(m.node)
 	switch r.U8() {
@@ -98,7 +98,7 @@ func (h *Host) hear(m *message) {
 
 // pass hands a process its message. Where it is not, or another one has its port, the
 // sender is told.
-func (h *Host) pass(node int, e envelope, r *asking.Reader) {
+func (h *Card) pass(node int, e envelope, r *asking.Reader) {
 	if len(r.B) > 0 && r.B[0] == sayBye {
 		h.disconnected(&e)
 	}
@@ -117,6 +117,6 @@ func (h *Host) pass(node int, e envelope, r *asking.Reader) {
 }
 
 // disconnected: a process has said that nothing more comes from it.
-func (h *Host) disconnected(e *envelope) {
+func (h *Card) disconnected(e *envelope) {
 	h.keepFrames(func(k *kept) bool { return k.peer != e.from.Addr || k.port != e.port })
 }

@@ -15,7 +15,7 @@ import (
 // names is what the daemon of a host knows: the names of its processes, and who looks for
 // those of others. It asks all nodes, again and again. The host's lock guards it.
 type names struct {
-	h     *Host
+	h     *Card
 	mine  map[string]ethertype.Addr
 	looks map[uint32]*look
 	seq   uint32
@@ -34,7 +34,7 @@ const (
 	askMax = 50 * time.Millisecond
 )
 
-func (n *names) init(h *Host) {
+func (n *names) init(h *Card) {
 	*n = names{h: h, mine: map[string]ethertype.Addr{}, looks: map[uint32]*look{}}
 }
 
@@ -109,7 +109,7 @@ func (n *names) pause(ctx context.Context, l *look, d time.Duration) error {
 
 // hostDirectory is the directory of a process on a host with a card.
 type hostDirectory struct {
-	h     *Host
+	h     *Card
 	scope string
 	mine  map[string]bool // guarded by the host's lock
 	self  provider.Identity
@@ -119,7 +119,7 @@ var _ directory.Directory = (*hostDirectory)(nil)
 
 func init() {
 	directory.OnCard = func(host any, scope string) directory.Directory {
-		return &hostDirectory{h: host.(*Host), scope: scope, mine: map[string]bool{}}
+		return &hostDirectory{h: host.(*Card), scope: scope, mine: map[string]bool{}}
 	}
 }
 

@@ -16,10 +16,10 @@ const (
 	outgoingEntry = 4
 
 	frameBits = 24
-	// MaxNodes is the most nodes of a card's table, itself among them.
-	MaxNodes = 256
-	// MaxMemory is the most pages that a node can have exported.
-	MaxMemory = 1 << frameBits
+	// maxNodes is the most nodes of a card's table, itself among them.
+	maxNodes = 256
+	// maxMemory is the most pages that a node can have exported.
+	maxMemory = 1 << frameBits
 )
 
 // get returns where a proxy page leads; ok is false for nowhere.
@@ -28,7 +28,7 @@ func (o *outgoing) get(page uint32) (node int, frame uint32, ok bool) {
 		return 0, 0, false
 	}
 	e := binary.LittleEndian.Uint32(o.mem[page*outgoingEntry:])
-	return int(e >> frameBits), e & (MaxMemory - 1), e != 0
+	return int(e >> frameBits), e & (maxMemory - 1), e != 0
 }
 
 // reserve finds pages for an import; false if there are not as many in a row.

@@ -19,7 +19,7 @@ import (
 // process is a process of a host: provider.Provider. Package vmmc calls it, as that
 // package says; what is guarded by the host's lock says so.
 type process struct {
-	h    *Host
+	h    *Card
 	up   provider.Up
 	cfg  provider.ProcessConfig
 	self provider.Identity
@@ -72,7 +72,7 @@ const (
 
 func init() {
 	provider.OnCard = func(host any, cfg provider.ProcessConfig, up provider.Up) (provider.Provider, error) {
-		p, err := host.(*Host).join(cfg, up)
+		p, err := host.(*Card).join(cfg, up)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func init() {
 
 // join adds a process to the host. Its error wraps myrinet.ErrSRAM when the card has no
 // room for it. It calls up from the first Turn on.
-func (h *Host) join(cfg provider.ProcessConfig, up provider.Up) (*process, error) {
+func (h *Card) join(cfg provider.ProcessConfig, up provider.Up) (*process, error) {
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
 	switch {
@@ -249,7 +249,7 @@ func (p *process) Failed() error {
 }
 
 // failure returns why the card is of no use any more, or nil. The lock is held.
-func (h *Host) failure() error {
+func (h *Card) failure() error {
 	switch err := h.host.Failed(); err {
 	case nil:
 		return nil

@@ -29,7 +29,7 @@ const (
 // program is VMMC's control program.
 type program struct {
 	c     *myrinet.Card
-	h     *Host
+	h     *Card
 	now   int64
 	birth uint64 // number of the first lines
 
@@ -58,7 +58,7 @@ type program struct {
 	from  []byte  // the host's memory that it comes from
 	in    arrival
 	early []early // packets that have come too soon
-	count Counters
+	count Stats
 
 	loaded, stored func() // what the DMA engine does at the end of a transfer
 }

@@ -1,16 +1,11 @@
 package lanai
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
-
-// ErrNoRoom is what errors wrap that say that a table is full: that of a process's proxy
-// pages, or of a node's pages that may be written.
-var ErrNoRoom = errors.New("lanai: a page table is full")
 
 // region is an import as the importer has it: a run of proxy pages.
 type region struct {
@@ -49,8 +44,8 @@ func (k *conn) granted(r *asking.Reader) {
 	x := &region{k: k, Region: provider.Region{Owner: k.peer, Slot: r.U32()}}
 	x.to.first, x.offset = r.U32(), int(r.U32())
 	x.Size = r.U64()
-	x.to.n = uint32(min(pagesOf(x.offset, x.Size), MaxMemory))
-	if r.Bad || k.regions[x.Slot] != nil || x.offset >= pageSize || x.Size > 1<<40 || uint64(x.to.first)+uint64(x.to.n) > MaxMemory {
+	x.to.n = uint32(min(pagesOf(x.offset, x.Size), maxMemory))
+	if r.Bad || k.regions[x.Slot] != nil || x.offset >= pageSize || x.Size > 1<<40 || uint64(x.to.first)+uint64(x.to.n) > maxMemory {
 		r.Bad = true
 		return
 	}
@@ -61,7 +56,7 @@ func (k *conn) granted(r *asking.Reader) {
 	}
 	if !x.open() {
 		k.say(body(sayReleased, x.Slot))
-		a.Err = fmt.Errorf("%w: an import of %d octets needs %d proxy pages in a row, %d of %d are in use: give others up", ErrNoRoom,
+		a.Err = fmt.Errorf("%w: an import of %d octets needs %d proxy pages in a row, %d of %d are in use: give others up", provider.ErrNoRoom,
 			x.Size, pagesOf(pageSize-1, x.Size), k.p.queue.table.count(), outgoingPages)
 		k.p.up.Answered(a)
 		return
@@ -166,7 +161,7 @@ func (k *conn) redirect(r *asking.Reader) {
 		return // it has been released
 	}
 	to := run{first, uint32(pagesOf(offset, x.Size))}
-	if r.Bad || x.moving || offset >= pageSize || uint64(to.first)+uint64(to.n) > MaxMemory {
+	if r.Bad || x.moving || offset >= pageSize || uint64(to.first)+uint64(to.n) > maxMemory {
 		r.Bad = true
 		return
 	}

@@ -67,7 +67,7 @@ type cutting struct {
 // member is a process, of one life of its host.
 type member struct {
 	*vmmc.Process
-	h      *lanai.Host
+	h      *lanai.Card
 	dead   bool
 	active int
 }
@@ -83,7 +83,7 @@ func (s *cutting) fail(format string, args ...any) {
 	s.errs = append(s.errs, fmt.Errorf("at %v: "+format, append([]any{time.Duration(s.Now())}, args...)...))
 }
 
-func (s *cutting) limit(h *lanai.Host, d time.Duration) (context.Context, context.CancelFunc) {
+func (s *cutting) limit(h *lanai.Card, d time.Duration) (context.Context, context.CancelFunc) {
 	return h.WithTimeout(context.Background(), d)
 }
 

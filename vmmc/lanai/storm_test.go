@@ -40,7 +40,7 @@ func TestStorm(t *testing.T) {
 			return err
 		}
 		for _, h := range s.hosts {
-			c := h.Snapshot().Counters
+			c := h.Snapshot().Stats
 			strange, stale = strange+c.Strange, stale+c.Stale
 		}
 		for i, h := range s.hosts {
@@ -89,7 +89,7 @@ func TestDrops(t *testing.T) {
 }
 
 // empty returns what is left of processes that have gone.
-func empty(h *lanai.Host) error {
+func empty(h *lanai.Card) error {
 	s := h.Snapshot()
 	if s.Frames != 0 || s.Buffers != 0 || len(s.Processes) != 0 || s.Card.Pages != 1 {
 		return fmt.Errorf("%d pages may be written, %d packets, %d processes, %d doorbell pages are left", s.Frames, s.Buffers, len(s.Processes), s.Card.Pages)

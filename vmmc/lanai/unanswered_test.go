@@ -49,14 +49,14 @@ func TestUnanswered(t *testing.T) {
 	}
 	n.settle()
 	s := h.Snapshot()
-	if s.Counters.PacketsIn != stations*channels || s.Counters.Unanswered == 0 {
+	if s.Stats.PacketsIn != stations*channels || s.Stats.Unanswered == 0 {
 		t.Errorf("the card took %d packets of %d, and dropped %d because it had no room for the answer, want some",
-			s.Counters.PacketsIn, stations*channels, s.Counters.Unanswered)
+			s.Stats.PacketsIn, stations*channels, s.Stats.Unanswered)
 	}
 	c.open = true
 	c.port.Resume()
 	n.settle()
-	if want := stations*channels - int(s.Counters.Unanswered); c.got != want {
+	if want := stations*channels - int(s.Stats.Unanswered); c.got != want {
 		t.Errorf("%d answers came, want %d", c.got, want)
 	}
 	before := c.got

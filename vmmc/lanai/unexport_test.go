@@ -53,7 +53,7 @@ func TestUnexportUnderWay(t *testing.T) {
 			if err := n.World.Run(); err != nil {
 				t.Fatal(err)
 			}
-			if refused := n.hosts[0].Snapshot().Counters.Refused; (refused == 0) != asked || (memory[len(memory)-1] != 0) != asked {
+			if refused := n.hosts[0].Snapshot().Stats.Refused; (refused == 0) != asked || (memory[len(memory)-1] != 0) != asked {
 				t.Errorf("%d packets were refused; the last octet is %d", refused, memory[len(memory)-1])
 			}
 			for i, h := range n.hosts {

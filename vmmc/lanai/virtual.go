@@ -7,17 +7,21 @@ import (
 
 // NewVirtual returns the host of a new card in virtual time. plug makes the card's port, as
 // Fabric.Host does. Processes of the world call its methods.
-func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (*Host, error) {
-	if err := cfg.resolve(); err != nil {
+func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg *Config) (*Card, error) {
+	var with Config
+	if cfg != nil {
+		with = *cfg
+	}
+	if err := with.resolve(); err != nil {
 		return nil, err
 	}
 	v := station.Virtual(w)
-	card, err := v.NewCard(plug, cfg.Card, longest)
+	card, err := v.NewCard(plug, with.Card, longest)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg}
-	h.clock = &clock{Clock: v.NewClock(card, cfg.MAC), h: h}
+	h := &Card{cfg: with}
+	h.clock = &clock{Clock: v.NewClock(card, with.MAC), h: h}
 	h.clock.service = h.clock.onService
 	h.host.Sit(card, h.clock)
 	return h, h.start(uint64(v.World.Now()))
@@ -26,20 +30,20 @@ func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg 
 // clock is what the engine of a host in virtual time takes for a link: where its processes wait.
 type clock struct {
 	*station.Clock
-	h       *Host
+	h       *Card
 	due     bool
 	service func()
 }
 
 // enter begins a step of the program, and leave ends it. In virtual time an event is not under the
 // lock yet.
-func (h *Host) enter() {
+func (h *Card) enter() {
 	if h.clock != nil {
 		h.host.Engine.Lock()
 	}
 }
 
-func (h *Host) leave() {
+func (h *Card) leave() {
 	if h.clock != nil {
 		h.host.Engine.Unlock()
 	}
@@ -47,7 +51,7 @@ func (h *Host) leave() {
 
 // later has the driver see to interrupts: live, Serve looks; in virtual time in an event of their
 // own, because they come within steps of the program, too.
-func (h *Host) later() {
+func (h *Card) later() {
 	if c := h.clock; c != nil && !c.due {
 		c.due = true
 		c.World.At(c.World.Now(), c.service)

@@ -21,7 +21,7 @@ type network struct {
 	t      testing.TB
 	fabric *myrinet.Fabric
 	sw     *myrinet.Switch
-	hosts  map[int]*lanai.Host
+	hosts  map[int]*lanai.Card
 	cables map[int]*myrinet.Cable
 }
 
@@ -53,7 +53,7 @@ func newNetwork(t testing.TB, opts myrinet.Options) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &network{World: w, t: t, fabric: f, sw: f.Switch("s"), hosts: map[int]*lanai.Host{}, cables: map[int]*myrinet.Cable{}}
+	return &network{World: w, t: t, fabric: f, sw: f.Switch("s"), hosts: map[int]*lanai.Card{}, cables: map[int]*myrinet.Cable{}}
 }
 
 // routes returns the routes of host i to all others.
@@ -67,7 +67,7 @@ func routes(i int) (r []myrinet.HostRoute) {
 }
 
 // host adds host i.
-func (n *network) host(i int, cfg lanai.Config) *lanai.Host {
+func (n *network) host(i int, cfg lanai.Config) *lanai.Card {
 	n.t.Helper()
 	cfg.MAC = mac(i)
 	if cfg.Mapper == nil {
@@ -82,7 +82,7 @@ func (n *network) host(i int, cfg lanai.Config) *lanai.Host {
 	h, err := lanai.NewVirtual(virtual, func(c myrinet.Host) *myrinet.Port {
 		port = n.fabric.Host(mac(i).String(), c)
 		return port
-	}, cfg)
+	}, &cfg)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -233,6 +233,9 @@ func (q *Packets) Len() (n int) {
 	return n
 }
 
+// MaxCardMedium is the longest payload of a medium message between cards, in bytes.
+const MaxCardMedium = 8192
+
 // OnCard connects a program, whose node is up, to a card (*lanai.Card). Connections that others ask for
 // take memory from the budget. A silent program counts as dead after silent; 0 means a default. Package
 // lanai sets OnCard, so that its documentation need not show what only package endpoint calls.

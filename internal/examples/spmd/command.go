@@ -125,7 +125,7 @@ func (c *Command) config() (*splitc.Config, error) {
 	if !c.card {
 		return nil, nil
 	}
-	card, err := lanai.Open(context.Background(), &lanai.OpenConfig{Interface: os.Getenv("BOBNET_IFACE")})
+	card, err := lanai.Open(context.Background(), &lanai.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
 		return nil, err
 	}

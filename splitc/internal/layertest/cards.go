@@ -51,7 +51,7 @@ func Cards(w *sim.World, n int) (all []*lanai.Card, err error) {
 		c, err := lanai.NewVirtual(myrinet.Virtual{World: w, Waiter: func() myrinet.Waiter { return w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
 			port = f.Host(fmt.Sprint("host", i), h)
 			return port
-		}, cfg)
+		}, &cfg)
 		if err == nil {
 			_, err = f.Join(port, hub.Port(i))
 		}

@@ -44,6 +44,7 @@ var (
 	ErrReleased = errors.New("the import has been given up")
 	ErrFull     = errors.New("too many sends are under way")
 	ErrClosed   = errors.New("closed")
+	ErrNoRoom   = errors.New("lanai: a page table is full") // of proxy pages, or of pages that may be written
 )
 
 // Identity is a process as others know it.
@@ -270,7 +271,7 @@ type ProcessConfig struct {
 	Kick        func()
 }
 
-// OnCard adds a process to the host of a card (*lanai.Host). Its error wraps myrinet.ErrSRAM if the card
+// OnCard adds a process to the host of a card (*lanai.Card). Its error wraps myrinet.ErrSRAM if the card
 // has no room for the process. It calls up from the first Turn on. Package lanai sets OnCard, so that its
 // documentation need not show what only package vmmc calls.
 var OnCard func(host any, cfg ProcessConfig, up Up) (Provider, error)

@@ -15,9 +15,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Host is a node: a card with VMMC's control program, and the driver and daemon that
-// belong to it. Processes of VMMC share it (vmmc.Config.Card). Goroutines may share it.
-type Host struct {
+// Card is a card that runs VMMC's control program, with the driver and the daemon of its node.
+// Processes of VMMC share it (vmmc.Config.Card). Goroutines may share it.
+type Card struct {
 	cfg   Config
 	costs Costs
 	clock *clock // nil live
@@ -44,7 +44,7 @@ type Host struct {
 }
 
 // start loads the first program on a card that is plugged in.
-func (h *Host) start(birth uint64) error {
+func (h *Card) start(birth uint64) error {
 	h.costs = *h.cfg.Costs
 	h.frames = newFrames(h.cfg.Memory)
 	h.procs = map[uint16]*process{}
@@ -70,7 +70,7 @@ func (h *Host) start(birth uint64) error {
 
 // loadProgram replaces the mapping program by VMMC's, with its table of routes. If they are
 // a mapper's and do not all fit, those that do are used.
-func (h *Host) loadProgram(routes []myrinet.HostRoute) error {
+func (h *Card) loadProgram(routes []myrinet.HostRoute) error {
 	p := h.prog
 	if err := h.host.Card.Load(p); err != nil {
 		return err
@@ -91,11 +91,11 @@ func (h *Host) loadProgram(routes []myrinet.HostRoute) error {
 }
 
 // routeSetter is the host as its mapper sees it, within a step.
-type routeSetter Host
+type routeSetter Card
 
 // SetRoutes implements myrinet.RouteTable.
 func (s *routeSetter) SetRoutes(entries []myrinet.HostRoute) {
-	h := (*Host)(s)
+	h := (*Card)(s)
 	routes := h.maps.Routes(entries)
 	if !h.prog.ready {
 		if len(routes) > 0 {
@@ -109,13 +109,13 @@ func (s *routeSetter) SetRoutes(entries []myrinet.HostRoute) {
 }
 
 // mapped has the driver load VMMC's program, with these routes to begin with.
-func (h *Host) mapped(routes []myrinet.HostRoute) {
+func (h *Card) mapped(routes []myrinet.HostRoute) {
 	h.routes, h.load = routes, true
 	h.later()
 }
 
-// Close ends the host: its processes' connections end, and the card is silent.
-func (h *Host) Close() error {
+// Close ends the card: its processes' connections end, and nothing leaves any more.
+func (h *Card) Close() error {
 	h.close.Do(func() {
 		h.host.Engine.Lock()
 		if h.closing = true; !h.Virtual() {
@@ -133,7 +133,7 @@ func (h *Host) Close() error {
 const closeTime = 200 * time.Millisecond
 
 // waitIdle waits until nothing is under way any more.
-func (h *Host) waitIdle() {
+func (h *Card) waitIdle() {
 	w := h.host.Engine.BeginFor(context.Background(), closeTime)
 	defer h.host.Engine.End(&w)
 	h.page.Ring()
@@ -145,19 +145,19 @@ func (h *Host) waitIdle() {
 }
 
 // MAC returns the node's address.
-func (h *Host) MAC() ethertype.MAC { return h.cfg.MAC }
+func (h *Card) MAC() ethertype.MAC { return h.cfg.MAC }
 
 // WithTimeout returns a copy of ctx that ends when d has passed on the host's clock, which
 // is the world's in virtual time.
-func (h *Host) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func (h *Card) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return h.host.Engine.WithTimeout(ctx, d)
 }
 
 // Virtual reports whether the host is in virtual time.
-func (h *Host) Virtual() bool { return h.host.Engine.Virtual() }
+func (h *Card) Virtual() bool { return h.host.Engine.Virtual() }
 
 // inOrder returns the processes by their ports, so that what happens to several happens in the same
 // order in each run of a simulation.
-func (h *Host) inOrder() []*process {
+func (h *Card) inOrder() []*process {
 	return slices.SortedFunc(maps.Values(h.procs), func(a, b *process) int { return cmp.Compare(a.port, b.port) })
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 )
 
-// Counters count what a card's program has done.
-type Counters struct {
+// Stats counts what a card's program has done.
+type Stats struct {
 	PacketsOut uint64 `metric:"bobnet_vmmccard_transmit_packets_total" help:"Packets that left, with answers."`
 	PacketsIn  uint64 `metric:"bobnet_vmmccard_receive_packets_total" help:"Packets that came, with answers."`
 	OctetsOut  uint64 `metric:"bobnet_vmmccard_transmit_memory_bytes_total" help:"Bytes of memory that left, without headers."`
@@ -40,7 +40,7 @@ type Snapshot struct {
 	station.Snapshot
 	MAC       ethertype.MAC
 	Mapped    bool `metric:"bobnet_vmmccard_loaded" help:"1 if VMMC's program is on the card, and not the mapping program yet."`
-	Counters  Counters
+	Stats     Stats
 	Sent      channels.SenderCounters
 	Received  channels.ReceiverCounters
 	Nodes     int               `metric:"bobnet_vmmccard_nodes" help:"Nodes that the card knows, itself among them."`
@@ -62,13 +62,13 @@ type ProcessSnapshot struct {
 }
 
 // Snapshot returns what the host is like now. Any goroutine may call it.
-func (h *Host) Snapshot() Snapshot {
+func (h *Card) Snapshot() Snapshot {
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
 	p := h.prog
 	s := Snapshot{
 		Snapshot: h.host.Snapshot(&h.maps, &p.nodes),
-		MAC:      h.cfg.MAC, Mapped: p.ready, Counters: p.count, Frames: h.frames.n, ToDriver: h.came.Len(), ToSend: h.leaving.Len(),
+		MAC:      h.cfg.MAC, Mapped: p.ready, Stats: p.count, Frames: h.frames.n, ToDriver: h.came.Len(), ToSend: h.leaving.Len(),
 	}
 	if p.ready {
 		s.Sent, s.Received, s.Nodes, s.Buffers = p.send.Stats(), p.recv.Stats(), p.nodes.Len(), sendBuffers-p.free
@@ -94,7 +94,7 @@ func (s *Snapshot) writeProgram(b *bytes.Buffer) {
 		fmt.Fprint(b, "  VMMC   not loaded: the card maps\n")
 		return
 	}
-	n := &s.Counters
+	n := &s.Stats
 	fmt.Fprintf(b, "  VMMC   of %v, %d nodes, pages that others may write %d; buffers in use %d; for the driver %d, from it %d\n",
 		s.MAC, s.Nodes, s.Frames, s.Buffers, s.ToDriver, s.ToSend)
 	fmt.Fprintf(b, "         out %d packets, %d octets; in %d packets, %d octets in %d chunks; sent again %d\n",
