@@ -64,6 +64,6 @@ type Directory interface {
 	Close()
 }
 
-// OnCard returns the directory for processes of a scope on the host of a card (*lanai.Host). Package lanai
+// OnCard returns the directory for processes of a scope on the host of a card (*lanai.Card). Package lanai
 // sets it.
 var OnCard func(host any, scope string) Directory
