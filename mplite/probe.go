@@ -192,7 +192,7 @@ func (m Matched) irecv(buf []byte, typ *element) (*request, error) {
 		w.drop(in)
 		w.complete(r, err)
 	default:
-		w.take(r, in)
+		w.receiveKept(r, in)
 	}
 	return r, nil
 }

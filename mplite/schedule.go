@@ -144,7 +144,7 @@ func (s *schedule) beginSend(st *step) {
 		p.sendEager(st.buf, x.tag, x.s, 0)
 		return
 	}
-	s.adopt(x.c.w.start(x.c, p, st.buf, x.tag, x.s))
+	s.adopt(x.c.w.beginSend(x.c, p, st.buf, x.tag, x.s))
 }
 
 func (s *schedule) beginRecv(st *step) {

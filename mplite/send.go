@@ -1,0 +1,297 @@
+package mplite
+
+import (
+	"context"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// A send, from the call to the wire:
+//
+//	send, isend   check rank and tag; a message that is clear to send takes no request
+//	beginSend     makes a request, which waits for credits if there are none
+//	launch        sends the message, or beyond the receiver's eager size announces it (rendezvous.go)
+//	sendEager     spends a credit (credits.go)
+//	post          puts header and payload into a bounce buffer and posts it
+//	sent          frees the bounce buffer, and sends what waits
+//
+// The walk of a receive is in receive.go.
+
+// spec is what a call adds to buffer, rank and tag.
+type spec struct {
+	context uint32
+	flags   uint8 // flagBig, flagSync
+	typ     *element
+	call    uint64 // of a collective: see callSig
+}
+
+// user is the spec of a call by the user with elements of the given type.
+func (c *Comm) user(typ *element) spec { return spec{context: c.context, flags: c.w.order, typ: typ} }
+
+func (s spec) sync() spec {
+	s.flags |= flagSync
+	return s
+}
+
+// Send sends buf to rank dst (MPI_Send, MP_Send). It returns when buf may be
+// used again: at once for messages up to the eager size while the receiver has
+// room, else when the receiver has taken the message. Only the receiver's
+// copying of the message, or its death, ends it then, besides ctx.
+func (c *Comm) Send(ctx context.Context, buf []byte, dst, tag int) error {
+	return c.send(ctx, buf, dst, tag, c.user(rawBytes))
+}
+
+// Ssend is a Send that returns only when a receive has matched (MPI_Ssend,
+// MP_SSend).
+func (c *Comm) Ssend(ctx context.Context, buf []byte, dst, tag int) error {
+	return c.send(ctx, buf, dst, tag, c.user(rawBytes).sync())
+}
+
+// Isend starts a Send (MPI_Isend, MP_ASend). buf must be left alone until the
+// request has completed.
+func (c *Comm) Isend(buf []byte, dst, tag int) (Request, error) {
+	return handle(c.isend(buf, dst, tag, c.user(rawBytes)))
+}
+
+// Issend starts an Ssend (MPI_Issend).
+func (c *Comm) Issend(buf []byte, dst, tag int) (Request, error) {
+	return handle(c.isend(buf, dst, tag, c.user(rawBytes).sync()))
+}
+
+// Sendrecv sends and receives at the same time (MPI_Sendrecv, MP_SShift), so
+// that rings of it do not deadlock. The buffers must not overlap. It ends when
+// both have ended, also if one of them fails, and returns the receive's error
+// if both do.
+func (c *Comm) Sendrecv(ctx context.Context, sendbuf []byte, dst, sendtag int, recvbuf []byte, src, recvtag int) (Status, error) {
+	return c.exchange(ctx, sendbuf, dst, sendtag, recvbuf, src, recvtag, c.user(rawBytes))
+}
+
+// send is every blocking send. The first branch is the fast path.
+func (c *Comm) send(ctx context.Context, buf []byte, dst, tag int, s spec) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	w := c.w
+	w.mu.Lock()
+	if uint(dst) >= uint(len(c.peers)) || uint(tag) > MaxTag {
+		err := c.badPeer("send", dst, tag)
+		w.mu.Unlock()
+		return err
+	}
+	if p := c.peers[dst]; p != nil && s.flags&flagSync == 0 && p.clearToSend(len(buf)) {
+		p.sendEager(buf, tag, s, 0)
+		w.mu.Unlock()
+		return nil
+	}
+	_, err := w.finish(ctx, w.beginSend(c, c.peers[dst], buf, tag, s))
+	w.mu.Unlock()
+	return err
+}
+
+func (c *Comm) isend(buf []byte, dst, tag int, s spec) (*request, error) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.startSend(buf, dst, tag, s)
+}
+
+// startSend starts a send.
+func (c *Comm) startSend(buf []byte, dst, tag int, s spec) (*request, error) {
+	w := c.w
+	if uint(dst) >= uint(len(c.peers)) || uint(tag) > MaxTag {
+		if err := c.badPeer("send", dst, tag); err != nil {
+			return nil, err
+		}
+		return c.nothing(s, Status{}), nil
+	}
+	return w.beginSend(c, c.peers[dst], buf, tag, s), nil
+}
+
+func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, recvbuf []byte, src, recvtag int, s spec) (Status, error) {
+	if err := checkContext(ctx); err != nil {
+		return Status{}, err
+	}
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if uint(dst) >= uint(len(c.peers)) || uint(sendtag) > MaxTag {
+		if err := c.badPeer("send", dst, sendtag); err != nil {
+			return Status{}, err
+		}
+	}
+	recv, err := c.postRecv(recvbuf, src, recvtag, s)
+	if err != nil {
+		return Status{}, err
+	}
+	if dst == None {
+		return w.finish(ctx, recv)
+	}
+	if p := c.peers[dst]; p != nil && p.clearToSend(len(sendbuf)) {
+		p.sendEager(sendbuf, sendtag, s, 0)
+		return w.finish(ctx, recv)
+	}
+	send := w.beginSend(c, c.peers[dst], sendbuf, sendtag, s)
+	st, err := w.finish(ctx, recv)
+	if err != nil && send.coll && !isTruncate(err) { // no rank can use it
+		w.cancel(send, err)
+	}
+	if _, sendErr := w.finish(ctx, send); err == nil {
+		err = sendErr
+	}
+	return st, err
+}
+
+func isTruncate(err error) bool {
+	_, ok := err.(*TruncateError)
+	return ok
+}
+
+// nothing returns an operation with None, which has ended.
+func (c *Comm) nothing(s spec, st Status) *request {
+	r := c.w.request(c, nil, s)
+	r.status = st
+	c.w.complete(r, nil)
+	return r
+}
+
+// beginSend begins a send that could not go at once, or whose end has to be told.
+func (w *world) beginSend(c *Comm, p *peer, buf []byte, tag int, s spec) *request {
+	// Before the request exists: what is heard now may end all requests there are.
+	if p != nil && p.queue.head == nil && (p.credits == 0 || !p.Room()) {
+		w.reap()
+	}
+	r := w.request(c, buf, s)
+	r.env = envelope{context: s.context, src: int32(w.rank), tag: int32(tag)}
+	r.peer = p
+	r.state = sendQueued
+	if w.fatal != nil {
+		w.complete(r, w.fatal)
+		return r
+	}
+	if p == nil {
+		w.sendSelf(r)
+		return r
+	}
+	switch {
+	case p.state >= peerDead:
+		w.complete(r, p.err)
+	case r.coll && c.casualty() != nil:
+		w.complete(r, c.casualty())
+	case r.coll && c.log.overruled(int32(tag)) != nil:
+		w.complete(r, c.log.overruled(int32(tag)))
+	case p.queue.head != nil || p.credits == 0 || !p.Room() || p.state != peerLive:
+		w.stats.CreditStalls++
+		p.queue.push(&r.place, r)
+	default:
+		p.launch(r)
+	}
+	return r
+}
+
+// launch sends what there is to send of r; a credit and a bounce buffer are
+// there. Up to the receiver's eager size that is the message, else its
+// announcement.
+func (p *peer) launch(r *request) {
+	w := p.w
+	s := spec{context: r.env.context, flags: r.flags, typ: r.typ, call: r.call}
+	if len(r.buf) > p.eagerMax {
+		p.announce(r)
+		return
+	}
+	if r.flags&flagSync != 0 {
+		r.state = sendSync
+		p.sendEager(r.buf, int(r.env.tag), s, r.id)
+		return
+	}
+	w.complete(r, nil) // the bounce buffer has it
+	p.sendEager(r.buf, int(r.env.tag), s, 0)
+}
+
+// clearToSend reports whether an eager message of n bytes could go now.
+func (p *peer) clearToSend(n int) bool {
+	return p.credits > 0 && n <= p.eagerMax && p.queue.head == nil && p.Room() && p.state == peerLive
+}
+
+// sendEager sends buf at once; clearToSend has said yes.
+func (p *peer) sendEager(buf []byte, tag int, s spec, id uint32) {
+	h := header{
+		kind: kindEager, flags: s.flags, context: s.context,
+		tag: int32(tag), size: uint64(len(buf)), sendID: id, recvID: s.typ.sig, call: s.call,
+	}
+	p.spend(&h)
+	st := &p.w.stats
+	st.EagerSent++
+	st.BytesSent += uint64(len(buf))
+	p.post(&h, buf)
+}
+
+// spend takes a data credit for h and says so if it was the last.
+func (p *peer) spend(h *header) {
+	if p.credits--; p.credits == 0 {
+		h.flags |= flagHungry
+	}
+}
+
+// post sends the header h and payload through the next bounce buffer, which
+// must be free, with whatever credits are owed.
+func (p *peer) post(h *header, payload []byte) {
+	h.data, h.control = uint16(p.owed), uint8(p.owedControl)
+	p.hungry = p.hungry && p.owed == 0 // until something is returned
+	p.owed, p.owedControl = 0, 0
+	mem := p.Next()
+	n := h.put(mem)
+	n += copy(mem[n:], payload)
+	if err := p.Send(n); err != nil {
+		p.refuses(err)
+	}
+}
+
+// refuses handles that p's VI takes no descriptor, because the connection has ended. After
+// this rank's goodbye that of p may be in the completion queue still. The receives that are
+// posted come back behind it, and report the failure if there is no goodbye.
+func (p *peer) refuses(err error) {
+	if !p.w.saidBye {
+		p.fail(err)
+	}
+}
+
+// sent takes back a send descriptor.
+func (p *peer) sent(d *vipl.Descriptor) {
+	if r, ok := d.Context.(*request); ok {
+		p.writes--
+		p.wrote(r, d)
+	} else {
+		p.Sent()
+	}
+	if d.Status.Failed() {
+		p.fail(p.VI.Err())
+		return
+	}
+	p.pump()
+}
+
+// Messages of a rank to itself never touch the network. Small ones are
+// buffered in the spill pool, so that the send completes at once; large and
+// synchronous ones wait in the matcher, their payload where it lies.
+
+// sendSelf begins a send to this rank itself.
+func (w *world) sendSelf(r *request) {
+	w.stats.SelfMessages++
+	if recv := w.match.arrive(&r.env); recv != nil {
+		w.deliver(recv, r.env.tag, r.env.src, r.buf, w.order, r.typ.sig)
+		w.complete(r, nil)
+		return
+	}
+	var in *inbound
+	if r.flags&flagSync == 0 && len(r.buf) <= w.cfg.EagerSize {
+		in = w.spill.get(r.buf)
+	}
+	if in != nil {
+		w.complete(r, nil)
+	} else {
+		in = w.spill.node()
+		in.self, r.self = r, in
+		r.state = sendSelf
+	}
+	in.env, in.kind, in.flags, in.sig, in.size = r.env, kindEager, w.order, r.typ.sig, uint64(len(r.buf))
+	w.keepMessage(in)
+}
