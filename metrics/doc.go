@@ -59,6 +59,8 @@
 // tell it:
 //
 //	defer c.AnswerAgent()()
+//
+// Instrument does all three, as the commands and examples of this module do.
 package metrics
 
 //go:generate go test -run ^TestReference$ . -args -update

@@ -60,15 +60,11 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 	if shown, ok := transport.As[metrics.Card](card.Link()); ok {
 		c.WatchCard(shown)
 	}
-	defer c.DumpOnQuit(os.Stderr)()
-	defer c.AnswerAgent()()
-	if address != "" {
-		server, err := metrics.Serve(address, c)
-		if err != nil {
-			return fmt.Errorf("--metrics: %w", err)
-		}
-		defer server.Close()
+	stop, err := c.Instrument(address)
+	if err != nil {
+		return fmt.Errorf("--metrics: %w", err)
 	}
+	defer stop()
 	info := card.Link().Info()
 	cfg.Interface = info.Interface
 	fmt.Fprintf(out, "card %v on %s, MTU %d\n", info.MAC, info.Interface, info.MTU)

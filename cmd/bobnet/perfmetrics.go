@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/metrics"
 )
@@ -12,22 +10,8 @@ import (
 // the samples.
 func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 	collector := metrics.NewCollector(nil)
-	dumps, answers := collector.DumpOnQuit(os.Stderr), collector.AnswerAgent()
-	done = func() {
-		answers()
-		dumps()
-	}
-	if addr != "" {
-		server, err := metrics.Serve(addr, collector)
-		if err != nil {
-			done()
-			return nil, nil, err
-		}
-		stop := done
-		done = func() {
-			server.Close()
-			stop()
-		}
+	if done, err = collector.Instrument(addr); err != nil {
+		return nil, nil, err
 	}
 	watch = func(o perf.Opened) func() {
 		var forget []func()

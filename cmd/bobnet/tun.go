@@ -122,15 +122,11 @@ func serveTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 	c := metrics.NewCollector(nil)
 	c.WatchTun(t)
 	c.WatchNIC(t.NIC())
-	defer c.DumpOnQuit(os.Stderr)()
-	defer c.AnswerAgent()()
-	if address != "" {
-		server, err := metrics.Serve(address, c)
-		if err != nil {
-			return errors.Join(fmt.Errorf("--metrics: %w", err), t.Close())
-		}
-		defer server.Close()
+	stop, err := c.Instrument(address)
+	if err != nil {
+		return errors.Join(fmt.Errorf("--metrics: %w", err), t.Close())
 	}
+	defer stop()
 	fmt.Fprintf(cmd.OutOrStdout(), "interface %s, addresses %s, MTU %d, on network %q over %s\n", t.Device(), list(cfg.Addrs), cfg.MTU, cfg.Network, t.NIC().Query().Name)
 	err = t.Run(cmd.Context())
 	return errors.Join(err, t.Close())

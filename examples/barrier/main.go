@@ -33,7 +33,7 @@ import (
 var (
 	count = flag.Int("n", 10_000, "rounds, each a sum over all ranks")
 	card  = flag.Bool("card", false, "use the interface as the end of a cable of an emulated Myrinet, and hold endpoints on its card")
-	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	addr  = program.MetricsFlag()
 )
 
 var about = program.About{
@@ -88,15 +88,11 @@ func run(ctx context.Context) error {
 	}
 	defer closeNode()
 	collector.WatchNode(node)
-	defer collector.DumpOnQuit(os.Stderr)()
-	defer collector.AnswerAgent()()
-	if *addr != "" {
-		server, err := metrics.Serve(*addr, collector)
-		if err != nil {
-			return err
-		}
-		defer server.Close()
+	stop, err := collector.Instrument(*addr)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	t, err := join(ctx, node, at.Name, rank, size)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ const maxLines = 100_000
 var (
 	count = flag.Int("n", 1000, "lines that each writer writes")
 	card  = flag.Bool("card", false, "use the interface as the end of a cable of an emulated Myrinet, and have its card carry out the sends")
-	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	addr  = program.MetricsFlag()
 )
 
 var about = program.About{
@@ -91,15 +91,11 @@ func run(ctx context.Context) error {
 	}
 	defer closeProcess()
 	collector.WatchProcess(p)
-	defer collector.DumpOnQuit(os.Stderr)()
-	defer collector.AnswerAgent()()
-	if *addr != "" {
-		server, err := metrics.Serve(*addr, collector)
-		if err != nil {
-			return err
-		}
-		defer server.Close()
+	stop, err := collector.Instrument(*addr)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	b := &board{p: p, writers: size - 1, lines: *count}
 	if rank == 0 {
 		err := b.keep(ctx)

@@ -32,7 +32,7 @@ var (
 	out   = flag.String("out", "heat.png", "PNG `FILE` to write the result to; empty for none")
 	steps = flag.Int("steps", heat.DefaultSteps, "steps to compute")
 	check = flag.Bool("check", true, "compare with a serial run, bit for bit")
-	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	addr  = program.MetricsFlag()
 )
 
 var about = program.About{
@@ -60,15 +60,11 @@ func run(ctx context.Context) error {
 	}
 	collector := metrics.NewCollector(nil)
 	collector.WatchRank(comm)
-	defer collector.DumpOnQuit(os.Stderr)()
-	defer collector.AnswerAgent()()
-	if *addr != "" {
-		server, err := metrics.Serve(*addr, collector)
-		if err != nil {
-			return err
-		}
-		defer server.Close()
+	stop, err := collector.Instrument(*addr)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	cfg := heat.Config{Steps: *steps, Progress: show}
 	if comm.Rank() == 0 {
 		if err := userfile.Check(*out); err != nil {

@@ -35,7 +35,7 @@ import (
 var (
 	count = flag.Int("n", 10_000, "keys that each client puts and gets")
 	card  = flag.Bool("card", false, "use the interface as the end of a cable of an emulated Myrinet, and hold endpoints on its card")
-	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	addr  = program.MetricsFlag()
 )
 
 var about = program.About{
@@ -90,15 +90,11 @@ func run(ctx context.Context) error {
 	}
 	defer closeNode()
 	collector.WatchNode(node)
-	defer collector.DumpOnQuit(os.Stderr)()
-	defer collector.AnswerAgent()()
-	if *addr != "" {
-		server, err := metrics.Serve(*addr, collector)
-		if err != nil {
-			return err
-		}
-		defer server.Close()
+	stop, err := collector.Instrument(*addr)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	word := "kv/" + at.Name
 	if rank == 0 {
 		keys, err := serve(ctx, node, word, size-1)

@@ -29,7 +29,7 @@ import (
 
 var (
 	count = flag.Int("n", 10_000, "numbers that each client sends")
-	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	addr  = program.MetricsFlag()
 )
 
 var about = program.About{
@@ -63,15 +63,11 @@ func run(ctx context.Context) error {
 	defer nic.Close()
 	collector := metrics.NewCollector(nil)
 	collector.WatchNIC(nic)
-	defer collector.DumpOnQuit(os.Stderr)()
-	defer collector.AnswerAgent()()
-	if *addr != "" {
-		server, err := metrics.Serve(*addr, collector)
-		if err != nil {
-			return err
-		}
-		defer server.Close()
+	stop, err := collector.Instrument(*addr)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	name := "notify/" + at.Name
 	if rank == 0 {
 		return serve(ctx, nic, name, size-1, program.Stdout)

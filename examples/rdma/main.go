@@ -28,7 +28,7 @@ import (
 
 var (
 	size = flag.Int("size", 1<<20, "bytes in a block")
-	addr = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	addr = program.MetricsFlag()
 )
 
 var about = program.About{
@@ -64,15 +64,11 @@ func run(ctx context.Context) error {
 	defer nic.Close()
 	collector := metrics.NewCollector(nil)
 	collector.WatchNIC(nic)
-	defer collector.DumpOnQuit(os.Stderr)()
-	defer collector.AnswerAgent()()
-	if *addr != "" {
-		server, err := metrics.Serve(*addr, collector)
-		if err != nil {
-			return err
-		}
-		defer server.Close()
+	stop, err := collector.Instrument(*addr)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	r, err := newRing(nic, at.Name, rank, ranks, *size)
 	if err != nil {
 		return err

@@ -20,7 +20,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/examples/program"
@@ -34,7 +33,7 @@ var (
 	out  = flag.String("out", "", "`FILE` to write the sorted integers to; empty for none")
 	gen  = flag.Int("gen", 0, "sort `N` random integers")
 	seed = flag.Uint64("seed", 1, "seed of -gen")
-	addr = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	addr = program.MetricsFlag()
 )
 
 var about = program.About{
@@ -45,12 +44,7 @@ runs alone, as a job of one rank.`,
 	Args:  "-gen 1000000 -out sorted.txt",
 }
 
-func main() { about.Main(checkFlags, run) }
-
-// checkFlags reports flags that do not fit.
-func checkFlags() error {
-	return nil
-}
+func main() { about.Main(nil, run) }
 
 func run(ctx context.Context) error {
 	comm, err := mplite.Init(ctx, nil)
@@ -59,15 +53,11 @@ func run(ctx context.Context) error {
 	}
 	collector := metrics.NewCollector(nil)
 	collector.WatchRank(comm)
-	defer collector.DumpOnQuit(os.Stderr)()
-	defer collector.AnswerAgent()()
-	if *addr != "" {
-		server, err := metrics.Serve(*addr, collector)
-		if err != nil {
-			return err
-		}
-		defer server.Close()
+	stop, err := collector.Instrument(*addr)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	var data []int64
 	if comm.Rank() == 0 {
 		if err := userfile.Check(*out); err != nil {

@@ -30,7 +30,7 @@ type About struct {
 	Args  string // in that line
 }
 
-// Main parses the flags, calls check, which reports flags that do not fit, and calls run with a
+// Main parses the flags, calls check, if there is one, which reports flags that do not fit, and calls run with a
 // context that ends at an interrupt. An error ends the process with exit code 1, a wrong flag
 // with 2. With -help it prints what the example does and the line that starts it.
 func (a About) Main(check func() error, run func(ctx context.Context) error) {
@@ -43,8 +43,10 @@ func (a About) Main(check func() error, run func(ctx context.Context) error) {
 	if flag.Parse(); flag.NArg() > 0 {
 		a.refuse(fmt.Errorf("%q: want flags only; see -help", flag.Args()))
 	}
-	if err := check(); err != nil {
-		a.refuse(err)
+	if check != nil {
+		if err := check(); err != nil {
+			a.refuse(err)
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -55,6 +57,11 @@ func (a About) Main(check func() error, run func(ctx context.Context) error) {
 }
 
 // refuse ends the process because of its flags.
+// MetricsFlag defines the flag -metrics, the address of metrics.Collector.Instrument.
+func MetricsFlag() *string {
+	return flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+}
+
 func (a About) refuse(err error) {
 	log.Print(err)
 	os.Exit(2)

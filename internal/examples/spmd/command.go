@@ -26,7 +26,7 @@ type Command struct {
 	json      bool
 	mplite    bool
 	card      bool
-	addr      string
+	addr      *string
 	collector *metrics.Collector
 	forget    func() // ends the watch over World
 	cleanups  []func()
@@ -35,12 +35,11 @@ type Command struct {
 // Flags defines the flags that all applications have. Those with a twin over MPLite have
 // -mplite.
 func Flags(twin bool) *Command {
-	c := &Command{}
+	c := &Command{addr: program.MetricsFlag()}
 	flag.BoolVar(&c.Check, "check", false, "compare the result with what it must be; rank 0 does, alone, after the run")
 	flag.BoolVar(&c.Serial, "serial", false, "run on one process as well, afterwards, and report the speed-up")
 	flag.BoolVar(&c.json, "json", false, "report by one line of JSON")
 	flag.BoolVar(&c.card, "card", false, "use the interface as the end of a cable of an emulated Myrinet, too, and have its card carry the active messages; layers am and shm")
-	flag.StringVar(&c.addr, "metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 	if twin {
 		flag.BoolVar(&c.mplite, "mplite", false, "run the twin of the program, which passes messages by MPLite")
 	}
@@ -70,10 +69,11 @@ func (c *Command) run(ctx context.Context, run func(ctx context.Context) error) 
 	return c.work(ctx, run)
 }
 
-// work serves the metrics and calls run. If that fails, the other ranks learn why.
+// work shows what the rank does, and calls run. If that fails, the other ranks learn why.
 func (c *Command) work(ctx context.Context, run func(ctx context.Context) error) error {
-	err := c.serve()
+	stop, err := c.collector.Instrument(*c.addr)
 	if err == nil {
+		defer stop()
 		err = run(ctx)
 	}
 	if err != nil && c.World != nil {
@@ -103,20 +103,6 @@ func (c *Command) start(ctx context.Context) (err error) {
 		}
 		c.forget = c.collector.WatchWorld(c.World)
 	}
-	c.cleanups = append(c.cleanups, c.collector.DumpOnQuit(os.Stderr), c.collector.AnswerAgent())
-	return nil
-}
-
-// serve serves the metrics, if an address says where.
-func (c *Command) serve() error {
-	if c.addr == "" {
-		return nil
-	}
-	server, err := metrics.Serve(c.addr, c.collector)
-	if err != nil {
-		return err
-	}
-	c.cleanups = append(c.cleanups, func() { server.Close() })
 	return nil
 }
 

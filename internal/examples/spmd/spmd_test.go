@@ -33,9 +33,10 @@ func TestNoMetrics(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			c := &Command{World: w, collector: metrics.NewCollector(nil), forget: func() {}}
+			addr := ""
+			c := &Command{World: w, addr: &addr, collector: metrics.NewCollector(nil), forget: func() {}}
 			if rank == 0 {
-				c.addr = bad
+				addr = bad
 			}
 			err = c.work(t.Context(), func(ctx context.Context) error {
 				if rank == 0 {
