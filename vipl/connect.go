@@ -41,10 +41,10 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 	if len(data) > MaxConnData {
 		return opError("connect", ErrArgument, "%d bytes of private data are over the limit of %d", len(data), MaxConnData)
 	}
-	n.m.Conns.Now = n.m.Link.Now()
+	n.m.ReadClock()
 	v.left = false
 	v.side.Ask(remote, append([]byte(nil), data...), named, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)))
-	n.m.Conns.Flush()
+	n.m.Flush()
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (v *VI) awaitConnect(ctx context.Context) error {
 					return v.connectOutcome()
 				}
 				v.leave()
-				n.m.Conns.Flush()
+				n.m.Flush()
 			}
 			return err
 		}

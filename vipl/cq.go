@@ -43,7 +43,7 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	}
 	n.numCQs++
 	q := &CQ{nic: n}
-	q.ring.Init(&n.m.Conns, (*cqOwner)(q), entries)
+	q.ring.Init(&n.m.Shared, (*cqOwner)(q), entries)
 	return q, nil
 }
 
@@ -79,7 +79,7 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 			return nil, false, err
 		}
 		if polled {
-			n.m.Conns.Uncork()
+			n.m.Uncork()
 			return nil, false, ErrNotDone
 		}
 		n.eng.Poll()

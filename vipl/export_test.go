@@ -8,19 +8,19 @@ import (
 )
 
 // LongFrames has long frames be those of an MTU.
-func (n *NIC) LongFrames(mtu int) { n.m.Conns.Long.Size = mtu - ethertype.BaseSize }
+func (n *NIC) LongFrames(mtu int) { n.m.Long.Size = mtu - ethertype.BaseSize }
 
 // Fetched returns how many long frames went straight to where they belong.
-func (n *NIC) Fetched() uint64 { return n.m.Conns.Long.Fetched }
+func (n *NIC) Fetched() uint64 { return n.m.Long.Fetched }
 
 // Short returns how many messages have gone by the fast path, out or in.
-func (n *NIC) Short() uint64 { return n.m.Conns.FastPath }
+func (n *NIC) Short() uint64 { return n.m.FastPath }
 
 // ForgetPrediction keeps the frame that comes next from the fast path.
 func (v *VI) ForgetPrediction() { v.conn.ForgetPrediction() }
 
 // FindTimer makes the time of the next timer exact.
-func (n *NIC) FindTimer() { n.m.Conns.FindTimer() }
+func (n *NIC) FindTimer() { n.m.FindTimer() }
 
 // Wide reports whether v sends long frames.
 func (v *VI) Wide() bool {
@@ -33,7 +33,7 @@ func (v *VI) Wide() bool {
 func (n *NIC) Waiting() (led bool, followers int) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	s := n.eng.State(n.m.Conns.Now)
+	s := n.eng.State(n.m.Now())
 	return strings.HasPrefix(s.Driver, "caller"), s.Followers
 }
 

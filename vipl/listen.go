@@ -104,7 +104,7 @@ func (l *Listener) take() (*Request, error) {
 	if err := l.isClosed(); err != nil {
 		return nil, err
 	}
-	r := l.in.Backlog.Take(l.nic.m.Conns.Now)
+	r := l.in.Backlog.Take(l.nic.m.Now())
 	if r == nil {
 		return nil, ErrNotDone
 	}
@@ -138,7 +138,7 @@ func (l *Listener) Close() error {
 		return nil
 	}
 	n.m.Connects.Shut(&l.in)
-	n.m.Conns.Flush()
+	n.m.Flush()
 	l.shut()
 	delete(n.m.Ports.Listeners, l.port)
 	return nil
@@ -213,10 +213,10 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	if err := v.side.Match(r.in); err != nil {
 		return err
 	}
-	n.m.Conns.Now = n.m.Link.Now()
+	n.m.ReadClock()
 	v.left = false
 	v.side.Answer(r.in, serial, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)))
-	n.m.Conns.Flush()
+	n.m.Flush()
 	return nil
 }
 
@@ -233,6 +233,6 @@ func (r *Request) Reject(text string) error {
 		return opError("reject", ErrInvalidState, "the request was already accepted or rejected")
 	}
 	n.m.Connects.Refuse(r.in, text)
-	n.m.Conns.Flush()
+	n.m.Flush()
 	return nil
 }

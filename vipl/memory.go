@@ -52,7 +52,7 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 	if n.m.Closed {
 		return 0, ErrClosed
 	}
-	return n.m.Conns.Mem.CreateTag(MaxPtags)
+	return n.m.Mem.CreateTag(MaxPtags)
 }
 
 // DestroyPtag drops a tag (VipDestroyPtag). It fails with ErrResource while a
@@ -60,7 +60,7 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 func (n *NIC) DestroyPtag(p Ptag) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.m.Conns.Mem.DestroyTag(p)
+	return n.m.Mem.DestroyTag(p)
 }
 
 // RegisterMem makes buf known for transfers and returns its handle
@@ -82,7 +82,7 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 	if n.m.Closed {
 		return 0, ErrClosed
 	}
-	return n.m.Conns.Mem.Register(buf, attr.attributes(), mapped, locked)
+	return n.m.Mem.Register(buf, attr.attributes(), mapped, locked)
 }
 
 // DeregisterMem forgets a region (VipDeregisterMem); memory that AllocMem made
@@ -97,13 +97,13 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	if n.m.Closed {
-		return n.m.Conns.Mem.GiveBack(h)
+		return n.m.Mem.GiveBack(h)
 	}
-	if err := n.m.Conns.Mem.MayDeregister(h); err != nil {
+	if err := n.m.Mem.MayDeregister(h); err != nil {
 		return err
 	}
 	n.letGo()
-	n.m.Conns.Mem.Deregister(h)
+	n.m.Mem.Deregister(h)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 // be the caller's alone: a full link may have left some, copies of frames that
 // have arrived since, or of answers to a peer's reads.
 func (n *NIC) letGo() {
-	n.m.Conns.Discard()
+	n.m.Discard()
 }
 
 // AllocMem returns size bytes of new registered memory, rounded up to whole
@@ -162,7 +162,7 @@ func (n *NIC) SetMemAttributes(h MemHandle, attr *MemAttributes) error {
 	if n.m.Closed {
 		return ErrClosed
 	}
-	if err := n.m.Conns.Mem.SetAttributes(h, attr.attributes()); err != nil {
+	if err := n.m.Mem.SetAttributes(h, attr.attributes()); err != nil {
 		return err
 	}
 	n.letGo()
@@ -176,6 +176,6 @@ func (n *NIC) QueryMem(h MemHandle) (MemInfo, error) {
 	if n.m.Closed {
 		return MemInfo{}, ErrClosed
 	}
-	m, err := n.m.Conns.Mem.Query(h)
+	m, err := n.m.Mem.Query(h)
 	return MemInfo{MemAttributes: MemAttributes(m.Attributes), Addr: m.Addr, Len: m.Len, Locked: m.Locked}, err
 }

@@ -245,7 +245,7 @@ func (n *NIC) Query() NICAttributes {
 		MaxPtags: MaxPtags, MaxCQ: MaxCQs, MaxCQEntries: MaxCQEntries,
 		ReliabilityLevels: reliability.Unreliable | reliability.ReliableDelivery | reliability.ReliableReception,
 		RDMAReadSupport:   true,
-		ThreadSafe:        true, Incarnation: n.m.Conns.Incarnation,
+		ThreadSafe:        true, Incarnation: n.m.Incarnation(),
 	}
 }
 
@@ -286,7 +286,7 @@ func (n *NIC) close() error {
 	for c := range n.m.Ports.Conns() {
 		viOf(c).leave()
 	}
-	n.m.Conns.Flush()
+	n.m.Flush()
 	n.m.Closed = true
 	n.end(ErrClosed)
 	n.eng.Shut()
@@ -307,7 +307,7 @@ func (n *NIC) close() error {
 	if !n.m.Info.Virtual {
 		n.speaker.Release()
 	}
-	n.m.Conns.Mem.Close()
+	n.m.Mem.Close()
 	n.log.Info("NIC closed", "interface", n.m.Info.Interface, "addr", n.Addr())
 	return err
 }
@@ -318,6 +318,6 @@ func (n *NIC) Poll() {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	if !n.m.Closed && !n.eng.Poll() {
-		n.m.Conns.Uncork()
+		n.m.Uncork()
 	}
 }

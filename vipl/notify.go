@@ -72,7 +72,7 @@ func (v *VI) notify(op string, recv bool, f func(v *VI, d *Descriptor, err error
 	case waiting.Len() >= v.attr.QueueDepth:
 		return opError(op, ErrResource, "%d handlers wait already, as many as the queue is deep", waiting.Len())
 	}
-	n.m.Conns.FinishReceives()
+	n.m.FinishReceives()
 	waiting.Push(f)
 	q.Handlers++
 	if q.Untaken() > 0 {
@@ -101,7 +101,7 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	case q.handlers.Len() >= q.ring.Size:
 		return opError(op, ErrResource, "%d handlers wait already, as many as the queue has entries", q.handlers.Len())
 	}
-	n.m.Conns.FinishReceives()
+	n.m.FinishReceives()
 	q.handlers.Push(f)
 	q.ring.Handlers++
 	if v, recv, ok := q.take(); ok {

@@ -59,9 +59,9 @@ func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 	case n.m.Connects.Meets(remote, discriminator):
 		return opError(op, ErrInvalidState, "another VI is being connected to %v with the same discriminator", remote)
 	}
-	n.m.Conns.Now = n.m.Link.Now()
+	n.m.ReadClock()
 	v.left = false
 	v.side.AskPeer(remote, discriminator, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)))
-	n.m.Conns.Flush()
+	n.m.Flush()
 	return nil
 }

@@ -96,7 +96,7 @@ func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 		return 0, opError(op, ErrArgument, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
-	total, err := v.nic.m.Conns.Mem.Check(op, d.Segs, v.attr.Ptag)
+	total, err := v.nic.m.Mem.Check(op, d.Segs, v.attr.Ptag)
 	if err != nil {
 		d.Status = StatusProtectionError
 		return 0, err
@@ -121,7 +121,7 @@ func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
 
 // refuse undoes admit.
 func (v *VI) refuse(d *Descriptor, status Status, err error) error {
-	v.nic.m.Conns.Mem.Release(d.Segs)
+	v.nic.m.Mem.Release(d.Segs)
 	d.Status = status
 	return err
 }
@@ -154,7 +154,7 @@ func (v *VI) doneOf(q *conn.Queue) (*Descriptor, error) {
 	}
 	d, err := v.takeFrom(q)
 	if err == ErrNotDone {
-		n.m.Conns.Uncork()
+		n.m.Uncork()
 	}
 	n.eng.Unlock()
 	return d, err
@@ -225,6 +225,6 @@ func (v *VI) Flush() {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
 	if !v.nic.m.Closed {
-		v.nic.m.Conns.Uncork()
+		v.nic.m.Uncork()
 	}
 }

@@ -92,7 +92,7 @@ func (q queue) ReapDone(out []completion) (int, error) {
 			return 0, err
 		}
 		if polled {
-			n.m.Conns.Uncork()
+			n.m.Uncork()
 			return 0, ErrNotDone
 		}
 		n.eng.Poll()

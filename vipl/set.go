@@ -45,12 +45,12 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	if err := v.mayChange(op, &a); err != nil {
 		return err
 	}
-	n.m.Conns.Mem.UseTag(v.attr.Ptag, -1)
-	n.m.Conns.Mem.UseTag(a.Ptag, 1)
+	n.m.Mem.UseTag(v.attr.Ptag, -1)
+	n.m.Mem.UseTag(a.Ptag, 1)
 	v.attr = a
 	v.side.Terms = a.told()
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
-	n.m.Conns.Watch(&v.conn) // PeerTimeout may be shorter
+	n.m.Watch(&v.conn) // PeerTimeout may be shorter
 	n.letGo()
 	return nil
 }
@@ -64,7 +64,7 @@ func (v *VI) mayChange(op string, a *Attributes) error {
 	switch {
 	case agreed && v.conn.State != StateIdle:
 		return opError(op, ErrInvalidState, "the VI is %v: Reliability, MaxTransferSize, QoS, ReadDepth and WholeCRC change only while it is idle", v.conn.State)
-	case !v.nic.m.Conns.Mem.HasTag(a.Ptag):
+	case !v.nic.m.Mem.HasTag(a.Ptag):
 		return opError(op, ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case a.Ptag != now.Ptag && posted > 0:
 		return opError(op, ErrInvalidState, "%d descriptors are posted with memory of tag %d", posted, now.Ptag)

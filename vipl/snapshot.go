@@ -129,7 +129,7 @@ func (n *NIC) Snapshot() Snapshot {
 	s := Snapshot{Attributes: n.Query(), Link: n.m.Link.Stats()}
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	n.m.Conns.FinishReceives()
+	n.m.FinishReceives()
 	now := n.m.Link.Now()
 	s.NICStats = n.counters()
 	s.Engine = n.engineSnapshot(now)
@@ -149,22 +149,22 @@ func (n *NIC) Snapshot() Snapshot {
 
 // counters returns what the NIC has counted.
 func (n *NIC) counters() NICStats {
-	c := &n.m.Conns.Stats
+	c := n.m.Counters()
 	s := NICStats{
 		TxFrames: c.TxFrames, TxBytes: c.TxBytes, RxFrames: c.RxFrames, RxBytes: c.RxBytes,
 		TxDropped: c.TxDropped, Unanswered: n.m.Strangers.Answers.Refused, TxTooLong: c.TxTooLong, TxJoined: c.TxJoined, RxJoined: c.RxJoined, Dropped: c.Dropped,
 		CQOverruns: c.CQOverruns, Errors: n.errs.counts, ErrorsLost: n.errs.lost, LogsLost: n.logs.Lost(),
 		Failures: c.Failures, Closed: n.left,
 	}
-	s.Regions, s.RegionBytes = n.m.Conns.Mem.Size()
+	s.Regions, s.RegionBytes = n.m.Mem.Size()
 	return s
 }
 
 func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 	e := n.eng.State(now)
 	s := EngineSnapshot{Driver: e.Driver, Waiting: e.Followers, LastPoll: e.LastPoll,
-		Timers: n.m.Conns.Running(), Spin: e.Spin, Unsent: n.m.Conns.Unsent(), Holding: n.m.Conns.Corked()}
-	if next := n.m.Conns.NextTimer(); next != forever {
+		Timers: n.m.Running(), Spin: e.Spin, Unsent: n.m.Unsent(), Holding: n.m.Corked()}
+	if next := n.m.NextTimer(); next != forever {
 		s.NextTimer = time.Duration(next - now)
 	}
 	return s
@@ -174,7 +174,7 @@ func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 func (v *VI) Snapshot() VISnapshot {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	v.nic.m.Conns.FinishReceives()
+	v.nic.m.FinishReceives()
 	return v.snapshot(v.nic.m.Link.Now())
 }
 

@@ -43,7 +43,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	switch {
 	case n.m.Closed:
 		return nil, ErrClosed
-	case !n.m.Conns.Mem.HasTag(a.Ptag):
+	case !n.m.Mem.HasTag(a.Ptag):
 		return nil, opError("create VI", ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case sendCQ != nil && (sendCQ.nic != n || sendCQ.closed), recvCQ != nil && (recvCQ.nic != n || recvCQ.closed):
 		return nil, opError("create VI", ErrArgument, "the completion queue is closed or belongs to another NIC")
@@ -54,12 +54,12 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 			n.m.Ports.Count, n.m.Info.Ports.Lo, n.m.Info.Ports.Hi)
 	}
 	v := &VI{nic: n, attr: a, sendCQ: sendCQ, recvCQ: recvCQ}
-	v.conn.Init(&n.m.Conns, (*viOwner)(v), port, ringOf(sendCQ), ringOf(recvCQ))
+	v.conn.Init(&n.m.Shared, (*viOwner)(v), port, ringOf(sendCQ), ringOf(recvCQ))
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
 	v.side.Init(&n.m.Connects, &v.conn, (*viOwner)(v))
 	v.side.Terms = a.told()
 	n.m.Ports.Add(&v.conn, &v.side)
-	n.m.Conns.Mem.UseTag(a.Ptag, 1)
+	n.m.Mem.UseTag(a.Ptag, 1)
 	for _, q := range []*CQ{sendCQ, recvCQ} {
 		if q != nil {
 			q.users++
@@ -116,14 +116,14 @@ func (v *VI) close() {
 	n.cancelCalls(v, nil)
 	v.leave()
 	v.conn.Forget()
-	n.m.Conns.Flush()
+	n.m.Flush()
 	for _, q := range []*CQ{v.sendCQ, v.recvCQ} {
 		if q != nil {
 			q.users--
 		}
 	}
 	n.m.Ports.Remove(&v.conn)
-	n.m.Conns.Mem.UseTag(v.attr.Ptag, -1)
+	n.m.Mem.UseTag(v.attr.Ptag, -1)
 	done := VIStats(v.conn.Stats)
 	counters.Add(&n.left, &done)
 	v.gate.Open(&n.eng)
@@ -141,14 +141,14 @@ func (v *VI) Disconnect() error {
 		return err
 	}
 	v.leave()
-	n.m.Conns.Flush()
+	n.m.Flush()
 	return nil
 }
 
 // leave tells the peer and returns to Idle.
 func (v *VI) leave() {
 	n := v.nic
-	n.m.Conns.FinishReceives()
+	n.m.FinishReceives()
 	switch v.conn.State {
 	case StateConnected:
 		v.left = true

@@ -11,12 +11,12 @@ import (
 )
 
 // Conn is one end of a connection: the state of a VI that frames and the clock change.
-// Frames and time go in, by Receive and the adapter's timers; frames go out by the
-// adapter's batch, and completions to the queues. Its parts know each other through it.
+// Frames and time go in, by Receive and the timers; frames go out by the
+// batch, and completions to the queues. Its parts know each other through it.
 type Conn struct {
-	a     *Adapter
-	Owner Owner
-	terms Terms
+	shared *Shared
+	Owner  Owner
+	terms  Terms
 
 	Port      uint16         // of this side
 	Remote    ethertype.Addr // of the peer
@@ -54,7 +54,7 @@ type Terms struct {
 	PeerTimeout     time.Duration
 }
 
-// marks say in which lists of the adapter's a connection is.
+// marks say in which lists of Shared a connection is.
 type marks struct {
 	touched, corked, timed, unsent bool
 }
@@ -100,8 +100,8 @@ type Path struct {
 
 // Init makes an idle connection of a port, which its owner has. The completions of its
 // queues go to rings, or to none.
-func (c *Conn) Init(a *Adapter, owner Owner, port uint16, sends, receives *Ring) {
-	*c = Conn{a: a, Owner: owner, Port: port}
+func (c *Conn) Init(sh *Shared, owner Owner, port uint16, sends, receives *Ring) {
+	*c = Conn{shared: sh, Owner: owner, Port: port}
 	c.SQ = Queue{cq: sends}
 	c.RQ = Queue{cq: receives, recv: true}
 	c.tx.c, c.rx.c, c.Path.c, c.reads.c, c.serves.c, c.loose.c = c, c, c, c, c, c
@@ -116,12 +116,12 @@ func (c *Conn) SetTerms(t Terms, depth int) {
 }
 
 // Local returns the connection's address.
-func (c *Conn) Local() ethertype.Addr { return ethertype.Addr{MAC: c.a.info.MAC, Port: c.Port} }
+func (c *Conn) Local() ethertype.Addr { return ethertype.Addr{MAC: c.shared.info.MAC, Port: c.Port} }
 
 // EnterPending enters Connect Pending, with the tag that the peer's frames are to carry.
 func (c *Conn) EnterPending(tag uint32) {
 	c.State, c.LocalTag, c.End.Err = code.StateConnectPending, tag, nil
-	c.a.Watch(c)
+	c.shared.Watch(c)
 }
 
 // Peer is what a connection needs to know of its peer.
@@ -139,7 +139,7 @@ type Peer struct {
 
 // Meet takes over what the peer has said of itself. The numbers of this side begin at seq.
 func (c *Conn) Meet(p *Peer, seq ethertype.Seq) {
-	a := c.a
+	sh := c.shared
 	c.Remote, c.RemoteTag = p.Remote, p.Tag
 	c.Path.meet(p)
 	c.flags = 0
@@ -147,10 +147,10 @@ func (c *Conn) Meet(p *Peer, seq ethertype.Seq) {
 		c.flags = ethertype.FlagWholeCRC
 	}
 	c.out = ethertype.Header{
-		Dst: p.Remote.MAC, Src: a.info.MAC, Type: a.info.EtherType,
+		Dst: p.Remote.MAC, Src: sh.info.MAC, Type: sh.info.EtherType,
 		DstPort: p.Remote.Port, SrcPort: c.Port, Tag: p.Tag, Ack: p.Seq,
 	}
-	limits := a.hooks.Limits(p.Remote.MAC)
+	limits := sh.hooks.Limits(p.Remote.MAC)
 	c.tx.sender.Init(limits, seq)
 	c.tx.sender.SetUserTimeout(int64(c.terms.PeerTimeout))
 	c.rx.receiver.Init(limits, p.Seq)
@@ -160,7 +160,7 @@ func (c *Conn) Meet(p *Peer, seq ethertype.Seq) {
 // remote, which serves so many reads at a time.
 func (c *Conn) Start(seq, remote ethertype.Seq, reads int) {
 	c.State = code.StateConnected
-	c.heard, c.probes, c.End.fault = c.a.Now, 0, 0
+	c.heard, c.probes, c.End.fault = c.shared.now, 0, 0
 	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
 	c.rx.start(c.RQ.done)
 	c.Path.hole = BlackHole{}
@@ -168,8 +168,8 @@ func (c *Conn) Start(seq, remote ethertype.Seq, reads int) {
 	c.loose.filter.Init(remote)
 	c.reads.start(reads)
 	c.serves.start()
-	c.a.touch(c)
-	c.a.Watch(c)
+	c.shared.touch(c)
+	c.shared.Watch(c)
 }
 
 // Close has no completion be told from now on.
@@ -205,12 +205,12 @@ func (r *rxHalf) start(first ethertype.Seq) {
 
 // meet takes over what the peer has said of its interface.
 func (p *Path) meet(peer *Peer) {
-	a := p.c.a
+	sh := p.c.shared
 	p.remoteMTU = peer.MTU
-	p.Data = min(a.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize
+	p.Data = min(sh.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize
 	p.MaxData = p.Data
-	if p.joining = (joining{}); peer.More && p.c.Port/framing.PortBlock == a.info.Ports.Lo/framing.PortBlock { // see framing.Beside
+	if p.joining = (joining{}); peer.More && p.c.Port/framing.PortBlock == sh.info.Ports.Lo/framing.PortBlock { // see framing.Beside
 		p.joining.Peer = peer.Incarnation
 	}
-	p.Long, p.switching = peer.Long && p.MayUseLong() && p.Data+ethertype.BaseSize >= a.info.MTU, false
+	p.Long, p.switching = peer.Long && p.MayUseLong() && p.Data+ethertype.BaseSize >= sh.info.MTU, false
 }

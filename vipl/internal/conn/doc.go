@@ -2,7 +2,7 @@
 // come out. It starts no goroutine, reads no clock but its link's, and knows neither NICs nor
 // handshakes, so that a test can join two connections by a slice of frames.
 //
-//	Adapter   what the connections of one NIC share: batch, memory, timers, counters
+//	Shared    what the connections of one NIC share: batch, memory, timers, counters
 //	Conn      one end of a connection
 //	 ├ Queue     a send queue and a receive queue of descriptors
 //	 ├ txHalf    from descriptors to frames
@@ -33,6 +33,6 @@
 //	 transmit     builds that frame in the batch (send.go, pack.go, serve.go, pieces.go)
 //	 arm          when to look again (timers.go)
 //
-// An Adapter asks its NIC by Hooks, a Conn its VI by an Owner. Neither is called for a frame that goes
+// Shared asks the NIC by Hooks, a Conn its VI by an Owner. Neither is called for a frame that goes
 // well, except Owner.Notify. Everything runs under the lock of the engine.
 package conn

@@ -14,10 +14,10 @@ func (c *Conn) fail(why code.Reason) {
 	}
 	c.SendDisconnect(why)
 	c.blameReceive(why)
-	c.a.FinishReceives()
+	c.shared.FinishReceives()
 	c.FlushSends() // none of ours is to blame
 	c.EnterError(why.Cause(), "found here", why)
-	c.a.Stats.Failures++
+	c.shared.CountFailure()
 }
 
 // blameReceive says what a frame of the peer has done: in the status of the
@@ -39,13 +39,13 @@ func (c *Conn) blameReceive(why code.Reason) {
 // EnterError moves the connection to the Error state and flushes its queues, as VIA
 // has it. The send that is to blame gets the status that tells why.
 func (c *Conn) EnterError(cause error, detail string, why code.Reason) {
-	a := c.a
-	a.FinishReceives()
+	sh := c.shared
+	sh.FinishReceives()
 	c.State = code.StateError
 	c.End.Why, c.End.Told = why, why == code.ReasonSilent // whom nothing reaches
 	c.End.Err = c.Owner.Lost(cause, detail)
 	if c.SQ.done != c.SQ.tail {
-		a.Discard()
+		sh.Discard()
 		if status := c.blame(why); status != 0 {
 			c.blameRDMA(status)
 			for culprit := c.culprit(why); c.SQ.done != culprit; {
@@ -117,8 +117,8 @@ func (c *Conn) blameRDMA(status code.Status) {
 // SendDisconnect tells the peer that the connection is over, and why. The
 // frame carries the last acknowledgement, so that what has arrived counts.
 func (c *Conn) SendDisconnect(why code.Reason) {
-	a := c.a
-	slot := a.slot()
+	sh := c.shared
+	slot := sh.slot()
 	if slot == nil {
 		return
 	}
@@ -127,7 +127,7 @@ func (c *Conn) SendDisconnect(why code.Reason) {
 	h.Msg, h.Size = c.End.fault, 1
 	h.Put(slot)
 	slot[ethertype.HeaderSize] = byte(why)
-	a.batch.Add(slot[:ethertype.HeaderSize+1], nil)
+	sh.batch.Add(slot[:ethertype.HeaderSize+1], nil)
 }
 
 // LastWord returns the header of the frame that tells the peer why the connection is over.
@@ -149,7 +149,7 @@ func (c *Conn) flushAll() {
 // FlushSends is flushAll for the send queue.
 func (c *Conn) FlushSends() {
 	if c.SQ.done != c.SQ.tail {
-		c.a.Discard()
+		c.shared.Discard()
 	}
 	for c.SQ.done != c.SQ.tail {
 		c.SQ.complete(c, c.SQ.at(c.SQ.done).opStatus()|code.StatusFlushed, 0)
@@ -170,7 +170,7 @@ func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if c.Reliable {
-		if progress, _ := c.tx.sender.OnAck(c.a.Now, h.Ack, h.Sack, nil); progress {
+		if progress, _ := c.tx.sender.OnAck(c.shared.now, h.Ack, h.Sack, nil); progress {
 			c.tx.completeAcked()
 		}
 		if why.OfMessage() {
@@ -180,5 +180,5 @@ func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
 	}
 	c.EnterError(why.Cause(), "the peer says so", why)
 	c.End.Told = true
-	c.a.SendReset(h) // so that the peer need not say it again
+	c.shared.SendReset(h) // so that the peer need not say it again
 }

@@ -22,9 +22,9 @@ import (
 // sendFast sends the descriptor at the cursor, which is alone, if it is short and in one segment.
 // It reports whether it has.
 func (c *Conn) sendFast() bool {
-	a, t := c.a, &c.tx
+	sh, t := c.shared, &c.tx
 	d := c.SQ.at(t.cursor.next)
-	if a.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || t.sender.Room(a.Now) == 0 ||
+	if sh.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || t.sender.Room(sh.now) == 0 ||
 		len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) {
 		return false
 	}
@@ -62,7 +62,7 @@ func (c *Conn) sendFast() bool {
 }
 
 // fastMax returns how many bytes may be copied to a frame of the fast path.
-func (c *Conn) fastMax() int { return min(copyMax, c.Path.Data, c.a.batch.Inline()) }
+func (c *Conn) fastMax() int { return min(copyMax, c.Path.Data, c.shared.batch.Inline()) }
 
 // fastFrame describes a frame of the fast path.
 type fastFrame struct {
@@ -76,7 +76,7 @@ type fastFrame struct {
 
 // addFast numbers a frame, which is alone in flight, builds it, and adds it to the empty batch.
 func (c *Conn) addFast(f *fastFrame) (seq ethertype.Seq) {
-	seq, ackNow := c.tx.sender.Push(c.a.Now, f.what, true)
+	seq, ackNow := c.tx.sender.Push(c.shared.now, f.what, true)
 	h := c.header(f.kind)
 	if ackNow {
 		h.Flags |= ethertype.FlagAckNow
@@ -84,7 +84,7 @@ func (c *Conn) addFast(f *fastFrame) (seq ethertype.Seq) {
 	if f.kind != ethertype.KindRDMARead {
 		h.Flags |= ethertype.FlagLast
 	}
-	b := &c.a.batch
+	b := &c.shared.batch
 	slot, at := b.Slot(), ethertype.HeaderSize
 	if f.kind == ethertype.KindRDMARead || f.kind == ethertype.KindRDMAWrite {
 		f.where.Put(slot[at:])
@@ -94,7 +94,7 @@ func (c *Conn) addFast(f *fastFrame) (seq ethertype.Seq) {
 	h.Seq, h.Msg, h.Length, h.Count, h.Size = seq, f.msg, f.length, 1, uint16(at-ethertype.HeaderSize)
 	h.Put(slot)
 	b.AddFirst(&c.Path.joining, slot[:at])
-	c.a.FastPath++
+	c.shared.FastPath++
 	return seq
 }
 
@@ -104,8 +104,8 @@ func (c *Conn) ReceiveFast(frame []byte) bool {
 	if c.State != code.StateConnected {
 		return false
 	}
-	a := c.a
-	h, r := &a.In, &c.rx
+	sh := c.shared
+	h, r := &sh.in, &c.rx
 	payload, ok := r.predicted.Parse(h, frame)
 	if !ok || h.Seq != r.receiver.Next() || r.receiver.Gap() || h.Sack != 0 || h.Offset != 0 || !r.mayDeferAck(h.Ack) {
 		return false
@@ -124,14 +124,14 @@ func (c *Conn) ReceiveFast(frame []byte) bool {
 		return false
 	}
 	c.Stats.RxFrames++
-	c.heard, c.probes = a.Now, 0
-	a.touch(c)
-	a.FastPath++
+	c.heard, c.probes = sh.now, 0
+	sh.touch(c)
+	sh.FastPath++
 	switch {
-	case a.batch.Len() > 0: // the answer to a read
-		a.flushFirst()
-	case a.deferred > 0 && r.receiver.AckDue(a.Now):
-		a.FinishReceives()
+	case sh.batch.Len() > 0: // the answer to a read
+		sh.flushFirst()
+	case sh.deferred > 0 && r.receiver.AckDue(sh.now):
+		sh.FinishReceives()
 	}
 	return true
 }
@@ -148,7 +148,7 @@ func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
 	}
 	copy(d.Segs[0].Data, payload)
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(c.a.Now, h.Seq, false)
+	c.rx.receiver.Accept(c.shared.now, h.Seq, false)
 	d.length, d.HasImmediate = h.Length, false
 	c.rx.finishReceive(d)
 	return true
@@ -171,18 +171,18 @@ func (c *Conn) receiveFastWrite(h *ethertype.Header, payload []byte) bool {
 	latch.StoreWords(dst, data)
 	c.rx.wrote()
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(c.a.Now, h.Seq, false)
+	c.rx.receiver.Accept(c.shared.now, h.Seq, false)
 	c.Stats.RDMABytes += uint64(len(data))
 	return true
 }
 
 // receiveFastRead answers a read at once. What its request acknowledges is deferred.
 func (c *Conn) receiveFastRead(h *ethertype.Header, payload []byte) bool {
-	a, t, sender := c.a, &c.serves, &c.tx.sender
+	sh, t, sender := c.shared, &c.serves, &c.tx.sender
 	switch {
 	case h.Size != ethertype.RDMASize || h.Length == 0 || int(h.Length) > c.fastMax(),
 		h.Msg != t.next || t.waiting > 0 || t.next.Sub(t.base) >= min(c.terms.ReadDepth, len(t.slots)),
-		h.Ack != sender.NextSeq() || sender.InFlight() > 1 || a.batch.Len() > 0 || sender.Room(a.Now) == 0:
+		h.Ack != sender.NextSeq() || sender.InFlight() > 1 || sh.batch.Len() > 0 || sender.Room(sh.now) == 0:
 		return false
 	}
 	s := serving{length: h.Length, seq: h.Seq, asked: true}
@@ -192,7 +192,7 @@ func (c *Conn) receiveFastRead(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(a.Now, h.Seq, false)
+	c.rx.receiver.Accept(sh.now, h.Seq, false)
 	s.last = c.addFast(&fastFrame{kind: ethertype.KindReadData, msg: t.next, length: h.Length, data: data,
 		what: reliability.Sent{First: t.next, Size: h.Length, Count: 1, Flags: sentAnswer}})
 	*t.slot(t.next) = s
@@ -216,8 +216,8 @@ func (c *Conn) receiveFastAnswer(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	copy(d.Segs[0].Data, payload)
-	c.tx.sender.OnAck(c.a.Now, h.Ack, 0, nil)
-	c.rx.receiver.Accept(c.a.Now, h.Seq, false)
+	c.tx.sender.OnAck(c.shared.now, h.Ack, 0, nil)
+	c.rx.receiver.Accept(c.shared.now, h.Seq, false)
 	c.serves.retire()
 	t.done++
 	c.tx.finishSend(d)

@@ -23,7 +23,7 @@ func (c *Conn) swept() bool { return c.State == code.StateConnected && c.Reliabl
 
 // livesSilently reports whether the peer has been silent for long and is known to live.
 func (c *Conn) livesSilently() bool {
-	return c.a.Now-c.heard > int64(c.terms.PeerTimeout)/4 && c.a.hooks.Lives(c.Remote)
+	return c.shared.now-c.heard > int64(c.terms.PeerTimeout)/4 && c.shared.hooks.Lives(c.Remote)
 }
 
 // KeepAlive asks the peer whether it lives if it has been silent, and gives it up if it
@@ -34,19 +34,19 @@ func (c *Conn) KeepAlive() {
 	if !c.swept() {
 		return
 	}
-	a := c.a
-	a.timers.sweep = a.Now + a.timers.every
+	sh := c.shared
+	sh.timers.sweep = sh.now + sh.timers.every
 	c.Path.probeLong()
-	c.heard = min(c.heard+a.timers.still, a.Now)
-	silent, limit := a.Now-c.heard, int64(c.terms.PeerTimeout)
+	c.heard = min(c.heard+sh.timers.still, sh.now)
+	silent, limit := sh.now-c.heard, int64(c.terms.PeerTimeout)
 	switch {
-	case silent > limit && c.probes >= probesMin && !a.hooks.Lives(c.Remote):
+	case silent > limit && c.probes >= probesMin && !sh.hooks.Lives(c.Remote):
 		c.giveUp(fmt.Sprintf("silent for %v, %d keepalive probes unanswered: is the peer running, is its interface up?",
 			time.Duration(silent).Round(time.Millisecond), c.probes))
-	case silent > limit/4+int64(c.probes)*limit/16 && a.timers.asks.Take(c.Port):
+	case silent > limit/4+int64(c.probes)*limit/16 && sh.timers.asks.Take(c.Port):
 		c.probes++
 		for range min(c.probes, probeFrames) { // either the peer is dead or the path loses much
-			a.batch.Part()
+			sh.batch.Part()
 			c.SendAck(ethertype.FlagAckNow)
 		}
 	}

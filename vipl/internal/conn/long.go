@@ -23,7 +23,7 @@ import (
 // fetched from the link to where they belong, and so are copied once. Those that
 // are needed before, of several messages for example, are fetched first.
 
-// longRx is what an adapter has for long frames.
+// longRx is what the connections of a NIC share for long frames.
 type longRx struct {
 	link    transport.LongLink // nil: none
 	Size    int                // bytes of payload that a long frame holds; 0 without them
@@ -45,9 +45,9 @@ const (
 	longAsk    = 6
 )
 
-func (l *longRx) init(a *Adapter) {
-	link, ok := a.link.(transport.LongLink)
-	if !ok || a.info.Unprotected {
+func (l *longRx) init(sh *Shared) {
+	link, ok := sh.link.(transport.LongLink)
+	if !ok || sh.info.Unprotected {
 		return
 	}
 	if l.link = link; link.StartLong() {
@@ -61,7 +61,7 @@ func (l *longRx) init(a *Adapter) {
 // between both that the link takes for those of common frames, and that do not pass:
 // see meet.
 func (p *Path) MayUseLong() bool {
-	return p.c.a.Long.Size > 0 && p.c.Reliable && p.c.Remote.MAC != p.c.a.info.MAC
+	return p.c.shared.Long.Size > 0 && p.c.Reliable && p.c.Remote.MAC != p.c.shared.info.MAC
 }
 
 // BeginLong is called at the end of a handshake that has asked for long frames. If it has not heard that
@@ -71,7 +71,7 @@ func (p *Path) BeginLong(proven bool) {
 	case proven:
 		p.UseLong()
 	case p.Long:
-		p.hole.Find(p.c.a.Now)
+		p.hole.Find(p.c.shared.now)
 	}
 }
 
@@ -86,7 +86,7 @@ func (p *Path) UseLong() {
 		return
 	}
 	p.c.flags |= ethertype.FlagTakesLong
-	p.MaxData = p.c.a.Long.Size
+	p.MaxData = p.c.shared.Long.Size
 }
 
 // switchSize does at the beginning of a message what UseLong, or a black hole, has put off.
@@ -119,20 +119,20 @@ func (t *txHalf) longWindowFull() bool {
 }
 
 // Rest returns how many bytes of the frame that was received last are with the link.
-func (a *Adapter) Rest() int {
-	if a.Long.link == nil {
+func (sh *Shared) Rest() int {
+	if sh.Long.link == nil {
 		return 0
 	}
-	return a.Long.link.Rest()
+	return sh.Long.link.Rest()
 }
 
 // BeginLong takes the header of a long frame apart, of which rest bytes are with the link.
 // If straight agrees, the payload that it returns is what is there, and the data behind it
 // are fetched to where they belong when they are placed; EndLong ends that. Otherwise it
 // returns nil.
-func (a *Adapter) BeginLong(begin []byte, rest int, straight func(h *ethertype.Header) bool) (h *ethertype.Header, payload []byte) {
-	l, h := &a.Long, &a.In
-	frame := a.longRoom(len(begin) + rest)
+func (sh *Shared) BeginLong(begin []byte, rest int, straight func(h *ethertype.Header) bool) (h *ethertype.Header, payload []byte) {
+	l, h := &sh.Long, &sh.in
+	frame := sh.longRoom(len(begin) + rest)
 	if frame == nil {
 		return h, nil
 	}
@@ -141,34 +141,34 @@ func (a *Adapter) BeginLong(begin []byte, rest int, straight func(h *ethertype.H
 	}
 	copy(frame[:ethertype.HeaderSize+h.Extension()], begin)
 	l.promise = true
-	a.CountReceived(len(frame))
+	sh.CountReceived(len(frame))
 	return h, frame[ethertype.HeaderSize:][:h.Size]
 }
 
 // EndLong ends what BeginLong has begun.
-func (a *Adapter) EndLong() { a.Long.promise = false }
+func (sh *Shared) EndLong() { sh.Long.promise = false }
 
 // FetchLong returns a long frame whole, nil if it is none or the link has lost it.
-func (a *Adapter) FetchLong(begin []byte, rest int) []byte {
-	l := &a.Long
-	frame := a.longRoom(len(begin) + rest)
+func (sh *Shared) FetchLong(begin []byte, rest int) []byte {
+	l := &sh.Long
+	frame := sh.longRoom(len(begin) + rest)
 	if frame == nil {
-		a.Drop(code.DropFormat)
+		sh.Drop(code.DropFormat)
 		return nil
 	}
 	copy(frame, begin[:ethertype.HeaderSize])
 	if l.parts[0] = frame[ethertype.HeaderSize:]; !l.link.Fetch(ethertype.HeaderSize, l.parts[:1]) {
-		a.Drop(code.DropShort)
+		sh.Drop(code.DropShort)
 		return nil
 	}
 	return frame
 }
 
 // longRoom returns room for a frame of size bytes, nil if none is so long.
-func (a *Adapter) longRoom(size int) []byte {
-	l := &a.Long
+func (sh *Shared) longRoom(size int) []byte {
+	l := &sh.Long
 	if l.room == nil {
-		l.room = make([]byte, ethertype.EthernetSize+max(framing.LongMTU, a.info.MTU))
+		l.room = make([]byte, ethertype.EthernetSize+max(framing.LongMTU, sh.info.MTU))
 	}
 	if size > len(l.room) {
 		return nil
@@ -186,8 +186,8 @@ func (c *Conn) TakesStraight(h *ethertype.Header) bool {
 // put copies data, the end of the payload that is being received, to offset in
 // segs. The outcome is fatal if there is no room, and deferred if the link has
 // lost them.
-func (a *Adapter) put(segs []Segment, offset uint32, data []byte) outcome {
-	l := &a.Long
+func (sh *Shared) put(segs []Segment, offset uint32, data []byte) outcome {
+	l := &sh.Long
 	if !l.promise {
 		if !memory.Scatter(segs, offset, data) {
 			return fatal
@@ -198,7 +198,7 @@ func (a *Adapter) put(segs []Segment, offset uint32, data []byte) outcome {
 	if !ok {
 		return fatal
 	}
-	ok = l.link.Fetch(ethertype.HeaderSize+int(a.In.Size)-len(data), parts)
+	ok = l.link.Fetch(ethertype.HeaderSize+int(sh.in.Size)-len(data), parts)
 	clear(parts) // keep none of the caller's memory alive
 	if !ok {
 		return deferred
@@ -210,27 +210,27 @@ func (a *Adapter) put(segs []Segment, offset uint32, data []byte) outcome {
 // resendLong sends a long frame again: in pieces if it must not be long any more.
 // It reports false when the link takes no more now.
 func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
-	a, p := t.c.a, &t.c.Path.hole
+	sh, p := t.c.shared, &t.c.Path.hole
 	if !p.Found {
-		if !p.Note(a.Now, seq, t.sender.Una(), t.c.heard, t.sender.Mark()-1, t.sender.LongerAcked(p.Mark, uint32(t.c.Path.Data))) {
+		if !p.Note(sh.now, seq, t.sender.Una(), t.c.heard, t.sender.Mark()-1, t.sender.LongerAcked(p.Mark, uint32(t.c.Path.Data))) {
 			took := t.build(f, seq, flags)
 			t.c.SendAck(ethertype.FlagAckNow) // which is short: does the peer hear us?
 			return took
 		}
-		p.Find(a.Now)
+		p.Find(sh.now)
 		t.c.flags &^= ethertype.FlagTakesLong
 		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == code.OpRDMAWrite; !t.c.Path.switching {
 			t.c.Path.MaxData = t.c.Path.Data
 		}
-		a.log.Info("the path carries long frames no more", "local", t.c.Local(), "remote", t.c.Remote)
+		sh.log.Info("the path carries long frames no more", "local", t.c.Local(), "remote", t.c.Remote)
 	}
 	return t.sendPieces(f, seq, flags)
 }
 
 // probeLong asks the peer, if it is time, whether the path carries long frames again.
 func (p *Path) probeLong() {
-	if p.hole.Ask(p.c.a.Now) {
-		p.SendProbe(ethertype.KindProbe, p.c.a.Long.Size)
+	if p.hole.Ask(p.c.shared.now) {
+		p.SendProbe(ethertype.KindProbe, p.c.shared.Long.Size)
 	}
 }
 
@@ -239,16 +239,16 @@ func (p *Path) leaveHole() {
 	if !p.hole.Found {
 		return
 	}
-	p.hole.Leave(p.c.a.Now)
+	p.hole.Leave(p.c.shared.now)
 	p.UseLong()
-	p.c.a.log.Info("the path carries long frames", "local", p.c.Local(), "remote", p.c.Remote)
+	p.c.shared.log.Info("the path carries long frames", "local", p.c.Local(), "remote", p.c.Remote)
 }
 
 // putWords copies data, the end of the payload that is being received, to dst, which is as
 // long. No aligned word of 4 or 8 bytes is torn, and the last one is stored last. It
 // reports false if the link has lost the data.
-func (a *Adapter) putWords(dst, data []byte) bool {
-	l := &a.Long
+func (sh *Shared) putWords(dst, data []byte) bool {
+	l := &sh.Long
 	if !l.promise {
 		latch.StoreWords(dst, data)
 		return true
@@ -259,7 +259,7 @@ func (a *Adapter) putWords(dst, data []byte) bool {
 	if len(parts[0]) == 0 {
 		parts = parts[1:]
 	}
-	ok := l.link.Fetch(ethertype.HeaderSize+int(a.In.Size)-len(data), parts)
+	ok := l.link.Fetch(ethertype.HeaderSize+int(sh.in.Size)-len(data), parts)
 	clear(l.parts[:2])
 	if !ok {
 		return false

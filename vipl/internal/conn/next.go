@@ -65,7 +65,7 @@ const corkFrom = 2
 //
 // If it is to be a new frame or a lost one, next describes it in o.
 func (c *Conn) next(why occasion, o *outgoing) verdict {
-	t, a := &c.tx, c.a
+	t, sh := &c.tx, c.shared
 	switch {
 	case why == onSingle && t.unsent() && c.sendFast():
 		return sendDone
@@ -74,22 +74,22 @@ func (c *Conn) next(why occasion, o *outgoing) verdict {
 	case why == onPost && t.corks():
 		return sendAtPoll
 	case why == onPost:
-		a.Now = a.link.Now()
+		sh.ReadClock()
 	}
 	if unsent := t.unsent(); unsent || t.sender.InFlight() > 0 {
-		if a.Full() { // first, because Retransmit and Push take the frame as sent
+		if sh.Full() { // first, because Retransmit and Push take the frame as sent
 			return sendAtPoll
 		}
-		if again, seq, ok := t.sender.Retransmit(a.Now); ok {
+		if again, seq, ok := t.sender.Retransmit(sh.now); ok {
 			*o = outgoing{*again, seq, ethertype.FlagRetry | ethertype.FlagAckNow}
 			return sendAgain
 		}
-		if unsent && t.sender.Room(a.Now) > 0 && !t.longWindowFull() && t.cutNext(&o.Sent) {
+		if unsent && t.sender.Room(sh.now) > 0 && !t.longWindowFull() && t.cutNext(&o.Sent) {
 			t.number(o, why == onSingle)
 			return sendNew
 		}
 	}
-	if c.rx.receiver.AckDue(a.Now) && c.connected() {
+	if c.rx.receiver.AckDue(sh.now) && c.connected() {
 		return sendAck
 	}
 	return sendNothing
@@ -98,16 +98,16 @@ func (c *Conn) next(why occasion, o *outgoing) verdict {
 // nextLoose is next on the unreliable level, which has no window and sends no acknowledgements. A
 // send completes when the link has taken its frames.
 func (t *txHalf) nextLoose(o *outgoing) verdict {
-	c, a := t.c, t.c.a
+	c, sh := t.c, t.c.shared
 	if !t.unsent() {
 		return sendNothing
 	}
-	if a.Full() {
+	if sh.Full() {
 		return sendAtPoll
 	}
 	if !c.marks.unsent {
 		c.marks.unsent = true
-		a.unsent = append(a.unsent, c)
+		sh.unsent = append(sh.unsent, c)
 	}
 	*o = outgoing{Sent: t.cut(), seq: c.loose.next}
 	c.loose.next++
@@ -117,7 +117,7 @@ func (t *txHalf) nextLoose(o *outgoing) verdict {
 // number gives a new frame its number, and decides whether it asks for an acknowledgement.
 func (t *txHalf) number(o *outgoing, single bool) {
 	var ask bool
-	o.seq, ask = t.sender.Push(t.c.a.Now, o.Sent, single)
+	o.seq, ask = t.sender.Push(t.c.shared.now, o.Sent, single)
 	if o.flags = 0; ask || o.Flags&sentAsks != 0 || t.long(o) && t.sender.AskEach(longAsk) {
 		o.flags = ethertype.FlagAckNow
 	}
@@ -181,21 +181,21 @@ func (t *txHalf) transmit(o *outgoing, again bool) bool {
 // A frame that is alone in flight leaves before the clock is read, because reading the clock takes
 // a fiftieth of the frame's time.
 func (c *Conn) sendPosted() {
-	a, t := c.a, &c.tx
+	sh, t := c.shared, &c.tx
 	why := onPost
 	if t.single() {
 		why = onSingle
 	} else if t.sender.InFlight() >= corkFrom {
-		a.FinishReceives() // fewer may be in flight than it seems
+		sh.FinishReceives() // fewer may be in flight than it seems
 	}
 	c.drive(why)
-	if a.batch.Len() > 0 {
-		a.flushFirst()
+	if sh.batch.Len() > 0 {
+		sh.flushFirst()
 		if why == onSingle {
-			a.Now = a.link.Now()
-			t.sender.Stamp(a.Now)
+			sh.ReadClock()
+			t.sender.Stamp(sh.now)
 		}
-		a.FlushPending() // what the second half has sent
+		sh.FlushPending() // what the second half has sent
 	}
 	if why == onSingle {
 		c.arm()
@@ -223,6 +223,6 @@ func (t *txHalf) corks() bool {
 func (c *Conn) leaveToPoll() {
 	if !c.marks.corked {
 		c.marks.corked = true
-		c.a.corked = append(c.a.corked, c)
+		c.shared.corked = append(c.shared.corked, c)
 	}
 }

@@ -24,7 +24,7 @@ const _ = uint(bodyParts - 2*MaxSegments)
 // pack returns which messages from the cursor on share the next frame, at least
 // as many as there are that can. A count below 2 means none.
 func (t *txHalf) pack() (p frameLoad) {
-	inline, room := t.c.a.batch.Inline(), t.shared(t.c.SQ.at(t.cursor.next))
+	inline, room := t.c.shared.batch.Inline(), t.shared(t.c.SQ.at(t.cursor.next))
 	for i := t.cursor.next; i != t.c.SQ.tail; i++ {
 		d := t.c.SQ.at(i)
 		if d.Op != code.OpSend || d.Fence && t.c.reads.open() {
@@ -90,7 +90,7 @@ func (t *txHalf) roomLeft() bool {
 	if g.from != next.next || g.to.Less(next.next) {
 		*g = corkedFrames{from: next.next, to: next.next}
 	}
-	inline, room := t.c.a.batch.Inline(), t.shared(t.c.SQ.at(next.next))
+	inline, room := t.c.shared.batch.Inline(), t.shared(t.c.SQ.at(next.next))
 	for ; g.to != t.c.SQ.tail; g.to++ {
 		d := t.c.SQ.at(g.to)
 		if d.Op != code.OpSend && !t.joins(d) {
@@ -155,8 +155,8 @@ func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w frameLoad) {
 // divides it: its pieces and the messages take turns. It reports false when data
 // are not there any more.
 func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
-	a := t.c.a
-	body := a.batch.Body()
+	sh := t.c.shared
+	body := sh.batch.Body()
 	var head []byte
 	var ok bool
 	var p frameLoad
@@ -166,7 +166,7 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 		ethertype.Record{Size: uint16(d.total), Immediate: d.Immediate, HasImm: d.HasImmediate}.Put(slot[at:])
 		at += ethertype.RecordSize
 		padding := ethertype.Packed(int(d.total)) - ethertype.RecordSize - int(d.total)
-		w := p.Weigh(d.total, len(d.Segs), a.batch.Inline())
+		w := p.Weigh(d.total, len(d.Segs), sh.batch.Inline())
 		p.Add(&w)
 		if w.Parts == 0 {
 			if !memory.CopyOut(slot[at:], d.Segs, 0, d.total) {
@@ -194,6 +194,6 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	case piece < at:
 		body = append(body, slot[piece:at])
 	}
-	a.batch.Add(head, body)
+	sh.batch.Add(head, body)
 	return true
 }

@@ -9,18 +9,18 @@ import (
 // sendPieces builds the frame that f describes and sends it in pieces. It reports
 // false when the link takes no more now, or the connection has ended.
 func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
-	a := t.c.a
-	b := &a.batch
+	sh := t.c.shared
+	b := &sh.batch
 	if !t.build(f, seq, flags) {
 		return false
 	}
-	if a.Long.out == nil {
-		a.Long.out = make([]byte, 0, longestFrame)
+	if sh.Long.out == nil {
+		sh.Long.out = make([]byte, 0, longestFrame)
 	}
-	frame := b.TakeBack(a.Long.out)
+	frame := b.TakeBack(sh.Long.out)
 	per := min(t.c.Path.Data, b.Inline())
 	for i := 0; i*per < len(frame); i++ {
-		slot := a.slot()
+		slot := sh.slot()
 		if slot == nil {
 			t.c.leaveToPoll()
 			return false

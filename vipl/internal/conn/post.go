@@ -18,7 +18,7 @@ func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
 		c.Stats.Sends++
 		if when == Late {
 			c.leaveToPoll()
-			c.a.eng.WakeBefore(c.a.Now) // who sleeps on the link looks after it
+			c.shared.eng.WakeBefore(c.shared.now) // who sleeps on the link looks after it
 		} else {
 			c.sendPosted()
 		}

@@ -12,8 +12,8 @@ var padding [ethertype.MaxSize]byte
 
 // SendProbe sends a Probe or ProbeAck with size bytes of payload.
 func (p *Path) SendProbe(kind ethertype.Kind, size int) {
-	a := p.c.a
-	slot := a.slot()
+	sh := p.c.shared
+	slot := sh.slot()
 	if slot == nil {
 		return
 	}
@@ -21,7 +21,7 @@ func (p *Path) SendProbe(kind ethertype.Kind, size int) {
 	h.Flags |= ethertype.FlagWholeCRC
 	h.Size, h.Length = uint16(size), uint32(p.Data)
 	h.Put(slot)
-	a.batch.Add(slot[:ethertype.HeaderSize], append(a.batch.Body(), padding[:size]))
+	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), padding[:size]))
 }
 
 // ProbeSize is how long a probe is.
@@ -42,7 +42,7 @@ func (p *Path) SizeOf(h *ethertype.Header) ProbeSize {
 		return ProbeShort
 	case int(h.Size) == p.Data:
 		return ProbeFull
-	case p.Long && int(h.Size) == p.c.a.Long.Size:
+	case p.Long && int(h.Size) == p.c.shared.Long.Size:
 		return ProbeLong
 	}
 	return ProbeOther
@@ -59,7 +59,7 @@ func (p *Path) BeginProbes() { p.test = PathTest{} }
 // goes without a short one.
 func (p *Path) Probe(try int) {
 	if p.Long && try <= longTries {
-		p.SendProbe(ethertype.KindProbe, p.c.a.Long.Size)
+		p.SendProbe(ethertype.KindProbe, p.c.shared.Long.Size)
 	}
 	if try == 1 {
 		p.SendProbe(ethertype.KindProbe, p.Data)
@@ -106,7 +106,7 @@ func (p *Path) probeAgain(tries int) bool {
 	if tries == triesInvain+1 {
 		*t = PathTest{}
 	}
-	local := p.c.Remote.MAC == p.c.a.info.MAC
+	local := p.c.Remote.MAC == p.c.shared.info.MAC
 	if local || t.Passed || int(p.c.tx.sender.OldestSize()) <= min(passesAnywhere, p.Data/2) {
 		return true
 	}
@@ -118,7 +118,7 @@ func (p *Path) probeAgain(tries int) bool {
 	}
 	p.c.SendDisconnect(code.ReasonMTU)
 	p.c.EnterError(code.ErrInvalidMTU, p.MTUDetail(), code.ReasonMTU)
-	p.c.a.Stats.Failures++
+	p.c.shared.CountFailure()
 	return false
 }
 
@@ -130,14 +130,14 @@ const passesAnywhere = 512
 // MTUDetail names both sides of a path that does not carry full-size frames, and what was
 // measured. What the path does carry is not: it would take many probes, which bobnet doctor sends.
 func (p *Path) MTUDetail() string {
-	a, size := p.c.a, p.Data+ethertype.BaseSize
+	sh, size := p.c.shared, p.Data+ethertype.BaseSize
 	text := fmt.Sprintf(
 		"frames of MTU %d do not pass although short ones do (%d of %d short probes were answered, and none of full size): interface %s here (%v) has MTU %d, "+
 			"the peer's (%v) has %d, something between them less; bobnet doctor -i %s measures what passes, and both must be lowered to that",
-		size, p.test.Short, p.test.Pairs, a.info.Interface, a.info.MAC, a.MTU, p.c.Remote.MAC, p.remoteMTU, a.info.Interface)
+		size, p.test.Short, p.test.Pairs, sh.info.Interface, sh.info.MAC, sh.mtu, p.c.Remote.MAC, p.remoteMTU, sh.info.Interface)
 	const etherMTU = 1500 // without jumbo frames
 	if size > etherMTU {
-		text += fmt.Sprintf(", or to the %d that every Ethernet carries: ip link set dev %s mtu %[1]d", etherMTU, a.info.Interface)
+		text += fmt.Sprintf(", or to the %d that every Ethernet carries: ip link set dev %s mtu %[1]d", etherMTU, sh.info.Interface)
 	}
 	return text
 }

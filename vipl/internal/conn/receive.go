@@ -27,14 +27,14 @@ const (
 // that the poll has found no other frame. Receive returns a long frame if this was its last missing
 // piece, else nil.
 func (c *Conn) Receive(h *ethertype.Header, payload []byte, alone bool) (whole []byte) {
-	c.a.touch(c)
+	c.shared.touch(c)
 	c.rx.applyDeferredAck()
 	c.Stats.RxFrames++
 	if !c.Genuine(h) && !(h.Kind == ethertype.KindDisconnect && c.Plausible(h)) {
 		c.Drop(c.forgery(h))
 		return nil
 	}
-	c.heard, c.probes = c.a.Now, 0
+	c.heard, c.probes = c.shared.now, 0
 	if h.Flags&ethertype.FlagTakesLong != 0 && c.Path.Long && !c.Path.UsesLong() {
 		c.Path.UseLong()
 	}
@@ -61,7 +61,7 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 		r.c.loose.receive(h, payload)
 		return
 	}
-	a := r.c.a
+	sh := r.c.shared
 	inOrder := h.Seq == r.receiver.Next()
 	late := alone && inOrder && h.Kind != ethertype.KindRDMARead && h.Kind != ethertype.KindReadData && h.Sack == 0 && r.mayDeferAck(h.Ack)
 	if late {
@@ -79,15 +79,15 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 		result, why := r.place(h, payload)
 		switch {
 		case result == placed:
-			r.receiver.Accept(a.Now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
+			r.receiver.Accept(sh.now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
 			if inOrder {
 				r.completeReceived()
 				if alone {
 					r.c.predict(h)
 				}
 			}
-			if late && r.receiver.AckDue(a.Now) {
-				a.FinishReceives()
+			if late && r.receiver.AckDue(sh.now) {
+				sh.FinishReceives()
 			}
 		case inOrder && result == fatal:
 			r.completeReceived()
@@ -105,7 +105,7 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 // machine and completes the sends that it covers. A frame for which it reports false is
 // not one of this connection and is dropped whole.
 func (t *txHalf) applyAck(h *ethertype.Header, more []byte) bool {
-	progress, valid := t.sender.OnAck(t.c.a.Now, h.Ack, h.Sack, more)
+	progress, valid := t.sender.OnAck(t.c.shared.now, h.Ack, h.Sack, more)
 	if !valid {
 		t.c.Drop(code.DropAck)
 		return false
@@ -136,8 +136,8 @@ func (r *rxHalf) receiveAck(h *ethertype.Header, payload []byte) {
 
 // SendAck sends an acknowledgement on its own.
 func (c *Conn) SendAck(flags ethertype.Flags) {
-	a := c.a
-	slot := a.slot()
+	sh := c.shared
+	slot := sh.slot()
 	if slot == nil {
 		return
 	}
@@ -177,7 +177,7 @@ func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, code.Reaso
 	if h.Length != d.length || d.oneSide {
 		return fatal, code.ReasonProtocol
 	}
-	if o := r.c.a.put(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
+	if o := r.c.shared.put(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
 		return o, code.ReasonTooLong
 	}
 	d.note(h, len(payload))
@@ -277,7 +277,7 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.R
 			}
 			return fatal, code.ReasonRDMA
 		}
-		if !r.c.a.putWords(dst[h.Offset:][:len(data)], data) {
+		if !r.c.shared.putWords(dst[h.Offset:][:len(data)], data) {
 			return deferred, 0
 		}
 		r.wrote()
@@ -309,7 +309,7 @@ func (r *rxHalf) target(where ethertype.RDMA, size uint32) []byte {
 	if !r.c.terms.EnableRDMAWrite {
 		return nil
 	}
-	return r.c.a.Mem.Target(where.Addr, size, memory.Handle(where.Handle), r.c.terms.Ptag)
+	return r.c.shared.Mem.Target(where.Addr, size, memory.Handle(where.Handle), r.c.terms.Ptag)
 }
 
 // completeReceived completes the receives whose messages are whole: all of a
@@ -349,6 +349,6 @@ func (r *rxHalf) finishReceive(d *Descriptor) {
 // wrote has those look again who wait for memory to change, which the peer has done.
 func (r *rxHalf) wrote() {
 	if q := r.c.RQ.cq; q != nil && q.attended {
-		q.Gate.Open(r.c.a.eng)
+		q.Gate.Open(r.c.shared.eng)
 	}
 }

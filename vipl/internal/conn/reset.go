@@ -18,10 +18,10 @@ func putReset(b []byte, tag uint32, incarnation uint64) {
 // SendReset answers h: there is no such connection here, or no longer. It says what h
 // said, crosswise, as if it were a frame of the connection: who has sent h can tell that
 // this is the answer.
-func (a *Adapter) SendReset(h *ethertype.Header) {
+func (sh *Shared) SendReset(h *ethertype.Header) {
 	var body [ResetSize]byte
-	putReset(body[:], h.Tag, a.Incarnation)
-	a.SendControl(ethertype.Header{
+	putReset(body[:], h.Tag, sh.incarnation)
+	sh.SendControl(ethertype.Header{
 		Dst: h.Src, Kind: ethertype.KindReset, DstPort: h.SrcPort, SrcPort: h.DstPort, Seq: h.Ack, Ack: h.Seq,
 	}, body[:])
 }

@@ -9,7 +9,7 @@ import (
 // each bound listener. It grows as entries need it, since a queue is made as large as its
 // work queues are together, which are hardly ever full at once.
 type Ring struct {
-	a       *Adapter
+	shared  *Shared
 	owner   RingOwner
 	Gate    progress.Gate
 	entries fifo.Queue[Entry]
@@ -57,14 +57,14 @@ func (r *Ring) push(c *Conn, recv bool) {
 		return
 	}
 	if r.Used() == r.Size {
-		r.a.Stats.CQOverruns++
+		r.shared.stats.CQOverruns++
 		r.owner.Overrun(c)
 		return
 	}
 	c.Queue(recv).listed++
 	r.entries.Push(Entry{Conn: c, Recv: recv})
 	r.Alert()
-	r.Gate.Open(r.a.eng)
+	r.Gate.Open(r.shared.eng)
 }
 
 // Used returns how many completions the queue holds.
@@ -114,8 +114,8 @@ func (c *Conn) unlist() {
 }
 
 // Init makes a ring of size entries, which its owner has.
-func (r *Ring) Init(a *Adapter, owner RingOwner, size int) {
-	r.a, r.owner, r.Size = a, owner, size
+func (r *Ring) Init(sh *Shared, owner RingOwner, size int) {
+	r.shared, r.owner, r.Size = sh, owner, size
 }
 
 // Bind makes a place for a notice.
@@ -168,7 +168,7 @@ func (r *Ring) Announce(l *Notice) {
 	if l.untold++; !l.listed {
 		r.list(l)
 	}
-	r.Gate.Open(r.a.eng)
+	r.Gate.Open(r.shared.eng)
 }
 
 // list puts l into its place in the ring.

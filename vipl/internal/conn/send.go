@@ -89,8 +89,8 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 	if f.Flags&sentAnswer != 0 {
 		return t.c.serves.build(f, seq, flags)
 	}
-	a := t.c.a
-	slot := a.slot()
+	sh := t.c.shared
+	slot := sh.slot()
 	if slot == nil {
 		return false
 	}
@@ -134,7 +134,7 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 // fill adds the frame's data: copied behind what the slot holds when short,
 // else by reference. It reports false when they are not there any more.
 func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) bool {
-	a := t.c.a
+	sh := t.c.shared
 	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
 		if !memory.CopyOut(slot[at:], d.Segs, f.Offset, f.Size) {
 			return t.altered()
@@ -142,25 +142,25 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 		t.c.Path.add(slot[:at+int(f.Size)])
 		return true
 	}
-	body, ok := memory.AppendParts(a.batch.Body(), d.Segs, f.Offset, f.Size)
+	body, ok := memory.AppendParts(sh.batch.Body(), d.Segs, f.Offset, f.Size)
 	if !ok {
 		return t.altered()
 	}
-	a.batch.Add(slot[:at], body)
+	sh.batch.Add(slot[:at], body)
 	return true
 }
 
 // add adds a frame, of which header has made the header, and which is all in its slot, to the
 // batch.
 func (p *Path) add(frame []byte) {
-	p.c.a.batch.AddShared(&p.joining, p.Data+ethertype.HeaderSize, p.c.out.Flags&ethertype.FlagRetry != 0, frame)
+	p.c.shared.batch.AddShared(&p.joining, p.Data+ethertype.HeaderSize, p.c.out.Flags&ethertype.FlagRetry != 0, frame)
 }
 
 // altered ends the connection because the segments of a send hold less than when
 // it was posted. The send's status says so when it is flushed. It returns false,
 // for callers that have made no frame.
 func (t *txHalf) altered() bool {
-	t.c.a.FinishReceives() // which may come back here
+	t.c.shared.FinishReceives() // which may come back here
 	if t.c.State == code.StateConnected {
 		t.c.fail(code.ReasonAltered)
 	}
@@ -177,9 +177,9 @@ func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 	h.Seq, h.Msg, h.Offset, h.Length, h.Size, h.Count = c.tx.sender.NextSeq(), 0, 0, 0, 0, 0
 	if c.Reliable {
 		h.Ack, h.Sack = c.rx.receiver.Ack()
-		now := c.a.Now
+		now := c.shared.now
 		if c.rx.receiver.AckedBare() {
-			now = c.a.link.Now()
+			now = c.shared.link.Now()
 		}
 		c.rx.receiver.AckSent(now, kind.Sequenced())
 	}

@@ -104,7 +104,7 @@ func (t *serveTable) source(s *serving) []byte {
 	if !t.c.terms.EnableRDMARead {
 		return nil
 	}
-	return t.c.a.Mem.Source(s.from.Addr, s.length, memory.Handle(s.from.Handle), t.c.terms.Ptag)
+	return t.c.shared.Mem.Source(s.from.Addr, s.length, memory.Handle(s.from.Handle), t.c.terms.Ptag)
 }
 
 // deny ends the connection because of a read that is not allowed.
@@ -133,7 +133,7 @@ func (t *serveTable) cut() reliability.Sent {
 // build makes the frame of an answer that f describes and adds it to the
 // batch. Like that of txHalf it reports false when the link takes no more now.
 func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
-	a, s := t.c.a, t.slot(f.First)
+	sh, s := t.c.shared, t.slot(f.First)
 	if t.denied {
 		return false
 	}
@@ -141,7 +141,7 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 		t.deny()
 		return false
 	}
-	slot := a.slot()
+	slot := sh.slot()
 	if slot == nil {
 		return false
 	}
@@ -158,11 +158,11 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 		return true
 	}
 	data := t.source(s)[f.Offset:][:f.Size]
-	if f.Size <= copyMax && int(f.Size) <= a.batch.Inline() {
+	if f.Size <= copyMax && int(f.Size) <= sh.batch.Inline() {
 		t.c.Path.add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
 		return true
 	}
-	a.batch.Add(slot[:ethertype.HeaderSize], append(a.batch.Body(), data))
+	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), data))
 	return true
 }
 

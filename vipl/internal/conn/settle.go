@@ -30,36 +30,36 @@ type deferredAck struct {
 // deferAck defers the second half of a receive that acknowledges ack.
 func (r *rxHalf) deferAck(ack ethertype.Seq) {
 	if !r.late.waits {
-		r.c.a.deferred++
+		r.c.shared.deferred++
 	}
-	r.late = deferredAck{waits: true, ack: ack, at: r.c.a.Now}
+	r.late = deferredAck{waits: true, ack: ack, at: r.c.shared.now}
 }
 
 // mayDeferAck reports whether nothing depends now on ack.
 func (r *rxHalf) mayDeferAck(ack ethertype.Seq) bool {
-	return !r.c.tx.unsent() && r.c.tx.sender.Covers(ack) && !r.receiver.AckDue(r.c.a.Now)
+	return !r.c.tx.unsent() && r.c.tx.sender.Covers(ack) && !r.receiver.AckDue(r.c.shared.now)
 }
 
 // FinishReceives runs the second half of the receives that were deferred. What it sends leaves with
 // the next flush.
-func (a *Adapter) FinishReceives() {
-	if a.deferred > 0 { // rare; the compiler inlines this test
-		a.finishReceives()
+func (sh *Shared) FinishReceives() {
+	if sh.deferred > 0 { // rare; the compiler inlines this test
+		sh.finishReceives()
 	}
 }
 
-func (a *Adapter) finishReceives() {
-	for i := 0; i < len(a.touched); i++ { // none is left if one of them settles
-		a.touched[i].rx.applyDeferredAck()
+func (sh *Shared) finishReceives() {
+	for i := 0; i < len(sh.touched); i++ { // none is left if one of them settles
+		sh.touched[i].rx.applyDeferredAck()
 	}
-	a.settle()
+	sh.settle()
 }
 
 // flushFirst hands the batch to the link, and then runs the second half of the receives that
 // waited for these frames to leave.
-func (a *Adapter) flushFirst() {
-	a.Flush()
-	a.FinishReceives()
+func (sh *Shared) flushFirst() {
+	sh.Flush()
+	sh.FinishReceives()
 }
 
 // applyDeferredAck applies the acknowledgement that was deferred, if there is one: also before a
@@ -67,7 +67,7 @@ func (a *Adapter) flushFirst() {
 func (r *rxHalf) applyDeferredAck() {
 	if r.late.waits {
 		r.late.waits = false
-		r.c.a.deferred--
+		r.c.shared.deferred--
 		if progress, _ := r.c.tx.sender.OnAck(r.late.at, r.late.ack, 0, nil); progress && r.c.connected() {
 			r.c.tx.completeAcked()
 		}
@@ -75,52 +75,52 @@ func (r *rxHalf) applyDeferredAck() {
 }
 
 // settle runs the second half of the receives of a poll, once for each connection.
-func (a *Adapter) settle() {
-	for i, c := range a.touched {
+func (sh *Shared) settle() {
+	for i, c := range sh.touched {
 		c.marks.touched = false
-		a.touched[i] = nil
+		sh.touched[i] = nil
 		c.drive(onTurn)
 	}
-	a.touched = a.touched[:0]
+	sh.touched = sh.touched[:0]
 }
 
-func (a *Adapter) touch(c *Conn) {
+func (sh *Shared) touch(c *Conn) {
 	if !c.marks.touched {
 		c.marks.touched = true
-		a.touched = append(a.touched, c)
+		sh.touched = append(sh.touched, c)
 	}
 }
 
 // Uncork sends the messages that were left to the program's poll; see sendAtPoll. Callers that have
 // found nothing to receive call it.
-func (a *Adapter) Uncork() {
-	if len(a.corked) > 0 {
-		a.uncork()
+func (sh *Shared) Uncork() {
+	if len(sh.corked) > 0 {
+		sh.uncork()
 	}
 }
 
-func (a *Adapter) uncork() {
-	a.Now = a.link.Now()
-	k := len(a.corked)
-	for _, c := range a.corked[:k] { // drive puts those back for which the link has no room
+func (sh *Shared) uncork() {
+	sh.ReadClock()
+	k := len(sh.corked)
+	for _, c := range sh.corked[:k] { // drive puts those back for which the link has no room
 		c.marks.corked = false
 		c.drive(onTurn)
 	}
-	again := copy(a.corked, a.corked[k:])
-	clear(a.corked[again:])
-	a.corked = a.corked[:again]
-	a.Flush()
+	again := copy(sh.corked, sh.corked[k:])
+	clear(sh.corked[again:])
+	sh.corked = sh.corked[:again]
+	sh.Flush()
 }
 
 // SendControl sends a frame that is not part of a connection's sequence. The
 // caller fills destination, kind, ports, tag and flags.
-func (a *Adapter) SendControl(h ethertype.Header, parts ...[]byte) {
-	slot := a.slot()
+func (sh *Shared) SendControl(h ethertype.Header, parts ...[]byte) {
+	slot := sh.slot()
 	if slot == nil {
-		a.Stats.TxDropped++
+		sh.stats.TxDropped++
 		return
 	}
-	h.Src, h.Type = a.info.MAC, a.info.EtherType
+	h.Src, h.Type = sh.info.MAC, sh.info.EtherType
 	h.Flags |= ethertype.FlagWholeCRC
 	size := 0
 	for _, p := range parts {
@@ -128,5 +128,5 @@ func (a *Adapter) SendControl(h ethertype.Header, parts ...[]byte) {
 	}
 	h.Size = uint16(size)
 	h.Put(slot)
-	a.batch.Add(slot[:ethertype.HeaderSize+size], nil)
+	sh.batch.Add(slot[:ethertype.HeaderSize+size], nil)
 }

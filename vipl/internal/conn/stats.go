@@ -3,15 +3,15 @@ package conn
 import "github.com/bobnet-go/bobnet/vipl/internal/code"
 
 // Drop counts a frame that was for no connection in particular.
-func (a *Adapter) Drop(why code.Drop) { a.Stats.Dropped[why]++ }
+func (sh *Shared) Drop(why code.Drop) { sh.stats.Dropped[why]++ }
 
 // Drop counts a frame that was for c.
 func (c *Conn) Drop(why code.Drop) {
-	c.a.Drop(why)
+	c.shared.Drop(why)
 	c.Stats.Dropped[why]++
 }
 
-// Lost counts a frame of c's that the adapter has counted.
+// Lost counts a frame of c's that the NIC has counted.
 func (c *Conn) Lost(why code.Drop) { c.Stats.Dropped[why]++ }
 
 // Stats counts what a connection's VI has done since it was created.
@@ -23,7 +23,7 @@ type Stats struct {
 	TxFrames, RxFrames uint64
 	Retransmits        uint64 // frames sent again
 	BareAcks           uint64 // frames sent only to acknowledge
-	// Dropped are the frames that came for it and were not used; the adapter
+	// Dropped are the frames that came for it and were not used; the NIC
 	// has counted them too.
 	Dropped code.DropCounts
 }

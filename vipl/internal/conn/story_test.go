@@ -20,11 +20,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// end is one end of a connection without a NIC: an adapter, a connection, and the frames
-// that are on their way to it. It is the connection's owner and its adapter's link.
+// end is one end of a connection without a NIC: the shared state, a connection, and the frames
+// that are on their way to it. It is the connection's owner and its link.
 type end struct {
 	t    *testing.T
-	a    Adapter
+	a    Shared
 	c    Conn
 	eng  progress.Engine
 	info transport.Info
@@ -60,7 +60,7 @@ func newPair(t *testing.T, level reliability.Level, mtu int) *pair {
 		e := &end{t: t, pair: p, drop: func() bool { return false }, heap: make([]byte, 1<<20), fast: true}
 		e.info = transport.Info{MAC: ethertype.MAC{2, 0, 0, 0, 0, byte(i + 1)}, MTU: mtu, EtherType: ethertype.Default, Virtual: true}
 		p.ends[i] = e
-		e.a.Init(e, &e.eng, &e.info, slog.New(slog.NewTextHandler(io.Discard, nil)), Hooks{
+		e.a.Init(e, &e.eng, &e.info, uint64(i+1), slog.New(slog.NewTextHandler(io.Discard, nil)), Hooks{
 			LinkError: func(err error) { t.Errorf("link error: %v", err) },
 			Trouble:   func() error { return nil },
 			Sweep:     e.c.KeepAlive,
@@ -162,7 +162,7 @@ func (e *end) take(frame []byte, alone bool) {
 
 // takeGeneral takes in a frame by the general path, and returns the one behind it.
 func (e *end) takeGeneral(frame []byte, alone bool) (next []byte, nextAlone bool) {
-	h := &e.a.In
+	h := e.a.Incoming()
 	payload, err := h.Parse(frame)
 	if err != nil {
 		e.t.Fatalf("a frame cannot be read: %v", err)
@@ -204,8 +204,7 @@ func (p *pair) run(done func() bool) {
 		}
 		next := int64(transport.Forever)
 		for _, e := range p.ends {
-			e.a.FindTimer()
-			next = min(next, e.a.NextTimer())
+			next = min(next, e.a.FindTimer())
 		}
 		if next == transport.Forever {
 			p.ends[0].t.Fatal("nothing is under way, no timer is set, and the story is not over")

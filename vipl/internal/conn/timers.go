@@ -37,16 +37,16 @@ func (t *timerSet) sweepFrom(now int64) {
 }
 
 // Watch adds c to the connections with a timer and starts the sweep.
-func (a *Adapter) Watch(c *Conn) {
-	t := &a.timers
+func (sh *Shared) Watch(c *Conn) {
+	t := &sh.timers
 	t.add(c)
 	if c.State == code.StateConnected && c.Reliable {
 		t.every = max(min(t.every, int64(c.terms.PeerTimeout)/16), sweepMin)
 	}
 	if c.swept() {
-		t.sweep = min(t.sweep, a.Now+t.every)
+		t.sweep = min(t.sweep, sh.now+t.every)
 	}
-	t.arm(a, min(c.due(), t.sweep))
+	t.arm(sh, min(c.due(), t.sweep))
 }
 
 func (t *timerSet) add(c *Conn) {
@@ -58,10 +58,10 @@ func (t *timerSet) add(c *Conn) {
 
 // arm makes sure that the engine runs at the given time, waking the sleeper if
 // it would sleep longer.
-func (t *timerSet) arm(a *Adapter, at int64) {
+func (t *timerSet) arm(sh *Shared, at int64) {
 	if at < t.next {
 		t.next = at
-		a.eng.WakeBefore(at)
+		sh.eng.WakeBefore(at)
 	}
 }
 
@@ -71,10 +71,10 @@ func (c *Conn) arm() {
 		return
 	}
 	if at := c.due(); at != transport.Forever {
-		t := &c.a.timers
+		t := &c.shared.timers
 		t.add(c)
 		if at < t.next {
-			t.arm(c.a, at)
+			t.arm(c.shared, at)
 		}
 	}
 }
@@ -84,8 +84,8 @@ func (c *Conn) due() int64 {
 	switch {
 	case c.State == code.StateConnected && c.Reliable:
 		at := min(c.tx.sender.Deadline(), c.rx.receiver.Deadline())
-		if c.a.batch.Full() { // the link takes nothing now
-			at = max(at, c.a.batch.RetryAt(c.a.Now))
+		if c.shared.batch.Full() { // the link takes nothing now
+			at = max(at, c.shared.batch.RetryAt(c.shared.now))
 		}
 		return at
 	case c.State == code.StateConnectPending:
@@ -95,30 +95,30 @@ func (c *Conn) due() int64 {
 }
 
 // runTimers does what is due and finds when the next is.
-func (a *Adapter) runTimers() {
-	t := &a.timers
-	if a.Now >= t.sweep {
-		t.still = max(a.Now-t.sweep-sweepMax, 0)
+func (sh *Shared) runTimers() {
+	t := &sh.timers
+	if sh.now >= t.sweep {
+		t.still = max(sh.now-t.sweep-sweepMax, 0)
 		t.sweep = transport.Forever
-		t.asks.Begin(a.info.Slots)
-		a.hooks.Sweep()
+		t.asks.Begin(sh.info.Slots)
+		sh.hooks.Sweep()
 		if t.asks.End() {
-			t.sweep = min(t.sweep, a.Now+min(t.every, sweepAgain))
+			t.sweep = min(t.sweep, sh.now+min(t.every, sweepAgain))
 		}
 		t.still = 0
 	}
 	for _, c := range t.conns {
-		if c.due() <= a.Now {
+		if c.due() <= sh.now {
 			c.runTimer()
 		}
 	}
-	a.FindTimer()
+	sh.FindTimer()
 }
 
-// FindTimer finds when the next timer is due. It runs none, so that a caller
+// FindTimer returns when the next timer is due. It runs none, so that a caller
 // about to sleep misses neither what that would complete nor what it would send.
-func (a *Adapter) FindTimer() {
-	t := &a.timers
+func (sh *Shared) FindTimer() int64 {
+	t := &sh.timers
 	t.next = transport.Forever
 	keep := t.conns[:0]
 	for _, c := range t.conns {
@@ -132,22 +132,23 @@ func (a *Adapter) FindTimer() {
 	clear(t.conns[len(keep):])
 	t.conns = keep
 	t.next = min(t.next, t.sweep)
-	if a.batch.Len() > 0 {
-		t.next = min(t.next, a.batch.RetryAt(a.Now))
+	if sh.batch.Len() > 0 {
+		t.next = min(t.next, sh.batch.RetryAt(sh.now))
 	}
+	return t.next
 }
 
 func (c *Conn) runTimer() {
-	a := c.a
+	sh := c.shared
 	if c.State == code.StateConnectPending {
 		c.Owner.Step()
 		return
 	}
-	if a.Now >= c.tx.sender.Deadline() {
+	if sh.now >= c.tx.sender.Deadline() {
 		if c.livesSilently() {
-			c.tx.sender.Bear(a.Now)
+			c.tx.sender.Bear(sh.now)
 		}
-		if err := c.tx.sender.OnTimer(a.Now); err != nil {
+		if err := c.tx.sender.OnTimer(sh.now); err != nil {
 			c.giveUp(err.Error())
 			return
 		}
@@ -157,7 +158,7 @@ func (c *Conn) runTimer() {
 				return
 			}
 			c.SendAck(ethertype.FlagAckNow)
-			c.a.batch.Part()
+			c.shared.batch.Part()
 			c.SendAck(ethertype.FlagAckNow)
 		}
 		return
@@ -168,15 +169,15 @@ func (c *Conn) runTimer() {
 // giveUp ends a connection whose peer does not answer. That may be this side's
 // fault.
 func (c *Conn) giveUp(detail string) {
-	trouble := c.a.hooks.Trouble()
+	trouble := c.shared.hooks.Trouble()
 	if c.State != code.StateConnected {
 		return
 	}
 	cause := code.ErrUnreachable
-	if trouble != nil && c.Remote.MAC != c.a.info.MAC {
+	if trouble != nil && c.Remote.MAC != c.shared.info.MAC {
 		cause, detail = fmt.Errorf("%w: %w", cause, trouble), ""
 	}
 	c.SendDisconnect(code.ReasonSilent)
 	c.EnterError(cause, detail, code.ReasonSilent)
-	c.a.Stats.Failures++
+	c.shared.CountFailure()
 }

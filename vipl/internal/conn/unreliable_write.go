@@ -55,7 +55,7 @@ func (w *looseWrite) abandon(c *Conn, seq ethertype.Seq) {
 func (p *Path) writeSize() uint32 {
 	room := p.Data
 	if p.Long {
-		room = p.c.a.Long.Size
+		room = p.c.shared.Long.Size
 	}
 	return fragmentSize(MaxTransferSize, room-ethertype.RDMASize, true)
 }

@@ -19,9 +19,9 @@ func (m *Machine) answerEnded(c *conn.Conn, h *ethertype.Header) {
 	over := h.Kind == ethertype.KindDisconnect
 	c.End.Told = c.End.Told || over
 	switch {
-	case !m.Strangers.Answers.Take(guard.Reset, m.Conns.Now):
+	case !m.Strangers.Answers.Take(guard.Reset, m.Now()):
 	case over:
-		m.Conns.SendReset(h)
+		m.SendReset(h)
 	default:
 		c.SendDisconnect(c.End.Why)
 	}
@@ -35,13 +35,13 @@ func (m *Machine) receiveReset(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if len(payload) < conn.ResetSize {
-		m.Conns.Drop(code.DropStale)
+		m.Drop(code.DropStale)
 		return
 	}
 	c, tag := m.Ports.Conn(h.DstPort), binary.BigEndian.Uint32(payload)
 	if c == nil || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || tag != c.RemoteTag {
 		if !m.Ended.confirm(h, tag) {
-			m.Conns.Drop(code.DropStale)
+			m.Drop(code.DropStale)
 		}
 		return
 	}

@@ -67,16 +67,16 @@ func TestStrangers(t *testing.T) {
 	for _, c := range cases {
 		h := v.from(ethertype.KindAck)
 		c.change(&h)
-		before, sent := r.m.Conns.Stats.Dropped, len(r.out)
+		before, sent := r.m.Counters().Dropped, len(r.out)
 		r.poll(h)
-		after := r.m.Conns.Stats.Dropped
+		after := r.m.Counters().Dropped
 		if after[c.why] != before[c.why]+1 || len(r.out)-sent != c.answers {
 			t.Errorf("%s: dropped %v before and %v now, %d answers", c.name, before, after, len(r.out)-sent)
 		}
 	}
-	lost := r.m.Conns.Stats.Dropped[code.DropUnknown]
-	if r.poll(v.from(ethertype.KindAnswer)); r.m.Conns.Stats.Dropped[code.DropUnknown] != lost+1 {
-		t.Errorf("the directory got no answer: dropped %v", r.m.Conns.Stats.Dropped)
+	lost := r.m.Counters().Dropped[code.DropUnknown]
+	if r.poll(v.from(ethertype.KindAnswer)); r.m.Counters().Dropped[code.DropUnknown] != lost+1 {
+		t.Errorf("the directory got no answer: dropped %v", r.m.Counters().Dropped)
 	}
 }
 
@@ -138,12 +138,13 @@ func hardware(t *testing.T, seen int64) {
 	r.open(reliability.ReliableDelivery, peer, true)
 	r.open(reliability.Unreliable, peer, true)
 	r.open(reliability.ReliableDelivery, ethertype.Addr{MAC: here, Port: 9000}, true)
-	r.moved, r.m.Conns.Now = ethertype.MAC{2, 7}, seen
+	r.moved = ethertype.MAC{2, 7}
+	r.m.SetClock(seen)
 	for range 3 {
 		r.m.CheckLink()
-		r.m.Conns.Now += forgetful
+		r.m.SetClock(r.m.Now() + forgetful)
 	}
-	r.m.Conns.Flush()
+	r.m.Flush()
 	if len(r.out) != 2 || r.out[0].Kind != ethertype.KindAck || r.out[1].Kind != ethertype.KindQuery {
 		t.Errorf("sent %v", r.out)
 	}
@@ -157,8 +158,8 @@ func TestClosedLink(t *testing.T) {
 	r.recvErr = transport.ErrClosed
 	r.poll(a.from(ethertype.KindAnswer))
 	r.poll()
-	if len(r.dead) != 1 || !errors.Is(r.dead[0], code.ErrLink) || a.conn.State != code.StateError || !asks.failed || r.m.Conns.Stats.RxFrames > 0 {
-		t.Errorf("told %v; %v, failed %v, %d frames taken", r.dead, a.conn.State, asks.failed, r.m.Conns.Stats.RxFrames)
+	if len(r.dead) != 1 || !errors.Is(r.dead[0], code.ErrLink) || a.conn.State != code.StateError || !asks.failed || r.m.Counters().RxFrames > 0 {
+		t.Errorf("told %v; %v, failed %v, %d frames taken", r.dead, a.conn.State, asks.failed, r.m.Counters().RxFrames)
 	}
 	if err := r.m.Dead(); !errors.Is(err, transport.ErrClosed) || r.m.Failed() == nil {
 		t.Errorf("dead: %v", err)
@@ -213,6 +214,6 @@ func TestDamaged(t *testing.T) {
 	r.in[0][ethertype.HeaderSize+20] ^= 1
 	r.poll()
 	if r.damaged != 1 || v.conn.Stats.Dropped[code.DropCRC] != 1 {
-		t.Errorf("told %d times; dropped %v", r.damaged, r.m.Conns.Stats.Dropped)
+		t.Errorf("told %d times; dropped %v", r.damaged, r.m.Counters().Dropped)
 	}
 }

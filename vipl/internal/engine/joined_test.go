@@ -51,7 +51,7 @@ func TestJoined(t *testing.T) {
 			headers = append(headers, v.from(ethertype.KindAck))
 		}
 		c.change(&headers[1])
-		dropped := r.m.Conns.Stats.Dropped
+		dropped := r.m.Counters().Dropped
 		r.in = append(r.in, joined(headers...))
 		r.m.Poll(r.now)
 		for i, v := range r.vis {
@@ -59,7 +59,7 @@ func TestJoined(t *testing.T) {
 				t.Errorf("%s: connection %d has got %d frames, want %d", name, i, v.conn.Stats.RxFrames, c.want[i])
 			}
 		}
-		after := r.m.Conns.Stats
+		after := r.m.Counters()
 		if c.why != 0 && after.Dropped[c.why] != dropped[c.why]+1 || len(r.out) > 0 {
 			t.Errorf("%s: dropped %v, %d answers", name, after.Dropped, len(r.out))
 		}

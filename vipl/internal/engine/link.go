@@ -79,10 +79,11 @@ func (l *health) check() {
 	}
 	err := transport.Check(m.Link)
 	if err == nil {
-		if m.Conns.MTU != m.Info.MTU || l.failed != nil {
+		if m.MTU() != m.Info.MTU || l.failed != nil {
 			m.log.Info("link is well again", "interface", m.Info.Interface)
 		}
-		m.Conns.MTU, l.failed = m.Info.MTU, nil
+		m.SetMTU(m.Info.MTU)
+		l.failed = nil
 		m.lookAtHardware()
 		return
 	}
@@ -152,10 +153,10 @@ func linkCause(err error) error { return fmt.Errorf("%w: %w", code.ErrLink, err)
 func (m *Machine) lookAtHardware() {
 	l := &m.health
 	if now := m.Link.Info().Hardware; now != m.Info.Hardware {
-		m.Info.Hardware, l.moved, l.seen = now, true, m.Conns.Now
+		m.Info.Hardware, l.moved, l.seen = now, true, m.Now()
 		m.log.Info("interface has another MAC", "interface", m.Info.Interface, "mac", now)
 	}
-	if !l.moved || m.Conns.Now-l.seen < forgetful {
+	if !l.moved || m.Now()-l.seen < forgetful {
 		return
 	}
 	l.moved = false
@@ -175,17 +176,17 @@ func (m *Machine) appear(c *conn.Conn) {
 	}
 	// The level has no keepalive. An inquiry to a port that is no NIC's own is for
 	// nobody.
-	m.Conns.SendControl(ethertype.Header{Dst: c.Remote.MAC, DstPort: c.Remote.Port, Kind: ethertype.KindQuery, SrcPort: c.Port, Tag: c.RemoteTag})
+	m.SendControl(ethertype.Header{Dst: c.Remote.MAC, DstPort: c.Remote.Port, Kind: ethertype.KindQuery, SrcPort: c.Port, Tag: c.RemoteTag})
 }
 
 // shrink goes over to a smaller MTU.
 func (m *Machine) shrink(change *transport.ChangeError) {
-	if m.Conns.MTU == change.MTU {
+	if m.MTU() == change.MTU {
 		return
 	}
-	m.Conns.MTU = change.MTU
+	m.SetMTU(change.MTU)
 	m.endAll(change, func(c *conn.Conn) bool {
-		return c.Path.Data+ethertype.BaseSize > m.Conns.MTU && c.Remote.MAC != m.Info.MAC
+		return c.Path.Data+ethertype.BaseSize > m.MTU() && c.Remote.MAC != m.Info.MAC
 	})
 }
 
@@ -209,7 +210,7 @@ func (m *Machine) end(c *conn.Conn, side *handshake.Side, cause error, detail st
 			c.SendDisconnect(why)
 		}
 		c.EnterError(cause, detail, why)
-		m.Conns.Stats.Failures++
+		m.CountFailure()
 	case c.State == code.StateConnectPending && !side.Asks():
 		side.Fail(cause, detail)
 	}

@@ -48,7 +48,7 @@ func (m *Machine) mtuTo(mac ethertype.MAC) int {
 	if mac == m.Info.MAC && m.host.link != nil {
 		return m.host.mtu
 	}
-	return m.Conns.MTU
+	return m.MTU()
 }
 
 // relTo returns the limits and delays of a connection to a station.

@@ -15,15 +15,15 @@ import (
 
 // Machine is a NIC as its engine sees it.
 type Machine struct {
-	Link      transport.Link
-	Info      transport.Info
-	Conns     conn.Adapter
-	Ports     Ports
-	Strangers guard.Strangers
-	Connects  handshake.Table
-	Ended     TimeWait
-	Dir       directory.Directory
-	Closed    bool // the NIC is
+	conn.Shared // the state that its connections share
+	Link        transport.Link
+	Info        transport.Info
+	Ports       Ports
+	Strangers   guard.Strangers
+	Connects    handshake.Table
+	Ended       TimeWait
+	Dir         directory.Directory
+	Closed      bool // the NIC is
 
 	eng    *progress.Engine
 	log    *slog.Logger
@@ -60,22 +60,21 @@ func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logg
 	m.Strangers.Random.Init(seed, m.Info.Virtual)
 	m.Strangers.Tokens.Init(&m.Strangers.Random)
 	m.Strangers.Answers.AtOnce = answersAtOnce
-	m.Conns.Incarnation = m.Strangers.Random.Uint64()
 	m.Ports.init(m.Info.Ports)
 	m.Ended.m = m
 	m.health.init(m)
-	m.Conns.Init(link, eng, &m.Info, log, conn.Hooks{
+	m.Shared.Init(link, eng, &m.Info, m.Strangers.Random.Uint64(), log, conn.Hooks{
 		LinkError: m.health.note, Trouble: m.Trouble, Sweep: m.sweep, MTU: m.mtuTo, Limits: m.relTo, Lives: m.lives,
 	})
 	if m.health.checks {
-		m.Conns.SweepFrom(m.Conns.Now)
+		m.SweepFrom(m.Now())
 	}
-	m.Connects.Init(&m.Conns, &m.Info, m.Addr(), &m.Strangers, handshake.Hooks{
+	m.Connects.Init(&m.Shared, &m.Info, m.Addr(), &m.Strangers, handshake.Hooks{
 		Side: m.Ports.side, Listener: m.Ports.listener, Reaches: m.Reaches, MTU: m.mtuTo, Stray: m.stray, Trouble: m.TroubleTo,
 	})
 	m.Dir.Init(segment{m}, eng, &m.Strangers.Random, directory.Self{
 		Addr: m.Addr(), Ports: m.Info.Ports, Interface: m.Info.Interface, Driver: m.Info.Driver, MTU: m.Info.MTU, MinMTU: MinMTU,
-		MaxData: m.Info.MTU - ethertype.BaseSize, Incarnation: m.Conns.Incarnation,
+		MaxData: m.Info.MTU - ethertype.BaseSize, Incarnation: m.Incarnation(),
 	})
 }
 
@@ -109,15 +108,14 @@ func (m *Machine) limitFlight() {
 // Idle implements progress.Machine: the acknowledgement that was put off, and messages
 // that wait for others to share a frame with, go out.
 func (m *Machine) Idle() {
-	m.Conns.FinishReceives()
-	m.Conns.Uncork()
-	m.Conns.FlushPending()
+	m.FinishReceives()
+	m.Uncork()
+	m.FlushPending()
 }
 
 // NextTimer implements progress.Machine.
 func (m *Machine) NextTimer() int64 {
-	m.Conns.FindTimer()
-	return m.Conns.NextTimer()
+	return m.FindTimer()
 }
 
 // Woke implements progress.Machine.
@@ -134,7 +132,7 @@ func (m *Machine) Failed() error { return m.health.dead }
 func (m *Machine) sweep() {
 	m.health.check()
 	if m.health.checks && m.health.dead == nil { // who waits for a request, or is about to make one, has no other way to know
-		m.Conns.SweepFrom(m.Conns.Now)
+		m.SweepFrom(m.Now())
 	}
 	for c := range m.Ports.Conns() {
 		c.KeepAlive()

@@ -12,7 +12,7 @@ import (
 // have arrived, runs due timers, and sends what became possible. It reports whether any
 // frame arrived.
 func (m *Machine) Poll(now int64) bool {
-	m.Conns.SetClock(now)
+	m.SetClock(now)
 	k, err := m.Link.Recv(m.views)
 	if err != nil || m.health.dead != nil {
 		k = m.receiveFailed(k, err)
@@ -20,9 +20,9 @@ func (m *Machine) Poll(now int64) bool {
 	if k > 0 {
 		m.receive(m.views[:k])
 	}
-	m.Conns.RunTimers()
-	m.Conns.Settle()
-	m.Conns.FlushPending()
+	m.RunTimers()
+	m.Settle()
+	m.FlushPending()
 	if m.health.dead != nil {
 		m.endConnections()
 	}
@@ -46,7 +46,7 @@ func (m *Machine) receiveFailed(k int, err error) int {
 func (m *Machine) receive(frames [][]byte) {
 	last, rest := frames[len(frames)-1], 0
 	if len(last) >= transport.LongBegin {
-		if rest = m.Conns.Rest(); rest > 0 {
+		if rest = m.Rest(); rest > 0 {
 			frames = frames[:len(frames)-1]
 		}
 	}
@@ -69,7 +69,7 @@ func (m *Machine) receiveFast(frame []byte) bool {
 	if c == nil || !c.ReceiveFast(frame) {
 		return false
 	}
-	m.Conns.CountReceived(len(frame))
+	m.CountReceived(len(frame))
 	return true
 }
 
@@ -78,12 +78,12 @@ func (m *Machine) receiveFast(frame []byte) bool {
 // found no other frame.
 func (m *Machine) classify(frame []byte, alone bool) {
 	for frame != nil {
-		h := &m.Conns.In
+		h := m.Incoming()
 		payload, ok := m.parse(h, frame)
 		if !ok {
 			return
 		}
-		m.Conns.CountReceived(len(frame))
+		m.CountReceived(len(frame))
 		if next := h.Next(frame); next != nil {
 			first := *h
 			m.dispatch(h, payload, false)
@@ -102,7 +102,7 @@ func (m *Machine) parse(h *ethertype.Header, frame []byte) (payload []byte, ok b
 		return nil, false
 	}
 	if m.Info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
-		m.Conns.Drop(code.DropCRC)
+		m.Drop(code.DropCRC)
 		return nil, false
 	}
 	return payload, true
@@ -114,16 +114,16 @@ func (m *Machine) parse(h *ethertype.Header, frame []byte) (payload []byte, ok b
 // has looked at first alone.
 func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
 	for frame != nil {
-		h := &m.Conns.In
+		h := m.Incoming()
 		payload, ok := m.parse(h, frame)
 		if !ok {
 			return
 		}
 		if !framing.Beside(h, first) || !m.Info.Ports.Contains(h.DstPort) {
-			m.Conns.Drop(code.DropFormat)
+			m.Drop(code.DropFormat)
 			return
 		}
-		m.Conns.Stats.RxJoined++
+		m.CountJoined()
 		frame = h.Next(frame)
 		m.dispatch(h, payload, false)
 	}
@@ -131,13 +131,13 @@ func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
 
 // classifyLong is classify for a long frame, of which rest bytes are with the link.
 func (m *Machine) classifyLong(begin []byte, rest int) {
-	if h, payload := m.Conns.BeginLong(begin, rest, m.straight); payload != nil {
+	if h, payload := m.BeginLong(begin, rest, m.straight); payload != nil {
 		whole := m.dispatch(h, payload, false)
-		m.Conns.EndLong()
+		m.EndLong()
 		m.classify(whole, false)
 		return
 	}
-	m.classify(m.Conns.FetchLong(begin, rest), false)
+	m.classify(m.FetchLong(begin, rest), false)
 }
 
 // straight reports whether the data of a frame need not be seen before they lie
@@ -170,11 +170,11 @@ func (m *Machine) dispatch(h *ethertype.Header, payload []byte, alone bool) (who
 // h as the frame has it.
 func (m *Machine) dropInvalid(h *ethertype.Header, frame []byte, err error) {
 	if _, sealed := framing.IsSealed(frame); sealed {
-		m.Conns.Drop(code.DropSealed)
+		m.Drop(code.DropSealed)
 		m.hooks.Sealed(frame)
 		return
 	}
-	m.Conns.Drop(parseReason(err))
+	m.Drop(parseReason(err))
 	if err == ethertype.ErrCRC {
 		m.receiveDamaged(h)
 	}
@@ -227,7 +227,7 @@ func (m *Machine) addressedHere(h *ethertype.Header) bool {
 	if h.Dst == m.Info.MAC {
 		return true
 	}
-	m.Conns.Drop(code.DropDestination)
+	m.Drop(code.DropDestination)
 	return false
 }
 
@@ -235,12 +235,12 @@ func (m *Machine) addressedHere(h *ethertype.Header) bool {
 // sender learns at once and not by timeout, or need not be told again.
 // Resets are never answered.
 func (m *Machine) stray(h *ethertype.Header) {
-	m.Conns.Drop(code.DropStale)
+	m.Drop(code.DropStale)
 	if h.Src.IsGroup() {
 		return
 	}
-	if !m.Ended.answer(h) && m.Strangers.Answers.Take(guard.Reset, m.Conns.Now) {
-		m.Conns.SendReset(h)
+	if !m.Ended.answer(h) && m.Strangers.Answers.Take(guard.Reset, m.Now()) {
+		m.SendReset(h)
 	}
 }
 

@@ -101,7 +101,7 @@ func (r *rig) open(level reliability.Level, remote ethertype.Addr, connected boo
 		return nil
 	}
 	v := &vi{}
-	v.conn.Init(&r.m.Conns, v, port, nil, nil)
+	v.conn.Init(&r.m.Shared, v, port, nil, nil)
 	v.conn.SetTerms(conn.Terms{Reliability: level, ReadDepth: 4, PeerTimeout: time.Second}, 16)
 	v.side.Init(&r.m.Connects, &v.conn, v)
 	r.m.Ports.Add(&v.conn, &v.side)

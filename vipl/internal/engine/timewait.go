@@ -29,7 +29,7 @@ const (
 func (t *TimeWait) Add(c *conn.Conn, why code.Reason, known bool) {
 	t.table.Add(endedConn{
 		Header: c.LastWord(), Why: byte(why), LocalTag: c.LocalTag, Port: c.Port,
-		At: t.m.Conns.Now, Known: known, Unreliable: !c.Reliable,
+		At: t.m.Now(), Known: known, Unreliable: !c.Reliable,
 	}, max(timeWaitMax, t.m.Ports.Count))
 }
 
@@ -39,8 +39,8 @@ func (t *TimeWait) answer(h *ethertype.Header) bool {
 	before := t.table.Waiting()
 	answer, ended := t.table.Answer(h)
 	t.told(before)
-	if answer == answerAgain && t.m.Strangers.Answers.Take(guard.Reset, t.m.Conns.Now) {
-		t.m.Conns.SendControl(ended.Header, []byte{ended.Why})
+	if answer == answerAgain && t.m.Strangers.Answers.Take(guard.Reset, t.m.Now()) {
+		t.m.SendControl(ended.Header, []byte{ended.Why})
 	}
 	return answer != answerStranger
 }
@@ -68,19 +68,19 @@ func (t *TimeWait) told(before int) {
 // in ns, its peer has found out by itself.
 func (t *TimeWait) TellAll(life int64) {
 	m := t.m
-	m.Conns.Now = m.Link.Now()
-	t.table.Expire(m.Conns.Now - life)
+	m.ReadClock()
+	t.table.Expire(m.Now() - life)
 	if m.Info.Virtual && m.eng.Led() {
 		return // another process waits on the station, and would have to run first
 	}
 	w := m.eng.Begin(context.Background())
 	defer m.eng.End(&w)
-	end := m.Conns.Now + closeMax
+	end := m.Now() + closeMax
 	waits := func() bool { return t.table.Waiting() > 0 && m.health.failed == nil }
-	for each := int64(closeFirst); waits() && m.Conns.Now < end; each = min(2*each, closeEach) {
-		until := min(m.Conns.Now+each, end)
+	for each := int64(closeFirst); waits() && m.Now() < end; each = min(2*each, closeEach) {
+		until := min(m.Now()+each, end)
 		w.Until(until)
-		for waits() && m.Conns.Now < until && m.eng.Wait(&w, &t.gate) == nil {
+		for waits() && m.Now() < until && m.eng.Wait(&w, &t.gate) == nil {
 		}
 		t.tellAgain()
 	}
@@ -89,9 +89,9 @@ func (t *TimeWait) TellAll(life int64) {
 // tellAgain tells the peers that may not know that their connections are over.
 func (t *TimeWait) tellAgain() {
 	for ended := range t.table.Unknown() {
-		if !t.m.Conns.Full() {
-			t.m.Conns.SendControl(ended.Header, []byte{ended.Why})
+		if !t.m.Full() {
+			t.m.SendControl(ended.Header, []byte{ended.Why})
 		}
 	}
-	t.m.Conns.Flush()
+	t.m.Flush()
 }

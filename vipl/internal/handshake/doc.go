@@ -30,6 +30,6 @@
 // the frames of the connection are, and judged like them; see conn.Conn.Genuine.
 //
 // Nothing here reads a clock or waits. Frames come by Table.Receive, the time is that of the
-// connections' adapter, which sends the frames, random numbers come from package guard, and
+// state that connections share, which sends the frames, random numbers come from package guard, and
 // each Side tells its owner how its attempt ended. The NIC's lock guards all of it.
 package handshake

@@ -25,14 +25,14 @@ const (
 )
 
 // host is a NIC with one VI and one listener, as far as handshakes need one: a table, the
-// adapter that sends for it, and the frames that are on their way to it. It owns its side,
-// and is its adapter's link.
+// state that sends for it, and the frames that are on their way to it. It owns its side,
+// and is its link.
 type host struct {
 	t      testing.TB
 	pair   *pair
 	table  Table
 	side   Side
-	a      conn.Adapter
+	a      conn.Shared
 	c      conn.Conn
 	eng    progress.Engine
 	info   transport.Info
@@ -63,8 +63,7 @@ func newPair(t testing.TB) *pair {
 		h.info = transport.Info{MAC: ethertype.MAC{2, 0, 0, 0, 0, byte(i + 1)}, MTU: pairsMTU, EtherType: ethertype.Default, Virtual: true}
 		p.hosts[i] = h
 		mtu := func(ethertype.MAC) int { return pairsMTU }
-		h.a.Incarnation = uint64(100 + i)
-		h.a.Init(h, &h.eng, &h.info, slog.New(slog.NewTextHandler(io.Discard, nil)), conn.Hooks{
+		h.a.Init(h, &h.eng, &h.info, uint64(100+i), slog.New(slog.NewTextHandler(io.Discard, nil)), conn.Hooks{
 			LinkError: func(err error) { t.Errorf("link error: %v", err) },
 			Trouble:   func() error { return nil },
 			Sweep:     func() {},
@@ -149,7 +148,7 @@ func (o *owner) Step()                                                  { o.side
 
 // take hands a frame to what its kind concerns, as a NIC does.
 func (h *host) take(frame []byte) {
-	f := &h.a.In
+	f := h.a.Incoming()
 	payload, err := f.Parse(frame)
 	if err != nil {
 		return // the fuzz test has damaged it
@@ -227,8 +226,7 @@ func (p *pair) step() {
 	}
 	next := p.now + int64(time.Second)
 	for _, h := range p.hosts {
-		h.a.FindTimer()
-		next = min(next, h.a.NextTimer())
+		next = min(next, h.a.FindTimer())
 	}
 	p.now = max(p.now, next)
 }
@@ -261,8 +259,8 @@ func (p *pair) check() {
 		if h.c.LocalTag == 0 || h.c.LocalTag != h.peer.c.RemoteTag || h.c.Remote != h.peer.c.Local() || s.attempt != nil {
 			h.t.Fatalf("%v of tag %d is connected to %v of tag %d", h.c.Local(), h.c.LocalTag, h.c.Remote, h.peer.c.RemoteTag)
 		}
-		if s.PeerTerms != q.Terms || s.PeerIncarnation != h.peer.a.Incarnation || s.Err != nil {
-			h.t.Fatalf("%+v of %x (%v), want %+v of %x", s.PeerTerms, s.PeerIncarnation, s.Err, q.Terms, h.peer.a.Incarnation)
+		if s.PeerTerms != q.Terms || s.PeerIncarnation != h.peer.a.Incarnation() || s.Err != nil {
+			h.t.Fatalf("%+v of %x (%v), want %+v of %x", s.PeerTerms, s.PeerIncarnation, s.Err, q.Terms, h.peer.a.Incarnation())
 		}
 	}
 }

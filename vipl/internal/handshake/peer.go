@@ -74,7 +74,7 @@ func (s *Side) AskPeer(remote ethertype.Addr, discriminator []byte, timeout int6
 // receivePeer handles a request of the peer-to-peer kind.
 func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 	if len(c.Data) < PeerSize || h.DstPort != t.nic.Port {
-		t.conns.Drop(code.DropFormat)
+		t.shared.Drop(code.DropFormat)
 		return
 	}
 	from := sender(h)
@@ -83,7 +83,7 @@ func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 	s := t.peers.pending[peerKey{remote, string(c.Data[PeerSize:])}]
 	switch {
 	case s == nil && refusal == nil:
-		t.conns.Drop(code.DropNoListener) // it asks again, and we may ask by then
+		t.shared.Drop(code.DropNoListener) // it asks again, and we may ask by then
 		return
 	case !t.proven(h, c):
 		t.sendRetry(h, c)
@@ -105,7 +105,7 @@ func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 // meet goes on when the other side has asked as this one has.
 func (s *Side) meet(from, remote ethertype.Addr, c *Info) {
 	a := s.attempt
-	now, number := s.table.conns.Now, ethertype.Seq(binary.BigEndian.Uint32(c.Data[2:]))
+	now, number := s.table.shared.Now(), ethertype.Seq(binary.BigEndian.Uint32(c.Data[2:]))
 	if s.table.nic.Compare(remote) < 0 { // it waits for our request, which may have come too early
 		if a.phase == phaseRequest {
 			a.Next = now

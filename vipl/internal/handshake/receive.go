@@ -65,7 +65,7 @@ func (s *Side) receiveProbe(h *ethertype.Header) {
 		return
 	}
 	if pending && s.attempt.request != nil {
-		s.attempt.request.Heard(s.table.conns.Now)
+		s.attempt.request.Heard(s.table.shared.Now())
 	}
 	if pending && size == conn.ProbeFull {
 		s.connect()

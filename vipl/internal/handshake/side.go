@@ -80,7 +80,7 @@ func (s *Side) Ask(remote ethertype.Addr, data []byte, named bool, timeout int64
 // Answer begins the server's part: it accepts r, which Match has judged. serial says that
 // its caller waits until it is connected before it takes another request.
 func (s *Side) Answer(r *Request, serial bool, timeout int64) {
-	r.Decide(s.table.conns.Now)
+	r.Decide(s.table.shared.Now())
 	s.enterPending(phaseAccept, timeout, nil)
 	s.attempt.request, s.attempt.serial = r, serial
 	s.adopt(r.From, &r.Info)
@@ -92,7 +92,7 @@ func (s *Side) enterPending(p phase, timeout int64, data []byte) {
 	t := s.table
 	s.Err, s.PeerTerms = nil, Terms{}
 	s.attempt = &attempt{phase: p, data: data}
-	s.attempt.Begin(s, t.conns.Now, timeout)
+	s.attempt.Begin(s, t.shared.Now(), timeout)
 	s.conn.EnterPending(t.strangers.Random.Tag())
 	s.attempt.local = ethertype.Seq(t.strangers.Random.Uint64())
 }
@@ -119,7 +119,7 @@ func (s *Side) Asks() bool { return s.attempt.phase == phaseRequest }
 // Expire ends a pending attempt whose time is over, or that is late: the caller has seen its
 // deadline pass since the last poll. It reports whether it has ended the attempt.
 func (s *Side) Expire(late bool) bool {
-	if !late && s.table.conns.Now < s.attempt.Deadline {
+	if !late && s.table.shared.Now() < s.attempt.Deadline {
 		return false
 	}
 	s.timeOut()
@@ -162,7 +162,7 @@ func (s *Side) Disconnect(h *ethertype.Header) bool {
 		return false
 	}
 	s.Fail(code.ErrDisconnected, gaveUp)
-	s.table.conns.SendReset(h)
+	s.table.shared.SendReset(h)
 	return true
 }
 
@@ -187,7 +187,7 @@ func (s *Side) end() {
 	if a.peer != nil {
 		delete(t.peers.pending, *a.peer)
 	}
-	t.attempts.End(&a.Attempt, t.conns.Now)
+	t.attempts.End(&a.Attempt, t.shared.Now())
 }
 
 // tellPeer tells the peer that this side gives up, and tells it again when it repeats

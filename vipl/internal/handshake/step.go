@@ -23,7 +23,7 @@ func (s *Side) excuse(now int64) {
 // Step sends what the phase of a pending attempt asks for. It is called when it is due.
 func (s *Side) Step() {
 	a, t := s.attempt, s.table
-	now := t.conns.Now
+	now := t.shared.Now()
 	s.excuse(now)
 	if now >= a.Deadline {
 		s.timeOut()
@@ -54,7 +54,7 @@ func (s *Side) Step() {
 
 // restart has the attempt, which has got on, send at once.
 func (s *Side) restart() {
-	now := s.table.conns.Now
+	now := s.table.shared.Now()
 	s.excuse(now)
 	s.attempt.Restart(now)
 	s.table.attempts.Resume(&s.attempt.Attempt, now)
@@ -62,13 +62,13 @@ func (s *Side) restart() {
 }
 
 // answered notes that the peer's NIC has answered what the attempt has sent.
-func (s *Side) answered() { s.table.attempts.Answered(&s.attempt.Attempt, s.table.conns.Now) }
+func (s *Side) answered() { s.table.attempts.Answered(&s.attempt.Attempt, s.table.shared.Now()) }
 
 // sendInfo sends h, a Request or an Accept, with what the side says of itself.
 func (s *Side) sendInfo(h ethertype.Header) {
 	c := s.describe()
 	h.Dst, h.DstPort, h.SrcPort = s.conn.Remote.MAC, s.conn.Remote.Port, s.conn.Port
-	s.table.conns.SendControl(h, c.Append(make([]byte, 0, InfoSize+MaxData)))
+	s.table.shared.SendControl(h, c.Append(make([]byte, 0, InfoSize+MaxData)))
 }
 
 // describe returns what the side says of itself.
@@ -78,7 +78,7 @@ func (s *Side) describe() Info {
 	terms.WholeCRC = terms.WholeCRC || t.info.Unprotected // the peer's link may be another
 	asks := a.phase == phaseRequest
 	return Info{
-		Incarnation: t.conns.Incarnation, Tag: s.conn.LocalTag, Seq: a.local, MTU: uint32(t.hooks.MTU(s.conn.Remote.MAC)),
+		Incarnation: t.shared.Incarnation(), Tag: s.conn.LocalTag, Seq: a.local, MTU: uint32(t.hooks.MTU(s.conn.Remote.MAC)),
 		Terms: terms, Data: a.data, Long: asks && s.conn.Path.MayUseLong() || a.phase == phaseAccept && s.conn.Path.Long,
 		Peer: asks && a.peer != nil, Named: asks && a.named, More: true,
 	}

@@ -10,7 +10,7 @@ import (
 
 // Table is what the handshakes of a NIC share.
 type Table struct {
-	conns     *conn.Adapter
+	shared    *conn.Shared
 	info      *transport.Info
 	nic       ethertype.Addr // of the NIC itself
 	strangers *guard.Strangers
@@ -46,16 +46,16 @@ type ListenerOwner interface {
 
 // Init makes an empty table for a NIC with the address nic on the interface that info
 // describes.
-func (t *Table) Init(conns *conn.Adapter, info *transport.Info, nic ethertype.Addr, strangers *guard.Strangers, hooks Hooks) {
-	t.conns, t.info, t.nic, t.strangers, t.hooks = conns, info, nic, strangers, hooks
-	t.attempts.Init(info.Slots, func(s *Side) { conns.Watch(s.conn) })
+func (t *Table) Init(shared *conn.Shared, info *transport.Info, nic ethertype.Addr, strangers *guard.Strangers, hooks Hooks) {
+	t.shared, t.info, t.nic, t.strangers, t.hooks = shared, info, nic, strangers, hooks
+	t.attempts.Init(info.Slots, func(s *Side) { shared.Watch(s.conn) })
 	t.peers.pending = map[peerKey]*Side{}
 }
 
 // Receive takes in a frame of a handshake that was sent to this NIC.
 func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 	if h.Flags&ethertype.FlagWholeCRC == 0 {
-		t.conns.Drop(code.DropFormat)
+		t.shared.Drop(code.DropFormat)
 		return
 	}
 	if h.Kind == ethertype.KindRequest {
@@ -68,7 +68,7 @@ func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 			t.hooks.Stray(h)
 			return
 		}
-		t.conns.Drop(code.DropStale)
+		t.shared.Drop(code.DropStale)
 		return
 	}
 	if !s.addressed(h) {
@@ -93,11 +93,11 @@ func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 	c, ok := ParseInfo(payload)
 	if !ok || h.Src.IsGroup() {
-		t.conns.Drop(code.DropFormat)
+		t.shared.Drop(code.DropFormat)
 		return
 	}
 	if !t.hooks.Reaches(h.Src) {
-		t.conns.Drop(code.DropPeer)
+		t.shared.Drop(code.DropPeer)
 		return
 	}
 	if c.Peer {
@@ -106,7 +106,7 @@ func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 	}
 	l := t.listenerFor(h, &c)
 	if l == nil {
-		t.conns.Drop(code.DropNoListener)
+		t.shared.Drop(code.DropNoListener)
 		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectNoListener})
 		return
 	}
@@ -114,13 +114,13 @@ func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 		t.sendRetry(h, &c)
 		return
 	}
-	switch verdict, r := l.Backlog.Receive(h, &c, t.conns.Now); verdict {
+	switch verdict, r := l.Backlog.Receive(h, &c, t.shared.Now()); verdict {
 	case RequestNew:
 		l.Owner.Arrived()
 	case RequestRefused:
 		t.repeatRefusal(r)
 	case RequestFull:
-		t.conns.Drop(code.DropBacklog)
+		t.shared.Drop(code.DropBacklog)
 		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectBacklog})
 	}
 }
@@ -145,19 +145,19 @@ func (t *Table) listenerFor(h *ethertype.Header, c *Info) *Listener {
 
 // proven reports whether a request carries a token of this NIC's.
 func (t *Table) proven(h *ethertype.Header, c *Info) bool {
-	return t.strangers.Tokens.Proven(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.conns.Now)
+	return t.strangers.Tokens.Proven(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.shared.Now())
 }
 
 // sendRetry has who sent a request ask again with a token.
 func (t *Table) sendRetry(h *ethertype.Header, c *Info) {
-	token := t.strangers.Tokens.Token(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.conns.Now)
-	t.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.Tag, Ack: c.Seq, Sack: token})
+	token := t.strangers.Tokens.Token(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.shared.Now())
+	t.shared.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.Tag, Ack: c.Seq, Sack: token})
 }
 
 // sendReject refuses a request that was sent to a port.
 func (t *Table) sendReject(to ethertype.Addr, port uint16, c *Info, body []byte) {
-	if t.strangers.Answers.Take(guard.Reject, t.conns.Now) {
-		t.conns.SendControl(ethertype.Header{Dst: to.MAC, Kind: ethertype.KindReject, DstPort: to.Port, SrcPort: port, Tag: c.Tag, Ack: c.Seq}, body)
+	if t.strangers.Answers.Take(guard.Reject, t.shared.Now()) {
+		t.shared.SendControl(ethertype.Header{Dst: to.MAC, Kind: ethertype.KindReject, DstPort: to.Port, SrcPort: port, Tag: c.Tag, Ack: c.Seq}, body)
 	}
 }
 
@@ -175,7 +175,7 @@ func (t *Table) Shut(l *Listener) {
 }
 
 func (t *Table) refuse(r *Request, body []byte) {
-	r.Refuse(body, t.conns.Now)
+	r.Refuse(body, t.shared.Now())
 	t.repeatRefusal(r)
 }
 
