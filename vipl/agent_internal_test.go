@@ -10,7 +10,7 @@ func TestSnapshotWithin(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 1000} {
 		var s Snapshot
 		for i := range n {
-			s.VIs = append(s.VIs, VISnapshot{SendQueue: i, Pending: make([]PendingSend, pendingMax)})
+			s.VIs = append(s.VIs, VISnapshot{SendQueue: i, Pending: make([]PendingSend, PendingMax)})
 		}
 		const size = 100_000
 		body, err := s.within(size)

@@ -42,6 +42,3 @@ func (n *NIC) FlushLog() { n.logs.Flush(time.Minute) }
 
 // InRing returns how many entries the queue keeps, those of closed VIs included.
 func (q *CQ) InRing() int { return q.ring.Len() }
-
-// PendingMax is pendingMax, for tests.
-const PendingMax = pendingMax

@@ -190,9 +190,9 @@ func openLink(ctx context.Context, cfg *Config) (link transport.Link, err error)
 
 func (n *NIC) init(link transport.Link, cfg *Config) error {
 	info := link.Info()
-	if info.MTU < minMTU {
+	if info.MTU < MinMTU {
 		return opError("open NIC", ErrInvalidMTU, "interface %s has an MTU of %d, Bobnet needs at least %d: ip link set dev %s mtu %d",
-			info.Interface, info.MTU, minMTU, info.Interface, 1500)
+			info.Interface, info.MTU, MinMTU, info.Interface, 1500)
 	}
 	if err := cfg.Reliability.Validate(); err != nil {
 		return opError("open NIC", ErrArgument, "%v", err)
@@ -222,8 +222,9 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 	return nil
 }
 
-// minMTU is the smallest MTU on which the handshake's frames fit.
-const minMTU = handshake.MinMTU
+// MinMTU is the smallest MTU in bytes of an interface that Open takes: the
+// frames of the connection handshake fit it.
+const MinMTU = handshake.MinMTU
 
 // Addr returns the NIC's own address. Its port is the lowest of the NIC's
 // range and belongs to the NIC itself.

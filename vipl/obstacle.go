@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -20,7 +21,7 @@ func (n *NIC) Obstacle() string {
 	n.eng.Lock()
 	trouble := n.m.Trouble()
 	n.eng.Unlock()
-	if err := transport.ShareTrouble(n.m.Link); err != nil {
+	if err := optional.ShareTrouble(n.m.Link); err != nil {
 		return err.Error()
 	}
 	if errors.Is(trouble, transport.ErrGone) {

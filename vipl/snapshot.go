@@ -25,7 +25,7 @@ type VISnapshot struct {
 	FrameData     int   `metric:"bobnet_vi_frame_data_bytes" help:"Bytes of messages that a frame to the peer holds: more than the MTU where the path carries long frames." add:"max"`
 	Sender        reliability.SenderStats
 	// Pending are the oldest send descriptors that have not completed, at
-	// most 32; the first is the oldest. SendQueue-SendUntaken is
+	// most PendingMax; the first is the oldest. SendQueue-SendUntaken is
 	// how many there are.
 	Pending []PendingSend
 	// Arriving is the oldest message of which a part has come, and the posted
@@ -38,8 +38,8 @@ type VISnapshot struct {
 	Err string
 }
 
-// pendingMax is the most sends of one VI that a snapshot lists.
-const pendingMax = 32
+// PendingMax is the most sends of one VI that a snapshot lists.
+const PendingMax = 32
 
 // PendingSend is a send descriptor that has been posted and has not completed.
 type PendingSend struct {
@@ -198,7 +198,7 @@ func (v *VI) snapshot(now int64) VISnapshot {
 			s.Err = v.side.Err.Error()
 		}
 	}
-	for _, p := range v.conn.PendingSends(pendingMax, now) {
+	for _, p := range v.conn.PendingSends(PendingMax, now) {
 		s.Pending = append(s.Pending, PendingSend(p))
 	}
 	return s

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -90,7 +91,7 @@ func long(link transport.Link) string {
 }
 
 func thisHost(link transport.Link) string {
-	if l, ok := link.(transport.Local); ok {
+	if l, ok := link.(optional.Local); ok {
 		return fmt.Sprintf("through shared memory, frames up to an MTU of %d", l.LocalMTU())
 	}
 	return "cannot be reached: an interface hands no frames back"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -333,7 +334,7 @@ func same(b []byte, seed int) bool {
 // fit one frame of the segment.
 func (c *Case) dataMax(extension int) int {
 	mtu := min(c.A.Query().NativeMTU, c.B.Query().NativeMTU)
-	if l, ok := seam.Link(c.A).(transport.Local); ok && c.A.Addr().MAC == c.B.Addr().MAC {
+	if l, ok := seam.Link(c.A).(optional.Local); ok && c.A.Addr().MAC == c.B.Addr().MAC {
 		mtu = l.LocalMTU()
 	}
 	return mtu - ethertype.BaseSize - extension

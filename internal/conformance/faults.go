@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -15,16 +16,16 @@ import (
 // for frames of the usual length.
 type localLink struct {
 	transport.Link
-	inner transport.Local
+	inner optional.Local
 }
 
 func (l localLink) LocalMTU() int                                  { return l.Info().MTU }
 func (l localLink) LocalSlots() int                                { return l.inner.LocalSlots() }
 func (l localLink) OnDeparture(f func(transport.PortRange, error)) { l.inner.OnDeparture(f) }
 
-// KeepLocal returns wrapper, as a transport.Local if l, the link in it, is one.
+// KeepLocal returns wrapper, as a optional.Local if l, the link in it, is one.
 func KeepLocal(l, wrapper transport.Link) transport.Link {
-	if inner, ok := l.(transport.Local); ok {
+	if inner, ok := l.(optional.Local); ok {
 		return localLink{wrapper, inner}
 	}
 	return wrapper

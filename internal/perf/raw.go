@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport"
@@ -124,7 +125,7 @@ func newRawConn(link transport.Link, peer ethertype.Addr, c Case) *rawConn {
 	info := link.Info()
 	r := &rawConn{link: link, spin: c.Wait == Spin, window: rawWindow, tx: newCursor(c.Size), rx: newCursor(c.Size)}
 	r.room = min(info.MTU-ethertype.BaseSize, ethertype.MaxSize)
-	if l, ok := link.(transport.Local); ok && c.Link == linkShm {
+	if l, ok := link.(optional.Local); ok && c.Link == linkShm {
 		info.Slots = l.LocalSlots()
 	}
 	if info.Slots > 0 {

@@ -31,5 +31,5 @@
 //
 // All times are those of the link's clock. Under virtual time no goroutine spins and
 // there is no service goroutine. Followers then wait where the simulated world sees them
-// (transport.Parking), so that several goroutines of one node may wait there.
+// (optional.Parking), so that several goroutines of one node may wait there.
 package progress

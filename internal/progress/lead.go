@@ -3,6 +3,7 @@ package progress
 import (
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -25,9 +26,9 @@ type leadership struct {
 
 // place is where a follower sleeps. The engine keeps places for reuse.
 type place struct {
-	ch      chan struct{}   // of capacity 1; nil under virtual time
-	virtual transport.Place // under virtual time, else nil
-	next    *place          // at the same gate, or in the free list
+	ch      chan struct{}  // of capacity 1; nil under virtual time
+	virtual optional.Place // under virtual time, else nil
+	next    *place         // at the same gate, or in the free list
 	until   int64
 	parked  bool // by Park: its goroutine is never the next leader
 }
@@ -169,7 +170,7 @@ func (e *Engine) follow(w *Waiter, g *Gate, parked bool) {
 
 func (e *Engine) newPlace() *place {
 	if e.virtual {
-		if v := transport.PlaceOf(e.link); v != nil {
+		if v := optional.PlaceOf(e.link); v != nil {
 			return &place{virtual: v}
 		}
 	}

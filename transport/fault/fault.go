@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -54,7 +55,7 @@ type base = wrap.Base
 var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
-	_ transport.Parking  = (*Link)(nil)
+	_ optional.Parking   = (*Link)(nil)
 )
 
 // New returns a link that does what opts say to the frames of link, which the

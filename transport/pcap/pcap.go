@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport"
@@ -173,7 +174,7 @@ type base = wrap.Base
 var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
-	_ transport.Parking  = (*Link)(nil)
+	_ optional.Parking   = (*Link)(nil)
 )
 
 // New returns a link that passes everything to link and writes it to w. The

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -40,11 +41,11 @@ type Link struct {
 	reload  reload
 }
 
-// watched is a Link around a transport.Watcher.
+// watched is a Link around an optional.Watcher.
 type watched struct{ *Link }
 
-// Watch implements transport.Watcher.
-func (w watched) Watch(fd int) { w.Link.Link.(transport.Watcher).Watch(fd) }
+// Watch implements optional.Watcher.
+func (w watched) Watch(fd int) { w.Link.Link.(optional.Watcher).Watch(fd) }
 
 // Overhead implements transport.Lengthener: the Link that it unwraps to has it all.
 func (w watched) Overhead() int { return 0 }
@@ -55,8 +56,8 @@ func (w watched) Unwrap() transport.Link { return w.Link }
 var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
-	_ transport.Parking  = (*Link)(nil)
-	_ transport.Watcher  = watched{}
+	_ optional.Parking   = (*Link)(nil)
+	_ optional.Watcher   = watched{}
 )
 
 // New returns a link that seals the frames of link, which the caller uses no more; Close
@@ -65,7 +66,7 @@ var (
 // no strangers in memory, and what joins it goes around this one.
 func New(link transport.Link, opts Options) (transport.Link, error) {
 	info := link.Info()
-	if _, local := link.(transport.Local); local || info.SameHost {
+	if _, local := link.(optional.Local); local || info.SameHost {
 		return nil, fmt.Errorf("seal: link %s reaches stations of this host through memory, which is not sealed: seal the link below it", info.Driver)
 	}
 	if info.MTU <= ethertype.MinMTU+framing.SealOverhead {
@@ -85,7 +86,7 @@ func New(link transport.Link, opts Options) (transport.Link, error) {
 	l.valid.Store(&valid)
 	l.next.Store(transport.Forever)
 	l.reload.start(l, info.Virtual)
-	if _, ok := link.(transport.Watcher); ok {
+	if _, ok := link.(optional.Watcher); ok {
 		return watched{l}, nil
 	}
 	return l, nil

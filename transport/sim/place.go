@@ -1,19 +1,19 @@
 package sim
 
-import "github.com/bobnet-go/bobnet/transport"
+import "github.com/bobnet-go/bobnet/internal/link/optional"
 
-// Place implements transport.Parking: processes that use one station may wait beside
+// Place returns a new place to wait at: processes that use one station may wait beside
 // the one in Wait.
-func (s *Station) Place() transport.Place { return &place{Waiter{world: s.world}} }
+func (s *Station) Place() optional.Place { return &place{Waiter{world: s.world}} }
 
 // place is where one process waits. An error of the world, which only the goroutine
 // outside gets, it learns from its next call.
 type place struct{ waiter Waiter }
 
-// Wait implements transport.Place.
+// Wait blocks until Wake is called or the clock reaches until.
 func (p *place) Wait(until int64) { p.waiter.Wait(until) }
 
-// Wake implements transport.Place.
+// Wake ends the current or the next Wait.
 func (p *place) Wake() { p.waiter.Wake() }
 
 // Waiter is where a process waits that uses no station: a link in virtual time which is

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/fifo"
-	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 )
 
 // Start is what the clock of every world shows first: not 0, because
@@ -166,4 +166,4 @@ func (w *World) stuck(cause error) error {
 	return fmt.Errorf("%w, after %s (seed %d):%s", cause, elapsed(w.now), w.opts.Seed, b.String())
 }
 
-var _ transport.Parking = (*Station)(nil)
+var _ optional.Parking = (*Station)(nil)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -38,7 +39,7 @@ type base = wrap.Base
 var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
-	_ transport.Parking  = (*Link)(nil)
+	_ optional.Parking   = (*Link)(nil)
 )
 
 // New returns a link that passes everything to link and writes a line a frame

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/sleep"
 	"github.com/mdlayher/ethernet"
@@ -79,7 +80,7 @@ type Link struct {
 	lost []uint32 // what the kernel last said that each socket dropped
 }
 
-var _ transport.Watcher = (*Link)(nil)
+var _ optional.Watcher = (*Link)(nil)
 
 // Open opens a link in the network namespace of the calling thread. A nil cfg
 // means defaults. The errors wrap transport.ErrInterface, transport.ErrLinkDown,

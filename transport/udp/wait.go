@@ -6,7 +6,7 @@ import "github.com/bobnet-go/bobnet/internal/link/driver"
 // waits.
 func (l *Link) Wake() { l.wait.Wake() }
 
-// Watch implements transport.Watcher.
+// Watch makes Wait also end when fd can be read; a negative fd ends the watch.
 func (l *Link) Watch(fd int) { l.wait.Watch(fd) }
 
 // Wait implements transport.Link.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
@@ -47,7 +48,7 @@ type Config struct {
 
 type base = wrap.Base
 
-// Link is a transport.Local made of another link and shared memory. Goroutines
+// Link is a optional.Local made of another link and shared memory. Goroutines
 // may share it as transport.Link says.
 type Link struct {
 	base    // around the other link
@@ -66,12 +67,12 @@ type Link struct {
 }
 
 var (
-	_ transport.Local    = (*Link)(nil)
+	_ optional.Local     = (*Link)(nil)
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
-	_ transport.Parking  = (*Link)(nil)
-	_ transport.Sharer   = (*Link)(nil)
-	_ transport.Witness  = (*Link)(nil)
+	_ optional.Parking   = (*Link)(nil)
+	_ optional.Sharer    = (*Link)(nil)
+	_ optional.Witness   = (*Link)(nil)
 )
 
 // Join returns a link that sends frames for other hosts through outer, which
@@ -97,7 +98,7 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	if info.Virtual {
 		return l, nil
 	}
-	if w, ok := outer.(transport.Watcher); ok {
+	if w, ok := outer.(optional.Watcher); ok {
 		w.Watch(l.near.Bell())
 		return l, nil
 	}
@@ -179,19 +180,19 @@ func (l *Link) Info() transport.Info {
 	return info
 }
 
-// LocalMTU implements transport.Local.
+// LocalMTU implements optional.Local.
 func (l *Link) LocalMTU() int { return l.near.LocalMTU() }
 
-// LocalSlots implements transport.Local.
+// LocalSlots implements optional.Local.
 func (l *Link) LocalSlots() int { return l.near.LocalSlots() }
 
-// OnDeparture implements transport.Local.
+// OnDeparture implements optional.Local.
 func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) { l.near.OnDeparture(f) }
 
-// Lives implements transport.Witness.
+// Lives implements optional.Witness.
 func (l *Link) Lives(port uint16) bool { return l.near.Lives(port) }
 
-// ShareTrouble implements transport.Sharer.
+// ShareTrouble implements optional.Sharer.
 func (l *Link) ShareTrouble() error { return l.near.ShareTrouble() }
 
 // Check implements transport.Checker if the outer link does. What is broken of

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -144,7 +145,7 @@ func pattern(n, seed int) []byte {
 // maxPayload is the largest payload that fits the MTU.
 func (s *suite) maxPayload() int {
 	mtu := s.A.Info().MTU
-	if l, ok := s.A.(transport.Local); ok && s.SameHost {
+	if l, ok := s.A.(optional.Local); ok && s.SameHost {
 		mtu = l.LocalMTU()
 	}
 	return mtu + ethertype.EthernetSize - ethertype.HeaderSize

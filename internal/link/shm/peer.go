@@ -153,7 +153,7 @@ func (l *Link) admit(p *peer) bool {
 	return true
 }
 
-// Lives implements transport.Witness: the stream of a process that has ended has ended, too.
+// Lives implements optional.Witness: the stream of a process that has ended has ended, too.
 func (l *Link) Lives(port uint16) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

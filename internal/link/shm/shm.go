@@ -58,6 +58,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
@@ -168,8 +169,8 @@ type Link struct {
 }
 
 var (
-	_ transport.Local   = (*Link)(nil)
-	_ transport.Witness = (*Link)(nil)
+	_ optional.Local   = (*Link)(nil)
+	_ optional.Witness = (*Link)(nil)
 )
 
 // Open opens a link in the network namespace of the calling thread. A nil cfg
@@ -298,16 +299,16 @@ func (l *Link) Close() error {
 // frames.
 func (l *Link) Info() transport.Info { return l.info }
 
-// LocalMTU implements transport.Local.
+// LocalMTU implements optional.Local.
 func (l *Link) LocalMTU() int { return l.info.MTU }
 
-// LocalSlots implements transport.Local: what is left of a ring when the
+// LocalSlots implements optional.Local: what is left of a ring when the
 // receiver holds as much as one Recv lends and has yet to say what is free.
 func (l *Link) LocalSlots() int {
 	return (l.ring-l.ring/freeEvery-l.ring/share)/int(record(ethertype.MaxFrame)) - 1
 }
 
-// OnDeparture implements transport.Local.
+// OnDeparture implements optional.Local.
 func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

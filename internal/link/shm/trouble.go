@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"golang.org/x/sys/unix"
 )
 
-var _ transport.Sharer = (*Link)(nil)
+var _ optional.Sharer = (*Link)(nil)
 
 // ErrNoMemory says that this process could not make shared memory, or could not take what
 // another one has made. That other process is there.
@@ -44,7 +44,7 @@ func (l *Link) tried(err error) {
 	}
 }
 
-// ShareTrouble implements transport.Sharer.
+// ShareTrouble implements optional.Sharer.
 func (l *Link) ShareTrouble() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,6 +5,7 @@ package wrap
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -32,8 +33,8 @@ func (b *Base) Info() transport.Info {
 // Unwrap implements transport.Wrapper.
 func (b *Base) Unwrap() transport.Link { return b.Link }
 
-// Place implements transport.Parking if the wrapped link does.
-func (b *Base) Place() transport.Place { return transport.PlaceOf(b.Link) }
+// Place implements optional.Parking if the wrapped link does.
+func (b *Base) Place() optional.Place { return optional.PlaceOf(b.Link) }
 
 // Check implements transport.Checker if the wrapped link does.
 func (b *Base) Check() error { return transport.Check(b.Link) }

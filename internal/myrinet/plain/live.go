@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -102,7 +103,7 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 		return nil, err
 	}
 	v.info.Virtual, v.info.Hardware, v.info.Unprotected = info.Virtual, info.Hardware, info.Unprotected
-	if w, ok := cable.(transport.Watcher); ok {
+	if w, ok := cable.(optional.Watcher); ok {
 		return &watched{v, w}, nil
 	}
 	return v, nil
@@ -139,20 +140,20 @@ type live struct {
 // watched is a live link whose cable can watch a descriptor.
 type watched struct {
 	*live
-	watcher transport.Watcher
+	watcher optional.Watcher
 }
 
-// Watch implements transport.Watcher.
+// Watch implements optional.Watcher.
 func (w *watched) Watch(fd int) { w.watcher.Watch(fd) }
 
 var (
-	_ transport.Watcher = (*watched)(nil)
+	_ optional.Watcher  = (*watched)(nil)
 	_ transport.Checker = (*live)(nil)
-	_ transport.Parking = (*live)(nil)
+	_ optional.Parking  = (*live)(nil)
 )
 
-// Place implements transport.Parking, where the cable does.
-func (v *live) Place() transport.Place { return transport.PlaceOf(v.at.Cable) }
+// Place implements optional.Parking, where the cable does.
+func (v *live) Place() optional.Place { return optional.PlaceOf(v.at.Cable) }
 
 // Check implements transport.Checker: what it says of an MTU is in terms of this link's.
 func (v *live) Check() error {

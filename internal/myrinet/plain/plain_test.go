@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
@@ -32,7 +33,7 @@ func mac(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 1, byte(i)} }
 
 // host adds a host, plugged in at port to; nil for nowhere yet. It returns the link and
 // the port of its card.
-func (s *segment) host(i int, cfg plain.Config, to *myrinet.Port) (transport.Parking, *myrinet.Port) {
+func (s *segment) host(i int, cfg plain.Config, to *myrinet.Port) (optional.Parking, *myrinet.Port) {
 	s.t.Helper()
 	cfg.MAC = mac(i)
 	var port *myrinet.Port
@@ -57,7 +58,7 @@ func (s *segment) join(a, b *myrinet.Port) {
 }
 
 // pair is two hosts joined by a cable.
-func (s *segment) pair(cfg plain.Config) (a, b transport.Parking) {
+func (s *segment) pair(cfg plain.Config) (a, b optional.Parking) {
 	a, port := s.host(1, cfg, nil)
 	b, _ = s.host(2, cfg, port)
 	return a, b

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
@@ -26,7 +27,7 @@ func setRoutes(l transport.Link, routes ...myrinet.HostRoute) error {
 }
 
 // star is hosts at one switch that know each other, host i at port i.
-func (s *segment) star(hosts int, cfg plain.Config) (links []transport.Parking) {
+func (s *segment) star(hosts int, cfg plain.Config) (links []optional.Parking) {
 	sw := s.f.Switch("s")
 	for i := range hosts {
 		cfg.Routes = nil

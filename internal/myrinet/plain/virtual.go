@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -8,7 +9,7 @@ import (
 
 // NewVirtual returns the link of a new card in virtual time. plug makes the card's port, as
 // Fabric.Host does. All methods of the link are for processes of the world.
-func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (transport.Parking, error) {
+func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (optional.Parking, error) {
 	if err := cfg.resolve(); err != nil {
 		return nil, err
 	}

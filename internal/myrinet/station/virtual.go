@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -25,8 +26,8 @@ func (v *Virtual) NewCard(plug func(h myrinet.Host) *myrinet.Port, cfg myrinet.C
 	return card, card.Plug(port)
 }
 
-// Place implements transport.Parking.
-func (v *Virtual) Place() transport.Place { return place{v.Waiter()} }
+// Place implements optional.Parking.
+func (v *Virtual) Place() optional.Place { return place{v.Waiter()} }
 
 type place struct{ w myrinet.Waiter }
 
@@ -67,7 +68,7 @@ type Clock struct {
 	closed atomic.Bool
 }
 
-var _ transport.Parking = (*Clock)(nil)
+var _ optional.Parking = (*Clock)(nil)
 
 // NewClock returns the clock of a card with an address.
 func (v *Virtual) NewClock(card *myrinet.Card, mac ethertype.MAC) *Clock {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
@@ -73,7 +74,7 @@ func (l *health) closed() bool { return l.dead != nil && errors.Is(l.dead, trans
 // consequences.
 func (l *health) check() {
 	m := l.m
-	if err := transport.ShareTrouble(m.Link); err != nil && !l.alone {
+	if err := optional.ShareTrouble(m.Link); err != nil && !l.alone {
 		l.alone = true
 		m.log.Warn("programs of this host are not reached", "interface", m.Info.Interface, "err", err)
 	}
@@ -123,7 +124,7 @@ func (m *Machine) Trouble() error {
 func (m *Machine) TroubleTo(station ethertype.MAC) error {
 	trouble := m.Trouble()
 	if station == m.Info.MAC && m.health.dead == nil {
-		return transport.ShareTrouble(m.Link)
+		return optional.ShareTrouble(m.Link)
 	}
 	return trouble
 }

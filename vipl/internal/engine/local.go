@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -13,14 +14,14 @@ import (
 // local is what differs for connections between stations of one host, which
 // have the same MAC address: their frames do not go over the wire.
 type local struct {
-	link transport.Local   // nil: there is no way there
-	says transport.Witness // which processes live; nil: the link does not know
+	link optional.Local   // nil: there is no way there
+	says optional.Witness // which processes live; nil: the link does not know
 	mtu  int
 	rel  reliability.Config // with a window that fits the link's queue
 }
 
 func (l *local) init(m *Machine) {
-	link, ok := m.Link.(transport.Local)
+	link, ok := m.Link.(optional.Local)
 	if !ok {
 		return
 	}
@@ -28,7 +29,7 @@ func (l *local) init(m *Machine) {
 	l.rel.Window = max(min(l.rel.Window, link.LocalSlots()), 1)
 	l.rel.InitialWindow = min(l.rel.InitialWindow, l.rel.Window)
 	l.rel.AckEvery = max(min(l.rel.AckEvery, l.rel.Window/4), 1)
-	l.says, _ = m.Link.(transport.Witness)
+	l.says, _ = m.Link.(optional.Witness)
 	link.OnDeparture(m.departed)
 }
 

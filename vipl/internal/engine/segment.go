@@ -2,8 +2,8 @@ package engine
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/progress"
-	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
@@ -20,7 +20,7 @@ func (s segment) Wait(w *progress.Waiter, g *progress.Gate) error { return s.m.W
 func (s segment) Closed() bool                                    { return s.m.Closed }
 func (s segment) Dead() error                                     { return s.m.Dead() }
 func (s segment) Trouble() error                                  { return s.m.Trouble() }
-func (s segment) ShareTrouble() error                             { return transport.ShareTrouble(s.m.Link) }
+func (s segment) ShareTrouble() error                             { return optional.ShareTrouble(s.m.Link) }
 func (s segment) Speaks() bool {
 	return s.m.hooks.Speaks == nil || s.m.hooks.Speaks(s.m.Now())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/link/host"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
@@ -27,7 +28,7 @@ const (
 // link's ports there it fails when its patience is over, and leaves link as it was: what is
 // meant for the NIC would go to him. The link is wrapped.
 func join(ctx context.Context, link transport.Link, cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
-	if _, has := link.(transport.Local); has || cfg.WireOnly || link.Info().SameHost {
+	if _, has := link.(optional.Local); has || cfg.WireOnly || link.Info().SameHost {
 		return wrap(link), nil
 	}
 	within := host.Config{AnyUser: cfg.AnyUser, Wrap: wrap}

@@ -1,11 +1,13 @@
-package transport
+package optional
+
+import "github.com/bobnet-go/bobnet/transport"
 
 // Parking is implemented by virtual links, and passed on by wrappers. Of the goroutines
 // that use such a link, one may be in Wait. The others may block only at a Place of the
 // link, because the simulated clock advances only when all goroutines that its world knows
 // are blocked.
 type Parking interface {
-	Link
+	transport.Link
 
 	// Place returns a new place for one goroutine at a time to wait at, or nil if the
 	// link that is wrapped has none.
@@ -23,7 +25,7 @@ type Place interface {
 }
 
 // PlaceOf returns a new place of link's, or nil if it has none.
-func PlaceOf(link Link) Place {
+func PlaceOf(link transport.Link) Place {
 	if p, ok := link.(Parking); ok {
 		return p.Place()
 	}
