@@ -94,7 +94,7 @@ func (p *process) cut(s *send, w *provider.Write, notify bool) {
 	case w.Size == 0:
 		p.add(part{s: s, short: true, at: at})
 	case w.Copy:
-		b := s.mem[:gather(s.mem[:w.Size], w.Data, w.Skip)]
+		b := w.Gather(s.mem[:])
 		p.short(s, at, b)
 	case s.x.aligned(at, w):
 		skip, left := w.Skip, w.Size
@@ -183,20 +183,7 @@ func (s *send) copy(at uint64, w *provider.Write) []byte {
 	}
 	b := s.bounce[:cap(s.bounce)]
 	shift := int((s.x.base() + at - vipl.VirtualAddress(b)) % wordSize)
-	return b[shift:][:gather(b[shift:][:w.Size], w.Data, w.Skip)]
-}
-
-// gather copies data to dst, from skip on, and returns how much.
-func gather(dst []byte, data [][]byte, skip int) (n int) {
-	for _, b := range data {
-		if skip >= len(b) {
-			skip -= len(b)
-			continue
-		}
-		n += copy(dst[n:], b[skip:])
-		skip = 0
-	}
-	return n
+	return w.Gather(b[shift:])
 }
 
 // push writes requests into the slots that are free. The host's lock is held.

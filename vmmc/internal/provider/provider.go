@@ -148,6 +148,20 @@ type Write struct {
 	Token  any      // what Up.Done is told, if not nil
 }
 
+// Gather copies the bytes to write to the beginning of mem, and returns that part of mem.
+func (w *Write) Gather(mem []byte) []byte {
+	mem, n, skip := mem[:w.Size], 0, w.Skip
+	for _, b := range w.Data {
+		if skip >= len(b) {
+			skip -= len(b)
+			continue
+		}
+		n += copy(mem[n:], b[skip:])
+		skip = 0
+	}
+	return mem[:n]
+}
+
 // CopyMax is the most bytes of a Write with Copy.
 const CopyMax = 256
 

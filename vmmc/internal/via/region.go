@@ -202,7 +202,7 @@ func (p *Provider) Post(w *provider.Write) error {
 		return err
 	}
 	if w.Copy {
-		s.segs[0] = vipl.Segment{Data: s.mem[:gather(s.mem[:w.Size], w.Data, w.Skip)], Handle: s.handle}
+		s.segs[0] = vipl.Segment{Data: w.Gather(s.mem), Handle: s.handle}
 		s.desc = vipl.Descriptor{Segs: s.segs[:1], Context: s}
 		p.count.Copied++
 	} else if err := k.pin(s, w); err != nil {
@@ -260,19 +260,6 @@ func (k *conn) note(slot uint32) {
 	k.p.count.Notes++
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, HasImmediate: true, Immediate: slot, Context: s}
 	k.post(s)
-}
-
-// gather copies data to dst, from skip on, and returns how much.
-func gather(dst []byte, data [][]byte, skip int) (n int) {
-	for _, b := range data {
-		if skip >= len(b) {
-			skip -= len(b)
-			continue
-		}
-		n += copy(dst[n:], b[skip:])
-		skip = 0
-	}
-	return n
 }
 
 // pin has s send w's data from where it lies.
