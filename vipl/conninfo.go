@@ -5,8 +5,8 @@ import "github.com/bobnet-go/bobnet/vipl/internal/handshake"
 // MaxConnData is the most private data, in bytes, that goes with a connection request.
 const MaxConnData = handshake.MaxData
 
-// told returns the attributes of which the peer is told.
-func (a *Attributes) told() handshake.Terms {
+// handshakeTerms returns the attributes that the peer learns in the handshake.
+func (a *Attributes) handshakeTerms() handshake.Terms {
 	return handshake.Terms{
 		Reliability: a.Reliability, MaxTransferSize: a.MaxTransferSize, QoS: a.QoS, EnableRDMAWrite: a.EnableRDMAWrite,
 		EnableRDMARead: a.EnableRDMARead, ReadDepth: a.ReadDepth, WholeCRC: a.WholeCRC,

@@ -56,7 +56,7 @@ func ringOf(q *CQ) *conn.Ring {
 }
 
 // take is next for those who tell entries of listeners by a nil VI.
-func (q *CQ) take() (v *VI, recv bool, ok bool) {
+func (q *CQ) nextEntry() (v *VI, recv bool, ok bool) {
 	e, ok := q.ring.Next()
 	if e.Conn != nil {
 		v = viOf(e.Conn)
@@ -72,7 +72,7 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	for polled := false; ; polled = true {
-		if v, recv, ok := q.take(); ok {
+		if v, recv, ok := q.nextEntry(); ok {
 			return v, recv, nil
 		}
 		if err := q.isClosed(); err != nil {
@@ -96,7 +96,7 @@ func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 	w := n.eng.Begin(ctx)
 	defer n.eng.End(&w)
 	for {
-		if v, recv, ok := q.take(); ok {
+		if v, recv, ok := q.nextEntry(); ok {
 			return v, recv, nil
 		}
 		if err := q.isClosed(); err != nil {

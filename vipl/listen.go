@@ -57,7 +57,7 @@ func (n *NIC) listen(port uint16) (*Listener, error) {
 	case !n.m.Info.Ports.Contains(port) || port == n.m.Info.Ports.Lo:
 		return nil, opError("listen", ErrArgument, "port %d is not in %d..%d: open the NIC with Config.Ports around it",
 			port, n.m.Info.Ports.Lo+1, n.m.Info.Ports.Hi)
-	case n.m.Ports.Taken(port):
+	case n.m.Ports.InUse(port):
 		return nil, opError("listen", ErrResource, "port %d is already in use on this NIC", port)
 	}
 	l := &Listener{nic: n, port: port}
@@ -80,7 +80,7 @@ func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 	w := n.eng.Begin(ctx)
 	defer n.eng.End(&w)
 	for {
-		if r, err := l.take(); err != ErrNotDone {
+		if r, err := l.nextRequest(); err != ErrNotDone {
 			return r, err
 		}
 		if err := n.m.Wait(&w, &l.gate); err != nil {
@@ -97,14 +97,14 @@ func (l *Listener) Poll() (*Request, error) {
 	if l.in.Backlog.Waiting() == 0 && !n.m.Closed {
 		n.eng.Poll()
 	}
-	return l.take()
+	return l.nextRequest()
 }
 
-func (l *Listener) take() (*Request, error) {
+func (l *Listener) nextRequest() (*Request, error) {
 	if err := l.isClosed(); err != nil {
 		return nil, err
 	}
-	r := l.in.Backlog.Take(l.nic.m.Now())
+	r := l.in.Backlog.Pop(l.nic.m.Now())
 	if r == nil {
 		return nil, ErrNotDone
 	}

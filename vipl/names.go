@@ -42,7 +42,7 @@ func (n *NIC) StartNames(cfg *NameConfig) error {
 	if n.m.Closed {
 		return ErrClosed
 	}
-	n.m.Dir.Start(hosts)
+	n.m.Dir.StartHosts(hosts)
 	return err
 }
 

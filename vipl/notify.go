@@ -104,7 +104,7 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	n.m.FinishReceives()
 	q.handlers.Push(f)
 	q.ring.Handlers++
-	if v, recv, ok := q.take(); ok {
+	if v, recv, ok := q.nextEntry(); ok {
 		q.tell(v, recv)
 	}
 	return nil

@@ -204,7 +204,7 @@ func (v *VI) whyEmpty(err error) error {
 }
 
 func (v *VI) takeFrom(q *conn.Queue) (*Descriptor, error) {
-	if d := q.Take(); d != nil {
+	if d := q.Dequeue(); d != nil {
 		if d.Status.Failed() {
 			return d, ErrDescriptor
 		}

@@ -122,13 +122,13 @@ func (q queue) reap(out []completion) (k int) {
 			break
 		}
 		if e.Notice != nil {
-			if r, err := e.Notice.Owner.(*Listener).take(); err == nil {
+			if r, err := e.Notice.Owner.(*Listener).nextRequest(); err == nil {
 				out[k] = completion{Request: r}
 				k++
 			}
 			continue
 		}
-		d := e.Conn.Queue(e.Recv).Take()
+		d := e.Conn.Queue(e.Recv).Dequeue()
 		if d == nil {
 			continue
 		}

@@ -48,7 +48,7 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	n.m.Mem.UseTag(v.attr.Ptag, -1)
 	n.m.Mem.UseTag(a.Ptag, 1)
 	v.attr = a
-	v.side.Terms = a.told()
+	v.side.Terms = a.handshakeTerms()
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
 	n.m.Watch(&v.conn) // PeerTimeout may be shorter
 	n.letGo()

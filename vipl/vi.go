@@ -57,7 +57,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	v.conn.Init(&n.m.Shared, (*viOwner)(v), port, ringOf(sendCQ), ringOf(recvCQ))
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
 	v.side.Init(&n.m.Connects, &v.conn, (*viOwner)(v))
-	v.side.Terms = a.told()
+	v.side.Terms = a.handshakeTerms()
 	n.m.Ports.Add(&v.conn, &v.side)
 	n.m.Mem.UseTag(a.Ptag, 1)
 	for _, q := range []*CQ{sendCQ, recvCQ} {

@@ -33,11 +33,11 @@ const (
 	holeMax    = 300_000_000_000 // and at the most
 )
 
-// Note takes note that the long frame with number seq goes again at now. una is the oldest
+// RecordLoss records that the long frame with number seq goes again at now. una is the oldest
 // number that is not acknowledged, heard is when the peer was heard last, and mark is just
 // before the frame went. passed says whether a long one that was sent since p.mark has been
 // acknowledged. It reports whether the path does not carry long frames any more.
-func (p *BlackHole) Note(now int64, seq, una ethertype.Seq, heard int64, mark uint32, passed bool) bool {
+func (p *BlackHole) RecordLoss(now int64, seq, una ethertype.Seq, heard int64, mark uint32, passed bool) bool {
 	switch {
 	case p.losses == 0 || p.seq.Less(una) || passed:
 		p.losses, p.seq, p.Mark, p.since, p.heard = 1, seq, mark, now, heard
@@ -47,9 +47,9 @@ func (p *BlackHole) Note(now int64, seq, una ethertype.Seq, heard int64, mark ui
 	return p.losses >= holeLosses && now-p.since >= holeTime
 }
 
-// Find notes that there are no long frames any more. A path on which they came and went
+// Enter notes that there are no long frames any more. A path on which they came and went
 // is asked the more rarely.
-func (p *BlackHole) Find(now int64) {
+func (p *BlackHole) Enter(now int64) {
 	if p.interval == 0 || now-p.over > 4*p.interval {
 		p.interval = holeAgain
 	}

@@ -137,11 +137,11 @@ type Peer struct {
 	More        bool   // which takes frames that others follow
 }
 
-// Meet takes over what the peer has said of itself. The numbers of this side begin at seq.
-func (c *Conn) Meet(p *Peer, seq ethertype.Seq) {
+// AdoptPeer adopts what the peer has said of itself. The numbers of this side begin at seq.
+func (c *Conn) AdoptPeer(p *Peer, seq ethertype.Seq) {
 	sh := c.shared
 	c.Remote, c.RemoteTag = p.Remote, p.Tag
-	c.Path.meet(p)
+	c.Path.adoptPeer(p)
 	c.flags = 0
 	if p.WholeCRC {
 		c.flags = ethertype.FlagWholeCRC
@@ -156,18 +156,18 @@ func (c *Conn) Meet(p *Peer, seq ethertype.Seq) {
 	c.rx.receiver.Init(limits, p.Seq)
 }
 
-// Start enters Connected. The numbers of this side begin at seq, those of the peer at
+// EnterConnected enters Connected. The numbers of this side begin at seq, those of the peer at
 // remote, which serves so many reads at a time.
-func (c *Conn) Start(seq, remote ethertype.Seq, reads int) {
+func (c *Conn) EnterConnected(seq, remote ethertype.Seq, reads int) {
 	c.State = code.StateConnected
 	c.heard, c.probes, c.End.fault = c.shared.now, 0, 0
 	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
-	c.rx.start(c.RQ.done)
+	c.rx.reset(c.RQ.done)
 	c.Path.hole = BlackHole{}
 	c.loose = looseRx{c: c, next: seq}
 	c.loose.filter.Init(remote)
-	c.reads.start(reads)
-	c.serves.start()
+	c.reads.reset(reads)
+	c.serves.reset()
 	c.shared.touch(c)
 	c.shared.Watch(c)
 }
@@ -189,22 +189,22 @@ func (c *Conn) Idle() {
 // may post them elsewhere, and gives up the entries that stand for them.
 func (c *Conn) Forget() {
 	for _, q := range []*Queue{&c.SQ, &c.RQ} {
-		for q.Take() != nil {
+		for q.Dequeue() != nil {
 		}
 	}
 	c.unlist()
 }
 
-// start begins a connection whose first message goes into receive first.
-func (r *rxHalf) start(first ethertype.Seq) {
+// reset prepares for a new connection whose first message goes into receive first.
+func (r *rxHalf) reset(first ethertype.Seq) {
 	r.predicted, r.msgIn = ethertype.Prefix{}, rxCursor{base: first}
 	if r.pieces != nil {
 		r.pieces.Begun = false
 	}
 }
 
-// meet takes over what the peer has said of its interface.
-func (p *Path) meet(peer *Peer) {
+// adoptPeer adopts what the peer has said of its interface.
+func (p *Path) adoptPeer(peer *Peer) {
 	sh := p.c.shared
 	p.remoteMTU = peer.MTU
 	p.Data = min(sh.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize

@@ -24,7 +24,7 @@ import (
 func (c *Conn) sendFast() bool {
 	sh, t := c.shared, &c.tx
 	d := c.SQ.at(t.cursor.next)
-	if sh.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || t.sender.Room(sh.now) == 0 ||
+	if sh.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.outstanding() || t.sender.Room(sh.now) == 0 ||
 		len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) {
 		return false
 	}
@@ -139,7 +139,7 @@ func (c *Conn) ReceiveFast(frame []byte) bool {
 // receiveFastMessage receives a message. What it acknowledges is deferred.
 func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
 	i := c.rx.msgIn.base + h.Msg
-	if i != c.RQ.done || i == c.RQ.tail || h.Length != uint32(len(payload)) || c.reads.open() {
+	if i != c.RQ.done || i == c.RQ.tail || h.Length != uint32(len(payload)) || c.reads.outstanding() {
 		return false
 	}
 	d := c.RQ.at(i)
@@ -161,7 +161,7 @@ func (c *Conn) receiveFastWrite(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	where, data := ethertype.ParseRDMA(payload)
-	if h.Length == 0 || int(h.Length) != len(data) || c.reads.open() {
+	if h.Length == 0 || int(h.Length) != len(data) || c.reads.outstanding() {
 		return false
 	}
 	dst := c.rx.target(where, h.Length)

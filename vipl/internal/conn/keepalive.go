@@ -43,7 +43,7 @@ func (c *Conn) KeepAlive() {
 	case silent > limit && c.probes >= probesMin && !sh.hooks.Lives(c.Remote):
 		c.giveUp(fmt.Sprintf("silent for %v, %d keepalive probes unanswered: is the peer running, is its interface up?",
 			time.Duration(silent).Round(time.Millisecond), c.probes))
-	case silent > limit/4+int64(c.probes)*limit/16 && sh.timers.asks.Take(c.Port):
+	case silent > limit/4+int64(c.probes)*limit/16 && sh.timers.asks.Allow(c.Port):
 		c.probes++
 		for range min(c.probes, probeFrames) { // either the peer is dead or the path loses much
 			sh.batch.Part()

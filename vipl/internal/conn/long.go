@@ -59,7 +59,7 @@ func (l *longRx) init(sh *Shared) {
 // are the frames that the interface's MTU does not allow. Where that is larger than
 // the peer's, or has been made smaller since the link was opened, there are lengths
 // between both that the link takes for those of common frames, and that do not pass:
-// see meet.
+// see adoptPeer.
 func (p *Path) MayUseLong() bool {
 	return p.c.shared.Long.Size > 0 && p.c.Reliable && p.c.Remote.MAC != p.c.shared.info.MAC
 }
@@ -71,7 +71,7 @@ func (p *Path) BeginLong(proven bool) {
 	case proven:
 		p.UseLong()
 	case p.Long:
-		p.hole.Find(p.c.shared.now)
+		p.hole.Enter(p.c.shared.now)
 	}
 }
 
@@ -183,10 +183,10 @@ func (c *Conn) TakesStraight(h *ethertype.Header) bool {
 		(h.Kind == ethertype.KindData || h.Kind == ethertype.KindRDMAWrite || h.Kind == ethertype.KindReadData)
 }
 
-// put copies data, the end of the payload that is being received, to offset in
+// copyIn copies data, the end of the payload that is being received, to offset in
 // segs. The outcome is fatal if there is no room, and deferred if the link has
 // lost them.
-func (sh *Shared) put(segs []Segment, offset uint32, data []byte) outcome {
+func (sh *Shared) copyIn(segs []Segment, offset uint32, data []byte) outcome {
 	l := &sh.Long
 	if !l.promise {
 		if !memory.Scatter(segs, offset, data) {
@@ -212,12 +212,12 @@ func (sh *Shared) put(segs []Segment, offset uint32, data []byte) outcome {
 func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
 	sh, p := t.c.shared, &t.c.Path.hole
 	if !p.Found {
-		if !p.Note(sh.now, seq, t.sender.Una(), t.c.heard, t.sender.Mark()-1, t.sender.LongerAcked(p.Mark, uint32(t.c.Path.Data))) {
+		if !p.RecordLoss(sh.now, seq, t.sender.Una(), t.c.heard, t.sender.Mark()-1, t.sender.LongerAcked(p.Mark, uint32(t.c.Path.Data))) {
 			took := t.build(f, seq, flags)
 			t.c.SendAck(ethertype.FlagAckNow) // which is short: does the peer hear us?
 			return took
 		}
-		p.Find(sh.now)
+		p.Enter(sh.now)
 		t.c.flags &^= ethertype.FlagTakesLong
 		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == code.OpRDMAWrite; !t.c.Path.switching {
 			t.c.Path.MaxData = t.c.Path.Data
@@ -244,10 +244,10 @@ func (p *Path) leaveHole() {
 	p.c.shared.log.Info("the path carries long frames", "local", p.c.Local(), "remote", p.c.Remote)
 }
 
-// putWords copies data, the end of the payload that is being received, to dst, which is as
+// copyInWords copies data, the end of the payload that is being received, to dst, which is as
 // long. No aligned word of 4 or 8 bytes is torn, and the last one is stored last. It
 // reports false if the link has lost the data.
-func (sh *Shared) putWords(dst, data []byte) bool {
+func (sh *Shared) copyInWords(dst, data []byte) bool {
 	l := &sh.Long
 	if !l.promise {
 		latch.StoreWords(dst, data)

@@ -27,7 +27,7 @@ func (t *txHalf) pack() (p frameLoad) {
 	inline, room := t.c.shared.batch.Inline(), t.shared(t.c.SQ.at(t.cursor.next))
 	for i := t.cursor.next; i != t.c.SQ.tail; i++ {
 		d := t.c.SQ.at(i)
-		if d.Op != code.OpSend || d.Fence && t.c.reads.open() {
+		if d.Op != code.OpSend || d.Fence && t.c.reads.outstanding() {
 			break
 		}
 		w := p.Weigh(d.total, len(d.Segs), inline)
@@ -189,7 +189,7 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	}
 	switch {
 	case head == nil:
-		t.c.Path.add(slot[:at])
+		t.c.Path.addShort(slot[:at])
 		return true
 	case piece < at:
 		body = append(body, slot[piece:at])

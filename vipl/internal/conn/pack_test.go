@@ -91,7 +91,7 @@ func TestJoinedTooLong(t *testing.T) {
 			e.post(d, false)
 		}
 		p.run(func() bool { return e.c.SQ.Pending() == 0 })
-		for e.c.SQ.Take() != nil {
+		for e.c.SQ.Dequeue() != nil {
 		}
 	}
 	if lost == 0 || lost > rounds*each/64+1 {

@@ -52,7 +52,7 @@ func (r *rxHalf) receivePiece(h *ethertype.Header, payload []byte) (whole []byte
 		r.c.Drop(code.DropAhead)
 		return nil
 	}
-	if !r.pieces.Add(h, payload) {
+	if !r.pieces.AddPiece(h, payload) {
 		return nil
 	}
 	if whole = r.pieces.Whole(r.c.Port); whole == nil {

@@ -8,7 +8,7 @@ import (
 // go. It reports false when the queue is full.
 func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
 	d.total, d.when = size, when
-	if !c.SQ.push(d) {
+	if !c.SQ.enqueue(d) {
 		return false
 	}
 	switch c.State {
@@ -33,7 +33,7 @@ func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
 // queue is full.
 func (c *Conn) PostReceive(d *Descriptor, size uint32) bool {
 	d.total, d.rxState = size, rxState{}
-	if !c.RQ.push(d) {
+	if !c.RQ.enqueue(d) {
 		return false
 	}
 	if c.State == code.StateError {

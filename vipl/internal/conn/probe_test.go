@@ -66,7 +66,7 @@ func TestShortFrameLost(t *testing.T) {
 	if p.probes > 0 || p.again < oftenLost {
 		t.Errorf("%d full-size probes were sent for a frame with one byte that went again %d times", p.probes, p.again)
 	}
-	if d := p.ends[0].c.SQ.Take(); d.Status.Failed() || p.ends[1].c.RQ.Untaken() != 1 {
+	if d := p.ends[0].c.SQ.Dequeue(); d.Status.Failed() || p.ends[1].c.RQ.Untaken() != 1 {
 		t.Errorf("%v: %v", d.Status, p.ends[0].c.End.Err)
 	}
 }
@@ -81,7 +81,7 @@ func TestLongFrameLost(t *testing.T) {
 	if p.probes == 0 || p.answered == 0 || p.probes > pairsPerTry {
 		t.Errorf("%d full-size probes were sent, and %d answered", p.probes, p.answered)
 	}
-	if d := p.ends[0].c.SQ.Take(); d.Status.Failed() || p.again < oftenLost {
+	if d := p.ends[0].c.SQ.Dequeue(); d.Status.Failed() || p.again < oftenLost {
 		t.Errorf("sent again %d times: %v: %v", p.again, d.Status, p.ends[0].c.End.Err)
 	}
 }
@@ -94,7 +94,7 @@ func TestLocalFrameLost(t *testing.T) {
 	a, b := p.ends[0], p.ends[1]
 	a.info.MAC = b.info.MAC
 	p.sends(8000)
-	if d := a.c.SQ.Take(); p.probes > 0 || d.Status.Failed() {
+	if d := a.c.SQ.Dequeue(); p.probes > 0 || d.Status.Failed() {
 		t.Errorf("%d full-size probes were sent: %v: %v", p.probes, d.Status, a.c.End.Err)
 	}
 }

@@ -51,8 +51,8 @@ func (q *Queue) Waits() bool { return q.head == q.done && q.head != q.tail }
 // posted reports whether number n is posted and not yet completed.
 func (q *Queue) posted(n ethertype.Seq) bool { return q.done.LessEq(n) && n.Less(q.tail) }
 
-// push appends d, and returns false when the queue is full.
-func (q *Queue) push(d *Descriptor) bool {
+// enqueue appends d, and returns false when the queue is full.
+func (q *Queue) enqueue(d *Descriptor) bool {
 	if q.Len() >= q.depth {
 		return false
 	}
@@ -73,8 +73,8 @@ func (q *Queue) grow() {
 	q.ring = ring
 }
 
-// Take removes the oldest completed descriptor; nil when there is none.
-func (q *Queue) Take() *Descriptor {
+// Dequeue removes the oldest completed descriptor; nil when there is none.
+func (q *Queue) Dequeue() *Descriptor {
 	if q.head == q.done {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (q *Queue) completeOldest(c *Conn, d *Descriptor, status code.Status, lengt
 		c.Owner.Raise(FaultAltered, d, status, code.ErrAltered)
 	}
 	if q.cq != nil {
-		q.cq.push(c, q.recv)
+		q.cq.enqueue(c, q.recv)
 	}
 	if q.Handlers > 0 {
 		c.Owner.Notify(q.recv)

@@ -22,8 +22,8 @@ type readTable struct {
 	pending    []ethertype.Seq // where each read stands on the send queue; made for the first one
 }
 
-// open reports whether an answer is awaited.
-func (t *readTable) open() bool { return t.sent != t.done }
+// outstanding reports whether a read has not been answered.
+func (t *readTable) outstanding() bool { return t.sent != t.done }
 
 func (t *readTable) slot(m ethertype.Seq) *ethertype.Seq {
 	return &t.pending[uint32(m)&uint32(len(t.pending)-1)]
@@ -37,7 +37,7 @@ func tableSize(depth int) int { return 1 << bits.Len(uint(depth-1)) }
 // it has a fence before it and a read is open, or it is a read more than the
 // peer serves at a time.
 func (t *readTable) waits() bool {
-	if !t.open() || t.c.tx.cursor.offset > 0 {
+	if !t.outstanding() || t.c.tx.cursor.offset > 0 {
 		return false
 	}
 	d := t.c.SQ.at(t.c.tx.cursor.next)
@@ -75,10 +75,10 @@ func (t *readTable) placeRead(h *ethertype.Header, payload []byte) (outcome, cod
 	if d == nil || !d.last.Less(t.c.tx.sender.Una()) || h.Length != d.total || len(payload) > int(d.total-d.got) {
 		return fatal, code.ReasonProtocol
 	}
-	if o := t.c.shared.put(d.Segs, h.Offset, payload); o != placed {
+	if o := t.c.shared.copyIn(d.Segs, h.Offset, payload); o != placed {
 		return o, code.ReasonAltered
 	}
-	d.note(h, len(payload))
+	d.recordFragment(h, len(payload))
 	return placed, 0
 }
 
@@ -88,7 +88,7 @@ func (t *readTable) placeRead(h *ethertype.Header, payload []byte) (outcome, cod
 // never finds its table full.
 func (t *readTable) completeReads() {
 	was, next := t.done, t.c.rx.receiver.Next()
-	for t.open() {
+	for t.outstanding() {
 		d := t.c.SQ.at(*t.slot(t.done))
 		if !d.ended || !d.final.Less(next) {
 			break
@@ -104,8 +104,8 @@ func (t *readTable) completeReads() {
 	}
 }
 
-// start begins a connection to a peer that serves limit reads at a time.
-func (t *readTable) start(limit int) {
+// reset prepares for a new connection to a peer that serves limit reads at a time.
+func (t *readTable) reset(limit int) {
 	*t = readTable{c: t.c, limit: limit, pending: t.pending}
 }
 

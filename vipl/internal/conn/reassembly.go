@@ -36,9 +36,9 @@ func pieceFits(h *ethertype.Header, piece []byte) bool {
 		len(piece) > 0 && int64(h.Offset)+int64(len(piece)) <= int64(h.Length)
 }
 
-// Add adds a piece that fits, once. A piece of another frame, or of one of another length, begins
+// AddPiece adds a piece that fits, once. A piece of another frame, or of one of another length, begins
 // that one. It reports whether the frame has come as a whole.
-func (f *reassembly) Add(h *ethertype.Header, piece []byte) (whole bool) {
+func (f *reassembly) AddPiece(h *ethertype.Header, piece []byte) (whole bool) {
 	if !f.Begun || f.Seq != h.Msg || len(f.frame) != int(h.Length) {
 		*f = reassembly{Begun: true, Seq: h.Msg, frame: f.frame[:h.Length]}
 	}

@@ -31,7 +31,7 @@ func TestAnyOrder(t *testing.T) {
 		seq := ethertype.Seq(rapid.Uint32().Draw(t, "seq"))
 		frame := whole(seq, rapid.IntRange(ethertype.HeaderSize+1, longestFrame).Draw(t, "size"))
 		per := max(rapid.IntRange(1, 2000).Draw(t, "per"), (len(frame)+255)/256)
-		f.Add(&ethertype.Header{Msg: seq - 1, Length: uint32(len(frame))}, frame[:1]) // another one's
+		f.AddPiece(&ethertype.Header{Msg: seq - 1, Length: uint32(len(frame))}, frame[:1]) // another one's
 		n := (len(frame) + per - 1) / per
 		order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 1)).Perm(n)
 		for k, i := range order {
@@ -40,10 +40,10 @@ func TestAnyOrder(t *testing.T) {
 			if !pieceFits(&h, part) {
 				t.Fatalf("piece %d of %d does not fit", i, n)
 			}
-			if whole := f.Add(&h, part); whole != (k == n-1) {
+			if whole := f.AddPiece(&h, part); whole != (k == n-1) {
 				t.Fatalf("whole after %d of %d pieces: %v", k+1, n, whole)
 			}
-			if k < n-1 && f.Add(&h, part) {
+			if k < n-1 && f.AddPiece(&h, part) {
 				t.Fatal("a piece counts twice")
 			}
 		}
@@ -85,7 +85,7 @@ func TestWhole(t *testing.T) {
 		if c.flip >= 0 {
 			b[c.flip] ^= 1
 		}
-		if !f.Add(&ethertype.Header{Msg: c.seq, Length: 500}, b) || f.Whole(c.port) != nil {
+		if !f.AddPiece(&ethertype.Header{Msg: c.seq, Length: 500}, b) || f.Whole(c.port) != nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

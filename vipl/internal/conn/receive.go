@@ -146,7 +146,7 @@ func (c *Conn) SendAck(flags ethertype.Flags) {
 	more := c.rx.receiver.AppendSack(slot[ethertype.HeaderSize:ethertype.HeaderSize])
 	h.Size = uint16(len(more))
 	h.Put(slot)
-	c.Path.add(slot[:ethertype.HeaderSize+len(more)])
+	c.Path.addShort(slot[:ethertype.HeaderSize+len(more)])
 	c.Stats.BareAcks++
 }
 
@@ -177,10 +177,10 @@ func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, code.Reaso
 	if h.Length != d.length || d.oneSide {
 		return fatal, code.ReasonProtocol
 	}
-	if o := r.c.shared.put(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
+	if o := r.c.shared.copyIn(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
 		return o, code.ReasonTooLong
 	}
-	d.note(h, len(payload))
+	d.recordFragment(h, len(payload))
 	return placed, 0
 }
 
@@ -202,9 +202,9 @@ func (r *rxHalf) receiveFor(m ethertype.Seq) *Descriptor {
 	return nil
 }
 
-// note records that a fragment of the message has come. Each is noted once,
+// recordFragment records that a fragment of the message has come. Each is noted once,
 // because the sequence number was new.
-func (d *Descriptor) note(h *ethertype.Header, size int) {
+func (d *Descriptor) recordFragment(h *ethertype.Header, size int) {
 	d.got += uint32(size)
 	if h.Flags&ethertype.FlagLast != 0 {
 		d.final, d.ended = h.Seq, true
@@ -277,7 +277,7 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.R
 			}
 			return fatal, code.ReasonRDMA
 		}
-		if !r.c.shared.putWords(dst[h.Offset:][:len(data)], data) {
+		if !r.c.shared.copyInWords(dst[h.Offset:][:len(data)], data) {
 			return deferred, 0
 		}
 		r.wrote()
@@ -286,7 +286,7 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.R
 	if d != nil {
 		d.begun, d.oneSide, d.length = true, true, h.Length
 		d.Immediate, d.HasImmediate = where.Immediate, true
-		d.note(h, len(data))
+		d.recordFragment(h, len(data))
 	}
 	return placed, 0
 }
@@ -315,7 +315,7 @@ func (r *rxHalf) target(where ethertype.RDMA, size uint32) []byte {
 // completeReceived completes the receives whose messages are whole: all of a
 // message's frames, and all before them, have come.
 func (r *rxHalf) completeReceived() {
-	if r.c.reads.open() {
+	if r.c.reads.outstanding() {
 		r.c.reads.completeReads()
 	}
 	next := r.receiver.Next()

@@ -48,7 +48,7 @@ type Notice struct {
 	untold int  // things that an entry is still to tell of
 }
 
-func (r *Ring) push(c *Conn, recv bool) {
+func (r *Ring) enqueue(c *Conn, recv bool) {
 	if c.Closed { // its entries are being dropped
 		return
 	}
@@ -77,7 +77,7 @@ func (r *Ring) Next() (e Entry, ok bool) {
 		e = r.entries.Pop()
 		switch {
 		case e.Notice != nil:
-			if r.taken(e.Notice) {
+			if r.consume(e.Notice) {
 				return e, true
 			}
 		case e.Conn.Closed:
@@ -179,9 +179,9 @@ func (r *Ring) list(l *Notice) {
 	r.Alert()
 }
 
-// taken is called with the notice of an entry that has been taken off. It
+// consume consumes the entry of a notice, which has been removed. It
 // reports whether that stands for something, and lists l again for the next.
-func (r *Ring) taken(l *Notice) bool {
+func (r *Ring) consume(l *Notice) bool {
 	l.listed = false
 	r.notices--
 	if l.untold == 0 {

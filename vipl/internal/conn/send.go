@@ -18,7 +18,7 @@ type txCursor struct {
 // queue waits for reads.
 func (t *txHalf) cutNext(f *reliability.Sent) bool {
 	answers := &t.c.serves
-	if answers.waiting == 0 && !t.c.reads.open() { // nothing to take turns with or to wait for
+	if answers.waiting == 0 && !t.c.reads.outstanding() { // nothing to take turns with or to wait for
 		*f = t.cut()
 		return true
 	}
@@ -139,7 +139,7 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 		if !memory.CopyOut(slot[at:], d.Segs, f.Offset, f.Size) {
 			return t.altered()
 		}
-		t.c.Path.add(slot[:at+int(f.Size)])
+		t.c.Path.addShort(slot[:at+int(f.Size)])
 		return true
 	}
 	body, ok := memory.AppendParts(sh.batch.Body(), d.Segs, f.Offset, f.Size)
@@ -150,9 +150,8 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 	return true
 }
 
-// add adds a frame, of which header has made the header, and which is all in its slot, to the
-// batch.
-func (p *Path) add(frame []byte) {
+// addShort adds a frame to the batch. All of it lies in its slot, and header has made its header.
+func (p *Path) addShort(frame []byte) {
 	p.c.shared.batch.AddShared(&p.joining, p.Data+ethertype.HeaderSize, p.c.out.Flags&ethertype.FlagRetry != 0, frame)
 }
 

@@ -48,8 +48,8 @@ func (t *serveTable) slot(m ethertype.Seq) *serving {
 	return &t.slots[uint32(m)&uint32(len(t.slots)-1)]
 }
 
-// start begins a connection.
-func (t *serveTable) start() {
+// reset prepares for a new connection.
+func (t *serveTable) reset() {
 	*t = serveTable{c: t.c, slots: t.slots}
 	clear(t.slots)
 }
@@ -154,12 +154,12 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 	h.Offset, h.Length, h.Size = f.Offset, s.length, uint16(f.Size)
 	h.Put(slot)
 	if f.Size == 0 {
-		t.c.Path.add(slot[:ethertype.HeaderSize])
+		t.c.Path.addShort(slot[:ethertype.HeaderSize])
 		return true
 	}
 	data := t.source(s)[f.Offset:][:f.Size]
 	if f.Size <= copyMax && int(f.Size) <= sh.batch.Inline() {
-		t.c.Path.add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
+		t.c.Path.addShort(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
 		return true
 	}
 	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), data))

@@ -81,8 +81,8 @@ func newPair(t *testing.T, level reliability.Level, mtu int) *pair {
 		e.c.EnterPending(uint32(100 + i))
 	}
 	for i, e := range p.ends {
-		e.c.Meet(&Peer{Remote: e.peer.c.Local(), Tag: uint32(101 - i), Seq: ethertype.Seq(1000 * (2 - i)), MTU: mtu, Incarnation: uint64(2 - i), More: true}, ethertype.Seq(1000*(i+1)))
-		e.c.Start(ethertype.Seq(1000*(i+1)), ethertype.Seq(1000*(2-i)), 4)
+		e.c.AdoptPeer(&Peer{Remote: e.peer.c.Local(), Tag: uint32(101 - i), Seq: ethertype.Seq(1000 * (2 - i)), MTU: mtu, Incarnation: uint64(2 - i), More: true}, ethertype.Seq(1000*(i+1)))
+		e.c.EnterConnected(ethertype.Seq(1000*(i+1)), ethertype.Seq(1000*(2-i)), 4)
 	}
 	return p
 }
@@ -305,7 +305,7 @@ func (e *end) check() error {
 		return fmt.Errorf("the connection is %v: %v; %v", e.c.State, e.c.End.Err, e.raised)
 	}
 	for i := 0; e.c.RQ.Untaken() > 0; i++ {
-		d := e.c.RQ.Take()
+		d := e.c.RQ.Dequeue()
 		if d != e.inbound[i] || d.Status != code.StatusDone|code.StatusOpReceive {
 			return fmt.Errorf("receive %d: %v", i, d.Status)
 		}
@@ -314,7 +314,7 @@ func (e *end) check() error {
 		}
 	}
 	for e.c.SQ.Untaken() > 0 {
-		d := e.c.SQ.Take()
+		d := e.c.SQ.Dequeue()
 		if d.Status.Failed() {
 			return fmt.Errorf("%v", d.Status)
 		}
@@ -351,10 +351,10 @@ func TestFastPathStory(t *testing.T) {
 				e.heap[outAt] = byte(k)
 				e.post(e.descriptor(outAt, 64), false)
 				p.run(func() bool { return e.peer.c.RQ.Untaken() == 1 })
-				if d := e.peer.c.RQ.Take(); d.Status.Failed() || d.Length != 64 || e.peer.heap[inAt] != byte(k) {
+				if d := e.peer.c.RQ.Dequeue(); d.Status.Failed() || d.Length != 64 || e.peer.heap[inAt] != byte(k) {
 					t.Fatalf("round %d: %v, %d bytes", k, d.Status, d.Length)
 				}
-				for e.c.SQ.Take() != nil {
+				for e.c.SQ.Dequeue() != nil {
 				}
 			}
 		}
@@ -380,7 +380,7 @@ func TestStoryWithoutReceive(t *testing.T) {
 			t.Errorf("%v, %v", e.c.State, e.cause)
 		}
 	}
-	if d := a.c.SQ.Take(); d == nil || d.Status != code.StatusDone|code.StatusRemoteDescError {
+	if d := a.c.SQ.Dequeue(); d == nil || d.Status != code.StatusDone|code.StatusRemoteDescError {
 		t.Errorf("the send: %+v", d)
 	}
 	if len(b.raised) != 1 || b.raised[0] != FaultNoReceive {
@@ -401,7 +401,7 @@ func TestStoryOfSilence(t *testing.T) {
 	if took := time.Duration(p.now - begun); !errors.Is(a.cause, code.ErrUnreachable) || took < time.Second || took > 5*time.Second {
 		t.Errorf("%v after %v", a.cause, took)
 	}
-	if d := a.c.SQ.Take(); d == nil || d.Status&code.StatusTransportError == 0 {
+	if d := a.c.SQ.Dequeue(); d == nil || d.Status&code.StatusTransportError == 0 {
 		t.Errorf("the send: %+v", d)
 	}
 }
@@ -434,7 +434,7 @@ func TestStoryOfWitness(t *testing.T) {
 		}
 		lost = false
 		p.run(func() bool { return a.ended || b.ended || a.c.SQ.Untaken() > 0 })
-		if d := a.c.SQ.Take(); d == nil || d.Status.Failed() {
+		if d := a.c.SQ.Dequeue(); d == nil || d.Status.Failed() {
 			t.Errorf("the send: %+v; %v, %v", d, a.cause, b.cause)
 		}
 	}
@@ -463,7 +463,7 @@ func TestUnreliableStory(t *testing.T) {
 		}
 		last := byte(0)
 		for b.c.RQ.Untaken() > 0 {
-			d := b.c.RQ.Take()
+			d := b.c.RQ.Dequeue()
 			if got := d.Segs[0].Data[0]; d.Status.Failed() || got <= last {
 				t.Fatalf("seed %d: message %d behind %d: %v", seed, got, last, d.Status)
 			} else {

@@ -30,8 +30,8 @@ func (s *sweepBudget) Begin(ring int) {
 	s.left, s.short = max(ring/sweepShare, sweepLeast), s.from > 0
 }
 
-// Take reports whether the connection at a port, which wants to, may ask in this sweep.
-func (s *sweepBudget) Take(port uint16) bool {
+// Allow reports whether the connection at a port, which wants to, may ask in this sweep.
+func (s *sweepBudget) Allow(port uint16) bool {
 	switch {
 	case port < s.from: // it had its chance in the last sweep, or is the first to have one in the next
 		return false

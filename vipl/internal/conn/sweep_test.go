@@ -26,7 +26,7 @@ func TestSweep(t *testing.T) {
 				s.Begin(test.ring)
 				n := 0
 				for i := range test.connections {
-					if port := 100 * (i + 1); !asked[port] && s.Take(uint16(port)) {
+					if port := 100 * (i + 1); !asked[port] && s.Allow(uint16(port)) {
 						asked[port] = true
 						n++
 					}

@@ -39,7 +39,7 @@ func (t *timerSet) sweepFrom(now int64) {
 // Watch adds c to the connections with a timer and starts the sweep.
 func (sh *Shared) Watch(c *Conn) {
 	t := &sh.timers
-	t.add(c)
+	t.track(c)
 	if c.State == code.StateConnected && c.Reliable {
 		t.every = max(min(t.every, int64(c.terms.PeerTimeout)/16), sweepMin)
 	}
@@ -49,7 +49,7 @@ func (sh *Shared) Watch(c *Conn) {
 	t.arm(sh, min(c.due(), t.sweep))
 }
 
-func (t *timerSet) add(c *Conn) {
+func (t *timerSet) track(c *Conn) {
 	if !c.marks.timed {
 		c.marks.timed = true
 		t.conns = append(t.conns, c)
@@ -72,7 +72,7 @@ func (c *Conn) arm() {
 	}
 	if at := c.due(); at != transport.Forever {
 		t := &c.shared.timers
-		t.add(c)
+		t.track(c)
 		if at < t.next {
 			t.arm(c.shared, at)
 		}

@@ -11,14 +11,14 @@ import (
 // order, gaps stay. One message is assembled at a time; when a newer one
 // begins first, the older is given up and its receive taken over.
 type looseRx struct {
-	c      *Conn
-	filter reliability.Filter
-	next   ethertype.Seq // of our own frames: the level has no Sender
-	msg    ethertype.Seq // the message being assembled, or the last one judged
-	at     ethertype.Seq // the frame that said so
-	open   bool          // msg is being assembled into the oldest posted receive
-	begun  bool          // any message has been seen
-	write  looseWrite    // the RDMA write under way
+	c          *Conn
+	filter     reliability.Filter
+	next       ethertype.Seq // of our own frames: the level has no Sender
+	msg        ethertype.Seq // the message being assembled, or the last one judged
+	at         ethertype.Seq // the frame that said so
+	assembling bool          // msg is being assembled into the oldest posted receive
+	begun      bool          // any message has been seen
+	write      looseWrite    // the RDMA write under way
 }
 
 // receive handles data on the unreliable level. Nothing breaks the
@@ -31,7 +31,7 @@ func (l *looseRx) receive(h *ethertype.Header, payload []byte) {
 	if !l.admit(h) {
 		return
 	}
-	l.write.note(l.c, h)
+	l.write.recordFrame(l.c, h)
 	switch {
 	case h.Kind == ethertype.KindRDMAWrite:
 		l.rdma(h, payload)
@@ -78,11 +78,11 @@ func (l *looseRx) admit(h *ethertype.Header) bool {
 
 // abandon gives up the message that is being assembled.
 func (l *looseRx) abandon() {
-	if l.open {
+	if l.assembling {
 		l.c.Drop(code.DropIncomplete)
 		l.c.RQ.at(l.c.RQ.done).rxState = rxState{}
 	}
-	l.open = false
+	l.assembling = false
 }
 
 // assemble makes message h.Msg the one being assembled and returns its
@@ -91,7 +91,7 @@ func (l *looseRx) abandon() {
 // not make all later ones late.
 func (l *looseRx) assemble(h *ethertype.Header) *Descriptor {
 	if l.begun && !l.msg.Less(h.Msg) && (l.msg == h.Msg || !l.at.Less(h.Seq)) {
-		if l.open && l.msg == h.Msg {
+		if l.assembling && l.msg == h.Msg {
 			return l.c.RQ.at(l.c.RQ.done)
 		}
 		l.c.Drop(code.DropLate)
@@ -104,7 +104,7 @@ func (l *looseRx) assemble(h *ethertype.Header) *Descriptor {
 		l.c.Owner.Raise(FaultNoReceive, nil, code.StatusOpReceive, code.ErrRecvQueue)
 		return nil
 	}
-	l.open = true
+	l.assembling = true
 	d := l.c.RQ.at(l.c.RQ.done)
 	d.begun, d.length = true, h.Length
 	return d
@@ -120,7 +120,7 @@ func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 		l.c.Drop(code.DropRange)
 		return
 	case h.Length > d.total || !memory.Scatter(d.Segs, h.Offset, data):
-		l.open = false
+		l.assembling = false
 		l.c.Stats.Receives++
 		l.c.RQ.complete(l.c, code.StatusOpReceive|code.StatusLengthError, 0)
 		return
@@ -132,7 +132,7 @@ func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 // count counts a fragment and completes the message when it is whole.
 func (l *looseRx) count(d *Descriptor, size int) {
 	if d.got += uint32(size); d.got >= d.length {
-		l.open = false
+		l.assembling = false
 		l.c.rx.finishReceive(d)
 	}
 }

@@ -13,28 +13,28 @@ import (
 // looseWrite watches over the RDMA write that arrives now. As with messages,
 // what is missing of it when something later comes is given up.
 type looseWrite struct {
-	open  bool          // frames of it are missing
-	begun bool          // any write has been seen
-	first ethertype.Seq // of its frames
-	got   uint32        // bytes of it that have come
+	partial bool          // frames of it are missing
+	begun   bool          // any write has been seen
+	first   ethertype.Seq // of its frames
+	got     uint32        // bytes of it that have come
 }
 
-// note takes notice of a frame that has come for the first time.
-func (w *looseWrite) note(c *Conn, h *ethertype.Header) {
+// recordFrame records a frame that has come for the first time.
+func (w *looseWrite) recordFrame(c *Conn, h *ethertype.Header) {
 	if h.Kind != ethertype.KindRDMAWrite {
 		w.abandon(c, h.Seq)
 		return
 	}
 	first := h.Seq - ethertype.Seq(h.Offset/c.Path.writeSize())
-	if w.begun && !w.first.Less(first) && (w.first != first || !w.open) {
+	if w.begun && !w.first.Less(first) && (w.first != first || !w.partial) {
 		return // a late frame of a write that was judged before
 	}
 	if !w.begun || w.first != first {
 		w.abandon(c, first)
-		*w = looseWrite{open: true, begun: true, first: first}
+		*w = looseWrite{partial: true, begun: true, first: first}
 	}
 	if w.got += uint32(h.Size) - ethertype.RDMASize; w.got >= h.Length {
-		w.open = false
+		w.partial = false
 	}
 }
 
@@ -44,8 +44,8 @@ var errAborted = errors.New("vipl: an RDMA write arrived in part: frames of it w
 // abandon tells that the write will not be whole, if what begins at seq comes
 // after it.
 func (w *looseWrite) abandon(c *Conn, seq ethertype.Seq) {
-	if w.open && w.first.Less(seq) {
-		w.open = false
+	if w.partial && w.first.Less(seq) {
+		w.partial = false
 		c.Owner.Raise(FaultWriteAborted, nil, code.StatusOpRemoteRDMAWrite, errAborted)
 	}
 }
@@ -70,7 +70,7 @@ func (l *looseRx) forbidden(h *ethertype.Header) {
 	}
 	if d := l.assemble(h); d != nil { // else it is counted as late, or without a receive
 		l.c.Drop(code.DropRDMA)
-		l.open = false
+		l.assembling = false
 		l.c.RQ.complete(l.c, code.StatusOpRemoteRDMAWrite|code.StatusRDMAProtError, 0)
 	}
 }

@@ -38,8 +38,8 @@ func ReadHosts(name, path string) (Hosts, error) {
 	return Hosts{name: name[:min(len(name), MaxHostName)], ethers: list}, err
 }
 
-// Start starts the name service, or starts it again.
-func (d *Directory) Start(h Hosts) { d.hosts = hostTable{Hosts: h} }
+// StartHosts starts the name service, or starts it again.
+func (d *Directory) StartHosts(h Hosts) { d.hosts = hostTable{Hosts: h} }
 
 // Stop stops the name service: the names that the NIC advertises are withdrawn, questions
 // for names are not answered, and look-ups return ErrNameService until Start.

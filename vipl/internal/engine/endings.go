@@ -19,7 +19,7 @@ func (m *Machine) answerEnded(c *conn.Conn, h *ethertype.Header) {
 	over := h.Kind == ethertype.KindDisconnect
 	c.End.Told = c.End.Told || over
 	switch {
-	case !m.Strangers.Answers.Take(guard.Reset, m.Now()):
+	case !m.Strangers.Answers.Allow(guard.Reset, m.Now()):
 	case over:
 		m.SendReset(h)
 	default:

@@ -38,7 +38,7 @@ func TestPorts(t *testing.T) {
 		}
 		p.Add(&r.vis[i].conn, &r.vis[i].side)
 	}
-	if p.Count != ports-2 || p.Conn(lowest-1) != nil || p.Conn(lowest+ports) != nil || p.side(0) != nil || !p.Taken(lowest+2) {
+	if p.Count != ports-2 || p.Conn(lowest-1) != nil || p.Conn(lowest+ports) != nil || p.side(0) != nil || !p.InUse(lowest+2) {
 		t.Errorf("%d VIs", p.Count)
 	}
 }

@@ -47,11 +47,11 @@ func (l *health) init(m *Machine) {
 	l.m, l.checks = m, checks && !m.Info.Virtual
 }
 
-// note is called with what the link returns. A link that was closed, or whose
+// recordError is called with what the link returns. A link that was closed, or whose
 // interface is gone, is dead. An interface that is down breaks nothing by itself:
 // it may come back, and the connections' own timeouts judge. The error is logged
 // once.
-func (l *health) note(err error) {
+func (l *health) recordError(err error) {
 	m := l.m
 	if l.failed == nil {
 		l.failed = err
@@ -88,7 +88,7 @@ func (l *health) check() {
 		m.lookAtHardware()
 		return
 	}
-	if l.note(err); l.failed != nil {
+	if l.recordError(err); l.failed != nil {
 		l.failed = err // says more than what Send returns
 	}
 	var change *transport.ChangeError

@@ -64,7 +64,7 @@ func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logg
 	m.Ended.m = m
 	m.health.init(m)
 	m.Shared.Init(link, eng, &m.Info, m.Strangers.Random.Uint64(), log, conn.Hooks{
-		LinkError: m.health.note, Trouble: m.Trouble, Sweep: m.sweep, MTU: m.mtuTo, Limits: m.relTo, Lives: m.lives,
+		LinkError: m.health.recordError, Trouble: m.Trouble, Sweep: m.sweep, MTU: m.mtuTo, Limits: m.relTo, Lives: m.lives,
 	})
 	if m.health.checks {
 		m.SweepFrom(m.Now())
@@ -121,7 +121,7 @@ func (m *Machine) NextTimer() int64 {
 // Woke implements progress.Machine.
 func (m *Machine) Woke(err error) {
 	if err != nil {
-		m.health.note(err)
+		m.health.recordError(err)
 	}
 }
 

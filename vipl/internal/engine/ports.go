@@ -87,8 +87,8 @@ func (p *Ports) listener(port uint16, discriminator []byte) *handshake.Listener 
 	return p.Listeners[port]
 }
 
-// Taken reports whether a VI or a listener has a port.
-func (p *Ports) Taken(port uint16) bool { return p.Listeners[port] != nil || p.Conn(port) != nil }
+// InUse reports whether a VI or a listener has a port.
+func (p *Ports) InUse(port uint16) bool { return p.Listeners[port] != nil || p.Conn(port) != nil }
 
 // Free picks the next port that no VI and no listener has, cyclically, so
 // that a port is not used again soon. The lowest is the NIC's own.
@@ -96,7 +96,7 @@ func (p *Ports) Free() (uint16, bool) {
 	size := p.all.Len()
 	for range size {
 		p.next = uint16((int(p.next) + 1) % size)
-		if port := p.all.Lo + p.next; p.next != 0 && !p.Taken(port) {
+		if port := p.all.Lo + p.next; p.next != 0 && !p.InUse(port) {
 			return port, true
 		}
 	}

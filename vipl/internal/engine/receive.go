@@ -33,7 +33,7 @@ func (m *Machine) Poll(now int64) bool {
 // It returns how many of the k frames that have arrived count.
 func (m *Machine) receiveFailed(k int, err error) int {
 	if err != nil {
-		m.health.note(err)
+		m.health.recordError(err)
 	}
 	if m.health.closed() {
 		return 0
@@ -239,7 +239,7 @@ func (m *Machine) stray(h *ethertype.Header) {
 	if h.Src.IsGroup() {
 		return
 	}
-	if !m.Ended.answer(h) && m.Strangers.Answers.Take(guard.Reset, m.Now()) {
+	if !m.Ended.answer(h) && m.Strangers.Answers.Allow(guard.Reset, m.Now()) {
 		m.SendReset(h)
 	}
 }

@@ -112,8 +112,8 @@ func (r *rig) open(level reliability.Level, remote ethertype.Addr, connected boo
 		return v
 	}
 	v.conn.EnterPending(uint32(1000 + port))
-	v.conn.Meet(&conn.Peer{Remote: remote, Tag: uint32(2000 + port), Seq: 50, MTU: mtu}, 60)
-	v.conn.Start(60, 50, 4)
+	v.conn.AdoptPeer(&conn.Peer{Remote: remote, Tag: uint32(2000 + port), Seq: 50, MTU: mtu}, 60)
+	v.conn.EnterConnected(60, 50, 4)
 	return v
 }
 

@@ -25,5 +25,5 @@ func (s segment) Speaks() bool {
 	return s.m.hooks.Speaks == nil || s.m.hooks.Speaks(s.m.Now())
 }
 func (s segment) MayAnswer(kind guard.Answer) bool {
-	return s.m.Strangers.Answers.Take(kind, s.m.Now())
+	return s.m.Strangers.Answers.Allow(kind, s.m.Now())
 }

@@ -38,8 +38,8 @@ func (t *TimeWait) Add(c *conn.Conn, why code.Reason, known bool) {
 func (t *TimeWait) answer(h *ethertype.Header) bool {
 	before := t.table.Waiting()
 	answer, ended := t.table.Answer(h)
-	t.told(before)
-	if answer == answerAgain && t.m.Strangers.Answers.Take(guard.Reset, t.m.Now()) {
+	t.openIfAllKnow(before)
+	if answer == answerAgain && t.m.Strangers.Answers.Allow(guard.Reset, t.m.Now()) {
 		t.m.SendControl(ended.Header, []byte{ended.Why})
 	}
 	return answer != answerStranger
@@ -50,12 +50,12 @@ func (t *TimeWait) answer(h *ethertype.Header) bool {
 func (t *TimeWait) confirm(h *ethertype.Header, tag uint32) bool {
 	before := t.table.Waiting()
 	ok := t.table.Confirm(h, tag)
-	t.told(before)
+	t.openIfAllKnow(before)
 	return ok
 }
 
-// told has who waits for the peers look again if all of them know, and did not before.
-func (t *TimeWait) told(before int) {
+// openIfAllKnow wakes the closing NIC if all peers know now, and did not before.
+func (t *TimeWait) openIfAllKnow(before int) {
 	if before > 0 && t.table.Waiting() == 0 {
 		t.gate.Open(t.m.eng)
 	}

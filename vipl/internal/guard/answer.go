@@ -29,9 +29,9 @@ type Budget struct {
 	next    [kinds]int64
 }
 
-// Take takes an answer of a kind from the budget, at a time in ns. It reports false, and
-// counts that, when there is none left.
-func (b *Budget) Take(kind Answer, now int64) bool {
+// Allow reports whether an answer of a kind may go at a time in ns, and takes it from the budget. It
+// counts the answers that it refuses.
+func (b *Budget) Allow(kind Answer, now int64) bool {
 	next, every := &b.next[kind], answerEvery[kind]
 	if *next-now > (b.AtOnce-1)*every {
 		b.Refused++

@@ -97,9 +97,9 @@ func (b *Backlog) room(now int64) bool {
 // Waiting returns how many requests nobody has taken yet.
 func (b *Backlog) Waiting() int { return len(b.waiting) }
 
-// Take takes the request that has waited longest, nil if there is none. Requests whose
+// Pop removes and returns the request that has waited longest, nil if there is none. Requests whose
 // requesters seem to have gone come last.
-func (b *Backlog) Take(now int64) *Request {
+func (b *Backlog) Pop(now int64) *Request {
 	if len(b.waiting) == 0 {
 		return nil
 	}

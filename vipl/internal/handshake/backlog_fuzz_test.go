@@ -83,7 +83,7 @@ func (r *rig) ask(i int) {
 
 // take takes a request, which must be as good as any that is left.
 func (r *rig) take() {
-	q := r.b.Take(r.now)
+	q := r.b.Pop(r.now)
 	if q == nil {
 		if r.b.Waiting() > 0 {
 			r.Fatal("nothing was taken, and requests wait")

@@ -30,7 +30,7 @@ func (l *listener) ask(i int, want Verdict) *Request {
 func (l *listener) takes(want ...int) {
 	l.Helper()
 	for _, i := range want {
-		if r := l.Take(l.now); r == nil || int(r.From.Port) != i || r.Port != 7 {
+		if r := l.Pop(l.now); r == nil || int(r.From.Port) != i || r.Port != 7 {
 			l.Fatalf("took %+v, want that of %d", r, i)
 		}
 	}
@@ -52,7 +52,7 @@ func TestBacklogTurns(t *testing.T) {
 	l.ask(4, RequestKnown)
 	l.now++ // 1 and 2 are silent
 	l.takes(3, 4, 1, 2)
-	if l.Take(l.now) != nil {
+	if l.Pop(l.now) != nil {
 		t.Error("took from an empty backlog")
 	}
 	l.ask(4, RequestKnown) // it has been taken, and is not decided
@@ -107,7 +107,7 @@ func TestFull(t *testing.T) {
 	}
 	for i := range rememberedMax - waitingMax {
 		l.ask(2000+i, RequestNew)
-		l.Take(l.now).Decide(l.now)
+		l.Pop(l.now).Decide(l.now)
 	}
 	l.ask(2000, RequestKnown)
 	l.ask(1001, RequestNew)
@@ -131,7 +131,7 @@ func TestNotKept(t *testing.T) {
 	if len(l.known) != waitingMax || len(l.decided) != 0 {
 		t.Errorf("%d requests are remembered, and %d as decided, of %d that wait", len(l.known), len(l.decided), waitingMax)
 	}
-	l.Take(l.now)
+	l.Pop(l.now)
 	l.ask(1000, RequestNew)
 }
 

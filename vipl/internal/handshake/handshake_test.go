@@ -22,7 +22,7 @@ func TestDrawing(t *testing.T) {
 	client.ask("hello")
 	p.step()
 	p.step()
-	r := server.in.Backlog.Take(p.now)
+	r := server.in.Backlog.Pop(p.now)
 	if r == nil || string(r.Info.Data) != "hello" || r.From != client.c.Local() || server.arrive != 1 {
 		t.Fatalf("%d requests, %+v", server.arrive, r)
 	}
@@ -126,7 +126,7 @@ func TestNames(t *testing.T) {
 	client.a.FlushPending()
 	p.step()
 	p.step()
-	if r := server.in.Backlog.Take(p.now); r == nil || string(r.Info.Data) != "data" || r.Port != nicPort {
+	if r := server.in.Backlog.Pop(p.now); r == nil || string(r.Info.Data) != "data" || r.Port != nicPort {
 		t.Fatalf("%+v", r)
 	}
 	for _, data := range []string{"\x03eve", "\x09bob", ""} {
@@ -323,7 +323,7 @@ func TestForged(t *testing.T) {
 		t.Fatalf("%v; dropped %v", client.side.Err, client.c.Stats.Dropped)
 	}
 	server.side.Terms.QoS++
-	server.side.Answer(server.in.Backlog.Take(p.now), false, timeout)
+	server.side.Answer(server.in.Backlog.Pop(p.now), false, timeout)
 	server.a.FlushPending()
 	p.run(func() bool { return client.c.Stats.Dropped[code.DropFormat] > 0 })
 	if client.c.State != code.StateConnectPending || client.side.attempt.phase != phaseRequest {

@@ -193,7 +193,7 @@ func (h *host) turn() bool {
 
 // serve accepts the next request that matches, and refuses those that do not.
 func (h *host) serve() {
-	for r := h.in.Backlog.Take(h.pair.now); r != nil; r = h.in.Backlog.Take(h.pair.now) {
+	for r := h.in.Backlog.Pop(h.pair.now); r != nil; r = h.in.Backlog.Pop(h.pair.now) {
 		if err := h.side.Match(r); err != nil {
 			h.table.Refuse(r, err.Error())
 			continue

@@ -101,7 +101,7 @@ func (s *Side) enterPending(p phase, timeout int64, data []byte) {
 func (s *Side) adopt(remote ethertype.Addr, c *Info) {
 	s.PeerIncarnation, s.PeerTerms = c.Incarnation, c.Terms
 	s.attempt.remote, s.attempt.reads = c.Seq, c.Terms.ReadDepth
-	s.conn.Meet(&conn.Peer{
+	s.conn.AdoptPeer(&conn.Peer{
 		Remote: remote, Tag: c.Tag, Seq: c.Seq, MTU: int(c.MTU), Long: c.Long, Incarnation: c.Incarnation, More: c.More,
 		WholeCRC: s.Terms.WholeCRC || c.Terms.WholeCRC || s.table.info.Unprotected,
 	}, s.attempt.local)
@@ -143,7 +143,7 @@ func (s *Side) fail(remote ethertype.Addr, cause error, detail string) {
 func (s *Side) connect() {
 	a := s.attempt
 	s.end()
-	s.conn.Start(a.local, a.remote, a.reads)
+	s.conn.EnterConnected(a.local, a.remote, a.reads)
 	s.owner.Connected()
 }
 

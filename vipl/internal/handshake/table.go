@@ -156,7 +156,7 @@ func (t *Table) sendRetry(h *ethertype.Header, c *Info) {
 
 // sendReject refuses a request that was sent to a port.
 func (t *Table) sendReject(to ethertype.Addr, port uint16, c *Info, body []byte) {
-	if t.strangers.Answers.Take(guard.Reject, t.shared.Now()) {
+	if t.strangers.Answers.Allow(guard.Reject, t.shared.Now()) {
 		t.shared.SendControl(ethertype.Header{Dst: to.MAC, Kind: ethertype.KindReject, DstPort: to.Port, SrcPort: port, Tag: c.Tag, Ack: c.Seq}, body)
 	}
 }

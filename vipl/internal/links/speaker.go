@@ -48,7 +48,7 @@ func (s *Speaker) Speaks(now int64) bool {
 	}
 	s.again = now + speakEvery
 	if !s.holds {
-		s.holds = s.take()
+		s.holds = s.claim()
 	}
 	if s.holds && !s.root {
 		s.quiet, s.again = s.name.Alive(), now+yieldEvery
@@ -56,8 +56,8 @@ func (s *Speaker) Speaks(now int64) bool {
 	return s.holds && !s.quiet
 }
 
-// take tries to bind the name. A process that is root and cannot make the file takes the abstract name.
-func (s *Speaker) take() bool {
+// claim tries to bind the name. A process that is root and cannot make the file takes the abstract name.
+func (s *Speaker) claim() bool {
 	if s.root {
 		err := s.name.TryFile(s.fd)
 		if err == nil || err == unix.EADDRINUSE || err == unix.EWOULDBLOCK {
