@@ -1,23 +1,28 @@
 // Package channel is one end of a connection that carries messages: a VI, the buffers that its
 // receives take, the buffers that its sends go from, and their memory. What connects the VI, what
-// the messages say, and what a failure means is left to the owner.
+// the messages say, and what a failure means is left to the owner. An owner may open a channel when
+// it is first used: until then, and after a failed Open, it has no Room, and Disconnect and Close
+// do what is left to do.
 //
-// The owner of a channel also counts credits: a message that finds no receive ends a reliable
-// connection. It does so in its own way, because the promises differ:
+// The owner also counts credits, since a message that finds no receive ends a reliable connection.
+// The owners do so in different ways, which no common code would make shorter:
 //
-//   - job sends three messages over a connection in all, and posts as many receives once;
-//   - mplite returns credits on the back of messages, from two pools, and withholds them from
-//     a rank that it owes answers;
-//   - the layers of splitc over VIs count requests, whose replies return the credit.
+//   - job sends three messages at most over a connection, and posts as many receives once.
+//   - mplite returns credits with any message, from two pools, and withholds them from a rank
+//     that it owes answers.
+//   - the layers of splitc over VIs count requests, and a reply returns the credit.
 //
-// Other packages that use VIs make them themselves:
+// Other packages make their VIs themselves, because they need something else:
 //
 //   - stream writes into the reader's ring. Its receives have no memory, its sends have that of
-//     the stage or of the caller, and memory may outlive the VI, while a Read or Write uses it.
-//   - endpoint/internal/vi takes the buffers of a channel from a budget of its node, one by one as
-//     messages need them.
-//   - vmmc/internal/via and vmmc/daemon post mostly RDMA writes from pinned memory of the program;
-//     vmmc/internal/via makes records of sends as there are writes.
+//     the stage or of the caller, and memory outlives the VI while a Read or Write uses it. Its
+//     credits are those of the ring (stream/internal/flow).
+//   - endpoint/internal/vi has buffers of several sizes, which follow from the shape of the
+//     connection. A send may run on into the buffers behind its own, and sends complete a buffer
+//     that their caller has chosen.
+//   - vmmc/internal/via gives up a VI when both sides have asked for a connection, and makes
+//     another one over the same memory, which writes that wait refer to.
+//   - vmmc/daemon sends or receives one message over a connection, without a completion queue.
 package channel
 
 import "github.com/bobnet-go/bobnet/vipl"
