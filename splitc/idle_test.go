@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -19,6 +20,7 @@ const idleMost = 64 << 10
 // bytes, and c is asked for: what a process has for another one. Programs of three sizes
 // tell it from the rest.
 func TestIdleMemory(t *testing.T) {
+	need.Simulated(t)
 	for _, layer := range []string{"reliable", "unreliable", "rdma"} {
 		t.Run(layer, func(t *testing.T) {
 			few, some, many := idleHeap(t, layer, 2), idleHeap(t, layer, 5), idleHeap(t, layer, 8)

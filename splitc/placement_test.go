@@ -40,6 +40,7 @@ func eachPlacement(t *testing.T, f func(t *testing.T)) {
 // sums of floating-point numbers, which depend on how they are grouped, are the same to the
 // last bit.
 func TestPlacement(t *testing.T) {
+	need.Simulated(t)
 	sizes := []int{2, 4, 7, 12}
 	if !need.Full() {
 		sizes = sizes[1:3]
@@ -131,6 +132,7 @@ type string8 [8]byte
 // TestPlacementMismatch: processes that are in different collectives end on all placements,
 // also when these go along different trees.
 func TestPlacementMismatch(t *testing.T) {
+	need.Simulated(t)
 	barrier := func(w *splitc.World) error { return w.Barrier(bg) }
 	ordered := func(w *splitc.World) error {
 		_, err := splitc.ReduceToAll(bg, w, 1.5, splitc.Add[float64]())
@@ -151,6 +153,7 @@ func TestPlacementMismatch(t *testing.T) {
 
 // TestPlacementDeath: a process that dies ends a reduction in order.
 func TestPlacementDeath(t *testing.T) {
+	need.Simulated(t)
 	eachPlacement(t, func(t *testing.T) {
 		check(t, death("shm", "killed", func(p *program, _ *splitc.World) error {
 			p.Kill(p.stations[victim])

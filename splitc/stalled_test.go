@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -74,6 +75,7 @@ func abandon(w *splitc.World, a splitc.Array[int64], calls int) error {
 // and names that process, and the time that was spent waiting for credits grows. Afterwards it
 // says neither.
 func TestStalled(t *testing.T) {
+	need.Simulated(t)
 	for _, s := range stalls {
 		for _, layer := range strings.Fields(s.layers) {
 			t.Run(s.name+"/"+layer, func(t *testing.T) { stalled(t, layer, s.call) })

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -100,7 +101,10 @@ func runProgram(size int, opts sim.Options, cfg splitc.Config, fn func(w *splitc
 // eachLayer runs a test for every layer.
 func eachLayer(t *testing.T, f func(t *testing.T, layer string)) {
 	for _, layer := range splitc.Layers() {
-		t.Run(layer, func(t *testing.T) { f(t, layer) })
+		t.Run(layer, func(t *testing.T) {
+			need.Simulated(t)
+			f(t, layer)
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package test
 import (
 	"bytes"
 	"debug/elf"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,10 +15,13 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
+var releaseArchs = flag.String("release.archs", runtime.GOARCH, "the processors that TestRelease builds for, as ARCHS of packaging/release.sh")
+
 // TestRelease makes what is released: the binaries are static and for their processors, the
 // one for this runs, the package has it with man pages, completions and the unit of the
 // agent, the description of the image names files that are there, and the checksums are right.
-// The short form releases for this processor only, and compiles nothing (useBuilt).
+// It releases for this processor, or for those of the flag -release.archs, because to compile
+// all for another takes minutes. The short form compiles nothing (useBuilt).
 func TestRelease(t *testing.T) {
 	for _, tool := range []string{"dpkg-deb", "sha256sum", "gzip", "tar"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -26,7 +30,7 @@ func TestRelease(t *testing.T) {
 	}
 	dir := t.TempDir()
 	out := filepath.Join(dir, "release")
-	archs := []string{"amd64", "arm64"}
+	archs := strings.Fields(*releaseArchs)
 	if !need.Full() {
 		archs = []string{runtime.GOARCH}
 		useBuilt(t)
