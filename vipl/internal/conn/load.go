@@ -1,6 +1,9 @@
 package conn
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/latch"
+)
 
 // copyRoom is the longest message that is copied into the slot while there is
 // room: a copy of it costs less than two more parts of the frame. Those of up to
@@ -44,3 +47,26 @@ func (l *frameLoad) Add(w *frameLoad) {
 	l.Inline += w.Inline
 	l.Parts += w.Parts
 }
+
+// fragmentSize returns how many of left bytes go into a frame that has room bytes. Those of
+// an RDMA write end at words, so that no word is in two frames.
+func fragmentSize(left uint32, room int, write bool) uint32 {
+	size := uint32(room)
+	if left <= size {
+		return left
+	}
+	switch {
+	case size >= alignFrom:
+		size &^= alignTo - 1
+	case write:
+		size &^= latch.WordSize - 1
+	}
+	return size
+}
+
+// Fragments of long messages in large frames begin at multiples of alignTo,
+// because copies between memory that is aligned alike are faster.
+const (
+	alignFrom = 4096
+	alignTo   = 64
+)

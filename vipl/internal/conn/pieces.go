@@ -2,9 +2,69 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
+
+// longestFrame is the longest frame, Ethernet header included.
+const longestFrame = ethertype.EthernetSize + framing.LongMTU
+
+// maxPieces is how many pieces a frame can have: those of the longest frame at the smallest
+// MTU.
+const maxPieces = 256
+
+// reassembly is a long frame that arrives in pieces. It is pure.
+//
+// A long frame that was under way when its path stopped carrying such frames is sent again in
+// pieces: frames of the MTU, each with a part of the long frame, header included. The receiver
+// puts them together and then has received the long frame. Pieces have no sequence numbers of
+// their own. If a piece is lost, the sender repeats all pieces of the frame when it finds the
+// frame lost. The receiver keeps the pieces that it has until the frame is whole.
+type reassembly struct {
+	Begun bool
+	Seq   ethertype.Seq // the frame's number
+	have  int           // bytes
+	got   [maxPieces / 64]uint64
+	frame []byte
+}
+
+// newReassembly returns one that has room for any frame.
+func newReassembly() *reassembly { return &reassembly{frame: make([]byte, longestFrame)} }
+
+// pieceFits reports whether a piece, of which h is the header, can be one of a frame.
+func pieceFits(h *ethertype.Header, piece []byte) bool {
+	return h.Length <= longestFrame && h.Length > ethertype.HeaderSize && h.Count < maxPieces &&
+		len(piece) > 0 && int64(h.Offset)+int64(len(piece)) <= int64(h.Length)
+}
+
+// AddPiece adds a piece that fits, once. A piece of another frame, or of one of another length, begins
+// that one. It reports whether the frame has come as a whole.
+func (f *reassembly) AddPiece(h *ethertype.Header, piece []byte) (whole bool) {
+	if !f.Begun || f.Seq != h.Msg || len(f.frame) != int(h.Length) {
+		*f = reassembly{Begun: true, Seq: h.Msg, frame: f.frame[:h.Length]}
+	}
+	bit := uint64(1) << (h.Count % 64)
+	if word := &f.got[h.Count/64]; *word&bit == 0 {
+		*word |= bit
+		f.have += copy(f.frame[h.Offset:], piece)
+	}
+	if f.have < len(f.frame) {
+		return false
+	}
+	f.Begun = false
+	return true
+}
+
+// Whole returns a frame that has come as a whole, if it is a sequenced one to a port, of the number
+// that its pieces have said, and else nil. It is valid until the next piece comes.
+func (f *reassembly) Whole(port uint16) []byte {
+	var h ethertype.Header
+	if _, err := h.Parse(f.frame); err != nil || !h.Kind.Sequenced() || h.Seq != f.Seq || h.DstPort != port {
+		return nil
+	}
+	return f.frame
+}
 
 // sendPieces builds the frame that f describes and sends it in pieces. It reports
 // false when the link takes no more now, or the connection has ended.

@@ -1,12 +1,17 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
@@ -141,3 +146,45 @@ func (m *Machine) sweep() {
 
 // MinMTU is the smallest MTU on which the handshake's frames fit.
 const MinMTU = handshake.MinMTU
+
+// segment is the machine as its directory sees it.
+type segment struct{ m *Machine }
+
+func (s segment) Now() int64                                      { return s.m.Link.Now() }
+func (s segment) Send(h ethertype.Header, parts ...[]byte)        { s.m.SendControl(h, parts...) }
+func (s segment) SendPadded(h ethertype.Header, id []byte, n int) { s.m.SendPadded(h, id, n) }
+func (s segment) Flush()                                          { s.m.Flush() }
+func (s segment) Unknown()                                        { s.m.Drop(code.DropUnknown) }
+func (s segment) Wait(w *progress.Waiter, g *progress.Gate) error { return s.m.Wait(w, g) }
+func (s segment) Closed() bool                                    { return s.m.Closed }
+func (s segment) Dead() error                                     { return s.m.Dead() }
+func (s segment) Trouble() error                                  { return s.m.Trouble() }
+func (s segment) ShareTrouble() error                             { return optional.ShareTrouble(s.m.Link) }
+func (s segment) Speaks() bool {
+	return s.m.hooks.Speaks == nil || s.m.hooks.Speaks(s.m.Now())
+}
+func (s segment) MayAnswer(kind guard.Answer) bool {
+	return s.m.Strangers.Answers.Allow(kind, s.m.Now())
+}
+
+// Wait lets time pass for a caller that has found nothing at g, and returns for it to
+// look again, or an error that ends the wait.
+func (m *Machine) Wait(w *progress.Waiter, g *progress.Gate) error {
+	if err := m.eng.Wait(w, g); err != nil {
+		return WaitError(err)
+	}
+	return nil
+}
+
+// WaitError says in the words of package vipl why a wait of progress.Engine.Wait has ended.
+func WaitError(err error) error {
+	var end *progress.EndError
+	errors.As(err, &end)
+	switch {
+	case end.Failed != nil:
+		return code.Within("wait", fmt.Errorf("%w: %w", code.ErrLink, end.Failed))
+	case end.Context != nil:
+		return code.Within("wait", fmt.Errorf("%w: %w", code.ErrTimeout, end.Context))
+	}
+	return code.Within("wait", fmt.Errorf("%w after %v", code.ErrTimeout, end.After.Round(time.Millisecond)))
+}
