@@ -26,9 +26,8 @@ type conn struct {
 
 	notes notes
 
-	asks    asking.Asks
+	asking.Imports
 	regions map[uint32]*region
-	grants  asking.Grants
 }
 
 // bye is why a connection ends, as the other side is told.
@@ -97,8 +96,7 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 		return nil, fmt.Errorf("%w: %w: %v", provider.ErrPeer, errNode, at.MAC)
 	}
 	k := &conn{p: p, at: at, node: node, peer: provider.Identity{Addr: at}, notes: notes{room: maxNotes}, regions: map[uint32]*region{}}
-	k.asks.Init(k, p.up)
-	k.grants.Init(&k.asks)
+	k.Imports.Init(k, p.up)
 	k.line = h.prog.lines[node].number
 	p.conns[at] = k
 	h.hang(node, 1, int64(p.cfg.PeerTimeout))
@@ -194,24 +192,24 @@ func (p *process) stray(e *event) {
 func (k *conn) hear(kind byte, r *asking.Reader) {
 	switch kind {
 	case sayAsk:
-		k.asks.Asked(k.peer, r)
+		k.Asks.Asked(k.peer, r)
 	case sayForget:
-		k.asks.Withdrawn(r)
+		k.Asks.Withdrawn(r)
 	case sayGrant:
 		k.granted(r)
 	case sayDeny:
-		k.asks.Denied(r)
+		k.Asks.Denied(r)
 	case sayRevoke:
 		if x := k.regions[r.U32()]; x != nil {
 			x.lose(provider.ErrRevoked)
 			x.leave()
 		}
 	case sayReleased:
-		k.grants.Released(r.U32())
+		k.Grants.Released(r.U32())
 	case sayRedirect:
 		k.redirect(r)
 	case sayRedirected:
-		k.grants.Redirected(r)
+		k.Grants.Redirected(r)
 	case sayMoved:
 		k.moved(r.U32())
 	case sayCredit:
@@ -247,7 +245,7 @@ func (k *conn) fail(why error, say bye) {
 	k.ended = true
 	delete(p.conns, k.at)
 	p.count.Broken++
-	untold := k.grants.End()
+	untold := k.Grants.End()
 	k.drop()
 	if say != byeNone {
 		k.say([]byte{sayBye, byte(say)})
@@ -255,7 +253,7 @@ func (k *conn) fail(why error, say bye) {
 	if say == byeBroken || say == byeRefused {
 		p.part(k)
 	}
-	k.asks.End(why)
+	k.Asks.End(why)
 	for _, x := range k.inOrder() {
 		x.lose(why)
 	}
@@ -297,18 +295,8 @@ func (p *process) Ask(to ethertype.Addr, a *provider.Ask) {
 		p.up.Answered(a)
 		return
 	}
-	k.asks.Ask(a)
+	k.Asks.Ask(a)
 }
-
-// Forget implements provider.Provider.
-func (p *process) Forget(a *provider.Ask) {
-	if k, _ := a.Link.(*conn); k != nil {
-		k.asks.Forget(a)
-	}
-}
-
-// Deny implements provider.Provider.
-func (p *process) Deny(q *provider.Request, why provider.Reason) { q.Link.(*conn).asks.Deny(q, why) }
 
 // SayAsk implements asking.Conn.
 func (k *conn) SayAsk(seq, export uint32, rest []byte) {

@@ -45,19 +45,3 @@ func (k *conn) Free(at asking.Place) {
 	h.kept = append(h.kept, kept{r, k.node, k.at, k.p.port})
 	h.hang(k.node, 1, 0)
 }
-
-// Allow implements provider.Provider.
-func (p *process) Allow(q *provider.Request, mem []byte, export any) (*provider.Grant, error) {
-	return q.Link.(*conn).grants.Allow(q, mem, export)
-}
-
-// Revoke implements provider.Provider.
-func (p *process) Revoke(g *provider.Grant, atOnce bool) { g.Link.(*conn).grants.Revoke(g, atOnce) }
-
-// Redirect implements provider.Provider.
-func (p *process) Redirect(g *provider.Grant, mem []byte) error {
-	return g.Link.(*conn).grants.Redirect(g, mem)
-}
-
-// Moved implements provider.Provider.
-func (p *process) Moved(g *provider.Grant) { g.Link.(*conn).grants.Moved(g) }

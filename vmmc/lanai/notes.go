@@ -99,7 +99,7 @@ func (k *conn) sendWaiting() {
 // notified hands on a notification for the grant that has a frame.
 func (p *process) notified(frame uint32) {
 	for _, k := range p.conns {
-		g, taken := k.grants.ByPage(frame)
+		g, taken := k.Grants.ByPage(frame)
 		if g == nil {
 			continue
 		}

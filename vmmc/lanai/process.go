@@ -13,12 +13,14 @@ import (
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
 // process is a process of a host: provider.Provider. Package vmmc calls it, as that
 // package says; what is guarded by the host's lock says so.
 type process struct {
+	asking.Provider
 	h    *Card
 	up   provider.Up
 	cfg  provider.ProcessConfig
@@ -356,7 +358,7 @@ func (p *process) Peers() (peers []provider.Peer) {
 		if k.known {
 			state = "live"
 		}
-		s := provider.Peer{Identity: k.peer, State: state, Asks: k.asks.Len(), Regions: len(k.regions), Grants: k.grants.Len(),
+		s := provider.Peer{Identity: k.peer, State: state, Asks: k.Asks.Len(), Regions: len(k.regions), Grants: k.Grants.Len(),
 			UnderWay: k.busy, Waiting: k.notes.waiting.Len(), Credits: k.notes.room}
 		peers = append(peers, s)
 	}

@@ -49,7 +49,7 @@ func (k *conn) granted(r *asking.Reader) {
 		r.Bad = true
 		return
 	}
-	a := k.asks.Granted(seq)
+	a := k.Asks.Granted(seq)
 	if a == nil {
 		k.say(body(sayReleased, x.Slot))
 		return

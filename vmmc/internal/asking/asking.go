@@ -12,8 +12,57 @@ import (
 // Most is how many questions one process may have open to another one.
 const Most = 1 << 14
 
+// Imports are the imports of both directions at one end of a connection, which embeds them.
+type Imports struct {
+	Asks   Asks
+	Grants Grants
+}
+
+// Init begins without any, on a connection.
+func (i *Imports) Init(conn Conn, up provider.Up) {
+	i.Asks = Asks{conn: conn, up: up, own: map[uint32]*provider.Ask{}, others: map[uint32]*provider.Request{}}
+	i.Grants = Grants{asks: &i.Asks}
+}
+
+func (i *Imports) imports() *Imports { return i }
+
+// Provider implements those methods of provider.Provider that only find the connection.
+type Provider struct{}
+
+// Forget implements provider.Provider.
+func (Provider) Forget(a *provider.Ask) {
+	if c, asked := a.Link.(Conn); asked {
+		c.imports().Asks.Forget(a)
+	}
+}
+
+// Deny implements provider.Provider.
+func (Provider) Deny(q *provider.Request, why provider.Reason) {
+	q.Link.(Conn).imports().Asks.Deny(q, why)
+}
+
+// Allow implements provider.Provider.
+func (Provider) Allow(q *provider.Request, mem []byte, export any) (*provider.Grant, error) {
+	return q.Link.(Conn).imports().Grants.Allow(q, mem, export)
+}
+
+// Revoke implements provider.Provider.
+func (Provider) Revoke(g *provider.Grant, atOnce bool) {
+	g.Link.(Conn).imports().Grants.Revoke(g, atOnce)
+}
+
+// Redirect implements provider.Provider.
+func (Provider) Redirect(g *provider.Grant, mem []byte) error {
+	return g.Link.(Conn).imports().Grants.Redirect(g, mem)
+}
+
+// Moved implements provider.Provider.
+func (Provider) Moved(g *provider.Grant) { g.Link.(Conn).imports().Grants.Moved(g) }
+
 // Conn is a connection, as its questions and grants need it.
 type Conn interface {
+	imports() *Imports // of the Imports that it embeds
+
 	// Open lets the peer write to mem. Shut ends that: nothing is written there any more, though
 	// the peer may still name the place. Free follows when the peer names it no more, or the
 	// connection has ended.
@@ -42,11 +91,6 @@ type Asks struct {
 	own    map[uint32]*provider.Ask
 	last   uint32 // number of the last own one
 	others map[uint32]*provider.Request
-}
-
-// Init begins with no questions.
-func (s *Asks) Init(conn Conn, up provider.Up) {
-	*s = Asks{conn: conn, up: up, own: map[uint32]*provider.Ask{}, others: map[uint32]*provider.Request{}}
 }
 
 // Len returns how many questions of this end have no answer.

@@ -42,13 +42,10 @@ const (
 	taken
 )
 
-// Init begins without grants, on the connection of asks.
-func (s *Grants) Init(asks *Asks) { *s = Grants{asks: asks} }
-
 // Len returns how many slots have a grant.
 func (s *Grants) Len() int { return len(s.all) - len(s.unused) }
 
-// Allow implements provider.Provider.
+// Allow lets the asker of q write to mem.
 func (s *Grants) Allow(q *provider.Request, mem []byte, export any) (*provider.Grant, error) {
 	if q.Gone {
 		return nil, provider.ErrPeer
@@ -106,7 +103,7 @@ func (s *Grants) ByPage(n uint32) (x *provider.Grant, isTaken bool) {
 	return nil, false
 }
 
-// Revoke implements provider.Provider.
+// Revoke takes a grant back.
 func (s *Grants) Revoke(x *provider.Grant, atOnce bool) {
 	g := s.of(x)
 	switch {
@@ -155,7 +152,7 @@ func (s *Grants) Released(slot uint32) {
 	}
 }
 
-// Redirect implements provider.Provider.
+// Redirect moves a grant to mem.
 func (s *Grants) Redirect(x *provider.Grant, mem []byte) error {
 	g := s.of(x)
 	switch {
@@ -196,7 +193,7 @@ func (s *Grants) Redirected(r *Reader) {
 	s.asks.up.Redirected(&g.Grant, lo, hi, count)
 }
 
-// Moved implements provider.Provider.
+// Moved lets the writes to the new memory begin.
 func (s *Grants) Moved(x *provider.Grant) {
 	if g := s.of(x); g != nil {
 		s.asks.conn.SayMoved(g.Slot)

@@ -13,6 +13,7 @@ import (
 // exporter is the connection and the process of a table of grants: it notes what the table opens,
 // shuts, frees, says and reports.
 type exporter struct {
+	Imports
 	provider.Up
 	places   []string // by key: "open", "shut", "freed"
 	full     bool     // nothing can be opened
@@ -69,18 +70,15 @@ type want struct {
 
 // world is a table with what the rules say of it.
 type world struct {
-	x      *exporter
-	asks   Asks
-	grants Grants
-	seq    uint32
-	all    []*want
-	end    bool
+	x   *exporter
+	seq uint32
+	all []*want
+	end bool
 }
 
 func newWorld() *world {
 	w := &world{x: &exporter{released: map[*provider.Grant]int{}, moved: map[*provider.Grant]int{}}}
-	w.asks.Init(w.x, w.x)
-	w.grants.Init(&w.asks)
+	w.x.Init(w.x, w.x)
 	return w
 }
 
@@ -99,8 +97,8 @@ func (w *world) live(n int) *want {
 
 func (w *world) allow() error {
 	w.seq++
-	w.asks.Asked(provider.Identity{Process: 7}, &Reader{B: append(binary.BigEndian.AppendUint32(nil, w.seq), make([]byte, 4+provider.TicketSize)...)})
-	g, err := w.grants.Allow(w.asks.others[w.seq], []byte{1, 2}, nil)
+	w.x.Asks.Asked(provider.Identity{Process: 7}, &Reader{B: append(binary.BigEndian.AppendUint32(nil, w.seq), make([]byte, 4+provider.TicketSize)...)})
+	g, err := w.x.Grants.Allow(w.x.Asks.others[w.seq], []byte{1, 2}, nil)
 	if err != nil {
 		return err
 	}
@@ -121,16 +119,16 @@ var operations = []struct {
 	do   func(w *world, x *want) error
 }{
 	{"revoke", func(w *world, x *want) error {
-		w.grants.Revoke(x.g, false)
+		w.x.Grants.Revoke(x.g, false)
 		return nil
 	}},
 	{"take", func(w *world, x *want) error {
-		w.grants.Revoke(x.g, true)
+		w.x.Grants.Revoke(x.g, true)
 		x.taken, x.told = true, true
 		return nil
 	}},
 	{"released", func(w *world, x *want) error {
-		w.grants.Released(x.g.Slot)
+		w.x.Grants.Released(x.g.Slot)
 		x.over()
 		return nil
 	}},
@@ -144,14 +142,14 @@ var operations = []struct {
 		default:
 			x.keys = []uint32{uint32(10 * len(w.x.places)), x.keys[0]}
 		}
-		if err := w.grants.Redirect(x.g, []byte{3, 4}); err != must {
+		if err := w.x.Grants.Redirect(x.g, []byte{3, 4}); err != must {
 			return fmt.Errorf("%v, want %v", err, must)
 		}
 		return nil
 	}},
 	{"redirected", func(w *world, x *want) error {
 		r := Reader{B: append(binary.BigEndian.AppendUint32(nil, x.g.Slot), make([]byte, 20)...)}
-		w.grants.Redirected(&r)
+		w.x.Grants.Redirected(&r)
 		if bad := !x.taken && len(x.keys) == 1; r.Bad != bad {
 			return fmt.Errorf("bad is %v", r.Bad)
 		}
@@ -165,7 +163,7 @@ var operations = []struct {
 
 // end ends the connection, and reports what is untold.
 func (w *world) endAll() error {
-	untold := w.grants.End()
+	untold := w.x.Grants.End()
 	for _, x := range w.all {
 		if !x.ended && slices.Contains(untold, x.g) == x.told {
 			return fmt.Errorf("the grant of slot %d: told %v, untold at the end %v", x.g.Slot, x.told, !x.told)
@@ -196,7 +194,7 @@ func (w *world) check() error {
 		}
 		for _, key := range x.keys {
 			places[key/10] = state
-			if g, taken := w.grants.ByPage(key + 2); g != x.g || taken != x.taken {
+			if g, taken := w.x.Grants.ByPage(key + 2); g != x.g || taken != x.taken {
 				return fmt.Errorf("page %d is of %p, taken %v; want %p, %v", key+2, g, taken, x.g, x.taken)
 			}
 		}
@@ -217,12 +215,12 @@ func (w *world) check() error {
 			return fmt.Errorf("slot %d has two grants", x.g.Slot)
 		}
 		used[x.g.Slot] = true
-		if g, taken := w.grants.BySlot(x.g.Slot); g != x.g || taken != x.taken {
+		if g, taken := w.x.Grants.BySlot(x.g.Slot); g != x.g || taken != x.taken {
 			return fmt.Errorf("slot %d has %p, taken %v; want %p, %v", x.g.Slot, g, taken, x.g, x.taken)
 		}
 	}
-	if w.grants.Len() != len(used) {
-		return fmt.Errorf("%d slots are in use, want %d", w.grants.Len(), len(used))
+	if w.x.Grants.Len() != len(used) {
+		return fmt.Errorf("%d slots are in use, want %d", w.x.Grants.Len(), len(used))
 	}
 	if !slices.Equal(places, w.x.places) {
 		return fmt.Errorf("places are %v, want %v", w.x.places, places)
@@ -296,39 +294,39 @@ func TestGrantsSay(t *testing.T) {
 		}
 	}
 	first := w.all[0].g
-	w.grants.Revoke(first, false)
-	w.grants.Revoke(first, false) // it is told once
-	w.grants.Redirect(w.all[1].g, nil)
-	w.grants.Moved(w.all[1].g)
-	w.grants.Released(0)
-	w.grants.Released(0)
-	w.grants.Released(1 << 31)
-	w.grants.Revoke(first, false) // it has ended
-	w.grants.Moved(first)
-	if err := w.grants.Redirect(first, nil); err != provider.ErrPeer {
+	w.x.Grants.Revoke(first, false)
+	w.x.Grants.Revoke(first, false) // it is told once
+	w.x.Grants.Redirect(w.all[1].g, nil)
+	w.x.Grants.Moved(w.all[1].g)
+	w.x.Grants.Released(0)
+	w.x.Grants.Released(0)
+	w.x.Grants.Released(1 << 31)
+	w.x.Grants.Revoke(first, false) // it has ended
+	w.x.Grants.Moved(first)
+	if err := w.x.Grants.Redirect(first, nil); err != provider.ErrPeer {
 		t.Errorf("Redirect of a grant that has ended: %v", err)
 	}
 	if err := w.allow(); err != nil { // in the slot that is free again
 		t.Fatal(err)
 	}
-	w.grants.Revoke(first, true) // the slot is another grant's now
+	w.x.Grants.Revoke(first, true) // the slot is another grant's now
 	w.x.full = true
 	if err := w.allow(); err == nil {
 		t.Error("allowed without room")
 	}
-	if err := w.grants.Redirect(w.all[2].g, nil); err == nil {
+	if err := w.x.Grants.Redirect(w.all[2].g, nil); err == nil {
 		t.Error("redirected without room")
 	}
 	want := []string{"grant[1 0 0]", "grant[2 1 10]", "revoke[0]", "redirect[1 20]", "moved[1]", "grant[3 0 30]", fmt.Sprint("deny", []uint32{4, uint32(provider.ReasonResource)})}
 	if !slices.Equal(w.x.said, want) {
 		t.Errorf("said %q, want %q", w.x.said, want)
 	}
-	if _, err := w.grants.Allow(&provider.Request{Gone: true}, nil, nil); err != provider.ErrPeer {
+	if _, err := w.x.Grants.Allow(&provider.Request{Gone: true}, nil, nil); err != provider.ErrPeer {
 		t.Errorf("Allow of a question that was withdrawn: %v", err)
 	}
 	for _, b := range [][]byte{nil, make([]byte, 23), binary.BigEndian.AppendUint32(nil, 2), {255, 255, 255, 255, 23: 0}} {
 		r := Reader{B: b}
-		if w.grants.Redirected(&r); !r.Bad {
+		if w.x.Grants.Redirected(&r); !r.Bad {
 			t.Errorf("Redirected(%v) is taken", b)
 		}
 	}

@@ -70,10 +70,9 @@ type conn struct {
 	oweTalk int                // credits to be returned
 	oweNote int
 
-	asks    asking.Asks
+	asking.Imports
 	regions map[uint32]*provider.Region
 	held    map[*provider.Region]*held
-	grants  asking.Grants
 }
 
 // receive is a posted receive with its memory.
@@ -90,8 +89,7 @@ func (p *Provider) newConn(at ethertype.Addr) (*conn, error) {
 	}
 	k := &conn{p: p, at: at, peer: provider.Identity{Addr: at}, mayTalk: maxTalk, mayNote: maxNotes,
 		regions: map[uint32]*provider.Region{}}
-	k.asks.Init(k, p.up)
-	k.grants.Init(&k.asks)
+	k.Imports.Init(k, p.up)
 	var err error
 	if k.tag, err = p.nic.CreatePtag(); err != nil {
 		return nil, err
@@ -233,7 +231,7 @@ func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 		return
 	}
 	k.take(r, id, dials)
-	k.asks.Again()
+	k.Asks.Again()
 }
 
 // why says how the connection has ended.
@@ -276,9 +274,9 @@ func (k *conn) fail(why error) {
 		k.end(k.flying.Pop(), why)
 	}
 	k.endHeld(why)
-	untold := k.grants.End()
+	untold := k.Grants.End()
 	k.drop()
-	k.asks.End(why)
+	k.Asks.End(why)
 	for _, n := range slices.Sorted(maps.Keys(k.regions)) {
 		k.lose(k.regions[n], why)
 	}

@@ -26,22 +26,6 @@ func (k *conn) Shut(at asking.Place) {
 // Free implements asking.Conn: a handle is never used again.
 func (k *conn) Free(asking.Place) {}
 
-// Allow implements provider.Provider.
-func (p *Provider) Allow(q *provider.Request, mem []byte, export any) (*provider.Grant, error) {
-	return q.Link.(*conn).grants.Allow(q, mem, export)
-}
-
-// Revoke implements provider.Provider.
-func (p *Provider) Revoke(g *provider.Grant, atOnce bool) { g.Link.(*conn).grants.Revoke(g, atOnce) }
-
-// Redirect implements provider.Provider.
-func (p *Provider) Redirect(g *provider.Grant, mem []byte) error {
-	return g.Link.(*conn).grants.Redirect(g, mem)
-}
-
-// Moved implements provider.Provider.
-func (p *Provider) Moved(g *provider.Grant) { g.Link.(*conn).grants.Moved(g) }
-
 // notified hands on a notification; one for a slot that is none costs its sender the
 // credit's way back, and nothing else.
 func (k *conn) notified(slot uint32) {
@@ -51,7 +35,7 @@ func (k *conn) notified(slot uint32) {
 	if k.state == accepting {
 		k.state = live
 	}
-	g, taken := k.grants.BySlot(slot)
+	g, taken := k.Grants.BySlot(slot)
 	if g != nil && !taken {
 		k.p.up.Notified(g)
 		return

@@ -15,7 +15,7 @@ func (k *conn) granted(r *asking.Reader) {
 		r.Bad = true
 		return
 	}
-	a := k.asks.Granted(seq)
+	a := k.Asks.Granted(seq)
 	if a == nil {
 		k.say(message(sayReleased, g.Slot))
 		return

@@ -105,23 +105,23 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 	case sayHello:
 		k.greeted(r)
 	case sayAsk:
-		k.asks.Asked(k.peer, r)
+		k.Asks.Asked(k.peer, r)
 	case sayForget:
-		k.asks.Withdrawn(r)
+		k.Asks.Withdrawn(r)
 	case sayGrant:
 		k.granted(r)
 	case sayDeny:
-		k.asks.Denied(r)
+		k.Asks.Denied(r)
 	case sayRevoke:
 		if region := k.regions[r.U32()]; region != nil {
 			k.revoked(region)
 		}
 	case sayReleased:
-		k.grants.Released(r.U32())
+		k.Grants.Released(r.U32())
 	case sayRedirect:
 		k.redirect(r)
 	case sayRedirected:
-		k.grants.Redirected(r)
+		k.Grants.Redirected(r)
 	case sayMoved:
 		k.moved(r)
 	case sayCredit:
@@ -154,18 +154,8 @@ func (p *Provider) Ask(to ethertype.Addr, a *provider.Ask) {
 		p.up.Answered(a)
 		return
 	}
-	k.asks.Ask(a)
+	k.Asks.Ask(a)
 }
-
-// Forget implements provider.Provider.
-func (p *Provider) Forget(a *provider.Ask) {
-	if k, _ := a.Link.(*conn); k != nil {
-		k.asks.Forget(a)
-	}
-}
-
-// Deny implements provider.Provider.
-func (p *Provider) Deny(q *provider.Request, why provider.Reason) { q.Link.(*conn).asks.Deny(q, why) }
 
 // SayAsk implements asking.Conn.
 func (k *conn) SayAsk(seq, export uint32, rest []byte) {

@@ -16,6 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 
 // Provider implements provider.Provider.
 type Provider struct {
+	asking.Provider
 	up       provider.Up
 	nic      *vipl.NIC
 	cfg      Config
@@ -197,7 +199,7 @@ func (p *Provider) all() []*conn {
 // Peers implements provider.Provider.
 func (p *Provider) Peers() (peers []provider.Peer) {
 	for _, k := range p.all() {
-		s := provider.Peer{Identity: k.peer, State: k.state.String(), Asks: k.asks.Len(), Regions: len(k.regions), Grants: k.grants.Len(),
+		s := provider.Peer{Identity: k.peer, State: k.state.String(), Asks: k.Asks.Len(), Regions: len(k.regions), Grants: k.Grants.Len(),
 			UnderWay: k.busy, Waiting: len(k.talk) + k.notes.Len(), Credits: k.mayNote}
 		peers = append(peers, s)
 	}
