@@ -100,8 +100,8 @@ type Config struct {
 	// handler 0 does for every message. Then any client ends a server without a ReturnHandler:
 	// it need only end before its reply has come.
 	ExitForReplies bool
-	// Logger is told about messages without a ReturnHandler and handlers that
-	// panic; nil means slog.Default. Its handler is called as vipl.Config.Logger says,
+	// Logger receives messages that came back without a ReturnHandler and panics of
+	// handlers; nil means slog.Default(). Its handler is called as vipl.Config.Logger says,
 	// and may block.
 	Logger *slog.Logger
 	// Seed makes incarnations reproducible; 0 means random. They are no secret: every name has
@@ -125,9 +125,6 @@ func (c *Config) withDefaults() (Config, error) {
 	}
 	if d.MaxConnections == 0 {
 		d.MaxConnections = defaultMaxConnections
-	}
-	if d.Logger == nil {
-		d.Logger = slog.Default()
 	}
 	d.Logger = logqueue.New(d.Logger).Logger()
 	if err := d.check(); err != nil {

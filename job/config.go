@@ -22,9 +22,9 @@ const (
 // Config describes one rank of a job. The zero value leaves everything to the
 // environment.
 type Config struct {
-	// Name is the job's name, by which its ranks find each other on the segment.
+	// Job is the job's name, by which its ranks find each other on the segment.
 	// Ranks of different jobs never meet.
-	Name string
+	Job string
 	// Rank is this process's rank, Size the number of ranks. Where Size is given,
 	// Rank is not read from the environment. Size 0 means 1 if no launcher (FindPlace)
 	// says another number: a job of one rank needs no network.
@@ -34,27 +34,27 @@ type Config struct {
 	Interface string
 	// NIC is used instead of opening Interface. It stays the caller's.
 	NIC *vipl.NIC
-	// Timeout bounds how long ranks wait for each other; 0 means what
-	// vipl.EnvTimeout says, or else DefaultTimeout.
+	// Timeout bounds how long ranks wait for each other when they start and when they end, in
+	// addition to the context; 0 means what vipl.EnvTimeout says, or else DefaultTimeout.
 	Timeout time.Duration
 	// PeerTimeout bounds how long a rank that does not answer is believed to be
 	// alive; 0 means vipl.DefaultPeerTimeout. A rank on this host is not given up while its
 	// process lives.
 	PeerTimeout time.Duration
-	// Logger is told by Join for whom it waits when that takes long, and nil means stderr;
-	// and it is handed to the NIC that OpenNIC opens, where nil means none. Its handler is called
-	// as vipl.Config.Logger says, and may block.
+	// Logger receives what a person may want to know, such as which ranks are missing when that
+	// takes long; nil means slog.Default(). Its handler is called as vipl.Config.Logger says,
+	// and may block.
 	Logger *slog.Logger
 }
 
-// FromEnvironment returns c with what the environment says in the fields Name,
+// FromEnvironment returns c with what the environment says in the fields Job,
 // Rank, Size and Timeout where they are zero; vipl.Open reads the interface. Rank
 // belongs to Size: where Size is given, so is Rank. Else FindPlace says which variables
 // count. Where these are of a launcher with PMI-1, the first call in the process connects
 // to it, for Timeout at the most. It fails where a variable that it needs holds no number
 // or no time, and names that, and where the launcher does not answer.
 func (c Config) FromEnvironment() (Config, error) {
-	c.Name = cmp.Or(c.Name, os.Getenv(EnvJob))
+	c.Job = cmp.Or(c.Job, os.Getenv(EnvJob))
 	var err error
 	if c.Timeout == 0 {
 		if c.Timeout, err = seam.Timeout(); err != nil {
@@ -84,10 +84,10 @@ func (c *Config) Check() error {
 		return fmt.Errorf("a job of %d ranks is not in 1..%d", c.Size, MaxRanks)
 	case c.Rank < 0 || c.Rank >= c.Size:
 		return fmt.Errorf("rank %d is not in 0..%d", c.Rank, c.Size-1)
-	case c.Size > 1 && c.Name == "":
+	case c.Size > 1 && c.Job == "":
 		return fmt.Errorf("a job of several ranks needs a name: give it one by the configuration or by %s, the same for all its ranks", EnvJob)
-	case len(c.Name) > maxName:
-		return fmt.Errorf("the job's name has %d bytes, at most %d are allowed", len(c.Name), maxName)
+	case len(c.Job) > maxName:
+		return fmt.Errorf("the job's name has %d bytes, at most %d are allowed", len(c.Job), maxName)
 	case c.Timeout < 0 || c.PeerTimeout < 0:
 		return fmt.Errorf("a time limit is negative: Timeout %v, PeerTimeout %v", c.Timeout, c.PeerTimeout)
 	}

@@ -2,13 +2,13 @@
 // finds the other ranks, and tells them why this one ends. The packages that pass
 // messages between ranks start by it: mplite.Init is its first user.
 //
-// There are two ways in. Join is for programs that make their connections later, or
+// There are two ways in. Open is for programs that make their connections later, or
 // one for each pair of ranks that talks: it returns a Member, which knows where the
 // other ranks are and hears that one has failed. New and Job.Meet are for programs
-// whose connections are there from the beginning, and carry what Join would need
+// whose connections are there from the beginning, and carry what Open would need
 // connections of its own for.
 //
-//	m, err := job.Join(ctx, nil, job.Program{Name: "Halo", Version: 1, Params: [2]uint32{port}})
+//	m, err := job.Open(ctx, nil, job.Program{Name: "Halo", Version: 1, Params: [2]uint32{port}})
 //	if err != nil {
 //		return err // says which ranks are missing, or which failed and why
 //	}
@@ -24,12 +24,12 @@
 //			return err
 //		}
 //	}
-//	return m.Leave(ctx)
+//	return m.Close()
 //
-// A process that uses several packages with ranks joins once and gives each of them its
+// A process that uses several packages with ranks opens its membership once and gives each of them its
 // Member, whose New is the second way in for packages:
 //
-//	m, err := job.Join(ctx, nil, job.Program{Name: "Halo", Version: 1})
+//	m, err := job.Open(ctx, nil, job.Program{Name: "Halo", Version: 1})
 //	c, err := mplite.Init(ctx, &mplite.Config{Member: m})
 //
 // They are then one rank of one run of the job, on one NIC, and wait for nobody of whom
@@ -59,7 +59,7 @@
 //	if own {
 //		defer nic.Close()
 //	}
-//	id := job.Identity{Name: cfg.Name, Rank: cfg.Rank, Size: cfg.Size, Program: "Halo", Version: 1}
+//	id := job.Identity{Job: cfg.Job, Rank: cfg.Rank, Size: cfg.Size, Program: "Halo", Version: 1}
 //	j := job.New(id, links, cfg.Timeout)
 //	defer j.Close()
 //	err = j.Meet(ctx, nic, cq, cfg.Logger) // all ranks are connected, or err says why not

@@ -15,7 +15,7 @@ import (
 func ExampleJoin() {
 	ctx := context.Background()
 	port := uint32(7) // where this rank listens for its own connections
-	m, err := job.Join(ctx, nil, job.Program{Name: "Halo", Version: 1, Params: [2]uint32{port}})
+	m, err := job.Open(ctx, nil, job.Program{Name: "Halo", Version: 1, Params: [2]uint32{port}})
 	if err != nil {
 		log.Fatal(err) // says which ranks are missing, or which failed and why
 	}
@@ -47,12 +47,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	me := job.Identity{Name: cfg.Name, Rank: cfg.Rank, Size: cfg.Size, Program: "Halo", Version: 1}
+	me := job.Identity{Job: cfg.Job, Rank: cfg.Rank, Size: cfg.Size, Program: "Halo", Version: 1}
 	var request [job.HelloSize]byte
 	hello := me.Hello([2]uint32{})
 	hello.Put(request[:]) // the private data of a request for a connection
 
-	root := job.Identity{Name: "halo", Rank: 0, Size: 2, Nonce: job.NewNonce(), Program: "Halo", Version: 1}
+	root := job.Identity{Job: "halo", Rank: 0, Size: 2, Nonce: job.NewNonce(), Program: "Halo", Version: 1}
 	heard := root.ParseHello(request[:])
 	fmt.Println("looks for", me.Address(0))
 	fmt.Println("rank", heard.Rank, "is of the job:", root.Check(&heard) == nil)

@@ -102,7 +102,7 @@ func forge(nic *vipl.NIC) error {
 		return err
 	}
 	var hello [job.HelloSize]byte
-	h := (&job.Identity{Name: "test", Rank: 1, Size: 2, Version: 2}).Hello([2]uint32{})
+	h := (&job.Identity{Job: "test", Rank: 1, Size: 2, Version: 2}).Hello([2]uint32{})
 	h.Put(hello[:])
 	for range 12 {
 		vi, err := nic.CreateVI(nil, nil, nil)

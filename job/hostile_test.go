@@ -11,7 +11,7 @@ import (
 // TestHostile: a rank that sends what no rank may is a failure with a reason, and
 // ends nothing else.
 func TestHostile(t *testing.T) {
-	id := job.Identity{Name: "test", Rank: 1, Size: 2, Version: 2}
+	id := job.Identity{Job: "test", Rank: 1, Size: 2, Version: 2}
 	hello := func(id job.Identity) string {
 		var b [job.HelloSize]byte
 		h := id.Hello([2]uint32{})

@@ -12,7 +12,7 @@ import (
 // Identity says who a process is within its job. The zero Nonce means that the
 // rank does not know yet which run of the job this is.
 type Identity struct {
-	Name       string // of the job
+	Job        string // its name
 	Rank, Size int
 	Nonce      uint64 // of this run of the job
 	// Program names what the ranks run on top, for error texts, and Version the
@@ -27,7 +27,7 @@ type Identity struct {
 // Address returns the name under which a rank of the job is advertised on the
 // segment (vipl.NIC.Advertise).
 func (id *Identity) Address(rank int) string {
-	return fmt.Sprintf("job/%s/%d%s", id.Name, rank, id.under)
+	return fmt.Sprintf("job/%s/%d%s", id.Job, rank, id.under)
 }
 
 // newNonce draws the nonce of a run, which is never 0. Rank 0 does so.
@@ -53,7 +53,7 @@ const HelloSize = 36
 
 // Hello returns what this rank says of itself, with two numbers of the program's.
 func (id *Identity) Hello(params [2]uint32) Hello {
-	return Hello{Version: id.Version, Job: hash(id.Name), Rank: uint32(id.Rank), Size: uint32(id.Size), Params: params, Nonce: id.Nonce}
+	return Hello{Version: id.Version, Job: hash(id.Job), Rank: uint32(id.Rank), Size: uint32(id.Size), Params: params, Nonce: id.Nonce}
 }
 
 func hash(name string) uint64 {
@@ -101,11 +101,11 @@ func (id *Identity) ParseHello(b []byte) (m Hello) {
 // Claims reports whether m is of a rank of this job, of whichever run: its format,
 // its name and its size agree, and there is such a rank.
 func (id *Identity) Claims(m *Hello) bool {
-	return m.Version == id.Version && m.Job == hash(id.Name) && int(m.Size) == id.Size && m.Rank < m.Size
+	return m.Version == id.Version && m.Job == hash(id.Job) && int(m.Size) == id.Size && m.Rank < m.Size
 }
 
 // Named reports whether m names this job, whatever else it says.
-func (id *Identity) Named(m *Hello) bool { return m.Job == hash(id.Name) }
+func (id *Identity) Named(m *Hello) bool { return m.Job == hash(id.Job) }
 
 // otherVersion is what the refusal of a rank of another version begins with, in all versions.
 func (id *Identity) otherVersion() string { return id.Program + " wire version " }
@@ -119,15 +119,15 @@ func (id *Identity) Check(m *Hello) error {
 	switch {
 	case m.Version != id.Version:
 		return errclass.With(ErrVersion, fmt.Errorf("%s%d, this is %d: build all ranks from one source", id.otherVersion(), m.Version, id.Version))
-	case m.Job != hash(id.Name):
-		return fmt.Errorf("not of this job: its name hashes to %x, that of job %q to %x", m.Job, id.Name, hash(id.Name))
+	case m.Job != hash(id.Job):
+		return fmt.Errorf("not of this job: its name hashes to %x, that of job %q to %x", m.Job, id.Job, hash(id.Job))
 	case int(m.Size) != id.Size:
 		return fmt.Errorf("job %q has %d ranks according to rank %d and %d according to rank %d: start all ranks with the same %s",
-			id.Name, m.Size, m.Rank, id.Size, id.Rank, EnvSize)
+			id.Job, m.Size, m.Rank, id.Size, id.Rank, EnvSize)
 	case m.Rank >= m.Size:
 		return fmt.Errorf("rank %d of %d asks rank %d: there is no such rank", m.Rank, m.Size, id.Rank)
 	case int(m.Rank) != id.Rank && m.Nonce != id.Nonce && !newcomer:
-		return fmt.Errorf("rank %d belongs to another run of job %q than rank %d: give every run a name of its own by %s", m.Rank, id.Name, id.Rank, EnvJob)
+		return fmt.Errorf("rank %d belongs to another run of job %q than rank %d: give every run a name of its own by %s", m.Rank, id.Job, id.Rank, EnvJob)
 	}
 	return nil
 }

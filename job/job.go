@@ -72,8 +72,8 @@ type Job struct {
 	launcher *launcher // that has started this job and speaks PMI-1, or nil
 	space    space     // by which the ranks find each other; nil: they ask the segment
 	timeout  time.Duration
-	nic      *vipl.NIC    // nil before Meet
-	log      *slog.Logger // nil: say it on stderr
+	nic      *vipl.NIC // nil before Meet
+	log      *slog.Logger
 
 	listener *vipl.Listener
 	vis      []*vipl.VI        // by rank, nil where there is none
@@ -155,7 +155,7 @@ func (j *Job) Greeted(rank int, body []byte) (Hello, error) {
 func (j *Job) Hear(r Report, by int) error {
 	switch {
 	case r.Twice():
-		return j.duplicate(&DuplicateError{Job: j.Name, Rank: r.Rank, First: r.First, Second: r.Second})
+		return j.duplicate(&DuplicateError{Job: j.Identity.Job, Rank: r.Rank, First: r.First, Second: r.Second})
 	case r.Rank == j.Rank:
 		return nil
 	}

@@ -58,7 +58,7 @@ func TestConfig(t *testing.T) {
 }
 
 func identity(rank int, nonce uint64) job.Identity {
-	return job.Identity{Name: "test", Rank: rank, Size: 3, Nonce: nonce, Program: "Test", Version: 2}
+	return job.Identity{Job: "test", Rank: rank, Size: 3, Nonce: nonce, Program: "Test", Version: 2}
 }
 
 // TestCheck: a rank takes the ranks of its own run, and rank 0 also one that does
@@ -81,7 +81,7 @@ func TestCheck(t *testing.T) {
 		{0, identity(2, 0), "", true},
 		{1, identity(2, 0), "another run of job \"test\"", true},
 		{0, identity(2, run+1), "another run of job \"test\"", true},
-		{0, peer(func(id *job.Identity) { id.Name = "other" }), "not of this job", false},
+		{0, peer(func(id *job.Identity) { id.Job = "other" }), "not of this job", false},
 		{0, peer(func(id *job.Identity) { id.Size = 4 }), "has 4 ranks according to rank 2 and 3 according to rank 0", false},
 		{0, peer(func(id *job.Identity) { id.Rank = 3 }), "rank 3 of 3 asks rank 0", false},
 		{0, peer(func(id *job.Identity) { id.Version = 3 }), "Test wire version 3, this is 2", false},

@@ -54,7 +54,7 @@ var launchers struct {
 func (c *Config) ask(p Place) error {
 	c.Rank, c.Size = p.Rank, p.Size
 	if p.Source != SourcePMI && !(p.Source == SourceBobnet && p.sameJob()) {
-		c.Name = cmp.Or(c.Name, p.Name)
+		c.Job = cmp.Or(c.Job, p.Job)
 		return nil
 	}
 	l := connect(cmp.Or(c.Timeout, DefaultTimeout))
@@ -64,8 +64,8 @@ func (c *Config) ask(p Place) error {
 	launchers.Lock()
 	defer launchers.Unlock()
 	c.Rank, c.Size = l.client.Rank(), l.client.Size()
-	c.Name = cmp.Or(c.Name, nameOf(l.client.Space()))
-	l.name = c.Name
+	c.Job = cmp.Or(c.Job, nameOf(l.client.Space()))
+	l.name = c.Job
 	if c.Size == 1 { // nobody has to be found
 		l.finalize()
 	}
@@ -75,7 +75,7 @@ func (c *Config) ask(p Place) error {
 // sameJob reports whether the launcher that PMI_FD names has started this job, and not
 // one that a rank of it has started in turn, which inherits the variable.
 func (p *Place) sameJob() bool {
-	return os.Getenv(pmi.EnvFD) != "" && p.Name != "" && os.Getenv(pmi.EnvJob) == p.Name &&
+	return os.Getenv(pmi.EnvFD) != "" && p.Job != "" && os.Getenv(pmi.EnvJob) == p.Job &&
 		os.Getenv(pmi.EnvRank) == strconv.Itoa(p.Rank) && os.Getenv(pmi.EnvSize) == strconv.Itoa(p.Size)
 }
 
@@ -107,7 +107,7 @@ func launched(id *Identity) (*launcher, space) {
 	launchers.Lock()
 	defer launchers.Unlock()
 	for _, l := range launchers.by {
-		if l.err == nil && !l.used && l.name == id.Name && l.client.Rank() == id.Rank && l.client.Size() == id.Size {
+		if l.err == nil && !l.used && l.name == id.Job && l.client.Rank() == id.Rank && l.client.Size() == id.Size {
 			l.used = true
 			return l, l.client
 		}
@@ -225,7 +225,7 @@ func (m *meeting) publish() error {
 	}
 	first, err := m.read(0)
 	if err == nil && m.Rank == 0 && first.addr != mine.addr { // the space has kept what another one has put
-		return &DuplicateError{Job: m.Name, Rank: 0, First: first.addr, Second: mine.addr}
+		return &DuplicateError{Job: m.Identity.Job, Rank: 0, First: first.addr, Second: mine.addr}
 	}
 	m.Nonce, m.told = first.nonce, err == nil
 	return err

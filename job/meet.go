@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -54,7 +55,7 @@ type meeting struct {
 
 // Meet connects this rank with all others through nic. Requests for connections go to
 // cq, whence Links.Step brings them to Requested. After three seconds it says for whom
-// it waits and why: by log, or on stderr if that is nil. Call it once, without the
+// it waits and why by log, nil means slog.Default(). Call it once, without the
 // lock of Links.
 //
 // It fails when its time is up, with an error that names ranks which are missing; to
@@ -63,7 +64,7 @@ type meeting struct {
 // or leaves; and with a DuplicateError when two processes claim one rank. A rank that
 // fails tells the others why, for which it stays half a second at the most.
 func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog.Logger) error {
-	j.nic, j.log = nic, log
+	j.nic, j.log = nic, logqueue.New(log).Logger()
 	if j.member == nil {
 		j.launcher, j.space = spaceOf(&j.Identity)
 	}
@@ -86,7 +87,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 	case why != nil:
 		err = why
 	case parent.Err() != nil:
-		err = m.errorf("%w: %w before %s of job %q had connected", ErrInit, parent.Err(), Ranks(m.unconnected()), m.Name)
+		err = m.errorf("%w: %w before %s of job %q had connected", ErrInit, parent.Err(), Ranks(m.unconnected()), m.Identity.Job)
 	case timeIsUp(err):
 		err = m.missing(time.Duration(m.nic.Now()-began).Round(time.Millisecond), err)
 		m.links.Lock()

@@ -22,18 +22,18 @@ import (
 // One goroutine at a time uses a Member. Others may use its NIC.
 type Member struct{ l *links }
 
-// Program says what a rank runs, for Join.
+// Program says what a rank runs, for Open.
 type Program struct {
 	Name    string    // for error texts
 	Version uint32    // of the format of its messages, equal at all ranks
 	Params  [2]uint32 // what every other rank learns by Member.Params, such as a port
 }
 
-// Join makes the process a member of the job that cfg and the environment describe
+// Open makes the process a member of the job that cfg and the environment describe
 // (nil leaves all to the environment), and returns when all its ranks have come. It
-// fails as Job.Meet does. End with Leave: a process that ends without is dead to the
-// others.
-func Join(ctx context.Context, cfg *Config, program Program) (*Member, error) {
+// fails as Job.Meet does. ctx bounds the call alone, not the membership. End with Leave or
+// Close: a process that ends without is dead to the others.
+func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	if cfg == nil {
 		cfg = &Config{}
 	}
@@ -45,15 +45,16 @@ func Join(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 		err = full.Check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("job: join: %w", err)
+		return nil, fmt.Errorf("job: open: %w", err)
 	}
-	if full.Logger != nil { // else Meet speaks on stderr
-		full.Logger = logqueue.New(full.Logger).Logger()
-	}
-	id := Identity{Name: full.Name, Rank: full.Rank, Size: full.Size, Program: program.Name, Version: program.Version}
+	full.Logger = logqueue.New(full.Logger).Logger()
+	id := Identity{Job: full.Job, Rank: full.Rank, Size: full.Size, Program: program.Name, Version: program.Version}
 	l := &links{cfg: full, params: program.Params, peers: make([]*link, full.Size)}
 	l.job = New(id, l, full.Timeout)
 	if l.nic = full.NIC; full.Size == 1 {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("job: open: %w: %w", ErrInit, err)
+		}
 		return &Member{l}, nil
 	}
 	if l.nic, l.own, err = full.OpenNIC(ctx); err != nil {
@@ -82,7 +83,7 @@ func (l *links) join(ctx context.Context) (err error) {
 	return l.attend()
 }
 
-// close gives back what Join took.
+// close gives back what Open took.
 func (l *links) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -199,6 +200,18 @@ func (m *Member) Fail(err error) {
 	}
 	l.Unlock()
 	l.close()
+}
+
+// Close is Leave without a context: Config.Timeout bounds it. After Leave, Fail or Close it
+// does nothing.
+func (m *Member) Close() error {
+	m.l.mu.Lock()
+	closed := m.l.closed
+	m.l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	return m.Leave(context.Background())
 }
 
 // Leave ends the membership in order. It waits, for Config.Timeout at the most and as

@@ -112,12 +112,12 @@ func TestStrangers(t *testing.T) {
 		id    job.Identity
 		words string
 	}{
-		{job.Identity{Name: "other", Rank: 1, Size: 2, Version: 2}, "not of this job"},
-		{job.Identity{Name: "test", Rank: 1, Size: 2, Version: 3}, "Test wire version 3, this is 2"},
-		{job.Identity{Name: "test", Rank: 1, Size: 3, Version: 2}, "has 3 ranks according to rank 1 and 2 according to rank 0"},
-		{job.Identity{Name: "test", Rank: 2, Size: 2, Version: 2}, "rank 2 of 2 asks rank 0"},
-		{job.Identity{Name: "test", Rank: 0, Size: 2, Version: 2}, `rank 0 of job "test" is there already`},
-		{job.Identity{Name: "test", Rank: 1, Size: 2, Version: 2, Nonce: 1}, "another run of job"},
+		{job.Identity{Job: "other", Rank: 1, Size: 2, Version: 2}, "not of this job"},
+		{job.Identity{Job: "test", Rank: 1, Size: 2, Version: 3}, "Test wire version 3, this is 2"},
+		{job.Identity{Job: "test", Rank: 1, Size: 3, Version: 2}, "has 3 ranks according to rank 1 and 2 according to rank 0"},
+		{job.Identity{Job: "test", Rank: 2, Size: 2, Version: 2}, "rank 2 of 2 asks rank 0"},
+		{job.Identity{Job: "test", Rank: 0, Size: 2, Version: 2}, `rank 0 of job "test" is there already`},
+		{job.Identity{Job: "test", Rank: 1, Size: 2, Version: 2, Nonce: 1}, "another run of job"},
 	}
 	w := newWorld(2, sim.Options{})
 	meet := func(nic *vipl.NIC, rank int) error {
@@ -224,7 +224,7 @@ func TestSharedNIC(t *testing.T) {
 	const size = 3
 	w := newWorld(size, sim.Options{})
 	other := *w
-	other.cfg.Name = "other"
+	other.cfg.Job = "other"
 	for rank := range size {
 		w.host(fmt.Sprint("rank ", rank), 0, func(nic *vipl.NIC) error {
 			one, err := w.join(bg, nic, rank)
@@ -242,7 +242,7 @@ func TestSharedNIC(t *testing.T) {
 		})
 	}
 	check(t, w.run())
-	m, err := job.Join(bg, &job.Config{Size: 1}, job.Program{Name: "Test"})
+	m, err := job.Open(bg, &job.Config{Size: 1}, job.Program{Name: "Test"})
 	check(t, err)
 	check(t, errors.Join(m.Err(), m.Leave(bg)))
 }

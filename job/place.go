@@ -25,7 +25,7 @@ const (
 type Place struct {
 	Source     string // one of the constants above; "" if the process is a job of one
 	Why        string // in words: the variables that say so, or what is missing
-	Name       string // of the job; "" where it is not said, or only by the launcher of PMI-1
+	Job        string // its name; "" where it is not said, or only by the launcher of PMI-1
 	Rank, Size int
 	Others     string // sources behind that one which say something, too, with commas
 }
@@ -81,7 +81,7 @@ func findPlace(env environment, hostname func() (string, error)) (p Place, err e
 // bobnet reads this package's own variables.
 func (env environment) bobnet() (Place, error) {
 	p, err := env.place(SourceBobnet, EnvRank, EnvSize)
-	p.Name = env(EnvJob)
+	p.Job = env(EnvJob)
 	return p, err
 }
 
@@ -100,7 +100,7 @@ func (env environment) pmi() (Place, error) {
 // slurm reads the variables of srun.
 func (env environment) slurm() (Place, error) {
 	p, err := env.checked(SourceSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
-	p.Name = fmt.Sprintf("slurm-%s.%s", env("SLURM_JOB_ID"), env("SLURM_STEP_ID"))
+	p.Job = fmt.Sprintf("slurm-%s.%s", env("SLURM_JOB_ID"), env("SLURM_STEP_ID"))
 	return p, err
 }
 
@@ -108,7 +108,7 @@ func (env environment) slurm() (Place, error) {
 func (env environment) openMPI() (Place, error) {
 	p, err := env.checked(SourceOpenMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
 	if space := env("PMIX_NAMESPACE"); space != "" {
-		p.Name = nameOf("ompi-" + space)
+		p.Job = nameOf("ompi-" + space)
 	}
 	return p, err
 }
@@ -117,7 +117,7 @@ func (env environment) openMPI() (Place, error) {
 func (env environment) pals() (Place, error) {
 	p, err := env.checked(SourcePALS, "PALS_RANKID", "PMI_SIZE", "PALS_SIZE")
 	if id := env("PALS_APID"); id != "" {
-		p.Name = nameOf("pals-" + id)
+		p.Job = nameOf("pals-" + id)
 	}
 	return p, err
 }
@@ -171,13 +171,13 @@ func (env environment) kubernetes(hostname func() (string, error)) (Place, error
 	if err != nil {
 		return p, err
 	}
-	if p.Name = env(EnvJob); p.Name != "" {
+	if p.Job = env(EnvJob); p.Job != "" {
 		return p, nil
 	}
 	host, err := hostname()
 	name, ok := strings.CutSuffix(host, "-"+env(EnvCompletion))
 	if err == nil && ok {
-		p.Name = nameOf("k8s-" + name)
+		p.Job = nameOf("k8s-" + name)
 	}
 	return p, nil
 }

@@ -40,25 +40,25 @@ func TestFindPlace(t *testing.T) {
 		why  string    // part of it, or of the error if want is zero
 	}{
 		{"", job.Place{Size: 1}, "BOBNET_SIZE is not set"},
-		{own, job.Place{Source: job.SourceBobnet, Name: "j", Rank: 1, Size: 2}, "BOBNET_RANK=1, BOBNET_SIZE=2"},
-		{own + " " + fd + " " + slurm, job.Place{Source: job.SourceBobnet, Name: "j", Rank: 1, Size: 2, Others: "PMI-1, Slurm"}, ""},
-		{own + " " + pals + " JOB_COMPLETION_INDEX=7", job.Place{Source: job.SourceBobnet, Name: "j", Rank: 1, Size: 2, Others: "PALS, Kubernetes"}, ""},
+		{own, job.Place{Source: job.SourceBobnet, Job: "j", Rank: 1, Size: 2}, "BOBNET_RANK=1, BOBNET_SIZE=2"},
+		{own + " " + fd + " " + slurm, job.Place{Source: job.SourceBobnet, Job: "j", Rank: 1, Size: 2, Others: "PMI-1, Slurm"}, ""},
+		{own + " " + pals + " JOB_COMPLETION_INDEX=7", job.Place{Source: job.SourceBobnet, Job: "j", Rank: 1, Size: 2, Others: "PALS, Kubernetes"}, ""},
 		{fd + " BOBNET_SIZE=4 JOB_COMPLETION_INDEX=1", job.Place{Source: job.SourcePMI, Rank: 2, Size: 3, Others: "Kubernetes"}, ""},
-		{ompi + " BOBNET_SIZE=4 JOB_COMPLETION_INDEX=3", job.Place{Source: job.SourceOpenMPI, Name: "ompi-prterun-a-7@1", Rank: 1, Size: 4, Others: "Kubernetes"}, ""},
+		{ompi + " BOBNET_SIZE=4 JOB_COMPLETION_INDEX=3", job.Place{Source: job.SourceOpenMPI, Job: "ompi-prterun-a-7@1", Rank: 1, Size: 4, Others: "Kubernetes"}, ""},
 		{fd + " " + slurm + " " + pals, job.Place{Source: job.SourcePMI, Rank: 2, Size: 3, Others: "Slurm, PALS"}, "PMI_FD=7"},
 		{"PMI_PORT=a:1 PMI_ID=4", job.Place{Source: job.SourcePMI, Rank: 4}, "PMI_PORT=a:1, PMI_ID=4"},
 		{"PMI_FD=7", job.Place{}, `PMI_SIZE is ""`},
-		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=1929773057", job.Place{Source: job.SourceOpenMPI, Name: "ompi-1929773057", Size: 2}, "OMPI_COMM_WORLD_RANK=0"}, // 4.1.4
-		{slurm + " " + ompi, job.Place{Source: job.SourceSlurm, Name: "slurm-12.0", Rank: 3, Size: 8, Others: "Open MPI"}, "SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=8"},
+		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=1929773057", job.Place{Source: job.SourceOpenMPI, Job: "ompi-1929773057", Size: 2}, "OMPI_COMM_WORLD_RANK=0"}, // 4.1.4
+		{slurm + " " + ompi, job.Place{Source: job.SourceSlurm, Job: "slurm-12.0", Rank: 3, Size: 8, Others: "Open MPI"}, "SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=8"},
 		{"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=12", job.Place{Size: 1}, "was not started by srun"},
 		{"SLURM_PROCID=8 SLURM_NTASKS=8 SLURM_STEP_ID=1", job.Place{}, "do not fit together"},
-		{ompi, job.Place{Source: job.SourceOpenMPI, Name: "ompi-prterun-a-7@1", Rank: 1, Size: 4}, ""},
+		{ompi, job.Place{Source: job.SourceOpenMPI, Job: "ompi-prterun-a-7@1", Rank: 1, Size: 4}, ""},
 		{"OMPI_COMM_WORLD_SIZE=4", job.Place{}, `OMPI_COMM_WORLD_RANK is ""`},
-		{strings.Replace(pals, "=3", "=6", 1), job.Place{Source: job.SourcePALS, Name: "pals-ab-cd", Rank: 5, Size: 6}, ""},
+		{strings.Replace(pals, "=3", "=6", 1), job.Place{Source: job.SourcePALS, Job: "pals-ab-cd", Rank: 5, Size: 6}, ""},
 		{"PALS_RANKID=5", job.Place{}, "PMI_SIZE or PALS_SIZE is not set"},
-		{"PALS_RANKID=0 PALS_SIZE=1 PALS_APID=" + strings.Repeat("x", 300), job.Place{Source: job.SourcePALS, Name: "job-2aea0db562cb289a", Size: 1}, ""},
-		{"JOB_COMPLETION_INDEX=2 BOBNET_SIZE=4", job.Place{Source: job.SourceKubernetes, Name: "k8s-heat", Rank: 2, Size: 4}, "JOB_COMPLETION_INDEX=2, BOBNET_SIZE=4"},
-		{"JOB_COMPLETION_INDEX=2 BOBNET_SIZE=4 BOBNET_JOB=uid", job.Place{Source: job.SourceKubernetes, Name: "uid", Rank: 2, Size: 4}, ""},
+		{"PALS_RANKID=0 PALS_SIZE=1 PALS_APID=" + strings.Repeat("x", 300), job.Place{Source: job.SourcePALS, Job: "job-2aea0db562cb289a", Size: 1}, ""},
+		{"JOB_COMPLETION_INDEX=2 BOBNET_SIZE=4", job.Place{Source: job.SourceKubernetes, Job: "k8s-heat", Rank: 2, Size: 4}, "JOB_COMPLETION_INDEX=2, BOBNET_SIZE=4"},
+		{"JOB_COMPLETION_INDEX=2 BOBNET_SIZE=4 BOBNET_JOB=uid", job.Place{Source: job.SourceKubernetes, Job: "uid", Rank: 2, Size: 4}, ""},
 		{"JOB_COMPLETION_INDEX=3 BOBNET_SIZE=4", job.Place{Source: job.SourceKubernetes, Rank: 3, Size: 4}, ""}, // another host's name
 		{"JOB_COMPLETION_INDEX=4 BOBNET_SIZE=4", job.Place{}, "do not fit together"},
 		{"JOB_COMPLETION_INDEX=2", job.Place{}, "to the job's parallelism"},
@@ -115,17 +115,17 @@ func TestAsksLauncher(t *testing.T) {
 	}{
 		{"kvs_1", "", job.Config{}, "kvs_1"},
 		{"kvs 2", "", job.Config{}, "job-ce867c5df7ad1857"},
-		{"kvs_3", "", job.Config{Name: "mine"}, "mine"},
+		{"kvs_3", "", job.Config{Job: "mine"}, "mine"},
 		{"j4", "BOBNET_JOB=j4 BOBNET_RANK=1 BOBNET_SIZE=3 PMI_JOBID=j4", job.Config{}, "j4"},
 	} {
 		left := launch(t, tc.space, 1, 3, tc.more)
 		for range 2 {
 			cfg, err := tc.cfg.FromEnvironment()
-			if err != nil || cfg.Rank != 1 || cfg.Size != 3 || cfg.Name != tc.want {
+			if err != nil || cfg.Rank != 1 || cfg.Size != 3 || cfg.Job != tc.want {
 				t.Errorf("%+v: %+v, %v", tc, cfg, err)
 			}
 		}
-		id := job.Identity{Name: tc.want, Rank: 1, Size: 3}
+		id := job.Identity{Job: tc.want, Rank: 1, Size: 3}
 		if !job.TakeLauncher(&id) || job.TakeLauncher(&id) {
 			t.Fatalf("%+v: the connection is not there once", tc)
 		}
@@ -140,7 +140,7 @@ func TestAsksLauncher(t *testing.T) {
 func TestOthersLauncher(t *testing.T) {
 	left := launch(t, "outer", 1, 3, "BOBNET_JOB=inner BOBNET_RANK=1 BOBNET_SIZE=3 PMI_JOBID=outer")
 	cfg, err := job.Config{}.FromEnvironment()
-	if err != nil || cfg.Name != "inner" || job.TakeLauncher(&job.Identity{Name: "inner", Rank: 1, Size: 3}) {
+	if err != nil || cfg.Job != "inner" || job.TakeLauncher(&job.Identity{Job: "inner", Rank: 1, Size: 3}) {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 	c, err := pmi.Open(context.Background(), os.Getenv)

@@ -29,7 +29,7 @@ func (m *Member) New(program string, version uint32, links Links, timeout time.D
 	id := m.Identity()
 	id.Program, id.Version, id.under = program, version, "/"+strings.ToLower(program)
 	if n := len(id.Address(id.Size - 1)); n > vipl.MaxName {
-		return nil, fmt.Errorf("job: the ranks of program %q of job %q would be found by names of %d bytes: at most %d are allowed", program, id.Name, n, vipl.MaxName)
+		return nil, fmt.Errorf("job: the ranks of program %q of job %q would be found by names of %d bytes: at most %d are allowed", program, id.Job, n, vipl.MaxName)
 	}
 	l := m.l
 	l.Lock()

@@ -25,8 +25,8 @@ func eachRank(t *testing.T, size int, fn func(w *sim.World, m *Member) error) {
 				return
 			}
 			defer nic.Close()
-			cfg := Config{Name: "test", Rank: rank, Size: size, NIC: nic, Timeout: 20 * time.Second}
-			m, err := Join(context.Background(), &cfg, Program{Name: "Base", Version: 1})
+			cfg := Config{Job: "test", Rank: rank, Size: size, NIC: nic, Timeout: 20 * time.Second}
+			m, err := Open(context.Background(), &cfg, Program{Name: "Base", Version: 1})
 			if err == nil {
 				err = fn(w, m)
 			}

@@ -48,7 +48,7 @@ func TestSpaceFalseRank(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					return wantRefused(nic, addr, rank == 0, job.Identity{Name: "test", Rank: late, Size: size, Version: 2, Nonce: nonce})
+					return wantRefused(nic, addr, rank == 0, job.Identity{Job: "test", Rank: late, Size: size, Version: 2, Nonce: nonce})
 				})
 			}
 			return w.run()

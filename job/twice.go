@@ -45,7 +45,7 @@ func (m *meeting) findRival() error {
 func (m *meeting) isTwice(rank int, first, second ethertype.Addr) error {
 	m.links.Lock()
 	defer m.links.Unlock()
-	return m.duplicate(&DuplicateError{Job: m.Name, Rank: rank, First: first, Second: second})
+	return m.duplicate(&DuplicateError{Job: m.Identity.Job, Rank: rank, First: first, Second: second})
 }
 
 // challenge asks a rank 0 for a connection as rank 0, which will not be made, but
@@ -64,7 +64,7 @@ func (m *meeting) challenge(rival ethertype.Addr) {
 // taken is what one is told who claims a rank that is there, and whom nobody else
 // knows.
 func (m *meeting) taken(rank uint32) error {
-	return fmt.Errorf("rank %d of job %q is there already", rank, m.Name)
+	return fmt.Errorf("rank %d of job %q is there already", rank, m.Identity.Job)
 }
 
 // contested handles the request of one who claims a rank that is there.

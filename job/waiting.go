@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -52,16 +51,11 @@ func (s *wait) why() string {
 // tryDoctor is the hint of errors that a filter between hosts can cause.
 const tryDoctor = "(to see whether frames pass between two hosts: bobnet doctor --host HOST,HOST)"
 
-// sayAwaited tells a person, once, whom Meet waits for and why: by the log,
-// or on stderr if there is none. The lock is not held.
+// sayAwaited logs, once, which ranks Meet waits for and why. The caller must not hold the lock.
 func (m *meeting) sayAwaited() {
 	m.waits.said = true
 	ranks, why := Ranks(m.unconnected()), m.waits.why()+m.clues()
-	if m.log != nil {
-		m.log.Warn("Init waits for other ranks", "job", m.Name, "rank", m.Rank, "missing", ranks, "why", why)
-		return
-	}
-	fmt.Fprintf(os.Stderr, "%s: rank %d of job %q has waited %v for %s: %s\n", m.prefix(), m.Rank, m.Name, sayAfter, ranks, why)
+	m.log.Warn("Init waits for other ranks", "job", m.Identity.Job, "rank", m.Rank, "missing", ranks, "why", why)
 }
 
 // clues is what else may be behind it that ranks do not come: who was refused, and

@@ -27,7 +27,7 @@ type world struct {
 }
 
 func newWorld(size int, opts sim.Options) *world {
-	return &world{World: sim.New(opts), cfg: job.Config{Name: "test", Size: size, Timeout: 20 * time.Second, PeerTimeout: 300 * time.Millisecond}}
+	return &world{World: sim.New(opts), cfg: job.Config{Job: "test", Size: size, Timeout: 20 * time.Second, PeerTimeout: 300 * time.Millisecond}}
 }
 
 // host adds a process that runs fn with a NIC of its own, after a while.
@@ -55,7 +55,7 @@ func (w *world) now() time.Duration { return time.Duration(w.Now() - sim.Start) 
 func (w *world) join(ctx context.Context, nic *vipl.NIC, rank int) (*job.Member, error) {
 	cfg := w.cfg
 	cfg.NIC, cfg.Rank = nic, rank
-	return job.Join(ctx, &cfg, job.Program{Name: "Test", Version: 2, Params: [2]uint32{uint32(rank), 7}})
+	return job.Open(ctx, &cfg, job.Program{Name: "Test", Version: 2, Params: [2]uint32{uint32(rank), 7}})
 }
 
 // fails adds a rank that starts after a while, and whose Join or Leave ends, soon,

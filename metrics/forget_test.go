@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -100,7 +101,7 @@ func forgetRank(station *sim.Station, rank, size int) error {
 	}
 	defer nic.Close()
 	ctx := context.Background()
-	comm, err := mplite.Init(ctx, &mplite.Config{Job: "forget", Rank: rank, Size: size, NIC: nic})
+	comm, err := mplite.Init(ctx, &mplite.Config{Config: job.Config{Job: "forget", Rank: rank, Size: size, NIC: nic}})
 	if err != nil {
 		return err
 	}

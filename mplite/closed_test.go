@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -69,7 +70,7 @@ func loopbackPair(t *testing.T) (ranks [2]*mplite.Comm) {
 			return err
 		}
 		t.Cleanup(func() { nic.Close() })
-		ranks[rank], err = mplite.Init(bg, &mplite.Config{Job: runOf(t), Rank: rank, Size: 2, NIC: nic})
+		ranks[rank], err = mplite.Init(bg, &mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: 2, NIC: nic}})
 		return err
 	})
 	return ranks
@@ -134,7 +135,7 @@ func finalizeUnderCalls(t *testing.T, c *mplite.Comm) error {
 
 // TestFinalizeAloneEndsAReceive: the same in a job of one rank, without a network.
 func TestFinalizeAloneEndsAReceive(t *testing.T) {
-	c, err := mplite.Init(bg, &mplite.Config{Size: 1})
+	c, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Size: 1}})
 	check(t, err)
 	ended := make(chan error)
 	go func() { ended <- second(c.Recv(bg, nil, 0, 1)) }()

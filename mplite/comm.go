@@ -91,7 +91,7 @@ func (c *Comm) Size() int { return len(c.group) }
 func (c *Comm) JobRank(rank int) int { return int(c.group[rank]) }
 
 // Job returns the job's name.
-func (c *Comm) Job() string { return c.w.job.Name }
+func (c *Comm) Job() string { return c.w.job.Identity.Job }
 
 // NIC returns the NIC that the rank's messages go through, for its counters;
 // nil for a job of one rank that needs none.
@@ -132,7 +132,7 @@ func (c *Comm) Free() error {
 
 // String describes c for people.
 func (c *Comm) String() string {
-	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.job.Name)
+	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.job.Identity.Job)
 }
 
 // usable returns why nothing can be done with c, or nil.

@@ -1,9 +1,7 @@
 package mplite
 
 import (
-	"log/slog"
 	"os"
-	"time"
 
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/job"
@@ -24,31 +22,14 @@ const (
 // there is a variable for it (see EnvJob), and means its default else. Nil leaves all
 // fields zero.
 type Config struct {
-	// Job is the job's name, by which its ranks find each other on the
-	// segment. Ranks of different jobs never meet.
-	Job string
-	// Rank is this process's rank, Size the number of ranks. Where Size is given,
-	// Rank is not read from the environment. Size 0 means 1 if no launcher
-	// (job.FindPlace) says another number: a job of one rank needs no network.
-	Rank, Size int
-	// Interface is the network interface, by name or MAC address; empty means
-	// what EnvInterface says, or else the only candidate.
-	Interface string
-	// NIC is used instead of opening Interface. It stays the caller's and is
-	// not closed by Finalize.
-	NIC *vipl.NIC
+	// Config says which rank of which job this is and which NIC carries its messages. Its
+	// Timeout bounds Init, in addition to the context, and how long Finalize waits for ranks to
+	// leave after its barrier.
+	job.Config
 	// Member, if not nil, is the process's membership in the job, which several packages
-	// share (job.Join). Job, Rank, Size, Interface and NIC are then the member's and must
+	// share (job.Open). Job, Rank, Size, Interface and NIC are then the member's and must
 	// be left zero. It stays the caller's, who ends it after Finalize.
 	Member *job.Member
-	// Timeout bounds Init, besides its context, and how long Finalize waits for ranks
-	// to leave after its barrier; 0 means what vipl.EnvTimeout says, or else DefaultTimeout.
-	Timeout time.Duration
-	// PeerTimeout bounds how long a rank that does not answer is believed to
-	// be alive; 0 means DefaultPeerTimeout, which outlasts a network that is
-	// gone for some seconds. A longer one outlasts a longer outage. A rank on this host is not
-	// given up while its process lives.
-	PeerTimeout time.Duration
 	// EagerSize is the longest message, in bytes, that this rank takes without
 	// a rendezvous; 0 means 16 KiB, and 32 KiB where the MTU is 4000 or more.
 	EagerSize int
@@ -61,10 +42,6 @@ type Config struct {
 	SpillLimit int
 	// Exit is what Abort ends the process with, by a code of 1 to 255; nil means os.Exit.
 	Exit func(code int)
-	// Logger receives what a person may want to know; nil means none, except that
-	// Init says on stderr for whom it waits when that takes long. Its handler is
-	// called as vipl.Config.Logger says, and may block.
-	Logger *slog.Logger
 }
 
 // withDefaults returns c completed and checked.

@@ -47,7 +47,7 @@ func (p *peer) fail(err error) {
 	p.err = dead
 	w.dead = append(w.dead, p)
 	w.stats.RanksFailed++
-	w.cfg.Logger.Warn("rank failed", "rank", p.rank, "err", err)
+	w.cfg.Logger.Debug("rank failed", "rank", p.rank, "err", err)
 	p.Disconnect()
 	p.endOwn(dead)
 	p.endOthers(dead)

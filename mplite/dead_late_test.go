@@ -16,7 +16,7 @@ import (
 
 // lateJob is a job of four in which the victim dies 20 ms after all have joined.
 // The others run fn and stay until all have.
-func lateJob(cfg mplite.Config, fn func(j *job, c *mplite.Comm) error) error {
+func lateJob(cfg mplite.Config, fn func(j *testJob, c *mplite.Comm) error) error {
 	cfg.PeerTimeout = time.Second
 	j := newJob(4, sim.Options{}, cfg)
 	j.start(func(c *mplite.Comm) error {
@@ -48,7 +48,7 @@ func lateJob(cfg mplite.Config, fn func(j *job, c *mplite.Comm) error) error {
 
 // comesLate has a rank compute until another one has learned of a death, and
 // its word has come.
-func (j *job) comesLate(c *mplite.Comm, learned *bool) error {
+func (j *testJob) comesLate(c *mplite.Comm, learned *bool) error {
 	if err := j.computes(c, func() bool { return *learned }); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ var noSpill = mplite.Config{EagerSize: 1024, Credits: 2, SpillLimit: -1}
 // time. Its partner of the second round lives, but has left the allreduce.
 func TestDeathBetweenReceives(t *testing.T) {
 	failed := false
-	check(t, lateJob(small, func(j *job, c *mplite.Comm) error {
+	check(t, lateJob(small, func(j *testJob, c *mplite.Comm) error {
 		const late, neighbour = 1, 0
 		if c.Rank() == late {
 			if err := j.comesLate(c, &failed); err != nil {
@@ -103,7 +103,7 @@ func TestDeathBetweenReceives(t *testing.T) {
 // message and would pass it on to rank 0, which has left and takes nothing more.
 func TestDeathBeforeASend(t *testing.T) {
 	failed := false
-	check(t, lateJob(noSpill, func(j *job, c *mplite.Comm) error {
+	check(t, lateJob(noSpill, func(j *testJob, c *mplite.Comm) error {
 		const root, late, last = 1, 3, 0
 		if c.Rank() == late {
 			if err := clog(c, last); err != nil {
@@ -128,7 +128,7 @@ func TestDeathBeforeASend(t *testing.T) {
 func TestDeathHeardBySend(t *testing.T) {
 	told, ended := false, false
 	full := 0
-	check(t, lateJob(noSpill, func(j *job, c *mplite.Comm) error {
+	check(t, lateJob(noSpill, func(j *testJob, c *mplite.Comm) error {
 		switch c.Rank() {
 		case 3:
 			_, err := c.Recv(bg, nil, victim, 1)
@@ -177,7 +177,7 @@ func TestDeathHeardBySend(t *testing.T) {
 }
 
 // tellsNothing returns an error if a message for rank 1 comes that nobody sent.
-func tellsNothing(j *job, c *mplite.Comm) error {
+func tellsNothing(j *testJob, c *mplite.Comm) error {
 	for range 10 {
 		if err := j.computesFor(c, 10*time.Millisecond); err != nil {
 			return err
@@ -194,7 +194,7 @@ func tellsNothing(j *job, c *mplite.Comm) error {
 // named, not the withdrawal.
 func TestDeathWithdrawsABroadcast(t *testing.T) {
 	failed := false
-	check(t, lateJob(small, func(j *job, c *mplite.Comm) error {
+	check(t, lateJob(small, func(j *testJob, c *mplite.Comm) error {
 		const root, late = 1, 0
 		if c.Rank() == late {
 			if err := j.comesLate(c, &failed); err != nil {
@@ -212,7 +212,7 @@ func TestDeathWithdrawsABroadcast(t *testing.T) {
 func TestDeathLeavesASend(t *testing.T) {
 	const n = 20_000
 	failed := false
-	check(t, lateJob(small, func(j *job, c *mplite.Comm) error {
+	check(t, lateJob(small, func(j *testJob, c *mplite.Comm) error {
 		switch c.Rank() {
 		case 0:
 			_, err := c.Recv(bg, nil, victim, 1)
@@ -241,7 +241,7 @@ func TestDeathLeavesASend(t *testing.T) {
 // communicator. Then they wait for the living again.
 func TestDeathEndsAProbe(t *testing.T) {
 	acked := false
-	check(t, lateJob(small, func(j *job, c *mplite.Comm) error {
+	check(t, lateJob(small, func(j *testJob, c *mplite.Comm) error {
 		switch c.Rank() {
 		case 0:
 			_, err := c.Probe(bg, mplite.AnySource, 1)

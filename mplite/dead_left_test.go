@@ -18,7 +18,7 @@ func TestLeftBecauseOfADeath(t *testing.T) {
 	left := false
 	cfg := small
 	cfg.Timeout = 3 * time.Second // longer than it takes to notice the death
-	check(t, lateJob(cfg, func(j *job, c *mplite.Comm) error {
+	check(t, lateJob(cfg, func(j *testJob, c *mplite.Comm) error {
 		switch c.Rank() {
 		case 1:
 			err := c.Finalize(bg)

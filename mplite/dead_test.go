@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -267,7 +268,7 @@ func TestMissingRank(t *testing.T) {
 				return
 			}
 			defer nic.Close()
-			_, err = mplite.Init(bg, &mplite.Config{Job: "j", Rank: rank, Size: 3, NIC: nic, Timeout: 2 * time.Second})
+			_, err = mplite.Init(bg, &mplite.Config{Config: job.Config{Job: "j", Rank: rank, Size: 3, NIC: nic, Timeout: 2 * time.Second}})
 			if want := `rank 0 of job "j" did not appear within 2s`; !errors.Is(err, mplite.ErrInit) || !contains(err, want) {
 				t.Errorf("rank %d: %v, want %q in it", rank, err, want)
 			}

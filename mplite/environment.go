@@ -17,11 +17,6 @@ const (
 	EnvInterface = job.EnvInterface
 )
 
-// ofJob returns what of c says which rank of which job this is.
-func (c *Config) ofJob() job.Config {
-	return job.Config{Name: c.Job, Rank: c.Rank, Size: c.Size, Interface: c.Interface, NIC: c.NIC, Timeout: c.Timeout, PeerTimeout: c.PeerTimeout, Logger: c.Logger}
-}
-
 // fromEnvironment returns c with what the environment says in the fields that are
 // left zero, or what the member is, and with the defaults of a job.
 func (c Config) fromEnvironment() (Config, error) {
@@ -30,15 +25,15 @@ func (c Config) fromEnvironment() (Config, error) {
 			return c, opError("init", ErrArgument, "Job, Rank, Size, Interface and NIC are those of Member: leave them zero")
 		}
 		id := m.Identity()
-		c.Job, c.Rank, c.Size, c.NIC = id.Name, id.Rank, id.Size, m.NIC()
+		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	rank, err := c.ofJob().FromEnvironment()
+	of, err := c.Config.FromEnvironment()
 	if err == nil {
-		err = rank.Check()
+		err = of.Check()
 	}
 	if err != nil {
 		return c, fmt.Errorf("mplite: init: %w: %w", ErrArgument, err)
 	}
-	c.Job, c.Rank, c.Size, c.Timeout = rank.Name, rank.Rank, rank.Size, rank.Timeout
+	c.Config = of
 	return c, nil
 }

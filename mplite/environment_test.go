@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -45,11 +46,11 @@ func TestConfigFromEnvironment(t *testing.T) {
 		says string // empty: a job of one
 	}{
 		{mplite.Config{}, `"soon" is no time`},
-		{mplite.Config{Timeout: 1}, "rank 7 is not in 0..2"},
-		{mplite.Config{Timeout: 1, Rank: 5}, "rank 5 is not in 0..2"},
-		{mplite.Config{Timeout: 1, Rank: 2}, "needs a name"},
-		{mplite.Config{Timeout: 1, Size: 2}, "needs a name"},
-		{mplite.Config{Timeout: 1, Size: 1}, ""},
+		{mplite.Config{Config: job.Config{Timeout: 1}}, "rank 7 is not in 0..2"},
+		{mplite.Config{Config: job.Config{Timeout: 1, Rank: 5}}, "rank 5 is not in 0..2"},
+		{mplite.Config{Config: job.Config{Timeout: 1, Rank: 2}}, "needs a name"},
+		{mplite.Config{Config: job.Config{Timeout: 1, Size: 2}}, "needs a name"},
+		{mplite.Config{Config: job.Config{Timeout: 1, Size: 1}}, ""},
 	} {
 		c, err := mplite.Init(bg, &tc.cfg)
 		if tc.says != "" && !contains(err, tc.says) || tc.says == "" && (err != nil || c.Size() != 1) {
@@ -57,7 +58,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 		}
 	}
 	t.Setenv(mplite.EnvJob, strings.Repeat("j", 200))
-	if _, err := mplite.Init(bg, &mplite.Config{Timeout: 1, Size: 2}); !contains(err, "name has 200 bytes") {
+	if _, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Timeout: 1, Size: 2}}); !contains(err, "name has 200 bytes") {
 		t.Errorf("the job's name was not read: %v", err)
 	}
 }
@@ -73,9 +74,9 @@ func TestSaysAlone(t *testing.T) {
 			var cfg *mplite.Config
 			switch how {
 			case "config":
-				cfg = &mplite.Config{PeerTimeout: time.Second}
+				cfg = &mplite.Config{Config: job.Config{PeerTimeout: time.Second}}
 			case "size":
-				cfg = &mplite.Config{Size: 1}
+				cfg = &mplite.Config{Config: job.Config{Size: 1}}
 			}
 			if _, err := mplite.Init(bg, cfg); err != nil {
 				t.Fatal(err)

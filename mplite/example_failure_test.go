@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -36,7 +37,7 @@ func ExampleComm_AckFailed() {
 			}
 			defer nic.Close()
 			ctx := context.Background()
-			comm, err := mplite.Init(ctx, &mplite.Config{Job: "queue", Rank: rank, Size: ranks, NIC: nic, PeerTimeout: time.Second})
+			comm, err := mplite.Init(ctx, &mplite.Config{Config: job.Config{Job: "queue", Rank: rank, Size: ranks, NIC: nic, PeerTimeout: time.Second}})
 			if err != nil {
 				log.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -24,7 +25,7 @@ func Example() {
 				log.Fatal(err)
 			}
 			defer nic.Close()
-			if err := addUp(context.Background(), &mplite.Config{Job: "sum", Rank: rank, Size: ranks, NIC: nic}); err != nil {
+			if err := addUp(context.Background(), &mplite.Config{Config: job.Config{Job: "sum", Rank: rank, Size: ranks, NIC: nic}}); err != nil {
 				log.Fatal(err)
 			}
 		})

@@ -13,7 +13,7 @@ import (
 
 // survivors is a job of five that goes on when the victim has died: each of the others runs
 // fn when it knows that, and then finalizes.
-func survivors(fn func(j *job, c *mplite.Comm) error, finalized func(c *mplite.Comm, err error) error) error {
+func survivors(fn func(j *testJob, c *mplite.Comm) error, finalized func(c *mplite.Comm, err error) error) error {
 	cfg := small
 	cfg.PeerTimeout = time.Second
 	j := newJob(5, sim.Options{}, cfg)
@@ -53,9 +53,9 @@ func acknowledge(c *mplite.Comm) error {
 // TestFinalizeAmongTheLiving: Finalize of ranks that have acknowledged a death succeeds,
 // and waits for one that still works and sends them what they have asked for.
 func TestFinalizeAmongTheLiving(t *testing.T) {
-	var j *job
+	var j *testJob
 	late, lateUntil := 3, int64(0)
-	check(t, survivors(func(in *job, c *mplite.Comm) error {
+	check(t, survivors(func(in *testJob, c *mplite.Comm) error {
 		j = in
 		if err := acknowledge(c); err != nil || c.Rank() != late {
 			return err
@@ -77,7 +77,7 @@ func TestFinalizeAmongTheLiving(t *testing.T) {
 // the others do not.
 func TestFinalizeUnacknowledged(t *testing.T) {
 	const careless = 4
-	check(t, survivors(func(_ *job, c *mplite.Comm) error {
+	check(t, survivors(func(_ *testJob, c *mplite.Comm) error {
 		if c.Rank() == careless {
 			return nil
 		}
@@ -93,7 +93,7 @@ func TestFinalizeUnacknowledged(t *testing.T) {
 // TestDeathInFinalize: a rank that dies while others finalize without the dead is named.
 func TestDeathInFinalize(t *testing.T) {
 	const second = 1
-	check(t, survivors(func(j *job, c *mplite.Comm) error {
+	check(t, survivors(func(j *testJob, c *mplite.Comm) error {
 		if err := acknowledge(c); err != nil || c.Rank() != second {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -27,7 +28,7 @@ func TestInterfaceGone(t *testing.T) {
 	}
 	var ranks [2]*mplite.Comm
 	both(t, func(rank int) (err error) {
-		ranks[rank], err = mplite.Init(bg, &mplite.Config{Job: t.Name(), Rank: rank, Size: 2, NIC: nics[rank]})
+		ranks[rank], err = mplite.Init(bg, &mplite.Config{Config: job.Config{Job: t.Name(), Rank: rank, Size: 2, NIC: nics[rank]}})
 		return err
 	})
 	ended := make(chan error)
@@ -38,7 +39,7 @@ func TestInterfaceGone(t *testing.T) {
 		}()
 	}
 	go func() {
-		_, err := mplite.Init(bg, &mplite.Config{Job: "other", Rank: 0, Size: 2, NIC: nics[0]})
+		_, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Job: "other", Rank: 0, Size: 2, NIC: nics[0]}})
 		ended <- err
 	}()
 	if err := p.Delete(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -13,7 +14,7 @@ import (
 func TestHeavyLoss(t *testing.T) {
 	const ranks, most = 8, 4 * time.Second
 	seeds(t, 2, func(seed uint64) error {
-		j := newJob(ranks, sim.Options{Seed: seed, Loss: 0.51, Delay: 5 * time.Microsecond, Bandwidth: 10_000_000_000}, mplite.Config{Timeout: time.Minute})
+		j := newJob(ranks, sim.Options{Seed: seed, Loss: 0.51, Delay: 5 * time.Microsecond, Bandwidth: 10_000_000_000}, mplite.Config{Config: job.Config{Timeout: time.Minute}})
 		var took time.Duration
 		j.start(func(c *mplite.Comm) error {
 			if err := c.Barrier(bg); err != nil {

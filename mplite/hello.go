@@ -14,7 +14,7 @@ func newJob(w *world, name string) (*job.Job, error) {
 	if m := w.cfg.Member; m != nil {
 		return m.New(program, wireVersion, links{w}, w.cfg.Timeout)
 	}
-	id := job.Identity{Name: name, Rank: w.rank, Size: w.size, Program: program, Version: wireVersion}
+	id := job.Identity{Job: name, Rank: w.rank, Size: w.size, Program: program, Version: wireVersion}
 	return job.New(id, links{w}, w.cfg.Timeout), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -28,7 +29,7 @@ func TestRanksOnOneHost(t *testing.T) {
 		}
 		t.Cleanup(func() { nic.Close() })
 		ranks.Go(func() {
-			errs[rank] = hostRank(&mplite.Config{Job: runOf(t), Rank: rank, Size: size, NIC: nic})
+			errs[rank] = hostRank(&mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: size, NIC: nic}})
 		})
 	}
 	ranks.Wait()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/logqueue"
@@ -18,7 +17,7 @@ import (
 // every other one, which blocks until they have called Init too. After
 // cfg.Timeout it fails with an error that names ranks which are missing, and to
 // ask for those takes it about a fifth of a second more. After three seconds it
-// says for whom it waits and why, by cfg.Logger, or on stderr if that is nil.
+// logs for whom it waits and why.
 //
 // It fails at once with a RankError, which has the reason, when another rank dies or
 // leaves Init, or has missed one for that long; with a DuplicateError when two
@@ -31,7 +30,8 @@ import (
 // with ranks, too, joins its job once and gives each of them the member (Config.Member):
 // two that join on their own would take each other for a rank that is there twice.
 //
-// End with Finalize: a process that ends without is dead to the others.
+// End with Finalize or Close: a process that ends without is dead to the others. Open is the
+// same function.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
@@ -54,6 +54,9 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if w.job, err = newJob(w, first.Job); err != nil {
 		return nil, fmt.Errorf("mplite: init: %w", err)
 	}
+	if err := ctx.Err(); err != nil && w.size == 1 { // Meet tells other ranks
+		return nil, fmt.Errorf("mplite: init: %w: %w", ErrInit, err)
+	}
 	w.peers = make([]*peer, w.size)
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)
@@ -71,11 +74,13 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	return newComm(w, group, worldContext), nil
 }
 
+// Open is Init, under the name that all packages of Bobnet have.
+func Open(ctx context.Context, cfg *Config) (*Comm, error) { return Init(ctx, cfg) }
+
 // join opens the NIC, unless one is given, and connects with the other ranks.
 func (w *world) join(ctx context.Context, cfg *Config) error {
 	var err error
-	rank := cfg.ofJob()
-	if w.nic, w.own, err = rank.OpenNIC(ctx); err != nil {
+	if w.nic, w.own, err = cfg.OpenNIC(ctx); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {
@@ -90,11 +95,7 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
-	var log *slog.Logger // nil is stderr
-	if cfg.Logger != nil {
-		log = w.cfg.Logger
-	}
-	return w.job.Meet(ctx, w.nic, w.cq.CQ, log)
+	return w.job.Meet(ctx, w.nic, w.cq.CQ, w.cfg.Logger)
 }
 
 // Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks
@@ -148,6 +149,22 @@ func (c *Comm) Finalize(ctx context.Context) error {
 	c.peers = nil
 	w.close()
 	return err
+}
+
+// Close ends the job for this rank, as Finalize does, for as long as Config.Timeout at the
+// most. A rank that has returned from Finalize or Close before gets nil. So a program may
+// defer Close, and call Finalize where it wants to wait longer. Close on a communicator other
+// than the job's first one is Free.
+func (c *Comm) Close() error {
+	if c.context != worldContext {
+		return c.Free()
+	}
+	ctx, cancel := c.w.bounded(context.Background())
+	defer cancel()
+	if err := c.Finalize(ctx); !errors.Is(err, ErrFinalized) {
+		return err
+	}
+	return nil
 }
 
 // leave tells every rank that this one leaves, and waits, for Config.Timeout

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -24,7 +25,7 @@ func TestInitEndsWithContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(20*time.Millisecond, cancel).Stop()
 		began := time.Now()
-		_, err = mplite.Init(ctx, &mplite.Config{Job: runOf(t), Rank: rank, Size: 2, NIC: nic, Timeout: patience})
+		_, err = mplite.Init(ctx, &mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: 2, NIC: nic, Timeout: patience}})
 		want := fmt.Sprintf(`before rank %d of job "%s" had connected`, 1-rank, runOf(t))
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, mplite.ErrInit) || !contains(err, want) {
 			t.Errorf("rank %d: %v, want that it was cancelled and %q", rank, err, want)
@@ -40,7 +41,7 @@ func TestInitEndsWithContext(t *testing.T) {
 func TestManyMissing(t *testing.T) {
 	const limit = 2 * time.Second
 	for rank, named := range map[int]string{0: "rank 1, 2, 3, 4 of", 100: "rank 0, 1, 2, 3 of"} {
-		j := newJob(200, sim.Options{}, mplite.Config{Timeout: limit})
+		j := newJob(200, sim.Options{}, mplite.Config{Config: job.Config{Timeout: limit}})
 		j.host("alone", func(nic *vipl.NIC) error {
 			err := j.rank(nic, rank, nil)
 			if took := time.Duration(j.Now() - sim.Start); took > limit+limit/4 {
@@ -59,7 +60,7 @@ func TestManyMissing(t *testing.T) {
 func TestTwoJobs(t *testing.T) {
 	const size = 3
 	w := sim.New(sim.Options{})
-	var jobs []*job
+	var jobs []*testJob
 	ended := 0
 	for _, name := range []string{"job", "job/1"} {
 		j := newJob(size, sim.Options{}, small)

@@ -13,7 +13,7 @@ import (
 // intruder has joined a job of three as its last rank, by bare VIs, and says
 // what it likes. It does what rank 0 asks it to.
 type intruder struct {
-	job   *job
+	job   *testJob
 	nic   *vipl.NIC
 	vis   [2]*vipl.VI // with rank 0 and rank 1
 	mem   []byte      // a message to send, what others may write to, and receives

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -85,7 +88,7 @@ func TestReasonIsToldInTime(t *testing.T) {
 		}
 		ranks.Go(func() {
 			defer cancel()
-			_, err := mplite.Init(ctx, &mplite.Config{Job: runOf(t), Rank: rank, Size: 3, NIC: nic, Timeout: patience})
+			_, err := mplite.Init(ctx, &mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: 3, NIC: nic, Timeout: patience}})
 			if rank == 1 && !errors.Is(err, context.Canceled) {
 				t.Errorf("rank 1: %v", err)
 			}
@@ -131,33 +134,33 @@ func TestTimeIsToldWithRefusals(t *testing.T) {
 		return nil
 	})
 	check(t, j.Run())
-	for _, j := range []*job{j, &impatient, &wrong} {
+	for _, j := range []*testJob{j, &impatient, &wrong} {
 		check(t, errors.Join(j.errs...))
 	}
 }
 
 // TestSaysWhomItAwaits: after three seconds Init says once for whom it waits and
-// why, by its logger or on stderr.
+// why, by its logger or the default one, which writes to stderr.
 func TestSaysWhomItAwaits(t *testing.T) {
 	for rank, why := range map[int]string{0: "no request for a connection has come", 1: "nobody on the segment answers to the name of rank 0"} {
-		var log bytes.Buffer
-		j := newJob(3, sim.Options{}, mplite.Config{Timeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		var lines bytes.Buffer
+		j := newJob(3, sim.Options{}, mplite.Config{Config: job.Config{Timeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&lines, nil))}})
 		silent := stderrOf(t, func() {
 			j.host("alone", func(nic *vipl.NIC) error { j.rank(nic, rank, nil); return nil })
 			check(t, j.run())
 		})
-		if n := bytes.Count(log.Bytes(), []byte("Init waits for other ranks")); n != 1 || !bytes.Contains(log.Bytes(), []byte(why)) || silent != "" {
-			t.Errorf("rank %d: logged %d times, want once with %q:\n%sand on stderr %q", rank, n, why, &log, silent)
+		if n := bytes.Count(lines.Bytes(), []byte("Init waits for other ranks")); n != 1 || !bytes.Contains(lines.Bytes(), []byte(why)) || silent != "" {
+			t.Errorf("rank %d: logged %d times, want once with %q:\n%sand on stderr %q", rank, n, why, &lines, silent)
 		}
-		j = newJob(3, sim.Options{}, mplite.Config{Timeout: 10 * time.Second})
+		j = newJob(3, sim.Options{}, mplite.Config{Config: job.Config{Timeout: 10 * time.Second}})
 		said := stderrOf(t, func() {
 			j.host("alone", func(nic *vipl.NIC) error { j.rank(nic, rank, nil); return nil })
 			check(t, j.run())
 		})
 		missing := map[int]string{0: "rank 1, 2", 1: "rank 0, 2"}[rank]
-		if want := fmt.Sprintf("mplite: rank %d of job \"test\" has waited 3s for %s: %s", rank, missing, why); bytes.Count([]byte(said), []byte("\n")) != 1 ||
-			!bytes.HasPrefix([]byte(said), []byte(want)) {
-			t.Errorf("stderr has %q, want one line that begins with %q", said, want)
+		if want := fmt.Sprintf(`WARN Init waits for other ranks job=test rank=%d missing=%q why=%q`, rank, missing, why); strings.Count(said, "\n") != 1 ||
+			!strings.Contains(said, strings.TrimSuffix(want, `"`)) {
+			t.Errorf("stderr has %q, want one line with %q", said, want)
 		}
 	}
 }
@@ -169,7 +172,8 @@ func stderrOf(t *testing.T, fn func()) string {
 	check(t, err)
 	before := os.Stderr
 	os.Stderr = w
-	defer func() { os.Stderr = before }()
+	log.SetOutput(w)
+	defer func() { os.Stderr = before; log.SetOutput(before) }()
 	fn()
 	w.Close()
 	b, err := io.ReadAll(r)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -32,7 +33,7 @@ func TestLogHandler(t *testing.T) {
 			}
 			joined := make(chan struct{})
 			go func() { // who joins, and dies when the other has joined
-				if _, err := mplite.Init(bg, &mplite.Config{Job: runOf(t), Rank: 1, Size: 2, NIC: nics[1], Timeout: patience}); err != nil {
+				if _, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Job: runOf(t), Rank: 1, Size: 2, NIC: nics[1], Timeout: patience}}); err != nil {
 					t.Errorf("rank 1: %v", err)
 				}
 				<-joined
@@ -47,7 +48,7 @@ func TestLogHandler(t *testing.T) {
 			}))
 			ended := make(chan error, 1)
 			go func() {
-				c, err := mplite.Init(bg, &mplite.Config{Job: runOf(t), Rank: 0, Size: 2, NIC: nics[0], Timeout: patience, Logger: log})
+				c, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Job: runOf(t), Rank: 0, Size: 2, NIC: nics[0], Timeout: patience, Logger: log}})
 				close(joined)
 				if err != nil {
 					ended <- err

@@ -15,11 +15,11 @@ import (
 
 // memberJob is a job whose ranks join by package job, as a program does that uses
 // several packages with ranks, and then run fn.
-func memberJob(size int, fn func(j *job, m *jobs.Member, cfg mplite.Config) error) error {
+func memberJob(size int, fn func(j *testJob, m *jobs.Member, cfg mplite.Config) error) error {
 	j := newJob(size, sim.Options{}, small)
 	for rank := range size {
 		j.host(fmt.Sprintf("rank %d", rank), func(nic *vipl.NIC) error {
-			m, err := jobs.Join(bg, &jobs.Config{Name: "test", Rank: rank, Size: size, NIC: nic}, jobs.Program{Name: "Base", Version: 1})
+			m, err := jobs.Open(bg, &jobs.Config{Job: "test", Rank: rank, Size: size, NIC: nic}, jobs.Program{Name: "Base", Version: 1})
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ func memberJob(size int, fn func(j *job, m *jobs.Member, cfg mplite.Config) erro
 // may begin again after Finalize, and not twice at a time.
 func TestMember(t *testing.T) {
 	for _, size := range []int{1, 2, 5} {
-		check(t, memberJob(size, func(_ *job, m *jobs.Member, cfg mplite.Config) error {
+		check(t, memberJob(size, func(_ *testJob, m *jobs.Member, cfg mplite.Config) error {
 			for range 2 {
 				c, err := mplite.Init(bg, &cfg)
 				if err != nil {
@@ -62,7 +62,7 @@ func TestMember(t *testing.T) {
 
 // TestMemberSaysAll: what the member says must not be said again.
 func TestMemberSaysAll(t *testing.T) {
-	check(t, memberJob(1, func(_ *job, m *jobs.Member, cfg mplite.Config) error {
+	check(t, memberJob(1, func(_ *testJob, m *jobs.Member, cfg mplite.Config) error {
 		for _, change := range []func(*mplite.Config){
 			func(c *mplite.Config) { c.Job = "test" },
 			func(c *mplite.Config) { c.Size = 1 },
@@ -81,7 +81,7 @@ func TestMemberSaysAll(t *testing.T) {
 // TestMemberHasFailed: Init ends, and says why, when the member knows of a rank that has
 // failed before its own Init.
 func TestMemberHasFailed(t *testing.T) {
-	check(t, memberJob(3, func(j *job, m *jobs.Member, cfg mplite.Config) error {
+	check(t, memberJob(3, func(j *testJob, m *jobs.Member, cfg mplite.Config) error {
 		if m.Identity().Rank == victim {
 			j.Sleep(time.Second) // until all have joined
 			m.Fail(errors.New("base: no more memory"))

@@ -292,7 +292,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-func wrongAt(j *job, c *mplite.Comm, root int, good, bad func(c *mplite.Comm) error) error {
+func wrongAt(j *testJob, c *mplite.Comm, root int, good, bad func(c *mplite.Comm) error) error {
 	d, err := c.Dup(bg)
 	if err != nil {
 		return err

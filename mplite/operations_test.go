@@ -30,7 +30,7 @@ func TestRandomOperations(t *testing.T) {
 
 // operations is what a rank has started.
 type operations struct {
-	j *job
+	j *testJob
 	*mplite.Comm
 	rng    *rand.Rand
 	reqs   []mplite.Request

@@ -27,7 +27,7 @@ func TestOutage(t *testing.T) {
 }
 
 // outlast sends and receives a message while the network is gone.
-func outlast(j *job, c *mplite.Comm, outage, timeout time.Duration) error {
+func outlast(j *testJob, c *mplite.Comm, outage, timeout time.Duration) error {
 	const from = sim.Start + int64(time.Second)
 	if c.Rank() == 0 {
 		j.At(from, func() { j.Isolate(j.stations[0]) })

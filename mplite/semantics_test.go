@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -402,7 +403,7 @@ func TestSizesDiffer(t *testing.T) {
 				return
 			}
 			defer nic.Close()
-			_, err = mplite.Init(bg, &mplite.Config{Job: "j", Rank: rank, Size: 2 + rank, NIC: nic, Timeout: 2 * time.Second})
+			_, err = mplite.Init(bg, &mplite.Config{Config: job.Config{Job: "j", Rank: rank, Size: 2 + rank, NIC: nic, Timeout: 2 * time.Second}})
 			if want := "has 3 ranks according to rank 1 and 2 according to rank 0"; !contains(err, want) {
 				t.Errorf("rank %d: %v, want %q in it", rank, err, want)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -145,7 +146,7 @@ func TestMismatchBesideALeader(t *testing.T) {
 				return
 			}
 			defer nic.Close()
-			errs[rank] = besideALeader(&mplite.Config{Job: runOf(t), Rank: rank, Size: len(errs), NIC: nic})
+			errs[rank] = besideALeader(&mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: len(errs), NIC: nic}})
 		})
 	}
 	ranks.Wait()

@@ -23,7 +23,7 @@ func isTwice(err error, rank int) error {
 }
 
 // begins adds a rank that starts after a while and ends as want has it.
-func (j *job) begins(name string, rank int, after time.Duration, want func(error) error) {
+func (j *testJob) begins(name string, rank int, after time.Duration, want func(error) error) {
 	j.host(name, func(nic *vipl.NIC) error {
 		if err := j.Sleep(after); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -33,7 +34,7 @@ func udpRank(t *testing.T, rank, size int) error {
 		return err
 	}
 	defer nic.Close()
-	c, err := mplite.Init(t.Context(), &mplite.Config{Job: runOf(t), Rank: rank, Size: size, NIC: nic})
+	c, err := mplite.Init(t.Context(), &mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: size, NIC: nic}})
 	if err != nil {
 		return err
 	}

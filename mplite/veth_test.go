@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -143,7 +144,7 @@ func volley(c *mplite.Comm, tag int) error {
 func TestInitTimesOut(t *testing.T) {
 	nics := vethNICs(t, 1500)
 	for rank, nic := range nics {
-		_, err := mplite.Init(bg, &mplite.Config{Job: "lonely", Rank: rank, Size: 2, NIC: nic, Timeout: 100 * time.Millisecond})
+		_, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Job: "lonely", Rank: rank, Size: 2, NIC: nic, Timeout: 100 * time.Millisecond}})
 		if want := fmt.Sprintf("rank %d of job", 1-rank); !errors.Is(err, mplite.ErrInit) || !contains(err, want) {
 			t.Errorf("rank %d: %v, want %q in it", rank, err, want)
 		}

@@ -139,17 +139,17 @@ func TestWaitallEndsEarly(t *testing.T) {
 // with its own status, by each way to wait for some or any of many.
 func TestWaitsome(t *testing.T) {
 	const n = 24
-	for name, some := range map[string]func(j *job, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error){
-		"Waitsome": func(_ *job, _ *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
+	for name, some := range map[string]func(j *testJob, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error){
+		"Waitsome": func(_ *testJob, _ *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
 			return mplite.Waitsome(bg, reqs, indices, statuses)
 		},
-		"Testsome": func(j *job, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
+		"Testsome": func(j *testJob, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
 			if err := j.computesFor(c, time.Millisecond); err != nil {
 				return 0, err
 			}
 			return mplite.Testsome(reqs, indices, statuses)
 		},
-		"Testany": func(j *job, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
+		"Testany": func(j *testJob, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
 			if err := j.computesFor(c, time.Millisecond); err != nil {
 				return 0, err
 			}

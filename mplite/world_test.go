@@ -21,8 +21,8 @@ var seeds = seedtest.Flags("mplite", 4).Each
 
 var bg = context.Background()
 
-// job is a simulated segment with one station, NIC and process for each rank.
-type job struct {
+// testJob is a simulated segment with one station, NIC and process for each rank.
+type testJob struct {
 	*sim.World
 	cfg      mplite.Config
 	size     int
@@ -31,21 +31,21 @@ type job struct {
 	through  int // ranks that stay
 }
 
-func newJob(size int, opts sim.Options, cfg mplite.Config) *job {
+func newJob(size int, opts sim.Options, cfg mplite.Config) *testJob {
 	cfg.Job, cfg.Size = "test", size
-	return &job{World: sim.New(opts), cfg: cfg, size: size}
+	return &testJob{World: sim.New(opts), cfg: cfg, size: size}
 }
 
 // start adds the processes: each opens a NIC, joins the job, runs fn, and
 // finalizes if fn returns nil.
-func (j *job) start(fn func(c *mplite.Comm) error) {
+func (j *testJob) start(fn func(c *mplite.Comm) error) {
 	for rank := range j.size {
 		j.host(fmt.Sprintf("rank %d", rank), func(nic *vipl.NIC) error { return j.rank(nic, rank, fn) })
 	}
 }
 
 // host adds a process that runs fn with a NIC of its own.
-func (j *job) host(name string, fn func(nic *vipl.NIC) error) {
+func (j *testJob) host(name string, fn func(nic *vipl.NIC) error) {
 	station := j.Station(name)
 	j.stations = append(j.stations, station)
 	seed := uint64(len(j.stations))
@@ -61,7 +61,7 @@ func (j *job) host(name string, fn func(nic *vipl.NIC) error) {
 	})
 }
 
-func (j *job) rank(nic *vipl.NIC, rank int, fn func(c *mplite.Comm) error) error {
+func (j *testJob) rank(nic *vipl.NIC, rank int, fn func(c *mplite.Comm) error) error {
 	cfg := j.cfg
 	cfg.NIC, cfg.Rank = nic, rank
 	c, err := mplite.Init(bg, &cfg)
@@ -79,7 +79,7 @@ const patience = 20 * time.Second
 
 // computes lets time pass for a rank until done: its NIC works, but the rank does
 // not look at what that brings.
-func (j *job) computes(c *mplite.Comm, done func() bool) error {
+func (j *testJob) computes(c *mplite.Comm, done func() bool) error {
 	for end := j.Now() + int64(patience); !done(); c.NIC().Poll() {
 		if j.Now() > end {
 			return errors.New("what it waits for does not happen")
@@ -92,7 +92,7 @@ func (j *job) computes(c *mplite.Comm, done func() bool) error {
 }
 
 // computesFor is computes for a time.
-func (j *job) computesFor(c *mplite.Comm, d time.Duration) error {
+func (j *testJob) computesFor(c *mplite.Comm, d time.Duration) error {
 	end := j.Now() + int64(d)
 	return j.computes(c, func() bool { return j.Now() >= end })
 }
@@ -100,7 +100,7 @@ func (j *job) computesFor(c *mplite.Comm, d time.Duration) error {
 // stays keeps a rank among the living until n ranks have come here: who leaves
 // without Finalize is dead to the others. A rank that does not come says why
 // itself.
-func (j *job) stays(c *mplite.Comm, n int) {
+func (j *testJob) stays(c *mplite.Comm, n int) {
 	j.through++
 	j.computes(c, func() bool {
 		c.Iprobe(c.Rank(), 0)
@@ -108,13 +108,13 @@ func (j *job) stays(c *mplite.Comm, n int) {
 	})
 }
 
-func (j *job) run() error {
+func (j *testJob) run() error {
 	err := j.Run()
 	return errors.Join(append(j.errs, err)...)
 }
 
 // runKilled is run for jobs whose ranks end with errKilled.
-func (j *job) runKilled() error {
+func (j *testJob) runKilled() error {
 	left := []error{j.Run()}
 	for _, err := range j.errs {
 		if !errors.Is(err, errKilled) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -25,7 +26,7 @@ func refusesNil(calls map[string]error) error {
 // also where it would not have had to wait, and does no harm.
 func TestNilContext(t *testing.T) {
 	var none context.Context
-	if _, err := mplite.Init(none, &mplite.Config{Size: 1}); !errors.Is(err, mplite.ErrArgument) {
+	if _, err := mplite.Init(none, &mplite.Config{Config: job.Config{Size: 1}}); !errors.Is(err, mplite.ErrArgument) {
 		t.Errorf("init: %v", err)
 	}
 	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -41,12 +42,12 @@ func TestComputingLive(t *testing.T) {
 }
 
 // computing runs a program of two processes, one of which computes.
-func computing(nics [2]*vipl.NIC, job, layer string) error {
+func computing(nics [2]*vipl.NIC, name, layer string) error {
 	var over atomic.Bool
 	done := make(chan error, len(nics))
 	for rank, nic := range nics {
 		go func() {
-			w, err := splitc.Start(bg, &splitc.Config{Job: job, Rank: rank, Size: 2, NIC: nic, Layer: layer, HeapSize: 1 << 20, PeerTimeout: computingTimeout})
+			w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: name, Rank: rank, Size: 2, NIC: nic, PeerTimeout: computingTimeout}, Layer: layer, HeapSize: 1 << 20})
 			if err == nil {
 				if err = computes(w, &over); err == nil {
 					err = w.Exit(bg)

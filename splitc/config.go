@@ -2,7 +2,6 @@ package splitc
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // The environment variables that Start reads for fields of Config that are left zero,
@@ -36,19 +34,14 @@ const (
 // environment where there is a variable for it, and means its default else. Nil leaves
 // all fields zero.
 type Config struct {
-	// Job is the program's name, by which its processes find each other on the segment.
-	// Rank is this one's number, Size how many there are. Where Size is given, Rank is not
-	// read from the environment. Size 0 means 1 if no launcher (job.FindPlace) says another
-	// number.
-	Job        string
-	Rank, Size int
-	// Interface is the network interface, by name or MAC address; empty means what
-	// job.EnvInterface says, or else the only candidate.
-	Interface string
-	// NIC is used instead of opening Interface. It stays the caller's.
-	NIC *vipl.NIC
+	// Config says which rank of which job the process is and which NIC carries its messages.
+	// Its Timeout bounds Start, in addition to the context, and in Exit how long the end of the
+	// job takes when all processes have called it. Until then Exit waits as all calls do: by
+	// its context and WaitTimeout. A process that computes answers its peers, and so does not
+	// exceed their PeerTimeout.
+	job.Config
 	// Member, if not nil, is the process's membership in the job, which several packages
-	// share (job.Join). Job, Rank, Size, Interface and NIC are then the member's and must
+	// share (job.Open). Job, Rank, Size, Interface and NIC are then the member's and must
 	// be left zero. It stays the caller's, who ends it after Exit.
 	Member *job.Member
 	// Layer is the name of the communication layer, one of Layers; empty means what
@@ -64,31 +57,13 @@ type Config struct {
 	// bytes, and the same in all processes. 0 means what EnvHeap says, or else
 	// 256 MiB.
 	HeapSize int
-	// Timeout bounds Start, besides its context, and in Exit how long the end of the job
-	// takes when all processes have called it; 0 means what vipl.EnvTimeout says, or else
-	// job.DefaultTimeout. Until then Exit waits as all calls do: by its context and
-	// WaitTimeout.
-	Timeout time.Duration
-	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
-	// 0 means vipl.DefaultPeerTimeout. A process that computes answers. One on this host is not
-	// given up while it lives.
-	PeerTimeout time.Duration
 	// WaitTimeout bounds each wait, besides its context, so that a program that waits for
 	// what never comes ends; 0 means 10 minutes.
 	WaitTimeout time.Duration
-	// Logger receives what a person may want to know; nil means none, except that Start
-	// says on stderr for whom it waits when that takes long. Its handler is called as
-	// vipl.Config.Logger says, and may block.
-	Logger *slog.Logger
 }
 
 // Layers returns the names of the communication layers.
 func Layers() []string { return slices.Sorted(maps.Keys(layers)) }
-
-// ofJob returns what of c says which rank of which job this is.
-func (c *Config) ofJob() job.Config {
-	return job.Config{Name: c.Job, Rank: c.Rank, Size: c.Size, Interface: c.Interface, NIC: c.NIC, Timeout: c.Timeout, PeerTimeout: c.PeerTimeout, Logger: c.Logger}
-}
 
 // complete returns c with what the environment says, or what the member is, and with
 // the defaults, checked.
@@ -98,16 +73,17 @@ func (c Config) complete() (Config, error) {
 			return c, opError("start", ErrArgument, "Job, Rank, Size, Interface and NIC are those of Member: leave them zero")
 		}
 		id := m.Identity()
-		c.Job, c.Rank, c.Size, c.NIC = id.Name, id.Rank, id.Size, m.NIC()
+		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	rank, err := c.ofJob().FromEnvironment()
+	of, err := c.Config.FromEnvironment()
 	if err == nil {
-		err = rank.Check()
+		err = of.Check()
 	}
 	if err != nil {
 		return c, fmt.Errorf("%w: start: %w", ErrArgument, err)
 	}
-	c.Job, c.Rank, c.Size, c.Timeout = rank.Name, rank.Rank, rank.Size, rank.Timeout
+	c.Config = of
+	c.Logger = logqueue.New(c.Logger).Logger()
 	if c.Layer == "" {
 		c.Layer = os.Getenv(EnvLayer)
 	}
@@ -139,14 +115,6 @@ func (c *Config) check() error {
 	}
 	c.HeapSize = (c.HeapSize + 4095) / 4096 * 4096
 	return nil
-}
-
-// logger returns the logger that layers write to.
-func (c *Config) logger() *slog.Logger {
-	if c.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return logqueue.New(c.Logger).Logger()
 }
 
 // heapSize reads the size of a heap, of which nothing means the default.

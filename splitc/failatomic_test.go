@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -53,7 +54,7 @@ func TestFailInAtomic(t *testing.T) {
 			}
 		}
 	})
-	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
+	w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: "alone", Size: 1}, HeapSize: splitc.MinHeapSize})
 	check(t, err)
 	a, err := splitc.AllSpreadMalloc[int64](bg, w, 1, 1)
 	check(t, err)

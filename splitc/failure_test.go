@@ -71,7 +71,7 @@ func TestDeath(t *testing.T) {
 }
 
 func death(layer, how string, die func(p *program, w *splitc.World) error, call func(w *splitc.World, a splitc.Array[int64]) error) error {
-	p := newProgram(4, sim.Options{}, splitc.Config{Layer: layer, PeerTimeout: 5 * time.Second})
+	p := newProgram(4, sim.Options{}, splitc.Config{Layer: layer, Config: job.Config{PeerTimeout: 5 * time.Second}})
 	through := 0
 	for rank := range p.cfg.Size {
 		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
@@ -135,7 +135,7 @@ func names(err error, how string) error {
 // error that names it.
 func TestAbsent(t *testing.T) {
 	eachLayer(t, func(t *testing.T, layer string) {
-		p := newProgram(3, sim.Options{}, splitc.Config{Layer: layer, Timeout: 2 * time.Second})
+		p := newProgram(3, sim.Options{}, splitc.Config{Layer: layer, Config: job.Config{Timeout: 2 * time.Second}})
 		for _, rank := range []int{0, 2} {
 			p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
 				cfg := p.cfg
@@ -155,7 +155,7 @@ func TestAbsent(t *testing.T) {
 // takes it for dead, however short the time is after which silence means that.
 func TestComputing(t *testing.T) {
 	eachLayer(t, func(t *testing.T, layer string) {
-		p := newProgram(3, sim.Options{}, splitc.Config{Layer: layer, PeerTimeout: 2 * time.Second})
+		p := newProgram(3, sim.Options{}, splitc.Config{Layer: layer, Config: job.Config{PeerTimeout: 2 * time.Second}})
 		p.start(func(w *splitc.World) error {
 			a, err := splitc.AllSpreadMalloc[int64](bg, w, 3, 200)
 			if err != nil {

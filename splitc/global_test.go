@@ -195,11 +195,11 @@ func TestMember(t *testing.T) {
 	p := newProgram(2, sim.Options{}, splitc.Config{})
 	for rank := range 2 {
 		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
-			m, err := job.Join(bg, &job.Config{Name: "member", Rank: rank, Size: 2, NIC: nic}, job.Program{Name: "Test", Version: 1})
+			m, err := job.Open(bg, &job.Config{Job: "member", Rank: rank, Size: 2, NIC: nic}, job.Program{Name: "Test", Version: 1})
 			if err != nil {
 				return err
 			}
-			if _, err := splitc.Start(bg, &splitc.Config{Member: m, Size: 2}); !errors.Is(err, splitc.ErrArgument) {
+			if _, err := splitc.Start(bg, &splitc.Config{Member: m, Config: job.Config{Size: 2}}); !errors.Is(err, splitc.ErrArgument) {
 				return fmt.Errorf("a member and a size: %w", err)
 			}
 			for range 2 { // one program after the other
@@ -220,9 +220,9 @@ func TestMember(t *testing.T) {
 // TestConfig: what is wrong with a configuration is said, and the environment is read.
 func TestConfig(t *testing.T) {
 	for name, c := range map[string]splitc.Config{
-		"layer":   {Job: "x", Size: 1, Layer: "carrier pigeon"},
-		"heap":    {Job: "x", Size: 1, HeapSize: 5},
-		"waiting": {Job: "x", Size: 1, WaitTimeout: -1},
+		"layer":   {Config: job.Config{Job: "x", Size: 1}, Layer: "carrier pigeon"},
+		"heap":    {Config: job.Config{Job: "x", Size: 1}, HeapSize: 5},
+		"waiting": {Config: job.Config{Job: "x", Size: 1}, WaitTimeout: -1},
 	} {
 		if _, err := splitc.Start(bg, &c); !errors.Is(err, splitc.ErrArgument) {
 			t.Errorf("%s: %v", name, err)
@@ -230,14 +230,14 @@ func TestConfig(t *testing.T) {
 	}
 	t.Setenv(splitc.EnvHeap, "300k")
 	t.Setenv(splitc.EnvLayer, "am")
-	w, err := splitc.Start(bg, &splitc.Config{Job: "x", Size: 1})
+	w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: "x", Size: 1}})
 	check(t, err)
 	if s := w.Snapshot(); s.HeapSize != 300<<10 || s.Layer != "am" {
 		t.Errorf("started with %+v", s)
 	}
 	check(t, w.Exit(bg))
 	t.Setenv(splitc.EnvHeap, "a lot")
-	if _, err := splitc.Start(bg, &splitc.Config{Job: "x", Size: 1}); !errors.Is(err, splitc.ErrArgument) {
+	if _, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: "x", Size: 1}}); !errors.Is(err, splitc.ErrArgument) {
 		t.Errorf("a lot: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -31,7 +32,7 @@ func TestInterfaceGone(t *testing.T) {
 			ready, ended := make(chan error), make(chan error)
 			for rank, nic := range nics {
 				go func() {
-					w, err := splitc.Start(bg, &splitc.Config{Job: fmt.Sprint(t.Name(), os.Getpid()), Rank: rank, Size: 2, NIC: nic, Layer: layer, HeapSize: 1 << 20})
+					w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: fmt.Sprint(t.Name(), os.Getpid()), Rank: rank, Size: 2, NIC: nic}, Layer: layer, HeapSize: 1 << 20})
 					var a splitc.Array[int64]
 					if err == nil {
 						a, err = splitc.AllSpreadMalloc[int64](bg, w, 2, 8)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -82,12 +83,12 @@ func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link)
 
 // overLink runs a program of two ranks, of one host or of two: some of each kind of operation, and
 // what a model of the seed does.
-func overLink(nics [2]*vipl.NIC, job, layer string, near bool, seed uint64) error {
+func overLink(nics [2]*vipl.NIC, name, layer string, near bool, seed uint64) error {
 	m := modelOf(rand.New(rand.NewPCG(seed, 99)), 2)
 	done := make(chan error, len(nics))
 	for rank, nic := range nics {
 		go func() {
-			w, err := splitc.Start(bg, &splitc.Config{Job: job, Rank: rank, Size: 2, NIC: nic, Layer: layer, HeapSize: 1 << 20, PeerTimeout: 30 * time.Second})
+			w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: name, Rank: rank, Size: 2, NIC: nic, PeerTimeout: 30 * time.Second}, Layer: layer, HeapSize: 1 << 20})
 			if err == nil {
 				err = errors.Join(primitives(w), bulks(w), others(w), m.run(w))
 				for range 64 { // Snapshot shows every 64th

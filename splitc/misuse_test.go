@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -148,7 +149,7 @@ func misuse(w *splitc.World) error {
 
 // TestEnded: after Exit each call says that the program has ended.
 func TestEnded(t *testing.T) {
-	cfg := splitc.Config{Job: "ended", Size: 1, HeapSize: splitc.MinHeapSize}
+	cfg := splitc.Config{Config: job.Config{Job: "ended", Size: 1}, HeapSize: splitc.MinHeapSize}
 	w, err := splitc.Start(bg, &cfg)
 	check(t, err)
 	a, err := splitc.AllSpreadMalloc[int](bg, w, 1, 3)
@@ -169,8 +170,8 @@ func TestEnded(t *testing.T) {
 // TestLocalOfNone: an array that a world has not has no memory there: a freed one, also when
 // another one lies at its place that is shorter, the zero one, and one of another program.
 func TestLocalOfNone(t *testing.T) {
-	start := func(job string) *splitc.World {
-		w, err := splitc.Start(bg, &splitc.Config{Job: job, Size: 1, HeapSize: splitc.MinHeapSize})
+	start := func(name string) *splitc.World {
+		w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: name, Size: 1}, HeapSize: splitc.MinHeapSize})
 		check(t, err)
 		return w
 	}
@@ -203,7 +204,7 @@ func TestLocalOfNone(t *testing.T) {
 // TestFreeStale: an array that was freed is not freed again when another one lies at its place,
 // be that longer or shorter; nor is one of another program.
 func TestFreeStale(t *testing.T) {
-	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
+	w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: "alone", Size: 1}, HeapSize: splitc.MinHeapSize})
 	check(t, err)
 	for _, n := range [][2]int{{100, 300}, {300, 100}, {8, 9}, {0, 9}, {9, 0}} {
 		stale, err := splitc.AllSpreadMalloc[int64](bg, w, 1, n[0])
@@ -231,7 +232,7 @@ func TestFreeStale(t *testing.T) {
 // longer than WaitTimeout.
 func TestExitWaits(t *testing.T) {
 	for late, want := range map[time.Duration]error{8 * time.Second: nil, 30 * time.Second: splitc.ErrWaited} {
-		p := newProgram(2, sim.Options{}, splitc.Config{Timeout: 4 * time.Second, WaitTimeout: 16 * time.Second})
+		p := newProgram(2, sim.Options{}, splitc.Config{Config: job.Config{Timeout: 4 * time.Second}, WaitTimeout: 16 * time.Second})
 		p.start(func(w *splitc.World) error {
 			for end := p.Now() + int64(late); w.MyProc() == 1 && p.Now() < end; {
 				if err := errors.Join(p.Sleep(10*time.Millisecond), w.Poll()); err != nil {
@@ -273,7 +274,7 @@ func TestNever(t *testing.T) {
 			return w.Barrier(bg)
 		}))
 	})
-	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
+	w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: "alone", Size: 1}, HeapSize: splitc.MinHeapSize})
 	check(t, err)
 	if err := w.StoreSync(bg, 1); !errors.Is(err, splitc.ErrNever) {
 		t.Errorf("alone: %v", err)
@@ -449,7 +450,7 @@ func tells(m *splitc.MismatchError, odd int, name string) bool {
 // are refused before the first one is done, and those whose blocks lie between each other are
 // done.
 func TestStridedOverlap(t *testing.T) {
-	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
+	w, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: "alone", Size: 1}, HeapSize: splitc.MinHeapSize})
 	check(t, err)
 	a, err := splitc.AllSpreadMalloc[int64](bg, w, 1, 12)
 	check(t, err)

@@ -27,8 +27,8 @@ const logFlush = 100 * time.Millisecond
 // are connected. After cfg.Timeout it fails with an error that names those that are
 // missing; at once when one of them fails, with a job.RankError that has the reason; and
 // with ErrUnequal when processes have started with different layers, heaps, registered
-// variables or procedures, or are built from different versions of this package. End with Exit: a process that ends without is dead to the
-// others.
+// variables or procedures, or are built from different versions of this package. End with Exit or
+// Close: a process that ends without is dead to the others. Open is the same function.
 func Start(ctx context.Context, cfg *Config) (*World, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -40,7 +40,7 @@ func Start(ctx context.Context, cfg *Config) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{cfg: c, log: c.logger(), me: c.Rank, procs: c.Size, nic: c.NIC, member: c.Member}
+	w := &World{cfg: c, log: c.Logger, me: c.Rank, procs: c.Size, nic: c.NIC, member: c.Member}
 	w.landing = new([len(w.small)]uint64)
 	w.atomics.result = new([layer.MaxCall]byte)
 	w.sent, w.direct, w.tree = make([]uint64, w.procs), make([][]byte, w.procs), newTree(w.me, w.procs, nil)
@@ -57,9 +57,15 @@ func Start(ctx context.Context, cfg *Config) (*World, error) {
 	return w, nil
 }
 
+// Open is Start, under the name that all packages of Bobnet have.
+func Open(ctx context.Context, cfg *Config) (*World, error) { return Start(ctx, cfg) }
+
 // open joins the job, opens the layer, and begins the heap.
 func (w *World) open(ctx context.Context) (err error) {
 	if w.procs == 1 {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("splitc: start: %w", err)
+		}
 		if w.layer, err = newAlone(w.cfg.HeapSize); err != nil {
 			return err
 		}
@@ -141,13 +147,13 @@ func (w *World) join(ctx context.Context) (err error) {
 	if w.member != nil {
 		return nil
 	}
-	rank := w.cfg.ofJob()
+	rank := w.cfg.Config
 	if w.nic, w.own, err = rank.OpenNIC(ctx); err != nil {
 		return fmt.Errorf("splitc: start: %w", err)
 	}
 	rank.NIC = w.nic
 	params := w.params()
-	w.member, err = job.Join(ctx, &rank, job.Program{Name: "Split-C", Version: version, Params: params})
+	w.member, err = job.Open(ctx, &rank, job.Program{Name: "Split-C", Version: version, Params: params})
 	switch {
 	case errors.Is(err, job.ErrVersion):
 		return fmt.Errorf("%w: start: %w", ErrUnequal, err)
@@ -212,6 +218,15 @@ func (w *World) Exit(ctx context.Context) error {
 	return w.end(err)
 }
 
+// Close ends the program for this process, as Exit does with a context that never ends. After
+// Exit, Fail or Close it does nothing.
+func (w *World) Close() error {
+	if w.stop == ErrClosed {
+		return nil
+	}
+	return w.Exit(context.Background())
+}
+
 // Fail ends the program for this process because of err, which the others are told: their
 // operations end with a job.RankError that names this process and has err's text. By an
 // atomic procedure it takes effect when that returns: all later calls of this process
@@ -274,8 +289,6 @@ func (w *World) end(err error) error {
 	if w.own {
 		w.nic.Close()
 	}
-	if w.cfg.Logger != nil {
-		logqueue.New(w.log).Flush(logFlush)
-	}
+	logqueue.New(w.log).Flush(logFlush)
 	return err
 }

@@ -69,7 +69,7 @@ func TestUnequalMembers(t *testing.T) {
 // errors of so many say what is wanted. Rank 1 comes later than the others: what it registers
 // they have not.
 func unequal(layer string, shared bool, differ func(c *splitc.Config), want string, told int) error {
-	p := newProgram(3, sim.Options{}, splitc.Config{Layer: layer, Timeout: 2 * time.Second})
+	p := newProgram(3, sim.Options{}, splitc.Config{Layer: layer, Config: job.Config{Timeout: 2 * time.Second}})
 	ended := 0
 	var all error
 	for rank := range 3 {
@@ -77,7 +77,7 @@ func unequal(layer string, shared bool, differ func(c *splitc.Config), want stri
 			cfg := p.cfg
 			cfg.NIC, cfg.Rank = nic, rank
 			if shared {
-				m, err := job.Join(bg, &job.Config{Name: "shared", Rank: rank, Size: cfg.Size, NIC: nic}, job.Program{Name: "several", Version: 1})
+				m, err := job.Open(bg, &job.Config{Job: "shared", Rank: rank, Size: cfg.Size, NIC: nic}, job.Program{Name: "several", Version: 1})
 				if err != nil {
 					return err
 				}
@@ -124,7 +124,7 @@ func TestOtherVersion(t *testing.T) {
 
 // otherVersion starts three ranks, one of which has another version, and wants that some find that.
 func otherVersion(odd int, hear []int) error {
-	p := newProgram(3, sim.Options{}, splitc.Config{Layer: splitc.Layers()[0], Timeout: 2 * time.Second})
+	p := newProgram(3, sim.Options{}, splitc.Config{Layer: splitc.Layers()[0], Config: job.Config{Timeout: 2 * time.Second}})
 	for rank := range 3 {
 		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
 			cfg := p.cfg
@@ -133,7 +133,7 @@ func otherVersion(odd int, hear []int) error {
 			class := splitc.ErrUnequal
 			if rank == odd {
 				class = job.ErrVersion
-				_, err = job.Join(bg, &job.Config{Name: cfg.Job, Rank: rank, Size: cfg.Size, NIC: nic, Timeout: cfg.Timeout}, job.Program{Name: "Split-C", Version: 1 << 20})
+				_, err = job.Open(bg, &job.Config{Job: cfg.Job, Rank: rank, Size: cfg.Size, NIC: nic, Timeout: cfg.Timeout}, job.Program{Name: "Split-C", Version: 1 << 20})
 			} else {
 				_, err = splitc.Start(bg, &cfg)
 			}
@@ -158,10 +158,10 @@ func TestUnequalLayers(t *testing.T) {
 	const late, limit = time.Second, 3 * time.Second
 	chosen := []string{"shm", "am", "shm", "reliable"}
 	for _, loss := range []float64{0, 0.3} {
-		p := newProgram(len(chosen), sim.Options{Loss: loss}, splitc.Config{Timeout: time.Minute})
+		p := newProgram(len(chosen), sim.Options{Loss: loss}, splitc.Config{Config: job.Config{Timeout: time.Minute}})
 		for rank, layer := range chosen {
 			p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
-				m, err := job.Join(bg, &job.Config{Name: "shared", Rank: rank, Size: len(chosen), NIC: nic}, job.Program{Name: "several", Version: 1})
+				m, err := job.Open(bg, &job.Config{Job: "shared", Rank: rank, Size: len(chosen), NIC: nic}, job.Program{Name: "several", Version: 1})
 				if err != nil {
 					return err
 				}
@@ -169,7 +169,7 @@ func TestUnequalLayers(t *testing.T) {
 				if err := p.Sleep(time.Duration(rank) * late); err != nil {
 					return err
 				}
-				_, err = splitc.Start(bg, &splitc.Config{Member: m, Layer: layer, HeapSize: p.cfg.HeapSize, Timeout: p.cfg.Timeout})
+				_, err = splitc.Start(bg, &splitc.Config{Member: m, Layer: layer, HeapSize: p.cfg.HeapSize, Config: job.Config{Timeout: p.cfg.Timeout}})
 				took := time.Duration(nic.Now() - began)
 				other := (rank + 1) % len(chosen)
 				want := fmt.Sprintf("rank %d has layer %s, and rank %d has layer %s", rank, layer, other, chosen[other])

@@ -45,7 +45,7 @@ type Config struct {
 	PeerTimeout time.Duration
 	// Linger is how long Close waits until the written data have arrived; 0 means 5 s.
 	Linger time.Duration
-	// Logger is handed to the NIC that is opened; nil means none.
+	// Logger is handed to the NIC that is opened; nil means slog.Default().
 	Logger *slog.Logger
 }
 

@@ -63,7 +63,7 @@ func BenchmarkBarrierOversubscribed(b *testing.B) {
 
 // barriersRole is a rank of the benchmark.
 func barriersRole(ctx context.Context) error {
-	member, err := job.Join(ctx, nil, job.Program{Name: "barriers", Version: 1})
+	member, err := job.Open(ctx, nil, job.Program{Name: "barriers", Version: 1})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // joinRole is a rank that meets the others, and leaves.
 func joinRole(ctx context.Context) error {
-	m, err := job.Join(ctx, nil, job.Program{Name: "Start", Version: 1})
+	m, err := job.Open(ctx, nil, job.Program{Name: "Start", Version: 1})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,9 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	amcard "github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/stream/tun"
 	"github.com/bobnet-go/bobnet/transport/packet"
@@ -27,6 +30,9 @@ func TestOpenCancelled(t *testing.T) {
 	for name, open := range map[string]func() (io.Closer, error){
 		"endpoint":         func() (io.Closer, error) { return endpoint.Open(ctx, nil) },
 		"endpoint/lanai":   func() (io.Closer, error) { return amcard.Open(ctx, nil) },
+		"job":              func() (io.Closer, error) { return job.Open(ctx, nil, job.Program{Name: "test"}) },
+		"mplite":           func() (io.Closer, error) { return mplite.Open(ctx, nil) },
+		"splitc":           func() (io.Closer, error) { return splitc.Open(ctx, nil) },
 		"stream":           func() (io.Closer, error) { return stream.Open(ctx, nil) },
 		"stream.Listen":    func() (io.Closer, error) { return stream.Listen(ctx, "") },
 		"stream/tun":       func() (io.Closer, error) { return tun.Open(ctx, nil) },

@@ -13,6 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/examples/em3d"
 	"github.com/bobnet-go/bobnet/internal/examples/fft3d"
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -36,7 +37,7 @@ func storesOf(t *testing.T, ranks int, run func(ctx context.Context, w *splitc.W
 					return err
 				}
 				defer nic.Close()
-				w, err := splitc.Start(t.Context(), &splitc.Config{Job: t.Name(), Rank: rank, Size: ranks, NIC: nic, Layer: "reliable", HeapSize: 4 << 20})
+				w, err := splitc.Start(t.Context(), &splitc.Config{Config: job.Config{Job: t.Name(), Rank: rank, Size: ranks, NIC: nic}, Layer: "reliable", HeapSize: 4 << 20})
 				if err != nil {
 					return err
 				}

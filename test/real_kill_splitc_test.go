@@ -73,7 +73,7 @@ func processRole(ctx context.Context) error {
 	}
 	defer rank.NIC.Close()
 	layer, doing, _ := strings.Cut(os.Getenv(doingEnv), "/")
-	w, err := splitc.Start(ctx, &splitc.Config{Job: rank.Job, Rank: rank.Rank, Size: rank.Size, NIC: rank.NIC, PeerTimeout: rank.PeerTimeout, Layer: layer, HeapSize: 1 << 20})
+	w, err := splitc.Start(ctx, &splitc.Config{Config: job.Config{Job: rank.Job, Rank: rank.Rank, Size: rank.Size, NIC: rank.NIC, PeerTimeout: rank.PeerTimeout}, Layer: layer, HeapSize: 1 << 20})
 	if err != nil {
 		return err
 	}

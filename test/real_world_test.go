@@ -19,6 +19,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"golang.org/x/sys/unix"
 )
@@ -156,7 +157,7 @@ func needLab(t testing.TB) {
 func config() *mplite.Config {
 	rank, _ := strconv.Atoi(os.Getenv(mplite.EnvRank))
 	size, _ := strconv.Atoi(os.Getenv(mplite.EnvSize))
-	return &mplite.Config{Job: os.Getenv(mplite.EnvJob), Rank: rank, Size: size, Interface: os.Getenv(mplite.EnvInterface)}
+	return &mplite.Config{Config: job.Config{Job: os.Getenv(mplite.EnvJob), Rank: rank, Size: size, Interface: os.Getenv(mplite.EnvInterface)}}
 }
 
 // player is a rank that plays a role.

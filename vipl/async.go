@@ -156,8 +156,8 @@ func (n *NIC) logError(e *AsyncError) {
 	switch {
 	case e.Code == CodeCatastrophic:
 		level = slog.LevelError
-	case e.Code == CodePostDesc, e.Code == CodeVIOverrun && e.CQ == nil, errors.Is(e.Err, ErrDisconnected):
-		level = slog.LevelDebug // the caller has it in hand, or the peer has just left
+	case e.Code == CodePostDesc, e.Code == CodeVIOverrun && e.CQ == nil, e.Code == CodeConnLost, e.Code == CodeRDMATransport:
+		level = slog.LevelDebug // calls on the VI return it
 	}
 	args := []any{"code", e.Code, "resource", e.Resource, "count", count, "err", e.Err}
 	if e.VI != nil {

@@ -104,8 +104,8 @@ type Config struct {
 	Seed uint64
 	// Names configures the name service; nil means the defaults.
 	Names *NameConfig
-	// Logger receives what a person may want to know, a few lines in a NIC's
-	// life; nil means none. Its handler is called on a goroutine of the logger's own,
+	// Logger receives what a person may want to know, a few lines in a NIC's life, and
+	// what happens to each connection at level Debug; nil means slog.Default(). Its handler is called on a goroutine of the logger's own,
 	// one line at a time, in the order in which things happened. It may call any method,
 	// and block: 256 lines wait for it, what comes then is lost and counted in
 	// NICStats.LogsLost, and Close waits for it for a tenth of a second at most.
@@ -161,7 +161,7 @@ func Open(ctx context.Context, cfg *Config) (*NIC, error) {
 	}
 	n.answerAgent()
 	n.eng.Start()
-	n.log.Info("NIC open", "interface", n.m.Info.Interface, "driver", n.m.Info.Driver, "addr", n.Addr(), "mtu", n.m.Info.MTU)
+	n.log.Debug("NIC open", "interface", n.m.Info.Interface, "driver", n.m.Info.Driver, "addr", n.Addr(), "mtu", n.m.Info.MTU)
 	return n, nil
 }
 
@@ -309,7 +309,7 @@ func (n *NIC) close() error {
 		n.speaker.Release()
 	}
 	n.m.Mem.Close()
-	n.log.Info("NIC closed", "interface", n.m.Info.Interface, "addr", n.Addr())
+	n.log.Debug("NIC closed", "interface", n.m.Info.Interface, "addr", n.Addr())
 	return err
 }
 

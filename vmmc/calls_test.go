@@ -41,7 +41,7 @@ func (w *world) member(station *sim.Station, rank, size int, macs []vmmc.Node, l
 		return err
 	}
 	defer nic.Close()
-	m, err := job.Join(bg, &job.Config{Name: "members", Rank: rank, Size: size, NIC: nic, Timeout: time.Minute}, job.Program{Name: "Test", Version: 1})
+	m, err := job.Open(bg, &job.Config{Job: "members", Rank: rank, Size: size, NIC: nic, Timeout: time.Minute}, job.Program{Name: "Test", Version: 1})
 	if err != nil {
 		return err
 	}

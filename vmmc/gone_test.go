@@ -20,7 +20,7 @@ func TestInterfaceGone(t *testing.T) {
 		return err
 	}))
 	defer nic.Close()
-	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Scope: scopeOf(t), Logger: quiet})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Job: scopeOf(t), Logger: quiet})
 	check(t, err)
 	defer p.Close()
 	ended := make(chan error)

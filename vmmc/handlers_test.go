@@ -20,7 +20,7 @@ func pair(t testing.TB) (ctx context.Context, ps [2]*vmmc.Process) {
 		nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm", Logger: quiet})
 		check(t, err)
 		t.Cleanup(func() { nic.Close() })
-		ps[i], err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: uint32(i), Scope: scopeOf(t), Daemon: vmmc.NoDaemon, Logger: quiet})
+		ps[i], err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: uint32(i), Job: scopeOf(t), Daemon: vmmc.NoDaemon, Logger: quiet})
 		check(t, err)
 		t.Cleanup(func() { ps[i].Close() })
 	}

@@ -22,7 +22,7 @@ func liveProcess(t *testing.T, number uint32) *vmmc.Process {
 	nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 	check(t, err)
 	t.Cleanup(func() { nic.Close() })
-	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: number, Scope: scopeOf(t), Logger: quiet})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: number, Job: scopeOf(t), Logger: quiet})
 	check(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p

@@ -29,7 +29,7 @@ func TestLogHandler(t *testing.T) {
 			t.Cleanup(func() { nic.Close() })
 			var p *vmmc.Process
 			lines := make(chan struct{}, 8)
-			p, err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: 1, Scope: scopeOf(t), Logger: slog.New(logtest.Handler(func(string) {
+			p, err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: 1, Job: scopeOf(t), Logger: slog.New(logtest.Handler(func(string) {
 				lines <- struct{}{}
 				call(p)
 			}))})

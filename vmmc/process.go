@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -41,13 +40,13 @@ type Config struct {
 	// daemon, and no user is proven.
 	Card *lanai.Card
 	// Member is the process's membership in a job: its NIC is used, its rank is the number
-	// of the process, and Scope is the job's name. It stays the caller's.
+	// of the process, and Job is the job's name. It stays the caller's.
 	Member *job.Member
 	// Process is the number by which others name the process (SBL's squid), unique on its
 	// node; in a job of ranks, in the job.
 	Process uint32
-	// Scope separates groups of processes: those of equal Scope find each other.
-	Scope string
+	// Job is the name of a group of processes: those with the same Job find each other.
+	Job string
 	// Short is the most bytes of a message that is copied into the request; 0 means
 	// DefaultShort, negative none. At most MaxShort.
 	Short int
@@ -63,7 +62,7 @@ type Config struct {
 	// name itself, and no user is proven. NoDaemon means none in any case. A daemon that is
 	// named must be there.
 	Daemon string
-	// Logger is told what a person may want to know; nil means stderr. Its handler is called
+	// Logger receives what a person may want to know; nil means slog.Default(). Its handler is called
 	// as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
@@ -122,9 +121,6 @@ func Open(ctx context.Context, cfg *Config) (*Process, error) {
 		cfg = &Config{}
 	}
 	c := *cfg
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	}
 	logs := logqueue.New(c.Logger)
 	c.Logger = logs.Logger()
 	if err := c.complete(); err != nil {
@@ -176,21 +172,21 @@ func (p *Process) start(ctx context.Context) error {
 // openDirectory returns the daemon of the node, or what does without.
 func (p *Process) openDirectory(ctx context.Context) (directory.Directory, error) {
 	if p.cfg.Card != nil {
-		return directory.OnCard(p.cfg.Card, p.cfg.Scope), nil
+		return directory.OnCard(p.cfg.Card, p.cfg.Job), nil
 	}
 	socket := p.cfg.Daemon
 	if socket == "" {
 		socket = directory.Socket(p.nic.Addr().MAC)
 	}
 	if p.virtual || socket == NoDaemon {
-		return directory.NewSegment(p.nic, p.cfg.Scope), nil
+		return directory.NewSegment(p.nic, p.cfg.Job), nil
 	}
-	c, err := directory.Dial(ctx, socket, p.cfg.Scope, p.cfg.Logger)
+	c, err := directory.Dial(ctx, socket, p.cfg.Job, p.cfg.Logger)
 	switch {
 	case err == nil:
 		return c, nil
 	case p.cfg.Daemon == "" && errors.Is(err, directory.ErrNone):
-		return directory.NewSegment(p.nic, p.cfg.Scope), nil
+		return directory.NewSegment(p.nic, p.cfg.Job), nil
 	}
 	return nil, typed(err)
 }
@@ -219,7 +215,7 @@ func (p *Process) openProvider() (provider.Provider, error) {
 func (c *Config) complete() error {
 	if c.Member != nil {
 		id := c.Member.Identity()
-		c.NIC, c.Process, c.Scope = c.Member.NIC(), uint32(id.Rank), id.Name
+		c.NIC, c.Process, c.Job = c.Member.NIC(), uint32(id.Rank), id.Job
 	}
 	set := func(p *int, value int) {
 		if *p == 0 {

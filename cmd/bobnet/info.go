@@ -92,10 +92,10 @@ func placed(p job.Place, err error) string {
 		return "alone: " + p.Why
 	case p.Size == 0:
 		return fmt.Sprintf("rank %d, as the launcher's port will tell: %s (%s)", p.Rank, p.Source, p.Why)
-	case p.Name == "":
+	case p.Job == "":
 		return fmt.Sprintf("rank %d of %d: %s (%s)", p.Rank, p.Size, p.Source, p.Why)
 	}
-	return fmt.Sprintf("rank %d of %d of %q: %s (%s)", p.Rank, p.Size, p.Name, p.Source, p.Why)
+	return fmt.Sprintf("rank %d of %d of %q: %s (%s)", p.Rank, p.Size, p.Job, p.Source, p.Why)
 }
 
 // kernel returns the kernel's name, release and machine.

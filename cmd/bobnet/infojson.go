@@ -69,7 +69,7 @@ func infoJSON(ctx context.Context, w io.Writer, given *vipl.Config) error {
 		EtherType: fmt.Sprintf("0x%04X", uint16(ethertype.Default)), RawSockets: rawSockets(), Labs: labs(), Memlock: memlock(),
 		Faults: faults(), Interfaces: []infoInterface{}}
 	place, err := job.FindPlace()
-	r.Job = infoJob{Rank: place.Rank, Size: place.Size, Name: place.Name, Source: place.Source, Why: place.Why}
+	r.Job = infoJob{Rank: place.Rank, Size: place.Size, Name: place.Job, Source: place.Source, Why: place.Why}
 	if err != nil {
 		r.Job.Error = err.Error()
 	}

@@ -29,7 +29,7 @@ type Config struct {
 
 	// Mapper has the host take part in mapping, which then writes the routes; its ID and
 	// Card are the card's. Nil means none in virtual time, and live one if Routes is nil. The
-	// handler of its Log is called as vipl.Config.Logger says, and may block.
+	// handler of its Logger is called as vipl.Config.Logger says, and may block.
 	Mapper *myrinet.MapperOptions
 
 	Frames    int             // endpoint frames, the privileged one among them; 0 means 8

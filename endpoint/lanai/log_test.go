@@ -30,7 +30,7 @@ func TestLogHandler(t *testing.T) {
 			for side := range cards { // one of them maps, and says so
 				with := plain.LiveMapper()
 				with.Period = 20 * time.Millisecond
-				with.Log = slog.New(logtest.Handler(func(string) {
+				with.Logger = slog.New(logtest.Handler(func(string) {
 					<-opened
 					called.Do(func() { close(lines) })
 					call(cards[side])

@@ -85,7 +85,7 @@ func run(ctx context.Context) error {
 	}
 	rank, size := at.Rank, at.Size
 	collector := metrics.NewCollector(nil)
-	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Scope: "blackboard/" + at.Name}, collector)
+	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Job: "blackboard/" + at.Name}, collector)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const doorID = 1
 
 // open opens a process of VMMC. Nobody needs to know its number: clients find the program.
 func (at place) open() (*vmmc.Process, error) {
-	return vmmc.Open(context.Background(), &vmmc.Config{Process: rand.Uint32(), Scope: "fileserver/" + at.vmmc})
+	return vmmc.Open(context.Background(), &vmmc.Config{Process: rand.Uint32(), Job: "fileserver/" + at.vmmc})
 }
 
 // listen makes a server answer over VMMC, from the memory of the process that it returns.

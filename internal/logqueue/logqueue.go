@@ -36,11 +36,11 @@ type line struct {
 	record slog.Record
 }
 
-// New returns the queue before the handler of l; nil means one that drops everything.
+// New returns the queue before the handler of l; nil means that of slog.Default().
 // A logger that has a queue before its handler already keeps it.
 func New(l *slog.Logger) *Queue {
 	if l == nil {
-		return &Queue{logger: slog.New(slog.DiscardHandler)}
+		l = slog.Default()
 	}
 	if h, ok := l.Handler().(*handler); ok {
 		return h.q

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -86,7 +87,7 @@ func sharedProgram(ctx context.Context, program func(w *splitc.World, p splitc.G
 				errs[rank] = err
 				return
 			}
-			cfg := splitc.Config{Job: "paper", Rank: rank, Size: len(errs), NIC: nic, Layer: "shm", HeapSize: splitc.MinHeapSize}
+			cfg := splitc.Config{Config: job.Config{Job: "paper", Rank: rank, Size: len(errs), NIC: nic}, Layer: "shm", HeapSize: splitc.MinHeapSize}
 			errs[rank] = errors.Join(sharedRank(ctx, cfg, program), nic.Close())
 		})
 	}

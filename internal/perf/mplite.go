@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -79,7 +80,7 @@ func joinJob(ctx context.Context, h *Half, nic *vipl.NIC) (*mplite.Comm, error) 
 	if h.server {
 		rank, addr = 1, nic.Addr().String()
 	}
-	return mplite.Init(ctx, &mplite.Config{Job: "perf-" + addr, Rank: rank, Size: 2, NIC: nic, Timeout: sampleTimeout})
+	return mplite.Init(ctx, &mplite.Config{Config: job.Config{Job: "perf-" + addr, Rank: rank, Size: 2, NIC: nic, Timeout: sampleTimeout}})
 }
 
 // buffer returns the buffers in turn.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -116,8 +117,8 @@ func startSplit(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (*splitc.Wo
 	if h.server {
 		rank, addr = 1, nic.Addr().String()
 	}
-	return splitc.Start(ctx, &splitc.Config{Job: "perf-" + addr, Rank: rank, Size: 2, NIC: nic, Layer: c.Mode,
-		HeapSize: heapFor(c.Size), Timeout: sampleTimeout, WaitTimeout: 2 * sampleTimeout})
+	return splitc.Start(ctx, &splitc.Config{Config: job.Config{Job: "perf-" + addr, Rank: rank, Size: 2, NIC: nic, Timeout: sampleTimeout}, Layer: c.Mode,
+		HeapSize: heapFor(c.Size), WaitTimeout: 2 * sampleTimeout})
 }
 
 // heapFor returns the size of a heap for two arrays of messages.

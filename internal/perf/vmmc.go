@@ -127,7 +127,7 @@ func openProcess(h *Half, nic *vipl.NIC) (*vmmc.Process, error) {
 	if h.server {
 		number, addr = 1, nic.Addr().String()
 	}
-	return vmmc.Open(context.Background(), &vmmc.Config{NIC: nic, Process: number, Scope: "perf-" + addr})
+	return vmmc.Open(context.Background(), &vmmc.Config{NIC: nic, Process: number, Job: "perf-" + addr})
 }
 
 // meet makes the memory, exports it and imports the peer's.

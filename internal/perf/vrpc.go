@@ -99,7 +99,7 @@ func dialMapped(ctx context.Context, r *rpcConn, h *Half, c Case, address string
 // openProcess opens a process on a NIC of the case.
 func (r *rpcConn) openProcess(ctx context.Context, h *Half, c Case, number uint32, scope string) (err error) {
 	if r.nic, err = h.openNIC(ctx, c); err == nil {
-		r.p, err = vmmc.Open(ctx, &vmmc.Config{NIC: r.nic, Process: number, Scope: "perf-" + cmp.Or(scope, r.nic.Addr().String())})
+		r.p, err = vmmc.Open(ctx, &vmmc.Config{NIC: r.nic, Process: number, Job: "perf-" + cmp.Or(scope, r.nic.Addr().String())})
 	}
 	return err
 }

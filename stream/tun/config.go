@@ -33,7 +33,7 @@ type Config struct {
 	// frames take.
 	MTU int
 	// Logger takes what people should know: neighbours that come and go, claims of
-	// addresses. Nil means none. Its handler is called as vipl.Config.Logger says, and may
+	// addresses. Nil means slog.Default(). Its handler is called as vipl.Config.Logger says, and may
 	// block.
 	Logger *slog.Logger
 }

@@ -22,11 +22,11 @@ type RouteTable interface {
 
 // MapperOptions describes the mapper of a host: it finds the other hosts and computes routes.
 type MapperOptions struct {
-	ID   ethertype.MAC // identity of the host's card; no two hosts may have the same
-	Name string        // of the host, for people: at most 32 bytes
-	Seed uint64        // of everything random: choose another one for each host and each start
-	Card RouteTable    // receives the routes; nil for none
-	Log  *slog.Logger  // nil for none; the handler must neither block nor call the host, except where a Config that holds these options permits it
+	ID     ethertype.MAC // identity of the host's card; no two hosts may have the same
+	Name   string        // of the host, for people: at most 32 bytes
+	Seed   uint64        // of everything random: choose another one for each host and each start
+	Card   RouteTable    // receives the routes; nil for none
+	Logger *slog.Logger  // nil means slog.Default(); the handler must neither block nor call the host, except where a Config that holds these options permits it
 
 	Ports       int           // most ports of a switch, 2..MaxPorts; 0 means 8
 	Period      time.Duration // pause between the end of a mapping and the start of the next; 0 means 1 s

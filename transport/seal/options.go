@@ -4,6 +4,8 @@ import (
 	"io"
 	"log/slog"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 )
 
 // Options say how to seal the frames of a link.
@@ -20,8 +22,8 @@ type Options struct {
 	// random source. Only simulations and tests of vectors have another.
 	Random io.Reader
 	// Logger receives a line when a station cannot be understood, at most one a minute
-	// for each, and when keys change. It is called with the link's lock held, so its
-	// handler must not block. Nil means none.
+	// for each, and when keys change. Nil means slog.Default().
+	// Its handler is called on a goroutine of the logger's own, and may block.
 	Logger *slog.Logger
 
 	suites  suite // that may be used; 0 means what suits the processor
@@ -78,9 +80,7 @@ func (o Options) withDefaults() Options {
 	if o.Limits.Age <= 0 {
 		o.Limits.Age = 5 * time.Minute
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = logqueue.New(o.Logger).Logger()
 	if o.silence == 0 {
 		o.silence = maxSilence
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/sleep"
 	"github.com/mdlayher/ethernet"
@@ -51,8 +52,8 @@ type Config struct {
 	// NoSegments does without UDP_SEGMENT and UDP_GRO: each frame goes to the
 	// kernel, and comes from it, by itself.
 	NoSegments bool
-	// Logger is told what works less well than it could, and the remedy; nil
-	// means nobody is.
+	// Logger receives what works less well than it could, with the remedy, at level Debug; nil
+	// means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -126,9 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.BasePort == 0 {
 		c.BasePort = DefaultBasePort
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = logqueue.New(c.Logger).Logger()
 	switch {
 	case c.Network != "" && c.Network != "udp4" && c.Network != "udp6":
 		return c, fmt.Errorf("transport: network %q: %w: want udp4, udp6, or nothing for either", c.Network, unix.EINVAL)
@@ -161,11 +160,11 @@ func (l *Link) open(c *Config) error {
 		return l.openError("open socket", err)
 	}
 	if err := l.joinGroup(c.EtherType); err != nil {
-		c.Logger.Warn("no multicast on this interface; broadcasts reach the configured peers only",
+		c.Logger.Debug("no multicast on this interface; broadcasts reach the configured peers only",
 			"interface", l.station.name, "err", err, "peers", len(l.where.peers))
 	}
 	if err := l.Shortage(); err != nil {
-		c.Logger.Warn(err.Error())
+		c.Logger.Debug(err.Error())
 	}
 	l.info.Slots = l.have / kernelSize(l.info.MTU)
 	l.tx.init(l, !c.NoSegments)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -27,7 +26,7 @@ type Config struct {
 	// Socket is where processes find the daemon; empty means where they look by
 	// themselves. It begins with an @ if its name is in the abstract name space.
 	Socket string
-	// Logger is told what a person may want to know; nil means stderr. Its handler is called
+	// Logger receives what a person may want to know; nil means slog.Default(). Its handler is called
 	// as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
@@ -76,11 +75,7 @@ func Open(ctx context.Context, cfg *Config) (*Daemon, error) {
 	}
 	d := &Daemon{nic: cfg.NIC, asks: make(chan struct{}, maxAsks), reports: make(chan struct{}, maxReports),
 		conns: map[*net.UnixConn]struct{}{}}
-	to := cfg.Logger
-	if to == nil {
-		to = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	}
-	d.logs = logqueue.New(to)
+	d.logs = logqueue.New(cfg.Logger)
 	d.log = d.logs.Logger()
 	if d.nic == nil {
 		v := cfg.VIPL

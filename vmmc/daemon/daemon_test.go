@@ -70,7 +70,7 @@ func startLogging(t *testing.T, log *slog.Logger) *daemon.Daemon {
 }
 
 func open(t *testing.T, number uint32, socket string) *vmmc.Process {
-	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: number, Scope: scopeOf(t), Daemon: socket, Logger: quiet})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: number, Job: scopeOf(t), Daemon: socket, Logger: quiet})
 	check(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
@@ -172,7 +172,7 @@ func TestRestart(t *testing.T) {
 func TestErrors(t *testing.T) {
 	try := func(what string, want error, words ...string) {
 		t.Helper()
-		p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: 1, Scope: scopeOf(t), Daemon: socket(t), Logger: quiet})
+		p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: 1, Job: scopeOf(t), Daemon: socket(t), Logger: quiet})
 		if err == nil {
 			p.Close()
 		}
@@ -260,7 +260,7 @@ func TestNumbers(t *testing.T) {
 	if got := s.Processes[i]; got.Exports != 1 || !slices.Equal(got.Words, []string{"word"}) || int(got.PID) != os.Getpid() || got.Scope != scopeOf(t) {
 		t.Errorf("%+v", got)
 	}
-	_, err = vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: 1, Scope: scopeOf(t), Daemon: socket(t), Logger: quiet})
+	_, err = vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: 1, Job: scopeOf(t), Daemon: socket(t), Logger: quiet})
 	if !errors.Is(err, vmmc.ErrTaken) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("a number that is taken: %v", err)
 	}

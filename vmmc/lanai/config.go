@@ -43,7 +43,7 @@ type Config struct {
 	Serial bool
 	// Costs are those of the program's steps; nil means DefaultCosts.
 	Costs *Costs
-	// Logger is the mapper's, if Mapper.Log is not set; nil means none. The handler of either
+	// Logger is the mapper's, if Mapper.Logger is not set; nil means slog.Default(). The handler of either
 	// is called as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }

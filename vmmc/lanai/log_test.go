@@ -37,7 +37,7 @@ func TestLogHandler(t *testing.T) {
 					cfgs[side] = lanai.Config{Mapper: plain.LiveMapper()}
 					cfgs[side].Mapper.Period = 20 * time.Millisecond
 					if whose == "mapper" {
-						cfgs[side].Mapper.Log = log
+						cfgs[side].Mapper.Logger = log
 					} else {
 						cfgs[side].Logger = log
 					}

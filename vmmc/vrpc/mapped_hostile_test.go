@@ -30,7 +30,7 @@ func twoProcesses(t testing.TB) (p [2]*vmmc.Process) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nic.Close() })
-		if p[i], err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: uint32(i), Scope: scope, Logger: quiet}); err != nil {
+		if p[i], err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: uint32(i), Job: scope, Logger: quiet}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p[i].Close() })

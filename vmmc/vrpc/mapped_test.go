@@ -42,7 +42,7 @@ func processesOn(t testing.TB, n int, open func(i int) (*vipl.NIC, error)) []*vm
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nic.Close() })
-		list[i], err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: uint32(i), Scope: scope, Logger: quiet()})
+		list[i], err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: uint32(i), Job: scope, Logger: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

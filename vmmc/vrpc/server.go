@@ -91,9 +91,6 @@ func (c *ServerConfig) setDefaults() {
 	setDefault(&c.DuplicateEntries, defaultDuplicateEntries)
 	setDefault(&c.DuplicateBytes, defaultDuplicateBytes)
 	setDefault(&c.DuplicateAge, defaultDuplicateAge)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
 	c.Logger = logqueue.New(c.Logger).Logger()
 }
 

@@ -36,7 +36,7 @@ func Find(usual int) (Place, error) {
 	if err != nil {
 		return Place{}, err
 	}
-	p := Place{Rank: found.Rank, Size: found.Size, Name: cmp.Or(found.Name, os.Getenv(job.EnvJob), "default")}
+	p := Place{Rank: found.Rank, Size: found.Size, Name: cmp.Or(found.Job, os.Getenv(job.EnvJob), "default")}
 	switch {
 	case found.Source == "" && usual > 1 && os.Getenv(job.EnvRank) == "":
 		return Place{}, ErrAlone

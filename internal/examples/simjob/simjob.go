@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -26,7 +27,7 @@ func Run(t *testing.T, opts sim.Options, ranks int, body func(ctx context.Contex
 				return
 			}
 			defer nic.Close()
-			comm, err := mplite.Init(t.Context(), &mplite.Config{Job: t.Name(), Rank: rank, Size: ranks, NIC: nic})
+			comm, err := mplite.Init(t.Context(), &mplite.Config{Config: job.Config{Job: t.Name(), Rank: rank, Size: ranks, NIC: nic}})
 			if err != nil {
 				t.Errorf("rank %d: %v", rank, err)
 				return

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -25,7 +26,7 @@ func RunSplitC(t *testing.T, opts sim.Options, layer string, procs int, body fun
 				return
 			}
 			defer nic.Close()
-			w, err := splitc.Start(t.Context(), &splitc.Config{Job: t.Name(), Rank: proc, Size: procs, NIC: nic, Layer: layer, HeapSize: 1 << 20})
+			w, err := splitc.Start(t.Context(), &splitc.Config{Config: job.Config{Job: t.Name(), Rank: proc, Size: procs, NIC: nic}, Layer: layer, HeapSize: 1 << 20})
 			if err != nil {
 				t.Errorf("process %d: %v", proc, err)
 				return

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -28,7 +29,7 @@ func TestNoMetrics(t *testing.T) {
 				return
 			}
 			defer nic.Close()
-			w, err := splitc.Start(t.Context(), &splitc.Config{Job: t.Name(), Rank: rank, Size: 2, NIC: nic, Layer: "am", HeapSize: 1 << 20})
+			w, err := splitc.Start(t.Context(), &splitc.Config{Config: job.Config{Job: t.Name(), Rank: rank, Size: 2, NIC: nic}, Layer: "am", HeapSize: 1 << 20})
 			if err != nil {
 				t.Error(err)
 				return

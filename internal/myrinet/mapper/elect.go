@@ -77,7 +77,7 @@ func (a *Agent) hearTwin(now int64, token uint64) bool {
 	a.stats.Claimed++
 	if now >= a.warned+int64(a.opts.Period) {
 		a.warned = now
-		a.opts.Log.Warn("another host claims this one's identity", "id", a.opts.ID)
+		a.opts.Logger.Warn("another host claims this one's identity", "id", a.opts.ID)
 	}
 	switch {
 	case !a.isLeading:
@@ -105,7 +105,7 @@ func (a *Agent) heardOf(now int64, m *message) {
 // yield leaves mapping to another host.
 func (a *Agent) yield(heard int64, to ethertype.MAC, hearsay bool) {
 	a.stats.Yields++
-	a.opts.Log.Info("another host maps", "id", to, "hearsay", hearsay)
+	a.opts.Logger.Debug("another host maps", "id", to, "hearsay", hearsay)
 	a.isLeading = false
 	a.lead.stop()
 	a.leader, a.hearsay = to, hearsay
@@ -124,7 +124,7 @@ func (a *Agent) takeOver(now int64) {
 			a.distrusted[a.leader] = now + 30*int64(a.opts.Period)
 		}
 	}
-	a.opts.Log.Info("this host maps", "id", a.opts.ID, "last", a.leader)
+	a.opts.Logger.Debug("this host maps", "id", a.opts.ID, "last", a.leader)
 	a.stats.Elections++
 	a.isLeading, a.leader, a.hearsay = true, a.opts.ID, false
 	a.lead.start(now, a.rng.Uint64(), a.opts.Period)

@@ -115,7 +115,7 @@ func (a *Agent) explored(now int64) {
 			return
 		}
 		a.stats.Abandoned++
-		a.opts.Log.Warn("the fabric changes too fast to be mapped")
+		a.opts.Logger.Warn("the fabric changes too fast to be mapped")
 		a.rest(now)
 		return
 	}
@@ -132,11 +132,11 @@ func (a *Agent) explored(now int64) {
 	a.stats.Twice += uint64(len(m.Twice))
 	a.stats.TooMany += uint64(m.TooMany)
 	for _, id := range m.Twice {
-		a.opts.Log.Warn("several hosts claim one identity", "id", id)
+		a.opts.Logger.Warn("several hosts claim one identity", "id", id)
 	}
 	if l.last == nil || l.last.Topology.Text() != m.Topology.Text() {
 		a.stats.Changes++
-		a.opts.Log.Info("the map has changed", "hosts", len(m.IDs), "switches", len(m.Topology.Switches), "cables", len(m.Topology.Cables))
+		a.opts.Logger.Debug("the map has changed", "hosts", len(m.IDs), "switches", len(m.Topology.Switches), "cables", len(m.Topology.Cables))
 	}
 	l.last = m
 	if a.opts.Observe {

@@ -2,10 +2,10 @@ package mapper
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -50,8 +50,6 @@ func withDefaults(o myrinet.MapperOptions) (myrinet.MapperOptions, error) {
 	case len(o.Name) > maxNameOctets:
 		return o, fmt.Errorf("mapper: option Name has %d octets, it can have %d", len(o.Name), maxNameOctets)
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = logqueue.New(o.Logger).Logger()
 	return o, nil
 }

@@ -102,7 +102,7 @@ func (a *Agent) install(int64) {
 				if !failed {
 					failed = true
 					a.stats.Unreached++
-					a.opts.Log.Warn("a host has not confirmed its routes", "id", id)
+					a.opts.Logger.Warn("a host has not confirmed its routes", "id", id)
 				}
 			})
 		}

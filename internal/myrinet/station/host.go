@@ -60,15 +60,15 @@ func (h *Host) Sit(card *myrinet.Card, clock transport.Link) {
 	h.Engine.Init(clock, h, nil)
 }
 
-// Logged returns a copy of a mapper's options whose log is called without the lock of the engine: opts.Log,
+// Logged returns a copy of a mapper's options whose log is called without the lock of the engine: opts.Logger,
 // or the logger if that is nil.
 func (h *Host) Logged(opts *myrinet.MapperOptions, logger *slog.Logger) *myrinet.MapperOptions {
 	with := *opts
-	if with.Log == nil {
-		with.Log = logger
+	if with.Logger == nil {
+		with.Logger = logger
 	}
-	h.logs = logqueue.New(with.Log)
-	with.Log = h.logs.Logger()
+	h.logs = logqueue.New(with.Logger)
+	with.Logger = h.logs.Logger()
 	return &with
 }
 

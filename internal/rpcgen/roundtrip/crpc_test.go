@@ -38,7 +38,7 @@ func overVMMC(t *testing.T, srv *vrpc.Server) *vrpc.Client {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nic.Close() })
-		if ps[i], err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: uint32(i), Scope: fmt.Sprint(t.Name(), os.Getpid())}); err != nil {
+		if ps[i], err = vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: uint32(i), Job: fmt.Sprint(t.Name(), os.Getpid())}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { ps[i].Close() })

@@ -73,7 +73,7 @@ func (p *posers) rank(at *sim.Station, me int) error {
 	}
 	defer nic.Close()
 	ctx := context.Background()
-	m, err := job.Join(ctx, &job.Config{Name: "posers", Rank: me, Size: 3, NIC: nic}, job.Program{Name: "posers", Version: 1})
+	m, err := job.Open(ctx, &job.Config{Job: "posers", Rank: me, Size: 3, NIC: nic}, job.Program{Name: "posers", Version: 1})
 	if err != nil {
 		return err
 	}

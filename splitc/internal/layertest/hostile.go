@@ -63,7 +63,7 @@ func (f *Foe) rank(me int, station *sim.Station, fn func(c layer.Config) error) 
 		return err
 	}
 	defer nic.Close()
-	m, err := job.Join(bg, &job.Config{Name: "hostile", Rank: me, Size: 2, NIC: nic}, job.Program{Name: "hostile", Version: 1})
+	m, err := job.Open(bg, &job.Config{Job: "hostile", Rank: me, Size: 2, NIC: nic}, job.Program{Name: "hostile", Version: 1})
 	if err != nil {
 		return err
 	}

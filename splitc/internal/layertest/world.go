@@ -138,7 +138,7 @@ func (w *world) rank(me, procs int, station *sim.Station, open layer.Open, fn fu
 	}
 	defer nic.Close()
 	r := &rank{w: w, me: me, procs: procs, nic: nic, controls: make([][]uint32, procs)}
-	r.member, err = job.Join(bg, &job.Config{Name: "layertest", Rank: me, Size: procs, NIC: nic, PeerTimeout: peerTimeout}, job.Program{Name: "layertest", Version: 1})
+	r.member, err = job.Open(bg, &job.Config{Job: "layertest", Rank: me, Size: procs, NIC: nic, PeerTimeout: peerTimeout}, job.Program{Name: "layertest", Version: 1})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func rank(w *sim.World, at *sim.Station, me, procs int, fn func(s *station) erro
 		return err
 	}
 	defer nic.Close()
-	m, err := job.Join(bg, &job.Config{Name: "mesh", Rank: me, Size: procs, NIC: nic}, job.Program{Name: "mesh", Version: 1})
+	m, err := job.Open(bg, &job.Config{Job: "mesh", Rank: me, Size: procs, NIC: nic}, job.Program{Name: "mesh", Version: 1})
 	if err != nil {
 		return err
 	}

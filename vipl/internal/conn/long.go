@@ -222,7 +222,7 @@ func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethert
 		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == code.OpRDMAWrite; !t.c.Path.switching {
 			t.c.Path.MaxData = t.c.Path.Data
 		}
-		sh.log.Info("the path carries long frames no more", "local", t.c.Local(), "remote", t.c.Remote)
+		sh.log.Debug("the path carries long frames no more", "local", t.c.Local(), "remote", t.c.Remote)
 	}
 	return t.sendPieces(f, seq, flags)
 }
@@ -241,7 +241,7 @@ func (p *Path) leaveHole() {
 	}
 	p.hole.Leave(p.c.shared.now)
 	p.UseLong()
-	p.c.shared.log.Info("the path carries long frames", "local", p.c.Local(), "remote", p.c.Remote)
+	p.c.shared.log.Debug("the path carries long frames", "local", p.c.Local(), "remote", p.c.Remote)
 }
 
 // copyInWords copies data, the end of the payload that is being received, to dst, which is as

@@ -44,7 +44,7 @@ func openDriver(ctx context.Context, cfg *Config) (transport.Link, error) {
 		return udp.Open(ctx, &udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Peers: cfg.Peers, Logger: cfg.Logger})
 	case "myrinet":
 		m := plain.LiveMapper()
-		m.Log = cfg.Logger
+		m.Logger = cfg.Logger
 		return share.OpenOrAttach(ctx, &plain.OpenConfig{Interface: cfg.Interface, Config: plain.Config{EtherType: cfg.EtherType, Ports: cfg.Ports, Mapper: m}})
 	case "shm":
 		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, AnyUser: cfg.AnyUser})

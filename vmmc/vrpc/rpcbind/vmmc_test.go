@@ -20,7 +20,7 @@ func process(t *testing.T, number uint32) *vmmc.Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nic.Close() })
-	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: number, Scope: fmt.Sprint(t.Name(), os.Getpid())})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: number, Job: fmt.Sprint(t.Name(), os.Getpid())})
 	if err != nil {
 		t.Fatal(err)
 	}
