@@ -1,7 +1,8 @@
 // Package metrics exports Bobnet's counters to Prometheus.
 //
 // The other packages count in plain structs and know nothing of Prometheus;
-// this one turns snapshots of them into metrics at each scrape.
+// this one turns snapshots of them into metrics at each scrape. Struct tags of the counters
+// hold the metrics' names and helps (internal/counters), so a new counter is one field.
 //
 //	c := metrics.NewCollector(nil)
 //	c.WatchNIC(nic)

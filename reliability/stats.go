@@ -30,14 +30,11 @@ type SenderStats struct {
 	MinRTT    time.Duration `metric:"bobnet_vi_round_trip_minimum_seconds" help:"Smallest round-trip time of the last seconds." add:"max"`
 	RTO       time.Duration `metric:"bobnet_vi_retransmission_timeout_seconds" help:"Retransmission time-out, back-off included." add:"max"`
 	Tries     int           `metric:"bobnet_vi_unanswered_timeouts" help:"Time-outs since the peer has acknowledged anything." add:"max"`
-	FirstAt   int64         `add:"max"` // when the frame Una was sent first, to 33 us for each time it was sent again; 0 when none is in flight
-	OldestAt  int64         `add:"max"` // when it was sent last, 0 when none is in flight
-	HeardAt   int64         `add:"max"` // when the peer was last heard, or the first frame sent if it never was
 }
 
 // Stats returns a snapshot.
 func (s *Sender) Stats() SenderStats {
-	st := SenderStats{
+	return SenderStats{
 		SenderCounters: s.stats,
 		InFlight:       s.InFlight(),
 		Queued:         s.Queued(),
@@ -48,17 +45,12 @@ func (s *Sender) Stats() SenderStats {
 		MinRTT:         time.Duration(s.rtt.smallest),
 		RTO:            time.Duration(min(s.rtt.rto<<s.rec.backoff, s.cfg.MaxRTO)),
 		Tries:          int(s.rec.tries),
-		HeardAt:        s.heardAt,
 	}
-	if st.InFlight > 0 {
-		st.FirstAt, st.OldestAt, _ = s.Times(s.una)
-	}
-	return st
 }
 
 // Times returns when the frame seq, which must be in flight, was sent first
-// and last, as precisely as SenderStats says, and whether it has been
-// acknowledged selectively.
+// and last, and whether it has been acknowledged selectively. first is off by at
+// most 33 us for each time that the frame was sent again.
 func (s *Sender) Times(seq ethertype.Seq) (first, last int64, acked bool) {
 	f := s.ring.at(seq)
 	return f.sentAt - int64(f.waited)*waitUnit, f.sentAt, f.state == stateAcked

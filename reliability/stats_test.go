@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// However often the oldest frame goes again, Stats tells when it went first.
+// However often the oldest frame goes again, Times tells when it went first.
 func TestOldestSentFirst(t *testing.T) {
 	const pushedAt = int64(time.Second)
 	var s Sender
@@ -25,20 +25,20 @@ func TestOldestSentFirst(t *testing.T) {
 			again++
 		}
 	}
-	st := s.Stats()
-	if off := st.FirstAt - pushedAt; off < -20*waitUnit || off > 20*waitUnit {
+	first, last, _ := s.Times(s.una)
+	if off := first - pushedAt; off < -20*waitUnit || off > 20*waitUnit {
 		t.Errorf("after %d retransmissions in %v the oldest frame was sent first at %v, want %v",
-			again, time.Duration(now-pushedAt), time.Duration(st.FirstAt), time.Duration(pushedAt))
+			again, time.Duration(now-pushedAt), time.Duration(first), time.Duration(pushedAt))
 	}
-	if st.OldestAt <= pushedAt {
-		t.Errorf("the oldest frame was sent last at %v, want later than %v", time.Duration(st.OldestAt), time.Duration(pushedAt))
+	if last <= pushedAt {
+		t.Errorf("the oldest frame was sent last at %v, want later than %v", time.Duration(last), time.Duration(pushedAt))
 	}
 	if _, valid := s.OnAck(now+1, ethertype.Seq(9), 0, nil); !valid {
 		t.Fatal("the acknowledgement of both is refused")
 	}
 	s.Push(now+2, Sent{}, false)
-	if st := s.Stats(); st.FirstAt != now+2 || st.OldestAt != now+2 {
-		t.Errorf("a new frame in the same slot was sent at %d and %d, want %d", st.FirstAt, st.OldestAt, now+2)
+	if first, last, _ := s.Times(s.una); first != now+2 || last != now+2 {
+		t.Errorf("a new frame in the same slot was sent at %d and %d, want %d", first, last, now+2)
 	}
 }
 
