@@ -65,8 +65,8 @@ type hearsay struct {
 func (h *hearsay) Error() string { return fmt.Sprintf("%v by rank %d: %s", errReported, h.by, h.why) }
 func (h *hearsay) Unwrap() error { return errReported }
 
-// Ranks writes ranks for people, the first few by number.
-func Ranks(ranks []int) string {
+// rankList writes ranks for people, the first few by number.
+func rankList(ranks []int) string {
 	const few = 8
 	var text []string
 	for _, rank := range ranks[:min(few, len(ranks))] {

@@ -51,3 +51,6 @@ var NewNonce = newNonce
 
 // ErrReported is errReported, for tests.
 var ErrReported = errReported
+
+// Ranks is rankList, for tests.
+var Ranks = rankList

@@ -87,7 +87,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 	case why != nil:
 		err = why
 	case parent.Err() != nil:
-		err = m.errorf("%w: %w before %s of job %q had connected", ErrInit, parent.Err(), Ranks(m.unconnected()), m.Identity.Job)
+		err = m.errorf("%w: %w before %s of job %q had connected", ErrInit, parent.Err(), rankList(m.unconnected()), m.Identity.Job)
 	case timeIsUp(err):
 		err = m.missing(time.Duration(m.nic.Now()-began).Round(time.Millisecond), err)
 		m.links.Lock()

@@ -53,14 +53,14 @@ func (m *meeting) absence(took time.Duration, cause error) error {
 	clues := m.clues()
 	m.blame(append(silent, m.unconnected()...), fmt.Errorf("%w%s", errMissing, clues))
 	if len(silent) == 0 {
-		return m.errorf("%w: %s of job %q did not connect within %v%s: %v", ErrInit, Ranks(m.unconnected()), m.Identity.Job, took, clues, cause)
+		return m.errorf("%w: %s of job %q did not connect within %v%s: %v", ErrInit, rankList(m.unconnected()), m.Identity.Job, took, clues, cause)
 	}
 	more := clues
 	if len(rest) > 0 {
 		more += fmt.Sprintf("; %d more have not connected", len(rest))
 	}
 	return m.errorf("%w: %s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v)",
-		ErrInit, Ranks(silent), m.Identity.Job, took, EnvJob, more, cause)
+		ErrInit, rankList(silent), m.Identity.Job, took, EnvJob, more, cause)
 }
 
 // blame tells the others of the first of ranks, because of which this one leaves:

@@ -54,7 +54,7 @@ const tryDoctor = "(to see whether frames pass between two hosts: bobnet doctor 
 // sayAwaited logs, once, which ranks Meet waits for and why. The caller must not hold the lock.
 func (m *meeting) sayAwaited() {
 	m.waits.said = true
-	ranks, why := Ranks(m.unconnected()), m.waits.why()+m.clues()
+	ranks, why := rankList(m.unconnected()), m.waits.why()+m.clues()
 	m.log.Warn("Init waits for other ranks", "job", m.Identity.Job, "rank", m.Rank, "missing", ranks, "why", why)
 }
 

@@ -1,7 +1,5 @@
 package transport
 
-import "github.com/bobnet-go/bobnet/internal/framing"
-
 // LongLink is implemented by links that can carry frames longer than their MTU to
 // some stations, up to 65,481 bytes behind the Ethernet header. A link does not know which stations these are,
 // and long frames to others are lost. A wrapper that does not pass them on does not
@@ -33,28 +31,3 @@ type LongLink interface {
 // LongBegin is the least number of bytes in a view that lacks some: the header and what
 // may precede the data.
 const LongBegin = 128
-
-// Lengthener is implemented by wrappers whose frames are longer on the link within.
-type Lengthener interface {
-	Wrapper
-
-	// Overhead returns by how many bytes.
-	Overhead() int
-}
-
-// LongMTU returns the most that a long frame of link holds behind the Ethernet header:
-// 65,481 bytes, less what wrappers add.
-func LongMTU(link Link) int {
-	mtu := framing.LongMTU
-	for link != nil {
-		if l, ok := link.(Lengthener); ok {
-			mtu -= l.Overhead()
-		}
-		w, ok := link.(Wrapper)
-		if !ok {
-			break
-		}
-		link = w.Unwrap()
-	}
-	return mtu
-}

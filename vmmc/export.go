@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
-
-// Address is where a process takes requests.
-type Address = ethertype.Addr
 
 // Export is memory that other processes may write to.
 type Export struct {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -156,7 +157,7 @@ func (p *Process) start(ctx context.Context) error {
 		v.Close()
 		return err
 	}
-	p.dir.OnDeath(func(addr Address, incarnation uint64) {
+	p.dir.OnDeath(func(addr ethertype.Addr, incarnation uint64) {
 		p.mu.Lock()
 		defer p.unlock()
 		p.via.Dead(addr, incarnation)

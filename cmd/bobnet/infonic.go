@@ -85,7 +85,7 @@ func driver(name string) string {
 
 func long(link transport.Link) string {
 	if l, ok := link.(transport.LongLink); ok && !l.Info().Unprotected && l.StartLong() {
-		return fmt.Sprintf("up to an MTU of %d, to stations that only veth lies between", transport.LongMTU(link))
+		return fmt.Sprintf("up to an MTU of %d, to stations that only veth lies between", optional.LongMTU(link))
 	}
 	return "none"
 }

@@ -47,7 +47,7 @@ type watched struct{ *Link }
 // Watch implements optional.Watcher.
 func (w watched) Watch(fd int) { w.Link.Link.(optional.Watcher).Watch(fd) }
 
-// Overhead implements transport.Lengthener: the Link that it unwraps to has it all.
+// Overhead returns by how many bytes frames grow: the Link that it unwraps to has it all.
 func (w watched) Overhead() int { return 0 }
 
 // Unwrap implements transport.Wrapper.
@@ -101,7 +101,7 @@ func (l *Link) Info() transport.Info {
 	return info
 }
 
-// Overhead implements transport.Lengthener.
+// Overhead returns by how many bytes frames grow on the link within.
 func (l *Link) Overhead() int { return framing.SealOverhead + framing.SealLongMore }
 
 // Close implements transport.Link.

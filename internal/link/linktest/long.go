@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -21,7 +22,7 @@ func (s *suite) startLong() transport.LongLink {
 
 // longest returns the largest payload of a long frame.
 func (s *suite) longest() int {
-	return transport.LongMTU(s.A) + ethertype.EthernetSize - ethertype.HeaderSize
+	return optional.LongMTU(s.A) + ethertype.EthernetSize - ethertype.HeaderSize
 }
 
 // long returns a long frame from A to B in parts.

@@ -4,6 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/latch"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
@@ -51,7 +52,7 @@ func (l *longRx) init(sh *Shared) {
 		return
 	}
 	if l.link = link; link.StartLong() {
-		l.Size = transport.LongMTU(link) - ethertype.BaseSize
+		l.Size = optional.LongMTU(link) - ethertype.BaseSize
 	}
 }
 
