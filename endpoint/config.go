@@ -57,7 +57,7 @@ type Config struct {
 	NIC       *vipl.NIC
 	Interface string
 	// Card carries the messages in place of a NIC: an emulated LANai card that holds
-	// endpoints itself (package lanai). The node does not close it.
+	// endpoints itself (package endpoint/lanai). The node does not close it.
 	Card *lanai.Card
 	// Ports are the ports of the node's own NIC: each connection to another node takes
 	// one. Zero means 9216, which is enough for 64 endpoints and 64 of another node

@@ -36,9 +36,9 @@ type Config struct {
 	Interface string
 	// NIC is used instead of opening Interface, and stays the caller's.
 	NIC *vipl.NIC
-	// Card is used instead of a NIC: a host of the emulated Myrinet, the card of which runs
-	// VMMC's control program. It stays the caller's. Processes are found by it, without a
-	// daemon, and no user is proven.
+	// Card is used instead of a NIC: an emulated card that runs VMMC's control program
+	// (package vmmc/lanai). It stays the caller's. Processes find each other by the card,
+	// without a daemon, and no user is proven.
 	Card *lanai.Card
 	// Member is the process's membership in a job: its NIC is used, its rank is the number
 	// of the process, and Job is the job's name. It stays the caller's.

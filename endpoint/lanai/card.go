@@ -3,6 +3,7 @@ package lanai
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -18,19 +19,29 @@ import (
 // maxCards is how many cards a card speaks with, itself among them.
 const maxCards = 256
 
-// Config says what a card and its control program are like. The zero value is the paper's.
+// Config describes a card and its control program. Every zero field means the default, which is
+// the paper's.
 type Config struct {
-	Interface string              // live: name or MAC of the network interface that is the cable's end; "" for the only one that is up
-	Cable     myrinet.LiveOptions // live
-
-	MAC    ethertype.MAC       // of the card; live, zero means the interface's
-	Card   myrinet.CardConfig  // SRAM, timing
-	Routes []myrinet.HostRoute // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
-
-	// Mapper has the host take part in mapping, which then writes the routes; its ID and
-	// Card are the card's. Nil means none in virtual time, and live one if Routes is nil. The
-	// handler of its Logger is called as vipl.Config.Logger says, and may block.
+	// Interface is the name or MAC address of the network interface that is the end of the cable;
+	// "" means the only interface that is up. Open uses it.
+	Interface string
+	// Cable has the options of a live cable.
+	Cable myrinet.LiveOptions
+	// MAC is the address of the card. On a live cable, zero means the interface's address. In
+	// virtual time MAC must be set.
+	MAC ethertype.MAC
+	// Card describes the card: SRAM, pages and timing.
+	Card myrinet.CardConfig
+	// Routes lead to the other cards. Nil means what a direct cable needs, a route of no turns to
+	// every card, until the mapper finds others.
+	Routes []myrinet.HostRoute
+	// Mapper makes the card find the other cards, before and beside its work; its ID and Card are
+	// set by this package. Nil means no mapper in virtual time. On a live cable, nil means a mapper
+	// with defaults if Routes is nil.
 	Mapper *myrinet.MapperOptions
+	// Logger is the mapper's if Mapper.Logger is nil; nil means slog.Default(). The handler of either
+	// is called as vipl.Config.Logger says, and may block.
+	Logger *slog.Logger
 
 	Frames    int             // endpoint frames, the privileged one among them; 0 means 8
 	Endpoints int             // endpoints, resident or not, of all programs; 0 means 256
@@ -158,7 +169,7 @@ func (c *Card) start() error {
 	p.frames[0].state, p.frames[0].end = frameLive, d.control
 	d.control.state, d.control.frame, d.control.wantsDone = endResident, &p.frames[0], true
 	if c.cfg.Mapper != nil {
-		if err := p.maps.Start(c.Now(), c.host.Logged(c.cfg.Mapper, nil), c.cfg.MAC, p); err != nil {
+		if err := p.maps.Start(c.Now(), c.host.Logged(c.cfg.Mapper, c.cfg.Logger), c.cfg.MAC, p); err != nil {
 			return err
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Open opens the card at a network interface, which is one end of a cable: what is at the
-// other end is a card, too, or a port of a switch (bobnet switch). Its errors are those of
-// ring.Open; one that wraps EADDRINUSE says that the interface has a card or a switch
-// already. A nil cfg means defaults.
+// Open opens the card at a network interface, which is one end of a cable. At the other end is a
+// card of the same kind, or a port of a switch (bobnet switch). Its errors are those of ring.Open;
+// one that wraps EADDRINUSE says that the interface has a card or a switch already. A nil cfg means
+// defaults.
 //
 // An interface that goes down may come back. One that is deleted, or moved to another network
 // namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
@@ -25,8 +25,8 @@ func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	})
 }
 
-// Join returns a new card at the end of a cable, which is cable from now on: Close closes
-// it. On an error it is as it was. A nil cfg means defaults.
+// Join returns a new card at the end of a live cable. The cable is the card's: Close closes it. On
+// an error the cable is as it was. A nil cfg means defaults.
 func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	info := cable.Info()
 	var with Config

@@ -38,7 +38,7 @@ type Stats struct {
 	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because as many answers wait to be sent as have room"`
 }
 
-// Snapshot is what a card is like at a moment.
+// Snapshot is the state of a card at a moment.
 type Snapshot struct {
 	station.Snapshot
 	Stats     Stats
@@ -56,7 +56,7 @@ type Snapshot struct {
 	Answers   int `metric:"bobnet_amcard_queued_answers" help:"ACKs and NACKs that wait to be sent."`
 }
 
-// Snapshot returns what the card is like now. Any goroutine may call it.
+// Snapshot returns the state of the card. Any goroutine may call it.
 func (c *Card) Snapshot() Snapshot {
 	c.lock()
 	defer c.unlock()

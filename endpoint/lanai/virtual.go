@@ -6,7 +6,7 @@ import (
 )
 
 // NewVirtual returns a new card in virtual time. plug makes the card's port, as Fabric.Host
-// does. All that belongs to the card is for processes of the world.
+// does. Only processes of the world may call methods of the card.
 func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg *Config) (*Card, error) {
 	var with Config
 	if cfg != nil {

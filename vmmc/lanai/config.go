@@ -10,28 +10,36 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Config says what a card, its control program and its node are like. MAC is needed in virtual time.
+// Config describes a card and its control program. Every zero field means the default.
 type Config struct {
-	Interface string              // live: name or MAC of the network interface that is the cable's end; "" for the only one that is up
-	Cable     myrinet.LiveOptions // live
-
-	MAC  ethertype.MAC // of the node; live, zero means the interface's
+	// Interface is the name or MAC address of the network interface that is the end of the cable;
+	// "" means the only interface that is up. Open uses it.
+	Interface string
+	// Cable has the options of a live cable.
+	Cable myrinet.LiveOptions
+	// MAC is the address of the card. On a live cable, zero means the interface's address. In
+	// virtual time MAC must be set.
+	MAC ethertype.MAC
+	// Card describes the card: SRAM, pages and timing.
 	Card myrinet.CardConfig
-	// Routes lead to the other nodes. With them the card maps nothing, and the table is
-	// what it is, as in the paper.
+	// Routes lead to the other nodes. With Routes the card does not map, and the table stays as it
+	// is, as in the paper.
 	Routes []myrinet.HostRoute
-	// Mapper has the card find the other nodes, before and beside its work; its ID and Card
-	// are the host's. Nil means none in virtual time. Live, it means defaults for live fabrics if Routes
-	// is nil.
+	// Mapper makes the card find the other cards, before and beside its work; its ID and Card are
+	// set by this package. Nil means no mapper in virtual time. On a live cable, nil means a mapper
+	// with defaults if Routes is nil.
 	Mapper *myrinet.MapperOptions
+	// Logger is the mapper's if Mapper.Logger is nil; nil means slog.Default(). The handler of either
+	// is called as vipl.Config.Logger says, and may block.
+	Logger *slog.Logger
 	// Drop has packets with CRC errors be lost and counted, as in the paper, and sends end
 	// when their data is in the card. Otherwise packets that are lost are sent again, and
 	// sends end when their data is in the exporter's memory.
 	Drop bool
 	// Processes is how many processes the card has room for; 0 means 4.
 	// Nodes is how many nodes it knows, itself among them; 0 means 64, at most
-	// maxNodes. Memory is how many pages of 4 KiB the host can have exported, counted for
-	// each importer; 0 means 16384 (64 MB, as the paper's hosts have), at most maxMemory.
+	// 256. Memory is how many pages of 4 KiB the host can have exported, counted for
+	// each importer; 0 means 16384 (64 MB, as the paper's hosts have), at most 2^24.
 	Processes, Nodes, Memory int
 	// PeerTimeout is after how long a node that does not answer is taken for gone; 0 means
 	// vipl.DefaultPeerTimeout. A process may be more impatient (vmmc.Config). Retry is
@@ -43,9 +51,6 @@ type Config struct {
 	Serial bool
 	// Costs are those of the program's steps; nil means DefaultCosts.
 	Costs *Costs
-	// Logger is the mapper's, if Mapper.Logger is not set; nil means slog.Default(). The handler of either
-	// is called as vipl.Config.Logger says, and may block.
-	Logger *slog.Logger
 }
 
 // Defaults of Config.

@@ -1,11 +1,11 @@
 // Package lanai is VMMC where the paper has it: in the control program of a card of the
 // emulated Myrinet (Dubnicki et al., "Design and Implementation of Virtual Memory-Mapped
-// Communication on Myrinet", 1997, section 4; transport/myrinet has the card). A Host is a
-// node: the card, its program, its driver and its daemon. Processes of package vmmc share
-// it:
+// Communication on Myrinet", 1997, section 4; transport/myrinet has the card). A Card
+// has the card's program, and the driver and the daemon of its node. Processes of package vmmc
+// share it:
 //
-//	h, err := lanai.Open(ctx, &lanai.Config{Interface: "eth1"})
-//	p, err := vmmc.Open(ctx, &vmmc.Config{Card: h, Process: 1})
+//	card, err := lanai.Open(ctx, &lanai.Config{Interface: "eth1"})
+//	p, err := vmmc.Open(ctx, &vmmc.Config{Card: card, Process: 1})
 //
 // # On the card
 //

@@ -35,7 +35,7 @@ type Stats struct {
 	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Tables of the mapper's that did not fit."`
 }
 
-// Snapshot is what a host is like at a moment.
+// Snapshot is the state of a card at a moment.
 type Snapshot struct {
 	station.Snapshot
 	MAC       ethertype.MAC
@@ -51,7 +51,7 @@ type Snapshot struct {
 	Processes []ProcessSnapshot `metric:"bobnet_vmmccard_processes" help:"Processes on the card."`
 }
 
-// ProcessSnapshot is what a process of a host is like.
+// ProcessSnapshot is the state of a process on a card.
 type ProcessSnapshot struct {
 	Process uint32
 	Port    uint16
@@ -61,7 +61,7 @@ type ProcessSnapshot struct {
 	Missing bool // its TLB lacks a translation, and the driver has not brought it yet
 }
 
-// Snapshot returns what the host is like now. Any goroutine may call it.
+// Snapshot returns the state of the card. Any goroutine may call it.
 func (h *Card) Snapshot() Snapshot {
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()

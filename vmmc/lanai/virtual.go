@@ -5,8 +5,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// NewVirtual returns the host of a new card in virtual time. plug makes the card's port, as
-// Fabric.Host does. Processes of the world call its methods.
+// NewVirtual returns a new card in virtual time. plug makes the card's port, as Fabric.Host
+// does. Only processes of the world may call methods of the card.
 func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg *Config) (*Card, error) {
 	var with Config
 	if cfg != nil {
@@ -27,7 +27,7 @@ func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg 
 	return h, h.start(uint64(v.World.Now()))
 }
 
-// clock is what the engine of a host in virtual time takes for a link: where its processes wait.
+// clock is what the engine of a card in virtual time takes for a link: where its processes wait.
 type clock struct {
 	*station.Clock
 	h       *Card
