@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // TestCloseDelivers: a server that closes its node as soon as it has answered
@@ -321,6 +324,187 @@ func TestNICClosesInTraffic(t *testing.T) {
 			if err := <-ended; !errors.Is(err, endpoint.ErrClosed) {
 				t.Errorf("a call ended with %v", err)
 			}
+		}
+	}
+}
+
+// TestClosedSaysWhat: ErrClosed says what has been closed or freed.
+func TestClosedSaysWhat(t *testing.T) {
+	oneNode(t, endpoint.Config{}, func(n *endpoint.Node) error {
+		p, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		for _, c := range []struct {
+			what string
+			free func() error
+		}{{"the endpoint has been freed", p.ep.Free}, {"the bundle has been freed", p.b.Free}, {"the node has been closed", n.Close}} {
+			if err := c.free(); err != nil {
+				return err
+			}
+			for _, err := range []error{p.ep.Request(bg, 0, hEcho), p.ep.Map(0, p.ep.Name(), 1), p.ep.Publish("word")} {
+				if !errors.Is(err, endpoint.ErrClosed) || !strings.Contains(err.Error(), c.what) {
+					return fmt.Errorf("%s, and the error is: %w", c.what, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// parting is two nodes with many endpoints each, of which each has a connection with one of the
+// other node. The server closes, and then the client does.
+type parting struct {
+	*world
+	names    []endpoint.Name
+	answered int
+	gone     bool // the other one
+}
+
+const partings = 60
+
+// TestCloseManyEndpoints closes a node of many endpoints, of which each has a connection whose
+// other end has gone, so that its receives are entries of the node's completion queue. As in
+// TestCloseManyVIs of package vipl, steps are the entries that are gone through when some
+// leave the queue. In all they must be in proportion to the entries, and not to their square.
+func TestCloseManyEndpoints(t *testing.T) {
+	w := &parting{world: newWorld(sim.Options{Seed: 1})}
+	w.node("server", endpoint.Config{}, w.serve)
+	w.node("client", endpoint.Config{}, w.ask)
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve has each endpoint answer once.
+func (w *parting) serve(n *endpoint.Node) error {
+	var parties []*party
+	for range partings {
+		p, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		p.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(hReply, args...) })
+		parties = append(parties, p)
+	}
+	for _, p := range parties {
+		w.names = append(w.names, p.ep.Name())
+	}
+	if err := w.talk(parties); err != nil {
+		return err
+	}
+	err := n.Close()
+	w.gone = true
+	return err
+}
+
+// ask has each endpoint ask one of the server's.
+func (w *parting) ask(n *endpoint.Node) error {
+	for len(w.names) < partings {
+		if err := w.Sleep(100 * time.Microsecond); err != nil {
+			return err
+		}
+	}
+	var parties []*party
+	for _, to := range w.names {
+		p, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		p.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { w.answered++ })
+		if err := p.ep.Map(0, to, endpoint.TagAll); err != nil {
+			return err
+		}
+		if err := p.ep.Request(bg, 0, hEcho); err != nil {
+			return err
+		}
+		parties = append(parties, p)
+	}
+	if err := w.talk(parties); err != nil {
+		return err
+	}
+	for !w.gone || connected(n) > 0 {
+		n.NIC().Poll() // which takes nothing from the completion queue
+		if err := w.Sleep(100 * time.Microsecond); err != nil {
+			return err
+		}
+	}
+	return closeCounted(n)
+}
+
+// talk polls until all answers have come.
+func (w *parting) talk(parties []*party) error {
+	for w.answered < partings {
+		for _, p := range parties {
+			if _, err := p.b.Poll(); err != nil {
+				return err
+			}
+		}
+		if err := w.Sleep(20 * time.Microsecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeCounted closes a node, and returns an error if that takes too many steps.
+func closeCounted(n *endpoint.Node) error {
+	m := endpoint.MeterCloses(n)
+	if m.Entries < partings {
+		return fmt.Errorf("%d entries show nothing", m.Entries)
+	}
+	if err := n.Close(); err != nil {
+		return err
+	}
+	if limit := 4 * m.Entries; m.Steps > limit || m.Closed != partings {
+		return fmt.Errorf("%d steps to close %d connections with %d entries, want %d at the most", m.Steps, m.Closed, m.Entries, limit)
+	}
+	return nil
+}
+
+// connected returns how many VIs of a node's NIC are connected.
+func connected(n *endpoint.Node) (count int) {
+	for _, v := range n.NIC().Snapshot().VIs {
+		if v.State == vipl.StateConnected {
+			count++
+		}
+	}
+	return count
+}
+
+// TestInterfaceGone: a server that waits for messages ends when its interface is gone.
+func TestInterfaceGone(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	var nic *vipl.NIC
+	err := p.In(0, func() (err error) {
+		nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nic.Close()
+	n, err := endpoint.Open(t.Context(), &endpoint.Config{NIC: nic, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	b, err := n.NewBundle(endpoint.Parallel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SetEventMask(endpoint.NotEmpty); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- b.Wait(bg) }()
+	go func() { _, err := n.Find(bg, "nobody"); ended <- err }()
+	if err := p.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-ended; !errors.Is(err, transport.ErrGone) {
+			t.Errorf("%v, want ErrGone", err)
 		}
 	}
 }
