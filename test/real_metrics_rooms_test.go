@@ -174,7 +174,7 @@ func (c *messagesClient) run(ctx context.Context) error {
 	if err := c.ep.Map(0, server, endpoint.TagAll); err != nil {
 		return err
 	}
-	if err := told(); err != nil {
+	if err := awaitTold(); err != nil {
 		return err
 	}
 	if err := c.ask(ctx); err != nil {
@@ -338,7 +338,7 @@ func writeAndCall(ctx context.Context, p *vmmc.Process) error {
 	if err != nil {
 		return err
 	}
-	if err := told(); err != nil {
+	if err := awaitTold(); err != nil {
 		return err
 	}
 	note := make([]byte, 100)
@@ -431,7 +431,7 @@ func storeLate(ctx context.Context, w *splitc.World, p splitc.Global[int64]) err
 			return err
 		}
 		if i == 0 {
-			if err := told(); err != nil {
+			if err := awaitTold(); err != nil {
 				return err
 			}
 		}

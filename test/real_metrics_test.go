@@ -37,6 +37,39 @@ type announcement struct {
 	Port, VI uint16 // the labels of its NIC and of the VI for the last kind
 }
 
+// serveMetrics serves what a rank collects where bobnet lab --metrics looks for it, and over
+// SIGQUIT, until stop is called.
+func serveMetrics(collector *metrics.Collector) (stop func(), err error) {
+	forget := collector.DumpOnQuit(os.Stderr)
+	server, err := metrics.Serve(os.Getenv("BOBNET_METRICS"), collector)
+	if err != nil {
+		forget()
+		return nil, err
+	}
+	return func() {
+		server.Close()
+		forget()
+	}, nil
+}
+
+// awaitTold waits until the test writes to the rank.
+func awaitTold() error {
+	_, err := io.ReadFull(os.Stdin, make([]byte, 1))
+	return err
+}
+
+// announce says that all messages have been sent.
+func announce(a announcement) error { return json.NewEncoder(os.Stdout).Encode(a) }
+
+// announceAndStay says so, and waits until the test has scraped.
+func announceAndStay(a announcement) error {
+	if err := announce(a); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
 // TestMetrics runs two ranks that serve metrics under bobnet lab --metrics,
 // and scrapes both from outside: the counters are what the ranks have sent.
 func TestMetrics(t *testing.T) {
@@ -224,12 +257,11 @@ func serveAndSend(ctx context.Context, ready func() error) error {
 	collector := metrics.NewCollector(nil)
 	collector.WatchNIC(cfg.NIC)
 	collector.WatchComm(comm)
-	defer collector.DumpOnQuit(os.Stderr)()
-	server, err := metrics.Serve(os.Getenv("BOBNET_METRICS"), collector)
+	stop, err := serveMetrics(collector)
 	if err != nil {
 		return err
 	}
-	defer server.Close()
+	defer stop()
 	end, err := newEnd(cfg.NIC)
 	if err != nil {
 		return err
@@ -267,9 +299,9 @@ func newEnd(nic *vipl.NIC) (*end, error) {
 	return e, nil
 }
 
-// announce tells the test that all is done.
-func (e *end) announce(rank int) error {
-	return json.NewEncoder(os.Stdout).Encode(announcement{Rank: rank, Port: e.nic.Addr().Port, VI: e.vi.Local().Port})
+// done is what a rank announces.
+func (e *end) done(rank int) announcement {
+	return announcement{Rank: rank, Port: e.nic.Addr().Port, VI: e.vi.Local().Port}
 }
 
 // serverName is the name of rank 1's listener.
@@ -291,11 +323,7 @@ func (e *end) sender(ctx context.Context, comm *mplite.Comm, ready func() error)
 			return err
 		}
 	}
-	if err := e.announce(0); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, os.Stdin) // until the test has scraped
-	if err != nil {
+	if err := announceAndStay(e.done(0)); err != nil {
 		return err
 	}
 	return comm.Send(ctx, nil, 1, 1)
@@ -347,7 +375,7 @@ func (e *end) receiver(ctx context.Context, comm *mplite.Comm) error {
 			}
 		}
 	}
-	if err := e.announce(1); err != nil {
+	if err := announce(e.done(1)); err != nil {
 		return err
 	}
 	_, err := comm.Recv(ctx, nil, 0, 1) // until rank 0 has been let go

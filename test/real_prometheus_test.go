@@ -24,10 +24,7 @@ import (
 
 // scrapedRole is metricsRole, but rank 0 sends each share when it is told to.
 func scrapedRole(ctx context.Context) error {
-	return serveAndSend(ctx, func() error {
-		_, err := io.ReadFull(os.Stdin, make([]byte, 1))
-		return err
-	})
+	return serveAndSend(ctx, awaitTold)
 }
 
 // TestPrometheus lets a real Prometheus server find and scrape the ranks of three
