@@ -35,7 +35,7 @@ func TestJoin(t *testing.T) {
 							return fmt.Errorf("rank %d is at %v with %v, want %v", other, m.Addr(other), got, want)
 						}
 					}
-					if err := errors.Join(m.Err(), m.Leave(bg)); err != nil || m.Refused() != 0 {
+					if err := errors.Join(m.Err(), m.Close(), m.Close()); err != nil || m.Refused() != 0 {
 						return fmt.Errorf("%w, and %d refused", err, m.Refused())
 					}
 					return nil
@@ -238,11 +238,11 @@ func TestSharedNIC(t *testing.T) {
 			if got := two.Addr(rank); rank != (rank+1)%size && got.MAC == w.stations[rank].Info().MAC {
 				return fmt.Errorf("rank %d of the other job is at %v, which is here", rank, got)
 			}
-			return errors.Join(one.Leave(bg), two.Leave(bg))
+			return errors.Join(one.Leave(bg), two.Close(), one.Close(), two.Close())
 		})
 	}
 	check(t, w.run())
 	m, err := job.Open(bg, &job.Config{Size: 1}, job.Program{Name: "Test"})
 	check(t, err)
-	check(t, errors.Join(m.Err(), m.Leave(bg)))
+	check(t, errors.Join(m.Err(), m.Close(), m.Close()))
 }

@@ -200,3 +200,31 @@ func TestFinalizeWaitsForWrites(t *testing.T) {
 	}
 	check(t, same(got, 1))
 }
+
+// TestClose: Close ends the job, or frees a communicator, and does nothing when that has been done.
+func TestClose(t *testing.T) {
+	const ranks = 3
+	j := newJob(ranks, sim.Options{}, mplite.Config{})
+	for rank := range ranks {
+		j.host(fmt.Sprintf("rank %d", rank), func(nic *vipl.NIC) error {
+			cfg := j.cfg
+			cfg.NIC, cfg.Rank = nic, rank
+			c, err := mplite.Open(bg, &cfg)
+			if err != nil {
+				return err
+			}
+			dup, err := c.Dup(bg)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(dup.Close(), dup.Close(), c.Barrier(bg), c.Close(), c.Close()); err != nil {
+				return err
+			}
+			if err := c.Finalize(bg); !errors.Is(err, mplite.ErrFinalized) {
+				return fmt.Errorf("Finalize after Close: %w", err)
+			}
+			return nil
+		})
+	}
+	check(t, j.run())
+}

@@ -11,6 +11,9 @@
 //	err = mplite.Allreduce(ctx, c, nil, residual, mplite.Max[float64]())
 //	err = c.Finalize(ctx)
 //
+// Open and Close are Init and Finalize under the names that all packages of Bobnet have;
+// Close needs no context.
+//
 // Methods of Comm move bytes; functions of the same names move elements of a
 // type and make byte orders right at the receiver (see Elements). Every blocking call
 // takes a context, which ends it, with one exception (see Progress). Ranks find

@@ -141,8 +141,8 @@
 //
 // Environment and profiling:
 //
-//	MPI_Init                   Init                       job, rank and size from the environment or a Config
-//	MPI_Finalize               Comm.Finalize
+//	MPI_Init                   Init, Open                 job, rank and size from the environment or a Config
+//	MPI_Finalize               Comm.Finalize, Comm.Close  Close is bounded by Config.Timeout
 //	MPI_Initialized            -                          who has a Comm has called Init
 //	MPI_Abort                  Comm.Abort                 ends this process (Config.Exit); elsewhere operations end with AbortError
 //	MPI_Get_processor_name     -                          os.Hostname

@@ -154,17 +154,19 @@ func (c *Comm) Finalize(ctx context.Context) error {
 // Close ends the job for this rank, as Finalize does, for as long as Config.Timeout at the
 // most. A rank that has returned from Finalize or Close before gets nil. So a program may
 // defer Close, and call Finalize where it wants to wait longer. Close on a communicator other
-// than the job's first one is Free.
-func (c *Comm) Close() error {
-	if c.context != worldContext {
-		return c.Free()
+// than the job's first one is Free. Closing twice does nothing.
+func (c *Comm) Close() (err error) {
+	if c.context == worldContext {
+		ctx, cancel := c.w.bounded(context.Background())
+		defer cancel()
+		err = c.Finalize(ctx)
+	} else {
+		err = c.Free()
 	}
-	ctx, cancel := c.w.bounded(context.Background())
-	defer cancel()
-	if err := c.Finalize(ctx); !errors.Is(err, ErrFinalized) {
-		return err
+	if errors.Is(err, ErrFinalized) { // before
+		return nil
 	}
-	return nil
+	return err
 }
 
 // leave tells every rank that this one leaves, and waits, for Config.Timeout

@@ -114,8 +114,8 @@
 // or in programs of the time, M: it rests on memory (Split-C reference).
 //
 //	Split-C                       Go name                             rule                                          source
-//	splitc_main                   Start                               one program, PROCS processes                  4 V
-//	splitc_exit                   World.Exit                          waits for all                                 4 M
+//	splitc_main                   Start, Open                         one program, PROCS processes                  4 V
+//	splitc_exit                   World.Exit, World.Close             waits for all                                 4 M
 //	PROCS, MYPROC                 World.Procs, MyProc                 MYPROC is 0 to PROCS-1                        1 V
 //	T *global                     Global                              processor and local address                   2 V
 //	tolocal                       ToLocal, ToLocalSlice               the local address part                        2 V

@@ -83,7 +83,7 @@ func (p *program) rank(nic *vipl.NIC, rank int, fn func(w *splitc.World) error) 
 		w.Fail(err)
 		return err
 	}
-	return w.Exit(bg)
+	return errors.Join(w.Exit(bg), w.Close())
 }
 
 func (p *program) run() error {

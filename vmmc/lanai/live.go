@@ -17,6 +17,9 @@ import (
 //
 // An interface that goes down may come back. One that is deleted, or moved to another network
 // namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
+//
+// ctx bounds the call alone, not the life of the card. When it has ended, the error wraps the
+// context's.
 func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	if cfg == nil {
 		cfg = &Config{}
