@@ -555,6 +555,7 @@ func TestSaysWhatIsClosed(t *testing.T) {
 	if l, err = d.na.Listen(0); err != nil {
 		t.Fatal(err)
 	}
+	q = seam.OnQueue(cq, 1)
 	d.nb.Close()
 	for _, c := range calls {
 		wantClosed(t, c.name, "NIC", c.call())
