@@ -1,8 +1,8 @@
 // Package mplite passes messages between the ranks of a parallel program: the
 // MP_Lite subset of MPI under Go names, over vipl's virtual interfaces.
 //
-// A job is a number of processes, the ranks, each of which calls Init, gets a
-// communicator of all of them, talks through it, and calls Finalize:
+// A job is a number of processes, the ranks. Each rank calls Init, which returns a
+// communicator of all ranks, exchanges messages through it, and calls Finalize:
 //
 //	c, err := mplite.Init(ctx, nil) // rank, size and job name from the environment
 //	if err != nil { ... }
@@ -11,93 +11,80 @@
 //	err = mplite.Allreduce(ctx, c, nil, residual, mplite.Max[float64]())
 //	err = c.Finalize(ctx)
 //
-// Open and Close are Init and Finalize under the names that all packages of Bobnet have;
-// Close needs no context.
+// Open is another name of Init. Close is Finalize without a context, for defer.
 //
-// Methods of Comm move bytes; functions of the same names move elements of a
-// type and make byte orders right at the receiver (see Elements). Every blocking call
-// takes a context, which ends it, with one exception (see Progress). Ranks find
-// each other on the segment by the job's name; nobody types addresses.
+// Methods of Comm move bytes. Functions of the same names move elements of a Go type
+// and convert the byte order at the receiver (see Elements). Every blocking call
+// takes a context that ends it, with one exception (see Progress). Ranks find
+// each other on the segment by the job's name; programs need no addresses.
 //
 // # Matching
 //
 // A receive names a source and a tag, or AnySource and AnyTag. Messages with
 // the same source, tag and communicator are received in the order in which
 // they were sent; a wildcard takes the oldest message that has arrived. A
-// message may be shorter than the receive (Status.Count); a longer one fills
-// the buffer and gives a TruncateError, which disturbs no later message.
-// Messages of different communicators never match each other, and those of
-// collectives have a context that no user tag reaches.
+// message may be shorter than the receive (Status.Count). A longer message fills
+// the buffer and gives a TruncateError; later messages are not affected.
+// Messages of different communicators never match each other, and collectives never
+// match user tags.
 //
-// Sends to None and receives from it end at once, so that a program need not ask
-// where the edge of its grid is. Where several goroutines receive what they have
-// probed, Mprobe keeps them apart.
+// Sends to None and receives from None complete at once, so a program needs no special
+// case for the edge of its grid. If several goroutines probe and receive, Mprobe
+// reserves the probed message for one of them.
 //
 // # Elements
 //
-// An element is a number, a boolean, or an array or struct of elements: nothing
-// in it points anywhere. Each message says what its elements are, and a receive of
-// others is refused with ErrType: its buffer stays as it was, the message is
-// gone, the sender does not notice. The rules are:
+// An element is a number, a boolean, or an array or struct of elements, without
+// pointers. Each message carries the type of its elements. A receive of another type
+// fails with ErrType: its buffer is unchanged, the message is lost, and the sender is not
+// notified. The rules are:
 //
 //   - Numbers match when their kind (signed, unsigned, floating-point, complex,
 //     boolean) and size agree. int is an int64 where words have 64 bits.
 //   - Bytes, which the methods of Comm and a []uint8 are, match everything and
 //     arrive unchanged, as MPI_BYTE and MPI_PACKED do.
-//   - An array or struct that is nothing but numbers of one kind, without padding,
-//     counts as that many of them: a struct of three float64 matches float64.
+//   - An array or struct of numbers of one kind, without padding, counts as that many
+//     numbers: a struct of three float64 matches three float64.
 //   - Any other struct matches one with the same numbers at the same offsets and
-//     of the same size. It travels as it lies in memory, padding included. Padding,
-//     and fields named _, mean nothing: it is undefined what they hold at the
-//     receiver. Where compilers place fields differently, as on machines whose
-//     words differ, the structs do not match.
+//     of the same size. It is sent as it lies in memory, padding included. Padding
+//     and fields named _ are undefined at the receiver. Structs do not match if the two
+//     machines lay out their fields differently, for example with another word size.
 //
-// Elements that do not lie in a row, as a column of a matrix, are a Vector.
+// Use a Vector for elements that are not contiguous, such as a column of a matrix.
 //
-// A message without elements matches everything. One need not hold whole
-// elements; Elements counts the whole ones.
+// A message without elements matches every type. A message may end with a part of an
+// element; Elements counts the whole elements.
 //
 // # Eager and rendezvous
 //
-// Messages up to the receiver's Config.EagerSize are copied into a registered
-// bounce buffer, so that Send returns at once, and from the receive buffer to
-// the user's, so that a small message is one frame and two copies of little.
-// Longer ones are announced; the receiver registers the user's buffer and the
-// sender writes into it by RDMA, straight from its own memory: no copy but the
-// network's. A receive that is posted early makes that overlap with work.
+// Send copies a message of up to Config.EagerSize bytes (the receiver's) and returns at
+// once. A longer message is announced, and the sender writes it by RDMA into the
+// receiver's buffer: no copy, but Send returns after the receiver has called Recv. Post
+// receives early to overlap such transfers with computation.
 //
-// Each receive buffer is a credit. Senders spend credits, receivers return
-// them on the back of their own messages, or in a message of their own when
-// half are owed. Unexpected messages stay in their receive buffers, without a
-// copy and without returning the credit, until they hold half of them; then
-// they move to a pool of Config.SpillLimit bytes, so that a message with
-// another tag still gets through; when that is full, credits stay away and the
-// sender waits. Memory is bounded whatever peers do, and messages that make
-// the protocol itself go round have credits of their own (see credits.go), so
-// that a flood cannot block a rendezvous. Buffers are cleared for one rank:
-// another one that knows where they are cannot write there.
+// Memory is bounded. A rank has room for Config.Credits messages from each other rank,
+// and then for Config.SpillLimit bytes of unexpected messages. Beyond that the sender
+// waits.
 //
 // # Progress
 //
-// Whoever waits drives the protocol, as do Test, Iprobe and every call that
-// finds no credit. A matching receive is only noticed in such a call, but
-// data, acknowledgements and RDMA move meanwhile: vipl sees to that. Any
-// number of goroutines may call at the same time; one waits on the completion
-// queue, the others for it.
+// Calls that wait, Test and Iprobe drive the protocol. A message is matched with its
+// receive only in such a call. Data, acknowledgements and RDMA move meanwhile: vipl's NIC
+// drives them. Any number of goroutines may call at the same time.
 //
-// The exception: once a receive has met a message beyond the eager size, its
-// buffer is lent to the sender, which may write there at any time, and no
-// context ends the receive. It ends with the message, or when the sender has
-// withdrawn that or is dead. The sender's program must call this package for
-// the first two: until then a Recv, Sendrecv or collective waits. The Wait of
-// an Irecv does end with its context, and the request stays in use.
+// The exception to contexts: once a receive has matched a message beyond the eager size,
+// the sender may write to its buffer at any time, and no context ends the receive. It ends
+// when the message is complete, when the sender has withdrawn the message, or when the
+// sender is dead. In the first two cases the sender's program must call this package:
+// until then a Recv, Sendrecv or collective waits. The Wait of an Irecv does end with its
+// context; the request stays in use.
 //
 // # Collectives
 //
-// The algorithm depends on the number of ranks n and the size only, so results
-// of floating-point reductions are the same bits on all ranks and in every
-// run. Operands keep the order of the ranks, except where the table says
-// commutative; operations that are not commutative then use the one above.
+// The algorithm depends only on the number of ranks n and on the size. Floating-point
+// reductions therefore give the same bits on all ranks and in every run. Operands keep the
+// order of the ranks, except in the algorithms marked commutative; operations that are not
+// commutative use the algorithm in the row above.
 //
 //	Barrier         dissemination
 //	Bcast           < 128 KiB or n < 4   binomial tree
@@ -120,54 +107,77 @@
 //	                else                 allreduce, own part kept
 //	Scan, Exscan    recursive doubling
 //
-// Each has a nonblocking form, by the name with an I before it, whose Request is
-// waited for like that of a send or receive, beside these if need be. It runs
-// the same algorithm, carried out step by step by whoever makes progress: a call
-// of this package, for whatever purpose. Any number may be under way on a
-// communicator, beside blocking ones, and end in any order. To start one
-// allocates; the buffers belong to the library until it has completed. A rank
-// may meet the nonblocking form of others with the blocking one. No context ends
-// what has been started: that of Wait ends the waiting.
+// Each collective has a nonblocking form, with an I before its name. It returns a Request,
+// to be waited for like that of a send or receive, or together with those. It runs the
+// same algorithm, step by step, during any call of this package that drives the protocol.
+// Any number of collectives may be under way on a communicator, along with blocking ones,
+// and they may complete in any order. Starting one allocates memory. The buffers belong to
+// the library until it has completed. One rank may call the nonblocking form and
+// another the blocking form. A context given to Wait ends the waiting only, not the
+// collective.
 //
-// Where MPI has MPI_IN_PLACE, a nil slice stands for it: the rank's part is where
-// the result goes. Where MPI has displacements, they are optional last arguments.
+// A nil slice stands for MPI_IN_PLACE: the rank's part is already in the result buffer.
+// MPI's displacements are optional last arguments.
 //
 // All ranks of a communicator call its collectives, of both forms, in the same
-// order, and one goroutine at a time calls them. A collective that ends in an error
-// leaves the buffers undefined; when that was the end of a context, so is the
-// communicator's further use.
+// order, and one goroutine at a time calls them. A collective that returns an
+// error leaves the buffers undefined. If a context ended it, the communicator must
+// not be used any more.
 //
 // # Calls that do not fit
 //
 // The messages of a collective carry the signature of the call: its number on the
-// communicator, function, root, operation, type of elements, and the length where
-// that has to be the same everywhere. When those of two ranks differ, or a part
-// has another length than its receiver expects, all ranks get a MismatchError that
-// names both calls, by the call of this number or, if they have left that, by the
-// next; the communicator is of no use for collectives from then on. Ranks that all
-// wait for each other find it out too: who waits for 100 ms asks. Arguments that
-// are invalid by themselves end the call at the other ranks likewise; if none of
-// them has left it by then, the communicator can still be used.
+// communicator, function, root, operation, type of elements, and the length if it
+// must be equal everywhere. If the signatures of two ranks differ, or a part has another
+// length than its receiver expects, all ranks get a MismatchError that names both calls.
+// They get it from this call or, if they have left it already, from the next one. The
+// communicator cannot be used for collectives after that. Ranks that all wait for each
+// other detect the mismatch too: a rank that has waited for 100 ms asks the others. Invalid
+// arguments at one rank also end the call at the other ranks. If no rank has left the
+// call by then, the communicator can still be used.
 //
 // # Failure
 //
-// A rank that ends without Finalize, does not answer for Config.PeerTimeout, or
-// sends what no rank may, is dead. The first to notice tells all others. Every
-// operation with it, every receive or probe from AnySource on a communicator it is
-// in that has no message yet, and every collective there ends with a RankError that
-// names it. The living can go on talking, from AnySource after Comm.AckFailed, and
-// use communicators that it was not in. Abort ends all ranks' operations with an
-// AbortError.
+// A rank is dead if it ends without Finalize, does not answer for Config.PeerTimeout, or
+// sends malformed messages. The first rank that detects this notifies all others. These
+// operations then end with a RankError that names the dead rank: every operation with it,
+// and on communicators with it every collective and every receive or probe from AnySource
+// without a message. The other ranks can continue to communicate, and can use
+// communicators without the dead rank. They can receive from AnySource after
+// Comm.AckFailed. Abort ends all ranks' operations with an AbortError.
 //
-// A job that is to survive the death of a rank does the following, as the example of
-// Comm.AckFailed shows:
+// To survive the death of a rank, a job does the following (see the example of
+// Comm.AckFailed):
 //
-//   - It is started with bobnet run --continue or bobnet lab --continue. Without that
-//     flag, and under hydra's mpiexec, the launcher kills all ranks when one fails.
+//   - The user starts it with bobnet run --continue or bobnet lab --continue. Without
+//     the flag, and under hydra's mpiexec, the launcher kills all ranks when one fails.
 //   - Each surviving rank calls AckFailed when an operation returns a RankError, and
 //     gives the work of the dead rank to others.
 //   - Each surviving rank calls Finalize, which returns nil if that rank has
 //     acknowledged all deaths. A rank that has not gets the RankError.
+package mplite
+
+// Notes for maintainers, which go doc does not print.
+//
+// # Eager and rendezvous
+//
+// Messages up to the receiver's Config.EagerSize are copied into a registered
+// bounce buffer, so that Send returns at once, and from the receive buffer to
+// the user's, so that a small message is one frame and two copies of little.
+// Longer ones are announced; the receiver registers the user's buffer and the
+// sender writes into it by RDMA, straight from its own memory: no copy but the
+// network's. A receive that is posted early makes that overlap with work.
+//
+// Each receive buffer is a credit. Senders spend credits, receivers return
+// them on the back of their own messages, or in a message of their own when
+// half are owed. Unexpected messages stay in their receive buffers, without a
+// copy and without returning the credit, until they hold half of them; then
+// they move to a pool of Config.SpillLimit bytes, so that a message with
+// another tag still gets through; when that is full, credits stay away and the
+// sender waits. Memory is bounded whatever peers do, and messages that make
+// the protocol itself go round have credits of their own (see credits.go), so
+// that a flood cannot block a rendezvous. Buffers are cleared for one rank:
+// another one that knows where they are cannot write there.
 //
 // # Decisions
 //
@@ -179,4 +189,3 @@
 // sender's, so only foreign payloads pay for swapping. The mesh is complete
 // from Init on: an error then names who is missing, and no first message is
 // slow.
-package mplite

@@ -1,17 +1,22 @@
 // Package reliability holds the state machines that turn a lossy link into a
 // reliable connection: one Sender and one Receiver per connection and side.
 //
+// Programs need only Level (vipl.Attributes) and Config (vipl.Config.Reliability). The
+// other types are for vipl's progress engine.
+//
 // Everything here is pure. Time is an argument (monotonic nanoseconds), frames
-// are described by values, and nothing blocks, allocates in steady state,
-// locks or draws random numbers. The caller, vipl's progress engine, moves the
-// bytes; the same code runs in the simulator under virtual time.
+// are values, and nothing blocks, allocates in steady state, locks or draws random
+// numbers. The same code runs in the simulator in virtual time.
 //
 // # Levels
 //
-// VIA knows three (VIPL reference, section 10). Unreliable uses only the
+// VIA has three levels. Unreliable uses only the
 // Receiver's duplicate suppression. ReliableDelivery and ReliableReception run
 // the same protocol; they differ in when a send completes (see Sender.Acked)
 // and in the error that a sender gets when the receiver cannot take a message.
+package reliability
+
+// Notes for maintainers, which go doc does not print.
 //
 // # Protocol
 //
@@ -95,4 +100,3 @@
 // returns nothing, then new frames while Room allows, each through Push; and
 // last a bare acknowledgement if Receiver.AckDue. It sleeps until the earlier
 // Deadline.
-package reliability

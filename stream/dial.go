@@ -16,7 +16,8 @@ type Dialer struct {
 	Host *Host
 }
 
-// Dial connects with the default Dialer.
+// Dial connects with the default Dialer. address is "bobnet://NAME" or "MAC:PORT": see
+// the package comment.
 func Dial(ctx context.Context, address string) (*Conn, error) { return (&Dialer{}).Dial(ctx, address) }
 
 // Dial connects to a listener. A name is asked of the segment. It gives up when ctx ends, or

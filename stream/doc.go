@@ -1,5 +1,5 @@
 // Package stream carries byte streams over reliable VIs: net.Conn and net.Listener, for
-// programs that speak TCP.
+// programs written for TCP.
 //
 //	l, err := stream.Listen(ctx, "bobnet://files")     // one program
 //	c, err := l.Accept()
@@ -8,7 +8,7 @@
 //	_, err = c.Write(data)
 //	n, err := c.Read(buf)
 //
-// What runs over net.Conn runs over it unchanged, net/http for example:
+// Code that uses net.Conn runs unchanged, net/http for example:
 //
 //	http.Serve(l, handler)
 //
@@ -18,36 +18,65 @@
 //
 // # Addresses
 //
-// "bobnet://NAME" is a name in the segment's directory (vipl.NIC.Advertise), which a
-// listener tells and Dial asks for; names need no server. "MAC:PORT" is a station and a
-// port there, as LocalAddr and RemoteAddr return it. The MAC is written with hyphens,
-// 02-00-00-00-00-01:1025, so that net.SplitHostPort splits the address and it can stand in a
-// URL; colons are read as well. Anything else is taken for a name with, perhaps, a port
-// behind, which is left out. So the host of a URL is a name or such an address:
-// "http://02-00-00-00-00-01:1025/list".
+// "bobnet://NAME" is a name in the segment's directory: a listener advertises it
+// (vipl.NIC.Advertise), and Dial looks it up. No name server is needed. The programs
+// must choose names that are unique on the segment. "MAC:PORT" is a station and a port there, as
+// LocalAddr and RemoteAddr return it. The MAC is written with hyphens,
+// 02-00-00-00-00-01:1025, so that net.SplitHostPort accepts the address and it can stand in
+// a URL; colons are accepted too. Any other text is a name, and a port after it is
+// ignored. The host of a URL is therefore a name or such an address:
+// "http://02-00-00-00-00-01:1025/list". A mistyped address is looked up as a name, and Dial
+// then reports that no host answers to it.
 //
 // # Streams and NICs
 //
-// A Host is a NIC and all streams and listeners that share it. Programs that do not make
-// one, by Open, share one for the process.
+// A Host is a NIC with all streams and listeners that share it. Open creates one. Programs
+// that do not call Open use one Host for the process, on the interface that BOBNET_IFACE
+// names.
 //
-// # Promises
+// # Guarantees
 //
 // Bytes arrive exactly once and in order, or the stream ends with an error that names the
-// peer. A deadline ends Read, Write and Accept, also those that block already; in the past it
-// ends them at once. CloseWrite ends one direction. Close sends what was written, with
-// a bound (Config.Linger), and Abort does not wait. A peer that dies is noticed within Config.PeerTimeout, and at
-// once if it closes its NIC or its process starts again: Read and Write then return an error
-// that is a syscall.ECONNRESET and wraps the *vipl.ConnError that says who and why. Who
-// writes to a stream whose other end is closed gets a syscall.EPIPE. Errors are a
-// *net.OpError, but for io.EOF.
+// peer. A deadline ends Read, Write and Accept, also calls that block already; a deadline
+// in the past ends them at once. CloseWrite ends one direction. Close sends written data
+// first, for at most Config.Linger. Abort does not wait.
 //
-// What a net.Conn has not: Peek and Discard read, and Reserve and Commit write, where the data
-// lie, without a copy, and TryWrite writes only if it need not wait.
+// A dead peer is detected within Config.PeerTimeout, and at once if it closes its NIC
+// or its process restarts. Read and Write then return an error that is a
+// syscall.ECONNRESET and wraps the *vipl.ConnError with the reason. A write to a stream
+// whose other end is closed returns syscall.EPIPE. All errors are a *net.OpError, except
+// io.EOF.
+//
+// Additions to net.Conn: Peek and Discard read without a copy. Reserve and Commit write
+// without a copy. TryWrite writes only if it need not wait.
 //
 // A Conn may be shared between goroutines, as any net.Conn. Steady reading and writing
-// allocates nothing. Neither Read nor Write may be called by handlers of package vipl on the
-// same NIC.
+// does not allocate. Handlers of package vipl on the same NIC must not call Read or Write.
+//
+// A write leaves at once while fewer than four messages are under way. Above that, writes
+// are combined until 16 KiB have come or a message has been acknowledged. No timer delays
+// data.
+//
+// # Flow control and memory
+//
+// A reader that stops reading stops its writer, when a ReadBuffer at the reader and a
+// WriteBuffer at the writer are full. A stream takes these two and about 40 KiB at each
+// end, whatever the peer does.
+//
+// A listener has room for Backlog streams that Accept has not returned, including
+// streams whose handshake is not complete. Only requesters that have proven their address
+// take room (vipl.Listener).
+//
+// # Security
+//
+// The peer can write to the stream's read buffer, and to nothing else: each stream has its
+// own protection tag. It can change bytes there until they are read. Read copies bytes
+// before the program sees them. A program that uses Peek must copy the bytes before it
+// checks them. Wrong lengths and credits end the connection with ErrPeer and are counted
+// (Counts.Refused). See also package vipl, Security.
+package stream
+
+// Notes for maintainers, which go doc does not print.
 //
 // # How data go
 //
@@ -73,23 +102,8 @@
 // No timer holds data back. Nobody needs to call anything for that: when the program
 // computes, the NIC's own goroutine does it.
 //
-// # Push-back and memory
+// # Credit
 //
-// A sender knows how much of the peer's ring is free, and how many of the receives are
-// posted that its messages take: it has credit for both. Credit comes back when a quarter
-// of the ring has been read, or half of the receives are posted again. A reader that stops
-// stops its writer, when a ReadBuffer there and a WriteBuffer here are full. A stream takes
-// these two and about 40 KiB at either end, whatever the peer does.
-//
-// A listener has Backlog places for streams that Accept has not returned, half open ones
-// included. Only requesters that have proven their address get one (vipl.Listener).
-//
-// # Strangers
-//
-// The peer can write to the ring, and to nothing else: each stream has a protection tag of
-// its own. It can change bytes there before they are read, which are its own; so Read
-// copies before the program looks, and there is no WriteTo; who looks by Peek copies first what it
-// checks. Lengths and credits are
-// checked against what is possible; the first wrong one ends the connection with ErrPeer and
-// is counted (Counts.Refused). For the rest, what package vipl says of strangers holds.
-package stream
+// A sender knows how much of the peer's ring is free, and how many of the receives that its
+// messages take are posted: it has credit for both. Credit comes back when a quarter
+// of the ring has been read, or half of the receives are posted again.

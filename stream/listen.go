@@ -45,15 +45,15 @@ type Listener struct {
 
 var _ net.Listener = (*Listener)(nil)
 
-// Listen listens with the default ListenConfig.
+// Listen listens with the default ListenConfig. See ListenConfig.Listen for address.
 func Listen(ctx context.Context, address string) (*Listener, error) {
 	return (&ListenConfig{}).Listen(ctx, address)
 }
 
-// Listen takes connections at an address: "bobnet://NAME" or "NAME", which the segment
-// is told, with a port of its own, or ":PORT" or "MAC:PORT" of the NIC's range, where
-// port 0 and the empty address mean any. That a name is unique is the caller's affair.
-// ctx bounds the call alone, not the life of the listener.
+// Listen accepts connections at an address. "bobnet://NAME" or "NAME" is advertised on
+// the segment, with a free port. ":PORT" or "MAC:PORT" is a port of the NIC's
+// range. Port 0 and the empty address mean any free port (Listener.Addr). The caller must
+// choose a name that is unique. ctx bounds this call only, not the life of the listener.
 func (lc *ListenConfig) Listen(ctx context.Context, address string) (*Listener, error) {
 	l, err := lc.listen(ctx, address)
 	if err != nil {

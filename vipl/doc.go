@@ -21,76 +21,78 @@
 // posted until a Done or Wait call returns it; so does the memory that it
 // names: a receive may write to it at any time, a send reads it at any time.
 //
-// # How VIs meet
+// # Paths
 //
-// Without configuration a peer's address decides which way the frames take. To a
-// VI of the same NIC they pass through memory of the process; the two connect by
-// Listen and Connect, not as peers. To other NICs at the same interface (of the
-// driver udp: IP address), or of the driver shm, they pass through memory that two
-// NICs share, whether these are of one process or of two.
-// All others are reached over the link: other hosts, and of this one its other
-// interfaces and namespaces. Config.WireOnly leaves out the ways within the host;
-// then nobody at the NIC's own MAC is reached. Simulated NICs have only the first.
+// The peer's address selects the path of the frames:
+//
+//   - A VI of the same NIC: through memory of the process. The two VIs connect by
+//     Listen and Connect, not as peers.
+//   - Another NIC on the same interface (for driver udp: the same IP address), or of
+//     driver shm: through memory that the two NICs share, in one process or two.
+//   - All other addresses: over the link. These are other hosts, and other interfaces
+//     and namespaces of this host.
+//
+// Config.WireOnly disables shared memory between NICs. Addresses with the NIC's own MAC
+// are then unreachable. Simulated NICs have no shared memory.
 //
 // # Order
 //
-// Descriptors of one queue complete in the order they were posted. On the
-// reliable levels messages arrive exactly once and in order; an RDMA write is
-// in place before any message sent after it completes at the receiver. On the
-// unreliable level a message arrives at most once or not at all, in order.
+// Descriptors of one queue complete in the order in which they were posted. On the
+// reliable levels messages arrive exactly once and in order. An RDMA write is in
+// place before any message sent after it completes at the receiver. On the unreliable
+// level messages arrive at most once, in order.
 //
-// An RDMA read returns what all writes before it have left. What is posted
-// behind it may overtake it, unless it has Descriptor.Fence set.
+// An RDMA read returns what all earlier writes have left. Descriptors posted after a
+// read may overtake it, unless they set Descriptor.Fence.
 //
 // # Progress
 //
-// Whoever waits drives the protocol: SendWait, RecvWait, CQ.Wait and the Done
-// calls poll the link themselves. When nobody waits, a service goroutine takes
-// over within a few milliseconds, so that acknowledgements, retransmissions,
-// RDMA and connection requests go on while the application computes.
+// Goroutines that wait drive the protocol: SendWait, RecvWait, CQ.Wait and the Done
+// calls poll the link themselves. If no goroutine waits, a service goroutine takes over
+// within a few milliseconds. Acknowledgements, retransmissions, RDMA and connection
+// requests therefore continue while the program computes.
 //
 // # Errors
 //
 // Calls return the VIPL 1.0 codes as sentinel errors (ErrNotDone, ErrTimeout,
-// ErrInvalidState, ...), wrapped with what was asked and what was found; test
-// with errors.Is. A descriptor that completed in error is returned together
-// with ErrDescriptor and says why in its Status.
+// ErrInvalidState, ...), wrapped with the request and the cause; test them with errors.Is.
+// A descriptor that completes in error is returned together with ErrDescriptor; its
+// Status has the reason.
 //
 // # Handlers
 //
-// Programs that do not want to wait have handlers: VI.SendNotify, VI.RecvNotify
-// and CQ.Notify for the next completion, NIC.SetErrorHandler for what no call
-// returns. They run on the goroutine that drives the engine, one at a time, and
-// may call everything (VI.SendNotify says more).
+// A program can register handlers instead of waiting: VI.SendNotify, VI.RecvNotify
+// and CQ.Notify for the next completion, NIC.SetErrorHandler for asynchronous errors.
+// Handlers run one at a time on the goroutine that drives the engine. They may call
+// every function of this package (see VI.SendNotify).
 //
 // # Names
 //
-// Services find each other by NIC.Advertise and NIC.Lookup, hosts have names by
-// the ethers file and by asking the segment (NIC.HostByName, NIC.HostByAddr),
-// and NIC.Discover finds every NIC there is.
+// NIC.Advertise and NIC.Lookup publish and find services by name. NIC.HostByName and
+// NIC.HostByAddr look up hosts, in the ethers file and by broadcast. NIC.Discover finds
+// every NIC on the segment.
 //
-// # Strangers
+// # Security
 //
-// Whoever can send to the segment can send in the name of others. Who does not hear a
-// connection's frames as well has to guess at least 52 bits for any effect on it. A NIC
-// answers such frames at a bounded rate, by at most three times their bytes, and a
-// listener keeps nothing of requests whose sender has not proven its address. Who hears
-// the frames, on the path between two hosts for example, can do everything, unless there is
-// a key (Config.Key): then frames between hosts are encrypted and authenticated (package
+// Any host on the segment can spoof source addresses. An off-path attacker must guess
+// at least 52 bits to affect a connection. A NIC answers frames of strangers at a bounded
+// rate, with at most three times their bytes. A listener stores nothing for a request
+// before its sender has proven its address. An attacker that observes the frames, on the
+// path between two hosts for example, has full control over them, unless there is a key
+// (Config.Key): then frames between hosts are encrypted and authenticated (package
 // transport/seal, docs/security.md).
 //
 // # VIPL
 //
-// The calls of VIPL 1.0 and, below them, what Giganet added. The source of a
-// rule is a section of the VIPL reference; V says that it was verified in a
-// header, a provider's documentation or a paper of the time, M that it rests on
-// memory of the specification. Descriptors are neither linked by the caller nor
-// aligned, so CodePostDesc has no causes but those that PostSend and PostRecv
-// return.
+// The calls of VIPL 1.0, and after them Giganet's additions. The last column says how far
+// the rule was checked: V against a header, a provider's documentation or a paper of the
+// time, M not checked. The number is a section of the notes that the authors worked from.
+// Descriptors are neither linked by the caller nor aligned, so CodePostDesc has only the
+// causes that PostSend and PostRecv return.
 //
 //	VIPL call                     Go name               rule                                                                      source
 //	VipOpenNic                    Open                  opens a NIC by the name of its interface                                  2.1 V
-//	VipCloseNic                   NIC.Close             regions, descriptors and handlers go with it; peers are told              2.1 V
+//	VipCloseNic                   NIC.Close             regions, descriptors and handlers go with it; peers are notified          2.1 V
 //	VipQueryNic                   NIC.Query             versions, limits and abilities of the NIC                                 11 V
 //	VipCreateVi                   NIC.CreateVI          an idle VI; each queue may be bound to a CQ                               2.2 V
 //	VipDestroyVi                  VI.Destroy            wants an idle VI with empty queues, else ErrInvalidState or ErrResource   2.2 M
@@ -136,72 +138,74 @@
 //	VipRemoveTagCQ                VI.Context            the same                                                                  2.8 M
 //	VipPostDeferredSends          VI.Flush              sends what was gathered for a fuller frame                                2.8 M
 //
-// # Where this departs from VIPL 1.0
+// # Differences from VIPL 1.0
 //
 // Names and values:
-//   - Success is nil and every other code a sentinel error; the codes have no numbers.
-//     A call on an object that was closed returns ErrClosed, an ErrInvalidState.
-//   - Time limits are contexts, not milliseconds. Where VIPL refuses a limit of 0
-//     (VipConnectRequest), a context that has ended is ErrTimeout. Connecting without a
-//     deadline takes Attributes.ConnectTimeout at the most.
-//   - Open takes the name or the MAC of an interface, or nothing if only one will do.
-//     It starts the name service, too.
-//   - A zero Attributes field means the default. QueueDepth is of each VI.
-//     ReadDepth, WholeCRC, PeerTimeout and ConnectTimeout are added.
+//   - Success is nil. Every other code is a sentinel error; the codes have no numbers. A
+//     call on a closed object returns ErrClosed, which is an ErrInvalidState.
+//   - Time limits are contexts, not milliseconds. Where VIPL rejects a limit of 0
+//     (VipConnectRequest), a context that has ended gives ErrTimeout. Connecting
+//     without a deadline takes at most Attributes.ConnectTimeout.
+//   - Open takes the name or the MAC of an interface, or nothing if only one interface is
+//     usable. It also starts the name service.
+//   - A zero Attributes field means the default. QueueDepth applies to each VI.
+//     ReadDepth, WholeCRC, PeerTimeout and ConnectTimeout are additions.
 //   - Tag 0 exists without CreatePtag.
 //
 // Closing:
-//   - VI.Close is added. It works in every state and with descriptors posted: it
-//     disconnects, and the descriptors complete flushed and go back to the caller without a
-//     Done call.
-//   - NIC.Close closes all that belongs to the NIC, and takes up to a quarter of a
-//     second until peers know.
+//   - VI.Close is an addition. It works in every state and with descriptors posted:
+//     it disconnects the VI, and the descriptors complete flushed and return to the
+//     caller without a Done call.
+//   - NIC.Close closes all objects of the NIC. It takes up to a quarter of a
+//     second to notify peers.
 //
 // Connecting:
-//   - A VI and a listener have a port of their own each, which no call gives a local
-//     address for. Listen and Connect go by port, which VIPL has not; ListenFor and
-//     ConnectFor go by VIPL's address: that of a NIC and a discriminator.
-//   - A listener has a backlog: up to 256 requests wait for Listener.Wait, and further
-//     ones are repeated by their VIs. In VIPL a request that meets no VipConnectWait is
-//     VIP_NO_MATCH; here that means that there is no listener.
-//   - A request carries private data, and a rejection text.
-//   - Connecting as peers is for two NICs: of two VIs of one NIC, one listens.
-//   - A connection is made when frames of full size have passed; if they do not pass,
-//     connecting fails with ErrInvalidMTU.
-//   - A NIC has as many VIs and listeners as ports: 1023 by default, MaxVIs at the most
-//     and only with a wider Config.Ports (NICAttributes.MaxVI).
-//   - Programs of other users of the same host are not let in without Config.AnyUser.
+//   - Each VI and each listener has a port, and calls take no local address. Listen and
+//     Connect use ports, which VIPL does not have. ListenFor and ConnectFor use VIPL's
+//     addresses: a NIC and a discriminator.
+//   - A listener has a backlog: up to 256 requests wait for Listener.Wait; VIs
+//     repeat further requests. In VIPL a request fails with VIP_NO_MATCH if no
+//     call of VipConnectWait is pending; here ErrNoMatch means that no listener exists.
+//   - A request carries private data, and a rejection carries text.
+//   - Connecting as peers needs two NICs: of two VIs of one NIC, one must listen.
+//   - A connection is established after frames of full size have passed. If they do
+//     not pass, connecting fails with ErrInvalidMTU.
+//   - A NIC has as many VIs and listeners as ports: 1023 by default, and at most MaxVIs
+//     with a wider Config.Ports (NICAttributes.MaxVI).
+//   - Programs of other users of the same host are refused without Config.AnyUser.
 //
 // Descriptors and completions:
 //   - Descriptors are Go values: not linked, not aligned, without a memory handle of
-//     their own. What PostSend and PostRecv refuse they return as an error, besides
-//     telling it asynchronously.
-//   - A Done call on an empty queue returns ErrQueueEmpty, an ErrDescriptor (as VI-GM
-//     does). After a Disconnect the Wait calls say so.
-//   - A completion queue that is full loses the entry, not the descriptor, and tells
-//     CodeVIOverrun, because VIPL has no code of its own for that.
+//     their own. PostSend and PostRecv return an error for a descriptor that they refuse,
+//     in addition to the asynchronous error.
+//   - A Done call on an empty queue returns ErrQueueEmpty, which is an ErrDescriptor (as in
+//     VI-GM). After a Disconnect the Wait calls return it, too.
+//   - A full completion queue loses the entry, not the descriptor, and reports
+//     CodeVIOverrun, because VIPL has no code for that.
 //   - RDMA writes may be Descriptor.Unordered. RDMA reads carry no immediate data.
 //
 // Management:
-//   - Discover and the look-ups of hosts and names ask the segment and take time; they
-//     have contexts. Numbers of hops are not told, because there are none.
-//   - VI.Context stands for Giganet's calls on user data and tags.
+//   - Discover and the look-ups of hosts and names send broadcasts and take time; they
+//     take contexts. They report no number of hops.
+//   - VI.Context replaces Giganet's calls for user data and tags.
 //
-// Order within a write is added, too: of the data of one frame no aligned word of 4 or 8
-// bytes is seen half written, and the last one changes last. So a program may look at
-// memory for what is written there, by atomic loads.
+// Order within a write is an addition: no aligned word of 4 or 8 bytes of the data of
+// one frame is seen half written, and the last word changes last. A program may
+// therefore watch memory for written data with atomic loads.
 //
-// Added: Listener.Bind has requests for connections announced by a completion queue,
-// NIC.Ended tells those who wait elsewhere that the NIC is of no use any more,
-// NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
-// wait for, AllocMem gives memory that is registered, Descriptor.AckNow asks for an
-// acknowledgement at once, NIC.LookupAll finds all of a name,
-// NIC.Obstacle says what is in the way of frames, and Config.Key and NIC.SealStats are for
-// sealed frames.
+// Further additions: Listener.Bind reports connection requests to a completion
+// queue. NIC.Ended is a channel that closes when the NIC is closed or its link has failed.
+// NIC.Advertise and NIC.Lookup are names of services. The Start calls begin an operation
+// that another call waits for. AllocMem returns registered memory. Descriptor.AckNow
+// requests an acknowledgement at once. NIC.LookupAll finds all owners of a name.
+// NIC.Obstacle reports what blocks frames. Config.Key and NIC.SealStats are for
+// encrypted frames.
 //
-// An interface that goes down may come back: connections wait for it until their
-// PeerTimeout. An interface that is deleted, moved to another network namespace or given
-// another MAC ends the NIC: all that wait return ErrLink within a second, in the first two
-// cases with transport.ErrGone. An interface that is created again under the same name is
-// another one: open another NIC.
+// # Interfaces that go away
+//
+// Connections survive an interface that goes down and comes back within their
+// PeerTimeout. An interface that is deleted, moved to another network namespace or
+// given another MAC ends the NIC: all waiting calls return ErrLink within a second,
+// in the first two cases with transport.ErrGone. An interface that is created again
+// under the same name is a new one: open another NIC.
 package vipl

@@ -1,6 +1,6 @@
 // Package vmmc is virtual memory-mapped communication, the model of SHRIMP and of "Design
-// and Implementation of Virtual Memory-Mapped Communication on Myrinet": a process exports
-// memory, another imports it and writes into it, and nobody receives.
+// and Implementation of Virtual Memory-Mapped Communication on Myrinet". A process exports
+// memory. Another process imports it and writes into it. The exporter calls no receive.
 //
 //	// the receiver
 //	p, err := vmmc.Open(ctx, &vmmc.Config{Process: 1})
@@ -15,55 +15,57 @@
 //
 // # Memory
 //
-// An export is memory of the program's own, of any length; it stays usable locally. An
-// import is a range of the importer's destination proxy space, which is never read or
-// written itself: a send names a place in it, and everything else (node, process, memory)
-// follows from that. The whole of a send lies in one import; anything else is refused
-// before anything is sent. Behind each import lies a guard page, and no address is used
-// again.
+// An export is memory of the program, of any length; the program can use it as before. An
+// import is a range of the importer's destination proxy space: addresses that only sends
+// use, and that nobody can read or write. A proxy address determines node, process and
+// memory. The whole of a send lies in one import; any other send fails before data is
+// sent. A guard page follows each import, and no address is used again.
 //
 // # Order
 //
-// Sends of one importer to one exporter become visible in the order of the calls, whatever
-// the network loses. Of one message the last word becomes visible last: a program that sees
-// it (Spin, WaitWord, or an atomic load and Poll in a loop) has all of the message. What
-// lies between may come in any order. Aligned words of 4 and 8 bytes are never seen half
-// written. A program that only looks at its memory drives nothing; Spin, WaitWord and Poll
-// do. When no goroutine waits, the NIC's own goroutine takes over within milliseconds.
+// Sends of one importer to one exporter become visible in the order of the calls, also
+// over a network that loses frames. The last word of a message becomes visible last: a
+// program that sees it (Spin, WaitWord, or an atomic load and Poll in a loop) has the
+// whole message. The other words may become visible in any order. Aligned words of 4 and 8
+// bytes are never seen half written. Reading memory does not drive the network; Spin,
+// WaitWord and Poll do. When no goroutine waits, the NIC's own goroutine takes over within
+// milliseconds.
 //
 // # Sends
 //
-// SendMsg returns when its source may be used again: short messages (Config.Short, 128
-// bytes as in the paper) are copied and leave at once, longer ones are there when it
-// returns. Post is asynchronous; Send.Status, Process.WaitSend or a completion word say
-// when the source is free. For short messages both are the same code. Nothing is allocated
-// for a send.
+// SendMsg returns when its source may be used again. Short messages (Config.Short, 128
+// bytes as in the paper) are copied and sent at once; longer messages have arrived when
+// SendMsg returns. Post is asynchronous; Send.Status, Process.WaitSend or a completion word
+// report when the source is free. For short messages SendMsg and Post are the same. Sends
+// do not allocate.
 //
-// # Ends
+// # Closing and failures
 //
-// Export.Unexport and Import.Unimport may be called at any time; when they return, nothing
-// of that peer lands there any more, and sends under way have been done or fail with
-// ErrUnexported or ErrUnimported. Later sends to the addresses of an import that has ended fail
-// with the error that it has ended with, as Import.Done does; of the last 1,024 such imports of a
-// process, and with ErrProxy of those before. Process.Close lets what was sent before it arrive, for a
-// second at most. When a process ends or does not answer for
-// Config.PeerTimeout, what was imported from it fails with ErrPeer, and lists of importers
-// lose it; a daemon tells of a dead process sooner. An import that waits for an export waits
-// on when its process ends, for the next one of that name. A process that is started again under the same number is another one: old
-// imports do not reach it.
+// Export.Unexport and Import.Unimport may be called at any time. When they return, the peer
+// cannot write to the memory any more. Sends under way have completed, or fail with
+// ErrUnexported or ErrUnimported. Later sends to the import fail with the error that ended
+// it (Import.Done); a process keeps this error for the last 1,024 imports, and sends to
+// older ones fail with ErrProxy. Process.Close waits up to a second for earlier
+// sends to arrive.
 //
-// # Strangers
+// If a process ends or does not answer for Config.PeerTimeout, imports from it fail with
+// ErrPeer, and its own imports disappear from Export.Importers. A daemon reports a dead
+// process sooner. An Import call that waits for an export keeps waiting when the exporter
+// ends, for the next process of that name. A restarted process with the same number is a
+// new process: old imports do not reach it.
 //
-// Each pair of processes has a connection with a protection tag of its own, and each import
-// a memory handle that is never used again, so a process reaches by whatever it sends only
-// what was granted to it. One that breaks the rules loses its connection.
+// # Security
+//
+// Each pair of processes has a connection with its own protection tag, and each import a
+// memory handle that is never used again. A process therefore reaches only memory that was
+// granted to it. A process that breaks the rules loses its connection.
 //
 // # SBL
 //
-// The calls of the SHRIMP Base Library and their Go names. The source of a rule is a
-// section of the VMMC reference; V says that it was verified in SBL's pages or the paper,
-// M that it rests on memory, - that no source has it. SBL counts words of 4 bytes; so does
-// the type SBL here, all else counts bytes, as the paper does.
+// The calls of the SHRIMP Base Library and their Go names. The last column says how far the
+// rule was checked: V against SBL's pages or the paper, M not checked, - is an addition. The
+// number is a section of the notes that the authors worked from. SBL counts words of 4
+// bytes. The type SBL does so, too; everything else counts bytes, as the paper does.
 //
 //	SBL call                  Go name                        rule                                                        source
 //	SBL_ExportRecvBuf         Process.Export                 allocates nothing; no overlap; number unique in the process 2 V
@@ -86,17 +88,21 @@
 //	SBL_WordSize              WordSize                       4                                                           2 V
 //	SBL_Error                 -                              errors are values                                           2 M
 //
+// # Daemons
+//
+// A node may run a daemon (bobnet daemon, package vmmc/daemon). Start it before the
+// processes. It matches exports and imports, authenticates the users of processes, and
+// reports dead processes at once. Without a daemon, processes answer for their own names,
+// no user is authenticated, and a dead process is detected after Config.PeerTimeout. Nodes
+// with and without a daemon work together. Imports survive a daemon restart; new imports wait
+// for the next daemon.
+package vmmc
+
+// Notes for maintainers, which go doc does not print.
+//
 // # Providers and daemons
 //
 // Below stands a provider, which moves data and knows nothing of proxies, policies and
 // handlers: package vmmc/internal/provider says what it promises. Virtual interfaces are
 // one (vmmc/internal/via); the other is the paper's, the control program of a card of the
 // emulated Myrinet (vmmc/lanai, Config.Card).
-//
-// Processes find each other by the daemon of their node (vmmc/daemon; the command is
-// bobnet daemon), which also proves whose they are and tells at once who has died. It is
-// to run before them. Where none runs, processes answer for their names themselves, no
-// user is proven, and deaths are found out by Config.PeerTimeout; both kinds of nodes get
-// on with each other. A daemon that ends cuts no import; new imports wait for its
-// successor.
-package vmmc

@@ -44,7 +44,8 @@ type Config struct {
 	// of the process, and Job is the job's name. It stays the caller's.
 	Member *job.Member
 	// Process is the number by which others name the process (SBL's squid), unique on its
-	// node; in a job of ranks, in the job.
+	// node; in a job of ranks, in the job. Two processes that import from each other need
+	// different numbers. Without a daemon Open does not detect a number that is in use.
 	Process uint32
 	// Job is the name of a group of processes: those with the same Job find each other.
 	Job string
