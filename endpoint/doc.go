@@ -2,10 +2,10 @@
 // networks: AM-II, the interface of "Virtual Network Transport Protocols for
 // Myrinet", built over VIA as "Split-C for the New Millennium" has it (AMVIA).
 //
-// A message names a handler, a function of the receiver, that gets its
-// arguments and its data and may answer by one reply. A program opens a node,
-// makes bundles on it, endpoints in these, tells the endpoints' names to
-// others, and maps theirs:
+// A message names a handler: a function of the receiver that gets the message's arguments
+// and data, and may answer with one reply. A program opens a node, creates bundles on it
+// and endpoints in the bundles, publishes the endpoints' names, and maps the names of other
+// endpoints:
 //
 //	node, err := endpoint.Open(ctx, &endpoint.Config{Interface: "eth0"})
 //	bundle, err := node.NewBundle(endpoint.Sequential)
@@ -16,64 +16,63 @@
 //	err = ep.Request(ctx, 0, hEcho, 1, 2, 3)
 //	_, err = bundle.WaitPoll(ctx) // runs hReply
 //
+// Call and Serve are the short form: a call with typed arguments that waits for its result.
+//
 // # Messages
 //
-// Short ones have up to 16 arguments of 32 bits. Medium ones have besides a
-// payload, which the handler gets where it was received. Bulk ones place data
-// in the receiver's segment, at an offset of the sender's choice, before the
-// handler runs; Get fetches from there. Replies may be of any size, whatever the
-// request's was. Requests of one translation are handled in the order in which
-// they were sent, except that a long bulk request counts from the moment when
-// its data has come, and that those which come back are left out. Replies are handled in
-// the order in which they come.
+//   - A short message has up to 16 arguments of 32 bits.
+//   - A medium message has a payload in addition, which the handler reads in the receive
+//     buffer.
+//   - A bulk message places data in the receiver's segment, at an offset that the sender
+//     chooses, before the handler runs. Get fetches data from there.
 //
-// Bulk data beyond the length of a medium message is not sent before the
-// receiver has checked where it is to go, and has named the place: it is then
-// written by RDMA from where it lies to where it belongs. So a message that is
-// refused has written nothing, unless its tag or handler went away in between,
-// and nobody holds a right to write that outlives one message. A round trip is
-// what this costs.
+// A reply may be of any of these kinds. Requests to one destination are handled in the
+// order of sending, with two exceptions: a long bulk request counts from the moment when its
+// data has arrived, and returned requests are omitted. Replies are handled in the order of
+// arrival.
+//
+// Bulk data longer than a medium message costs one round trip more: the receiver first
+// checks the message and names the place, then the sender writes by RDMA. A refused message
+// therefore has written nothing, unless its tag or handler went away in between.
 //
 // # Progress
 //
-// Handlers run on the goroutine that polls, and nowhere else: in Poll and
-// WaitPoll, and in requests and calls. Every request handles what has been taken
-// in. It takes in more if there is no credit; else those of a stream do so now
-// and then, and those that come microseconds apart each do, but for the first few.
-// AM-II's requests poll each time, and none could share a frame with another. Replies never wait
-// (slot.go says why, and why nothing can deadlock), and never poll: their
-// handler is run by one that does (AM2 reference, section 8). A request handler
-// must not block, and may do nothing but reply, or have the reply sent later (Token.Defer).
+// Handlers run only on goroutines that call Poll, WaitPoll, a request or a call. A program
+// that waits for requests must therefore poll. Replies never wait and never poll. A request
+// handler must not block, and may only reply, or reply later (Token.Defer).
 //
-// A message goes at once if no other one is under way. The requests of a stream are
-// corked, and share a message of the VI, until that is full, what went
-// before has been acknowledged, or the caller polls or waits; the replies to
-// them wait until a poll has run its handlers. So a program that computes for
-// long after requests should Poll once before.
+// A message is sent at once if no other is under way. Back-to-back requests are batched:
+// they are sent when the batch is full, when earlier requests are acknowledged, or when the
+// caller polls or waits. If the program then computes for a long time, call Poll first to
+// flush the batch.
 //
 // # Errors
 //
-// A message that cannot be delivered, or is refused, comes back to the endpoint
-// that has sent it, once, with a Reason; SetReturnHandler says who looks at it.
-// Without that a request ends the process, as AM-II has it. A reply, which comes back because
-// its client has ended or takes nothing, is counted and logged; AM-II's default handler ends the
-// process for it, too (Config.ExitForReplies). Where Call sends, it
-// returns an error instead. A request that has come back for ReasonUnreachable
-// or ReasonBadEndpoint may have been handled, if the connection broke before its
-// answer came, or, between cards, the answer could not be delivered and came back, too. What waits for a credit when the connection breaks comes back behind
-// what is under way, in the order of sending. The functions return the codes of AM-II as sentinel errors.
+// A message that cannot be delivered, or that is refused, returns to its sender once, with
+// a Reason, and runs the handler of SetReturnHandler. Without such a handler a returned
+// request ends the process, as AM-II specifies: set one, or use Call, which returns an
+// error instead. A returned reply, whose client has ended or accepts no replies, is counted
+// and logged (but see Config.ExitForReplies).
+//
+// A request to an index that is not mapped is also returned, and so ends a process without
+// a ReturnHandler. A request that returns for ReasonUnreachable or ReasonBadEndpoint may
+// have been handled, because the connection may break before the answer arrives. Requests
+// that wait for a credit when the connection breaks return after the requests under way,
+// in the order of sending.
+//
+// The functions return the codes of AM-II as sentinel errors.
 //
 // # Virtual networks
 //
-// Endpoints that map each other and have each other's tags are a virtual
-// network. A message is accepted if it carries its receiver's tag. What one
-// virtual network sends takes nothing from another: each connection has its
-// own buffers, and they take turns when a bundle is polled.
+// Endpoints that map each other and know each other's tags form a virtual network. An
+// endpoint accepts messages that carry its tag. Virtual networks do not compete for
+// buffers: each connection has its own, and Poll serves connections in turn.
 //
 // # AM-II
 //
-// The calls of AM-II and their Go names. V: the rule was verified in a source of
-// the time, M: it rests on memory (AM2 reference).
+// The calls of AM-II and their Go names. The last column says how far the rule was checked:
+// V against a source of the time, M not checked. The number is a section of the notes that
+// the authors worked from.
 //
 //	AM-II call                 Go name                    rule                                                     source
 //	AM_Init                    Open                       a node on one NIC; a program may have several            3 V
@@ -113,13 +112,32 @@
 //	AM_GetXferM                Endpoint.Get               the handler runs at the caller                           3 M
 //	AM_ReplyM, IM, XferM       Token.Reply and so on      at most one, from the request's handler                  9 V
 //	(none)                     Token.Defer                the same, after the handler has returned
-//	AM_GetSourceEndpoint       Token.Source               as the sender says                                       3 V
+//	AM_GetSourceEndpoint       Token.Source               as the sender names it                                   3 V
 //	AM_GetDestEndpoint         Token.Endpoint                                                                      3 V
 //	AM_GetMsgTag               Token.Tag                  of replies too                                           3 V
+package endpoint
+
+// Notes for maintainers, which go doc does not print.
+//
+// # Progress
+//
+// Handlers run on the goroutine that polls, and nowhere else: in Poll and
+// WaitPoll, and in requests and calls. Every request handles what has been taken
+// in. It takes in more if there is no credit; else those of a stream do so now
+// and then, and those that come microseconds apart each do, but for the first few.
+// AM-II's requests poll each time, and none could share a frame with another. Replies never wait
+// (slot.go says why, and why nothing can deadlock), and never poll: their
+// handler is run by one that does (AM2 reference, section 8). A request handler
+// must not block, and may do nothing but reply, or have the reply sent later (Token.Defer).
+//
+// A message goes at once if no other one is under way. The requests of a stream are
+// corked, and share a message of the VI, until that is full, what went
+// before has been acknowledged, or the caller polls or waits; the replies to
+// them wait until a poll has run its handlers. So a program that computes for
+// long after requests should Poll once before.
 //
 // # Providers
 //
 // Below the endpoints stands a provider, which carries messages and knows
 // nothing of handlers (package internal/provider says what it promises). There are VIs,
 // emulated LANai cards (package lanai), and memory for endpoints of the same node.
-package endpoint

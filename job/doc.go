@@ -1,12 +1,11 @@
-// Package job says which parallel job a process belongs to and which rank it is,
-// finds the other ranks, and tells them why this one ends. The packages that pass
-// messages between ranks start by it: mplite.Init is its first user.
+// Package job determines which parallel job a process belongs to and which rank it is,
+// finds the other ranks, and tells them why this one ends. Programs that use mplite or
+// splitc need it only to share one job between several packages.
 //
-// There are two ways in. Open is for programs that make their connections later, or
-// one for each pair of ranks that talks: it returns a Member, which knows where the
-// other ranks are and hears that one has failed. New and Job.Meet are for programs
-// whose connections are there from the beginning, and carry what Open would need
-// connections of its own for.
+// Open is for programs that make their connections later, or only between some ranks. It
+// returns a Member, which has the addresses of the other ranks and reports failed ranks.
+// New and Job.Meet are for message-passing packages, such as mplite, that connect all
+// ranks at the start.
 //
 //	m, err := job.Open(ctx, nil, job.Program{Name: "Halo", Version: 1, Params: [2]uint32{port}})
 //	if err != nil {
@@ -26,24 +25,24 @@
 //	}
 //	return m.Close()
 //
-// A process that uses several packages with ranks opens its membership once and gives each of them its
-// Member, whose New is the second way in for packages:
+// A process that uses several packages with ranks calls Open once and passes the Member to
+// each of them:
 //
 //	m, err := job.Open(ctx, nil, job.Program{Name: "Halo", Version: 1})
 //	c, err := mplite.Init(ctx, &mplite.Config{Member: m})
 //
-// They are then one rank of one run of the job, on one NIC, and wait for nobody of whom
-// one of them knows that it has failed.
+// The packages then share one rank and one NIC, and none waits for a rank that another
+// knows to have failed.
 //
 // # Configuration
 //
-// A job is a number of processes, its ranks 0 to Size-1, on one network segment.
-// Config names one rank of it. What a program leaves zero there comes from the
-// environment (EnvJob, EnvRank, EnvSize, EnvInterface, and vipl.EnvTimeout), which
-// whoever starts the ranks sets, as bobnet run and bobnet lab do, or from the variables
-// of the launcher that has started the process: FindPlace says which count. A launcher
-// with PMI-1 is asked for rank and size; by its key-value space the ranks
-// find each other, instead of asking the segment, and know the run from the beginning:
+// A job is a number of processes, its ranks 0 to Size-1, on one network segment. Config
+// describes one rank. Zero fields come from the environment (EnvJob, EnvRank, EnvSize,
+// EnvInterface, and vipl.EnvTimeout), which bobnet run and bobnet lab set, or from the
+// variables of another launcher (FindPlace). A launcher with PMI-1 supplies rank, size and
+// a key-value space, which the ranks use to find each other instead of broadcasts.
+//
+// New takes the same configuration:
 //
 //	cfg, err := job.Config{}.FromEnvironment()
 //	if err == nil {
@@ -64,9 +63,27 @@
 //	defer j.Close()
 //	err = j.Meet(ctx, nic, cq, cfg.Logger) // all ranks are connected, or err says why not
 //
-// A host takes 63 ranks on one interface, together with whatever else runs there: a NIC holds
-// a block of 1,024 ports, and there are 63 of them (vipl.Config). The one too many fails with an
-// error that says so. More ranks need a second interface, or a namespace with one.
+// A host has room for 63 ranks on one interface, minus other programs with a NIC there: each
+// NIC uses a block of 1,024 ports, and there are 63 blocks (vipl.Config.Ports). One rank more
+// fails with an error that names this limit. More ranks need a second interface, or a
+// namespace with its own interface.
+//
+// # Failures
+//
+// Open and Meet log after three seconds which ranks are missing and why. When their time
+// is up, their error names the ranks that were not found, and those that were found and
+// wait themselves. A rank that fails, or that detects a dead rank or a rank claimed
+// twice, notifies the others: their Err, or the calls of their packages, return a RankError
+// or a DuplicateError. A job's identity (name, size, run) keeps out mistakes, not attackers.
+//
+// # Concurrency
+//
+// This package starts no goroutines. One goroutine at a time may use a Member. Several
+// packages may share its NIC. A Job uses the lock of its Links; each method says whether
+// the caller must hold it.
+package job
+
+// Notes for maintainers, which go doc does not print.
 //
 // # Identity
 //
@@ -102,10 +119,3 @@
 // one: it fails the rank that is named, with a RankError, or ends the job with a
 // DuplicateError. A rank passes on what it was told in the words of the rank that saw
 // it.
-//
-// # Concurrency
-//
-// Nothing here starts goroutines. A Job has no lock of its own: it uses that of its
-// Links, and each method says whether the caller holds it. A Member is for one
-// goroutine at a time. Several packages may share its NIC.
-package job

@@ -1,6 +1,6 @@
-// Package splitc is Split-C as a library: processes with an address space each, global
-// pointers into all of them, and split-phase reads, writes and stores, as "Split-C for the
-// New Millennium" describes them. There is no compiler: what was an operator is a call.
+// Package splitc is Split-C as a library: processes with separate address spaces, global
+// pointers into all of them, and split-phase reads, writes and stores, as in "Split-C for
+// the New Millennium". There is no compiler: each operator of Split-C is a function.
 //
 //	w, err := splitc.Start(ctx, nil)
 //	if err != nil {
@@ -24,94 +24,86 @@
 //
 // # Memory
 //
-// Each process has a spread heap, of 256 MB of virtual memory unless Config says
-// otherwise. What AllSpreadMalloc allocates, and what Static registers in place of
-// variables of the data segment, has equal addresses in all heaps, so that a pointer to
-// one's own memory is one to everybody's (Global.On). An address is an offset in the heap.
-// A process's own part of a heap is plain memory: ToLocal, ToLocalSlice and Array.Local
-// return it as Go pointers and slices.
+// Each process has a spread heap of 256 MiB of virtual memory (Config.HeapSize). Memory of
+// AllSpreadMalloc, and variables registered with Static, have equal addresses in all heaps.
+// A pointer to local memory is therefore valid for every process (Global.On). An address
+// is an offset in the heap. The local part of a heap is plain memory: ToLocal,
+// ToLocalSlice and Array.Local return it as Go pointers and slices.
 //
-// A heap holds the basic types, and arrays and structs of them: anything of fixed size
-// without pointers of Go's, and so global pointers, too. All processes are of one
-// executable, or at least of one architecture.
+// A heap holds basic types, and arrays and structs of them: types of fixed size
+// without Go pointers. Global pointers are such a type. All processes must run the same
+// executable, or at least have the same architecture.
 //
 // # Operations
 //
-// Read and Write block. Get and Put start, and are complete after Sync. Store starts, and
-// the process whose memory it changes learns how many bytes have come by StoreSync; the
-// one that stores learns nothing. A Store followed by Sync is not complete, nor is a Get
-// or Put followed by StoreSync: the two counters are independent. Between operations that
-// are under way at the same time there is no order. Bulk and strided forms do the same to
-// many elements.
+// Read and Write block. Get and Put start an operation, which is complete after Sync. Store
+// starts a write and notifies only the receiver, which waits for a number of bytes with
+// StoreSync. The two counters are independent: Sync does not complete a Store, and StoreSync
+// does not complete a Get or Put. Operations that are under way at the same time have no
+// order. Bulk and strided forms move many elements.
 //
-// Short stores that follow each other closely share messages: the last few of them may be
-// held back until the process makes another call that waits, Sync or Poll for example.
+// Short stores in quick succession share messages. The last of them may be delayed
+// until the process makes another call that waits, or calls Sync or Poll.
 //
-// Values may be changed when the call returns. Slices may not: the source of a bulk put
-// or store, and the destination of a bulk get, stay untouched until Sync. A pointer to
-// the process itself never leaves it.
+// The program may change a value argument when the call returns. It must not change slices
+// before Sync: the source of a bulk put or store, and the destination of a bulk get. A
+// pointer to the calling process itself causes no messages.
 //
-// No layer but shared memory and RDMA changes a heap without its process: a process
-// serves the others in every call that may wait, and a process that computes for long
-// calls Poll now and then. What the others wait for takes until then; they do not take it
-// for dead.
+// Except with shared memory and RDMA, a process changes its heap itself, for the others:
+// it serves their requests in every call that may wait. A process that computes for a
+// long time should call Poll now and then. Other processes wait until it does, but do not
+// take it for dead.
 //
 // # Collectives
 //
 // All processes call the same collectives in the same order, with equal lengths,
-// operations and roots; spread arrays are of equal types and blocks, too. Where they
-// differ, all processes end with a MismatchError that names two of them and what they
-// have called; one that is not told that within a second of the end of another ends with
-// ErrMismatch and the other's words. A collective whose context ends leaves the others in
-// it, and is a failure of this process.
+// operations, roots, and types and blocks of spread arrays. If they differ, all processes
+// end with a MismatchError that names two of them and their calls. A process that does not
+// receive these names within a second returns ErrMismatch with the other's error text. If
+// the context of a collective ends, this process has failed; the others still wait in the
+// collective.
 //
 // # Errors
 //
-// Misuse is an error of the call that is wrong, which then has done nothing: a processor
-// that does not exist (ErrProcessor), a null pointer (ErrNull), an address outside of
-// what is allocated (ErrOutside, ErrFreed) or unaligned (ErrUnaligned), a type with
-// pointers (ErrType), memory that overlaps (ErrOverlap), communication by an atomic
-// procedure (ErrInAtomic).
+// Misuse is an error of the call, which then has no effect: a processor that does not
+// exist (ErrProcessor), a null pointer (ErrNull), an address outside allocated memory
+// (ErrOutside, ErrFreed) or unaligned (ErrUnaligned), a type with pointers (ErrType),
+// memory that overlaps (ErrOverlap), communication in an atomic procedure (ErrInAtomic).
 //
-// A failure ends the program: a process that dies, leaves early or answers no more
-// (job.RankError, which names it), collectives that differ, an owner that refuses what it
-// was asked. Split-phase operations have no result of their own, so a failure comes up in
-// the next call, of whatever kind, and in all that follow, Exit included. What was under
-// way is then neither known to be done nor known not to be.
+// A failure ends the program: a process that dies, leaves early or does not answer
+// (job.RankError, which names it), collectives that differ, an owner that refuses a
+// request. Split-phase operations have no result, so the next call returns the failure,
+// and so do all later calls, including Exit. Operations under way may or may not
+// have completed.
 //
-// The end of a context is neither: operations stay under way, and Sync may be called
-// again. A wait without a deadline ends after Config.WaitTimeout with ErrWaited.
+// A context that ends is not a failure, except in a collective: operations stay under way,
+// and the program may call Sync again. A wait without a deadline ends after
+// Config.WaitTimeout with ErrWaited.
 //
 // # Layers
 //
-// Config.Layer, or EnvLayer, says what carries the operations; Layers lists them.
+// Config.Layer, or EnvLayer, selects how operations travel; Layers lists the names.
 //
-//	shm         the default: within a host, reads and writes of the other heap itself, and
-//	            a barrier in memory, with a tree between one process of each host, whatever
-//	            the numbers of its processes; am between hosts. Reductions that depend on
-//	            the order of processes, and scans, go along a tree of all. Reads, writes
-//	            and stores within a host take no message, and one in 256 of them polls, so
-//	            that a process which does only these serves the others, too, and hears of
-//	            failures
-//	am          active messages (package endpoint, AMVIA's credits: 64 short, 8 medium, 1
-//	            bulk): a request and a reply for each primitive, bulk operations in medium
-//	            messages. Config.Card has them, and those of shm, go over a LANai card
-//	reliable    VIs of reliable delivery, two between two processes: no handlers, and no
-//	            replies to stores, of which short ones share messages
-//	unreliable  VIs of the unreliable level, with a window of its own, which is the credits;
-//	            stores as over reliable ones
-//	rdma        RDMA: the owner takes no part in gets and puts, and long data are not copied
+//	shm         the default. Within a host, processes read and write each other's heaps
+//	            directly, and barriers use shared memory. Between hosts it is am. One in 256
+//	            of the reads, writes and stores within a host polls, so that the process
+//	            also serves others and detects failures
+//	am          active messages (package endpoint, with AMVIA's credits: 64 short, 8 medium,
+//	            1 bulk): a request and a reply for each operation, bulk operations in medium
+//	            messages. With Config.Card the messages of am and shm go over a LANai card
+//	reliable    VIs of reliable delivery, two for each pair of processes: no handlers, and no
+//	            replies to stores; short stores share messages
+//	unreliable  VIs of the unreliable level with splitc's own retransmission; stores as in
+//	            reliable
+//	rdma        RDMA: gets and puts do not involve the owner, and long data is not copied
 //
-// Processes of one host could also use another layer over package vipl's shared memory.
-// Both were measured, on one machine: a read is 20 to 70 ns by the layer shm, whose other
-// process does nothing for it, and 2 to 6 us by a message in vipl's memory and its answer,
-// over any of the other layers; long stores take two to seven times as long there, since they are
-// copied twice. So shm is the default (docs/figures.md). Its processes of a host are all of one user.
+// With the layer shm, all processes of one host must belong to one user.
 //
 // # Split-C
 //
-// The names of Split-C's library, and the Go names. V: the rule was verified in the paper
-// or in programs of the time, M: it rests on memory (Split-C reference).
+// The names of Split-C's library, and the Go names. The last column says how far the rule
+// was checked: V against the paper or programs of the time, M not checked. The number is a
+// section of the notes that the authors worked from.
 //
 //	Split-C                       Go name                             rule                                          source
 //	splitc_main                   Start, Open                         one program, PROCS processes                  4 V
@@ -152,3 +144,13 @@
 //	-                             FetchAdd                            the commonest of these
 //	-                             World.Poll                          for processes that compute long
 package splitc
+
+// Notes for maintainers, which go doc does not print.
+//
+// # Why shm is the default
+//
+// Processes of one host could also use another layer over package vipl's shared memory.
+// Both were measured, on one machine: a read is 20 to 70 ns by the layer shm, whose other
+// process does nothing for it, and 2 to 6 us by a message in vipl's memory and its answer,
+// over any of the other layers; long stores take two to seven times as long there, since they are
+// copied twice. So shm is the default (docs/figures.md). Its processes of a host are all of one user.

@@ -1,15 +1,19 @@
 // Package transport moves Ethernet frames, unreliably.
 //
-// A Link sends and receives whole frames, in batches. The drivers are in
-// subpackages: ring (AF_PACKET with a mapped receive ring, the fast one),
-// packet (AF_PACKET through mdlayher/packet, the check on the fast one), udp
-// (the same frames in datagrams), shm (shared memory between processes of one
-// host) and sim (a seeded network in virtual time). host joins shm to any Link;
-// fault, trace and pcap wrap any Link and are Links themselves. linktest is the
-// suite that every one of them passes.
+// A Link sends and receives whole frames, in batches. Each driver is a subpackage:
 //
-// A link knows EtherType and ports, because the kernel filters on them, and
-// nothing else of what a frame says: no VIs, no acknowledgements.
+//   - ring: AF_PACKET with a mapped receive ring, the fast driver
+//   - packet: AF_PACKET through mdlayher/packet, to compare with ring
+//   - udp: the same frames in UDP datagrams
+//   - sim: a seeded network in virtual time
+//   - myrinet: cables, switches and cards of a Myrinet in software
+//
+// The wrappers fault, trace, pcap and seal take a Link and are Links themselves. Most
+// programs open a vipl.NIC instead, which also reaches other processes of the host through
+// shared memory.
+//
+// A link filters frames by EtherType and port, in the kernel. It knows nothing of VIs
+// and acknowledgements.
 //
 // # Driver loop
 //
