@@ -1,67 +1,56 @@
-// Package metrics exports Bobnet's counters to Prometheus.
-//
-// The other packages count in plain structs and know nothing of Prometheus;
-// this one turns snapshots of them into metrics at each scrape. Struct tags of the counters
-// hold the metrics' names and helps (internal/counters), so a new counter is one field.
+// Package metrics exports Bobnet's counters to Prometheus, and prints the state of NICs,
+// connections and ranks for people.
 //
 //	c := metrics.NewCollector(nil)
-//	c.WatchNIC(nic)
-//	c.WatchComm(comm) // or both at once: c.WatchRank(comm)
+//	c.WatchNIC(nic)                    // or WatchRank(comm), WatchNode(node), ...
+//	stop, err := c.Instrument(":9464") // serves metrics and dumps, prints a dump on SIGQUIT
+//	defer stop()
+//
+// Serve has the meaning of the address: ":9464" serves this host only. A program with a
+// Prometheus registry of its own registers the Collector there instead:
+//
 //	prometheus.MustRegister(c)
-//
-// or, for a program of its own:
-//
-//	srv, err := metrics.Serve(":9464", c)
-//
-// which serves this host alone; see Serve.
 //
 // # Labels
 //
-// Metrics of a NIC carry interface and port (the lowest port of its range; with
-// #2 behind it for a second NIC of the process with the same, by another driver
-// or with another EtherType), those of a VI carry vi, its port, besides. A NIC with more VIs than
-// Config.MaxVIs shows the first so many one by one; the rest are added up
-// under vi="other", so that the number of time series is bounded. Peers'
-// addresses appear only in the value-less bobnet_vi_info, under the same bound.
-// docs/metrics.md lists every metric; docs/grafana.json is a dashboard of them.
+// docs/metrics.md lists every metric with its labels; docs/grafana.json is a dashboard.
 //
-// A process of VMMC has the label process, its node and number; a server of remote procedures
-// server, rpc or rpc#2 and so on, and its calls program, version and status. Programs beyond
-// 32 are added up.
+//	of                        labels
+//	NIC                       interface; port, the lowest of its range (#2 follows for a
+//	                          second NIC of the process with the same port)
+//	VI                        those of its NIC, and vi, its port
+//	process of VMMC           process: node and number
+//	server of RPC             server: rpc, rpc#2, ...; calls: program, version, status
+//	process of Split-C        layer, processor; operations: kind
+//	host of streams           host: the address of its NIC; streams are added up
+//	daemon of VMMC            node
+//	card of emulated Myrinet  card: its interface
+//	switch of the same        switch, port, interface (SwitchCollector)
 //
-// A process of Split-C has the labels layer and processor, and its operations kind.
-//
-// A host of streams has the label host, the address of its NIC. Its streams are added up, however
-// many there are.
-//
-// A daemon of VMMC has the label node.
-//
-// A card of the emulated fabric has the label card, its interface; the host's mapper has
-// that of its card, and only the one that leads has a map.
-//
-// A switch of the emulated fabric has a collector of its own, SwitchCollector, whose
-// metrics carry switch, port (its number), and interface.
+// The number of time series is bounded: VIs beyond Config.MaxVIs are added up under
+// vi="other", and RPC programs beyond 32 are added up. Peers' addresses appear only in
+// bobnet_vi_info, under the same bound.
 //
 // # Dumps
 //
-// When a job hangs, ask it: DumpOnQuit prints on SIGQUIT, and Serve shows at
-// /debug/bobnet, what every NIC, VI and rank waits for, with every message that
-// has not been acknowledged and its age, and of every node of active messages
-// what is under way to each destination, how old the oldest request is and what
-// it waits for; of every process of VMMC its exports, importers and notifications, of
-// every process of Split-C what it waits for and has done, of every host of streams what
-// each stream has to be read and sent, and of
-// every server of remote procedures what became of its calls. Of every card of the emulated
-// fabric they say who has its memory, what its cable carries, and what the mapper has found.
+// If a job hangs, send SIGQUIT to its processes (DumpOnQuit) or read /debug/bobnet (Serve).
+// The dump shows what each NIC, VI and rank waits for, every unacknowledged message with
+// its age, and the pending work of every other object that the Collector watches.
 //
 //	defer c.DumpOnQuit(os.Stderr)()
 //
-// Where the node has an agent (bobnet agent), it shows both of all programs at one address that
-// tell it:
+// An agent of the node (bobnet agent) serves metrics and dumps of all programs that report to
+// it at one address:
 //
 //	defer c.AnswerAgent()()
 //
-// Instrument does all three, as the commands and examples of this module do.
+// Instrument does all three: Serve, DumpOnQuit and AnswerAgent.
 package metrics
 
 //go:generate go test -run ^TestReference$ . -args -update
+
+// Notes for maintainers, which go doc does not print.
+//
+// The other packages count in plain structs and know nothing of Prometheus. This package
+// turns snapshots of them into metrics at each scrape. Struct tags of the counters hold the
+// names and help texts of the metrics (internal/counters), so a new counter is one field.

@@ -1,10 +1,24 @@
-// Package lanai is AM-II on an emulated LANai card: the control program that the card runs,
-// the driver on its host, and the provider that endpoints see (endpoint.Config.Card). The
-// paper is Chun, Mainwaring, Culler, "Virtual Network Transport Protocols for Myrinet"
-// (1997), here VNT.
+// Package lanai runs active messages (AM-II) on an emulated LANai card, which holds the
+// endpoints (endpoint.Config.Card). The paper is Chun, Mainwaring, Culler, "Virtual Network
+// Transport Protocols for Myrinet" (1997), here VNT.
 //
 //	card, err := lanai.Open(ctx, &lanai.Config{Interface: "eth0"})
 //	node, err := endpoint.Open(ctx, &endpoint.Config{Card: card})
+//
+// The card takes the place of the NIC; endpoints work as before. On a live cable
+// (Config.Interface) the interface is one end of a cable, whose other end is another card or
+// a bobnet switch. NewVirtual creates a card in virtual time, with the costs of the paper's
+// hardware. A card holds 8 endpoints at a time (Config.Frames); a driver moves endpoints
+// between the card and the host's memory. The caller
+// closes the card after its nodes.
+//
+// # GAM
+//
+// Config.Unreliable, Unprotected and Pipelined together give the paper's baseline: a control
+// program without channels and tags, which trusts the network and its peers.
+package lanai
+
+// Notes for maintainers, which go doc does not print.
 //
 // # Endpoint frames
 //
@@ -55,10 +69,3 @@
 // Live, a progress.Engine drives the cable, the card and the driver: whoever waits, or, while nobody does,
 // a goroutine of its own. The engine's lock is around all of the card's and the driver's
 // state, and is taken after the node's.
-//
-// # GAM
-//
-// Without channels (Config.Unreliable) and tags (Unprotected), and with a second send buffer
-// (Pipelined), the program is the paper's baseline: one that believes the network and its
-// peers.
-package lanai

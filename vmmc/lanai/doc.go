@@ -1,11 +1,26 @@
-// Package lanai is VMMC where the paper has it: in the control program of a card of the
-// emulated Myrinet (Dubnicki et al., "Design and Implementation of Virtual Memory-Mapped
-// Communication on Myrinet", 1997, section 4; transport/myrinet has the card). A Card
-// has the card's program, and the driver and the daemon of its node. Processes of package vmmc
-// share it:
+// Package lanai runs VMMC in the control program of an emulated Myrinet card, as in Dubnicki
+// et al., "Design and Implementation of Virtual Memory-Mapped Communication on Myrinet",
+// 1997, section 4 (package transport/myrinet has the card). A Card has the control program,
+// and the driver and the daemon of its node. Processes of package vmmc share it:
 //
 //	card, err := lanai.Open(ctx, &lanai.Config{Interface: "eth1"})
 //	p, err := vmmc.Open(ctx, &vmmc.Config{Card: card, Process: 1})
+//
+// On a live cable (Config.Interface) the interface is one end of a cable, whose other end is
+// another card or a bobnet switch. NewVirtual creates a card in virtual time, with the costs
+// of the paper's hardware (Config.Costs). Programs use the processes as over a NIC. Processes
+// find each other through their cards, without a daemon, and users are not authenticated.
+//
+// Lost and damaged packets are sent again, and a send ends when its data is in the
+// exporter's memory. With Config.Drop they are only counted, as in the paper, and a send ends
+// when its data is in the card. If a node does not answer for Config.PeerTimeout or
+// restarts, all imports from it end.
+//
+// The card refuses and counts requests for memory that the process may not use. Cards and
+// drivers trust each other: Myrinet has no authentication.
+package lanai
+
+// Notes for maintainers, which go doc does not print.
 //
 // # On the card
 //
@@ -70,4 +85,3 @@
 // that poll or wait, and the engine's service when none does. Either way the engine's lock
 // guards card, program and driver; a process's own lock guards its connections, and is
 // taken before.
-package lanai

@@ -1,7 +1,7 @@
-// Package vrpc is ONC RPC version 2 (RFC 5531, once SunRPC): clients call the procedures
-// of programs, which are numbered, at servers on other machines. It is the vRPC of the VMMC
-// paper (section 5.4): what goes over the wire is the standard's, so that one server
-// answers clients of any make.
+// Package vrpc is ONC RPC version 2 (RFC 5531, formerly SunRPC): clients call numbered
+// procedures of numbered programs at servers. It runs over VMMC, TCP, UDP and Unix sockets.
+// The messages are those of the standard, so that other ONC RPC clients and servers work
+// with it, as in the vRPC of the VMMC paper (section 5.4).
 //
 // # Servers
 //
@@ -15,10 +15,10 @@
 //		}),
 //	}})
 //
-// Pair and Sum have the methods of xdr.Unmarshaler and xdr.Marshaler, as the types have
-// that bobnet rpcgen makes from a file in RPC language. It makes the Program, too, from
-// an interface with a method for each procedure. Procedure has the rule for what a procedure's
-// error means to the client.
+// Pair and Sum implement xdr.Unmarshaler and xdr.Marshaler. The command bobnet rpcgen
+// generates such types from a file in RPC language, and the Program from an interface with
+// a method for each procedure. Procedure documents what a procedure's error means to the
+// client.
 //
 // # Clients
 //
@@ -26,24 +26,26 @@
 //
 //	err := client.Call(ctx, 1, &Pair{1, 2}, &sum)
 //
-// Call says which errors there are. Goroutines may share a client; their calls are under
-// way at the same time, over one connection. Batch sends calls that have no reply.
+// Client.Call lists the errors. Goroutines may share a client; their calls run
+// concurrently over one connection. Batch sends calls that have no reply.
 //
 // # Transports
 //
-// Server.Listen and Dial have TCP, UDP and sockets of Unix, ListenVMMC and DialVMMC have VMMC.
-// One server has any of them at once. Over TCP and sockets of Unix messages are records in
-// fragments (RFC 5531 section 11). A client has one connection, made at first by Dial. When it
-// breaks, the calls under way fail with a *TransportError whose Sent is true, because the
-// procedures may have run, and the next call makes another connection; no call is sent twice.
-// A connection that has brought nothing for the whole time of a call is taken for broken. A
-// server closes connections that are silent for too long, between calls or within one.
+// Server.Listen and Dial are for TCP, UDP and Unix sockets, ListenVMMC and DialVMMC for VMMC.
+// One server can use all of them at once. Over TCP and Unix sockets messages are
+// records in fragments (RFC 5531 section 11).
 //
-// By UDP a call is sent again after ClientConfig.Retry, twice that, and so on, until its
-// time is over. The server remembers its replies for a while (ServerConfig.DuplicateAge), so
-// that a repeated call runs its procedure once; a reply that left the cache early, because it
-// was full, is counted, as its call might run again. A call and its reply must fit into a
-// datagram. That nobody listens at the port ends the calls under way at once.
+// A client has one connection, which Dial makes. If it breaks, calls under way fail with a
+// *TransportError. Its Sent is true, because the procedures may have run. The next call
+// makes a new connection; no call is sent twice. A connection without any received byte
+// during the whole time of a call counts as broken. A server closes connections that are
+// silent for too long, between calls or within a call.
+//
+// Over UDP a call is sent again after ClientConfig.Retry, then after twice that time, and so
+// on until its timeout. The server caches its replies (ServerConfig.DuplicateAge), so that a
+// repeated call runs its procedure once. It counts replies that left the full cache early,
+// because such calls may run again. A call and its reply must each fit into a datagram. If
+// nothing listens at the port, the calls under way fail at once.
 //
 // # Over VMMC
 //
@@ -52,6 +54,52 @@
 //
 //	q, err := vmmc.Open(ctx, &vmmc.Config{Process: 2})
 //	c, err := vrpc.DialVMMC(ctx, q, name, 0x20000001, 1, nil)
+//
+// A server has an address: node, process and export number (vmmc.Name, ParseVMMC). Clients
+// that do not know it use DialVMMCProgram, which finds a server by its program number with the
+// name service of the segment. The policy of ListenVMMC says which users may connect.
+//
+// A call is one message into the server's memory: no system call, and one copy in each
+// direction. Program.InPlace, Client.CallInPlace and Program.ResultsInPlace avoid that copy.
+// A message longer than 3/8 of ServerConfig.Ring or ClientConfig.Ring travels in pieces and
+// costs one copy more. The caller's goroutine drives the network while it waits.
+//
+// A client that breaks the rules, or is silent in the middle of a call, loses its
+// connection. If the process of the server ends, calls under way fail; the next call makes
+// a new connection.
+//
+// # Other transports
+//
+// A server's other transport receives messages, passes each to a Session and sends the
+// result; Server.Start ties its goroutines to the server's life. A client's other transport
+// implements Transport. Transports know nothing of programs, authentication and XDR. Direct
+// is the smallest example.
+//
+// # Bounds
+//
+// Memory for a message grows only as its bytes arrive. ServerConfig bounds the number of
+// connections, the bytes of a message and the time that it may take, the concurrent calls,
+// and the tables of duplicates and shorthands. The server drops or refuses what exceeds a
+// bound, and counts it (Snapshot).
+//
+// # Coverage of RFC 5531
+//
+//	section        what
+//	8              calls and replies; batching 8.4.1 (Client.Batch, ErrNoReply)
+//	8.4.2          broadcast RPC over UDP (Broadcast)
+//	8.2            opaque_auth; AUTH_NONE, AUTH_SYS, AUTH_SHORT; others are AUTH_REJECTEDCRED
+//	9              every accept_stat, reject_stat and auth_stat, as errors
+//	11             record marking, fragments in both directions
+//	12.1           procedure 0 of every program
+//	appendix A     authsys_parms; the server's shorthands
+//
+// Package rpcbind implements RFC 1833: servers register their addresses, and clients find
+// them. RPCSEC_GSS is not implemented.
+package vrpc
+
+// Notes for maintainers, which go doc does not print.
+//
+// # Rings
 //
 // Each side of a connection exports a ring to the other, and a call is one message, encoded
 // where it is sent from, into the server's ring: no system call, no layer in between, and one
@@ -71,32 +119,3 @@
 // alone, and what lies in it is checked for all that: a client that breaks the rules, or is
 // silent in the middle of a call, loses its connection. The end of a process ends the calls
 // of the other; the next call makes another connection.
-//
-// # Other transports
-//
-// Any other transport at a server receives messages, has a Session answer each and sends what
-// that returns; Server.Start ties its goroutines to the server's life. A transport at a client
-// has the methods of Transport. Neither knows programs, authentication or XDR, so another
-// transport changes nothing above it. Direct is the smallest.
-//
-// # Bounds
-//
-// Lengths are believed only so far as the octets have arrived. ServerConfig bounds the
-// connections, the octets of a message, the time that one may take, the calls that are
-// carried out at once and the tables of duplicates and shorthands. What exceeds a bound is
-// dropped or refused, and counted (Snapshot).
-//
-// # What there is of RFC 5531
-//
-//	section        what
-//	8              calls and replies; batching 8.4.1 (Client.Batch, ErrNoReply)
-//	8.4.2          broadcast RPC over UDP (Broadcast)
-//	8.2            opaque_auth; AUTH_NONE, AUTH_SYS, AUTH_SHORT; others are AUTH_REJECTEDCRED
-//	9              every accept_stat, reject_stat and auth_stat, as errors
-//	11             record marking, fragments in both directions
-//	12.1           procedure 0 of every program
-//	appendix A     authsys_parms; the server's shorthands
-//
-// Package rpcbind has RFC 1833: how servers tell where they listen, and clients find them.
-// RPCSEC_GSS is not there.
-package vrpc
