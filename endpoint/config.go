@@ -52,17 +52,17 @@ func (c Credits) total() int { return c.Short + c.Medium + c.Bulk }
 
 // Config says how to open a node. Nil, and every zero field, mean the default.
 type Config struct {
-	// NIC carries the messages; the node does not close it. Nil means one of
-	// the node's own, on Interface.
+	// NIC carries the messages; the node does not close it. Nil means that the node opens a
+	// NIC of its own on Interface: a name or MAC address, or empty as in vipl.Config.
 	NIC       *vipl.NIC
 	Interface string
-	// Card carries the messages in place of a NIC: an emulated LANai card that holds
-	// endpoints itself (package endpoint/lanai). The node does not close it.
+	// Card carries the messages instead of a NIC: an emulated LANai card that holds the
+	// endpoints (package endpoint/lanai). The node does not close it.
 	Card *lanai.Card
-	// Ports are the ports of the node's own NIC: each connection to another node takes
-	// one. Zero means 9216, which is enough for 64 endpoints and 64 of another node
-	// that all talk to each other, or, if three programs on the interface have so
-	// many, what zero means in vipl.Config.Ports. A NIC that is given has its own.
+	// Ports are the ports of the node's own NIC. Each connection to another node takes one.
+	// Zero means 9216 ports, enough for 64 endpoints that all communicate with 64
+	// endpoints of another node. If three programs on the interface have so many ports,
+	// zero has the meaning of vipl.Config.Ports.
 	Ports transport.PortRange
 	// Credits are those of every translation; the zero value means
 	// DefaultCredits.
@@ -75,37 +75,35 @@ type Config struct {
 	// MaxConnections is how many senders one endpoint serves; further ones get
 	// their messages back for congestion. 0 means 1024.
 	MaxConnections int
-	// MaxConnectionMemory is how many bytes of buffers the node's endpoints
-	// together give those that connect to them, who say how many credits and how
-	// long messages they want; further ones get their messages back for congestion.
-	// They have it only when they have proven that they are where they say they are.
-	// Of what is left, those that send streams of payloads get 600 KB at most each. 0 means what MaxConnections senders of this node's Credits and MaxMedium take,
-	// and 256 MiB at least.
+	// MaxConnectionMemory bounds the buffers, in bytes, that the node's endpoints together
+	// give to senders. Senders choose their credits and message length; a sender beyond the
+	// bound gets its messages back for congestion. A sender gets buffers after it has
+	// proven its address. Senders of streams of payloads get at most 600 KB each of the
+	// rest. 0 means the need of MaxConnections senders with this node's Credits and
+	// MaxMedium, and at least 256 MiB.
 	MaxConnectionMemory int
-	// FailWithoutCredit has requests and calls that find no credit, after a poll, fail
-	// with ErrInUse, as RequestBulkAsync does. Otherwise they wait for one, for as long
-	// as PeerTimeout if their destination is silent, and then come back behind those
-	// that are under way.
+	// FailWithoutCredit makes requests and calls that find no credit, after a poll, fail
+	// with ErrInUse, as RequestBulkAsync does. Otherwise they wait for a credit. If the
+	// destination is silent for PeerTimeout, they are returned after those under way.
 	FailWithoutCredit bool
-	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
-	// vipl.DefaultPeerTimeout. A first message waits as long for the connection, and
-	// vipl.DefaultConnectTimeout at least. Time in which this process has no processor does
-	// not count. A peer on another host that has none for longer is unreachable; one on this
-	// host is not while its process lives.
+	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means
+	// vipl.DefaultPeerTimeout. A first message waits as long for the connection, and at least
+	// vipl.DefaultConnectTimeout. Time in which this process is not scheduled does not count.
+	// A peer on this host counts as alive while its process lives. A peer on another host
+	// that is not scheduled for this long counts as dead.
 	PeerTimeout time.Duration
 	// Exit ends the process when a request comes back to an endpoint that has
 	// no ReturnHandler, as AM-II has it; nil means os.Exit.
 	Exit func(code int)
-	// ExitForReplies calls Exit for a reply that comes back, too, as AM-II's default
-	// handler 0 does for every message. Then any client ends a server without a ReturnHandler:
-	// it need only end before its reply has come.
+	// ExitForReplies calls Exit for a returned reply, too, as AM-II's default handler 0 does.
+	// Any client can then end a server without a ReturnHandler: it need only exit before its
+	// reply arrives.
 	ExitForReplies bool
 	// Logger receives messages that came back without a ReturnHandler and panics of
 	// handlers; nil means slog.Default(). Its handler is called as vipl.Config.Logger says,
 	// and may block.
 	Logger *slog.Logger
-	// Seed makes incarnations reproducible; 0 means random. They are no secret: every name has
-	// its endpoint's.
+	// Seed makes the incarnations in endpoints' names reproducible; 0 means random.
 	Seed uint64
 
 	// provider, if it is not nil, opens what carries the messages in place of VIs.

@@ -21,9 +21,9 @@ func serviceID(word string) uint32 {
 	return h.Sum32()
 }
 
-// Publish lets others on the segment find the endpoint by a word, until it is
-// freed. The error is ErrInUse when the node has published the word, or one
-// with the same number, and otherwise that of NIC.Advertise.
+// Publish makes the endpoint available to Node.Find under a word, until the endpoint
+// is freed. The error is ErrInUse if the node has published the word,
+// or one with the same number, and otherwise that of NIC.Advertise.
 func (ep *Endpoint) Publish(word string) error {
 	n := ep.node
 	n.mu.Lock()
@@ -52,10 +52,10 @@ func (ep *Endpoint) withdraw() {
 	ep.published = nil
 }
 
-// Find asks the segment for a word and returns a name to map. It stands for
-// whichever endpoint has published the word there, after a restart too; it has
-// no incarnation, and differs from what that endpoint's Name returns. It waits
-// until ctx ends or, without a deadline, as long as vipl.NIC.Lookup does.
+// Find looks up a word on the segment and returns a name to map. The name stands for
+// the endpoint that has published the word there, also after a restart: it
+// has no incarnation, and differs from the result of that endpoint's Name. Find waits until
+// ctx ends or, without a deadline, as long as vipl.NIC.Lookup does.
 func (n *Node) Find(ctx context.Context, word string) (Name, error) {
 	return n.FindAt(ctx, ethertype.Addr{}, word)
 }

@@ -10,19 +10,16 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// Request sends a short request of at most MaxShort arguments to the endpoint
-// that index dest of the translation table stands for (AM_Request). It runs
-// handlers as Poll does, though of a stream not each takes in what has arrived;
-// while there is no credit it waits, polling on, until ctx ends. Nil means that
-// the message is on its way, and will run the handler there or come back to the
-// ReturnHandler, or that it has come back: if the connection breaks while it waits, it
-// does so like what was sent before, and after that. args may be changed afterwards,
-// as may data in the calls below.
+// Request sends a short request of at most MaxShort arguments to the endpoint at index dest
+// of the translation table (AM_Request). It may run handlers, as Poll does. Without a credit
+// it waits and polls until ctx ends. Nil means that the request has been sent, or has been
+// returned to the ReturnHandler because the connection broke. The caller may change args
+// afterwards, as may data in the calls below.
 //
-// The error is a *ReturnedError when dest is not bound or the arguments are
-// bad; then the ReturnHandler has run already. It is ErrInHandler in a handler,
-// that of ctx when no credit came back in time, and ErrInUse when there is none with
-// Config.FailWithoutCredit.
+// The error is a *ReturnedError if dest is not mapped or the arguments are invalid; the
+// ReturnHandler has run then. Without a ReturnHandler this ends the process
+// (SetReturnHandler). The error is ErrInHandler in a handler, that of ctx if no credit came
+// back in time, and ErrInUse without a credit if Config.FailWithoutCredit is set.
 func (ep *Endpoint) Request(ctx context.Context, dest int, handler uint8, args ...uint32) error {
 	return ep.request(ctx, dest, &message{op: OpRequest, handler: handler, wait: true}, args, nil, nil)
 }

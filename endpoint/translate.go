@@ -13,10 +13,10 @@ type translation struct {
 	last   *client // of the connection that broke, see stall.go
 }
 
-// Map makes index i of the translation table stand for an endpoint, and tag the
-// one that messages to it carry (AM_Map). It takes no time: the connection is
-// made when the first message is sent. The errors are ErrArgument for an index
-// outside the table and ErrInUse for one that is in use.
+// Map assigns an endpoint and a tag to index i of the translation table (AM_Map). Messages to
+// the index carry the tag. Map returns at once and does not check that the endpoint exists:
+// the first message makes the connection. The errors are ErrArgument for an
+// index outside the table and ErrInUse for an index in use.
 func (ep *Endpoint) Map(i int, to Name, tag Tag) error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()

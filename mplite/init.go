@@ -13,24 +13,22 @@ import (
 )
 
 // Init joins the job that cfg describes and returns the communicator of all
-// its ranks (MPI_Init, MP_Init). It returns when this rank is connected with
-// every other one, which blocks until they have called Init too. After
-// cfg.Timeout it fails with an error that names ranks which are missing, and to
-// ask for those takes it about a fifth of a second more. After three seconds it
-// logs for whom it waits and why.
+// its ranks (MPI_Init, MP_Init). It blocks until this rank is connected with every other
+// rank. After three seconds it logs which ranks are missing and why. After cfg.Timeout it
+// fails, about a fifth of a second later, with an error that names missing ranks.
 //
-// It fails at once with a RankError, which has the reason, when another rank dies or
-// leaves Init, or has missed one for that long; with a DuplicateError when two
-// processes claim one rank of the job; and with ctx's error when ctx ends, which
-// means nothing to the communicator later. A rank that fails tells the others why,
-// for which it stays half a second at the most. Requests of strangers are refused
+// It fails at once with a RankError, which has the reason, when another rank
+// dies or leaves Init, or has missed one for that long; with a DuplicateError
+// when two processes claim one rank of the job; and with ctx's error when ctx
+// ends. After Init, ctx has no effect on the communicator. A rank that fails notifies
+// the others, which takes at most half a second. Requests of strangers are refused
 // and counted.
 //
-// What cfg leaves zero is read from the environment. A process that uses other packages
-// with ranks, too, joins its job once and gives each of them the member (Config.Member):
-// two that join on their own would take each other for a rank that is there twice.
+// Zero fields of cfg are read from the environment. A process that uses several
+// packages with ranks must join its job once (job.Open) and give each of them the
+// member (Config.Member): otherwise the job sees one rank twice.
 //
-// End with Finalize or Close: a process that ends without is dead to the others. Open is the
+// End with Finalize or Close: a process that ends without them counts as dead. Open is the
 // same function.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err := checkContext(ctx); err != nil {

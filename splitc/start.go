@@ -22,13 +22,12 @@ const version = 4
 // logFlush is how long the last lines of the log are waited for.
 const logFlush = 100 * time.Millisecond
 
-// Start makes this process one of the program that cfg and the environment describe
-// (nil leaves all to the environment), and returns when all processes have come and
-// are connected. After cfg.Timeout it fails with an error that names those that are
-// missing; at once when one of them fails, with a job.RankError that has the reason; and
-// with ErrUnequal when processes have started with different layers, heaps, registered
-// variables or procedures, or are built from different versions of this package. End with Exit or
-// Close: a process that ends without is dead to the others. Open is the same function.
+// Start makes this process one of the program that cfg and the environment
+// describe (nil: the environment alone), and returns when all processes are connected. After
+// cfg.Timeout it fails with an error that names the missing processes. It fails at once with
+// a job.RankError if one of them fails, and with ErrUnequal if processes have different
+// layers, heaps, registered variables or procedures, or versions of this package. End with
+// Exit or Close: a process that ends without them counts as dead. Open is the same function.
 func Start(ctx context.Context, cfg *Config) (*World, error) {
 	if cfg == nil {
 		cfg = &Config{}

@@ -6,16 +6,14 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Connect connects an idle VI to whoever listens at remote and waits until
-// both sides are connected (VipConnectRequest). data, at most MaxConnData
-// bytes, goes with the request. Without a deadline in ctx it gives up after
-// Attributes.ConnectTimeout.
+// Connect connects an idle VI to a listener at remote and waits until both sides are
+// connected (VipConnectRequest). data, at most MaxConnData bytes, goes with the request.
+// Without a deadline in ctx it fails after Attributes.ConnectTimeout.
 //
-// It returns ErrNoMatch at once when nobody listens there, ErrReject with the
-// server's words when it refuses, ErrTimeout when nobody answers,
-// ErrInvalidMTU, naming both sides, when the path does not carry full-size
-// frames, and ErrLink at once when the NIC is of no use any more; all as
-// *ConnError.
+// These errors are a *ConnError: ErrNoMatch at once if the NIC at remote has no such
+// listener, ErrReject with the server's text if the server refuses, ErrTimeout if remote does
+// not answer, ErrInvalidMTU, with both sizes, if the path does not carry full-size frames,
+// and ErrLink at once if the NIC is closed or its link has failed.
 func (v *VI) Connect(ctx context.Context, remote ethertype.Addr, data []byte) error {
 	if err := v.connectStart(ctx, remote, data, false); err != nil {
 		return err

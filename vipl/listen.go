@@ -35,8 +35,8 @@ type Request struct {
 	in       *handshake.Request
 }
 
-// Listen starts to take requests for a port of the NIC's range; 0 picks a free
-// one. Close the listener to stop.
+// Listen starts to accept requests for a port of the NIC's range; 0 picks a free port
+// (Listener.Addr). Close the listener to stop.
 func (n *NIC) Listen(port uint16) (*Listener, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()

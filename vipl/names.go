@@ -56,9 +56,9 @@ func (n *NIC) StopNames() {
 	n.m.Dir.Stop()
 }
 
-// Advertise lets others on the segment find addr, an address of this NIC, by
-// name until Withdraw or Close. The name must be new on this NIC; that it is
-// unique on the segment is the callers' affair.
+// Advertise publishes addr, an address of this NIC, under a name that other programs on the
+// segment can look up, until Withdraw or Close. The name must be new on this NIC. The caller
+// must choose a name that is unique on the segment.
 func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -72,10 +72,10 @@ func (n *NIC) Withdraw(name string) {
 	n.m.Dir.Withdraw(name)
 }
 
-// Lookup asks the segment for a name (VipNSGetHostByName) and returns the
-// first answer. It asks again and again until ctx ends, or for
-// DefaultConnectTimeout without a deadline; then the error is ErrNameService, and
-// context.Canceled too if ctx was cancelled. On a link that is of no use any more it is ErrLink, at once.
+// Lookup broadcasts a query for a name (VipNSGetHostByName) and returns the first answer. It
+// repeats the query until ctx ends or, without a deadline, for DefaultConnectTimeout. Then
+// the error is ErrNameService, and also context.Canceled if ctx was cancelled. If the
+// link has failed, it returns ErrLink at once.
 func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()

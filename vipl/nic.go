@@ -25,90 +25,87 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// Config says how to open a NIC. Nil, and every zero field, mean the default.
+// Config describes a NIC to open. A nil Config and zero fields mean the defaults.
 // The environment variable EnvFault adds faults to the links that Open opens.
 type Config struct {
-	// Interface is a network interface's name or MAC address. Empty means what
-	// EnvInterface says, or else the only one that can be used; if there are
-	// several, Open names them.
+	// Interface is a network interface's name or MAC address. Empty means the value of
+	// EnvInterface, or else the only usable interface; if there are several, Open fails
+	// and names them.
 	Interface string
-	// EtherType marks Bobnet's frames; 0 means ethertype.Default. All
-	// programs that talk to each other use the same.
+	// EtherType marks Bobnet's frames; 0 means ethertype.Default. Programs that communicate
+	// must use the same.
 	EtherType ethernet.EtherType
 	// Ports are the ports that VIs and listeners of this NIC use. Zero means
 	// the first block of 1024 that no other process on the interface has. If another
-	// has some of those that are asked for, the error wraps EADDRINUSE and names it.
+	// process has some of the requested ports, the error wraps EADDRINUSE and names it.
 	Ports transport.PortRange
-	// Driver is "ring", which asks the node's agent where this process
-	// may open no packet sockets, "packet", "udp", which needs no privilege and takes an
-	// IP address for Interface too, "shm", which reaches this host only and
-	// needs no Interface, or "myrinet", an emulated card that has the Interface for
-	// itself, as one end of a cable: the one that a process serves there (bobnet card), or
-	// else one of this program alone. Empty means what EnvDriver says, or else ring. More
-	// options have the links that a program opens itself and passes as Link.
+	// Driver selects how frames travel. Empty means the value of EnvDriver, or else ring.
+	//
+	//	ring     raw Ethernet frames; uses the node's agent if this process may not open
+	//	         packet sockets
+	//	packet   raw Ethernet frames, a slower driver to compare with
+	//	udp      UDP datagrams; needs no privilege; Interface may be an IP address
+	//	shm      shared memory of this host only; needs no Interface
+	//	myrinet  an emulated card on Interface, as one end of a cable: the card that
+	//	         bobnet card serves there, or else one of this program alone
+	//
+	// Programs that need more options open a link themselves and pass it as Link.
 	Driver string
-	// Peers are the IP addresses of stations that driver udp tells one by one
-	// what it tells all, because no multicast gets there: behind a router, or in
-	// a cloud. The station's own among them does no harm, so that all stations
-	// can have the same list. Nil means what EnvPeers says. Other drivers refuse
-	// them.
+	// Peers are the IP addresses of stations that multicast does not reach, behind a router
+	// or in a cloud. Driver udp sends them its broadcasts one by one. The list may include
+	// this station, so all stations can use the same list. Nil means the value of EnvPeers.
+	// Other drivers fail if Peers is set.
 	Peers []netip.Addr
-	// XDP says whether driver ring sends through AF_XDP, where queueing
-	// disciplines such as netem, and tcpdump on this host, do not see the frames.
-	// Auto does where Open measures it to be faster. ring.Config tells more. The
-	// other drivers do not have it: On is an error there.
-	// Long says whether it carries frames that are longer than the MTU, where the
-	// ends of a veth pair are all that lies between two stations; Auto does.
+	// XDP selects whether driver ring sends through AF_XDP. Queueing disciplines such as
+	// netem, and tcpdump on this host, do not see such frames. Auto uses it where Open
+	// measures it to be faster (see ring.Config). Other drivers fail with On.
+	// Long selects whether driver ring sends frames longer than the MTU, which is possible
+	// between the ends of a veth pair. Auto does so there.
 	XDP, Long ring.Choice
 	// Link is used instead of opening Interface, for example a simulated one
 	// or one with a fault or trace wrapper around it. The NIC closes it, and so does
 	// an Open that fails.
 	Link transport.Link
-	// WireOnly leaves out the way to other stations of this host, which an
-	// Ethernet interface does not have: package host. Open is called in the
-	// network namespace of Link.
+	// WireOnly disables shared memory: the NIC then reaches no other program of this host
+	// on the same Ethernet interface. Call Open in the network namespace of Link.
 	WireOnly bool
-	// AnyUser lets in programs of every user of this host. By default the NIC shares
-	// memory, which is how it reaches others on its host, with those of root and of its
-	// own user only: nobody else can ask for connections, or have those regions read
-	// and written whose tag is the default one. Both sides must let each other in.
+	// AnyUser allows programs of every user of this host to connect through shared memory,
+	// and to access regions with the default tag. By default only root and this process's
+	// own user may. Both sides must allow each other.
 	AnyUser bool
-	// Wrap, if not nil, is called with the link that Open has opened, and what
-	// it returns is used in its place: one that writes down what passes, such
-	// as those of packages trace and pcap. It is not called with Link. With a Key it sees
-	// the frames sealed, as they are on the wire.
+	// Wrap, if not nil, is called with the link that Open has opened. The NIC uses the
+	// returned link instead, for example one that records frames (packages trace and
+	// pcap). It is not called for Link. With a Key it sees encrypted frames, as on the wire.
 	Wrap func(transport.Link) transport.Link
-	// Key, if not nil, has all frames to and from other hosts sealed: encrypted,
-	// authenticated, and taken once, in sessions between NICs that have a key in common,
-	// with whoever has none shut out; see package seal, whose File, Text and Fixed are such
-	// sources, and docs/security.md. It may be called at any time, by any goroutine. Frames
-	// between programs of this host go through memory, and are not sealed; AnyUser is
-	// refused. Nil means what EnvKeyFile or EnvKey says, unless there is a Link, or else
-	// that frames are as they are.
+	// Key, if not nil, encrypts and authenticates all frames to and from other hosts.
+	// NICs without the key are shut out. Package seal has sources of keys: File, Text and
+	// Fixed; see docs/security.md. Any goroutine may call Key at any time. Frames
+	// between programs of this host pass through memory and are not encrypted; AnyUser is
+	// refused. Nil means the value of EnvKeyFile or EnvKey if Link is nil, and otherwise
+	// no encryption.
 	Key seal.Source
-	// Spin is the longest time that a wait polls before it blocks, since it began or
-	// something has arrived; 0 means 50 µs, negative means never. Waits spin
-	// less, down to not at all, by themselves where spinning does not pay (more
-	// runnable threads than cores, nothing comes for long).
+	// Spin is the longest time that a wait polls before it blocks, since it began or since
+	// the last arrival; 0 means 50 µs, negative means never. Waits spin less, or not at
+	// all, if spinning does not pay: with more runnable threads than cores, or without
+	// arrivals for a long time.
 	Spin time.Duration
-	// NoService leaves out the service goroutine. The protocol then stands
-	// still while nobody calls Done, Wait or Poll.
+	// NoService disables the service goroutine. The protocol then stops
+	// while no goroutine calls Done, Wait or Poll.
 	NoService bool
-	// Reliability tunes the reliable levels; nil means the defaults. Its MaxTries end no
-	// connection before the VI's PeerTimeout is over.
+	// Reliability tunes the reliable levels; nil means the defaults. MaxTries ends no
+	// connection before the VI's PeerTimeout.
 	Reliability *reliability.Config
-	// Seed makes tags, sequence numbers and all else that is random reproducible over
-	// a link in virtual time, the simulator's. Over any other it has no effect: there
-	// all comes from the system's random source, because whoever could guess it could
-	// break into connections.
+	// Seed makes all random values reproducible over a link in virtual time (package sim).
+	// Over any other link it has no effect: there they come from the system's random source,
+	// because predictable values would let attackers break into connections.
 	Seed uint64
 	// Names configures the name service; nil means the defaults.
 	Names *NameConfig
-	// Logger receives what a person may want to know, a few lines in a NIC's life, and
-	// what happens to each connection at level Debug; nil means slog.Default(). Its handler is called on a goroutine of the logger's own,
-	// one line at a time, in the order in which things happened. It may call any method,
-	// and block: 256 lines wait for it, what comes then is lost and counted in
-	// NICStats.LogsLost, and Close waits for it for a tenth of a second at most.
+	// Logger receives rare, human-readable events: a few lines in a NIC's life, and the
+	// events of each connection at level Debug. Nil means slog.Default(). A goroutine of the
+	// logger calls its handler, one line at a time, in order. The handler may call any method
+	// and may block: up to 256 lines wait for it, further lines are lost and counted in
+	// NICStats.LogsLost, and Close waits for it for at most a tenth of a second.
 	Logger *slog.Logger
 }
 

@@ -129,10 +129,9 @@ func (v *VI) close() {
 	v.gate.Open(&n.eng)
 }
 
-// Disconnect ends the connection, or the attempt to make one, and returns the
-// VI to Idle (VipDisconnect). The peer sees ErrDisconnected. Posted
-// descriptors complete with StatusFlushed; sends that must arrive should be
-// waited for first.
+// Disconnect ends the connection, or the attempt to make one, and returns
+// the VI to Idle (VipDisconnect). The peer's calls return ErrDisconnected. Posted descriptors
+// complete with StatusFlushed: wait for sends that must arrive first.
 func (v *VI) Disconnect() error {
 	n := v.nic
 	n.eng.Lock()

@@ -36,9 +36,10 @@ type Import struct {
 	after  []func() // see AfterEnd
 }
 
-// Import imports an export (SBL_ImportRecvBuf). It blocks until the process and the export
-// exist and the export's policy has been asked, or ctx ends. When the process ends
-// meanwhile, it waits for the next one of the name.
+// Import imports an export (SBL_ImportRecvBuf). It blocks until the process and the
+// export exist and the export's policy has allowed or refused the import, or until ctx
+// ends; give ctx a deadline to detect a wrong name. If the exporter ends meanwhile, Import
+// waits for the next process of the name.
 func (p *Process) Import(ctx context.Context, name Name) (*Import, error) {
 	i := &Import{p: p, name: name}
 	return i, i.obtain(ctx)

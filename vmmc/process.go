@@ -29,7 +29,7 @@ const (
 	NoDaemon              = "none" // for Config.Daemon
 )
 
-// Config says how to open a process. The zero Config opens process 0 on the only usable
+// Config describes a process to open. The zero Config opens process 0 on the only usable
 // interface.
 type Config struct {
 	// Interface is the network interface, by name or MAC address; see vipl.Config.

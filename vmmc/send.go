@@ -61,11 +61,11 @@ func (s *Send) finish() {
 	}
 }
 
-// SendMsg sends src to a proxy address: deliberate update. It returns when src may be used
-// again: at once for messages that are copied (Config.Short), else when the data is in the
-// exporter's memory. What has been copied and cannot be delivered any more is not
-// reported: the import's next send says what has happened. If ctx ends first the message may
-// or may not arrive, and src is read as long as the import has writes under way.
+// SendMsg sends src to a proxy address (deliberate update). It returns when src may be used
+// again: at once for messages that are copied (Config.Short), otherwise when the data
+// is in the exporter's memory. If a copied message cannot be delivered later, the import's
+// next send returns the error. If ctx ends first, the message may or may not arrive, and
+// src is still read while the import has writes under way.
 func (p *Process) SendMsg(ctx context.Context, src []byte, dst ProxyAddr) error {
 	return p.sendMsg(ctx, src, dst, false)
 }

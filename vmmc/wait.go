@@ -18,10 +18,10 @@ func (p *Process) Poll() {
 // spinLook is how many polls Spin makes between looks at its context and at handlers.
 const spinLook = 64
 
-// Spin looks at a word until it is not old any more, and returns what it is then. It drives
-// the network and never sleeps, so it answers soonest and takes a processor. The word is
-// one of an exported buffer (Word), or a completion word. What was sent before it, and the
-// rest of its message, is then there.
+// Spin polls a word until it differs from old, and returns its value. It drives the
+// network and never sleeps: it has the lowest latency and occupies a processor. The word is in
+// an exported buffer (Word), or is a completion word. When Spin returns, all data sent before
+// the word, and the rest of its message, is visible.
 func (p *Process) Spin(ctx context.Context, word *uint32, old uint32) (uint32, error) {
 	for i := 1; ; i++ {
 		if now := atomic.LoadUint32(word); now != old {
@@ -56,7 +56,8 @@ func (p *Process) over(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// WaitWord is Spin that sleeps when nothing comes for a while, and runs handlers.
+// WaitWord does the same as Spin, but sleeps when nothing arrives for a while, and runs
+// handlers.
 func (p *Process) WaitWord(ctx context.Context, word *uint32, old uint32) (uint32, error) {
 	if now := atomic.LoadUint32(word); now != old {
 		return now, nil

@@ -8,9 +8,9 @@
 // The card takes the place of the NIC; endpoints work as before. On a live cable
 // (Config.Interface) the interface is one end of a cable, whose other end is another card or
 // a bobnet switch. NewVirtual creates a card in virtual time, with the costs of the paper's
-// hardware. A card holds 8 endpoints at a time (Config.Frames); a driver moves endpoints
-// between the card and the host's memory. The caller
-// closes the card after its nodes.
+// hardware. A card holds 7 endpoints and
+// the driver's own at a time (Config.Frames); the driver moves endpoints between the card and
+// the host's memory. The caller closes the card after its nodes.
 //
 // # GAM
 //

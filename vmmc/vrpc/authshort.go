@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// shorthandSize is how many random octets stand for a credential: nobody guesses them.
+// shorthandSize is how many random bytes stand for a credential: nobody guesses them.
 const shorthandSize = 16
 
 // shorthands is the server's table of AUTH_SHORT (RFC 5531 appendix A): what it calls the

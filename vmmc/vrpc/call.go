@@ -79,7 +79,7 @@ func (c *Call) Credential() (cred, verf OpaqueAuth) { return c.header.cred, c.he
 func (c *Call) Sys() *SysCred { return c.sys }
 
 // Decode decodes the arguments into v. An error, to be returned by the procedure, answers
-// the call with GarbageArgs; octets after the arguments are one.
+// the call with GarbageArgs; bytes after the arguments are one.
 func (c *Call) Decode(v xdr.Unmarshaler) error {
 	v.UnmarshalXDR(&c.dec)
 	if err := c.dec.End(); err != nil {

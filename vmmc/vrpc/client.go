@@ -24,10 +24,10 @@ type ClientConfig struct {
 	Retry, MaxRetry time.Duration
 	// DialTimeout is how long the making of a connection may take, 0 for 10 s.
 	DialTimeout time.Duration
-	// MaxMessage is how many octets a call or a reply over a stream may have, 0 for
+	// MaxMessage is how many bytes a call or a reply over a stream may have, 0 for
 	// DefaultMaxMessage.
 	MaxMessage int
-	// Ring is how many octets of memory a connection over VMMC has for replies, 0 for
+	// Ring is how many bytes of memory a connection over VMMC has for replies, 0 for
 	// DefaultRing. Longer replies come in pieces; one of up to 3/8 of it is in one piece, and
 	// its results can be used in place.
 	Ring int

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxDatagram is the longest call or reply by UDP over IPv4, which has 16 bits for the
-	// length of a packet with its 28 octets of headers.
+	// length of a packet with its 28 bytes of headers.
 	maxDatagram = 65535 - 28
 	// controlSize is room for what the kernel says about a datagram: where it came to.
 	controlSize = 64

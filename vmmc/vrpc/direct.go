@@ -6,7 +6,7 @@ import (
 )
 
 // Direct returns a transport to a server of the same process: a call is carried out by the
-// goroutine that makes it, and no octet leaves the process. The procedures' context is ctx.
+// goroutine that makes it, and no byte leaves the process. The procedures' context is ctx.
 func Direct(ctx context.Context, s *Server) Transport {
 	t := &direct{}
 	t.sessions.New = func() any { return s.NewSession(ctx, Peer{Netid: "direct"}, s.cfg.MaxMessage) }

@@ -32,7 +32,7 @@ type sending struct {
 	begun bool         // set when a part was sent: without the rest the connection is of no use
 }
 
-// send sends the message that buf has behind head octets, which are not looked at, with what
+// send sends the message that buf has behind head bytes, which are not looked at, with what
 // refs say in between. It returns buf with the trailer; if there is no error its memory, and
 // that of refs, is in use until s.post has ended, and if there is one, for ever. The token is
 // held.
@@ -69,7 +69,7 @@ func (m *mapped) send(ctx context.Context, buf []byte, head int, refs []xdr.Ref,
 	return buf, m.postRecord(ctx, s.post, parts, to)
 }
 
-// sendPiece sends the first n octets of parts as a piece of a message, and returns the rest.
+// sendPiece sends the first n bytes of parts as a piece of a message, and returns the rest.
 func (m *mapped) sendPiece(ctx context.Context, parts [][]byte, n int, s *sending) (rest [][]byte, err error) {
 	q := &m.pieces[m.turn]
 	m.turn = (m.turn + 1) % len(m.pieces)
@@ -86,7 +86,7 @@ func (m *mapped) sendPiece(ctx context.Context, parts [][]byte, n int, s *sendin
 	return rest, m.postRecord(ctx, q, q.parts, m.base+vmmc.ProxyAddr(offset))
 }
 
-// split appends the first n octets of parts, which have more, to first, and returns the rest, in
+// split appends the first n bytes of parts, which have more, to first, and returns the rest, in
 // the memory of parts.
 func split(first, parts [][]byte, n int) (_, rest [][]byte) {
 	for n >= len(parts[0]) {
@@ -110,7 +110,7 @@ func (m *mapped) postRecord(ctx context.Context, q *parcel, record [][]byte, to 
 // errSilent: the other side sends nothing, or takes nothing, for too long.
 var errSilent = errors.New("vrpc: nothing came in time")
 
-// waitRoom waits until a piece of n octets has room.
+// waitRoom waits until a piece of n bytes has room.
 func (m *mapped) waitRoom(ctx context.Context, n int, s *sending) error {
 	for waiting := false; ; waiting = true {
 		said := m.credits()

@@ -33,7 +33,7 @@ const greetPatience = 30 * time.Second
 
 // ListenVMMC makes the server answer over VMMC, for those whom the policy allows, until
 // Close: clients dial process p and the number id. Each client has a ring of
-// ServerConfig.Ring octets in the memory of p, which stays the caller's. The programs that
+// ServerConfig.Ring bytes in the memory of p, which stays the caller's. The programs that
 // are registered by now are found by name, too (DialVMMCProgram). Numbers of exports from
 // 0xe0000000 on are this package's.
 func (s *Server) ListenVMMC(p *vmmc.Process, id uint32, policy vmmc.Policy) (vmmc.Name, error) {

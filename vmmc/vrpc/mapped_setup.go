@@ -71,7 +71,7 @@ func (o *ringOffer) append(buf []byte, status uint32) []byte {
 	return append(buf, o.key[:]...)
 }
 
-// parseOffer is the inverse of append. The buffer has setupSize octets or more.
+// parseOffer is the inverse of append. The buffer has setupSize bytes or more.
 func parseOffer(buf []byte) (o ringOffer, status uint32, err error) {
 	word := func(i int) uint32 { return binary.BigEndian.Uint32(buf[4*i:]) }
 	if word(0) != mappedMagic {

@@ -16,10 +16,10 @@ const (
 )
 
 const (
-	// maxEmptyFragments is how many fragments of no octets one record may have. The RFC
+	// maxEmptyFragments is how many fragments of no bytes one record may have. The RFC
 	// allows them; they are bounded because nothing else bounds them.
 	maxEmptyFragments = 64
-	// streamBuffer is how many octets are read from a stream at a time.
+	// streamBuffer is how many bytes are read from a stream at a time.
 	streamBuffer = 4096
 	// keepBuffer is how large the memory of a record may be that is kept for the next one,
 	// after one that needed less.
@@ -55,7 +55,7 @@ func (r *recordReader) buffered() bool {
 }
 
 // read reads a record into the memory of rec, or into more where that is too small: a length
-// is believed only so far as the octets have arrived. The result begins with headroom, which is
+// is believed only so far as the bytes have arrived. The result begins with headroom, which is
 // free for use. It is an error if the record is too long (ErrTooLarge).
 func (r *recordReader) read(rec []byte) ([]byte, error) {
 	if cap(rec) > keepBuffer && len(rec) <= keepBuffer {
@@ -86,7 +86,7 @@ func (r *recordReader) read(rec []byte) ([]byte, error) {
 	}
 }
 
-// fragment appends n octets of the stream to rec. The memory at most doubles before what
+// fragment appends n bytes of the stream to rec. The memory at most doubles before what
 // is in it has arrived.
 func (r *recordReader) fragment(rec []byte, n int) ([]byte, error) {
 	for n > 0 {
@@ -111,7 +111,7 @@ func (r *recordReader) fragment(rec []byte, n int) ([]byte, error) {
 }
 
 // writeRecord writes buf, which begins with headroom, as one record in fragments of up to
-// limit octets, each by one Write. The message is as it was afterwards.
+// limit bytes, each by one Write. The message is as it was afterwards.
 func writeRecord(w io.Writer, buf []byte, limit int) error {
 	for {
 		n := len(buf) - headroom

@@ -15,7 +15,7 @@ import (
 // is there, the record is. A record that does not fit below the one before it begins at the
 // end again; the reader looks at both places.
 //
-//	octets       what
+//	bytes       what
 //	any number   a message, or a piece of one, filled up to 8
 //	8            the ring's key
 //	4            how much its writer has freed of the other ring
@@ -34,7 +34,7 @@ const (
 	maxRing = 1 << 28
 )
 
-// DefaultRing is how many octets a ring has where the configuration does not say.
+// DefaultRing is how many bytes a ring has where the configuration does not say.
 const DefaultRing = 256 << 10
 
 // ringSize returns how large a ring is for an option that may be 0.
@@ -157,7 +157,7 @@ func newRingWriter(size int, key ringKey) ringWriter {
 	return ringWriter{size: size, key: key, end: size, number: 1}
 }
 
-// room reports whether a record with a piece of n octets, at most pieceMax, has room.
+// room reports whether a record with a piece of n bytes, at most pieceMax, has room.
 func (w *ringWriter) room(n int) bool {
 	need := fill8(n) + trailerSize
 	if need > w.end {
@@ -167,7 +167,7 @@ func (w *ringWriter) room(n int) bool {
 }
 
 // put takes the room for a record, which is there. It returns the record's place, and
-// appends to buf what follows the piece of n octets: the reader is told of freed.
+// appends to buf what follows the piece of n bytes: the reader is told of freed.
 func (w *ringWriter) put(buf []byte, n int, last bool, freed uint32) (offset int, record []byte) {
 	size := fill8(n) + trailerSize
 	if size > w.end {

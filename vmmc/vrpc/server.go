@@ -32,7 +32,7 @@ const closePatience = 5 * time.Second
 
 // ServerConfig bounds what a server does for its clients. The zero value is for most of them.
 type ServerConfig struct {
-	// MaxMessage is how many octets a call or a reply over a stream may have, 0 for
+	// MaxMessage is how many bytes a call or a reply over a stream may have, 0 for
 	// DefaultMaxMessage. A longer call ends its connection, a longer reply is SystemErr.
 	MaxMessage int
 	// MaxFragment is how long the fragments of a reply over a stream are at most, 0 for
@@ -52,10 +52,10 @@ type ServerConfig struct {
 	// IdleTimeout is how long a connection may be silent between calls, 0 for
 	// 10 minutes, negative for ever.
 	IdleTimeout time.Duration
-	// RecordTimeout is how long one call may take to arrive from its first octet to its last,
+	// RecordTimeout is how long one call may take to arrive from its first byte to its last,
 	// and a reply to be taken, 0 for 30 s.
 	RecordTimeout time.Duration
-	// Ring is how many octets of memory each client over VMMC gets for its calls, 0 for
+	// Ring is how many bytes of memory each client over VMMC gets for its calls, 0 for
 	// DefaultRing. Longer calls come in pieces; a call of up to 3/8 of it is in one piece, and
 	// its arguments can be used in place.
 	Ring int

@@ -20,7 +20,7 @@ type Session struct {
 	call     Call
 }
 
-// NewSession returns a Session for a transport whose replies have up to maxReply octets.
+// NewSession returns a Session for a transport whose replies have up to maxReply bytes.
 // The procedures' context is ctx.
 func (s *Server) NewSession(ctx context.Context, peer Peer, maxReply int) *Session {
 	ss := &Session{Peer: peer, server: s, ctx: ctx, maxReply: maxReply}
@@ -40,11 +40,11 @@ func (ss *Session) Answer(msg, reply []byte) ([]byte, error) {
 	return ss.answer(msg, reply)
 }
 
-// referFrom is from how many octets on opaque results are left in place: shorter ones are
+// referFrom is from how many bytes on opaque results are left in place: shorter ones are
 // copied in less time than the network takes to gather them.
 const referFrom = 8 << 10
 
-// keeps reports whether the call, of so many octets, and the results must stay until the reply
+// keeps reports whether the call, of so many bytes, and the results must stay until the reply
 // has been sent: results that the reply refers to may lie in the call.
 func (ss *Session) keeps(octets int) bool {
 	return ss.call.onSent != nil || octets >= referFrom && len(ss.call.enc.Refs()) > 0

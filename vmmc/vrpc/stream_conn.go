@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// batchMax is how many octets of batched calls are kept back.
+	// batchMax is how many bytes of batched calls are kept back.
 	batchMax = 16 << 10
 	// writeSlice is how long a write may block before its caller looks whether the call's
 	// context has ended.

@@ -15,7 +15,7 @@ import (
 // several programs may share one (Client.Program), and goroutines call it at once.
 //
 // The transports of this package are made by Dial and DialVMMC. Another one carries whole messages
-// and needs to know of them only that a call and its reply begin with the same four octets.
+// and needs to know of them only that a call and its reply begin with the same four bytes.
 type Transport interface {
 	// RoundTrip sends x.Message and sets x.Reply to the reply that begins with the same
 	// transaction id. It ends when the reply is there, with ctx, at x.Deadline (ErrTimeout),
@@ -38,7 +38,7 @@ type starter interface {
 	Finish(ctx context.Context, x *Exchange) error
 }
 
-// headroom is how many octets before a message are the transport's: the record mark.
+// headroom is how many bytes before a message are the transport's: the record mark.
 const headroom = 4
 
 // Exchange is one call on its way through a Transport.
