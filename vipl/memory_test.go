@@ -64,7 +64,7 @@ func lockRole() error {
 			return err
 		}
 	}
-	n, err := vipl.Open(context.Background(), &vipl.Config{Driver: "udp", Interface: vethtest.Loopback(51), Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
+	n, err := vipl.Open(context.Background(), &vipl.Config{Driver: "udp", Interface: vethtest.Loopback(51), Logger: slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		return err
 	}
