@@ -205,8 +205,8 @@ func TestOtherKey(t *testing.T) {
 		of   *station
 		want trouble
 	}{{b, a, troubleOtherKey}, {a, b, troubleRefused}} {
-		if hint := s.at.hint(s.of.self); !strings.Contains(hint, s.want.String()) || !strings.Contains(s.at.log.String(), s.want.String()) {
-			t.Errorf("want %q; hint %q, log:\n%s", s.want, hint, s.at.log.String())
+		if hint := s.at.hint(s.of.self); !strings.Contains(hint, s.want.String()) || !strings.Contains(s.at.said(), s.want.String()) {
+			t.Errorf("want %q; hint %q, log:\n%s", s.want, hint, s.at.said())
 		}
 	}
 	if b.count.OtherKey.Load() != 1 || a.count.Refused.Load() != 1 {
@@ -215,8 +215,8 @@ func TestOtherKey(t *testing.T) {
 	for range 1000 {
 		a.hear(b.hear([][]byte{a.plain(b, "no key")}, 20), 20)
 	}
-	if n := b.count.stats(); n.Unsealed != 1000 || strings.Count(b.log.String(), "\n") > 2 {
-		t.Errorf("%+v, log:\n%s", n, b.log.String())
+	if n := b.count.stats(); n.Unsealed != 1000 || strings.Count(b.said(), "\n") > 2 {
+		t.Errorf("%+v, log:\n%s", n, b.said())
 	}
 	if n := a.count.stats(); n.Refused > budgetAtOnce+5 {
 		t.Errorf("%d notices for 1000 frames", n.Refused)

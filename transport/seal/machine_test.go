@@ -12,6 +12,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -21,13 +22,20 @@ import (
 // station is a machine and what stands around it.
 type station struct {
 	*machine
-	t   *testing.T
-	got [][]byte // frames that were passed on
-	log bytes.Buffer
+	t    *testing.T
+	got  [][]byte     // frames that were passed on
+	log  bytes.Buffer // read it by said
+	logs *logqueue.Queue
 }
 
 // keyOf returns one of several keys.
 func keyOf(n byte) Key { return Key{n, 31: n} }
+
+// said returns what the station has logged.
+func (s *station) said() string {
+	s.logs.Flush(10 * time.Second)
+	return s.log.String()
+}
 
 // newStation returns the station with the MAC 02::n and ports from 1024 on.
 func newStation(t *testing.T, n byte, opts Options, valid ...Key) *station {
@@ -40,7 +48,8 @@ func newStationOf(t *testing.T, n byte, opts Options, random io.Reader, valid ..
 	if opts.suites == 0 {
 		opts.suites = suitesAll
 	}
-	opts.Logger = slog.New(slog.NewTextHandler(&s.log, nil))
+	s.logs = logqueue.New(slog.New(slog.NewTextHandler(&s.log, nil)))
+	opts.Logger = s.logs.Logger()
 	info := transport.Info{MAC: ethertype.MAC{2, 5: n}, EtherType: ethertype.Default, Ports: transport.PortRange{Lo: 1024, Hi: 2047}}
 	var err error
 	if s.machine, err = newMachine(info, opts, random, valid, 1); err != nil {
@@ -110,7 +119,7 @@ func converse(to, from *station, frames [][]byte, now int64) {
 func (s *station) wantGot(frames ...[]byte) {
 	s.t.Helper()
 	if len(s.got) != len(frames) {
-		s.t.Fatalf("%d frames were passed on, want %d; counted %+v; log: %s", len(s.got), len(frames), s.count.stats(), s.log.String())
+		s.t.Fatalf("%d frames were passed on, want %d; counted %+v; log: %s", len(s.got), len(frames), s.count.stats(), s.said())
 	}
 	for i := range frames {
 		if !bytes.Equal(s.got[i], frames[i]) {

@@ -20,7 +20,7 @@ func TestTroublesAge(t *testing.T) {
 			b.hear([][]byte{forged}, now)
 		}
 	}
-	said := func() int { return strings.Count(b.log.String(), "\n") }
+	said := func() int { return strings.Count(b.said(), "\n") }
 	now := int64(10)
 	forge(2*maxTroubles, now)
 	if said() != maxTroubles || b.troubles.by.Len() != maxTroubles {
@@ -38,7 +38,7 @@ func TestTroublesAge(t *testing.T) {
 		t.Errorf("a station is known for which there was no place: %s", hint)
 	}
 	now++
-	if hint := talk(); !strings.Contains(hint, troubleOtherKey.String()) || !strings.Contains(b.log.String(), troubleOtherKey.String()) {
+	if hint := talk(); !strings.Contains(hint, troubleOtherKey.String()) || !strings.Contains(b.said(), troubleOtherKey.String()) {
 		t.Errorf("a minute later there is no place still: %q", hint)
 	}
 	before := said()
