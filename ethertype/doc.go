@@ -1,4 +1,5 @@
-// Package ethertype turns bytes on an Ethernet segment into values and back.
+// Package ethertype converts the bytes of Bobnet's Ethernet frames to Go values and back. It
+// also has the addresses of all packages: MAC and Addr.
 //
 // A Bobnet frame is an Ethernet II header (14 bytes), the Bobnet header
 // (48 bytes) and the payload:
@@ -25,20 +26,20 @@
 //	                        FlagWholeCRC is set
 //	    62        payload
 //
-// Every frame of a connection carries seq and ack: one that occupies no sequence number
-// has that of the sender's next frame that will. A Reset has those of the frame that it
-// answers, crosswise. So who has not seen the connection's frames has to guess both, and
-// the tag. Before a connection is made, an answer carries the first sequence number of
-// who asked in ack. On the unreliable level ack stays the first number of the peer.
-// Request and Retry have an address token in sack, a Query for a name and its Answer a nonce.
+// Every frame of a connection carries seq and ack. A frame that occupies no sequence number
+// carries the number of the sender's next frame that does. A Reset carries seq and ack of
+// the frame that it answers, exchanged. An off-path attacker must therefore guess both
+// numbers, and the tag. Before a connection exists, the ack of an answer is the first
+// sequence number of the requester. On the unreliable level ack stays the peer's first
+// sequence number. Request and Retry carry an address token in sack, a Query for a name and
+// its Answer a nonce.
 //
 // All fields are in network byte order. The payload starts on a 16-byte
 // boundary in a TPACKET ring, whose network header is so aligned.
 //
-// Frames of connections of one NIC to one NIC may share an Ethernet frame: one with FlagMore has
-// the next behind its payload, with headers of its own, the Ethernet header included, so that each
-// has the bytes that it would have alone. A station sends them only to peers that have announced
-// that they take them.
+// Several frames between two NICs may share an Ethernet frame: a frame with FlagMore is
+// followed by the next one, with its own headers, including the Ethernet header. A station
+// sends such frames only to peers that have announced support.
 //
 // Addresses are those of the Bobnet paper (section 2.2): the six-byte
 // hardware address of the interface and a two-byte port, no routing.

@@ -25,25 +25,24 @@ type Config struct {
 	// Job is the job's name, by which its ranks find each other on the segment.
 	// Ranks of different jobs never meet.
 	Job string
-	// Rank is this process's rank, Size the number of ranks. Where Size is given,
-	// Rank is not read from the environment. Size 0 means 1 if no launcher (FindPlace)
-	// says another number: a job of one rank needs no network.
+	// Rank is this process's rank, Size the number of ranks. If Size is set, Rank is not
+	// read from the environment. If Size is 0 and no launcher (FindPlace) sets it, the job has
+	// one rank and needs no network.
 	Rank, Size int
-	// Interface is the network interface, by name or MAC address; empty means
-	// what EnvInterface says, or else the only candidate.
+	// Interface is the network interface, by name or MAC address; empty means the value of
+	// EnvInterface, or else the only usable interface.
 	Interface string
 	// NIC is used instead of opening Interface. It stays the caller's.
 	NIC *vipl.NIC
 	// Timeout bounds how long ranks wait for each other when they start and when they end, in
-	// addition to the context; 0 means what vipl.EnvTimeout says, or else DefaultTimeout.
+	// addition to the context; 0 means the value of vipl.EnvTimeout, or else DefaultTimeout.
 	Timeout time.Duration
-	// PeerTimeout bounds how long a rank that does not answer is believed to be
-	// alive; 0 means vipl.DefaultPeerTimeout. A rank on this host is not given up while its
-	// process lives.
+	// PeerTimeout is how long a rank may be silent before it counts as dead; 0 means
+	// vipl.DefaultPeerTimeout. A rank on this host counts as alive while its process lives.
 	PeerTimeout time.Duration
-	// Logger receives what a person may want to know, such as which ranks are missing when that
-	// takes long; nil means slog.Default(). Its handler is called as vipl.Config.Logger says,
-	// and may block.
+	// Logger receives rare, human-readable events, such as ranks that are missing for
+	// a long time; nil means slog.Default(). See vipl.Config.Logger about its handler, which
+	// may block.
 	Logger *slog.Logger
 }
 

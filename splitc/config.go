@@ -44,21 +44,21 @@ type Config struct {
 	// share (job.Open). Job, Rank, Size, Interface and NIC are then the member's and must
 	// be left zero. It stays the caller's, who ends it after Exit.
 	Member *job.Member
-	// Layer is the name of the communication layer, one of Layers; empty means what
-	// EnvLayer says, or else "shm". It is the same in all processes.
+	// Layer is the name of the communication layer, one of Layers; empty means the value of
+	// EnvLayer, or else "shm". It must be the same in all processes.
 	Layer string
-	// Card carries the active messages of the layers am and shm in place of the NIC: an
-	// emulated LANai card that holds endpoints itself (package endpoint/lanai), in all
-	// processes or in none. The NIC carries what the job says of its processes. It stays the
-	// caller's.
+	// Card carries the active messages of the layers am and shm instead of the NIC: an
+	// emulated LANai card that holds the endpoints (package endpoint/lanai). All processes
+	// must have one, or none. The NIC still carries the job's own messages. The caller
+	// closes the card.
 	Card *lanai.Card
 	// HeapSize is the length of each process's spread heap in bytes, of virtual memory:
 	// pages take memory when they are used. It is rounded up to whole pages of 4096
 	// bytes, and the same in all processes. 0 means what EnvHeap says, or else
 	// 256 MiB.
 	HeapSize int
-	// WaitTimeout bounds each wait, besides its context, so that a program that waits for
-	// what never comes ends; 0 means 10 minutes.
+	// WaitTimeout bounds each wait, in addition to its context: a wait for data that never
+	// arrives ends with ErrWaited. 0 means 10 minutes.
 	WaitTimeout time.Duration
 }
 

@@ -27,25 +27,27 @@ const (
 // maxName is the longest name of a service, in bytes.
 const maxName = vipl.MaxName
 
-// Config says how streams go. Nil, and every zero field, mean the default.
+// Config describes the NIC and the buffers of streams. Nil and zero fields mean the
+// defaults.
 type Config struct {
 	// NIC is used instead of opening Interface. It stays the caller's.
 	NIC *vipl.NIC
-	// Interface is the network interface, by name or MAC address; empty means what
-	// vipl.EnvInterface says, or else the only candidate.
+	// Interface is the network interface, by name or MAC address; empty means the value of
+	// vipl.EnvInterface, or else the only usable interface.
 	Interface string
-	// ReadBuffer is how many bytes the other end of a stream may send before the program reads them:
-	// MinBuffer to MaxBuffer; 0 means 540 KiB. Each stream allocates that much.
+	// ReadBuffer is how many bytes a stream buffers that the program has not read: MinBuffer
+	// to MaxBuffer; 0 means 540 KiB. Each stream allocates that much.
 	ReadBuffer int
-	// WriteBuffer is how many bytes Write may leave behind that are still to be sent or
-	// acknowledged: MinBuffer to MaxBuffer; 0 means 256 KiB. What is longer goes from where it lies.
+	// WriteBuffer is how many bytes Write may buffer that are not sent or not acknowledged:
+	// MinBuffer to MaxBuffer; 0 means 256 KiB. Longer writes are sent without a copy.
 	WriteBuffer int
-	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
-	// vipl.DefaultPeerTimeout. A peer on this host is not given up while its process lives.
+	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means
+	// vipl.DefaultPeerTimeout. A peer on this host counts as alive while its process lives.
 	PeerTimeout time.Duration
-	// Linger is how long Close waits until the written data have arrived; 0 means 5 s.
+	// Linger is how long Close waits until the peer has received the written data; 0 means
+	// 5 s.
 	Linger time.Duration
-	// Logger is handed to the NIC that is opened; nil means slog.Default().
+	// Logger is the logger of the NIC that Open opens; nil means slog.Default().
 	Logger *slog.Logger
 }
 

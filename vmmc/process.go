@@ -55,17 +55,17 @@ type Config struct {
 	// MaxConnections is how many other processes this one may be connected with; 0 means 256.
 	// MaxSends is how many writes to one of them may be under way; 0 means 1024.
 	MaxConnections, MaxSends int
-	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
-	// 0 means vipl.DefaultPeerTimeout. Over a NIC a process on this host is not given up while
-	// it lives.
+	// PeerTimeout is how long a process may be silent before it counts as dead; 0 means
+	// vipl.DefaultPeerTimeout. Over a NIC a process on this host counts as alive while it
+	// lives.
 	PeerTimeout time.Duration
-	// Daemon is the socket of the node's daemon (package vmmc/daemon). Empty means the one
-	// where daemons listen, if there is one, and else none: the process answers for its
-	// name itself, and no user is proven. NoDaemon means none in any case. A daemon that is
-	// named must be there.
+	// Daemon is the socket of the node's daemon (package vmmc/daemon). Empty means the
+	// default socket if a daemon listens there, and otherwise no daemon: the process answers
+	// for its own name, and no user is authenticated. NoDaemon disables the use of a
+	// daemon. Open fails if the named daemon does not run.
 	Daemon string
-	// Logger receives what a person may want to know; nil means slog.Default(). Its handler is called
-	// as vipl.Config.Logger says, and may block.
+	// Logger receives rare, human-readable events; nil means slog.Default(). See
+	// vipl.Config.Logger about its handler, which may block.
 	Logger *slog.Logger
 }
 
