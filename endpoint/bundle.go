@@ -101,8 +101,8 @@ func (b *Bundle) enter() error {
 	return nil
 }
 
-// Poll takes in what has arrived and runs the handlers of at most some tens of
-// messages (AM_Poll). It returns how many it has handled, and does not block.
+// Poll receives messages and runs the handlers of at most some tens of them (AM_Poll). It
+// returns how many it has handled, and does not block.
 func (b *Bundle) Poll() (int, error) {
 	served, crowded, err := b.poll()
 	if crowded { // somebody may be about to send what the next poll would find
@@ -263,8 +263,8 @@ func (b *Bundle) Wait(ctx context.Context) error {
 	}
 }
 
-// WaitPoll polls until it has handled a message, blocking until there is one or
-// ctx ends. It does not look at the event mask.
+// WaitPoll polls until it has handled a message. It blocks until a message arrives or ctx
+// ends. It ignores the event mask.
 func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 	n := b.node
 	n.mu.Lock()

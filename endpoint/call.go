@@ -58,8 +58,8 @@ func (c *call) answer(args []uint32, data []byte) {
 	c.data = append(c.data, data...)
 }
 
-// Serve makes handler i of ep a function that can be called. It runs as handlers
-// do: it must not block. Its error goes to the caller, as a *RemoteError.
+// Serve sets handler i of ep to a function that Call can call. It runs as handlers do, on the
+// goroutine that polls, and must not block. The caller gets its error as a *RemoteError.
 func Serve[Request, Result any](ep *Endpoint, i uint8, f func(t Token, r Request) (Result, error)) error {
 	var none Result
 	if _, err := encode(nil, none); err != nil {
@@ -89,10 +89,11 @@ func Serve[Request, Result any](ep *Endpoint, i uint8, f func(t Token, r Request
 	})
 }
 
-// Call calls the function that Serve has made handler i at the destination, and
-// waits for its result, polling, until ctx ends. Its errors are a *CallError when
-// the request came back, a *RemoteError, ErrNoReply, and those of RequestMedium.
-// The ReturnHandler hears of none. A call whose ctx has ended may still run.
+// Call calls the function that Serve has set as handler i at the destination, and polls until
+// the result arrives or ctx ends. The errors are a *CallError if the request was returned
+// (for example if the tag of Map differs from the destination's tag), a *RemoteError,
+// ErrNoReply, and those of RequestMedium. The ReturnHandler is not called. A call whose ctx has
+// ended may still run.
 func Call[Request, Result any](ctx context.Context, ep *Endpoint, dest int, i uint8, r Request) (result Result, err error) {
 	data, err := encode(nil, r)
 	if err != nil {

@@ -177,10 +177,10 @@ func (ep *Endpoint) AddHandler(h Handler) (uint8, error) {
 	return 0, provider.OpError("add handler", ErrResource, "all %d are in use", NumHandlers-1)
 }
 
-// SetReturnHandler sets the handler of messages that come back: handler 0 of
-// AM-II. Nil restores the default: a request is logged, and ends the process with
-// Config.Exit. A reply is counted (Stats.LostReplies) and logged, because its client decides
-// whether it comes back, by ending, or by a tag that takes nothing; see Config.ExitForReplies.
+// SetReturnHandler sets the handler of returned messages: handler 0 of AM-II. Nil restores
+// the default: a returned request is logged, and ends the process with Config.Exit. A
+// returned reply is counted (Stats.LostReplies) and logged, because its client can cause the
+// return, by ending or by another tag; see Config.ExitForReplies.
 func (ep *Endpoint) SetReturnHandler(h ReturnHandler) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()

@@ -96,17 +96,16 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 	return w.job.Meet(ctx, w.nic, w.cq.CQ, w.cfg.Logger)
 }
 
-// Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks
-// have called it, as a barrier does, for as long as ctx lets it; then, for
-// Config.Timeout at the most, until what this rank has sent has been taken and
-// long messages that have met their receive are there; when all others have said
-// goodbye, it waits for each next acknowledgement for three seconds at the most. Then the
-// connections are closed. What other goroutines of the rank still wait for, in a receive, a probe
-// or a collective, ends with ErrClosed. Call it once, on the job's first
-// communicator; on another one it returns ErrComm and does nothing.
+// Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks have called
+// it, or ctx ends. Then it waits, for at most Config.Timeout, until the other ranks have
+// received this rank's messages. After the last rank has left, it waits at most
+// three seconds for each further acknowledgement. Then it closes the connections. Receives,
+// probes and collectives of other goroutines of the rank end with ErrClosed. Call
+// it once, on the job's first communicator; on another one it returns ErrComm and does
+// nothing.
 //
-// Finalize returns the error of a rank that has failed, and ctx's when that ends, which
-// leaves this rank dead to the others. Ranks whose failure the program has acknowledged
+// Finalize returns the error of a failed rank, or ctx's error; after the latter
+// this rank counts as dead to the others. Ranks whose failure the program has acknowledged
 // (AckFailed) are no error: Finalize then waits for the living ranks only. It releases
 // everything in any case.
 func (c *Comm) Finalize(ctx context.Context) error {
@@ -258,11 +257,10 @@ func (w *world) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return w.nic.WithTimeout(ctx, w.cfg.Timeout)
 }
 
-// Abort ends the whole job (MPI_Abort): it tells every rank, whose pending and
-// later operations then end with an AbortError, and ends this process with
-// code, of which a launcher with PMI-1 hears, too. It does not wait for anybody.
-// Of the code the system takes the low 8 bits; where these are 0, as those of 0
-// and 256 are, the process and the job end with 1: an aborted job has failed.
+// Abort ends the whole job (MPI_Abort). It notifies every rank, whose pending and later
+// operations end with an AbortError, reports code to a launcher with PMI-1, and ends this
+// process with code. It does not wait for other ranks. The system uses the low 8 bits of the
+// code; if these are 0, the process and the job end with 1, because an aborted job has failed.
 func (c *Comm) Abort(code int) {
 	w := c.w
 	w.job.Abort(code) // first, because others that fail by this one's end may have the launcher end it

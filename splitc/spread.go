@@ -19,8 +19,8 @@ type Array[T any] struct {
 }
 
 // AllSpreadMalloc allocates a spread array of n blocks of m elements, all zero
-// (all_spread_malloc). All processes call it, alike. With n = Procs() each of them has m
-// elements.
+// (all_spread_malloc). All processes must call it with the same arguments. With n = Procs()
+// each process has m elements.
 func AllSpreadMalloc[T any](ctx context.Context, w *World, n, m int) (a Array[T], err error) {
 	const name = "all_spread_malloc"
 	if err := w.ready(name); err != nil {

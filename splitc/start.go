@@ -201,11 +201,10 @@ func (w *World) otherLayer(rank int, chosen string) error {
 	return opError("start", ErrUnequal, "rank %d has layer %s, and rank %d has layer %s", w.me, w.cfg.Layer, rank, chosen)
 }
 
-// Exit ends the program for this process (splitc_exit). It completes this process's gets
-// and puts, waits until all others have called Exit, too, for as long as ctx and
-// Config.WaitTimeout let it, and releases everything: slices of the heap must not be used
-// any more. If the program has failed, it returns that failure, of which it tells the
-// others, at once.
+// Exit ends the program for this process (splitc_exit). It completes this process's gets and
+// puts, waits until all others have called Exit, as long as ctx and Config.WaitTimeout
+// allow, and releases everything: slices of the heap must not be used any more. If the
+// program has failed, it notifies the others and returns the failure at once.
 func (w *World) Exit(ctx context.Context) error {
 	if w.stop == ErrClosed || w.stop == ErrInAtomic {
 		return w.stopped("exit")

@@ -2,10 +2,9 @@ package splitc
 
 import "context"
 
-// Sync waits until all gets and puts of this process are complete (sync). The sources of
-// its bulk stores may be changed then, too; whether those have arrived is another
-// matter. If it fails because ctx has ended they are still under way, and Sync may be
-// called again.
+// Sync waits until all gets and puts of this process are complete (sync). The program may
+// then also change the sources of its bulk stores; these may not have arrived yet. If ctx ends
+// first, the operations are still under way, and the program may call Sync again.
 func (w *World) Sync(ctx context.Context) error {
 	if err := w.ready("sync"); err != nil {
 		return err
@@ -29,10 +28,10 @@ func (w *World) IsSync() (bool, error) {
 	return w.synced(), nil
 }
 
-// StoreSync waits until so many bytes have been stored into this process's memory, by any
-// process and to any place, beside those for which it or AllStoreSync has waited before
-// (store_sync). If ctx ends first, none have been waited for. It fails with ErrNever
-// when all other processes have called Exit and the bytes are not there.
+// StoreSync waits until the given number of bytes has been stored into this process's memory,
+// by any process and to any place, in addition to those for which StoreSync or AllStoreSync
+// has waited before (store_sync). If ctx ends first, the count stays as before. It fails with
+// ErrNever when all other processes have called Exit and the bytes have not arrived.
 func (w *World) StoreSync(ctx context.Context, bytes int) error {
 	if err := w.ready("store_sync"); err != nil {
 		return err

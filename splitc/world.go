@@ -84,9 +84,9 @@ func (w *World) Seconds() float64 {
 
 var processStart = time.Now()
 
-// Poll serves the other processes: layers whose operations need their target do that
-// only in calls, and a process that computes for long makes the others wait unless it
-// polls. It does not block. Its error is why the program has failed.
+// Poll serves requests of other processes. Layers whose operations need the target process
+// serve them only in calls, so a process that computes for a long time delays the others
+// unless it polls. Poll does not block. It returns an error if the program has failed.
 func (w *World) Poll() error {
 	if w.procs == 1 || w.stop != nil {
 		return w.ready("poll")

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// CloseWrite ends what this end sends: the other one reads io.EOF behind what has been
-// written. Reading goes on. The end follows the data in its turn.
+// CloseWrite ends the data of this end: the other end reads io.EOF after all written data.
+// This end can still read.
 func (c *Conn) CloseWrite() error {
 	c.lock()
 	defer c.unlock()
@@ -25,10 +25,10 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes the stream. Calls that block return net.ErrClosed. What has been written
-// still goes to the other end, followed by its end: Close waits for the acknowledgement,
-// or, if the other end has no room, leaves that to a goroutine; both for Config.Linger at
-// the most. A second Close returns net.ErrClosed.
+// Close closes the stream. Calls that block return net.ErrClosed. Written data is still
+// sent, followed by the end of the stream: Close waits for the acknowledgement. If the other
+// end has no room, a goroutine sends the rest. Both take at most Config.Linger. A second Close
+// returns net.ErrClosed.
 func (c *Conn) Close() error {
 	c.lock()
 	if c.closed {
@@ -48,10 +48,9 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Abort closes the stream without waiting for anything: what is under way may be lost, and the
-// other end reads a syscall.ECONNRESET. Calls that block return net.ErrClosed, as does an Abort
-// behind Close or Abort. It is for a peer to whom nothing is owed, and who could hold up a Close
-// by acknowledging nothing.
+// Abort closes the stream without waiting: data under way may be lost, and the other end
+// reads a syscall.ECONNRESET. Calls that block return net.ErrClosed, as does an Abort after
+// Close or Abort. Use it if the peer could delay Close by acknowledging nothing.
 func (c *Conn) Abort() error {
 	c.lock()
 	if c.closed {

@@ -20,10 +20,11 @@ type Dialer struct {
 // the package comment.
 func Dial(ctx context.Context, address string) (*Conn, error) { return (&Dialer{}).Dial(ctx, address) }
 
-// Dial connects to a listener. A name is asked of the segment. It gives up when ctx ends, or
-// without a deadline after vipl.DefaultConnectTimeout for the name and for the connection
-// each. The error is a *net.OpError that wraps what package vipl says, such as
-// vipl.ErrNoMatch where nobody listens; its Timeout says whether the time was up.
+// Dial connects to a listener at "bobnet://NAME" or "MAC:PORT" (see the package comment). It
+// fails when ctx ends. Without a deadline it fails after vipl.DefaultConnectTimeout for the
+// look-up of the name, and the same for the connection. The error is a *net.OpError that wraps
+// the error of package vipl, for example vipl.ErrNoMatch if no listener exists; its Timeout
+// method reports whether the time was up.
 func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	addr, err := ParseAddr(address)
 	if err != nil {

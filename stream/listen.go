@@ -223,7 +223,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// AcceptStream is Accept with the type that it returns.
+// AcceptStream is Accept, but returns a *Conn.
 func (l *Listener) AcceptStream() (*Conn, error) {
 	if l.host.virtual {
 		return l.acceptVirtual()

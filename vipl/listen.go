@@ -70,9 +70,9 @@ func (n *NIC) listen(port uint16) (*Listener, error) {
 // Addr returns the address to connect to.
 func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.m.Info.MAC, Port: l.port} }
 
-// Wait returns the next request, blocking until there is one (VipConnectWait)
-// or ctx ends, which returns an error that is both ErrTimeout and the
-// context's. It returns ErrLink when the NIC is of no use any more.
+// Wait returns the next request. It blocks until there is a request (VipConnectWait) or ctx
+// ends; then the error is both ErrTimeout and the context's. It returns ErrLink if the NIC's
+// link has failed.
 func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 	n := l.nic
 	n.eng.Lock()
@@ -170,14 +170,13 @@ func (r *Request) Data() []byte { return r.in.Info.Data }
 // and are zero.
 func (r *Request) Attributes() Attributes { return attributesOf(&r.in.Info.Terms) }
 
-// Accept binds an idle VI to the request and waits until both sides are
-// connected (VipConnectAccept). If attributes do not match it returns
-// ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS as a *ConnError, which
-// names both sides and what each has, and the requester is not told: try another
-// VI, or Reject. A requester that has given up meanwhile is ErrDisconnected.
-// Without a deadline in ctx it gives up after Attributes.ConnectTimeout of the VI; and
-// after a second without a sign of the requester if others wait at the listener, so
-// that who does not answer keeps nobody from a server that accepts one after another.
+// Accept binds an idle VI to the request and waits until both sides are connected
+// (VipConnectAccept). If attributes do not match it returns ErrInvalidReliability,
+// ErrInvalidMTU or ErrInvalidQoS as a *ConnError with the values of both sides. The requester
+// is not notified: try another VI, or call Reject. If the requester has given up, the error
+// is ErrDisconnected. Without a deadline in ctx Accept fails after Attributes.ConnectTimeout of
+// the VI, and after a second without an answer if other requests wait: a
+// silent requester cannot block a server that accepts requests one by one.
 func (r *Request) Accept(ctx context.Context, v *VI) error {
 	if err := r.acceptStart(ctx, v, true); err != nil {
 		return err

@@ -114,11 +114,10 @@ func (n *NIC) letGo() {
 	n.m.Discard()
 }
 
-// AllocMem returns size bytes of new registered memory, rounded up to whole
-// pages, outside the Go heap and locked where the limit allows it (QueryMem
-// tells). Regions of 2 MiB and more get huge pages if the kernel has some, and
-// carry long messages faster for it. The slice is valid until DeregisterMem;
-// NIC.Close makes it zeros.
+// AllocMem returns size bytes of new registered memory, rounded up to whole pages, outside
+// the Go heap and locked if the limit allows it (see QueryMem). Regions of 2 MiB and more get
+// huge pages if the kernel has free ones, and carry long messages faster then. The slice is
+// valid until DeregisterMem; NIC.Close fills it with zeros.
 func (n *NIC) AllocMem(size int, attr *MemAttributes) ([]byte, MemHandle, error) {
 	if size <= 0 {
 		return nil, 0, opError("allocate memory", ErrArgument, "%d bytes", size)

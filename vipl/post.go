@@ -135,15 +135,14 @@ func (v *VI) SendDone() (*Descriptor, error) { return v.doneOf(&v.conn.SQ) }
 // RecvDone takes the oldest receive that has completed (VipRecvDone), like SendDone.
 func (v *VI) RecvDone() (*Descriptor, error) { return v.doneOf(&v.conn.RQ) }
 
-// SendWait takes the oldest send, blocking until it has completed
-// (VipSendWait) or ctx ends, which returns an error that is both ErrTimeout
-// and the context's. Other errors are as for SendDone; on a VI on which Disconnect was
-// called they say so.
+// SendWait takes the oldest send and blocks until it has completed (VipSendWait) or ctx ends.
+// Then the error is both ErrTimeout and the context's. Other errors are as for SendDone; after
+// a Disconnect they name it.
 func (v *VI) SendWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.conn.SQ) }
 
-// RecvWait takes the oldest receive, blocking until it has completed
-// (VipRecvWait), like SendWait. On a reliable VI it does not outlive the peer
-// by more than Attributes.PeerTimeout.
+// RecvWait takes the oldest receive and blocks until it has completed (VipRecvWait) or ctx
+// ends; errors are as for SendWait. If the peer of a reliable VI dies, RecvWait returns
+// within Attributes.PeerTimeout; VI.Err then has the reason.
 func (v *VI) RecvWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.conn.RQ) }
 
 func (v *VI) doneOf(q *conn.Queue) (*Descriptor, error) {

@@ -26,9 +26,9 @@ type Export struct {
 }
 
 // Export makes buf a receive buffer (SBL_ExportRecvBuf), named by the process and id, for
-// those whom the policy allows. Nothing is allocated or copied: what importers send lies
-// in buf at once, and the program may look at it and change it at any time (Word, Spin and
-// WaitWord say how to look). buf must stay as it is until Unexport, and lie in no other
+// importers that the policy allows. Nothing is allocated or copied: data of importers is
+// written to buf at once, and the program may read and change it at any time (with Word, Spin
+// and WaitWord). buf must stay allocated until Unexport, and must not overlap another
 // export. handler may be nil; notifications then have no effect.
 func (p *Process) Export(buf []byte, id uint32, policy Policy, handler Handler) (*Export, error) {
 	e := &Export{p: p, id: id, buf: buf, to: buf, policy: policy.copied(), handler: handler, grants: map[*provider.Grant]struct{}{}}
@@ -126,12 +126,12 @@ func (e *Export) Importers() []Peer {
 	return peers
 }
 
-// Unexport takes the buffer back. When it returns, nothing that anybody sends lands there
-// any more; sends under way are done, or fail with ErrUnexported at their senders. It
-// waits until all importers have heard of it, for Config.PeerTimeout at the most and as
-// long as ctx lets it; those that have not by then lose their connection with this process
-// when they write. It may be called from a handler. Notifications that have not been
-// handled are dropped. A second call does nothing.
+// Unexport ends the export. When it returns, no process can write to the buffer any more;
+// sends under way have completed, or fail with ErrUnexported at their senders. It waits until
+// all importers have acknowledged, for at most Config.PeerTimeout and until ctx ends. An
+// importer that has not acknowledged by then loses its connection with this process when it
+// writes. Handlers may call Unexport. Notifications that are not handled yet are dropped. A
+// second call does nothing.
 func (e *Export) Unexport(ctx context.Context) error {
 	p := e.p
 	words, had := e.take()

@@ -253,10 +253,10 @@ func (i *Import) Size() int {
 // Name returns what was imported.
 func (i *Import) Name() Name { return i.name }
 
-// Unimport gives the import up: its addresses are of no use any more. It returns when what
-// was sent to it is in the exporter's memory, or has failed, so that nothing of it can
-// land there later; when ctx ends before, that is its error, and what is under way may
-// land. A second call does nothing.
+// Unimport ends the import: its addresses become invalid. It returns when the data sent to it
+// is in the exporter's memory, or has failed, so that none is written later. If ctx ends
+// before, Unimport returns its error, and data under way may still be written. A second call
+// does nothing.
 func (i *Import) Unimport(ctx context.Context) error {
 	p := i.p
 	p.mu.Lock()

@@ -240,11 +240,11 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// Close ends the process: its importers' sends fail, its imports are gone, waits return
-// ErrClosed. What it has posted before is given a second at most to arrive, with its
-// notifications; from the call on nothing new is taken, and no handler begins. Close does not
-// wait for a handler that runs. It may be called in any state, from a handler, and more than
-// once: only the first call waits.
+// Close ends the process: sends of its importers fail, its imports end, waits return
+// ErrClosed. It waits at most a second for posted sends to arrive, with their
+// notifications. New sends fail from the call on, and no handler starts. Close does not wait
+// for a running handler. It may be called in any state, from a handler, and more than once:
+// only the first call waits.
 func (p *Process) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -22,9 +22,9 @@ type program struct {
 // so that calls read it without a lock.
 type table map[uint32]map[uint32]*program
 
-// Register enters a version of a program into the dispatch table. It is an error if that
-// is there already. Calls find it when Register returns, whatever transport they come by;
-// to make it known to rpcbind is another step.
+// Register adds a version of a program to the dispatch table. Registering it twice is an
+// error. Calls find it when Register returns, over every transport. Registering
+// it at rpcbind is a separate step.
 func (s *Server) Register(p *Program) error {
 	if err := p.check(); err != nil {
 		return err

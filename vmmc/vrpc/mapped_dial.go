@@ -6,16 +6,16 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
-// DialVMMC returns a client of a program at a server that has called ListenVMMC. It makes a
-// connection from the memory of process p, which stays the caller's, and waits until the
-// server is there, as long as ctx and ClientConfig.DialTimeout let it.
+// DialVMMC returns a client of a program at a server that has called ListenVMMC. The
+// connection uses memory of process p, which the caller closes. DialVMMC waits for the
+// server until ctx ends or ClientConfig.DialTimeout has passed.
 func DialVMMC(ctx context.Context, p *vmmc.Process, name vmmc.Name, prog, vers uint32, cfg *ClientConfig) (*Client, error) {
 	find := func(ctx context.Context) (*vmmc.Import, error) { return p.Import(ctx, name) }
 	return dialMapped(ctx, p, mappedAddr(name), find, prog, vers, cfg)
 }
 
-// DialVMMCProgram is DialVMMC of a server that the name service of the segment finds by the
-// program.
+// DialVMMCProgram is DialVMMC to a server that the name service of the segment finds by the
+// program's number.
 func DialVMMCProgram(ctx context.Context, p *vmmc.Process, prog, vers uint32, cfg *ClientConfig) (*Client, error) {
 	find := func(ctx context.Context) (*vmmc.Import, error) { return p.ImportWord(ctx, programWord(prog, vers)) }
 	return dialMapped(ctx, p, mappedAddr{}, find, prog, vers, cfg)

@@ -174,9 +174,9 @@ func (s *Server) OnClose(fn func()) {
 	s.onClose = append(s.onClose, fn)
 }
 
-// Close ends the server: no call is accepted any more, connections are closed, contexts of
-// procedures end, and Close waits until they have returned. Procedures that do not return
-// within 5 seconds are an error; they go on. A second Close returns ErrClosed at once.
+// Close stops the server: it accepts no more calls, closes connections, cancels the contexts
+// of procedures, and waits for them to return. It returns an error if procedures do not return
+// within 5 seconds; they continue. A second Close returns ErrClosed at once.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	hooks := s.onClose
