@@ -45,18 +45,18 @@ type Config struct {
 
 	Frames    int             // endpoint frames, the privileged one among them; 0 means 8
 	Endpoints int             // endpoints, resident or not, of all programs; 0 means 256
-	Attempts  int             // to send, of an endpoint whose turn it is; 0 means 2^8 (VNT, 4.1)
+	Attempts  int             // sends that an endpoint may try in its turn; 0 means 2^8 (VNT, 4.1)
 	Channels  channels.Config // between two cards; Cards and Owners are the card's
-	Residence time.Duration   // that an endpoint has a frame at least, when others want it, and 4 times as long while it has something to send; 0 means twice Channels.Timeout
-	Pinned    int             // octets of staging areas that are pinned at a time, beside those of resident endpoints; 0 means 16 MiB
+	Residence time.Duration   // how long an endpoint keeps its frame at least when others want it, and 4 times as long while it has something to send; 0 means twice Channels.Timeout
+	Pinned    int             // bytes of staging areas that are pinned at a time, in addition to those of resident endpoints; 0 means 16 MiB
 
-	// GAM is this program without what the paper adds to it (VNT, 5.1).
-	Unreliable  bool // no channels: the network is believed never to lose a packet, and one that finds no room waits in it
+	// The fields of GAM remove what the paper adds to it (VNT, 5.1).
+	Unreliable  bool // no channels: the card assumes that the network loses no packet, and a packet without room in an endpoint waits in the network
 	Unprotected bool // no tags
-	Unnamed     bool // no virtual networks: a card has one endpoint, so that packets need no private header, and the host's messages name neither endpoints nor tags
-	Pipelined   bool // fetches a message from the host while the one before is being sent
+	Unnamed     bool // no virtual networks: a card has one endpoint, so packets need no private header, and the host's messages name neither endpoints nor tags
+	Pipelined   bool // fetches a message from the host while the previous one is being sent
 
-	Spin  bool  // programs that wait look all the time, and need no interrupt to hear of a message
+	Spin  bool  // waiting programs poll all the time and need no interrupt
 	Costs Costs // in virtual time
 	Seed  uint64
 }

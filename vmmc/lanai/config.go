@@ -32,22 +32,21 @@ type Config struct {
 	// Logger is the mapper's if Mapper.Logger is nil; nil means slog.Default(). The handler of either
 	// is called as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
-	// Drop has packets with CRC errors be lost and counted, as in the paper, and sends end
-	// when their data is in the card. Otherwise packets that are lost are sent again, and
-	// sends end when their data is in the exporter's memory.
+	// Drop makes the card drop and count packets with CRC errors, as in the paper, and sends end
+	// when their data is in the card. By default lost packets are sent again, and sends end
+	// when their data is in the exporter's memory.
 	Drop bool
 	// Processes is how many processes the card has room for; 0 means 4.
-	// Nodes is how many nodes it knows, itself among them; 0 means 64, at most
-	// 256. Memory is how many pages of 4 KiB the host can have exported, counted for
-	// each importer; 0 means 16384 (64 MB, as the paper's hosts have), at most 2^24.
+	// Nodes is how many nodes it knows, including itself; 0 means 64, at most 256.
+	// Memory is how many pages of 4 KiB the host can export, counted once for
+	// each importer; 0 means 16384 (64 MiB, as the paper's hosts have), at most 2^24.
 	Processes, Nodes, Memory int
-	// PeerTimeout is after how long a node that does not answer is taken for gone; 0 means
-	// vipl.DefaultPeerTimeout. A process may be more impatient (vmmc.Config). Retry is
-	// after how long a packet is sent again that nothing has answered; 0 means a part in
-	// 250 of it.
+	// PeerTimeout is how long a node may be silent before it counts as dead; 0 means
+	// vipl.DefaultPeerTimeout. A process may have a shorter one (vmmc.Config). Retry is the time
+	// after which an unanswered packet is sent again; 0 means PeerTimeout/250.
 	PeerTimeout, Retry time.Duration
-	// Serial has the card fetch the next chunk from the host only when the one before has
-	// left, in place of both at the same time: it shows what pipelining is worth.
+	// Serial makes the card fetch the next chunk from the host only after the previous one has
+	// left, without pipelining, to measure what pipelining gains.
 	Serial bool
 	// Costs are those of the program's steps; nil means DefaultCosts.
 	Costs *Costs

@@ -31,11 +31,11 @@ const maxKnocking = 64
 // greetPatience is how long the making of a connection may take.
 const greetPatience = 30 * time.Second
 
-// ListenVMMC makes the server answer over VMMC, for those whom the policy allows, until
-// Close: clients dial process p and the number id. Each client has a ring of
-// ServerConfig.Ring bytes in the memory of p, which stays the caller's. The programs that
-// are registered by now are found by name, too (DialVMMCProgram). Numbers of exports from
-// 0xe0000000 on are this package's.
+// ListenVMMC makes the server answer over VMMC, for clients that the policy allows, until
+// Close. Clients dial the returned name (VMMCAddr makes text of it), or find the programs that
+// are registered now by number (DialVMMCProgram). Each client has a ring of
+// ServerConfig.Ring bytes in the memory of p, which the caller closes. Numbers of exports from
+// 0xe0000000 on are reserved for this package.
 func (s *Server) ListenVMMC(p *vmmc.Process, id uint32, policy vmmc.Policy) (vmmc.Name, error) {
 	self := p.Self()
 	name := vmmc.Name{Node: self.Node, Process: self.Process, ID: id}
