@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -44,8 +45,11 @@ func record(file, test string) error {
 	if err != nil {
 		return err
 	}
-	test, _, _ = strings.Cut(test, "/") // subtests run with their test
-	_, err = fmt.Fprintln(f, strings.TrimSuffix(info.Path, ".test"), test)
+	elements := strings.Split(test, "/")
+	for i, e := range elements {
+		elements[i] = "^" + regexp.QuoteMeta(e) + "$"
+	}
+	_, err = fmt.Fprintln(f, strings.TrimSuffix(info.Path, ".test"), strings.Join(elements, "/"))
 	return errors.Join(err, f.Close())
 }
 
