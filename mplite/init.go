@@ -48,12 +48,12 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil && first.Size == 1 { // otherwise OpenNIC or Meet returns it
+		return nil, fmt.Errorf("mplite: init: %w: %w", ErrInit, err)
+	}
 	w := &world{cfg: first, rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
 	if w.job, err = newJob(w, first.Job); err != nil {
 		return nil, fmt.Errorf("mplite: init: %w", err)
-	}
-	if err := ctx.Err(); err != nil && w.size == 1 { // Meet tells other ranks
-		return nil, fmt.Errorf("mplite: init: %w: %w", ErrInit, err)
 	}
 	w.peers = make([]*peer, w.size)
 	w.match.init(w.size)

@@ -1,6 +1,7 @@
 package mplite_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,6 +59,22 @@ func TestMember(t *testing.T) {
 			return errors.Join(m.Err(), m.Leave(bg))
 		}))
 	}
+}
+
+// TestMemberCancelled: an Init whose context has ended leaves the member as it was.
+func TestMemberCancelled(t *testing.T) {
+	check(t, memberJob(1, func(_ *testJob, m *jobs.Member, cfg mplite.Config) error {
+		ctx, cancel := context.WithCancel(bg)
+		cancel()
+		if _, err := mplite.Init(ctx, &cfg); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("with a context that has ended: %w", err)
+		}
+		c, err := mplite.Init(bg, &cfg)
+		if err != nil {
+			return err
+		}
+		return errors.Join(c.Finalize(bg), m.Leave(bg))
+	}))
 }
 
 // TestMemberSaysAll: what the member says must not be said again.
