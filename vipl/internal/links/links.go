@@ -110,6 +110,8 @@ func openJoined(ctx context.Context, cfg *Config, wrap func(transport.Link) tran
 	switch {
 	case errors.Is(err, transport.ErrInterface):
 		return nil, code.Within("open NIC", fmt.Errorf("%w: %w", code.ErrArgument, err))
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return nil, code.Within("open NIC", fmt.Errorf("%w: %w", code.ErrTimeout, err))
 	case err != nil:
 		return nil, code.Within("open NIC", err)
 	}
