@@ -55,7 +55,7 @@ func ringOf(q *CQ) *conn.Ring {
 	return &q.ring
 }
 
-// take is next for those who tell entries of listeners by a nil VI.
+// nextEntry removes and returns the next entry. That of a listener has a nil VI.
 func (q *CQ) nextEntry() (v *VI, recv bool, ok bool) {
 	e, ok := q.ring.Next()
 	if e.Conn != nil {

@@ -29,8 +29,8 @@ type Completion = hook.Completion[vipl.VI, vipl.Descriptor, vipl.Request]
 //		handle(q.Reap())
 //	}
 //
-// A goroutine that makes done true by other means calls Wake. The lock is needed for Seen, Reap,
-// Poll and ReapWait; the other calls need none.
+// A goroutine that makes done true by other means calls Wake. The lock is needed for Seen, Full,
+// Reap, Poll and ReapWait; the other calls need none.
 //
 // The end of an attempt to connect a VI whose receive queue is bound to the queue ends WaitSince,
 // too. So a caller that makes many connections at once needs no other place to wait.

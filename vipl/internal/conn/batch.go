@@ -28,7 +28,7 @@ type frameSink interface {
 	Send(frames []transport.Frame) (int, error)
 }
 
-// Stats counts what has become of frames.
+// BatchStats counts what has become of frames.
 type BatchStats struct {
 	TxFrames, TxBytes uint64 // handed to the link, headers included
 	TxDropped         uint64 // frames that could not be handed to the link
@@ -48,7 +48,7 @@ type Batch struct {
 	bodies [batchMax][bodyParts][]byte
 	slots  []byte
 	stride int
-	limit  int // frames in a batch, at most Max
+	limit  int // frames in a batch, at most batchMax
 	first  int // frames before it have been taken by the link
 	n      int // frames in the batch
 	bytes  int // in them

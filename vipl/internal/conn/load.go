@@ -7,7 +7,7 @@ import (
 
 // copyRoom is the longest message that is copied into the slot while there is
 // room: a copy of it costs less than two more parts of the frame. Those of up to
-// CopyMax always are.
+// copyMax always are.
 const copyRoom = 1024
 
 // frameLoad is how much of a frame some messages take.

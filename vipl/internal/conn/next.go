@@ -53,7 +53,8 @@ const (
 // comes, or the program polls.
 const corkFrom = 2
 
-// next decides what leaves now. It is the only function that does. In this order:
+// next decides what leaves now. It is the only function that does, except that ReceiveFast answers a
+// short read at once. In this order:
 //
 //   - the only frame in flight, if it is a short one: the fast path;
 //   - nothing, if the program has posted a message that can share a frame with the next ones;

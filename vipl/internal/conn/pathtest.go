@@ -1,6 +1,6 @@
 package conn
 
-// Test tells a path that does not carry frames as long as the MTU says from one
+// PathTest tells a path that does not carry frames as long as the MTU says from one
 // that loses many frames of any length. Probes of full size and short ones go in pairs.
 // A path that loses both alike answers either with the same chance, whatever it is. So
 // each answer to a short probe, while none of full size has come, is one throw of a

@@ -42,7 +42,7 @@ func ReadHosts(name, path string) (Hosts, error) {
 func (d *Directory) StartHosts(h Hosts) { d.hosts = hostTable{Hosts: h} }
 
 // Stop stops the name service: the names that the NIC advertises are withdrawn, questions
-// for names are not answered, and look-ups return ErrNameService until Start.
+// for names are not answered, and look-ups return ErrNameService until StartHosts.
 func (d *Directory) Stop() {
 	d.hosts.shut = true
 	clear(d.names.own)

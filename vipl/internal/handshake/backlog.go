@@ -35,7 +35,7 @@ type Backlog struct {
 	decided []*Request              // those of known that are decided, in the order of their decisions
 }
 
-// key tells repetitions of one request from a new one.
+// requestKey tells repetitions of one request from a new one.
 type requestKey struct {
 	from ethertype.Addr
 	tag  uint32
