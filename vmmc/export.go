@@ -252,8 +252,10 @@ func (e *Export) Redirect(ctx context.Context, buf []byte) (late int, err error)
 			e.moving = nil
 			return 0, typed(err)
 		}
-		e.moving[g] = struct{}{}
-		told = append(told, g)
+		if _, still := e.grants[g]; still { // its connection may have ended meanwhile
+			e.moving[g] = struct{}{}
+			told = append(told, g)
+		}
 	}
 	err = p.await(ctx, func() bool { return len(e.moving) == 0 || e.gone })
 	e.moving = nil

@@ -45,7 +45,8 @@ const (
 // Len returns how many slots have a grant.
 func (s *Grants) Len() int { return len(s.all) - len(s.unused) }
 
-// Allow lets the asker of q write to mem.
+// Allow lets the asker of q write to mem. It returns provider.ErrPeer if the connection has ended, also
+// while the answer was sent.
 func (s *Grants) Allow(q *provider.Request, mem []byte, export any) (*provider.Grant, error) {
 	if q.Gone {
 		return nil, provider.ErrPeer
@@ -66,6 +67,9 @@ func (s *Grants) Allow(q *provider.Request, mem []byte, export any) (*provider.G
 	g := &grant{Grant: provider.Grant{To: q.From, Export: export, Link: conn, Slot: slot, Mem: mem}, at: at}
 	s.all[slot] = g
 	conn.SayGrant(q.Seq, slot, at, uint64(len(mem)))
+	if s.of(&g.Grant) == nil { // to say so has ended the connection, and with it the grant
+		return nil, provider.ErrPeer
+	}
 	return &g.Grant, nil
 }
 

@@ -17,6 +17,7 @@ type exporter struct {
 	provider.Up
 	places   []string // by key: "open", "shut", "freed"
 	full     bool     // nothing can be opened
+	ends     bool     // whatever it says ends the connection
 	released map[*provider.Grant]int
 	moved    map[*provider.Grant]int
 	said     []string
@@ -50,6 +51,11 @@ func (x *exporter) SayRedirect(slot uint32, at Place)             { x.say("redir
 func (x *exporter) SayMoved(slot uint32)                          { x.say("moved", slot) }
 func (x *exporter) say(what string, numbers ...uint32) {
 	x.said = append(x.said, fmt.Sprint(what, numbers))
+	if x.ends {
+		for _, g := range x.Grants.End() {
+			x.Released(g)
+		}
+	}
 }
 
 func (x *exporter) Asked(*provider.Request)    {}
@@ -329,5 +335,21 @@ func TestGrantsSay(t *testing.T) {
 		if w.x.Grants.Redirected(&r); !r.Bad {
 			t.Errorf("Redirected(%v) is taken", b)
 		}
+	}
+}
+
+// TestAllowEnds: a grant is not returned if its connection ends while the peer is told of it. It has
+// been reported as released, and is in no list that the caller could take it out of.
+func TestAllowEnds(t *testing.T) {
+	w := newWorld()
+	if err := w.allow(); err != nil {
+		t.Fatal(err)
+	}
+	w.x.ends = true
+	if err := w.allow(); err != provider.ErrPeer {
+		t.Errorf("Allow: %v, want %v", err, provider.ErrPeer)
+	}
+	if w.x.wrong != nil || w.x.Grants.Len() != 0 || len(w.x.released) != 2 || !slices.Equal(w.x.places, []string{"freed", "freed"}) {
+		t.Errorf("%v; %d slots in use, %d grants released, places %v", w.x.wrong, w.x.Grants.Len(), len(w.x.released), w.x.places)
 	}
 }
