@@ -46,7 +46,9 @@ type Dump struct {
 
 	Tuns []tun.Snapshot `json:",omitempty"`
 
-	Cards []io.WriterTo `json:",omitempty"` // plain.Snapshot, or that of package lanai in endpoint or vmmc
+	// Cards has pointers to plain.Snapshot, or to that of package lanai in endpoint or vmmc; any, so that
+	// a program can decode a dump.
+	Cards []any `json:",omitempty"`
 }
 
 // Dump takes a snapshot of everything that c watches.
@@ -63,7 +65,7 @@ func (c *Collector) dump(nics []*watched[NIC]) *Dump {
 	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
 	d.Daemons = snapshots(d, "daemon", &c.daemons, Daemon.Snapshot)
 	d.Tuns = snapshots(d, "tun", &c.tuns, Tun.Snapshot)
-	d.Cards = snapshots(d, "card", &c.cards, func(x anyCard) io.WriterTo { return x.state().whole })
+	d.Cards = snapshots(d, "card", &c.cards, func(x anyCard) any { return x.state().whole })
 	if comm := c.rankComm(); comm != nil {
 		s, ok := within(dumpPatience, func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
 		if ok {
@@ -120,7 +122,13 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		d.Rank.WriteTo(&b) // a buffer takes everything
 	}
 	n := writeAll(&b, d.Nodes) + writeAll(&b, d.Processes) + writeAll(&b, d.Worlds) + writeAll(&b, d.Streams) + writeAll(&b, d.Servers) +
-		writeAll(&b, d.Daemons) + writeAll(&b, d.Tuns) + writeAll(&b, d.NICs) + writeAll(&b, d.Cards)
+		writeAll(&b, d.Daemons) + writeAll(&b, d.Tuns) + writeAll(&b, d.NICs) + len(d.Cards)
+	for _, card := range d.Cards {
+		if card, ok := card.(io.WriterTo); ok { // not in a dump that was decoded
+			b.WriteByte('\n')
+			card.WriteTo(&b)
+		}
+	}
 	if n+len(d.Stuck) == 0 && d.Rank == nil {
 		b.WriteString("no NIC is open and no rank has joined a job\n")
 	}

@@ -1,6 +1,8 @@
 package metrics_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -144,5 +146,24 @@ func TestDumpOfProgramCards(t *testing.T) {
 		if status != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("no %q in, status %d,\n%s", want, status, text)
 		}
+	}
+}
+
+// TestDecodeDump: a program that gets a dump with cards of all kinds as JSON decodes it into a Dump.
+func TestDecodeDump(t *testing.T) {
+	c := metrics.NewCollector(nil)
+	c.WatchEndpointCard(endpointCard())
+	c.WatchVMMCCard(vmmcHost())
+	c.WatchCard(card(true))
+	text, err := json.Marshal(c.Dump())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d metrics.Dump
+	if err := json.Unmarshal(text, &d); err != nil || len(d.Cards) != 3 {
+		t.Errorf("%d cards, %v", len(d.Cards), err)
+	}
+	if _, err := d.WriteTo(new(bytes.Buffer)); err != nil {
+		t.Error(err)
 	}
 }
