@@ -55,19 +55,19 @@ func checkFlags() error {
 }
 
 // open opens a node on a NIC, or on a card with -card, and has it watched.
-func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err error) {
+func open(ctx context.Context, seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err error) {
 	iface := os.Getenv("BOBNET_IFACE")
 	if !*card {
-		if node, err = endpoint.Open(context.Background(), &endpoint.Config{Interface: iface}); err == nil {
+		if node, err = endpoint.Open(ctx, &endpoint.Config{Interface: iface}); err == nil {
 			seen.WatchNIC(node.NIC())
 		}
 		return node, func() { node.Close() }, err
 	}
-	c, err := lanai.Open(context.Background(), &lanai.Config{Interface: iface})
+	c, err := lanai.Open(ctx, &lanai.Config{Interface: iface})
 	if err != nil {
 		return nil, nil, err
 	}
-	if node, err = endpoint.Open(context.Background(), &endpoint.Config{Card: c}); err != nil {
+	if node, err = endpoint.Open(ctx, &endpoint.Config{Card: c}); err != nil {
 		c.Close()
 		return nil, nil, err
 	}
@@ -82,7 +82,7 @@ func run(ctx context.Context) error {
 	}
 	rank, size := at.Rank, at.Size
 	collector := metrics.NewCollector(nil)
-	node, closeNode, err := open(collector)
+	node, closeNode, err := open(ctx, collector)
 	if err != nil {
 		return err
 	}

@@ -59,18 +59,18 @@ func checkFlags() error {
 }
 
 // open opens a process on a NIC, or on a card with -card, and has it watched.
-func open(cfg *vmmc.Config, seen *metrics.Collector) (p *vmmc.Process, closeProcess func(), err error) {
+func open(ctx context.Context, cfg *vmmc.Config, seen *metrics.Collector) (p *vmmc.Process, closeProcess func(), err error) {
 	if !*card {
 		cfg.Interface = os.Getenv("BOBNET_IFACE")
-		if p, err = vmmc.Open(context.Background(), cfg); err == nil {
+		if p, err = vmmc.Open(ctx, cfg); err == nil {
 			seen.WatchNIC(p.NIC())
 		}
 		return p, func() { p.Close() }, err
 	}
-	if cfg.Card, err = lanai.Open(context.Background(), &lanai.Config{Interface: os.Getenv("BOBNET_IFACE")}); err != nil {
+	if cfg.Card, err = lanai.Open(ctx, &lanai.Config{Interface: os.Getenv("BOBNET_IFACE")}); err != nil {
 		return nil, nil, err
 	}
-	if p, err = vmmc.Open(context.Background(), cfg); err != nil {
+	if p, err = vmmc.Open(ctx, cfg); err != nil {
 		cfg.Card.Close()
 		return nil, nil, err
 	}
@@ -85,7 +85,7 @@ func run(ctx context.Context) error {
 	}
 	rank, size := at.Rank, at.Size
 	collector := metrics.NewCollector(nil)
-	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Job: "blackboard/" + at.Name}, collector)
+	p, closeProcess, err := open(ctx, &vmmc.Config{Process: uint32(rank), Job: "blackboard/" + at.Name}, collector)
 	if err != nil {
 		return err
 	}

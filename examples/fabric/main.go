@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/examples/program"
@@ -102,7 +103,8 @@ func newScene(o options, t *myrinet.Topology, out io.Writer) (*scene, error) {
 		return nil, err
 	}
 	n, err := mapper.NewNetwork(w, f, t, func(i int) myrinet.MapperOptions {
-		return myrinet.MapperOptions{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports, Period: 100 * time.Millisecond}
+		return myrinet.MapperOptions{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports, Period: 100 * time.Millisecond,
+			Logger: slog.New(slog.DiscardHandler)} // the scene says what happens
 	})
 	if err != nil {
 		return nil, err

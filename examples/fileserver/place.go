@@ -17,13 +17,13 @@ type place struct{ addr, vmmc string }
 const doorID = 1
 
 // open opens a process of VMMC. Nobody needs to know its number: clients find the program.
-func (at place) open() (*vmmc.Process, error) {
-	return vmmc.Open(context.Background(), &vmmc.Config{Process: rand.Uint32(), Job: "fileserver/" + at.vmmc})
+func (at place) open(ctx context.Context) (*vmmc.Process, error) {
+	return vmmc.Open(ctx, &vmmc.Config{Process: rand.Uint32(), Job: "fileserver/" + at.vmmc})
 }
 
 // listen makes a server answer over VMMC, from the memory of the process that it returns.
 func (at place) listen(s *vrpc.Server) (*vmmc.Process, error) {
-	p, err := at.open()
+	p, err := at.open(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (at place) dial(ctx context.Context) (c *vrpc.Client, closeAll func(), err 
 		c, err = vrpc.Dial(ctx, "tcp", at.addr, files.FileProg, files.FileV1, nil)
 		return c, func() { c.Close() }, err
 	}
-	p, err := at.open()
+	p, err := at.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

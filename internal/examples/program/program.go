@@ -56,12 +56,12 @@ func (a About) Main(check func() error, run func(ctx context.Context) error) {
 	}
 }
 
-// refuse ends the process because of its flags.
 // MetricsFlag defines the flag -metrics, the address of metrics.Collector.Instrument.
 func MetricsFlag() *string {
 	return flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 }
 
+// refuse ends the process because of its flags.
 func (a About) refuse(err error) {
 	log.Print(err)
 	os.Exit(2)

@@ -91,7 +91,7 @@ func (c *Command) start(ctx context.Context) (err error) {
 		}
 		c.collector.WatchRank(c.Comm)
 	} else {
-		cfg, err := c.config()
+		cfg, err := c.config(ctx)
 		if err != nil {
 			return err
 		}
@@ -107,11 +107,11 @@ func (c *Command) start(ctx context.Context) (err error) {
 }
 
 // config returns what is not in the environment: the card, with -card.
-func (c *Command) config() (*splitc.Config, error) {
+func (c *Command) config(ctx context.Context) (*splitc.Config, error) {
 	if !c.card {
 		return nil, nil
 	}
-	card, err := lanai.Open(context.Background(), &lanai.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	card, err := lanai.Open(ctx, &lanai.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
 		return nil, err
 	}
