@@ -425,7 +425,7 @@ func TestVisitor(t *testing.T) {
 // rights, udp and shm, in a process that has none.
 func TestWithoutRights(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to give up rights: the other tests of udp and shm have just run without")
+		need.Skip(t, "root, to give up rights: the other tests of udp and shm have just run without")
 	}
 	c := play(t, "nobody", func(c *exec.Cmd) error {
 		const id = 65534
