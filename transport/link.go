@@ -171,7 +171,7 @@ type Stats struct {
 	RxCalls     uint64 `metric:"bobnet_link_receive_calls_total" help:"System calls, or what stands for them, that received frames."`
 	TxXDP       uint64 `metric:"bobnet_link_transmit_xdp_frames_total" help:"Of the frames that the link has sent, those through an AF_XDP socket."`
 	Waits       uint64 `metric:"bobnet_link_waits_total" help:"Times a thread slept on the link."`
-	Wakes       uint64 // blocking waits; calls of Wake
+	Wakes       uint64 // calls of Wake
 	TxFull      uint64 `metric:"bobnet_link_transmit_full_total" help:"Times the network's queue was full."`
 	TxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"transmit_refused" help:"the network refused them"`
 	RxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"receive_queue_full" help:"they came faster than anybody took them"`

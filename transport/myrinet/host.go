@@ -26,7 +26,7 @@ type MapperOptions struct {
 	Name   string        // of the host, for people: at most 32 bytes
 	Seed   uint64        // of everything random: choose another one for each host and each start
 	Card   RouteTable    // receives the routes; nil for none
-	Logger *slog.Logger  // nil means slog.Default(); the handler must neither block nor call the host, except where a Config that holds these options permits it
+	Logger *slog.Logger  // nil means slog.Default(); the handler is called on a goroutine of the logger's own, and may block
 
 	Ports       int           // most ports of a switch, 2..MaxPorts; 0 means 8
 	Period      time.Duration // pause between the end of a mapping and the start of the next; 0 means 1 s

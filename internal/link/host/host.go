@@ -48,7 +48,7 @@ type Config struct {
 
 type base = wrap.Base
 
-// Link is a optional.Local made of another link and shared memory. Goroutines
+// Link is an optional.Local made of another link and shared memory. Goroutines
 // may share it as transport.Link says.
 type Link struct {
 	base    // around the other link

@@ -26,8 +26,7 @@ type Config struct {
 
 	// Mapper has the host take part in mapping, which then writes the routes; its ID and
 	// Card are the link's. Nil means none in virtual time, and live LiveMapper's if
-	// Routes is nil. Its Logger is called with the link's lock held, so its handler must
-	// neither block nor call the link; that of a vipl.Config may.
+	// Routes is nil.
 	Mapper *myrinet.MapperOptions
 }
 
