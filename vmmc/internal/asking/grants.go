@@ -11,7 +11,7 @@ type Place struct {
 
 // Grants are the imports that one end of a connection has granted to its peer, by slot.
 //
-// A grant begins granted. Revoke asks the peer to release it (revoking). The peer's Released ends
+// A grant is granted when Allow returns. Revoke asks the peer to release it (revoking). The peer's Released ends
 // it, asked for or not. Revoke at once shuts the memory without the peer (taken): the peer may go on
 // naming the place and the slot until it releases them. End ends all grants with the connection.
 //
@@ -37,7 +37,8 @@ type grant struct {
 type state uint8
 
 const (
-	granted state = iota
+	giving state = iota // Allow has not returned
+	granted
 	revoking
 	taken
 )
@@ -70,6 +71,7 @@ func (s *Grants) Allow(q *provider.Request, mem []byte, export any) (*provider.G
 	if s.of(&g.Grant) == nil { // to say so has ended the connection, and with it the grant
 		return nil, provider.ErrPeer
 	}
+	g.state = granted
 	return &g.Grant, nil
 }
 
@@ -212,7 +214,7 @@ func (s *Grants) End() (untold []*provider.Grant) {
 			continue
 		}
 		s.free(g)
-		if g.state != taken {
+		if g.state != taken && g.state != giving {
 			untold = append(untold, &g.Grant)
 		}
 	}
