@@ -17,7 +17,7 @@ func (f *fakeDaemon) Snapshot() daemon.Snapshot { return daemon.Snapshot(*f) }
 
 func nodeDaemon() *fakeDaemon {
 	return &fakeDaemon{Node: ethertype.MAC{2, 0, 0, 0, 0, 1}, Stats: daemon.Stats{Matches: 3, Proven: 4, Unproven: 5, Deaths: 6, Told: 7, Refused: 8},
-		Processes: []daemon.Process{{Process: 1, PID: 77, UID: 1000, Exports: 2, Words: []string{"a\x1bb"}}, {Process: 9, Scope: "job", Exports: 1, Matching: 2}}}
+		Processes: []daemon.Process{{Process: 1, PID: 77, UID: 1000, Exports: 2, Words: []string{"a\x1bb"}}, {Process: 9, Job: "job", Exports: 1, Matching: 2}}}
 }
 
 // TestDaemon: daemons are exported and in dumps, in which what processes have said is harmless,

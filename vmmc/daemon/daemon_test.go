@@ -257,7 +257,7 @@ func TestNumbers(t *testing.T) {
 	if i < 0 || len(s.Processes) != 2 || s.Stats.Matches != 1 || s.Node != p.Self().Node {
 		t.Fatalf("%+v", s)
 	}
-	if got := s.Processes[i]; got.Exports != 1 || !slices.Equal(got.Words, []string{"word"}) || int(got.PID) != os.Getpid() || got.Scope != scopeOf(t) {
+	if got := s.Processes[i]; got.Exports != 1 || !slices.Equal(got.Words, []string{"word"}) || int(got.PID) != os.Getpid() || got.Job != scopeOf(t) {
 		t.Errorf("%+v", got)
 	}
 	_, err = vmmc.Open(t.Context(), &vmmc.Config{NIC: openNIC(t), Process: 1, Job: scopeOf(t), Daemon: socket(t), Logger: quiet})

@@ -21,7 +21,7 @@ type Snapshot struct {
 
 // Process is one of the node's.
 type Process struct {
-	Scope    string
+	Job      string
 	Process  uint32
 	Addr     ethertype.Addr
 	PID      int32 // 0 if it is of another pid namespace
@@ -40,7 +40,7 @@ func (d *Daemon) Snapshot() Snapshot {
 		if !c.entered {
 			continue
 		}
-		p := Process{Scope: c.scope, Process: c.self.Process, Addr: c.self.Addr, PID: c.pid, UID: c.uid, Exports: len(c.exports), Matching: len(c.wants)}
+		p := Process{Job: c.scope, Process: c.self.Process, Addr: c.self.Addr, PID: c.pid, UID: c.uid, Exports: len(c.exports), Matching: len(c.wants)}
 		for word := range c.words {
 			p.Words = append(p.Words, word)
 		}
@@ -61,12 +61,12 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 		n.Matches, n.Proven, n.Unproven, n.Deaths, n.Told, n.Refused)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	if len(s.Processes) > 0 {
-		fmt.Fprintln(t, "\n  PROCESS\tAT\tPID\tUSER\tEXPORTS\tIMPORTS WAITING\tSCOPE\tADVERTISES")
+		fmt.Fprintln(t, "\n  PROCESS\tAT\tPID\tUSER\tEXPORTS\tIMPORTS WAITING\tJOB\tADVERTISES")
 	}
 	for i := range s.Processes {
 		p := &s.Processes[i]
 		fmt.Fprintf(t, "  %d\t%v\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Process, p.Addr, p.PID, p.UID, p.Exports, p.Matching,
-			quoted(p.Scope), quoted(p.Words...))
+			quoted(p.Job), quoted(p.Words...))
 	}
 	t.Flush()
 	return b.WriteTo(w)
