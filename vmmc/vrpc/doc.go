@@ -94,7 +94,7 @@
 //	appendix A     authsys_parms; the server's shorthands
 //
 // Package rpcbind implements RFC 1833: servers register their addresses, and clients find
-// them. RPCSEC_GSS is not implemented.
+// them. There is no RPCSEC_GSS.
 package vrpc
 
 // Notes for maintainers, which go doc does not print.
