@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
+	"reflect"
 )
 
 // The collectives, as messages name them.
@@ -213,3 +215,408 @@ func (w *World) hear(ctx context.Context, c call, p *place) error {
 	}
 	return nil
 }
+
+// Broadcast returns process root's value in all processes (all_bcast).
+func Broadcast[T any](ctx context.Context, w *World, root int, v T) (T, error) {
+	s := []T{v}
+	err := broadcast(ctx, w, codeBroadcast, root, s)
+	return s[0], err
+}
+
+// BroadcastSlice fills s in all processes with what process root has in it. s is of
+// equal length in all of them.
+func BroadcastSlice[T any](ctx context.Context, w *World, root int, s []T) error {
+	return broadcast(ctx, w, codeBroadcastSlice, root, s)
+}
+
+func broadcast[T any](ctx context.Context, w *World, code uint8, root int, s []T) error {
+	if err := w.checkRoot("broadcast", root); err != nil {
+		return err
+	}
+	if err := checkType[T](); err != nil {
+		return opError("broadcast", err, "it cannot be sent")
+	}
+	data := bytesOfSlice(s)
+	c := call{code: code, root: uint16(root), size: uint64(len(data))}
+	if len(data) <= maxPart {
+		return w.broadcastShort(ctx, c, data, w.me == root)
+	}
+	return w.staged(ctx, c, len(data), scratchSize, func(at, n int) error {
+		if w.me == root {
+			copy(w.heap[scratch:], data[at:at+n])
+		}
+		return nil
+	}, func(at, n int) error {
+		if w.me == root {
+			return nil
+		}
+		return w.fetch(ctx, root, data[at:at+n], scratch)
+	})
+}
+
+// broadcastShort sends up what the root has, and down to everybody.
+func (w *World) broadcastShort(ctx context.Context, c call, data []byte, has bool) error {
+	err := w.gatherUp(ctx, &c, func(_ int, part []byte) {
+		if len(part) > 0 {
+			has = true
+			copy(data, part)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var up []byte
+	if has {
+		up = data
+	}
+	if err := w.exchange(ctx, c, up, func(part []byte) { copy(data, part) }); err != nil {
+		return err
+	}
+	return w.spreadDown(ctx, c, func(int) []byte { return data })
+}
+
+// staged moves total bytes through the scratch memory, most of them at a time: first all
+// processes put theirs there by fill, then they fetch what they need.
+func (w *World) staged(ctx context.Context, c call, total, most int, fill, fetch func(at, n int) error) error {
+	for at := 0; at < total || at == 0; at += most {
+		n := min(most, total-at)
+		if err := fill(at, n); err != nil {
+			return err
+		}
+		if err := w.meet(ctx, c); err != nil {
+			return err
+		}
+		if err := fetch(at, n); err != nil {
+			return w.broken(err)
+		}
+		if err := w.sync(ctx, callNames[c.code]); err != nil {
+			return w.broken(err)
+		}
+		if err := w.meet(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch starts to read from any heap, this process's included.
+func (w *World) fetch(ctx context.Context, proc int, dst []byte, off uint64) error {
+	if m := w.direct[proc]; m != nil {
+		copy(dst, m[off:])
+		return nil
+	}
+	return w.heard(w.layer.Get(ctx, proc, dst, off))
+}
+
+// Gather collects the slices of all processes in dst of process root, in the order of
+// processes (all_gather). dst has room for Procs() times as many elements as src there,
+// and is not used elsewhere. src is of equal length in all processes.
+func Gather[T any](ctx context.Context, w *World, root int, src, dst []T) error {
+	if err := w.checkRoot("gather", root); err != nil {
+		return err
+	}
+	return gather(ctx, w, call{code: codeGather, root: uint16(root)}, w.me == root, src, dst)
+}
+
+// AllGather is Gather for all processes.
+func AllGather[T any](ctx context.Context, w *World, src, dst []T) error {
+	if err := w.ready("gather"); err != nil {
+		return err
+	}
+	return gather(ctx, w, call{code: codeAllGather}, true, src, dst)
+}
+
+func gather[T any](ctx context.Context, w *World, c call, wanted bool, src, dst []T) error {
+	if err := checkType[T](); err != nil {
+		return opError("gather", err, "it cannot be sent")
+	}
+	if wanted && len(dst) != w.procs*len(src) {
+		return opError("gather", ErrArgument, "the destination has %d elements, want %d for each of %d processes", len(dst), len(src), w.procs)
+	}
+	mine, all := bytesOfSlice(src), bytesOfSlice(dst)
+	c.size = uint64(len(mine))
+	return w.staged(ctx, c, len(mine), scratchSize, func(at, n int) error {
+		copy(w.heap[scratch:], mine[at:at+n])
+		return nil
+	}, func(at, n int) error {
+		for i := 0; wanted && n > 0 && i < w.procs; i++ {
+			proc := (w.me + i) % w.procs // not all from the same one at the same time
+			if err := w.fetch(ctx, proc, all[proc*len(mine)+at:][:n], scratch); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Scatter fills dst in each process with its part of src of process root: the first
+// len(dst) elements for process 0, and so on (all_scatter). src has Procs() times as
+// many elements as dst there, and is not used elsewhere. dst is of equal length in all
+// processes.
+func Scatter[T any](ctx context.Context, w *World, root int, src, dst []T) error {
+	if err := w.checkRoot("scatter", root); err != nil {
+		return err
+	}
+	if err := checkType[T](); err != nil {
+		return opError("scatter", err, "it cannot be sent")
+	}
+	if w.me == root && len(src) != w.procs*len(dst) {
+		return opError("scatter", ErrArgument, "the source has %d elements, want %d for each of %d processes", len(src), len(dst), w.procs)
+	}
+	mine, all := bytesOfSlice(dst), bytesOfSlice(src)
+	c := call{code: codeScatter, root: uint16(root), size: uint64(len(mine))}
+	most := scratchSize / w.procs
+	return w.staged(ctx, c, len(mine), most, func(at, n int) error {
+		for proc := 0; w.me == root && proc < w.procs; proc++ {
+			copy(w.heap[scratch+proc*most:], all[proc*len(mine)+at:][:n])
+		}
+		return nil
+	}, func(at, n int) error {
+		if n == 0 {
+			return nil
+		}
+		return w.fetch(ctx, root, mine[at:at+n], uint64(scratch+w.me*most))
+	})
+}
+
+// Scan returns the values of processes 0 to this one, combined by op (all_scan_add and
+// so on): the inclusive prefix.
+func Scan[T any](ctx context.Context, w *World, v T, op Op[T]) (T, error) {
+	_, inclusive, err := scan(ctx, w, codeScan, v, op)
+	return inclusive, err
+}
+
+// ExclusiveScan returns the values of the processes before this one, combined by op.
+// Process 0 gets the zero value.
+func ExclusiveScan[T any](ctx context.Context, w *World, v T, op Op[T]) (T, error) {
+	exclusive, _, err := scan(ctx, w, codeExclusiveScan, v, op)
+	return exclusive.v, err
+}
+
+// segment is a value of a segmented scan, and whether a segment begins with it.
+type segment[T any] struct {
+	v     T
+	start bool
+}
+
+// SegmentedScan is Scan within segments of processes: those for which start is true
+// begin one. Process 0 does in any case.
+func SegmentedScan[T any](ctx context.Context, w *World, v T, start bool, op Op[T]) (T, error) {
+	if op.f == nil {
+		return v, opError("scan", ErrArgument, "the operation is the zero Op")
+	}
+	over := Op[segment[T]]{id: op.id, f: func(a, b segment[T]) segment[T] {
+		if !b.start {
+			b.v = op.f(a.v, b.v)
+		}
+		b.start = b.start || a.start
+		return b
+	}}
+	_, s, err := scan(ctx, w, codeSegmentedScan, segment[T]{v, start}, over)
+	return s.v, err
+}
+
+// optional is a value, or none, as scans send it.
+type optional[T any] struct {
+	v   T
+	has bool
+}
+
+// scan returns the values before this process, if there are any, and those up to it.
+func scan[T any](ctx context.Context, w *World, code uint8, v T, op Op[T]) (before optional[T], upTo T, err error) {
+	if err := w.ready("scan"); err != nil {
+		return before, v, err
+	}
+	if err := checkPart[optional[T]]("scan"); err != nil {
+		return before, v, err
+	}
+	if op.f == nil {
+		return before, v, opError("scan", ErrArgument, "the operation is the zero Op")
+	}
+	c := call{code: code, op: op.id, size: size[T](), inOrder: true}
+	all := v                             // of this process and all below it
+	ahead := make([]T, len(w.tree.kids)) // for each child, what comes before it from this process on
+	err = w.gatherUp(ctx, &c, func(kid int, part []byte) {
+		var below T
+		copy(bytesOf(&below), part)
+		ahead[kid] = all
+		all = op.f(all, below)
+	})
+	if err != nil {
+		return before, v, err
+	}
+	if err := w.exchange(ctx, c, bytesOf(&all), func(part []byte) {
+		if len(part) > 0 {
+			before.has = true
+			copy(bytesOf(&before.v), part)
+		}
+	}); err != nil {
+		return before, v, err
+	}
+	from := func(v T) T {
+		if before.has {
+			return op.f(before.v, v)
+		}
+		return v
+	}
+	err = w.spreadDown(ctx, c, func(kid int) []byte {
+		next := from(ahead[kid])
+		return bytesOf(&next)
+	})
+	return before, from(v), err
+}
+
+// ReduceToAll returns the values of all processes, combined by op in their order
+// (all_reduce_to_all_add and so on).
+func ReduceToAll[T any](ctx context.Context, w *World, v T, op Op[T]) (T, error) {
+	s := []T{v}
+	err := reduce(ctx, w, call{code: codeReduce, op: op.id}, s, op)
+	return s[0], err
+}
+
+// ReduceToOne is ReduceToAll for process root; the others get the zero value
+// (all_reduce_to_one_add and so on).
+func ReduceToOne[T any](ctx context.Context, w *World, root int, v T, op Op[T]) (result T, err error) {
+	if err := w.checkRoot("reduce", root); err != nil {
+		return result, err
+	}
+	s := []T{v}
+	err = reduce(ctx, w, call{code: codeReduceToOne, op: op.id, root: uint16(root)}, s, op)
+	if w.me == root {
+		result = s[0]
+	}
+	return result, err
+}
+
+// ReduceSliceToAll is ReduceToAll for each element of s, in place. s is of equal length
+// in all processes.
+func ReduceSliceToAll[T any](ctx context.Context, w *World, s []T, op Op[T]) error {
+	return reduce(ctx, w, call{code: codeReduceSlice, op: op.id}, s, op)
+}
+
+// reduce checks the arguments of a reduction, and does it.
+func reduce[T any](ctx context.Context, w *World, c call, s []T, op Op[T]) error {
+	if err := w.ready("reduce"); err != nil {
+		return err
+	}
+	if err := checkPart[T]("reduce"); err != nil {
+		return err
+	}
+	if op.f == nil {
+		return opError("reduce", ErrArgument, "the operation is the zero Op")
+	}
+	c.inOrder = !op.exact
+	return reduceSlice(ctx, w, c, s, op, nil)
+}
+
+// checkPart says why a T cannot be a part of a control message.
+func checkPart[T any](call string) error {
+	if err := checkType[T](); err != nil {
+		return opError(call, err, "it cannot be sent")
+	}
+	if size[T]() > maxPart-1 {
+		return opError(call, ErrType, "it has %d bytes, and may have %d here", size[T](), maxPart-1)
+	}
+	return nil
+}
+
+// reduceSlice reduces s in place, as many elements at a time as a message has room for. If
+// last is not nil it may change a part of s, which begins at element lo, when the values of
+// the processes below this one are in it, before the process above has it.
+func reduceSlice[T any](ctx context.Context, w *World, c call, s []T, op Op[T], last func(lo int, part []T)) error {
+	c.size = uint64(len(s)) * size[T]()
+	most := max(1, maxPart/int(size[T]()))
+	for lo := 0; lo == 0 || lo < len(s); lo += most {
+		part := s[lo:min(lo+most, len(s))]
+		if err := reducePart(ctx, w, c, part, op, func() {
+			if last != nil {
+				last(lo, part)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reducePart reduces what fits into one message.
+func reducePart[T any](ctx context.Context, w *World, c call, s []T, op Op[T], last func()) error {
+	mine := bytesOfSlice(s)
+	err := w.gatherUp(ctx, &c, func(_ int, part []byte) {
+		for i := range s {
+			var v T
+			copy(bytesOf(&v), part[min(len(part), i*int(size[T]())):])
+			s[i] = op.f(s[i], v)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	last()
+	if err := w.exchange(ctx, c, mine, func(part []byte) { copy(mine, part) }); err != nil {
+		return err
+	}
+	return w.spreadDown(ctx, c, func(int) []byte { return mine })
+}
+
+// Integer are the types that the bitwise operations are for.
+type Integer interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
+}
+
+// Number are the types that the arithmetic operations are for.
+type Number interface {
+	Integer | ~float32 | ~float64
+}
+
+// Op is an associative operation of reductions and scans. It need not be commutative:
+// values are combined in the order of processes. How they are grouped depends on the
+// number of processes and on nothing else, so that a sum of floating-point numbers is
+// the same in each run, over each layer, and wherever the processes are.
+type Op[T any] struct {
+	id    uint32
+	f     func(a, b T) T
+	exact bool // the result does not depend on the order of values, nor on how they are grouped
+}
+
+// OpFunc returns an operation. All processes give it the same name, of which their calls
+// are compared.
+func OpFunc[T any](name string, f func(a, b T) T) Op[T] {
+	h := fnv.New32a()
+	h.Write([]byte(name + "/" + reflect.TypeFor[T]().String()))
+	return Op[T]{id: max(1, h.Sum32()), f: f}
+}
+
+// exactly returns an operation that is exact, if that is so.
+func exactly[T any](is bool, name string, f func(a, b T) T) Op[T] {
+	op := OpFunc(name, f)
+	op.exact = is
+	return op
+}
+
+// whole reports whether a T is an integer.
+func whole[T Number]() bool {
+	one := T(1)
+	return one/2 == 0
+}
+
+// Add returns a + b.
+func Add[T Number]() Op[T] { return exactly(whole[T](), "add", func(a, b T) T { return a + b }) }
+
+// Mul returns a * b.
+func Mul[T Number]() Op[T] { return exactly(whole[T](), "mul", func(a, b T) T { return a * b }) }
+
+// Min returns the smaller one; a NaN if there is one.
+func Min[T Number]() Op[T] { return exactly(true, "min", func(a, b T) T { return min(a, b) }) }
+
+// Max returns the greater one; a NaN if there is one.
+func Max[T Number]() Op[T] { return exactly(true, "max", func(a, b T) T { return max(a, b) }) }
+
+// And returns a & b.
+func And[T Integer]() Op[T] { return exactly(true, "and", func(a, b T) T { return a & b }) }
+
+// Or returns a | b.
+func Or[T Integer]() Op[T] { return exactly(true, "or", func(a, b T) T { return a | b }) }
+
+// Xor returns a ^ b.
+func Xor[T Integer]() Op[T] { return exactly(true, "xor", func(a, b T) T { return a ^ b }) }

@@ -12,8 +12,10 @@ import (
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/mdlayher/ethernet"
 )
@@ -198,4 +200,38 @@ func bulks(w *splitc.World) error {
 		return fmt.Errorf("the ranks add up to %d, want %d", all, want)
 	}
 	return err
+}
+
+// TestCards: a program whose active messages go over cards of an emulated Myrinet, those of
+// shm between its hosts. Layers that have none refuse a card.
+func TestCards(t *testing.T) {
+	for _, layer := range []string{"am", "shm", "rdma"} {
+		p := newProgram(4, sim.Options{}, splitc.Config{Layer: layer})
+		cards, err := layertest.Cards(p.World, p.cfg.Size)
+		check(t, err)
+		for rank, card := range cards {
+			p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
+				cfg := p.cfg
+				cfg.NIC, cfg.Rank, cfg.Card = nic, rank, card
+				w, err := splitc.Start(bg, &cfg)
+				if layer == "rdma" && errors.Is(err, splitc.ErrArgument) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				if err := primitives(w); err != nil {
+					w.Fail(err)
+					return err
+				}
+				return w.Exit(bg)
+			})
+		}
+		if err := p.run(); err != nil {
+			t.Errorf("layer %s: %v", layer, err)
+		}
+		if layer != "rdma" && cards[0].Snapshot().Stats.Sent == 0 {
+			t.Errorf("layer %s: the card has sent nothing", layer)
+		}
+	}
 }
