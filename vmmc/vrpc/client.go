@@ -1,9 +1,16 @@
 package vrpc
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
@@ -217,3 +224,242 @@ func (c *Client) decode(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmar
 	}
 	return nil
 }
+
+// Started is a call that Client.Start has begun.
+type Started struct {
+	c    *Client
+	x    *Exchange
+	proc uint32
+	args xdr.Marshaler
+	cred OpaqueAuth
+}
+
+// Start sends a call and does not wait for its reply, so that one goroutine may have several
+// under way, for example to read ahead. Each call that was started is waited for once, by Wait
+// or WaitInPlace, and args are only read until then.
+//
+// Over VMMC replies that nobody has waited for yet lie in the memory of ClientConfig.Ring:
+// what has no room there is not sent, and calls wait for it (ServerConfig.RecordTimeout).
+func (c *Client) Start(ctx context.Context, proc uint32, args xdr.Marshaler) (Started, error) {
+	x := exchanges.Get().(*Exchange)
+	cred, verf := c.auth.Authenticate()
+	err := c.encode(ctx, x, proc, args, cred, verf)
+	if err == nil {
+		err = c.send(ctx, x)
+	}
+	if err != nil {
+		exchanges.Put(x)
+		return Started{}, err
+	}
+	return Started{c, x, proc, args, cred}, nil
+}
+
+// Wait waits for the results of the call as Client.Call does.
+func (s Started) Wait(ctx context.Context, res xdr.Unmarshaler) error {
+	err := s.wait(ctx, res, false)
+	if err == nil {
+		s.c.transport.Release(s.x)
+	}
+	exchanges.Put(s.x)
+	return err
+}
+
+// WaitInPlace waits for the results of the call as Client.CallInPlace does.
+func (s Started) WaitInPlace(ctx context.Context, res xdr.Unmarshaler) (Reply, error) {
+	if err := s.wait(ctx, res, true); err != nil {
+		exchanges.Put(s.x)
+		return Reply{}, err
+	}
+	return Reply{s.x, s.c.transport}, nil
+}
+
+func (s Started) wait(ctx context.Context, res xdr.Unmarshaler, inPlace bool) error {
+	c := s.c
+	if err := c.receive(ctx, s.x); err != nil {
+		return err
+	}
+	again, err := c.take(s.x, s.proc, s.cred, res, inPlace)
+	if again {
+		err = c.call(ctx, s.x, s.proc, s.args, res, inPlace)
+	}
+	return err
+}
+
+// aside is a call by a transport that cannot be left alone with it, on a goroutine of its own.
+type aside struct {
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// send sends what encode has made.
+func (c *Client) send(ctx context.Context, x *Exchange) error {
+	if t, ok := c.transport.(starter); ok {
+		return t.Start(ctx, x)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	x.aside = aside{cancel, done}
+	go func() { done <- c.transport.RoundTrip(ctx, x) }()
+	return nil
+}
+
+// receive waits for the reply to what send has sent.
+func (c *Client) receive(ctx context.Context, x *Exchange) error {
+	if t, ok := c.transport.(starter); ok {
+		return t.Finish(ctx, x)
+	}
+	a := x.aside
+	x.aside = aside{}
+	defer a.cancel()
+	select {
+	case err := <-a.done:
+		return err
+	case <-ctx.Done():
+		a.cancel()
+		return <-a.done
+	}
+}
+
+const (
+	defaultDialTimeout = 10 * time.Second
+	defaultRetry       = 500 * time.Millisecond
+	defaultMaxRetry    = 8 * time.Second
+)
+
+// Dial returns a client of a program at an address of a network: "tcp", "tcp4", "tcp6", "udp",
+// "udp4", "udp6" or "unix". (Package rpcbind finds the address.) Over a stream it connects,
+// over UDP it sends nothing. The context is for that only.
+func Dial(ctx context.Context, network, address string, prog, vers uint32, cfg *ClientConfig) (*Client, error) {
+	t, err := DialTransport(ctx, network, address, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return NewClient(t, prog, vers, cfg), nil
+}
+
+// DialTransport returns the transport that Dial makes a client of.
+func DialTransport(ctx context.Context, network, address string, cfg *ClientConfig) (Transport, error) {
+	if cfg == nil {
+		cfg = &ClientConfig{}
+	}
+	switch network {
+	case "udp", "udp4", "udp6":
+		dialer := net.Dialer{Timeout: cmp.Or(cfg.DialTimeout, defaultDialTimeout)}
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, &TransportError{Addr: address, Err: err}
+		}
+		return newDatagramClient(conn, cfg), nil
+	case "tcp", "tcp4", "tcp6", "unix":
+		t := newStreamClient(address, cfg)
+		t.dial = func(ctx context.Context) (clientConn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return newStreamConn(conn, address, t.max, fragmentLimit(cfg.MaxFragment), &t.clientStats), nil
+		}
+		return t.connectFirst(ctx)
+	}
+	return nil, fmt.Errorf("vrpc: network %q: it must be tcp, tcp4, tcp6, udp, udp4, udp6 or unix", network)
+}
+
+// refused reports whether an error tells that nobody answers at the port.
+func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+// Direct returns a transport to a server of the same process: a call is carried out by the
+// goroutine that makes it, and no byte leaves the process. The procedures' context is ctx.
+func Direct(ctx context.Context, s *Server) Transport {
+	t := &direct{}
+	t.sessions.New = func() any { return s.NewSession(ctx, Peer{Netid: "direct"}, s.cfg.MaxMessage) }
+	return t
+}
+
+type direct struct{ sessions sync.Pool }
+
+func (t *direct) RoundTrip(_ context.Context, x *Exchange) error {
+	ss := t.sessions.Get().(*Session)
+	reply, err := ss.Answer(x.Message, x.Reply[:0])
+	t.sessions.Put(ss)
+	if err == nil && len(reply) == 0 {
+		err = ErrTimeout // there will be none
+	}
+	x.Reply = reply
+	return err
+}
+
+func (t *direct) Release(*Exchange) {}
+
+func (t *direct) Send(ctx context.Context, x *Exchange) error {
+	if err := t.RoundTrip(ctx, x); err != ErrTimeout {
+		return err
+	}
+	return nil
+}
+
+func (t *direct) Close() error { return nil }
+
+// Transport brings the calls of clients to one server, and its replies back. Clients of
+// several programs may share one (Client.Program), and goroutines call it at once.
+//
+// The transports of this package are made by Dial and DialVMMC. Another one carries whole messages
+// and needs to know of them only that a call and its reply begin with the same four bytes.
+type Transport interface {
+	// RoundTrip sends x.Message and sets x.Reply to the reply that begins with the same
+	// transaction id. It ends when the reply is there, with ctx, at x.Deadline (ErrTimeout),
+	// or with an error that is or wraps a *TransportError, ErrTooLarge or ErrClosed.
+	RoundTrip(ctx context.Context, x *Exchange) error
+	// Release says that x.Reply is not used any more. It is called once for each RoundTrip
+	// that succeeded.
+	Release(x *Exchange)
+	// Send sends x.Message, to which no reply is expected. It returns when the message is
+	// the transport's; a later RoundTrip pushes out what the transport keeps back.
+	Send(ctx context.Context, x *Exchange) error
+	// Close ends all calls with ErrClosed.
+	Close() error
+}
+
+// starter is a Transport that can send calls without waiting for their replies. After a Start
+// that succeeds there is one Finish.
+type starter interface {
+	Start(ctx context.Context, x *Exchange) error
+	Finish(ctx context.Context, x *Exchange) error
+}
+
+// headroom is how many bytes before a message are the transport's: the record mark.
+const headroom = 4
+
+// Exchange is one call on its way through a Transport.
+type Exchange struct {
+	XID      uint32
+	Message  []byte    // the call, unchanged until RoundTrip or Send returns
+	Deadline time.Time // zero for none
+	Reply    []byte    // valid until Release; its capacity may be used for the reply
+
+	stream clientConn // that it was started on
+	heard  uint64     // by that, before
+	room   []byte     // headroom, and Message behind it
+	record []byte     // headroom, and Reply behind it, if it came by a stream
+	done   chan error
+	timer  *time.Timer
+	far          // over VMMC
+	aside  aside // by a Transport that is no starter
+	enc    xdr.Encoder
+	dec    xdr.Decoder
+}
+
+var exchanges = sync.Pool{New: func() any {
+	x := &Exchange{done: make(chan error, 1), timer: time.NewTimer(time.Hour), room: make([]byte, headroom, 512)}
+	x.timer.Stop()
+	return x
+}}
+
+// lastXID is the transaction id drawn last by this process. It begins at random, so that
+// a server does not take the calls of a restarted client for those before.
+var lastXID = func() *atomic.Uint32 {
+	var seed [4]byte
+	rand.Read(seed[:])
+	n := new(atomic.Uint32)
+	n.Store(binary.BigEndian.Uint32(seed[:]))
+	return n
+}()

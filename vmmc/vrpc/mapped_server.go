@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -221,4 +224,434 @@ func (m *mapped) meet(ctx context.Context, from vmmc.Peer) error {
 		m.connect(to, offer.key)
 	}
 	return err
+}
+
+// mappedServer answers the calls of one client over VMMC.
+type mappedServer struct {
+	*mapped
+	server *Server
+	ctx    context.Context
+	cancel context.CancelFunc
+	idle   chan *mappedWorker
+	group  sync.WaitGroup
+
+	alarm  *alarm // of what is read
+	unread *alarm // of a reply that has no room; the writer's
+	// What sending asks for, made once.
+	crowd    func()
+	crowded  func() bool
+	patience func() error
+}
+
+// mappedWorker carries out one call at a time.
+type mappedWorker struct {
+	session *Session
+	call    []byte // of several that are carried out at once
+	reply   []byte
+	post    *parcel
+}
+
+func newMappedServer(ctx context.Context, s *Server, m *mapped, from vmmc.Peer) *mappedServer {
+	v := &mappedServer{mapped: m, server: s, idle: make(chan *mappedWorker, s.cfg.Parallel)}
+	v.ctx, v.cancel = context.WithCancel(ctx)
+	peer := Peer{Netid: "vmmc", Name: fmt.Sprintf("%v/%d", from.Node, from.Process)}
+	for range s.cfg.Parallel {
+		w := &mappedWorker{session: s.NewSession(v.ctx, peer, s.cfg.MaxMessage), post: new(parcel)}
+		w.session.refers = true
+		v.idle <- w
+	}
+	v.alarm, v.unread = newAlarm(m.proc), newAlarm(m.proc)
+	v.crowd = func() { v.unread.set(s.cfg.RecordTimeout) }
+	v.crowded = v.unread.over.Load
+	v.patience = func() error {
+		if v.unread.late() {
+			return errSilent
+		}
+		return nil
+	}
+	return v
+}
+
+// watch has v look whether its context has ended, when it does. A wait that may end with a
+// context takes memory each time; this way there is none.
+func (v *mappedServer) watch() (stop func() bool) {
+	return context.AfterFunc(v.ctx, v.proc.Wake)
+}
+
+func (v *mappedServer) stirred() bool {
+	return v.in.ready() || v.alarm.over.Load() || v.ctx.Err() != nil
+}
+
+// serve answers calls until the first error.
+func (v *mappedServer) serve() error {
+	defer v.alarm.stop()
+	defer v.watch()()
+	stirred := v.stirred // one for all calls
+	for {
+		w := <-v.idle
+		msg, t, err := v.next(stirred)
+		if err != nil {
+			return err
+		}
+		if v.server.cfg.Parallel > 1 {
+			w.call = append(w.call[:0], msg...)
+			v.give(t)
+			v.group.Go(func() { v.aside(w) })
+			continue
+		}
+		if err := v.answer(w, msg, t); err != nil {
+			return err
+		}
+		v.idle <- w
+	}
+}
+
+// taken is the memory of a call.
+type taken struct {
+	ticket uint64
+	inRing bool // it is this record's, else what pieces are copied to
+	given  bool // it is neither
+}
+
+// next waits for a call, each in its time.
+func (v *mappedServer) next(stirred func() bool) (msg []byte, t taken, err error) {
+	v.alarm.set(v.server.cfg.IdleTimeout)
+	for begun := false; ; {
+		msg, t, some, err := v.look()
+		switch {
+		case err != nil || msg != nil:
+			return msg, t, err
+		case some:
+			if err := v.acknowledge(v.ctx); err != nil {
+				return nil, t, err
+			}
+			if !begun {
+				begun = true
+				v.alarm.set(v.server.cfg.RecordTimeout)
+			}
+		case v.alarm.late():
+			return nil, t, errSilent
+		default:
+			if err := v.to.Await(context.Background(), stirred); err != nil {
+				return nil, t, err
+			}
+			if err := v.ctx.Err(); err != nil {
+				return nil, t, err
+			}
+		}
+	}
+}
+
+// look takes a record. It returns the call that is whole with it, and else whether there
+// was any.
+func (v *mappedServer) look() (msg []byte, t taken, some bool, err error) {
+	v.reading.Lock()
+	defer v.reading.Unlock()
+	rec, ticket, ok, err := v.receive()
+	if err != nil || !ok {
+		return nil, t, false, err
+	}
+	msg, inRing, _, err := v.piece(rec, ticket, v.server.cfg.MaxMessage)
+	return msg, taken{ticket: ticket, inRing: inRing}, true, err
+}
+
+// give gives the memory of a call back.
+func (v *mappedServer) give(t taken) {
+	if t.given {
+		return
+	}
+	v.reading.Lock()
+	defer v.reading.Unlock()
+	if t.inRing {
+		v.free(t.ticket)
+		if cap(v.partial) > keepBuffer && len(v.partial) == 0 {
+			v.partial = nil // no call was so long after one that was
+		}
+	}
+}
+
+// answer carries out a call and sends the reply.
+func (v *mappedServer) answer(w *mappedWorker, msg []byte, t taken) (err error) {
+	if err := w.post.waitSent(context.Background(), v.proc); err != nil {
+		return err
+	}
+	if cap(w.reply) > keepBuffer && len(w.reply) <= keepBuffer {
+		w.reply = nil
+	}
+	defer w.session.sent()
+	w.reply, err = w.session.answer(msg, w.reply[:0])
+	kept := w.session.keeps(len(msg))
+	if !kept {
+		v.give(t)
+	}
+	if err == nil {
+		err = v.ctx.Err() // the connection has ended meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	if len(w.reply) == 0 {
+		return v.acknowledge(v.ctx)
+	}
+	if err := v.reply(w); err != nil || !kept {
+		return err
+	}
+	if err := w.post.waitSent(context.Background(), v.proc); err != nil {
+		return err
+	}
+	v.give(t)
+	return v.acknowledge(v.ctx) // the reply could not say it
+}
+
+// reply sends what w has answered.
+func (v *mappedServer) reply(w *mappedWorker) (err error) {
+	v.writing <- struct{}{}
+	defer func() { <-v.writing }()
+	s := sending{post: w.post, wait: v.crowd, pause: v.crowded, look: v.patience}
+	defer v.unread.stop()
+	w.reply, err = v.send(v.ctx, w.reply, 0, w.session.call.enc.Refs(), &s)
+	return err
+}
+
+// aside is answer on a goroutine of its own. Whatever ends that but a return ends the
+// connection, as it does where calls are carried out in turn.
+func (v *mappedServer) aside(w *mappedWorker) {
+	ended := true
+	defer func() {
+		if ended {
+			v.cancel()
+		}
+		v.idle <- w
+	}()
+	err := v.answer(w, w.call, taken{given: true})
+	v.count(err)
+	ended = err != nil
+}
+
+// count counts why a connection ends.
+func (v *mappedServer) count(err error) {
+	switch {
+	case errors.Is(err, errSilent):
+		v.server.stats.ConnsTimedOut.Add(1)
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, vmmc.ErrClosed), v.to.Done() != nil: // the client has gone
+	default:
+		v.server.stats.ConnsBroken.Add(1)
+	}
+}
+
+// How a connection over VMMC is made. A server exports a door, which is memory that nothing
+// is written to. A client imports it, exports memory for a greeting that only the server's
+// process may write to, under a number that both can compute, and sends a notification to
+// the door, which says who knocks. The server writes the greeting: which ring it has exported
+// for this client. The client's first record there says which ring is for replies.
+//
+//	greeting    magic, status, export of the ring, its size, its key (2), 1, nothing
+//	first call  magic, nothing, export of the ring, its size, its key (2)
+//
+// all words in network order.
+const (
+	mappedMagic  = 0x76525043 // the protocol's version 1
+	greetingSize = 32
+	setupSize    = 24
+
+	greetingYes  = 0
+	greetingFull = 1
+)
+
+// Numbers of exports from here on are this package's: of rings, and of greetings.
+const (
+	firstRingID     = 0xe000_0000
+	firstGreetingID = 0xf000_0000
+)
+
+// greetingID returns the number of the export in which a client waits for a server's process.
+func greetingID(server vmmc.Peer) uint32 {
+	h := fnv.New32a()
+	h.Write(server.Node[:])
+	binary.Write(h, binary.BigEndian, server.Process)
+	return firstGreetingID | h.Sum32()>>4
+}
+
+// exportRing exports memory for a ring to one process.
+func exportRing(p *vmmc.Process, size int, to vmmc.Peer) (*vmmc.Export, []byte, error) {
+	mem := make([]byte, ringControl+size)
+	for {
+		id := firstRingID | rand.Uint32()>>4
+		e, err := p.Export(mem, id, vmmc.Policy{Processes: []vmmc.Peer{to}}, nil)
+		if !errors.Is(err, vmmc.ErrExists) {
+			return e, mem, err
+		}
+	}
+}
+
+// ringOffer is what one side tells the other of its ring.
+type ringOffer struct {
+	id, size uint32
+	key      ringKey
+}
+
+func (o *ringOffer) append(buf []byte, status uint32) []byte {
+	for _, word := range []uint32{mappedMagic, status, o.id, o.size} {
+		buf = binary.BigEndian.AppendUint32(buf, word)
+	}
+	return append(buf, o.key[:]...)
+}
+
+// parseOffer is the inverse of append. The buffer has setupSize bytes or more.
+func parseOffer(buf []byte) (o ringOffer, status uint32, err error) {
+	word := func(i int) uint32 { return binary.BigEndian.Uint32(buf[4*i:]) }
+	if word(0) != mappedMagic {
+		return o, 0, fmt.Errorf("vrpc: the other side speaks %#x, this one %#x", word(0), uint32(mappedMagic))
+	}
+	return ringOffer{word(2), word(3), ringKey(buf[16:24])}, word(1), nil
+}
+
+// accept imports the ring that the other side offers, and checks that it is as it says.
+func (o *ringOffer) accept(ctx context.Context, p *vmmc.Process, from vmmc.Peer) (*vmmc.Import, error) {
+	if size := int(o.size); size != ringSize(size) {
+		return nil, fmt.Errorf("vrpc: a ring of %d octets is offered: %d to %d are possible", o.size, minRing, maxRing)
+	}
+	i, err := p.Import(ctx, vmmc.Name{Node: from.Node, Process: from.Process, ID: o.id})
+	if err != nil {
+		return nil, err
+	}
+	if i.Size() != ringControl+int(o.size) {
+		i.Unimport(ctx)
+		return nil, fmt.Errorf("vrpc: a ring of %d octets is offered in an export of %d", o.size, i.Size())
+	}
+	return i, nil
+}
+
+// greetings holds a token for each greeting that a process waits for: only one at a time
+// from each server.
+var greetings sync.Map // of greetingKey, chan struct{}
+
+type greetingKey struct {
+	p  *vmmc.Process
+	id uint32
+}
+
+func (k greetingKey) lock(ctx context.Context) error {
+	for {
+		mine := make(chan struct{})
+		other, taken := greetings.LoadOrStore(k, mine)
+		if !taken {
+			return nil
+		}
+		select {
+		case <-other.(chan struct{}):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (k greetingKey) unlock() {
+	mine, _ := greetings.LoadAndDelete(k)
+	close(mine.(chan struct{}))
+}
+
+// knock makes a client's connection at a door. ring is the size of its own ring.
+func knock(ctx context.Context, door *vmmc.Import, p *vmmc.Process, ring int) (m *mapped, err error) {
+	server := door.Owner()
+	offer, err := greet(ctx, door, p, server)
+	if err != nil {
+		return nil, err
+	}
+	export, mem, err := exportRing(p, ring, server)
+	if err != nil {
+		return nil, err
+	}
+	own := ringOffer{export.ID(), uint32(ring), newRingKey()}
+	m = newMapped(p, mem, own.key)
+	m.export = export
+	to, err := offer.accept(ctx, p, server)
+	if err != nil {
+		m.close(ctx)
+		return nil, err
+	}
+	m.connect(to, offer.key)
+	s := sending{post: new(parcel)}
+	if _, err := m.send(ctx, own.append(nil, 0), 0, nil, &s); err != nil {
+		m.close(ctx)
+		return nil, err
+	}
+	return m, nil
+}
+
+// greet knocks and waits for the greeting.
+func greet(ctx context.Context, door *vmmc.Import, p *vmmc.Process, server vmmc.Peer) (o ringOffer, err error) {
+	k := greetingKey{p, greetingID(server)}
+	if err := k.lock(ctx); err != nil {
+		return o, err
+	}
+	defer k.unlock()
+	greeting := make([]byte, greetingSize)
+	export, err := p.Export(greeting, k.id, vmmc.Policy{Processes: []vmmc.Peer{server}}, nil)
+	if err != nil {
+		return o, fmt.Errorf("vrpc: the number of the greeting's export: %w", err)
+	}
+	defer export.Unexport(context.WithoutCancel(ctx))
+	if err := p.SendMsgWithNotify(ctx, nil, door.Addr()); err != nil {
+		return o, err
+	}
+	greeted := vmmc.Word(greeting, greetingSize-2*vmmc.WordSize)
+	if err := door.Await(ctx, func() bool { return atomic.LoadUint32(greeted) != 0 }); err != nil {
+		return o, err
+	}
+	o, status, err := parseOffer(greeting)
+	if err == nil && status != greetingYes {
+		err = errors.New("vrpc: the server has too many connections (ServerConfig.MaxConns)")
+	}
+	return o, err
+}
+
+// alarm bounds the waits of a server in a process of VMMC, one after another. A context for each
+// would take memory. Methods but over are called by one goroutine at a time.
+type alarm struct {
+	over  atomic.Bool // the time may be: who waits looks whether it is late
+	timer *time.Timer
+	due   time.Time // zero for none
+}
+
+// newAlarm returns an alarm that is not set.
+func newAlarm(p *vmmc.Process) *alarm {
+	a := new(alarm)
+	a.timer = time.AfterFunc(time.Hour, func() {
+		a.over.Store(true)
+		p.Wake()
+	})
+	a.timer.Stop()
+	return a
+}
+
+// set sets the time for what is waited for next; negative is none.
+func (a *alarm) set(d time.Duration) {
+	a.over.Store(false)
+	if d < 0 {
+		a.stop()
+		return
+	}
+	a.due = time.Now().Add(d)
+	a.timer.Reset(d)
+}
+
+// late reports whether that time is over. The timer may have been that of an earlier wait.
+func (a *alarm) late() bool {
+	if !a.over.Load() || a.due.IsZero() {
+		return false
+	}
+	if left := time.Until(a.due); left > 0 {
+		a.over.Store(false)
+		a.timer.Reset(left)
+		return false
+	}
+	return true
+}
+
+func (a *alarm) stop() {
+	if !a.due.IsZero() {
+		a.due = time.Time{}
+		a.timer.Stop()
+	}
 }

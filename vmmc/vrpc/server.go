@@ -1,16 +1,21 @@
 package vrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
 // What holds where ServerConfig does not say.
@@ -224,4 +229,204 @@ func (s *Server) wait() error {
 func (s *Server) logFailure(c *Call, err error) {
 	s.cfg.Logger.Error("vrpc: procedure failed", "program", c.header.prog, "version", c.header.vers,
 		"procedure", c.header.proc, "peer", c.session.Peer.String(), "err", err)
+}
+
+// program is a registered Program.
+type program struct {
+	number, version uint32
+	name            string
+	procedures      map[uint32]*Procedure
+	authorize       func(*Call) AuthStat
+	inPlace         bool
+	resultsInPlace  bool
+	stats           programStats
+}
+
+// table is the dispatch table: the versions of each program. It is replaced as a whole,
+// so that calls read it without a lock.
+type table map[uint32]map[uint32]*program
+
+// Register adds a version of a program to the dispatch table. Registering it twice is an
+// error. Calls find it when Register returns, over every transport. Registering
+// it at rpcbind is a separate step.
+func (s *Server) Register(p *Program) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	entry := &program{
+		number: p.Number, version: p.Version, name: p.Name,
+		procedures: make(map[uint32]*Procedure), authorize: p.Authorize, inPlace: p.InPlace, resultsInPlace: p.ResultsInPlace,
+	}
+	for _, proc := range p.Procedures {
+		entry.procedures[proc.Number] = &proc
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := *s.table.Load()
+	if old[p.Number][p.Version] != nil {
+		return fmt.Errorf("vrpc: program %d version %d is registered already", p.Number, p.Version)
+	}
+	next := maps.Clone(old)
+	versions := maps.Clone(old[p.Number])
+	if versions == nil {
+		versions = make(map[uint32]*program)
+	}
+	versions[p.Version] = entry
+	next[p.Number] = versions
+	s.table.Store(&next)
+	return nil
+}
+
+// Unregister takes a version of a program out of the dispatch table, and reports whether it
+// was there. Calls that have been dispatched go on.
+func (s *Server) Unregister(number, version uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := *s.table.Load()
+	if old[number][version] == nil {
+		return false
+	}
+	next := maps.Clone(old)
+	versions := maps.Clone(old[number])
+	delete(versions, version)
+	next[number] = versions
+	if len(versions) == 0 {
+		delete(next, number)
+	}
+	s.table.Store(&next)
+	return true
+}
+
+// find returns the program that is called, or ProgUnavail or ProgMismatch.
+func (s *Server) find(c *Call) (*program, error) {
+	versions, ok := (*s.table.Load())[c.header.prog]
+	if !ok {
+		s.stats.ProgUnavail.Add(1)
+		return nil, ProgUnavail
+	}
+	p := versions[c.header.vers]
+	if p == nil {
+		s.stats.ProgMismatch.Add(1)
+		return nil, ProgMismatch
+	}
+	return p, nil
+}
+
+// versions returns the lowest and the highest version of a program.
+func (s *Server) versions(number uint32) (low, high uint32) {
+	versions := slices.Sorted(maps.Keys((*s.table.Load())[number]))
+	if len(versions) == 0 {
+		return 0, 0 // it has just been unregistered
+	}
+	return versions[0], versions[len(versions)-1]
+}
+
+// programs returns all that is registered, by number and version.
+func (s *Server) programs() (list []*program) {
+	for _, versions := range *s.table.Load() {
+		list = slices.AppendSeq(list, maps.Values(versions))
+	}
+	slices.SortFunc(list, func(a, b *program) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.version, b.version))
+	})
+	return list
+}
+
+// Program is one version of a program: what Server.Register enters into the dispatch
+// table. The server copies it; changes afterwards have no effect.
+type Program struct {
+	Number, Version uint32
+	Name            string // for people
+	// Procedures are those of this version, in any order. Procedure 0 is there in any case:
+	// it takes and returns nothing (RFC 5531 section 12.1).
+	Procedures []Procedure
+	// Authorize, if not nil, is asked before each call of a procedure but 0. An AuthStat,
+	// for example AuthTooWeak, denies the call; it is called as a procedure is, without its
+	// arguments.
+	Authorize func(c *Call) AuthStat
+	// InPlace leaves opaque arguments in the message instead of copying them: they are valid
+	// until the procedure returns. (Those that Proc decodes are in any case.)
+	InPlace bool
+	// ResultsInPlace has opaque results of 8 KiB or more sent over VMMC from where they lie
+	// instead of copying them. They must not change until the reply has been sent: Call.OnSent
+	// tells. They may lie in the arguments.
+	ResultsInPlace bool
+}
+
+// Procedure is one procedure of a Program.
+type Procedure struct {
+	Number uint32
+	Name   string // for people
+	// Run carries out a call: it decodes the arguments (Call.Decode), does the work and
+	// encodes the results (Call.Encode), each at most once. It is called by several goroutines
+	// at once. What its error means:
+	//
+	//	nil                      the results follow
+	//	an AcceptStat            answered with it; Call.Decode returns GarbageArgs
+	//	an AuthStat              the call is denied
+	//	ErrNoReply               no reply
+	//	anything else, or panic  SystemErr; the server logs the error
+	//
+	// The error of a call that the procedure made itself, an *RPCError, is anything else.
+	Run func(c *Call) error
+}
+
+// argument is the pointer to an argument type, as Proc needs it.
+type argument[T any] interface {
+	*T
+	xdr.Unmarshaler
+}
+
+// result is the pointer to a result type, as Proc needs it.
+type result[T any] interface {
+	*T
+	xdr.Marshaler
+}
+
+// Proc returns the procedure that decodes an A, calls run, and encodes an R. The types are
+// inferred from run; xdr.Void is for no argument or no result.
+//
+// The argument is valid until run returns, with all it points to: its memory is decoded into
+// again. The result is zero when run is called, and belongs to the server from when it
+// returns until the reply is encoded, or sent (Program.ResultsInPlace); what it refers to is
+// only read. So a call allocates nothing, unless run does or the argument contains strings or
+// needs more memory than before.
+func Proc[A, R any, PA argument[A], PR result[R]](number uint32, name string, run func(c *Call, arg *A, res *R) error) Procedure {
+	type space struct {
+		arg A
+		res R
+	}
+	spaces := sync.Pool{New: func() any { return new(space) }}
+	return Procedure{number, name, func(c *Call) error {
+		s := spaces.Get().(*space)
+		if err := c.Decode(PA(&s.arg)); err != nil {
+			return err // and s is not used again: it may lie partly in the message
+		}
+		err := run(c, &s.arg, &s.res)
+		if err == nil {
+			err = c.Encode(PR(&s.res))
+		}
+		if c.dec.InPlace || len(c.enc.Refs()) > 0 { // which may be to it
+			s.arg = *new(A)
+		}
+		s.res = *new(R)
+		spaces.Put(s)
+		return err
+	}}
+}
+
+// check says what is wrong with a program.
+func (p *Program) check() error {
+	seen := make(map[uint32]bool)
+	for i := range p.Procedures {
+		switch proc := &p.Procedures[i]; {
+		case proc.Run == nil:
+			return fmt.Errorf("vrpc: program %d version %d: procedure %d has no Run", p.Number, p.Version, proc.Number)
+		case seen[proc.Number]:
+			return fmt.Errorf("vrpc: program %d version %d: procedure %d is there twice", p.Number, p.Version, proc.Number)
+		default:
+			seen[proc.Number] = true
+		}
+	}
+	return nil
 }

@@ -98,3 +98,88 @@ func DecodeOptional[T any](d *Decoder, p *T, size int, elem func(*T, *Decoder)) 
 	elem(p, d)
 	return p
 }
+
+// EncodeList encodes a linked list from p on: of each element what members encodes, and
+// the link to the next, which is the last member of its type. The link is the optional data
+// that the pointer at link(p) is (section 4.19). Elements take no level of depth: the list may have
+// any length. One that comes back to an element of itself is ErrCycle.
+func EncodeList[T any](e *Encoder, p *T, members func(*T, *Encoder), link func(*T) **T) {
+	slow, odd := p, false
+	for {
+		members(p, e)
+		next := *link(p)
+		e.Bool(next != nil)
+		if next == nil || e.err != nil {
+			return
+		}
+		// Of two that go round, the one that goes twice as fast meets the other.
+		if p, odd = next, !odd; !odd {
+			slow = *link(slow)
+		}
+		if p == slow {
+			e.fail(ErrCycle, "linked list", 0, 0)
+			return
+		}
+	}
+}
+
+// DecodeList decodes a linked list into p and what follows it: of each element what members
+// decodes, size octets or more, and the link. Elements that are linked to already are
+// decoded into. Memory for an element is taken when those before it have been decoded and
+// the message can hold it.
+func DecodeList[T any](d *Decoder, p *T, size int, members func(*T, *Decoder), link func(*T) **T) {
+	for {
+		members(p, d)
+		next := link(p)
+		if !d.Bool() || !d.Need("linked list", size) {
+			*next = nil
+			return
+		}
+		if *next == nil {
+			*next = new(T)
+		}
+		p = *next
+	}
+}
+
+// Marshaler is a type that encodes itself. Errors stay in the Encoder.
+type Marshaler interface {
+	MarshalXDR(e *Encoder)
+}
+
+// Unmarshaler is a type that decodes itself, replacing its whole value. Errors stay in
+// the Decoder.
+type Unmarshaler interface {
+	UnmarshalXDR(d *Decoder)
+}
+
+// Append appends the encoding of v to buf, with the limits of a zero Encoder. After an
+// error it returns buf as it was.
+func Append(buf []byte, v Marshaler) ([]byte, error) {
+	var e Encoder
+	e.Reset(buf)
+	v.MarshalXDR(&e)
+	if e.err != nil {
+		return buf, e.err
+	}
+	return e.buf, nil
+}
+
+// Unmarshal decodes msg into v, with the limits of a zero Decoder. Octets after the value
+// are ErrTrailing.
+func Unmarshal(msg []byte, v Unmarshaler) error {
+	var d Decoder
+	d.Reset(msg)
+	v.UnmarshalXDR(&d)
+	return d.End()
+}
+
+// Void is the type of no data (section 4.16), for the argument or result of a procedure
+// that has none.
+type Void struct{}
+
+// MarshalXDR encodes nothing.
+func (Void) MarshalXDR(*Encoder) {}
+
+// UnmarshalXDR decodes nothing.
+func (Void) UnmarshalXDR(*Decoder) {}

@@ -236,3 +236,81 @@ func TestViewsAndCopies(t *testing.T) {
 		}
 	}
 }
+
+// Where opaque data is referred to, Bytes with what Refs says in between are the octets that
+// Bytes has otherwise, and lengths and bounds are the same.
+func TestRefs(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789"), 10)
+	encode := func(e *xdr.Encoder) {
+		e.Uint(7)
+		for _, n := range []int{0, 15, 16, 17, 63, 100} {
+			e.Opaque(data[:n], 100)
+			e.FixedOpaque(data[:n])
+			e.String("between", 10)
+		}
+		e.Opaque(data[:64], 100)
+	}
+	var plain, refers xdr.Encoder
+	refers.ReferFrom = 16
+	for round := range 2 { // the memory of the first is used again
+		before := make([]byte, 4, 2000)
+		plain.Reset(bytes.Clone(before))
+		refers.Reset(before)
+		encode(&plain)
+		encode(&refers)
+		var got []byte
+		at := 0
+		for _, r := range refers.Refs() {
+			if len(r.Data) < 16 || &r.Data[0] != &data[0] {
+				t.Fatalf("%d octets are referred to, or a copy", len(r.Data))
+			}
+			got = append(append(got, refers.Bytes()[at:r.At]...), r.Data...)
+			at = r.At
+		}
+		got = append(got, refers.Bytes()[at:]...)
+		if len(refers.Refs()) != 9 || !bytes.Equal(got, plain.Bytes()) || refers.Len() != plain.Len() {
+			t.Errorf("round %d: %d references\n%x\nwant\n%x", round, len(refers.Refs()), got, plain.Bytes())
+		}
+	}
+	refers.MaxSize = 100
+	refers.Reset(nil)
+	refers.Opaque(data[:60], 100)
+	refers.Opaque(data[:60], 100)
+	wantError(t, refers.Err(), xdr.ErrFull, "128")
+	if len(refers.Refs()) != 1 || refers.Len() != 64 {
+		t.Errorf("%d references, %d octets, of what fits", len(refers.Refs()), refers.Len())
+	}
+}
+
+// TestNoAllocation: encoding into memory that suffices, and decoding into memory that
+// was used before, take none; strings are looked at in place.
+func TestNoAllocation(t *testing.T) {
+	text := "arm"
+	v := sink{E: 2, S: "", Var: make([]byte, 20), List: make([]point, 3), C: choice{Color: 3},
+		Next: &sink{E: 3, C: choice{2, &text}}}
+	var e xdr.Encoder
+	memory := make([]byte, 0, 1024)
+	if n := testing.AllocsPerRun(100, func() { e.Reset(memory); v.MarshalXDR(&e) }); n != 0 || e.Err() != nil {
+		t.Errorf("encoding: %v allocations, %v", n, e.Err())
+	}
+
+	v.Next = &sink{E: 3, C: choice{Color: 3}}
+	e.Reset(memory)
+	v.MarshalXDR(&e)
+	e.String("name", 255)
+	var d xdr.Decoder
+	var got sink
+	decode := func() {
+		d.Reset(e.Bytes())
+		got.UnmarshalXDR(&d)
+		d.StringView(255)
+	}
+	if n := testing.AllocsPerRun(100, decode); n != 0 || d.End() != nil {
+		t.Errorf("decoding: %v allocations, %v", n, d.End())
+	}
+	d.InPlace = true
+	got.Var = nil
+	if n := testing.AllocsPerRun(100, decode); n != 0 || d.End() != nil {
+		t.Errorf("decoding in place: %v allocations, %v", n, d.End())
+	}
+}

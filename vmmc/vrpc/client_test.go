@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/alloctest"
@@ -136,5 +138,126 @@ func TestStartAllocatesNothing(t *testing.T) {
 	}
 	if n := alloctest.PerRun(t, 200, calls); n >= 1 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// placed is a program with results in place: ECHO returns its argument and READ the memory of
+// the server, and calls used when that is not needed any more.
+func placed(t *testing.T, s *vrpc.Server, inPlace bool, data []byte, used func()) (prog uint32) {
+	t.Helper()
+	prog = testProg + 9
+	err := s.Register(&vrpc.Program{Number: prog, Version: 1, InPlace: inPlace, ResultsInPlace: true, Procedures: []vrpc.Procedure{
+		vrpc.Proc(1, "ECHO", func(c *vrpc.Call, arg, res *blob) error {
+			res.data = arg.data
+			return nil
+		}),
+		vrpc.Proc(2, "READ", func(c *vrpc.Call, arg *number, res *blob) error {
+			res.data = data[:arg.n]
+			c.OnSent(used)
+			return nil
+		}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prog
+}
+
+// Results in place are what they are otherwise, by every transport: of any length, also when they
+// lie in the arguments, with calls one after another and side by side.
+func TestResultsInPlace(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		for _, parallel := range []int{1, 4} {
+			for _, network := range []string{"tcp", "vmmc", "direct"} {
+				t.Run(fmt.Sprint(network, inPlace, parallel), func(t *testing.T) {
+					s := newServer(t, vrpc.ServerConfig{Parallel: parallel, Ring: 40 << 10})
+					prog := placed(t, s, inPlace, nil, nil)
+					var c *vrpc.Client
+					if network == "direct" {
+						c = newDirect(t, s, nil)
+					} else {
+						c = listen(t, s, network, &vrpc.ClientConfig{Ring: 40 << 10})
+					}
+					var group sync.WaitGroup
+					for g := range byte(3) {
+						group.Go(func() { echoPlaced(t, c.Program(prog, 1), g) })
+					}
+					group.Wait()
+				})
+			}
+		}
+	}
+}
+
+func echoPlaced(t *testing.T, c *vrpc.Client, g byte) {
+	var back blob
+	for i, n := range []int{0, 1, 8191, 8192, 8193, 14000, 16000, 40000, 100001, 8200, 100, 9000, 9000} {
+		data := bytes.Repeat([]byte{byte(i), 2, 3, 4, 5, 6, g}, n/7+1)[:n]
+		if err := c.Call(t.Context(), 1, &blob{data}, &back); err != nil || !bytes.Equal(back.data, data) {
+			t.Errorf("%d octets: %d, %v", n, len(back.data), err)
+			return
+		}
+	}
+}
+
+// A procedure hears when its results are not needed any more, and may change them then.
+func TestOnSent(t *testing.T) {
+	for _, network := range []string{"tcp", "vmmc"} {
+		t.Run(network, func(t *testing.T) {
+			s := newServer(t, vrpc.ServerConfig{})
+			data := make([]byte, 50000)
+			times := make(chan byte, 100)
+			prog := placed(t, s, true, data, func() {
+				times <- data[0]
+				for i := range data {
+					data[i]++
+				}
+			})
+			c := listen(t, s, network, nil).Program(prog, 1)
+			var back blob
+			for i := range byte(20) {
+				n := []int32{50000, 100}[i%2]
+				if err := c.Call(t.Context(), 2, &number{n}, &back); err != nil || !bytes.Equal(back.data, bytes.Repeat([]byte{i}, int(n))) {
+					t.Fatalf("call %d: %d octets, the first is %d, %v", i, len(back.data), back.data[0], err)
+				}
+				if got := <-times; got != i {
+					t.Fatalf("call %d has heard of call %d", i, got)
+				}
+			}
+			if len(times) > 0 {
+				t.Error("a call was told more than once")
+			}
+		})
+	}
+}
+
+// Calls and replies of more than a piece allocate nothing, and are put together by one copy.
+func TestLongCallsAllocateNothing(t *testing.T) {
+	if need.Race {
+		t.Skip("the race detector's sync.Pool drops objects at random")
+	}
+	s := newServer(t, vrpc.ServerConfig{Ring: 16 << 10})
+	c := listenVMMC(t, s, &vrpc.ClientConfig{Ring: 16 << 10})
+	data, back := &blob{make([]byte, 100000)}, &blob{}
+	call := func() {
+		if err := c.Call(t.Context(), procEcho, data, back); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inPlace := func() {
+		*back = blob{}
+		r, err := c.CallInPlace(t.Context(), procEcho, data, back)
+		if err != nil || len(back.data) != len(data.data) {
+			t.Fatal(len(back.data), err)
+		}
+		r.Release()
+	}
+	for name, f := range map[string]func(){"copied": call, "in place": inPlace} {
+		for range 30 {
+			f()
+		}
+		if n := alloctest.PerRun(t, 50, f); n >= 1 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }

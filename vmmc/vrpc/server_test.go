@@ -2,13 +2,23 @@ package vrpc_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/bobnet-go/bobnet/internal/logtest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
+	"golang.org/x/sys/unix"
 )
 
 func TestDirectCall(t *testing.T) {
@@ -189,5 +199,136 @@ func TestAuthorize(t *testing.T) {
 	}
 	if err := c.Call(t.Context(), procCount, &xdr.Void{}, &number{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// dialAs connects with a server of this host as another user.
+func dialAs(t *testing.T, uid int, addr net.Addr) net.Conn {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to connect as another user")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(uid); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err := errors.Join(err, unix.Setfsuid(0)); err != nil {
+		t.Fatal(err)
+	}
+	to := unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: addr.(*net.TCPAddr).Port}
+	if err := unix.Connect(fd, &to); err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "")
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	return conn
+}
+
+// until waits until a server's counters are as ok says.
+func until(t *testing.T, s *vrpc.Server, what string, ok func(vrpc.Snapshot) bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(s.Snapshot()); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %+v", what, s.Snapshot())
+		}
+	}
+}
+
+// TestMaxPeerConns: one user does not have all connections.
+func TestMaxPeerConns(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{MaxConns: 20, MaxPeerConns: 5})
+	addr, err := s.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		dialAs(t, 4321, addr)
+	}
+	until(t, s, "connections of one user", func(n vrpc.Snapshot) bool { return n.ConnsRefused == 35 && n.ConnsOpen == 5 })
+	if err := dial(t, "tcp", addr.String(), nil).Ping(t.Context()); err != nil {
+		t.Errorf("another user's call: %v", err)
+	}
+}
+
+// TestMaxMemory: calls that one user sends by halves take a bounded part of the memory, and others
+// are answered.
+func TestMaxMemory(t *testing.T) {
+	const size = 1 << 20
+	s := newServer(t, vrpc.ServerConfig{MaxMessage: size, MaxMemory: 16 * size})
+	addr, err := s.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 20
+	half := append(binary.BigEndian.AppendUint32(nil, size), make([]byte, size-1)...)
+	for range many {
+		conn := dialAs(t, 4321, addr)
+		go conn.Write(half)
+	}
+	until(t, s, "half calls of one user", func(n vrpc.Snapshot) bool { return n.ConnsBroken >= many-8 })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var res blob
+	if err := dial(t, "tcp", addr.String(), nil).Call(ctx, procEcho, &blob{make([]byte, size/2)}, &res); err != nil || len(res.data) != size/2 {
+		t.Errorf("another user's call: %v", err)
+	}
+	if n := s.Snapshot(); n.ConnsBroken > many {
+		t.Errorf("another user's connection was ended: %+v", n)
+	}
+}
+
+// TestLogHandlerBlocks: a handler of log lines that blocks keeps no caller from the answer that
+// a procedure has failed, nor the server from closing.
+func TestLogHandlerBlocks(t *testing.T) {
+	block := make(chan struct{})
+	defer close(block)
+	s := vrpc.NewServer(&vrpc.ServerConfig{Logger: slog.New(logtest.Handler(func(string) { <-block }))})
+	if err := s.Register(testProgram()); err != nil {
+		t.Fatal(err)
+	}
+	c := listen(t, s, "tcp", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 3 {
+		if err := c.Call(ctx, procFail, &number{failPanic}, &xdr.Void{}); !errors.Is(err, vrpc.SystemErr) {
+			t.Fatalf("a call that fails: %v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDump: what became of calls is in the text of a snapshot.
+func TestDump(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{})
+	text := func() string {
+		var b strings.Builder
+		s.Snapshot().WriteTo(&b)
+		return b.String()
+	}
+	if got := text(); !strings.Contains(got, "nothing has come") {
+		t.Errorf("before any call:\n%s", got)
+	}
+	c := newDirect(t, s, nil)
+	if err := c.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Program(testProg, 99).Ping(t.Context()); err == nil {
+		t.Error("a version that is not there answers")
+	}
+	got := text()
+	for _, want := range []string{"RPC server  0 connections open\n  no version 1\n", "PROGRAM", "SYSTEM ERROR"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
 	}
 }
