@@ -2,12 +2,15 @@ package perf
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -221,4 +224,152 @@ func (p Plan) Cases(mtu int) []Case {
 	}
 	sortCases(cases)
 	return p.withWays(cases)
+}
+
+// checkCases reports a stack among those that the user has named of which the
+// plan, with defaults, has made no case: it would be missed in the output. The
+// error wraps ErrPlan and names a case that could be.
+func (p Plan) checkCases(named []string, cases []Case) error {
+	for _, stack := range named {
+		if !slices.ContainsFunc(cases, func(c Case) bool { return c.Stack == stack }) {
+			return fmt.Errorf("perf: stack %q %w %v; but it can: %v", stack, ErrPlan, p.asked(), p.instead(stack))
+		}
+	}
+	if len(cases) == 0 {
+		return fmt.Errorf("perf: no stack %w %v", ErrPlan, p.asked())
+	}
+	return nil
+}
+
+// asked says which cases the plan is of.
+func (p Plan) asked() string {
+	text := fmt.Sprintf("by the tests %v, waiting by %v, over the links %v", p.Tests, p.Waits, p.Links)
+	if len(p.Sizes) > 0 {
+		text += fmt.Sprintf(", in sizes of %v bytes", p.Sizes)
+	}
+	return text
+}
+
+// instead returns a case of a stack that is as near as can be to the plan.
+func (p Plan) instead(stack string) Case {
+	p.Stacks = []string{stack}
+	for _, change := range []func(){
+		func() { p.Sizes = nil },
+		func() { p.Links = Links },
+		func() { p.Waits, p.Levels = Waits, Levels },
+		func() { p.Tests = Tests },
+		func() { p.MTUs = []int{ethertype.MaxMTU} },
+	} {
+		change()
+		for _, r := range p.runs() {
+			return r.Cases(r.MTUs[0])[0] // a run without cases is none
+		}
+	}
+	return Case{Stack: stack}
+}
+
+// Ways says how the link "ring" is used, where it has a choice. A way is "on",
+// "off", or "" for what the link itself chooses, which plans call "auto".
+type Ways struct {
+	XDP  string `json:"xdp,omitempty"`  // sends through AF_XDP
+	Long string `json:"long,omitempty"` // carries frames beyond the MTU
+	Seal string `json:"seal,omitempty"` // frames are sealed under a key: "on" or ""
+}
+
+// Choices of the ways; see ring.Choice.
+var Choices = []string{ring.Auto.String(), ring.On.String(), ring.Off.String()}
+
+// String names the ways that are not the link's own choice: "xdp=on/long=off".
+func (w Ways) String() (text string) {
+	for _, way := range []struct{ name, choice string }{{"xdp", w.XDP}, {"long", w.Long}, {"seal", w.Seal}} {
+		if way.choice == "" {
+			continue
+		}
+		if text != "" {
+			text += "/"
+		}
+		text += fmt.Sprintf("%s=%s", way.name, way.choice)
+	}
+	return text
+}
+
+// withWays makes a case of each choice of the plan's out of every case on the
+// link "ring". The stack raw has no long frames.
+func (p *Plan) withWays(cases []Case) []Case {
+	var all []Case
+	for _, c := range cases {
+		if c.Link != "ring" {
+			all = append(all, c)
+			continue
+		}
+		for _, c.XDP = range chosen(p.XDP) {
+			if c.Stack == "raw" {
+				all = append(all, c)
+				continue
+			}
+			for _, c.Long = range chosen(p.Long) {
+				all = append(all, p.withSeal(c)...)
+			}
+		}
+	}
+	return all
+}
+
+// withSeal returns c, and for the stack vipl, if the plan wants it, c with sealed frames.
+func (p *Plan) withSeal(c Case) []Case {
+	sealed := c
+	if sealed.Seal = "on"; p.Sealed && c.Stack == "vipl" {
+		return []Case{c, sealed}
+	}
+	return []Case{c}
+}
+
+// EnvKeyFile tells the halves that Local starts which file has the key of the cases whose
+// frames are sealed.
+const EnvKeyFile = "BOBNET_PERF_KEY_FILE"
+
+// key returns the source of the case's key, nil for the environment's or none.
+func (c Case) key() seal.Source {
+	if c.Seal == "" {
+		return nil
+	}
+	return seal.File(os.Getenv(EnvKeyFile))
+}
+
+// chosen returns those of Choices that are in plan, in their order, in a Case's
+// terms.
+func chosen(plan []string) (ways []string) {
+	for i, choice := range Choices {
+		switch {
+		case !slices.Contains(plan, choice):
+		case i == 0:
+			ways = append(ways, "")
+		default:
+			ways = append(ways, choice)
+		}
+	}
+	return ways
+}
+
+// ringConfig returns how to open the link "ring" for c. The stack raw is the
+// measure of the others: it goes the plain way, sendmmsg to ring, unless the
+// plan says how it sends.
+func (c Case) ringConfig(iface string) (*ring.Config, error) {
+	cfg := &ring.Config{Interface: iface}
+	if c.Stack == "raw" {
+		cfg.XDP, cfg.Long = ring.Off, ring.Off
+	}
+	for _, way := range []struct {
+		choice string
+		option *ring.Choice
+	}{{c.XDP, &cfg.XDP}, {c.Long, &cfg.Long}} {
+		if way.choice == "" {
+			continue
+		}
+		var err error
+		if *way.option, err = ring.ParseChoice(way.choice); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
 }
