@@ -1,19 +1,25 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -191,4 +197,183 @@ func printInterfaces(w io.Writer, cfg *vipl.Config) (found bool, err error) {
 		}
 	}
 	return choiceErr == nil, nil
+}
+
+// printNIC opens a NIC on the interface that Bobnet would use and prints what
+// it has picked, and why. That it cannot be opened is a finding like others.
+func printNIC(ctx context.Context, w io.Writer, cfg vipl.Config) error {
+	cfg.NoService = true
+	nic, err := vipl.Open(ctx, &cfg)
+	if err != nil {
+		fmt.Fprintf(w, "no NIC can be opened: %v\n", err)
+		return nil
+	}
+	defer nic.Close()
+	info := seam.Link(nic).Info()
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range [][2]string{
+		{"NIC", nic.Addr().String()},
+		{"driver", driver(info.Driver)},
+		{"ports", fmt.Sprintf("%d to %d: the first block that no process on %s has", info.Ports.Lo, info.Ports.Hi, info.Interface)},
+		{"frames", fmt.Sprintf("up to %d bytes of data, as the MTU of %d allows", info.MTU-ethertype.BaseSize, info.MTU)},
+		{"receive queue", fmt.Sprintf("%d frames", info.Slots)},
+		{"long frames", long(seam.Link(nic))},
+		{"this host", thisHost(seam.Link(nic))},
+	} {
+		fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
+	}
+	return table.Flush()
+}
+
+// driver says what the parts of a driver's name mean.
+func driver(name string) string {
+	parts := strings.Split(name, "+")
+	has := func(part string) bool { return slices.Contains(parts, part) }
+	var why []string
+	if has("fault") {
+		why = append(why, "faults on purpose, as "+vipl.EnvFault+" says")
+	}
+	if has("seal") {
+		why = append(why, "frames to other hosts are sealed under a key")
+	}
+	if has("ring") {
+		why = append(why, "mapped AF_PACKET receive ring, batched sends: the default")
+		switch {
+		case has("agent"):
+			why = append(why, "its sockets are from the agent at "+agent.Path())
+		case has("xdp"):
+			why = append(why, "frames up to 4096 bytes leave through AF_XDP, as far as it was measured to be faster just now")
+		default:
+			why = append(why, "no AF_XDP: not to be had, or measured not to be faster just now")
+		}
+	}
+	if has("udp") {
+		why = append(why, "UDP datagrams, without any privilege and through routers")
+	}
+	if has("packet") {
+		why = append(why, "a plain packet socket, a system call a frame")
+	}
+	if has("shm") {
+		why = append(why, "shared memory, this host only")
+	}
+	if has("myrinet") {
+		why = append(why, "the card of an emulated Myrinet, at one end of a cable")
+	}
+	if has("host") {
+		why = append(why, "other programs of this host are reached beside the interface")
+	}
+	return name + ": " + strings.Join(why, "; ")
+}
+
+func long(link transport.Link) string {
+	if l, ok := link.(transport.LongLink); ok && !l.Info().Unprotected && l.StartLong() {
+		return fmt.Sprintf("up to an MTU of %d, to stations that only veth lies between", optional.LongMTU(link))
+	}
+	return "none"
+}
+
+func thisHost(link transport.Link) string {
+	if l, ok := link.(optional.Local); ok {
+		return fmt.Sprintf("through shared memory, frames up to an MTU of %d", l.LocalMTU())
+	}
+	return "cannot be reached: an interface hands no frames back"
+}
+
+// infoReport is what bobnet info --json prints.
+type infoReport struct {
+	Build      build           `json:"build"`
+	Kernel     string          `json:"kernel"`
+	Cores      int             `json:"cores"`
+	UsedCores  int             `json:"used_cores"` // by Go
+	EtherType  string          `json:"ethertype"`
+	RawSockets string          `json:"raw_sockets"` // allowed, or why not
+	Labs       string          `json:"labs"`        // allowed, or why not
+	Memlock    string          `json:"locked_memory"`
+	Faults     string          `json:"faults"`
+	Job        infoJob         `json:"job"`
+	Interfaces []infoInterface `json:"interfaces"`
+	Why        string          `json:"why"`           // that interface is used, or none
+	NIC        *infoNIC        `json:"nic,omitempty"` // that was opened
+	Error      string          `json:"error,omitempty"`
+}
+
+// infoJob is the place in a job that the environment gives a program.
+type infoJob struct {
+	Rank   int    `json:"rank"`
+	Size   int    `json:"size"` // 0: the launcher's port will tell
+	Name   string `json:"name,omitempty"`
+	Source string `json:"source,omitempty"` // "" for a program that is alone
+	Why    string `json:"why,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// infoInterface is an Ethernet interface.
+type infoInterface struct {
+	Name   string      `json:"name"`
+	State  iface.State `json:"state"`
+	MAC    string      `json:"mac"`
+	MTU    int         `json:"mtu"`
+	Bridge string      `json:"bridge,omitempty"`
+	Used   bool        `json:"used"`
+}
+
+// infoNIC is a NIC as it was opened.
+type infoNIC struct {
+	Address   string `json:"address"`
+	Driver    string `json:"driver"`
+	FirstPort uint16 `json:"first_port"`
+	LastPort  uint16 `json:"last_port"`
+	MTU       int    `json:"mtu"`
+	Slots     int    `json:"receive_slots"`
+}
+
+// infoJSON prints what bobnet info shows as one JSON object.
+func infoJSON(ctx context.Context, w io.Writer, given *vipl.Config) error {
+	r := infoReport{Build: thisBuild(), Kernel: kernel(), Cores: runtime.NumCPU(), UsedCores: runtime.GOMAXPROCS(0),
+		EtherType: fmt.Sprintf("0x%04X", uint16(ethertype.Default)), RawSockets: rawSockets(), Labs: labs(), Memlock: memlock(),
+		Faults: faults(), Interfaces: []infoInterface{}}
+	place, err := job.FindPlace()
+	r.Job = infoJob{Rank: place.Rank, Size: place.Size, Name: place.Job, Source: place.Source, Why: place.Why}
+	if err != nil {
+		r.Job.Error = err.Error()
+	}
+	cfg, err := given.FromEnvironment()
+	if err != nil {
+		return err
+	}
+	chosen, why, choiceErr := doctor.Choose(&cfg)
+	list, err := iface.List()
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		r.Interfaces = append(r.Interfaces, infoInterface{i.Name, i.State, i.MAC.String(), i.MTU, i.Bridge, choiceErr == nil && i.Index == chosen.Index})
+	}
+	if r.Why = why; choiceErr != nil {
+		r.Error = choiceErr.Error()
+	} else if r.NIC, err = openedNIC(ctx, cfg); err != nil {
+		r.Error = err.Error()
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
+		return err
+	}
+	if cfg.Interface != "" { // one that was named and cannot be chosen is a failure, as in text
+		return choiceErr
+	}
+	return nil
+}
+
+// openedNIC opens a NIC, closes it and returns what it was.
+func openedNIC(ctx context.Context, cfg vipl.Config) (*infoNIC, error) {
+	cfg.NoService = true
+	nic, err := vipl.Open(ctx, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer nic.Close()
+	info := seam.Link(nic).Info()
+	return &infoNIC{nic.Addr().String(), info.Driver, info.Ports.Lo, info.Ports.Hi, info.MTU, info.Slots}, nil
 }

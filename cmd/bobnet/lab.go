@@ -2,14 +2,35 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 // continueUsage is of lab and run.
@@ -140,4 +161,313 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, goOn bool
 		opts.RankEnv = func(rank int) []string { return []string{places[rank].env()} }
 	}
 	return l.Run(ctx, args, opts)
+}
+
+const labCuts = `With --flap, --partition and --mtu-drop links fail while CMD runs, and come back.
+Each is given as WHAT@START+DURATION, times counted from the start of the job;
+without @START it begins there, without +DURATION it lasts to the end. Ranks are
+listed as 0,2-4. Each flag may be given several times, and what is under way at a
+time holds together. Begin and end are told on standard error.
+
+  --flap 1@3s+500ms          bob0 of rank 1 has no carrier, as if unplugged
+  --partition 0,1/2,3@3s+5s  ranks 0 and 1 reach each other, and so do 2 and 3, but
+                             no others, and nobody is told; ranks that are not
+                             named are one more group: --partition 2 parts rank 2
+  --mtu-drop 1500@3s+5s      frames beyond an MTU of 1500 are lost on the way
+                             between any two ranks, without a word
+
+The ranks are joined by a bridge then, where no frame is longer than the MTU.`
+
+// cutFlag is a flag that adds what it is given to a list of cuts.
+type cutFlag struct {
+	kind lab.Kind
+	cuts *[]lab.Cut
+}
+
+func (f cutFlag) String() string {
+	var texts []string
+	for _, c := range *f.cuts {
+		if c.Kind == f.kind {
+			texts = append(texts, c.String())
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+func (f cutFlag) Set(text string) error {
+	c, err := lab.ParseCut(f.kind, text)
+	if err == nil {
+		*f.cuts = append(*f.cuts, c)
+	}
+	return bare(err, fmt.Sprintf("lab: %v %q: ", f.kind, text))
+}
+
+func (cutFlag) Type() string { return "cut" }
+func (cutFlag) hints() hint  { return hint{} }
+
+// cutFlags adds the flags that say how links fail.
+func cutFlags(cmd *cobra.Command, cuts *[]lab.Cut) {
+	for _, f := range []struct {
+		kind lab.Kind
+		text string
+	}{
+		{lab.Flap, "take the carrier of some ranks' `links` away for a while: 1@3s+500ms"},
+		{lab.Partition, "keep `groups` of ranks apart for a while: 0,1/2,3@3s+5s"},
+		{lab.MTUDrop, "lose frames beyond this `MTU` on the way for a while: 1500@3s+5s"},
+	} {
+		cmd.Flags().Var(cutFlag{f.kind, cuts}, f.kind.String(), f.text)
+	}
+}
+
+// sayCut returns what tells w of a cut.
+func sayCut(w io.Writer) func(c lab.Cut, begun bool) {
+	return func(c lab.Cut, begun bool) {
+		what := "ends"
+		if begun {
+			what = "begins"
+		}
+		fmt.Fprintf(w, "bobnet: %v %v %s\n", c.Kind, c, what)
+	}
+}
+
+const labFabric = `With --fabric ranks are the hosts of a Myrinet in software: FILE says which hosts,
+switches and links there are. Each host and each switch is a namespace, each link a
+veth pair, and bobnet switch runs in each switch; one that is killed is started
+again. Bobnet's programs use the driver myrinet there (BOBNET_DRIVER), whose mapper
+finds the ways to the other hosts, and BOBNET_HOST, the host's name in FILE. Ready ones are one, two and fattree; bobnet map
+--help says what such a file consists of.`
+
+// startSwitches has a process in each switch of the lab, until stop is called or the lab
+// is closed. failed tells that one does not work.
+func startSwitches(ctx context.Context, l *lab.Lab, f *myrinet.File) (work context.Context, stop func(), err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("lab: finding this program, which is the switches: %w", err)
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	for i := range l.Switches() {
+		p, err := startSwitch(l, f, program, i)
+		if err != nil {
+			cancel(err)
+			return nil, nil, err
+		}
+		go keepSwitch(work, cancel, l, f, program, i, p)
+	}
+	return work, func() { cancel(nil) }, nil
+}
+
+func startSwitch(l *lab.Lab, f *myrinet.File, program string, i int) (*lab.Proc, error) {
+	cmd := exec.Command(program, "switch", "--name", f.Switches[i], "--ports", fmt.Sprint(f.Ports))
+	for _, p := range l.SwitchPorts(i) {
+		cmd.Args = append(cmd.Args, "--port", fmt.Sprintf("%d=%s", p.Port, p.Interface))
+	}
+	cmd.Stderr = os.Stderr
+	return l.StartSwitch(i, cmd)
+}
+
+// keepSwitch starts a switch again that was killed. One that ends by itself ends the lab.
+func keepSwitch(ctx context.Context, fail context.CancelCauseFunc, l *lab.Lab, f *myrinet.File, program string, i int, p *lab.Proc) {
+	log := logqueue.New(slog.Default()).Logger() // what nobody reads does not keep a switch from its start
+	for {
+		<-p.Done()
+		code := p.Code()
+		if ctx.Err() != nil {
+			return
+		}
+		if !slices.Contains([]int{128 + int(unix.SIGKILL), 128 + int(unix.SIGTERM)}, code) {
+			fail(fmt.Errorf("lab: switch %s has ended with exit code %d", f.Switches[i], code))
+			return
+		}
+		log.Warn("a switch was killed, and is started again", "switch", f.Switches[i])
+		var err error
+		if p, err = startSwitch(l, f, program, i); err != nil {
+			if !errors.Is(err, lab.ErrClosed) {
+				fail(err)
+			}
+			return
+		}
+	}
+}
+
+// rate is a flag whose value is a probability, "2%" or "0.02".
+func rate(to *float64) *setting[float64] {
+	parse := func(text string) (float64, error) {
+		p, err := fault.ParseRate(text)
+		if err != nil {
+			return 0, errors.New("want 0% to 100%, or 0 to 1")
+		}
+		return p, nil
+	}
+	return &setting[float64]{to: to, kind: "rate", parse: parse, print: func(p float64) string {
+		if p == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(p, 'g', -1, 64)
+	}}
+}
+
+// faultFlags adds the flags that say what goes wrong with frames.
+func faultFlags(cmd *cobra.Command, o *fault.Options) {
+	flags := cmd.Flags()
+	flags.Var(rate(&o.Drop), "loss", "lose this `part` of the frames: 2% or 0.02")
+	flags.Var(rate(&o.Dup), "dup", "deliver this `part` of the frames twice")
+	flags.Var(rate(&o.Reorder), "reorder", "let later frames overtake this `part` of them")
+	flags.Var(rate(&o.Corrupt), "corrupt", "flip bits in this `part` of the frames")
+	flags.Var(period(&o.Delay, 0, 0, time.Hour), "delay", "delay every frame by this `time`, such as 100us")
+	flags.Var(period(&o.Jitter, 0, 0, time.Hour), "jitter", "delay each frame by up to this `time` more, by chance")
+	flags.Var(seed(&o.Seed, 0), "seed", "seed of the faults; 0 is a new one, which is printed")
+}
+
+// checkFaults refuses flags that do not go together.
+func checkFaults(cmd *cobra.Command, o *fault.Options) error {
+	if !o.Active() && cmd.Flags().Changed("seed") {
+		return errors.New("lab: --seed has no meaning without faults: add --loss, --dup, --reorder, --corrupt, --delay or --jitter")
+	}
+	return nil
+}
+
+// faultEnv returns what brings the faults to every program in the lab, and
+// tells w how to have the same ones again. Without faults it does neither.
+func faultEnv(o fault.Options, w io.Writer) []string {
+	if !o.Active() {
+		return nil
+	}
+	for o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	fmt.Fprintf(w, "bobnet: faults on the frames of every rank: %v; the same ones again: --seed %d\n", o, o.Seed)
+	return []string{vipl.EnvFault + "=" + o.String()}
+}
+
+// envMetrics tells a rank at which address to serve its metrics.
+const envMetrics = "BOBNET_METRICS"
+
+// place is where a process of a lab serves its metrics: a port inside the
+// namespace of a rank.
+type place struct {
+	Rank int
+	port uint16
+}
+
+// env is the place as the process gets it.
+func (p place) env() string { return fmt.Sprintf("%s=127.0.0.1:%d", envMetrics, p.port) }
+
+// serveMetrics makes the metrics of processes in a lab, given by the ranks whose
+// namespaces they are in, readable from outside on addr:
+//
+//	/                 an index of them, with links
+//	/metrics          the same as comments, for who scrapes the lab as a program
+//	/rank/0/metrics   what the first of them says
+//	/rank/0/          its own index
+//	/targets          all of them, for Prometheus's http_sd_configs
+//
+// It returns where each is to serve them, and the server to close.
+func serveMetrics(l *lab.Lab, addr string, ranks []int) ([]place, *metrics.Server, error) {
+	tree := http.NewServeMux()
+	server, err := metrics.ServeHandler(addr, tree)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--metrics: %w", err)
+	}
+	places := placesOf(ranks, l.Host, server.Addr().(*net.TCPAddr).Port)
+	addMetrics(tree, l, places)
+	slog.Info("serving metrics", "targets", fmt.Sprintf("http://%s/targets", server.Addr()))
+	return places, server, nil
+}
+
+// placesOf gives each process the port that is served outside, which is free in
+// a new namespace, or the next one if another process of its namespace, which host
+// tells of its rank, has that.
+func placesOf(ranks []int, host func(rank int) int, port int) []place {
+	places := make([]place, len(ranks))
+	before := map[int]int{}
+	for i, rank := range ranks {
+		places[i] = place{rank, uint16((port-1+before[host(rank)])%math.MaxUint16 + 1)}
+		before[host(rank)]++
+	}
+	return places
+}
+
+// addMetrics adds to mux the tree that serveMetrics documents.
+func addMetrics(mux *http.ServeMux, l *lab.Lab, places []place) {
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		indexPage.Execute(w, places) // if it fails the client is gone
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		for i, p := range places {
+			fmt.Fprintf(w, "# rank %d: /rank/%d/metrics\n", p.Rank, i)
+		}
+		fmt.Fprint(w, "# all of them, for http_sd_configs: /targets\n")
+	})
+	mux.HandleFunc("GET /targets", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(targets(len(places), r.Host))
+	})
+	for i, p := range places {
+		base := "/rank/" + strconv.Itoa(i)
+		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: fmt.Sprintf("%s:%d", l.Addr(p.Rank), p.port)})
+		proxy.Transport = &http.Transport{
+			DisableKeepAlives: true, // an open socket would outlive the lab's namespace
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return l.Dial(ctx, p.Rank, p.port)
+			},
+		}
+		mux.Handle("GET "+base+"/", http.StripPrefix(base, proxy))
+	}
+}
+
+// indexPage lists the processes of a lab.
+var indexPage = template.Must(template.New("index").Parse(`<!DOCTYPE html>
+<title>Bobnet lab</title>
+<h1>Bobnet lab</h1>
+<ul>
+{{range $i, $p := .}}<li>rank {{$p.Rank}}: <a href="/rank/{{$i}}/metrics">metrics</a>, <a href="/rank/{{$i}}/debug/bobnet">what it waits for</a></li>
+{{end}}</ul>
+<p><a href="/targets">targets</a> for Prometheus</p>
+`))
+
+// target is one entry of Prometheus's HTTP service discovery.
+type target struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// targets lists size processes that can be reached through host.
+func targets(size int, host string) []target {
+	list := make([]target, size)
+	for rank := range list {
+		list[rank] = target{
+			Targets: []string{host},
+			Labels: map[string]string{
+				"__metrics_path__": fmt.Sprintf("/rank/%d/metrics", rank),
+				"rank":             strconv.Itoa(rank),
+			},
+		}
+	}
+	return list
+}
+
+// passQuit passes SIGQUIT on to the ranks of a lab, which print what they wait
+// for, until done is called. The ranks are in sessions of their own, so that a
+// terminal's Ctrl-\ reaches only us.
+func passQuit(l *lab.Lab) (done func()) {
+	signals, quit := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, unix.SIGQUIT)
+	go func() {
+		for {
+			select {
+			case <-signals:
+				if err := l.Signal(unix.SIGQUIT); err != nil {
+					slog.Warn("passing SIGQUIT on", "err", err)
+				}
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(quit)
+	}
 }

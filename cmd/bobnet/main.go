@@ -201,3 +201,7 @@ func exitCode(err error) int {
 	}
 	return 1
 }
+
+// stdout is the standard output, of verbs and of the ranks that they start. The first error of
+// writing becomes the command's if it has no other.
+var stdout = userfile.Keep(os.Stdout)

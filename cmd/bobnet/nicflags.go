@@ -1,8 +1,17 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/pcap"
 	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
@@ -63,4 +72,112 @@ func driverName(to *string) *setting[string] {
 		return name(text)
 	}
 	return s
+}
+
+// checkInterface refuses an --iface that this host does not have, before anything starts. The
+// interface may be on other hosts than this one if the verb has those. For run, which itself
+// opens no interface, it looks at the environment, too.
+func checkInterface(cmd *cobra.Command) error {
+	flag := cmd.Flags().Lookup("iface")
+	if flag == nil || cmd.Hidden {
+		return nil
+	}
+	want, from := flag.Value.String(), "--iface "
+	if !flag.Changed && cmd.Name() == "run" {
+		want, from = os.Getenv(vipl.EnvInterface), vipl.EnvInterface+"="
+	}
+	if want == "" {
+		return nil
+	}
+	for _, name := range []string{"host", "hosts"} {
+		if other := cmd.Flags().Lookup(name); other != nil && other.Changed {
+			return nil
+		}
+	}
+	driver := os.Getenv(vipl.EnvDriver)
+	if flag := cmd.Flags().Lookup("driver"); flag != nil && flag.Value.String() != "" {
+		driver = flag.Value.String()
+	}
+	if driver == "udp" && isOwnAddress(want) {
+		return nil
+	}
+	if err := noInterface(want); err != nil {
+		return usageError{fmt.Errorf("%s: %s%s: %w", verbPath(cmd), from, shown(want), err)}
+	}
+	return nil
+}
+
+// isOwnAddress reports whether text is an IP address of this host, or an interface that is none
+// of Ethernet.
+func isOwnAddress(text string) bool {
+	if _, err := net.InterfaceByName(text); err == nil {
+		return true
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return false
+	}
+	own, err := net.InterfaceAddrs()
+	for _, a := range own {
+		if prefix, bad := netip.ParsePrefix(a.String()); bad == nil && (prefix.Addr() == ip.Unmap().WithZone("") || prefix.Addr().IsLoopback() && prefix.Contains(ip.Unmap())) {
+			return true
+		}
+	}
+	return err != nil // then opening it will tell
+}
+
+// noInterface returns the error for a name or MAC that no interface has. It lists the interfaces.
+func noInterface(want string) error {
+	list, err := iface.List()
+	if err != nil {
+		return nil //nolint:nilerr // opening the interface will tell
+	}
+	mac, bad := ethertype.ParseMAC(want)
+	var all []string
+	for _, i := range list {
+		if i.Name == want || bad == nil && i.MAC == mac {
+			return nil
+		}
+		all = append(all, i.String())
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("there is no Ethernet interface %q, and no other in this network namespace (see: ip link)", want)
+	}
+	return fmt.Errorf("there is no Ethernet interface %q; there are: %s", want, strings.Join(all, ", "))
+}
+
+// ifaceName is a flag whose value names an interface; empty it stands for the default, so that
+// scripts can hand on a variable. checkInterface looks whether there is one.
+func ifaceName(to *string) *setting[string] {
+	return &setting[string]{to: to, kind: "string", parse: func(text string) (string, error) { return text, nil }, print: verbatim, hint: hint{some: interfaceNames}}
+}
+
+// interfaces is a flag whose value is a list of Ethernet interfaces of this host.
+func interfaces(to *[]string) *settings[string] {
+	parse := func(name string) (string, error) {
+		return name, noInterface(name)
+	}
+	return &settings[string]{to: to, kind: "strings", commas: true, parse: parse, print: verbatim, hint: hint{some: interfaceNames}}
+}
+
+// interfaceNames returns the names of the Ethernet interfaces of this host.
+func interfaceNames() (names []string) {
+	list, _ := iface.List() // without one there is nothing to offer
+	for _, i := range list {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
+// capture opens the file of a --pcap flag and returns how links are wrapped for
+// it; nil for no file. The file is closed after the links.
+func capture(name string) (io.Closer, func(transport.Link) transport.Link, error) {
+	if name == "" {
+		return io.NopCloser(nil), nil, nil
+	}
+	file, err := pcap.Create(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return file, func(l transport.Link) transport.Link { return file.Wrap(l) }, nil
 }

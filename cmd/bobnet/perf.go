@@ -17,6 +17,8 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/perf"
+	"github.com/bobnet-go/bobnet/internal/userfile"
+	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
@@ -392,4 +394,67 @@ func (c *perfCall) buildLibtirpc(ctx context.Context, errOut io.Writer) (done fu
 		fmt.Fprintf(errOut, "vrpc/libtirpc is left out: %v\n", err)
 	}
 	return func() { os.RemoveAll(dir) }
+}
+
+// watchFor dumps what perf or ping opens on SIGQUIT, tells the node's agent of it, and serves its metrics at
+// addr if that is not empty, until done is called. perf's NICs come and go with
+// the samples.
+func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
+	collector := metrics.NewCollector(nil)
+	if done, err = collector.Instrument(addr); err != nil {
+		return nil, nil, err
+	}
+	watch = func(o perf.Opened) func() {
+		var forget []func()
+		if o.NIC != nil {
+			forget = append(forget, collector.WatchNIC(o.NIC))
+		}
+		if o.Comm != nil {
+			forget = append(forget, collector.WatchComm(o.Comm))
+		}
+		if o.Node != nil {
+			forget = append(forget, collector.WatchNode(o.Node))
+		}
+		if o.Process != nil {
+			forget = append(forget, collector.WatchProcess(o.Process))
+		}
+		if o.World != nil {
+			forget = append(forget, collector.WatchWorld(o.World))
+		}
+		if o.Server != nil {
+			forget = append(forget, collector.WatchRPC(o.Server))
+		}
+		return func() {
+			for _, f := range forget {
+				f()
+			}
+		}
+	}
+	return watch, done, nil
+}
+
+// drawnTests are what --plot has a picture for.
+var drawnTests = []string{perf.Latency, perf.Bandwidth, perf.Bidirectional, perf.Overhead, perf.LogP, perf.Primitives, perf.Bulk}
+
+func drawn(test string) bool { return slices.Contains(drawnTests, test) }
+
+// checkPlot finds out before the measurement whether the file of --plot can be
+// written. What it contains stays until there is a new picture.
+func (c *perfCall) checkPlot() error {
+	if err := userfile.Check(c.plot); err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	return nil
+}
+
+// draw writes the picture of --plot.
+func (c *perfCall) draw(records []perf.Record) error {
+	if c.plot == "" || len(records) == 0 {
+		return nil
+	}
+	f, err := userfile.Create(c.plot)
+	if err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	return errors.Join(perf.WritePlot(f, records), f.Close())
 }
