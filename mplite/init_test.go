@@ -1,14 +1,20 @@
 package mplite_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/job"
+	jobs "github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -145,4 +151,390 @@ func TestStrangers(t *testing.T) {
 		return j.rank(nic, 1, meet)
 	})
 	check(t, j.run())
+}
+
+// TestEarlyEndOfInit: rank 2 does not come. Rank 0 waits for it to connect, rank 3
+// asks for its address, and rank 1, which is connected with both, ends meanwhile.
+// They learn it at once, and name who is to blame: rank 1 if it has died, and
+// rank 2 if rank 1 leaves because it has no more time.
+func TestEarlyEndOfInit(t *testing.T) {
+	const mortal, missing, size = 1, 2, 4
+	const end, peerTimeout = time.Second, 300 * time.Millisecond
+	for _, tc := range []struct {
+		name   string
+		blamed int
+		late   time.Duration
+	}{
+		{"closes", mortal, 0},
+		{"is killed", mortal, peerTimeout},
+		{"leaves", missing, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := small
+			cfg.PeerTimeout, cfg.Timeout = peerTimeout, time.Minute
+			j := newJob(size, sim.Options{}, cfg)
+			patient := func(rank int) {
+				j.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
+					err := j.rank(nic, rank, nil)
+					var failed *mplite.RankError
+					if !errors.As(err, &failed) || failed.Rank != tc.blamed {
+						return fmt.Errorf("%w, want that rank %d failed", err, tc.blamed)
+					}
+					if took := time.Duration(j.Now() - sim.Start); took > end+tc.late+500*time.Millisecond {
+						return fmt.Errorf("only after %v: %w", took, err)
+					}
+					return nil
+				})
+			}
+			patient(0)
+			j.host("mortal", func(nic *vipl.NIC) error {
+				own := *j
+				switch tc.name {
+				case "leaves":
+					own.cfg.Timeout = end
+				case "closes":
+					j.At(sim.Start+int64(end), func() { nic.Close() })
+				default:
+					j.At(sim.Start+int64(end), func() { j.Kill(j.stations[mortal]) })
+				}
+				if err := own.rank(nic, mortal, nil); err == nil {
+					return errors.New("the job has come together without rank 2")
+				}
+				return nil
+			})
+			patient(3)
+			check(t, j.run())
+		})
+	}
+}
+
+// TestInitFromEnvironment: no variables mean a job of one; bad ones are named.
+func TestInitFromEnvironment(t *testing.T) {
+	t.Setenv(mplite.EnvSize, "")
+	c, err := mplite.Init(bg, nil)
+	check(t, err)
+	if c.Rank() != 0 || c.Size() != 1 {
+		t.Errorf("%v", c)
+	}
+	t.Setenv(mplite.EnvSize, "many")
+	if _, err := mplite.Init(bg, nil); !contains(err, `BOBNET_SIZE is "many"`) {
+		t.Error(err)
+	}
+	t.Setenv(mplite.EnvSize, "2")
+	t.Setenv(mplite.EnvRank, "2")
+	t.Setenv(mplite.EnvJob, "j")
+	if _, err := mplite.Init(bg, nil); !contains(err, "rank 2 is not in 0..1") {
+		t.Error(err)
+	}
+}
+
+// TestConfigFromEnvironment: what a Config leaves zero comes from the environment,
+// what it gives does not.
+func TestConfigFromEnvironment(t *testing.T) {
+	t.Setenv(mplite.EnvJob, "")
+	t.Setenv(mplite.EnvSize, "3")
+	t.Setenv(mplite.EnvRank, "7")
+	t.Setenv(vipl.EnvTimeout, "soon")
+	for _, tc := range []struct {
+		cfg  mplite.Config
+		says string // empty: a job of one
+	}{
+		{mplite.Config{}, `"soon" is no time`},
+		{mplite.Config{Config: job.Config{Timeout: 1}}, "rank 7 is not in 0..2"},
+		{mplite.Config{Config: job.Config{Timeout: 1, Rank: 5}}, "rank 5 is not in 0..2"},
+		{mplite.Config{Config: job.Config{Timeout: 1, Rank: 2}}, "needs a name"},
+		{mplite.Config{Config: job.Config{Timeout: 1, Size: 2}}, "needs a name"},
+		{mplite.Config{Config: job.Config{Timeout: 1, Size: 1}}, ""},
+	} {
+		c, err := mplite.Init(bg, &tc.cfg)
+		if tc.says != "" && !contains(err, tc.says) || tc.says == "" && (err != nil || c.Size() != 1) {
+			t.Errorf("%+v: %v, %v, want %q", tc.cfg, c, err, tc.says)
+		}
+	}
+	t.Setenv(mplite.EnvJob, strings.Repeat("j", 200))
+	if _, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Timeout: 1, Size: 2}}); !contains(err, "name has 200 bytes") {
+		t.Errorf("the job's name was not read: %v", err)
+	}
+}
+
+// envAlone makes the test binary a program that TestSaysAlone looks at.
+const envAlone = "MPLITE_TEST_ALONE"
+
+// TestSaysAlone: a process that nothing tells which job it belongs to says once
+// that it is one by itself; not if its program or its environment gives a size.
+func TestSaysAlone(t *testing.T) {
+	if how := os.Getenv(envAlone); how != "" {
+		for range 3 {
+			var cfg *mplite.Config
+			switch how {
+			case "config":
+				cfg = &mplite.Config{Config: job.Config{PeerTimeout: time.Second}}
+			case "size":
+				cfg = &mplite.Config{Config: job.Config{Size: 1}}
+			}
+			if _, err := mplite.Init(bg, cfg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	bare := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "BOBNET_") })
+	for _, tc := range []struct {
+		how   string
+		env   string
+		lines int
+	}{
+		{"nil", mplite.EnvInterface + "=eth0", 1},
+		{"config", "", 1},
+		{"size", "", 0},
+		{"nil", mplite.EnvSize + "=1", 0},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSaysAlone$")
+		cmd.Env = append(bare, envAlone+"="+tc.how, tc.env, mplite.EnvRank+"=0")
+		var out bytes.Buffer
+		cmd.Stderr = &out
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%+v: %v\n%s", tc, err, &out)
+		}
+		if got := strings.Count(out.String(), "\n"); got != tc.lines || got == 1 && !strings.Contains(out.String(), mplite.EnvSize+" is not set") {
+			t.Errorf("%+v: stderr has %d lines:\n%s", tc, got, &out)
+		}
+	}
+}
+
+// memberJob is a job whose ranks join by package job, as a program does that uses
+// several packages with ranks, and then run fn.
+func memberJob(size int, fn func(j *testJob, m *jobs.Member, cfg mplite.Config) error) error {
+	j := newJob(size, sim.Options{}, small)
+	for rank := range size {
+		j.host(fmt.Sprintf("rank %d", rank), func(nic *vipl.NIC) error {
+			m, err := jobs.Open(bg, &jobs.Config{Job: "test", Rank: rank, Size: size, NIC: nic}, jobs.Program{Name: "Base", Version: 1})
+			if err != nil {
+				return err
+			}
+			cfg := small
+			cfg.Member = m
+			return fn(j, m, cfg)
+		})
+	}
+	return j.run()
+}
+
+// TestMember: mplite is one of several packages of a process in one run of one job. It
+// may begin again after Finalize, and not twice at a time.
+func TestMember(t *testing.T) {
+	for _, size := range []int{1, 2, 5} {
+		check(t, memberJob(size, func(_ *testJob, m *jobs.Member, cfg mplite.Config) error {
+			for range 2 {
+				c, err := mplite.Init(bg, &cfg)
+				if err != nil {
+					return err
+				}
+				sum := []int{1}
+				if err := mplite.Allreduce(bg, c, nil, sum, mplite.Sum[int]()); err != nil {
+					return err
+				}
+				if c.Rank() != m.Identity().Rank || c.Size() != size || sum[0] != size || c.Job() != "test" {
+					return fmt.Errorf("%v, sum %d", c, sum[0])
+				}
+				if _, err := mplite.Init(bg, &cfg); err == nil || !strings.Contains(err.Error(), "uses this member already") {
+					return fmt.Errorf("a second Init: %w", err)
+				}
+				if err := c.Finalize(bg); err != nil {
+					return err
+				}
+			}
+			return errors.Join(m.Err(), m.Leave(bg))
+		}))
+	}
+}
+
+// TestMemberCancelled: an Init whose context has ended leaves the member as it was.
+func TestMemberCancelled(t *testing.T) {
+	check(t, memberJob(1, func(_ *testJob, m *jobs.Member, cfg mplite.Config) error {
+		ctx, cancel := context.WithCancel(bg)
+		cancel()
+		if _, err := mplite.Init(ctx, &cfg); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("with a context that has ended: %w", err)
+		}
+		c, err := mplite.Init(bg, &cfg)
+		if err != nil {
+			return err
+		}
+		return errors.Join(c.Finalize(bg), m.Leave(bg))
+	}))
+}
+
+// TestMemberSaysAll: what the member says must not be said again.
+func TestMemberSaysAll(t *testing.T) {
+	check(t, memberJob(1, func(_ *testJob, m *jobs.Member, cfg mplite.Config) error {
+		for _, change := range []func(*mplite.Config){
+			func(c *mplite.Config) { c.Job = "test" },
+			func(c *mplite.Config) { c.Size = 1 },
+			func(c *mplite.Config) { c.Interface = "eth0" },
+		} {
+			wrong := cfg
+			change(&wrong)
+			if _, err := mplite.Init(bg, &wrong); !errors.Is(err, mplite.ErrArgument) {
+				return fmt.Errorf("%+v: %w", wrong, err)
+			}
+		}
+		return m.Leave(bg)
+	}))
+}
+
+// TestMemberHasFailed: Init ends, and says why, when the member knows of a rank that has
+// failed before its own Init.
+func TestMemberHasFailed(t *testing.T) {
+	check(t, memberJob(3, func(j *testJob, m *jobs.Member, cfg mplite.Config) error {
+		if m.Identity().Rank == victim {
+			j.Sleep(time.Second) // until all have joined
+			m.Fail(errors.New("base: no more memory"))
+			return nil
+		}
+		_, err := mplite.Init(bg, &cfg)
+		var failed *mplite.RankError
+		if !errors.As(err, &failed) || failed.Rank != victim {
+			return fmt.Errorf("init: %w", err)
+		}
+		if now := time.Duration(j.Now() - sim.Start); now > 3*time.Second {
+			return fmt.Errorf("init ended at %v", now)
+		}
+		m.Fail(err)
+		return nil
+	}))
+}
+
+// isTwice returns an error unless err says that two processes claim a rank, and
+// where they are.
+func isTwice(err error, rank int) error {
+	var twice *mplite.DuplicateError
+	if !errors.As(err, &twice) || !errors.Is(err, mplite.ErrInit) || twice.Rank != rank || twice.Job != "test" ||
+		twice.First == twice.Second || twice.First.IsZero() || twice.Second.IsZero() {
+		return fmt.Errorf("%w, want that rank %d is there twice, and where", err, rank)
+	}
+	return nil
+}
+
+// begins adds a rank that starts after a while and ends as want has it.
+func (j *testJob) begins(name string, rank int, after time.Duration, want func(error) error) {
+	j.host(name, func(nic *vipl.NIC) error {
+		if err := j.Sleep(after); err != nil {
+			return err
+		}
+		err := want(j.rank(nic, rank, func(c *mplite.Comm) error { return c.Barrier(bg) }))
+		if took := time.Duration(j.Now()-sim.Start) - after; err == nil && took > 3*time.Second {
+			return fmt.Errorf("%s ended after %v", name, took)
+		}
+		return err
+	})
+}
+
+// TestTwoRuns: of two jobs of one name all ranks say so, whoever comes first and
+// whomever they meet; no rank of one works with ranks of the other.
+func TestTwoRuns(t *testing.T) {
+	for _, size := range []int{2, 3, 5} {
+		for _, later := range []time.Duration{0, 100 * time.Microsecond, 5 * time.Millisecond} {
+			seeds(t, 8, func(seed uint64) error {
+				j := newJob(size, sim.Options{Seed: seed, Reorder: 0.1}, small)
+				for rank := range size {
+					for run := range 2 {
+						j.begins(fmt.Sprintf("rank %d of run %d", rank, run), rank, time.Duration(run)*later,
+							func(err error) error { return isTwice(err, 0) })
+					}
+				}
+				return j.run()
+			})
+		}
+	}
+}
+
+// TestRankTwice: all ranks say that one was started twice.
+func TestRankTwice(t *testing.T) {
+	const size = 4
+	for twice := 1; twice < size; twice++ {
+		seeds(t, 8, func(seed uint64) error {
+			j := newJob(size, sim.Options{Seed: seed}, small)
+			for rank := range size {
+				want := func(err error) error { return isTwice(err, twice) }
+				j.begins(fmt.Sprint("rank ", rank), rank, time.Duration(rank%2)*time.Millisecond, want)
+				if rank == twice {
+					j.begins(fmt.Sprint("rank ", rank, " again"), rank, 0, want)
+				}
+			}
+			return j.run()
+		})
+	}
+}
+
+// TestRankAgain: a rank that is started again when its job works learns at once
+// that it is there already. The job does not notice, but counts it.
+func TestRankAgain(t *testing.T) {
+	const size = 3
+	for again := range size {
+		j := newJob(size, sim.Options{}, small)
+		told := false
+		j.start(func(c *mplite.Comm) error {
+			for !told {
+				c.Iprobe(c.Rank(), 0)
+				c.NIC().Poll()
+				if err := j.Sleep(time.Millisecond); err != nil {
+					return err
+				}
+			}
+			refused := []uint64{c.Snapshot().Refused}
+			if err := mplite.Allreduce(bg, c, nil, refused, mplite.Sum[uint64]()); err != nil {
+				return err
+			}
+			if refused[0] != 1 {
+				return fmt.Errorf("%d requests refused, want 1", refused[0])
+			}
+			return nil
+		})
+		j.host("again", func(nic *vipl.NIC) error {
+			defer func() { told = true }()
+			j.Sleep(500 * time.Millisecond)
+			return isTwice(j.rank(nic, again, nil), again)
+		})
+		check(t, j.run())
+	}
+}
+
+// TestOtherRun: a rank that knows another run of the job than this one is refused,
+// by rank 0 and by others.
+func TestOtherRun(t *testing.T) {
+	j := newJob(3, sim.Options{}, small)
+	ended := 0
+	meet := func(c *mplite.Comm) error {
+		ended++
+		if got := c.Snapshot().Refused; c.Rank() < 2 && got != 1 {
+			return fmt.Errorf("%d requests refused, want 1", got)
+		}
+		return c.Barrier(bg)
+	}
+	for rank := range 2 {
+		j.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error { return j.rank(nic, rank, meet) })
+	}
+	j.host("rank 2", func(nic *vipl.NIC) error {
+		for rank := range 2 {
+			addr, err := nic.Lookup(bg, fmt.Sprint("job/test/", rank))
+			if err != nil {
+				return err
+			}
+			vi, err := nic.CreateVI(nil, nil, nil)
+			if err != nil {
+				return err
+			}
+			err = vi.Connect(bg, addr, mplite.OfRun(mplite.Hello("test", 2, 3), 12345))
+			if !errors.Is(err, vipl.ErrReject) || !contains(err, `another run of job "test"`) {
+				return fmt.Errorf("rank %d: %w, want a refusal", rank, err)
+			}
+			vi.Close()
+		}
+		return j.rank(nic, 2, meet)
+	})
+	check(t, j.run())
+	if ended != 3 {
+		t.Errorf("%d ranks have met", ended)
+	}
 }

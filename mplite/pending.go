@@ -1,6 +1,13 @@
 package mplite
 
-import "slices"
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+)
 
 // Pending is what a rank waits for, over all its communicators: every
 // operation and message that is not finished. Ranks in it are those of the
@@ -167,5 +174,140 @@ func (p *peer) describe() Peer {
 	if p.err != nil {
 		s.Err = p.err.Error()
 	}
+	return s
+}
+
+// WriteTo writes what the rank waits for as text, for a person who wants to
+// know why a job hangs. The order of lines and columns is stable. It
+// implements io.WriterTo.
+//
+// Ranks that wait for each other show it here: follow the receives "for a
+// message" from rank to rank until one waits for nothing, or the circle closes.
+func (s Pending) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "rank %d of %d in job %q  ", s.Rank, s.Size, s.Job)
+	switch {
+	case s.Err != "":
+		fmt.Fprintf(&b, "ended: %s\n", s.Err)
+	case s.Leading:
+		fmt.Fprintf(&b, "waits for the network, %d more goroutines with it\n", s.Following)
+	case s.Following > 0:
+		fmt.Fprintf(&b, "%d goroutines wait\n", s.Following)
+	default:
+		b.WriteString("computes: no goroutine waits\n")
+	}
+	fmt.Fprintf(&b, "  %d receives and %d sends not finished, %d messages that no receive has taken\n", s.NumReceives, s.NumSends, s.NumUnexpected)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	s.writeOperations(t)
+	s.writeMessages(t)
+	s.writePeers(t)
+	t.Flush()
+	return b.WriteTo(w)
+}
+
+func (s *Pending) writeOperations(t *tabwriter.Writer) {
+	if s.NumReceives+s.NumSends > 0 {
+		fmt.Fprintln(t, "\n  OPERATION\tRANK\tTAG\tCOMMUNICATOR\tBYTES\tMOVED\tWAITS")
+	}
+	for _, list := range []struct {
+		name  string
+		all   []Operation
+		count int
+	}{{"receive", s.Receives, s.NumReceives}, {"send", s.Sends, s.NumSends}} {
+		for _, o := range list.all {
+			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%d\t%d\t%s\n", list.name, wild(o.Rank), wild(o.Tag), place(o.Communicator, o.Collective), o.Size, o.Moved, o.State)
+		}
+		more(t, list.count-len(list.all))
+	}
+	t.Flush()
+}
+
+func (s *Pending) writeMessages(t *tabwriter.Writer) {
+	if s.NumUnexpected > 0 {
+		fmt.Fprintln(t, "\n  UNEXPECTED\tRANK\tTAG\tCOMMUNICATOR\tBYTES")
+	}
+	for _, m := range s.Unexpected {
+		kind := "message"
+		if m.Announced {
+			kind = "announcement"
+		}
+		if m.Matched {
+			kind += ", matched"
+		}
+		fmt.Fprintf(t, "  %s\t%d\t%d\t%s\t%d\n", kind, m.Rank, m.Tag, place(m.Communicator, m.Collective), m.Size)
+	}
+	more(t, s.NumUnexpected-len(s.Unexpected))
+	t.Flush()
+}
+
+func (s *Pending) writePeers(t *tabwriter.Writer) {
+	if len(s.Peers) > 0 {
+		fmt.Fprintln(t, "\n  WITH RANK\tSTATE\tVI\tCREDITS\tCONTROL\tQUEUED\tBUSY\tWRITES\tHELD\tWHY")
+	}
+	for _, p := range s.Peers {
+		fmt.Fprintf(t, "  %d\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", p.Rank, p.State, p.VI, p.Credits, p.Control, p.Queued, p.Busy, p.Writes, p.Held, orDash(p.Err))
+	}
+}
+
+// wild returns a rank or tag, "any" if that is what it stands for.
+func wild(n int) string {
+	if n < 0 {
+		return "any"
+	}
+	return strconv.Itoa(n)
+}
+
+// place names a communicator and says if a collective is at work in it.
+func place(communicator int, collective bool) string {
+	if collective {
+		return strconv.Itoa(communicator) + " collective"
+	}
+	return strconv.Itoa(communicator)
+}
+
+func more(t *tabwriter.Writer, n int) {
+	if n > 0 {
+		fmt.Fprintf(t, "  and %d more\n", n)
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Stats counts what a rank has done since Init, over all its communicators.
+type Stats struct {
+	EagerSent          uint64                 `metric:"bobnet_mplite_eager_sent_total" help:"Messages sent through bounce buffers."`
+	EagerReceived      uint64                 `metric:"bobnet_mplite_eager_received_total" help:"Messages received through bounce buffers."`
+	RendezvousSent     uint64                 `metric:"bobnet_mplite_rendezvous_sent_total" help:"Messages announced and then written to the receiver's memory."`
+	RendezvousReceived uint64                 `metric:"bobnet_mplite_rendezvous_received_total" help:"Messages that the sender wrote to this rank's memory."`
+	BytesSent          uint64                 `metric:"bobnet_mplite_sent_bytes_total" help:"Payload sent."`
+	BytesReceived      uint64                 `metric:"bobnet_mplite_received_bytes_total" help:"Payload received."`
+	SelfMessages       uint64                 `metric:"bobnet_mplite_self_messages_total" help:"Messages of the rank to itself."`
+	Unexpected         int                    `metric:"bobnet_mplite_unexpected_messages" help:"Messages that wait for their receive."`
+	UnexpectedMax      int                    `metric:"bobnet_mplite_unexpected_messages_maximum" help:"Most messages that have waited for their receive at a time."`
+	SpillBytes         int                    `metric:"bobnet_mplite_spill_bytes" help:"Memory that messages without a receive take beyond the receive buffers."`
+	CreditStalls       uint64                 `metric:"bobnet_mplite_credit_stalls_total" help:"Sends that had to wait for the receiver to make room."`
+	CreditMessages     uint64                 `metric:"bobnet_mplite_credit_messages_total" help:"Messages that only returned credits."`
+	Strays             uint64                 `metric:"bobnet_mplite_stray_messages_total" help:"Control messages that named no operation of this rank."`
+	RanksFailed        uint64                 `metric:"bobnet_mplite_failed_ranks_total" help:"Ranks found dead."`
+	Refused            uint64                 `metric:"bobnet_mplite_refused_requests_total" help:"Requests for a connection from who does not belong to the job."`
+	Requests           int                    // operation records allocated; they are reused
+	Collectives        [numCollectives]uint64 `metric:"bobnet_mplite_collectives_total"`
+}
+
+// Snapshot returns the counters. It is the same for every communicator.
+func (c *Comm) Snapshot() Stats {
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.stats
+	s.Unexpected, s.UnexpectedMax = w.match.waiting, w.match.waitMax
+	s.SpillBytes = w.spill.used
+	s.Refused = w.job.Refused()
+	s.Requests = len(w.requests)
 	return s
 }

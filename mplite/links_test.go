@@ -237,3 +237,88 @@ func stream(c *mplite.Comm, size, n int) error {
 	runtime.KeepAlive(bufs)
 	return c.Barrier(bg)
 }
+
+// TestUDP reduces vectors over three ranks on the loopback, which takes no
+// privilege.
+func TestUDP(t *testing.T) {
+	const size = 3
+	errs := make([]error, size)
+	var ranks sync.WaitGroup
+	for rank := range size {
+		ranks.Go(func() { errs[rank] = udpRank(t, rank, size) })
+	}
+	ranks.Wait()
+	for rank, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+func udpRank(t *testing.T, rank, size int) error {
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(41 + rank), Driver: "udp"})
+	if err != nil {
+		return err
+	}
+	defer nic.Close()
+	c, err := mplite.Init(t.Context(), &mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: size, NIC: nic}})
+	if err != nil {
+		return err
+	}
+	for _, n := range []int{1, 1000, 200_000} {
+		send, recv := make([]int64, n), make([]int64, n)
+		for i := range send {
+			send[i] = int64(i * (rank + 1))
+		}
+		if err := mplite.Allreduce(t.Context(), c, send, recv, mplite.Sum[int64]()); err != nil {
+			return err
+		}
+		for i, got := range recv {
+			if want := int64(i * size * (size + 1) / 2); got != want {
+				return fmt.Errorf("of %d elements, element %d is %d, want %d", n, i, got, want)
+			}
+		}
+	}
+	return c.Finalize(t.Context())
+}
+
+// TestRanksOnOneHost: four ranks on one interface of one host find each other,
+// and run everything, through shared memory.
+func TestRanksOnOneHost(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	const size = 4
+	var ranks sync.WaitGroup
+	errs := make([]error, size)
+	for rank := range size {
+		var nic *vipl.NIC
+		if err := p.In(0, func() (err error) {
+			nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nic.Close() })
+		ranks.Go(func() {
+			errs[rank] = hostRank(&mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: size, NIC: nic}})
+		})
+	}
+	ranks.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hostRank(cfg *mplite.Config) error {
+	c, err := mplite.Init(bg, cfg)
+	if err != nil {
+		return err
+	}
+	for _, check := range checks {
+		for _, n := range []int{1, 3000, 200_000} {
+			if err := check.run(c, n); err != nil {
+				return fmt.Errorf("%s of %d: %w", check.name, n, err)
+			}
+		}
+	}
+	return c.Finalize(bg)
+}
