@@ -1,12 +1,18 @@
 package vmmc_test
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -266,5 +272,111 @@ func TestAllocations(t *testing.T) {
 		if n >= 1 {
 			t.Errorf("%s: %v allocations in 320", name, n)
 		}
+	}
+}
+
+// TestInterfaceGone: a process that waits for a notification, a word or an import ends its waits
+// when its interface is gone.
+func TestInterfaceGone(t *testing.T) {
+	pair := vethtest.New(t, 1500)
+	var nic *vipl.NIC
+	check(t, pair.In(0, func() (err error) {
+		nic, err = vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Name})
+		return err
+	}))
+	defer nic.Close()
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Job: scopeOf(t), Logger: quiet})
+	check(t, err)
+	defer p.Close()
+	ended := make(chan error)
+	go func() { ended <- p.WaitNotification(bg) }()
+	go func() { _, err := p.Spin(bg, new(uint32), 0); ended <- err }()
+	go func() { ended <- p.Await(bg, func() bool { return false }) }()
+	go func() { _, err := p.Import(bg, vmmc.Name{Process: 9, ID: 1}); ended <- err }()
+	check(t, pair.Delete())
+	for range 4 {
+		if err := <-ended; !errors.Is(err, transport.ErrGone) {
+			t.Errorf("%v, want ErrGone", err)
+		}
+	}
+}
+
+// TestLastWords: what a process has posted before it was closed is in the exporter's memory, and
+// its handler has run for each message, although the network loses some of them, and although
+// they are more than there is room for at once. vmmc/lanai has the same for cards.
+func TestLastWords(t *testing.T) {
+	const messages = 40
+	seeds(t, 10, func(seed uint64) error {
+		w := newWorld(sim.Options{Seed: seed, Loss: 0.02})
+		w.process(1, vmmc.Config{}, func(p *vmmc.Process) error {
+			heard := 0
+			_, err := p.Export(make([]byte, messages*8), 1, vmmc.Everybody, func(vmmc.Notification) { heard++ })
+			if err != nil {
+				return err
+			}
+			ctx, cancel := p.NIC().WithTimeout(bg, 10*time.Second)
+			defer cancel()
+			return p.Await(ctx, func() bool { return heard == messages })
+		})
+		w.process(2, vmmc.Config{}, func(p *vmmc.Process) error {
+			to, err := p.Import(bg, vmmc.Name{Process: 1, ID: 1})
+			for i := 0; err == nil && i < messages; i++ {
+				err = p.Post(&vmmc.Send{Src: []byte{1, 2, 3, 4, 5, 6, 7, 8}, Dst: to.Addr() + vmmc.ProxyAddr(i*8), Notify: true})
+			}
+			p.Close()
+			return err
+		})
+		return w.run()
+	})
+}
+
+// scopeOf is a scope of this run of the test alone: shared memory is one segment for all of the host.
+func scopeOf(t testing.TB) string { return fmt.Sprint(t.Name(), os.Getpid()) }
+
+// liveProcess returns a process over shared memory, in real time.
+func liveProcess(t *testing.T, number uint32) *vmmc.Process {
+	t.Helper()
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
+	check(t, err)
+	t.Cleanup(func() { nic.Close() })
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{NIC: nic, Process: number, Job: scopeOf(t), Logger: quiet})
+	check(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// TestComputing: in real time, handlers run and imports are granted while the exporter's
+// program does nothing at all; unexport works beside a program that waits.
+func TestComputing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(bg, time.Minute)
+	defer cancel()
+	var ps [2]*vmmc.Process
+	for i := range ps {
+		ps[i] = liveProcess(t, uint32(i))
+	}
+	told := make(chan uint32, 100)
+	buf := make([]byte, 100000)
+	e, err := ps[0].Export(buf, 1, vmmc.Everybody, func(vmmc.Notification) {
+		told <- atomic.LoadUint32(vmmc.Word(buf, len(buf)-vmmc.WordSize)) // the next message may be writing it
+	})
+	check(t, err)
+	i, err := ps[1].Import(ctx, vmmc.Name{Process: 0, ID: 1})
+	check(t, err)
+	src := make([]byte, len(buf))
+	for k := range uint32(20) {
+		binary.NativeEndian.PutUint32(src[len(src)-vmmc.WordSize:], k+1)
+		check(t, ps[1].SendMsgWithNotify(ctx, src, i.Addr()))
+		select {
+		case got := <-told:
+			if got != k+1 {
+				t.Fatalf("notification %d finds %d", k, got)
+			}
+		case <-ctx.Done():
+			t.Fatal("no handler has run")
+		}
+	}
+	check(t, e.Unexport(ctx))
+	if err := ps[1].SendMsg(ctx, src[:8], i.Addr()); err == nil {
+		t.Error("a send to what is not exported any more")
 	}
 }
