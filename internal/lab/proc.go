@@ -3,8 +3,10 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -206,4 +208,94 @@ func (p *Proc) Wait() error {
 func (p *Proc) Code() int {
 	<-p.done
 	return keep.ExitCode(p.cmd.ProcessState)
+}
+
+// errGoexit is what onThread returns when fn ended its goroutine.
+var errGoexit = errors.New("lab: the function ended its goroutine")
+
+// onThread calls fn on a thread of its own. fn may change the thread's
+// namespaces at will, because the thread ends with it: a goroutine that exits
+// locked takes its thread along.
+func onThread(fn func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			// The main thread cannot end, and /proc/self speaks of it.
+			// Occupy it, so that the next goroutine gets another.
+			done <- onThread(fn)
+			runtime.UnlockOSThread()
+			return
+		}
+		err := errGoexit
+		defer func() { done <- err }()
+		err = fn()
+	}()
+	return <-done
+}
+
+// inside calls fn on a thread of its own in network namespace ns.
+func inside(ns netns.NsHandle, fn func() error) error {
+	return onThread(func() error {
+		if err := unix.Setns(int(ns), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("setns: %w", err)
+		}
+		return fn()
+	})
+}
+
+// newNamespace makes a network namespace, calls setup in it and returns a
+// descriptor, which is all that keeps it. The thread is found in /proc by
+// thread-self: in a lab within a lab /proc does not have the numbers that this
+// process knows.
+func newNamespace(setup func() error) (netns.NsHandle, error) {
+	ns := netns.None()
+	err := onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("unshare network namespace: %w", err)
+		}
+		var err error
+		if ns, err = netns.GetFromPath("/proc/thread-self/ns/net"); err != nil {
+			return err
+		}
+		return setup()
+	})
+	return ns, err
+}
+
+// Processors returns the numbers of the processors that this process may run on.
+func Processors() (all []int, err error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("sched_getaffinity: %w", err)
+	}
+	for cpu := range len(set) * bits.UintSize {
+		if set.IsSet(cpu) {
+			all = append(all, cpu)
+		}
+	}
+	return all, nil
+}
+
+// Bind returns a processor for each of n ranks of this host. Ranks of one job compute at the same
+// time, so no two get the same.
+func Bind(n int) ([]int, error) {
+	all, err := Processors()
+	if err != nil {
+		return nil, err
+	}
+	if n > len(all) {
+		return nil, fmt.Errorf("%d ranks, each bound to a processor of its own: this process may run on %d of them: ask for fewer ranks, or do not bind them", n, len(all))
+	}
+	return all[:n], nil
+}
+
+// BindThread has the calling thread, and what it starts, run on one processor only.
+func BindThread(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("sched_setaffinity, processor %d: %w", cpu, err)
+	}
+	return nil
 }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -246,4 +249,110 @@ func TestOrphans(t *testing.T) {
 		}
 		return zombies
 	})
+}
+
+// TestContinue: a rank that fails does not end the others, and all that fail are named at
+// the end with the worst exit code.
+func TestContinue(t *testing.T) {
+	l := newLab(t, Config{N: 3})
+	out, err := script(t.Context(), t, l, `case $BOBNET_RANK in 0) exit 3;; 1) kill -9 $$;; esac; sleep 1; echo alive`, RunOptions{Continue: true})
+	var failed *ExitError
+	if !errors.As(err, &failed) || failed.Code != 137 || len(failed.Failed) != 2 {
+		t.Fatalf("Run returned %v, want an ExitError of two ranks with code 137", err)
+	}
+	if out != "alive\n" {
+		t.Errorf("rank 2 printed %q: it was ended by the others' failures", out)
+	}
+	for _, want := range []string{"lab: 2 of 3 ranks failed: rank ", "rank 0: exit status 3", "rank 1: signal: killed", "; worst exit code 137"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q says nothing of %q", err, want)
+		}
+	}
+}
+
+// TestFailures: of many failures the first are told in full.
+func TestFailures(t *testing.T) {
+	var failed []Failure
+	for rank := range 20 {
+		failed = append(failed, Failure{Rank: rank, Host: fmt.Sprint("h", rank), State: "exit status 1"})
+	}
+	text := Failures(failed, 64)
+	if !strings.HasPrefix(text, "20 of 64 ranks failed: rank 0 on host h0: exit status 1; rank 1 on host h1: ") || !strings.HasSuffix(text, "rank 15 on host h15: exit status 1; and 4 more") {
+		t.Errorf("got %q", text)
+	}
+}
+
+// TestPerHost: ranks of one host share its namespace, its interface and its addresses,
+// the last host has what is left, and each has what the caller adds for it.
+func TestPerHost(t *testing.T) {
+	l := newLab(t, Config{N: 3, PerHost: 2})
+	if l.Topology() != Pair {
+		t.Errorf("two namespaces are joined by %v, want a pair", l.Topology())
+	}
+	const text = `echo "$BOBNET_RANK of $BOBNET_SIZE $ADDED $(readlink /proc/self/ns/net) $(cat /sys/class/net/bob0/address)"`
+	out, err := script(t.Context(), t, l, text, RunOptions{RankEnv: func(rank int) []string { return []string{"ADDED=" + l.Addr(rank).String()} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	slices.Sort(lines)
+	if len(lines) != 3 {
+		t.Fatalf("got\n%s", out)
+	}
+	spaces := map[string]bool{}
+	for rank, line := range lines {
+		f := strings.Fields(line)
+		if len(f) != 6 || f[0] != string(rune('0'+rank)) || f[2] != "3" || f[3] != l.Addr(rank).String() || f[5] != l.MAC(rank).String() {
+			t.Errorf("rank %d says %q", rank, line)
+			continue
+		}
+		spaces[f[4]] = true
+		if err := l.Exec(rank, func() error { return checkInterface(l, rank) }); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(spaces) != 2 || strings.Fields(lines[0])[4] != strings.Fields(lines[1])[4] {
+		t.Errorf("the ranks are in the namespaces %v, want two, one of them for ranks 0 and 1", slices.Collect(maps.Keys(spaces)))
+	}
+}
+
+// TestPerHostCut: a link is that of all ranks of its host, and a cut names them all.
+func TestPerHostCut(t *testing.T) {
+	cfg := Config{N: 4, PerHost: 2}
+	for kind, texts := range map[Kind][]string{Flap: {"1", "0-2"}, Partition: {"0,2/1,3", "0"}} {
+		cfg.Cuts = cuts(t, kind, texts...)
+		for _, c := range cfg.Cuts {
+			cfg.Cuts = []Cut{c}
+			if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "are in one namespace") {
+				t.Errorf("%v %v: %v", kind, c, err)
+			}
+		}
+	}
+	l := newLab(t, Config{N: 4, PerHost: 2, Cuts: cuts(t, Flap, "2,3")})
+	if err := l.Cut(cuts(t, Flap, "2,3")...); err != nil {
+		t.Fatal(err)
+	}
+	if l.wires.down[0] || !l.wires.down[1] {
+		t.Errorf("links that are down: %v, want the second host's", l.wires.down)
+	}
+	if err := l.Cut(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCycles makes labs of either topology, runs a job in each and closes
+// them, again and again: no descriptor, process or namespace is left behind.
+func TestCycles(t *testing.T) {
+	needLab(t)
+	var made []string
+	leaktest.Run(t, 1, func(i int) error {
+		l, err := New(t.Context(), Config{N: 2, Topology: Pair + Topology(i%2), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		made = append(made, l.namespaces(t)...)
+		err = l.Run(t.Context(), []string{"true"}, RunOptions{Stdout: io.Discard, Stderr: io.Discard})
+		return errors.Join(err, l.Close())
+	})
+	leaktest.None(t, "namespaces", func() []string { return leaktest.Namespaces(made) })
 }

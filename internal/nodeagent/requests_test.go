@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -198,4 +200,118 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%+v: granted %+v, refusal %q, %v", r, grant, refusal, err)
 		}
 	})
+}
+
+// TestAskLate: an answer that comes late is taken for none to another question, and until it
+// comes nothing is asked.
+func TestAskLate(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]*net.UnixConn
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "end")
+		c, err := net.FileConn(file)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(patience))
+		ends[i] = c.(*net.UnixConn)
+	}
+	p := newProgram(ends[0], &unix.Ucred{})
+	if !p.question(agent.Metrics) || p.question(agent.Dump) {
+		t.Fatal("a second question is sent before the first is answered, or the first is not")
+	}
+	if _, err := p.Ask(agent.Dump); !errors.Is(err, ErrSilent) {
+		t.Errorf("a program that has not answered: %v", err)
+	}
+	if !p.take([]byte("metrics")) || p.take([]byte("more")) {
+		t.Error("an answer that is due is not taken, or one that is not")
+	}
+	got := make(chan string, 1)
+	go func() {
+		body, err := p.Ask(agent.Dump)
+		got <- string(body) + "/" + errorText(err)
+	}()
+	for _, want := range []string{agent.Metrics, agent.Dump} {
+		var q agent.Question
+		if _, err := agent.Read(ends[1], &q, agent.MaxRequest); err != nil || q.What != want {
+			t.Fatalf("asked for %q, %v, want %q", q.What, err, want)
+		}
+	}
+	p.take([]byte("dump"))
+	if body := <-got; body != "dump/" {
+		t.Errorf("the answer is %q", body)
+	}
+}
+
+func errorText(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// rawSockaddrPkt is struct sockaddr_pkt, the address that a socket of type SOCK_PACKET sends to.
+type rawSockaddrPkt struct {
+	family   uint16
+	device   [14]byte
+	protocol uint16
+}
+
+// sendPacket sends a frame from an interface by an address of the socket's kind.
+func sendPacket(fd, index int, name string, protocol uint16, frame []byte, flags int, control []byte) error {
+	protocol = protocol<<8 | protocol>>8
+	if typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || typ != unix.SOCK_PACKET {
+		_, err := unix.SendmsgN(fd, frame, control, &unix.SockaddrLinklayer{Ifindex: index, Protocol: protocol}, flags)
+		return err
+	}
+	to := rawSockaddrPkt{family: unix.AF_PACKET, protocol: protocol}
+	copy(to.device[:len(to.device)-1], name)
+	iov := unix.Iovec{Base: unsafe.SliceData(frame)}
+	iov.SetLen(len(frame))
+	hdr := unix.Msghdr{Name: (*byte)(unsafe.Pointer(&to)), Namelen: uint32(unsafe.Sizeof(to)), Iov: &iov, Control: unsafe.SliceData(control)}
+	hdr.SetIovlen(1)
+	hdr.SetControllen(len(control))
+	if _, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&hdr)), uintptr(flags)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// bindPacket binds a socket to an interface and a protocol by an address of the socket's kind. That
+// of a SOCK_PACKET socket has the protocol that the socket was opened with.
+func bindPacket(fd, index int, protocol uint16) error {
+	typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil || typ != unix.SOCK_PACKET {
+		return unix.Bind(fd, packetAddress(index, protocol))
+	}
+	device, err := net.InterfaceByIndex(index)
+	if err != nil {
+		return err
+	}
+	to := rawSockaddrPkt{family: unix.AF_PACKET}
+	copy(to.device[:len(to.device)-1], device.Name)
+	if _, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&to)), unsafe.Offsetof(to.protocol)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// TestLogHandlerBlocks: a handler of log lines that blocks keeps nobody from an answer.
+func TestLogHandlerBlocks(t *testing.T) {
+	lines, block := make(chan struct{}, 1), make(chan struct{})
+	path := logging(t, slog.New(logtest.Handler(func(string) {
+		lines <- struct{}{}
+		<-block
+	})))
+	t.Cleanup(func() { close(block) }) // before the server is closed
+	answers(t, path)
+	<-lines
+	for range 3 {
+		answers(t, path)
+	}
 }

@@ -1,15 +1,19 @@
 package nodeagent
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -17,6 +21,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -289,5 +295,229 @@ func TestShownFromElsewhere(t *testing.T) {
 		if r, err := request(t, path, framed(body), tt.fds...); err != nil || r.Refusal != tt.want {
 			t.Errorf("%s: %+v, %v, want %q", name, r, err, tt.want)
 		}
+	}
+}
+
+// awaitPrograms asks an agent until its programs are these.
+func awaitPrograms(t *testing.T, c *child, want string) {
+	t.Helper()
+	got := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); runtime.Gosched() {
+		if got = c.say("programs"); got == want {
+			return
+		}
+	}
+	t.Fatalf("the agent's programs are %q, want %q", got, want)
+}
+
+// TestRestart: agents are killed and started again under programs with traffic. These do not
+// notice, the next agent knows them, and gives others other ports. What they may send is
+// judged as before.
+func TestRestart(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	cfg := testConfig{Path: path, Allow: allow}
+	a := startAgent(t, p, 0, cfg)
+	serveEcho(t, p)
+	var tenants []*child
+	var list []string
+	for i, uid := range []uint32{alice, bob} {
+		c, line := play(t, p, 0, "tenant", uid, agent.EnvPath+"="+path)
+		lo := 1024 * (i + 1)
+		if want := fmt.Sprintf("ring+agent+host %d %d", lo, lo+1023); line != want {
+			t.Fatalf("user %d has %s, want %s", uid, line, want)
+		}
+		list = append(list, fmt.Sprintf("user %d ports %d..%d answers true", uid, lo, lo+1023))
+		tenants = append(tenants, c)
+	}
+	awaitPrograms(t, a, strings.Join(list, "; "))
+	for range 3 {
+		for _, c := range tenants {
+			fmt.Fprintln(c.in, "echo 400000")
+		}
+		a.kill()
+		a = startAgent(t, p, 0, cfg)
+		awaitPrograms(t, a, strings.Join(list, "; "))
+		for _, c := range tenants {
+			if got := c.line(); got != "echoed" {
+				t.Fatal(got)
+			}
+		}
+	}
+	hostile, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path)
+	if line != "3072" {
+		t.Errorf("a third program has ports from %s", line)
+	}
+	if got := hostile.send(portOfOther); got == "sent" {
+		t.Error("it can send from another's port")
+	}
+	if got := hostile.send(ownFrame); got != "sent" {
+		t.Errorf("it cannot send from its own: %s", got)
+	}
+}
+
+// TestDeath: the ports of a program that is killed are free at once, whether an agent runs or
+// not, and whoever has its sockets still can no longer send from them when another has the
+// ports.
+func TestDeath(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
+	first, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path)
+	if line != "1024" {
+		t.Fatalf("ports from %s", line)
+	}
+	if got := first.say("leave 0"); got != "left" { // it keeps the packet sockets
+		t.Fatal(got)
+	}
+	second, line := play(t, p, 0, "hostile", bob, agent.EnvPath+"="+path)
+	if line != "1024" {
+		t.Fatalf("the next program has ports from %s, want those that were left", line)
+	}
+	if got := first.send(ownFrame); got == "sent" {
+		t.Error("the first can still send from its ports")
+	}
+	if got := second.send(ownFrame); got != "sent" {
+		t.Errorf("the second cannot send: %s", got)
+	}
+	second.kill()
+	if _, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path); line != "1024" {
+		t.Errorf("after a kill ports are from %s", line)
+	}
+}
+
+// TestSilentProgram: a program that is stopped is found not to answer, and holds up nobody.
+func TestSilentProgram(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	a := startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
+	var tenants []*child
+	for _, uid := range []uint32{alice, bob} {
+		c, line := play(t, p, 0, "tenant", uid, agent.EnvPath+"="+path)
+		if !strings.HasPrefix(line, "ring+agent") {
+			t.Fatal(line)
+		}
+		tenants = append(tenants, c)
+	}
+	const of = "user 65534 ports 1024..2047 answers %v; user 65533 ports 2048..3071 answers true"
+	awaitPrograms(t, a, fmt.Sprintf(of, true))
+	if err := tenants[0].Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitPrograms(t, a, fmt.Sprintf(of, false))
+	if err := tenants[0].Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	awaitPrograms(t, a, fmt.Sprintf(of, true))
+}
+
+// TestBounds: a user gets no more blocks than allowed, and one who makes many connections
+// keeps nobody out.
+func TestBounds(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow, MaxBlocks: 2})
+	for i := range 3 {
+		_, line := play(t, p, 0, "tenant", alice, agent.EnvPath+"="+path)
+		if refused := strings.Contains(line, "no user has more than 2"); refused != (i == 2) {
+			t.Errorf("NIC %d: %s", i, line)
+		}
+	}
+	if _, line := play(t, p, 0, "flood", alice, agent.EnvPath+"="+path); line != "flooded" {
+		t.Error(line)
+	}
+	if _, line := play(t, p, 0, "tenant", bob, agent.EnvPath+"="+path); !strings.HasPrefix(line, "ring+agent") {
+		t.Errorf("another user, during the flood: %s", line)
+	}
+}
+
+// squatterRole takes the names of all blocks of ports: the claims, and the names within the host.
+func squatterRole(commands *bufio.Scanner) error {
+	at, err := iface.Find(vethtest.Name)
+	if err != nil {
+		return err
+	}
+	for b := range 64 {
+		claim, err := net.Listen("unix", fmt.Sprintf("@bobnet/%d/%04x/%d", at.Index, uint16(ethertype.Default), b))
+		if err != nil {
+			return err
+		}
+		defer claim.Close()
+		near, err := net.ListenPacket("unixgram", fmt.Sprintf("@bobnet-host/%v/%04x/%d/%d", at.MAC, uint16(ethertype.Default), at.Index, b))
+		if err != nil {
+			return err
+		}
+		defer near.Close()
+	}
+	fmt.Println("all taken")
+	for commands.Scan() {
+	}
+	return nil
+}
+
+// echoRole opens a NIC and prints its driver and address. To an address it answers whether the NIC there
+// echoes.
+func echoRole(commands *bufio.Scanner) error {
+	nic, err := vipl.Open(context.Background(), &vipl.Config{Interface: vethtest.Name, XDP: ring.Off, Spin: -1})
+	if err != nil {
+		fmt.Println("no NIC:", strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil
+	}
+	defer nic.Close()
+	fmt.Println(nic.Query().Driver, nic.Addr())
+	for commands.Scan() {
+		to, err := ethertype.ParseAddr(commands.Text())
+		if err == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			_, err = nic.Echo(ctx, to, 100)
+			cancel()
+		}
+		fmt.Println(err)
+	}
+	return nil
+}
+
+// TestSquatted: a process of a user without rights has taken all names of ports. The agent's tenants and
+// root's programs open NICs all the same, and those of one user reach each other within the host. An agent
+// that starts again takes over what they hold, and counts nothing that the squatter has.
+func TestSquatted(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	cfg := testConfig{Path: path, Allow: allow, MaxBlocks: 3}
+	const stranger = 65532
+	if _, line := play(t, p, 0, "squatter", stranger); line != "all taken" {
+		t.Fatal(line)
+	}
+	a := startAgent(t, p, 0, cfg)
+	var list []string
+	open := func(uid uint32, driver string) (c *child, addr string) {
+		c, line := play(t, p, 0, "echo", uid, agent.EnvPath+"="+path)
+		addr, ok := strings.CutPrefix(line, driver+" ")
+		if !ok {
+			t.Fatalf("user %d: %s", uid, line)
+		}
+		if driver == "ring+agent+host" {
+			at, _ := ethertype.ParseAddr(addr)
+			list = append(list, fmt.Sprintf("user %d ports %d..%d answers true", uid, at.Port, at.Port+1023))
+		}
+		return c, addr
+	}
+	for _, user := range []struct {
+		uid    uint32
+		driver string
+	}{{alice, "ring+agent+host"}, {bob, "ring+agent+host"}, {0, "ring+host"}} {
+		first, at := open(user.uid, user.driver)
+		second, other := open(user.uid, user.driver)
+		if at == other {
+			t.Fatalf("two NICs are at %s", at)
+		}
+		if got := first.say("%s", other) + second.say("%s", at); got != "<nil><nil>" {
+			t.Errorf("user %d: %s", user.uid, got)
+		}
+	}
+	awaitPrograms(t, a, strings.Join(list, "; "))
+	a.kill()
+	a = startAgent(t, p, 0, cfg)
+	awaitPrograms(t, a, strings.Join(list, "; "))
+	if _, line := play(t, p, 0, "echo", alice, agent.EnvPath+"="+path); !strings.HasPrefix(line, "ring+agent+host ") {
+		t.Errorf("a third NIC of a user who may have three: %s", line)
+	}
+	if _, line := play(t, p, 0, "echo", alice, agent.EnvPath+"="+path); !strings.Contains(line, "no user has more than 3") {
+		t.Errorf("a fourth NIC of a user who may have three: %s", line)
 	}
 }

@@ -354,3 +354,308 @@ func (c *checker) equal(v, other *value) bool {
 	a, b := c.value(v), c.value(other)
 	return a != nil && b != nil && constant.Compare(a, gotoken.EQL, b)
 }
+
+const (
+	maxFixed = math.MaxInt32 // limit of the bytes of what has a fixed length
+	endless  = math.MaxInt64 // the size of a type of which each value contains another one
+)
+
+// sizes finds how many bytes the smallest encoding of each type has. Those of arrays and
+// optional data are 4. A type may contain itself through an arm of a union, so that sizes shrink
+// from endless until none changes.
+func (c *checker) sizes() {
+	var order []*definition // parts come before what they are parts of, but where they are that
+	seen := map[*definition]bool{}
+	var visit func(def *definition)
+	visit = func(def *definition) {
+		if seen[def] {
+			return
+		}
+		seen[def], def.least = true, endless
+		for _, d := range def.parts() {
+			if d.within() {
+				visit(d.typ.def)
+			}
+		}
+		order = append(order, def)
+	}
+	for _, def := range c.spec.types {
+		visit(def)
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, def := range order {
+			if n := def.smallest(); n < def.least {
+				def.least, changed = n, true
+			}
+		}
+	}
+}
+
+// smallest returns the size of a type as the sizes of its parts have it so far.
+func (def *definition) smallest() int64 {
+	switch def.kind {
+	case defTypedef:
+		return def.decl.least()
+	case defStruct:
+		sum := int64(0)
+		for _, d := range def.members {
+			sum = both(sum, d.least())
+		}
+		return sum
+	case defUnion:
+		least := int64(endless)
+		for _, a := range def.union.all() {
+			n := int64(0)
+			if a.decl != nil {
+				n = a.decl.least()
+			}
+			least = min(least, n)
+		}
+		return both(def.union.disc.least(), least)
+	}
+	return 4 // an enumeration
+}
+
+// both returns the size of two things together.
+func both(a, b int64) int64 {
+	if a == endless || b == endless {
+		return endless
+	}
+	return min(a+b, maxFixed)
+}
+
+// least is the size of what is declared.
+func (d *declaration) least() int64 {
+	n := d.exact()
+	if n != endless {
+		n = min(n, maxFixed)
+	}
+	return n
+}
+
+// exact is least without a limit.
+func (d *declaration) exact() int64 {
+	switch {
+	case d.shape == counted || d.shape == optional:
+		return 4
+	case d.shape == plain:
+		return d.typ.least()
+	}
+	n, _ := constant.Int64Val(d.size.known)
+	if d.typ.kind == kindOpaque {
+		return (n + 3) &^ 3
+	}
+	one := d.typ.least()
+	if n == 0 || one == endless {
+		return min(n, 1) * one
+	}
+	return n * one // this fits: both have 32 bits
+}
+
+// least is the size of an element.
+func (t *typeSpec) least() int64 {
+	switch t.kind {
+	case kindNamed:
+		return t.def.least
+	case kindHyper, kindUhyper, kindDouble:
+		return 8
+	case kindQuadruple:
+		return 16
+	}
+	return 4
+}
+
+// oversized refuses arrays of a fixed length that are too large.
+func (c *checker) oversized() {
+	for _, def := range c.spec.types {
+		for _, d := range def.parts() {
+			if size := d.exact(); d.shape == fixed && size > maxFixed {
+				c.add(d.at, "%s has %d octets or more, which is over the limit of %d: give it a bound (<>) instead of a length", d.name, size, maxFixed)
+			}
+		}
+	}
+}
+
+// markRecursive marks unions that contain themselves through one of their arms. What generated
+// code does with them has to be bounded. It finds the strongly connected components of types
+// by Tarjan's algorithm.
+func markRecursive(types []*definition) {
+	index, low := map[*definition]int{}, map[*definition]int{}
+	var stack []*definition
+	on := map[*definition]bool{}
+	var visit func(def *definition)
+	visit = func(def *definition) {
+		index[def] = len(index)
+		low[def] = index[def]
+		stack, on[def] = append(stack, def), true
+		self := false
+		for _, d := range def.parts() {
+			if !d.within() {
+				continue
+			}
+			to := d.typ.def
+			self = self || to == def
+			if _, seen := index[to]; !seen {
+				visit(to)
+				low[def] = min(low[def], low[to])
+			} else if on[to] {
+				low[def] = min(low[def], index[to])
+			}
+		}
+		if low[def] != index[def] {
+			return
+		}
+		at := slices.Index(stack, def)
+		for _, member := range stack[at:] {
+			on[member] = false
+			member.recursive = self || len(stack)-at > 1
+		}
+		stack = stack[:at]
+	}
+	for _, def := range types {
+		if _, seen := index[def]; !seen {
+			visit(def)
+		}
+	}
+}
+
+// base follows typedefs that only give a type another name, and returns what it is: a
+// definition, or nil and an elementary kind.
+func (t *typeSpec) base() (kind, *definition) {
+	for t.kind == kindNamed && t.def.kind == defTypedef && t.def.decl.shape == plain {
+		t = &t.def.decl.typ
+	}
+	return t.kind, t.def
+}
+
+// recursion reports whether each type has values that end: one that contains itself does so behind
+// a pointer or a counted array, or in some arms of a union (RFC 4506 section 4.19). And no
+// pointer is only to itself.
+func (c *checker) recursion() bool {
+	before := len(c.list)
+	for _, def := range c.spec.types {
+		c.contains(def)
+	}
+	if len(c.list) > before {
+		return false
+	}
+	for _, def := range c.spec.types {
+		d := def
+		for n := 0; d != nil && d.kind == defTypedef && (d.decl.shape == plain || d.decl.shape == optional); n++ {
+			if n > len(c.spec.types) {
+				c.add(def.at, "typedef %s is a pointer to itself: put the pointer into a struct", def.name)
+				break
+			}
+			d = d.decl.typ.def
+		}
+	}
+	return len(c.list) == before
+}
+
+// contains follows what is part of each value of a type that has no end.
+func (c *checker) contains(def *definition) {
+	if def.state == underWay {
+		c.add(def.at, "%v contains itself: make it optional (*) or a counted array (<>) on the way, or give a union an arm without it", def)
+	}
+	if def.state != untouched || def.least != endless {
+		return
+	}
+	def.state = underWay
+	for _, d := range def.parts() {
+		if d.within() {
+			c.contains(d.typ.def)
+		}
+	}
+	def.state = finished
+}
+
+// within reports whether what is declared contains a value of another definition, not behind a
+// pointer or a count.
+func (d *declaration) within() bool {
+	return (d.shape == plain || d.shape == fixed) && d.typ.def != nil
+}
+
+// parts returns the declarations that a type consists of.
+func (def *definition) parts() []*declaration {
+	switch def.kind {
+	case defTypedef:
+		return []*declaration{def.decl}
+	case defStruct:
+		return def.members
+	case defUnion:
+		list := []*declaration{def.union.disc}
+		for _, a := range def.union.all() {
+			if a.decl != nil {
+				list = append(list, a.decl)
+			}
+		}
+		return list
+	}
+	return nil
+}
+
+// union checks discriminant and cases (RFC 4506 section 6.4, note 5).
+func (c *checker) union(def *definition) {
+	disc := def.union.disc
+	k, of := disc.typ.base()
+	if disc.shape != plain || !k.discriminates() && (of == nil || of.kind != defEnum) {
+		c.add(disc.at, "the discriminant %s is no int, unsigned int, bool or enum", disc.name)
+		return
+	}
+	seen := map[string]*value{}
+	for _, a := range def.union.arms {
+		for _, v := range a.cases {
+			if !c.legal(v, k, of) {
+				continue
+			}
+			n := v.known.ExactString()
+			if before := seen[n]; before != nil {
+				c.add(v.at, "case %s: the value %s is that of the case in line %d already", v.text, n, before.at.line)
+				continue
+			}
+			seen[n] = v
+		}
+	}
+}
+
+func (k kind) discriminates() bool {
+	switch k {
+	case kindInt, kindUint, kindBool, kindChar, kindUchar, kindShort, kindUshort:
+		return true
+	}
+	return false
+}
+
+// ranges of the values of what can be a discriminant.
+var ranges = map[kind][2]int64{
+	kindInt: {math.MinInt32, math.MaxInt32}, kindUint: {0, math.MaxUint32}, kindBool: {0, 1},
+	kindChar: {math.MinInt8, math.MaxInt8}, kindUchar: {0, math.MaxUint8},
+	kindShort: {math.MinInt16, math.MaxInt16}, kindUshort: {0, math.MaxUint16},
+}
+
+// legal reports whether the discriminant can have the value.
+func (c *checker) legal(v *value, k kind, of *definition) bool {
+	if of == nil {
+		r := ranges[k]
+		return c.within(v, r[0], r[1], "case "+v.text)
+	}
+	if c.value(v) == nil {
+		return false
+	}
+	if of.member(v.known) == nil {
+		c.add(v.at, "case %s: enum %s has no such value", v.text, of.name)
+		return false
+	}
+	return true
+}
+
+// member returns the name that an enumeration has for a value, or nil.
+func (def *definition) member(v constant.Value) *constantDef {
+	for _, m := range def.enum {
+		if constant.Compare(m.known, gotoken.EQL, v) {
+			return m
+		}
+	}
+	return nil
+}

@@ -2,6 +2,8 @@ package rpcgen
 
 import (
 	"fmt"
+	"go/constant"
+	"strconv"
 )
 
 // maxNesting is how deeply types may be declared within each other.
@@ -288,4 +290,318 @@ func (p *parser) enumBody(def *definition) {
 		}
 	}
 	p.expect("}", "or ',' after a name of the enumeration")
+}
+
+// declaration parses one, which may be void: nil. what is for messages.
+func (p *parser) declaration(what string) *declaration {
+	d := &declaration{doc: p.tok.doc}
+	if p.accept("void") {
+		return nil
+	}
+	d.typ = p.typeSpec()
+	if p.is("*") {
+		if d.typ.kind == kindOpaque || d.typ.kind == kindString {
+			p.fail(p.tok.at, "opaque and string cannot be optional: put them into a typedef")
+		}
+		d.shape = optional
+		p.advance()
+	}
+	d.at = p.tok.at
+	d.name = p.name("the name of the " + what)
+	switch {
+	case d.shape == optional && (p.is("[") || p.is("<")):
+		p.fail(p.tok.at, "an array cannot be optional: put it into a typedef")
+	case p.accept("["):
+		d.shape = fixed
+		d.size = p.value("the length of the array")
+		p.expect("]", "after the length")
+	case p.accept("<"):
+		d.shape = counted
+		if !p.is(">") {
+			d.size = p.value("the bound")
+		}
+		p.expect(">", "after the bound")
+	}
+	if d.typ.kind == kindOpaque && d.shape == plain {
+		p.fail(d.at, "opaque %s wants a length: [n], or <n> or <>", d.name)
+	}
+	if d.typ.kind == kindString && d.shape != counted {
+		p.fail(d.at, "string %s wants a bound: <n> or <>", d.name)
+	}
+	return d
+}
+
+// words of types, and what follows the word unsigned.
+var (
+	typeWords = map[string]kind{
+		"int": kindInt, "hyper": kindHyper, "float": kindFloat, "double": kindDouble, "quadruple": kindQuadruple,
+		"bool": kindBool, "opaque": kindOpaque, "string": kindString,
+	}
+	unsignedWords = map[string]kind{
+		"int": kindUint, "hyper": kindUhyper, "char": kindUchar, "short": kindUshort, "long": kindUint,
+	}
+)
+
+// predefined are the types of rpcgen and of its library that no RFC has. A specification
+// may give their names to types of its own.
+var predefined = map[string]kind{
+	"char": kindChar, "u_char": kindUchar, "short": kindShort, "u_short": kindUshort,
+	"u_int": kindUint, "long": kindInt, "u_long": kindUint, "bool_t": kindBool,
+	"int8_t": kindChar, "uint8_t": kindUchar, "u_int8_t": kindUchar,
+	"int16_t": kindShort, "uint16_t": kindUshort, "u_int16_t": kindUshort,
+	"int32_t": kindInt, "uint32_t": kindUint, "u_int32_t": kindUint,
+	"int64_t": kindHyper, "uint64_t": kindUhyper, "u_int64_t": kindUhyper,
+	"quad_t": kindHyper, "u_quad_t": kindUhyper, "longlong_t": kindHyper, "u_longlong_t": kindUhyper,
+}
+
+func (p *parser) typeSpec() typeSpec {
+	t := typeSpec{at: p.tok.at}
+	if p.tok.kind != identToken {
+		p.fail(p.tok.at, "expected a type, found %v", p.tok)
+	}
+	word := p.tok.text
+	switch word {
+	case "unsigned":
+		p.advance()
+		t.kind = kindUint
+		if k, ok := unsignedWords[p.tok.text]; ok {
+			t.kind = k
+			p.length(p.tok.text)
+		}
+		return t
+	case "enum", "struct", "union":
+		p.advance()
+		p.bodyOrName(&t, word)
+		return t
+	case "short", "long":
+		t.kind = predefined[word]
+		p.length(word)
+		return t
+	}
+	if k, ok := typeWords[word]; ok {
+		t.kind = k
+		p.advance()
+		return t
+	}
+	t.kind, t.name = kindNamed, p.name("a type")
+	return t
+}
+
+// length passes over a word such as long, and over the word int after it.
+func (p *parser) length(word string) {
+	p.advance()
+	if word == "short" || word == "long" {
+		p.accept("int")
+	}
+}
+
+// bodyOrName parses a type that is declared within a declaration, or the name of one that
+// is declared elsewhere, as C and rpcgen allow.
+func (p *parser) bodyOrName(t *typeSpec, word string) {
+	t.kind = kindNamed
+	if !p.is("{") && !p.is("switch") {
+		t.tag, t.name = word, p.name("'{' or the name of a "+word)
+		if p.is("{") || p.is("switch") {
+			p.fail(t.at, "a %s within a declaration has no name: take %s away, or is '}' missing before?", word, t.name)
+		}
+		return
+	}
+	t.def = p.newType(t.at, "", "")
+	t.def.nested = true
+	p.body(t.def, word)
+}
+
+func (p *parser) unionBody(def *definition) {
+	def.union = &unionBody{}
+	p.expect("switch", "in the union")
+	p.expect("(", "after switch")
+	at := p.tok.at
+	if def.union.disc = p.declaration("discriminant"); def.union.disc == nil {
+		p.fail(at, "the discriminant of a union cannot be void")
+	}
+	p.expect(")", "after the discriminant")
+	p.open(def)
+	for !p.is("}") {
+		p.attempt(func() { p.arm(def) })
+		p.checkEnd(def)
+	}
+	if len(def.union.arms) == 0 {
+		p.add(def.at, "%v has no case", def)
+	}
+	p.advance()
+}
+
+func (p *parser) arm(def *definition) {
+	a := &arm{at: p.tok.at}
+	if p.accept("default") {
+		p.expect(":", "after default")
+		if def.union.fallback != nil {
+			p.add(a.at, "%v has a second default", def)
+		}
+	} else {
+		for p.is("case") {
+			p.advance()
+			a.cases = append(a.cases, p.caseValue())
+			p.expect(":", "after the value of the case")
+		}
+		if a.cases == nil {
+			p.fail(a.at, "expected case or default in %v, found %v", def, p.tok)
+		}
+	}
+	a.decl = p.declaration("arm")
+	if a.cases == nil {
+		def.union.fallback = a
+	} else {
+		def.union.arms = append(def.union.arms, a)
+	}
+	p.expect(";", "after the arm")
+}
+
+// caseValue parses a value that may be a character, as rpcgen allows.
+func (p *parser) caseValue() *value {
+	if p.tok.kind != charToken {
+		return p.value("the value of the case")
+	}
+	v := &value{at: p.tok.at, text: p.tok.text, char: true}
+	if v.known = character(v.text); v.known == nil {
+		p.fail(v.at, "%s is not one character", v.text)
+	}
+	p.advance()
+	return v
+}
+
+// character returns the number of a character between single quotation marks, or nil.
+func character(text string) constant.Value {
+	s, err := strconv.Unquote(text)
+	if err != nil || len(s) != 1 {
+		return nil
+	}
+	return constant.MakeInt64(int64(int8(s[0])))
+}
+
+// program parses what follows the word (RFC 5531 section 12.2).
+func (p *parser) program(first token) {
+	prog := &program{at: p.tok.at, doc: first.doc}
+	prog.name = p.name("the name of the program")
+	p.expect("{", "to begin the program")
+	for !p.is("}") {
+		p.attempt(func() { p.version(prog) })
+		if p.tok.kind == endToken {
+			p.fail(prog.at, "program %s has no end: '}' is missing", prog.name)
+		}
+	}
+	p.advance()
+	if len(prog.versions) == 0 {
+		p.add(prog.at, "program %s has no version", prog.name)
+	}
+	p.expect("=", "and the number after the program")
+	prog.number = p.value("the number of the program")
+	p.spec.programs = append(p.spec.programs, prog)
+	p.expect(";", "after the program's number")
+}
+
+func (p *parser) version(prog *program) {
+	doc := p.tok.doc
+	p.expect("version", "in the program")
+	v := &version{at: p.tok.at, doc: doc}
+	v.name = p.name("the name of the version")
+	p.expect("{", "to begin the version")
+	for !p.is("}") {
+		p.attempt(func() { p.procedure(v) })
+		if p.tok.kind == endToken {
+			p.fail(v.at, "version %s has no end: '}' is missing", v.name)
+		}
+	}
+	p.advance()
+	if len(v.procedures) == 0 {
+		p.add(v.at, "version %s has no procedure", v.name)
+	}
+	p.expect("=", "and the number after the version")
+	v.number = p.value("the number of the version")
+	prog.versions = append(prog.versions, v)
+	p.expect(";", "after the version's number")
+}
+
+func (p *parser) procedure(v *version) {
+	proc := &procedure{doc: p.tok.doc}
+	proc.result = p.parameter("the result", false)
+	proc.at = p.tok.at
+	proc.name = p.name("the name of the procedure")
+	p.expect("(", "after the name of the procedure")
+	if !p.is(")") { // rpcgen reads () as (void)
+		p.arguments(proc)
+	}
+	p.expect(")", "or ',' after the arguments of the procedure")
+	p.expect("=", "and the number after the procedure")
+	proc.number = p.value("the number of the procedure")
+	v.procedures = append(v.procedures, proc)
+	p.expect(";", "after the procedure's number")
+}
+
+func (p *parser) arguments(proc *procedure) {
+	for n := 1; ; n++ {
+		at := p.tok.at
+		arg := p.parameter("the argument", true)
+		switch {
+		case arg != nil:
+			proc.args = append(proc.args, arg)
+		case n > 1 || p.is(","):
+			p.fail(at, "void cannot be one of several arguments")
+		}
+		if !p.accept(",") {
+			break
+		}
+	}
+	if len(proc.args) == 1 && proc.args[0].name == "" {
+		proc.args[0].name = "arg"
+	}
+	for i, arg := range proc.args {
+		if arg.name == "" {
+			arg.name = fmt.Sprint("arg", i+1)
+		}
+	}
+}
+
+// parameter parses the type of an argument or result; nil is void. As with rpcgen an
+// argument may have a name, be optional, and be a string with or without a bound.
+func (p *parser) parameter(what string, named bool) *declaration {
+	d := &declaration{at: p.tok.at}
+	if p.accept("void") {
+		if named && p.tok.kind == identToken && !keywords[p.tok.text] {
+			p.advance()
+		}
+		return nil
+	}
+	d.typ = p.typeSpec()
+	switch d.typ.kind {
+	case kindOpaque:
+		p.fail(d.at, "opaque cannot be %s: use a typedef", what)
+	case kindString:
+		d.shape = counted
+	}
+	if d.typ.def != nil {
+		p.fail(d.at, "%s cannot declare its type: define that before", what)
+	}
+	if p.is("*") {
+		if d.typ.kind == kindString {
+			p.fail(p.tok.at, "a string cannot be optional: use a typedef in a struct")
+		}
+		d.shape = optional
+		p.advance()
+	}
+	if named && p.tok.kind == identToken {
+		d.at = p.tok.at
+		d.name = p.name("the name of the argument")
+	}
+	if p.is("[") || p.is("<") {
+		if d.typ.kind != kindString || p.is("[") {
+			p.fail(p.tok.at, "an array cannot be %s: use a typedef", what)
+		}
+		p.advance()
+		if !p.is(">") {
+			d.size = p.value("the bound")
+		}
+		p.expect(">", "after the bound")
+	}
+	return d
 }

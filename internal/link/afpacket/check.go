@@ -1,8 +1,12 @@
 package afpacket
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
@@ -43,4 +47,35 @@ func (s *Station) checkMAC(fd int, name string) error {
 		return &transport.ChangeError{Interface: name, What: "MAC", Old: s.MAC.String(), New: mac.String()}
 	}
 	return nil
+}
+
+// OpenError explains why op failed while a link on s was being opened.
+func (s *Station) OpenError(op string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		prog, _ := os.Executable()
+		return fmt.Errorf("%w: %s on %s: %w: run as root, or: %s, or run it inside `bobnet lab`",
+			transport.ErrPermission, op, s.Name, err, grant(prog))
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		return fmt.Errorf("transport: %s: %w: the kernel has no packet sockets; try: modprobe af_packet", op, err)
+	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
+		return fmt.Errorf("%w: %s on %s: %w: see: ip link show %s", transport.ErrGone, op, s.Name, err, s.Name)
+	case errors.Is(err, unix.ENETDOWN):
+		return fmt.Errorf("%w: %s on %s: %w: see: ip link show %s", transport.ErrLinkDown, op, s.Name, err, s.Name)
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
+		return fmt.Errorf("transport: %s on %s: %w: the kernel has no memory for the receive queue; ask for fewer slots", op, s.Name, err)
+	}
+	return fmt.Errorf("transport: %s on %s: %w", op, s.Name, err)
+}
+
+// grant returns the command that lets the program whose file is prog open packet
+// sockets. What go run has built is no file to give rights to.
+func grant(prog string) string {
+	build := ""
+	if strings.Contains(prog, "/go-build") {
+		build, prog = "go build -o prog PACKAGE (go run removes its program) && ", ""
+	}
+	return build + "sudo setcap cap_net_raw=ep " + cmp.Or(prog, "./prog")
 }

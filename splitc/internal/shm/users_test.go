@@ -1,17 +1,25 @@
 package shm
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
+	share "github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
+	"golang.org/x/sys/unix"
 )
 
 // callEnv makes the test binary a rank of TestUsers: the prefix of its sockets.
@@ -119,5 +127,160 @@ func caller(t *testing.T, prefix string, user int) (said string, end func()) {
 	return string(text[:n]), func() {
 		in.Close()
 		cmd.Wait()
+	}
+}
+
+// limit sets a resource limit of this process, and returns what raises it again.
+func limit(t *testing.T, resource int, cur uint64) (raise func()) {
+	t.Helper()
+	var before unix.Rlimit
+	if err := unix.Getrlimit(resource, &before); err != nil {
+		t.Fatal(err)
+	}
+	set := func(r unix.Rlimit) {
+		if err := unix.Setrlimit(resource, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(unix.Rlimit{Cur: cur, Max: before.Max})
+	return func() { set(before) }
+}
+
+// useUpDescriptors opens files until the process may not open one more.
+func useUpDescriptors(t *testing.T) (raise func()) {
+	t.Helper()
+	lift := limit(t, unix.RLIMIT_NOFILE, 256)
+	var fds []int
+	for {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		fds = append(fds, fd)
+	}
+	return func() {
+		lift()
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}
+}
+
+// TestScarce: a rank that cannot make its heap, or cannot take a neighbour's, names the limit.
+func TestScarce(t *testing.T) {
+	const heap = 1 << 20
+	check := func(what, remedy string, err error) {
+		t.Helper()
+		if !errors.Is(err, share.ErrNoMemory) || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("%s: %v; want ErrNoMemory and %q", what, err, remedy)
+		}
+	}
+	raise := limit(t, unix.RLIMIT_FSIZE, heap)
+	_, err := newMemory(heap, 2)
+	raise()
+	check("a heap beyond the limit of the size of files", "ulimit -f", err)
+
+	raise = useUpDescriptors(t)
+	_, err = newMemory(heap, 2)
+	raise()
+	check("a heap without a descriptor", "ulimit -n", err)
+
+	s, err := newSockets(fmt.Sprintf("@bobnet-splitc-test/%d/scarce/", os.Getpid()), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	m, err := newMemory(heap, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.free()
+	if err := s.give(0, 1, m.fd); err != nil {
+		t.Fatal(err)
+	}
+	l := &Layer{cfg: layer.Config{Procs: 2, HeapSize: heap}, hosts: []int{0, 0}, near: make([]*neighbour, 2)}
+	raise = useUpDescriptors(t)
+	_, err = s.take(l)
+	raise()
+	check("a neighbour's connection without a descriptor", "ulimit -n", err)
+
+	if err := s.accept(l); err != nil || len(s.callers) != 1 {
+		t.Fatalf("%d connections have come: %v", len(s.callers), err)
+	}
+	raise = useUpDescriptors(t)
+	_, _, err = receive(s.callers[0])
+	raise()
+	check("a neighbour's heap without a descriptor", "ulimit -n", err)
+}
+
+// spoiled is a layer whose inbox and heap somebody writes over until it is closed.
+type spoiled struct {
+	layer.Layer
+	over atomic.Bool
+	done sync.WaitGroup
+}
+
+// Close ends that first: the memory goes with the layer.
+func (s *spoiled) Close() {
+	s.over.Store(true)
+	s.done.Wait()
+	s.Layer.Close()
+}
+
+// scribble writes anything into the lanes of the inbox and into the heap, with pauses of all
+// lengths, so that programs come to different places before it harms them.
+func (s *spoiled) scribble(l *Layer, rng *rand.Rand) {
+	defer s.done.Done()
+	for !s.over.Load() {
+		for range rng.IntN(1 << rng.IntN(14)) {
+			runtime.Gosched()
+		}
+		inbox := lane(l.own.inbox, rng.IntN(l.cfg.Procs))
+		at, ring := rng.IntN(len(inbox)), ringsAt+ringSize*rng.IntN(2)
+		switch rng.IntN(4) {
+		case 0: // a counter
+			at = []int{0, ring, ring + 64}[rng.IntN(3)] + rng.IntN(8)
+		case 1, 2: // the head of an entry
+			at = ring + ringAt + entrySize*rng.IntN(slots) + rng.IntN(entryHead)
+		}
+		inbox[at] ^= byte(rng.Uint32())
+		l.own.heap[rng.IntN(len(l.own.heap))] ^= byte(rng.Uint32())
+	}
+}
+
+// TestScribbledInFlight: while programs run, another processor writes anything over the
+// memory that ranks of a host share. Each of them ends, with what it should do, with wrong
+// data, or with an error; and some are told that the memory was written over.
+func TestScribbledInFlight(t *testing.T) {
+	most := 300
+	if !need.Full() {
+		most = 100
+	}
+	garbled, failed := 0, 0
+	for seed := uint64(1); seed <= uint64(most) && (garbled == 0 || seed <= 8); seed++ {
+		rank := uint64(0)
+		open := func(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
+			l, err := Open(ctx, cfg)
+			if err != nil {
+				return nil, err
+			}
+			s := &spoiled{Layer: l}
+			s.done.Add(1)
+			rank++
+			go s.scribble(l.(*Layer), rand.New(rand.NewPCG(seed, rank)))
+			return s, nil
+		}
+		for _, err := range layertest.Spoiled(t, open, seed) {
+			if err != nil {
+				failed++
+			}
+			if errors.Is(err, errGarbled) {
+				garbled++
+			}
+		}
+	}
+	t.Logf("%d programs failed, %d because the memory was found to be written over", failed, garbled)
+	if garbled == 0 {
+		t.Error("nobody has found the memory to be written over")
 	}
 }

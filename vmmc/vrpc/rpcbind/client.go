@@ -3,6 +3,7 @@ package rpcbind
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -304,4 +305,136 @@ func DialProgram(ctx context.Context, network, host string, prog, vers uint32, c
 		return nil, err
 	}
 	return vrpc.Dial(ctx, network, address, prog, vers, cfg)
+}
+
+// Answer is a server's reply to a broadcast.
+type Answer struct {
+	From netip.AddrPort // rpcbind there
+	Addr string         // the program's universal address
+}
+
+// Broadcast has the rpcbind of every machine that it reaches call a procedure (PMAPPROC_CALLIT,
+// which is what all versions of rpcbind answer), and collects the replies until the context
+// ends or each returns false, which is no error. Before each call of each the results are in
+// res. The addresses to send to are BroadcastAddrs, if to is empty. Machines whose rpcbind
+// makes no remote calls, or that do not have the program, are not heard of.
+func Broadcast(ctx context.Context, to []netip.AddrPort, prog, vers, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, each func(Answer) bool, cfg *vrpc.ClientConfig) error {
+	encoded, err := xdr.Append(nil, args)
+	if err != nil {
+		return err
+	}
+	if len(to) == 0 {
+		if to, err = BroadcastAddrs(); err != nil {
+			return err
+		}
+	}
+	r := rmtresult{v2: true}
+	take := func(from netip.AddrPort) bool {
+		if r.decode(res) != nil {
+			return true // it is somebody who speaks another program
+		}
+		return each(Answer{from, r.addrAt(from.Addr())})
+	}
+	return vrpc.Broadcast(ctx, to, Program, Version2, procCallit, &rmtcall{prog, vers, proc, encoded}, &r, take, cfg)
+}
+
+// BroadcastAddrs returns rpcbind's port at the broadcast address of each network that the
+// machine is in by IP version 4, and at the loopback.
+func BroadcastAddrs() (list []netip.AddrPort, err error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range interfaces {
+		addrs, err := i.Addrs()
+		if err != nil || i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		for _, a := range addrs {
+			n, ok := a.(*net.IPNet)
+			if !ok || n.IP.To4() == nil {
+				continue
+			}
+			if to, ok := netip.AddrFromSlice(broadcastOf(n.IP.To4(), n.Mask, i.Flags)); ok {
+				list = append(list, netip.AddrPortFrom(to, Port))
+			}
+		}
+	}
+	return list, nil
+}
+
+// broadcastOf returns the broadcast address of a network, or an interface's own address if it
+// has no broadcasts.
+func broadcastOf(ip net.IP, mask net.IPMask, flags net.Flags) net.IP {
+	if flags&net.FlagBroadcast == 0 || len(mask) != net.IPv4len {
+		return ip
+	}
+	all := make(net.IP, net.IPv4len)
+	binary.BigEndian.PutUint32(all, binary.BigEndian.Uint32(ip)|^binary.BigEndian.Uint32(mask))
+	return all
+}
+
+// remotePatience is how long a call may take that is made for somebody else.
+const remotePatience = 10 * time.Second
+
+// remote returns the procedure that calls another one for its caller. But for INDIRECT there
+// is no reply where that call has none, so that a broadcast is answered only by those who
+// have something to say.
+func (s *Server) remote(version, proc uint32, name string) vrpc.Procedure {
+	indirect := proc == procIndirect
+	return s.counted(version, proc, name, vrpc.Proc(proc, name, func(c *vrpc.Call, arg *rmtcall, res *rmtresult) error {
+		err := s.forward(c, version, arg, res)
+		s.tally(version).remoteCall(arg, c.Peer().Netid, indirect, err == nil)
+		if err != nil && !indirect {
+			return vrpc.ErrNoReply
+		}
+		return err
+	}))
+}
+
+// forward makes the call. Its error is what the caller of INDIRECT is told.
+func (s *Server) forward(c *vrpc.Call, version uint32, arg *rmtcall, res *rmtresult) error {
+	if !s.cfg.RemoteCalls || arg.prog == Program {
+		return vrpc.ProcUnavail
+	}
+	to, ok := s.programAddr(arg.prog, arg.vers)
+	if !ok {
+		return vrpc.ProgUnavail
+	}
+	network, address, err := to.NetworkAddr()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), remotePatience)
+	defer cancel()
+	client, err := vrpc.Dial(ctx, network, address, arg.prog, arg.vers, nil)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	args, results := raw(arg.args), raw(nil)
+	if err := client.Call(ctx, arg.proc, &args, &results); err != nil {
+		return told(err)
+	}
+	to.Addr = reachable(s.table.find(arg.prog, arg.vers, to.Netid, true), peerIP(c))
+	*res = rmtresult{addr: to.Addr, port: portOf(to.Addr), results: results, v2: version == Version2}
+	return nil
+}
+
+// told returns what another server has answered, as an answer of this one.
+func told(err error) error {
+	var rpc *vrpc.RPCError
+	if !errors.As(err, &rpc) {
+		return err
+	}
+	switch stat := rpc.Stat.(type) {
+	case vrpc.AcceptStat:
+		if stat != vrpc.ProgMismatch { // whose versions would be this program's
+			return stat
+		}
+		return vrpc.ProgUnavail
+	case vrpc.AuthStat:
+		return stat
+	}
+	return err
 }

@@ -1,11 +1,21 @@
 package rpcbind
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
 	"net/netip"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
+	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -281,4 +291,467 @@ func portOf(uaddr string) uint32 {
 		return 0
 	}
 	return uint32(a.Port())
+}
+
+// Bounds of what may be registered: a user other than root may have the share-th part, so that
+// none can keep the others out, and all of it fits into the reply to DUMP.
+const (
+	maxEntries = 4096
+	maxOctets  = 2 << 20 // of entries in that reply
+	share      = 8
+)
+
+// table is what is registered.
+type table struct {
+	mu      sync.Mutex
+	entries []Entry // in the order of registration
+}
+
+// set registers an entry and reports whether it is registered now.
+func (t *table) set(n Entry) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.index(n.Program, n.Version, n.Netid); old >= 0 {
+		return t.entries[old].Addr == n.Addr
+	}
+	if !t.room(&n) {
+		return false
+	}
+	t.entries = append(t.entries, n)
+	return true
+}
+
+// room reports whether an entry may be added.
+func (t *table) room(n *Entry) bool {
+	own, octets, ownOctets := 1, n.octets(), n.octets()
+	for i := range t.entries {
+		size := t.entries[i].octets()
+		octets += size
+		if t.entries[i].Owner == n.Owner {
+			own++
+			ownOctets += size
+		}
+	}
+	if len(t.entries) == maxEntries || octets > maxOctets {
+		return false
+	}
+	return n.Owner == superuser || own <= maxEntries/share && ownOctets <= maxOctets/share
+}
+
+// octets returns how many an entry takes in a list.
+func (n *Entry) octets() int {
+	size := 4 + minEntry
+	for _, text := range []string{n.Netid, n.Addr, n.Owner} {
+		size += (len(text) + 3) &^ 3
+	}
+	return size
+}
+
+// unset removes what owner may remove, of all netids if netid is empty, and reports whether
+// that was anything.
+func (t *table) unset(prog, vers uint32, netid, owner string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := len(t.entries)
+	t.entries = slices.DeleteFunc(t.entries, func(n Entry) bool {
+		return n.Program == prog && n.Version == vers && (netid == "" || n.Netid == netid) &&
+			(n.Owner == owner || owner == superuser)
+	})
+	return len(t.entries) < before
+}
+
+// find returns the address of a program for a netid: of the version, or, if there is none
+// and exact is not set, of another one. It is empty if there is none.
+func (t *table) find(prog, vers uint32, netid string, exact bool) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := t.index(prog, vers, netid); i >= 0 {
+		return t.entries[i].Addr
+	}
+	for i := range t.entries {
+		if n := &t.entries[i]; !exact && n.Program == prog && n.Netid == netid {
+			return n.Addr
+		}
+	}
+	return ""
+}
+
+func (t *table) index(prog, vers uint32, netid string) int {
+	return slices.IndexFunc(t.entries, func(n Entry) bool {
+		return n.Program == prog && n.Version == vers && n.Netid == netid
+	})
+}
+
+// dump returns all entries.
+func (t *table) dump() []Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.entries)
+}
+
+// endpoint returns what an entry's netid means.
+func (n *Entry) endpoint() Endpoint {
+	e := Endpoint{Addr: n.Addr, Netid: n.Netid, Semantics: semanticsOrderlyStream, Family: "loopback", Proto: "-"}
+	if proto := strings.TrimSuffix(n.Netid, "6"); proto == "tcp" || proto == "udp" {
+		e.Proto, e.Family = proto, "inet"+n.Netid[len(proto):]
+		if proto == "udp" {
+			e.Semantics = semanticsDatagram
+		}
+	}
+	return e
+}
+
+// maxTallies bounds the programs that are counted by name; further ones are not.
+const maxTallies = 256
+
+// tally is what version 4 tells about one version of the protocol (RPCBPROC_GETSTAT):
+// rpcb_stat.
+type tally struct {
+	mu          sync.Mutex
+	procs       [procCount]int32
+	sets        int32
+	unsets      int32
+	lookups     []lookupTally
+	remoteCalls []callTally
+}
+
+// lookupTally counts requests for an address: rpcbs_addrlist.
+type lookupTally struct {
+	prog, vers       uint32
+	netid            string
+	success, failure int32
+}
+
+// callTally counts calls made for others: rpcbs_rmtcalllist.
+type callTally struct {
+	prog, vers, proc           uint32
+	netid                      string
+	success, failure, indirect int32
+}
+
+func (t *tally) call(proc uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.procs[proc]++
+}
+
+func (t *tally) change(n *int32, ok bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ok {
+		*n++
+	}
+	return ok
+}
+
+func (t *tally) lookup(prog, vers uint32, netid string, found bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.lookups {
+		if l := &t.lookups[i]; l.prog == prog && l.vers == vers && l.netid == netid {
+			l.count(found)
+			return
+		}
+	}
+	if len(t.lookups) < maxTallies {
+		l := lookupTally{prog: prog, vers: vers, netid: netid}
+		l.count(found)
+		t.lookups = append(t.lookups, l)
+	}
+}
+
+func (l *lookupTally) count(found bool) {
+	if found {
+		l.success++
+	} else {
+		l.failure++
+	}
+}
+
+func (t *tally) remoteCall(r *rmtcall, netid string, indirect, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.remoteCalls {
+		if c := &t.remoteCalls[i]; c.prog == r.prog && c.vers == r.vers && c.proc == r.proc && c.netid == netid {
+			c.count(indirect, ok)
+			return
+		}
+	}
+	if len(t.remoteCalls) < maxTallies {
+		c := callTally{prog: r.prog, vers: r.vers, proc: r.proc, netid: netid}
+		c.count(indirect, ok)
+		t.remoteCalls = append(t.remoteCalls, c)
+	}
+}
+
+func (c *callTally) count(indirect, ok bool) {
+	if ok {
+		c.success++
+	} else {
+		c.failure++
+	}
+	if indirect {
+		c.indirect++
+	}
+}
+
+// tallies is rpcb_stat_byvers: versions 2, 3 and 4.
+type tallies [3]tally
+
+func (t *tallies) MarshalXDR(e *xdr.Encoder) {
+	for i := range t {
+		t[i].marshal(e)
+	}
+}
+
+func (t *tally) marshal(e *xdr.Encoder) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range t.procs {
+		e.Int(n)
+	}
+	e.Int(t.sets)
+	e.Int(t.unsets)
+	for _, l := range t.lookups {
+		e.Bool(true)
+		e.Uint(l.prog)
+		e.Uint(l.vers)
+		e.Int(l.success)
+		e.Int(l.failure)
+		e.String(l.netid, maxText)
+	}
+	e.Bool(false)
+	for _, c := range t.remoteCalls {
+		e.Bool(true)
+		e.Uint(c.prog)
+		e.Uint(c.vers)
+		e.Uint(c.proc)
+		e.Int(c.success)
+		e.Int(c.failure)
+		e.Int(c.indirect)
+		e.String(c.netid, maxText)
+	}
+	e.Bool(false)
+}
+
+const (
+	// unsetPatience is how long the end of a server waits for rpcbind to take its entries out.
+	unsetPatience = 5 * time.Second
+	// startPause is between looks at an rpcbind that another process is just starting.
+	startPause = 50 * time.Millisecond
+	startLooks = 40
+)
+
+// Config says how a server is announced. The zero value is for most of them.
+type Config struct {
+	// Replace removes what is registered for the same programs and transports before. A
+	// server that ended without Close leaves its entries behind.
+	Replace bool
+	// OnlySystem makes it an error if no rpcbind runs, instead of running one here.
+	OnlySystem bool
+	// Port and Socket are where rpcbind is looked for, and served; 0 and "" for the
+	// constants of this package.
+	Port   int
+	Socket string
+	// Server is for the rpcbind that runs here.
+	Server ServerConfig
+	// RPC bounds it.
+	RPC vrpc.ServerConfig
+}
+
+// Announcement is what a server is registered as.
+type Announcement struct {
+	client *Client
+	own    *vrpc.Server // rpcbind, if it is served here
+	mu     sync.Mutex
+	set    []Entry
+}
+
+// Announce registers all programs of s, at all its endpoints, with this machine's rpcbind. If
+// none runs, it serves program 100000 itself, for other processes, too, until s is closed.
+// When s is closed the entries are removed. Programs and endpoints that s gets later are
+// announced by Update.
+func Announce(ctx context.Context, s *vrpc.Server, cfg *Config) (*Announcement, error) {
+	if cfg == nil {
+		cfg = &Config{}
+	}
+	c := *cfg
+	if c.Port == 0 {
+		c.Port = Port
+	}
+	if c.Socket == "" {
+		c.Socket = Socket
+	}
+	a, err := c.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.register(ctx, s, c.Replace); err != nil {
+		a.Close()
+		return nil, err
+	}
+	s.OnClose(func() { a.Close() })
+	return a, nil
+}
+
+// find connects with the machine's rpcbind, or becomes it. Of several processes that want to,
+// the one wins that gets the port.
+func (c *Config) find(ctx context.Context) (*Announcement, error) {
+	for look := 1; ; look++ {
+		client, err := Dial(ctx, "unix", c.Socket, nil)
+		if err == nil {
+			return &Announcement{client: client}, nil
+		}
+		if c.OnlySystem {
+			return nil, fmt.Errorf("rpcbind: none answers at %s: start it, or leave OnlySystem out: %w", c.Socket, err)
+		}
+		a, err := c.serve()
+		if err == nil || look == startLooks || !errors.Is(err, syscall.EADDRINUSE) {
+			return a, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(startPause):
+		}
+	}
+}
+
+// serve begins rpcbind here.
+func (c *Config) serve() (*Announcement, error) {
+	own := vrpc.NewServer(&c.RPC)
+	port := ":" + strconv.Itoa(c.Port)
+	for _, at := range []struct{ network, address string }{{"tcp", port}, {"udp", port}, {"unix", c.Socket}} {
+		if at.network == "unix" {
+			removeStale(c.Socket)
+		}
+		if _, err := own.Listen(at.network, at.address); err != nil {
+			own.Close()
+			return nil, fmt.Errorf("rpcbind: no other runs, and this one cannot: %w", err)
+		}
+	}
+	if err := os.Chmod(c.Socket, 0o666); err != nil { // everybody may register: the socket tells who it is
+		own.Close()
+		return nil, err
+	}
+	if err := NewServer(&c.Server).Register(own); err != nil {
+		own.Close()
+		return nil, err
+	}
+	rpc := vrpc.NewClient(vrpc.Direct(context.Background(), own), Program, Version4, nil)
+	return &Announcement{client: &Client{rpc: rpc, version: Version4, netid: "direct"}, own: own}, nil
+}
+
+// removeStale removes a socket at which nobody listens any more.
+func removeStale(path string) {
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSocket {
+		return
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+		return
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path)
+	}
+}
+
+// Update announces what s has got since Announce: programs and endpoints.
+func (a *Announcement) Update(ctx context.Context, s *vrpc.Server) error {
+	return a.register(ctx, s, false)
+}
+
+func (a *Announcement) register(ctx context.Context, s *vrpc.Server, replace bool) error {
+	for _, p := range s.Snapshot().Programs {
+		if p.Program == Program {
+			continue
+		}
+		for _, e := range s.Endpoints() {
+			n := Entry{Program: p.Program, Version: p.Version, Netid: e.Netid, Addr: UniversalAddr(e.Addr)}
+			if err := a.one(ctx, n, replace); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *Announcement) one(ctx context.Context, n Entry, replace bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, old := range a.set {
+		if old == n {
+			return nil
+		}
+	}
+	if replace {
+		if err := a.client.Unset(ctx, n.Program, n.Version, n.Netid); err != nil && !errors.Is(err, ErrRefused) {
+			return err
+		}
+	}
+	if err := a.client.Set(ctx, n); errors.Is(err, ErrRefused) {
+		return fmt.Errorf("%w: another server has the program, or left its entry behind (Config.Replace)", err)
+	} else if err != nil {
+		return err
+	}
+	a.set = append(a.set, n)
+	return nil
+}
+
+// Serving reports whether rpcbind runs here.
+func (a *Announcement) Serving() bool { return a.own != nil }
+
+// Entries returns what has been registered.
+func (a *Announcement) Entries() []Entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]Entry(nil), a.set...)
+}
+
+// Close removes the entries, and ends the rpcbind that runs here. The server's Close does it,
+// too. It may be called more than once.
+func (a *Announcement) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), unsetPatience)
+	defer cancel()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var errs []error
+	for _, n := range a.set {
+		errs = append(errs, a.client.Unset(ctx, n.Program, n.Version, n.Netid))
+	}
+	a.set = nil
+	a.client.Close()
+	if a.own != nil {
+		if err := a.own.Close(); err != vrpc.ErrClosed {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// DialVMMC returns a client of a program over VMMC, from process p. Where its server is, is
+// what rpcbind at a host says for netid "vmmc", asked over TCP; if no host is named, or
+// rpcbind there does not answer or does not know it, what the name service of the segment
+// says.
+func DialVMMC(ctx context.Context, p *vmmc.Process, host string, prog, vers uint32, cfg *vrpc.ClientConfig) (*vrpc.Client, error) {
+	if host != "" {
+		if name, err := findVMMC(ctx, host, prog, vers, cfg); err == nil {
+			return vrpc.DialVMMC(ctx, p, name, prog, vers, cfg)
+		}
+	}
+	return vrpc.DialVMMCProgram(ctx, p, prog, vers, cfg)
+}
+
+func findVMMC(ctx context.Context, host string, prog, vers uint32, cfg *vrpc.ClientConfig) (name vmmc.Name, err error) {
+	c, err := Dial(ctx, "tcp", host, cfg)
+	if err != nil {
+		return name, err
+	}
+	defer c.Close()
+	addr, err := c.Addr(ctx, prog, vers, "vmmc")
+	if err != nil {
+		return name, err
+	}
+	return vrpc.ParseVMMC(addr)
 }
