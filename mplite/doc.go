@@ -175,7 +175,7 @@ package mplite
 // they move to a pool of Config.SpillLimit bytes, so that a message with
 // another tag still gets through; when that is full, credits stay away and the
 // sender waits. Memory is bounded whatever peers do, and messages that make
-// the protocol itself go round have credits of their own (see credits.go), so
+// the protocol itself go round have credits of their own (see peer.go), so
 // that a flood cannot block a rendezvous. Buffers are cleared for one rank:
 // another one that knows where they are cannot write there.
 //

@@ -12,7 +12,7 @@ import (
 //	received        takes each message that comes from a peer, of any kind
 //	arrived         finds the receive of an eager message or an announcement; without one, keep (spill.go)
 //	deliver         copies the payload and ends the receive; rendezvous.go has long messages
-//	repostEmptied   posts the receive buffer again, whose credit goes back (credits.go)
+//	repostEmptied   posts the receive buffer again, whose credit goes back (peer.go)
 
 // Recv receives the oldest message from src, or AnySource, with tag, or AnyTag
 // (MPI_Recv, MP_Recv). The message may be shorter than buf. If it is longer,

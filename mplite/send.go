@@ -11,7 +11,7 @@ import (
 //	send, isend   check rank and tag; a message that is clear to send takes no request
 //	beginSend     makes a request, which waits for credits if there are none
 //	launch        sends the message, or beyond the receiver's eager size announces it (rendezvous.go)
-//	sendEager     spends a credit (credits.go)
+//	sendEager     spends a credit (peer.go)
 //	post          puts header and payload into a bounce buffer and posts it
 //	sent          frees the bounce buffer, and sends what waits
 //

@@ -26,7 +26,7 @@
 //
 // The hosts say what they are before anything starts: one that does not answer, or has
 // another version, no interface, or a clock that is off, is named (Judge). One that says
-// nothing for too long while its ranks run is lost, and named (silence.go).
+// nothing for too long while its ranks run is lost, and named (drive.go).
 //
 // Ranks that are to be bound to processors are started, by nodes and by hydra, as this program,
 // which binds itself and becomes the command (Bind).
