@@ -22,7 +22,7 @@ func TestPaperDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	call.doc = filepath.Join(t.TempDir(), "all.md")
-	if err := call.write(results); err != nil {
+	if err := call.write(results, nil); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(call.doc)

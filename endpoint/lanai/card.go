@@ -43,12 +43,13 @@ type Config struct {
 	// is called as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 
-	Frames    int             // endpoint frames, the privileged one among them; 0 means 8
-	Endpoints int             // endpoints, resident or not, of all programs; 0 means 256
-	Attempts  int             // sends that an endpoint may try in its turn; 0 means 2^8 (VNT, 4.1)
-	Channels  channels.Config // between two cards; Cards and Owners are the card's
-	Residence time.Duration   // how long an endpoint keeps its frame at least when others want it, and 4 times as long while it has something to send; 0 means twice Channels.Timeout
-	Pinned    int             // bytes of staging areas that are pinned at a time, in addition to those of resident endpoints; 0 means 16 MiB
+	Frames      int             // endpoint frames, the privileged one among them; 0 means 8
+	Endpoints   int             // endpoints, resident or not, of all programs; 0 means 256
+	Attempts    int             // sends that an endpoint may try in its turn; 0 means 2^8 (VNT, 4.1)
+	Channels    channels.Config // between two cards; Cards and Owners are the card's
+	Residence   time.Duration   // how long an endpoint keeps its frame at least when others want it; 0 means twice Channels.Timeout
+	SendersStay int             // how many times Residence an endpoint keeps its frame while it has something to send; 0 means 4
+	Pinned      int             // bytes of staging areas that are pinned at a time, in addition to those of resident endpoints; 0 means 16 MiB
 
 	// The fields of GAM remove what the paper adds to it (VNT, 5.1).
 	Unreliable  bool // no channels: the card assumes that the network loses no packet, and a packet without room in an endpoint waits in the network
@@ -82,11 +83,8 @@ const (
 	defaultEndpoints = 256
 	defaultAttempts  = 1 << 8
 	defaultPinned    = 16 << 20
+	defaultStay      = 4
 )
-
-// sendersStay is how many times Config.Residence an endpoint that has something to send keeps
-// its frame at least.
-const sendersStay = 4
 
 // headed returns what a step of the program costs that makes or reads a private header.
 func (c *Config) headed(cycles int) int {
@@ -104,6 +102,7 @@ func (c *Config) resolve() error {
 	}
 	fill(&c.Frames, defaultFrames)
 	fill(&c.Endpoints, defaultEndpoints)
+	fill(&c.SendersStay, defaultStay)
 	fill(&c.Attempts, defaultAttempts)
 	fill(&c.Pinned, defaultPinned)
 	c.Channels.Cards, c.Channels.Owners = maxCards, c.Endpoints
@@ -123,8 +122,8 @@ func (c *Config) resolve() error {
 		return fmt.Errorf("lanai: Config.Frames is %d, it can be 2 to 64, one of which is privileged", c.Frames)
 	case c.Endpoints < 1 || c.Endpoints > 1<<16:
 		return fmt.Errorf("lanai: Config.Endpoints is %d, it can be 1 to %d", c.Endpoints, 1<<16)
-	case c.Attempts < 1 || c.Residence < 0 || c.Pinned < 0:
-		return fmt.Errorf("lanai: Attempts %d, Residence %v, Pinned %d: want 1 attempt at least, and nothing negative", c.Attempts, c.Residence, c.Pinned)
+	case c.Attempts < 1 || c.Residence < 0 || c.SendersStay < 0 || c.Pinned < 0:
+		return fmt.Errorf("lanai: Attempts %d, Residence %v, SendersStay %d, Pinned %d: want 1 attempt at least, and nothing negative", c.Attempts, c.Residence, c.SendersStay, c.Pinned)
 	}
 	return nil
 }

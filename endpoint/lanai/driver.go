@@ -293,7 +293,7 @@ func (d *driver) victim() (f *frame) {
 		if x.state != frameLive || x.end.privileged() {
 			continue
 		}
-		if from := x.since + x.stays(int64(d.cfg.Residence)); from > now {
+		if from := x.since + x.stays(d.cfg); from > now {
 			d.alarm = min(d.alarm, from)
 			continue
 		}
@@ -307,11 +307,11 @@ func (d *driver) victim() (f *frame) {
 // stays returns how long an endpoint has its frame at least: longer if it has something to
 // send, or two cards whose endpoints take turns would each unload theirs just before the
 // other has loaded the one that is spoken to.
-func (f *frame) stays(residence int64) int64 {
+func (f *frame) stays(cfg *Config) int64 {
 	if f.posted != f.done {
-		return sendersStay * residence
+		return int64(cfg.SendersStay) * int64(cfg.Residence)
 	}
-	return residence
+	return int64(cfg.Residence)
 }
 
 // due is called by the control program when it has done what there was to do: it returns

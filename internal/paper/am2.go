@@ -1,32 +1,40 @@
 package paper
 
 const (
-	cshiftTrip = "our hosts do nothing else, so that what they send each other falls into step, and waits for little; the paper does not say what theirs wait for, a third of the time and longer than across the bisection"
-	bisection  = "packets block each other here for more than half of the time: 34 hosts share two of the 11 cables, as routes that cannot deadlock pass one of the two switches only; figure 3 of the paper does not tell which cables its routes take"
-	noFlush    = "streaming DMA ends with a call of the host's that flushes a buffer, for which the paper has no time: here it takes none"
-	oneOfMany  = "this is one client of 84, and how often its endpoints have frames depends on whose messages come just when a frame gets free: it has been between 37 and 65 % when the driver changed, while the rate and the slowest client stayed"
+	figure5Decimals = "The decimals of figure 5: the text of the paper has 4.1 us for o_s and for o_r, 12.6 for L (10.4, 1.1 and 1.1), and 15.98 for the gap (9.60, 5.3 and 1). The decimals that the text does not have are from notes of the figure's bars. Our copy of the paper has no drawings, so nobody could check them again. They add up: 9.60 + 5.33 + 1.05 = 15.98, 10.36 + 1.12 + 1.12 = 12.60, and 2 (4.09 + 4.28 + 12.60) = 41.94. The text rounds an o_r of 4.28 to 4.1."
+	farmedOut       = "The programs are package endpoint over AM-II's control program of endpoint/lanai. GAM is the same control program with parts switched off."
+	cshiftTrip      = "our hosts do nothing else, so that what they send each other falls into step, and waits for little; the paper does not say what theirs wait for, a third of the time and longer than across the bisection"
+	bisection       = "packets block each other here for more than half of the time: 34 hosts share two of the 11 cables, as routes that cannot deadlock pass one of the two switches only; figure 3 of the paper does not tell which cables its routes take"
+	noFlush         = "streaming DMA ends with a call of the host's that flushes a buffer, for which the paper has no time: here it takes none"
+	oneOfMany       = "this is one client of 84, and how often its endpoints have frames depends on whose messages come just when a frame gets free: it has been between 37 and 65 % when the driver changed, while the rate and the slowest client stayed"
 )
 
 func am2Paper() *Paper {
 	return &Paper{
 		Name:     "am2",
-		Title:    "Chun, Mainwaring, Culler: Virtual Network Transport Protocols for Myrinet (MB are 2^20 octets)",
+		Title:    "Chun, Mainwaring, Culler: Virtual Network Transport Protocols for Myrinet (MB are 2^20 bytes)",
+		Notes:    []string{figure5Decimals, farmedOut},
 		Profiles: []Profile{nowProfile()},
 		Items:    am2Items(),
+		Left: []Left{
+			{"5.1, figure 5", "GAM's o_s 1.90, o_r 4.00, g 5.80 and L 5.50 us", "our GAM is AM-II's control program with parts switched off. Its round trip is an input, so the parts of it would be no outputs. The plot of figure 5 shows ours"},
+			{"5.2 to 5.4, figures 6 to 11", "all points of the curves that the text does not name", "our copy of the paper has no drawings"},
+			{"5.4", "averages over five minutes", "ours are over 0.2 s of virtual time in figure 10, and 5 s in figure 11"},
+		},
 		Experiments: []Experiment{
 			{"figure 5", []string{
 				"sec3.4.clock_mhz", "sec3.4.link", "fig5.o_s_us", "fig5.o_r_us", "fig5.l_base_us", "fig5.l_reliability_us", "fig5.l_protection_us",
 				"fig5.g_reliability_us", "sec4.2.rtt_8k_us", "fig5.g_base_us", "fig5.g_protection_us",
 				"fig5.gam_rtt_us", "fig5.limits", "fig5.timers", "sec4.4.2.seconds", "sec4.2.fill",
-			}, onNOW(repeatFigure5)},
-			{"figure 6", []string{"fig6.streaming_4k", "fig6.consistent_8k", "fig6.gam", "fig6.small", "sec7.bandwidth"}, onNOW(repeatFigure6)},
-			{"figures 7 to 9", []string{"fig7.no_collapse", "fig7.even", "fig8.no_collapse", "fig8.even", "fig9.slope_us"}, onNOW(repeatCrowd)},
-			{"figure 10", []string{"fig10.rate", "fig10.fair"}, onNOW(repeatFigure10)},
+			}, OnCode, onNOW(repeatFigure5)},
+			{"figure 6", []string{"fig6.streaming_4k", "fig6.consistent_8k", "fig6.gam", "fig6.small", "sec7.bandwidth"}, OnCode, onNOW(repeatFigure6)},
+			{"figures 7 to 9", []string{"fig7.no_collapse", "fig7.even", "fig8.no_collapse", "fig8.even", "fig9.slope_us"}, OnCode, onNOW(repeatCrowd)},
+			{"figure 10", []string{"fig10.rate", "fig10.fair"}, OnCode, onNOW(repeatFigure10)},
 			{"table 1", []string{
 				"table1.cshift_bw", "table1.cshift_rtt_us", "table1.neighbor_bw", "table1.neighbor_rtt_us", "table1.bisection_bw", "table1.bisection_rtt_us",
 				"table1.peaks", "table1.optimal",
-			}, onNOW(repeatTable1)},
-			{"figure 11", []string{"fig11.rate", "fig11.fastest", "fig11.slowest", "fig11.burst", "fig11.no_starvation"}, onNOW(repeatFigure11)},
+			}, OnCode, onNOW(repeatTable1)},
+			{"figure 11", []string{"fig11.rate", "fig11.fastest", "fig11.slowest", "fig11.burst", "fig11.no_starvation"}, OnCode, onNOW(repeatFigure11)},
 		},
 		Figures: []string{"am2-figure5", "am2-figure6", "am2-figure7", "am2-figure8", "am2-figure9", "am2-figure10", "am2-figure11"},
 	}
@@ -35,8 +43,8 @@ func am2Paper() *Paper {
 func am2Items() []Item {
 	const logp, one, many, threads = "5.1, figure 5", "5.3", "5.4, figure 10", "5.4, figure 11"
 	return []Item{
-		{Name: "sec3.4.clock_mhz", Place: "3.4", Says: "clock of the LANai", Kind: Input, Published: 37.5, Unit: "MHz"},
-		{Name: "sec3.4.link", Place: "3.4", Says: "bandwidth of a link", Kind: Input, Published: 160, Unit: "MB/s"},
+		{Name: "sec3.4.clock_mhz", Place: "3.4", Says: "clock of the LANai", Kind: Input, On: OnConstant, Published: 37.5, Unit: "MHz"},
+		{Name: "sec3.4.link", Place: "3.4", Says: "bandwidth of a link", Kind: Input, On: OnConstant, Published: 160, Unit: "MB/s"},
 		{Name: "fig5.o_s_us", Place: logp, Says: "the host's time to send a request", Kind: Input, Published: 4.09, Unit: "us"},
 		{Name: "fig5.o_r_us", Place: logp, Says: "the host's time to receive a reply", Kind: Input, Published: 4.28, Unit: "us"},
 		{Name: "fig5.rtt_us", Place: logp, Says: "round trip of a request of four words and its reply", Kind: Derived, Published: 42, Unit: "us", From: from("2 (o_s + o_r + L)", twice, "fig5.o_s_us", "fig5.o_r_us", "fig5.l_us")},
@@ -55,7 +63,7 @@ func am2Items() []Item {
 		{Name: "sec4.2.rtt_8k_us", Place: "4.2", Says: "round trip of a message of 8 KB and a short reply", Kind: Input, Published: 349, Unit: "us"},
 		{Name: "sec4.2.rate", Place: "4.2", Says: "rate of short messages", Kind: Output, Published: 62_578, Unit: "/s", From: from("a message each gap", perSecond, "fig5.g_us")},
 		{Name: "sec4.2.pipe_messages", Place: "4.2", Says: "short messages that fill the pipe: rate times round trip", Kind: Output, Published: 2.63, Unit: "messages", From: from("the rate times the round trip", func(v ...float64) float64 { return v[0] * v[1] / 1e6 }, "sec4.2.rate", "fig5.rtt_us")},
-		{Name: "sec4.2.pipe_octets", Place: "4.2", Says: "the same of messages of 8 KB: bandwidth times round trip", Kind: Derived, Published: 11_345, Unit: "octets", From: from("the bandwidth times the round trip", func(v ...float64) float64 { return v[0] * mega * v[1] / 1e6 }, "fig6.streaming_4k", "sec4.2.rtt_8k_us")},
+		{Name: "sec4.2.pipe_octets", Place: "4.2", Says: "the same of messages of 8 KB: bandwidth times round trip", Kind: Derived, Published: 11_345, Unit: "bytes", From: from("the bandwidth times the round trip", func(v ...float64) float64 { return v[0] * mega * v[1] / 1e6 }, "fig6.streaming_4k", "sec4.2.rtt_8k_us")},
 		{Name: "sec4.2.fill", Place: "4.2", Says: "short messages under way that fill the pipe: the least power of two with which the rate is within 5 % of the highest, with channels to spare", Kind: Output, Published: 4, Unit: "messages", From: from("what fills the pipe, rounded up to a power of two", nil, "sec4.2.pipe_messages")},
 		{Name: "sec4.4.2.seconds", Place: "4.4.2", Says: "a message to a card that does not answer comes back after 255 tries, several seconds: 2 to 10", Kind: Shape},
 		{Name: "fig6.streaming_4k", Place: "5.2, figure 6", Says: "bandwidth of messages of 4 KB, streaming DMA", Kind: Input, Published: 31, Unit: "MB/s"},
@@ -81,12 +89,12 @@ func am2Items() []Item {
 		{Name: "fig8.no_collapse", Place: one + ", figure 8", Says: "so is the bandwidth of messages of 1 KB", Kind: Shape},
 		{Name: "fig8.even", Place: one, Says: "so is that of their bandwidths", Kind: Shape},
 		{Name: "fig9.slope_us", Place: one + ", figure 9", Says: "what each further client, from 4 to 92, adds to the round trip: the gap", Kind: Output, Published: 15.98, Unit: "us", From: from("the gap", nil, "fig5.g_us")},
-		{Name: "fig10.rate", Place: many, Says: "rate of a server with 7 clients, each with an endpoint of its own", Kind: Output, Published: 62_578, Unit: "/s", From: from("the highest that the gap allows, which the paper is within 11 % of", nil, "sec4.2.rate")},
+		{Name: "fig10.rate", Place: many, Says: "rate of a server with 7 clients, each with an endpoint of its own", Kind: Derived, Computed: true, Published: 62_578, Unit: "/s", From: from("the highest that the gap allows, which the paper is within 11 % of", nil, "sec4.2.rate")},
 		{Name: "fig10.fair", Place: many, Says: "with 1, 4 and 7 such clients the rate is within 11 % of that, each client's within 16 % of its share", Kind: Shape},
 		{Name: "fig11.rate", Place: threads, Says: "rate of a server with a thread and a semaphore for each of 84 endpoints, 12 for each frame", Kind: Output, Published: 53_488, Unit: "/s"},
 		{Name: "fig11.fastest", Place: threads, Says: "by how much the fastest client is above the mean", Kind: Output, Published: 40, Unit: "%", Why: oneOfMany},
 		{Name: "fig11.slowest", Place: threads, Says: "by how much the slowest is below it", Kind: Output, Published: 36, Unit: "%"},
-		{Name: "fig11.burst", Place: threads, Says: "rate of a client whose endpoint at the server is in a frame, between pauses of 10 ms: as in figure 10, a seventh", Kind: Output, Published: 62_578.0 / 7, Unit: "/s", From: from("a seventh of it", nil, "sec4.2.rate")},
+		{Name: "fig11.burst", Place: threads, Says: "rate of a client whose endpoint at the server is in a frame, between pauses of 10 ms: as in figure 10, a seventh", Kind: Derived, Computed: true, Published: 62_578.0 / 7, Unit: "/s", From: from("a seventh of it", nil, "sec4.2.rate")},
 		{Name: "fig11.no_starvation", Place: threads, Says: "progress, though 12 endpoints want each frame: each client gets a third of its share at least", Kind: Shape},
 	}
 }

@@ -45,21 +45,23 @@ type amNet struct {
 func amMAC(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 1, byte(i)} }
 
 // newAMNet puts cards into the first n hosts of a topology.
-func newAMNet(ctx context.Context, cfg lanai.Config, t *myrinet.Topology, n int) (*amNet, error) {
-	return newAMNetOf(ctx, t, n, func(int) lanai.Config { return cfg })
+func newAMNet(ctx context.Context, cfg amConfig, t *myrinet.Topology, n int) (*amNet, error) {
+	return newAMNetOf(ctx, t, n, func(int) amConfig { return cfg })
 }
 
 // newAMNetOf is newAMNet of cards that differ.
-func newAMNetOf(ctx context.Context, t *myrinet.Topology, n int, config func(host int) lanai.Config) (*amNet, error) {
+func newAMNetOf(ctx context.Context, t *myrinet.Topology, n int, config func(host int) amConfig) (*amNet, error) {
 	net := &amNet{ctx: ctx, w: sim.New(sim.Options{Seed: 1, Limit: time.Hour}), names: make([][]endpoint.Name, n)}
-	f, err := myrinet.New(net.w, myrinet.Options{Seed: 1, Ports: t.Ports})
+	options := config(0).fabric
+	options.Seed, options.Ports = 1, t.Ports
+	f, err := myrinet.New(net.w, options)
 	if err != nil {
 		return nil, err
 	}
 	ports, tables := make([]*myrinet.Port, n), mapper.Routes(t)
 	virtual := myrinet.Virtual{World: net.w, Waiter: func() myrinet.Waiter { return net.w.Waiter() }}
 	for i := range n {
-		cfg := config(i)
+		cfg := config(i).Config
 		cfg.MAC, cfg.Seed, cfg.Routes = amMAC(i), uint64(i+1), []myrinet.HostRoute{}
 		for to := range n {
 			if to != i {
@@ -159,7 +161,7 @@ func (h *amHost) newEndpoint(i int) error {
 	return nil
 }
 
-// short sends a request of four words, and medium one with n octets of payload. Both wait
+// short sends a request of four words, and medium one with n bytes of payload. Both wait
 // for a credit.
 func (h *amHost) short() error { return h.ep.Request(h.ctx, 0, amEcho, 1, 2, 3, 4) }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -19,7 +18,7 @@ const (
 )
 
 // onPair has a client on one host ask a server on another, at the same switch.
-func onPair(ctx context.Context, cfg lanai.Config, client func(h *amHost) error) error {
+func onPair(ctx context.Context, cfg amConfig, client func(h *amHost) error) error {
 	net, err := newAMNet(ctx, cfg, myrinet.Line(8, 1, 2), 2)
 	if err != nil {
 		return err
@@ -29,7 +28,7 @@ func onPair(ctx context.Context, cfg lanai.Config, client func(h *amHost) error)
 
 // measureLogP finds the parameters of the LogP model: the host's time for a request and
 // for a reply that has come, from request to request in a long burst, and round trips.
-func measureLogP(ctx context.Context, cfg lanai.Config) (l logP, err error) {
+func measureLogP(ctx context.Context, cfg amConfig) (l logP, err error) {
 	err = onPair(ctx, cfg, func(h *amHost) (err error) {
 		if l.send, l.receive, err = h.overheads(); err != nil {
 			return err
@@ -95,11 +94,11 @@ func (h *amHost) burst(request func() error, n int) (float64, error) {
 	return micro(time.Duration(h.w.Now()-began)) / float64(n), err
 }
 
-// mega is the MB of the AM-II paper, in octets: 31 MB/s times 349 us are its 11,345 B.
+// mega is the MB of the AM-II paper, in bytes: 31 MB/s times 349 us are its 11,345 B.
 const mega = 1 << 20
 
-// bandwidth returns that of a stream of medium messages of n octets, in such MB/s.
-func amBandwidth(ctx context.Context, cfg lanai.Config, n int) (rate float64, err error) {
+// bandwidth returns that of a stream of medium messages of n bytes, in such MB/s.
+func amBandwidth(ctx context.Context, cfg amConfig, n int) (rate float64, err error) {
 	err = onPair(ctx, cfg, func(h *amHost) error {
 		us, err := h.burst(h.medium(n), amBurst)
 		rate = float64(n) / us * 1e6 / mega

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -43,7 +42,7 @@ func (x *bursts) heard(now int64, done int) {
 
 // measureCrowd has hosts of the NOW ask each other for d, each with so many requests under
 // way.
-func measureCrowd(ctx context.Context, cfg lanai.Config, hosts, underWay int, d time.Duration, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
+func measureCrowd(ctx context.Context, cfg amConfig, hosts, underWay int, d time.Duration, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
 	net, err := newAMNet(ctx, cfg, myrinet.NOW(), hosts)
 	if err != nil {
 		return c, err

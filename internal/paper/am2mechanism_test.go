@@ -18,7 +18,7 @@ func am2Mechanisms(x *mechanisms) {
 }
 
 // retime changes the timing of a card.
-func retime(c *lanai.Config, change func(t *myrinet.Timing)) {
+func retime(c *amConfig, change func(t *myrinet.Timing)) {
 	timing := *c.Card.Timing
 	change(&timing)
 	c.Card.Timing = &timing
@@ -27,7 +27,7 @@ func retime(c *lanai.Config, change func(t *myrinet.Timing)) {
 // am2Pair: what protocols and GAM's pipelining do to two hosts.
 func am2Pair(x *mechanisms) {
 	run := func(change func(m *amModel)) map[string]float64 {
-		m := &amModel{nowConfig(), gamConfig()}
+		m := newAMModel()
 		change(m)
 		return x.repeat(func(b *Bench) error { return errors.Join(repeatFigure5(b, m), repeatFigure6(b, m)) })
 	}
@@ -49,7 +49,7 @@ const mechanismTime = 20 * time.Millisecond
 
 // am2Crowds: the rate of a server is that of its card's program.
 func am2Crowds(x *mechanisms) {
-	crowds := func(change func(c *lanai.Config)) map[string]float64 {
+	crowds := func(change func(c *amConfig)) map[string]float64 {
 		c := nowConfig()
 		change(&c)
 		trip := map[int]float64{}
@@ -66,16 +66,16 @@ func am2Crowds(x *mechanisms) {
 		}
 		return map[string]float64{"fig9.slope_us": (trip[16] - trip[4]) / 12, "fig10.rate": own.all}
 	}
-	was := crowds(func(*lanai.Config) {})
-	x.moves("reliability", 0.2, was, crowds(func(c *lanai.Config) { c.Unreliable = true }), "fig9.slope_us", "fig10.rate")
-	x.moves("the program's time to receive", 0.2, was, crowds(func(c *lanai.Config) { c.Costs.Receive = 0 }), "fig9.slope_us")
-	x.moves("quick attempts in vain", 0.1, was, crowds(func(c *lanai.Config) { c.Costs.Loiter = 10 }), "fig10.rate")
+	was := crowds(func(*amConfig) {})
+	x.moves("reliability", 0.2, was, crowds(func(c *amConfig) { c.Unreliable = true }), "fig9.slope_us", "fig10.rate")
+	x.moves("the program's time to receive", 0.2, was, crowds(func(c *amConfig) { c.Costs.Receive = 0 }), "fig9.slope_us")
+	x.moves("quick attempts in vain", 0.1, was, crowds(func(c *amConfig) { c.Costs.Loiter = 10 }), "fig10.rate")
 }
 
 // am2Table: bandwidths are those of the hosts' buses, and across a bisection that of its
 // cables; round trips have the program's checks in them. Networks are smaller here.
 func am2Table(x *mechanisms) {
-	exchange := func(topology *myrinet.Topology, hosts int, target func(host int) int, change func(c *lanai.Config)) (rtt, rate float64) {
+	exchange := func(topology *myrinet.Topology, hosts int, target func(host int) int, change func(c *amConfig)) (rtt, rate float64) {
 		c := nowConfig()
 		change(&c)
 		to := func(host int) amTarget { return amTarget{host: target(host)} }
@@ -105,7 +105,7 @@ func am2Table(x *mechanisms) {
 		"neighbor":  func(i int) int { return i ^ 1 },
 		"bisection": func(i int) int { return (i + hosts/2) % hosts },
 	}
-	all := func(bisection *myrinet.Topology, change func(c *lanai.Config)) map[string]float64 {
+	all := func(bisection *myrinet.Topology, change func(c *amConfig)) map[string]float64 {
 		values := map[string]float64{}
 		for name, target := range targets {
 			topology := myrinet.NOW()
@@ -118,18 +118,18 @@ func am2Table(x *mechanisms) {
 		return values
 	}
 	half := myrinet.Line(hosts, 2, hosts/2) // each half at a switch, with one cable between them
-	asIs := func(*lanai.Config) {}
+	asIs := func(*amConfig) {}
 	was := all(half, asIs)
 	x.moves("the bisection", 0.3, was, all(myrinet.Line(hosts, 1, hosts), asIs), "table1.bisection_bw", "table1.bisection_all")
-	x.moves("the time of stores", 0.05, was, all(half, func(c *lanai.Config) { retime(c, func(t *myrinet.Timing) { t.DMABandwidth = 0 }) }),
+	x.moves("the time of stores", 0.05, was, all(half, func(c *amConfig) { retime(c, func(t *myrinet.Timing) { t.DMABandwidth = 0 }) }),
 		"table1.cshift_bw", "table1.cshift_all", "table1.neighbor_bw", "table1.neighbor_all")
-	x.moves("protection", 0.03, was, all(half, func(c *lanai.Config) { c.Unprotected = true }), "table1.cshift_rtt_us", "table1.neighbor_rtt_us", "table1.bisection_rtt_us")
+	x.moves("protection", 0.03, was, all(half, func(c *amConfig) { c.Unprotected = true }), "table1.cshift_rtt_us", "table1.neighbor_rtt_us", "table1.bisection_rtt_us")
 }
 
 // am2Threads: with a frame for each endpoint none has to take turns, and all have a part of what
 // the card can do all the time.
 func am2Threads(x *mechanisms) {
-	threads := func(change func(c *lanai.Config)) map[string]float64 {
+	threads := func(change func(c *amConfig)) map[string]float64 {
 		c := nowConfig()
 		change(&c)
 		got, err := measureThreads(context.Background(), c, 14, 5*mechanismTime)
@@ -139,8 +139,8 @@ func am2Threads(x *mechanisms) {
 		slowest, fastest := got.spread()
 		return map[string]float64{"fig11.slowest": slowest, "fig11.fastest": fastest, "fig11.rate": got.all, "fig11.burst": got.burst}
 	}
-	was := threads(func(*lanai.Config) {})
-	x.moves("too few frames", 0.5, was, threads(func(c *lanai.Config) { c.Frames = 16 }), "fig11.slowest", "fig11.fastest")
-	x.moves("too few frames", 0.3, was, threads(func(c *lanai.Config) { c.Frames = 16 }), "fig11.burst")
-	x.moves("the program's steps", 0.2, was, threads(func(c *lanai.Config) { c.Costs = lanai.Costs{} }), "fig11.rate")
+	was := threads(func(*amConfig) {})
+	x.moves("too few frames", 0.5, was, threads(func(c *amConfig) { c.Frames = 16 }), "fig11.slowest", "fig11.fastest")
+	x.moves("too few frames", 0.3, was, threads(func(c *amConfig) { c.Frames = 16 }), "fig11.burst")
+	x.moves("the program's steps", 0.2, was, threads(func(c *amConfig) { c.Costs = lanai.Costs{} }), "fig11.rate")
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/plot"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -19,7 +18,7 @@ func repeatFigure5(b *Bench, m *amModel) error {
 	reliable.Unprotected = true
 	untimed.Channels.Timeout, untimed.Channels.Scan = int64(time.Minute), int64(time.Minute)/4
 	var l [5]logP
-	for i, cfg := range []lanai.Config{all, plain, reliable, untimed, m.gam} {
+	for i, cfg := range []amConfig{all, plain, reliable, untimed, m.gam} {
 		var err error
 		if l[i], err = measureLogP(b.Context, cfg); err != nil {
 			return err
@@ -54,7 +53,7 @@ func repeatFigure5(b *Bench, m *amModel) error {
 
 // fillsPipe returns the least power of two of short requests under way between two hosts with
 // which their rate is within 5 % of the highest. The channels do not bound it.
-func fillsPipe(b *Bench, cfg lanai.Config) (int, error) {
+func fillsPipe(b *Bench, cfg amConfig) (int, error) {
 	const most = 32
 	cfg.Channels.Channels, cfg.Card.SRAM = most, 1<<20
 	rates, highest := map[int]float64{}, 0.0
@@ -82,7 +81,7 @@ const silenceLimit = 20 * time.Second
 
 // measureSilence returns after how long a request comes back whose destination's card does not
 // answer any more, as it has lost its routes; silenceLimit if it does not.
-func measureSilence(ctx context.Context, cfg lanai.Config) (d time.Duration, err error) {
+func measureSilence(ctx context.Context, cfg amConfig) (d time.Duration, err error) {
 	net, err := newAMNet(ctx, cfg, myrinet.Line(8, 1, 2), 2)
 	if err != nil {
 		return 0, err
@@ -118,7 +117,7 @@ func repeatFigure6(b *Bench, m *amModel) error {
 	highest := 0.0
 	for _, n := range []int{128, 512, 1024, 2048, 4096, amMedium} {
 		for _, kind := range []struct {
-			cfg    lanai.Config
+			cfg    amConfig
 			series *plot.Series
 		}{{m.now, &streaming}, {consistent(m.now), &aligned}} {
 			rate, err := amBandwidth(b.Context, kind.cfg, n)

@@ -10,22 +10,27 @@ import (
 
 // nowConfig is a card of the NOW with AM-II's control program. A host that waits looks at
 // the card all the time, as in the paper's measurements.
-func nowConfig() lanai.Config {
+func nowConfig() amConfig {
 	t := myrinet.SBusTiming()
 	t.PIOWrite, t.PIORead, t.DMAFetch, t.DMABandwidth = 256, 181, 45_400_000, 107_500_000
-	return lanai.Config{
+	return amConfig{fabric: nowFabric(), Config: lanai.Config{
 		Card: myrinet.CardConfig{Timing: t}, Spin: true,
-		Frames: 8, Attempts: 1 << 8, Residence: 32 * time.Millisecond,
+		Frames: 8, Attempts: 1 << 8, Residence: 32 * time.Millisecond, SendersStay: 4,
 		Channels: channels.Config{Channels: 4, Timeout: int64(16 * time.Millisecond), Scan: int64(4 * time.Millisecond), Tries: 255},
 		Costs:    lanai.Costs{Send: 229, Header: 98, Loiter: 2, Receive: 128, Bind: 21, Arrive: 21, Answer: 15, Answered: 15, Check: 42},
-	}
+	}}
 }
 
-// consistentFetch is the rate of consistent DMA from the host, in octets per second.
+// nowFabric is the switches and cables of the NOW.
+func nowFabric() myrinet.Options {
+	return myrinet.Options{CutThrough: 300 * time.Nanosecond, Cable: 25 * time.Nanosecond, Slack: 128, Timeout: 50 * time.Millisecond}
+}
+
+// consistentFetch is the rate of consistent DMA from the host, in bytes per second.
 const consistentFetch = 29_500_000
 
 // consistent has the card fetch by consistent DMA.
-func consistent(cfg lanai.Config) lanai.Config {
+func consistent(cfg amConfig) amConfig {
 	t := *cfg.Card.Timing
 	t.DMAFetch = consistentFetch
 	cfg.Card.Timing = &t
@@ -34,48 +39,86 @@ func consistent(cfg lanai.Config) lanai.Config {
 
 // gamConfig is the same card with the program that the paper compares: no virtual networks,
 // no error model, and the next message is fetched while one leaves.
-func gamConfig() lanai.Config {
+func gamConfig() amConfig {
 	c := nowConfig()
 	c.Unreliable, c.Unprotected, c.Unnamed, c.Pipelined = true, true, true, true
 	return c
 }
 
+// amConfig is a card of the NOW, and the switches and cables between such cards.
+type amConfig struct {
+	lanai.Config
+	fabric myrinet.Options
+}
+
 // amModel is the NOW with both programs.
-type amModel struct{ now, gam lanai.Config }
+type amModel struct{ now, gam amConfig }
+
+func newAMModel() *amModel { return &amModel{nowConfig(), gamConfig()} }
+
+// each changes the configurations of both programs.
+func (m *amModel) each(change func(c *amConfig)) {
+	change(&m.now)
+	change(&m.gam)
+}
 
 // onNOW has an experiment run on the paper's hardware.
 func onNOW(run func(*Bench, *amModel) error) func(*Bench) error {
-	return func(b *Bench) error { return run(b, &amModel{nowConfig(), gamConfig()}) }
+	return func(b *Bench) error { return run(b, modelOf(b, newAMModel())) }
+}
+
+// ofNOW returns a choice of the NOW's constants.
+func ofNOW(name string, value float64, unit, why string, scale func(c *amConfig, by float64)) Constant {
+	return chosen(name, value, unit, why, func(m *amModel, by float64) {
+		m.each(func(c *amConfig) { scale(c, by) })
+	})
 }
 
 func nowProfile() Profile {
 	c := nowConfig()
-	t, costs, channels := c.Card.Timing, c.Costs, c.Channels
+	t, costs, channels, f := c.Card.Timing, c.Costs, c.Channels, c.fabric
 	return Profile{"now", "UltraSPARC of 167 MHz, SBus, LANai 4.1 at 37.5 MHz; 40 switches of 8 ports", []Constant{
-		{"clock of the card", float64(t.Clock) / 1e6, "MHz", "sec3.4.clock_mhz", ""},
-		{"link", 160, "MB/s", "sec3.4.link", "of 10^6 octets"},
-		{"I/O write", micro(t.PIOWrite), "us", "fig5.o_s_us", "a word; a request writes 16, GAM's 9: it names no endpoint, and has no tags"},
-		{"I/O read", micro(t.PIORead), "us", "fig5.o_r_us", "a word; a reply is 18 of them, GAM's 11, and 4 writes; it is less than a write because the processor's reads of several words at a time are not modelled"},
-		{"program, a message sent and received", float64(costs.Send + costs.Receive), "cycles", "fig5.l_base_us", "by both cards"},
-		{"program, of these to receive a packet", float64(costs.Receive), "cycles", "fig5.g_reliability_us", "which an ACK costs, too"},
-		{"program, of these a private header", float64(2 * costs.Header), "cycles", "fig5.gam_rtt_us", "half at each end: the paper says that GAM has none, and not what it costs; what the host saves is counted in words"},
-		{"program, a channel looked up", float64(costs.Bind), "cycles", "fig5.l_reliability_us", "at each end"},
-		{"program, a tag checked", float64(costs.Check), "cycles", "fig5.l_protection_us", ""},
-		{"program, an ACK made, and taken", float64(costs.Answer), "cycles", "", "each; the paper does not tell them from the rest of reliability"},
-		{"program, an attempt to send in vain", float64(costs.Loiter), "cycles", "", "loitering: the paper has no number; the least, a word that is looked at. With 5 a server with 4 to 7 virtual networks is 12 % below its peak, of which the paper says within 11 %"},
-		{"attempts of a turn", float64(c.Attempts), "attempts", "", "as the paper has it, 2^8"},
-		{"endpoint frames", float64(c.Frames), "frames", "", "as the paper has it: 7, and a privileged one"},
-		{"channels", float64(channels.Channels), "channels", "", "from card to card: as many as the paper's K_user, the least that it allows"},
-		{"time-out", float64(channels.Timeout) / 1e6, "ms", "", "the paper has no number; with 255 tries a message comes back after several seconds, as it says"},
-		{"scan", float64(channels.Scan) / 1e6, "ms", "", "between two looks for time-outs; the paper has no number; a quarter of one"},
-		{"tries", float64(channels.Tries), "tries", "", "as the paper has it"},
-		{"residence", float64(c.Residence) / 1e6, "ms", "", "that an endpoint has its frame at least when others want it; the paper has no number; two time-outs, so that what came too early is tried again while it is there"},
-		{"residence of senders", 4, "times", "", "as long while an endpoint has something to send: the paper says nothing; or two cards whose endpoints take turns would miss each other"},
-		{"requests under way", amUnderWay, "requests", "", "of each client in figures 7, 8, 10 and 11 and for the bandwidths of table 1: as the paper has it, K_user"},
-		{"bus, from the host", float64(t.DMAFetch) / 1e6, "MB/s", "fig6.streaming_4k", "of 10^6 octets; streaming DMA. The host's call that flushes the stream buffer takes no time here: the paper does not say how long it takes"},
-		{"bus, from the host, consistent", consistentFetch / 1e6, "MB/s", "fig6.consistent_8k", ""},
-		{"bus, to the host", float64(t.DMABandwidth) / 1e6, "MB/s", "sec4.2.rtt_8k_us", "what is left of the round trip when the message has been fetched and has passed the link"},
-		{"start of a DMA", micro(t.DMASetup), "us", "", "the paper has no number; that of the VMMC paper's PCI"},
-		{"interrupt", micro(t.Interrupt), "us", "", "the paper has no number; of the order of what a processor of that time needs"},
+		fixed("clock of the card", float64(t.Clock)/1e6, "MHz", "sec3.4.clock_mhz", ""),
+		fixed("link", 160, "MB/s", "sec3.4.link", "of 10^6 bytes"),
+		fixed("I/O write", micro(t.PIOWrite), "us", "fig5.o_s_us", "a word; a request writes 16, GAM's 9: it names no endpoint, and has no tags"),
+		fixed("I/O read", micro(t.PIORead), "us", "fig5.o_r_us", "a word; a reply is 18 of them, GAM's 11, and 4 writes; it is less than a write because the processor's reads of several words at a time are not modelled"),
+		fixed("program, a message sent and received", float64(costs.Send+costs.Receive), "cycles", "fig5.l_base_us", "by both cards"),
+		fixed("program, of these to receive a packet", float64(costs.Receive), "cycles", "fig5.g_reliability_us", "which an ACK costs, too"),
+		fixed("program, of these a private header", float64(2*costs.Header), "cycles", "fig5.gam_rtt_us", "half at each end: the paper says that GAM has none, and not what it costs; what the host saves is counted in words"),
+		fixed("program, a channel looked up", float64(costs.Bind), "cycles", "fig5.l_reliability_us", "at each end"),
+		fixed("program, a tag checked", float64(costs.Check), "cycles", "fig5.l_protection_us", ""),
+		ofNOW("program, an ACK made, and taken", float64(costs.Answer), "cycles", "each; the paper does not separate them from the rest of reliability",
+			func(c *amConfig, by float64) { multiply(by, &c.Costs.Answer, &c.Costs.Answered) }),
+		ofNOW("program, an attempt to send in vain", float64(costs.Loiter), "cycles", "loitering: the paper has no number; the least, a word that is looked at. With 5 a server with 4 to 7 virtual networks is 12 % below its peak; the paper says within 11 %",
+			func(c *amConfig, by float64) { multiply(by, &c.Costs.Loiter) }),
+		stated("attempts of a turn", float64(c.Attempts), "attempts", "2^8"),
+		stated("endpoint frames", float64(c.Frames), "frames", "7, and a privileged one"),
+		ofNOW("channels", float64(channels.Channels), "channels", "from card to card: as many as the paper's K_user, the least that it allows",
+			func(c *amConfig, by float64) { multiply(by, &c.Channels.Channels) }),
+		ofNOW("time-out", float64(channels.Timeout)/1e6, "ms", "the paper has no number; with 255 tries a message comes back after several seconds, as it says",
+			func(c *amConfig, by float64) { multiply(by, &c.Channels.Timeout) }),
+		ofNOW("scan", float64(channels.Scan)/1e6, "ms", "between two looks for time-outs; the paper has no number; a quarter of one",
+			func(c *amConfig, by float64) { multiply(by, &c.Channels.Scan) }),
+		stated("tries", float64(channels.Tries), "tries", ""),
+		ofNOW("residence", float64(c.Residence)/1e6, "ms", "that an endpoint has its frame at least when others want it; the paper has no number; two time-outs, so that what came too early is tried again while it is there",
+			func(c *amConfig, by float64) { multiply(by, &c.Residence) }),
+		ofNOW("residence of senders", float64(c.SendersStay), "times", "as long while an endpoint has something to send: the paper says nothing; or two cards whose endpoints take turns would miss each other",
+			func(c *amConfig, by float64) { multiply(by, &c.SendersStay) }),
+		stated("requests under way", amUnderWay, "requests", "of each client in figures 7, 8, 10 and 11 and for the bandwidths of table 1: K_user"),
+		fixed("bus, from the host", float64(t.DMAFetch)/1e6, "MB/s", "fig6.streaming_4k", "of 10^6 bytes; streaming DMA. The host's call that flushes the stream buffer takes no time here: the paper does not say how long it takes"),
+		fixed("bus, from the host, consistent", consistentFetch/1e6, "MB/s", "fig6.consistent_8k", ""),
+		fixed("bus, to the host", float64(t.DMABandwidth)/1e6, "MB/s", "sec4.2.rtt_8k_us", "what is left of the round trip when the message has been fetched and has passed the link"),
+		ofNOW("start of a DMA", micro(t.DMASetup), "us", "the paper has no number; that of the VMMC paper's PCI",
+			func(c *amConfig, by float64) { multiply(by, &c.Card.Timing.DMASetup) }),
+		ofNOW("interrupt", micro(t.Interrupt), "us", "the paper has no number; of the order of what a processor of that time needs",
+			func(c *amConfig, by float64) { multiply(by, &c.Card.Timing.Interrupt) }),
+		ofNOW("switch, cut-through", micro(f.CutThrough), "us", "from the arrival of a packet's head to its leaving by a free port; the paper has \"microsecond switch latencies\"",
+			func(c *amConfig, by float64) { multiply(by, &c.fabric.CutThrough) }),
+		ofNOW("switch, buffer of an input", float64(f.Slack), "bytes", "of a blocked packet, before the link stops; the paper has no number",
+			func(c *amConfig, by float64) { multiply(by, &c.fabric.Slack) }),
+		ofNOW("cable", micro(f.Cable), "us", "that a signal takes: some 5 m; the paper has no number",
+			func(c *amConfig, by float64) { multiply(by, &c.fabric.Cable) }),
+		ofNOW("blocked packet", float64(f.Timeout)/1e6, "ms", "until a switch breaks it; the paper has no number; that of Myrinet's hardware",
+			func(c *amConfig, by float64) { multiply(by, &c.fabric.Timeout) }),
 	}}
 }

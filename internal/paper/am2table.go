@@ -1,7 +1,5 @@
 package paper
 
-import "github.com/bobnet-go/bobnet/endpoint/lanai"
-
 // tableHosts is how many hosts table 1 has, and how many clients figures 7 to 9 have at the
 // most.
 const tableHosts = 92
@@ -45,7 +43,7 @@ func repeatTable1(b *Bench, m *amModel) error {
 }
 
 // permutation has each host ask another one.
-func permutation(b *Bench, cfg lanai.Config, hosts int, target func(i int) int) (short, bulk crowd, err error) {
+func permutation(b *Bench, cfg amConfig, hosts int, target func(i int) int) (short, bulk crowd, err error) {
 	to := func(host int) amTarget { return amTarget{host: target(host)} }
 	if short, err = measureCrowd(b.Context, cfg, hosts, 1, b.span(crowdTime), one, to, shortRequests); err != nil {
 		return short, bulk, err

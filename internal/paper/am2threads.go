@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -22,8 +21,8 @@ type threadServer struct {
 
 // measureThreads has so many clients ask a server for d, each an endpoint of its own, with
 // four requests under way.
-func measureThreads(ctx context.Context, cfg lanai.Config, clients int, d time.Duration) (crowd, error) {
-	net, err := newAMNetOf(ctx, myrinet.NOW(), clients+1, func(host int) lanai.Config {
+func measureThreads(ctx context.Context, cfg amConfig, clients int, d time.Duration) (crowd, error) {
+	net, err := newAMNetOf(ctx, myrinet.NOW(), clients+1, func(host int) amConfig {
 		c := cfg
 		c.Spin = host > 0 // a server that waits hears of messages by interrupts
 		return c

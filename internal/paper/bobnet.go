@@ -33,24 +33,32 @@ func bobnetPaper() *Paper {
 		Title: "Csanady, Wyckoff: Bobnet: high-performance message passing for commodity networking components",
 		Profiles: []Profile{
 			{"fastethernet", "dual Pentium Pro, 200 MHz, FreeBSD; Intel 82558 or Digital 21140, 100 Mb/s, back to back", []Constant{
-				{"bandwidth", 100, "Mb/s", "sec5.ethernet_mbps", ""},
-				{"routine, shortest frame", 3, "us", "sec5.routine_least_us", "the least of 3 to 4 us is taken to be that of a shortest frame"},
-				{"routine, full frame", 4, "us", "sec5.routine_most_us", "and the most that of a full one"},
-				{"devices", 18, "us", "sec5.devices_us", "with the time of a shortest frame on the cable, which the paper does not name apart"},
-				{"turn", 5, "us", "sec5.turn_us", "the program, between a receive and the send after it"},
+				fixed("bandwidth", 100, "Mb/s", "sec5.ethernet_mbps", ""),
+				fixed("routine, shortest frame", 3, "us", "sec5.routine_least_us", "the least of 3 to 4 us is taken to be that of a shortest frame"),
+				fixed("routine, full frame", 4, "us", "sec5.routine_most_us", "and the most that of a full one"),
+				fixed("devices", 18, "us", "sec5.devices_us", "with the time of a shortest frame on the cable, which the paper does not name apart"),
+				fixed("turn", 5, "us", "sec5.turn_us", "the program, between a receive and the send after it"),
 			}},
 			{"yellowfin", "the same with a Packet Engines G-NIC, 1 Gb/s", []Constant{
-				{"bus", 1 / 0.0437, "MB/s", "fig6.bobnet_yellowfin", "bursts on the PCI bus limit the card; the paper has no other number for them"},
-				{"bandwidth", 1000, "Mb/s", "sec5.gigabit_mbps", ""},
+				fixed("bus", 1/0.0437, "MB/s", "fig6.bobnet_yellowfin", "bursts on the PCI bus limit the card; the paper has no other number for them"),
+				fixed("bandwidth", 1000, "Mb/s", "sec5.gigabit_mbps", ""),
 			}},
 		},
+		Notes: []string{"The programs are package vipl over a model of two machines: the kernel, the devices and the cable take the profile's times (internal/paper/ethernet.go). TCP is arithmetic."},
+		Left: []Left{
+			{"3.2", "the fast trap into the kernel, less than 1 us", "the model's machines make no system calls: the trap's time is in the turn and the routines"},
+			{"4 and 5", "the special driver, which saves about 1 us on each side", "the paper's figures are those of the generic driver, and so are ours"},
+			{"5, figure 5", "the latency of the Gigabit card, which is larger than Fast Ethernet's", "the paper draws it without a number. The model gives the Gigabit card the latency of the others, so ours is too short"},
+			{"5, figures 3 to 5", "the latency of TCP, and all points of the curves", "our copy of the paper has no drawings, and TCP is arithmetic here"},
+			{"1.3 and 5", "U-Net's latency, the same as Bobnet's", "it is another program on the same card, and is not part of Bobnet"},
+		},
 		Items: []Item{
-			{Name: "sec5.ethernet_mbps", Place: "5", Says: "bandwidth of the Intel and Tulip cards", Kind: Input, Published: 100, Unit: "Mb/s"},
-			{Name: "sec5.gigabit_mbps", Place: "5", Says: "bandwidth of the Gigabit card on the cable", Kind: Input, Published: 1000, Unit: "Mb/s"},
-			{Name: "sec5.routine_least_us", Place: "5", Says: "transmit and receive routines, each, the least", Kind: Input, Published: 3, Unit: "us"},
-			{Name: "sec5.routine_most_us", Place: "5", Says: "transmit and receive routines, each, the most", Kind: Input, Published: 4, Unit: "us"},
-			{Name: "sec5.devices_us", Place: "5", Says: "roughly, within the network devices", Kind: Input, Published: 18, Unit: "us"},
-			{Name: "sec5.turn_us", Place: "5", Says: "about, from the end of the receive routine to the send after it", Kind: Input, Published: 5, Unit: "us"},
+			{Name: "sec5.ethernet_mbps", Place: "5", Says: "bandwidth of the Intel and Tulip cards", Kind: Input, On: OnConstant, Published: 100, Unit: "Mb/s"},
+			{Name: "sec5.gigabit_mbps", Place: "5", Says: "bandwidth of the Gigabit card on the cable", Kind: Input, On: OnConstant, Published: 1000, Unit: "Mb/s"},
+			{Name: "sec5.routine_least_us", Place: "5", Says: "transmit and receive routines, each, the least", Kind: Input, On: OnConstant, Published: 3, Unit: "us"},
+			{Name: "sec5.routine_most_us", Place: "5", Says: "transmit and receive routines, each, the most", Kind: Input, On: OnConstant, Published: 4, Unit: "us"},
+			{Name: "sec5.devices_us", Place: "5", Says: "roughly, within the network devices", Kind: Input, On: OnConstant, Published: 18, Unit: "us"},
+			{Name: "sec5.turn_us", Place: "5", Says: "about, from the end of the receive routine to the send after it", Kind: Input, On: OnConstant, Published: 5, Unit: "us"},
 			{Name: "fig3.bandwidth_mbps", Place: "abstract; 5, figure 3", Says: "highest bandwidth of user payload, ping-pong", Kind: Output, Published: 96, Unit: "Mb/s", From: from("8 over the slope, as the rest is nothing beside a megabyte", nil, "fig6.bobnet_intel")},
 			{Name: "fig5.one_way_us", Place: "abstract; 8", Says: "one-way latency of the smallest message, under", Kind: Output, Published: 30, Unit: "us", Below: true},
 			{Name: "fig5.level", Place: "5", Says: "beyond some 10 kB the time of a message grows by the slope of figure 6 alone: that from 10 to 100 kB is within 5 % of that from 100 kB to 1 MB", Kind: Shape},
@@ -58,22 +66,22 @@ func bobnetPaper() *Paper {
 			{Name: "fig6.bobnet_intel", Place: slopes, Says: "slope of long messages", Kind: Output, Published: 0.0829, Unit: "us/byte"},
 			{Name: "fig6.bobnet_tulip", Place: slopes, Says: "slope of long messages", Kind: Output, Published: 0.0830, Unit: "us/byte", From: from("the same: the model has one card for both", sum, "fig6.bobnet_intel")},
 			{Name: "fig6.bobnet_yellowfin", Place: slopes, Says: "slope of long messages; it fixes the rate of the bus", Kind: Input, Published: 0.0437, Unit: "us/byte"},
-			{Name: "fig6.tcp_intel", Place: slopes, Says: "slope of TCP: full frames with 52 octets of headers, at the cable's rate", Kind: Derived, Published: 0.0859, Unit: "us/byte", From: from("1,538 octets of the cable for 1,448 of payload", nil, "sec5.ethernet_mbps")},
+			{Name: "fig6.tcp_intel", Place: slopes, Says: "slope of TCP: full frames with 52 bytes of headers, at the cable's rate", Kind: Derived, On: OnNumbers, Published: 0.0859, Unit: "us/byte", From: from("1,538 bytes of the cable for 1,448 of payload", nil, "sec5.ethernet_mbps")},
 			{Name: "fig6.tcp_tulip", Place: slopes, Says: "slope of TCP, alike", Kind: Derived, Published: 0.0855, Unit: "us/byte", From: from("the same", sum, "fig6.tcp_intel")},
-			{Name: "fig6.tcp_yellowfin", Place: slopes, Says: "slope of TCP: the same frames at the rate of the bus", Kind: Derived, Published: 0.0497, Unit: "us/byte", From: from("a full frame at the rate of the bus for 1,448 octets of payload", nil, "fig6.bobnet_yellowfin")},
+			{Name: "fig6.tcp_yellowfin", Place: slopes, Says: "slope of TCP: the same frames at the rate of the bus", Kind: Derived, On: OnNumbers, Published: 0.0497, Unit: "us/byte", From: from("a full frame at the rate of the bus for 1,448 bytes of payload", nil, "fig6.bobnet_yellowfin")},
 		},
 		Experiments: []Experiment{
 			{"figures 3 to 6", []string{
 				"sec5.ethernet_mbps", "sec5.gigabit_mbps", "sec5.routine_least_us", "sec5.routine_most_us", "sec5.devices_us", "sec5.turn_us",
 				"fig3.bandwidth_mbps", "fig5.one_way_us", "fig5.level", "fig4.faster", "fig6.bobnet_intel",
 				"fig6.bobnet_yellowfin", "fig6.tcp_intel", "fig6.tcp_yellowfin",
-			}, func(b *Bench) error { return repeatBobnet(b, FastEthernet(), Yellowfin()) }},
+			}, OnCode, func(b *Bench) error { return repeatBobnet(b, FastEthernet(), Yellowfin()) }},
 		},
 		Figures: []string{"bobnet-figure3", "bobnet-figure4", "bobnet-figure5"},
 	}
 }
 
-// pingPongSizes are the sizes of figures 3 to 5, in octets.
+// pingPongSizes are the sizes of figures 3 to 5, in bytes.
 var pingPongSizes = []int{4, 16, 64, 256, 1024, 4096, 10_240, 32_768, 102_400, 262_144, 1_048_576}
 
 // pingPongRounds is how many round trips are counted of each size.

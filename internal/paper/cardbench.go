@@ -86,14 +86,14 @@ func (b *cardBench) took(start func()) (time.Duration, error) {
 	return time.Duration(b.free - began), err
 }
 
-// dma returns the bandwidth of transfers of n octets from the host to the card, in octets
+// dma returns the bandwidth of transfers of n bytes from the host to the card, in bytes
 // per second.
 func (b *cardBench) dma(n int) (float64, error) {
 	took, err := b.took(func() { b.a.DMA(b.buffer[:n], make([]byte, n)) })
 	return float64(n) / took.Seconds(), err
 }
 
-// link returns the bandwidth of packets with n octets of payload, in octets per second.
+// link returns the bandwidth of packets with n bytes of payload, in bytes per second.
 func (b *cardBench) link(n int) (float64, error) {
 	const anyType = 1
 	packet := myrinet.AppendPacket(b.buffer[:0], nil, anyType, make([]byte, n))

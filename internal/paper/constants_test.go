@@ -13,13 +13,14 @@ var models = map[string]struct {
 	fields map[string]string
 }{
 	"now": {nowConfig(), map[string]string{
-		"Card.Timing.Clock": "clock of the card", "Card.Timing.DMASetup": "start of a DMA", "Card.Timing.DMABandwidth": "bus, to the host",
-		"Card.Timing.DMAFetch": "bus, from the host", "Card.Timing.PIORead": "I/O read", "Card.Timing.PIOWrite": "I/O write", "Card.Timing.Interrupt": "interrupt",
-		"Frames": "endpoint frames", "Attempts": "attempts of a turn", "Residence": "residence",
-		"Channels.Channels": "channels", "Channels.Timeout": "time-out", "Channels.Scan": "scan", "Channels.Tries": "tries",
-		"Costs.Send": "program, a message sent and received", "Costs.Header": "program, of these a private header", "Costs.Receive": "program, of these to receive a packet",
-		"Costs.Bind": "program, a channel looked up", "Costs.Arrive": "program, a channel looked up", "Costs.Loiter": "program, an attempt to send in vain",
-		"Costs.Check": "program, a tag checked", "Costs.Answer": "program, an ACK made, and taken", "Costs.Answered": "program, an ACK made, and taken",
+		"fabric.CutThrough": "switch, cut-through", "fabric.Cable": "cable", "fabric.Slack": "switch, buffer of an input", "fabric.Timeout": "blocked packet", "Config.SendersStay": "residence of senders",
+		"Config.Card.Timing.Clock": "clock of the card", "Config.Card.Timing.DMASetup": "start of a DMA", "Config.Card.Timing.DMABandwidth": "bus, to the host",
+		"Config.Card.Timing.DMAFetch": "bus, from the host", "Config.Card.Timing.PIORead": "I/O read", "Config.Card.Timing.PIOWrite": "I/O write", "Config.Card.Timing.Interrupt": "interrupt",
+		"Config.Frames": "endpoint frames", "Config.Attempts": "attempts of a turn", "Config.Residence": "residence",
+		"Config.Channels.Channels": "channels", "Config.Channels.Timeout": "time-out", "Config.Channels.Scan": "scan", "Config.Channels.Tries": "tries",
+		"Config.Costs.Send": "program, a message sent and received", "Config.Costs.Header": "program, of these a private header", "Config.Costs.Receive": "program, of these to receive a packet",
+		"Config.Costs.Bind": "program, a channel looked up", "Config.Costs.Arrive": "program, a channel looked up", "Config.Costs.Loiter": "program, an attempt to send in vain",
+		"Config.Costs.Check": "program, a tag checked", "Config.Costs.Answer": "program, an ACK made, and taken", "Config.Costs.Answered": "program, an ACK made, and taken",
 	}},
 	"vmmc": {*newVMMCModel(), map[string]string{
 		"timing.Clock": "clock of the card", "timing.DMASetup": "start of a DMA", "timing.DMABandwidth": "rate of the bus",
@@ -41,7 +42,11 @@ var models = map[string]struct {
 		"costs.Look": "program, a doorbell looked at", "costs.Send": "program, a message sent", "costs.Receive": "program, a packet received",
 		"send": "host, a message sent", "receive": "host, a message received", "poll": "host, AMVIA's poll routine", "memory": "host, rate of copies",
 		"credits[0]": "credits, short messages", "credits[1]": "credits, medium messages", "clock": "clock of the host's processor",
-		"recycle": "host, a send descriptor taken back", "operation": "applications, an arithmetic operation", "now": "applications, speed of the NOW's processor",
+		"recycle": "host, a send descriptor taken back", "lean": "host, layers over VIA", "fabric.Bandwidth": "link",
+		"store": "applications, a store in shared memory", "storeRate": "applications, rate of such stores", "em3d.Degree": "EM3D, what a particle depends on",
+		"cg.Row": "conjugate gradient, elements of a row", "cg.Steps": "conjugate gradient, elements of a row", "em3d.Steps": "EM3D, what a particle depends on",
+		"teapot.Pixel": "ray tracing, a pixel", "teapot.Width": "ray tracing, a pixel", "teapot.Height": "ray tracing, a pixel", "teapot.Tile": "ray tracing, a pixel", "teapot.Teapot": "ray tracing, a pixel",
+		"cg.N": "conjugate gradient, elements of a row", "em3d.Particles": "EM3D, what a particle depends on", "em3d.Remote": "EM3D, what a particle depends on", "operation": "applications, an arithmetic operation", "now": "applications, speed of the NOW's processor",
 	}},
 }
 

@@ -12,27 +12,27 @@ import (
 type Ethernet struct {
 	Name      string
 	Bandwidth float64       // of the cable, bits per second
-	Bus       float64       // of the bus that the device takes frames from, octets per second; 0 for one that is faster than the cable
+	Bus       float64       // of the bus that the device takes frames from, bytes per second; 0 for one that is faster than the cable
 	Routine   time.Duration // of the kernel, for the shortest frame: once to send it, once to receive it
 	PerFull   time.Duration // what the routine takes beyond that for a frame of the MTU
 	Devices   time.Duration // what a shortest frame spends in both devices and on the cable
 	Turn      time.Duration // of the program, from the end of a receive to the beginning of the send after it
 }
 
-// What a frame takes on the cable besides its own octets, and the fewest that it has.
+// What a frame takes on the cable besides its own bytes, and the fewest that it has.
 const (
 	cableOverhead = 8 + 4 + 12 // preamble, check sequence, gap
 	shortestFrame = 60
 	fullFrame     = 1514
 )
 
-// routine returns what the kernel takes for a frame of n octets, each way.
+// routine returns what the kernel takes for a frame of n bytes, each way.
 func (e *Ethernet) routine(n int) time.Duration {
 	more := float64(max(n, shortestFrame)-shortestFrame) / (fullFrame - shortestFrame)
 	return e.Routine + time.Duration(more*float64(e.PerFull))
 }
 
-// line returns how long the slower of cable and bus is taken by a frame of n octets.
+// line returns how long the slower of cable and bus is taken by a frame of n bytes.
 func (e *Ethernet) line(n int) time.Duration {
 	n = max(n, shortestFrame)
 	seconds := float64(n+cableOverhead) * 8 / e.Bandwidth

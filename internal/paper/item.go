@@ -1,6 +1,9 @@
 package paper
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Kind says what our value of an item is worth: see the package comment.
 type Kind string
@@ -11,6 +14,17 @@ const (
 	Output  Kind = "output"
 	Derived Kind = "derived"
 	Shape   Kind = "shape"
+)
+
+// Basis says what our value of an item was measured on.
+type Basis string
+
+// What values are measured on.
+const (
+	OnCode     Basis = "code"       // Bobnet's packages and control programs, on emulated hardware in virtual time
+	OnModel    Basis = "model"      // a program of this package that follows the paper's rules in place of Bobnet's packages
+	OnConstant Basis = "constant"   // nothing: our value is the constant of the model that the number fixed
+	OnNumbers  Basis = "arithmetic" // nothing: our value is computed from those of other items
 )
 
 // Near is how far an output may lie from the published value, as a share of it.
@@ -24,7 +38,9 @@ type Item struct {
 	Kind      Kind    //
 	Published float64 // 0 for a shape
 	Unit      string
+	On        Basis  // what ours is measured on, if it is not what the experiment runs
 	Below     bool   // the published number is one that ours must stay under
+	Computed  bool   // the paper has no such measurement: the published number is arithmetic of its other numbers
 	Why       string // why there is no value of ours, or why it is further away than Near
 	From      *From  // of which other items the published number is arithmetic; nil for none
 }
@@ -36,6 +52,7 @@ type Row struct {
 	Published *float64 `json:"published"` // null for a shape
 	Ours      *float64 `json:"ours"`      // null for what was not measured; of a shape 1 if it holds, 0 if not
 	Kind      Kind     `json:"kind"`
+	On        Basis    `json:"on"` // what ours is measured on
 	Unit      string   `json:"unit,omitempty"`
 	Deviation *float64 `json:"deviation,omitempty"` // ours over published, less 1
 	Place     string   `json:"place"`
@@ -43,12 +60,13 @@ type Row struct {
 	Why       string   `json:"why,omitempty"`
 	Follows   string   `json:"follows,omitempty"` // how it is arithmetic of other rows
 	below     bool
+	computed  bool // Item.Computed
 	measured  bool // by itself, and not computed from other rows
 }
 
-// row returns the item's row. ours is NaN for what was not measured.
-func (i *Item) row(paper string, ours float64) Row {
-	r := Row{Paper: paper, Item: i.Name, Kind: i.Kind, Unit: i.Unit, Place: i.Place, Says: i.Says, Why: i.Why, below: i.Below, measured: !i.computed()}
+// row returns an item's row. ours is NaN for what was not measured.
+func (p *Paper) row(i *Item, ours float64) Row {
+	r := Row{Paper: p.Name, Item: i.Name, Kind: i.Kind, On: p.on(i), Unit: i.Unit, Place: i.Place, Says: i.Says, Why: i.Why, below: i.Below, computed: i.Computed, measured: !i.computed()}
 	if i.From != nil {
 		r.Follows = i.From.How
 	}
@@ -78,4 +96,20 @@ func (r *Row) Good() bool {
 		return false
 	}
 	return math.Abs(*r.Deviation) <= Near
+}
+
+// on returns what our value of an item is measured on.
+func (p *Paper) on(i *Item) Basis {
+	switch {
+	case i.On != "":
+		return i.On
+	case i.computed():
+		return OnNumbers
+	}
+	for _, e := range p.Experiments {
+		if slices.Contains(e.Items, i.Name) {
+			return e.On
+		}
+	}
+	return ""
 }

@@ -10,28 +10,60 @@ const markdownHead = `# The papers, repeated
 
 %s go run ./cmd/bobnet paper --doc docs/paper.md
 
-repeats the measurements of the papers that Bobnet follows, in virtual time, and wrote
-this file with its plots. Of each published number stands here what it is worth to
-compare: an **input** fixed a constant of the model, and no constant has two; an
-**output** comes out of programs that run, with nothing left to choose; **derived** is
-arithmetic of inputs; a **shape** is what a paper says or draws without a number. What is
-arithmetic of other rows, inputs or not, says of which under the table. A row marked
-with ! is not as it should be: an output further than 15 %% away, a shape that does not
-hold, or an item that has not been measured; the reason stands there, too.
+repeats the measurements of the papers that Bobnet follows, in virtual time, and wrote this
+file with its plots.
+
+The **kind** of a row says what the comparison is worth:
+
+- **input**: the published number fixed a constant of the model. No number fixes two constants.
+- **output**: programs that run gave our value, with all constants fixed. Only outputs are counted.
+- **derived**: the published number is arithmetic of inputs, or the paper has not measured it. A
+  published value in parentheses is arithmetic of the paper's other numbers, and is not a
+  measurement of the paper.
+- **shape**: the paper says or draws it without a number.
+
+The column **on** says what our value was measured on:
+
+- **code**: Bobnet's packages and control programs, as users import them, on emulated cards or
+  links whose times are the profile's constants.
+- **model**: a program of package internal/paper that follows the paper's rules in place of
+  Bobnet's packages.
+- **constant**: nothing. Our value is the constant that the number fixed, and cannot deviate.
+- **arithmetic**: nothing. Our value is computed from other rows, or from sizes.
+
+A row marked with ! is an output further than 15 %% away, a shape that does not hold, or an
+item that was not measured. The remarks under the table give the reason.
+
+A constant is fixed by one published number, or is stated by the paper, or is a choice: no
+published number fixes it. Under each table of constants stands what moves when a choice is a
+half less and a half more (` + "`bobnet paper --sensitivity`" + `).
 
 `
 
-// Markdown returns the document of the results. Its pictures are in the directory plots,
-// relative to it.
-func Markdown(results []Result, plots string) []byte {
+// Markdown returns the document of the results, and of what moves with the choices. Its
+// pictures are in the directory plots, relative to it.
+func Markdown(results []Result, changes []Change, plots string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, markdownHead, "   ")
 	for _, r := range results {
-		fmt.Fprintf(&b, "## %s\n\n%s.\n\n", r.Paper.Name, r.Paper.Title)
-		for _, p := range r.Paper.Profiles {
-			p.markdown(&b)
+		p := r.Paper
+		fmt.Fprintf(&b, "## %s\n\n%s.\n\n", p.Name, p.Title)
+		for _, note := range p.Notes {
+			b.WriteString(note + "\n\n")
 		}
+		for i := range p.Profiles {
+			p.Profiles[i].markdown(&b)
+		}
+		b.WriteString(p.sources() + "\n\n")
+		p.sensitivity(&b, changes)
 		r.markdown(&b)
+		if len(p.Left) > 0 {
+			b.WriteString("Published numbers that are not repeated:\n\n")
+			for i := range p.Left {
+				b.WriteString(p.Left[i].markdown())
+			}
+			b.WriteString("\n")
+		}
 		for _, f := range r.Figures {
 			fmt.Fprintf(&b, "![%s](%s/%s.png)\n\n", f.Text, plots, f.Name)
 		}
@@ -41,18 +73,15 @@ func Markdown(results []Result, plots string) []byte {
 
 func (p *Profile) markdown(b *bytes.Buffer) {
 	fmt.Fprintf(b, "Profile `%s`: %s.\n\n| constant | value | fixed by | how |\n| --- | --- | --- | --- |\n", p.Name, p.Is)
-	for _, c := range p.Constants {
-		by := "none"
-		if c.Item != "" {
-			by = "`" + c.Item + "`"
-		}
-		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", c.Name, number(c.Value), c.Unit, by, c.Why)
+	for i := range p.Constants {
+		c := &p.Constants[i]
+		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", c.Name, number(c.Value), c.Unit, c.by(), c.Why)
 	}
 	b.WriteString("\n")
 }
 
 func (r *Result) markdown(b *bytes.Buffer) {
-	b.WriteString("| item | what | where | kind | published | ours | deviation | |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| item | what | where | kind | on | published | ours | deviation | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	var why, follows []string
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -80,7 +109,11 @@ func (r *Row) Fixed() string {
 	if r.Published == nil {
 		unit = ""
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s%s | ", r.Item, r.Says, r.Place, r.Kind, r.published(), unit)
+	published := r.published() + unit
+	if r.computed {
+		published = "(" + published + ")"
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | ", r.Item, r.Says, r.Place, r.Kind, r.On, published)
 }
 
 func (r *Row) unitOfOurs() string {

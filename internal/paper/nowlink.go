@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -46,13 +45,13 @@ func newNowLink(h *amHost, rate operations, rank, ranks int) *nowLink {
 }
 
 // Request implements skeleton.Link. A short message has room for four words.
-func (l *nowLink) Request(to int, kind skeleton.Kind, value int32, octets int) error {
+func (l *nowLink) Request(to int, kind skeleton.Kind, value int32, bytes int) error {
 	l.asked++
-	args := [4]uint32{uint32(kind), uint32(value), uint32(octets)}
-	if octets <= 8 {
+	args := [4]uint32{uint32(kind), uint32(value), uint32(bytes)}
+	if bytes <= 8 {
 		return errors.Join(l.ep.Request(l.ctx, to, nowAsk, args[:]...), l.back)
 	}
-	return errors.Join(l.ep.RequestMedium(l.ctx, to, nowAsk, l.data[:octets], args[:]...), l.back)
+	return errors.Join(l.ep.RequestMedium(l.ctx, to, nowAsk, l.data[:bytes], args[:]...), l.back)
 }
 
 // Await implements skeleton.Link.
@@ -88,7 +87,7 @@ type nowRun struct {
 }
 
 // applyNow is viaModel.apply on the first hosts of a network that is as the NOW's.
-func applyNow(ctx context.Context, cfg lanai.Config, t *myrinet.Topology, rate operations, procs int, app application) (time.Duration, error) {
+func applyNow(ctx context.Context, cfg amConfig, t *myrinet.Topology, rate operations, procs int, app application) (time.Duration, error) {
 	net, err := newAMNet(ctx, cfg, t, procs)
 	if err != nil {
 		return 0, err

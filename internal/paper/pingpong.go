@@ -14,7 +14,7 @@ import (
 // depth is how many descriptors a ping-pong has each way.
 const depth = 4
 
-// pingPong has two machines send a message of size octets to and fro over a reliable VI,
+// pingPong has two machines send a message of size bytes to and fro over a reliable VI,
 // rounds times, and returns half the time of a round in nanoseconds. A few rounds before
 // that are not counted.
 func pingPong(ctx context.Context, e *Ethernet, size, rounds int) (oneWay float64, err error) {
@@ -50,7 +50,7 @@ func pingPong(ctx context.Context, e *Ethernet, size, rounds int) (oneWay float6
 		ended[0] = p.vi.Disconnect()
 	})
 	if err := errors.Join(w.Run(), ended[0], ended[1]); err != nil {
-		return 0, fmt.Errorf("ping-pong of %d octets over %s: %w", size, e.Name, err)
+		return 0, fmt.Errorf("ping-pong of %d bytes over %s: %w", size, e.Name, err)
 	}
 	return oneWay, nil
 }

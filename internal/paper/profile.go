@@ -1,12 +1,70 @@
 package paper
 
+import (
+	"fmt"
+	"math"
+)
+
+// Source says where a constant has its value from.
+type Source string
+
+// The sources of constants.
+const (
+	ByItem Source = "input"  // one published number fixed it
+	Stated Source = "paper"  // the paper states it as a property of its system
+	Chosen Source = "choice" // no published number fixes it
+)
+
 // Constant is one number of a profile.
 type Constant struct {
-	Name  string
-	Value float64
-	Unit  string
-	Item  string // the input that fixed it; "" if none did
-	Why   string // how, or why no published number fixes it
+	Name   string
+	Value  float64
+	Unit   string
+	Source Source
+	Item   string // the input that fixed it, for the source ByItem
+	Why    string // how, or why no published number fixes it
+
+	// scale multiplies a choice in a model, and reports whether the model is of the kind that has it.
+	scale func(model any, by float64) bool
+}
+
+// fixed returns a constant that an input fixed.
+func fixed(name string, value float64, unit, item, why string) Constant {
+	return Constant{Name: name, Value: value, Unit: unit, Source: ByItem, Item: item, Why: why}
+}
+
+// stated returns a constant that the paper states.
+func stated(name string, value float64, unit, why string) Constant {
+	return Constant{Name: name, Value: value, Unit: unit, Source: Stated, Why: why}
+}
+
+// chosen returns a constant that no published number fixes. scale multiplies it in a model.
+func chosen[M any](name string, value float64, unit, why string, scale func(m M, by float64)) Constant {
+	return Constant{Name: name, Value: value, Unit: unit, Source: Chosen, Why: why, scale: func(model any, by float64) bool {
+		m, is := model.(M)
+		if is {
+			scale(m, by)
+		}
+		return is
+	}}
+}
+
+// multiply multiplies whole numbers of a model.
+func multiply[N ~int | ~int64](by float64, numbers ...*N) {
+	for _, n := range numbers {
+		*n = N(math.Round(float64(*n) * by))
+	}
+}
+
+// by says what fixed the constant, for the table of constants.
+func (c *Constant) by() string {
+	switch c.Source {
+	case ByItem:
+		return "`" + c.Item + "`"
+	case Stated:
+		return "the paper"
+	}
+	return "a choice"
 }
 
 // Profile is the hardware of a paper, as the model has it.
@@ -21,11 +79,22 @@ type Profile struct {
 type Paper struct {
 	Name        string // as --only has it
 	Title       string
+	Notes       []string // what a reader must know before the numbers
 	Profiles    []Profile
 	Items       []Item
+	Left        []Left
 	Experiments []Experiment
 	Figures     []string // the names of what the experiments draw, in the paper's order
 }
+
+// Left is a published number that is not repeated.
+type Left struct {
+	Place, Says string // where the paper has it, and what it is, with its value
+	Why         string // why it is not repeated
+}
+
+// markdown is the line of the document about it.
+func (l *Left) markdown() string { return fmt.Sprintf("- %s (%s): %s.\n", l.Says, l.Place, l.Why) }
 
 // item returns the item of a name, nil for none.
 func (p *Paper) item(name string) *Item {
@@ -35,6 +104,17 @@ func (p *Paper) item(name string) *Item {
 		}
 	}
 	return nil
+}
+
+// sources returns how many constants of the paper's profiles have each source.
+func (p *Paper) sources() string {
+	n := map[Source]int{}
+	for _, profile := range p.Profiles {
+		for _, c := range profile.Constants {
+			n[c.Source]++
+		}
+	}
+	return fmt.Sprintf("Of %d constants, one published number each fixes %d, the paper states %d, and %d are choices.", n[ByItem]+n[Stated]+n[Chosen], n[ByItem], n[Stated], n[Chosen])
 }
 
 // Papers returns all papers, in the order in which they are repeated.

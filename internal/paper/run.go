@@ -3,7 +3,10 @@ package paper
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/plot"
@@ -13,6 +16,7 @@ import (
 type Experiment struct {
 	Name  string
 	Items []string // those that it sets
+	On    Basis    // what it measures
 	Run   func(*Bench) error
 }
 
@@ -26,7 +30,8 @@ type Figure struct {
 // Bench is what an experiment gets to work with.
 type Bench struct {
 	Context context.Context
-	brief   bool // experiments count for a tenth of their time, which tests are content with
+	brief   bool            // experiments count for a tenth of their time, which tests are content with
+	change  func(model any) // changes the model of an experiment; nil for none
 	paper   *Paper
 	values  map[string]float64
 	figures []Figure
@@ -74,33 +79,89 @@ type Result struct {
 	Figures []Figure
 }
 
-// Progress is told what begins, and how many of all experiments are done.
-type Progress func(done, all int, what string)
+// Progress is called when an experiment begins, with its number among all, and at the end with
+// an empty name.
+type Progress func(n, all int, what string)
 
-// Run repeats papers, one experiment after the other. An experiment that fails ends it.
+// Run repeats papers, with an experiment on each processor at a time. An experiment that fails
+// ends it.
 func Run(ctx context.Context, papers []*Paper, progress Progress) ([]Result, error) {
-	return run(ctx, papers, false, progress)
+	return repeat(ctx, papers, false, progress)
 }
 
-func run(ctx context.Context, papers []*Paper, brief bool, progress Progress) ([]Result, error) {
-	all, done := 0, 0
+func repeat(ctx context.Context, papers []*Paper, brief bool, progress Progress) ([]Result, error) {
+	var parts []part
 	for _, p := range papers {
-		all += len(p.Experiments)
+		parts = append(parts, p.parts(ctx, brief, p.Name, nil)...)
+	}
+	if err := runParts(parts, progress); err != nil {
+		return nil, err
 	}
 	var results []Result
 	for _, p := range papers {
-		b := &Bench{Context: ctx, brief: brief, paper: p, values: map[string]float64{}}
-		for _, e := range p.Experiments {
-			progress(done, all, p.Name+": "+e.Name)
-			if err := b.do(&e); err != nil {
-				return results, err
-			}
-			done++
-		}
-		results = append(results, b.result())
+		results = append(results, p.result(parts))
 	}
-	progress(done, all, "")
 	return results, nil
+}
+
+// part is an experiment that is run with a bench of its own.
+type part struct {
+	what       string
+	bench      *Bench
+	experiment *Experiment
+	optional   bool // its error ends nothing
+}
+
+// parts are the experiments of a paper, with its model changed.
+func (p *Paper) parts(ctx context.Context, brief bool, what string, change func(model any)) (all []part) {
+	for i := range p.Experiments {
+		e := &p.Experiments[i]
+		all = append(all, part{what: what + ": " + e.Name, bench: &Bench{Context: ctx, brief: brief, change: change, paper: p, values: map[string]float64{}}, experiment: e})
+	}
+	return all
+}
+
+// runParts runs parts on all processors and returns the first part's error.
+func runParts(parts []part, progress Progress) error {
+	var (
+		mutex   sync.Mutex
+		next    int
+		failed  bool
+		errs    = make([]error, len(parts))
+		workers sync.WaitGroup
+	)
+	begin := func() (n int, ok bool) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if failed || next == len(parts) {
+			return 0, false
+		}
+		progress(next+1, len(parts), parts[next].what)
+		next++
+		return next - 1, true
+	}
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		workers.Go(func() {
+			for n, ok := begin(); ok; n, ok = begin() {
+				p := &parts[n]
+				err := p.bench.do(p.experiment)
+				if p.bench.err = err; err != nil && (!p.optional || context.Cause(p.bench.Context) != nil) {
+					errs[n] = err
+					mutex.Lock()
+					failed = true
+					mutex.Unlock()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	progress(len(parts), len(parts), "")
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // do runs an experiment and checks that it has set what it said.
@@ -119,13 +180,28 @@ func (b *Bench) do(e *Experiment) error {
 	return b.err
 }
 
-func (b *Bench) result() Result {
-	r := Result{Paper: b.paper, Figures: b.figures}
-	for i := range b.paper.Items {
-		item := &b.paper.Items[i]
-		r.Rows = append(r.Rows, item.row(b.paper.Name, b.value(item)))
+// result is what the experiments of a paper have set and drawn.
+func (p *Paper) result(parts []part) Result {
+	all := &Bench{paper: p, values: map[string]float64{}}
+	for _, part := range parts {
+		if part.bench.paper == p {
+			maps.Copy(all.values, part.bench.values)
+			all.figures = append(all.figures, part.bench.figures...)
+		}
+	}
+	r := Result{Paper: p, Figures: all.figures}
+	for i := range p.Items {
+		r.Rows = append(r.Rows, p.row(&p.Items[i], all.value(&p.Items[i])))
 	}
 	return r
+}
+
+// modelOf returns a model, changed as the bench wants it.
+func modelOf[M any](b *Bench, model M) M {
+	if b.change != nil {
+		b.change(model)
+	}
+	return model
 }
 
 // value returns our value of an item, NaN for what was not measured.

@@ -11,12 +11,8 @@ type application interface {
 	Run(r *skeleton.Rank) error
 }
 
-// What a store takes in memory that processes share: assumptions, as the paper has no numbers.
-const (
-	sharedStore = 400 * time.Nanosecond
-	sharedRate  = 100e6 // octets per second
-	viaSegment  = 4096  // octets of a medium message
-)
+// viaSegment is the longest medium message, in bytes.
+const viaSegment = 4096
 
 // operations is how many arithmetic operations of applications a processor does in a second.
 type operations float64

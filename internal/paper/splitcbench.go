@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -18,24 +19,41 @@ type viaModel struct {
 	send, receive time.Duration // a message, of the host
 	poll          time.Duration // AMVIA's poll routine, when something has come
 	recycle       time.Duration // the same, to take back a send descriptor
-	memory        float64       // rate of copies, octets per second
+	lean          float64       // of poll and recycle, for the layers over VIA
+	memory        float64       // rate of copies, bytes per second
 	credits       [2]int        // of short and medium messages
 	answered      bool          // stores have replies over all layers
 	phased        bool          // reads and writes do not wait for their replies
 	clock         float64       // of the processor, cycles per second
 	operation     float64       // an arithmetic operation of applications, cycles
 	now           float64       // speed of the NOW's processor, where this one has 1
+	store         time.Duration // in memory that processes share
+	storeRate     float64       // of such stores, bytes per second
+	fabric        myrinet.Options
+	em3d          skeleton.EM3D
+	cg            skeleton.CG
+	teapot        skeleton.Raytrace
 }
 
 func newVIAModel() *viaModel {
 	return &viaModel{
 		timing: myrinet.PCITiming(), costs: viaCosts{Look: 25, Send: 167, Receive: 352},
-		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 15 * time.Microsecond, recycle: 27 * time.Microsecond, memory: 29.3e6, clock: 400e6, operation: 5, now: 0.65,
+		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 15 * time.Microsecond, recycle: 27 * time.Microsecond, lean: 0.5, memory: 29.3e6, clock: 400e6, operation: 5, now: 0.65,
 		credits: [2]int{endpoint.AMVIACredits.Short, endpoint.AMVIACredits.Medium},
+		store:   400 * time.Nanosecond, storeRate: 100e6, fabric: myrinet.Options{Bandwidth: 160_000_000},
+		em3d: em3d, cg: cg, teapot: teapot,
 	}
 }
 
-// copies is how long the copy of n octets of a message takes. Those of a descriptor's size
+// onMillennium has an experiment run on the paper's hardware.
+func onMillennium(run func(*Bench, *viaModel) error) func(*Bench) error {
+	return func(b *Bench) error { return run(b, modelOf(b, newVIAModel())) }
+}
+
+// less is what a part of AMVIA's poll routine takes in the layers over VIA.
+func (m *viaModel) less(d time.Duration) time.Duration { return time.Duration(float64(d) * m.lean) }
+
+// copies is how long the copy of n bytes of a message takes. Those of a descriptor's size
 // are in the time of a send.
 func (m *viaModel) copies(n int) time.Duration {
 	if n <= 32 {
@@ -50,7 +68,7 @@ func (m *viaModel) amvia() viaLayer {
 }
 
 func (m *viaModel) reliable() viaLayer {
-	return viaLayer{name: "reliable", vis: 2, credits: m.credits, replies: m.answered, poll: m.poll / 2, recycle: m.recycle / 2}
+	return viaLayer{name: "reliable", vis: 2, credits: m.credits, replies: m.answered, poll: m.less(m.poll), recycle: m.less(m.recycle)}
 }
 
 func (m *viaModel) unreliable() viaLayer {
@@ -121,13 +139,13 @@ const (
 	viaBurst  = 640 // ten times the credits
 )
 
-// stream returns how long each of n requests for so many octets takes, in microseconds,
+// stream returns how long each of n requests for so many bytes takes, in microseconds,
 // until all are complete that have replies to wait for.
-func (m *viaModel) stream(ctx context.Context, layer viaLayer, both bool, kind byte, octets, n int) (us float64, err error) {
+func (m *viaModel) stream(ctx context.Context, layer viaLayer, both bool, kind byte, bytes, n int) (us float64, err error) {
 	err = m.run(ctx, layer, both, func(r *viaRank) error {
 		began := r.w.Now()
 		for range n {
-			if err := r.request(1-r.rank, kind, 0, octets); err != nil {
+			if err := r.request(1-r.rank, kind, 0, bytes); err != nil {
 				return err
 			}
 		}
@@ -139,11 +157,11 @@ func (m *viaModel) stream(ctx context.Context, layer viaLayer, both bool, kind b
 }
 
 // blocking returns how long a request takes until it is complete.
-func (m *viaModel) blocking(ctx context.Context, layer viaLayer, both bool, kind byte, octets int) (us float64, err error) {
+func (m *viaModel) blocking(ctx context.Context, layer viaLayer, both bool, kind byte, bytes int) (us float64, err error) {
 	err = m.run(ctx, layer, both, func(r *viaRank) error {
 		began := r.w.Now()
 		for range viaRounds {
-			if err := errors.Join(r.request(1-r.rank, kind, 0, octets), r.sync()); err != nil {
+			if err := errors.Join(r.request(1-r.rank, kind, 0, bytes), r.sync()); err != nil {
 				return err
 			}
 		}

@@ -9,19 +9,24 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// applications are those of the paper, at its sizes as far as it gives them. Steps that are
-// all alike are few.
-var applications = []struct {
+// run is an application of the paper.
+type run struct {
 	name   string
 	title  string
 	app    application
 	scaled bool // its work grows with the processors
-}{
-	{"fft3d", "3D FFT", skeleton.FFT3D{N: 128}, false},
-	{"cg", "Conjugate gradient", cg, false},
-	{"cholesky", "Cholesky", skeleton.Cholesky{N: 1536, Down: 12, Over: 8}, false},
-	{"em3d", "EM3D", em3d, true},
-	{"raytrace", "Ray tracing", teapot, false},
+}
+
+// applications are those of the paper, at its sizes as far as it gives them. Steps that are
+// all alike are few.
+func (m *viaModel) applications() []run {
+	return []run{
+		{"fft3d", "3D FFT", skeleton.FFT3D{N: 128}, false},
+		{"cg", "Conjugate gradient", m.cg, false},
+		{"cholesky", "Cholesky", skeleton.Cholesky{N: 1536, Down: 12, Over: 8}, false},
+		{"em3d", "EM3D", m.em3d, true},
+		{"raytrace", "Ray tracing", m.teapot, false},
+	}
 }
 
 // What the paper leaves open of the applications. The picture is smaller than that of
@@ -63,7 +68,7 @@ func repeatApplications(b *Bench, m *viaModel) error {
 	if b.brief {
 		sizes = []int{2, 8, 16}
 	}
-	for _, a := range applications {
+	for _, a := range m.applications() {
 		f[a.name] = map[string]speeds{}
 		alone, err := serial(m.rate(), a.app)
 		if err != nil {
@@ -124,7 +129,7 @@ func (f figure5) judge(b *Bench, sizes []int) {
 	b.Holds("fig6-5.fft3d_shared", f["fft3d"][overShared].slower(f["fft3d"][overAM], sizes[1:]))
 	best, poor, stores := true, true, true
 	for _, layer := range append([]string{overNOW}, overVIA...) {
-		for _, a := range applications {
+		for _, a := range newVIAModel().applications() {
 			best = best && f.scaling(a.name, layer, most) <= f.scaling("raytrace", layer, most)
 		}
 		poor = poor && f.scaling("cg", layer, most) < float64(most)/2 && f.scaling("em3d", layer, most) < float64(most)/2
@@ -146,7 +151,7 @@ func (f figure5) judge(b *Bench, sizes []int) {
 	b.Holds("fig6-5.cholesky_shared", f["cholesky"][overShared][2] > 1.8)
 	b.Holds("fig6-5.cholesky_now", f.nowLeads("cholesky", most))
 	only := true
-	for _, a := range applications {
+	for _, a := range newVIAModel().applications() {
 		only = only && (a.name == "cholesky" || !f.nowLeads(a.name, most))
 	}
 	b.Holds("fig6-5.only_cholesky_now", only)
@@ -170,7 +175,7 @@ func (s speeds) slower(other speeds, sizes []int) bool {
 // mean is the geometric mean of all applications' speeds over a layer.
 func (f figure5) mean(layer string, sizes []int) float64 {
 	sum, n := 0.0, 0
-	for _, a := range applications {
+	for _, a := range newVIAModel().applications() {
 		for _, procs := range sizes {
 			sum, n = sum+math.Log(f[a.name][layer][procs]), n+1
 		}
@@ -197,7 +202,7 @@ func (f figure5) nowLeads(app string, procs int) bool {
 // draw draws the figure, in two parts: a panel an application.
 func (f figure5) draw(b *Bench) {
 	var panels []plot.Panel
-	for _, a := range applications {
+	for _, a := range newVIAModel().applications() {
 		p := plot.Panel{Title: a.title, X: "processors", Y: "speed, one of the Millennium is 1"}
 		for _, layer := range overAll {
 			s := plot.Series{Name: layer}

@@ -33,15 +33,15 @@ func WriteText(w io.Writer, results []Result) error {
 	for _, r := range results {
 		fmt.Fprintf(w, "%s\n\n", r.Paper.Title)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "item\tkind\tpublished\tours\tunit\tdeviation\t")
+		fmt.Fprintln(t, "item\tkind\ton\tpublished\tours\tunit\tdeviation\t")
 		for i := range r.Rows {
 			row := &r.Rows[i]
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Item, row.Kind, row.published(), row.ours(), row.Unit, row.deviation(), row.mark())
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Item, row.Kind, row.On, row.published(), row.ours(), row.Unit, row.deviation(), row.mark())
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "\n%s\n\n", r.summary()); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n%s\n\n", r.summary(), r.Paper.sources()); err != nil {
 			return err
 		}
 	}

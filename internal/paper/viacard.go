@@ -41,7 +41,7 @@ type viaCosts struct {
 }
 
 const (
-	viaDescriptor = 64 // octets of a descriptor
+	viaDescriptor = 64 // bytes of a descriptor
 	viaStatus     = 16 // of what is written back
 	viaLongest    = 4096 + viaHead
 	viaBuffers    = 200 // that packets come into

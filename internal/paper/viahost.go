@@ -60,7 +60,9 @@ func (v *viaVI) take() []byte {
 // that are not on the same host. Two hosts are joined by a cable, more by a switch.
 func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost, error) {
 	nodes := (procs + perNode - 1) / perNode
-	f, err := myrinet.New(w, myrinet.Options{Seed: 1, Ports: max(2, nodes)})
+	options := m.fabric
+	options.Seed, options.Ports = 1, max(2, nodes)
+	f, err := myrinet.New(w, options)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ type viaLayer struct {
 	name    string
 	vis     int           // between two processes, for short and medium messages, and perhaps bulk
 	credits [2]int        // of short and medium messages
-	least   int           // octets of a message
+	least   int           // bytes of a message
 	replies bool          // a store has one, too
 	counted bool          // messages are numbered, and each says how many requests have been processed
 	bare    bool          // VIA without a layer: no copies, and no poll routine
@@ -71,7 +71,7 @@ func channelOf(n int) int {
 	return viaShort
 }
 
-// request asks a rank for n octets, or to write them. It polls if something has come, and
+// request asks a rank for n bytes, or to write them. It polls if something has come, and
 // until it has a credit and a send descriptor, of which there are twice as many. Replies find
 // one: a poll that hands out a request takes one back.
 func (r *viaRank) request(to int, kind byte, value int32, n int) error {
@@ -98,7 +98,7 @@ func (r *viaRank) request(to int, kind byte, value int32, n int) error {
 	return r.send(to, vi, kind, value, n, carried)
 }
 
-// send sends a message with so many octets of data, about n. Over unreliable VIA each says
+// send sends a message with so many bytes of data, about n. Over unreliable VIA each says
 // how many requests have been processed; elsewhere a reply gives one credit back, and a
 // special message as many as are due.
 func (r *viaRank) send(to, vi int, kind byte, value int32, n, carried int) error {

@@ -18,15 +18,15 @@ var (
 )
 
 // Request implements skeleton.Link.
-func (l viaLink) Request(to int, kind skeleton.Kind, value int32, octets int) error {
+func (l viaLink) Request(to int, kind skeleton.Kind, value int32, bytes int) error {
 	if len(l.vis[to]) > 0 {
-		return l.request(to, viaKinds[kind], value, octets)
+		return l.request(to, viaKinds[kind], value, bytes)
 	}
-	if err := l.works(l.m.local(octets)); err != nil {
+	if err := l.works(l.m.local(bytes)); err != nil {
 		return err
 	}
 	other := l.others[to]
-	answer := other.program.Arrived(kind, value, octets)
+	answer := other.program.Arrived(kind, value, bytes)
 	other.wait.Wake()
 	if kind == skeleton.Add {
 		l.program.Answered(answer)
@@ -55,10 +55,10 @@ func (l viaLink) Compute(operations int) error {
 // Segment implements skeleton.Link.
 func (l viaLink) Segment() int { return viaSegment }
 
-// local is how long the processor takes to store so many octets into a memory that it
+// local is how long the processor takes to store so many bytes into a memory that it
 // shares.
-func (m *viaModel) local(octets int) time.Duration {
-	return sharedStore + time.Duration(float64(octets)/sharedRate*1e9)
+func (m *viaModel) local(bytes int) time.Duration {
+	return m.store + time.Duration(float64(bytes)/m.storeRate*1e9)
 }
 
 // apply has so many processes run an application over a layer, and returns for how long

@@ -40,14 +40,14 @@ type vmmcModel struct {
 	serial bool          // without pipelining
 	send   time.Duration // to send, beside the words that it writes to the card
 	call   time.Duration // the routines of both hosts, in a remote procedure call
-	bcopy  float64       // rate of long copies, octets per second
+	bcopy  float64       // rate of long copies, bytes per second
 }
 
 func newVMMCModel() *vmmcModel {
 	return &vmmcModel{timing: myrinet.PCITiming(), costs: lanai.DefaultCosts(), send: 2400, call: 40 * time.Microsecond, bcopy: 50e6}
 }
 
-// run runs body on both sides, with messages of size octets. short is the longest that
+// run runs body on both sides, with messages of size bytes. short is the longest that
 // is copied into its request.
 func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcSide) error) error {
 	w := sim.New(sim.Options{Seed: 1, Limit: time.Hour})
@@ -91,7 +91,7 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 	return errors.Join(w.Run(), errs[0], errs[1])
 }
 
-// pages returns size octets that take the same pages in every run: Go has large objects begin at
+// pages returns size bytes that take the same pages in every run: Go has large objects begin at
 // a page.
 func pages(size int) []byte { return make([]byte, size, max(size, 1<<16)) }
 
@@ -149,7 +149,7 @@ func (m *vmmcModel) exchange(ctx context.Context, size, short int, together bool
 
 // calls has one side call a procedure that returns its argument, as vRPC does: a message
 // each way, into the memory of who reads it, who copies it from there. It returns how long
-// a call takes, with n octets of argument.
+// a call takes, with n bytes of argument.
 func (m *vmmcModel) calls(ctx context.Context, n int) (us float64, err error) {
 	const header = 40 // of a call of ONC RPC without credentials
 	return m.rounds(ctx, header+n, vmmc.DefaultShort, func(s *vmmcSide, k uint32) error {

@@ -1,0 +1,190 @@
+package paper
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// Moved is by how much our value of an item moves.
+type Moved struct {
+	Item string  `json:"item"`
+	Kind Kind    `json:"kind"`
+	By   float64 `json:"by"`             // ours over what it is with the choice as it is, less 1; of a shape 1 if it holds now, -1 if it does not any more
+	Near *bool   `json:"near,omitempty"` // of an output, whether it is within Near of the published value then
+}
+
+// Change is a choice with another value, and what moves.
+type Change struct {
+	Paper    string  `json:"paper"`
+	Constant string  `json:"constant"`
+	Factor   float64 `json:"factor"` // of the choice
+	Value    float64 `json:"value"`  // of the choice, times the factor
+	Unit     string  `json:"unit"`
+	Moves    []Moved `json:"moves"`
+	Fails    string  `json:"fails,omitempty"` // why there are no programs with that value
+}
+
+// factors are by what choices are multiplied.
+var factors = []float64{0.5, 1.5}
+
+// leastMove is the least change of a value that is reported, as a share of it.
+const leastMove = 0.01
+
+// Sensitivity repeats papers with each choice of their profiles a half less and a half more,
+// and returns what moves, in the order of the profiles. Experiments count for a tenth of
+// their time, with and without the change.
+func Sensitivity(ctx context.Context, papers []*Paper, progress Progress) ([]Change, error) {
+	var changes []Change
+	var parts [][]part // of each change, and before these of each paper as it is
+	var all []part
+	add := func(of []part) {
+		parts = append(parts, of)
+		all = append(all, of...)
+	}
+	for _, p := range papers {
+		add(p.parts(ctx, true, p.Name, nil))
+	}
+	for _, p := range papers {
+		for _, c := range p.choices() {
+			for _, factor := range factors {
+				changes = append(changes, Change{Paper: p.Name, Constant: c.Name, Factor: factor, Value: c.Value * factor, Unit: c.Unit})
+				add(p.parts(ctx, true, fmt.Sprintf("%s, %s times %v", p.Name, c.Name, factor), func(model any) { c.scale(model, factor) }))
+			}
+		}
+	}
+	for i := range all {
+		all[i].optional = all[i].bench.change != nil
+	}
+	if err := runParts(all, progress); err != nil {
+		return nil, err
+	}
+	was := map[string]Result{}
+	for i, p := range papers {
+		was[p.Name] = p.result(parts[i])
+	}
+	for i := range changes {
+		c := &changes[i]
+		before := was[c.Paper]
+		c.compare(&before, parts[len(papers)+i])
+	}
+	return changes, nil
+}
+
+// choices are the constants of a paper that no published number fixes.
+func (p *Paper) choices() (all []Constant) {
+	for _, profile := range p.Profiles {
+		for _, c := range profile.Constants {
+			if c.Source == Chosen {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// compare finds what has moved.
+func (c *Change) compare(was *Result, parts []part) {
+	for _, part := range parts {
+		if part.bench.err != nil {
+			c.Fails = part.bench.err.Error()
+			return
+		}
+	}
+	is := was.Paper.result(parts)
+	for i := range is.Rows {
+		a, b := &was.Rows[i], &is.Rows[i]
+		if a.Ours == nil || b.Ours == nil {
+			continue
+		}
+		m := Moved{Item: a.Item, Kind: a.Kind, By: *b.Ours - *a.Ours}
+		if a.Kind != Shape {
+			m.By /= *a.Ours
+		}
+		if math.Abs(m.By) < leastMove {
+			continue
+		}
+		if near := b.Good(); a.Kind == Output {
+			m.Near = &near
+		}
+		c.Moves = append(c.Moves, m)
+	}
+}
+
+// text says what moves, each item between quotes.
+func (c *Change) text(quote string) string {
+	if c.Fails != "" {
+		return "no run: " + c.Fails
+	}
+	if len(c.Moves) == 0 {
+		return "nothing"
+	}
+	var of [2][]string // outputs and shapes; inputs, and what is arithmetic of them
+	for _, m := range c.Moves {
+		name := quote + m.Item + quote
+		text := fmt.Sprintf("%s %+.0f %%", name, 100*m.By)
+		switch {
+		case m.Kind == Shape && m.By > 0:
+			text = name + " holds"
+		case m.Kind == Shape:
+			text = name + " does not hold"
+		case m.Near != nil && !*m.Near:
+			text += "!"
+		}
+		n := 0
+		if m.Kind == Input || m.Kind == Derived {
+			n = 1
+		}
+		of[n] = append(of[n], text)
+	}
+	text := strings.Join(of[0], ", ")
+	if len(of[1]) == 0 {
+		return text
+	}
+	if text == "" {
+		text = "no output"
+	}
+	return text + "; inputs: " + strings.Join(of[1], ", ")
+}
+
+// WriteChanges writes what moves as text for people.
+func WriteChanges(w io.Writer, changes []Change) error {
+	for _, c := range changes {
+		if _, err := fmt.Fprintf(w, "%s, %s, %s %s: %s\n", c.Paper, c.Constant, number(c.Value), c.Unit, c.text("")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sensitivity is the beginning of a choice's row.
+func (c *Constant) sensitivity() string {
+	return fmt.Sprintf("| %s, %s %s |", c.Name, number(c.Value), c.Unit)
+}
+
+// sensitivity is the table of a paper's choices.
+func (p *Paper) sensitivity(b *bytes.Buffer, changes []Change) {
+	if len(p.choices()) == 0 {
+		return
+	}
+	b.WriteString("What moves by 1 % or more when a choice is a half less and a half more. Experiments count for a tenth of their time here, also for the\n" +
+		"values that these are compared with. A ! marks an output that is further than 15 % from the published value then. Inputs move because the\n" +
+		"constants that they fix stay: fitted again, they would come back, and outputs would move less.\n\n| choice | halved | a half more |\n| --- | --- | --- |\n")
+	for _, c := range p.choices() {
+		b.WriteString(c.sensitivity())
+		for _, factor := range factors {
+			text := "not measured"
+			for i := range changes {
+				if x := &changes[i]; x.Paper == p.Name && x.Constant == c.Name && x.Factor == factor {
+					text = x.text("`")
+				}
+			}
+			fmt.Fprintf(b, " %s |", text)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+}
