@@ -185,6 +185,49 @@ func checkContext(ctx context.Context) error {
 // errNilContext is one value, because the path of a message must not allocate.
 var errNilContext = fmt.Errorf("mplite: %w: the context is nil: pass context.Background() to wait without a limit", ErrArgument)
 
+// interrupted returns err, with which a wait for what has ended early. The error that has ended
+// everything on this rank stays as it is.
+func (w *world) interrupted(what string, err error) error {
+	if err == w.fatal {
+		return err
+	}
+	return fmt.Errorf("mplite: %s: %w", what, err)
+}
+
+// interrupted returns err, with which a wait for r has ended early, and what r is.
+func (r *request) interrupted(err error) error { return r.w.interrupted(r.String(), err) }
+
+// String describes r for people: what it is, with which rank of its communicator, and in which
+// call of a collective.
+func (r *request) String() string {
+	if r.state == collRunning {
+		for _, part := range r.sched.parts {
+			if part.state != stateDone {
+				return part.String()
+			}
+		}
+		return r.sched.x.mine().String()
+	}
+	o := r.describe()
+	if o.Rank >= 0 {
+		o.Rank = int(r.c.index[o.Rank])
+	}
+	text := "send to rank " + wild(o.Rank) + ", tag " + wild(o.Tag)
+	if r.state == recvPosted || r.state == recvClear {
+		text = "receive " + from(o.Rank, o.Tag)
+	}
+	if r.coll { // the tag is the number of the call
+		text, _, _ = strings.Cut(text, ",")
+		text = fmt.Sprintf("%v, call %d of a collective on the communicator: %s", callSig{r.call, r.typ.sig}, r.env.tag, text)
+	}
+	return text
+}
+
+// from returns where a message is to come from, with which tag.
+func from(src, tag int) string {
+	return "from rank " + wild(src) + ", tag " + wild(tag)
+}
+
 // opError is the package's one funnel: what was asked, the class, what was found.
 func opError(op string, class error, format string, args ...any) error {
 	return fmt.Errorf("mplite: %s: %w: %s", op, class, fmt.Sprintf(format, args...))

@@ -176,7 +176,7 @@ func (w *world) leave(ctx context.Context) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
 	w.sayBye()
-	for w.anyLive() {
+	for w.living() != nil {
 		if err := w.step(ctx); err != nil {
 			return
 		}
@@ -192,12 +192,12 @@ func (w *world) farewell(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sayBye()
-	for w.anyLive() {
+	for p := w.living(); p != nil; p = w.living() {
 		if err := cmp.Or(w.fatal, w.unaccepted()); err != nil {
 			return err
 		}
 		if err := w.step(ctx); err != nil {
-			return err
+			return w.interrupted(fmt.Sprintf("finalize, which waits for rank %d", p.rank), err)
 		}
 	}
 	return cmp.Or(w.fatal, w.unaccepted())
@@ -216,14 +216,14 @@ func (w *world) sayBye() {
 	}
 }
 
-// anyLive reports whether another rank has neither taken leave nor failed.
-func (w *world) anyLive() bool {
+// living returns another rank that has neither taken leave nor failed, or nil.
+func (w *world) living() *peer {
 	for _, p := range w.peers {
 		if p != nil && p.state == peerLive {
-			return true
+			return p
 		}
 	}
-	return false
+	return nil
 }
 
 // close gives back what join took.

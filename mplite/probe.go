@@ -53,7 +53,7 @@ func (c *Comm) probe(ctx context.Context, src, tag int, take bool) (Matched, err
 			return c.matched(in, take), nil
 		}
 		if err := w.step(ctx); err != nil {
-			return Matched{}, err
+			return Matched{}, w.interrupted("probe for a message "+from(src, tag), err)
 		}
 	}
 }

@@ -211,7 +211,7 @@ func (w *world) cancel(r *request, err error) bool {
 func (w *world) finish(ctx context.Context, r *request) (Status, error) {
 	r.waited = true
 	for r.state != stateDone {
-		if err := w.step(ctx); err != nil && !w.cancel(r, err) {
+		if err := w.step(ctx); err != nil && !w.cancel(r, r.interrupted(err)) {
 			ctx = context.Background()
 		}
 	}
@@ -268,7 +268,7 @@ func (r Request) wait(ctx context.Context) (st Status, ended bool, err error) {
 	for !o.over() {
 		o.of.waited = true
 		if err := w.step(ctx); err != nil && !o.over() {
-			return Status{}, false, err
+			return Status{}, false, o.of.interrupted(err)
 		}
 	}
 	st, err = w.end("wait", r, o)
@@ -384,7 +384,7 @@ func Waitany(ctx context.Context, reqs []Request) (int, Status, error) {
 			return Undefined, empty, nil
 		}
 		if err := w.step(ctx); err != nil {
-			return Undefined, Status{}, err
+			return Undefined, Status{}, interrupted(reqs, err)
 		}
 	}
 }
@@ -435,7 +435,7 @@ func Waitsome(ctx context.Context, reqs []Request, indices []int, statuses []Sta
 			return w.endAll(reqs, indices, statuses)
 		}
 		if err := w.step(ctx); err != nil {
-			return 0, err
+			return 0, interrupted(reqs, err)
 		}
 	}
 }
@@ -479,6 +479,17 @@ func firstEnded(reqs []Request) (index int, active bool) {
 		}
 	}
 	return -1, active
+}
+
+// interrupted returns the error of a wait for one of the requests that the end of its context
+// has ended. It names the first of them that has not completed.
+func interrupted(reqs []Request, err error) error {
+	for _, r := range reqs {
+		if o := r.operation(); !o.Null() && !o.over() {
+			return o.of.interrupted(err)
+		}
+	}
+	return err
 }
 
 // forget takes the request i out of reqs, unless it can be started again.
