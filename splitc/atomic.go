@@ -59,7 +59,7 @@ func (f *Procedure[A, R]) Call(ctx context.Context, w *World, proc int, arg A) (
 	} else {
 		err = w.layer.Call(ctx, proc, fn, a.args[:n], b[:])
 		if err == nil {
-			err = w.sync(ctx, "atomic")
+			err = w.sync(ctx, of("atomic", proc))
 		}
 		if err != nil { // the result may come later
 			a.result = new([layer.MaxCall]byte)

@@ -207,7 +207,7 @@ func (w *World) spreadDown(ctx context.Context, c call, part func(kid int) []byt
 // hear waits for the message of a neighbour, and compares its collective with this
 // process's.
 func (w *World) hear(ctx context.Context, c call, p *place) error {
-	if err := w.wait(ctx, Waiting{What: callNames[c.code], Proc: p.rank, Named: true}, func() bool { return p.full }); err != nil {
+	if err := w.wait(ctx, of(callNames[c.code], p.rank), func() bool { return p.full }); err != nil {
 		return w.broken(err)
 	}
 	if other := p.call(); other != c {
@@ -289,7 +289,7 @@ func (w *World) staged(ctx context.Context, c call, total, most int, fill, fetch
 		if err := fetch(at, n); err != nil {
 			return w.broken(err)
 		}
-		if err := w.sync(ctx, callNames[c.code]); err != nil {
+		if err := w.sync(ctx, Waiting{What: callNames[c.code]}); err != nil {
 			return w.broken(err)
 		}
 		if err := w.meet(ctx, c); err != nil {

@@ -17,7 +17,7 @@ func Read[T any](ctx context.Context, w *World, p Global[T]) (v T, err error) {
 	dst := landing[T](w)
 	err = w.layer.Get(ctx, int(p.proc), bytesOf(dst), p.off)
 	if err == nil {
-		err = w.sync(ctx, "read")
+		err = w.sync(ctx, of("read", p.Proc()))
 	}
 	if err != nil { // the value may come later
 		w.landing = new([len(w.small)]uint64)
@@ -42,7 +42,7 @@ func Write[T any](ctx context.Context, w *World, p Global[T], v T) error {
 	}
 	err := w.layer.Put(ctx, int(p.proc), p.off, held(w, v))
 	if err == nil {
-		err = w.sync(ctx, "write")
+		err = w.sync(ctx, of("write", p.Proc()))
 	}
 	return w.heard(err)
 }
@@ -110,7 +110,7 @@ func BulkRead[T any](ctx context.Context, w *World, dst []T, p Global[T]) error 
 	if err := bulkGet(ctx, w, "bulk_read", &w.stats.Reads, dst, p); err != nil {
 		return err
 	}
-	return w.heard(w.sync(ctx, "bulk_read"))
+	return w.heard(w.sync(ctx, of("bulk_read", p.Proc())))
 }
 
 // BulkWrite copies src to p and on, and returns when it is there (bulk_write). It is a
@@ -119,7 +119,7 @@ func BulkWrite[T any](ctx context.Context, w *World, p Global[T], src []T) error
 	if err := bulkPut(ctx, w, "bulk_write", &w.stats.Writes, p, src); err != nil {
 		return err
 	}
-	return w.heard(w.sync(ctx, "bulk_write"))
+	return w.heard(w.sync(ctx, of("bulk_write", p.Proc())))
 }
 
 // BulkGet starts to fill dst from p on, which is complete after Sync (bulk_get). Until
@@ -238,7 +238,7 @@ func StridedRead[T any](ctx context.Context, w *World, dst []T, p Global[T], s S
 	if err := stridedGet(ctx, w, "strided read", &w.stats.Reads, dst, p, s); err != nil {
 		return err
 	}
-	return w.heard(w.sync(ctx, "strided read"))
+	return w.heard(w.sync(ctx, of("strided read", p.Proc())))
 }
 
 // StridedWrite is a StridedPut and a Sync.
@@ -246,7 +246,7 @@ func StridedWrite[T any](ctx context.Context, w *World, p Global[T], src []T, s 
 	if err := stridedPut(ctx, w, "strided write", &w.stats.Writes, p, src, s); err != nil {
 		return err
 	}
-	return w.heard(w.sync(ctx, "strided write"))
+	return w.heard(w.sync(ctx, of("strided write", p.Proc())))
 }
 
 // stridedGet is StridedGet under the name call, whose blocks are counted in c.

@@ -42,6 +42,21 @@ type Waiting struct {
 	Since int64  // time of the NIC's clock
 }
 
+// of returns what a call waits for that needs one process.
+func of(call string, proc int) Waiting { return Waiting{What: call, Named: true, Proc: proc} }
+
+// text describes the wait, in which the given number of bytes has come.
+func (w Waiting) text(come uint64) string {
+	text := w.What
+	if w.Named {
+		text += fmt.Sprintf(", for process %d", w.Proc)
+	}
+	if w.Bytes > 0 {
+		text += fmt.Sprintf(", for %d bytes, of which %d have come", w.Bytes, come)
+	}
+	return text
+}
+
 // forCredit is what Waiting says of a call that has something to send, and no credit for it:
 // the process that Waiting names has taken in nothing of what was sent before.
 const forCredit = "a call that needs a credit"
@@ -166,14 +181,7 @@ func (s Snapshot) WriteTo(to io.Writer) (int64, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "split-c: process %d of %d, layer %s, heap %d bytes, %d allocated\n", s.Proc, s.Procs, s.Layer, s.HeapSize, s.Allocated)
 	if s.IsWaiting {
-		fmt.Fprintf(&b, "  waits for %v in %s", s.Waited.Round(time.Millisecond), s.Waiting.What)
-		if s.Waiting.Named {
-			fmt.Fprintf(&b, ", for process %d", s.Waiting.Proc)
-		}
-		if s.Waiting.Bytes > 0 {
-			fmt.Fprintf(&b, ", for %d bytes, of which %d have come", s.Waiting.Bytes, s.Received-s.Consumed)
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "  waits for %v in %s\n", s.Waited.Round(time.Millisecond), s.Waiting.text(s.Received-s.Consumed))
 	} else {
 		b.WriteString("  computes\n")
 	}

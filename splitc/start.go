@@ -256,7 +256,7 @@ func (w *World) leave(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.sync(ctx, "exit"); err != nil {
+	if err := w.sync(ctx, Waiting{What: "exit"}); err != nil {
 		return err
 	}
 	if err := w.meet(ctx, call{code: codeExit}); err != nil {

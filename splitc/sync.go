@@ -10,12 +10,12 @@ func (w *World) Sync(ctx context.Context) error {
 		return err
 	}
 	w.stats.Syncs++
-	return w.sync(ctx, "sync")
+	return w.sync(ctx, Waiting{What: "sync"})
 }
 
 // sync is Sync for a call of another name.
-func (w *World) sync(ctx context.Context, call string) error {
-	return w.wait(ctx, Waiting{What: call}, w.synced)
+func (w *World) sync(ctx context.Context, call Waiting) error {
+	return w.wait(ctx, call, w.synced)
 }
 
 func (w *World) synced() bool { return w.count.Outstanding == 0 && w.count.Sources == 0 }

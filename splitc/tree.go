@@ -333,7 +333,7 @@ func printable(b []byte) string {
 // processes are in it still.
 func (w *World) broken(err error) error {
 	if err != nil && passing(err) && w.stop == nil {
-		return w.fail(fmt.Errorf("splitc: a collective was abandoned: %w", err))
+		return w.fail(fmt.Errorf("%w; the collective was abandoned", err))
 	}
 	return err
 }

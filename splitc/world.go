@@ -219,6 +219,9 @@ func (w *World) wait(ctx context.Context, what Waiting, done func() bool) error 
 		}
 		if err = w.heard(w.watch.Check(ctx)); err != nil {
 			w.ends(shown)
+			if passing(err) {
+				err = fmt.Errorf("splitc: %s: %w", what.text(w.received()-w.consumed), err)
+			}
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -34,7 +35,13 @@ func (s *Stall) Check(ctx context.Context) error {
 		s.told = true
 		w.observer.Stalled(s.rank, s.began)
 	}
-	return w.check(ctx)
+	if err := w.member.Err(); err != nil {
+		return err
+	}
+	if err := w.late(ctx); err != nil {
+		return fmt.Errorf("splitc: a call that waits for room at process %d: %w", s.rank, err)
+	}
+	return nil
 }
 
 // End ends the wait.

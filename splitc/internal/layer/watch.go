@@ -14,7 +14,7 @@ import (
 
 // ErrWaited is wrapped by the error of a wait that has lasted longer than a program
 // allows any wait to last.
-var ErrWaited = errclass.New(transport.ErrTimeout, "splitc: waited too long")
+var ErrWaited = errclass.New(transport.ErrTimeout, "waited too long")
 
 // Slice is how long a wait lasts before it asks whether it is to go on.
 const Slice = 20 * time.Millisecond
@@ -97,6 +97,11 @@ func (w *Watch) check(ctx context.Context) error {
 	if err := w.member.Err(); err != nil {
 		return err
 	}
+	return w.late(ctx)
+}
+
+// late returns why a wait is to end although no rank has failed.
+func (w *Watch) late(ctx context.Context) error {
 	if err := w.ended(ctx); err != nil {
 		return err
 	}
