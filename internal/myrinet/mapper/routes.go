@@ -1,6 +1,7 @@
 package mapper
 
 import (
+	"cmp"
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -10,11 +11,10 @@ import (
 // pair without a path has none; two hosts on one cable have one without turns.
 type Tables [][]myrinet.Route
 
-// Routes returns a route for each pair of hosts that has a path. Packets that take them
-// cannot deadlock: a route goes up towards a root and then down, never up again
-// (up*/down*), so that no ring of links waits for itself. Of all such routes it is one
-// with the fewest switches, and of several of these the one with the least used links.
-// The result depends on the topology only.
+// Routes returns a route for each pair of hosts that has a path. Packets on these routes
+// cannot deadlock: they take only turns that newTurns
+// permits. Of all such routes, it is one with the fewest switches, and of
+// several of these the one whose most used link has the fewest routes. The result depends on the topology only.
 func Routes(t *myrinet.Topology) Tables {
 	r := newRouter(t)
 	tables := make(Tables, len(t.Hosts))
@@ -40,22 +40,41 @@ func Routes(t *myrinet.Topology) Tables {
 	return tables
 }
 
-// router finds the routes to one host after the other.
-type router struct {
-	next  [][]myrinet.Plug // what is plugged into each switch's ports
-	homes []myrinet.Plug   // where each host is plugged in; Node is -1 for nowhere
-	rank  []int            // of each switch: up leads to a lower one
-	load  [][]int          // routes by each port, outward
-	left  [2][]int         // switches left to the target, from a switch where the packet may go up, or may not; -1 for no way
+// Load returns how many routes pass each cable in each direction, the direction from Join.A
+// first.
+func Load(t *myrinet.Topology, tables Tables) [][2]int {
+	w := newWalker(t)
+	load := make([][2]int, len(t.Cables))
+	for from, routes := range tables {
+		for _, route := range routes {
+			if route == nil {
+				continue
+			}
+			links, _ := w.walk(from, route)
+			for _, link := range links {
+				load[link/2][link%2]++
+			}
+		}
+	}
+	return load
 }
 
-const (
-	mayRise = iota
-	mayNot
-)
+// router finds the routes to one host after the other.
+type router struct {
+	turns
+	homes []myrinet.Plug // where each host is plugged in; Node is -1 for nowhere
+	load  []int          // routes by each link
+	left  []int          // by link: switches from its end to the target, -1 for no way
+
+	// The way on from a link to the target: how often its most used link is used, and all of them
+	// together, the link itself among them, and the link that follows. They are those of the
+	// route with the number known.
+	worst, sum, then, known []int
+	routes                  int
+}
 
 func newRouter(t *myrinet.Topology) *router {
-	r := &router{next: t.Neighbors(), homes: make([]myrinet.Plug, len(t.Hosts)), rank: make([]int, len(t.Switches))}
+	r := &router{turns: newTurns(t), homes: make([]myrinet.Plug, len(t.Hosts))}
 	for i := range r.homes {
 		r.homes[i].Node = -1
 	}
@@ -67,135 +86,78 @@ func newRouter(t *myrinet.Topology) *router {
 			r.homes[c.B.Node] = c.A
 		}
 	}
-	for range t.Switches {
-		r.load = append(r.load, make([]int, t.Ports))
+	for _, list := range []*[]int{&r.load, &r.left, &r.worst, &r.sum, &r.then, &r.known} {
+		*list = make([]int, len(r.may))
 	}
-	for i := range r.left {
-		r.left[i] = make([]int, len(t.Switches))
-	}
-	r.rankAll()
 	return r
-}
-
-// rankAll orders the switches of each part of the network by how far they are from its
-// root, the one that is nearest to all hosts.
-func (r *router) rankAll() {
-	done := make([]bool, len(r.next))
-	place := 0
-	for s := range r.next {
-		if done[s] {
-			continue
-		}
-		part := r.breadthFirst(s)
-		for _, q := range r.breadthFirst(r.root(part)) {
-			done[q] = true
-			r.rank[q] = place
-			place++
-		}
-	}
-}
-
-// breadthFirst returns the switches that can be reached, nearest first.
-func (r *router) breadthFirst(from int) []int {
-	seen := map[int]bool{from: true}
-	found := []int{from}
-	for i := 0; i < len(found); i++ {
-		for _, n := range r.next[found[i]] {
-			if !n.Host && n.Node >= 0 && !seen[n.Node] {
-				seen[n.Node] = true
-				found = append(found, n.Node)
-			}
-		}
-	}
-	return found
-}
-
-// root returns the switch of the part for which the sum of the distances to all hosts is
-// the least.
-func (r *router) root(part []int) int {
-	best, least := part[0], -1
-	for _, s := range part {
-		distance := map[int]int{s: 0}
-		sum := 0
-		for _, q := range r.breadthFirst(s) {
-			for _, n := range r.next[q] {
-				if n.Host {
-					sum += distance[q]
-				} else if _, seen := distance[n.Node]; n.Node >= 0 && !seen {
-					distance[n.Node] = distance[q] + 1
-				}
-			}
-		}
-		if least < 0 || sum < least || sum == least && s < best {
-			best, least = s, sum
-		}
-	}
-	return best
 }
 
 // measure fills left for the target switch, backwards from it.
 func (r *router) measure(target int) {
-	type state struct{ sw, phase int }
-	for _, left := range r.left {
-		for i := range left {
-			left[i] = -1
-		}
+	for i := range r.left {
+		r.left[i] = -1
 	}
-	r.left[mayRise][target], r.left[mayNot][target] = 0, 0
-	for queue := []state{{target, mayRise}, {target, mayNot}}; len(queue) > 0; queue = queue[1:] {
-		s := queue[0]
-		for _, n := range r.next[s.sw] {
-			if n.Host || n.Node < 0 || n.Node == s.sw {
-				continue
-			}
-			for before := mayRise; before <= mayNot; before++ {
-				after, ok := r.passes(n.Node, s.sw, before)
-				if ok && after == s.phase && r.left[before][n.Node] < 0 {
-					r.left[before][n.Node] = r.left[s.phase][s.sw] + 1
-					queue = append(queue, state{n.Node, before})
-				}
+	var queue []int
+	for link := range r.into(target) {
+		r.left[link] = 0
+		queue = append(queue, link)
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for before := range r.before(queue[0]) {
+			if r.left[before] < 0 {
+				r.left[before] = r.left[queue[0]] + 1
+				queue = append(queue, before)
 			}
 		}
 	}
-}
-
-// passes reports whether a packet may go from one switch to the next, and whether it may
-// rise afterwards.
-func (r *router) passes(from, to, phase int) (after int, ok bool) {
-	if r.rank[to] > r.rank[from] {
-		return mayNot, true
-	}
-	return mayRise, phase == mayRise
 }
 
 // route returns the route from one host's port to another one's, to whose switch measure
 // has measured.
 func (r *router) route(from, to myrinet.Plug) myrinet.Route {
-	if r.left[mayRise][from.Node] < 0 {
-		return nil
-	}
-	route := myrinet.Route{}
-	in, phase := from, mayRise
-	for in.Node != to.Node {
-		out, after := r.choose(in.Node, phase)
-		r.load[in.Node][out]++
-		route = append(route, int8(out-in.Port))
-		in, phase = r.next[in.Node][out], after
+	route, in := myrinet.Route{}, from
+	if from.Node != to.Node {
+		r.routes++
+		link := r.choose(from.Node, everyPort)
+		for ; link >= 0; link = r.then[link] {
+			r.load[link]++
+			route = append(route, int8(link%r.ports-in.Port))
+			in = r.end(link)
+		}
+		if in == from {
+			return nil
+		}
 	}
 	return append(route, int8(to.Port-in.Port))
 }
 
-// choose returns the least used port among those that lead nearer to the target.
-func (r *router) choose(sw, phase int) (port, after int) {
-	port = -1
-	for p, n := range r.next[sw] {
-		if n.Host || n.Node < 0 {
+// choose returns the link by which a packet leaves a switch: of those that it may take, and that
+// are nearest to the target, the one whose way on has the least used links. It returns -1 for none.
+func (r *router) choose(sw int, may uint32) (best int) {
+	best = -1
+	for port := range r.ports {
+		link := r.link(sw, port)
+		if may>>port&1 == 0 || r.left[link] < 0 || best >= 0 && r.left[link] > r.left[best] {
 			continue
 		}
-		then, ok := r.passes(sw, n.Node, phase)
-		if ok && r.left[then][n.Node] >= 0 && r.left[then][n.Node] == r.left[phase][sw]-1 && (port < 0 || r.load[sw][p] < r.load[sw][port]) {
-			port, after = p, then
+		r.follow(link)
+		if best < 0 || cmp.Or(cmp.Compare(r.left[link], r.left[best]), cmp.Compare(r.worst[link], r.worst[best]), cmp.Compare(r.sum[link], r.sum[best])) < 0 {
+			best = link
 		}
 	}
-	return port, after
+	return best
+}
+
+// follow finds the way on from a link.
+func (r *router) follow(link int) {
+	if r.known[link] == r.routes {
+		return
+	}
+	r.known[link], r.then[link], r.worst[link], r.sum[link] = r.routes, -1, r.load[link], r.load[link]
+	if r.left[link] > 0 {
+		then := r.choose(r.end(link).Node, r.may[link])
+		r.then[link] = then
+		r.worst[link] = max(r.worst[link], r.worst[then])
+		r.sum[link] += r.sum[then]
+	}
 }
