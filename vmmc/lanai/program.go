@@ -153,16 +153,20 @@ func (p *program) Load(c *myrinet.Card) error {
 	if p.h.maps.Agent != nil {
 		room = max(room, station.MapperRoom)
 	}
-	p.early = make([]early, 0, mostEarly)
+	posted := 0
 	for n := range mostRecv {
 		mem, err := alloc("packets in", room)
 		if err != nil && n < leastRecv {
 			return err
 		}
-		if err != nil || !c.Post(mem) || c.SRAM().Size()-c.SRAM().Used() < (cfg.Processes-len(p.h.procs))*(processSRAM+pageSize)+len(p.h.procs)*processSRAM {
+		if err != nil || !c.Post(mem) {
+			break
+		}
+		if posted++; c.SRAM().Size()-c.SRAM().Used() < (cfg.Processes-len(p.h.procs))*(processSRAM+pageSize)+len(p.h.procs)*processSRAM {
 			break
 		}
 	}
+	p.early = make([]early, 0, min(mostEarly, posted/2))
 	p.send.Init(&channel, uint32(p.birth))
 	p.recv.Init(&channel, uint32(p.birth))
 	p.lines = make([]line, cfg.Nodes)

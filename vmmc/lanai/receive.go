@@ -89,7 +89,8 @@ type early struct {
 	r    myrinet.Received
 }
 
-// mostEarly is how many of them there are at the most: other packets need buffers, too.
+// mostEarly is how many of them there are at the most, and no more than half of the buffers:
+// other packets, the mapper's among them, need buffers, too.
 const mostEarly = leastRecv * 2
 
 // turnHasCome begins to store a packet that has come too soon, if it is its turn now. Those
@@ -190,7 +191,7 @@ func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
 			return dropped
 		}
 		p.count.TooSoon++
-		if len(p.early) < mostEarly {
+		if len(p.early) < cap(p.early) {
 			p.early = append(p.early, early{*h, node, *r})
 			return waits
 		}

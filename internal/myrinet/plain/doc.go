@@ -22,10 +22,9 @@
 // gives 2.5 us for both at 33 MHz.
 //
 // What comes is filtered as an Ethernet interface and the kernel filter it: by address,
-// EtherType, version and port. When the host's receive ring is full the card in virtual
-// time drops frames and counts them (transport.Stats.RxDrops), so that a host which does
-// not look keeps nobody else's packets in the fabric. A live card leaves them in the
-// fabric: its host is what drives it.
+// EtherType, version and port. When the host's receive ring is full the card drops frames and
+// counts them (transport.Stats.RxDrops), so that a host that does not look keeps no packets of
+// others, and none of the mapper's, in the fabric.
 //
 // # Between card and host
 //

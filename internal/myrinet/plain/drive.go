@@ -32,10 +32,6 @@ func (v *live) drive() error {
 
 func (v *live) holds() bool { return v.at.Holds() }
 
-// keeps has frames wait in the fabric that the host has no room for: it drives the card, so
-// that one which does not look takes nothing out of the fabric in any case.
-func (v *live) keeps() bool { return true }
-
 // lends has the card take frames from where they lie: drive moves them at once, or not.
 func (v *live) lends() bool { return true }
 

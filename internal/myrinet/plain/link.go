@@ -69,7 +69,6 @@ type carrier interface {
 	close()
 	holds() bool                 // nothing leaves yet
 	lends() bool                 // drive takes frames from the memory of who sends them
-	keeps() bool                 // what finds no room in the receive ring stays in the fabric
 	snapshot() *myrinet.LivePort // of the cable, nil if it is none
 }
 
@@ -224,10 +223,6 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if from != l.rx.taken.Load() {
 		l.rx.taken.Store(from)
 		l.tell(wordTaken, from)
-		if l.prog.full {
-			l.prog.full = false
-			l.page.Ring()
-		}
 	}
 	if err := l.via.drive(); err != nil {
 		return 0, err

@@ -49,7 +49,6 @@ func (v *virtual) wake() {
 func (v *virtual) close() { v.bed.Ring() }
 
 func (v *virtual) holds() bool { return false }
-func (v *virtual) keeps() bool { return false }
 func (v *virtual) lends() bool { return false }
 
 func (v *virtual) snapshot() *myrinet.LivePort { return nil }
