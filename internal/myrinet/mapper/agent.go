@@ -46,7 +46,7 @@ func New(now int64, opts myrinet.MapperOptions) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{opts: opts, rng: rand.New(rand.NewPCG(opts.Seed, 0x6d6170706572))}
-	a.lead.req = requests{tries: opts.Tries, least: int64(opts.Timeout), most: max(int64(longestTimeout), int64(opts.Timeout))}
+	a.lead.req = requests{tries: opts.Tries, least: int64(opts.Timeout), most: max(int64(longestTimeout), longestTimeouts*int64(opts.Timeout))}
 	a.election.distrusted = map[ethertype.MAC]int64{}
 	a.waitFirst(now)
 	if opts.Observe {
@@ -118,7 +118,7 @@ func (a *Agent) order(now int64, m *message) {
 
 // Poll does what is due. It may be called at any time.
 func (a *Agent) Poll(now int64) {
-	if !a.maps() && now >= a.takeover() {
+	if !a.maps() && now >= a.takeover() && !a.excuse(now) {
 		a.takeOver(now)
 	}
 	if a.maps() {

@@ -34,8 +34,21 @@
 // (myrinet.MapperOptions.Probes) they go side by side, because most of a mapping is waiting for what does
 // not come back. A switch that was taken for a new one because a probe was lost is
 // recognised by its hosts; where that is not possible what was found contradicts itself, and
-// mapping begins again. If something is missing that was there the last time the mapper
-// looks again before it believes that (Stats.Doubts).
+// mapping begins again.
+//
+// # Mapping under load
+//
+// Probes can be lost, or be answered late, because the fabric or the processors are busy. So
+// the mapper keeps routes until it knows that they are wrong:
+//
+//   - An answer counts whichever try it answers. One that comes after the mapper has given up
+//     makes it map again, with more patience (Stats.Restarts).
+//   - If something is missing that was there the last time, the mapper looks again before it
+//     believes that (Stats.Doubts).
+//   - A host that is missing still is asked by the route that it has. Packets on routes cannot
+//     deadlock. If the host answers, the map is not complete, and routes stay (Stats.Kept).
+//   - Where the mapper's own host has had no processor, what has come meanwhile is taken in
+//     before anything counts as not answered.
 //
 // There are at most 2 probes for each port of a switch, and one for each pair of ends of
 // cables between switches: the number grows with the square of the number of switches,
@@ -44,10 +57,13 @@
 //
 // # Routes
 //
-// A switch near to all hosts is the root. A route goes up towards it and then down, and
-// never up again (up*/down*), so that links cannot wait for each other in a ring. Of the
-// routes with the fewest switches each pair gets one over the least used links.
-// Deadlocks proves of any tables that they cannot deadlock.
+// Packets cannot deadlock if the links that they pass do not wait for each other in a ring. Turns
+// from one link to the next are permitted one by one, as far as no ring of them closes: first
+// those of a tree that joins all hosts, then the ones that are on the shortest paths of the most
+// pairs of hosts (see type turns). Of the permitted routes with the fewest switches each pair
+// gets the one whose most used link has the fewest routes. So all spines of a fat tree are used,
+// and evenly; TestBisection prints the share of each cable. Deadlocks proves of any tables
+// that they cannot deadlock.
 //
 // While old and new routes are in use side by side, both together must be free of
 // deadlock. The leader knows which routes each host has: it compares a digest that hosts

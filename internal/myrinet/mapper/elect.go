@@ -14,6 +14,7 @@ type election struct {
 	heard     int64         // when it was heard of
 	patience  int64         // after which it counts as dead
 	hearsay   bool          // it was heard of from others only
+	excused   int64         // how much more time it has, because this host had no processor
 	warned    int64         // when the log was told last of another host with this one's identity
 
 	// Whom others have named a leader without its ever showing itself, and when that
@@ -27,7 +28,7 @@ const maxDistrusted = 64
 // waitFor has a new leader have its time from now on.
 func (a *Agent) waitFor(heard int64) {
 	period := int64(a.opts.Period)
-	a.heard, a.patience = heard, 3*period+a.rng.Int64N(2*period)
+	a.heard, a.patience, a.excused = heard, 3*period+a.rng.Int64N(2*period), 0
 }
 
 // waitFirst has a host that has just begun wait for a leader to show itself. If there is one
@@ -38,7 +39,18 @@ func (a *Agent) waitFirst(now int64) {
 }
 
 // takeover is when the leader counts as dead.
-func (a *Agent) takeover() int64 { return a.heard + a.patience }
+func (a *Agent) takeover() int64 { return a.heard + a.patience + a.excused }
+
+// excuse gives the leader a little more time, once, if this host looks late: what the leader has
+// sent may have come, and wait to be taken in.
+func (a *Agent) excuse(now int64) bool {
+	late := now - a.takeover()
+	if a.excused > 0 || late <= int64(a.opts.Timeout) {
+		return false
+	}
+	a.excused = late + int64(a.opts.Timeout)
+	return true
+}
 
 // better reports whether of two mappers the first one goes on.
 func better(a, b ethertype.MAC) bool { return compareMAC(a, b) < 0 }
@@ -56,7 +68,7 @@ func (a *Agent) hear(now int64, m *message) bool {
 		}
 		a.yield(now, mapper, false)
 	case mapper == a.leader:
-		a.heard, a.hearsay = now, false
+		a.heard, a.hearsay, a.excused = now, false, 0
 	case a.leader == ethertype.MAC{} || better(mapper, a.leader) || now >= a.takeover():
 		a.leader, a.hearsay = mapper, false
 		a.waitFor(now)

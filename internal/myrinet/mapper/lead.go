@@ -20,6 +20,8 @@ type leading struct {
 	before   Stats // when the mapping began
 
 	doubted bool // the mapping before has missed something
+	found   *Map // that misses hosts, which are asked by the routes that they have
+	alive   bool // one of them has answered
 	last    *Map
 	tables  Tables
 	plan    plan
@@ -37,6 +39,7 @@ type stage uint8
 const (
 	resting stage = iota
 	exploring
+	verifying
 	clearing
 	installing
 )
@@ -52,7 +55,7 @@ func (l *leading) start(now int64, token uint64, period time.Duration) {
 
 func (l *leading) stop() {
 	l.req.cancel()
-	l.stage, l.explore, l.last, l.tables, l.given = resting, nil, nil, nil, nil
+	l.stage, l.explore, l.found, l.last, l.tables, l.given = resting, nil, nil, nil, nil, nil
 }
 
 // work does all that can be done without waiting.
@@ -72,6 +75,11 @@ func (a *Agent) work(now int64) {
 				return
 			}
 			a.explored(now)
+		case verifying:
+			if !l.req.idle() {
+				return
+			}
+			a.verified(now)
 		case clearing:
 			if !l.req.idle() {
 				return
@@ -98,22 +106,26 @@ func (a *Agent) beginExploring() {
 		asks = look
 	}
 	a.lead.stage, a.lead.req.window = exploring, a.opts.Probes
+	a.lead.req.forget()
 	a.lead.explore = explore(&a.lead.req, identity{a.opts.ID, a.opts.Name}, a.opts.Ports, a.opts.MaxSwitches, asks)
 }
 
 func (a *Agent) rest(now int64) {
-	a.lead.stage, a.lead.explore, a.lead.nextMap = resting, nil, now+a.lead.period
+	a.lead.stage, a.lead.explore, a.lead.found, a.lead.nextMap = resting, nil, nil, now+a.lead.period
 }
 
-// explored is at the end of an exploration.
+// explored is at the end of an exploration. Answers that have come too late say that others may
+// be missing: the next exploration has more patience.
 func (a *Agent) explored(now int64) {
 	l := &a.lead
-	if l.explore.broken {
+	if l.explore.broken || l.req.late > 0 {
 		if l.restarts++; l.restarts <= maxRestarts {
 			a.stats.Restarts++
 			a.beginExploring()
 			return
 		}
+	}
+	if l.explore.broken {
 		a.stats.Abandoned++
 		a.opts.Logger.Warn("the fabric changes too fast to be mapped")
 		a.rest(now)
@@ -121,11 +133,66 @@ func (a *Agent) explored(now int64) {
 	}
 	m := l.explore.result()
 	if l.doubts(m) {
-		a.stats.Doubts++
-		a.rest(now)
-		l.nextMap = now + min(l.period, int64(doubtPause))
+		a.doubt(now)
 		return
 	}
+	if l.found = m; a.verify() {
+		return
+	}
+	a.believe(now)
+}
+
+// doubt has the leader map again soon. Routes stay as they are.
+func (a *Agent) doubt(now int64) {
+	a.stats.Doubts++
+	a.rest(now)
+	a.lead.nextMap = now + min(a.lead.period, int64(doubtPause))
+}
+
+// verify asks the hosts that a new map misses by the routes that they have, and reports whether
+// there are any. Packets on routes cannot deadlock, so one that is answered proves that the new
+// map is not complete, and several that are not answered prove that the routes are wrong.
+func (a *Agent) verify() bool {
+	l := &a.lead
+	l.alive = false
+	if l.last == nil || l.tables == nil || l.found.TooMany+l.found.Beyond > 0 {
+		return false
+	}
+	l.req.window = a.opts.Window
+	for i, id := range l.last.IDs {
+		there, back := l.tables[l.last.Mapper][i], l.tables[i][l.last.Mapper]
+		if there == nil || back == nil || slices.Contains(l.found.IDs, id) {
+			continue
+		}
+		l.req.add(&request{
+			packet: func(int) (myrinet.Route, message) { return there, message{kind: ask, back: back} },
+			needed: func() bool { return !l.alive },
+			reply:  answer, proves: true,
+			done: func(m *message) { l.alive = l.alive || m != nil && m.host == id },
+		})
+	}
+	if l.req.idle() {
+		return false
+	}
+	l.stage = verifying
+	return true
+}
+
+// verified is at the end of that.
+func (a *Agent) verified(now int64) {
+	if a.lead.alive {
+		a.stats.Kept++
+		a.lead.doubted = false
+		a.doubt(now)
+		return
+	}
+	a.believe(now)
+}
+
+// believe takes what was found for the truth.
+func (a *Agent) believe(now int64) {
+	l := &a.lead
+	m := l.found
 	m.Probes, m.Lost = a.stats.Probes-l.before.Probes, a.stats.TimedOut-l.before.TimedOut
 	m.Duration = time.Duration(now - l.began)
 	a.stats.Maps++
@@ -134,7 +201,8 @@ func (a *Agent) explored(now int64) {
 	for _, id := range m.Twice {
 		a.opts.Logger.Warn("several hosts claim one identity", "id", id)
 	}
-	if l.last == nil || l.last.Topology.Text() != m.Topology.Text() {
+	same := l.last != nil && l.last.Topology.Text() == m.Topology.Text()
+	if !same {
 		a.stats.Changes++
 		a.opts.Logger.Debug("the map has changed", "hosts", len(m.IDs), "switches", len(m.Topology.Switches), "cables", len(m.Topology.Cables))
 	}
@@ -143,7 +211,9 @@ func (a *Agent) explored(now int64) {
 		a.rest(now)
 		return
 	}
-	l.tables = Routes(&m.Topology)
+	if !same {
+		l.tables = Routes(&m.Topology)
+	}
 	l.aliveHost = len(m.IDs)
 	a.makePlan()
 	a.withdraw()

@@ -9,6 +9,7 @@ type Stats struct {
 	Changes   uint64 `metric:"bobnet_mapper_changes_total" help:"Of its mappings, those that differ from the one before."`
 	Restarts  uint64 // mappings begun again, because what was found contradicts itself: the fabric changed meanwhile
 	Doubts    uint64 // mappings made again, because something that was there before was missing
+	Kept      uint64 `metric:"bobnet_mapper_kept_total" help:"Mappings not believed, because a host that they missed answered by the route that it has."`
 	Abandoned uint64 `metric:"bobnet_mapper_abandoned_total" help:"Mappings given up because what was found contradicts itself."`
 
 	Probes    uint64 `metric:"bobnet_mapper_probes_total" help:"Probes sent, each try."`
