@@ -12,8 +12,10 @@ import (
 	endpoints "github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -32,14 +34,14 @@ func (f *fakeCard) Snapshot() plain.Snapshot { return f.s }
 func card(leads bool) *fakeCard {
 	f := &plain.Snapshot{BadDoorbells: 2}
 	f.Stations, f.LongRoutes = 3, 1
-	f.Cable = &myrinet.LivePort{Interface: "bob0", Driver: "ring", Up: true, Neighbor: "n"}
-	f.Card = myrinet.CardSnapshot{Name: "bob0", Memory: []myrinet.BlockUse{{Purpose: "packets in", Size: 4096}, {Purpose: "packets in", Size: 4096}}}
-	f.Card.Stats = myrinet.CardStats{PacketsOut: 4, OctetsOut: 400, PacketsIn: 5, OctetsIn: 500, Truncated: 6, CRCErrors: 7, NoBuffer: 8, SRAMUsed: 8192, SRAMTotal: 1 << 18}
+	f.Cable = &hardware.LivePort{Interface: "bob0", Driver: "ring", Up: true, Neighbor: "n"}
+	f.Card = hardware.CardSnapshot{Name: "bob0", Memory: []hardware.BlockUse{{Purpose: "packets in", Size: 4096}, {Purpose: "packets in", Size: 4096}}}
+	f.Card.Stats = hardware.CardStats{PacketsOut: 4, OctetsOut: 400, PacketsIn: 5, OctetsIn: 500, Truncated: 6, CRCErrors: 7, NoBuffer: 8, SRAMUsed: 8192, SRAMTotal: 1 << 18}
 	f.Cable.Packets.BlockedNanos, f.Cable.Packets.NoCable, f.Cable.Frames.TooLong, f.Cable.Frames.Sessions = 2_500_000_000, 9, 1, 2
 	f.Mapper = &mapper.Snapshot{Routes: 3, Leading: leads, Stats: mapper.Stats{Maps: 11, Probes: 120}}
 	if leads {
-		top := myrinet.Topology{Ports: 8, Hosts: []string{"a", "b"}, Switches: []string{"s0"},
-			Cables: []myrinet.Join{{A: myrinet.AtHost(0), B: myrinet.AtSwitch(0, 0)}, {A: myrinet.AtHost(1), B: myrinet.AtSwitch(0, 1)}}}
+		top := topology.Topology{Ports: 8, Hosts: []string{"a", "b"}, Switches: []string{"s0"},
+			Cables: []topology.Join{{A: topology.AtHost(0), B: topology.AtSwitch(0, 0)}, {A: topology.AtHost(1), B: topology.AtSwitch(0, 1)}}}
 		f.Mapper.Map = &mapper.Map{Topology: top, IDs: []ethertype.MAC{{2, 1}, {2, 2}}, Probes: 20, Lost: 5, Duration: 3 * time.Second}
 	}
 	return &fakeCard{*f}
@@ -113,7 +115,7 @@ func TestDumpOfCard(t *testing.T) {
 // wrapped.
 func TestCardOfNIC(t *testing.T) {
 	w := sim.New(sim.Options{})
-	station := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+	station := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
 	link, err := plain.Join(station, &plain.Config{Card: myrinet.CardConfig{Name: "c7"}}, myrinet.LiveOptions{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +171,7 @@ func vmmcHost() *fakeHost {
 		Processes: []vmmc.ProcessSnapshot{{Process: 1, Pinned: 24, Proxies: 25, Waiting: 26}, {Process: 2, Pinned: 1, Proxies: 1, Waiting: 1, Missing: true}},
 	}
 	s.Card.Name, s.LongRoutes, s.Sent.Again = "bob0", 27, 28
-	s.Cable = &myrinet.LivePort{Interface: "bob0", Up: true}
+	s.Cable = &hardware.LivePort{Interface: "bob0", Up: true}
 	return &fakeHost{s}
 }
 

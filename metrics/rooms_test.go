@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/stream/tun"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -211,10 +211,10 @@ type someSwitch struct{}
 
 func (someSwitch) String() string { return "s0" }
 
-func (someSwitch) Ports() []myrinet.LivePort {
-	p := myrinet.LivePort{Port: 1, Interface: "p1", Up: true, Credit: 7}
+func (someSwitch) Ports() []hardware.LivePort {
+	p := hardware.LivePort{Port: 1, Interface: "p1", Up: true, Credit: 7}
 	p.Packets.PacketsIn, p.Packets.BlockedNanos, p.Packets.NoRoute = 3, 1_500_000_000, 2
-	return []myrinet.LivePort{{}, p}
+	return []hardware.LivePort{{}, p}
 }
 
 // TestSwitchCollector: a port with a cable has series, with its labels.

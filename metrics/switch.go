@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
-// Switch is what a SwitchCollector asks of a switch; *myrinet.LiveSwitch has it.
+// Switch is what a SwitchCollector asks of a switch; *hardware.LiveSwitch has it.
 type Switch interface {
 	String() string
-	Ports() []myrinet.LivePort
+	Ports() []hardware.LivePort
 }
 
 // SwitchCollector is a prometheus.Collector over the ports of a switch of the emulated
@@ -38,7 +39,7 @@ func (c *SwitchCollector) AnswerAgent() (stop func()) {
 	return answerAgent(c, func() []byte {
 		var b bytes.Buffer
 		fmt.Fprintf(&b, "switch %v\n", c.of)
-		myrinet.WriteLivePorts(&b, c.of.Ports()) // a buffer takes everything
+		hardware.WriteLivePorts(&b, c.of.Ports()) // a buffer takes everything
 		return b.Bytes()
 	})
 }

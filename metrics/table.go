@@ -11,6 +11,7 @@ import (
 	amcard "github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/counters"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
@@ -18,7 +19,6 @@ import (
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/stream/tun"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -310,19 +310,19 @@ var tunTable = tableOf[tun.Snapshot]("tun", []string{"device"}, "bobnet_tun_", [
 var cardTable = tableOf("card", cardLabels, "bobnet_card_", []shared{
 	{name: "bobnet_card_dropped_packets_total", help: "Packets that were lost at the card, by reason.", label: "reason"},
 },
-	ofCable("bobnet_card_cable_up", "", "1 if the other end of the card's cable is there.", func(p *myrinet.LivePort) float64 {
+	ofCable("bobnet_card_cable_up", "", "1 if the other end of the card's cable is there.", func(p *hardware.LivePort) float64 {
 		if p.Up {
 			return 1
 		}
 		return 0
 	}),
-	ofCable("bobnet_card_blocked_seconds_total", "", "How long packets that came by the cable have waited.", func(p *myrinet.LivePort) float64 { return float64(p.Packets.BlockedNanos) / 1e9 }),
-	ofCable("bobnet_card_sessions_total", "", "Times that the card and the other end of its cable have found each other.", func(p *myrinet.LivePort) float64 { return float64(p.Frames.Sessions) }),
+	ofCable("bobnet_card_blocked_seconds_total", "", "How long packets that came by the cable have waited.", func(p *hardware.LivePort) float64 { return float64(p.Packets.BlockedNanos) / 1e9 }),
+	ofCable("bobnet_card_sessions_total", "", "Times that the card and the other end of its cable have found each other.", func(p *hardware.LivePort) float64 { return float64(p.Frames.Sessions) }),
 	ofCable("bobnet_card_dropped_packets_total", "cable", "sent or come by a cable without another end, or whose session has ended, or blocked for too long",
-		func(p *myrinet.LivePort) float64 { return float64(p.Packets.Dropped() + p.Frames.TooLong) }))
+		func(p *hardware.LivePort) float64 { return float64(p.Packets.Dropped() + p.Frames.TooLong) }))
 
 // ofCable is 0 for a card in virtual time, whose cables are the fabric's.
-func ofCable(name, reason, help string, of func(*myrinet.LivePort) float64) computed[station.Snapshot] {
+func ofCable(name, reason, help string, of func(*hardware.LivePort) float64) computed[station.Snapshot] {
 	return computed[station.Snapshot]{name, reason, help, func(s *station.Snapshot) float64 {
 		if s.Cable == nil {
 			return 0
@@ -363,7 +363,7 @@ var (
 )
 
 // switchTable is of a SwitchCollector.
-var switchTable = tableOf[myrinet.LivePort]("switch's port", []string{"switch", "port", "interface"}, "bobnet_switch_", []shared{
+var switchTable = tableOf[hardware.LivePort]("switch's port", []string{"switch", "port", "interface"}, "bobnet_switch_", []shared{
 	{name: "bobnet_switch_dropped_packets_total", help: "Packets that were dropped: blocked for too long, without a way, too long, or because a session ended."},
 	{name: "bobnet_switch_refused_frames_total", help: "Frames that came and were dropped: copies, of strangers or old sessions, malformed, beyond the credit."},
 })

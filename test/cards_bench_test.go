@@ -22,6 +22,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 
 	endpoints "github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	vmmccard "github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
@@ -83,7 +84,7 @@ func (c *cabling) hub(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	sw, err := myrinet.NewLiveSwitch("s", ports, myrinet.LiveOptions{})
+	sw, err := hardware.NewLiveSwitch("s", ports, myrinet.LiveOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/leaktest"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/need"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,7 +31,7 @@ link s:6 t:6
 type fabricLab struct {
 	*lab.Lab
 	t       *testing.T
-	f       *myrinet.File
+	f       *topology.File
 	program string
 }
 
@@ -91,7 +91,7 @@ func TestFabricKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it takes some seconds")
 	}
-	f, err := myrinet.ParseFile(killFabric)
+	f, err := topology.ParseFile(killFabric)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestCardKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: deaths are believed after seconds")
 	}
-	f, err := myrinet.ParseFile("host a b\nlink a b\n")
+	f, err := topology.ParseFile("host a b\nlink a b\n")
 	if err != nil {
 		t.Fatal(err)
 	}

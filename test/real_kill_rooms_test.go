@@ -19,8 +19,8 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	endpoints "github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/metrics"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
 	vmmccard "github.com/bobnet-go/bobnet/vmmc/lanai"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
@@ -490,7 +490,7 @@ func TestCardProgramKilled(t *testing.T) {
 
 // killCards lets three hosts play a role while what belongs to them is killed.
 func killCards(t *testing.T, role string) {
-	f, err := myrinet.ParseFile(cardsFabric)
+	f, err := topology.ParseFile(cardsFabric)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,10 +212,13 @@ func TestPureRooms(t *testing.T) {
 // machines are the packages below vipl that get time and frames as arguments.
 var machines = []string{"vipl/internal/conn", "vipl/internal/engine", "vipl/internal/handshake"}
 
+// fabric is the packages of the emulated fabric that run in virtual time.
+var fabric = []string{"transport/myrinet", "internal/myrinet/crossbar", "internal/myrinet/hardware", "internal/myrinet/topology", "internal/myrinet/mapper"}
+
 // clockless packages run under virtual time, so the wall clock and the global
 // source of randomness must not reach them.
 func clockless(dir string) bool {
-	return isPure(dir) || slices.Contains(machines, dir) || dir == "transport/sim" || dir == "transport/fault" || dir == "transport/myrinet" || dir == "internal/myrinet/mapper"
+	return isPure(dir) || slices.Contains(machines, dir) || dir == "transport/sim" || dir == "transport/fault" || slices.Contains(fabric, dir)
 }
 
 func TestNoClock(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
@@ -300,7 +301,7 @@ func TestLongOverCable(t *testing.T) {
 						links[i] = w.StationWith(sim.StationOptions{Ports: transport.PortRange{Lo: 1024, Hi: 2047}, MTU: mtu})
 						continue
 					}
-					end := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+					end := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
 					cfg := plain.Config{MTU: mtu, Routes: []myrinet.HostRoute{{To: ethertype.Broadcast}}}
 					var err error
 					if links[i], err = plain.Join(end, &cfg, myrinet.LiveOptions{Seed: uint64(i + 1)}); err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -37,7 +37,7 @@ var (
 func typed(err error) error {
 	for _, x := range []struct{ from, to error }{
 		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, ErrUnimported}, {provider.ErrPeer, ErrPeer},
-		{provider.ErrNoRoom, ErrNoRoom}, {myrinet.ErrSRAM, ErrNoRoom},
+		{provider.ErrNoRoom, ErrNoRoom}, {hardware.ErrSRAM, ErrNoRoom},
 		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrClosed},
 		{directory.ErrNone, ErrDaemon}, {directory.ErrUser, ErrDaemon}, {directory.ErrVersion, ErrDaemon}, {directory.ErrTaken, ErrTaken},
 	} {

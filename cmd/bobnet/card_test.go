@@ -13,8 +13,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"golang.org/x/sys/unix"
 )
 
@@ -97,7 +97,7 @@ func TestKilledCards(t *testing.T) {
 	}
 	needLab(t)
 	program := copyProgram(t, t.TempDir())
-	f, err := myrinet.ParseFile("host a b c\nswitch s\nlink a s:0\nlink b s:3\nlink c s:5\n")
+	f, err := topology.ParseFile("host a b c\nswitch s\nlink a s:0\nlink b s:3\nlink c s:5\n")
 	if err != nil {
 		t.Fatal(err)
 	}

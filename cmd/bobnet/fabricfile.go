@@ -10,8 +10,8 @@ import (
 	"path"
 	"slices"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/userfile"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // fabrics are the ready fabric files.
@@ -40,12 +40,12 @@ func fabricFile(to *string) *setting[string] {
 
 // readFabric reads a fabric file: the standard input for -, a file of that name, or else
 // a ready one.
-func readFabric(name string) (*myrinet.File, error) {
+func readFabric(name string) (*topology.File, error) {
 	text, err := fabricText(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := myrinet.ParseFile(string(text))
+	f, err := topology.ParseFile(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -25,9 +25,9 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport/fault"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -239,7 +239,7 @@ finds the ways to the other hosts, and BOBNET_HOST, the host's name in FILE. Rea
 
 // startSwitches has a process in each switch of the lab, until stop is called or the lab
 // is closed. failed tells that one does not work.
-func startSwitches(ctx context.Context, l *lab.Lab, f *myrinet.File) (work context.Context, stop func(), err error) {
+func startSwitches(ctx context.Context, l *lab.Lab, f *topology.File) (work context.Context, stop func(), err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, nil, fmt.Errorf("lab: finding this program, which is the switches: %w", err)
@@ -256,7 +256,7 @@ func startSwitches(ctx context.Context, l *lab.Lab, f *myrinet.File) (work conte
 	return work, func() { cancel(nil) }, nil
 }
 
-func startSwitch(l *lab.Lab, f *myrinet.File, program string, i int) (*lab.Proc, error) {
+func startSwitch(l *lab.Lab, f *topology.File, program string, i int) (*lab.Proc, error) {
 	cmd := exec.Command(program, "switch", "--name", f.Switches[i], "--ports", fmt.Sprint(f.Ports))
 	for _, p := range l.SwitchPorts(i) {
 		cmd.Args = append(cmd.Args, "--port", fmt.Sprintf("%d=%s", p.Port, p.Interface))
@@ -266,7 +266,7 @@ func startSwitch(l *lab.Lab, f *myrinet.File, program string, i int) (*lab.Proc,
 }
 
 // keepSwitch starts a switch again that was killed. One that ends by itself ends the lab.
-func keepSwitch(ctx context.Context, fail context.CancelCauseFunc, l *lab.Lab, f *myrinet.File, program string, i int, p *lab.Proc) {
+func keepSwitch(ctx context.Context, fail context.CancelCauseFunc, l *lab.Lab, f *topology.File, program string, i int, p *lab.Proc) {
 	log := logqueue.New(slog.Default()).Logger() // what nobody reads does not keep a switch from its start
 	for {
 		<-p.Done()

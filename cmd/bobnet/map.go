@@ -14,6 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -121,7 +122,7 @@ func (o *mapOptions) run(ctx context.Context, stdout io.Writer) error {
 
 // find maps the fabric that the flags name. truth is what to compare the map with, nil for
 // nothing.
-func (o *mapOptions) find(ctx context.Context) (m *mapper.Map, truth *myrinet.File, err error) {
+func (o *mapOptions) find(ctx context.Context) (m *mapper.Map, truth *topology.File, err error) {
 	if o.iface != "" && o.fabric != "" {
 		return nil, nil, usageError{errors.New("map: --iface is for a running fabric, --fabric for one to be simulated: leave one out; --truth compares")}
 	}
@@ -151,7 +152,7 @@ func (o *mapOptions) find(ctx context.Context) (m *mapper.Map, truth *myrinet.Fi
 }
 
 // simulate has one host map the topology.
-func (o *mapOptions) simulate(ctx context.Context, t *myrinet.Topology) (*mapper.Map, error) {
+func (o *mapOptions) simulate(ctx context.Context, t *topology.Topology) (*mapper.Map, error) {
 	from := 0
 	if o.from != "" {
 		from = slices.Index(t.Hosts, o.from)
@@ -194,7 +195,7 @@ const (
 )
 
 // live maps the running fabric at the end of a cable, until two mappings in a row agree.
-func (o *mapOptions) live(ctx context.Context, truth *myrinet.File) (*mapper.Map, error) {
+func (o *mapOptions) live(ctx context.Context, truth *topology.File) (*mapper.Map, error) {
 	with := plain.LiveMapper()
 	with.Observe, with.Period, with.Timeout = true, mapPause, mapTimeout
 	if truth != nil {

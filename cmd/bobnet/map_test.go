@@ -12,13 +12,13 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"golang.org/x/sys/unix"
 )
 
 // hostIn opens the card of a rank of a fabric, and has it driven until the test ends.
-func hostIn(t *testing.T, l *lab.Lab, f *myrinet.File, rank int) {
+func hostIn(t *testing.T, l *lab.Lab, f *topology.File, rank int) {
 	t.Helper()
 	var link transport.Link
 	err := l.Exec(rank, func() (err error) {
@@ -132,7 +132,7 @@ func TestMapLive(t *testing.T) {
 func TestMapNoCable(t *testing.T) {
 	needLab(t)
 	program := copyProgram(t, t.TempDir())
-	f, err := myrinet.ParseFile("host a b\nlink a b\n")
+	f, err := topology.ParseFile("host a b\nlink a b\n")
 	if err != nil {
 		t.Fatal(err)
 	}

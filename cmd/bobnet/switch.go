@@ -17,6 +17,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/myrinet/crossbar"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -83,7 +85,7 @@ func newSwitchCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.VarP(switchPort(&call.ports), "port", "p", "an `interface` that is a port, with or without its number: eth0, 3=eth1; once for each port")
-	f.Var(number(&call.size, defaultSwitchPorts, 2, myrinet.MaxPorts), "ports", "how many ports the switch has, with or without a cable")
+	f.Var(number(&call.size, defaultSwitchPorts, 2, crossbar.MaxPorts), "ports", "how many ports the switch has, with or without a cable")
 	f.Var(choice(&call.driver, "ring", "ring", "packet"), "driver", "ring or packet: how frames travel")
 	f.Var(text(&call.name, "switch", most(maxSwitchName)), "name", "what the switch is called in what it prints and in its metrics")
 	f.Var(period(&call.options.Timeout, 0, time.Millisecond, time.Hour), "timeout", "after how long a packet that is blocked is broken (default 500ms)")
@@ -155,7 +157,7 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 			return fmt.Errorf("switch: port %d: %w", i, err)
 		}
 	}
-	sw, err := myrinet.NewLiveSwitch(c.name, links, c.options)
+	sw, err := hardware.NewLiveSwitch(c.name, links, c.options)
 	if err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
@@ -166,7 +168,7 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 	defer stop()
 	fmt.Fprintf(out, "switch %s: ports %s\n", c.name, listPorts(names))
 	c.drive(ctx, sw, names, links)
-	if err := myrinet.WriteLivePorts(out, sw.Ports()); err != nil {
+	if err := hardware.WriteLivePorts(out, sw.Ports()); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
@@ -175,10 +177,10 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 // open opens the link that is a port.
 func (c *switchCall) open(ctx context.Context, name string) (link transport.Link, err error) {
 	if c.driver == "packet" {
-		link, err = packet.Open(ctx, &packet.Config{Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+		link, err = packet.Open(ctx, &packet.Config{Interface: name, EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
 	} else {
 		link, err = ring.Open(ctx, &ring.Config{
-			Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, XDP: ring.Off,
+			Interface: name, EtherType: ethertype.Fabric, Ports: hardware.CablePorts, XDP: ring.Off,
 		})
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -201,14 +203,14 @@ func listPorts(names []string) string {
 }
 
 // serve shows the switch from outside: on SIGQUIT, to the node's agent, and over HTTP if that was asked for.
-func (c *switchCall) serve(sw *myrinet.LiveSwitch) (stop func(), err error) {
+func (c *switchCall) serve(sw *hardware.LiveSwitch) (stop func(), err error) {
 	quits, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(quits, unix.SIGQUIT)
 	go func() {
 		for {
 			select {
 			case <-quits:
-				myrinet.WriteLivePorts(os.Stderr, sw.Ports()) // there is nobody else to tell
+				hardware.WriteLivePorts(os.Stderr, sw.Ports()) // there is nobody else to tell
 			case <-done:
 				return
 			}
@@ -234,7 +236,7 @@ func (c *switchCall) serve(sw *myrinet.LiveSwitch) (stop func(), err error) {
 			json.NewEncoder(w).Encode(sw.Ports()) // if it fails the client is gone
 			return
 		}
-		myrinet.WriteLivePorts(w, sw.Ports())
+		hardware.WriteLivePorts(w, sw.Ports())
 	})
 	server, err := metrics.ServeHandler(c.metrics, mux)
 	if err != nil {
@@ -250,7 +252,7 @@ func (c *switchCall) serve(sw *myrinet.LiveSwitch) (stop func(), err error) {
 }
 
 // drive lets the switch work until ctx is done.
-func (c *switchCall) drive(ctx context.Context, sw *myrinet.LiveSwitch, names []string, links []transport.Link) {
+func (c *switchCall) drive(ctx context.Context, sw *hardware.LiveSwitch, names []string, links []transport.Link) {
 	var ports sync.WaitGroup
 	for i := range links {
 		if links[i] != nil {
@@ -262,7 +264,7 @@ func (c *switchCall) drive(ctx context.Context, sw *myrinet.LiveSwitch, names []
 
 // keep has a port work until ctx is done. When its interface is gone it opens the one that
 // comes in its place.
-func (c *switchCall) keep(ctx context.Context, sw *myrinet.LiveSwitch, i int, name string, link *transport.Link) {
+func (c *switchCall) keep(ctx context.Context, sw *hardware.LiveSwitch, i int, name string, link *transport.Link) {
 	for {
 		watched, stop := context.WithCancel(ctx)
 		var watch sync.WaitGroup

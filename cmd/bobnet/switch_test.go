@@ -12,6 +12,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/ring"
@@ -24,7 +26,7 @@ const fabricPatience = time.Minute
 // cardHost is a card without a program in a namespace of a lab: it notes the types of the
 // packets that come.
 type cardHost struct {
-	end   *myrinet.End
+	end   *hardware.End
 	types []uint16
 	wrong int
 }
@@ -33,7 +35,7 @@ func (c *cardHost) Room(int) bool { return true }
 func (c *cardHost) Sent()         {}
 
 func (c *cardHost) Arrived(packet []byte, whole bool) {
-	typ, _, err := myrinet.ParsePacket(packet)
+	typ, _, err := hardware.ParsePacket(packet)
 	if err != nil || !whole {
 		c.wrong++
 		return
@@ -46,12 +48,12 @@ func plugIn(t *testing.T, l *lab.Lab, rank int) *cardHost {
 	t.Helper()
 	c := &cardHost{}
 	err := l.Exec(rank, func() error {
-		link, err := ring.Open(t.Context(), &ring.Config{Interface: lab.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off})
+		link, err := ring.Open(t.Context(), &ring.Config{Interface: lab.Interface, EtherType: ethertype.Fabric, Ports: hardware.CablePorts, Long: ring.Off, XDP: ring.Off})
 		if err != nil {
 			return err
 		}
 		t.Cleanup(func() { link.Close() })
-		c.end, err = myrinet.NewEnd(link, c, myrinet.LiveOptions{})
+		c.end, err = hardware.NewEnd(link, c, myrinet.LiveOptions{})
 		return err
 	})
 	if err != nil {
@@ -63,7 +65,7 @@ func plugIn(t *testing.T, l *lab.Lab, rank int) *cardHost {
 // carry sends packets of a type from one card to another until one has come.
 func carry(t *testing.T, from, to *cardHost, route myrinet.Route, typ uint16, size int) {
 	t.Helper()
-	packet := myrinet.AppendPacket(nil, route, typ, make([]byte, size))
+	packet := hardware.AppendPacket(nil, route, typ, make([]byte, size))
 	end := time.Now().Add(fabricPatience)
 	for turn := 0; !slices.Contains(to.types, typ); turn++ {
 		if time.Now().After(end) {
@@ -97,7 +99,7 @@ func TestSwitch(t *testing.T) {
 		"Cable":     "host a b\nlink a b\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := myrinet.ParseFile(text)
+			f, err := topology.ParseFile(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,11 +195,11 @@ func TestPortDeleted(t *testing.T) {
 	for round := range 2 {
 		c := &cardHost{}
 		err := p.In(1, func() error {
-			link, err := ring.Open(t.Context(), &ring.Config{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off})
+			link, err := ring.Open(t.Context(), &ring.Config{EtherType: ethertype.Fabric, Ports: hardware.CablePorts, Long: ring.Off, XDP: ring.Off})
 			if err != nil {
 				return err
 			}
-			c.end, err = myrinet.NewEnd(link, c, myrinet.LiveOptions{})
+			c.end, err = hardware.NewEnd(link, c, myrinet.LiveOptions{})
 			return err
 		})
 		if err != nil {

@@ -5,11 +5,11 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
 // PageOf returns the frame that an endpoint is in, nil for none.
-func PageOf(c *Card, port uint16, id uint32) *myrinet.Page {
+func PageOf(c *Card, port uint16, id uint32) *hardware.Page {
 	if e := c.driver.find(port, id); e != nil && e.state == endResident {
 		return e.frame.page
 	}

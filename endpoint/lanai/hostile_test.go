@@ -13,6 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/wildhost"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -78,7 +79,7 @@ func besiege(t *testing.T, seed uint64, attack func(s *siege) error) (s *siege, 
 }
 
 // page returns the wild program's frame.
-func (s *siege) page() *myrinet.Page {
+func (s *siege) page() *hardware.Page {
 	name := s.wild.ep.Name()
 	return lanai.PageOf(s.cards[1], name.Addr.Port, name.ID)
 }

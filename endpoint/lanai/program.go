@@ -6,6 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -29,11 +31,11 @@ const (
 )
 
 // longest is the longest packet.
-var longest = station.Longest{Octets: myrinet.PacketSize(station.MaxHops, packetRoom)}
+var longest = station.Longest{Octets: hardware.PacketSize(station.MaxHops, packetRoom)}
 
 // program is the control program.
 type program struct {
-	c    *myrinet.Card
+	c    *hardware.Card
 	d    *driver
 	cfg  *Config
 	self ethertype.MAC
@@ -141,8 +143,8 @@ func (a *answers) pop() (x answer) {
 	return x
 }
 
-// Load implements myrinet.Program.
-func (p *program) Load(c *myrinet.Card) error {
+// Load implements hardware.Program.
+func (p *program) Load(c *hardware.Card) error {
 	p.c = c
 	alloc := func(purpose string, n int) (b []byte, err error) {
 		block, err := c.SRAM().Alloc(purpose, n)
@@ -186,7 +188,7 @@ func (p *program) Load(c *myrinet.Card) error {
 	return nil
 }
 
-// Step implements myrinet.Program.
+// Step implements hardware.Program.
 func (p *program) Step(now int64) (next int64) {
 	p.now, p.again, p.stepping = now, false, true
 	defer func() { p.stepping = false }()
@@ -356,7 +358,7 @@ func (p *program) sender(mac ethertype.MAC) (i int, ok bool) {
 	return p.peers.Find(mac)
 }
 
-// SetRoutes implements myrinet.RouteTable.
+// SetRoutes implements mapper.RouteTable.
 func (p *program) SetRoutes(entries []myrinet.HostRoute) {
 	if routes := p.maps.Routes(entries); len(routes) == 0 || p.peers.Set(routes) != nil {
 		_ = p.peers.Set(station.Straight) // it always fits
@@ -380,4 +382,4 @@ func (p *program) refuseRoutes() {
 	}
 }
 
-var _ myrinet.RouteTable = (*program)(nil)
+var _ mapper.RouteTable = (*program)(nil)

@@ -2,13 +2,13 @@ package lanai
 
 import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
 // arrival is a message that has come, and where it goes.
 type arrival struct {
 	header
-	received myrinet.Received
+	received hardware.Received
 	body     []byte
 	peer     int
 	f        *frame

@@ -6,13 +6,13 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
 // frame is an endpoint frame, as the control program knows it: what it keeps for itself of
 // the page, which the program of the host can write to as it likes.
 type frame struct {
-	page  *myrinet.Page
+	page  *hardware.Page
 	end   *end // that is in it, nil for none
 	state frameState
 	since int64 // when it was loaded

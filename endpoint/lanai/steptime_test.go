@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -39,7 +40,7 @@ func TestStepEnds(t *testing.T) {
 	var cards [2]*lanai.Card
 	var links [2]*slowLink
 	for i := range cards {
-		links[i] = &slowLink{Station: w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})}
+		links[i] = &slowLink{Station: w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: hardware.CablePorts})}
 		card, err := lanai.Join(links[i], &lanai.Config{MAC: mac(i + 1), Seed: uint64(i + 1), Cable: myrinet.LiveOptions{Seed: 1}})
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -225,7 +226,7 @@ func liveCards(t *testing.T) (w *sim.World, cards [2]*lanai.Card) {
 	t.Helper()
 	w = sim.New(sim.Options{})
 	for i := range cards {
-		station := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+		station := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
 		c, err := lanai.Join(station, &lanai.Config{Seed: uint64(i + 1), Cable: myrinet.LiveOptions{Seed: uint64(i + 1)}})
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package lanai
 
 import (
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -29,7 +30,7 @@ func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg 
 // clock is what the engine of a card in virtual time takes for a link.
 type clock struct {
 	*station.Clock
-	card    *myrinet.Card
+	card    *hardware.Card
 	debt    int64 // that the host has not paid
 	deliver func()
 }

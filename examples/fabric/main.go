@@ -22,6 +22,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/examples/program"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -73,7 +74,7 @@ func run(o options, out io.Writer) error {
 		}
 		text, name = string(b), o.fabric
 	}
-	f, err := myrinet.ParseFile(text)
+	f, err := topology.ParseFile(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -96,7 +97,7 @@ func run(o options, out io.Writer) error {
 }
 
 // newScene builds the network.
-func newScene(o options, t *myrinet.Topology, out io.Writer) (*scene, error) {
+func newScene(o options, t *topology.Topology, out io.Writer) (*scene, error) {
 	w := sim.New(sim.Options{Seed: o.seed})
 	f, err := myrinet.New(w, myrinet.Options{Seed: o.seed, Ports: t.Ports})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // TestRun: a run tells what fails and what is found, its table adds up, the picture
@@ -90,7 +90,7 @@ func TestRefuses(t *testing.T) {
 
 // TestTree: the network that comes with the program is as its comment says.
 func TestTree(t *testing.T) {
-	f, err := myrinet.ParseFile(tree)
+	f, err := topology.ParseFile(tree)
 	if err != nil || len(f.Hosts) != 8 || len(f.Switches) != 6 || len(f.Cables) != 17 {
 		t.Errorf("%v: %+v", err, f)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -153,7 +154,7 @@ func (s *scene) parts() (n int) {
 // way describes a route: the switches on it.
 func (s *scene) way(from int, route myrinet.Route) string {
 	_, cables := mapper.Walk(s.n.Topology, from, route)
-	way, at := "", myrinet.AtHost(from)
+	way, at := "", topology.AtHost(from)
 	for _, c := range cables {
 		ends := s.n.Topology.Cables[c]
 		if at.Host == ends.A.Host && at.Node == ends.A.Node {

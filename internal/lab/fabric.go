@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os/exec"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // A lab with Config.Fabric has a namespace for each host of the file, which is a rank, and
@@ -42,7 +43,7 @@ func (c *Config) checkFabric() error {
 	}
 	hosts, switches := make([]bool, len(f.Hosts)), make([]bool, len(f.Switches))
 	for _, cable := range f.Cables {
-		for _, p := range []myrinet.Plug{cable.A, cable.B} {
+		for _, p := range []topology.Plug{cable.A, cable.B} {
 			if p.Host {
 				hosts[p.Node] = true
 			} else {
@@ -119,7 +120,7 @@ func (l *Lab) hostsUp(ctx context.Context) error {
 }
 
 // layCable makes the veth pair that is a cable.
-func (l *Lab) layCable(c myrinet.Join) error {
+func (l *Lab) layCable(c topology.Join) error {
 	ns, attrs := l.plug(c.A)
 	peer, far := l.plug(c.B)
 	veth := netlink.NewVeth(attrs)
@@ -133,7 +134,7 @@ func (l *Lab) layCable(c myrinet.Join) error {
 }
 
 // plug returns the namespace of a cable's end, and the interface that it is to be.
-func (l *Lab) plug(p myrinet.Plug) (netns.NsHandle, netlink.LinkAttrs) {
+func (l *Lab) plug(p topology.Plug) (netns.NsHandle, netlink.LinkAttrs) {
 	if p.Host {
 		attrs := l.attrs(Interface)
 		attrs.HardwareAddr = hostMAC(p.Node).HardwareAddr()
@@ -152,7 +153,7 @@ type SwitchPort struct {
 
 func (l *Lab) ports(i int) (list []SwitchPort) {
 	for _, c := range l.cfg.Fabric.Cables {
-		for _, p := range []myrinet.Plug{c.A, c.B} {
+		for _, p := range []topology.Plug{c.A, c.B} {
 			if !p.Host && p.Node == i {
 				list = append(list, SwitchPort{p.Port, portInterface(p.Port)})
 			}

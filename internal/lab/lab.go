@@ -31,7 +31,7 @@ import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/vishvananda/netns"
 )
 
@@ -78,15 +78,15 @@ func (t Topology) String() string {
 
 // Config says what lab to make.
 type Config struct {
-	N        int           // ranks, 1..MaxRanks
-	PerHost  int           // ranks that share a namespace and its bob0, as the processes of one host do: 0 and PerHost-1, and so on; 0 = 1
-	MTU      int           // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes, but with Fabric 9000
-	Topology Topology      // how the ranks are joined
-	Cuts     []Cut         // what happens to the links during every Run; auto is a bridge then
-	Fabric   *myrinet.File // hosts, which are the ranks, switches, and cables between them; N and Topology are left zero
-	Bind     bool          // each rank runs on a processor of its own; there must be as many
-	Narrow   bool          // links that Cut can give an MTUDrop; so with one among Cuts
-	Log      *slog.Logger  // nil = slog.Default()
+	N        int            // ranks, 1..MaxRanks
+	PerHost  int            // ranks that share a namespace and its bob0, as the processes of one host do: 0 and PerHost-1, and so on; 0 = 1
+	MTU      int            // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes, but with Fabric 9000
+	Topology Topology       // how the ranks are joined
+	Cuts     []Cut          // what happens to the links during every Run; auto is a bridge then
+	Fabric   *topology.File // hosts, which are the ranks, switches, and cables between them; N and Topology are left zero
+	Bind     bool           // each rank runs on a processor of its own; there must be as many
+	Narrow   bool           // links that Cut can give an MTUDrop; so with one among Cuts
+	Log      *slog.Logger   // nil = slog.Default()
 }
 
 // Validate says what is wrong with c, if anything. New does so too.

@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -45,12 +46,12 @@ type amNet struct {
 func amMAC(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 1, byte(i)} }
 
 // newAMNet puts cards into the first n hosts of a topology.
-func newAMNet(ctx context.Context, cfg amConfig, t *myrinet.Topology, n int) (*amNet, error) {
+func newAMNet(ctx context.Context, cfg amConfig, t *topology.Topology, n int) (*amNet, error) {
 	return newAMNetOf(ctx, t, n, func(int) amConfig { return cfg })
 }
 
 // newAMNetOf is newAMNet of cards that differ.
-func newAMNetOf(ctx context.Context, t *myrinet.Topology, n int, config func(host int) amConfig) (*amNet, error) {
+func newAMNetOf(ctx context.Context, t *topology.Topology, n int, config func(host int) amConfig) (*amNet, error) {
 	net := &amNet{ctx: ctx, w: sim.New(sim.Options{Seed: 1, Limit: time.Hour}), names: make([][]endpoint.Name, n)}
 	options := config(0).fabric
 	options.Seed, options.Ports = 1, t.Ports
@@ -81,12 +82,12 @@ func newAMNetOf(ctx context.Context, t *myrinet.Topology, n int, config func(hos
 }
 
 // joinAll makes the switches and cables of a topology, for the hosts that have ports.
-func joinAll(f *myrinet.Fabric, t *myrinet.Topology, ports []*myrinet.Port) error {
+func joinAll(f *myrinet.Fabric, t *topology.Topology, ports []*myrinet.Port) error {
 	switches := make([]*myrinet.Switch, len(t.Switches))
 	for i, name := range t.Switches {
 		switches[i] = f.Switch(name)
 	}
-	at := func(p myrinet.Plug) *myrinet.Port {
+	at := func(p topology.Plug) *myrinet.Port {
 		switch {
 		case !p.Host:
 			return switches[p.Node].Port(p.Port)

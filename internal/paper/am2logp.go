@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // logP is what figure 5 has of a program, in microseconds.
@@ -19,7 +19,7 @@ const (
 
 // onPair has a client on one host ask a server on another, at the same switch.
 func onPair(ctx context.Context, cfg amConfig, client func(h *amHost) error) error {
-	net, err := newAMNet(ctx, cfg, myrinet.Line(8, 1, 2), 2)
+	net, err := newAMNet(ctx, cfg, topology.Line(8, 1, 2), 2)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // crowd is what many clients get from one server, or each other.
@@ -43,7 +43,7 @@ func (x *bursts) heard(now int64, done int) {
 // measureCrowd has hosts of the NOW ask each other for d, each with so many requests under
 // way.
 func measureCrowd(ctx context.Context, cfg amConfig, hosts, underWay int, d time.Duration, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
-	net, err := newAMNet(ctx, cfg, myrinet.NOW(), hosts)
+	net, err := newAMNet(ctx, cfg, topology.NOW(), hosts)
 	if err != nil {
 		return c, err
 	}

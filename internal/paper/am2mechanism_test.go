@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -75,7 +76,7 @@ func am2Crowds(x *mechanisms) {
 // am2Table: bandwidths are those of the hosts' buses, and across a bisection that of its
 // cables; round trips have the program's checks in them. Networks are smaller here.
 func am2Table(x *mechanisms) {
-	exchange := func(topology *myrinet.Topology, hosts int, target func(host int) int, change func(c *amConfig)) (rtt, rate float64) {
+	exchange := func(topology *topology.Topology, hosts int, target func(host int) int, change func(c *amConfig)) (rtt, rate float64) {
 		c := nowConfig()
 		change(&c)
 		to := func(host int) amTarget { return amTarget{host: target(host)} }
@@ -105,10 +106,10 @@ func am2Table(x *mechanisms) {
 		"neighbor":  func(i int) int { return i ^ 1 },
 		"bisection": func(i int) int { return (i + hosts/2) % hosts },
 	}
-	all := func(bisection *myrinet.Topology, change func(c *amConfig)) map[string]float64 {
+	all := func(bisection *topology.Topology, change func(c *amConfig)) map[string]float64 {
 		values := map[string]float64{}
 		for name, target := range targets {
-			topology := myrinet.NOW()
+			topology := topology.NOW()
 			if name == "bisection" {
 				topology = bisection
 			}
@@ -117,10 +118,10 @@ func am2Table(x *mechanisms) {
 		}
 		return values
 	}
-	half := myrinet.Line(hosts, 2, hosts/2) // each half at a switch, with one cable between them
+	half := topology.Line(hosts, 2, hosts/2) // each half at a switch, with one cable between them
 	asIs := func(*amConfig) {}
 	was := all(half, asIs)
-	x.moves("the bisection", 0.3, was, all(myrinet.Line(hosts, 1, hosts), asIs), "table1.bisection_bw", "table1.bisection_all")
+	x.moves("the bisection", 0.3, was, all(topology.Line(hosts, 1, hosts), asIs), "table1.bisection_bw", "table1.bisection_all")
 	x.moves("the time of stores", 0.05, was, all(half, func(c *amConfig) { retime(c, func(t *myrinet.Timing) { t.DMABandwidth = 0 }) }),
 		"table1.cshift_bw", "table1.cshift_all", "table1.neighbor_bw", "table1.neighbor_all")
 	x.moves("protection", 0.03, was, all(half, func(c *amConfig) { c.Unprotected = true }), "table1.cshift_rtt_us", "table1.neighbor_rtt_us", "table1.bisection_rtt_us")

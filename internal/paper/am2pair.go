@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/plot"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -58,7 +59,7 @@ func fillsPipe(b *Bench, cfg amConfig) (int, error) {
 	cfg.Channels.Channels, cfg.Card.SRAM = most, 1<<20
 	rates, highest := map[int]float64{}, 0.0
 	for n := 1; n <= most; n *= 2 {
-		net, err := newAMNet(b.Context, cfg, myrinet.Line(8, 1, 2), 2)
+		net, err := newAMNet(b.Context, cfg, topology.Line(8, 1, 2), 2)
 		if err != nil {
 			return 0, err
 		}
@@ -82,7 +83,7 @@ const silenceLimit = 20 * time.Second
 // measureSilence returns after how long a request comes back whose destination's card does not
 // answer any more, as it has lost its routes; silenceLimit if it does not.
 func measureSilence(ctx context.Context, cfg amConfig) (d time.Duration, err error) {
-	net, err := newAMNet(ctx, cfg, myrinet.Line(8, 1, 2), 2)
+	net, err := newAMNet(ctx, cfg, topology.Line(8, 1, 2), 2)
 	if err != nil {
 		return 0, err
 	}

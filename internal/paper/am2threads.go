@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // threadServer is the server of figure 11: each of its endpoints has a thread of its own,
@@ -22,7 +22,7 @@ type threadServer struct {
 // measureThreads has so many clients ask a server for d, each an endpoint of its own, with
 // four requests under way.
 func measureThreads(ctx context.Context, cfg amConfig, clients int, d time.Duration) (crowd, error) {
-	net, err := newAMNetOf(ctx, myrinet.NOW(), clients+1, func(host int) amConfig {
+	net, err := newAMNetOf(ctx, topology.NOW(), clients+1, func(host int) amConfig {
 		c := cfg
 		c.Spin = host > 0 // a server that waits hears of messages by interrupts
 		return c

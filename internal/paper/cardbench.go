@@ -3,6 +3,7 @@ package paper
 import (
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -12,18 +13,18 @@ import (
 // runs on them.
 type cardBench struct {
 	w      *sim.World
-	a, b   *myrinet.Card
+	a, b   *hardware.Card
 	buffer []byte // in the memory of a
 	free   int64  // when the engines of a had nothing to do, last
 }
 
 // bareProgram has nothing to do but to keep memory for packets that come.
 type bareProgram struct {
-	c *myrinet.Card
+	c *hardware.Card
 	b *cardBench
 }
 
-func (p *bareProgram) Load(c *myrinet.Card) error {
+func (p *bareProgram) Load(c *hardware.Card) error {
 	p.c = c
 	block, err := c.SRAM().Alloc("buffer", benchBuffer)
 	if err != nil {
@@ -57,9 +58,9 @@ func newCardBench(timing *myrinet.Timing) (*cardBench, error) {
 		return nil, err
 	}
 	var ports [2]*myrinet.Port
-	for i, c := range []**myrinet.Card{&b.a, &b.b} {
+	for i, c := range []**hardware.Card{&b.a, &b.b} {
 		name := string(rune('a' + i))
-		if *c, err = myrinet.NewCard(b.w, myrinet.CardConfig{Name: name, Timing: timing}); err != nil {
+		if *c, err = hardware.NewCard(b.w, myrinet.CardConfig{Name: name, Timing: timing}); err != nil {
 			return nil, err
 		}
 		ports[i] = f.Host(name, *c)
@@ -70,7 +71,7 @@ func newCardBench(timing *myrinet.Timing) (*cardBench, error) {
 	if _, err := f.Join(ports[0], ports[1]); err != nil {
 		return nil, err
 	}
-	for _, c := range []*myrinet.Card{b.a, b.b} {
+	for _, c := range []*hardware.Card{b.a, b.b} {
 		if err := c.Load(&bareProgram{b: b}); err != nil {
 			return nil, err
 		}
@@ -96,7 +97,7 @@ func (b *cardBench) dma(n int) (float64, error) {
 // link returns the bandwidth of packets with n bytes of payload, in bytes per second.
 func (b *cardBench) link(n int) (float64, error) {
 	const anyType = 1
-	packet := myrinet.AppendPacket(b.buffer[:0], nil, anyType, make([]byte, n))
+	packet := hardware.AppendPacket(b.buffer[:0], nil, anyType, make([]byte, n))
 	took, err := b.took(func() { b.a.Send(packet) })
 	return float64(n) / took.Seconds(), err
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	vmmclanai "github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
@@ -228,9 +228,9 @@ func splitcApplications(t *testing.T) {
 // neighbours, so that the bandwidth between the sub-clusters is not what would stop it.
 func acrossNOW(t *testing.T, app application) {
 	m := newVIAModel()
-	spread := myrinet.NOW()
+	spread := topology.NOW()
 	for i := range spread.Cables { // host i is the one that was host 7i, around the list of 100
-		for _, p := range []*myrinet.Plug{&spread.Cables[i].A, &spread.Cables[i].B} {
+		for _, p := range []*topology.Plug{&spread.Cables[i].A, &spread.Cables[i].B} {
 			if p.Host {
 				p.Node = p.Node * 43 % len(spread.Hosts)
 			}

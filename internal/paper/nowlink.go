@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // The handlers of Split-C on the NOW.
@@ -87,7 +87,7 @@ type nowRun struct {
 }
 
 // applyNow is viaModel.apply on the first hosts of a network that is as the NOW's.
-func applyNow(ctx context.Context, cfg amConfig, t *myrinet.Topology, rate operations, procs int, app application) (time.Duration, error) {
+func applyNow(ctx context.Context, cfg amConfig, t *topology.Topology, rate operations, procs int, app application) (time.Duration, error) {
 	net, err := newAMNet(ctx, cfg, t, procs)
 	if err != nil {
 		return 0, err

@@ -4,9 +4,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
 	"github.com/bobnet-go/bobnet/internal/plot"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // run is an application of the paper.
@@ -110,7 +110,7 @@ func (m *viaModel) measureApplication(b *Bench, over string, procs int, app appl
 	layer := m.amvia()
 	switch over {
 	case overNOW:
-		return applyNow(b.Context, nowConfig(), myrinet.NOW(), m.nowRate(), procs, app)
+		return applyNow(b.Context, nowConfig(), topology.NOW(), m.nowRate(), procs, app)
 	case overShared:
 		layer.shared = true
 	case overReliable:

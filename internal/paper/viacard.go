@@ -3,8 +3,8 @@ package paper
 import (
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // viaProgram is a VIA control program: it looks at the doorbells for sends of all VIs, one after
@@ -16,7 +16,7 @@ import (
 // was posted first is fetched, as the paper says upon arrival; the data go to the host's
 // memory, then the descriptor's status. Its work is in the costs.
 type viaProgram struct {
-	c     *myrinet.Card
+	c     *hardware.Card
 	node  *viaNode
 	costs viaCosts
 	clock int64 // of the card, cycles per second
@@ -48,8 +48,8 @@ const (
 	viaType       = 3
 )
 
-// Load implements myrinet.Program.
-func (p *viaProgram) Load(c *myrinet.Card) error {
+// Load implements hardware.Program.
+func (p *viaProgram) Load(c *hardware.Card) error {
 	p.c, p.state = c, p.idle
 	for i := range viaBuffers + 2 {
 		block, err := c.SRAM().Alloc("a packet", viaLongest+viaDescriptor)
@@ -67,7 +67,7 @@ func (p *viaProgram) Load(c *myrinet.Card) error {
 	return nil
 }
 
-// Step implements myrinet.Program. What has come is put aside at once, so that no packet
+// Step implements hardware.Program. What has come is put aside at once, so that no packet
 // blocks: the credits of all processes bound how much there is, and not the card's memory.
 func (p *viaProgram) Step(int64) int64 {
 	for r, ok := p.c.Receive(); ok; r, ok = p.c.Receive() {
@@ -148,7 +148,7 @@ func (p *viaProgram) fetched() bool {
 	if p.c.Transferring() {
 		return false
 	}
-	p.c.Send(myrinet.AppendPacket(p.packet[:0], p.vi.route, viaType, p.staging[:len(p.sending)]))
+	p.c.Send(hardware.AppendPacket(p.packet[:0], p.vi.route, viaType, p.staging[:len(p.sending)]))
 	p.state = p.sent
 	return false
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -12,7 +13,7 @@ import (
 
 // viaNode is a host: a card, and the processes that share it.
 type viaNode struct {
-	card  *myrinet.Card
+	card  *hardware.Card
 	vis   []*viaVI         // in the order in which the card looks at their doorbells for sends
 	procs map[int]*viaHost // by rank
 }
@@ -37,7 +38,7 @@ type viaVI struct {
 	descriptor    [viaDescriptor]byte
 	sends         [][]byte
 	used          int // send descriptors, until the host takes them back
-	send, receive *myrinet.Page
+	send, receive *hardware.Page
 	rung          bool
 }
 
@@ -76,7 +77,7 @@ func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost,
 	var ports []*myrinet.Port
 	for i := range nodes {
 		n := &viaNode{procs: map[int]*viaHost{}}
-		if n.card, err = myrinet.NewCard(w, myrinet.CardConfig{Timing: m.timing, SRAM: 1 << 20, PageSize: 64}); err != nil {
+		if n.card, err = hardware.NewCard(w, myrinet.CardConfig{Timing: m.timing, SRAM: 1 << 20, PageSize: 64}); err != nil {
 			return nil, err
 		}
 		for range min(perNode, procs-i*perNode) {

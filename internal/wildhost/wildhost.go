@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -75,7 +76,7 @@ func (h *Host) strike() {
 	case 2:
 		payload = append(payload, h.noise(longest)...)
 	}
-	if h.port.Send(myrinet.AppendPacket(nil, h.route(), typ, payload)) {
+	if h.port.Send(hardware.AppendPacket(nil, h.route(), typ, payload)) {
 		h.Struck++
 	}
 }
@@ -123,7 +124,7 @@ func (h *Host) Arrived(packet []byte, whole bool) {
 	if !whole || h.Heard == nil {
 		return
 	}
-	if _, payload, err := myrinet.ParsePacket(packet); err == nil {
+	if _, payload, err := hardware.ParsePacket(packet); err == nil {
 		h.Heard(payload)
 	}
 }

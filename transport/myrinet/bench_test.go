@@ -1,23 +1,28 @@
-package myrinet
+package myrinet_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // shortest returns a shortest route from one host to another, without regard to deadlock.
-func shortest(t *Topology, from, to int) Route {
+func shortest(t *topology.Topology, from, to int) myrinet.Route {
 	type step struct {
-		at  Plug // where the head comes in
-		way Route
+		at  topology.Plug // where the head comes in
+		way myrinet.Route
 	}
 	next := t.Neighbors()
-	var first Plug
+	var first topology.Plug
 	for _, c := range t.Cables {
-		if c.A == AtHost(from) {
+		if c.A == topology.AtHost(from) {
 			first = c.B
-		} else if c.B == AtHost(from) {
+		} else if c.B == topology.AtHost(from) {
 			first = c.A
 		}
 	}
@@ -28,7 +33,7 @@ func shortest(t *Topology, from, to int) Route {
 		for port, n := range next[s.at.Node] {
 			way := append(s.way[:len(s.way):len(s.way)], int8(port-s.at.Port))
 			switch {
-			case n == AtHost(to):
+			case n == topology.AtHost(to):
 				return way
 			case !n.Host && n.Node >= 0 && !seen[n.Node]:
 				seen[n.Node] = true
@@ -47,7 +52,7 @@ type traffic struct {
 
 // loop is a card that sends the same packet again and again.
 type loop struct {
-	port   *Port
+	port   *myrinet.Port
 	packet []byte
 	left   int
 	got    int
@@ -62,9 +67,9 @@ func (l *loop) Sent() {
 	}
 }
 
-func newTraffic(t testing.TB, top *Topology, size int) *traffic {
-	tr := &traffic{rig: newRig(t, Options{})}
-	b, err := tr.Build(top, func(int) Host {
+func newTraffic(t testing.TB, top *topology.Topology, size int) *traffic {
+	tr := &traffic{rig: newRig(t, myrinet.Options{})}
+	b, err := topology.Build(tr.Fabric, top, func(int) myrinet.Host {
 		tr.cards = append(tr.cards, &loop{})
 		return tr.cards[len(tr.cards)-1]
 	})
@@ -73,7 +78,7 @@ func newTraffic(t testing.TB, top *Topology, size int) *traffic {
 	}
 	for i, c := range tr.cards {
 		c.port = b.Hosts[i]
-		c.packet = AppendPacket(nil, shortest(top, i, (i+1)%len(tr.cards)), 1, payload(size))
+		c.packet = hardware.AppendPacket(nil, shortest(top, i, (i+1)%len(tr.cards)), 1, payload(size))
 	}
 	return tr
 }
@@ -84,7 +89,7 @@ func (tr *traffic) send(n int) {
 		c.left = n
 		c.Sent()
 	}
-	for tr.Fabric.stats.UnderWay > 0 {
+	for tr.Fabric.UnderWay() > 0 {
 		if err := tr.w.Sleep(time.Millisecond); err != nil {
 			panic(err)
 		}
@@ -93,7 +98,7 @@ func (tr *traffic) send(n int) {
 
 // TestNoAllocations: a packet costs no allocation, however many links it passes.
 func TestNoAllocations(t *testing.T) {
-	tr := newTraffic(t, Line(8, 4, 5), 1000)
+	tr := newTraffic(t, topology.Line(8, 4, 5), 1000)
 	tr.send(100)
 	if n := testing.AllocsPerRun(5, func() { tr.send(10) }); n > 2 {
 		t.Errorf("%v allocations for %d packets", n, 10*len(tr.cards))
@@ -104,7 +109,7 @@ func TestNoAllocations(t *testing.T) {
 // link and packet of 64 octets, counted with valgrind: 1,977 with 10 hosts, 1,907 with 30,
 // 2,056 with 100. With a heap of all events it was 1,897, 2,065 and 2,371.
 func BenchmarkHops(b *testing.B) {
-	for _, top := range []*Topology{Line(8, 2, 5), Line(8, 6, 5), NOW()} {
+	for _, top := range []*topology.Topology{topology.Line(8, 2, 5), topology.Line(8, 6, 5), topology.NOW()} {
 		for _, size := range []int{64, 1000} {
 			b.Run(fmt.Sprintf("hosts=%d/size=%d", len(top.Hosts), size), func(b *testing.B) {
 				tr := newTraffic(b, top, size)
@@ -124,10 +129,10 @@ func BenchmarkHops(b *testing.B) {
 // incast has n hosts of figure 3 send packets of a size to another one, each as soon as the
 // one before has left.
 func incast(t testing.TB, n, size int) *traffic {
-	top := NOW()
+	top := topology.NOW()
 	tr := newTraffic(t, top, size)
 	for i, c := range tr.cards[1 : n+1] {
-		c.packet = AppendPacket(nil, shortest(top, i+1, 0), 1, payload(size))
+		c.packet = hardware.AppendPacket(nil, shortest(top, i+1, 0), 1, payload(size))
 		c.left = 1 << 30
 		c.Sent()
 	}

@@ -73,7 +73,7 @@ func (w *worm) breakUp() {
 	}
 	w.unblock()
 	if p.sw != nil {
-		p.sw.x.cancel(p.index)
+		p.sw.x.Cancel(p.index)
 	}
 	w.drop(&p.stats.TimedOut)
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/internal/counters"
+	"github.com/bobnet-go/bobnet/internal/myrinet/crossbar"
 )
 
 // World is virtual time. *sim.World is one.
@@ -25,17 +26,6 @@ type Host interface {
 	Arrived(packet []byte, whole bool)
 	// Sent says that the last octet of the packet that was sent has left the card.
 	Sent()
-}
-
-// Placer is implemented by hosts that know where a packet will lie, so that one which has
-// come whole by a live cable is put there at once.
-type Placer interface {
-	Host
-
-	// Place returns memory for the packet of n octets that stands before the card, nil if
-	// there is none. It takes the place of Room. Arrived follows, with the packet in that
-	// memory or elsewhere; or nothing does, because the packet is lost.
-	Place(n int) []byte
 }
 
 // Fabric is switches and cables in virtual time. It and all that belongs to it are for
@@ -65,13 +55,13 @@ type Switch struct {
 	f    *Fabric
 	name string
 	up   bool
-	x    crossbar
+	x    crossbar.Crossbar
 	port []*Port
 }
 
 // Switch adds a switch.
 func (f *Fabric) Switch(name string) *Switch {
-	s := &Switch{f: f, name: name, up: true, x: newCrossbar(f.opts.Ports)}
+	s := &Switch{f: f, name: name, up: true, x: crossbar.New(f.opts.Ports)}
 	for i := range f.opts.Ports {
 		p := f.newPort(fmt.Sprintf("%s:%d", name, i))
 		p.sw, p.index = s, i
@@ -131,6 +121,9 @@ func (f *Fabric) Host(name string, h Host) *Port {
 // String returns the port's name.
 func (p *Port) String() string { return p.name }
 
+// Host returns the card that the port was made for, nil at a switch.
+func (p *Port) Host() Host { return p.host }
+
 // Stats returns a snapshot of the port's counters.
 func (p *Port) Stats() PortStats { return p.stats }
 
@@ -182,3 +175,6 @@ func (f *Fabric) Stats() Stats {
 
 // MaxPacket returns the most octets that a packet may have, route and CRC-8 included.
 func (f *Fabric) MaxPacket() int { return f.opts.MaxPacket }
+
+// Ports returns how many ports each switch has.
+func (f *Fabric) Ports() int { return f.opts.Ports }

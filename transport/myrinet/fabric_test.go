@@ -1,4 +1,4 @@
-package myrinet
+package myrinet_test
 
 import (
 	"bytes"
@@ -6,13 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
 // sink is a card without a program: it takes what comes, while it has room.
 type sink struct {
 	world *sim.World
-	port  *Port
+	port  *myrinet.Port
 	full  bool
 	sent  int
 	queue [][]byte // to be sent
@@ -48,13 +51,13 @@ func (s *sink) send(packets ...[]byte) {
 // rig is a fabric with its world.
 type rig struct {
 	*testing.T
-	*Fabric
+	*myrinet.Fabric
 	w *sim.World
 }
 
-func newRig(t testing.TB, opts Options) *rig {
+func newRig(t testing.TB, opts myrinet.Options) *rig {
 	w := sim.New(sim.Options{Seed: opts.Seed, Limit: 100 * time.Hour})
-	f, err := New(w, opts)
+	f, err := myrinet.New(w, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,14 +67,14 @@ func newRig(t testing.TB, opts Options) *rig {
 }
 
 // card adds a sink and plugs it into a port.
-func (r *rig) card(name string, to *Port) *sink {
+func (r *rig) card(name string, to *myrinet.Port) *sink {
 	s := &sink{world: r.w}
 	s.port = r.Host(name, s)
 	r.join(s.port, to)
 	return s
 }
 
-func (r *rig) join(a, b *Port) *Cable {
+func (r *rig) join(a, b *myrinet.Port) *myrinet.Cable {
 	c, err := r.Join(a, b)
 	if err != nil {
 		panic(err)
@@ -93,10 +96,8 @@ func (r *rig) account() {
 	if s.Sent != s.Delivered+s.DeliveredTruncated+s.Ports.Dropped() || s.UnderWay != 0 {
 		r.Errorf("packets do not add up: %+v", s)
 	}
-	for _, p := range r.ports {
-		if p.busy != nil || p.current != nil || p.next != nil {
-			r.Errorf("port %v is still in use", p)
-		}
+	if err := r.AtRest(); err != nil {
+		r.Error(err)
 	}
 }
 
@@ -112,10 +113,10 @@ func payload(n int) []byte {
 func TestTiming(t *testing.T) {
 	for n := 0; n <= 5; n++ {
 		for _, size := range []int{0, 1, 100, 128, 129, 1000, 4096, 60000} {
-			r := newRig(t, Options{})
+			r := newRig(t, myrinet.Options{})
 			a, b := &sink{world: r.w}, &sink{world: r.w}
 			a.port, b.port = r.Host("a", a), r.Host("b", b)
-			end, route := a.port, Route{}
+			end, route := a.port, myrinet.Route{}
 			for i := range n {
 				s := r.Switch(fmt.Sprint("s", i))
 				r.join(end, s.Port(2))
@@ -124,7 +125,7 @@ func TestTiming(t *testing.T) {
 			}
 			r.join(end, b.port)
 			start := r.w.Now()
-			a.send(AppendPacket(nil, route, 9, payload(size)))
+			a.send(hardware.AppendPacket(nil, route, 9, payload(size)))
 			r.run(time.Millisecond)
 			if len(b.at) != 1 {
 				t.Fatalf("%d switches, %d octets: %d packets came: %+v", n, size, len(b.at), r.Stats())
@@ -134,7 +135,7 @@ func TestTiming(t *testing.T) {
 			if got := b.at[0] - start; got < want || got > want+want/100 {
 				t.Errorf("%d switches, %d octets: %d ns, want %d", n, size, got, want)
 			}
-			typ, p, err := ParsePacket(b.got[0])
+			typ, p, err := hardware.ParsePacket(b.got[0])
 			if typ != 9 || err != nil || !bytes.Equal(p, payload(size)) {
 				t.Errorf("%d switches, %d octets: it came as type %d, %d octets, %v", n, size, typ, len(p), err)
 			}
@@ -147,7 +148,7 @@ func TestTiming(t *testing.T) {
 // thousand of them over three switches take what their octets take, and one latency.
 func TestThroughput(t *testing.T) {
 	for _, size := range []int{61, 125, 1000, 4096} {
-		r := newRig(t, Options{})
+		r := newRig(t, myrinet.Options{})
 		a, b := &sink{world: r.w}, &sink{world: r.w}
 		a.port, b.port = r.Host("a", a), r.Host("b", b)
 		end := a.port
@@ -159,7 +160,7 @@ func TestThroughput(t *testing.T) {
 		r.join(end, b.port)
 		start := r.w.Now()
 		for range 1000 {
-			a.send(AppendPacket(nil, Route{1, 1, 1}, 9, payload(size)))
+			a.send(hardware.AppendPacket(nil, myrinet.Route{1, 1, 1}, 9, payload(size)))
 		}
 		r.run(100 * time.Millisecond)
 		if len(b.at) != 1000 {
@@ -175,13 +176,13 @@ func TestThroughput(t *testing.T) {
 
 // TestShare: two inputs that want one output get it in turn, and nothing is lost.
 func TestShare(t *testing.T) {
-	r := newRig(t, Options{})
+	r := newRig(t, myrinet.Options{})
 	s := r.Switch("s")
 	dst := r.card("d", s.Port(7))
 	for i := range 3 {
 		src := r.card(fmt.Sprint("h", i), s.Port(i))
 		for range 100 {
-			src.send(AppendPacket(nil, Route{int8(7 - i)}, uint16(i), payload(500)))
+			src.send(hardware.AppendPacket(nil, myrinet.Route{int8(7 - i)}, uint16(i), payload(500)))
 		}
 	}
 	r.run(10 * time.Millisecond)
@@ -189,7 +190,7 @@ func TestShare(t *testing.T) {
 		t.Fatalf("%d packets came", len(dst.got))
 	}
 	for i, p := range dst.got[:297] {
-		if typ, _, err := ParsePacket(p); err != nil || int(typ) != i%3 {
+		if typ, _, err := hardware.ParsePacket(p); err != nil || int(typ) != i%3 {
 			t.Fatalf("packet %d is from %d, %v", i, typ, err)
 		}
 	}
@@ -202,15 +203,15 @@ func TestShare(t *testing.T) {
 // TestBackPressure: a card without room blocks what is behind: a third one's packet to a
 // free card, too, because it follows on the same link. When there is room all arrive.
 func TestBackPressure(t *testing.T) {
-	r := newRig(t, Options{Timeout: time.Hour})
+	r := newRig(t, myrinet.Options{Timeout: time.Hour})
 	s0, s1 := r.Switch("s0"), r.Switch("s1")
 	r.join(s0.Port(7), s1.Port(0))
 	a, c := r.card("a", s0.Port(0)), r.card("c", s0.Port(1))
 	b, d := r.card("b", s1.Port(1)), r.card("d", s1.Port(2))
 	b.full = true
-	a.send(AppendPacket(nil, Route{7, 1}, 1, payload(4000)), AppendPacket(nil, Route{7, 1}, 2, payload(4000)))
+	a.send(hardware.AppendPacket(nil, myrinet.Route{7, 1}, 1, payload(4000)), hardware.AppendPacket(nil, myrinet.Route{7, 1}, 2, payload(4000)))
 	r.run(time.Millisecond)
-	c.send(AppendPacket(nil, Route{6, 2}, 3, payload(100)))
+	c.send(hardware.AppendPacket(nil, myrinet.Route{6, 2}, 3, payload(100)))
 	r.run(time.Second)
 	if len(b.got)+len(d.got) != 0 || a.sent != 0 {
 		t.Fatalf("%d and %d packets came, %d left: nothing is blocked", len(b.got), len(d.got), a.sent)

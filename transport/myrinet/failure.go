@@ -30,7 +30,7 @@ func (s *Switch) Fail() {
 		p.peer.sever()
 		if w := p.current; w != nil && w.at == p && w.state == waiting {
 			w.unblock()
-			s.x.cancel(p.index)
+			s.x.Cancel(p.index)
 			w.lose(&p.stats)
 		}
 	}

@@ -1,4 +1,4 @@
-package myrinet
+package myrinet_test
 
 import (
 	"errors"
@@ -7,14 +7,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 var seeds = seedtest.Flags("transport/myrinet", 10)
 
 // ring is n switches in a ring, port 0 to the next, port 1 to the one before, with a card
 // at port 2 of each.
-func ring(r *rig, n int) (cards []*sink, switches []*Switch, cables []*Cable) {
+func ring(r *rig, n int) (cards []*sink, switches []*myrinet.Switch, cables []*myrinet.Cable) {
 	for i := range n {
 		switches = append(switches, r.Switch(fmt.Sprint("s", i)))
 	}
@@ -26,8 +30,8 @@ func ring(r *rig, n int) (cards []*sink, switches []*Switch, cables []*Cable) {
 }
 
 // around is the route from a card of the ring over so many links to another one.
-func around(links int) Route {
-	route := Route{-2}
+func around(links int) myrinet.Route {
+	route := myrinet.Route{-2}
 	for range links - 1 {
 		route = append(route, -1)
 	}
@@ -38,10 +42,10 @@ func around(links int) Route {
 // link that the next one holds. They are broken, arrive truncated, and the fabric works
 // as before.
 func TestDeadlock(t *testing.T) {
-	r := newRig(t, Options{})
+	r := newRig(t, myrinet.Options{})
 	cards, _, _ := ring(r, 4)
 	for _, c := range cards {
-		c.send(AppendPacket(nil, around(3), 1, payload(20000)))
+		c.send(hardware.AppendPacket(nil, around(3), 1, payload(20000)))
 	}
 	r.run(40 * time.Millisecond)
 	for i, c := range cards {
@@ -59,14 +63,14 @@ func TestDeadlock(t *testing.T) {
 			t.Errorf("card %d has not got rid of its packet", i)
 		}
 		for k, whole := range c.whole {
-			if _, _, err := ParsePacket(c.got[k]); !whole && err == nil {
+			if _, _, err := hardware.ParsePacket(c.got[k]); !whole && err == nil {
 				t.Errorf("card %d: what is truncated has a CRC-8 that matches", i)
 			}
 		}
 	}
 	r.account()
 	cards[0].got = nil
-	cards[3].send(AppendPacket(nil, around(1), 1, payload(20000)))
+	cards[3].send(hardware.AppendPacket(nil, around(1), 1, payload(20000)))
 	r.run(time.Millisecond)
 	if len(cards[0].got) != 1 {
 		t.Error("the fabric does not work afterwards")
@@ -76,11 +80,11 @@ func TestDeadlock(t *testing.T) {
 // TestShortDeadlock: packets that fit the buffers hold no link that could be freed. Those
 // that stay blocked are dropped, and the fabric works as before.
 func TestShortDeadlock(t *testing.T) {
-	r := newRig(t, Options{})
+	r := newRig(t, myrinet.Options{})
 	cards, _, _ := ring(r, 4)
 	for range 20 {
 		for _, c := range cards {
-			c.send(AppendPacket(nil, around(3), 1, payload(120)))
+			c.send(hardware.AppendPacket(nil, around(3), 1, payload(120)))
 		}
 	}
 	r.run(10 * time.Second)
@@ -93,14 +97,14 @@ func TestShortDeadlock(t *testing.T) {
 }
 
 func TestNoWay(t *testing.T) {
-	r := newRig(t, Options{})
+	r := newRig(t, myrinet.Options{})
 	s := r.Switch("s")
 	a, b := r.card("a", s.Port(0)), r.card("b", s.Port(5))
 	lonely := &sink{world: r.w}
 	lonely.port = r.Host("lonely", lonely)
-	a.send(AppendPacket(nil, Route{}, 1), AppendPacket(nil, Route{-1}, 1), AppendPacket(nil, Route{8}, 1),
-		AppendPacket(nil, Route{3}, 1), AppendPacket(nil, Route{5, 1, 1}, 1), AppendPacket(nil, Route{0}, 7))
-	lonely.send(AppendPacket(nil, Route{1}, 1))
+	a.send(hardware.AppendPacket(nil, myrinet.Route{}, 1), hardware.AppendPacket(nil, myrinet.Route{-1}, 1), hardware.AppendPacket(nil, myrinet.Route{8}, 1),
+		hardware.AppendPacket(nil, myrinet.Route{3}, 1), hardware.AppendPacket(nil, myrinet.Route{5, 1, 1}, 1), hardware.AppendPacket(nil, myrinet.Route{0}, 7))
+	lonely.send(hardware.AppendPacket(nil, myrinet.Route{1}, 1))
 	r.run(time.Millisecond)
 	p := s.Port(0).Stats()
 	if p.NoRoute != 1 || p.BadTurn != 2 || p.NoCable != 1 || lonely.port.Stats().NoCable != 1 {
@@ -109,10 +113,10 @@ func TestNoWay(t *testing.T) {
 	if len(b.got) != 1 || len(a.got) != 1 {
 		t.Fatalf("%d and %d packets came", len(b.got), len(a.got))
 	}
-	if _, _, err := ParsePacket(b.got[0]); !errors.Is(err, ErrRouted) {
+	if _, _, err := hardware.ParsePacket(b.got[0]); !errors.Is(err, hardware.ErrRouted) {
 		t.Errorf("a packet with route left: %v", err)
 	}
-	if typ, _, err := ParsePacket(a.got[0]); typ != 7 || err != nil {
+	if typ, _, err := hardware.ParsePacket(a.got[0]); typ != 7 || err != nil {
 		t.Errorf("a packet that goes back: type %d, %v", typ, err)
 	}
 	r.account()
@@ -122,11 +126,11 @@ func TestNoWay(t *testing.T) {
 // when it is mended packets pass.
 func TestCut(t *testing.T) {
 	for _, after := range []time.Duration{10, 300, 400, 1000, 20_000} {
-		r := newRig(t, Options{})
+		r := newRig(t, myrinet.Options{})
 		s0, s1 := r.Switch("s0"), r.Switch("s1")
 		cable := r.join(s0.Port(1), s1.Port(0))
 		a, b := r.card("a", s0.Port(0)), r.card("b", s1.Port(1))
-		a.send(AppendPacket(nil, Route{1, 1}, 1, payload(4096)), AppendPacket(nil, Route{1, 1}, 2, payload(10)))
+		a.send(hardware.AppendPacket(nil, myrinet.Route{1, 1}, 1, payload(4096)), hardware.AppendPacket(nil, myrinet.Route{1, 1}, 2, payload(10)))
 		r.run(after)
 		cable.Cut()
 		r.run(time.Millisecond)
@@ -139,7 +143,7 @@ func TestCut(t *testing.T) {
 			t.Errorf("cut after %d ns, the head has passed: %+v", after, st)
 		}
 		cable.Mend()
-		a.send(AppendPacket(nil, Route{1, 1}, 3, payload(4096)))
+		a.send(hardware.AppendPacket(nil, myrinet.Route{1, 1}, 3, payload(4096)))
 		r.run(time.Millisecond)
 		if n := len(b.got); n == 0 || !b.whole[n-1] {
 			t.Errorf("cut after %d ns and mended: nothing comes", after)
@@ -150,18 +154,18 @@ func TestCut(t *testing.T) {
 
 // TestBitErrors: a changed packet is counted and passed on, and never passes for intact.
 func TestBitErrors(t *testing.T) {
-	r := newRig(t, Options{BitErrors: 1e-5, Seed: 3})
+	r := newRig(t, myrinet.Options{BitErrors: 1e-5, Seed: 3})
 	s := r.Switch("s")
 	a, b := r.card("a", s.Port(0)), r.card("b", s.Port(1))
-	want := AppendPacket(nil, nil, 5, payload(1000))
+	want := hardware.AppendPacket(nil, nil, 5, payload(1000))
 	for range 1000 {
-		a.send(AppendPacket(nil, Route{1}, 5, payload(1000)))
+		a.send(hardware.AppendPacket(nil, myrinet.Route{1}, 5, payload(1000)))
 	}
 	r.run(100 * time.Millisecond)
 	st := r.Stats()
 	wrong := 0
 	for _, p := range append(b.got, a.got...) {
-		if _, _, err := ParsePacket(p); err != nil {
+		if _, _, err := hardware.ParsePacket(p); err != nil {
 			wrong++
 		} else if string(p) != string(want) {
 			t.Fatal("a changed packet has a CRC-8 that matches")
@@ -179,10 +183,10 @@ func TestBitErrors(t *testing.T) {
 func TestStorm(t *testing.T) {
 	seeds.Each(t, 300, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		r := newRig(t, Options{Seed: seed, BitErrors: 1e-6, Slack: 1 + rng.IntN(300), Timeout: time.Duration(20+rng.IntN(1000)) * time.Microsecond})
-		top := Random(seed, 8, 1+rng.IntN(8), 2+rng.IntN(20))
+		r := newRig(t, myrinet.Options{Seed: seed, BitErrors: 1e-6, Slack: 1 + rng.IntN(300), Timeout: time.Duration(20+rng.IntN(1000)) * time.Microsecond})
+		top := topology.Random(seed, 8, 1+rng.IntN(8), 2+rng.IntN(20))
 		var cards []*sink
-		b, err := r.Build(top, func(int) Host {
+		b, err := topology.Build(r.Fabric, top, func(int) myrinet.Host {
 			cards = append(cards, &sink{world: r.w})
 			return cards[len(cards)-1]
 		})
@@ -194,11 +198,11 @@ func TestStorm(t *testing.T) {
 		}
 		for range 300 {
 			c := cards[rng.IntN(len(cards))]
-			route := make(Route, rng.IntN(12))
+			route := make(myrinet.Route, rng.IntN(12))
 			for i := range route {
 				route[i] = int8(rng.IntN(15) - 7)
 			}
-			c.send(AppendPacket(nil, route, 1, payload(rng.IntN(1+rng.IntN(5000)))))
+			c.send(hardware.AppendPacket(nil, route, 1, payload(rng.IntN(1+rng.IntN(5000)))))
 			weather(rng, cards, b)
 			r.run(time.Duration(rng.IntN(20000)))
 		}
@@ -207,7 +211,7 @@ func TestStorm(t *testing.T) {
 }
 
 // weather changes something now and then.
-func weather(rng *rand.Rand, cards []*sink, b *Built) {
+func weather(rng *rand.Rand, cards []*sink, b *topology.Built) {
 	if c := cards[rng.IntN(len(cards))]; rng.IntN(4) == 0 {
 		c.full = !c.full
 		c.port.Resume()
@@ -229,8 +233,8 @@ func weather(rng *rand.Rand, cards []*sink, b *Built) {
 }
 
 // calm mends everything and lets what is under way come to its end.
-func calm(r *rig, cards []*sink, b *Built) error {
-	r.opts.BitErrors = 0
+func calm(r *rig, cards []*sink, b *topology.Built) error {
+	r.SetBitErrors(0)
 	for _, c := range cards {
 		c.full = false
 		c.port.Resume()
@@ -246,10 +250,8 @@ func calm(r *rig, cards []*sink, b *Built) error {
 	if s.Sent != s.Delivered+s.DeliveredTruncated+s.Ports.Dropped() || s.UnderWay != 0 {
 		return fmt.Errorf("packets do not add up: %+v", s)
 	}
-	for _, p := range r.ports {
-		if p.busy != nil || p.current != nil || p.next != nil || p.sending {
-			return fmt.Errorf("port %v is still in use", p)
-		}
+	if err := r.AtRest(); err != nil {
+		return err
 	}
 	for i, c := range cards {
 		if len(c.queue) != 0 {
@@ -257,17 +259,10 @@ func calm(r *rig, cards []*sink, b *Built) error {
 		}
 	}
 	got := len(cards[0].got)
-	cards[0].send(AppendPacket(nil, Route{0}, 1, payload(10))) // to the nearest switch and back
+	cards[0].send(hardware.AppendPacket(nil, myrinet.Route{0}, 1, payload(10))) // to the nearest switch and back
 	r.run(10 * time.Second)
 	if len(cards[0].got) == got {
 		return errors.New("a packet to the nearest switch does not come back")
 	}
-	seen := map[*worm]bool{}
-	for _, w := range r.free {
-		if seen[w] {
-			return errors.New("a worm was freed twice")
-		}
-		seen[w] = true
-	}
-	return nil
+	return r.FreedOnce()
 }

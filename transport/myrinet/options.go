@@ -3,6 +3,8 @@ package myrinet
 import (
 	"fmt"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/myrinet/crossbar"
 )
 
 // Options describes a fabric in virtual time. The zero value is the paper's: 8 ports,
@@ -10,7 +12,7 @@ import (
 type Options struct {
 	Seed uint64 // of everything random
 
-	Ports      int           // of each switch, 2..MaxPorts; 0 means 8
+	Ports      int           // of each switch, 2 to 32; 0 means 8
 	Bandwidth  int64         // of a link in one direction, octets per second; 0 means 160,000,000
 	CutThrough time.Duration // from a head's arrival at a switch to its leaving by a free port; 0 means 300 ns
 	Cable      time.Duration // that a signal takes along a cable; 0 means 25 ns, some 5 m
@@ -42,7 +44,7 @@ func (o Options) withDefaults() (Options, error) {
 		what      string
 		v, lo, hi float64
 	}{
-		{"Ports", float64(o.Ports), 2, MaxPorts},
+		{"Ports", float64(o.Ports), 2, crossbar.MaxPorts},
 		{"Bandwidth", float64(o.Bandwidth), 1, 1e12},
 		{"CutThrough", float64(o.CutThrough), 0, float64(time.Second)},
 		{"Cable", float64(o.Cable), 0, float64(time.Second)},

@@ -78,8 +78,8 @@ func (p *Port) onFreed() {
 // passed: the tail of a packet has gone through the crossbar to port p. It has left the
 // buffer of its input, too.
 func (s *Switch) passed(p *Port) {
-	in := s.x.user(p.index)
-	next, ok := s.x.release(p.index)
+	in := s.x.User(p.index)
+	next, ok := s.x.Release(p.index)
 	if in >= 0 {
 		s.port[in].clear()
 	}
@@ -90,7 +90,7 @@ func (s *Switch) passed(p *Port) {
 			w.leave(p.index)
 			return
 		}
-		next, ok = s.x.release(p.index)
+		next, ok = s.x.Release(p.index)
 		w.drop(&w.at.stats.NoCable)
 	}
 }

@@ -176,7 +176,7 @@ func (w *worm) route() {
 	p := w.at
 	x := &p.sw.x
 	octet := w.data[w.head]
-	out, drop := x.way(p.index, octet, &p.stats)
+	out, drop := x.Way(p.index, octet, &p.stats.NoRoute, &p.stats.BadTurn)
 	if drop == nil && !p.sw.port[out].alive() {
 		drop = &p.stats.NoCable
 	}
@@ -189,7 +189,7 @@ func (w *worm) route() {
 		w.drop(&p.stats.NoRoute) // what was cut short has nothing left
 		return
 	}
-	if !x.ask(p.index, out) {
+	if !x.Ask(p.index, out) {
 		w.block()
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -26,7 +27,7 @@ type Card struct {
 	host    station.Host // its engine's lock guards all that follows
 	prog    *program     // nil while the card maps
 	maps    station.Mapping
-	page    *myrinet.Page // the driver's doorbell
+	page    *hardware.Page // the driver's doorbell
 	routes  []myrinet.HostRoute
 	load    bool // routes have come, and VMMC's program is not loaded yet
 	closing bool
@@ -93,7 +94,7 @@ func (h *Card) loadProgram(routes []myrinet.HostRoute) error {
 // routeSetter is the host as its mapper sees it, within a step.
 type routeSetter Card
 
-// SetRoutes implements myrinet.RouteTable.
+// SetRoutes implements mapper.RouteTable.
 func (s *routeSetter) SetRoutes(entries []myrinet.HostRoute) {
 	h := (*Card)(s)
 	routes := h.maps.Routes(entries)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
@@ -175,7 +176,7 @@ func TestForgedLine(t *testing.T) {
 		for k := range lanai.Forgeries {
 			for to := range 2 {
 				for _, line := range []uint64{^uint64(0), 1 << 62} {
-					f.Send(myrinet.AppendPacket(nil, myrinet.Route{int8(to - 4)}, lanai.TypePacket, lanai.Forgery(k, mac(1-to), line)))
+					f.Send(hardware.AppendPacket(nil, myrinet.Route{int8(to - 4)}, lanai.TypePacket, lanai.Forgery(k, mac(1-to), line)))
 					if err := n.Sleep(20 * time.Microsecond); err != nil {
 						return err
 					}

@@ -1,8 +1,8 @@
 package lanai
 
 import (
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // mappingProgram is a control program that maps, and nothing else: the mapping program of the
@@ -10,12 +10,12 @@ import (
 // other host, the driver loads VMMC's, which goes on mapping beside its work: nodes that come
 // later are found, too, where the paper has to be started again.
 type mappingProgram struct {
-	c *myrinet.Card
+	c *hardware.Card
 	h *Card
 }
 
-// Load implements myrinet.Program.
-func (p *mappingProgram) Load(c *myrinet.Card) error {
+// Load implements hardware.Program.
+func (p *mappingProgram) Load(c *hardware.Card) error {
 	p.c = c
 	if err := p.h.maps.Alloc(c.SRAM()); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (p *mappingProgram) Load(c *myrinet.Card) error {
 	return nil
 }
 
-// Step implements myrinet.Program.
+// Step implements hardware.Program.
 func (p *mappingProgram) Step(now int64) (next int64) {
 	p.h.enter()
 	defer p.h.leave()

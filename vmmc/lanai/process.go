@@ -10,9 +10,9 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -36,7 +36,7 @@ type process struct {
 
 	// Guarded by the host's lock.
 	port    uint16
-	page    *myrinet.Page
+	page    *hardware.Page
 	queue   queue
 	space   space
 	next    uint32           // number of the next request
@@ -82,7 +82,7 @@ func init() {
 	}
 }
 
-// join adds a process to the host. Its error wraps myrinet.ErrSRAM when the card has no
+// join adds a process to the host. Its error wraps hardware.ErrSRAM when the card has no
 // room for it. It calls up from the first Turn on.
 func (h *Card) join(cfg provider.ProcessConfig, up provider.Up) (*process, error) {
 	h.host.Engine.Lock()
@@ -91,7 +91,7 @@ func (h *Card) join(cfg provider.ProcessConfig, up provider.Up) (*process, error
 	case h.host.Failed() != nil:
 		return nil, h.failure()
 	case len(h.procs) >= h.cfg.Processes:
-		return nil, fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", myrinet.ErrSRAM, cfg.Process, h.cfg.Processes)
+		return nil, fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", hardware.ErrSRAM, cfg.Process, h.cfg.Processes)
 	}
 	p := &process{h: h, up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, space: newSpace(), next: 1}
 	for h.port++; h.port == 0 || h.procs[h.port] != nil; {

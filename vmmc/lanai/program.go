@@ -7,8 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 
 // program is VMMC's control program.
 type program struct {
-	c     *myrinet.Card
+	c     *hardware.Card
 	h     *Card
 	now   int64
 	birth uint64 // number of the first lines
@@ -112,8 +112,8 @@ type ended struct {
 	how    ending
 }
 
-// Load implements myrinet.Program.
-func (p *program) Load(c *myrinet.Card) error {
+// Load implements hardware.Program.
+func (p *program) Load(c *hardware.Card) error {
 	p.c = c
 	cfg := &p.h.cfg
 	alloc := func(purpose string, n int) ([]byte, error) {
@@ -178,7 +178,7 @@ func (p *program) Load(c *myrinet.Card) error {
 	return nil
 }
 
-// Step implements myrinet.Program.
+// Step implements hardware.Program.
 func (p *program) Step(now int64) (next int64) {
 	p.h.enter()
 	defer p.h.leave()

@@ -3,7 +3,7 @@ package lanai
 import (
 	"encoding/binary"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
 // The send queue of a process is its doorbell page: slots, which the process writes in
@@ -44,7 +44,7 @@ type request struct {
 
 // write puts a request into its slot, and rings. It is the process's, and allocates
 // nothing.
-func (r *request) write(page *myrinet.Page) {
+func (r *request) write(page *hardware.Page) {
 	var b [20]byte
 	le := binary.LittleEndian
 	at := slotOf(r.number)

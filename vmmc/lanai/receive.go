@@ -3,7 +3,7 @@ package lanai
 import (
 	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
 // arrival is a packet that has come and is being stored in the host's memory: from the
@@ -12,7 +12,7 @@ type arrival struct {
 	header
 	busy   bool
 	node   int
-	r      myrinet.Received
+	r      hardware.Received
 	local  *buffer
 	data   []byte // in SRAM, what is left of it
 	piece  int    // which of the two addresses it goes to next
@@ -86,7 +86,7 @@ const (
 type early struct {
 	header
 	node int
-	r    myrinet.Received
+	r    hardware.Received
 }
 
 // mostEarly is how many of them there are at the most, and no more than half of the buffers:
@@ -122,7 +122,7 @@ func (p *program) turnHasCome() bool {
 }
 
 // admit decides what becomes of a packet.
-func (p *program) admit(r *myrinet.Received) fate {
+func (p *program) admit(r *hardware.Received) fate {
 	h := &p.in.header
 	if r.Type != typePacket || !h.parse(r.Payload) {
 		p.count.Strange++
@@ -163,7 +163,7 @@ func (p *program) admit(r *myrinet.Received) fate {
 // passes asks channel and line what becomes of a packet, and answers if it is not taken. The
 // line hears only what carries the channel's epoch: its sender has had an answer from here, so
 // it is where its address says.
-func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
+func (p *program) passes(node int, h *header, r *hardware.Received) fate {
 	if p.answers.Len() >= mostAnswers && p.pending(node, h.ch.Channel) == nil {
 		p.count.Unanswered++
 		return dropped // its sender sends it again
@@ -307,7 +307,7 @@ func (p *program) finishStore() {
 		p.reply(in.node, p.recv.Accept(in.node, in.ch.Channel))
 	}
 	p.c.Post(in.r.Buffer)
-	in.r = myrinet.Received{}
+	in.r = hardware.Received{}
 }
 
 // notify has the driver tell an exporter, if the page is one of which it is to hear.

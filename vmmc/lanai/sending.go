@@ -3,15 +3,15 @@ package lanai
 import (
 	"slices"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
 // queue is a process as the card has it: its send queue and tables.
 type queue struct {
 	proc   *process
 	open   bool
-	page   *myrinet.Page
-	blocks [2]myrinet.Block
+	page   *hardware.Page
+	blocks [2]hardware.Block
 	table  outgoing
 	tlb    tlb
 	words  []byte // in the host's memory: what the card tells of each slot

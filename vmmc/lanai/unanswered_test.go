@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
@@ -40,7 +41,7 @@ func TestUnanswered(t *testing.T) {
 	ask := func(station, channel int) { // the card answers with an epoch for the channel
 		n.settle()
 		const opening = 32 + 16
-		if !c.port.Send(myrinet.AppendPacket(nil, myrinet.Route{-1}, lanai.TypePacket, lanai.Forgery(opening+channel<<2, mac(100+station), 1))) {
+		if !c.port.Send(hardware.AppendPacket(nil, myrinet.Route{-1}, lanai.TypePacket, lanai.Forgery(opening+channel<<2, mac(100+station), 1))) {
 			t.Error("the packet before has not left")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -186,7 +187,7 @@ func (a *Agent) build(route myrinet.Route, m *message) {
 	if route.Check() != nil {
 		route = nil
 	}
-	a.packet = myrinet.AppendPacket(a.packet[:0], route, PacketType, m.append(nil))
+	a.packet = hardware.AppendPacket(a.packet[:0], route, PacketType, m.append(nil))
 }
 
 // push has an answer wait to be sent.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // maxDifferences is the most differences that Compare says.
@@ -15,7 +15,7 @@ const maxDifferences = 100
 // them: names of switches do not count, and all ports of a switch may be shifted by one
 // number, because a mapper sees neither. A mapper sees what it has a path to, so of the
 // truth counts what the named host has a path to, or all of it if the name is empty.
-func Compare(found, truth *myrinet.Topology, from string) []string {
+func Compare(found, truth *topology.Topology, from string) []string {
 	c := &comparison{found: found, truth: truth, match: map[int]shifted{}, back: map[int]int{}}
 	c.foundAt, c.truthAt = plugs(found), plugs(truth)
 	c.hosts(reach(truth, c.truthAt, from))
@@ -40,8 +40,8 @@ func Compare(found, truth *myrinet.Topology, from string) []string {
 type shifted struct{ sw, by int }
 
 type comparison struct {
-	found, truth     *myrinet.Topology
-	foundAt, truthAt map[myrinet.Plug]myrinet.Plug
+	found, truth     *topology.Topology
+	foundAt, truthAt map[topology.Plug]topology.Plug
 	match            map[int]shifted // by the truth's switch
 	back             map[int]int     // the truth's switch, by the map's
 	queue            []int           // the truth's switches whose ports are to be compared
@@ -53,8 +53,8 @@ func (c *comparison) say(format string, args ...any) {
 }
 
 // plugs returns what is at the other end of each plug's cable.
-func plugs(t *myrinet.Topology) map[myrinet.Plug]myrinet.Plug {
-	m := map[myrinet.Plug]myrinet.Plug{}
+func plugs(t *topology.Topology) map[topology.Plug]topology.Plug {
+	m := map[topology.Plug]topology.Plug{}
 	for _, c := range t.Cables {
 		m[c.A], m[c.B] = c.B, c.A
 	}
@@ -62,7 +62,7 @@ func plugs(t *myrinet.Topology) map[myrinet.Plug]myrinet.Plug {
 }
 
 // reach returns the hosts that the named one has a path to, by their indices.
-func reach(t *myrinet.Topology, at map[myrinet.Plug]myrinet.Plug, from string) map[int]bool {
+func reach(t *topology.Topology, at map[topology.Plug]topology.Plug, from string) map[int]bool {
 	hosts := map[int]bool{}
 	start := slices.Index(t.Hosts, from)
 	if start < 0 {
@@ -74,7 +74,7 @@ func reach(t *myrinet.Topology, at map[myrinet.Plug]myrinet.Plug, from string) m
 	hosts[start] = true
 	seen := map[int]bool{}
 	var queue []int
-	visit := func(p myrinet.Plug, ok bool) {
+	visit := func(p topology.Plug, ok bool) {
 		switch {
 		case !ok:
 		case p.Host:
@@ -84,11 +84,11 @@ func reach(t *myrinet.Topology, at map[myrinet.Plug]myrinet.Plug, from string) m
 			queue = append(queue, p.Node)
 		}
 	}
-	p, ok := at[myrinet.AtHost(start)]
+	p, ok := at[topology.AtHost(start)]
 	visit(p, ok)
 	for ; len(queue) > 0; queue = queue[1:] {
 		for port := range t.Ports {
-			p, ok := at[myrinet.AtSwitch(queue[0], port)]
+			p, ok := at[topology.AtSwitch(queue[0], port)]
 			visit(p, ok)
 		}
 	}
@@ -107,7 +107,7 @@ func (c *comparison) hosts(counts map[int]bool) {
 		case k < 0:
 			c.say("host %s is not on the map", name)
 		default:
-			c.ends(myrinet.AtHost(i), c.truthAt, c.foundAt, k)
+			c.ends(topology.AtHost(i), c.truthAt, c.foundAt, k)
 		}
 	}
 	for _, name := range c.found.Hosts {
@@ -117,16 +117,16 @@ func (c *comparison) hosts(counts map[int]bool) {
 	}
 }
 
-func (c *comparison) ends(host myrinet.Plug, truthAt, foundAt map[myrinet.Plug]myrinet.Plug, k int) {
+func (c *comparison) ends(host topology.Plug, truthAt, foundAt map[topology.Plug]topology.Plug, k int) {
 	want, plugged := truthAt[host]
-	got, found := foundAt[myrinet.AtHost(k)]
+	got, found := foundAt[topology.AtHost(k)]
 	if plugged || found {
 		c.same(host, want, plugged, got, found)
 	}
 }
 
 // same compares what is plugged in at a place of the truth with what the map has there.
-func (c *comparison) same(at, want myrinet.Plug, plugged bool, got myrinet.Plug, found bool) {
+func (c *comparison) same(at, want topology.Plug, plugged bool, got topology.Plug, found bool) {
 	here := c.truth.Name(at)
 	switch {
 	case !found:
@@ -145,7 +145,7 @@ func (c *comparison) same(at, want myrinet.Plug, plugged bool, got myrinet.Plug,
 }
 
 // pair notes that two ports are the same one, or says that they cannot be.
-func (c *comparison) pair(here string, want, got myrinet.Plug) {
+func (c *comparison) pair(here string, want, got topology.Plug) {
 	m := shifted{got.Node, got.Port - want.Port}
 	old, known := c.match[want.Node]
 	other, taken := c.back[got.Node]
@@ -167,9 +167,9 @@ func (c *comparison) pair(here string, want, got myrinet.Plug) {
 func (c *comparison) switches(s int) {
 	m := c.match[s]
 	for port := -c.truth.Ports; port < 2*c.truth.Ports; port++ {
-		at := myrinet.AtSwitch(s, port)
+		at := topology.AtSwitch(s, port)
 		want, plugged := c.truthAt[at]
-		got, found := c.foundAt[myrinet.AtSwitch(m.sw, port+m.by)]
+		got, found := c.foundAt[topology.AtSwitch(m.sw, port+m.by)]
 		if plugged || found {
 			c.same(at, want, plugged, got, found)
 		}

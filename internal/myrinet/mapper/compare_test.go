@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // disguise gives switches other names and places in the list, and shifts their ports.
-func disguise(rng *rand.Rand, t *myrinet.Topology) *myrinet.Topology {
-	d := &myrinet.Topology{Ports: t.Ports + 3, Hosts: slices.Clone(t.Hosts), Switches: make([]string, len(t.Switches))}
+func disguise(rng *rand.Rand, t *topology.Topology) *topology.Topology {
+	d := &topology.Topology{Ports: t.Ports + 3, Hosts: slices.Clone(t.Hosts), Switches: make([]string, len(t.Switches))}
 	place, shift := rng.Perm(len(t.Switches)), make([]int, len(t.Switches))
 	for i, name := range t.Switches {
 		d.Switches[place[i]] = "x" + name
@@ -19,9 +19,9 @@ func disguise(rng *rand.Rand, t *myrinet.Topology) *myrinet.Topology {
 	}
 	for _, i := range rng.Perm(len(t.Cables)) {
 		c := t.Cables[i]
-		for _, p := range []*myrinet.Plug{&c.A, &c.B} {
+		for _, p := range []*topology.Plug{&c.A, &c.B} {
 			if !p.Host {
-				*p = myrinet.AtSwitch(place[p.Node], p.Port+shift[p.Node])
+				*p = topology.AtSwitch(place[p.Node], p.Port+shift[p.Node])
 			}
 		}
 		if rng.IntN(2) == 0 {
@@ -37,7 +37,7 @@ func disguise(rng *rand.Rand, t *myrinet.Topology) *myrinet.Topology {
 func TestCompare(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 4))
-		top := myrinet.Random(seed, 6, 1+int(seed%8), 3+int(seed%9))
+		top := topology.Random(seed, 6, 1+int(seed%8), 3+int(seed%9))
 		found := disguise(rng, top)
 		if says := Compare(found, top, ""); len(says) > 0 {
 			t.Fatalf("seed %d: %q", seed, says)
@@ -74,11 +74,11 @@ func TestCompareSays(t *testing.T) {
 		"host a b c\nswitch s t\nlink a s:0\nlink b s:1\nlink s:2 t:2\nlink c t:3\nlink s:7 t:7": "the map has a cable from port 7 of switch s to port 7 of switch t; in the truth nothing is plugged in there",
 		"host a b c\nswitch s\nlink a s:0\nlink b s:1\nlink c s:2":                               "the cable from port 2 of switch s leads to port 2 of switch t, on the map to host c",
 	} {
-		f, err := myrinet.ParseFile(found)
+		f, err := topology.ParseFile(found)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := myrinet.ParseFile(truth)
+		g, err := topology.ParseFile(truth)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +91,8 @@ func TestCompareSays(t *testing.T) {
 
 // TestCompareReach: what the host has no path to need not be on the map.
 func TestCompareReach(t *testing.T) {
-	top := myrinet.Line(8, 2, 2)
-	top.Cables = slices.DeleteFunc(top.Cables, func(c myrinet.Join) bool { return !c.A.Host && !c.B.Host })
+	top := topology.Line(8, 2, 2)
+	top.Cables = slices.DeleteFunc(top.Cables, func(c topology.Join) bool { return !c.A.Host && !c.B.Host })
 	m := (&oracle{t: top}).explore(1, 64).result()
 	if says := Compare(&m.Topology, top, "h0"); len(says) > 0 {
 		t.Errorf("%q", says)

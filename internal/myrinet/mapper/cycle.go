@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -13,12 +14,12 @@ var ErrCycle = errors.New("mapper: packets on these routes can deadlock")
 
 // walker follows routes through a topology.
 type walker struct {
-	t    *myrinet.Topology
-	next map[myrinet.Plug]int // cable that is plugged in there
+	t    *topology.Topology
+	next map[topology.Plug]int // cable that is plugged in there
 }
 
-func newWalker(t *myrinet.Topology) *walker {
-	w := &walker{t: t, next: map[myrinet.Plug]int{}}
+func newWalker(t *topology.Topology) *walker {
+	w := &walker{t: t, next: map[topology.Plug]int{}}
 	for i, c := range t.Cables {
 		w.next[c.A], w.next[c.B] = i, i
 	}
@@ -27,7 +28,7 @@ func newWalker(t *myrinet.Topology) *walker {
 
 // leave returns the link, which is one direction of a cable, that leaves by a plug, and
 // where it ends.
-func (w *walker) leave(p myrinet.Plug) (link int, end myrinet.Plug, ok bool) {
+func (w *walker) leave(p topology.Plug) (link int, end topology.Plug, ok bool) {
 	i, ok := w.next[p]
 	switch {
 	case !ok:
@@ -41,7 +42,7 @@ func (w *walker) leave(p myrinet.Plug) (link int, end myrinet.Plug, ok bool) {
 // walk returns the links that a packet from a host passes, and the host that it comes
 // to; -1 if it comes to none, and what it passes up to there.
 func (w *walker) walk(host int, route myrinet.Route) (links []int, to int) {
-	link, at, ok := w.leave(myrinet.AtHost(host))
+	link, at, ok := w.leave(topology.AtHost(host))
 	if !ok {
 		return nil, -1
 	}
@@ -50,7 +51,7 @@ func (w *walker) walk(host int, route myrinet.Route) (links []int, to int) {
 		if at.Host {
 			return links, -1
 		}
-		if link, at, ok = w.leave(myrinet.AtSwitch(at.Node, at.Port+int(turn))); !ok {
+		if link, at, ok = w.leave(topology.AtSwitch(at.Node, at.Port+int(turn))); !ok {
 			return links, -1
 		}
 		links = append(links, link)
@@ -63,7 +64,7 @@ func (w *walker) walk(host int, route myrinet.Route) (links []int, to int) {
 
 // Walk returns the host that a packet from a host comes to, -1 for none, and the cables
 // that it passes, both as indices of the topology.
-func Walk(t *myrinet.Topology, host int, route myrinet.Route) (to int, cables []int) {
+func Walk(t *topology.Topology, host int, route myrinet.Route) (to int, cables []int) {
 	links, to := newWalker(t).walk(host, route)
 	for i := range links {
 		links[i] /= 2
@@ -75,7 +76,7 @@ func Walk(t *myrinet.Topology, host int, route myrinet.Route) (to int, cables []
 // take these routes can wait for each other in a ring: if the graph in which each link
 // leads to those that some route takes next has a cycle. Routes that lead nowhere count
 // as far as they lead.
-func Deadlocks(t *myrinet.Topology, tables ...Tables) error {
+func Deadlocks(t *topology.Topology, tables ...Tables) error {
 	w := newWalker(t)
 	g := make(dependencies, 2*len(t.Cables))
 	for _, table := range tables {

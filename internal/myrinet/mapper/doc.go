@@ -89,5 +89,5 @@
 // An Agent has no clock, starts no goroutine, and sends nothing by itself: time and
 // packets come in as arguments, and packets go out. Host drives one on a port of a
 // simulated fabric, and Network a whole topology of them. On a card, whoever drives the
-// card calls Receive, Packet and Poll; myrinet.MapperOptions.Card is the card's table of routes.
+// card calls Receive, Packet and Poll; RouteTable is the card's table of routes.
 package mapper

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // TestText: the text of a map is a fabric file, which is read as the same network.
 func TestText(t *testing.T) {
 	for name, top := range topologies() {
 		m := (&oracle{t: top}).explore(1, 64).result()
-		f, err := myrinet.ParseFile(m.Text())
+		f, err := topology.ParseFile(m.Text())
 		if err != nil || !reflect.DeepEqual(f.Topology, m.Topology) {
 			t.Fatalf("%s: %v\n%s", name, err, m.Text())
 		}
@@ -25,7 +25,7 @@ func TestText(t *testing.T) {
 
 // TestJSON: a map as JSON has all its parts.
 func TestJSON(t *testing.T) {
-	m := (&oracle{t: myrinet.Line(8, 2, 1)}).explore(1, 64).result()
+	m := (&oracle{t: topology.Line(8, 2, 1)}).explore(1, 64).result()
 	m.Twice = m.IDs[:1]
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -42,9 +42,9 @@ func TestJSON(t *testing.T) {
 // TestSVG: the picture is XML, has each host and switch once, and is the same each time.
 func TestSVG(t *testing.T) {
 	tops := topologies()
-	tops["nothing"] = &myrinet.Topology{Ports: 8}
-	tops["switches alone"] = myrinet.Line(8, 3, 0)
-	tops["names that XML has other uses for"] = &myrinet.Topology{Ports: 8, Hosts: []string{"<&>"}, Switches: []string{`"<`}}
+	tops["nothing"] = &topology.Topology{Ports: 8}
+	tops["switches alone"] = topology.Line(8, 3, 0)
+	tops["names that XML has other uses for"] = &topology.Topology{Ports: 8, Hosts: []string{"<&>"}, Switches: []string{`"<`}}
 	for name, top := range tops {
 		svg := SVG(top, "a < b & c")
 		if svg != SVG(top, "a < b & c") {
@@ -85,7 +85,7 @@ func TestNames(t *testing.T) {
 		{strings.Repeat("x", 32), strings.Repeat("x", 28) + "-2"},
 	} {
 		got := uniqueName(names, hostName(identity{HostID(0), c.own}))
-		if got != c.want || !myrinet.ValidName(got) {
+		if got != c.want || !topology.ValidName(got) {
 			t.Errorf("%q is called %q, want %q", c.own, got, c.want)
 		}
 	}

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // settledRig is a network that is mapped and routed.
-func settledRig(t *testing.T, top *myrinet.Topology) *rig {
+func settledRig(t *testing.T, top *topology.Topology) *rig {
 	t.Helper()
 	r, err := newRig(seeds.First(), top, myrinet.Options{}, defaults(seeds.First(), top))
 	if err == nil {
@@ -33,7 +34,7 @@ func (r *rig) installed() (n uint64) {
 // TestLeaderDies: another host takes over, and the dead one disappears from the routes;
 // when it comes back it gets routes again.
 func TestLeaderDies(t *testing.T) {
-	r := settledRig(t, myrinet.Line(8, 3, 3))
+	r := settledRig(t, topology.Line(8, 3, 3))
 	for range 5 {
 		leader := r.Leaders()[0]
 		r.Hosts[leader].Stop()
@@ -57,7 +58,7 @@ func TestLeaderDies(t *testing.T) {
 // TestRoutesOutliveLeaders: a new leader of the same network gives out the same routes,
 // so that it changes none.
 func TestRoutesOutliveLeaders(t *testing.T) {
-	r := settledRig(t, myrinet.Random(3, 8, 6, 12))
+	r := settledRig(t, topology.Random(3, 8, 6, 12))
 	r.run(5 * time.Second)
 	before := r.installed()
 	for i := range r.Hosts {
@@ -82,7 +83,7 @@ func TestRoutesOutliveLeaders(t *testing.T) {
 // TestPartsJoin: each part of a network that is cut has a leader and routes; when it is
 // whole again one of the leaders yields.
 func TestPartsJoin(t *testing.T) {
-	r := settledRig(t, myrinet.Line(8, 2, 3))
+	r := settledRig(t, topology.Line(8, 2, 3))
 	for i, c := range r.Topology.Cables {
 		if !c.A.Host && !c.B.Host {
 			for range 3 {
@@ -130,7 +131,7 @@ func TestUnsafeRoutes(t *testing.T) {
 // TestLiar: a host that says that it follows a leader which does not exist cannot keep
 // the others from mapping.
 func TestLiar(t *testing.T) {
-	r := settledRig(t, myrinet.Line(8, 1, 5))
+	r := settledRig(t, topology.Line(8, 1, 5))
 	liar := r.Hosts[2].Agent
 	liar.isLeading, liar.leader, liar.heard = false, ethertype.MAC{0, 0, 0, 0, 0, 1}, 1<<60
 	r.run(20 * time.Second)
@@ -152,7 +153,7 @@ func TestLiar(t *testing.T) {
 // TestTwice: two hosts have one identity. Whoever leads, one of the two even, counts it,
 // the others keep their routes, and nothing flaps.
 func TestTwice(t *testing.T) {
-	top := myrinet.Line(8, 2, 3)
+	top := topology.Line(8, 2, 3)
 	for leader := range top.Hosts {
 		options := defaults(1, top)
 		r, err := newRig(1, top, myrinet.Options{}, func(i int) myrinet.MapperOptions {
@@ -195,7 +196,7 @@ func TestHostile(t *testing.T) {
 	var sum Stats
 	seeds.Each(t, 200, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		a, err := New(1, myrinet.MapperOptions{ID: HostID(3), Seed: seed})
+		a, err := New(1, myrinet.MapperOptions{ID: HostID(3), Seed: seed}, nil)
 		if err != nil {
 			return err
 		}

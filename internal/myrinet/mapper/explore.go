@@ -3,6 +3,7 @@ package mapper
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/myrinet/crossbar"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -52,8 +53,8 @@ type end struct{ sw, offset int }
 
 type foundSwitch struct {
 	ways  []way
-	ports [2*myrinet.MaxPorts + 1]peer // by offset + MaxPorts
-	low   int                          // lowest offset that is used
+	ports [2*crossbar.MaxPorts + 1]peer // by offset + MaxPorts
+	low   int                           // lowest offset that is used
 	high  int
 }
 
@@ -78,7 +79,7 @@ type peer struct {
 	to   end
 }
 
-func (s *foundSwitch) at(offset int) *peer { return &s.ports[offset+myrinet.MaxPorts] }
+func (s *foundSwitch) at(offset int) *peer { return &s.ports[offset+crossbar.MaxPorts] }
 
 func (s *foundSwitch) set(offset int, p peer) {
 	*s.at(offset) = p

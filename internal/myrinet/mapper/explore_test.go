@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -36,7 +37,7 @@ func TestTruth(t *testing.T) {
 
 // oracle answers probes as a fabric would that is never late.
 type oracle struct {
-	t      *myrinet.Topology
+	t      *topology.Topology
 	w      *walker
 	mapper int
 	window int // probes under way, 0 for 1
@@ -133,7 +134,7 @@ func TestLostRequest(t *testing.T) {
 		n = 4
 	}
 	for seed := range n {
-		top := myrinet.Random(seed, 4+int(seed%3), 2+int(seed%6), 2+int(seed%7))
+		top := topology.Random(seed, 4+int(seed%3), 2+int(seed%6), 2+int(seed%7))
 		all := &oracle{t: top}
 		all.explore(1, 64)
 		for lost := range uint32(all.probes) {
@@ -164,7 +165,7 @@ func TestLostProbes(t *testing.T) {
 	right, n := 0, 200
 	for seed := range uint64(n) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		top := myrinet.Random(seed, 8, 1+int(seed%10), 2+int(seed%20))
+		top := topology.Random(seed, 8, 1+int(seed%10), 2+int(seed%20))
 		x := (&oracle{t: top, lose: func(uint32) bool { return rng.IntN(10) == 0 }}).explore(4, 64)
 		if !x.broken && len(Compare(&x.result().Topology, top, top.Hosts[0])) == 0 {
 			right++
@@ -185,7 +186,7 @@ func TestGrowth(t *testing.T) {
 	}
 	for _, n := range []int{5, 10, 20, 40, 80} {
 		for seed := range times {
-			top := myrinet.Random(seed, 8, n, 5*n/2)
+			top := topology.Random(seed, 8, n, 5*n/2)
 			o := &oracle{t: top}
 			if x := o.explore(3, 100); x.broken || len(x.switches) != n {
 				t.Fatalf("%d switches, seed %d: found %d", n, seed, len(x.switches))
@@ -201,7 +202,7 @@ func TestGrowth(t *testing.T) {
 
 // TestFigure3 prints what mapping the paper's fabric takes when nobody else sends.
 func TestFigure3(t *testing.T) {
-	top := myrinet.NOW()
+	top := topology.NOW()
 	r, err := newRig(1, top, myrinet.Options{}, func(i int) myrinet.MapperOptions {
 		o := defaults(1, top)(i)
 		if i > 0 {
@@ -224,13 +225,13 @@ func TestFigure3(t *testing.T) {
 
 // TestNoRoom: hosts and switches beyond the limits are left out, and counted.
 func TestNoRoom(t *testing.T) {
-	top := myrinet.Line(20, 16, 17)
+	top := topology.Line(20, 16, 17)
 	x := (&oracle{t: top}).explore(1, 64)
 	m := x.result()
 	if len(m.IDs) != MaxHosts || m.TooMany != 16*17-MaxHosts || x.broken {
 		t.Errorf("%d hosts, %d too many", len(m.IDs), m.TooMany)
 	}
-	top = myrinet.Line(4, 70, 1)
+	top = topology.Line(4, 70, 1)
 	m = (&oracle{t: top}).explore(1, 64).result()
 	if len(m.Topology.Switches) != 64 || m.Beyond != 1 {
 		t.Errorf("%d switches, %d links beyond", len(m.Topology.Switches), m.Beyond)
@@ -239,7 +240,7 @@ func TestNoRoom(t *testing.T) {
 
 // TestDepth: what is farther away than a probe can turn back from is left out.
 func TestDepth(t *testing.T) {
-	top := myrinet.Line(4, 140, 1)
+	top := topology.Line(4, 140, 1)
 	o := &oracle{t: top}
 	x := o.explore(1, 1000)
 	if o.refused > 0 {

@@ -93,7 +93,7 @@ func (a *Agent) setRoutes(table []myrinet.HostRoute) {
 	if len(table) > 0 {
 		a.stats.Installed++
 	}
-	if a.opts.Card != nil {
-		a.opts.Card.SetRoutes(table)
+	if a.card != nil {
+		a.card.SetRoutes(table)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // Map is what a mapper has found. Two mappers that see the same fabric have the same
@@ -17,7 +17,7 @@ import (
 // follows from what is plugged into them, and the lowest port of a switch that is used
 // is 0.
 type Map struct {
-	Topology myrinet.Topology
+	Topology topology.Topology
 	IDs      []ethertype.MAC `metric:"bobnet_map_hosts" help:"Hosts on the last map."`
 	Mapper   int             // whose map it is: index of the host
 
@@ -50,7 +50,7 @@ func (x *exploration) result() *Map {
 	}
 	m.Mapper = hostAt[0]
 	if x.cable >= 0 {
-		m.Topology.Cables = []myrinet.Join{{A: myrinet.AtHost(0), B: myrinet.AtHost(1)}}
+		m.Topology.Cables = []topology.Join{{A: topology.AtHost(0), B: topology.AtHost(1)}}
 	}
 	x.plug(m, hostAt, names)
 	return m
@@ -60,7 +60,7 @@ func compareMAC(a, b ethertype.MAC) int { return bytes.Compare(a[:], b[:]) }
 
 // hostName is what people call a host: its own word, if it is fit for a fabric file.
 func hostName(h identity) string {
-	if myrinet.ValidName(h.name) {
+	if topology.ValidName(h.name) {
 		return h.name
 	}
 	return fmt.Sprintf("%02x-%02x-%02x-%02x-%02x-%02x", h.id[0], h.id[1], h.id[2], h.id[3], h.id[4], h.id[5])
@@ -86,14 +86,14 @@ func (x *exploration) plug(m *Map, hostAt []int, names map[string]bool) {
 	for i, at := range order {
 		s := x.switches[at]
 		for offset := s.low; offset <= s.high; offset++ {
-			here := myrinet.AtSwitch(i, offset-s.low)
+			here := topology.AtSwitch(i, offset-s.low)
 			switch p := s.at(offset); {
 			case p.kind == aHost && p.host >= 0:
-				m.Topology.Cables = append(m.Topology.Cables, myrinet.Join{A: myrinet.AtHost(hostAt[p.host]), B: here})
+				m.Topology.Cables = append(m.Topology.Cables, topology.Join{A: topology.AtHost(hostAt[p.host]), B: here})
 			case p.kind == aSwitch:
-				there := myrinet.AtSwitch(place[p.to.sw], p.to.offset-x.switches[p.to.sw].low)
+				there := topology.AtSwitch(place[p.to.sw], p.to.offset-x.switches[p.to.sw].low)
 				if there.Node > i || there.Node == i && there.Port > here.Port {
-					m.Topology.Cables = append(m.Topology.Cables, myrinet.Join{A: here, B: there})
+					m.Topology.Cables = append(m.Topology.Cables, topology.Join{A: here, B: there})
 				}
 			}
 		}

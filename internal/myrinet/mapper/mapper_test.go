@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -17,7 +18,7 @@ type rig struct {
 	w *sim.World
 }
 
-func newRig(seed uint64, t *myrinet.Topology, opts myrinet.Options, options func(i int) myrinet.MapperOptions) (*rig, error) {
+func newRig(seed uint64, t *topology.Topology, opts myrinet.Options, options func(i int) myrinet.MapperOptions) (*rig, error) {
 	w := sim.New(sim.Options{Seed: seed, Limit: 1000 * time.Hour})
 	opts.Seed, opts.Ports = seed, t.Ports
 	f, err := myrinet.New(w, opts)
@@ -29,7 +30,7 @@ func newRig(seed uint64, t *myrinet.Topology, opts myrinet.Options, options func
 }
 
 // defaults are options of the hosts of a network.
-func defaults(seed uint64, t *myrinet.Topology) func(i int) myrinet.MapperOptions {
+func defaults(seed uint64, t *topology.Topology) func(i int) myrinet.MapperOptions {
 	return func(i int) myrinet.MapperOptions {
 		return myrinet.MapperOptions{ID: HostID(i), Name: t.Hosts[i], Seed: seed<<16 + uint64(i), Ports: t.Ports}
 	}
@@ -75,12 +76,12 @@ func (r *rig) settled() error {
 }
 
 // truth is the topology without what is down.
-func (r *rig) truth() *myrinet.Topology {
+func (r *rig) truth() *topology.Topology {
 	t := *r.Topology
 	t.Cables = nil
 	for i, c := range r.Topology.Cables {
 		up := !r.Built.Cables[i].IsCut()
-		for _, p := range []myrinet.Plug{c.A, c.B} {
+		for _, p := range []topology.Plug{c.A, c.B} {
 			up = up && (p.Host || r.Built.Switches[p.Node].Up())
 		}
 		if up {

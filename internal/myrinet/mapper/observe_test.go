@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // TestObserve: a host that observes finds the same map as the leader, gets its routes from
 // it, and nobody follows it, although its identity is the lowest.
 func TestObserve(t *testing.T) {
-	top := myrinet.Line(8, 3, 3)
+	top := topology.Line(8, 3, 3)
 	options := defaults(seeds.First(), top)
 	r, err := newRig(seeds.First(), top, myrinet.Options{}, func(i int) myrinet.MapperOptions {
 		o := options(i)

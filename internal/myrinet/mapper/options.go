@@ -6,8 +6,16 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/myrinet/crossbar"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
+
+// RouteTable is the table of routes of a card.
+type RouteTable interface {
+	// SetRoutes replaces all routes of the card. Hosts that routes does not name have none
+	// afterwards. The routes are sorted by address. The callee may keep the slice.
+	SetRoutes(routes []myrinet.HostRoute)
+}
 
 // withDefaults returns the options with defaults for what is zero.
 func withDefaults(o myrinet.MapperOptions) (myrinet.MapperOptions, error) {
@@ -16,7 +24,7 @@ func withDefaults(o myrinet.MapperOptions) (myrinet.MapperOptions, error) {
 		v            *int
 		def, lo, top int
 	}{
-		{"Ports", &o.Ports, 8, 2, myrinet.MaxPorts},
+		{"Ports", &o.Ports, 8, 2, crossbar.MaxPorts},
 		{"Tries", &o.Tries, 3, 1, 16},
 		{"Window", &o.Window, 16, 1, 1024},
 		{"Probes", &o.Probes, 1, 1, 16},

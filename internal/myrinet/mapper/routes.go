@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -15,7 +16,7 @@ type Tables [][]myrinet.Route
 // cannot deadlock: they take only turns that newTurns
 // permits. Of all such routes, it is one with the fewest switches, and of
 // several of these the one whose most used link has the fewest routes. The result depends on the topology only.
-func Routes(t *myrinet.Topology) Tables {
+func Routes(t *topology.Topology) Tables {
 	r := newRouter(t)
 	tables := make(Tables, len(t.Hosts))
 	for i := range tables {
@@ -42,7 +43,7 @@ func Routes(t *myrinet.Topology) Tables {
 
 // Load returns how many routes pass each cable in each direction, the direction from Join.A
 // first.
-func Load(t *myrinet.Topology, tables Tables) [][2]int {
+func Load(t *topology.Topology, tables Tables) [][2]int {
 	w := newWalker(t)
 	load := make([][2]int, len(t.Cables))
 	for from, routes := range tables {
@@ -62,9 +63,9 @@ func Load(t *myrinet.Topology, tables Tables) [][2]int {
 // router finds the routes to one host after the other.
 type router struct {
 	turns
-	homes []myrinet.Plug // where each host is plugged in; Node is -1 for nowhere
-	load  []int          // routes by each link
-	left  []int          // by link: switches from its end to the target, -1 for no way
+	homes []topology.Plug // where each host is plugged in; Node is -1 for nowhere
+	load  []int           // routes by each link
+	left  []int           // by link: switches from its end to the target, -1 for no way
 
 	// The way on from a link to the target: how often its most used link is used, and all of them
 	// together, the link itself among them, and the link that follows. They are those of the
@@ -73,8 +74,8 @@ type router struct {
 	routes                  int
 }
 
-func newRouter(t *myrinet.Topology) *router {
-	r := &router{turns: newTurns(t), homes: make([]myrinet.Plug, len(t.Hosts))}
+func newRouter(t *topology.Topology) *router {
+	r := &router{turns: newTurns(t), homes: make([]topology.Plug, len(t.Hosts))}
 	for i := range r.homes {
 		r.homes[i].Node = -1
 	}
@@ -114,7 +115,7 @@ func (r *router) measure(target int) {
 
 // route returns the route from one host's port to another one's, to whose switch measure
 // has measured.
-func (r *router) route(from, to myrinet.Plug) myrinet.Route {
+func (r *router) route(from, to topology.Plug) myrinet.Route {
 	route, in := myrinet.Route{}, from
 	if from.Node != to.Node {
 		r.routes++

@@ -5,26 +5,27 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-func topologies() map[string]*myrinet.Topology {
-	tops := map[string]*myrinet.Topology{
-		"one switch": myrinet.Line(8, 1, 8), "two switches": myrinet.Line(8, 2, 5), "a row": myrinet.Line(4, 12, 2),
-		"a host alone at a switch": myrinet.Line(8, 1, 1),
+func topologies() map[string]*topology.Topology {
+	tops := map[string]*topology.Topology{
+		"one switch": topology.Line(8, 1, 8), "two switches": topology.Line(8, 2, 5), "a row": topology.Line(4, 12, 2),
+		"a host alone at a switch": topology.Line(8, 1, 1),
 		"a host alone":             {Ports: 8, Hosts: []string{"h"}},
-		"a cable":                  {Ports: 8, Hosts: []string{"a", "b"}, Cables: []myrinet.Join{{A: myrinet.AtHost(0), B: myrinet.AtHost(1)}}},
-		"a switch with a loop": {Ports: 4, Hosts: []string{"a", "b"}, Switches: []string{"s"}, Cables: []myrinet.Join{
-			{A: myrinet.AtHost(0), B: myrinet.AtSwitch(0, 2)}, {A: myrinet.AtSwitch(0, 0), B: myrinet.AtSwitch(0, 3)}, {A: myrinet.AtHost(1), B: myrinet.AtSwitch(0, 1)}}},
-		"figure 3": myrinet.NOW(),
+		"a cable":                  {Ports: 8, Hosts: []string{"a", "b"}, Cables: []topology.Join{{A: topology.AtHost(0), B: topology.AtHost(1)}}},
+		"a switch with a loop": {Ports: 4, Hosts: []string{"a", "b"}, Switches: []string{"s"}, Cables: []topology.Join{
+			{A: topology.AtHost(0), B: topology.AtSwitch(0, 2)}, {A: topology.AtSwitch(0, 0), B: topology.AtSwitch(0, 3)}, {A: topology.AtHost(1), B: topology.AtSwitch(0, 1)}}},
+		"figure 3": topology.NOW(),
 	}
 	n := uint64(30)
 	if !need.Full() {
 		n = 8
 	}
 	for seed := range n {
-		tops[fmt.Sprint("random ", seed)] = myrinet.Random(seed, 4+int(seed%5), 2+int(seed), 1+int(seed*3%29))
+		tops[fmt.Sprint("random ", seed)] = topology.Random(seed, 4+int(seed%5), 2+int(seed), 1+int(seed*3%29))
 	}
 	return tops
 }
@@ -58,11 +59,11 @@ func TestRoutes(t *testing.T) {
 
 // TestSpread: routes share cables of equal length evenly.
 func TestSpread(t *testing.T) {
-	top := &myrinet.Topology{Ports: 8, Switches: []string{"s", "t"}}
+	top := &topology.Topology{Ports: 8, Switches: []string{"s", "t"}}
 	for i := range 4 {
 		top.Hosts = append(top.Hosts, fmt.Sprint("a", i), fmt.Sprint("b", i))
-		top.Cables = append(top.Cables, myrinet.Join{A: myrinet.AtHost(2 * i), B: myrinet.AtSwitch(0, i)},
-			myrinet.Join{A: myrinet.AtHost(2*i + 1), B: myrinet.AtSwitch(1, i)}, myrinet.Join{A: myrinet.AtSwitch(0, 4+i), B: myrinet.AtSwitch(1, 4+i)})
+		top.Cables = append(top.Cables, topology.Join{A: topology.AtHost(2 * i), B: topology.AtSwitch(0, i)},
+			topology.Join{A: topology.AtHost(2*i + 1), B: topology.AtSwitch(1, i)}, topology.Join{A: topology.AtSwitch(0, 4+i), B: topology.AtSwitch(1, 4+i)})
 	}
 	used := map[int]int{}
 	for i, row := range Routes(top) {
@@ -86,13 +87,13 @@ func TestSpread(t *testing.T) {
 // TestSpreadOfPermutations: when each host speaks to the one so many numbers further on,
 // cables between the same two switches share what passes, whatever the distance is.
 func TestSpreadOfPermutations(t *testing.T) {
-	top := myrinet.NOW()
+	top := topology.NOW()
 	tables := Routes(top)
-	type pair struct{ a, b myrinet.Plug }
+	type pair struct{ a, b topology.Plug }
 	between := map[pair][]int{} // cables, by the switches that they join
 	for i, c := range top.Cables {
 		if !c.A.Host && !c.B.Host {
-			key := pair{myrinet.AtSwitch(c.A.Node, 0), myrinet.AtSwitch(c.B.Node, 0)}
+			key := pair{topology.AtSwitch(c.A.Node, 0), topology.AtSwitch(c.B.Node, 0)}
 			between[key] = append(between[key], i)
 		}
 	}
@@ -120,14 +121,14 @@ func TestSpreadOfPermutations(t *testing.T) {
 
 // ring is four switches in a ring, with a host at each, and routes that all lead around
 // it the same way.
-func ring() (*myrinet.Topology, Tables) {
-	top := &myrinet.Topology{Ports: 8}
+func ring() (*topology.Topology, Tables) {
+	top := &topology.Topology{Ports: 8}
 	tables := make(Tables, 4)
 	for i := range 4 {
 		top.Hosts = append(top.Hosts, fmt.Sprint("h", i))
 		top.Switches = append(top.Switches, fmt.Sprint("s", i))
-		top.Cables = append(top.Cables, myrinet.Join{A: myrinet.AtSwitch(i, 0), B: myrinet.AtSwitch((i+1)%4, 1)},
-			myrinet.Join{A: myrinet.AtHost(i), B: myrinet.AtSwitch(i, 2)})
+		top.Cables = append(top.Cables, topology.Join{A: topology.AtSwitch(i, 0), B: topology.AtSwitch((i+1)%4, 1)},
+			topology.Join{A: topology.AtHost(i), B: topology.AtSwitch(i, 2)})
 		tables[i] = make([]myrinet.Route, 4)
 		tables[i][(i+1)%4] = myrinet.Route{-2, 1}
 		tables[i][(i+2)%4] = myrinet.Route{-2, -1, 1}

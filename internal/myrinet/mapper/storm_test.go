@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -30,11 +32,11 @@ const traffic = 77
 
 func newStorm(seed uint64) (*storm, error) {
 	s := &storm{rng: rand.New(rand.NewPCG(seed, 2))}
-	top := myrinet.Random(seed, 4+s.rng.IntN(5), 1+s.rng.IntN(8), 2+s.rng.IntN(12))
+	top := topology.Random(seed, 4+s.rng.IntN(5), 1+s.rng.IntN(8), 2+s.rng.IntN(12))
 	s.options = func(i int) myrinet.MapperOptions {
 		s.starts++
 		return myrinet.MapperOptions{ID: HostID(i), Name: top.Hosts[i], Seed: seed<<32 + s.starts<<16 + uint64(i), Ports: top.Ports,
-			Period: 50 * time.Millisecond, Card: watch{s}}
+			Period: 50 * time.Millisecond}
 	}
 	var err error
 	s.rig, err = newRig(seed, top, myrinet.Options{BitErrors: 1e-7, Timeout: time.Duration(1+s.rng.IntN(10)) * time.Millisecond}, s.options)
@@ -42,6 +44,7 @@ func newStorm(seed uint64) (*storm, error) {
 		return nil, err
 	}
 	for i, h := range s.Hosts {
+		h.Routed = s.watch
 		h.Deliver = func(typ uint16, payload []byte) {
 			if typ == traffic && !bytes.Equal(payload, content(payload)) {
 				s.fail("host %d: a changed packet was delivered", i)
@@ -60,15 +63,10 @@ func (s *storm) fail(format string, args ...any) {
 // watch looks at all cards' routes each time that one changes. They belong together only
 // when the leader has come to its end: until then, and where a host cannot be told, old
 // and new ones may be able to deadlock.
-type watch struct{ s *storm }
-
-func (w watch) SetRoutes([]myrinet.HostRoute) {
-	if w.s.rig == nil {
-		return // it is being built
-	}
-	w.s.changes++
-	if Deadlocks(w.s.Topology, w.s.Tables()) != nil {
-		w.s.unsafe++
+func (s *storm) watch() {
+	s.changes++
+	if Deadlocks(s.Topology, s.Tables()) != nil {
+		s.unsafe++
 	}
 }
 
@@ -159,7 +157,7 @@ func (s *storm) hostile() {
 	}
 	typ := []uint16{1, PacketType}[s.rng.IntN(2)]
 	payload := make([]byte, s.rng.IntN(20000))
-	h.queue = append(h.queue, myrinet.AppendPacket(nil, route, typ, payload))
+	h.queue = append(h.queue, hardware.AppendPacket(nil, route, typ, payload))
 	h.pump()
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // Sizes of the picture, in its units.
@@ -25,7 +25,7 @@ const (
 // switches that they are plugged into, and each other switch the higher the farther it is
 // from all hosts. A cable between two switches of one height is an arc below them. The
 // picture depends on the topology only.
-func SVG(t *myrinet.Topology, title string) string {
+func SVG(t *topology.Topology, title string) string {
 	d := layOut(t)
 	var b strings.Builder
 	wide, high := max(d.wide, (letter+1)*len(title))+2*margin, d.high+2*margin
@@ -55,15 +55,15 @@ type point struct{ x, y int }
 
 // drawing says where hosts and switches are.
 type drawing struct {
-	t               *myrinet.Topology
+	t               *topology.Topology
 	switches, hosts []point
 	wide, high      int
 	layer           []int   // of each switch: cables from there to a switch that has hosts
 	rows            [][]int // switches of each layer, from left to right
-	next            [][]myrinet.Plug
+	next            [][]topology.Plug
 }
 
-func layOut(t *myrinet.Topology) *drawing {
+func layOut(t *topology.Topology) *drawing {
 	d := &drawing{t: t, switches: make([]point, len(t.Switches)), hosts: make([]point, len(t.Hosts)), next: t.Neighbors()}
 	d.findLayers()
 	d.sortRows()
@@ -108,7 +108,7 @@ func (d *drawing) findLayers() {
 	var queue []int
 	for s := range d.next {
 		d.layer[s] = -1
-		if slices.ContainsFunc(d.next[s], func(p myrinet.Plug) bool { return p.Host }) {
+		if slices.ContainsFunc(d.next[s], func(p topology.Plug) bool { return p.Host }) {
 			d.layer[s] = 0
 			queue = append(queue, s)
 		}
@@ -244,7 +244,7 @@ func (d *drawing) placeHosts(y int) {
 	d.high = y + 8 + letter*longest - margin
 }
 
-func (d *drawing) at(p myrinet.Plug) point {
+func (d *drawing) at(p topology.Plug) point {
 	if p.Host {
 		return d.hosts[p.Node]
 	}
@@ -252,7 +252,7 @@ func (d *drawing) at(p myrinet.Plug) point {
 }
 
 // cable draws a cable. Several between the same switches lie beside each other.
-func (d *drawing) cable(b *strings.Builder, c myrinet.Join) {
+func (d *drawing) cable(b *strings.Builder, c topology.Join) {
 	p, q := d.at(c.A), d.at(c.B)
 	if !c.A.Host {
 		p.x += d.shift(c.A)
@@ -268,6 +268,6 @@ func (d *drawing) cable(b *strings.Builder, c myrinet.Join) {
 }
 
 // shift is how far from the middle of its switch a port is drawn.
-func (d *drawing) shift(p myrinet.Plug) int {
+func (d *drawing) shift(p topology.Plug) int {
 	return (2*p.Port - d.t.Ports + 1) * (boxWide - 8) / (2 * d.t.Ports)
 }

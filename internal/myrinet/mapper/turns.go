@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
 // turns says which turns from one link to the next routes may take. A link is one direction of
@@ -20,10 +20,10 @@ import (
 // In a fat tree that leaves out no turn of a shortest path, so that routes use all of its
 // spines. Up*/down* routes with one root would use the cables of one.
 type turns struct {
-	next  [][]myrinet.Plug // what is plugged into each switch's ports
-	ports int              // of a switch
-	place []int            // of each link in the order
-	may   []uint32         // by link: the ports of the switch at its end by which a packet may leave
+	next  [][]topology.Plug // what is plugged into each switch's ports
+	ports int               // of a switch
+	place []int             // of each link in the order
+	may   []uint32          // by link: the ports of the switch at its end by which a packet may leave
 }
 
 const everyPort = ^uint32(0)
@@ -31,7 +31,7 @@ const everyPort = ^uint32(0)
 // turn is one from a link to a port of the switch at its end.
 type turn struct{ link, port, weight int }
 
-func newTurns(t *myrinet.Topology) turns {
+func newTurns(t *topology.Topology) turns {
 	x := turns{next: t.Neighbors(), ports: t.Ports}
 	x.place, x.may = make([]int, len(t.Switches)*t.Ports), make([]uint32, len(t.Switches)*t.Ports)
 	for i := range x.place {
@@ -48,7 +48,7 @@ func newTurns(t *myrinet.Topology) turns {
 func (x *turns) link(sw, port int) int { return sw*x.ports + port }
 
 // end returns the plug that a link leads to.
-func (x *turns) end(link int) myrinet.Plug { return x.next[link/x.ports][link%x.ports] }
+func (x *turns) end(link int) topology.Plug { return x.next[link/x.ports][link%x.ports] }
 
 // joins reports whether a link leads to another switch.
 func (x *turns) joins(link int) bool {

@@ -5,31 +5,31 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/need"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // fatTree is hosts at leaves, each of which has a cable to every spine.
-func fatTree(spines, leaves, hosts int) *myrinet.Topology {
-	t := &myrinet.Topology{Ports: max(spines+hosts, leaves)}
+func fatTree(spines, leaves, hosts int) *topology.Topology {
+	t := &topology.Topology{Ports: max(spines+hosts, leaves)}
 	for s := range spines {
 		t.Switches = append(t.Switches, fmt.Sprint("spine", s))
 	}
 	for l := range leaves {
 		t.Switches = append(t.Switches, fmt.Sprint("leaf", l))
 		for s := range spines {
-			t.Cables = append(t.Cables, myrinet.Join{A: myrinet.AtSwitch(s, l), B: myrinet.AtSwitch(spines+l, hosts+s)})
+			t.Cables = append(t.Cables, topology.Join{A: topology.AtSwitch(s, l), B: topology.AtSwitch(spines+l, hosts+s)})
 		}
 		for h := range hosts {
 			t.Hosts = append(t.Hosts, fmt.Sprintf("h%d.%d", l, h))
-			t.Cables = append(t.Cables, myrinet.Join{A: myrinet.AtHost(len(t.Hosts) - 1), B: myrinet.AtSwitch(spines+l, h)})
+			t.Cables = append(t.Cables, topology.Join{A: topology.AtHost(len(t.Hosts) - 1), B: topology.AtSwitch(spines+l, h)})
 		}
 	}
 	return t
 }
 
 // cut returns a topology without some of the cables between switches.
-func cut(t *myrinet.Topology, rng *rand.Rand, n int) *myrinet.Topology {
+func cut(t *topology.Topology, rng *rand.Rand, n int) *topology.Topology {
 	c := *t
 	c.Cables = nil
 	gone := map[int]bool{}
@@ -55,9 +55,9 @@ func TestTurns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	longer, pairs := 0, 0
 	for round := range rounds {
-		for name, whole := range map[string]*myrinet.Topology{
-			"figure 3": myrinet.NOW(), "fat tree": fatTree(4, 8, 4),
-			"random": myrinet.Random(uint64(round), 4+round%9, 2+rng.IntN(40), 20),
+		for name, whole := range map[string]*topology.Topology{
+			"figure 3": topology.NOW(), "fat tree": fatTree(4, 8, 4),
+			"random": topology.Random(uint64(round), 4+round%9, 2+rng.IntN(40), 20),
 		} {
 			top := cut(whole, rng, round)
 			tables := Routes(top)
@@ -100,11 +100,11 @@ func TestTurns(t *testing.T) {
 func TestBisection(t *testing.T) {
 	for _, x := range []struct {
 		name   string
-		top    *myrinet.Topology
+		top    *topology.Topology
 		middle int     // the switches up to this one, exclusive, join the halves
 		most   float64 // share of the most used link, in those of an even split
 	}{
-		{"figure 3", myrinet.NOW(), 2, 1.3},
+		{"figure 3", topology.NOW(), 2, 1.3},
 		{"fat tree of 8 hosts", fatTree(2, 4, 2), 2, 1},
 		{"fat tree of 64 hosts", fatTree(8, 8, 8), 8, 1.05},
 	} {

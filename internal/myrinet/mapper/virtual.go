@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -17,9 +19,11 @@ type Host struct {
 	// fabric's after the call. Nil drops them.
 	Deliver func(typ uint16, payload []byte)
 
+	// Routed is called when the routes have changed, unless it is nil.
+	Routed func()
+
 	world  myrinet.World
 	routes map[ethertype.MAC]myrinet.Route
-	set    func(routes []myrinet.HostRoute)
 	queue  [][]byte
 	down   bool
 	armed  int64 // when its event comes, 0 for none
@@ -42,17 +46,12 @@ type HostStats struct {
 // maxQueue is the most packets that wait to be sent.
 const maxQueue = 256
 
-// NewHost returns a host. Its agent writes routes to it, and to opts.Card if there is
-// one. Attach plugs it in.
+// NewHost returns a host, to which its agent writes routes. Attach plugs it in.
 func NewHost(w myrinet.World, opts myrinet.MapperOptions) (*Host, error) {
-	h := &Host{world: w, set: func([]myrinet.HostRoute) {}}
-	if opts.Card != nil {
-		h.set = opts.Card.SetRoutes
-	}
-	opts.Card = h
+	h := &Host{world: w}
 	h.wake = h.onWake
 	var err error
-	h.Agent, err = New(w.Now(), opts)
+	h.Agent, err = New(w.Now(), opts, h)
 	return h, err
 }
 
@@ -68,7 +67,9 @@ func (h *Host) SetRoutes(routes []myrinet.HostRoute) {
 	for _, e := range routes {
 		h.routes[e.To] = e.Turns
 	}
-	h.set(routes)
+	if h.Routed != nil {
+		h.Routed()
+	}
 }
 
 // Send sends a packet to a host, behind those that wait. It reports false, and counts
@@ -84,7 +85,7 @@ func (h *Host) Send(to ethertype.MAC, typ uint16, payload []byte) bool {
 		h.stats.QueueFull++
 	default:
 		h.stats.Sent++
-		h.queue = append(h.queue, myrinet.AppendPacket(nil, route, typ, payload))
+		h.queue = append(h.queue, hardware.AppendPacket(nil, route, typ, payload))
 		h.pump()
 		return true
 	}
@@ -96,8 +97,7 @@ func (h *Host) Stop() { h.down, h.queue = true, nil }
 
 // Start has a host that has died come back, with a new agent and without routes.
 func (h *Host) Start(opts myrinet.MapperOptions) error {
-	opts.Card = h
-	a, err := New(h.world.Now(), opts)
+	a, err := New(h.world.Now(), opts, h)
 	if err != nil {
 		return err
 	}
@@ -121,13 +121,13 @@ func (h *Host) Sent() { h.pump() }
 
 // Arrived is part of myrinet.Host.
 func (h *Host) Arrived(packet []byte, whole bool) {
-	typ, payload, err := myrinet.ParsePacket(packet)
+	typ, payload, err := hardware.ParsePacket(packet)
 	switch {
 	case h.down:
 		h.stats.Down++
 	case !whole:
 		h.stats.Truncated++
-	case err == myrinet.ErrCRC: //nolint:errorlint // ParsePacket wraps nothing
+	case err == hardware.ErrCRC: //nolint:errorlint // ParsePacket wraps nothing
 		h.stats.CRCErrors++
 	case err != nil:
 		h.stats.Misrouted++
@@ -181,15 +181,15 @@ func (h *Host) pump() {
 
 // Network is a topology in virtual time, with a Host at each card.
 type Network struct {
-	Topology *myrinet.Topology
+	Topology *topology.Topology
 	Fabric   *myrinet.Fabric
-	Built    *myrinet.Built
+	Built    *topology.Built
 	Hosts    []*Host
 }
 
 // NewNetwork builds what the topology describes. options returns the options of each
 // host's agent; HostID is a choice for their identities.
-func NewNetwork(w myrinet.World, f *myrinet.Fabric, t *myrinet.Topology, options func(i int) myrinet.MapperOptions) (*Network, error) {
+func NewNetwork(w myrinet.World, f *myrinet.Fabric, t *topology.Topology, options func(i int) myrinet.MapperOptions) (*Network, error) {
 	n := &Network{Topology: t, Fabric: f}
 	for i := range t.Hosts {
 		h, err := NewHost(w, options(i))
@@ -199,7 +199,7 @@ func NewNetwork(w myrinet.World, f *myrinet.Fabric, t *myrinet.Topology, options
 		n.Hosts = append(n.Hosts, h)
 	}
 	var err error
-	n.Built, err = f.Build(t, func(i int) myrinet.Host { return n.Hosts[i] })
+	n.Built, err = topology.Build(f, t, func(i int) myrinet.Host { return n.Hosts[i] })
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -43,9 +44,9 @@ var DefaultPorts = transport.PortRange{Lo: 1024, Hi: 2047}
 
 // Link is a transport.Link over a card. Goroutines may share it as transport.Link says.
 type Link struct {
-	card *myrinet.Card
+	card *hardware.Card
 	prog program
-	page *myrinet.Page
+	page *hardware.Page
 	info transport.Info
 	via  carrier
 
@@ -67,13 +68,13 @@ type carrier interface {
 	ready() bool // there may be something to move
 	now() int64
 	close()
-	holds() bool                 // nothing leaves yet
-	lends() bool                 // drive takes frames from the memory of who sends them
-	snapshot() *myrinet.LivePort // of the cable, nil if it is none
+	holds() bool                  // nothing leaves yet
+	lends() bool                  // drive takes frames from the memory of who sends them
+	snapshot() *hardware.LivePort // of the cable, nil if it is none
 }
 
 // newLink loads the program on a card that is plugged in.
-func newLink(card *myrinet.Card, via carrier, cfg *Config, name string) (*Link, error) {
+func newLink(card *hardware.Card, via carrier, cfg *Config, name string) (*Link, error) {
 	l := &Link{card: card, via: via}
 	l.info = transport.Info{
 		Driver: "myrinet", Interface: name, MAC: cfg.MAC, EtherType: cfg.EtherType, Ports: cfg.Ports, MTU: cfg.MTU,
@@ -142,7 +143,7 @@ func (cfg *Config) longest() station.Longest {
 
 // PacketSize returns the most octets of a packet, with the longest route, that carries a
 // frame of a link with the given MTU.
-func PacketSize(mtu int) int { return myrinet.PacketSize(MaxHops, mtu+ethertype.EthernetSize) }
+func PacketSize(mtu int) int { return hardware.PacketSize(MaxHops, mtu+ethertype.EthernetSize) }
 
 // Send implements transport.Link.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {

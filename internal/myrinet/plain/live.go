@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -110,10 +111,10 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 }
 
 // fit fills in what is left out of sizes, for a cable whose link has the given MTU.
-func (cfg *Config) fit(mtu int, end *myrinet.End) {
+func (cfg *Config) fit(mtu int, end *hardware.End) {
 	if cfg.MTU == 0 {
 		cfg.MTU = mtu - Overhead
-		standard := cfg.Card.SRAM == 0 || cfg.Card.SRAM >= myrinet.DefaultSRAM
+		standard := cfg.Card.SRAM == 0 || cfg.Card.SRAM >= hardware.DefaultSRAM
 		if standard && PacketSize(longMTU) <= min(end.Part(), end.MaxPacket()) {
 			cfg.MTU = longMTU
 		}
@@ -176,4 +177,4 @@ func (v *live) Up() bool {
 	return v.at.End.Up()
 }
 
-func (v *live) snapshot() *myrinet.LivePort { return v.at.Port() }
+func (v *live) snapshot() *hardware.LivePort { return v.at.Port() }

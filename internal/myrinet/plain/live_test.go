@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
@@ -123,7 +124,7 @@ func cable(t testing.TB, opts sim.Options, cfg *plain.Config) (w *sim.World, a, 
 	w = sim.New(opts)
 	var links [2]transport.Link
 	for i := range links {
-		station := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+		station := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
 		var err error
 		if links[i], err = plain.Join(station, cfg, myrinet.LiveOptions{Seed: opts.Seed + 1}); err != nil {
 			t.Fatal(err)
@@ -209,14 +210,14 @@ func TestSwitch(t *testing.T) {
 			p.SetMAC(0, mac(2*i)), p.SetMAC(1, mac(2*i+1)), // every pair has the same ones
 			p.In(0, func() (err error) { links[i], err = plain.Open(t.Context(), nil); return err }),
 			p.In(1, func() (err error) {
-				ports[i], err = ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+				ports[i], err = ring.Open(t.Context(), &ring.Config{Interface: vethtest.Name, EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
 				return err
 			}))
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	sw, err := myrinet.NewLiveSwitch("s", ports, myrinet.LiveOptions{})
+	sw, err := hardware.NewLiveSwitch("s", ports, myrinet.LiveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

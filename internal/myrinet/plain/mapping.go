@@ -21,7 +21,7 @@ func (p *program) setRoutes(routes []myrinet.HostRoute) error {
 	return p.tab.Set(routes)
 }
 
-// SetRoutes implements myrinet.RouteTable.
+// SetRoutes implements mapper.RouteTable.
 func (p *program) SetRoutes(entries []myrinet.HostRoute) {
 	if routes := p.maps.Routes(entries); len(routes) == 0 || p.setRoutes(routes) != nil {
 		_ = p.setRoutes(station.Straight) // it always fits

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -104,8 +105,8 @@ func TestMappedCable(t *testing.T) {
 func TestMappedLive(t *testing.T) {
 	w := sim.New(sim.Options{Seed: 4})
 	end := func() (a, b *sim.Station) {
-		a = w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
-		b = w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+		a = w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
+		b = w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
 		w.Isolate(a, b)
 		return a, b
 	}
@@ -123,7 +124,7 @@ func TestMappedLive(t *testing.T) {
 		links = append(links, l)
 	}
 	for i := range ports {
-		sw, err := myrinet.NewLiveSwitch(fmt.Sprint("s", i), ports[i], myrinet.LiveOptions{Seed: 1})
+		sw, err := hardware.NewLiveSwitch(fmt.Sprint("s", i), ports[i], myrinet.LiveOptions{Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

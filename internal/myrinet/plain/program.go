@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // TypeFrame is the type of packets that carry an Ethernet frame.
@@ -27,10 +27,10 @@ const (
 
 // program is the control program.
 type program struct {
-	c    *myrinet.Card
+	c    *hardware.Card
 	l    *Link
 	tab  station.Table
-	page *myrinet.Page
+	page *hardware.Page
 	size int // octets of the longest frame
 
 	bufs [sendBuffers]sendBuffer
@@ -45,7 +45,7 @@ type program struct {
 
 	job  job // what the DMA engine does
 	last job // what it did before
-	in   myrinet.Received
+	in   hardware.Received
 }
 
 type job uint8
@@ -75,8 +75,8 @@ const (
 	leaving
 )
 
-// Load implements myrinet.Program.
-func (p *program) Load(c *myrinet.Card) error {
+// Load implements hardware.Program.
+func (p *program) Load(c *hardware.Card) error {
 	p.c = c
 	alloc := func(purpose string, n int) ([]byte, error) {
 		b, err := c.SRAM().Alloc(purpose, n)
@@ -114,7 +114,7 @@ func (p *program) Load(c *myrinet.Card) error {
 	return nil
 }
 
-// Step implements myrinet.Program. One round does all that can be done, and what it has
+// Step implements hardware.Program. One round does all that can be done, and what it has
 // done may make more possible.
 func (p *program) Step(now int64) (next int64) {
 	p.now = now
@@ -196,7 +196,7 @@ func (p *program) store() bool {
 }
 
 // refuse reports whether a packet is not for the host, and counts why.
-func (p *program) refuse(r *myrinet.Received) bool {
+func (p *program) refuse(r *hardware.Received) bool {
 	l := p.l
 	if p.maps.Receive(p.now, r) {
 		return true
@@ -247,7 +247,7 @@ func (p *program) finish() bool {
 	}
 	p.l.rx.put.Add(1)
 	p.c.Post(p.in.Buffer)
-	p.in = myrinet.Received{}
+	p.in = hardware.Received{}
 	if page := p.page.Bytes(); word(page, wordAsks) != 0 {
 		p.c.Interrupt(causeFrame)
 	}

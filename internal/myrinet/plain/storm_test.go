@@ -12,8 +12,10 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -22,7 +24,7 @@ import (
 // held is what of a card's memory is in use, and how many of its receive buffers wait for
 // packets.
 type held struct {
-	memory []myrinet.BlockUse
+	memory []hardware.BlockUse
 	posted int
 }
 
@@ -52,7 +54,7 @@ func (v *vandal) strike() {
 	for i := range payload {
 		payload[i] = byte(v.rng.Uint32())
 	}
-	v.port.Send(myrinet.AppendPacket(nil, route, typ, payload))
+	v.port.Send(hardware.AppendPacket(nil, route, typ, payload))
 }
 
 // storm is hosts with cards and mappers on a network in which all fails that can.
@@ -69,7 +71,7 @@ type storm struct {
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	top := myrinet.Random(seed, 8, 1+rng.IntN(5), 3+rng.IntN(6))
+	top := topology.Random(seed, 8, 1+rng.IntN(5), 3+rng.IntN(6))
 	s := &storm{rng: rng, segment: newSegment(t, myrinet.Options{Seed: seed, BitErrors: 1e-6, Timeout: time.Duration(1+rng.IntN(10)) * time.Millisecond})}
 	for _, name := range top.Switches {
 		s.switches = append(s.switches, s.f.Switch(name))
@@ -85,7 +87,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 		s.links, ports = append(s.links, l), append(ports, port)
 		s.before = append(s.before, holds(l))
 	}
-	plug := func(p myrinet.Plug) *myrinet.Port {
+	plug := func(p topology.Plug) *myrinet.Port {
 		if p.Host {
 			return ports[p.Node]
 		}
@@ -202,7 +204,7 @@ func (s *storm) calm() error {
 	return err
 }
 
-func used(memory []myrinet.BlockUse) (n int) {
+func used(memory []hardware.BlockUse) (n int) {
 	for _, b := range memory {
 		n += b.Size
 	}

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -14,15 +16,15 @@ import (
 )
 
 // fatTree is eight hosts, two at each of four switches, each of which has two cables up.
-func fatTree() *myrinet.Topology {
-	t := &myrinet.Topology{Ports: 8, Switches: []string{"l0", "l1", "l2", "l3", "r0", "r1"}}
+func fatTree() *topology.Topology {
+	t := &topology.Topology{Ports: 8, Switches: []string{"l0", "l1", "l2", "l3", "r0", "r1"}}
 	for i, name := range []string{"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"} {
 		t.Hosts = append(t.Hosts, name)
-		t.Cables = append(t.Cables, myrinet.Join{A: myrinet.AtHost(i), B: myrinet.AtSwitch(i/2, i%2)})
+		t.Cables = append(t.Cables, topology.Join{A: topology.AtHost(i), B: topology.AtSwitch(i/2, i%2)})
 	}
 	for leaf := range 4 {
 		for root := range 2 {
-			t.Cables = append(t.Cables, myrinet.Join{A: myrinet.AtSwitch(leaf, 6+root), B: myrinet.AtSwitch(4+root, leaf)})
+			t.Cables = append(t.Cables, topology.Join{A: topology.AtSwitch(leaf, 6+root), B: topology.AtSwitch(4+root, leaf)})
 		}
 	}
 	return t
@@ -30,7 +32,7 @@ func fatTree() *myrinet.Topology {
 
 // liveFabric builds a topology of live cables over simulated stations, with a process for
 // each port of a switch and for each host, which waits on its link.
-func liveFabric(t testing.TB, w *sim.World, top *myrinet.Topology, seed uint64) (hosts []transport.Link) {
+func liveFabric(t testing.TB, w *sim.World, top *topology.Topology, seed uint64) (hosts []transport.Link) {
 	t.Helper()
 	opts := myrinet.LiveOptions{Seed: seed + 1}
 	ports := make([][]transport.Link, len(top.Switches))
@@ -39,8 +41,8 @@ func liveFabric(t testing.TB, w *sim.World, top *myrinet.Topology, seed uint64) 
 	}
 	hosts = make([]transport.Link, len(top.Hosts))
 	for i, cable := range top.Cables {
-		for _, p := range []myrinet.Plug{cable.A, cable.B} {
-			s := w.StationWith(sim.StationOptions{Name: top.Name(p), EtherType: ethernet.EtherType(0x9000 + i), Ports: myrinet.CablePorts})
+		for _, p := range []topology.Plug{cable.A, cable.B} {
+			s := w.StationWith(sim.StationOptions{Name: top.Name(p), EtherType: ethernet.EtherType(0x9000 + i), Ports: hardware.CablePorts})
 			if !p.Host {
 				ports[p.Node][p.Port] = s
 				continue
@@ -55,13 +57,13 @@ func liveFabric(t testing.TB, w *sim.World, top *myrinet.Topology, seed uint64) 
 		}
 	}
 	for i, name := range top.Switches {
-		sw, err := myrinet.NewLiveSwitch(name, ports[i], opts)
+		sw, err := hardware.NewLiveSwitch(name, ports[i], opts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for k, link := range ports[i] {
 			if link != nil {
-				w.Go(top.Name(myrinet.AtSwitch(i, k)), func() { _ = sw.Drive(k) }) // until the world ends
+				w.Go(top.Name(topology.AtSwitch(i, k)), func() { _ = sw.Drive(k) }) // until the world ends
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"github.com/bobnet-go/bobnet/internal/link/optional"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -51,7 +52,7 @@ func (v *virtual) close() { v.bed.Ring() }
 func (v *virtual) holds() bool { return false }
 func (v *virtual) lends() bool { return false }
 
-func (v *virtual) snapshot() *myrinet.LivePort { return nil }
+func (v *virtual) snapshot() *hardware.LivePort { return nil }
 
 // wait pays what the host owes for access to the card, and waits.
 func (v *virtual) wait(until int64) error {

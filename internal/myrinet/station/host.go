@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -29,7 +30,7 @@ func Open[C any](ctx context.Context, iface string, long bool, join func(cable t
 // guards the card and all of its host's state.
 type Host struct {
 	Engine progress.Engine
-	Card   *myrinet.Card
+	Card   *hardware.Card
 	Live   *Live // nil in virtual time
 
 	link   transport.Link // where goroutines wait: the cable, or the clock
@@ -55,7 +56,7 @@ func (h *Host) Join(cable transport.Link, opts myrinet.LiveOptions, cfg myrinet.
 }
 
 // Sit makes h the host of a card in virtual time. Its goroutines wait at the clock.
-func (h *Host) Sit(card *myrinet.Card, clock transport.Link) {
+func (h *Host) Sit(card *hardware.Card, clock transport.Link) {
 	h.Card, h.link = card, clock
 	h.Engine.Init(clock, h, nil)
 }

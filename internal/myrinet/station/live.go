@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/ring"
@@ -17,7 +18,7 @@ import (
 // them, and the interface may carry them. Its errors are those of ring.Open; one that wraps
 // EADDRINUSE says that the interface has a card or a switch already.
 func OpenCable(ctx context.Context, iface string, long bool) (transport.Link, error) {
-	cfg := ring.Config{Interface: iface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts}
+	cfg := ring.Config{Interface: iface, EtherType: ethertype.Fabric, Ports: hardware.CablePorts}
 	if !long {
 		cfg.Long = ring.Off
 	}
@@ -43,10 +44,10 @@ type Driver interface {
 }
 
 // Live is a card at the end of a live cable. One goroutine at a time may use it, but for
-// what myrinet.End.Link returns.
+// what hardware.End.Link returns.
 type Live struct {
-	Card  *myrinet.Card
-	End   *myrinet.End
+	Card  *hardware.Card
+	End   *hardware.End
 	Cable transport.Link
 
 	// Arrivals is how many packets have come so far, whole or not.
@@ -64,7 +65,7 @@ type Live struct {
 	found    bool // the other end of the cable has been there
 }
 
-var _ myrinet.Placer = (*Live)(nil)
+var _ hardware.Placer = (*Live)(nil)
 
 // Longest is the longest packet of a program.
 type Longest struct {
@@ -72,7 +73,7 @@ type Longest struct {
 	Remedy string // what makes it shorter, to be said behind "raise MaxPacket"; "" if nothing does
 }
 
-func (n Longest) check(wire myrinet.Wire, what, option string) error {
+func (n Longest) check(wire hardware.Wire, what, option string) error {
 	if most := wire.MaxPacket(); most < n.Octets {
 		return fmt.Errorf("myrinet: packets have up to %d octets, the %s takes %d: raise %s.MaxPacket%s", n.Octets, what, most, option, n.Remedy)
 	}
@@ -83,7 +84,7 @@ func (n Longest) check(wire myrinet.Wire, what, option string) error {
 // error.
 func (l *Live) Init(cable transport.Link, opts myrinet.LiveOptions, driver Driver) (err error) {
 	*l = Live{Cable: cable, driver: driver, clock: cable.Now()}
-	l.End, err = myrinet.NewEnd(cable, l, opts)
+	l.End, err = hardware.NewEnd(cable, l, opts)
 	return err
 }
 
@@ -92,7 +93,7 @@ func (l *Live) Plug(cfg myrinet.CardConfig, need Longest) (err error) {
 	if cfg.Name == "" {
 		cfg.Name = l.Cable.Info().Interface
 	}
-	if l.Card, err = myrinet.NewCard(nil, cfg); err != nil {
+	if l.Card, err = hardware.NewCard(nil, cfg); err != nil {
 		return err
 	}
 	if err := need.check(l.End, "cable", "LiveOptions"); err != nil {
@@ -104,7 +105,7 @@ func (l *Live) Plug(cfg myrinet.CardConfig, need Longest) (err error) {
 // Room implements myrinet.Host.
 func (l *Live) Room(n int) bool { return l.Card.Room(n) }
 
-// Place implements myrinet.Placer.
+// Place implements hardware.Placer.
 func (l *Live) Place(n int) []byte { return l.Card.Place(n) }
 
 // Arrived implements myrinet.Host.
@@ -214,7 +215,7 @@ func (l *Live) Next() int64 { return l.next }
 func (l *Live) Holds() bool { return !l.found }
 
 // Port returns what the end of the cable is doing.
-func (l *Live) Port() *myrinet.LivePort {
+func (l *Live) Port() *hardware.LivePort {
 	p := l.End.Snapshot()
 	return &p
 }

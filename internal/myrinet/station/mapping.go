@@ -2,6 +2,7 @@ package station
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -31,18 +32,18 @@ const (
 
 // Start begins, with the address of the host, and the table of routes that the mapper writes
 // to. Nil options are those of a host without a mapper.
-func (m *Mapping) Start(now int64, opts *myrinet.MapperOptions, id ethertype.MAC, table myrinet.RouteTable) (err error) {
+func (m *Mapping) Start(now int64, opts *myrinet.MapperOptions, id ethertype.MAC, table mapper.RouteTable) (err error) {
 	if opts == nil {
 		return nil
 	}
 	with := *opts
-	with.ID, with.Card = id, table
-	m.Agent, err = mapper.New(now, with)
+	with.ID = id
+	m.Agent, err = mapper.New(now, with, table)
 	return err
 }
 
 // Alloc takes the mapper's memory on the card, for each program that is loaded.
-func (m *Mapping) Alloc(sram *myrinet.SRAM) error {
+func (m *Mapping) Alloc(sram *hardware.SRAM) error {
 	if m.Agent == nil {
 		return nil
 	}
@@ -52,7 +53,7 @@ func (m *Mapping) Alloc(sram *myrinet.SRAM) error {
 }
 
 // Receive hands the mapper a packet, if it is one of its own.
-func (m *Mapping) Receive(now int64, r *myrinet.Received) bool {
+func (m *Mapping) Receive(now int64, r *hardware.Received) bool {
 	if m.Agent == nil || r.Type != mapper.PacketType {
 		return false
 	}
@@ -79,7 +80,7 @@ func (m *Mapping) Next(now int64) int64 {
 
 // Send sends the mapper's next packet, which takes the processor so many cycles. It takes
 // turns with others, if others wait.
-func (m *Mapping) Send(c *myrinet.Card, now int64, others bool, cycles int) bool {
+func (m *Mapping) Send(c *hardware.Card, now int64, others bool, cycles int) bool {
 	if !m.talks || m.turn && others {
 		m.turn = false
 		return false

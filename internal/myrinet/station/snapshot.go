@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // Snapshot is what a host's card is like at a moment, whatever program it runs: what all
 // snapshots of cards begin with.
 type Snapshot struct {
-	Card       myrinet.CardSnapshot
-	Cable      *myrinet.LivePort // nil in virtual time, where it is the fabric's
-	Mapper     *mapper.Snapshot  // nil for none
-	Stations   int               `metric:"bobnet_card_stations" help:"Stations in the card's table of routes."`
-	LongRoutes uint64            `metric:"bobnet_card_long_routes_total" help:"Routes of the mapper's that are too long for the card's table."`
+	Card       hardware.CardSnapshot
+	Cable      *hardware.LivePort // nil in virtual time, where it is the fabric's
+	Mapper     *mapper.Snapshot   // nil for none
+	Stations   int                `metric:"bobnet_card_stations" help:"Stations in the card's table of routes."`
+	LongRoutes uint64             `metric:"bobnet_card_long_routes_total" help:"Routes of the mapper's that are too long for the card's table."`
 }
 
 // WriteCard writes the snapshot as text for people: the card, what host adds, its cable, and
@@ -38,7 +38,7 @@ func (s *Snapshot) WriteCard(b *bytes.Buffer, host func()) {
 	}
 	host()
 	if s.Cable != nil {
-		myrinet.WriteLivePorts(b, []myrinet.LivePort{*s.Cable}) // a buffer takes everything
+		hardware.WriteLivePorts(b, []hardware.LivePort{*s.Cable}) // a buffer takes everything
 	}
 	if s.Mapper != nil {
 		writeMapper(b, s)
@@ -58,7 +58,7 @@ type use struct {
 	size, pieces int
 }
 
-func uses(blocks []myrinet.BlockUse) (list []use) {
+func uses(blocks []hardware.BlockUse) (list []use) {
 	at := map[string]int{}
 	for _, b := range blocks {
 		i, known := at[b.Purpose]

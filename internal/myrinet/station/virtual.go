@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -14,8 +15,8 @@ type Virtual myrinet.Virtual
 
 // NewCard returns a new card in virtual time. It loads no program. plug makes the card's
 // port, as Fabric.Host does.
-func (v *Virtual) NewCard(plug func(h myrinet.Host) *myrinet.Port, cfg myrinet.CardConfig, need Longest) (*myrinet.Card, error) {
-	card, err := myrinet.NewCard(v.World, cfg)
+func (v *Virtual) NewCard(plug func(h myrinet.Host) *myrinet.Port, cfg myrinet.CardConfig, need Longest) (*hardware.Card, error) {
+	card, err := hardware.NewCard(v.World, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ type Clock struct {
 var _ optional.Parking = (*Clock)(nil)
 
 // NewClock returns the clock of a card with an address.
-func (v *Virtual) NewClock(card *myrinet.Card, mac ethertype.MAC) *Clock {
+func (v *Virtual) NewClock(card *hardware.Card, mac ethertype.MAC) *Clock {
 	return &Clock{Virtual: *v, Bed: v.NewBed(), info: transport.Info{Driver: "myrinet", Interface: card.String(), MAC: mac, Virtual: true}}
 }
 

@@ -285,7 +285,7 @@ type ProcessConfig struct {
 	Kick        func()
 }
 
-// OnCard adds a process to the host of a card (*lanai.Card). Its error wraps myrinet.ErrSRAM if the card
+// OnCard adds a process to the host of a card (*lanai.Card). Its error wraps hardware.ErrSRAM if the card
 // has no room for the process. It calls up from the first Turn on. Package lanai sets OnCard, so that its
 // documentation need not show what only package vmmc calls.
 var OnCard func(host any, cfg ProcessConfig, up Up) (Provider, error)

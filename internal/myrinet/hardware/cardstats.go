@@ -1,0 +1,71 @@
+package hardware
+
+// CardStats counts what a card has done.
+type CardStats struct {
+	Steps, Cycles uint64 // of the control program
+	PacketsOut    uint64 `metric:"bobnet_card_transmit_packets_total" help:"Packets that left."`
+	OctetsOut     uint64 `metric:"bobnet_card_transmit_bytes_total" help:"Their bytes, with route and CRC-8."`
+	PacketsIn     uint64 `metric:"bobnet_card_receive_packets_total" help:"Packets that came intact."`
+	OctetsIn      uint64 `metric:"bobnet_card_receive_bytes_total" help:"Their bytes, with type and CRC-8."`
+
+	Truncated uint64 `metric:"bobnet_card_dropped_packets_total" reason:"truncated" help:"came cut short"`
+	TooLong   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"too_long" help:"came, longer than the buffer"`
+	CRCErrors uint64 `metric:"bobnet_card_dropped_packets_total" reason:"crc" help:"came with a wrong CRC-8"`
+	Misrouted uint64 `metric:"bobnet_card_dropped_packets_total" reason:"misrouted" help:"came with route left"`
+	Reloaded  uint64 `metric:"bobnet_card_dropped_packets_total" reason:"reloaded" help:"came while the control program was replaced"`
+	Refused   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"refused" help:"not sent: longer than the cable takes"`
+
+	NoBuffer   uint64 `metric:"bobnet_card_blocked_packets_total" help:"Times that a packet which came found no buffer, and waited."`
+	DMAs       uint64 `metric:"bobnet_card_transfers_total" help:"Transfers between the host's memory and the card's."`
+	DMAOctets  uint64 `metric:"bobnet_card_transfer_bytes_total" help:"Bytes in these transfers."`
+	Doorbells  uint64 `metric:"bobnet_card_doorbells_total" help:"Times that the host has rung."`
+	Interrupts uint64 `metric:"bobnet_card_interrupts_total" help:"Times that the card has interrupted the host."`
+	HostNanos  uint64 // of the host's time, for access to the card
+	SRAMUsed   int    `metric:"bobnet_card_sram_used_bytes" help:"Memory of the card that is in use."`
+	SRAMTotal  int    `metric:"bobnet_card_sram_bytes" help:"Memory of the card."`
+}
+
+// Dropped is the sum of the counters of packets that have come in and were dropped.
+func (s *CardStats) Dropped() uint64 {
+	return s.Truncated + s.TooLong + s.CRCErrors + s.Misrouted + s.Reloaded
+}
+
+// Stats returns a snapshot of the counters.
+func (c *Card) Stats() CardStats {
+	s := c.stats
+	s.SRAMUsed, s.SRAMTotal = c.sram.Used(), c.sram.Size()
+	return s
+}
+
+// CardSnapshot is what a card is like at a moment.
+type CardSnapshot struct {
+	Name         string
+	Loaded       bool       // it has a program
+	Memory       []BlockUse // by where it lies
+	Pages        int        // doorbell pages that are open
+	Posted       int        // receive buffers that wait for packets
+	Filled       int        // packets that the program has not taken
+	Blocked      bool       // a packet waits for a buffer
+	Sending      bool       // the send engine is busy
+	Transferring bool       // the DMA engine is busy
+	Stats        CardStats
+}
+
+// BlockUse says what a piece of a card's memory is for. Offset and Size are octets.
+type BlockUse struct {
+	Purpose      string
+	Offset, Size int
+}
+
+// Snapshot returns what the card is like now.
+func (c *Card) Snapshot() CardSnapshot {
+	s := CardSnapshot{
+		Name: c.name, Loaded: c.prog != nil, Pages: len(c.pages.open),
+		Posted: c.in.posted.Len(), Filled: c.in.filled.Len(), Blocked: c.in.blocked,
+		Sending: c.out.busy, Transferring: c.dma.busy, Stats: c.Stats(),
+	}
+	for _, b := range c.sram.blocks {
+		s.Memory = append(s.Memory, BlockUse{b.Purpose, b.Offset, b.size})
+	}
+	return s
+}

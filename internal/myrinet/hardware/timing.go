@@ -1,0 +1,64 @@
+package hardware
+
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// timing has the costs of a card; a nil Timing is for one that costs nothing.
+type timing struct{ *myrinet.Timing }
+
+// cycles returns how long n cycles of the processor take, in nanoseconds.
+func (t timing) cycles(n int) int64 {
+	if t.Timing == nil || t.Clock <= 0 {
+		return 0
+	}
+	return (int64(n)*int64(time.Second) + t.Clock - 1) / t.Clock
+}
+
+// dma returns how long a transfer of n octets from SRAM to the host takes.
+func (t timing) dma(n int) int64 {
+	if t.Timing == nil {
+		return 0
+	}
+	return t.transfer(n, t.DMABandwidth)
+}
+
+// fetch returns the same for one from the host to SRAM.
+func (t timing) fetch(n int) int64 {
+	if t.Timing == nil || t.DMAFetch == 0 {
+		return t.dma(n)
+	}
+	return t.transfer(n, t.DMAFetch)
+}
+
+func (t timing) transfer(n int, rate int64) int64 {
+	ns := int64(t.DMASetup)
+	if rate > 0 {
+		ns += (int64(n)*int64(time.Second) + rate - 1) / rate
+	}
+	return ns
+}
+
+// wordSize is the octets of a word of programmed I/O.
+const wordSize = 4
+
+// pio returns how long the host takes to move n octets by programmed I/O.
+func (t timing) pio(n int, write bool) int64 {
+	if t.Timing == nil {
+		return 0
+	}
+	words := int64((n + wordSize - 1) / wordSize)
+	if write {
+		return words * int64(t.PIOWrite)
+	}
+	return words * int64(t.PIORead)
+}
+
+func (t timing) interrupt() int64 {
+	if t.Timing == nil {
+		return 0
+	}
+	return int64(t.Interrupt)
+}
