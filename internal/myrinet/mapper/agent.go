@@ -21,6 +21,7 @@ import (
 // for one goroutine at a time.
 type Agent struct {
 	opts myrinet.MapperOptions
+	card RouteTable // nil for none
 	rng  *rand.Rand
 
 	election
@@ -40,13 +41,14 @@ type outgoing struct {
 // maxOutbox is the most answers that wait to be sent.
 const maxOutbox = 64
 
-// New returns the agent of a host. Its error says which option makes no sense.
-func New(now int64, opts myrinet.MapperOptions) (*Agent, error) {
+// New returns the agent of a host, which writes routes to card, if that is not nil. Its error
+// says which option makes no sense.
+func New(now int64, opts myrinet.MapperOptions, card RouteTable) (*Agent, error) {
 	opts, err := withDefaults(opts)
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{opts: opts, rng: rand.New(rand.NewPCG(opts.Seed, 0x6d6170706572))}
+	a := &Agent{opts: opts, card: card, rng: rand.New(rand.NewPCG(opts.Seed, 0x6d6170706572))}
 	a.lead.req = requests{tries: opts.Tries, least: int64(opts.Timeout), most: max(int64(longestTimeout), longestTimeouts*int64(opts.Timeout))}
 	a.election.distrusted = map[ethertype.MAC]int64{}
 	a.waitFirst(now)
