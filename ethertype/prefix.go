@@ -20,6 +20,9 @@ func (h *Header) Prefix() Prefix {
 // Kind returns the kind of the frames that have the prefix.
 func (p *Prefix) Kind() Kind { return Kind(p.words[1]) }
 
+// Flags returns the flags of the frames that have the prefix.
+func (p *Prefix) Flags() Flags { return Flags(p.words[2] >> 48) }
+
 // Parse is Header.Parse of a frame which p is the prefix of. It leaves alone the
 // fields of h that the prefix holds, and does not look whether offset, length and
 // size agree. It reports false for any other frame, and for one that is too short or
@@ -38,5 +41,5 @@ func (p *Prefix) Parse(h *Header, frame []byte) (payload []byte, ok bool) {
 		return nil, false
 	}
 	payload = frame[HeaderSize:][:h.Size]
-	return payload, be.Uint32(b[fieldCRC:]) == checksum((*[fieldCRC]byte)(b), payload, Flags(p.words[2]>>48))
+	return payload, be.Uint32(b[fieldCRC:]) == checksum((*[fieldCRC]byte)(b), payload, p.Flags())
 }

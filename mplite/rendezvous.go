@@ -130,6 +130,7 @@ func (p *peer) write(r *request) {
 	d.Remote = vipl.RemoteSegment{Addr: r.remote.addr + uint64(r.written), Handle: vipl.MemHandle(r.remote.handle)}
 	d.HasImmediate = r.written+n == r.accepted
 	d.Immediate = r.remoteID
+	d.AckNow = true // Send waits for it
 	r.written += n
 	p.writes++
 	if err := p.VI.PostSend(d); err != nil {

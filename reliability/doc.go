@@ -25,7 +25,8 @@ package reliability
 // expects) and selectively (a bitmap of what it has beyond), on every frame it
 // sends back. On its own it acknowledges after a short delay, which is longer
 // while frames are answered soon (talk.go), every few
-// frames, on a gap, and at once when the sender asks with FlagAckNow. The
+// frames, on a gap, and when the sender asks with FlagAckNow: at once, or while frames
+// are answered soon when the program waits. The
 // sender asks when its window fills, so that it never stands still for the
 // delay.
 //

@@ -34,6 +34,7 @@ type Receiver struct {
 	ackAt   int64 // when a delayed acknowledgement is due, or never
 	pending int   // frames accepted since the last acknowledgement
 	urgent  bool  // acknowledge at once
+	held    bool  // the peer has asked for the acknowledgement, which waits for an answer
 	talk    talk
 	stats   ReceiverStats
 }
@@ -71,7 +72,8 @@ func (r *Receiver) Check(seq ethertype.Seq) Verdict {
 }
 
 // Accept records that the frame seq, of which Check said Accept at last, has
-// been taken. ackNow is whether it carried FlagAckNow.
+// been taken. ackNow is whether it carried FlagAckNow. In a talk the acknowledgement of a
+// frame that comes alone waits for the answer even so; see AckHeld.
 func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow bool) {
 	r.stats.Accepted++
 	r.pending++
@@ -83,9 +85,12 @@ func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow bool) {
 	} else {
 		r.acceptBeyond(seq)
 	}
-	if ackNow || !inOrder || r.pending >= r.cfg.AckEvery {
+	if !inOrder || r.pending >= r.cfg.AckEvery || ackNow && (r.pending > 1 || !r.talk.on()) {
 		r.urgent = true
-	} else if r.ackAt == never {
+		return
+	}
+	r.held = r.held || ackNow
+	if r.ackAt == never {
 		r.ackAt = now + r.talk.delay(r.cfg)
 	}
 }
@@ -170,12 +175,17 @@ func (r *Receiver) AckSent(now int64, answers bool) {
 	} else if r.pending > 0 && !r.urgent {
 		r.talk.inVain()
 	}
-	r.pending, r.urgent, r.ackAt = 0, false, never
+	r.pending, r.urgent, r.held, r.ackAt = 0, false, false, never
 }
 
 // AckedBare reports whether frames have been acknowledged by a frame of its own, and none has
 // answered them since.
 func (r *Receiver) AckedBare() bool { return r.pending == 0 && r.talk.came != never }
+
+// AckHeld reports whether an acknowledgement for which the peer has asked waits for an answer.
+// It must go as soon as the program waits: no answer comes then before the peer sends again, and
+// the peer may send again only when it has the acknowledgement.
+func (r *Receiver) AckHeld() bool { return r.held }
 
 // AckDue reports whether an acknowledgement must go now, on its own if nothing
 // else is going.

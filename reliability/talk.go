@@ -4,7 +4,8 @@ package reliability
 // can carry the acknowledgement. If they take longer than AckDelay for that, because they wake
 // up or compute, an acknowledgement of its own goes before, which costs both hosts more than the
 // wait: it may wake a thread that has nothing to do then. So while frames are answered within
-// talkDelay, a Receiver waits so long for an answer.
+// talkDelay, a Receiver waits so long for an answer. It does not wait if the program waits itself
+// and the peer has asked for the acknowledgement; see Receiver.AckHeld.
 const (
 	talkDelay = 250_000 // ns; less than a Sender waits for an acknowledgement before it probes
 	talkTimes = 5       // and at most so many times AckDelay
@@ -18,9 +19,12 @@ type talk struct {
 	score int   // answers in time, less talkFrom for each wait in vain
 }
 
+// on reports whether frames are answered soon.
+func (t *talk) on() bool { return t.score >= talkFrom }
+
 // delay is how long an acknowledgement waits for a frame that can carry it.
 func (t *talk) delay(cfg *Config) int64 {
-	if t.score < talkFrom {
+	if !t.on() {
 		return cfg.AckDelay
 	}
 	return t.most(cfg)
@@ -46,7 +50,7 @@ func (t *talk) answered(now int64, cfg *Config) {
 
 // inVain notes that an acknowledgement has waited for a frame in vain.
 func (t *talk) inVain() {
-	if t.score >= talkFrom {
+	if t.on() {
 		t.score -= talkFrom
 	}
 }

@@ -104,3 +104,37 @@ func TestTalkOneWay(t *testing.T) {
 		t.Fatalf("after one frame of its own, it waits for %d", d)
 	}
 }
+
+// TestTalkAsked: an acknowledgement for which the peer asks goes at once, and in a talk it waits for
+// the answer, which the caller ends when the program waits.
+func TestTalkAsked(t *testing.T) {
+	k := talker{now: 1e9}
+	k.Init(nil, 0)
+	ask := func() (due, held bool) {
+		k.Accept(k.now, k.seq, true)
+		k.seq++
+		return k.AckDue(k.now), k.AckHeld()
+	}
+	if due, held := ask(); !due || held {
+		t.Errorf("outside a talk the acknowledgement is due: %v, held: %v", due, held)
+	}
+	k.AckSent(k.now, false)
+	for range 4 {
+		k.hear()
+		k.answer(10_000)
+	}
+	if due, held := ask(); due || !held {
+		t.Errorf("in a talk the acknowledgement is due: %v, held: %v", due, held)
+	}
+	if d := k.Deadline() - k.now; d != 250_000 {
+		t.Errorf("in a talk the acknowledgement waits for %d ns, want 250 us", d)
+	}
+	k.answer(10_000)
+	if k.AckHeld() {
+		t.Error("the answer has carried the acknowledgement, which is still held")
+	}
+	k.hear()
+	if due, _ := ask(); !due {
+		t.Error("of two frames the second asks, and no acknowledgement is due")
+	}
+}

@@ -66,7 +66,8 @@ type txSide struct {
 	messages  int  // of these, with data
 	direct    int  // of these, from the memory of a Write
 	ending    bool // the end is to be told once all is posted
-	coalesced int  // writes that were coalesced since the engine was last polled
+	coalesced int  // writes since something has been kept back to be sent with more
+	rapid     bool // the last writes that were sent together were many
 }
 
 // txDesc is a send descriptor, and what is given back when it has completed.

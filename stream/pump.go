@@ -56,7 +56,9 @@ func (c *Conn) room(n int) int {
 
 // postData sends data, of which staged bytes are of the stage, to where the next ones go in
 // the other end's ring. Room has allowed it. Of what goes from the memory of a Write, the last
-// asks for its acknowledgement, for which the Write waits.
+// asks for its acknowledgement, for which the Write waits. So does the short message behind which
+// small writes are coalesced until an acknowledgement comes, unless writes follow each other so
+// rapidly that they are many by then.
 func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int, last bool) bool {
 	x := &c.tx
 	at, _ := x.Space()
@@ -67,7 +69,7 @@ func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int, last boo
 	t.staged, t.data, t.direct = staged, true, staged == 0
 	t.Immediate = uint32(x.Sent(uint32(len(data))))
 	x.stage.Posted(staged)
-	t.AckNow = last || staged > 0 && x.stage.Ask()
+	t.AckNow = last || staged > 0 && (x.stage.Ask() || len(data) < coalesceBytes && x.messages == coalesceFrom-1 && !x.rapid)
 	x.messages++
 	if t.direct {
 		x.direct++

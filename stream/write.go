@@ -115,12 +115,13 @@ func (c *Conn) staged() {
 func (c *Conn) coalesce() {
 	x := &c.tx
 	if x.stage.Unposted() == 0 {
-		x.coalesced = 0
+		if x.coalesced > 0 {
+			x.rapid, x.coalesced = x.coalesced >= pollEvery, 0
+		}
 		return
 	}
 	c.stats.Coalesced++
-	if x.coalesced++; x.coalesced >= pollEvery {
-		x.coalesced = 0
+	if x.coalesced++; x.coalesced%pollEvery == 0 {
 		c.poll()
 	}
 }

@@ -56,10 +56,11 @@ type RemoteSegment = conn.RemoteSegment
 //	// path that loses frames it is not sent again for those. The peer hears of it in
 //	// its turn all the same. VIA has no such thing.
 //	Unordered bool
-//	// AckNow has the last frame of a send or RDMA write on a reliable VI ask for an
-//	// acknowledgement at once, for a program that waits for the descriptor to complete.
-//	// Without it the peer may wait up to 50 us for a frame that can carry it. VIA has no
-//	// such thing.
+//	// AckNow makes the last frame of a send or RDMA write on a reliable VI request an
+//	// acknowledgement, for a program that waits for the descriptor to complete. The peer
+//	// acknowledges at once, or with its answer if it answers most messages soon; it does so at
+//	// the latest when its program waits. Without AckNow the peer may wait up to 250 us for a
+//	// frame that can carry the acknowledgement. VIA has no such thing.
 //	AckNow bool
 //	// HasImmediate says that Immediate goes with the message, which must
 //	// not be an RDMA read. On completion of

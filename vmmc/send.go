@@ -257,7 +257,7 @@ func (p *Process) postParts(s *Send, r *provider.Region, at uint64, data [][]byt
 		for done := 0; done < part.size; k++ {
 			size := extent(data, part.from+done, part.size-done)
 			err := p.write(provider.Write{Region: r, Offset: at + uint64(part.from+done), Data: data, Skip: part.from + done, Size: size,
-				Copy: size <= p.cfg.Short, Later: later, More: k > 0, Notify: s.Notify && k == all-1, Token: s})
+				Copy: size <= p.cfg.Short, Later: later, Await: !later && k == all-1, More: k > 0, Notify: s.Notify && k == all-1, Token: s})
 			if err != nil {
 				if k == 0 {
 					return err

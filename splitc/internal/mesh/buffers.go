@@ -34,7 +34,7 @@ func (b *Base) PostSend(vi *vipl.VI, buffer int, later bool, segs ...vipl.Segmen
 	}
 	s := b.sends[len(b.sends)-1]
 	s.Buffer = buffer
-	s.desc = vipl.Descriptor{Segs: s.segs[:copy(s.segs[:], segs)], Op: vipl.OpSend, Context: s}
+	s.desc = vipl.Descriptor{Segs: s.segs[:copy(s.segs[:], segs)], Op: vipl.OpSend, AckNow: len(segs) > 1, Context: s} // Sync waits for the heap
 	post := (*vipl.VI).PostSend
 	if later {
 		post = seam.PostLate

@@ -99,7 +99,7 @@ func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what
 		}
 	}
 	l.Did.Writes++
-	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, Remote: p.at(off), Context: s, Unordered: len(src) > bounce}
+	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, Remote: p.at(off), Context: s, Unordered: len(src) > bounce, AckNow: s.source}
 	if what == opStore {
 		s.desc.HasImmediate, s.desc.Immediate = true, uint32(len(src))
 		return l.start(s, 1)

@@ -24,7 +24,7 @@ import (
 func (c *Conn) sendFast() bool {
 	sh, t := c.shared, &c.tx
 	d := c.SQ.at(t.cursor.next)
-	if sh.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.outstanding() || t.sender.Room(sh.now) == 0 ||
+	if sh.batch.Len() > 0 || d.HasImmediate || c.Path.switching || c.reads.outstanding() || t.sender.Room(sh.now) == 0 ||
 		len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) {
 		return false
 	}
@@ -50,6 +50,9 @@ func (c *Conn) sendFast() bool {
 	} else {
 		d.txState = txState{msg: t.cursor.msg, first: t.sender.NextSeq(), last: t.sender.NextSeq()}
 		t.cursor.next++
+		if d.AckNow {
+			f.what.Flags = sentAsks
+		}
 	}
 	if d.Op == code.OpSend {
 		t.cursor.msg++
@@ -78,7 +81,7 @@ type fastFrame struct {
 func (c *Conn) addFast(f *fastFrame) (seq ethertype.Seq) {
 	seq, ackNow := c.tx.sender.Push(c.shared.now, f.what, true)
 	h := c.header(f.kind)
-	if ackNow {
+	if ackNow || f.what.Flags&sentAsks != 0 {
 		h.Flags |= ethertype.FlagAckNow
 	}
 	if f.kind != ethertype.KindRDMARead {
@@ -148,7 +151,7 @@ func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
 	}
 	copy(d.Segs[0].Data, payload)
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(c.shared.now, h.Seq, false)
+	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked())
 	d.length, d.HasImmediate = h.Length, false
 	c.rx.finishReceive(d)
 	return true
@@ -171,7 +174,7 @@ func (c *Conn) receiveFastWrite(h *ethertype.Header, payload []byte) bool {
 	latch.StoreWords(dst, data)
 	c.rx.wrote()
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(c.shared.now, h.Seq, false)
+	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked())
 	c.Stats.RDMABytes += uint64(len(data))
 	return true
 }
@@ -192,7 +195,7 @@ func (c *Conn) receiveFastRead(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(sh.now, h.Seq, false)
+	c.rx.receiver.Accept(sh.now, h.Seq, c.rx.asked())
 	s.last = c.addFast(&fastFrame{kind: ethertype.KindReadData, msg: t.next, length: h.Length, data: data,
 		what: reliability.Sent{First: t.next, Size: h.Length, Count: 1, Flags: sentAnswer}})
 	*t.slot(t.next) = s
@@ -217,12 +220,15 @@ func (c *Conn) receiveFastAnswer(h *ethertype.Header, payload []byte) bool {
 	}
 	copy(d.Segs[0].Data, payload)
 	c.tx.sender.OnAck(c.shared.now, h.Ack, 0, nil)
-	c.rx.receiver.Accept(c.shared.now, h.Seq, false)
+	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked())
 	c.serves.retire()
 	t.done++
 	c.tx.finishSend(d)
 	return true
 }
+
+// asked reports whether the predicted frames ask for an acknowledgement.
+func (r *rxHalf) asked() bool { return r.predicted.Flags()&ethertype.FlagAckNow != 0 }
 
 // ForgetPrediction makes the next frame take the general path.
 func (c *Conn) ForgetPrediction() { c.rx.predicted = ethertype.Prefix{} }
@@ -230,7 +236,7 @@ func (c *Conn) ForgetPrediction() { c.rx.predicted = ethertype.Prefix{} }
 // predict notes the header of a frame that was alone in its poll, in order, and placed. Frames like
 // it, which differ behind the prefix only, may take the fast path.
 func (c *Conn) predict(h *ethertype.Header) {
-	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC
+	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC | ethertype.FlagAckNow
 	want := ethertype.FlagLast
 	if h.Kind == ethertype.KindRDMARead {
 		want = 0

@@ -15,7 +15,8 @@ import (
 //
 //   - a frame of the peer, which may open the window or answer a read;
 //   - its timer, which arm sets (see due): retransmission, pace, delayed acknowledgement;
-//   - the next poll of the program (see leaveToPoll): the link is full, or a message is corked.
+//   - the next poll of the program (see leaveToPoll): the link is full, a message is corked, or an
+//     acknowledgement waits for the program's answer.
 //
 // Frames that belong to no queue do not pass here, because nothing can make them wait: keep-alive
 // probes and their answers, probes of the path, and the frame that ends the connection.
@@ -27,6 +28,7 @@ const (
 	onTurn   occasion = iota // a turn of the engine: received frames, a timer, a poll
 	onPost                   // a post, after which a short message may wait for others
 	onSingle                 // a post whose frame will be the only one in flight
+	onIdle                   // the program waits, and nothing has come for it
 )
 
 // outgoing is a frame that next has decided to send.
@@ -62,7 +64,8 @@ const corkFrom = 2
 //   - a lost frame, if the congestion window and the pace allow one;
 //   - a new frame, if window and pace allow one: of the send queue or of the answer to a read, in
 //     turns; a send behind a fence, and a read beyond the peer's limit, wait for earlier reads;
-//   - an acknowledgement, if one is due and no frame has carried it.
+//   - an acknowledgement, if one is due and no frame has carried it: also one that waits for the
+//     program's answer, if the program waits.
 //
 // If it is to be a new frame or a lost one, next describes it in o.
 func (c *Conn) next(why occasion, o *outgoing) verdict {
@@ -90,7 +93,7 @@ func (c *Conn) next(why occasion, o *outgoing) verdict {
 			return sendNew
 		}
 	}
-	if c.rx.receiver.AckDue(sh.now) && c.connected() {
+	if r := &c.rx.receiver; (r.AckDue(sh.now) || why == onIdle && r.AckHeld()) && c.connected() {
 		return sendAck
 	}
 	return sendNothing
@@ -155,6 +158,9 @@ func (c *Conn) drive(why occasion) {
 			}
 		}
 		break
+	}
+	if c.rx.receiver.AckHeld() && c.connected() {
+		c.leaveToPoll()
 	}
 	if why != onSingle {
 		c.arm()

@@ -91,8 +91,8 @@ func (sh *Shared) touch(c *Conn) {
 	}
 }
 
-// Uncork sends the messages that were left to the program's poll; see sendAtPoll. Callers that have
-// found nothing to receive call it.
+// Uncork sends what was left to the program's poll: messages (see sendAtPoll) and acknowledgements
+// (see reliability.Receiver.AckHeld). Callers that have found nothing to receive call it.
 func (sh *Shared) Uncork() {
 	if len(sh.corked) > 0 {
 		sh.uncork()
@@ -104,7 +104,7 @@ func (sh *Shared) uncork() {
 	k := len(sh.corked)
 	for _, c := range sh.corked[:k] { // drive puts those back for which the link has no room
 		c.marks.corked = false
-		c.drive(onTurn)
+		c.drive(onIdle)
 	}
 	again := copy(sh.corked, sh.corked[k:])
 	clear(sh.corked[again:])

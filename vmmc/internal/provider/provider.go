@@ -143,6 +143,7 @@ type Write struct {
 	Size   int      // bytes to write behind them
 	Copy   bool     // the data is copied before Post returns; it has CopyMax bytes at the most
 	Later  bool     // the engine's next turn sends it
+	Await  bool     // the program waits for its end
 	More   bool     // it goes on with a message that has begun, for which there is always room
 	Notify bool     // the exporter is notified
 	Token  any      // what Up.Done is told, if not nil

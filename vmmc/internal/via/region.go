@@ -209,7 +209,7 @@ func (p *Provider) Post(w *provider.Write) error {
 		k.recycle(s)
 		return err
 	}
-	s.desc.Op, s.late = vipl.OpRDMAWrite, w.Later
+	s.desc.Op, s.desc.AckNow, s.late = vipl.OpRDMAWrite, w.Await, w.Later
 	s.desc.Remote = vipl.RemoteSegment{Addr: r.Addr + w.Offset, Handle: vipl.MemHandle(r.Key)}
 	if w.Notify {
 		k.notify(s, r)
