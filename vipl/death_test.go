@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,8 +102,10 @@ func silence(idle bool, limit time.Duration) error {
 		d, err := v.RecvWait(bg)
 		took := time.Duration(w.Now() - since)
 		switch {
-		case err != vipl.ErrDescriptor || d.Status != vipl.StatusDone|vipl.StatusOpReceive|vipl.StatusFlushed:
+		case !errors.Is(err, vipl.ErrDescriptor) || d.Status != vipl.StatusDone|vipl.StatusOpReceive|vipl.StatusFlushed:
 			return fmt.Errorf("receive: %v", err)
+		case !errors.Is(err, vipl.ErrUnreachable) || !strings.Contains(err.Error(), "completed in error: connection "):
+			return fmt.Errorf("the receive's error does not say why: %w", err)
 		case !errors.Is(v.Err(), vipl.ErrUnreachable) || v.State() != vipl.StateError:
 			return fmt.Errorf("VI: %v, %v", v.State(), v.Err())
 		case took < limit-time.Second && limit > 2*time.Second || took > limit+limit/4+2*time.Second:
@@ -159,7 +162,7 @@ func TestLinkClosedUnderTheNIC(t *testing.T) {
 			return err
 		}
 		w.At(w.Now()+1000, func() { seam.Link(v.NIC()).Close() })
-		if _, err := v.RecvWait(bg); err != vipl.ErrDescriptor || !errors.Is(v.Err(), vipl.ErrLink) {
+		if _, err := v.RecvWait(bg); !errors.Is(err, vipl.ErrDescriptor) || !errors.Is(v.Err(), vipl.ErrLink) {
 			return fmt.Errorf("connected VI: %v, %w", err, v.Err())
 		}
 		return nil

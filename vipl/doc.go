@@ -57,7 +57,8 @@
 // Calls return the VIPL 1.0 codes as sentinel errors (ErrNotDone, ErrTimeout,
 // ErrInvalidState, ...), wrapped with the request and the cause; test them with errors.Is.
 // A descriptor that completes in error is returned together with ErrDescriptor; its
-// Status has the reason. If the connection has ended, VI.Err says why.
+// Status has the reason. If the connection has ended, VI.Err says why, and so do the errors
+// of SendWait and RecvWait.
 //
 // # Handlers
 //

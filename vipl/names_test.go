@@ -56,7 +56,7 @@ func TestNameErrors(t *testing.T) {
 				return fmt.Errorf("advertise %q: %v, want %v", name, err, want)
 			}
 		}
-		if err := n.Advertise("me", addr); !errors.Is(err, vipl.ErrNameService) {
+		if err := n.Advertise("me", addr); !errors.Is(err, vipl.ErrNameService) || err.Error() != `vipl: advertise: name is taken: "me" is already advertised on this NIC` {
 			return fmt.Errorf("advertise twice: %v", err)
 		}
 		addr.MAC[5]++

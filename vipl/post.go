@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/engine"
@@ -136,13 +137,14 @@ func (v *VI) SendDone() (*Descriptor, error) { return v.doneOf(&v.conn.SQ) }
 func (v *VI) RecvDone() (*Descriptor, error) { return v.doneOf(&v.conn.RQ) }
 
 // SendWait takes the oldest send and blocks until it has completed (VipSendWait) or ctx ends.
-// Then the error is both ErrTimeout and the context's. Other errors are as for SendDone; after
-// a Disconnect they name it.
+// Then the error is both ErrTimeout and the context's. Other errors are as for SendDone.
+// ErrDescriptor then wraps VI.Err too, if the connection has ended, and says the status if not;
+// after a Disconnect errors name it.
 func (v *VI) SendWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.conn.SQ) }
 
 // RecvWait takes the oldest receive and blocks until it has completed (VipRecvWait) or ctx
 // ends; errors are as for SendWait. If the peer of a reliable VI dies, RecvWait returns
-// within Attributes.PeerTimeout; VI.Err then has the reason.
+// within Attributes.PeerTimeout, with the reason.
 func (v *VI) RecvWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.conn.RQ) }
 
 func (v *VI) doneOf(q *conn.Queue) (*Descriptor, error) {
@@ -167,7 +169,7 @@ func (v *VI) waitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
 		if err == ErrNotDone {
 			return v.awaitOf(ctx, q)
 		}
-		err = v.whyEmpty(err)
+		err = v.why(d, err)
 	}
 	n.eng.Unlock()
 	return d, err
@@ -188,16 +190,21 @@ func (v *VI) awaitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
 			return nil, err
 		}
 		if d, err := v.takeFrom(q); err != ErrNotDone {
-			return d, v.whyEmpty(err)
+			return d, v.why(d, err)
 		}
 	}
 }
 
-// whyEmpty returns err, or if it is ErrQueueEmpty and Disconnect was called, an error that
-// says that, too.
-func (v *VI) whyEmpty(err error) error {
-	if err == ErrQueueEmpty && v.left {
+// why returns what a wait returns for d and the error err of takeFrom: ErrDescriptor with the
+// status and the end of the connection, and ErrQueueEmpty with the Disconnect that was called.
+func (v *VI) why(d *Descriptor, err error) error {
+	switch {
+	case err == ErrQueueEmpty && v.left:
 		return errLeft
+	case err == ErrDescriptor && v.conn.End.Err != nil:
+		return fmt.Errorf("%w: %w", err, errclass.Within("vipl: ", v.conn.End.Err))
+	case err == ErrDescriptor:
+		return fmt.Errorf("%w: %v", err, d.Status)
 	}
 	return err
 }

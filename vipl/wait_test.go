@@ -237,7 +237,7 @@ func TestNICCloseWakesWaiters(t *testing.T) {
 				for _, c := range calls {
 					work = append(work, func() error {
 						err := c.call(bg)
-						if c.name == "RecvWait" && err == vipl.ErrDescriptor { // first it gives the descriptor back
+						if c.name == "RecvWait" && errors.Is(err, vipl.ErrDescriptor) { // first it gives the descriptor back
 							err = c.call(bg)
 						}
 						if !errors.Is(err, vipl.ErrClosed) && !(c.name == "Connect" && errors.Is(err, vipl.ErrDisconnected)) {

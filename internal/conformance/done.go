@@ -148,7 +148,7 @@ var doneRules = []rule{
 // ended replaces the error of a descriptor that was flushed as its VI was
 // destroyed by what the next call returns.
 func ended(err error, v *vipl.VI) error {
-	if err == vipl.ErrDescriptor {
+	if errors.Is(err, vipl.ErrDescriptor) {
 		_, err = v.RecvDone()
 	}
 	return err

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/seam"
@@ -89,7 +90,7 @@ var nicRules = []rule{
 		a, _ := c.pair()
 		c.post(a, 8)
 		err := c.during(c.A, func() error { // the flushed receive comes first
-			if d, err := a.RecvWait(c.ctx()); d == nil || err != vipl.ErrDescriptor {
+			if d, err := a.RecvWait(c.ctx()); d == nil || !errors.Is(err, vipl.ErrDescriptor) {
 				return err
 			}
 			_, err := a.RecvWait(c.ctx())

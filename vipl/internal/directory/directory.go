@@ -93,7 +93,7 @@ func (d *Directory) up(op string) error {
 	case d.nic.Closed():
 		return code.ErrClosed
 	case d.hosts.shut:
-		return code.Error(op, code.ErrNameService, "the name service was stopped: call StartNames")
+		return code.Error(op, errStopped, "call StartNames")
 	}
 	return nil
 }

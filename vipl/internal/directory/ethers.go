@@ -35,12 +35,12 @@ func readEthers(path string) ([]ether, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, code.Error("read ethers file", code.ErrNameService, "%v", err)
+		return nil, code.Error("read ethers file", errEthers, "%v", err)
 	}
 	defer f.Close()
 	list, err := parseEthers(f)
 	if err != nil {
-		err = code.Error("read ethers file", code.ErrNameService, "%s: %v", path, err)
+		err = code.Error("read ethers file", errEthers, "%s: %v", path, err)
 	}
 	return list, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
@@ -27,6 +28,13 @@ type nameTable struct {
 	pending map[question]*lookup
 	surveys map[uint64]*survey // by nonce
 }
+
+// What the name service reports but a name that nobody has. All are of the class ErrNameService.
+var (
+	errTaken   = errclass.New(code.ErrNameService, "name is taken")
+	errStopped = errclass.New(code.ErrNameService, "name service was stopped")
+	errEthers  = errclass.New(code.ErrNameService, "wrong file")
+)
 
 // question is what is asked, and which NIC; the zero address stands for all.
 type question struct {
@@ -66,7 +74,7 @@ func (d *Directory) Advertise(name string, addr ethertype.Addr) error {
 	case addr.MAC != d.self.Addr.MAC:
 		return code.Error("advertise", code.ErrArgument, "%v is not an address of this NIC (%v)", addr, d.self.Addr.MAC)
 	case dup:
-		return code.Error("advertise", code.ErrNameService, "%q is already advertised here", name)
+		return code.Error("advertise", errTaken, "%q is already advertised on this NIC", name)
 	}
 	d.names.own[name] = addr.Port
 	return nil
