@@ -62,7 +62,7 @@ func TestDaemonSeenFromOutside(t *testing.T) {
 	}
 	go io.Copy(io.Discard, r)
 	<-d.Done()
-	l.clean()
+	noSockets(t, l.Lab)
 }
 
 // scrapeDaemon reads a daemon's metrics, in its namespace.

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
-	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/internal/need"
-	"golang.org/x/sys/unix"
 )
 
 // killFabric has three pairs of hosts: a and b at one switch, c and d at another one, e and f
@@ -75,14 +73,6 @@ func answers(t *testing.T, p *player, n int) {
 	}
 }
 
-func kill9(t *testing.T, p *lab.Proc) {
-	t.Helper()
-	if err := p.Signal(unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	<-p.Done()
-}
-
 // TestFabricKilled: kill -9 of a switch, of the host that maps, and of another host, each
 // of which has a card, while programs talk through live switches. Who does not need what
 // was killed goes on, the others resume when it is there again, and nothing is left. The short
@@ -113,44 +103,28 @@ func TestFabricKilled(t *testing.T) {
 	}
 	all()
 	t.Log("a switch")
-	kill9(t, switches[1])
+	kill(t, switches[1])
 	answers(t, hosts[a], 20)
 	switches[1] = l.startSwitch(1)
 	all()
 	if need.Full() {
 		t.Log("the host that maps, with its card")
-		kill9(t, hosts[a].Proc)
+		kill(t, hosts[a].Proc)
 		answers(t, hosts[c], 20)
 		answers(t, hosts[e], 20)
 		hosts[a] = l.ping(a)
 		all()
 		t.Log("a host that answers")
-		kill9(t, hosts[d].Proc)
+		kill(t, hosts[d].Proc)
 		answers(t, hosts[a], 20)
 		answers(t, hosts[e], 20)
 		hosts[d] = l.listen(d)
 		all()
 	}
 	for _, p := range hosts {
-		kill9(t, p.Proc)
+		kill(t, p.Proc)
 	}
-	l.clean()
-}
-
-// clean wants that no program has left a socket at any host.
-func (l *fabricLab) clean() {
-	l.t.Helper()
-	for rank := range l.Size() {
-		leaktest.None(l.t, "sockets", func() (left []string) {
-			if err := l.Exec(rank, func() error {
-				left = sockets()
-				return nil
-			}); err != nil {
-				l.t.Fatal(err)
-			}
-			return left
-		})
-	}
+	noSockets(t, l.Lab)
 }
 
 // TestCardKilled: several programs use one card (bobnet card). kill -9 of one of them harms no
@@ -178,22 +152,22 @@ func TestCardKilled(t *testing.T) {
 	answers(t, first, 3)
 	answers(t, second, 3)
 	t.Log("a program")
-	kill9(t, first.Proc)
+	kill(t, first.Proc)
 	answers(t, second, 20)
 	first = l.ping(0)
 	answers(t, first, 3)
 	t.Log("the card's process")
-	kill9(t, here.Proc)
+	kill(t, here.Proc)
 	here = card(0)
 	answers(t, first, 3)
 	answers(t, second, 3)
 	t.Log("the other card's process")
-	kill9(t, there.Proc)
+	kill(t, there.Proc)
 	there = card(1)
 	answers(t, first, 3)
 	answers(t, second, 3)
 	for _, p := range []*player{here, there, answerer, first, second} {
-		kill9(t, p.Proc)
+		kill(t, p.Proc)
 	}
-	l.clean()
+	noSockets(t, l.Lab)
 }

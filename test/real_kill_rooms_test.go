@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,25 +20,21 @@ import (
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vmmc"
 	vmmccard "github.com/bobnet-go/bobnet/vmmc/lanai"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
-	"golang.org/x/sys/unix"
 )
 
-// What the nodes of TestKilledNode do when one of them is killed: its program
-// answers, or has not polled for a while.
+// messageWays are what four nodes do that send each other active messages of all kinds when one of
+// them is killed: its program answers, or has not polled for a while. Each message to it that was
+// not answered comes back to its sender, once and as it was, and those between the others go on.
 var messageWays = []killWay{
 	{"ring", "ring", killRanks, silent, []string{"Awake", "Asleep"}},
 	{"udp", "udp", killRanks, silent, []string{"Awake", "Asleep"}},
 	{"shm", "shm", 1, told, []string{"Awake", "Asleep"}},
 }
-
-// TestKilledNode: after kill -9 of one of four nodes that send each other active
-// messages of all kinds, each message to it that was not answered comes back to
-// its sender, once and as it was, and those between the others go on.
-func TestKilledNode(t *testing.T) { killEach(t, "messages", messageWays) }
 
 // The handlers, and how many messages each other rank has answered when one is in
 // the middle of it.
@@ -74,15 +69,8 @@ type correspondent struct {
 	err     error
 }
 
-// messagesRole is a rank of TestKilledNode.
-func messagesRole(ctx context.Context) error {
-	goOn, stop := signal.NotifyContext(ctx, unix.SIGUSR1)
-	defer stop()
-	cfg, err := killConfig()
-	if err != nil {
-		return err
-	}
-	defer cfg.NIC.Close()
+// killMessages is a node of active messages.
+func killMessages(ctx, goOn context.Context, cfg *mplite.Config, doing string, ready func()) error {
 	node, err := endpoint.Open(ctx, &endpoint.Config{NIC: cfg.NIC, PeerTimeout: cfg.PeerTimeout})
 	if err != nil {
 		return err
@@ -92,7 +80,7 @@ func messagesRole(ctx context.Context) error {
 	if err := c.join(ctx, node, cfg.Job); err != nil {
 		return err
 	}
-	if err := c.correspond(ctx, func() { sayReady(cfg.NIC) }); err != nil {
+	if err := c.correspond(ctx, doing == "Asleep", ready); err != nil {
 		return err
 	}
 	fmt.Printf("rank %d failed\n", killed)
@@ -153,8 +141,8 @@ func (c *correspondent) join(ctx context.Context, node *endpoint.Node, job strin
 
 // correspond sends messages until one has come back, and then until the others
 // have answered as many again, and nothing is under way.
-func (c *correspondent) correspond(ctx context.Context, ready func()) error {
-	said, asleep := false, os.Getenv(doingEnv) == "Asleep"
+func (c *correspondent) correspond(ctx context.Context, asleep bool, ready func()) error {
+	said := false
 	for !c.dead || !c.busy() {
 		for rank := range killRanks {
 			if rank == c.rank || rank == killed && c.dead || c.under[rank] == endpoint.DefaultCredits.Short {
@@ -507,26 +495,26 @@ func killCards(t *testing.T, role string) {
 	}
 	both(saysAnswer, 20)
 	t.Log("the switch")
-	kill9(t, hub)
+	kill(t, hub)
 	hub = l.startSwitch(0)
 	both(saysAnswer, 20)
 	t.Log("a client")
-	kill9(t, first.Proc)
+	kill(t, first.Proc)
 	hears(t, second, saysAnswer, 50)
 	first = start(1)
 	hears(t, first, saysAnswer, 20)
 	t.Log("the host that serves and maps")
-	kill9(t, server.Proc)
+	kill(t, server.Proc)
 	both(saysBack, 1)
 	server = start(0)
 	both(saysAnswer, 20)
 	for _, p := range []*lab.Proc{server.Proc, first.Proc, hub} {
-		kill9(t, p)
+		kill(t, p)
 	}
 	if second.quit(); !strings.Contains(second.stderr.String(), "\ncard ") {
 		t.Errorf("a client says of its card: %s", &second.stderr)
 	}
-	l.clean()
+	noSockets(t, l.Lab)
 }
 
 // The program of the server that is killed.
@@ -647,18 +635,18 @@ func TestVRPCKilled(t *testing.T) {
 	client.do("hang", "calls")
 	server.expect("hangs")
 
-	kill(t, server.player)
+	kill(t, server.Proc)
 	client.do("lost", "lost")
 	server = l.start(0, "rpc-server", "serves")
 	client.do("echo", "echoed")
 
 	client.do("hang", "calls")
 	server.expect("hangs")
-	kill(t, client.player)
+	kill(t, client.Proc)
 	server.expect("gone")
 	client = l.start(1, "rpc-client", "dialled")
 	client.do("echo", "echoed")
 	client.leave()
 	server.leave()
-	l.clean()
+	noSockets(t, l.Lab)
 }

@@ -2,11 +2,9 @@ package test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,23 +12,18 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/leaktest"
-	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/splitc"
 	"golang.org/x/sys/unix"
 )
 
-// processWays are what the processes of TestKilledProcess do when one of them is killed:
-// the layer, and the call.
+// processWays are what the processes of Split-C do when one of them is killed: the layer, and the
+// call. On layers that share memory a barrier is an array in it.
 var processWays = []killWay{
 	{"shm", "shm", 1, told, []string{"shm/InBarrier", "shm/BeforeBarrier", "shm/Store"}},
 	{"ring and shm", "ring", 2, told, []string{"shm/InBarrier"}},
 	{"ring", "ring", killRanks, silent, []string{"rdma/InBarrier", "unreliable/Store"}},
 }
-
-// TestKilledProcess: after kill -9 of one process of a Split-C program of four, what each
-// other one waits for ends with an error that names it, on layers that share memory, too,
-// where a barrier is an array in it. Nothing is left of the job.
-func TestKilledProcess(t *testing.T) { killEach(t, "splitc", processWays) }
 
 // processDoings are what a process does until it ends with an error.
 var processDoings = map[string]func(ctx context.Context, w *splitc.World, a splitc.Array[int64], ready func()) error{
@@ -63,17 +56,10 @@ var processDoings = map[string]func(ctx context.Context, w *splitc.World, a spli
 	},
 }
 
-// processRole is a process of TestKilledProcess.
-func processRole(ctx context.Context) error {
-	goOn, stop := signal.NotifyContext(ctx, unix.SIGUSR1)
-	defer stop()
-	rank, err := killConfig()
-	if err != nil {
-		return err
-	}
-	defer rank.NIC.Close()
-	layer, doing, _ := strings.Cut(os.Getenv(doingEnv), "/")
-	w, err := splitc.Start(ctx, &splitc.Config{Config: job.Config{Job: rank.Job, Rank: rank.Rank, Size: rank.Size, NIC: rank.NIC, PeerTimeout: rank.PeerTimeout}, Layer: layer, HeapSize: 1 << 20})
+// killWorld is a process of Split-C.
+func killWorld(ctx, goOn context.Context, cfg *mplite.Config, doing string, ready func()) error {
+	layer, doing, _ := strings.Cut(doing, "/")
+	w, err := splitc.Start(ctx, &splitc.Config{Config: cfg.Config, Layer: layer, HeapSize: 1 << 20})
 	if err != nil {
 		return err
 	}
@@ -81,19 +67,7 @@ func processRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = processDoings[doing](ctx, w, a, func() { sayReady(rank.NIC) })
-	var dead *job.RankError
-	if !errors.As(err, &dead) {
-		return fmt.Errorf("ended with %v, which names no process", err)
-	}
-	fmt.Fprintln(os.Stderr, err)
-	ended := dead.Rank
-	if err := w.Exit(ctx); !errors.As(err, &dead) || dead.Rank != killed {
-		return fmt.Errorf("exit returned %v, want that process %d failed", err, killed)
-	}
-	fmt.Printf("rank %d failed\n", ended)
-	<-goOn.Done() // with the NIC open
-	return nil
+	return outlive(ctx, goOn, processDoings[doing](ctx, w, a, ready), w.Exit)
 }
 
 // applications are the programs of which TestKilledApplication kills a process, with
@@ -165,28 +139,8 @@ func killApplication(t *testing.T, program string, args []string) bool {
 		}
 	}
 	leaktest.None(t, "memory shared with the killed process", func() []string { return stillMapped(shared) })
-	var namespaces []string
-	for rank := 0; rank < killRanks; rank += perHost {
-		leaktest.None(t, "sockets", func() (left []string) {
-			if err := l.Exec(rank, func() error {
-				left = sockets()
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			return left
-		})
-		if err := l.Exec(rank, func() error {
-			name, err := os.Readlink("/proc/thread-self/ns/net")
-			namespaces = append(namespaces, name)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	noSockets(t, l)
+	namespaces := closeLab(t, l)
 	leaktest.None(t, "network namespaces", func() []string { return leaktest.Namespaces(namespaces) })
 	return true
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/leaktest"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -31,6 +32,7 @@ const (
 
 // What the ranks of a killJob find in their environment.
 const (
+	suiteEnv   = "BOBNET_TEST_SUITE"   // of killSuites
 	doingEnv   = "BOBNET_TEST_DOING"   // what they do when one of them is killed
 	driverEnv  = "BOBNET_TEST_DRIVER"  // of their NIC
 	firstEnv   = "BOBNET_TEST_FIRST"   // the first of the ranks that were started with this one
@@ -69,19 +71,37 @@ var killWays = []killWay{
 	{"ring and shm", "ring", 2, told, []string{"Exchange", "Receive", "Rendezvous"}},
 }
 
-// TestKilledRank: after kill -9 of one rank of four, the operations of each
-// other one end with an error that names it, whatever they were doing, on every
-// link. Its ports are free, nobody keeps the memory that was shared with it, and
-// in the end nothing is left of the job.
-func TestKilledRank(t *testing.T) { killEach(t, "kill", killWays) }
+// killSuite is an interface of Bobnet of which a rank is killed.
+type killSuite struct {
+	ways []killWay
+	// play does what doing says and calls ready in the middle of it. It returns when goOn has ended,
+	// with the error that shows that the rank has not learned rightly of the death.
+	play func(ctx, goOn context.Context, cfg *mplite.Config, doing string, ready func()) error
+}
 
-// killEach kills a rank of each job of a role.
-func killEach(t *testing.T, role string, ways []killWay) {
+// killSuites are the interfaces of TestKilled.
+var killSuites = map[string]killSuite{
+	"mplite":   {killWays, killComm},
+	"endpoint": {messageWays, killMessages},
+	"splitc":   {processWays, killWorld},
+}
+
+// TestKilled: after kill -9 of one rank of four, the operations of each other one end with an error
+// that names it, whatever they were doing, on every link. Its ports are free, nobody keeps the
+// memory that was shared with it, and in the end nothing is left of the job.
+func TestKilled(t *testing.T) {
 	needLab(t)
+	for _, name := range slices.Sorted(maps.Keys(killSuites)) {
+		t.Run(name, func(t *testing.T) { killEach(t, name, killSuites[name].ways) })
+	}
+}
+
+// killEach kills a rank of each job of a suite.
+func killEach(t *testing.T, suite string, ways []killWay) {
 	var jobs []*killJob
 	for _, way := range ways { // all first, because the survivors take a time-out to notice
 		for _, doing := range way.doings {
-			jobs = append(jobs, playKill(t, role, way, doing))
+			jobs = append(jobs, playKill(t, suite, way, doing))
 		}
 	}
 	var namespaces []string
@@ -99,7 +119,7 @@ func killEach(t *testing.T, role string, ways []killWay) {
 			}
 			j.forgotten(t)
 			j.end(t)
-			namespaces = append(namespaces, j.closed(t)...)
+			namespaces = append(namespaces, closeLab(t, j.lab)...)
 		})
 	}
 	leaktest.None(t, "network namespaces", func() []string { return leaktest.Namespaces(namespaces) })
@@ -116,11 +136,11 @@ type killJob struct {
 }
 
 // playKill starts the ranks and kills one when all are at it.
-func playKill(t *testing.T, role string, way killWay, doing string) *killJob {
+func playKill(t *testing.T, suite string, way killWay, doing string) *killJob {
 	t.Helper()
 	j := &killJob{way: way, doing: doing, lab: newLab(t, lab.Config{N: way.hosts})}
 	for first := 0; first < killRanks; first += way.hosts {
-		j.ranks = append(j.ranks, play(t, j.lab, role, doingEnv+"="+doing, driverEnv+"="+way.driver,
+		j.ranks = append(j.ranks, play(t, j.lab, "kill", suiteEnv+"="+suite, doingEnv+"="+doing, driverEnv+"="+way.driver,
 			fmt.Sprintf("%s=%d", firstEnv, first), fmt.Sprintf("%s=%v", timeoutEnv, way.timeout))...)
 	}
 	for rank, p := range j.ranks {
@@ -140,14 +160,11 @@ func playKill(t *testing.T, role string, way killWay, doing string) *killJob {
 			t.Fatalf("%s, %s: rank %d shares no memory with rank %d, which is on its host", way.name, doing, rank, killed)
 		}
 	}
-	if err := victim.Signal(unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	<-victim.Done()
+	kill(t, victim.Proc)
 	return j
 }
 
-// killRole is a rank of TestKilledRank.
+// killRole is a rank of TestKilled.
 func killRole(ctx context.Context) error {
 	goOn, stop := signal.NotifyContext(ctx, unix.SIGUSR1)
 	defer stop()
@@ -156,6 +173,11 @@ func killRole(ctx context.Context) error {
 		return err
 	}
 	defer cfg.NIC.Close()
+	return killSuites[os.Getenv(suiteEnv)].play(ctx, goOn, cfg, os.Getenv(doingEnv), func() { sayReady(cfg.NIC) })
+}
+
+// killComm is a rank of MPLite.
+func killComm(ctx, goOn context.Context, cfg *mplite.Config, doing string, ready func()) error {
 	comm, err := mplite.Init(ctx, cfg)
 	if err != nil {
 		return err
@@ -163,18 +185,23 @@ func killRole(ctx context.Context) error {
 	if err := comm.Barrier(ctx); err != nil {
 		return err
 	}
-	err = doings[os.Getenv(doingEnv)](ctx, comm, func() { sayReady(cfg.NIC) })
-	var dead *mplite.RankError
+	return outlive(ctx, goOn, doings[doing](ctx, comm, ready), comm.Finalize)
+}
+
+// outlive wants that err, which has ended what a rank did, names a rank, and that the error of leave
+// names the killed one. It returns when goOn ends, with the NIC open.
+func outlive(ctx, goOn context.Context, err error, leave func(context.Context) error) error {
+	var dead *job.RankError
 	if !errors.As(err, &dead) {
 		return fmt.Errorf("ended with %v, which names no rank", err)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	ended := dead.Rank
-	if err := comm.Finalize(ctx); !errors.As(err, &dead) || dead.Rank != killed {
-		return fmt.Errorf("Finalize returned %v, want that rank %d failed", err, killed)
+	if err := leave(ctx); !errors.As(err, &dead) || dead.Rank != killed {
+		return fmt.Errorf("the end of the job returned %v, want that rank %d failed", err, killed)
 	}
 	fmt.Printf("rank %d failed\n", ended)
-	<-goOn.Done() // with the NIC open
+	<-goOn.Done()
 	return nil
 }
 
@@ -184,7 +211,7 @@ func sayReady(nic *vipl.NIC) {
 	fmt.Println(ports.Lo, ports.Hi)
 }
 
-// killConfig is that of a rank of TestKilledRank, with its NIC.
+// killConfig is that of a rank of TestKilled, with its NIC.
 func killConfig() (*mplite.Config, error) {
 	first, err := strconv.Atoi(os.Getenv(firstEnv))
 	if err != nil {
@@ -329,52 +356,7 @@ func (j *killJob) end(t *testing.T) {
 			p.end(t)
 		}
 	}
-	for host := range j.way.hosts {
-		leaktest.None(t, "sockets", func() (left []string) {
-			if err := j.lab.Exec(host, func() error {
-				left = sockets()
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			return left
-		})
-	}
-}
-
-// sockets returns those of the calling thread's network namespace that Bobnet's
-// links are made of.
-func sockets() (list []string) {
-	for _, kind := range []string{"packet", "udp", "unix"} {
-		text, err := os.ReadFile("/proc/thread-self/net/" + kind)
-		if err != nil {
-			list = append(list, err.Error())
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		for _, line := range lines[1:] { // the first is the head
-			list = append(list, kind+": "+line)
-		}
-	}
-	return list
-}
-
-// closed closes the lab and returns what its network namespaces were.
-func (j *killJob) closed(t *testing.T) (namespaces []string) {
-	t.Helper()
-	for host := range j.way.hosts {
-		if err := j.lab.Exec(host, func() error {
-			name, err := os.Readlink("/proc/thread-self/ns/net")
-			namespaces = append(namespaces, name)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := j.lab.Close(); err != nil {
-		t.Error(err)
-	}
-	return namespaces
+	noSockets(t, j.lab)
 }
 
 // kept returns what p maps of the memory that the killed rank shared.

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
-	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -264,31 +263,7 @@ func (p *vmmcPlayer) leave() {
 	p.end(p.t)
 }
 
-func kill(t *testing.T, p *player) {
-	t.Helper()
-	if err := p.Signal(unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	<-p.Done()
-}
-
 func newVMMCLab(t *testing.T) *vmmcLab { return &vmmcLab{newLab(t, lab.Config{N: 2}), t} }
-
-// clean wants that nothing is left at either node.
-func (l *vmmcLab) clean() {
-	l.t.Helper()
-	for rank := range l.Size() {
-		leaktest.None(l.t, "sockets", func() (left []string) {
-			if err := l.Exec(rank, func() error {
-				left = sockets()
-				return nil
-			}); err != nil {
-				l.t.Fatal(err)
-			}
-			return left
-		})
-	}
-}
 
 // TestVMMCUsers: a policy by user goes by the user whom the kernel tells the daemon of the
 // importer's node, and refuses where that one has none.
@@ -320,7 +295,7 @@ func TestVMMCUsers(t *testing.T) {
 			t.Errorf("a daemon ended with code %d: %s", d.Code(), &d.stderr)
 		}
 	}
-	l.clean()
+	noSockets(t, l.Lab)
 }
 
 // TestVMMCKilled: kill -9 of both daemons, of the exporter and of the importer while data
@@ -334,7 +309,7 @@ func TestVMMCKilled(t *testing.T) {
 	q.do("import 1 1", "imported")
 	q.do("stream", "streaming")
 	for rank, d := range daemons {
-		kill(t, d)
+		kill(t, d.Proc)
 		q.do("goes", "streaming")
 		daemons[rank] = l.daemon(rank)
 	}
@@ -346,7 +321,7 @@ func TestVMMCKilled(t *testing.T) {
 	q.do("look 1 2", "seen") // q, too, has met the new daemon of its node
 	q.do("goes", "streaming")
 
-	kill(t, p.player)
+	kill(t, p.Proc)
 	q.do("fails", "failed")
 	p = l.open(0, 1)
 	p.do("export 1 0", "exported")
@@ -355,7 +330,7 @@ func TestVMMCKilled(t *testing.T) {
 	p.do("importers 1 1", "importers")
 	q.do("stream", "streaming")
 
-	kill(t, q.player)
+	kill(t, q.Proc)
 	p.do("importers 1 0", "importers")
 	q = l.open(1, 2)
 	q.do("import 1 1", "imported")
@@ -365,7 +340,7 @@ func TestVMMCKilled(t *testing.T) {
 		x.leave()
 	}
 	for _, d := range daemons {
-		kill(t, d)
+		kill(t, d.Proc)
 	}
-	l.clean()
+	noSockets(t, l.Lab)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
@@ -36,7 +37,6 @@ var roles = map[string]func(context.Context) error{
 	"contention": contentionRole,
 	"cut":        cutRole,
 	"kill":       killRole,
-	"messages":   messagesRole,
 	"fault":      faultRole,
 	"metrics":    metricsRole,
 	"scraped":    scrapedRole,
@@ -54,14 +54,13 @@ var roles = map[string]func(context.Context) error{
 	"vmmccard":   processCardRole,
 	"rpc-server": killedServerRole,
 	"rpc-client": killedClientRole,
-	"splitc":     processRole,
 	"stored":     storedRole,
 	"stalled":    stalledRole,
 }
 
 // lasting are the roles of tests that wait for many things in turn, each as long as patience
 // lets it.
-var lasting = []string{"kill", "messages", "scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client", "stored", "held", "stalled"}
+var lasting = []string{"kill", "scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client", "stored", "held", "stalled"}
 
 // patience is how long anything here may take before the test calls it hung.
 // A rank gives up a little earlier than the test that started it, so that it
@@ -293,4 +292,66 @@ func commands(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// kill ends a program at once.
+func kill(t *testing.T, p *lab.Proc) {
+	t.Helper()
+	if err := p.Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+}
+
+// What programs of a lab must not leave.
+
+// noSockets wants that no program has left a socket at any host of the lab.
+func noSockets(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	for rank := range l.Size() {
+		leaktest.None(t, "sockets", func() (left []string) {
+			if err := l.Exec(rank, func() error {
+				left = sockets()
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return left
+		})
+	}
+}
+
+// sockets returns those of the calling thread's network namespace that Bobnet's
+// links are made of.
+func sockets() (list []string) {
+	for _, kind := range []string{"packet", "udp", "unix"} {
+		text, err := os.ReadFile("/proc/thread-self/net/" + kind)
+		if err != nil {
+			list = append(list, err.Error())
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		for _, line := range lines[1:] { // the first is the head
+			list = append(list, kind+": "+line)
+		}
+	}
+	return list
+}
+
+// closeLab closes the lab and returns what the network namespaces of its hosts were.
+func closeLab(t *testing.T, l *lab.Lab) (namespaces []string) {
+	t.Helper()
+	for rank := range l.Size() {
+		if err := l.Exec(rank, func() error {
+			name, err := os.Readlink("/proc/thread-self/ns/net")
+			namespaces = append(namespaces, name)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	return slices.Compact(namespaces)
 }
