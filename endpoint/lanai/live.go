@@ -28,6 +28,10 @@ func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	})
 }
 
+// liveBackoff is Config.Channels.Backoff live: a card whose host has no processor is given about
+// 16 s, and does not find as many copies of each message.
+const liveBackoff = 2
+
 // Join returns a new card at the end of a live cable. The cable is the card's: Close closes it. On
 // an error the cable is as it was. A nil cfg means defaults.
 func Join(cable transport.Link, cfg *Config) (*Card, error) {
@@ -41,6 +45,9 @@ func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	}
 	if with.MAC == (ethertype.MAC{}) {
 		with.MAC = info.MAC
+	}
+	if with.Channels.Backoff == 0 && !info.Virtual {
+		with.Channels.Backoff = liveBackoff
 	}
 	if err := with.resolve(); err != nil {
 		return nil, err

@@ -32,10 +32,16 @@ type Config struct {
 	// Tries is how often a packet goes again without an answer of any kind before its
 	// message is returned; default 255, which with the default Timeout takes 4 to 5 s.
 	Tries int
+
+	// Backoff is after how many transmissions without an answer the time between two
+	// doubles, until it is four times Timeout; 0 means never, as in the paper. It is for
+	// cards whose processor is a process that may have to wait for a processor of its own.
+	Backoff int
 }
 
 const (
 	maxChannels = 32                // the most Config.Channels
+	maxBackoff  = 2                 // how often the time between transmissions doubles at the most
 	maxTime     = 3_600_000_000_000 // the longest times, in nanoseconds: no sum of times overflows
 )
 
@@ -84,6 +90,7 @@ func (c *Config) Validate() error {
 		{"Timeout", r.Timeout, 1, maxTime},
 		{"Scan", r.Scan, 1, maxTime},
 		{"Tries", int64(r.Tries), 1, 255},
+		{"Backoff", int64(r.Backoff), 0, 255},
 	} {
 		if f.value < f.lo || f.value > f.hi {
 			return fmt.Errorf("%w: %s is %d: want %d to %d, or 0 for the default",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -450,4 +451,28 @@ func TestChannelAwaits(t *testing.T) {
 	}
 	c.answer(ack, EndedAcked)
 	wants(ack, otherCard, false)
+}
+
+// TestBackoff: without an answer the time between transmissions doubles twice, if Backoff says so.
+func TestBackoff(t *testing.T) {
+	for backoff, want := range map[int][]int64{
+		0: {100, 200, 300, 400, 500, 600, 700},
+		2: {100, 200, 400, 600, 1000, 1400, 1800},
+	} {
+		var s Sender
+		s.Init(&Config{Timeout: 100, Scan: 1, Backoff: backoff}, 1)
+		s.Send(0, 1, 0, 7)
+		var at []int64
+		for now := int64(1); len(at) < len(want); now++ {
+			for {
+				if _, more := s.Scan(now); !more {
+					break
+				}
+				at = append(at, now)
+			}
+		}
+		if !slices.Equal(at, want) {
+			t.Errorf("with Backoff %d it is sent again at %d, want %d", backoff, at, want)
+		}
+	}
 }

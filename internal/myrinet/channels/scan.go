@@ -49,7 +49,11 @@ func (s *Sender) Scan(now int64) (p Passage, more bool) {
 // look decides what a scan does with one channel.
 func (s *Sender) look(now int64, card, channel int) (p Passage, ok bool) {
 	e := s.entry(card, channel)
-	if !e.used || !e.due && now-e.sentAt < s.cfg.Timeout {
+	wait := s.cfg.Timeout
+	if s.cfg.Backoff > 0 && !e.nacked {
+		wait <<= min(int(e.tries)/s.cfg.Backoff, maxBackoff)
+	}
+	if !e.used || !e.due && now-e.sentAt < wait {
 		return p, false
 	}
 	o := &s.owners[e.owner]

@@ -149,9 +149,14 @@ func (a *Agent) doubt(now int64) {
 	a.lead.nextMap = now + min(a.lead.period, int64(doubtPause))
 }
 
+// silentTries is how many times as often as others a host is asked that alone is missing.
+const silentTries = 4
+
 // verify asks the hosts that a new map misses by the routes that they have, and reports whether
 // there are any. Packets on routes cannot deadlock, so one that is answered proves that the new
-// map is not complete, and several that are not answered prove that the routes are wrong.
+// map is not complete, and several that are not answered prove that the routes are wrong. Where
+// all switches and their cables are there, no other host waits for new routes, and the
+// silent ones have time: they may have no processor.
 func (a *Agent) verify() bool {
 	l := &a.lead
 	l.alive = false
@@ -159,6 +164,10 @@ func (a *Agent) verify() bool {
 		return false
 	}
 	l.req.window = a.opts.Window
+	tries, patience := l.req.tries, l.req.most/4
+	if len(l.found.Topology.Switches) == len(l.last.Topology.Switches) && joins(&l.found.Topology) == joins(&l.last.Topology) {
+		tries, patience = silentTries*l.req.tries, l.req.most
+	}
 	for i, id := range l.last.IDs {
 		there, back := l.tables[l.last.Mapper][i], l.tables[i][l.last.Mapper]
 		if there == nil || back == nil || slices.Contains(l.found.IDs, id) {
@@ -167,7 +176,7 @@ func (a *Agent) verify() bool {
 		l.req.add(&request{
 			packet: func(int) (myrinet.Route, message) { return there, message{kind: ask, back: back} },
 			needed: func() bool { return !l.alive },
-			reply:  answer, proves: true,
+			reply:  answer, tries: tries, patience: patience,
 			done: func(m *message) { l.alive = l.alive || m != nil && m.host == id },
 		})
 	}
@@ -176,6 +185,16 @@ func (a *Agent) verify() bool {
 	}
 	l.stage = verifying
 	return true
+}
+
+// joins returns how many cables join two switches.
+func joins(t *myrinet.Topology) (n int) {
+	for _, c := range t.Cables {
+		if !c.A.Host && !c.B.Host {
+			n++
+		}
+	}
+	return n
 }
 
 // verified is at the end of that.

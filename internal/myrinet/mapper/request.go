@@ -1,6 +1,7 @@
 package mapper
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,7 +14,9 @@ type request struct {
 	needed func() bool                                    // nil means yes; asked before it is sent
 	done   func(m *message)                               // m is nil if there was no answer
 	reply  kind
-	proves bool // that it is not answered proves something: it has the most tries and patience
+
+	tries    int   // 0 means as many as others
+	patience int64 // of each try, 0 means what is observed
 
 	id       uint32
 	try      int
@@ -60,8 +63,8 @@ func (r *requests) pop(now int64) *request {
 			q.id = r.lastID
 		}
 		q.sent, q.deadline, q.excused = now, now+min(r.timeout()<<(2*q.try), r.most), false
-		if q.proves {
-			q.deadline = now + r.most
+		if q.patience > 0 {
+			q.deadline = now + q.patience
 		}
 		r.flying = append(r.flying, q)
 		return q
@@ -111,11 +114,7 @@ func (r *requests) expire(now int64) (n uint64) {
 		}
 		n++
 		r.flying = slices.Delete(r.flying, i, i+1)
-		tries := r.tries
-		if q.proves {
-			tries *= 2
-		}
-		if q.try++; q.try < tries {
+		if q.try++; q.try < cmp.Or(q.tries, r.tries) {
 			r.waiting = append(r.waiting, q)
 			continue
 		}
@@ -139,5 +138,5 @@ func (r *requests) next() (at int64) {
 // How long answers may take, whatever is observed: as long, or so many times the least time-out.
 const (
 	longestTimeout  = 50 * time.Millisecond
-	longestTimeouts = 250
+	longestTimeouts = 500
 )
