@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -188,7 +189,7 @@ func (a *Agent) verify() bool {
 }
 
 // joins returns how many cables join two switches.
-func joins(t *myrinet.Topology) (n int) {
+func joins(t *topology.Topology) (n int) {
 	for _, c := range t.Cables {
 		if !c.A.Host && !c.B.Host {
 			n++
