@@ -49,8 +49,9 @@ type Item struct {
 type Row struct {
 	Paper     string   `json:"paper"`
 	Item      string   `json:"item"`
-	Published *float64 `json:"published"` // null for a shape
-	Ours      *float64 `json:"ours"`      // null for what was not measured; of a shape 1 if it holds, 0 if not
+	Published *float64 `json:"published"`      // null for a shape
+	Ours      *float64 `json:"ours"`           // null for what was not measured; of a shape 1 if it holds, 0 if not
+	Code      *float64 `json:"code,omitempty"` // of a row whose value is a model's, that of Bobnet's code
 	Kind      Kind     `json:"kind"`
 	On        Basis    `json:"on"` // what ours is measured on
 	Unit      string   `json:"unit,omitempty"`

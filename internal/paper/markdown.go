@@ -31,6 +31,9 @@ The column **on** says what our value was measured on:
 - **constant**: nothing. Our value is the constant that the number fixed, and cannot deviate.
 - **arithmetic**: nothing. Our value is computed from other rows, or from sizes.
 
+The last column, **code**, has the value of Bobnet's code where the value of ours is a model's. It is
+not counted.
+
 A row marked with ! is an output further than 15 %% away, a shape that does not hold, or an
 item that was not measured. The remarks under the table give the reason.
 
@@ -81,11 +84,11 @@ func (p *Profile) markdown(b *bytes.Buffer) {
 }
 
 func (r *Result) markdown(b *bytes.Buffer) {
-	b.WriteString("| item | what | where | kind | on | published | ours | deviation | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| item | what | where | kind | on | published | ours | deviation | | code |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	var why, follows []string
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		fmt.Fprintf(b, "%s%s | %s | %s |\n", row.Fixed(), strings.TrimSpace(row.ours()+" "+row.unitOfOurs()), row.deviation(), row.mark())
+		fmt.Fprintf(b, "%s%s | %s | %s | %s |\n", row.Fixed(), strings.TrimSpace(row.ours()+" "+row.unitOfOurs()), row.deviation(), row.mark(), row.code())
 		if from := r.Paper.Items[i].From; from != nil {
 			follows = append(follows, from.markdown(row.Item))
 		}

@@ -34,6 +34,7 @@ type Bench struct {
 	change  func(model any) // changes the model of an experiment; nil for none
 	paper   *Paper
 	values  map[string]float64
+	beside  map[string]float64 // as measured on code, of items whose value is of a model
 	figures []Figure
 	err     error
 }
@@ -54,11 +55,27 @@ func (b *Bench) Set(item string, value float64) {
 
 // Holds says whether a shape holds.
 func (b *Bench) Holds(item string, holds bool) {
-	if holds {
-		b.Set(item, 1)
-	} else {
-		b.Set(item, 0)
+	b.Set(item, truth(holds))
+}
+
+// Beside gives the value of an item as measured on code, where ours is of a model.
+func (b *Bench) Beside(item string, value float64) {
+	switch i := b.paper.item(item); {
+	case i == nil || b.paper.on(i) != OnModel:
+		b.err = fmt.Errorf("paper: %s: %s has no value of a model", b.paper.Name, item)
+	case math.IsNaN(value) || math.IsInf(value, 0):
+		b.err = fmt.Errorf("paper: the value of %s on code is %v: the experiment measured nothing", item, value)
+	default:
+		b.beside[item] = value
 	}
+}
+
+// truth is the value of a shape.
+func truth(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 // span is for how long an experiment counts.
@@ -116,7 +133,7 @@ type part struct {
 func (p *Paper) parts(ctx context.Context, brief bool, what string, change func(model any)) (all []part) {
 	for i := range p.Experiments {
 		e := &p.Experiments[i]
-		all = append(all, part{what: what + ": " + e.Name, bench: &Bench{Context: ctx, brief: brief, change: change, paper: p, values: map[string]float64{}}, experiment: e})
+		all = append(all, part{what: what + ": " + e.Name, bench: &Bench{Context: ctx, brief: brief, change: change, paper: p, values: map[string]float64{}, beside: map[string]float64{}}, experiment: e})
 	}
 	return all
 }
@@ -182,16 +199,21 @@ func (b *Bench) do(e *Experiment) error {
 
 // result is what the experiments of a paper have set and drawn.
 func (p *Paper) result(parts []part) Result {
-	all := &Bench{paper: p, values: map[string]float64{}}
+	all := &Bench{paper: p, values: map[string]float64{}, beside: map[string]float64{}}
 	for _, part := range parts {
 		if part.bench.paper == p {
 			maps.Copy(all.values, part.bench.values)
+			maps.Copy(all.beside, part.bench.beside)
 			all.figures = append(all.figures, part.bench.figures...)
 		}
 	}
 	r := Result{Paper: p, Figures: all.figures}
 	for i := range p.Items {
-		r.Rows = append(r.Rows, p.row(&p.Items[i], all.value(&p.Items[i])))
+		row := p.row(&p.Items[i], all.value(&p.Items[i]))
+		if v, have := all.beside[row.Item]; have {
+			row.Code = &v
+		}
+		r.Rows = append(r.Rows, row)
 	}
 	return r
 }

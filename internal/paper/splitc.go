@@ -4,6 +4,7 @@ import "github.com/bobnet-go/bobnet/endpoint"
 
 const (
 	layersAreModels = "**This section does not measure package splitc, except in shared memory.** The layers over VIA are models: internal/paper/vialayers.go sends a message for each request and for each answer, as the paper's layers do, where package splitc puts several into one. They run on a VIA control program that exists in internal/paper only (viacard.go). The smallest message of the layers over VIA is 12 bytes, where the paper has 4. The applications are skeletons (internal/paper/skeleton), which send what the programs under examples send, and compute by a constant. On the NOW the skeletons' requests are messages of package endpoint over AM-II's control program."
+	codeIsBeside    = "The column code has package splitc itself, with its layers am, reliable and unreliable over VIs of package vipl, on cards of this profile that carry frames (internal/myrinet/plain), and with its layer am on the NOW's cards. Each process pays o_s for a frame that it sends and o_r for one that it receives; it does not pay for AMVIA's poll routine, which is other code. A store counts until it has arrived. Package splitc puts several gets, puts and stores into a frame, so these take a fraction of what the paper's layers take, and the NOW's layer, which sends a message for each, is slower than the layers over VIs. The applications of figure 6-5 have no value there: those under examples compute with values."
 	nowRatio        = "our AM on the NOW takes the 21 us of its own paper, not the third of 53 us that this one draws; see am2"
 	sharedMemory    = "measured on the machine that runs this, by the layer shm of package splitc: virtual time has no model of a processor's loads and stores"
 	anomaly         = "not aimed at: over AMVIA it is 54 % faster on one processor, which is an anomaly to the paper, too"
@@ -70,7 +71,7 @@ func splitcPaper() *Paper {
 	return &Paper{
 		Name:     "splitc",
 		Title:    "Begel, Buonadonna, Gay: Split-C for the New Millennium",
-		Notes:    []string{layersAreModels},
+		Notes:    []string{layersAreModels, codeIsBeside},
 		Profiles: []Profile{millenniumProfile(newVIAModel())},
 		Left: []Left{
 			{"6.1, figure 6-1", "streams of VIA and of AM on the NOW, by size", "the text says only that AMVIA's is less than half of either; am2 has the NOW's"},

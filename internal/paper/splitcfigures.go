@@ -116,7 +116,7 @@ func repeatPrimitives(b *Bench, m *viaModel) error {
 	favours := func(p primitives) bool { return p[store] < am[store] && am[store]/p[store] > am[put]/p[put] }
 	b.Holds("fig6-3.overhead", favours(reliable) && favours(unreliable))
 	drawPrimitives(b, append([]primitives{ofNow}, one[:]...), both[:])
-	return nil
+	return besidePrimitives(b, m)
 }
 
 // drawPrimitives draws figure 6-3: the primitives in the paper's order along the axis.
@@ -157,5 +157,5 @@ func repeatBulk(b *Bench, m *viaModel) error {
 	b.Set("fig6-4.small", ratio(0))
 	b.Holds("fig6-4.large", ratio(len(sizes)-1) < ratio(0))
 	b.Draw(Figure{"splitc-figure6-4", "Bulk gets over unreliable VIA", []plot.Panel{{Title: "Bulk gets, unreliable VIA", Y: "us", Series: times[:]}}})
-	return nil
+	return besideBulk(b, m)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // sharedPrimitives are read, write, get, put and store of an int.
-var sharedPrimitives = []func(ctx context.Context, w *splitc.World, p splitc.Global[int32]) error{
+var sharedPrimitives = []operation{
 	func(ctx context.Context, w *splitc.World, p splitc.Global[int32]) error {
 		_, err := splitc.Read(ctx, w, p)
 		return err
@@ -55,7 +55,7 @@ func repeatShared(b *Bench) error {
 
 // sharedTime returns how long a primitive takes: the mean of 10,000, in the median of several
 // rounds.
-func sharedTime(ctx context.Context, w *splitc.World, p splitc.Global[int32], primitive func(context.Context, *splitc.World, splitc.Global[int32]) error) (time.Duration, error) {
+func sharedTime(ctx context.Context, w *splitc.World, p splitc.Global[int32], primitive operation) (time.Duration, error) {
 	const times = 10_000
 	var rounds [5]time.Duration
 	for i := range rounds {
@@ -88,21 +88,25 @@ func sharedProgram(ctx context.Context, program func(w *splitc.World, p splitc.G
 				return
 			}
 			cfg := splitc.Config{Config: job.Config{Job: "paper", Rank: rank, Size: len(errs), NIC: nic}, Layer: "shm", HeapSize: splitc.MinHeapSize}
-			errs[rank] = errors.Join(sharedRank(ctx, cfg, program), nic.Close())
+			mine := program
+			if rank > 0 {
+				mine = func(*splitc.World, splitc.Global[int32]) error { return nil }
+			}
+			errs[rank] = errors.Join(sharedRank(ctx, cfg, mine), nic.Close())
 		})
 	}
 	return errors.Join(w.Run(), errors.Join(errs[:]...))
 }
 
-// sharedRank is a process of that program.
+// sharedRank is one of two processes of a program with pointers to each other's ints.
 func sharedRank(ctx context.Context, cfg splitc.Config, program func(w *splitc.World, p splitc.Global[int32]) error) error {
 	w, err := splitc.Start(ctx, &cfg)
 	if err != nil {
 		return err
 	}
-	a, err := splitc.AllSpreadMalloc[int32](ctx, w, cfg.Size, 1)
-	if err == nil && cfg.Rank == 0 {
-		err = program(w, a.On(1))
+	a, err := splitc.AllSpreadMalloc[int32](ctx, w, cfg.Size, 1024)
+	if err == nil {
+		err = program(w, a.On(1-cfg.Rank))
 	}
 	if err != nil {
 		w.Fail(err)

@@ -33,10 +33,10 @@ func WriteText(w io.Writer, results []Result) error {
 	for _, r := range results {
 		fmt.Fprintf(w, "%s\n\n", r.Paper.Title)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "item\tkind\ton\tpublished\tours\tunit\tdeviation\t")
+		fmt.Fprintln(t, "item\tkind\ton\tpublished\tours\tunit\tdeviation\t\tcode")
 		for i := range r.Rows {
 			row := &r.Rows[i]
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Item, row.Kind, row.On, row.published(), row.ours(), row.Unit, row.deviation(), row.mark())
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Item, row.Kind, row.On, row.published(), row.ours(), row.Unit, row.deviation(), row.mark(), row.code())
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -89,12 +89,25 @@ func (r *Row) published() string {
 }
 
 func (r *Row) ours() string {
-	switch {
-	case r.Ours == nil:
+	if r.Ours == nil {
 		return "-"
+	}
+	return r.value(*r.Ours)
+}
+
+// code is the value of Bobnet's code beside a model's.
+func (r *Row) code() string {
+	if r.Code == nil {
+		return ""
+	}
+	return r.value(*r.Code)
+}
+
+func (r *Row) value(v float64) string {
+	switch {
 	case r.Kind != Shape:
-		return number(*r.Ours)
-	case *r.Ours == 1:
+		return number(v)
+	case v == 1:
 		return "holds"
 	}
 	return "does not"

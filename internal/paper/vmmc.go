@@ -10,6 +10,9 @@ import (
 // microseconds.
 const leastProgram = 2.5
 
+// codeOfCalls says what the column code has of section 5.4.
+const codeOfCalls = "Section 5.4 is measured on a model of vRPC: a message each way, which its receiver copies, as the paper has it. The column code has package vmmc/vrpc on the same cards: its rings, its messages of ONC RPC and its XDR. It pays for a send and for the same routines as the model. It copies a message also where it is sent, so a round trip has four copies of the argument where the paper's has two."
+
 // vmmcProfile lists what the model says, and which number has fixed it.
 func vmmcProfile(m *vmmcModel) Profile {
 	t, costs := m.timing, m.costs
@@ -46,7 +49,7 @@ func vmmcPaper() *Paper {
 	return &Paper{
 		Name:     "vmmc",
 		Title:    "Dubnicki, Bilas, Li, Philbin: Design and Implementation of Virtual Memory-Mapped Communication on Myrinet",
-		Notes:    []string{"The programs are package vmmc over the control program of vmmc/lanai. Figure 1 and section 5.2 are the emulated card alone."},
+		Notes:    []string{"The programs are package vmmc over the control program of vmmc/lanai. Figure 1 and section 5.2 are the emulated card alone.", codeOfCalls},
 		Profiles: []Profile{vmmcProfile(newVMMCModel())},
 		Left: []Left{
 			{"6", "SHRIMP: a word takes about 7 us one way, a send begins in 2 to 3 us, 23 MB/s between users", "there is no model of SHRIMP's card and EISA bus"},

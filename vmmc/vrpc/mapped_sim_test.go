@@ -46,23 +46,6 @@ type octets struct{ data []byte }
 func (o *octets) MarshalXDR(e *xdr.Encoder)   { e.Opaque(o.data, xdr.Unbounded) }
 func (o *octets) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Unbounded) }
 
-// one is the Transport over one connection, whose calls are one after the other.
-type one struct{ c *mappedConn }
-
-func (o one) RoundTrip(ctx context.Context, x *Exchange) error {
-	if err := o.c.start(ctx, x); err != nil {
-		return err
-	}
-	return o.c.finish(ctx, x)
-}
-func (o one) Send(ctx context.Context, x *Exchange) error { return o.c.keepBack(ctx, x) }
-func (o one) Close() error                                { return nil }
-func (o one) Release(x *Exchange) {
-	if x.held {
-		o.c.release(x)
-	}
-}
-
 // Calls of all lengths, longer than the rings too, pass a network in virtual time that loses and
 // reorders frames; batched ones have run before the call behind them.
 func TestMappedSimulated(t *testing.T) {
@@ -93,36 +76,15 @@ func answerOne(p *vmmc.Process) error {
 	if err != nil {
 		return err
 	}
-	d, err := newDoor(s, p, 100, vmmc.Everybody)
-	if err != nil {
-		return err
-	}
-	if err := p.Await(context.Background(), func() bool { return len(d.knocking) > 0 }); err != nil {
-		return err
-	}
-	from := <-d.knocking
-	m, err := d.greet(context.Background(), from, false)
-	if err != nil {
-		return err
-	}
-	if err := newMappedServer(context.Background(), s, m, from).serve(); !errors.Is(err, vmmc.ErrUnexported) {
-		return fmt.Errorf("the connection ends with %w", err)
-	}
-	return nil
+	return serveOne(context.Background(), s, p, 100)
 }
 
 func callSimulated(p *vmmc.Process) error {
 	ctx := context.Background()
-	door, err := p.Import(ctx, vmmc.Name{Process: 1, ID: 100})
+	c, conn, err := dialOne(ctx, p, vmmc.Name{Process: 1, ID: 100}, 7, 1, 8000)
 	if err != nil {
 		return err
 	}
-	m, err := knock(ctx, door, p, 8000)
-	if err != nil {
-		return err
-	}
-	conn := &mappedConn{mapped: m, max: DefaultMaxMessage, calls: newPending(), stats: new(clientStats), dead: make(chan struct{})}
-	c := NewClient(one{conn}, 7, 1, &ClientConfig{Timeout: -1})
 	for i, n := range []int{0, 50, 60, 1000, 2999, 3000, 8000, 20000, 1} {
 		data := bytes.Repeat([]byte{byte(n), 1, 2}, n)[:n]
 		if err := c.Batch(ctx, 2, &octets{data}); err != nil {
