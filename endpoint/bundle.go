@@ -143,7 +143,7 @@ func (b *Bundle) serve(limit int) (served int) {
 		served += b.handle(limit - served)
 	}
 	if b.pending() { // what is left over is an event, as if it came now
-		b.event()
+		b.event(b.posts())
 	}
 	return served
 }
@@ -200,9 +200,25 @@ func (b *Bundle) handle(limit int) (served int) {
 	return served
 }
 
-// event notes that there is something to handle.
-func (b *Bundle) event() {
-	if b.mask == NotEmpty {
+// posts reports whether messages wait for handlers of endpoints whose events post the semaphore.
+func (b *Bundle) posts() bool {
+	for i := range b.replies.Len() {
+		if !(*b.replies.At(i)).ep.silent {
+			return true
+		}
+	}
+	for i := range b.requests.Len() {
+		if !(*b.requests.At(i)).ep.silent {
+			return true
+		}
+	}
+	return false
+}
+
+// event notes that there is something to handle, for an endpoint whose events post the semaphore or
+// do not.
+func (b *Bundle) event(posts bool) {
+	if posts && b.mask == NotEmpty {
 		b.posted = true
 	}
 	if b.following > 0 || b.node.leader == b {
@@ -218,7 +234,7 @@ func (b *Bundle) EventMask() EventMask {
 }
 
 // SetEventMask sets the mask (AM_SetEventMask). It is NoEvents at first. A
-// message that waits already is an event.
+// message that waits already is an event. Endpoint.SetEventMask silences single endpoints.
 func (b *Bundle) SetEventMask(mask EventMask) error {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
@@ -226,7 +242,7 @@ func (b *Bundle) SetEventMask(mask EventMask) error {
 		return provider.OpError("set event mask", ErrArgument, "there is no event mask %d", mask)
 	}
 	b.mask = mask
-	b.posted = mask == NotEmpty && b.pending()
+	b.posted = mask == NotEmpty && b.posts()
 	return nil
 }
 

@@ -72,6 +72,53 @@ func TestEventMask(t *testing.T) {
 	})
 }
 
+// TestEndpointEventMask: messages for an endpoint whose mask is NoEvents post no semaphore, and wait
+// for a poll or for the mask to be set.
+func TestEndpointEventMask(t *testing.T) {
+	oneNode(t, endpoint.Config{}, func(n *endpoint.Node) error {
+		s, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		c, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		loud, err := s.b.NewEndpoint()
+		if err != nil {
+			return err
+		}
+		loud.SetTag(5)
+		ran := 0
+		for _, ep := range []*endpoint.Endpoint{s.ep, loud} {
+			ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) { ran++; t.Reply(hReply) })
+		}
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) {})
+		if err := errors.Join(c.ep.Map(0, s.ep.Name(), 5), c.ep.Map(1, loud.Name(), 5), s.b.SetEventMask(endpoint.NotEmpty)); err != nil {
+			return err
+		}
+		if e := s.ep.SetEventMask(2); !errors.Is(e, endpoint.ErrArgument) || s.ep.EventMask() != endpoint.NotEmpty {
+			return fmt.Errorf("mask 2: %w, and the mask is %d", e, s.ep.EventMask())
+		}
+		gone, cancel := context.WithCancel(bg)
+		cancel()
+		event := func(what string, want bool) error {
+			if got := s.b.Wait(gone); (got == nil) != want {
+				return fmt.Errorf("%s: an event is %v, want %v: %w", what, got == nil, want, got)
+			}
+			return nil
+		}
+		ask := func(index int) error { return c.ep.Request(bg, index, hEcho) }
+		if err := errors.Join(s.ep.SetEventMask(endpoint.NoEvents), ask(0), event("a silent endpoint's request", false), ask(1), event("another one's request", true)); err != nil {
+			return err
+		}
+		if _, err := s.b.Poll(); err != nil || ran != 2 || s.ep.EventMask() != endpoint.NoEvents {
+			return fmt.Errorf("a poll: %d handlers have run, want both endpoints': %w", ran, err)
+		}
+		return errors.Join(ask(0), event("a silent endpoint's request again", false), s.ep.SetEventMask(endpoint.NotEmpty), event("one that waited when the mask was set", true))
+	})
+}
+
 // TestEventOfTheRest: what a poll leaves over, because it handles some tens of
 // messages at most, is an event.
 func TestEventOfTheRest(t *testing.T) {

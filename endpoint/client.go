@@ -149,7 +149,7 @@ func (c *client) ready() {
 		c.queued = true
 		c.ep.bundle.replies.Push(c)
 	}
-	c.ep.bundle.event()
+	c.ep.bundle.event(!c.ep.silent)
 }
 
 // Placed hears that the data of a bulk reply is there.

@@ -103,6 +103,7 @@
 //	AM_SetExpectedResources    Config                     the same for all endpoints of a node; needed for nothing 8 V
 //	AM_SetEventMask            Bundle.SetEventMask        NoEvents, NotEmpty                                       8 V
 //	AM_GetEventMask            Bundle.EventMask                                                                    8 V
+//	                           Endpoint.SetEventMask      per endpoint, as in the virtual-network paper; EventMask
 //	AM_WaitSema                Bundle.Wait                ErrNoEvents when it would never return                   8 V
 //	AM_Poll                    Bundle.Poll                all endpoints of the bundle                              8 V
 //	AM_RequestM                Endpoint.Request           waits for a credit, unless Config.FailWithoutCredit      9 V

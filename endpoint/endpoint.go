@@ -24,6 +24,7 @@ type Endpoint struct {
 	clients      set[*client] // those of unmapped translations too
 	servers      set[*server]
 	published    []string
+	silent       bool // its messages do not post the bundle's semaphore
 	freed        bool
 }
 
@@ -117,7 +118,7 @@ func (ep *Endpoint) Move(to *Bundle) error {
 	move(&from.replies, &to.replies, func(c *client) bool { return c.ep == ep })
 	move(&from.requests, &to.requests, func(s *server) bool { return s.ep == ep })
 	if to.pending() {
-		to.event()
+		to.event(to.posts())
 	}
 	from.changed() // a request may wait there for this endpoint's credits
 	return nil
@@ -132,6 +133,37 @@ func move[T any](from, to *fifo.Queue[T], wanted func(v T) bool) {
 		}
 		return true
 	})
+}
+
+// EventMask returns the endpoint's mask.
+func (ep *Endpoint) EventMask() EventMask {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	if ep.silent {
+		return NoEvents
+	}
+	return NotEmpty
+}
+
+// SetEventMask says whether messages for this endpoint post the semaphore of its bundle, as the
+// virtual-network paper has it for each endpoint. It is NotEmpty at first. Messages post the
+// semaphore only if the bundle's own mask is NotEmpty, too. With NotEmpty a message that waits
+// already is an event. Poll handles the messages of all endpoints of the bundle.
+func (ep *Endpoint) SetEventMask(mask EventMask) error {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	switch {
+	case ep.freed:
+		return ep.gone()
+	case mask > NotEmpty:
+		return provider.OpError("set event mask", ErrArgument, "there is no event mask %d", mask)
+	}
+	was := ep.silent
+	ep.silent = mask == NoEvents
+	if was && !ep.silent && ep.bundle.posts() {
+		ep.bundle.event(true)
+	}
+	return nil
 }
 
 // Tag returns the endpoint's tag (AM_GetTag).

@@ -187,7 +187,7 @@ func (s *server) ready() {
 		s.queued = true
 		s.ep.bundle.requests.Push(s)
 	}
-	s.ep.bundle.event()
+	s.ep.bundle.event(!s.ep.silent)
 }
 
 // Placed hears that the data of a bulk request is there.

@@ -66,9 +66,13 @@ func (n *NIC) DestroyPtag(p Ptag) error {
 // RegisterMem makes buf known for transfers and returns its handle
 // (VipRegisterMem). Nil attributes mean the default tag and no rights for
 // peers. The NIC keeps buf alive and in place (Go does not move heap memory)
-// until DeregisterMem or Close. Regions may overlap. It does not lock the
-// pages: nothing below writes to them behind the kernel's back. A NIC has at most
+// until DeregisterMem or Close. Regions may overlap. A NIC has at most
 // MaxRegions, of MaxRegisterBytes together.
+//
+// RegisterMem does not lock the pages of buf. No device accesses them by physical address, so a
+// page that the kernel has swapped out costs time and nothing else. The kernel's locks are of whole
+// pages and are not counted: to unlock one region would unlock other regions and the program's own
+// locks on the same pages. A program that wants locked memory uses AllocMem, or calls mlock itself.
 func (n *NIC) RegisterMem(buf []byte, attr *MemAttributes) (MemHandle, error) {
 	return n.register(buf, attr, false, false)
 }
