@@ -24,6 +24,8 @@ const (
 //   - A client repeats its request until it is accepted. If a client stops repeating, other requests
 //     are taken first, and its request is dropped when the queue is full. A server that waits for such
 //     a client to connect gives it up when others wait.
+//   - When the queue is full, a request displaces one of a station that has more requests in it. So no
+//     station keeps the requests of others out.
 //   - Decided requests are remembered long enough that a late repetition is not taken for a new
 //     request. The oldest make room for new ones.
 //
@@ -31,6 +33,7 @@ const (
 // it sends nothing. The zero Backlog is empty.
 type Backlog struct {
 	waiting []*Request
+	of      map[ethertype.MAC]int   // how many requests of each station are waiting
 	known   map[requestKey]*Request // taken or not, until decided and a while after
 	decided []*Request              // those of known that are decided, in the order of their decisions
 }
@@ -63,33 +66,38 @@ func (b *Backlog) Receive(h *ethertype.Header, info *Info, now int64) (Verdict, 
 		}
 		return RequestKnown, r
 	}
-	if !b.room(now) {
+	if !b.room(h.Src, now) {
 		return RequestFull, nil
 	}
 	r := &Request{From: k.from, Port: h.DstPort, Info: *info, backlog: b, heard: now}
 	if b.known == nil {
-		b.known = map[requestKey]*Request{}
+		b.known, b.of = map[requestKey]*Request{}, map[ethertype.MAC]int{}
 	}
 	b.known[k] = r
 	b.waiting = append(b.waiting, r)
+	b.of[h.Src]++
 	return RequestNew, r
 }
 
-// room reports whether there is room for a request. It forgets decided ones that
-// nobody can repeat any more, or the oldest if there are too many, and one that waits
-// and whose requester has given up if too many wait.
-func (b *Backlog) room(now int64) bool {
+// room reports whether there is room for a request of a station. It forgets decided ones that
+// nobody can repeat any more, or the oldest if there are too many. If too many wait it forgets one
+// whose requester has given up, or else the newest of a station that has more requests than this one.
+func (b *Backlog) room(station ethertype.MAC, now int64) bool {
 	for len(b.decided) > 0 && (now-b.decided[0].at > decidedLife || len(b.known) >= rememberedMax) {
 		b.decided[0].Forget()
 		b.decided = b.decided[1:]
 	}
 	if len(b.waiting) >= waitingMax {
 		i := slices.IndexFunc(b.waiting, func(r *Request) bool { return r.silent(now) })
+		for own, last := b.of[station]+1, len(b.waiting)-1; i < 0 && last >= 0; last-- {
+			if b.of[b.waiting[last].From.MAC] > own {
+				i = last
+			}
+		}
 		if i < 0 {
 			return false
 		}
-		b.waiting[i].Forget()
-		b.waiting = slices.Delete(b.waiting, i, i+1)
+		b.remove(i).Forget()
 	}
 	return len(b.known) < rememberedMax
 }
@@ -104,8 +112,16 @@ func (b *Backlog) Pop(now int64) *Request {
 		return nil
 	}
 	i := max(slices.IndexFunc(b.waiting, func(r *Request) bool { return !r.silent(now) }), 0)
+	return b.remove(i)
+}
+
+// remove takes the request at index i out of those that wait.
+func (b *Backlog) remove(i int) *Request {
 	r := b.waiting[i]
 	b.waiting = slices.Delete(b.waiting, i, i+1)
+	if b.of[r.From.MAC]--; b.of[r.From.MAC] == 0 {
+		delete(b.of, r.From.MAC)
+	}
 	return r
 }
 
@@ -113,6 +129,7 @@ func (b *Backlog) Pop(now int64) *Request {
 func (b *Backlog) Clear() []*Request {
 	all := b.waiting
 	b.waiting = nil
+	clear(b.of)
 	return all
 }
 

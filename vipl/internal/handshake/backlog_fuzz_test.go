@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -105,6 +106,13 @@ func (r *rig) take() {
 func (r *rig) check() {
 	if len(r.b.waiting) > waitingMax || len(r.b.known) > rememberedMax {
 		r.Fatalf("%d wait, %d are known", len(r.b.waiting), len(r.b.known))
+	}
+	of := map[ethertype.MAC]int{}
+	for _, q := range r.b.waiting {
+		of[q.From.MAC]++
+	}
+	if !maps.Equal(of, r.b.of) {
+		r.Fatalf("%v wait, and %v are counted", of, r.b.of)
 	}
 	for _, q := range r.b.waiting {
 		if q.decided || r.b.known[requestKey{q.From, q.Info.Tag}] != q || slices.Contains(r.taken, q) {

@@ -117,6 +117,36 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestCrowdOfOneStation: a station that asks under many ports, and repeats all its requests, does not keep
+// the requests of other stations out. Stations that ask as often as each other displace nobody.
+func TestCrowdOfOneStation(t *testing.T) {
+	l := &listener{T: t, now: 1000 * ms}
+	crowd := func(port int, want Verdict) {
+		t.Helper()
+		h := ethertype.Header{Src: ethertype.MAC{2, 1}, SrcPort: uint16(port), DstPort: 7}
+		if got, _ := l.Receive(&h, &Info{Tag: 1}, l.now); got != want {
+			t.Fatalf("request %d of the crowd: verdict %d, want %d", port, got, want)
+		}
+	}
+	for i := range waitingMax {
+		crowd(i, RequestNew)
+	}
+	crowd(waitingMax, RequestFull)
+	for i := range waitingMax - 1 {
+		l.ask(i, RequestNew)
+		crowd(waitingMax, RequestFull)
+	}
+	l.ask(waitingMax, RequestFull)
+	l.ask(3, RequestKnown)
+	crowd(0, RequestKnown) // the oldest one stays
+	for range waitingMax {
+		l.Pop(l.now)
+	}
+	if l.Waiting() != 0 || len(l.of) != 0 {
+		t.Errorf("%d requests of %d stations wait", l.Waiting(), len(l.of))
+	}
+}
+
 // TestNotKept: requests that are turned away because too many wait are not remembered, however
 // many come: they take no room from others, and each is a new one when it comes again.
 func TestNotKept(t *testing.T) {
