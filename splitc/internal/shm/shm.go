@@ -268,7 +268,7 @@ func (l *Layer) newMeeting() (meeting, error) {
 	if seam.EngineOf(l.cfg.NIC).Virtual() {
 		return newInProcess(l), nil
 	}
-	s, err := newSockets(l.prefix(), l.cfg.Rank)
+	s, err := newSockets(l.secret(), l.cfg.Rank)
 	if err != nil {
 		return nil, err
 	}

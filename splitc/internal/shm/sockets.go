@@ -2,11 +2,11 @@ package shm
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	share "github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/passfd"
@@ -18,11 +18,11 @@ var ErrUser = errors.New("it belongs to another user, who must not have this one
 
 // sockets is the meeting of processes of one host. Each listens at a Unix socket, whose name
 // in the abstract name space goes with the process, and hands its file to each neighbour
-// over a connection. Names are no secret, and anybody may take one: the kernel says whose the
-// process at the other end of a connection is, and only this one's user gives and gets
-// files.
+// over a connection. The kernel lists the names, and any user can bind one: so a name does not
+// show the names of other ranks or of the job's next layers. The kernel tells the user of the
+// process at the other end of a connection, and only this process's user gives and gets files.
 type sockets struct {
-	prefix  string
+	secret  string
 	fd      int   // that listens; -1 when the meeting is over
 	callers []int // connections over which nothing has come yet
 }
@@ -31,13 +31,15 @@ type sockets struct {
 // those of neighbours.
 const mostCallers = 64
 
-func (l *Layer) prefix() string {
+// secret is what the names of all ranks' sockets are made of. The job's processes know it, and who reads
+// the segment.
+func (l *Layer) secret() string {
 	at := l.place(0)
-	return fmt.Sprintf("@bobnet-splitc/%016x/%d/", at.nonce, at.generation)
+	return fmt.Sprintf("%016x/%d", at.nonce, at.generation)
 }
 
-func newSockets(prefix string, rank int) (*sockets, error) {
-	s := &sockets{prefix: prefix, fd: -1}
+func newSockets(secret string, rank int) (*sockets, error) {
+	s := &sockets{secret: secret, fd: -1}
 	fd, err := newSocket()
 	if err != nil {
 		return nil, err
@@ -59,7 +61,8 @@ func newSocket() (int, error) {
 }
 
 func (s *sockets) address(rank int) *unix.SockaddrUnix {
-	return &unix.SockaddrUnix{Name: s.prefix + strconv.Itoa(rank)}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.secret, rank))
+	return &unix.SockaddrUnix{Name: fmt.Sprintf("@bobnet-splitc/%x", sum[:16])}
 }
 
 func (s *sockets) close() {
