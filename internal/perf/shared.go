@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -69,7 +70,8 @@ func (h *Half) shareMemory(ctx context.Context) (int, error) {
 	return sendMemory(ctx, l)
 }
 
-// sendMemory makes the memory and gives it to the first who connects.
+// sendMemory makes the memory and gives it to the first process of this user's that connects. Any user
+// of the host can see the socket's name, and connect.
 func sendMemory(ctx context.Context, l *net.UnixListener) (int, error) {
 	fd, err := unix.MemfdCreate("bobnet-perf", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -78,10 +80,16 @@ func sendMemory(ctx context.Context, l *net.UnixListener) (int, error) {
 	err = unix.Ftruncate(fd, int64(sharedSize))
 	if err == nil {
 		l.SetDeadline(deadlineOf(ctx))
-		var conn *net.UnixConn
-		if conn, err = l.AcceptUnix(); err == nil {
-			_, _, err = conn.WriteMsgUnix([]byte{1}, unix.UnixRights(fd), nil)
-			conn.Close()
+		for given := false; err == nil && !given; {
+			var conn *net.UnixConn
+			if conn, err = l.AcceptUnix(); err != nil {
+				break
+			}
+			if who, failed := passfd.PeerOf(conn); failed == nil && int64(who.Uid) == int64(os.Geteuid()) {
+				_, _, err = conn.WriteMsgUnix([]byte{1}, unix.UnixRights(fd), nil)
+				given = true
+			}
+			passfd.Refuse(conn)
 		}
 	}
 	if err != nil {
@@ -105,6 +113,9 @@ func receiveMemory(ctx context.Context, name string) (int, error) {
 	who, err := passfd.PeerOf(conn.(*net.UnixConn))
 	if err != nil {
 		return -1, fmt.Errorf("%w (%w)", errNoMemory, err)
+	}
+	if int64(who.Uid) != int64(os.Geteuid()) {
+		return -1, fmt.Errorf("%w (it is user %d's)", errNoMemory, who.Uid)
 	}
 	m, err := passfd.Receive(conn.(*net.UnixConn), who.Uid, make([]byte, 1))
 	if err != nil || len(m.FDs) != 1 {
