@@ -8,6 +8,7 @@
 // receiver of descriptors, and every socket that strangers can send to, uses this package:
 //
 //   - Receive has room for all descriptors that a message can carry.
+//   - Conn is a connection to a server that wants no descriptors.
 //   - Close, CloseConn and HangUp return at once. At most two goroutines for each user do the work.
 //   - Promptly runs a close that must be over when it returns, and ends lingering there.
 //

@@ -163,3 +163,31 @@ func TestBusy(t *testing.T) {
 		t.Errorf("%d descriptors of one user are held", n)
 	}
 }
+
+// TestConn: a Conn gives the bytes that come with descriptors, and neither Read nor Close waits for
+// these. Its done is called when everything is closed.
+func TestConn(t *testing.T) {
+	mine, theirs := pair(t, unix.SOCK_STREAM)
+	defer unix.Close(theirs)
+	for range 2 { // the second one is not read
+		fd := lingertest.Socket(t)
+		send(t, theirs, unix.UnixRights(fd))
+		Promptly(func() { unix.Close(fd) })
+	}
+	done := make(chan struct{})
+	c := NewConn(mine, uint32(os.Geteuid()), func() { close(done) })
+	b := make([]byte, 9)
+	in(t, "Read", func() {
+		if n, err := c.Read(b); err != nil || string(b[:n]) != "x" {
+			t.Errorf("read %q, %v", b[:n], err)
+		}
+	})
+	in(t, "Close", func() {
+		c.Close()
+		c.Close()
+		<-done
+	})
+	if _, err := c.Read(b); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read after Close: %v", err)
+	}
+}

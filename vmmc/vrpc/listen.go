@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/admission"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"golang.org/x/sys/unix"
 
 	"github.com/bobnet-go/bobnet/transport"
@@ -158,21 +160,34 @@ func pause(ctx context.Context) bool {
 
 // admit begins a connection, unless there are too many, or too many of its peer.
 func (s *Server) admit(conn net.Conn) {
-	peer := admission.PeerOf(conn)
-	if !s.gate.Enter(peer) {
+	key, who := admission.PeerOf(conn), streamPeer(conn)
+	local, isLocal := conn.(*net.UnixConn)
+	if !s.gate.Enter(key) {
 		s.stats.ConnsRefused.Add(1)
-		conn.Close()
+		if isLocal {
+			passfd.Refuse(local)
+		} else {
+			conn.Close()
+		}
 		return
 	}
 	s.stats.ConnsOpen.Add(1)
 	s.stats.Conns.Add(1)
+	var open atomic.Int32 // what has to end before the peer may have another connection
+	open.Store(1)
 	leave := func() {
-		s.stats.ConnsOpen.Add(-1)
-		s.gate.Leave(peer)
+		if open.Add(-1) == 0 {
+			s.stats.ConnsOpen.Add(-1)
+			s.gate.Leave(key)
+		}
+	}
+	if isLocal {
+		open.Add(1)
+		conn = passfd.NewConn(local, who.UID, leave)
 	}
 	err := s.Start(conn, func(ctx context.Context) {
 		defer leave()
-		s.serveStream(ctx, conn, peer)
+		s.serveStream(ctx, conn, key, who)
 	})
 	if err != nil {
 		leave()
@@ -188,23 +203,12 @@ func streamPeer(conn net.Conn) Peer {
 		p.Addr = unmap(addr)
 	case *net.UnixConn:
 		p.Name = "unnamed"
-		p.UID, p.Proven = peerUser(c)
+		p.UID = passfd.Unknown
+		if cred, err := passfd.PeerOf(c); err == nil {
+			p.UID, p.Proven = cred.Uid, true
+		}
 	default:
 		p.Name = conn.RemoteAddr().String()
 	}
 	return p
-}
-
-// peerUser returns the user of the process that made a local connection.
-func peerUser(c *net.UnixConn) (uid uint32, ok bool) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, false
-	}
-	raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			uid, ok = cred.Uid, true
-		}
-	})
-	return uid, ok
 }

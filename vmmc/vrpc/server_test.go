@@ -8,14 +8,17 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/lingertest"
 	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 	"golang.org/x/sys/unix"
@@ -330,5 +333,38 @@ func TestDump(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+}
+
+// TestLingeringClients: clients that pass files which take for ever to close hold up neither other
+// clients nor the end of the server.
+func TestLingeringClients(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{MaxPeerConns: 3})
+	addr, err := s.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns []*net.UnixConn
+	for range 6 { // the last ones are refused
+		conn, err := net.DialUnix("unix", nil, addr.(*net.UnixAddr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fd := lingertest.Socket(t)
+		conn.WriteMsgUnix([]byte{0x80}, unix.UnixRights(fd), nil) // fails where the kernel refuses descriptors, or the server did
+		passfd.Promptly(func() { unix.Close(fd) })
+		conns = append(conns, conn)
+	}
+	until(t, s, "connections of one user", func(n vrpc.Snapshot) bool { return n.ConnsRefused == 3 })
+	conns[0].Close()
+	until(t, s, "a connection's end", func(n vrpc.Snapshot) bool { return n.ConnsOpen == 2 })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := dial(t, "unix", addr.String(), nil).Ping(ctx); err != nil {
+		t.Errorf("another client's call: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -36,7 +36,7 @@ type streamWorker struct {
 }
 
 // serveStream answers the calls of a connection until it ends.
-func (s *Server) serveStream(ctx context.Context, conn net.Conn, key string) {
+func (s *Server) serveStream(ctx context.Context, conn net.Conn, key string, peer Peer) {
 	ctx, cancel := context.WithCancel(ctx)
 	v := &streamServer{
 		server: s, conn: conn, peer: key, in: newRecordReader(conn, s.cfg.MaxMessage),
@@ -44,7 +44,6 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, key string) {
 		idle:  make(chan *streamWorker, s.cfg.Parallel),
 	}
 	v.in.room = func(size int) bool { return v.pay(&v.reads.msgCost, size) }
-	peer := streamPeer(conn)
 	all := make([]*streamWorker, s.cfg.Parallel)
 	for i := range all {
 		all[i] = &streamWorker{session: s.NewSession(ctx, peer, s.cfg.MaxMessage)}
