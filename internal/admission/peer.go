@@ -24,8 +24,8 @@ func PeerOf(conn net.Conn) string {
 		host, _, _ := strings.Cut(conn.RemoteAddr().String(), "/")
 		return host
 	}
-	if to, ok := conn.LocalAddr().(*net.TCPAddr); ok && (from.IP.IsLoopback() || from.IP.Equal(to.IP)) {
-		if uid, err := userOf(from, to); err == nil {
+	if to, ok := conn.LocalAddr().(*net.TCPAddr); ok {
+		if uid, err := userOf(from, to); err == nil { // it is a process of this host, whatever address it has used
 			return fmt.Sprintf("user %d", uid)
 		}
 	}

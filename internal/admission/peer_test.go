@@ -1,11 +1,17 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // TestPeerOf: on one host a peer is a user, by each kind of connection.
@@ -37,4 +43,54 @@ func TestPeerOf(t *testing.T) {
 		s.Close()
 		l.Close()
 	}
+}
+
+// TestPeerOfOtherAddress: a user stays the same peer if a process uses another address of the host.
+func TestPeerOfOtherAddress(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, for a network namespace of its own")
+	}
+	done := make(chan struct{})
+	go func() { // on a thread in a network namespace of its own, which ends with this goroutine
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			return
+		}
+		lo, err := netlink.LinkByName("lo")
+		if err == nil {
+			err = netlink.LinkSetUp(lo)
+		}
+		for _, address := range []string{"10.1.1.1/32", "10.2.2.2/32"} {
+			addr, failed := netlink.ParseAddr(address)
+			err = errors.Join(err, failed, netlink.AddrAdd(lo, addr))
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		l, err := net.Listen("tcp", "10.1.1.1:0")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer l.Close()
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(10, 2, 2, 2)}}).Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		s, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer s.Close()
+		if got, want := PeerOf(s), fmt.Sprintf("user %d", os.Getuid()); got != want {
+			t.Errorf("the peer is %q, want %q", got, want)
+		}
+	}()
+	<-done
 }
