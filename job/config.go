@@ -93,13 +93,21 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// OpenNIC returns the NIC to use. If it has opened that itself, own is true, and
-// whoever called it closes the NIC. ctx bounds
-// the call alone.
+// OpenNIC returns the NIC to use. If it has opened the NIC itself, own is true, and the caller closes
+// the NIC. ctx bounds the call alone. If ctx has ended and the job has other ranks, which wait for this
+// one, OpenNIC still opens the NIC if that is soon done: Meet then tells them why this rank does not come.
 func (c *Config) OpenNIC(ctx context.Context) (nic *vipl.NIC, own bool, err error) {
 	if c.NIC != nil {
 		return c.NIC, false, nil
 	}
-	nic, err = vipl.Open(ctx, &vipl.Config{Interface: c.Interface, Logger: c.Logger})
+	cfg := &vipl.Config{Interface: c.Interface, Logger: c.Logger}
+	nic, err = vipl.Open(ctx, cfg)
+	if err != nil && ctx.Err() != nil && c.Size > 1 {
+		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellFor)
+		defer cancel()
+		if late, failed := vipl.Open(soon, cfg); failed == nil {
+			nic, err = late, nil
+		}
+	}
 	return nic, err == nil, err
 }

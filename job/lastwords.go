@@ -51,8 +51,8 @@ func (j *Job) nextAck(ctx context.Context) (came bool, err error) {
 
 // leave tells the others why this rank ends: those that it is connected with, and
 // rank 0 in any case. Rank 0, by which all come, stays for a moment to tell the
-// rest, if the program here has time.
-func (m *meeting) leave(err error, patient bool) {
+// rest.
+func (m *meeting) leave(err error) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
 	last := &meeting{Job: m.Job, ctx: ctx, end: m.nic.Now() + int64(tellFor)}
@@ -68,7 +68,7 @@ func (m *meeting) leave(err error, patient bool) {
 		m.links.Tell(r)
 	}
 	m.drain()
-	if m.Rank == 0 && patient {
+	if m.Rank == 0 {
 		m.tellLate(r)
 	}
 	m.turnAway(r, func(*Hello) {})

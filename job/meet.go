@@ -96,7 +96,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 		m.turnAway(m.ReportOf(cmp.Or(m.links.Err(), err)), func(*Hello) {})
 		return err
 	}
-	m.leave(err, parent.Err() == nil)
+	m.leave(err)
 	return err
 }
 
