@@ -86,8 +86,8 @@ type Config struct {
 	// with ErrInUse, as RequestBulkAsync does. Otherwise they wait for a credit. If the
 	// destination is silent for PeerTimeout, they are returned after those under way.
 	FailWithoutCredit bool
-	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means
-	// vipl.DefaultPeerTimeout. A first message waits as long for the connection, and at least
+	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means 15 s, and
+	// 10 s on a card. A first message waits as long for the connection, and at least
 	// vipl.DefaultConnectTimeout. Time in which this process is not scheduled does not count.
 	// A peer on this host counts as alive while its process lives. A peer on another host
 	// that is not scheduled for this long counts as dead.

@@ -228,10 +228,10 @@ type starvation struct {
 }
 
 // TestStarved: processes that had no processor for a while are not unreachable: a server that
-// does so from the beginning, for nearly the default PeerTimeout, and client and server together,
+// does so from the beginning, for 10 s, and client and server together,
 // for longer, the server for some seconds more.
 func TestStarved(t *testing.T) {
-	const silence = 8 * time.Second
+	const silence = 10 * time.Second
 	for name, x := range map[string]starvation{
 		"server, not met":             {false, 0, silence},
 		"server":                      {true, 0, silence},

@@ -63,7 +63,7 @@ type Provider struct {
 // Open opens the provider of the node up, whose connections take memory from the budget,
 // and which reads from count how many messages are corked. ctx bounds the call alone.
 func Open(ctx context.Context, c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
-	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16}
+	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: cmp.Or(c.PeerTimeout, defaultPeerTimeout), entries: 16}
 	var err error
 	if w.NIC == nil {
 		if w.NIC, err = openNIC(ctx, &c); err != nil {
@@ -167,10 +167,14 @@ func (w *Provider) Poll() error {
 // Gate returns a gate of the NIC's engine.
 func (w *Provider) Gate() provider.Gate { return gate.New(seam.EngineOf(w.NIC)) }
 
+// defaultPeerTimeout is longer than vipl's: a message to a peer that counts as dead comes back, which ends
+// most programs, and a process on a busy host can be without a processor for 10 s.
+const defaultPeerTimeout = 15 * time.Second
+
 // patience is how long a handshake takes at most. A peer that does not answer a request is
 // silent, as one that does not answer a message is: both may have no processor.
 func (w *Provider) patience() time.Duration {
-	return max(cmp.Or(w.timeout, vipl.DefaultPeerTimeout), vipl.DefaultConnectTimeout)
+	return max(w.timeout, vipl.DefaultConnectTimeout)
 }
 
 // Wait is provider's. No completion tells of a handshake that has failed, so
