@@ -34,13 +34,8 @@ type Config struct {
 // maxProcesses bounds the processes of a node.
 const maxProcesses = 1 << 14
 
-// maxReplies bounds the questions of other daemons that are answered at a time, maxAsks
-// those about tickets that are asked, and maxReports the deaths that are reported.
-const (
-	maxReplies = 64
-	maxAsks    = 128
-	maxReports = 128
-)
+// maxReplies bounds the questions of other daemons that are answered at a time.
+const maxReplies = 64
 
 // Daemon is the daemon of a node. It may be shared between goroutines.
 type Daemon struct {
@@ -53,8 +48,8 @@ type Daemon struct {
 	ctx     context.Context // ends with it
 	end     context.CancelFunc
 	work    sync.WaitGroup
-	asks    chan struct{} // a place for each
-	reports chan struct{}
+	asks    errands // about tickets
+	reports errands // of deaths
 	once    sync.Once
 
 	mu    sync.Mutex
@@ -73,8 +68,8 @@ func Open(ctx context.Context, cfg *Config) (*Daemon, error) {
 	if cfg == nil {
 		cfg = &Config{}
 	}
-	d := &Daemon{nic: cfg.NIC, asks: make(chan struct{}, maxAsks), reports: make(chan struct{}, maxReports),
-		conns: map[*net.UnixConn]struct{}{}}
+	d := &Daemon{nic: cfg.NIC, conns: map[*net.UnixConn]struct{}{}}
+	d.asks.spawn, d.reports.spawn = d.spawn, d.spawn
 	d.logs = logqueue.New(cfg.Logger)
 	d.log = d.logs.Logger()
 	if d.nic == nil {

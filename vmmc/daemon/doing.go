@@ -71,25 +71,15 @@ func (w *doing) seek(want *want) {
 	})
 }
 
-// asking runs f beside, when there is a place for it.
-func (d *Daemon) asking(places chan struct{}, f func()) {
-	d.spawn(func() {
-		select {
-		case places <- struct{}{}:
-		case <-d.ctx.Done():
-			return
-		}
-		defer func() { <-places }()
-		f()
-	})
-}
-
 func (w *doing) ask(p *proof) {
 	d := (*Daemon)(w)
-	d.asking(d.asks, func() {
+	d.asks.add(p.c.uid, func() {
 		var uid uint32
 		known := false
-		if p.ticket != (provider.Ticket{}) {
+		d.mu.Lock()
+		left := p.c.left
+		d.mu.Unlock()
+		if p.ticket != (provider.Ticket{}) && !left {
 			known = d.seg.persist(askTime, func() (ok bool) {
 				uid, ok = d.whose(p)
 				return ok
@@ -118,9 +108,11 @@ func (d *Daemon) whose(p *proof) (uid uint32, known bool) {
 	return uid, known
 }
 
-func (w *doing) report(node ethertype.MAC, dead provider.Identity) {
+func (w *doing) report(c *client, node ethertype.MAC) {
 	d := (*Daemon)(w)
-	d.asking(d.reports, func() {
+	dead := c.self
+	d.reports.add(c.uid, func() {
+		defer d.table.reported(c)
 		var err error
 		if !d.seg.persist(reportTime, func() bool {
 			_, _, err = d.seg.ask(d.ctx, node, &question{what: died, who: dead})

@@ -11,15 +11,15 @@ import (
 // silent is a world in which nothing happens.
 type silent struct{ bytes int }
 
-func (s *silent) tell(_ *client, m directory.Message)     { s.bytes += len(m.Append(nil)) }
-func (s *silent) gone(*client) bool                       { return false }
-func (s *silent) advertise(string, ethertype.Addr)        {}
-func (s *silent) withdraw(string)                         {}
-func (s *silent) seek(*want)                              {}
-func (s *silent) ask(*proof)                              {}
-func (s *silent) report(ethertype.MAC, provider.Identity) {}
-func draw() (t provider.Ticket)                           { t[0] = 1; return t }
-func tableOfNothing() *table                              { return newTable(ethertype.MAC{2}, &silent{}, draw) }
+func (s *silent) tell(_ *client, m directory.Message) { s.bytes += len(m.Append(nil)) }
+func (s *silent) gone(*client) bool                   { return false }
+func (s *silent) advertise(string, ethertype.Addr)    {}
+func (s *silent) withdraw(string)                     {}
+func (s *silent) seek(*want)                          {}
+func (s *silent) ask(*proof)                          {}
+func (s *silent) report(*client, ethertype.MAC)       {}
+func draw() (t provider.Ticket)                       { t[0] = 1; return t }
+func tableOfNothing() *table                          { return newTable(ethertype.MAC{2}, &silent{}, draw) }
 func entered(t *table, process uint32, uid uint32) *client {
 	c := t.connect(1, uid, nil)
 	m := directory.Message{Kind: directory.Enter, Seq: 1}

@@ -29,8 +29,8 @@ type world interface {
 	seek(w *want)
 	// ask finds out about a ticket at the node that it comes from, for table.answered.
 	ask(q *proof)
-	// report tells the daemon of a node of a death.
-	report(node ethertype.MAC, dead provider.Identity)
+	// report tells the daemon of a node of the death of c, and calls table.reported then.
+	report(c *client, node ethertype.MAC)
 }
 
 // Bounds of what one process may have open.
@@ -55,6 +55,8 @@ const (
 	costTicket = 256
 	costNode   = 96
 	costBehind = 1 << 10
+	costProof  = 512 // until it is answered
+	costReport = 512 // until the other daemon knows, or does not answer
 )
 
 // client is a process.
@@ -97,6 +99,7 @@ type proof struct {
 	seq    uint32
 	ticket provider.Ticket
 	from   provider.Identity // who has shown it
+	paid   bool              // costProof is counted
 }
 
 // shownBy is a ticket and who shows it: who gets one from another process, or sees it, and
@@ -199,7 +202,8 @@ func (t *table) hear(c *client, m *directory.Message) bool {
 		return c.meet(m.Addr.MAC)
 	case directory.Prove:
 		c.proofs++
-		if p := (&proof{c, m.Seq, m.Ticket, m.Self}); c.proofs > maxProofs {
+		p := &proof{c: c, seq: m.Seq, ticket: m.Ticket, from: m.Self}
+		if p.paid = c.proofs <= maxProofs && t.gate.Take(c.uid, costProof); !p.paid {
 			t.answered(p, 0, false)
 		} else {
 			t.world.ask(p)
@@ -440,6 +444,9 @@ func (t *table) whose(ticket provider.Ticket, from provider.Identity, at etherty
 
 // answered takes what is known of a ticket.
 func (t *table) answered(q *proof, uid uint32, proven bool) {
+	if q.paid {
+		t.gate.Give(q.c.uid, costProof)
+	}
 	if q.c.proofs--; q.c.left {
 		return
 	}
@@ -461,13 +468,16 @@ func (t *table) ended(c *client) {
 		t.stats.Deaths++
 		t.tellDeath(c.self)
 		for _, node := range slices.SortedFunc(maps.Keys(c.met), func(a, b ethertype.MAC) int { return slices.Compare(a[:], b[:]) }) {
-			if node != t.node {
-				t.world.report(node, c.self)
+			if node != t.node && t.gate.Take(c.uid, costReport) {
+				t.world.report(c, node)
 			}
 		}
 	}
 	t.leave(c)
 }
+
+// reported: a report of the death of c has ended. It takes no lock.
+func (t *table) reported(c *client) { t.gate.Give(c.uid, costReport) }
 
 // died: another daemon says that a process of its node has.
 func (t *table) died(dead provider.Identity) {

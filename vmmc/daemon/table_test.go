@@ -126,8 +126,10 @@ func (n *node) ask(q *proof) {
 	n.c.later(try)
 }
 
-func (n *node) report(to ethertype.MAC, dead provider.Identity) {
+func (n *node) report(c *client, to ethertype.MAC) {
+	of, dead := n.table, c.self
 	n.c.later(func() {
+		of.reported(c)
 		if t := n.c.nodes[to].table; t != nil {
 			t.died(dead)
 		}
@@ -427,17 +429,18 @@ func (c *cluster) spread(living map[uint32]*proc) {
 
 // idle is a world that notes what it is to do.
 type idle struct {
-	told []directory.Message
-	asks []*proof
+	told    []directory.Message
+	asks    []*proof
+	reports int
 }
 
-func (w *idle) tell(_ *client, m directory.Message)     { w.told = append(w.told, m) }
-func (w *idle) gone(*client) bool                       { return false }
-func (w *idle) advertise(string, ethertype.Addr)        {}
-func (w *idle) withdraw(string)                         {}
-func (w *idle) seek(*want)                              {}
-func (w *idle) ask(q *proof)                            { w.asks = append(w.asks, q) }
-func (w *idle) report(ethertype.MAC, provider.Identity) {}
+func (w *idle) tell(_ *client, m directory.Message) { w.told = append(w.told, m) }
+func (w *idle) gone(*client) bool                   { return false }
+func (w *idle) advertise(string, ethertype.Addr)    {}
+func (w *idle) withdraw(string)                     {}
+func (w *idle) seek(*want)                          {}
+func (w *idle) ask(q *proof)                        { w.asks = append(w.asks, q) }
+func (w *idle) report(*client, ethertype.MAC)       { w.reports++ }
 
 // hostileNode is a table and processes of it.
 func hostileNode(t *testing.T, processes int) (*table, *idle, []*client) {
@@ -570,6 +573,52 @@ func TestMemoryOfUser(t *testing.T) {
 	}
 }
 
+// TestErrandsOfUser: what waits for other daemons because of one user has a bound, also after the processes
+// have ended, and the user's processes go on.
+func TestErrandsOfUser(t *testing.T) {
+	const most = userMemory / costProof
+	tab, w, c := hostileNode(t, most/maxProofs+10)
+	const user = 4321
+	honest := c[0]
+	for _, wild := range c[1:] {
+		wild.uid = user
+		for i := range maxProofs {
+			if !tab.hear(wild, &directory.Message{Kind: directory.Prove, Seq: uint32(i), Ticket: provider.Ticket{1}}) {
+				t.Fatal("a process is left")
+			}
+		}
+	}
+	if len(w.asks) > most {
+		t.Errorf("%d proofs of one user wait, want %d at most", len(w.asks), most)
+	}
+	before := len(w.asks)
+	if tab.hear(honest, &directory.Message{Kind: directory.Prove, Ticket: provider.Ticket{1}}); len(w.asks) != before+1 {
+		t.Error("another user's question is not asked")
+	}
+	for _, q := range w.asks {
+		tab.answered(q, 0, false)
+	}
+	for i, wild := range c[1:] {
+		for n := range 4096 {
+			at := ethertype.Addr{}
+			binary.BigEndian.PutUint32(at.MAC[2:], uint32(i<<16|n))
+			if !tab.hear(wild, &directory.Message{Kind: directory.Met, Addr: at}) {
+				t.Fatal("a process is left")
+			}
+		}
+		tab.ended(wild)
+	}
+	if w.reports == 0 || w.reports > userMemory/costReport {
+		t.Errorf("%d reports of one user's deaths wait, want %d at most", w.reports, userMemory/costReport)
+	}
+	for range w.reports {
+		tab.reported(c[1])
+	}
+	if !tab.gate.Take(user, userMemory) {
+		t.Error("something is counted afterwards")
+	}
+}
+
 // TestCostsEnd: whatever a process opens and gives back, nothing is counted for it afterwards.
 func TestCostsEnd(t *testing.T) {
 	tab, _, c := hostileNode(t, 1)
@@ -590,5 +639,60 @@ func TestCostsEnd(t *testing.T) {
 	tab.leave(c[0])
 	if c[0].cost != 0 {
 		t.Errorf("%d bytes are counted after it has left", c[0].cost)
+	}
+}
+
+// TestErrands: the errands of one user, which do not end, leave places to another user, and those of two
+// users take turns.
+func TestErrands(t *testing.T) {
+	var begun []func()
+	var e errands
+	e.spawn = func(f func()) { begun = append(begun, f) }
+	ran := map[uint32]int{}
+	add := func(uid uint32, n int) {
+		for range n {
+			e.add(uid, func() { ran[uid]++ })
+		}
+	}
+	const wild, honest, third = 1, 2, 3
+	add(wild, 1000)
+	if len(begun) != userPlaces {
+		t.Fatalf("%d errands of one user have begun, want %d", len(begun), userPlaces)
+	}
+	add(honest, 10)
+	if len(begun) != userPlaces+10 {
+		t.Fatalf("%d errands have begun, want %d", len(begun), userPlaces+10)
+	}
+	for uid := range uint32(8) {
+		add(10+uid, userPlaces)
+	}
+	if len(begun) != allPlaces {
+		t.Fatalf("%d errands of all users have begun, want %d", len(begun), allPlaces)
+	}
+	add(third, 1) // behind one errand of each other user at most
+	for i := 0; ran[third] == 0 && i < len(begun); i++ {
+		begun[i]()
+		if i > allPlaces+20 {
+			t.Fatalf("after %d errands another user's has not had its turn: %v", i, ran)
+		}
+	}
+}
+
+// TestErrandsEnd: all errands run once, and nothing is kept of them.
+func TestErrandsEnd(t *testing.T) {
+	var begun []func()
+	var e errands
+	e.spawn = func(f func()) { begun = append(begun, f) }
+	ran := 0
+	for i := range 5000 {
+		e.add(uint32(i%7), func() { ran++ })
+	}
+	for len(begun) > 0 {
+		f := begun[len(begun)-1]
+		begun = begun[:len(begun)-1]
+		f()
+	}
+	if ran != 5000 || e.running != 0 || len(e.users) != 0 || len(e.turns) != 0 {
+		t.Errorf("%d errands have run, %d run, %d users, %d turns", ran, e.running, len(e.users), len(e.turns))
 	}
 }
