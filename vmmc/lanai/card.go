@@ -130,19 +130,43 @@ func (h *Card) Close() error {
 	return nil
 }
 
-// closeTime is how long Close lets the last messages of processes have to arrive.
-const closeTime = 200 * time.Millisecond
+// Close lets the last messages of processes arrive. It gives up when no packet has been answered for
+// closeTime, in which this process or the other one may have had no processor, and after closeMost.
+const (
+	closeTime = 500 * time.Millisecond
+	closeMost = 10 * time.Second
+)
 
-// waitIdle waits until nothing is under way any more.
+// waitIdle waits until nothing is under way any more, or gives up.
 func (h *Card) waitIdle() {
-	w := h.host.Engine.BeginFor(context.Background(), closeTime)
-	defer h.host.Engine.End(&w)
 	h.page.Ring()
-	for h.prog.ready && h.prog.busy() && h.host.Failed() == nil {
-		if h.host.Engine.Wait(&w, &h.idle) != nil {
+	for range closeMost / closeTime {
+		before := h.answered()
+		if h.idleWithin(closeTime) || h.answered() == before {
 			return
 		}
 	}
+}
+
+// answered returns how many answers to this card's packets have come.
+func (h *Card) answered() (n uint64) {
+	for _, k := range h.prog.send.Stats().Answers {
+		n += k
+	}
+	return n
+}
+
+// idleWithin waits until nothing is under way any more, or the card has failed. It returns false if that
+// takes longer than d.
+func (h *Card) idleWithin(d time.Duration) bool {
+	w := h.host.Engine.BeginFor(context.Background(), d)
+	defer h.host.Engine.End(&w)
+	for h.prog.ready && h.prog.busy() && h.host.Failed() == nil {
+		if h.host.Engine.Wait(&w, &h.idle) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // MAC returns the node's address.

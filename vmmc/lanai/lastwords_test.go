@@ -148,8 +148,20 @@ func TestLastWordsVeth(t *testing.T) {
 }
 
 // TestHostLastWords: what a process has posted is in the exporter's memory when its host has
-// closed, though the process itself has not.
+// closed, though the process itself has not: also what takes longer to arrive than a host waits for
+// an answer.
 func TestHostLastWords(t *testing.T) {
+	for name, x := range map[string]struct{ messages, size, room int }{
+		"many":  {10 * lanai.Slots, 4, 40 * lanai.Slots},
+		"large": {lanai.Slots, 2 << 20, 4 << 20},
+	} {
+		t.Run(name, func(t *testing.T) { hostLastWords(t, x.messages, x.size, x.room) })
+	}
+}
+
+// hostLastWords posts messages of a size into memory of room bytes, one behind the other and then again
+// from its beginning, and closes the host.
+func hostLastWords(t *testing.T, messages, size, room int) {
 	hosts := lastVeth(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -162,20 +174,21 @@ func TestHostLastWords(t *testing.T) {
 		t.Cleanup(func() { p.Close() })
 		ps[i] = p
 	}
-	const messages = 10 * lanai.Slots
-	memory := make([]byte, messages*4)
+	memory, want := make([]byte, room), make([]byte, room)
 	if _, err := ps[0].Export(memory, 0, vmmc.Everybody, nil); err != nil {
 		t.Fatal(err)
 	}
 	to, err := ps[1].Import(ctx, vmmc.Name{})
 	for i := 0; err == nil && i < messages; i++ {
-		err = ps[1].Post(&vmmc.Send{Src: []byte{1, 1, 1, 1}, Dst: to.Addr() + vmmc.ProxyAddr(4*i)})
+		src := bytes.Repeat([]byte{byte(i%250 + 1)}, size)
+		copy(want[size*i%room:], src)
+		err = ps[1].Post(&vmmc.Send{Src: src, Dst: to.Addr() + vmmc.ProxyAddr(size*i%room)})
 	}
 	if err := errors.Join(err, hosts[1].Close()); err != nil {
 		t.Fatal(err)
 	}
 	hosts[0].Snapshot() // under the lock that what it has written was written under, and moves nothing
-	if wrong := differ(memory, bytes.Repeat([]byte{1}, len(memory))); wrong > 0 {
+	if wrong := differ(memory, want); wrong > 0 {
 		t.Errorf("%d octets of %d are not there", wrong, len(memory))
 	}
 }
