@@ -133,6 +133,39 @@ func (g *guard) hook() error {
 	return errors.Join(failed...)
 }
 
+// restore makes the table anew, with who may send, if somebody has removed it: programs that load rules
+// of their own often flush all others. It reports whether it did; hook makes the chains then.
+func (g *guard) restore() (restored bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var conn nftables.Conn
+	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyNetdev)
+	if err != nil {
+		return false, fmt.Errorf("node agent: nftables: chains: %w", err)
+	}
+	missing := maps.Clone(g.hooked)
+	for _, c := range chains {
+		maps.DeleteFunc(missing, func(index int, _ bool) bool { return c.Table.Name == tableName && c.Name == chainName(index) })
+	}
+	maps.DeleteFunc(missing, func(index int, _ bool) bool { return gone(index) != nil })
+	if len(missing) == 0 {
+		return false, nil
+	}
+	clear(g.hooked)
+	var elements []nftables.SetElement
+	for b, e := range g.elements {
+		elements = append(elements, nftables.SetElement{Key: key(b, e)})
+	}
+	conn.AddTable(g.table)
+	if err := errors.Join(conn.AddSet(g.senders, elements), conn.Flush()); err != nil {
+		return true, fmt.Errorf("node agent: nftables: %w", err)
+	}
+	return true, nil
+}
+
+// chainName is the name of the chain of an interface.
+func chainName(index int) string { return fmt.Sprintf("if%d", index) }
+
 // gone returns an error if there is no interface with an index any more.
 func gone(index int) error {
 	_, err := net.InterfaceByIndex(index)
@@ -143,7 +176,7 @@ func gone(index int) error {
 func (g *guard) hookOne(index int, name string) error {
 	var conn nftables.Conn
 	policy := nftables.ChainPolicyAccept
-	chain := conn.AddChain(&nftables.Chain{Table: g.table, Name: fmt.Sprintf("if%d", index), Type: nftables.ChainTypeFilter,
+	chain := conn.AddChain(&nftables.Chain{Table: g.table, Name: chainName(index), Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookEgress, Priority: nftables.ChainPriorityFirst, Device: name, Policy: &policy})
 	conn.FlushChain(chain)
 	for _, rule := range g.rules() {
@@ -272,7 +305,7 @@ func (g *guard) allow(blocks []block, e element) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("node agent: nftables: %w: if the table is gone, start the agent again", err)
+		return fmt.Errorf("node agent: nftables: %w: if the table is gone, the agent makes it again within a second", err)
 	}
 	return nil
 }

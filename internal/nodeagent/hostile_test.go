@@ -17,6 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -141,6 +142,32 @@ func TestForged(t *testing.T) {
 	}
 	if n, err := unix.Read(sniffers[1], make([]byte, 100)); err == nil {
 		t.Errorf("%d octets have passed through the loopback", n)
+	}
+}
+
+// TestRulesFlushed: when somebody has removed all rules of nftables, the agent makes its own again, and
+// programs may send what they might before and nothing else.
+func TestRulesFlushed(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
+	c, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path)
+	if _, err := strconv.Atoi(line); err != nil {
+		t.Fatal(line)
+	}
+	if err := p.In(0, func() error {
+		var conn nftables.Conn
+		conn.FlushRuleset()
+		return conn.Flush()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); c.send(portOfOther) == "sent"; {
+		if time.Now().After(end) {
+			t.Fatal("forged frames are sent for 30 s")
+		}
+	}
+	if got := c.send(ownFrame); got != "sent" {
+		t.Errorf("a frame of its own: %s", got)
 	}
 }
 

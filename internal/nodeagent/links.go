@@ -2,11 +2,13 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
@@ -14,7 +16,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// watchLinks has interfaces guarded that appear, until the result is called or ctx is done.
+// lookEvery is how often the agent looks whether the table by which the kernel judges frames is there.
+const lookEvery = time.Second
+
+// watchLinks has interfaces guarded that appear, and all of them again if somebody has removed the
+// table, until the result is called or ctx is done.
 func watchLinks(ctx context.Context, g *guard, log *slog.Logger) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	updates, err := subscribe(ctx)
@@ -25,12 +31,21 @@ func watchLinks(ctx context.Context, g *guard, log *slog.Logger) (stop func(), e
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		tick := time.NewTicker(lookEvery)
+		defer tick.Stop()
+		said := ""
 		for ctx.Err() == nil {
-			if err := g.hook(); err != nil {
+			restored, err := g.restore()
+			if restored {
+				log.Warn("somebody has removed the rules for what programs send: made again", "table", tableName)
+			}
+			if err = errors.Join(err, g.hook()); err != nil && err.Error() != said {
 				log.Warn("an interface is not guarded", "err", err)
 			}
+			said = fmt.Sprint(err)
 			select {
 			case <-ctx.Done():
+			case <-tick.C:
 			case _, open := <-updates:
 				if open {
 					continue
