@@ -42,6 +42,40 @@ func TestInitEndsWithContext(t *testing.T) {
 	}
 }
 
+// TestInitWithEndedContext: a rank whose context has ended, and which has no NIC yet, tells the other
+// rank why it does not come. The other rank does not wait until its time is up.
+func TestInitWithEndedContext(t *testing.T) {
+	t.Setenv("BOBNET_DRIVER", "udp")
+	for rank := range 2 {
+		name := fmt.Sprint(runOf(t), rank)
+		cfg := func(rank int) *mplite.Config {
+			return &mplite.Config{Config: job.Config{Job: name, Rank: rank, Size: 2, Interface: vethtest.Loopback(55 + rank), Timeout: 10 * patience}}
+		}
+		other := make(chan error, 1)
+		go func() {
+			c, err := mplite.Init(t.Context(), cfg(1-rank))
+			if err == nil { // both are there, and then one says that it goes
+				err = c.Barrier(t.Context())
+				c.Close()
+			}
+			other <- err
+		}()
+		nic, err := vipl.Open(t.Context(), &vipl.Config{Interface: vethtest.Loopback(57)})
+		check(t, err)
+		_, err = nic.Lookup(t.Context(), fmt.Sprintf("job/%s/%d", name, 1-rank)) // it has begun to wait
+		check(t, errors.Join(err, nic.Close()))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := mplite.Init(ended, cfg(rank)); !errors.Is(err, context.Canceled) || !errors.Is(err, mplite.ErrInit) {
+			t.Errorf("rank %d: %v, want that it was cancelled", rank, err)
+		}
+		var failed *mplite.RankError
+		if err := <-other; !errors.As(err, &failed) || failed.Rank != rank || !contains(err, context.Canceled.Error()) {
+			t.Errorf("rank %d: %v, want what rank %d has said", 1-rank, err, rank)
+		}
+	}
+}
+
 // TestManyMissing: with many ranks missing, Init's time is up little later than
 // with one, and a few are named.
 func TestManyMissing(t *testing.T) {
