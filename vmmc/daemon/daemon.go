@@ -34,8 +34,12 @@ type Config struct {
 // maxProcesses bounds the processes of a node.
 const maxProcesses = 1 << 14
 
-// maxReplies bounds the questions of other daemons that are answered at a time.
-const maxReplies = 64
+// Questions to other daemons, and of them: how many are under way at a time, how many of one user or node,
+// and how many of one node wait. How many of one user wait the table bounds.
+const (
+	maxAsks, maxUserAsks                = 128, 32
+	maxReplies, maxNodeReplies, maxLate = 64, 16, 64
+)
 
 // Daemon is the daemon of a node. It may be shared between goroutines.
 type Daemon struct {
@@ -48,8 +52,9 @@ type Daemon struct {
 	ctx     context.Context // ends with it
 	end     context.CancelFunc
 	work    sync.WaitGroup
-	asks    errands // about tickets
-	reports errands // of deaths
+	asks    errands[uint32]        // about tickets, by user
+	reports errands[uint32]        // of deaths
+	replies errands[ethertype.MAC] // by node
 	once    sync.Once
 
 	mu    sync.Mutex
@@ -69,7 +74,9 @@ func Open(ctx context.Context, cfg *Config) (*Daemon, error) {
 		cfg = &Config{}
 	}
 	d := &Daemon{nic: cfg.NIC, conns: map[*net.UnixConn]struct{}{}}
-	d.asks.spawn, d.reports.spawn = d.spawn, d.spawn
+	d.asks = errands[uint32]{spawn: d.spawn, places: maxAsks, each: maxUserAsks}
+	d.reports = errands[uint32]{spawn: d.spawn, places: maxAsks, each: maxUserAsks}
+	d.replies = errands[ethertype.MAC]{spawn: d.spawn, places: maxReplies, each: maxNodeReplies, most: maxLate}
 	d.logs = logqueue.New(cfg.Logger)
 	d.log = d.logs.Logger()
 	if d.nic == nil {
@@ -141,20 +148,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer stop()
 	d.spawn(d.accept)
 	served := make(chan error, 1)
-	d.spawn(func() { served <- d.seg.serve(d.ctx, d.replying()) })
+	d.spawn(func() { served <- d.seg.serve(d.ctx, d.replies.add) })
 	return errors.Join(<-served, d.Close())
-}
-
-// replying returns what runs replies beside each other, a few at a time.
-func (d *Daemon) replying() func(func()) {
-	places := make(chan struct{}, maxReplies)
-	return func(f func()) {
-		places <- struct{}{}
-		d.spawn(func() {
-			defer func() { <-places }()
-			f()
-		})
-	}
 }
 
 func (d *Daemon) spawn(f func()) {

@@ -7,77 +7,77 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// Places of errands: of all users, and of one.
-const (
-	allPlaces  = 128
-	userPlaces = 32
-)
-
-// errands are questions to other daemons. One takes seconds where the other node is silent, and a process
-// can name nodes that do not exist. So one user has a part of the places, and the users whose errands wait
-// for a place take turns. The zero value has no errands.
-type errands struct {
-	spawn func(func()) // runs a function beside
+// errands are questions of daemons, asked for users or answered to nodes. One takes seconds where the other
+// node is silent, and a process can name nodes that do not exist. So one of those who cause them, a user or
+// a node, has a part of the places, and those whose errands wait for a place take turns.
+type errands[K comparable] struct {
+	places, each int          // how many run, and how many of one
+	most         int          // how many of one wait; 0 is no bound
+	spawn        func(func()) // runs a function beside
 
 	mu      sync.Mutex
 	running int
-	users   map[uint32]*errandsOf
-	turns   []uint32 // users whose errands wait
+	of      map[K]*errandsOf
+	turns   []K // of whom some wait
 }
 
-// errandsOf are those of a user.
+// errandsOf are those of one.
 type errandsOf struct {
 	waiting fifo.Queue[func()]
 	running int
 }
 
-// add runs f when there is a place for it. The caller bounds how many of a user's wait.
-func (e *errands) add(uid uint32, f func()) {
+// add runs f when there is a place for it. It returns false, and does nothing, if too many wait.
+func (e *errands[K]) add(k K, f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	u := e.users[uid]
-	if u == nil {
-		if e.users == nil {
-			e.users = map[uint32]*errandsOf{}
+	o := e.of[k]
+	if o == nil {
+		if e.of == nil {
+			e.of = map[K]*errandsOf{}
 		}
-		u = new(errandsOf)
-		e.users[uid] = u
+		o = new(errandsOf)
+		e.of[k] = o
 	}
-	if u.waiting.Push(f); u.waiting.Len() == 1 {
-		e.turns = append(e.turns, uid)
+	if e.most > 0 && o.waiting.Len() >= e.most {
+		return false
+	}
+	if o.waiting.Push(f); o.waiting.Len() == 1 {
+		e.turns = append(e.turns, k)
 	}
 	e.start()
+	return true
 }
 
 // start begins errands while there are places for them. mu is held.
-func (e *errands) start() {
-	for i := 0; i < len(e.turns) && e.running < allPlaces; {
-		uid := e.turns[i]
-		u := e.users[uid]
-		if u.running == userPlaces {
+func (e *errands[K]) start() {
+	for i := 0; i < len(e.turns) && e.running < e.places; {
+		k := e.turns[i]
+		o := e.of[k]
+		if o.running == e.each {
 			i++
 			continue
 		}
-		f := u.waiting.Pop()
-		if e.turns = slices.Delete(e.turns, i, i+1); u.waiting.Len() > 0 {
-			e.turns = append(e.turns, uid)
+		f := o.waiting.Pop()
+		if e.turns = slices.Delete(e.turns, i, i+1); o.waiting.Len() > 0 {
+			e.turns = append(e.turns, k)
 		}
 		e.running++
-		u.running++
+		o.running++
 		e.spawn(func() {
-			defer e.end(uid, u)
+			defer e.end(k, o)
 			f()
 		})
 	}
 }
 
-// end ends an errand of a user.
-func (e *errands) end(uid uint32, u *errandsOf) {
+// end ends an errand.
+func (e *errands[K]) end(k K, o *errandsOf) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running--
-	if u.running--; u.running == 0 && u.waiting.Len() == 0 {
-		delete(e.users, uid)
+	if o.running--; o.running == 0 && o.waiting.Len() == 0 {
+		delete(e.of, k)
 	}
 	e.start()
 }

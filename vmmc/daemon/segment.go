@@ -112,9 +112,9 @@ func (s *segment) persist(d time.Duration, try func() bool) bool {
 	return true
 }
 
-// serve answers one question after another until ctx ends or the segment is closed. spawn
-// runs a function beside it.
-func (s *segment) serve(ctx context.Context, spawn func(func())) error {
+// serve answers questions until ctx ends or the segment is closed. add runs a function beside it, unless
+// too many of the asker's wait.
+func (s *segment) serve(ctx context.Context, add func(asker ethertype.MAC, f func()) bool) error {
 	for {
 		r, err := s.listener.Wait(ctx)
 		if err != nil {
@@ -123,7 +123,9 @@ func (s *segment) serve(ctx context.Context, spawn func(func())) error {
 			}
 			return err
 		}
-		spawn(func() { s.reply(ctx, r) })
+		if !add(r.Remote().MAC, func() { s.reply(ctx, r) }) {
+			_ = r.Reject("too many questions of this node wait: ask again")
+		}
 	}
 }
 

@@ -646,8 +646,8 @@ func TestCostsEnd(t *testing.T) {
 // users take turns.
 func TestErrands(t *testing.T) {
 	var begun []func()
-	var e errands
-	e.spawn = func(f func()) { begun = append(begun, f) }
+	const allPlaces, userPlaces = 128, 32
+	e := errands[uint32]{places: allPlaces, each: userPlaces, spawn: func(f func()) { begun = append(begun, f) }}
 	ran := map[uint32]int{}
 	add := func(uid uint32, n int) {
 		for range n {
@@ -681,18 +681,23 @@ func TestErrands(t *testing.T) {
 // TestErrandsEnd: all errands run once, and nothing is kept of them.
 func TestErrandsEnd(t *testing.T) {
 	var begun []func()
-	var e errands
-	e.spawn = func(f func()) { begun = append(begun, f) }
-	ran := 0
+	const most = 600
+	e := errands[uint32]{places: 128, each: 32, most: most, spawn: func(f func()) { begun = append(begun, f) }}
+	ran, want := 0, 0
 	for i := range 5000 {
-		e.add(uint32(i%7), func() { ran++ })
+		if e.add(uint32(i%7), func() { ran++ }) {
+			want++
+		}
+	}
+	if n := e.of[0].waiting.Len(); n != most {
+		t.Errorf("%d errands of one user wait, want %d", n, most)
 	}
 	for len(begun) > 0 {
 		f := begun[len(begun)-1]
 		begun = begun[:len(begun)-1]
 		f()
 	}
-	if ran != 5000 || e.running != 0 || len(e.users) != 0 || len(e.turns) != 0 {
-		t.Errorf("%d errands have run, %d run, %d users, %d turns", ran, e.running, len(e.users), len(e.turns))
+	if ran != want || e.running != 0 || len(e.of) != 0 || len(e.turns) != 0 {
+		t.Errorf("%d errands have run, want %d, %d run, %d users, %d turns", ran, want, e.running, len(e.of), len(e.turns))
 	}
 }
