@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -396,6 +397,8 @@ func judgeMTU(f *Facts) Finding {
 	case i.MTU < vipl.MinMTU:
 		found.Level, found.Fix = Fail, setMTU(i.Name, etherMTU)
 		found.Means = fmt.Sprintf("a NIC needs at least %d", vipl.MinMTU)
+	case slices.ContainsFunc(f.Segment.Peers, func(p Peer) bool { return p.FullErr != nil && !p.Gone }):
+		found.Found += ", more than passes to every peer" // whose finding has the advice
 	case i.MTU < etherMTU:
 		found.Level, found.Fix = Warn, setMTU(i.Name, etherMTU)
 		found.Means = "less than every Ethernet carries: long messages take more frames than they need"

@@ -153,6 +153,10 @@ var judgements = []struct {
 	{"full frames are lost, and those of the smallest MTU", func(f *Facts) {
 		f.Segment.Peers[0].FullErr, f.Segment.Peers[0].Carries = errors.New("time-out"), vipl.MinMTU-1
 	}, Fail, "peer", "ip link   #"},
+	{"full frames are lost, and the MTU is small", func(f *Facts) {
+		f.Interfaces.Chosen.MTU, f.Segment.Peers[0].MTU = 1400, 1400
+		f.Segment.Peers[0].FullErr, f.Segment.Peers[0].Carries = errors.New("time-out"), 1004
+	}, Fail, "peer", "mtu 1004"},
 	{"nothing but short frames", func(f *Facts) { f.Segment.Peers[0].FullErr = errors.New("time-out") }, Fail, "peer", "bobnet doctor"},
 	{"peer with less", func(f *Facts) { f.Segment.Peers[0].MTU = 1500 }, Note, "peer", "mtu 9000   # at beta"},
 	{"peer with more", func(f *Facts) { f.Segment.Peers[0].MTU = 65535 }, Note, "peer", "dev eth0 mtu 65535"},
