@@ -154,6 +154,10 @@ func judgeNIC(f *Facts) Finding {
 		found.Fix = setMTU(f.Interfaces.Chosen.Name, etherMTU)
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
 		found.Fix = "sudo sysctl -w vm.compact_memory=1"
+	case errors.Is(err, unix.EMFILE):
+		found.Fix = "ulimit -n 1024   # raises how many files a process of this shell may have open"
+	case errors.Is(err, unix.ENFILE):
+		found.Fix = "sudo sysctl -w fs.file-max=1000000"
 	default:
 		found.Fix = lookAt(f.Interfaces.Chosen.Name)
 	}

@@ -114,6 +114,8 @@ var judgements = []struct {
 	{"NIC refused", func(f *Facts) { f.Rights.NetRaw, f.NIC = false, NIC{Tried: true, Err: errRefused} }, Fail, "NIC", "setcap"},
 	{"NIC refuses the MTU", func(f *Facts) { f.NIC = NIC{Tried: true, Err: vipl.ErrInvalidMTU} }, Fail, "NIC", "mtu 1500"},
 	{"no memory for the ring", func(f *Facts) { f.NIC = NIC{Tried: true, Err: unix.ENOMEM} }, Fail, "NIC", "vm.compact_memory"},
+	{"no descriptors for the NIC", func(f *Facts) { f.NIC = NIC{Tried: true, Err: unix.EMFILE} }, Fail, "NIC", "ulimit -n"},
+	{"no descriptors on the host", func(f *Facts) { f.NIC = NIC{Tried: true, Err: unix.ENFILE} }, Fail, "NIC", "fs.file-max"},
 	{"faults", func(f *Facts) { f.Faults = "loss=0.1" }, Warn, "faults", "unset BOBNET_FAULT"},
 	{"bad faults", func(f *Facts) { f.FaultsErr = errors.New("loss=x") }, Fail, "faults", "unset BOBNET_FAULT"},
 	{"little locked memory", func(f *Facts) { f.Host.Memlock = 8 << 20 }, Note, "locked memory", "ulimit -l"},
