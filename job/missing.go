@@ -59,8 +59,8 @@ func (m *meeting) absence(took time.Duration, cause error) error {
 	if len(rest) > 0 {
 		more += fmt.Sprintf("; %d more have not connected", len(rest))
 	}
-	return m.errorf("%w: %s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v)",
-		ErrInit, rankList(silent), m.Identity.Job, took, EnvJob, more, cause)
+	return m.errorf("%w: %s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v) %s",
+		ErrInit, rankList(silent), m.Identity.Job, took, EnvJob, more, cause, tryDoctor)
 }
 
 // blame tells the others of the first of ranks, because of which this one leaves:

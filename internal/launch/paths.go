@@ -97,7 +97,7 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 	}
 	paths := doctor.Finding{Check: "paths"}
 	var none, narrow, between []string
-	carries := 0
+	carries, unexplained := 0, false
 	for i, from := range hosts {
 		for j, to := range hosts {
 			if i == j || ends[i].Err != "" || ends[j].Err != "" {
@@ -108,6 +108,7 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 			switch {
 			case r.Small == 0:
 				none = append(none, from+" to "+to)
+				unexplained = unexplained || clean[i] && clean[j]
 				if sent := results[i].Traffic.Left; lostBetween(i, j, clean, results) {
 					between = append(between, fmt.Sprintf("%s (%d left %s) to %s (%d came to %s)", from, sent, ends[i].Interface, to, results[j].Traffic.Came, ends[j].Interface))
 				}
@@ -128,7 +129,10 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 			paths.Means += ". Frames leave these hosts and do not arrive: " + some(between) +
 				". Neither host drops them, so something between does, such as a filter for the EtherType in a switch or bridge, or a VLAN"
 		}
-		paths.Fix = "sudo bridge -s link   # where the switch or bridge between is: shows what each port drops\nsudo nft list ruleset   # the same: shows rules"
+		paths.Fix = "bobnet doctor --hosts ...   # looks again, when what is said of the hosts above has been changed"
+		if unexplained {
+			paths.Fix = "sudo bridge -s link   # where the switch or bridge between is: shows what each port drops\nsudo nft list ruleset   # the same: shows rules"
+		}
 	case len(narrow) > 0:
 		paths.Level = doctor.Fail
 		paths.Means = "full frames do not come back from " + some(narrow) + ", and short ones do: connections fail with ErrInvalidMTU"
