@@ -351,3 +351,43 @@ func TestBulkKeepsPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestBulkMemory: bulk replies that follow each other, each waited for, use the same memory, and not
+// as much as there are credits.
+func TestBulkMemory(t *testing.T) {
+	const size, rounds = 20_000, 20
+	for _, short := range []bool{false, true} { // whether requests are
+		w := newWorld(sim.Options{})
+		var server *party
+		w.pair(endpoint.Config{Credits: endpoint.Credits{Short: rounds}}, func(s *party) {
+			server = s
+			s.ep.SetSegment(make([]byte, size))
+			s.ep.SetHandler(hBig, func(t endpoint.Token, _ []uint32, _ []byte) { t.ReplyBulk(hReply, make([]byte, size), 0) })
+		}, func(n *endpoint.Node, c *party) error {
+			replies := 0
+			c.ep.SetSegment(make([]byte, size))
+			c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { replies++ })
+			for i := range rounds {
+				var err error
+				if short {
+					err = c.ep.Request(bg, 0, hBig)
+				} else {
+					err = c.ep.RequestBulk(bg, 0, hBig, make([]byte, size), 0)
+				}
+				if err == nil {
+					err = c.until(n, "a reply", func() bool { return replies > i })
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if kept := server.ep.BounceBytes(); kept < size || kept > 2*size {
+				return fmt.Errorf("the server keeps %d bytes for replies of %d, want at most twice as many", kept, size)
+			}
+			return c.ep.SetSegment(nil)
+		})
+		if err := w.run(); err != nil {
+			t.Errorf("short requests: %v: %v", short, err)
+		}
+	}
+}

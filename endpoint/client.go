@@ -184,17 +184,27 @@ func (c *client) take(op Op) int {
 	if p.n == 0 {
 		return -1
 	}
-	i := int(p.slots[p.head])
-	s := &c.slots[i]
-	if s.data != nil || !c.ch.Idle(i) || s.second && !c.ch.Idle(len(c.slots)+i) { // answered, but the provider does not know yet that it arrived
+	i := p.newest()
+	if c.used == 0 && c.slots[i].long() && c.arrived(i) { // the server has memory for a long reply in it already
+		p.n--
+	} else if i = int(p.slots[p.head]); c.arrived(i) {
+		p.take()
+	} else {
 		return -1
 	}
-	p.take()
+	s := &c.slots[i]
 	s.state, s.op, s.pool, s.cleared, s.second = slotWaiting, op, from, false, false
 	c.sends++
 	s.use = c.sends
 	c.used++
 	return i
+}
+
+// arrived reports whether all of the last request in slot i has arrived, as far as the provider
+// knows: the request may have been answered before.
+func (c *client) arrived(i int) bool {
+	s := &c.slots[i]
+	return s.data == nil && c.ch.Idle(i) && (!s.second || c.ch.Idle(len(c.slots)+i))
 }
 
 // free ends a request: its credit comes back.

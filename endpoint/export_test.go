@@ -179,3 +179,15 @@ const DefaultMaxConnections = defaultMaxConnections
 
 // DefaultTranslations is defaultTranslations, for tests.
 const DefaultTranslations = defaultTranslations
+
+// BounceBytes returns how much memory the connections to ep keep for the data of bulk replies.
+func (ep *Endpoint) BounceBytes() (n int) {
+	for s := range ep.servers.places {
+		for i := range s.slots {
+			for _, b := range s.slots[i].bounce {
+				n += cap(b)
+			}
+		}
+	}
+	return n
+}

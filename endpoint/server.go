@@ -53,10 +53,10 @@ type serverSlot struct {
 	use      uint32      // the client's
 	head     wire.Header // of the request
 	args     [MaxShort]uint32
-	source   []byte // of the bulk reply, unless it is a get's
-	reads    int    // gets that refer to the segment
-	fetching bool   // the write that is under way is one of these
-	bounce   []byte // memory for the next one
+	source   []byte    // of the bulk reply, unless it is a get's
+	reads    int       // gets that refer to the segment
+	fetching bool      // the write that is under way is one of these
+	bounce   [2][]byte // memory for it, and for the next one, which the write of this one may overlap
 	placed   provider.Packet
 	held     *provider.Packet // see order.go
 	again    bool             // the last message has come back alone once

@@ -90,8 +90,11 @@ type slot struct {
 // granting reports whether the request holds a grant of the segment.
 func (s *slot) granting() bool { return s.state == slotGranting || s.state == slotPlaced }
 
-// pool holds the free slots of a size, in the order in which they became free,
-// so that the next one has been free for longest.
+// long reports whether the last request in the slot, or its reply, was a bulk transfer.
+func (s *slot) long() bool { return s.op == OpRequestBulk || s.second }
+
+// pool holds the free slots of a size, in the order in which they became free. The next one is that
+// which has been free for longest, or the newest for a lone request behind a long one.
 type pool struct {
 	slots   []uint16
 	head, n int
@@ -110,6 +113,15 @@ func (p *pool) take() {
 	if p.head++; p.head == len(p.slots) {
 		p.head = 0
 	}
+}
+
+// newest returns the slot that has become free last. There must be one.
+func (p *pool) newest() int {
+	at := p.head + p.n - 1
+	if at >= len(p.slots) {
+		at -= len(p.slots)
+	}
+	return int(p.slots[at])
 }
 
 func (p *pool) put(i int) {

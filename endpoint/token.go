@@ -168,10 +168,14 @@ func (s *server) stage(slot *serverSlot, data []byte) []byte {
 		s.keep(slot)
 		return nil
 	}
-	if cap(slot.bounce) < len(data) || s.ch.Writing(s.current) {
-		slot.bounce = make([]byte, len(data))
+	b := &slot.bounce
+	if s.ch.Writing(s.current) {
+		b[0], b[1] = b[1], b[0]
 	}
-	slot.bounce = slot.bounce[:len(data)]
-	copy(slot.bounce, data)
-	return slot.bounce
+	if cap(b[0]) < len(data) {
+		b[0] = make([]byte, len(data))
+	}
+	b[0] = b[0][:len(data)]
+	copy(b[0], data)
+	return b[0]
 }
