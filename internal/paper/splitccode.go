@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport"
@@ -97,7 +98,7 @@ func (m *viaModel) overVIs(layer string) (*codeProgram, error) {
 // onNOWCards returns a program over active messages on the NOW's cards. The job's own messages
 // take another network.
 func onNOWCards(ctx context.Context) (*codeProgram, error) {
-	net, err := newAMNet(ctx, nowConfig(), myrinet.Line(8, 1, 2), 2)
+	net, err := newAMNet(ctx, nowConfig(), topology.Line(8, 1, 2), 2)
 	if err != nil {
 		return nil, err
 	}
