@@ -146,7 +146,7 @@ type Station struct {
 // VIP_SMI_AUTODISCOVERY): it asks all several times, because frames are lost,
 // until ctx ends or for one second without a deadline, and returns who has
 // answered, in the order of their addresses. This NIC is not among them. At most
-// 4096 are returned; answers beyond are counted as DropUnknown.
+// 4096 are returned; answers beyond are counted as dropped, reason "unknown".
 //
 // The error is ErrTimeout and the context's when ctx was cancelled; the stations
 // found until then are returned with it. If nobody could answer because the NIC's
