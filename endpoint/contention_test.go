@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )

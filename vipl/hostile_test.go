@@ -133,10 +133,10 @@ func (s *siege) inject(frame []byte) {
 func (s *siege) account(frame []byte) {
 	after := s.na.Snapshot()
 	_, err := s.parsed.Parse(frame)
-	drops := 0
+	dropped := 0
 	for why := range after.Dropped {
 		if drops.Reason(why) != drops.Incomplete { // counts messages
-			drops += int(after.Dropped[why] - s.before.Dropped[why])
+			dropped += int(after.Dropped[why] - s.before.Dropped[why])
 		}
 	}
 	follow := 0 // frames that share it, of which the last may be none
@@ -152,8 +152,8 @@ func (s *siege) account(frame []byte) {
 	if own && filtered == 1 { // what claims to be from this host does not come by the wire: package host
 		valid, err = valid+1, nil
 	}
-	if err != nil && (valid != 0 || drops != 1) || err == nil && (valid != 1 || drops > 1+follow) {
-		s.t.Fatalf("frame %s (%v): %d times valid, %d times dropped: %v", framing.Dump(frame), err, valid, drops, after.Dropped)
+	if err != nil && (valid != 0 || dropped != 1) || err == nil && (valid != 1 || dropped > 1+follow) {
+		s.t.Fatalf("frame %s (%v): %d times valid, %d times dropped: %v", framing.Dump(frame), err, valid, dropped, after.Dropped)
 	}
 	if !bytes.Equal(s.private, s.untouched) {
 		s.t.Fatalf("a private region was written to by %s", framing.Dump(frame))

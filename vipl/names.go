@@ -11,17 +11,14 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 )
 
-// Limits of the name service.
-const (
-	MaxName     = directory.MaxName     // bytes of the longest name that the name service carries
-	MaxHostName = directory.MaxHostName // bytes of the longest host name, Linux's own limit
-)
+// MaxName is the length of the longest name that the name service carries, in bytes.
+const MaxName = directory.MaxName
 
 // NameConfig says how the name service knows hosts. Nil, and every zero field,
 // mean the default.
 type NameConfig struct {
 	// HostName is what this NIC answers to; empty means the system's own. It is
-	// cut at MaxHostName bytes.
+	// cut at 64 bytes.
 	HostName string
 	// Ethers is the path of a file in the format of ethers(5); empty means
 	// /etc/ethers. A missing file is an empty one.

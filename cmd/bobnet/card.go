@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport"
@@ -57,7 +58,7 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 	}
 	defer card.Close()
 	c := metrics.NewCollector(nil)
-	if shown, ok := transport.As[metrics.Card](card.Link()); ok {
+	if shown, ok := transport.As[interface{ Snapshot() plain.Snapshot }](card.Link()); ok {
 		c.WatchCard(shown)
 	}
 	stop, err := c.Instrument(address)
