@@ -52,7 +52,7 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 	if n.m.Closed {
 		return 0, ErrClosed
 	}
-	return n.m.Mem.CreateTag(MaxPtags)
+	return n.m.Mem.CreateTag(maxPtags)
 }
 
 // DestroyPtag drops a tag (VipDestroyPtag). It fails with ErrResource while a
