@@ -1,6 +1,7 @@
 package splitc
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -87,7 +88,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		}
 		w.tree = newTree(w.me, w.procs, w.hosts())
 		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Card: w.cfg.Card, Rank: w.me, Procs: w.procs, Generation: w.generation, HeapSize: w.cfg.HeapSize,
-			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: w.cfg.PeerTimeout, Logger: w.log})
+			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: cmp.Or(w.cfg.PeerTimeout, vipl.DefaultPeerTimeout), Logger: w.log})
 		if err != nil {
 			return fmt.Errorf("splitc: start: layer %s: %w", w.cfg.Layer, err)
 		}
