@@ -72,3 +72,9 @@ const SourceKubernetes = sourceKubernetes
 
 // SourcePMI is sourcePMI, for tests.
 const SourcePMI = sourcePMI
+
+// FromEnvironment is fromEnvironment, for tests.
+func (c Config) FromEnvironment() (Config, error) { return c.fromEnvironment() }
+
+// Check is check, for tests.
+func (c *Config) Check() error { return c.check() }

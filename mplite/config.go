@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -94,13 +95,8 @@ func (c Config) fromEnvironment() (Config, error) {
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	of, err := c.Config.FromEnvironment()
-	if err == nil {
-		err = of.Check()
-	}
-	if err != nil {
+	if err := seam.CompleteRank(&c.Config); err != nil {
 		return c, fmt.Errorf("mplite: init: %w: %w", ErrArgument, err)
 	}
-	c.Config = of
 	return c, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 )
 
@@ -75,14 +76,10 @@ func (c Config) complete() (Config, error) {
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	of, err := c.Config.FromEnvironment()
-	if err == nil {
-		err = of.Check()
-	}
+	err := seam.CompleteRank(&c.Config)
 	if err != nil {
 		return c, fmt.Errorf("%w: start: %w", ErrArgument, err)
 	}
-	c.Config = of
 	c.Logger = logqueue.New(c.Logger).Logger()
 	if c.Layer == "" {
 		c.Layer = os.Getenv(EnvLayer)

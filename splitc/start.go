@@ -149,7 +149,7 @@ func (w *World) join(ctx context.Context) (err error) {
 		return nil
 	}
 	rank := w.cfg.Config
-	if w.nic, w.own, err = rank.OpenNIC(ctx); err != nil {
+	if w.nic, w.own, err = seam.OpenRankNIC(ctx, &rank); err != nil {
 		return fmt.Errorf("splitc: start: %w", err)
 	}
 	rank.NIC = w.nic
