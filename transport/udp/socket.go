@@ -30,7 +30,7 @@ func (e *bufferError) Error() string {
 		e.Have, e.Need, e.Need)
 }
 
-// Shortage returns a *bufferError if the receive buffer is smaller than it
+// Shortage returns an error if the receive buffer is smaller than it
 // should be, nil otherwise.
 func (l *Link) Shortage() error {
 	if l.have/2 < receiveEnough {
