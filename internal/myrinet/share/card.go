@@ -3,24 +3,20 @@ package share
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/passfd"
-	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
@@ -34,16 +30,13 @@ type Config struct {
 
 // Card is a card that is shared. Goroutines may share it.
 type Card struct {
-	at       iface.Interface
-	link     transport.Link
-	memory   *shm.Link
-	seats    seats
-	listener *net.UnixListener
-	anyUser  bool
-	info     transport.Info
-	programs *admission.Gate[uint32] // by user
-	forged   atomic.Uint64
-	unsent   atomic.Uint64
+	link   transport.Link
+	memory *shm.Link
+	seats  seats
+	desk   *Desk
+	info   transport.Info
+	forged atomic.Uint64
+	unsent atomic.Uint64
 }
 
 // cardPorts are all ports that programs can have.
@@ -61,19 +54,19 @@ func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	if with.MTU == 0 { // memory that is shared holds so many frames of it that no window need be small
 		with.MTU = at.MTU - plain.Overhead
 	}
-	c := &Card{at: at, anyUser: cfg.AnyUser, programs: admission.New(admission.Limits{Conns: mostOfUser, AllConns: mostPrograms}, 0, uint32(os.Geteuid()))}
+	c := new(Card)
 	if c.link, err = plain.Open(ctx, &with); err != nil {
 		return nil, err
 	}
 	c.info = c.link.Info()
 	if err = c.seats.open(at); err == nil {
-		c.memory, err = openMemory(at, c.info.EtherType, transport.PortRange{Lo: cardPort, Hi: cardPort}, c.anyUser, c.seats.directory)
+		c.memory, err = openMemory(at, c.info.EtherType, transport.PortRange{Lo: cardPort, Hi: cardPort}, cfg.AnyUser, c.seats.directory)
 	}
 	if err == nil {
 		err = c.seats.admitAll()
 	}
 	if err == nil {
-		c.listener, err = runsocket.Listen("unix", control(at))
+		c.desk, err = OpenDesk(at, cfg.AnyUser)
 	}
 	if err != nil {
 		c.Close()
@@ -88,14 +81,13 @@ func (c *Card) Link() transport.Link { return c.link }
 // Stats says how many programs are connected, how many frames of theirs were dropped because
 // they claim another's ports or are none, and how many because the card does not take them.
 func (c *Card) Stats() (programs int, forged, unsent uint64) {
-	_, all := c.programs.Conns(0)
-	return all, c.forged.Load(), c.unsent.Load()
+	return c.desk.Programs(), c.forged.Load(), c.unsent.Load()
 }
 
 // Close ends Run, and all programs' links.
 func (c *Card) Close() error {
-	if c.listener != nil {
-		c.listener.Close()
+	if c.desk != nil {
+		c.desk.Close()
 	}
 	if c.memory != nil {
 		c.memory.Close()
@@ -112,7 +104,8 @@ func (c *Card) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	all.Go(func() { failed <- c.handOut() })
 	all.Go(func() { failed <- c.collect(work) })
-	all.Go(func() { c.accept(work) })
+	w := Welcome{Program: Plain, MTU: c.info.MTU, EtherType: uint16(c.info.EtherType), Directory: c.seats.directory}
+	all.Go(func() { c.desk.Serve(work, w, c.attend) })
 	var err error
 	select {
 	case <-ctx.Done():
@@ -124,53 +117,16 @@ func (c *Card) Run(ctx context.Context) error {
 	return err
 }
 
-// accept welcomes programs, and holds their connections until they end or ctx is done.
-func (c *Card) accept(ctx context.Context) {
-	var held sync.WaitGroup
-	defer held.Wait()
+// attend answers what a program wishes until its connection ends.
+func (c *Card) attend(conn *net.UnixConn, uid uint32) {
+	said := make([]byte, maxControl)
 	for {
-		conn, err := c.listener.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
+		m, err := passfd.Receive(conn, uid, said)
+		passfd.Close(uid, m.FDs...)
+		if err != nil || m.N == 0 || c.seats.answer(conn, uid, said[:m.N]) != nil {
 			return
 		}
-		if err != nil { // out of descriptors, say: the program gives up, others may be served later
-			select {
-			case <-ctx.Done():
-			case <-time.After(acceptPause):
-			}
-			continue
-		}
-		held.Go(func() { c.hold(ctx, conn) })
 	}
-}
-
-const acceptPause = 100 * time.Millisecond
-
-// hold serves a program as long as its connection lasts. A program that is refused takes no seat.
-func (c *Card) hold(ctx context.Context, conn *net.UnixConn) {
-	w := welcome{MTU: c.info.MTU, EtherType: uint16(c.info.EtherType), Directory: c.seats.directory}
-	var uid uint32
-	if uid, w.Refused = stranger(conn, c.anyUser); w.Refused == "" && !c.programs.Enter(uid) {
-		w.Refused = fmt.Sprintf("%d programs are the most, and %d of one user", mostPrograms, mostOfUser)
-	}
-	conn.SetWriteDeadline(time.Now().Add(controlPatience))
-	err := json.NewEncoder(conn).Encode(w)
-	if w.Refused != "" {
-		passfd.Refuse(conn)
-		return
-	}
-	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
-	said := make([]byte, maxControl)
-	for n := 1; err == nil && n > 0; { // until it ends
-		var m passfd.Message
-		m, err = passfd.Receive(conn, uid, said)
-		passfd.Close(uid, m.FDs...)
-		if n = m.N; n > 0 && err == nil {
-			err = c.seats.answer(conn, uid, said[:n])
-		}
-	}
-	stop()
-	passfd.CloseConn(uid, conn, func() { c.programs.Leave(uid) })
 }
 
 // handOut drives the card, and hands what has come to the programs that it is for.

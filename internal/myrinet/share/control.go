@@ -22,13 +22,24 @@ import (
 // ErrNoCard is what errors wrap that say that no process serves a card at an interface.
 var ErrNoCard = errors.New("share: no process serves a card there")
 
-// welcome is what the card's process says to a program that connects, as a line of JSON. If it has a
-// Directory a wish and a grant may follow. The end of the connection says that the process is gone.
-type welcome struct {
+// ErrFull is what errors wrap that say that a card has as many programs as it takes.
+var ErrFull = errors.New("share: too many programs use the card")
+
+// The control programs that a card may run.
+const (
+	Plain = "plain"
+	AMII  = "am2"
+)
+
+// Welcome is what the card's process says to a program that connects, as a line of JSON. What follows
+// depends on the control program. The end of the connection says that the process is gone.
+type Welcome struct {
+	Program   string
 	Refused   string `json:",omitempty"` // why the program is not served
+	Full      bool   `json:",omitempty"` // that is because there are too many
 	Directory string `json:",omitempty"` // of the sockets of blocks of ports, which the card gives out; else programs make them
-	MTU       int
-	EtherType uint16
+	MTU       int    `json:",omitempty"`
+	EtherType uint16 `json:",omitempty"`
 }
 
 const (
@@ -47,8 +58,10 @@ func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.Port
 	return shm.Open(&shm.Config{Directory: directory, Sockets: sockets, Address: at.MAC, Segment: "card/" + strconv.Itoa(at.Index), EtherType: typ, Ports: ports, Ring: ring, AnyUser: anyUser})
 }
 
-// dial connects to the card's process.
-func dial(ctx context.Context, at iface.Interface) (conn *net.UnixConn, w welcome, err error) {
+// Dial connects to the process that serves the card at an interface, which is to run a control
+// program. The error wraps ErrNoCard if there is no such process, ErrFull if it serves as many
+// programs as it can, and that of ctx if it ends before.
+func Dial(ctx context.Context, at iface.Interface, program string) (conn *net.UnixConn, w Welcome, err error) {
 	conn, err = runsocket.Dial("unix", control(at))
 	if err != nil {
 		return nil, w, fmt.Errorf("%w: interface %s: %w; start one: bobnet card --iface %s", ErrNoCard, at.Name, err, at.Name)
@@ -67,8 +80,13 @@ func dial(ctx context.Context, at iface.Interface) (conn *net.UnixConn, w welcom
 		err = fmt.Errorf("share: the card at interface %s: %w", at.Name, ctx.Err())
 	case err != nil:
 		err = fmt.Errorf("%w: the one at interface %s does not answer: %w", ErrNoCard, at.Name, err)
+	case w.Full:
+		err = fmt.Errorf("%w: the one at interface %s: %s", ErrFull, at.Name, w.Refused)
 	case w.Refused != "":
 		err = fmt.Errorf("share: the card at interface %s refuses this program: %s", at.Name, w.Refused)
+	case w.Program != program:
+		err = fmt.Errorf("share: the card at interface %s runs the control program %s, this program needs %s; end it and start: bobnet card --iface %s --program %s",
+			at.Name, w.Program, program, at.Name, program)
 	default:
 		return conn, w, nil
 	}

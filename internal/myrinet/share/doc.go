@@ -1,5 +1,7 @@
-// Package share has several programs use one card of a Myrinet (package plain): a process
-// that has the card (Open, bobnet card) serves them (VNT, section 3.1: one card, many
+// Package share has several programs use one card of a Myrinet: a process that has the card serves them,
+// whatever control program the card runs. They come to its Desk, which judges them, counts them by user and
+// says which control program that is (Dial). The rest of this comment is about package plain's: Open, or
+// bobnet card, serves it (VNT, section 3.1: one card, many
 // processes; VMMC, section 3). Attach is the program's side, a transport.Link.
 //
 // # Memory
