@@ -11,7 +11,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/seam"
@@ -295,15 +294,15 @@ func (v *victim) judge(h *ethertype.Header, f []byte) bool {
 	case err == nil:
 		return true
 	case sealed:
-		v.refused[drops.Sealed]++
+		v.refused[vipl.DropSealed]++
 	case err == ethertype.ErrShort:
-		v.refused[drops.Short]++
+		v.refused[vipl.DropShort]++
 	case err == ethertype.ErrRange:
-		v.refused[drops.Range]++
+		v.refused[vipl.DropRange]++
 	case err == ethertype.ErrCRC:
-		v.refused[drops.CRC]++
+		v.refused[vipl.DropCRC]++
 	default:
-		v.refused[drops.Format]++
+		v.refused[vipl.DropFormat]++
 	}
 	return false
 }
@@ -348,8 +347,8 @@ func (v *victim) lost(s *vipl.Snapshot) uint64 {
 func (v *victim) counted(t *testing.T, s *vipl.Snapshot) bool {
 	var missing uint64
 	for why, n := range v.refused {
-		why, got := drops.Reason(why), s.Dropped[why]
-		if exact := why == drops.Short || why == drops.CRC; exact && got > n {
+		why, got := vipl.Drop(why), s.Dropped[why]
+		if exact := why == vipl.DropShort || why == vipl.DropCRC; exact && got > n {
 			t.Fatalf("%d frames dropped as %v, want %d", got, why, n)
 		}
 		missing += max(n, got) - got

@@ -46,13 +46,13 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// fromEnvironment returns c with what the environment says in the fields Job,
+// FromEnvironment returns c with what the environment says in the fields Job,
 // Rank, Size and Timeout where they are zero; vipl.Open reads the interface. Rank
 // belongs to Size: where Size is given, so is Rank. Else FindPlace says which variables
 // count. Where these are of a launcher with PMI-1, the first call in the process connects
 // to it, for Timeout at the most. It fails where a variable that it needs holds no number
 // or no time, and names that, and where the launcher does not answer.
-func (c Config) fromEnvironment() (Config, error) {
+func (c Config) FromEnvironment() (Config, error) {
 	c.Job = cmp.Or(c.Job, os.Getenv(EnvJob))
 	var err error
 	if c.Timeout == 0 {
@@ -74,17 +74,8 @@ func (c Config) fromEnvironment() (Config, error) {
 	return c, err
 }
 
-// complete sets fields that are zero to what the environment says, or to their defaults, and
-// checks c.
-func (c *Config) complete() (err error) {
-	if *c, err = c.fromEnvironment(); err != nil {
-		return err
-	}
-	return c.check()
-}
-
-// check completes c by the defaults and says what is wrong with it.
-func (c *Config) check() error {
+// Check completes c by the defaults and says what is wrong with it.
+func (c *Config) Check() error {
 	c.Size = cmp.Or(c.Size, 1)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	switch {
@@ -102,10 +93,10 @@ func (c *Config) check() error {
 	return nil
 }
 
-// openNIC returns the NIC to use. If it has opened the NIC itself, own is true, and the caller closes
+// OpenNIC returns the NIC to use. If it has opened the NIC itself, own is true, and the caller closes
 // the NIC. ctx bounds the call alone. If ctx has ended and the job has other ranks, which wait for this
 // one, OpenNIC still opens the NIC if that is soon done: Meet then tells them why this rank does not come.
-func (c *Config) openNIC(ctx context.Context) (nic *vipl.NIC, own bool, err error) {
+func (c *Config) OpenNIC(ctx context.Context) (nic *vipl.NIC, own bool, err error) {
 	if c.NIC != nil {
 		return c.NIC, false, nil
 	}

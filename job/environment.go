@@ -1,7 +1,6 @@
 package job
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -21,11 +20,7 @@ const (
 	EnvInterface = vipl.EnvInterface
 )
 
-func init() {
-	seam.SayAlone = sayAlone
-	seam.CompleteRank = func(cfg any) error { return cfg.(*Config).complete() }
-	seam.OpenRankNIC = func(ctx context.Context, cfg any) (*vipl.NIC, bool, error) { return cfg.(*Config).openNIC(ctx) }
-}
+func init() { seam.SayAlone = sayAlone }
 
 // sayAlone tells a person on stderr, if no launcher (FindPlace) says otherwise, that the
 // process is a job of one rank: whoever has started several processes meant another thing.

@@ -40,8 +40,10 @@ func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	if cfg.Size == 0 {
 		sayAlone(program.Name)
 	}
-	full := *cfg
-	err := full.complete()
+	full, err := cfg.FromEnvironment()
+	if err == nil {
+		err = full.Check()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("job: open: %w", err)
 	}
@@ -55,7 +57,7 @@ func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 		}
 		return &Member{l}, nil
 	}
-	if l.nic, l.own, err = full.openNIC(ctx); err != nil {
+	if l.nic, l.own, err = full.OpenNIC(ctx); err != nil {
 		return nil, l.job.errorf("%w", err)
 	}
 	if err := l.join(ctx); err != nil {

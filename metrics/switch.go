@@ -10,8 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
-// liveSwitch is what a SwitchCollector asks of a switch.
-type liveSwitch = interface {
+// Switch is what a SwitchCollector asks of a switch; *hardware.LiveSwitch has it.
+type Switch interface {
 	String() string
 	Ports() []hardware.LivePort
 }
@@ -20,16 +20,13 @@ type liveSwitch = interface {
 // fabric. It may be shared between goroutines.
 type SwitchCollector struct {
 	exporter
-	of liveSwitch
+	of Switch
 }
 
 var _ prometheus.Collector = (*SwitchCollector)(nil)
 
 // NewSwitchCollector returns the collector of a switch.
-func NewSwitchCollector(s interface {
-	String() string
-	Ports() []hardware.LivePort
-}) *SwitchCollector {
+func NewSwitchCollector(s Switch) *SwitchCollector {
 	return &SwitchCollector{newExporter(nil, switchTable), s}
 }
 

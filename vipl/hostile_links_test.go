@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -301,15 +300,15 @@ func (o *onslaught) right(h *ethertype.Header, f []byte) bool {
 	case err == nil:
 		return true
 	case sealed:
-		o.refused[drops.Sealed]++
+		o.refused[vipl.DropSealed]++
 	case err == ethertype.ErrShort:
-		o.refused[drops.Short]++
+		o.refused[vipl.DropShort]++
 	case err == ethertype.ErrRange:
-		o.refused[drops.Range]++
+		o.refused[vipl.DropRange]++
 	case err == ethertype.ErrCRC:
-		o.refused[drops.CRC]++
+		o.refused[vipl.DropCRC]++
 	default:
-		o.refused[drops.Format]++
+		o.refused[vipl.DropFormat]++
 	}
 	return false
 }
@@ -368,12 +367,12 @@ func (o *onslaught) counted() bool {
 	s := o.na.Snapshot()
 	var sum, refused uint64
 	for why, n := range s.Dropped {
-		switch why := drops.Reason(why); {
-		case why == drops.Incomplete: // counts messages
+		switch why := vipl.Drop(why); {
+		case why == vipl.DropIncomplete: // counts messages
 			continue
 		case n < o.refused[why]:
 			return false
-		case n > o.refused[why] && (why == drops.Short || why == drops.CRC):
+		case n > o.refused[why] && (why == vipl.DropShort || why == vipl.DropCRC):
 			o.t.Fatalf("%d frames dropped as %v, want %d", n, why, o.refused[why])
 		}
 		sum += n

@@ -8,7 +8,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport"
@@ -17,34 +17,47 @@ import (
 )
 
 const cardLong = `Be a card of the emulated Myrinet, at the end of a cable that is a network interface,
-and serve the programs of this host that want to use it: those with driver myrinet and
-this interface find it by themselves. Each shares memory with the card that no other
-program sees. Without this verb a program has a card, and the interface, for itself.
+and serve the programs of this host that want to use it. They find it by themselves. Each
+shares memory with the card that no other program sees. Without this verb a program has
+a card, and the interface, for itself.
 
-It runs until it is interrupted. Programs whose card ends say so, and go on when there
-is one again. When the interface is deleted the card waits for one of its name; programs
+A card runs one control program:
+  plain  carries frames, for programs with driver myrinet
+  am2    holds the endpoints of active messages, for programs whose endpoints are on a card
+         (endpoint.Config.Card; bobnet card --program am2, then kv -card, for example)
+
+It runs until it is interrupted. Programs whose card ends say so. Those of driver myrinet
+go on when there is one again; those with endpoints must open the card again. When the interface is deleted the card waits for one of its name; programs
 that used it must start again. SIGQUIT (Ctrl-\\) prints what the card is doing.`
 
 func newCardCmd() *cobra.Command {
 	var cfg share.Config
 	var address string
+	program := share.Plain
 	cmd := &cobra.Command{
 		Use:     "card [flags]",
 		Short:   "Be a card of the emulated Myrinet that several programs use",
 		Long:    cardLong,
-		Example: "  bobnet card --iface eth1",
+		Example: "  bobnet card --iface eth1\n  bobnet card --iface eth1 --program am2",
 		Args:    usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cfg.Interface == "" {
 				cfg.Interface = os.Getenv(vipl.EnvInterface)
 			}
 			return serveAgain(cmd.Context(), "card", &cfg.Interface, func() error {
-				return runCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
+				switch program {
+				case share.Plain:
+					return runCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
+				case share.AMII:
+					return runEndpointCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
+				}
+				return usageError{fmt.Errorf("--program %s: there is no such control program: choose %s or %s", program, share.Plain, share.AMII)}
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.VarP(ifaceName(&cfg.Interface), "iface", "i", "`name` or MAC of the interface; by default $"+vipl.EnvInterface+", or the only one that is up")
+	f.StringVar(&program, "program", program, "the card's control program: "+share.Plain+" or "+share.AMII)
 	f.BoolVar(&cfg.AnyUser, "any-user", false, "serve programs of every user, not only of root and of the card's own")
 	f.Var(listenAt(&address), "metrics", "serve the card's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
@@ -58,7 +71,7 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 	}
 	defer card.Close()
 	c := metrics.NewCollector(nil)
-	if shown, ok := transport.As[interface{ Snapshot() plain.Snapshot }](card.Link()); ok {
+	if shown, ok := transport.As[metrics.Card](card.Link()); ok {
 		c.WatchCard(shown)
 	}
 	stop, err := c.Instrument(address)
@@ -81,4 +94,26 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 		return fmt.Errorf("card on %s: %w", info.Interface, transport.ErrGone)
 	}
 	return errors.Join(err, context.Cause(ctx))
+}
+
+// runEndpointCard serves a card that holds endpoints until ctx is done.
+func runEndpointCard(ctx context.Context, cfg *share.Config, address string, out io.Writer) error {
+	card, err := lanai.Open(ctx, &lanai.Config{Interface: cfg.Interface})
+	if err != nil {
+		return err
+	}
+	defer card.Close()
+	c := metrics.NewCollector(nil)
+	c.WatchEndpointCard(card)
+	stop, err := c.Instrument(address)
+	if err != nil {
+		return fmt.Errorf("--metrics: %w", err)
+	}
+	defer stop()
+	cfg.Interface = card.Snapshot().Card.Name
+	fmt.Fprintf(out, "card %v on %s, for endpoints\n", card.MAC(), cfg.Interface)
+	if err := card.Serve(ctx, cfg.AnyUser); err != nil {
+		return fmt.Errorf("card on %s: %w", cfg.Interface, err)
+	}
+	return context.Cause(ctx)
 }

@@ -2,6 +2,7 @@ package lanai
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/progress"
@@ -138,6 +140,8 @@ type Card struct {
 	clock  *clock // nil live
 	rng    *rand.Rand
 	closed bool
+
+	endpoints *admission.Gate[uint32] // of programs of other processes, by user; nil if none are served
 }
 
 // start loads the program on a card that is plugged in.
@@ -148,7 +152,7 @@ func (c *Card) start() error {
 	}
 	p, d := &c.prog, &c.driver
 	*p = program{d: d, cfg: &c.cfg, self: c.cfg.MAC, frames: make([]frame, c.cfg.Frames)}
-	*d = driver{prog: p, host: &c.host, clock: c.clock, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*way{}, alarm: transport.Forever, askAt: transport.Forever}
+	*d = driver{prog: p, host: &c.host, clock: c.clock, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*seat{}, alarm: transport.Forever, askAt: transport.Forever}
 	for i := range p.frames {
 		page, err := c.host.Card.OpenPage(fmt.Sprintf("frame %d", i))
 		if err != nil {
@@ -197,6 +201,9 @@ func (c *Card) MAC() ethertype.MAC { return c.cfg.MAC }
 // SetRoutes replaces the card's routes, until a mapper does. Messages under way to cards that have no
 // route any more return to their senders.
 func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
+	if c.driver.far != nil {
+		return errors.New("lanai: set routes: another process has the card: give them to that one")
+	}
 	c.lock()
 	defer c.unlock()
 	err := c.prog.peers.Set(routes)

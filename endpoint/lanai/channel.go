@@ -110,7 +110,8 @@ func (ch *channel) Idle(i int) bool {
 		ch.p.look(ch.e)
 	}
 	if ch.sends[i].busy {
-		ch.asked, ch.e.wantsDone = true, true
+		ch.asked = true
+		ch.e.want(true)
 	}
 	return !ch.sends[i].busy
 }
@@ -247,7 +248,7 @@ func (ch *channel) Close() {
 	defer ch.p.card.unlock()
 	ch.closed = true
 	if !ch.ended {
-		ch.p.card.driver.say(sayGone, ch.peer, ch.p, ch.conn, nil, pair(ch.peerConn, 0)...)
+		ch.p.card.driver.say(sayGone, ch.peer, ch.p.seat, ch.conn, pair(ch.peerConn, 0)...)
 	}
 	ch.stop()
 	ch.p.drop(ch)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -32,7 +33,7 @@ func (p *way) connection(x *item) {
 	}
 	if ch == nil || ch.peer.mac != x.from.mac || ch.peer.port != x.from.port {
 		if x.what == itemAccepted {
-			p.card.driver.say(sayGone, x.from, p, x.conn, nil, pair(x.peerConn, 0)...)
+			p.card.driver.say(sayGone, x.from, p.seat, x.conn, pair(x.peerConn, 0)...)
 		}
 		return
 	}
@@ -137,7 +138,7 @@ func (p *way) accept(x *item) {
 		p.card.lock()
 		defer p.card.unlock()
 		p.opened(x)
-		p.card.driver.say(sayRefuse, x.from, p, 0, nil, pair(x.conn, uint32(reason))...)
+		p.card.driver.say(sayRefuse, x.from, p.seat, 0, pair(x.conn, uint32(reason))...)
 		return
 	}
 	p.card.lock()
@@ -151,7 +152,7 @@ func (p *way) accept(x *item) {
 	p.card.lock()
 	defer p.card.unlock()
 	if !ch.over {
-		p.card.driver.say(sayAccept, ch.peer, p, ch.conn, ch, pair(x.conn, at.id)...)
+		p.card.driver.say(sayAccept, ch.peer, p.seat, ch.conn, pair(x.conn, at.id)...)
 	}
 }
 
@@ -230,7 +231,7 @@ const mostPairs = (inlineSize - connSize - sayHead - pairSize) / pairSize
 // while there was no route.
 func (p *way) inquire(key peerKey, life uint32) {
 	ask := func(pairs []byte) {
-		p.card.driver.say(sayAlive, peerName{mac: key.mac, port: key.port}, p, 0, nil, append(pair(life, 0), pairs...)...)
+		p.card.driver.say(sayAlive, peerName{mac: key.mac, port: key.port}, p.seat, 0, append(pair(life, 0), pairs...)...)
 	}
 	var pairs []byte
 	for _, ch := range p.inOrder() {
@@ -272,12 +273,12 @@ func (p *way) dead(key peerKey, life uint32) {
 	p.push(item{what: itemLost, from: peerName{mac: key.mac, port: key.port}, life: life, reason: wire.ReasonBadEndpoint})
 }
 
-// attend asks for names, and programs that this one has connections with for these, and
+// attend implements listener: it asks for names, and programs that this one has connections with for these, and
 // returns when to look again.
 func (p *way) attend(now int64) (next int64) {
 	next = transport.Forever
-	for _, name := range slices.Sorted(maps.Keys(p.found)) {
-		if p.found[name].Port == 0 {
+	for _, name := range slices.Sorted(maps.Keys(p.looked)) {
+		if p.looked[name].Port == 0 {
 			p.card.driver.ask(name)
 			next = now + askAgain
 		}
@@ -300,9 +301,14 @@ func (p *way) Advertise(name string) error {
 	if name == "" || len(name) > maxName {
 		return provider.OpError("advertise", provider.ErrArgument, "a name of %d bytes: want 1 to %d", len(name), maxName)
 	}
+	if far := p.card.driver.far; far != nil {
+		if _, err := far.request(note{Do: doName, Port: p.seat.port, Name: name}); err != nil {
+			return fmt.Errorf("%w: advertise: %w", refusal(err), err)
+		}
+	}
 	p.card.lock()
 	defer p.card.unlock()
-	p.names[name] = struct{}{}
+	p.seat.names[name] = struct{}{}
 	return nil
 }
 
@@ -310,7 +316,10 @@ func (p *way) Advertise(name string) error {
 func (p *way) Withdraw(name string) {
 	p.card.lock()
 	defer p.card.unlock()
-	delete(p.names, name)
+	delete(p.seat.names, name)
+	if far := p.card.driver.far; far != nil {
+		far.line.Send(note{Do: doUnname, Port: p.seat.port, Name: name})
+	}
 }
 
 const (
@@ -328,17 +337,17 @@ func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethert
 	d := &p.card.driver
 	for _, x := range d.programs {
 		if _, has := x.names[name]; has {
-			return x.Addr(), nil
+			return ethertype.Addr{MAC: p.card.cfg.MAC, Port: x.port}, nil
 		}
 	}
 	e := &p.card.host.Engine
 	w := e.BeginFor(ctx, lookupLimit)
 	defer e.End(&w)
-	p.found[name] = ethertype.Addr{}
-	defer delete(p.found, name)
+	p.looked[name] = ethertype.Addr{}
+	defer delete(p.looked, name)
 	d.askAt = 0
 	d.kick()
-	for p.found[name].Port == 0 {
+	for p.looked[name].Port == 0 {
 		if err := e.Wait(&w, &p.asking); err != nil {
 			err = gate.EndOf(err)
 			if err == nil || errors.Is(err, context.DeadlineExceeded) {
@@ -347,13 +356,13 @@ func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethert
 			return ethertype.Addr{}, err
 		}
 	}
-	return p.found[name], nil
+	return p.looked[name], nil
 }
 
-// answer hears who has a name.
-func (p *way) answer(name string, at ethertype.Addr) {
-	if _, asked := p.found[name]; asked {
-		p.found[name] = at
+// found implements listener.
+func (p *way) found(name string, at ethertype.Addr) {
+	if _, asked := p.looked[name]; asked {
+		p.looked[name] = at
 		p.asking.Open(&p.card.host.Engine)
 	}
 }

@@ -35,16 +35,22 @@ type saying struct {
 	what topic
 	to   peerName
 	body []byte
-	ch   *channel // that breaks if it comes back, or nil
-	back int      // how often it has come back
+	back int // how often it has come back
 }
 
 // goneTries is how often a driver says that a connection has ended before it gives up. The
 // other one finds out when it asks.
 const goneTries = 16
 
-// say sends what a driver has to say for a program.
-func (d *driver) say(what topic, to peerName, from *way, conn uint32, ch *channel, more ...byte) {
+// say sends what a driver has to say for a program, about a connection of it.
+func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...byte) {
+	if from != nil {
+		from.saying++
+	}
+	if d.far != nil {
+		d.far.say(what, to, from, conn, more)
+		return
+	}
 	b := make([]byte, sayHead, sayHead+len(more))
 	binary.LittleEndian.PutUint16(b, to.port)
 	if from != nil {
@@ -53,16 +59,14 @@ func (d *driver) say(what topic, to peerName, from *way, conn uint32, ch *channe
 	}
 	binary.LittleEndian.PutUint32(b[4:], conn)
 	b = append(b, more...)
-	d.put(d.control, requests, ref{what: refControl, say: &saying{what: what, to: peerName{mac: to.mac}, body: b, ch: ch}})
-	if from != nil {
-		from.saying++
-	}
+	d.put(d.control, requests, ref{what: refControl, say: &saying{what: what, to: peerName{mac: to.mac}, body: b}})
 }
 
 // readControl takes in what other drivers have said.
 func (d *driver) readControl() {
 	e := d.control
-	e.news, e.wantsDone = false, true
+	e.news = false
+	e.want(true)
 	d.read(e, func(_ int, h *entry, body []byte) bool {
 		d.heard(h.station, topic(word(body, 0)), body[connSize:])
 		return false
@@ -78,20 +82,9 @@ func (d *driver) said(r *ref, why wire.Reason) {
 		d.put(d.control, requests, *r)
 		return
 	}
-	if p := d.programs[binary.LittleEndian.Uint16(s.body[2:])]; p != nil {
+	if p := d.programs[binary.LittleEndian.Uint16(s.body[2:])]; p != nil && p.life == word(s.body, 8) {
 		p.saying--
-		if p.saying == 0 {
-			p.wakeUp()
-		}
-		switch {
-		case why == 0 && s.what == sayAlive:
-			p.lives(peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)})
-		case why == 0:
-		case s.what == sayAlive:
-			p.lose(peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)}, wire.ReasonUnreachable)
-		case s.ch != nil:
-			p.push(item{what: itemBroken, ch: s.ch, reason: why})
-		}
+		p.said(s.what, peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)}, word(s.body, 4), why)
 	}
 }
 
@@ -107,39 +100,63 @@ func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
 	p := d.programs[port]
 	switch {
 	case p == nil && what == sayOpen:
-		d.say(sayRefuse, from, nil, 0, nil, pair(conn, uint32(wire.ReasonBadEndpoint))...)
+		d.say(sayRefuse, from, nil, 0, pair(conn, uint32(wire.ReasonBadEndpoint))...)
 	case p == nil && what == sayAccept:
-		d.say(sayGone, from, nil, 0, nil, pair(conn, 0)...)
+		d.say(sayGone, from, nil, 0, pair(conn, 0)...)
 	case p == nil && what == sayAlive:
 		d.sayDead(from, port, rest)
 	case p == nil:
+	case what == sayAlive && len(rest) >= pairSize && word(rest, 0) != 0 && word(rest, 0) != p.life:
+		d.sayDead(from, port, rest)
+	default:
+		p.heard(what, from, conn, life, rest)
+	}
+}
+
+// heard implements listener.
+func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
+	switch {
 	case what == sayOpen:
 		p.open(item{what: itemOpen, from: from, conn: conn, life: life, data: append([]byte(nil), rest...)})
 	case what == sayAccept && len(rest) >= 8:
-		p.push(item{what: itemAccepted, from: peerName{station, from.port, word(rest, 4)}, conn: word(rest, 0), peerConn: conn, life: life})
+		p.push(item{what: itemAccepted, from: peerName{from.mac, from.port, word(rest, 4)}, conn: word(rest, 0), peerConn: conn, life: life})
 	case what == sayRefuse && len(rest) >= 8:
 		p.push(item{what: itemRefused, from: from, conn: word(rest, 0), reason: wire.Reason(word(rest, 4))})
 	case what == sayGone && len(rest) >= 8:
 		p.push(item{what: itemGone, from: from, conn: word(rest, 0), peerConn: conn})
-	case what == sayAlive && len(rest) >= pairSize && word(rest, 0) != 0 && word(rest, 0) != p.life:
-		d.sayDead(from, port, rest)
 	case what == sayAlive && len(rest) >= pairSize:
 		if none := p.lacks(from, rest[pairSize:]); len(none) > 0 {
-			d.say(sayNone, from, p, 0, nil, none...)
+			p.card.driver.say(sayNone, from, p.seat, 0, none...)
 		}
 	case what == sayNone:
 		for ; len(rest) >= pairSize; rest = rest[pairSize:] {
 			p.push(item{what: itemGone, from: from, conn: word(rest, 0), peerConn: word(rest, 4)})
 		}
 	case what == sayDead && len(rest) >= 8:
-		p.dead(peerKey{station, uint16(word(rest, 0))}, word(rest, 4))
+		p.dead(peerKey{from.mac, uint16(word(rest, 0))}, word(rest, 4))
+	}
+}
+
+// said implements listener.
+func (p *way) said(what topic, to peerKey, conn uint32, why wire.Reason) {
+	if p.seat.saying == 0 {
+		p.wakeUp()
+	}
+	switch ch := p.conns[conn]; {
+	case why == 0 && what == sayAlive:
+		p.lives(to)
+	case why == 0:
+	case what == sayAlive:
+		p.lose(to, wire.ReasonUnreachable)
+	case ch != nil && (what == sayOpen || what == sayAccept):
+		p.push(item{what: itemBroken, ch: ch, reason: why})
 	}
 }
 
 // sayDead answers who asks for a program that has ended.
 func (d *driver) sayDead(to peerName, port uint16, rest []byte) {
 	if len(rest) >= 4 {
-		d.say(sayDead, to, nil, 0, nil, pair(uint32(port), word(rest, 0))...)
+		d.say(sayDead, to, nil, 0, pair(uint32(port), word(rest, 0))...)
 	}
 }
 
@@ -195,12 +212,16 @@ func (d *driver) nextQuery() *query {
 }
 
 // inOrder returns the programs by their ports.
-func (d *driver) inOrder() []*way {
-	return slices.SortedFunc(maps.Values(d.programs), func(a, b *way) int { return cmp.Compare(a.port, b.port) })
+func (d *driver) inOrder() []*seat {
+	return slices.SortedFunc(maps.Values(d.programs), func(a, b *seat) int { return cmp.Compare(a.port, b.port) })
 }
 
 // ask asks all cards for a name.
 func (d *driver) ask(name string) {
+	if d.far != nil {
+		d.far.ask(name)
+		return
+	}
 	q := &d.queries
 	q.ways = d.prog.peers.Routed(q.ways[:0])
 	for _, i := range q.ways {
@@ -221,7 +242,7 @@ func (d *driver) queried(h *header, body []byte) {
 	name := string(body[4:])
 	if h.kind == kindHas {
 		for _, p := range d.inOrder() {
-			p.answer(name, ethertype.Addr{MAC: h.from, Port: uint16(word(body, 0))})
+			p.found(name, ethertype.Addr{MAC: h.from, Port: uint16(word(body, 0))})
 		}
 		return
 	}
@@ -253,6 +274,9 @@ func (d *driver) attend(now int64) int64 {
 
 // speaks reports whether something that drivers have said is not known to have arrived.
 func (d *driver) speaks() bool {
+	if d.far != nil {
+		return false // what is with the other process, that one sends
+	}
 	p := &d.control.post
 	return p.waiting[requests].Len() > 0 || p.posted != p.done
 }

@@ -7,7 +7,9 @@
 //
 // The card takes the place of the NIC; endpoints work as before. On a live cable
 // (Config.Interface) the interface is one end of a cable, whose other end is another card or
-// a bobnet switch. NewVirtual creates a card in virtual time, with the costs of the paper's
+// a bobnet switch. If a process serves the card there (bobnet card --program am2, or Card.Serve), Open
+// uses that card together with programs of other processes, and of other users if the card serves them.
+// NewVirtual creates a card in virtual time, with the costs of the paper's
 // hardware. A card holds 7 endpoints and
 // the driver's own at a time (Config.Frames); the driver moves endpoints between the card and
 // the host's memory. The caller closes the card after its nodes.
@@ -59,6 +61,30 @@ package lanai
 // programs have ended, by messages between their privileged endpoints (control.go), which
 // are reliable as all are, but come back while there is no route. So drivers ask now and then
 // whether the other side has the connections, too. For names they ask all cards that they have routes to.
+//
+// # Programs of other processes
+//
+// Card.Serve lets programs of other processes use the card. The process that calls it has the cable, the
+// control program and the driver. Each other process (far.go) has a connection with it (share.Desk,
+// share.Line; served by tenant, serve.go), and maps a page with two bells (shared.Bell), by which it says
+// which endpoints it has written to, and is told which have news; and of each of its endpoints the page
+// and the staging areas. It maps nothing else. It runs its own half of the driver on this memory (posting.go)
+// and its own connections; what it says to other drivers the card's driver sends for it, with the
+// station, port and life that it knows the program by.
+//
+// A mapping cannot be taken back from another process. So the page of such an endpoint stays where it
+// is, and a frame stands for the right to be served: faults, loading, draining and the choice of who
+// leaves are as for all endpoints. The control program reads an entry's head once and judges that copy; an
+// entry names no memory, and a page says nothing of others. Words that both sides use are atomic. What a
+// program of the same process waits for under the engine's lock, a program of another one says in two
+// words more of its page (wants, starved), each side writing its own before it reads the other's.
+//
+// When the connection of a process ends, the driver forgets its programs and endpoints. What they have
+// posted goes out while their frames are drained; the memory is kept until then. Other drivers that ask for
+// the programs hear that they are dead. When the process that has the card ends, the others' waits end with
+// an error that wraps transport.ErrGone; they open the card again.
+//
+// Messages to the card's own station do not pass the wire (myrinet.Card.Loop).
 //
 // # Who runs what
 //

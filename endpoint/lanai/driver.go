@@ -4,6 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
+	"github.com/bobnet-go/bobnet/internal/shared"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -13,12 +14,16 @@ type end struct {
 	slot    int // among the card's endpoints
 	port    uint16
 	id      uint32
-	owner   *way // nil for the driver
+	owner   listener // nil for the driver
 	state   endState
-	frame   *frame          // that it is in, or comes to
-	image   [frameSize]byte // while it is away
+	frame   *frame // that it is in, or comes to; nil in a process that has no card
+	image   []byte // the page while it is away; that of a program of another process always
 	staging staging
 	gone    bool // it is to be forgotten, when it has left its frame
+
+	memory *shared.Memory // of image and staging, if a program of another process has the endpoint, or this process has no card
+	bit    int            // of bells, for such an endpoint
+	freed  func()         // called when the card has forgotten it, or nil
 
 	wantsFrame bool  // it is in the queue of those that are to be loaded
 	asked      int64 // when a message has come while it was not in a frame
@@ -30,7 +35,7 @@ type end struct {
 	tag, shownTag wire.Tag // as the host has set it, and as the page has it
 
 	post  posting
-	shows func() // showPosted
+	shows func() // driver.showPosted
 }
 
 type endState uint8
@@ -72,7 +77,7 @@ func (e *end) reachable() bool { return e.state == endAway || e.state == endResi
 
 // read copies octets of the endpoint's page, which is where the endpoint is.
 func (e *end) read(at int, b []byte) {
-	if e.state == endResident {
+	if e.state == endResident && e.memory == nil {
 		e.frame.page.Read(at, b) // it lies in the page
 		return
 	}
@@ -81,7 +86,7 @@ func (e *end) read(at int, b []byte) {
 
 // write writes octets of the endpoint's page.
 func (e *end) write(at int, b []byte) {
-	if e.state == endResident {
+	if e.state == endResident && e.memory == nil {
 		e.frame.page.Write(at, b) // it lies in the page
 		return
 	}
@@ -89,9 +94,70 @@ func (e *end) write(at int, b []byte) {
 }
 
 func (e *end) writeWord(at int, v uint32) {
+	if e.memory != nil {
+		shared.Store(e.image, at, v)
+		return
+	}
 	var b [4]byte
 	setWord(b[:], 0, v)
 	e.write(at, b[:])
+}
+
+// share has the endpoint's page and its staging areas lie in memory that two processes share.
+func (e *end) share(m *shared.Memory, bit int) {
+	b := m.Bytes()
+	e.memory, e.bit = m, bit
+	e.image = b[:frameSize:frameSize]
+	e.staging.send, e.staging.receive = b[frameSize:][:numSends*stageSize], b[frameSize+numSends*stageSize:][:numReceives*stageSize]
+}
+
+// sharedSize is how much memory that is.
+const sharedSize = frameSize + stagingSize
+
+// words returns what the card says to have filled and done.
+func (e *end) words() (filled uint32, done uint16) {
+	if e.memory != nil {
+		return shared.Load(e.image, filledAt), uint16(shared.Load(e.image, doneAt))
+	}
+	var words [8]byte
+	e.read(filledAt, words[:])
+	return word(words[:], 0), uint16(word(words[:], doneAt))
+}
+
+// want has the card tell, or not, when an entry of a send queue is free.
+func (e *end) want(yes bool) {
+	e.wantsDone = yes
+	if e.memory == nil {
+		return
+	}
+	if !yes {
+		shared.Store(e.image, wantsAt, 0)
+		return
+	}
+	shared.Store(e.image, wantsAt, 1)
+	if _, done := e.words(); done != e.post.done && !e.news { // it may have looked before
+		e.news = true
+		e.owner.told(e)
+	}
+}
+
+// wanted reports whether the host waits for an entry of a send queue.
+func (e *end) wanted() bool {
+	return e.wantsDone || e.memory != nil && shared.Load(e.image, wantsAt) != 0
+}
+
+// starve has a program of another process ring, or not, when it has taken something: with others
+// the card hears of it anyway. It reports whether the program may have done so before it knew.
+func (e *end) starve(yes bool) bool {
+	if e.memory == nil {
+		return false
+	}
+	v := uint32(0)
+	if yes {
+		v = 1
+	}
+	shared.Store(e.image, starvedAt, v)
+	return yes
 }
 
 // driver is the host's side that all programs on it share: the virtual network segment
@@ -117,8 +183,9 @@ type driver struct {
 		ref  ref
 	}
 
-	programs map[uint16]*way // by ports
+	programs map[uint16]*seat // by ports
 	lastPort uint16
+	far      *far // to the process that has the card, if that is another
 	control  *end // privileged, and always in frame 0
 	queries  queries
 	askAt    int64 // when programs elsewhere are to be asked for
@@ -130,7 +197,7 @@ func keyOf(port uint16, id uint32) uint64 { return uint64(port)<<32 | uint64(id)
 func (d *driver) find(port uint16, id uint32) *end { return d.by[keyOf(port, id)] }
 
 // open makes an endpoint. It reports false when the card has as many as it can have.
-func (d *driver) open(port uint16, id uint32, owner *way) (*end, bool) {
+func (d *driver) open(port uint16, id uint32, owner listener) (*end, bool) {
 	slot := 0
 	for slot < len(d.ends) && d.ends[slot] != nil {
 		slot++
@@ -141,16 +208,26 @@ func (d *driver) open(port uint16, id uint32, owner *way) (*end, bool) {
 	if slot == len(d.ends) {
 		d.ends = append(d.ends, nil)
 	}
-	e := &end{slot: slot, port: port, id: id, owner: owner}
-	e.shows = e.showPosted
+	e := d.newEnd(port, id, owner)
+	e.slot, e.image = slot, make([]byte, frameSize)
 	d.ends[slot], d.by[keyOf(port, id)] = e, e
 	return e, true
+}
+
+func (d *driver) newEnd(port uint16, id uint32, owner listener) *end {
+	e := &end{port: port, id: id, owner: owner}
+	e.shows = func() { d.showPosted(e) }
+	return e
 }
 
 // forget ends an endpoint. Its slot is another's when nothing of it is under way.
 func (d *driver) forget(e *end) {
 	delete(d.by, keyOf(e.port, e.id))
 	e.gone = true
+	if d.far != nil {
+		d.far.forget(e)
+		return
+	}
 	e.owner = nil
 	d.unpin(e)
 	d.load.Keep(func(x **end) bool { return *x != e })
@@ -161,11 +238,45 @@ func (d *driver) forget(e *end) {
 		d.kick()
 		return
 	}
+	d.vacate(e)
+}
+
+// vacate makes the slot of an endpoint free that is gone and in no frame.
+func (d *driver) vacate(e *end) {
 	d.ends[e.slot] = nil
+	if e.freed != nil {
+		e.freed()
+	}
 }
 
 // kick has the control program work.
-func (d *driver) kick() { d.prog.frames[0].page.Ring() }
+func (d *driver) kick() {
+	if d.far != nil {
+		d.host.Engine.WakeBefore(d.host.Now())
+		return
+	}
+	d.prog.frames[0].page.Ring()
+}
+
+// ring has the card look at an endpoint's page.
+func (d *driver) ring(e *end) {
+	if d.far != nil {
+		d.far.calls.Ring(e.bit)
+		return
+	}
+	e.frame.page.Ring()
+}
+
+// rung hears that a program of another process has rung for an endpoint: the card is to look at its
+// page, or the endpoint is wanted in a frame.
+func (d *driver) rung(e *end) {
+	switch {
+	case e.state == endResident:
+		d.ring(e)
+	case shared.Load(e.image, postedAt) != shared.Load(e.image, doneAt):
+		d.want(e)
+	}
+}
 
 // fault is the card's: an endpoint needs a frame, or its memory pinned.
 func (d *driver) fault(e *end, want *bool) {
@@ -329,9 +440,9 @@ func (d *driver) due(now int64) int64 {
 
 // free forgets the endpoints that are gone and have left their frames.
 func (d *driver) free() {
-	for i, e := range d.ends {
+	for _, e := range d.ends {
 		if e != nil && e.gone && e.frame == nil {
-			d.ends[i] = nil
+			d.vacate(e)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package lanai
 
 import (
+	"context"
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -30,12 +31,17 @@ const StagingSize = stagingSize
 func OthersConn(c *Card, program uint16, station ethertype.MAC, port uint16) uint32 {
 	c.lock()
 	defer c.unlock()
-	for n, ch := range c.driver.programs[program].conns {
+	for n, ch := range c.driver.programs[program].listener.(*way).conns {
 		if ch.peer.mac != station || ch.peer.port != port {
 			return n
 		}
 	}
 	return 0
+}
+
+// Desk is Card.Serve in two steps: when it returns, programs can come.
+func Desk(c *Card, anyUser bool) (serve func(ctx context.Context) error, err error) {
+	return c.desk(anyUser)
 }
 
 // Words of a frame.
@@ -123,3 +129,42 @@ func (y *Spy) Forge(rng *rand.Rand, from, to ethertype.MAC) []byte {
 
 // TypeMessage is the packet type of this program, for its tests.
 const TypeMessage = typeMessage
+
+// Scribble has a program write anything into all memory that it shares with the process that has the
+// card, of which it writes mostly what may mean something, and ring.
+func Scribble(c *Card, rng *rand.Rand) {
+	c.lock()
+	defer c.unlock()
+	f := c.driver.far
+	for _, e := range f.ends {
+		if e == nil {
+			continue
+		}
+		b := e.memory.Bytes()
+		for range 64 {
+			at := rng.IntN(frameSize)
+			if rng.IntN(8) == 0 {
+				at = rng.IntN(len(b))
+			}
+			if b[at] = byte(rng.Uint32()); rng.IntN(2) == 0 {
+				b[at] &= 3
+			}
+		}
+		f.calls.Ring(e.bit)
+	}
+	for range 8 {
+		f.bells.Bytes()[rng.IntN(bellsSize)] = byte(rng.Uint32())
+	}
+	f.calls.Ring(rng.IntN(256))
+}
+
+// Babble says anything to the process that has the card.
+func Babble(c *Card, rng *rand.Rand) {
+	words := []string{doHello, doJoin, doOpen, doName, doLeave, doForget, doUnname, doAsk, doSay, doHeard, "nothing"}
+	n := note{Do: words[rng.IntN(len(words))], Port: uint16(rng.IntN(12)), Life: rng.Uint32N(2), ID: rng.Uint32N(8), Bit: rng.IntN(300) - 20, Name: "anything",
+		What: topic(rng.IntN(9)), MAC: c.cfg.MAC, Other: uint16(rng.IntN(12)), Conn: rng.Uint32N(8), Body: make([]byte, rng.IntN(64))}
+	for i := range n.Body {
+		n.Body[i] = byte(rng.Uint32())
+	}
+	c.driver.far.line.Send(n)
+}

@@ -15,6 +15,8 @@ import (
 //	8 taken (4)     a bit for each entry of the receive queues, the host's
 //	12 posted (4)   a bit for each entry of the send queues, the host's
 //	16 tag (8)      of the endpoint, the host's
+//	24 wants (4)    1: the host waits for an entry of a send queue, the host's
+//	28 starved (4)  1: the card waits for an entry of a receive queue, the card's
 //	64              entries: request send, reply send, request receive, reply receive
 //
 // A bit is turned over for each message that passes the entry. So an entry of a send queue
@@ -24,12 +26,14 @@ import (
 const (
 	frameSize = 4096
 
-	filledAt = 0
-	doneAt   = 4
-	takenAt  = 8
-	postedAt = 12
-	tagAt    = 16
-	entryAt  = 64
+	filledAt  = 0
+	doneAt    = 4
+	takenAt   = 8
+	postedAt  = 12
+	tagAt     = 16
+	wantsAt   = 24 // as what follows, only in pages that programs of other processes share
+	starvedAt = 28
+	entryAt   = 64
 
 	sendEntries    = 8  // of each send queue
 	receiveEntries = 16 // of each receive queue: 4 times K_user (VNT, 4.2.2)

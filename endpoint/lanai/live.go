@@ -2,9 +2,11 @@ package lanai
 
 import (
 	"context"
+	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -14,6 +16,10 @@ import (
 // one that wraps EADDRINUSE says that the interface has a card or a switch already. A nil cfg means
 // defaults.
 //
+// If another process serves the card there (Card.Serve, bobnet card --program am2) it uses that one: then only
+// Interface and Logger of cfg count. The error wraps endpoint.ErrResource if the card serves as many programs as
+// it can, or as many of this user. When that process ends, all waits return an error that wraps transport.ErrGone.
+//
 // An interface that goes down may come back. One that is deleted, or moved to another network
 // namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
 //
@@ -22,6 +28,9 @@ import (
 func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	if cfg == nil {
 		cfg = &Config{}
+	}
+	if c, err := attach(ctx, cfg); !errors.Is(err, share.ErrNoCard) {
+		return c, err
 	}
 	return station.Open(ctx, cfg.Interface, false, func(cable transport.Link) (*Card, error) {
 		return Join(cable, cfg)

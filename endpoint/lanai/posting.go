@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
 // posting is what the host knows of the queues of an endpoint.
@@ -70,7 +71,7 @@ func (d *driver) flush(e *end) {
 		for p.waiting[q].Len() > 0 {
 			i := p.free(queue(q))
 			if i < 0 {
-				e.wantsDone = true
+				e.want(true)
 				break
 			}
 			d.writeEntry(e, i, &p.waiting[q])
@@ -112,7 +113,7 @@ func (d *driver) writeEntry(e *end, i int, from *fifo.Queue[ref]) {
 	e.post.refs[i] = r
 	e.post.posted ^= 1 << i
 	if r.what == refFragment {
-		e.wantsDone = true
+		e.want(true)
 		if r.ch.wrote(r.i) {
 			from.Push(r)
 		}
@@ -129,14 +130,14 @@ func (d *driver) show(e *end) {
 }
 
 // showPosted does so, when the host has got so far.
-func (e *end) showPosted() {
+func (d *driver) showPosted(e *end) {
 	p := &e.post
 	if e.state != endResident || p.shown == p.posted {
 		return // it is shown when the endpoint is back
 	}
 	p.shown = p.posted
 	e.writeWord(postedAt, uint32(p.posted))
-	e.frame.page.Ring()
+	d.ring(e)
 }
 
 // asked reports whether a half waits for the end of what lies in an entry.
@@ -192,10 +193,9 @@ func (d *driver) takeDone(e *end, done uint16, each func(r *ref, back wire.Reaso
 // read calls each for what has come to an endpoint. What it returns keeps the entry, until
 // release.
 func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps bool), back func(r *ref, why wire.Reason)) {
-	var words [8]byte
 	p := &e.post
-	e.read(filledAt, words[:])
-	for set := word(words[:], 0) ^ p.taken; set != 0; set &= set - 1 {
+	filled, done := e.words()
+	for set := filled ^ p.taken; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros32(set)
 		if p.kept[i] != nil {
 			continue
@@ -222,7 +222,7 @@ func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps boo
 		p.taken ^= 1 << i
 	}
 	d.tookFrom(e)
-	d.takeDone(e, uint16(word(words[:], doneAt)), back)
+	d.takeDone(e, done, back)
 }
 
 // tookFrom tells the card which entries of the receive queues are free.
@@ -233,8 +233,8 @@ func (d *driver) tookFrom(e *end) {
 	}
 	p.shownTaken = p.taken
 	e.writeWord(takenAt, p.taken)
-	if e.state == endResident {
-		e.frame.page.Ring()
+	if e.state == endResident && (e.memory == nil || shared.Load(e.image, starvedAt) != 0) {
+		d.ring(e)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
+	"github.com/bobnet-go/bobnet/internal/shared"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -200,7 +201,7 @@ func (p *program) Step(now int64) (next int64) {
 		return now
 	}
 	next = p.maps.Next(now)
-	if p.buffer().state == bufFree && p.job == none && !p.d.host.Holds() {
+	if p.buffer().state == bufFree && p.job == none {
 		next = min(next, max(p.sends.Deadline(), now+1))
 	}
 	return min(next, p.d.due(now))
@@ -222,7 +223,7 @@ func (p *program) look() {
 	for page := p.c.Rung(); page != nil; page = p.c.Rung() {
 		for i := range p.frames {
 			if f := &p.frames[i]; f.page == page && f.end != nil {
-				f.posted = uint16(word(page.Bytes(), postedAt))
+				f.posted = uint16(shared.Load(f.bytes(), postedAt))
 			}
 		}
 	}
@@ -263,19 +264,22 @@ func (p *program) finish() bool {
 // launch makes the next packet leave. The mapper's packets take turns with all others, because
 // without them the routes go. Of the others answers go first, then the drivers' queries, then data.
 func (p *program) launch() bool {
-	if p.c.Sending() || p.d.host.Holds() {
+	if p.c.Sending() {
 		return false
 	}
 	p.recycle()
 	b := &p.outs[p.leave%uint32(p.buffers())]
 	others := p.answers.n > 0 || len(p.d.queries.list) > 0 || b.state == bufReady
-	if p.maps.Send(p.c, p.now, others, 0) || p.launchAnswer() || p.launchQuery() {
+	held := p.d.host.Holds()
+	if !held && p.maps.Send(p.c, p.now, others, 0) || p.launchAnswer(held) || !held && p.launchQuery() {
 		return true
 	}
 	if b.state != bufReady {
 		return false
 	}
-	p.leaves(b.mem, b.n, b.peer)
+	if !p.leaves(b.mem, b.n, b.peer) {
+		return false
+	}
 	b.state = bufLeaving
 	p.stats.Sent++
 	return true
@@ -292,28 +296,36 @@ func (p *program) recycle() {
 }
 
 // leaves sends a packet, the payload of which lies in a buffer: it puts the route before it.
-// One to a card without a route is dropped, as a message to it comes back before.
-func (p *program) leaves(mem []byte, n, peer int) {
+// One to a card without a route is dropped, as a message to it comes back before. One to the card
+// itself has to wait when leaves reports false.
+func (p *program) leaves(mem []byte, n, peer int) bool {
+	mem[station.MaxHops], mem[station.MaxHops+1] = typeMessage>>8, typeMessage&0xff
+	if p.peers.MAC(peer) == p.self {
+		return p.c.Loop(mem[station.MaxHops : outAt+n+framing.FabricCRCSize])
+	}
 	turns, ok := p.peers.Route(peer)
 	if !ok {
 		p.stats.NoRoute++
-		return
+		return true
 	}
 	start := station.MaxHops - len(turns)
 	copy(mem[start:], turns)
-	mem[station.MaxHops], mem[station.MaxHops+1] = typeMessage>>8, typeMessage&0xff
 	p.c.Send(mem[start : outAt+n+framing.FabricCRCSize])
+	return true
 }
 
-// launchAnswer sends an ACK or NACK.
-func (p *program) launchAnswer() bool {
-	if p.answers.n == 0 {
+// launchAnswer sends an ACK or NACK; while nothing leaves the card (Holds), only one to itself.
+func (p *program) launchAnswer(held bool) bool {
+	if p.answers.n == 0 || held && p.peers.MAC(p.answers.ring[p.answers.head].peer) != p.self {
 		return false
 	}
 	x := p.answers.pop()
 	p.c.Work(p.cfg.Costs.Answer)
 	h := header{kind: kindAnswer, channel: x.Header, answer: x.Kind, offer: x.Offer, from: p.self, to: p.peers.MAC(x.peer)}
-	p.leaves(p.small, h.put(p.small[outAt:]), x.peer)
+	if !p.leaves(p.small, h.put(p.small[outAt:]), x.peer) {
+		p.answers.push(x.peer, x.Answer)
+		return false
+	}
 	return true
 }
 
@@ -369,7 +381,7 @@ func (p *program) SetRoutes(entries []myrinet.HostRoute) {
 // refuseRoutes ends what is under way to cards that have no route any more.
 func (p *program) refuseRoutes() {
 	for i := 1; i < p.peers.Len(); i++ {
-		if _, ok := p.peers.Route(i); ok {
+		if _, ok := p.peers.Route(i); ok || p.peers.MAC(i) == p.self {
 			continue
 		}
 		for {

@@ -22,9 +22,9 @@ type way struct {
 	card   *Card
 	up     provider.Host
 	memory *provider.Budget
-	port   uint16
-	life   uint32 // told from those before it at the same address
+	seat   *seat
 	silent time.Duration
+	full   error // why the card has not taken an endpoint, if it has not
 
 	ends       map[uint32]*end
 	conns      map[uint32]*channel
@@ -39,10 +39,8 @@ type way struct {
 	news   fifo.Queue[*end]
 	items  []item
 	taken  []item // that are being handed on
-	saying int
 	strays int
-	names  map[string]struct{}
-	found  map[string]ethertype.Addr
+	looked map[string]ethertype.Addr // names that are looked up, and where they are
 	peers  map[peerKey]*peerState
 	opens  map[openKey]int // connections that others have asked for, and that are not handed on yet
 }
@@ -112,6 +110,13 @@ func init() {
 // program connects a program, whose node is up, to the card. Connections that others ask for take
 // memory from the budget.
 func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Duration) (*way, error) {
+	var joined note
+	if far := c.driver.far; far != nil {
+		var err error
+		if joined, err = far.request(note{Do: doJoin}); err != nil {
+			return nil, fmt.Errorf("%w: open: %w", refusal(err), err)
+		}
+	}
 	c.lock()
 	defer c.unlock()
 	if c.closed {
@@ -120,18 +125,18 @@ func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Du
 	if err := c.failure(); err != nil {
 		return nil, fmt.Errorf("%w: open: %w", provider.ErrClosed, err)
 	}
-	d := &c.driver
-	for range 1 << 16 {
-		if d.lastPort++; d.lastPort != 0 && d.programs[d.lastPort] == nil {
-			break
-		}
-	}
 	if silent == 0 {
 		silent = defaultPeerTimeout
 	}
-	p := &way{card: c, up: up, memory: memory, port: d.lastPort, life: c.random(), silent: silent, lastConn: c.random(), lastWindow: c.random(),
-		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, names: map[string]struct{}{}, found: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}, opens: map[openKey]int{}}
-	d.programs[p.port] = p
+	p := &way{card: c, up: up, memory: memory, silent: silent,
+		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, looked: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}, opens: map[openKey]int{}}
+	if c.driver.far != nil {
+		p.seat = &seat{port: joined.Port, life: joined.Life, names: map[string]struct{}{}, listener: p}
+		c.driver.programs[p.seat.port] = p.seat
+	} else {
+		p.seat = c.sit(p)
+	}
+	p.lastConn, p.lastWindow = c.random(), c.random()
 	return p, nil
 }
 
@@ -149,7 +154,7 @@ func (c *Card) unlock() {
 }
 
 // Addr implements provider.Provider.
-func (p *way) Addr() ethertype.Addr { return ethertype.Addr{MAC: p.card.prog.self, Port: p.port} }
+func (p *way) Addr() ethertype.Addr { return ethertype.Addr{MAC: p.card.cfg.MAC, Port: p.seat.port} }
 
 // Now implements provider.Provider.
 func (p *way) Now() int64 { return p.card.Now() }
@@ -163,9 +168,16 @@ func (p *way) Card() *Card { return p.card }
 // Opened implements provider.Provider. When the card has as many endpoints as it can have,
 // messages of further ones come back for congestion.
 func (p *way) Opened(id uint32) {
+	x, ok := (*end)(nil), false
+	if far := p.card.driver.far; far != nil {
+		x, ok = far.open(p, id)
+	}
 	p.card.lock()
 	defer p.card.unlock()
-	if x, ok := p.card.driver.open(p.port, id, p); ok {
+	if p.card.driver.far == nil {
+		x, ok = p.card.driver.open(p.seat.port, id, p)
+	}
+	if ok {
 		x.setTag(wire.TagAll)
 		p.ends[id] = x
 	}
@@ -194,6 +206,9 @@ func (p *way) Ended(id uint32) {
 // Dial implements provider.Dialer.
 func (p *way) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provider.Channel, error) {
 	x := p.ends[greeting.From.ID]
+	if x == nil && p.full != nil {
+		return nil, provider.OpError("connect", provider.ErrResource, "the card has no room for the endpoint: %v", p.full)
+	}
 	if x == nil {
 		return nil, provider.OpError("connect", provider.ErrResource, "the card has no room for the endpoint: it has %d (Config.Endpoints)", p.card.cfg.Endpoints)
 	}
@@ -205,7 +220,7 @@ func (p *way) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provide
 	ch := p.channel(greeting.Shape, wire.Asking, up, x)
 	ch.peer = peerName{mac: to.Addr.MAC, port: to.Addr.Port}
 	p.meets(ch, 0)
-	p.card.driver.say(sayOpen, ch.peer, p, ch.conn, ch, greeting.Append(nil)...)
+	p.card.driver.say(sayOpen, ch.peer, p.seat, ch.conn, greeting.Append(nil)...)
 	return ch, nil
 }
 
@@ -217,7 +232,7 @@ func (p *way) push(x item) {
 
 func (p *way) wakeUp() { p.gate.Open(&p.card.host.Engine) }
 
-// told hears that an endpoint has news.
+// told implements listener.
 func (p *way) told(e *end) {
 	p.news.Push(e)
 	p.wakeUp()
@@ -285,7 +300,7 @@ func (p *way) drain() {
 		if x.ending > 0 {
 			p.endAll(x)
 		}
-		x.wantsDone = x.post.asked()
+		x.want(x.post.asked())
 		d.showTag(x)
 		d.flush(x)
 		d.show(x)
@@ -307,7 +322,7 @@ func (p *way) arrived(x *end, i int, h *entry, body []byte) (keeps bool) {
 	ch := p.conns[conn]
 	switch {
 	case ch == nil:
-		p.card.driver.say(sayGone, peerName{mac: h.station, port: h.port}, p, conn, nil, pair(0, 0)...)
+		p.card.driver.say(sayGone, peerName{mac: h.station, port: h.port}, p.seat, conn, pair(0, 0)...)
 		return false
 	case ch.peer.mac != h.station || ch.peer.port != h.port || ch.e != x:
 		p.card.prog.stats.Forged++
@@ -492,13 +507,14 @@ func (p *way) flying() (some bool) {
 			busy = busy || post.refs[i].what != refNone
 		}
 		if busy {
-			some, x.wantsDone = true, true
+			some = true
+			x.want(true)
 		}
 	}
 	for _, ch := range p.conns {
 		some = some || len(ch.early) > 0
 	}
-	return some || p.saying > 0
+	return some || p.seat.saying > 0
 }
 
 // Close implements provider.Provider. The card goes on.
@@ -514,7 +530,10 @@ func (p *way) Close() error {
 		delete(p.ends, id)
 		d.forget(x)
 	}
-	delete(d.programs, p.port)
+	delete(d.programs, p.seat.port)
+	if d.far != nil {
+		d.far.line.Send(note{Do: doLeave, Port: p.seat.port})
+	}
 	p.wakeUp()
 	return nil
 }

@@ -3,6 +3,7 @@ package lanai
 import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
 // arrival is a message that has come, and where it goes.
@@ -134,7 +135,7 @@ func (p *program) deliver() bool {
 		}
 		return waited
 	}
-	page := a.f.page.Bytes()[receiveAt(a.at):]
+	page := a.f.bytes()[receiveAt(a.at):]
 	e := entry{op: a.op, length: a.length, station: a.from, port: a.fromPort, endpoint: a.fromEnd}
 	a.f.used = p.now
 	if a.length > inlineSize {
@@ -175,7 +176,7 @@ func (p *program) place() channels.AnswerKind {
 			p.stats.Privileged++
 			return channels.NackTag
 		}
-		if tag, tagged := tagOf(a.body); tagged && a.op == opMessage && !admits(e.tagIn(f.page.Bytes()), tag) {
+		if tag, tagged := tagOf(a.body); tagged && a.op == opMessage && !admits(e.tagIn(f.bytes()), tag) {
 			p.stats.BadTags++
 			return channels.NackTag
 		}
@@ -218,7 +219,7 @@ func (p *program) refuse(kind channels.AnswerKind) {
 // freeEntry returns an entry of a receive queue that is free, -1 for none. What the host says to
 // have taken counts only for entries that are filled.
 func (f *frame) freeEntry(q queue) int {
-	taken := word(f.page.Bytes(), takenAt)
+	taken := shared.Load(f.bytes(), takenAt)
 	for k := range receiveEntries {
 		i := int(q)*receiveEntries + (f.receiveNext[q]+k)%receiveEntries
 		if (f.filled^taken)>>i&1 == 0 {
@@ -232,7 +233,7 @@ func (f *frame) freeEntry(q queue) int {
 // filledEntry makes an entry of a receive queue the host's.
 func (p *program) filledEntry(f *frame, at int) {
 	f.filled ^= 1 << at
-	setWord(f.page.Bytes(), filledAt, f.filled)
+	shared.Store(f.bytes(), filledAt, f.filled)
 	p.tell(f.end)
 }
 

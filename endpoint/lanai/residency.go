@@ -2,6 +2,7 @@ package lanai
 
 import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
 // Which endpoints are in frames is the driver's affair (driver.go): it says which frame an
@@ -34,7 +35,7 @@ func (p *program) moves() (busy bool) {
 // startMove moves an endpoint from its frame, or to it.
 func (p *program) startMove(f *frame, state frameState) {
 	p.job, p.move, f.state = moving, f, state
-	page, image := f.page.Bytes()[:frameSize], f.end.image[:]
+	page, image := f.bytes()[:frameSize], f.end.image
 	if state == frameSaving {
 		p.unbind(f)
 		f.end.state = endMoving
@@ -52,8 +53,8 @@ func (p *program) moved() {
 		p.depart(f)
 		return
 	}
-	page := f.page.Bytes()
-	f.posted, f.done, f.filled = uint16(word(page, postedAt)), uint16(word(page, doneAt)), word(page, filledAt)
+	page := f.bytes()
+	f.posted, f.done, f.filled = uint16(shared.Load(page, postedAt)), uint16(shared.Load(page, doneAt)), shared.Load(page, filledAt)
 	f.taken, f.returning, f.sendNext, f.receiveNext = 0, 0, [2]int{}, [2]int{}
 	f.state, f.since, f.used = frameLive, p.now, p.now
 	f.end.state = endResident
@@ -80,7 +81,7 @@ func (p *program) depart(f *frame) {
 	} else {
 		e.state = endAway
 		p.tell(e)
-		if uint16(word(e.image[:], postedAt)) != f.done { // it had no time, or no luck
+		if uint16(shared.Load(e.image, postedAt)) != f.done { // it had no time, or no luck
 			p.d.fault(e, &e.wantsFrame)
 		}
 	}
@@ -110,9 +111,9 @@ func (p *program) unbind(f *frame) {
 		}
 		f.taken &^= 1 << (x.Packet & 0xff)
 	}
-	page := f.page.Bytes()
-	setWord(page, doneAt, uint32(f.done))
-	setWord(page, filledAt, f.filled)
+	page := f.bytes()
+	shared.Store(page, doneAt, uint32(f.done))
+	shared.Store(page, filledAt, f.filled)
 }
 
 // drain begins to unload the endpoint in a frame.

@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
 // frame is an endpoint frame, as the control program knows it: what it keeps for itself of
@@ -42,6 +43,14 @@ const (
 	frameSaving              // it goes
 )
 
+// bytes returns the page: the frame's, or that of a program of another process, which it stands for.
+func (f *frame) bytes() []byte {
+	if e := f.end; e != nil && e.memory != nil {
+		return e.image
+	}
+	return f.page.Bytes()
+}
+
 // pending returns the entries whose messages are to be sent.
 func (f *frame) pending() uint16 {
 	if f.state != frameLive {
@@ -56,7 +65,7 @@ func packetOf(e *end, i int) uint32 { return uint32(e.slot)<<8 | uint32(i) }
 // prepare fills a send buffer with the next packet of data: one that goes again, or a new one.
 func (p *program) prepare() bool {
 	b := p.buffer()
-	if b.state != bufFree || p.d.host.Holds() {
+	if b.state != bufFree {
 		return false
 	}
 	if p.job == none && p.scan(b) {
@@ -195,15 +204,18 @@ func (p *program) attempt(f *frame) (i, peer int, ok bool) {
 		i = f.firstOf(set)
 		set &^= 1 << i
 		h := &f.heads[i]
-		h.parse(f.page.Bytes()[sendAt(i):])
+		h.parse(f.bytes()[sendAt(i):])
 		if !p.sane(f, h) {
 			p.stats.BadEntries++
 			p.giveBack(f, i, wire.ReasonBadArgs)
 			continue
 		}
 		peer, ok = p.peers.Add(h.station)
-		if ok {
+		if ok && h.station != p.self {
 			_, ok = p.peers.Route(peer)
+		}
+		if p.d.host.Holds() && h.station != p.self {
+			continue
 		}
 		if !ok {
 			p.stats.Unroutable++
@@ -293,7 +305,7 @@ func (p *program) build(b *outBuffer, f *frame, i, peer int, channel channels.He
 	at := outAt + h.put(b.mem[outAt:])
 	b.n, b.peer = dataHeader+e.length, peer
 	if e.flags&flagStaged == 0 {
-		copy(b.mem[at:], f.page.Bytes()[sendAt(i)+entryHead:][:e.length])
+		copy(b.mem[at:], f.bytes()[sendAt(i)+entryHead:][:e.length])
 		b.state = bufReady
 		p.fill++
 		return
@@ -330,8 +342,8 @@ func (p *program) ended(x *channels.Passage) {
 func (p *program) finished(f *frame, i int) {
 	f.taken &^= 1 << i
 	f.done ^= 1 << i
-	setWord(f.page.Bytes(), doneAt, uint32(f.done))
-	if f.end.wantsDone {
+	shared.Store(f.bytes(), doneAt, uint32(f.done))
+	if f.end.wanted() {
 		p.tell(f.end)
 	}
 }
@@ -349,13 +361,17 @@ func (p *program) giveBack(f *frame, i int, why wire.Reason) {
 func (p *program) payBack(f *frame) {
 	for f.returning != 0 && (f.state == frameLive || f.state == frameDraining) {
 		at := f.freeEntry(replies)
+		if at < 0 && f.end.starve(true) {
+			at = f.freeEntry(replies)
+		}
 		if at < 0 {
 			return
 		}
+		f.end.starve(false)
 		i := bits.TrailingZeros16(f.returning)
 		f.returning &^= 1 << i
 		back := entry{flags: flagReturned, op: uint8(f.why[i]), length: i}
-		back.put(f.page.Bytes()[receiveAt(at):])
+		back.put(f.bytes()[receiveAt(at):])
 		p.filledEntry(f, at)
 		p.finished(f, i)
 	}

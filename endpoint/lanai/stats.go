@@ -35,12 +35,14 @@ type Stats struct {
 	Misdelivered uint64 `metric:"bobnet_amcard_dropped_total" reason:"misdelivered" help:"packets for another card"`
 	Strangers    uint64 `metric:"bobnet_amcard_dropped_total" reason:"stranger" help:"packets from more cards than the table holds"`
 	NoRoute      uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_route" help:"answers for which there is no route"`
+	Unheard      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unheard" help:"what drivers have said to programs of other processes that do not listen"`
 	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because as many answers wait to be sent as have room"`
 }
 
 // Snapshot is the state of a card at a moment.
 type Snapshot struct {
 	station.Snapshot
+	Served    bool // another process has the card and tells what is not said here: of programs, endpoints and messages, those of this process
 	Stats     Stats
 	Sends     channels.SenderCounters
 	Receives  channels.ReceiverCounters
@@ -61,6 +63,12 @@ func (c *Card) Snapshot() Snapshot {
 	c.lock()
 	defer c.unlock()
 	p, d := &c.prog, &c.driver
+	if d.far != nil {
+		s := Snapshot{Served: true, Programs: len(d.programs), Endpoints: len(d.by)}
+		s.Card.Name = d.far.info.Interface
+		s.count(d)
+		return s
+	}
 	s := Snapshot{
 		Snapshot: c.host.Snapshot(&p.maps, &p.peers),
 		Stats:    p.stats, Sends: p.sends.Stats(), Receives: p.recvs.Stats(),
@@ -72,21 +80,30 @@ func (c *Card) Snapshot() Snapshot {
 			s.Resident++
 		}
 	}
+	s.count(d)
+	return s
+}
+
+// count counts the messages of the endpoints.
+func (s *Snapshot) count(d *driver) {
 	for _, e := range d.by {
 		done := e.post.done // as far as the host has looked
-		if e.state == endResident {
+		if e.frame != nil && e.state == endResident {
 			done = e.frame.done
 		}
 		s.Posted += bits.OnesCount16(e.post.posted ^ done)
 		s.Queued += e.post.waiting[requests].Len() + e.post.waiting[replies].Len()
 	}
-	return s
 }
 
 // WriteTo writes the snapshot as text for people: the card, its endpoints and messages, its
 // cable, and the host's mapper. It implements io.WriterTo.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
+	if s.Served {
+		fmt.Fprintf(&b, "card %s of another process; of this one: %d programs, %d endpoints; posted %d, queued %d\n", s.Card.Name, s.Programs, s.Endpoints, s.Posted, s.Queued)
+		return b.WriteTo(w)
+	}
 	s.WriteCard(&b, func() { s.writeProgram(&b) })
 	return b.WriteTo(w)
 }

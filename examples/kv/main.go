@@ -17,7 +17,8 @@
 // prints how many keys it holds.
 //
 // With -card all programs use the cards of an emulated Myrinet: their interfaces are ends of
-// cables, to each other or to switches (bobnet switch).
+// cables, to each other or to switches (bobnet switch). Programs of one host share a card that
+// bobnet card --program am2 serves there.
 package main
 
 import (

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -207,7 +206,7 @@ func (c *Case) clean() {
 }
 
 // dropped returns how many frames n has dropped for a reason since the rule began.
-func (c *Case) dropped(n *vipl.NIC, why drops.Reason) int {
+func (c *Case) dropped(n *vipl.NIC, why vipl.Drop) int {
 	side := 0
 	if n == c.B {
 		side = 1

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -14,7 +13,7 @@ var levelRules = []rule{
 		c.sent(a, s, vipl.StatusOpSend)
 		c.sent(a, u, vipl.StatusOpSend)
 		c.alive(a, b)
-		if c.dropped(c.B, drops.NoReceive) < 2 {
+		if c.dropped(c.B, vipl.DropNoReceive) < 2 {
 			c.Error("the drops were not counted")
 		}
 		c.works(a, b)

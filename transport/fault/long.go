@@ -5,7 +5,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
-	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -14,7 +13,7 @@ import (
 // fetches them from here.
 
 // StartLong implements transport.LongLink: what the wrapped link says.
-func (l *faulty) StartLong() bool {
+func (l *Link) StartLong() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.takesLong = l.base.StartLong()
@@ -22,7 +21,7 @@ func (l *faulty) StartLong() bool {
 }
 
 // limit returns how long a frame may be.
-func (l *faulty) limit() int {
+func (l *Link) limit() int {
 	if l.takesLong {
 		return framing.LongMTU + ethertype.EthernetSize
 	}
@@ -30,26 +29,26 @@ func (l *faulty) limit() int {
 }
 
 // Rest implements transport.LongLink.
-func (l *faulty) Rest() int {
-	if inner := wrap.Long(&l.base).Link(); l.rx == nil && inner != nil {
+func (l *Link) Rest() int {
+	if inner := l.Long.Link(); l.rx == nil && inner != nil {
 		return inner.Rest()
 	}
-	return wrap.Long(&l.base).Rest()
+	return l.Long.Rest()
 }
 
 // Fetch implements transport.LongLink. Wait may send at the same time.
-func (l *faulty) Fetch(from int, parts [][]byte) bool {
+func (l *Link) Fetch(from int, parts [][]byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if inner := wrap.Long(&l.base).Link(); l.rx == nil && inner != nil {
+	if inner := l.Long.Link(); l.rx == nil && inner != nil {
 		return inner.Fetch(from, parts)
 	}
-	return wrap.Long(&l.base).Fetch(from, parts)
+	return l.Long.Fetch(from, parts)
 }
 
 // longer returns the length beyond which frames of the wrapped link are long ones.
-func (l *faulty) longer() int {
-	if wrap.Long(&l.base).Link() == nil {
+func (l *Link) longer() int {
+	if l.Long.Link() == nil {
 		return math.MaxInt
 	}
 	return max(l.Link.Info().MTU+ethertype.EthernetSize, transport.LongBegin)
@@ -57,12 +56,12 @@ func (l *faulty) longer() int {
 
 // lend fills views with the first frames that are ready, up to a long one, and
 // returns how many. mu is held.
-func (l *faulty) lend(views [][]byte) (n int) {
+func (l *Link) lend(views [][]byte) (n int) {
 	longer := l.longer()
-	for n < min(len(views), transport.MaxBatch, len(l.rx.ready)) && !wrap.Long(&l.base).Lent() {
+	for n < min(len(views), transport.MaxBatch, len(l.rx.ready)) && !l.Long.Lent() {
 		views[n] = l.rx.ready[n].data
 		if len(views[n]) > longer {
-			views[n] = wrap.Long(&l.base).Lend(views[n])
+			views[n] = l.Long.Lend(views[n])
 		}
 		n++
 	}

@@ -26,11 +26,11 @@ func (r *receiving) init(mtu int, call func(uintptr)) {
 }
 
 // Recv implements transport.Link.
-func (l *socket) Recv(views [][]byte) (n int, err error) {
-	if !l.gate.Enter() {
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	if !l.Gate.Enter() {
 		return 0, transport.ErrClosed
 	}
-	defer l.gate.Leave()
+	defer l.Gate.Leave()
 	r := &l.recv
 	r.views, r.n = views[:min(len(views), transport.MaxBatch)], 0
 	if err := l.raw.Control(r.call); err != nil {
@@ -40,7 +40,7 @@ func (l *socket) Recv(views [][]byte) (n int, err error) {
 	return r.n, nil
 }
 
-func (l *socket) recvAll(fd uintptr) {
+func (l *Link) recvAll(fd uintptr) {
 	r := &l.recv
 	for r.n < len(r.views) {
 		b := r.buffers[r.n]
@@ -51,24 +51,24 @@ func (l *socket) recvAll(fd uintptr) {
 		case err != nil:
 			return // nothing there; an error of the interface is for Send and Wait
 		}
-		l.count.RxCalls.Add(1)
+		l.Count.RxCalls.Add(1)
 		if n == len(b) {
-			l.count.RxTruncated.Add(1)
+			l.Count.RxTruncated.Add(1)
 			continue
 		}
-		l.count.RxFrames.Add(1)
-		l.count.RxBytes.Add(uint64(n))
+		l.Count.RxFrames.Add(1)
+		l.Count.RxBytes.Add(uint64(n))
 		r.views[r.n] = b[:n:n]
 		r.n++
 	}
 }
 
 // Ready implements transport.Link. It makes a system call.
-func (l *socket) Ready() bool {
-	if !l.gate.Enter() {
+func (l *Link) Ready() bool {
+	if !l.Gate.Enter() {
 		return false
 	}
-	defer l.gate.Leave()
+	defer l.Gate.Leave()
 	l.readyMu.Lock()
 	defer l.readyMu.Unlock()
 	return l.raw.Control(l.ready.call) == nil && l.ready.events != 0

@@ -19,8 +19,7 @@ type fetching struct {
 }
 
 func newFetching(l *ring.Link) *fetching {
-	b := wrap.New(l, "")
-	f := &fetching{Link: l, frames: *wrap.Long(&b)}
+	f := &fetching{Link: l, frames: wrap.New(l, "").Long}
 	l.StartLong()
 	return f
 }

@@ -3,7 +3,6 @@ package seal
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
-	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -166,7 +165,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		l.reload.poll(now)
 		l.turn(now)
 	}
-	wrap.Long(&l.base).Return()
+	l.Long.Return()
 	l.rest.from = nil
 	if l.rx == nil {
 		l.makeRoom()
@@ -212,7 +211,7 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 		}
 		added += size - len(opened)
 		if len(opened) > max(l.mtu+ethertype.EthernetSize-framing.SealOverhead, transport.LongBegin) {
-			opened = wrap.Long(&l.base).Lend(opened)
+			opened = l.Long.Lend(opened)
 		}
 		views[n] = opened
 		n++
@@ -237,7 +236,7 @@ func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, s
 		if rest := l.restWithin(); rest > 0 && begins(frame) {
 			return l.openBegin(frame, rest, now), len(frame) + rest
 		}
-		whole := wrap.Long(&l.base).Take(frame)
+		whole := l.Long.Take(frame)
 		own = len(whole) > len(frame)
 		frame = whole
 	}

@@ -21,8 +21,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// traced is a link that writes down what passes.
-type traced struct {
+// Link is a transport.Link that writes down what passes. Goroutines may share
+// it as transport.Link says. It allocates.
+type Link struct {
 	base
 	name string
 	zero int64 // of the link's clock, when New was called
@@ -36,22 +37,21 @@ type traced struct {
 type base = wrap.Base
 
 var (
-	_ transport.LongLink = (*traced)(nil)
-	_ transport.Checker  = (*traced)(nil)
-	_ optional.Parking   = (*traced)(nil)
+	_ transport.LongLink = (*Link)(nil)
+	_ transport.Checker  = (*Link)(nil)
+	_ optional.Parking   = (*Link)(nil)
 )
 
 // New returns a link that passes everything to link and writes a line a frame
 // to w, each with one Write. w need not be safe for goroutines unless others
 // write to it too; an error of w ends the trace, not the link. The caller uses
-// link no more; Close closes it too. Goroutines may share the link as transport.Link says. It
-// allocates.
-func New(link transport.Link, w io.Writer) transport.Link {
-	return &traced{base: wrap.New(link, "trace"), name: link.Info().Interface, zero: link.Now(), w: w}
+// link no more; Close closes it too.
+func New(link transport.Link, w io.Writer) *Link {
+	return &Link{base: wrap.New(link, "trace"), name: link.Info().Interface, zero: link.Now(), w: w}
 }
 
 // Send implements transport.Link. It writes down the frames that were taken.
-func (l *traced) Send(frames []transport.Frame) (n int, err error) {
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	now := l.Now()
 	n, err = l.Link.Send(frames)
 	l.mu.Lock()
@@ -64,9 +64,9 @@ func (l *traced) Send(frames []transport.Frame) (n int, err error) {
 }
 
 // Recv implements transport.Link.
-func (l *traced) Recv(views [][]byte) (n int, err error) {
+func (l *Link) Recv(views [][]byte) (n int, err error) {
 	n, err = l.Link.Recv(views)
-	last := wrap.Long(&l.base).See(views[:n])
+	last := l.Long.See(views[:n])
 	if n == 0 {
 		return n, err
 	}
@@ -81,7 +81,7 @@ func (l *traced) Recv(views [][]byte) (n int, err error) {
 }
 
 // write writes the line of one frame. mu is held.
-func (l *traced) write(now int64, dir string, frame []byte) {
+func (l *Link) write(now int64, dir string, frame []byte) {
 	if l.w == nil {
 		return
 	}

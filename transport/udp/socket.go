@@ -19,22 +19,22 @@ const (
 	receiveEnough = 4 << 20 // with less, one sender can overrun it
 )
 
-// bufferError says that the kernel gave a smaller receive buffer than a link
+// BufferError says that the kernel gave a smaller receive buffer than a link
 // needs to lose nothing to one fast sender.
-type bufferError struct {
+type BufferError struct {
 	Have, Need int // bytes, as setsockopt counts them
 }
 
-func (e *bufferError) Error() string {
+func (e *BufferError) Error() string {
 	return fmt.Sprintf("udp: the socket's receive buffer is %d bytes, a fast sender needs %d or frames are lost: sysctl -w net.core.rmem_max=%d",
 		e.Have, e.Need, e.Need)
 }
 
-// Shortage returns an error if the receive buffer is smaller than it
+// Shortage returns a *BufferError if the receive buffer is smaller than it
 // should be, nil otherwise.
 func (l *Link) Shortage() error {
 	if l.have/2 < receiveEnough {
-		return &bufferError{Have: l.have / 2, Need: receiveEnough}
+		return &BufferError{Have: l.have / 2, Need: receiveEnough}
 	}
 	return nil
 }

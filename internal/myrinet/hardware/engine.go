@@ -123,6 +123,23 @@ func (c *Card) Post(buffer []byte) bool {
 	return true
 }
 
+// Loop has a packet arrive at the card that sends it: a type, a payload, and an octet for the CRC-8. It
+// does not pass the wire, and takes no time. Loop reports false while there is no receive buffer that
+// the wire can spare, and for a packet that is too long for one.
+func (c *Card) Loop(packet []byte) bool {
+	posted := &c.in.posted
+	if len(packet) < framing.FabricLeast || posted.Len() < 2 || len(packet) > len(*posted.At(1)) {
+		return false
+	}
+	first, second := posted.At(0), posted.At(1)
+	*first, *second = *second, *first // the first is perhaps being filled, and so the next again
+	buffer := posted.Pop()
+	n := copy(buffer, packet) - framing.FabricCRCSize
+	c.in.filled.Push(Received{Type: uint16(buffer[0])<<8 | uint16(buffer[1]), Payload: buffer[framing.FabricTypeSize:n], Buffer: buffer})
+	c.notify()
+	return true
+}
+
 // Receive returns the next packet that has come, intact. Its buffer is the program's, to
 // be posted again.
 func (c *Card) Receive() (r Received, ok bool) {

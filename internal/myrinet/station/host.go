@@ -33,6 +33,7 @@ type Host struct {
 	Card   *hardware.Card
 	Live   *Live // nil in virtual time
 
+	remote Remote         // nil, but for a card of another process
 	link   transport.Link // where goroutines wait: the cable, or the clock
 	logs   *logqueue.Queue
 	failed error
@@ -59,6 +60,20 @@ func (h *Host) Join(cable transport.Link, opts myrinet.LiveOptions, cfg myrinet.
 func (h *Host) Sit(card *hardware.Card, clock transport.Link) {
 	h.Card, h.link = card, clock
 	h.Engine.Init(clock, h, nil)
+}
+
+// Remote is the card of another process, as a program sees it.
+type Remote interface {
+	// Poll takes in what the card has told, and does what is due. It reports whether there was something.
+	Poll(now int64) (arrived bool)
+	// NextTimer returns when something is due.
+	NextTimer() int64
+}
+
+// Use makes h the host of a card of another process, without a card of its own. Goroutines wait at the link.
+func (h *Host) Use(link transport.Link, r Remote) {
+	h.link, h.remote = link, r
+	h.Engine.Init(link, h, nil)
 }
 
 // Logged returns a copy of a mapper's options whose log is called without the lock of the engine: opts.Logger,
@@ -99,7 +114,7 @@ func (h *Host) move(now int64) (next int64) {
 // Poll implements progress.Machine.
 func (h *Host) Poll(now int64) (arrived bool) {
 	if h.Live == nil {
-		return false
+		return h.remote != nil && h.remote.Poll(now)
 	}
 	h.move(now)
 	arrived, h.seen = h.Live.Arrivals != h.seen, h.Live.Arrivals
@@ -111,6 +126,9 @@ func (h *Host) Idle() {}
 
 // NextTimer implements progress.Machine.
 func (h *Host) NextTimer() int64 {
+	if h.remote != nil {
+		return h.remote.NextTimer()
+	}
 	if h.Live == nil {
 		return transport.Forever
 	}

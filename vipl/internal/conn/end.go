@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
@@ -169,7 +168,7 @@ func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
 		why = code.Reason(payload[0]) // once: the peer may still write to it
 	}
 	if why >= code.ReasonEnd {
-		c.Drop(drops.Format)
+		c.Drop(code.DropFormat)
 		return
 	}
 	if c.Reliable {

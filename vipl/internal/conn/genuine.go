@@ -2,7 +2,7 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/drops"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // Anybody on the segment can send a frame in the name of a connection's peer. What he
@@ -44,14 +44,14 @@ func (c *Conn) Plausible(h *ethertype.Header) bool {
 }
 
 // forgery returns what to count a frame as that is not genuine.
-func (c *Conn) forgery(h *ethertype.Header) drops.Reason {
+func (c *Conn) forgery(h *ethertype.Header) code.Drop {
 	switch {
 	case !c.Reliable || !c.tx.sender.InWindow(h.Ack):
-		return drops.Ack
+		return code.DropAck
 	case h.Seq.Less(c.rx.receiver.Next()):
-		return drops.Duplicate
+		return code.DropDuplicate
 	}
-	return drops.Ahead
+	return code.DropAhead
 }
 
 // Answered reports whether h, a Reset with the right tag, answers a frame of c's: it

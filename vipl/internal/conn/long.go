@@ -2,7 +2,6 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
@@ -155,12 +154,12 @@ func (sh *Shared) FetchLong(begin []byte, rest int) []byte {
 	l := &sh.Long
 	frame := sh.longRoom(len(begin) + rest)
 	if frame == nil {
-		sh.Drop(drops.Format)
+		sh.Drop(code.DropFormat)
 		return nil
 	}
 	copy(frame, begin[:ethertype.HeaderSize])
 	if l.parts[0] = frame[ethertype.HeaderSize:]; !l.link.Fetch(ethertype.HeaderSize, l.parts[:1]) {
-		sh.Drop(drops.Short)
+		sh.Drop(code.DropShort)
 		return nil
 	}
 	return frame

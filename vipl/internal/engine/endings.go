@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
@@ -13,7 +12,7 @@ import (
 // answerEnded answers a frame that reaches a connection in the Error state: the peer
 // has not heard yet, or has found an end of its own.
 func (m *Machine) answerEnded(c *conn.Conn, h *ethertype.Header) {
-	c.Drop(drops.Stale)
+	c.Drop(code.DropStale)
 	if !c.Plausible(h) {
 		return
 	}
@@ -36,18 +35,18 @@ func (m *Machine) receiveReset(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if len(payload) < conn.ResetSize {
-		m.Drop(drops.Stale)
+		m.Drop(code.DropStale)
 		return
 	}
 	c, tag := m.Ports.Conn(h.DstPort), binary.BigEndian.Uint32(payload)
 	if c == nil || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || tag != c.RemoteTag {
 		if !m.Ended.confirm(h, tag) {
-			m.Drop(drops.Stale)
+			m.Drop(code.DropStale)
 		}
 		return
 	}
 	if !c.Answered(h) {
-		c.Drop(drops.Ack)
+		c.Drop(code.DropAck)
 		return
 	}
 	if c.State == code.StateConnectPending && m.Ports.side(h.DstPort).Reset() {
@@ -58,7 +57,7 @@ func (m *Machine) receiveReset(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if c.State != code.StateConnected {
-		c.Drop(drops.Stale)
+		c.Drop(code.DropStale)
 		return
 	}
 	if binary.BigEndian.Uint64(payload[4:]) != m.Ports.side(h.DstPort).PeerIncarnation {

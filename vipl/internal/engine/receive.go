@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
@@ -103,7 +102,7 @@ func (m *Machine) parse(h *ethertype.Header, frame []byte) (payload []byte, ok b
 		return nil, false
 	}
 	if m.Info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
-		m.Drop(drops.CRC)
+		m.Drop(code.DropCRC)
 		return nil, false
 	}
 	return payload, true
@@ -121,7 +120,7 @@ func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
 			return
 		}
 		if !framing.Beside(h, first) || !m.Info.Ports.Contains(h.DstPort) {
-			m.Drop(drops.Format)
+			m.Drop(code.DropFormat)
 			return
 		}
 		m.CountJoined()
@@ -171,7 +170,7 @@ func (m *Machine) dispatch(h *ethertype.Header, payload []byte, alone bool) (who
 // h as the frame has it.
 func (m *Machine) dropInvalid(h *ethertype.Header, frame []byte, err error) {
 	if _, sealed := framing.IsSealed(frame); sealed {
-		m.Drop(drops.Sealed)
+		m.Drop(code.DropSealed)
 		m.hooks.Sealed(frame)
 		return
 	}
@@ -181,16 +180,16 @@ func (m *Machine) dropInvalid(h *ethertype.Header, frame []byte, err error) {
 	}
 }
 
-func parseReason(err error) drops.Reason {
+func parseReason(err error) code.Drop {
 	switch err {
 	case ethertype.ErrShort:
-		return drops.Short
+		return code.DropShort
 	case ethertype.ErrCRC:
-		return drops.CRC
+		return code.DropCRC
 	case ethertype.ErrRange:
-		return drops.Range
+		return code.DropRange
 	}
-	return drops.Format
+	return code.DropFormat
 }
 
 // receiveConn handles the frames of connections: those that carry a tag. It returns a
@@ -205,7 +204,7 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (
 		return nil
 	}
 	if h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port {
-		c.Drop(drops.Peer)
+		c.Drop(code.DropPeer)
 		return nil
 	}
 	switch c.State {
@@ -213,7 +212,7 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (
 		return c.Receive(h, payload, alone)
 	case code.StateConnectPending:
 		if !m.Ports.side(h.DstPort).Disconnect(h) {
-			c.Drop(drops.Early) // overtook the end of the handshake; it will come again
+			c.Drop(code.DropEarly) // overtook the end of the handshake; it will come again
 		}
 	case code.StateError:
 		m.answerEnded(c, h)
@@ -228,7 +227,7 @@ func (m *Machine) addressedHere(h *ethertype.Header) bool {
 	if h.Dst == m.Info.MAC {
 		return true
 	}
-	m.Drop(drops.Destination)
+	m.Drop(code.DropDestination)
 	return false
 }
 
@@ -236,7 +235,7 @@ func (m *Machine) addressedHere(h *ethertype.Header) bool {
 // sender learns at once and not by timeout, or need not be told again.
 // Resets are never answered.
 func (m *Machine) stray(h *ethertype.Header) {
-	m.Drop(drops.Stale)
+	m.Drop(code.DropStale)
 	if h.Src.IsGroup() {
 		return
 	}
@@ -253,7 +252,7 @@ func (m *Machine) receiveDamaged(h *ethertype.Header) {
 	if c == nil || c.State != code.StateConnected || c.LocalTag != h.Tag || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || !c.Genuine(h) {
 		return
 	}
-	c.Lost(drops.CRC)
+	c.Lost(code.DropCRC)
 	if h.Kind == ethertype.KindRDMAWrite && !c.Reliable {
 		m.hooks.Damaged(c)
 	}

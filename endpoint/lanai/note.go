@@ -1,0 +1,54 @@
+package lanai
+
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/shared"
+)
+
+// note is what a program and the process that has its card say to each other, as a line of JSON
+// (share.Line). Messages of endpoints do not go this way.
+type note struct {
+	Do    string
+	Port  uint16        `json:",omitempty"` // of the program; of what the card says, with its life
+	Life  uint32        `json:",omitempty"`
+	ID    uint32        `json:",omitempty"` // of an endpoint
+	Bit   int           `json:",omitempty"` // of bells, for an endpoint
+	Name  string        `json:",omitempty"`
+	What  topic         `json:",omitempty"` // of what drivers say, as what follows
+	MAC   ethertype.MAC // of the other program, or of the card
+	Other uint16        `json:",omitempty"` // port of the other program
+	Conn  uint32        `json:",omitempty"`
+	Body  []byte        `json:",omitempty"`
+	Why   wire.Reason   `json:",omitempty"`
+	Error string        `json:",omitempty"` // of an answer: why it is no
+
+	fds []int
+}
+
+// What a program asks for. The card answers the first four, in their order, by the same word.
+const (
+	doHello  = "hello"  // the page of bells
+	doJoin   = "join"   // a program is there
+	doOpen   = "open"   // an endpoint; the answer has its memory
+	doName   = "name"   // the program has a name
+	doLeave  = "leave"  // the program is gone, with its endpoints
+	doForget = "forget" // the endpoint is
+	doUnname = "unname"
+	doAsk    = "ask" // who has a name?
+	doSay    = "say" // to another driver
+)
+
+// What the card says by itself.
+const (
+	doHeard = "heard" // another driver has said something
+	doSaid  = "said"  // what the program has said has arrived, or not for a reason
+	doFound = "found" // somebody has a name
+)
+
+// The page of bells.
+const (
+	callsAt   = 0    // the card's, which the program rings
+	newsAt    = 2048 // the program's
+	bellsSize = newsAt + shared.BellSize
+)

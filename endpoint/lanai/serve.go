@@ -1,0 +1,366 @@
+package lanai
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/myrinet/share"
+	"github.com/bobnet-go/bobnet/internal/passfd"
+	"github.com/bobnet-go/bobnet/internal/progress"
+	"github.com/bobnet-go/bobnet/internal/shared"
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// What one process may have of a card. Its user may have a part of all endpoints.
+const (
+	mostSeats   = 16      // programs
+	mostNames   = 256     // of each program
+	mostLooked  = 256     // names that it looks up at a time
+	mostSayings = 64      // under way to other drivers
+	mostSaying  = 4096    // bytes of one
+	mostBacklog = 1 << 20 // bytes that it has not taken
+	userPart    = 4       // of the endpoints, for one user
+)
+
+// Serve lets programs of other processes use the card until ctx is done or the card fails for good:
+// those that open a card at the same interface (Open). Without anyUser it serves those of root and of
+// its own user. The error wraps EADDRINUSE if a process serves a card there, and is nil when ctx is done.
+// The caller closes the card; programs of other processes then hear that it is gone.
+func (c *Card) Serve(ctx context.Context, anyUser bool) error {
+	serve, err := c.desk(anyUser)
+	if err != nil {
+		return err
+	}
+	return serve(ctx)
+}
+
+// desk opens the desk where programs come, in the network namespace of the calling thread, and returns
+// what serves them.
+func (c *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err error) {
+	if c.driver.far != nil {
+		return nil, fmt.Errorf("lanai: serve: another process serves the card: %w", unix.EADDRINUSE)
+	}
+	if c.host.Live == nil {
+		return nil, fmt.Errorf("lanai: serve: %w: the card is in virtual time", transport.ErrArgument)
+	}
+	at, err := iface.Find(c.host.Live.Cable.Info().Interface)
+	if err != nil {
+		return nil, err
+	}
+	desk, err := share.OpenDesk(at, anyUser)
+	if err != nil {
+		return nil, fmt.Errorf("lanai: serving the card at %s: %w", at.Name, err)
+	}
+	c.endpoints = admission.New(admission.Limits{Conns: max(1, c.cfg.Endpoints/userPart)}, 0, uint32(os.Geteuid()))
+	return func(ctx context.Context) error {
+		work, cancel := context.WithCancel(ctx)
+		var served sync.WaitGroup
+		served.Go(func() { desk.Serve(work, share.Welcome{Program: share.AMII}, c.tenant) })
+		err := c.drive(ctx)
+		cancel()
+		desk.Close()
+		served.Wait()
+		return err
+	}, nil
+}
+
+// drive drives the card until ctx is done or the card fails.
+func (c *Card) drive(ctx context.Context) (err error) {
+	e := &c.host.Engine
+	c.lock()
+	defer c.unlock()
+	w := e.Begin(ctx)
+	defer e.End(&w)
+	var never progress.Gate
+	for err == nil {
+		err = e.Wait(&w, &never)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return c.failure()
+}
+
+// tenant is a process that has programs on the card.
+type tenant struct {
+	card    *Card
+	uid     uint32
+	line    *share.Line
+	calls   *shared.Bell // which the process rings
+	news    *shared.Bell
+	sayings chan struct{} // one for each that is under way
+	over    atomic.Bool
+
+	// The engine's lock guards what follows.
+	ends  [shared.Bits]*end // by their bits
+	seats map[uint16]*seat
+}
+
+// visitor is a program of a tenant, as the driver speaks to it.
+type visitor struct {
+	*tenant
+	seat   *seat
+	looked map[string]struct{}
+}
+
+// tenant serves a process as long as its connection lasts.
+func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
+	m, fd, err := shared.New(bellsSize)
+	if err != nil {
+		return // out of descriptors, say
+	}
+	t := &tenant{card: c, uid: uid, line: share.NewLine(conn, uid), calls: shared.NewBell(m, callsAt), news: shared.NewBell(m, newsAt),
+		sayings: make(chan struct{}, mostSayings), seats: map[uint16]*seat{}}
+	var n note
+	if fds, err := t.line.Receive(&n); err != nil || n.Do != doHello || len(fds) > 0 {
+		passfd.Close(uid, fds...)
+		unix.Close(fd)
+		t.line.Finish(0)
+		return
+	}
+	t.line.Send(note{Do: doHello, MAC: c.cfg.MAC}, fd)
+	var hears sync.WaitGroup
+	hears.Go(t.hear)
+	t.read()
+	t.over.Store(true)
+	t.calls.Wake()
+	hears.Wait()
+	c.lock()
+	for _, s := range t.seats {
+		t.leave(s)
+	}
+	c.unlock()
+	t.line.Finish(0)
+}
+
+// hear has the card look at the endpoints that the process rings for.
+func (t *tenant) hear() {
+	for !t.over.Load() {
+		if !t.calls.Ready() {
+			t.calls.Sleep(time.Hour)
+			continue
+		}
+		t.card.lock()
+		for i := range shared.Words {
+			for set := t.calls.Take(i); set != 0; set &= set - 1 {
+				if e := t.ends[32*i+bits.TrailingZeros32(set)]; e != nil {
+					t.card.driver.rung(e)
+				}
+			}
+		}
+		t.card.unlock()
+	}
+}
+
+// read does what the process asks for, until its connection ends or it asks for what no program
+// does.
+func (t *tenant) read() {
+	for {
+		var n note
+		fds, err := t.line.Receive(&n)
+		passfd.Close(t.uid, fds...)
+		if err != nil || t.line.Backlog() > mostBacklog {
+			return
+		}
+		switch n.Do {
+		case doJoin:
+			t.line.Send(t.join())
+		case doOpen:
+			answer, fds := t.open(&n)
+			t.line.Send(answer, fds...)
+		case doSay:
+			t.sayings <- struct{}{}
+			if !t.say(&n) {
+				<-t.sayings
+			}
+		default:
+			t.card.lock()
+			t.do(&n)
+			t.card.unlock()
+		}
+	}
+}
+
+// join makes a program.
+func (t *tenant) join() note {
+	t.card.lock()
+	defer t.card.unlock()
+	if len(t.seats) == mostSeats {
+		return note{Do: doJoin, Error: fmt.Sprintf("a process has %d nodes on a card at the most", mostSeats)}
+	}
+	v := &visitor{tenant: t, looked: map[string]struct{}{}}
+	v.seat = t.card.sit(v)
+	t.seats[v.seat.port] = v.seat
+	return note{Do: doJoin, Port: v.seat.port, Life: v.seat.life}
+}
+
+// leave ends a program. The engine's lock is held.
+func (t *tenant) leave(s *seat) {
+	d := &t.card.driver
+	for bit, e := range t.ends {
+		if e != nil && e.port == s.port {
+			t.ends[bit] = nil
+			d.forget(e)
+		}
+	}
+	delete(d.programs, s.port)
+	delete(t.seats, s.port)
+	for range s.saying { // it hears no more of them
+		<-t.sayings
+	}
+}
+
+// open makes an endpoint, and returns the answer with its memory.
+func (t *tenant) open(n *note) (answer note, fds []int) {
+	c, refused := t.card, note{Do: doOpen}
+	if !c.endpoints.Enter(t.uid) {
+		refused.Error = fmt.Sprintf("user %d has %d endpoints on it, which is the most", t.uid, max(1, c.cfg.Endpoints/userPart))
+		return refused, nil
+	}
+	m, fd, err := shared.New(sharedSize)
+	if err != nil {
+		c.endpoints.Leave(t.uid)
+		refused.Error = err.Error()
+		return refused, nil
+	}
+	c.lock()
+	defer c.unlock()
+	d := &c.driver
+	s, bit := t.seats[n.Port], 0
+	for bit < len(t.ends) && t.ends[bit] != nil {
+		bit++
+	}
+	var e *end
+	switch {
+	case s == nil || d.find(n.Port, n.ID) != nil:
+		refused.Error = "there is no such program, or it has the endpoint"
+	case bit == len(t.ends):
+		refused.Error = fmt.Sprintf("a process has %d endpoints on a card at the most", len(t.ends))
+	default:
+		var ok bool
+		if e, ok = d.open(n.Port, n.ID, s.listener); !ok {
+			refused.Error = fmt.Sprintf("it has %d (Config.Endpoints)", c.cfg.Endpoints)
+		}
+	}
+	if refused.Error != "" {
+		unix.Close(fd)
+		m.Retire()
+		c.endpoints.Leave(t.uid)
+		return refused, nil
+	}
+	e.share(m, bit)
+	e.freed = func() {
+		m.Retire()
+		c.endpoints.Leave(t.uid)
+	}
+	t.ends[bit] = e
+	return note{Do: doOpen, Bit: bit}, []int{fd}
+}
+
+// say has another driver hear what a program says. It reports false if that makes no sense.
+func (t *tenant) say(n *note) bool {
+	t.card.lock()
+	defer t.card.unlock()
+	s := t.seats[n.Port]
+	if s == nil || n.What < sayOpen || n.What > sayNone || n.What == sayDead || len(n.Body) > mostSaying {
+		t.card.prog.stats.Privileged++
+		return false
+	}
+	t.card.driver.say(n.What, peerName{mac: n.MAC, port: n.Other}, s, n.Conn, n.Body...)
+	return true
+}
+
+// do does what needs no answer, or has only one. The engine's lock is held.
+func (t *tenant) do(n *note) {
+	s := t.seats[n.Port]
+	if s == nil {
+		return
+	}
+	switch n.Do {
+	case doLeave:
+		t.leave(s)
+	case doForget:
+		if n.Bit < 0 || n.Bit >= len(t.ends) {
+			return
+		}
+		if e := t.ends[n.Bit]; e != nil && e.port == s.port {
+			t.ends[n.Bit] = nil
+			t.card.driver.forget(e)
+		}
+	case doName:
+		answer := note{Do: doName}
+		if len(s.names) >= mostNames || len(n.Name) > maxName {
+			answer.Error = fmt.Sprintf("a program has %d names on a card at the most", mostNames)
+		} else {
+			s.names[n.Name] = struct{}{}
+		}
+		t.line.Send(answer)
+	case doUnname:
+		delete(s.names, n.Name)
+	case doAsk:
+		t.ask(s.listener.(*visitor), n.Name)
+	}
+}
+
+// ask looks for a name here and on all other cards.
+func (t *tenant) ask(v *visitor, name string) {
+	if len(name) > maxName || len(v.looked) >= mostLooked {
+		return
+	}
+	v.looked[name] = struct{}{}
+	d := &t.card.driver
+	for _, s := range d.inOrder() {
+		if _, has := s.names[name]; has {
+			v.found(name, ethertype.Addr{MAC: t.card.cfg.MAC, Port: s.port})
+			return
+		}
+	}
+	d.ask(name)
+}
+
+// told implements listener.
+func (v *visitor) told(e *end) {
+	e.news = false
+	v.news.Ring(e.bit)
+}
+
+// heard implements listener. A program that does not take what it hears misses some, and is asked
+// again.
+func (v *visitor) heard(what topic, from peerName, conn, life uint32, rest []byte) {
+	switch {
+	case v.line.Backlog() < mostBacklog/2:
+		v.line.Send(note{Do: doHeard, Port: v.seat.port, What: what, MAC: from.mac, Other: from.port, Conn: conn, Life: life, Body: rest})
+	case what == sayOpen:
+		v.card.driver.say(sayRefuse, from, nil, 0, pair(conn, uint32(wire.ReasonCongestion))...)
+	default:
+		v.card.prog.stats.Unheard++
+	}
+}
+
+// said implements listener.
+func (v *visitor) said(what topic, to peerKey, conn uint32, why wire.Reason) {
+	<-v.sayings
+	v.line.Send(note{Do: doSaid, Port: v.seat.port, What: what, MAC: to.mac, Other: to.port, Conn: conn, Why: why})
+}
+
+// found implements listener.
+func (v *visitor) found(name string, at ethertype.Addr) {
+	if _, asked := v.looked[name]; asked {
+		delete(v.looked, name)
+		v.line.Send(note{Do: doFound, Port: v.seat.port, Name: name, MAC: at.MAC, Other: at.Port})
+	}
+}
+
+// attend implements listener: a program of another process looks itself when it is time.
+func (v *visitor) attend(int64) int64 { return transport.Forever }

@@ -1,4 +1,0 @@
-package tun
-
-// ErrTaken is errTaken, for tests.
-var ErrTaken = errTaken

@@ -1,4 +1,0 @@
-package udp
-
-// MAC is MAC, for tests.
-var MAC = macOf

@@ -1,7 +1,0 @@
-package vmmc
-
-// ErrOverlap is errOverlap, for tests.
-var ErrOverlap = errOverlap
-
-// ErrUnimported is errUnimported, for tests.
-var ErrUnimported = errUnimported

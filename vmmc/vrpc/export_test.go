@@ -1,4 +1,0 @@
-package vrpc
-
-// ErrTooLarge is errTooLarge, for tests.
-var ErrTooLarge = errTooLarge
