@@ -16,15 +16,12 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
-// Cycles is how many times a test of leaks repeats what it tests.
+// Cycles is how many times a test of leaks repeats what it tests: more than twice mappingSlack.
 func Cycles() int {
-	switch {
-	case need.Race: // which finds in a few cycles what it finds in many
+	if need.Race { // which finds in a few cycles what it finds in many
 		return 20
-	case need.Full():
-		return 400
 	}
-	return 100
+	return 2*mappingSlack + 10
 }
 
 // holdings is what the process holds.

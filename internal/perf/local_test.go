@@ -82,7 +82,7 @@ func TestLocal(t *testing.T) {
 	all.Layers, other.Layers = Layers[:1], Layers[:1]
 	checkLocal(t, all)
 	checkLocal(t, other)
-	checkLocal(t, Plan{Rounds: 1, Sample: time.Millisecond, Stacks: []string{"splitc"}, Tests: []string{Primitives, Bulk}, Sizes: []int{64}, Waits: []string{Spin}})
+	checkLocal(t, Plan{Rounds: 1, Sample: time.Millisecond, Stacks: []string{"splitc"}, Tests: []string{Primitives, Bulk}, Sizes: []int{64}, Waits: []string{Spin}, Layers: Layers[:1]}) // TestSplitC has all layers
 	checkLocal(t, Plan{Rounds: 1, Sample: time.Millisecond, Stacks: []string{"splitc", "mplite"}, Tests: []string{Barrier, LogP}, Waits: []string{Spin}})
 	shm := briefly
 	shm.Links, shm.Layers = []string{linkShm}, Layers[:1]
