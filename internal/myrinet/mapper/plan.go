@@ -42,7 +42,7 @@ func (a *Agent) makePlan() {
 			old[i] = append(old[i], e.Turns)
 		}
 	}
-	if Deadlocks(&l.last.Topology, l.tables, old) != nil {
+	if slices.Contains(l.plan.change, true) && Deadlocks(&l.last.Topology, l.tables, old) != nil {
 		for i := range old {
 			l.plan.clear[i] = l.plan.clear[i] || len(old[i]) > 0
 		}
