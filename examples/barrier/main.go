@@ -22,17 +22,15 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 
-	"github.com/bobnet-go/bobnet/endpoint"
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/examples/node"
 	"github.com/bobnet-go/bobnet/internal/examples/program"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
 var (
 	count = flag.Int("n", 10_000, "rounds, each a sum over all ranks")
-	card  = flag.Bool("card", false, "use the interface as the end of a cable of an emulated Myrinet, and hold endpoints on its card")
+	card  = node.CardFlag()
 	addr  = program.MetricsFlag()
 )
 
@@ -54,27 +52,6 @@ func checkFlags() error {
 	return nil
 }
 
-// open opens a node on a NIC, or on a card with -card, and has it watched.
-func open(ctx context.Context, seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err error) {
-	iface := os.Getenv("BOBNET_IFACE")
-	if !*card {
-		if node, err = endpoint.Open(ctx, &endpoint.Config{Interface: iface}); err == nil {
-			seen.WatchNIC(node.NIC())
-		}
-		return node, func() { node.Close() }, err
-	}
-	c, err := lanai.Open(ctx, &lanai.Config{Interface: iface})
-	if err != nil {
-		return nil, nil, err
-	}
-	if node, err = endpoint.Open(ctx, &endpoint.Config{Card: c}); err != nil {
-		c.Close()
-		return nil, nil, err
-	}
-	seen.WatchEndpointCard(c)
-	return node, func() { node.Close(); c.Close() }, nil
-}
-
 func run(ctx context.Context) error {
 	at, err := about.Find(1)
 	if err != nil {
@@ -82,30 +59,29 @@ func run(ctx context.Context) error {
 	}
 	rank, size := at.Rank, at.Size
 	collector := metrics.NewCollector(nil)
-	node, closeNode, err := open(ctx, collector)
+	n, closeNode, err := node.Open(ctx, *card, collector)
 	if err != nil {
 		return err
 	}
 	defer closeNode()
-	collector.WatchNode(node)
 	stop, err := collector.Instrument(*addr)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	t, err := join(ctx, node, at.Name, rank, size)
+	t, err := join(ctx, n, at.Name, rank, size)
 	if err != nil {
 		return err
 	}
 	if err := t.barrier(ctx); err != nil { // all are there
 		return err
 	}
-	start := node.Now()
+	start := n.Now()
 	if err := rounds(ctx, t, *count); err != nil {
 		return err
 	}
 	if rank == 0 {
-		fmt.Fprintf(program.Stdout, "%d ranks: %d sums, all right, %.1f us each\n", size, *count, float64(node.Now()-start)/1e3/float64(*count))
+		fmt.Fprintf(program.Stdout, "%d ranks: %d sums, all right, %.1f us each\n", size, *count, float64(n.Now()-start)/1e3/float64(*count))
 	}
 	return t.leave(ctx)
 }

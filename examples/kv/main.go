@@ -25,17 +25,15 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 
-	"github.com/bobnet-go/bobnet/endpoint"
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/examples/node"
 	"github.com/bobnet-go/bobnet/internal/examples/program"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
 var (
 	count = flag.Int("n", 10_000, "keys that each client puts and gets")
-	card  = flag.Bool("card", false, "use the interface as the end of a cable of an emulated Myrinet, and hold endpoints on its card")
+	card  = node.CardFlag()
 	addr  = program.MetricsFlag()
 )
 
@@ -57,27 +55,6 @@ func checkFlags() error {
 	return nil
 }
 
-// open opens a node on a NIC, or on a card with -card, and has it watched.
-func open(ctx context.Context, seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err error) {
-	iface := os.Getenv("BOBNET_IFACE")
-	if !*card {
-		if node, err = endpoint.Open(ctx, &endpoint.Config{Interface: iface}); err == nil {
-			seen.WatchNIC(node.NIC())
-		}
-		return node, func() { node.Close() }, err
-	}
-	c, err := lanai.Open(ctx, &lanai.Config{Interface: iface})
-	if err != nil {
-		return nil, nil, err
-	}
-	if node, err = endpoint.Open(ctx, &endpoint.Config{Card: c}); err != nil {
-		c.Close()
-		return nil, nil, err
-	}
-	seen.WatchEndpointCard(c)
-	return node, func() { node.Close(); c.Close() }, nil
-}
-
 func run(ctx context.Context) error {
 	at, err := about.Find(2)
 	if err != nil {
@@ -85,12 +62,11 @@ func run(ctx context.Context) error {
 	}
 	rank, size := at.Rank, at.Size
 	collector := metrics.NewCollector(nil)
-	node, closeNode, err := open(ctx, collector)
+	n, closeNode, err := node.Open(ctx, *card, collector)
 	if err != nil {
 		return err
 	}
 	defer closeNode()
-	collector.WatchNode(node)
 	stop, err := collector.Instrument(*addr)
 	if err != nil {
 		return err
@@ -98,13 +74,13 @@ func run(ctx context.Context) error {
 	defer stop()
 	word := "kv/" + at.Name
 	if rank == 0 {
-		keys, err := serve(ctx, node, word, size-1)
+		keys, err := serve(ctx, n, word, size-1)
 		if err == nil {
 			fmt.Fprintf(program.Stdout, "server: %d clients have put %d keys\n", size-1, keys)
 		}
 		return err
 	}
-	store, err := dial(ctx, node, word)
+	store, err := dial(ctx, n, word)
 	if err != nil {
 		return err
 	}

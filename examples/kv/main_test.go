@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/endpoint"
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/internal/examples/simjob"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -40,7 +38,7 @@ func TestStore(t *testing.T) {
 func TestStoreOnCards(t *testing.T) {
 	w := sim.New(sim.Options{Seed: 1})
 	var errs []error
-	for rank, c := range cards(t, w, clients+1) {
+	for rank, c := range simjob.Cards(t, w, clients+1) {
 		w.Go(fmt.Sprint("rank", rank), func() {
 			if err := bodyOn(t, &endpoint.Config{Card: c}, rank); err != nil {
 				errs = append(errs, fmt.Errorf("rank %d: %w", rank, err))
@@ -50,38 +48,6 @@ func TestStoreOnCards(t *testing.T) {
 	if err := errors.Join(append(errs, w.Run())...); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// cards joins so many cards of an emulated Myrinet by a switch.
-func cards(t *testing.T, w *sim.World, n int) (all []*lanai.Card) {
-	t.Helper()
-	f, err := myrinet.New(w, myrinet.Options{Ports: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub := f.Switch("hub")
-	mac := func(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 0, byte(i)} }
-	for i := range n {
-		cfg := lanai.Config{MAC: mac(i), Seed: uint64(i + 1)}
-		for k := range n {
-			if k != i {
-				cfg.Routes = append(cfg.Routes, myrinet.HostRoute{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
-			}
-		}
-		var port *myrinet.Port
-		c, err := lanai.NewVirtual(myrinet.Virtual{World: w, Waiter: func() myrinet.Waiter { return w.Waiter() }}, func(h myrinet.Host) *myrinet.Port {
-			port = f.Host(fmt.Sprint("host", i), h)
-			return port
-		}, &cfg)
-		if err == nil {
-			_, err = f.Join(port, hub.Port(i))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, c)
-	}
-	return all
 }
 
 func body(t *testing.T, link *sim.Station, rank int) error {
