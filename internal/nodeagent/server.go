@@ -301,7 +301,7 @@ func (s *Server) Close() error {
 		passfd.HangUp(c)
 	}
 	s.mu.Unlock()
-	s.listen.Close() // removes the socket; the second time in vain
+	passfd.CloseListener(s.listen) // removes the socket; the second time in vain
 	s.wg.Wait()
 	logqueue.New(s.cfg.Logger).Flush(logFlush)
 	return nil

@@ -76,6 +76,24 @@ func HangUp(conn *net.UnixConn) {
 	}
 }
 
+// CloseListener closes a listener at which processes may have connected, and have sent descriptors, that
+// nobody has accepted. It takes two milliseconds at most.
+func CloseListener(l *net.UnixListener) error {
+	last := -1 // has the socket when l is closed, so that no goroutine that accepts ends it
+	if raw, err := l.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			if own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+				last = own
+			}
+		})
+	}
+	err := l.Close()
+	if last >= 0 {
+		Promptly(func() { unix.Close(last) })
+	}
+	return err
+}
+
 func (c *closer) add(uid uint32, n int, j job) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@
 //
 //   - Receive has room for all descriptors that a message can carry.
 //   - Conn is a connection to a server that wants no descriptors.
-//   - Close, CloseConn and HangUp return at once. At most two goroutines for each user do the work.
+//   - Close, CloseConn, CloseListener and HangUp return at once. At most two goroutines for each user do the work.
 //   - Promptly runs a close that must be over when it returns, and ends lingering there.
 //
 // A user whose descriptors take long to close gets no more in: his messages are refused on
@@ -102,12 +102,13 @@ var controls = sync.Pool{New: func() any { b := make([]byte, controlSize); retur
 // Drop takes a message out of a datagram socket that does not block, and closes what came with it.
 // It reports whether there was one.
 func Drop(fd int) bool {
+	if closing.full(Unknown) { // the kernel closes what came
+		_, err := receive(fd, make([]byte, 1), 0, 0)
+		return err == nil
+	}
 	buffer := controls.Get().(*[]byte)
 	defer controls.Put(buffer)
 	control := *buffer
-	if closing.full(Unknown) {
-		control = nil
-	}
 	var one [1]byte
 	_, k, _, _, err := unix.Recvmsg(fd, one[:], control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if err == nil && k > 0 {

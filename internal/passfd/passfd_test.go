@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -189,5 +190,73 @@ func TestConn(t *testing.T) {
 	})
 	if _, err := c.Read(b); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("read after Close: %v", err)
+	}
+}
+
+// TestDropWhileBusy: nor does Drop while too many descriptors are still being closed.
+func TestDropWhileBusy(t *testing.T) {
+	release := make(chan struct{})
+	closeFD = func(fd int) {
+		<-release
+		unix.Close(fd)
+	}
+	defer func() {
+		close(release)
+		for closing.holds(Unknown) > 0 {
+			runtime.Gosched()
+		}
+		closeFD = func(fd int) { _ = unix.Close(fd) }
+	}()
+	for closing.holds(Unknown) < closing.most {
+		fd, err := unix.Dup(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Close(Unknown, fd)
+	}
+	mine, theirs := pair(t, unix.SOCK_DGRAM)
+	defer unix.Close(theirs)
+	fd := lingertest.Socket(t)
+	send(t, theirs, unix.UnixRights(fd))
+	Promptly(func() { unix.Close(fd) })
+	raw, err := mine.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in(t, "Drop", func() {
+		raw.Control(func(fd uintptr) {
+			if !Drop(int(fd)) || Drop(int(fd)) {
+				t.Error("not one message was there")
+			}
+		})
+	})
+}
+
+// TestCloseListener: nor does the close of a listener wait for descriptors on connections that nobody has
+// accepted.
+func TestCloseListener(t *testing.T) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "socket"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		conn, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fd := lingertest.Socket(t)
+		if _, _, err := conn.WriteMsgUnix([]byte("x"), unix.UnixRights(fd), nil); err != nil {
+			t.Fatal(err)
+		}
+		Promptly(func() { unix.Close(fd) })
+	}
+	in(t, "CloseListener", func() {
+		if err := CloseListener(l); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := CloseListener(l); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("closed twice: %v", err)
 	}
 }

@@ -166,7 +166,7 @@ func (d *Daemon) Close() (err error) {
 	d.once.Do(func() {
 		d.end()
 		if d.socket != nil {
-			d.socket.Close()
+			passfd.CloseListener(d.socket)
 		}
 		d.mu.Lock()
 		for conn := range d.conns {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -87,12 +88,22 @@ func Netid(addr net.Addr) string {
 // Serve makes the server answer the connections that l accepts, with record marking (RFC
 // 5531 section 11), in the background until Close, which closes l.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.Start(l, func(ctx context.Context) { s.accept(ctx, l) })
+	closer := io.Closer(l)
+	if local, ok := l.(*net.UnixListener); ok {
+		closer = localListener{local}
+	}
+	err := s.Start(closer, func(ctx context.Context) { s.accept(ctx, l) })
 	if err == nil {
 		s.addEndpoints(l, l.Addr())
 	}
 	return err
 }
+
+// localListener closes without waiting for what clients have passed.
+type localListener struct{ *net.UnixListener }
+
+// Close implements io.Closer.
+func (l localListener) Close() error { return passfd.CloseListener(l.UnixListener) }
 
 // addEndpoints adds where a socket can be reached: at any address of IP version 6 as a rule
 // by version 4, too.

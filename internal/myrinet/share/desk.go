@@ -40,7 +40,7 @@ func (d *Desk) Programs() int {
 }
 
 // Close ends the welcome of programs. Those that are connected stay.
-func (d *Desk) Close() { d.listener.Close() }
+func (d *Desk) Close() { passfd.CloseListener(d.listener) }
 
 // Serve welcomes programs until Close, and has attend hold the connection of each until it ends. When
 // ctx is done the connections end. It returns when they all have.
