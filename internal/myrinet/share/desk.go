@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/admission"
@@ -45,13 +46,12 @@ func (d *Desk) Close() { passfd.CloseListener(d.listener) }
 // Serve welcomes programs until Close, and has attend hold the connection of each until it ends. When
 // ctx is done the connections end. It returns when they all have.
 func (d *Desk) Serve(ctx context.Context, w Welcome, attend func(conn *net.UnixConn, uid uint32)) {
-	held := make(chan struct{})
-	n := 0
-	leave := func() { held <- struct{}{} }
+	var held sync.WaitGroup
+	defer held.Wait()
 	for {
 		conn, err := d.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
-			break
+			return
 		}
 		if err != nil { // out of descriptors, say: the program gives up, others may be served later
 			select {
@@ -60,14 +60,7 @@ func (d *Desk) Serve(ctx context.Context, w Welcome, attend func(conn *net.UnixC
 			}
 			continue
 		}
-		n++
-		go func() {
-			defer leave()
-			d.hold(ctx, conn, w, attend)
-		}()
-	}
-	for range n {
-		<-held
+		held.Go(func() { d.hold(ctx, conn, w, attend) })
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,25 @@ func TestSeats(t *testing.T) {
 			t.Errorf("any user %v: %d seats are taken, want %d", any, programs, want)
 		}
 		attach(t, p, 0)
+	}
+}
+
+// TestKnocksEnd: nothing is kept of programs that were refused.
+func TestKnocksEnd(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	serveUsers(t, p, 0, false)
+	const knocks = 100
+	if got := knock(t, p, 0, 4321, knocks); got != 0 {
+		t.Errorf("%d programs are let in", got)
+	}
+	kept := func() int {
+		stacks := make([]byte, 1<<22)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "share.(*Desk).Serve.func")
+	}
+	for end := time.Now().Add(10 * time.Second); kept() > knocks/4; {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines are kept", kept())
+		}
 	}
 }
 
