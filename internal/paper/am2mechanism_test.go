@@ -143,5 +143,6 @@ func am2Threads(x *mechanisms) {
 	was := threads(func(*amConfig) {})
 	x.moves("too few frames", 0.5, was, threads(func(c *amConfig) { c.Frames = 16 }), "fig11.slowest", "fig11.fastest")
 	x.moves("too few frames", 0.3, was, threads(func(c *amConfig) { c.Frames = 16 }), "fig11.burst")
+	x.moves("the time to wake threads", 0.02, was, threads(func(c *amConfig) { c.wake = 0 }), "fig11.rate")
 	x.moves("the program's steps", 0.2, was, threads(func(c *amConfig) { c.Costs = lanai.Costs{} }), "fig11.rate")
 }

@@ -13,7 +13,7 @@ import (
 func nowConfig() amConfig {
 	t := myrinet.SBusTiming()
 	t.PIOWrite, t.PIORead, t.DMAFetch, t.DMABandwidth = 256, 181, 45_400_000, 107_500_000
-	return amConfig{fabric: nowFabric(), Config: lanai.Config{
+	return amConfig{fabric: nowFabric(), wake: 15 * time.Microsecond, Config: lanai.Config{
 		Card: myrinet.CardConfig{Timing: t}, Spin: true,
 		Frames: 8, Attempts: 1 << 8, Residence: 32 * time.Millisecond, SendersStay: 4,
 		Channels: channels.Config{Channels: 4, Timeout: int64(16 * time.Millisecond), Scan: int64(4 * time.Millisecond), Tries: 255},
@@ -49,6 +49,7 @@ func gamConfig() amConfig {
 type amConfig struct {
 	lanai.Config
 	fabric myrinet.Options
+	wake   time.Duration // of the host's processor, from the post of a semaphore to its thread
 }
 
 // amModel is the NOW with both programs.
@@ -88,37 +89,39 @@ func nowProfile() Profile {
 		fixed("program, a channel looked up", float64(costs.Bind), "cycles", "fig5.l_reliability_us", "at each end"),
 		fixed("program, a tag checked", float64(costs.Check), "cycles", "fig5.l_protection_us", ""),
 		ofNOW("program, an ACK made, and taken", float64(costs.Answer), "cycles", "each; the paper does not separate them from the rest of reliability",
-			func(c *amConfig, by float64) { multiply(by, &c.Costs.Answer, &c.Costs.Answered) }),
+			func(c *amConfig, by float64) { multiply(by, &c.Costs.Answer, &c.Costs.Answered) }).of("figure 5", "figure 10"),
 		ofNOW("program, an attempt to send in vain", float64(costs.Loiter), "cycles", "loitering: the paper has no number; the least, a word that is looked at. With 5 a server with 4 to 7 virtual networks is 12 % below its peak; the paper says within 11 %",
-			func(c *amConfig, by float64) { multiply(by, &c.Costs.Loiter) }),
+			func(c *amConfig, by float64) { multiply(by, &c.Costs.Loiter) }).of("figure 10"),
 		stated("attempts of a turn", float64(c.Attempts), "attempts", "2^8"),
 		stated("endpoint frames", float64(c.Frames), "frames", "7, and a privileged one"),
 		ofNOW("channels", float64(channels.Channels), "channels", "from card to card: as many as the paper's K_user, the least that it allows",
-			func(c *amConfig, by float64) { multiply(by, &c.Channels.Channels) }),
+			func(c *amConfig, by float64) { multiply(by, &c.Channels.Channels) }).of("figure 5"),
 		ofNOW("time-out", float64(channels.Timeout)/1e6, "ms", "the paper has no number; with 255 tries a message comes back after several seconds, as it says",
-			func(c *amConfig, by float64) { multiply(by, &c.Channels.Timeout) }),
+			func(c *amConfig, by float64) { multiply(by, &c.Channels.Timeout) }).of("figure 5", "figure 11"),
 		ofNOW("scan", float64(channels.Scan)/1e6, "ms", "between two looks for time-outs; the paper has no number; a quarter of one",
-			func(c *amConfig, by float64) { multiply(by, &c.Channels.Scan) }),
+			func(c *amConfig, by float64) { multiply(by, &c.Channels.Scan) }).of("figure 5", "figure 11"),
 		stated("tries", float64(channels.Tries), "tries", ""),
 		ofNOW("residence", float64(c.Residence)/1e6, "ms", "that an endpoint has its frame at least when others want it; the paper has no number; two time-outs, so that what came too early is tried again while it is there",
-			func(c *amConfig, by float64) { multiply(by, &c.Residence) }),
+			func(c *amConfig, by float64) { multiply(by, &c.Residence) }).of("figure 11"),
 		ofNOW("residence of senders", float64(c.SendersStay), "times", "as long while an endpoint has something to send: the paper says nothing; or two cards whose endpoints take turns would miss each other",
-			func(c *amConfig, by float64) { multiply(by, &c.SendersStay) }),
+			func(c *amConfig, by float64) { multiply(by, &c.SendersStay) }).of("figure 11"),
 		stated("requests under way", amUnderWay, "requests", "of each client in figures 7, 8, 10 and 11 and for the bandwidths of table 1: K_user"),
 		fixed("bus, from the host", float64(t.DMAFetch)/1e6, "MB/s", "fig6.streaming_4k", "of 10^6 bytes; streaming DMA. The host's call that flushes the stream buffer takes no time here: the paper does not say how long it takes"),
 		fixed("bus, from the host, consistent", consistentFetch/1e6, "MB/s", "fig6.consistent_8k", ""),
 		fixed("bus, to the host", float64(t.DMABandwidth)/1e6, "MB/s", "sec4.2.rtt_8k_us", "what is left of the round trip when the message has been fetched and has passed the link"),
 		ofNOW("start of a DMA", micro(t.DMASetup), "us", "the paper has no number; that of the VMMC paper's PCI",
-			func(c *amConfig, by float64) { multiply(by, &c.Card.Timing.DMASetup) }),
+			func(c *amConfig, by float64) { multiply(by, &c.Card.Timing.DMASetup) }).of("figure 5", "figure 6"),
 		ofNOW("interrupt", micro(t.Interrupt), "us", "the paper has no number; of the order of what a processor of that time needs",
-			func(c *amConfig, by float64) { multiply(by, &c.Card.Timing.Interrupt) }),
+			func(c *amConfig, by float64) { multiply(by, &c.Card.Timing.Interrupt) }).of("figure 11"),
+		ofNOW("host, a thread woken", micro(c.wake), "us", "of the server of figure 11: the post of the semaphore and the switch to its thread; threads share the processor. The paper has no number; of the order of a process switch of that time",
+			func(c *amConfig, by float64) { multiply(by, &c.wake) }).of("figure 11"),
 		ofNOW("switch, cut-through", micro(f.CutThrough), "us", "from the arrival of a packet's head to its leaving by a free port; the paper has \"microsecond switch latencies\"",
-			func(c *amConfig, by float64) { multiply(by, &c.fabric.CutThrough) }),
+			func(c *amConfig, by float64) { multiply(by, &c.fabric.CutThrough) }).of("figure 5", "table 1"),
 		ofNOW("switch, buffer of an input", float64(f.Slack), "bytes", "of a blocked packet, before the link stops; the paper has no number",
-			func(c *amConfig, by float64) { multiply(by, &c.fabric.Slack) }),
+			func(c *amConfig, by float64) { multiply(by, &c.fabric.Slack) }).of("table 1"),
 		ofNOW("cable", micro(f.Cable), "us", "that a signal takes: some 5 m; the paper has no number",
-			func(c *amConfig, by float64) { multiply(by, &c.fabric.Cable) }),
+			func(c *amConfig, by float64) { multiply(by, &c.fabric.Cable) }).of("figure 5", "table 1"),
 		ofNOW("blocked packet", float64(f.Timeout)/1e6, "ms", "until a switch breaks it; the paper has no number; that of Myrinet's hardware",
-			func(c *amConfig, by float64) { multiply(by, &c.fabric.Timeout) }),
+			func(c *amConfig, by float64) { multiply(by, &c.fabric.Timeout) }).of("table 1"),
 	}}
 }

@@ -15,7 +15,9 @@ import (
 type threadServer struct {
 	*amNet
 	node *endpoint.Node
-	left int // threads that have not ended
+	wake time.Duration // of the processor, to wake a thread
+	free int64         // when the processor has woken all threads so far
+	left int           // threads that have not ended
 	errs []error
 }
 
@@ -30,7 +32,7 @@ func measureThreads(ctx context.Context, cfg amConfig, clients int, d time.Durat
 	if err != nil {
 		return crowd{}, err
 	}
-	s := &threadServer{amNet: net, left: clients}
+	s := &threadServer{amNet: net, wake: cfg.wake, left: clients}
 	net.serve = s.serve
 	c, err := measureOn(net, amUnderWay, d, one, toOwnEndpoint, shortRequests)
 	return c, errors.Join(append(s.errs, err)...)
@@ -78,6 +80,11 @@ func (s *threadServer) thread(b *endpoint.Bundle) error {
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
+		if err == nil {
+			if err := s.woken(); err != nil {
+				return err
+			}
+		}
 		b.SetEventMask(endpoint.NoEvents)
 		for served := 1; served > 0; {
 			if served, err = b.Poll(); err != nil {
@@ -86,4 +93,11 @@ func (s *threadServer) thread(b *endpoint.Bundle) error {
 		}
 	}
 	return nil
+}
+
+// woken returns when the processor, which threads share, has switched to a thread whose semaphore
+// was posted.
+func (s *threadServer) woken() error {
+	s.free = max(s.free, s.w.Now()) + int64(s.wake)
+	return s.w.Sleep(time.Duration(s.free - s.w.Now()))
 }

@@ -13,7 +13,7 @@ var models = map[string]struct {
 	fields map[string]string
 }{
 	"now": {nowConfig(), map[string]string{
-		"fabric.CutThrough": "switch, cut-through", "fabric.Cable": "cable", "fabric.Slack": "switch, buffer of an input", "fabric.Timeout": "blocked packet", "Config.SendersStay": "residence of senders",
+		"fabric.CutThrough": "switch, cut-through", "fabric.Cable": "cable", "fabric.Slack": "switch, buffer of an input", "fabric.Timeout": "blocked packet", "Config.SendersStay": "residence of senders", "wake": "host, a thread woken",
 		"Config.Card.Timing.Clock": "clock of the card", "Config.Card.Timing.DMASetup": "start of a DMA", "Config.Card.Timing.DMABandwidth": "bus, to the host",
 		"Config.Card.Timing.DMAFetch": "bus, from the host", "Config.Card.Timing.PIORead": "I/O read", "Config.Card.Timing.PIOWrite": "I/O write", "Config.Card.Timing.Interrupt": "interrupt",
 		"Config.Frames": "endpoint frames", "Config.Attempts": "attempts of a turn", "Config.Residence": "residence",

@@ -23,7 +23,8 @@ type mechanisms struct {
 // repeat runs an experiment and returns what it sets, and what follows from that.
 func (x *mechanisms) repeat(run func(b *Bench) error) map[string]float64 {
 	x.Helper()
-	b := &Bench{Context: context.Background(), brief: true, values: map[string]float64{}, paper: x.paper}
+	b := &Bench{Context: context.Background(), brief: true, values: map[string]float64{}, paper: x.paper,
+		change: func(any) {}} // nothing is measured beside models
 	if err := run(b); err != nil {
 		x.Fatal(err)
 	}

@@ -27,6 +27,11 @@ func TestConstantsHaveOneSource(t *testing.T) {
 				if (c.Source == ByItem) != (c.Item != "") || (c.Source == Chosen) != (c.scale != nil) {
 					t.Errorf("%s: its source is %q, its item %q, and it can be scaled: %v", name, c.Source, c.Item, c.scale != nil)
 				}
+				for _, name := range c.in {
+					if !slices.ContainsFunc(p.Experiments, func(e Experiment) bool { return e.Name == name }) {
+						t.Errorf("%s: it names experiment %q, which %s does not have", c.Name, name, p.Name)
+					}
+				}
 				if c.Source != ByItem {
 					if c.Source == Chosen && c.Why == "" {
 						t.Errorf("%s: no number fixes it, and nothing says why", name)

@@ -26,6 +26,7 @@ type Constant struct {
 
 	// scale multiplies a choice in a model, and reports whether the model is of the kind that has it.
 	scale func(model any, by float64) bool
+	in    []string // the experiments that Sensitivity repeats with a choice changed; nil for all
 }
 
 // fixed returns a constant that an input fixed.
@@ -47,6 +48,12 @@ func chosen[M any](name string, value float64, unit, why string, scale func(m M,
 		}
 		return is
 	}}
+}
+
+// of limits Sensitivity to experiments.
+func (c Constant) of(experiments ...string) Constant {
+	c.in = experiments
+	return c
 }
 
 // multiply multiplies whole numbers of a model.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -52,7 +53,7 @@ func Sensitivity(ctx context.Context, papers []*Paper, progress Progress) ([]Cha
 		for _, c := range p.choices() {
 			for _, factor := range factors {
 				changes = append(changes, Change{Paper: p.Name, Constant: c.Name, Factor: factor, Value: c.Value * factor, Unit: c.Unit})
-				add(p.parts(ctx, true, fmt.Sprintf("%s, %s times %v", p.Name, c.Name, factor), func(model any) { c.scale(model, factor) }))
+				add(p.changed(ctx, &c, factor))
 			}
 		}
 	}
@@ -72,6 +73,12 @@ func Sensitivity(ctx context.Context, papers []*Paper, progress Progress) ([]Cha
 		c.compare(&before, parts[len(papers)+i])
 	}
 	return changes, nil
+}
+
+// changed are the experiments of a paper with a choice times a factor.
+func (p *Paper) changed(ctx context.Context, c *Constant, factor float64) []part {
+	parts := p.parts(ctx, true, fmt.Sprintf("%s, %s times %v", p.Name, c.Name, factor), func(model any) { c.scale(model, factor) })
+	return slices.DeleteFunc(parts, func(x part) bool { return c.in != nil && !slices.Contains(c.in, x.experiment.Name) })
 }
 
 // choices are the constants of a paper that no published number fixes.
@@ -162,7 +169,11 @@ func WriteChanges(w io.Writer, changes []Change) error {
 
 // sensitivity is the beginning of a choice's row.
 func (c *Constant) sensitivity() string {
-	return fmt.Sprintf("| %s, %s %s |", c.Name, number(c.Value), c.Unit)
+	where := ""
+	if c.in != nil {
+		where = " (" + strings.Join(c.in, ", ") + ")"
+	}
+	return fmt.Sprintf("| %s, %s %s%s |", c.Name, number(c.Value), c.Unit, where)
 }
 
 // sensitivity is the table of a paper's choices.
@@ -171,7 +182,7 @@ func (p *Paper) sensitivity(b *bytes.Buffer, changes []Change) {
 		return
 	}
 	b.WriteString("What moves by 1 % or more when a choice is a half less and a half more. Experiments count for a tenth of their time here, also for the\n" +
-		"values that these are compared with. A ! marks an output that is further than 15 % from the published value then. Inputs move because the\n" +
+		"values that these are compared with. Where experiments are named, only those were repeated with the choice changed. A ! marks an output that is further than 15 % from the published value then. Inputs move because the\n" +
 		"constants that they fix stay: fitted again, they would come back, and outputs would move less.\n\n| choice | halved | a half more |\n| --- | --- | --- |\n")
 	for _, c := range p.choices() {
 		b.WriteString(c.sensitivity())
