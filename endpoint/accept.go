@@ -68,7 +68,7 @@ func (ep *Endpoint) acceptReply(h *wire.Header, payload []byte, call bool) Reaso
 	case wire.KindReply:
 		return noData(payload)
 	case wire.KindReplyMedium:
-		return mediumData(payload, MaxMediumLimit)
+		return mediumData(payload, maxMediumLimit)
 	case wire.KindReplyBulk:
 		if len(payload) != int(h.Length) {
 			return ReasonBadLength

@@ -18,7 +18,7 @@ import (
 const (
 	MaxShort              = wire.MaxArgs     // arguments of a message, 32 bits each
 	DefaultMaxMedium      = 4096             // bytes
-	MaxMediumLimit        = wire.MaxMedium   // bytes, the most that Config.MaxMedium may say
+	maxMediumLimit        = wire.MaxMedium   // bytes, the most that Config.MaxMedium may say
 	MaxBulk               = provider.MaxBulk // bytes
 	NumHandlers           = 256
 	defaultTranslations   = 256
@@ -70,7 +70,7 @@ type Config struct {
 	// MaxMedium is the longest payload of a medium message, in bytes; 0 means
 	// DefaultMaxMedium. A connection takes about (4*credits+2) times as much
 	// memory, half of it on each side, so a node refuses those of more than
-	// MaxMediumLimit.
+	// 64 KiB.
 	MaxMedium int
 	// MaxConnections is how many senders one endpoint serves; further ones get
 	// their messages back for congestion. 0 means 1024.
@@ -140,8 +140,8 @@ func (d *Config) check() error {
 	if k.Short < 1 || !k.shared() && (k.Medium < 1 || k.Bulk < 1) || k.total() > MaxCredits {
 		return provider.OpError("open", ErrArgument, "credits %+v: want at least 1 of each size, or Short alone, and at most %d in all", k, MaxCredits)
 	}
-	if d.MaxMedium < 1 || d.MaxMedium > MaxMediumLimit {
-		return provider.OpError("open", ErrArgument, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
+	if d.MaxMedium < 1 || d.MaxMedium > maxMediumLimit {
+		return provider.OpError("open", ErrArgument, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, maxMediumLimit)
 	}
 	switch {
 	case d.NIC != nil && d.Ports != (transport.PortRange{}):

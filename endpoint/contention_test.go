@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/sim"
-	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Contention, as in sections 5.3 and 5.4 of the virtual-network paper: clients,
@@ -148,8 +148,8 @@ func (r *contestRun) serve(n *endpoint.Node) error {
 	}
 	r.names = names
 	err := r.server.handle(r, n, bundles)
-	drops := n.NIC().Snapshot().Dropped
-	r.score.duplicates = drops[vipl.DropDuplicate]
+	dropped := n.NIC().Snapshot().Dropped
+	r.score.duplicates = dropped[drops.Duplicate]
 	return err
 }
 

@@ -93,7 +93,7 @@
 //	AM_GetNumTranslations      Endpoint.NumTranslations   256 at least                                             8 V
 //	AM_MaxNumTranslations      MaxTranslations
 //	AM_MaxShort                MaxShort                   arguments                                                2 V
-//	AM_MaxMedium               Config.MaxMedium           MaxMediumLimit at most                                   2 V
+//	AM_MaxMedium               Config.MaxMedium           64 KiB at most                                           2 V
 //	AM_MaxLong                 MaxBulk                                                                             2 V
 //	AM_SetHandler              Endpoint.SetHandler        1..255                                                   5 V
 //	AM_MaxNumHandlers          NumHandlers                also AM_GetNumHandlers; the table does not grow, because

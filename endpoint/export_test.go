@@ -191,3 +191,9 @@ func (ep *Endpoint) BounceBytes() (n int) {
 	}
 	return n
 }
+
+// MaxMediumLimit is maxMediumLimit, for tests.
+const MaxMediumLimit = maxMediumLimit
+
+// NameSize is wire.NameSize, for tests.
+const NameSize = wire.NameSize

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/seam"
@@ -294,15 +295,15 @@ func (v *victim) judge(h *ethertype.Header, f []byte) bool {
 	case err == nil:
 		return true
 	case sealed:
-		v.refused[vipl.DropSealed]++
+		v.refused[drops.Sealed]++
 	case err == ethertype.ErrShort:
-		v.refused[vipl.DropShort]++
+		v.refused[drops.Short]++
 	case err == ethertype.ErrRange:
-		v.refused[vipl.DropRange]++
+		v.refused[drops.Range]++
 	case err == ethertype.ErrCRC:
-		v.refused[vipl.DropCRC]++
+		v.refused[drops.CRC]++
 	default:
-		v.refused[vipl.DropFormat]++
+		v.refused[drops.Format]++
 	}
 	return false
 }
@@ -347,8 +348,8 @@ func (v *victim) lost(s *vipl.Snapshot) uint64 {
 func (v *victim) counted(t *testing.T, s *vipl.Snapshot) bool {
 	var missing uint64
 	for why, n := range v.refused {
-		why, got := vipl.Drop(why), s.Dropped[why]
-		if exact := why == vipl.DropShort || why == vipl.DropCRC; exact && got > n {
+		why, got := drops.Reason(why), s.Dropped[why]
+		if exact := why == drops.Short || why == drops.CRC; exact && got > n {
 			t.Fatalf("%d frames dropped as %v, want %d", got, why, n)
 		}
 		missing += max(n, got) - got

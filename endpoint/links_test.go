@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
@@ -59,7 +60,7 @@ func TestLinks(t *testing.T) {
 				t.Fatal("it hangs")
 			}
 			dropped := nics[1].Snapshot().Dropped
-			if l.rate > 0 && (dropped[vipl.DropCRC] == 0 || dropped[vipl.DropDuplicate] == 0) {
+			if l.rate > 0 && (dropped[drops.CRC] == 0 || dropped[drops.Duplicate] == 0) {
 				t.Errorf("there were no faults: %v", dropped)
 			}
 		})

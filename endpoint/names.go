@@ -8,13 +8,10 @@ import (
 // What is said in messages, and by providers, is declared below, where these know it.
 
 // Name names an endpoint on the segment (en_t). It is comparable, and has a
-// binary form of NameSize bytes, so that it can be sent in messages. It stays
+// binary form of fixed size, so that it can be sent in messages. It stays
 // the same when the endpoint moves to another bundle. The zero Name names
 // nothing.
 type Name = wire.Name
-
-// NameSize is the length of a Name's binary form in bytes.
-const NameSize = wire.NameSize
 
 // ErrName is wrapped by the errors of parsing a Name.
 var ErrName = wire.ErrName

@@ -42,14 +42,14 @@ func (m MAC) IsGroup() bool { return m[0]&1 != 0 }
 // HardwareAddr returns m as the standard library's type.
 func (m MAC) HardwareAddr() net.HardwareAddr { return net.HardwareAddr(m[:]) }
 
-// ErrAddress is wrapped by every error that ParseMAC and ParseAddr return.
-var ErrAddress = errors.New("not a Bobnet address")
+// errAddress is wrapped by every error that ParseMAC and ParseAddr return.
+var errAddress = errors.New("not a Bobnet address")
 
 // ParseMAC parses a six-octet address in any form that net.ParseMAC takes.
 func ParseMAC(s string) (MAC, error) {
 	hw, err := net.ParseMAC(s)
 	if err != nil || len(hw) != 6 {
-		return MAC{}, fmt.Errorf("ethertype: %q: %w: want six octets, as in 02:00:00:00:00:01", s, ErrAddress)
+		return MAC{}, fmt.Errorf("ethertype: %q: %w: want six octets, as in 02:00:00:00:00:01", s, errAddress)
 	}
 	return MAC(hw), nil
 }
@@ -95,7 +95,7 @@ func (a Addr) Compare(b Addr) int {
 func ParseAddr(s string) (Addr, error) {
 	i := strings.LastIndexAny(s, "/:")
 	noPort := func() error {
-		return fmt.Errorf("ethertype: %q: %w: want MAC/port, as in 02:00:00:00:00:01/1024", s, ErrAddress)
+		return fmt.Errorf("ethertype: %q: %w: want MAC/port, as in 02:00:00:00:00:01/1024", s, errAddress)
 	}
 	if _, err := ParseMAC(s); err == nil || i < 0 {
 		return Addr{}, noPort()
@@ -110,7 +110,7 @@ func ParseAddr(s string) (Addr, error) {
 	}
 	p, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return Addr{}, fmt.Errorf("ethertype: %q: %w: port %q is not in 0..65535", s, ErrAddress, port)
+		return Addr{}, fmt.Errorf("ethertype: %q: %w: port %q is not in 0..65535", s, errAddress, port)
 	}
 	return Addr{MAC: mac, Port: uint16(p)}, nil
 }

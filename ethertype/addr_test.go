@@ -37,7 +37,7 @@ func TestParseAddr(t *testing.T) {
 		"02:00:00:00:00:01/0x10", "02:00:00:00:00/1", "02:00:00:00:00:00:00:01/1", "02:00:00:00:00:01/1/2", "02-00-00-00-00-01", "02-00-00-00-00-01:", "02-00-00-00-00-01:65536", "02:00:00:00:00:01:00:02", "gg:00:00:00:00:01/1",
 	} {
 		got, err := ParseAddr(s)
-		if !errors.Is(err, ErrAddress) || !got.IsZero() {
+		if !errors.Is(err, errAddress) || !got.IsZero() {
 			t.Errorf("ParseAddr(%q) = %v, %v", s, got, err)
 		} else if !strings.Contains(err.Error(), "\"") {
 			t.Errorf("%q does not quote what was given", err)

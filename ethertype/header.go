@@ -140,7 +140,7 @@ var (
 	ErrShort   = errors.New("ethertype: frame is shorter than its header or its size field says")
 	ErrVersion = errors.New("ethertype: unknown header version")
 	ErrKind    = errors.New("ethertype: unknown frame kind")
-	ErrFlags   = errors.New("ethertype: unknown flag, or one that the frame's kind cannot have")
+	errFlags   = errors.New("ethertype: unknown flag, or one that the frame's kind cannot have")
 	ErrCRC     = errors.New("ethertype: CRC32C does not match")
 	ErrRange   = errors.New("ethertype: fragment lies outside its message")
 )
@@ -171,7 +171,7 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 	case h.Kind == KindInvalid || h.Kind >= KindTrial:
 		return nil, ErrKind
 	case h.Flags&flagsReserved != 0:
-		return nil, ErrFlags
+		return nil, errFlags
 	case have < int(h.Size) && (have+rest < int(h.Size) || h.Flags&FlagWholeCRC != 0):
 		return nil, ErrShort
 	}
@@ -233,7 +233,7 @@ func (h *Header) check() error {
 	packed := h.Flags&FlagPacked != 0
 	switch {
 	case packed && h.Kind != KindData || h.Flags&FlagUnordered != 0 && h.Kind != KindRDMAWrite || h.Flags&FlagMore != 0 && !h.Kind.Follows():
-		return ErrFlags
+		return errFlags
 	case packed || !h.Kind.Sequenced():
 		return nil
 	}

@@ -46,13 +46,13 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// FromEnvironment returns c with what the environment says in the fields Job,
+// fromEnvironment returns c with what the environment says in the fields Job,
 // Rank, Size and Timeout where they are zero; vipl.Open reads the interface. Rank
 // belongs to Size: where Size is given, so is Rank. Else FindPlace says which variables
 // count. Where these are of a launcher with PMI-1, the first call in the process connects
 // to it, for Timeout at the most. It fails where a variable that it needs holds no number
 // or no time, and names that, and where the launcher does not answer.
-func (c Config) FromEnvironment() (Config, error) {
+func (c Config) fromEnvironment() (Config, error) {
 	c.Job = cmp.Or(c.Job, os.Getenv(EnvJob))
 	var err error
 	if c.Timeout == 0 {
@@ -74,8 +74,17 @@ func (c Config) FromEnvironment() (Config, error) {
 	return c, err
 }
 
-// Check completes c by the defaults and says what is wrong with it.
-func (c *Config) Check() error {
+// complete sets fields that are zero to what the environment says, or to their defaults, and
+// checks c.
+func (c *Config) complete() (err error) {
+	if *c, err = c.fromEnvironment(); err != nil {
+		return err
+	}
+	return c.check()
+}
+
+// check completes c by the defaults and says what is wrong with it.
+func (c *Config) check() error {
 	c.Size = cmp.Or(c.Size, 1)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	switch {
@@ -93,10 +102,10 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// OpenNIC returns the NIC to use. If it has opened the NIC itself, own is true, and the caller closes
+// openNIC returns the NIC to use. If it has opened the NIC itself, own is true, and the caller closes
 // the NIC. ctx bounds the call alone. If ctx has ended and the job has other ranks, which wait for this
 // one, OpenNIC still opens the NIC if that is soon done: Meet then tells them why this rank does not come.
-func (c *Config) OpenNIC(ctx context.Context) (nic *vipl.NIC, own bool, err error) {
+func (c *Config) openNIC(ctx context.Context) (nic *vipl.NIC, own bool, err error) {
 	if c.NIC != nil {
 		return c.NIC, false, nil
 	}

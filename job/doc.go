@@ -42,27 +42,6 @@
 // variables of another launcher (FindPlace). A launcher with PMI-1 supplies rank, size and
 // a key-value space, which the ranks use to find each other instead of broadcasts.
 //
-// New takes the same configuration:
-//
-//	cfg, err := job.Config{}.FromEnvironment()
-//	if err == nil {
-//		err = cfg.Check()
-//	}
-//	if err != nil {
-//		return err
-//	}
-//	nic, own, err := cfg.OpenNIC(ctx)
-//	if err != nil {
-//		return err
-//	}
-//	if own {
-//		defer nic.Close()
-//	}
-//	id := job.Identity{Job: cfg.Job, Rank: cfg.Rank, Size: cfg.Size, Program: "Halo", Version: 1}
-//	j := job.New(id, links, cfg.Timeout)
-//	defer j.Close()
-//	err = j.Meet(ctx, nic, cq, cfg.Logger) // all ranks are connected, or err says why not
-//
 // A host has room for 63 ranks on one interface, minus other programs with a NIC there: each
 // NIC uses a block of 1,024 ports, and there are 63 blocks (vipl.Config.Ports). One rank more
 // fails with an error that names this limit. More ranks need a second interface, or a

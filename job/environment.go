@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -20,7 +21,11 @@ const (
 	EnvInterface = vipl.EnvInterface
 )
 
-func init() { seam.SayAlone = sayAlone }
+func init() {
+	seam.SayAlone = sayAlone
+	seam.CompleteRank = func(cfg any) error { return cfg.(*Config).complete() }
+	seam.OpenRankNIC = func(ctx context.Context, cfg any) (*vipl.NIC, bool, error) { return cfg.(*Config).openNIC(ctx) }
+}
 
 // sayAlone tells a person on stderr, if no launcher (FindPlace) says otherwise, that the
 // process is a job of one rank: whoever has started several processes meant another thing.

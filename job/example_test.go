@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 
 	"github.com/bobnet-go/bobnet/job"
 )
@@ -36,18 +35,7 @@ func ExampleJoin() {
 
 // Two ranks of a job judge each other by what they say of themselves.
 func Example() {
-	os.Setenv(job.EnvJob, "halo")
-	os.Setenv(job.EnvSize, "2")
-	os.Setenv(job.EnvRank, "1")
-	cfg, err := job.Config{}.FromEnvironment()
-	if err == nil {
-		err = cfg.Check()
-	}
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	me := job.Identity{Job: cfg.Job, Rank: cfg.Rank, Size: cfg.Size, Program: "Halo", Version: 1}
+	me := job.Identity{Job: "halo", Rank: 1, Size: 2, Program: "Halo", Version: 1}
 	var request [job.HelloSize]byte
 	hello := me.Hello([2]uint32{})
 	hello.Put(request[:]) // the private data of a request for a connection

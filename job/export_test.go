@@ -54,3 +54,27 @@ var ErrReported = errReported
 
 // Ranks is rankList, for tests.
 var Ranks = rankList
+
+// SourceBobnet is sourceBobnet, for tests.
+const SourceBobnet = sourceBobnet
+
+// SourceSlurm is sourceSlurm, for tests.
+const SourceSlurm = sourceSlurm
+
+// SourceOpenMPI is sourceOpenMPI, for tests.
+const SourceOpenMPI = sourceOpenMPI
+
+// SourcePALS is sourcePALS, for tests.
+const SourcePALS = sourcePALS
+
+// SourceKubernetes is sourceKubernetes, for tests.
+const SourceKubernetes = sourceKubernetes
+
+// SourcePMI is sourcePMI, for tests.
+const SourcePMI = sourcePMI
+
+// FromEnvironment is fromEnvironment, for tests.
+func (c Config) FromEnvironment() (Config, error) { return c.fromEnvironment() }
+
+// Check is check, for tests.
+func (c *Config) Check() error { return c.check() }

@@ -53,7 +53,7 @@ var launchers struct {
 // ask completes c by what p says, and its launcher, if that is one with PMI-1.
 func (c *Config) ask(p Place) error {
 	c.Rank, c.Size = p.Rank, p.Size
-	if p.Source != SourcePMI && !(p.Source == SourceBobnet && p.sameJob()) {
+	if p.Source != sourcePMI && !(p.Source == sourceBobnet && p.sameJob()) {
 		c.Job = cmp.Or(c.Job, p.Job)
 		return nil
 	}

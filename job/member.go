@@ -40,10 +40,8 @@ func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	if cfg.Size == 0 {
 		sayAlone(program.Name)
 	}
-	full, err := cfg.FromEnvironment()
-	if err == nil {
-		err = full.Check()
-	}
+	full := *cfg
+	err := full.complete()
 	if err != nil {
 		return nil, fmt.Errorf("job: open: %w", err)
 	}
@@ -57,7 +55,7 @@ func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 		}
 		return &Member{l}, nil
 	}
-	if l.nic, l.own, err = full.OpenNIC(ctx); err != nil {
+	if l.nic, l.own, err = full.openNIC(ctx); err != nil {
 		return nil, l.job.errorf("%w", err)
 	}
 	if err := l.join(ctx); err != nil {

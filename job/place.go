@@ -13,26 +13,26 @@ import (
 // The sources that can say which rank of which job a process is, in the order in which
 // they are looked at. The first that says anything is believed, whatever the others say.
 const (
-	SourceBobnet     = "BOBNET_*"   // EnvJob, EnvRank and EnvSize
-	SourcePMI        = "PMI-1"      // PMI_FD or PMI_PORT: hydra, Flux, srun --mpi=pmi2
-	SourceSlurm      = "Slurm"      // srun
-	SourceOpenMPI    = "Open MPI"   // mpirun
-	SourcePALS       = "PALS"       // HPE's mpiexec and aprun
-	SourceKubernetes = "Kubernetes" // an Indexed Job whose manifest sets EnvSize
+	sourceBobnet     = "BOBNET_*"   // EnvJob, EnvRank and EnvSize
+	sourcePMI        = "PMI-1"      // PMI_FD or PMI_PORT: hydra, Flux, srun --mpi=pmi2
+	sourceSlurm      = "Slurm"      // srun
+	sourceOpenMPI    = "Open MPI"   // mpirun
+	sourcePALS       = "PALS"       // HPE's mpiexec and aprun
+	sourceKubernetes = "Kubernetes" // an Indexed Job whose manifest sets EnvSize
 )
 
 // Place is what the environment says of a process: which rank of which job it is.
 type Place struct {
-	Source     string // one of the constants above; "" if the process is a job of one
+	Source     string // BOBNET_*, PMI-1, Slurm, Open MPI, PALS or Kubernetes; "" if the process is a job of one
 	Why        string // in words: the variables that say so, or what is missing
 	Job        string // its name; "" where it is not said, or only by the launcher of PMI-1
 	Rank, Size int
 	Others     string // sources behind that one which say something, too, with commas
 }
 
-// EnvCompletion is the variable by which Kubernetes tells a pod of an Indexed Job which
+// envCompletion is the variable by which Kubernetes tells a pod of an Indexed Job which
 // one it is.
-const EnvCompletion = "JOB_COMPLETION_INDEX"
+const envCompletion = "JOB_COMPLETION_INDEX"
 
 // FindPlace returns what the environment says. It asks nobody. Where the launcher has a
 // port for PMI-1 only that one knows rank and size: Rank is then what it has called the
@@ -51,12 +51,12 @@ func findPlace(env environment, hostname func() (string, error)) (p Place, err e
 		says bool
 		read func() (Place, error)
 	}{
-		{SourceBobnet, env(EnvSize) != "" && (env(EnvRank) != "" || env(EnvCompletion) == ""), env.bobnet},
-		{SourcePMI, env(pmi.EnvFD) != "" || env(pmi.EnvPort) != "", env.pmi},
-		{SourceSlurm, env("SLURM_STEP_ID") != "" && env("SLURM_PROCID") != "", env.slurm},
-		{SourceOpenMPI, env("OMPI_COMM_WORLD_SIZE") != "", env.openMPI},
-		{SourcePALS, env("PALS_RANKID") != "", env.pals},
-		{SourceKubernetes, env(EnvCompletion) != "", func() (Place, error) { return env.kubernetes(hostname) }},
+		{sourceBobnet, env(EnvSize) != "" && (env(EnvRank) != "" || env(envCompletion) == ""), env.bobnet},
+		{sourcePMI, env(pmi.EnvFD) != "" || env(pmi.EnvPort) != "", env.pmi},
+		{sourceSlurm, env("SLURM_STEP_ID") != "" && env("SLURM_PROCID") != "", env.slurm},
+		{sourceOpenMPI, env("OMPI_COMM_WORLD_SIZE") != "", env.openMPI},
+		{sourcePALS, env("PALS_RANKID") != "", env.pals},
+		{sourceKubernetes, env(envCompletion) != "", func() (Place, error) { return env.kubernetes(hostname) }},
 	} {
 		switch {
 		case !source.says:
@@ -80,7 +80,7 @@ func findPlace(env environment, hostname func() (string, error)) (p Place, err e
 
 // bobnet reads this package's own variables.
 func (env environment) bobnet() (Place, error) {
-	p, err := env.place(SourceBobnet, EnvRank, EnvSize)
+	p, err := env.place(sourceBobnet, EnvRank, EnvSize)
 	p.Job = env(EnvJob)
 	return p, err
 }
@@ -88,25 +88,25 @@ func (env environment) bobnet() (Place, error) {
 // pmi reads what a launcher with PMI-1 says, by a descriptor or by a port.
 func (env environment) pmi() (Place, error) {
 	if env(pmi.EnvFD) != "" {
-		p, err := env.place(SourcePMI, pmi.EnvRank, pmi.EnvSize)
+		p, err := env.place(sourcePMI, pmi.EnvRank, pmi.EnvSize)
 		p.Why += fmt.Sprintf(", %s=%s", pmi.EnvFD, env(pmi.EnvFD))
 		return p, err
 	}
-	p := Place{Source: SourcePMI, Why: fmt.Sprintf("%s=%s, %s=%s", pmi.EnvPort, env(pmi.EnvPort), pmi.EnvID, env(pmi.EnvID))}
+	p := Place{Source: sourcePMI, Why: fmt.Sprintf("%s=%s, %s=%s", pmi.EnvPort, env(pmi.EnvPort), pmi.EnvID, env(pmi.EnvID))}
 	p.Rank, _ = strconv.Atoi(env(pmi.EnvID)) // often, and the launcher tells
 	return p, nil
 }
 
 // slurm reads the variables of srun.
 func (env environment) slurm() (Place, error) {
-	p, err := env.checked(SourceSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+	p, err := env.checked(sourceSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
 	p.Job = fmt.Sprintf("slurm-%s.%s", env("SLURM_JOB_ID"), env("SLURM_STEP_ID"))
 	return p, err
 }
 
 // openMPI reads the variables of its mpirun.
 func (env environment) openMPI() (Place, error) {
-	p, err := env.checked(SourceOpenMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
+	p, err := env.checked(sourceOpenMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
 	if space := env("PMIX_NAMESPACE"); space != "" {
 		p.Job = nameOf("ompi-" + space)
 	}
@@ -115,7 +115,7 @@ func (env environment) openMPI() (Place, error) {
 
 // pals reads the variables of HPE's mpiexec and aprun.
 func (env environment) pals() (Place, error) {
-	p, err := env.checked(SourcePALS, "PALS_RANKID", "PMI_SIZE", "PALS_SIZE")
+	p, err := env.checked(sourcePALS, "PALS_RANKID", "PMI_SIZE", "PALS_SIZE")
 	if id := env("PALS_APID"); id != "" {
 		p.Job = nameOf("pals-" + id)
 	}
@@ -165,9 +165,9 @@ func (env environment) number(name string) (int, error) {
 func (env environment) kubernetes(hostname func() (string, error)) (Place, error) {
 	if env(EnvSize) == "" {
 		return Place{}, fmt.Errorf("environment variable %s is %q, as in a Kubernetes Indexed Job, but %s is not set: set it in the manifest to the job's parallelism (1 for pods that work alone)",
-			EnvCompletion, env(EnvCompletion), EnvSize)
+			envCompletion, env(envCompletion), EnvSize)
 	}
-	p, err := env.checked(SourceKubernetes, EnvCompletion, EnvSize)
+	p, err := env.checked(sourceKubernetes, envCompletion, EnvSize)
 	if err != nil {
 		return p, err
 	}
@@ -175,7 +175,7 @@ func (env environment) kubernetes(hostname func() (string, error)) (Place, error
 		return p, nil
 	}
 	host, err := hostname()
-	name, ok := strings.CutSuffix(host, "-"+env(EnvCompletion))
+	name, ok := strings.CutSuffix(host, "-"+env(envCompletion))
 	if err == nil && ok {
 		p.Job = nameOf("k8s-" + name)
 	}

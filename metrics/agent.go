@@ -36,7 +36,7 @@ var errBusy = fmt.Errorf("metrics: the metrics asked for before are not collecte
 func (c *Collector) AnswerAgent() (stop func()) {
 	return answerAgent(c, func() []byte {
 		var b bytes.Buffer
-		nics := slices.DeleteFunc(slices.Clone(c.nics.list()), func(n *watched[NIC]) bool { return leased(n.it) })
+		nics := slices.DeleteFunc(slices.Clone(c.nics.list()), func(n *watched[nicSource]) bool { return leased(n.it) })
 		c.dump(nics).WriteTo(&b) // a buffer takes everything
 		return b.Bytes()
 	})
@@ -118,7 +118,7 @@ func cut(text []byte, size int) []byte {
 }
 
 // leased reports whether a NIC has sockets of the agent's, which asks it then.
-func leased(n NIC) bool {
+func leased(n nicSource) bool {
 	on, ok := n.(*vipl.NIC)
 	if !ok {
 		return false

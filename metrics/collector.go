@@ -37,18 +37,18 @@ type Collector struct {
 	exporter
 	maxVIs int
 
-	nics      watching[NIC]
+	nics      watching[nicSource]
 	cards     watching[anyCard]
-	nodes     watching[Node]
-	processes watching[Process]
-	servers   watching[RPCServer]
-	worlds    watching[World]
-	hosts     watching[StreamHost]
-	daemons   watching[Daemon]
-	tuns      watching[Tun]
+	nodes     watching[nodeSource]
+	processes watching[processSource]
+	servers   watching[rpcSource]
+	worlds    watching[worldSource]
+	hosts     watching[streamSource]
+	daemons   watching[daemonSource]
+	tuns      watching[tunSource]
 
 	mu   sync.Mutex
-	comm Comm
+	comm commSource
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -87,14 +87,14 @@ func (c *Collector) collect(ch chan<- prometheus.Metric, maxVIs int, forAgent bo
 	if comm := c.rankComm(); comm != nil {
 		c.emit(ch, rankTable, &rankState{comm.Snapshot(), comm.Pending()})
 	}
-	emitAll(c.exporter, ch, &c.nodes, nodeTable, Node.Stats, func(n Node, _ *endpoint.Stats) []string { return []string{n.Addr().String()} })
-	emitAll(c.exporter, ch, &c.processes, processTable, Process.Snapshot, func(_ Process, s *vmmc.Snapshot) []string {
+	emitAll(c.exporter, ch, &c.nodes, nodeTable, nodeSource.Stats, func(n nodeSource, _ *endpoint.Stats) []string { return []string{n.Addr().String()} })
+	emitAll(c.exporter, ch, &c.processes, processTable, processSource.Snapshot, func(_ processSource, s *vmmc.Snapshot) []string {
 		return []string{fmt.Sprintf("%v/%d", s.Self.Node, s.Self.Process)}
 	})
-	emitAll(c.exporter, ch, &c.worlds, worldTable, World.Snapshot, func(_ World, s *splitc.Snapshot) []string { return []string{s.Layer, strconv.Itoa(s.Proc)} })
-	emitAll(c.exporter, ch, &c.hosts, streamTable, StreamHost.Snapshot, func(_ StreamHost, s *stream.Snapshot) []string { return []string{s.Addr.String()} })
-	emitAll(c.exporter, ch, &c.daemons, daemonTable, Daemon.Snapshot, func(_ Daemon, s *daemon.Snapshot) []string { return []string{s.Node.String()} })
-	emitAll(c.exporter, ch, &c.tuns, tunTable, Tun.Snapshot, func(_ Tun, s *tun.Snapshot) []string { return []string{s.Device} })
+	emitAll(c.exporter, ch, &c.worlds, worldTable, worldSource.Snapshot, func(_ worldSource, s *splitc.Snapshot) []string { return []string{s.Layer, strconv.Itoa(s.Proc)} })
+	emitAll(c.exporter, ch, &c.hosts, streamTable, streamSource.Snapshot, func(_ streamSource, s *stream.Snapshot) []string { return []string{s.Addr.String()} })
+	emitAll(c.exporter, ch, &c.daemons, daemonTable, daemonSource.Snapshot, func(_ daemonSource, s *daemon.Snapshot) []string { return []string{s.Node.String()} })
+	emitAll(c.exporter, ch, &c.tuns, tunTable, tunSource.Snapshot, func(_ tunSource, s *tun.Snapshot) []string { return []string{s.Device} })
 	for _, x := range c.servers.list() {
 		s := x.it.Snapshot()
 		c.collectServer(ch, &s, c.servers.distinct(x, "rpc"))

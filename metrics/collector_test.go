@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
@@ -49,14 +50,14 @@ func (f *fakeComm) Pending() mplite.Pending {
 func nicWith(vis int) *fakeNIC {
 	f := &fakeNIC{Attributes: vipl.NICAttributes{Name: "bob0", Addr: ethertype.Addr{Port: 1024}}, Link: transport.Stats{RxDrops: 7}}
 	f.TxFrames = 42
-	f.Dropped[vipl.DropCRC] = 3
+	f.Dropped[drops.CRC] = 3
 	f.Errors[vipl.CodeConnLost] = 4
 	f.Closed.SendsDone = 100
 	for i := range vis {
 		v := vipl.VISnapshot{Local: ethertype.Addr{Port: uint16(1025 + i)}, State: vipl.StateConnected, Level: reliability.ReliableDelivery}
 		v.Sends, v.SendsDone = 10, 9
 		v.Sender.Timeouts, v.Sender.Threshold, v.SendUntaken = 2, 32, 1
-		v.Dropped[vipl.DropDuplicate] = 6
+		v.Dropped[drops.Duplicate] = 6
 		v.Pending = []vipl.PendingSend{{Op: vipl.OpSend, Msg: 8, Size: 64, Sent: 64, Age: time.Duration(1+i) * time.Second, Again: time.Second}}
 		f.VIs = append(f.VIs, v)
 	}

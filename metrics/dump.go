@@ -57,16 +57,16 @@ type Dump struct {
 func (c *Collector) Dump() *Dump { return c.dump(c.nics.list()) }
 
 // dump is Dump with these NICs.
-func (c *Collector) dump(nics []*watched[NIC]) *Dump {
+func (c *Collector) dump(nics []*watched[nicSource]) *Dump {
 	d := &Dump{Time: time.Now(), PID: os.Getpid()}
-	d.NICs = snapshotsOf(d, "NIC", nics, NIC.Snapshot)
-	d.Nodes = snapshots(d, "node", &c.nodes, Node.Snapshot)
-	d.Processes = snapshots(d, "vmmc process", &c.processes, Process.Snapshot)
-	d.Worlds = snapshots(d, "split-c process", &c.worlds, World.Snapshot)
-	d.Streams = snapshots(d, "host of streams", &c.hosts, StreamHost.Snapshot)
-	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
-	d.Daemons = snapshots(d, "daemon", &c.daemons, Daemon.Snapshot)
-	d.Tuns = snapshots(d, "tun", &c.tuns, Tun.Snapshot)
+	d.NICs = snapshotsOf(d, "NIC", nics, nicSource.Snapshot)
+	d.Nodes = snapshots(d, "node", &c.nodes, nodeSource.Snapshot)
+	d.Processes = snapshots(d, "vmmc process", &c.processes, processSource.Snapshot)
+	d.Worlds = snapshots(d, "split-c process", &c.worlds, worldSource.Snapshot)
+	d.Streams = snapshots(d, "host of streams", &c.hosts, streamSource.Snapshot)
+	d.Servers = snapshots(d, "RPC server", &c.servers, rpcSource.Snapshot)
+	d.Daemons = snapshots(d, "daemon", &c.daemons, daemonSource.Snapshot)
+	d.Tuns = snapshots(d, "tun", &c.tuns, tunSource.Snapshot)
 	d.Cards = snapshots(d, "card", &c.cards, func(x anyCard) any { return x.state().whole })
 	if comm := c.rankComm(); comm != nil {
 		s, ok := within(dumpPatience, func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })

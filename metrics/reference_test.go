@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -139,7 +140,7 @@ func reference(t *testing.T) string {
 	}
 	b.WriteString(referenceAgent)
 	explained := func(label, name string) { values(&b, fmt.Sprintf("`%s` of `%s`", label, name), metrics.Reasons(name)) }
-	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total` and `bobnet_vi_receive_dropped_frames_total`", reasonsOf(t, "../vipl/stats.go", "Drop", texts(vipl.Drops())))
+	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total` and `bobnet_vi_receive_dropped_frames_total`", reasonsOf(t, "../internal/drops/drops.go", "", texts(drops.All())))
 	explained("reason", "bobnet_link_dropped_frames_total")
 	explained("reason", "bobnet_seal_dropped_frames_total")
 	values(&b, "`code` of `bobnet_nic_asynchronous_errors_total`", reasonsOf(t, "../vipl/async.go", "Code", texts(vipl.ErrorCodes())))

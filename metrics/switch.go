@@ -10,8 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
-// Switch is what a SwitchCollector asks of a switch; *hardware.LiveSwitch has it.
-type Switch interface {
+// liveSwitch is what a SwitchCollector asks of a switch.
+type liveSwitch = interface {
 	String() string
 	Ports() []hardware.LivePort
 }
@@ -20,13 +20,16 @@ type Switch interface {
 // fabric. It may be shared between goroutines.
 type SwitchCollector struct {
 	exporter
-	of Switch
+	of liveSwitch
 }
 
 var _ prometheus.Collector = (*SwitchCollector)(nil)
 
 // NewSwitchCollector returns the collector of a switch.
-func NewSwitchCollector(s Switch) *SwitchCollector {
+func NewSwitchCollector(s interface {
+	String() string
+	Ports() []hardware.LivePort
+}) *SwitchCollector {
 	return &SwitchCollector{newExporter(nil, switchTable), s}
 }
 

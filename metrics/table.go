@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	amcard "github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/counters"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
@@ -199,7 +200,7 @@ var (
 )
 
 var nicTable = tableOf("NIC", nicLabels, "bobnet_nic_ bobnet_link_", []shared{
-	{name: "bobnet_nic_receive_dropped_frames_total", help: "Frames that arrived and were not used, by reason.", label: "reason", reasons: named(vipl.Drops())},
+	{name: "bobnet_nic_receive_dropped_frames_total", help: "Frames that arrived and were not used, by reason.", label: "reason", reasons: named(drops.All())},
 	{name: "bobnet_nic_asynchronous_errors_total", help: "Asynchronous errors (VIPL), by code.", label: "code", reasons: named(vipl.ErrorCodes())},
 	{name: "bobnet_link_dropped_frames_total", help: "Frames that the link lost, by reason.", label: "reason"},
 },
@@ -227,7 +228,7 @@ var sealTable = tableOf[seal.Stats]("NIC whose frames are sealed", nicLabels, "b
 
 var viTable = tableOf("VI", viLabels, "bobnet_vi_", []shared{
 	{name: "bobnet_vi_receive_dropped_frames_total", help: "Frames that came for the VI and were not used, by reason; only reasons that have occurred.", label: "reason",
-		reasons: named(vipl.Drops()), sparse: true}, // there may be many VIs
+		reasons: named(drops.All()), sparse: true}, // there may be many VIs
 	{name: "bobnet_vi_retransmissions_total", help: "Frames sent again since the VI was connected, by cause: fast when a later one had arrived, probe at the end of a flight, timeout as the last resort.", label: "cause"},
 },
 	computed[vipl.VISnapshot]{"bobnet_vi_oldest_unacknowledged_seconds", "", "Time since the oldest unacknowledged frame was sent first; 0 if there is none.",

@@ -26,46 +26,29 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// What the Collector asks of the things that it watches.
+// What the Collector asks of the things that it watches. The Watch methods spell these types
+// out, so that go doc shows what they ask.
 type (
-	// NIC is implemented by *vipl.NIC.
-	NIC interface{ Snapshot() vipl.Snapshot }
-	// Comm is implemented by *mplite.Comm.
-	Comm interface {
+	nicSource  = interface{ Snapshot() vipl.Snapshot }
+	commSource = interface {
 		Snapshot() mplite.Stats
 		Pending() mplite.Pending
 	}
-	// Node is a node of active messages; *endpoint.Node implements it.
-	Node interface {
+	nodeSource = interface {
 		Addr() ethertype.Addr
 		Stats() endpoint.Stats
 		Snapshot() endpoint.Snapshot
 	}
-	// Process is a process of VMMC; *vmmc.Process implements it.
-	Process interface{ Snapshot() vmmc.Snapshot }
-	// World is a process of Split-C; *splitc.World implements it.
-	World interface{ Snapshot() splitc.Snapshot }
-	// StreamHost is implemented by *stream.Host.
-	StreamHost interface{ Snapshot() stream.Snapshot }
-	// RPCServer is a server of remote procedures; *vrpc.Server implements it.
-	RPCServer interface{ Snapshot() vrpc.Snapshot }
-	// Daemon is the VMMC daemon of a node; *daemon.Daemon implements it.
-	Daemon interface{ Snapshot() daemon.Snapshot }
-	// Tun is an IP network over VIs; *tun.Tun implements it.
-	Tun interface{ Snapshot() tun.Snapshot }
-	// Card is a card of the emulated Myrinet that moves Ethernet frames; the links of driver
-	// myrinet implement it.
-	Card interface{ Snapshot() CardSnapshot }
-	// EndpointCard is a card that holds endpoints of active messages; *lanai.Card of package
-	// endpoint/lanai implements it.
-	EndpointCard interface{ Snapshot() amcard.Snapshot }
-	// VMMCCard is a host whose card runs VMMC's program; *lanai.Card of package vmmc/lanai
-	// implements it.
-	VMMCCard interface{ Snapshot() vmmccard.Snapshot }
+	processSource      = interface{ Snapshot() vmmc.Snapshot }
+	worldSource        = interface{ Snapshot() splitc.Snapshot }
+	streamSource       = interface{ Snapshot() stream.Snapshot }
+	rpcSource          = interface{ Snapshot() vrpc.Snapshot }
+	daemonSource       = interface{ Snapshot() daemon.Snapshot }
+	tunSource          = interface{ Snapshot() tun.Snapshot }
+	cardSource         = interface{ Snapshot() plain.Snapshot }
+	endpointCardSource = interface{ Snapshot() amcard.Snapshot }
+	vmmcCardSource     = interface{ Snapshot() vmmccard.Snapshot }
 )
-
-// CardSnapshot is the state of a Card at a moment.
-type CardSnapshot = plain.Snapshot
 
 // sealer is a NIC whose frames may be sealed (vipl.Config.Key).
 type sealer interface {
@@ -74,7 +57,7 @@ type sealer interface {
 
 // WatchNIC adds a NIC to what is exported, and the card that it is on, if it is one of the
 // emulated Myrinet; call the result when it closes.
-func (c *Collector) WatchNIC(n NIC) (forget func()) {
+func (c *Collector) WatchNIC(n interface{ Snapshot() vipl.Snapshot }) (forget func()) {
 	nic, card := c.nics.add(n), c.watchCardOf(n)
 	return func() {
 		card()
@@ -83,7 +66,7 @@ func (c *Collector) WatchNIC(n NIC) (forget func()) {
 }
 
 // rankComm returns the rank that is exported now, or nil.
-func (c *Collector) rankComm() Comm {
+func (c *Collector) rankComm() commSource {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.comm
@@ -92,7 +75,10 @@ func (c *Collector) rankComm() Comm {
 // WatchComm exports the counters of the process's rank, which any of its
 // communicators gives, in place of the rank watched before; call the result
 // when the rank ends.
-func (c *Collector) WatchComm(m Comm) (forget func()) {
+func (c *Collector) WatchComm(m interface {
+	Snapshot() mplite.Stats
+	Pending() mplite.Pending
+}) (forget func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.comm = m
@@ -121,51 +107,73 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // WatchNode adds a node of active messages to what is exported, besides its NIC,
 // which WatchNIC adds; call the result when it closes.
-func (c *Collector) WatchNode(n Node) (forget func()) { return c.nodes.add(n) }
+func (c *Collector) WatchNode(n interface {
+	Addr() ethertype.Addr
+	Stats() endpoint.Stats
+	Snapshot() endpoint.Snapshot
+}) (forget func()) {
+	return c.nodes.add(n)
+}
 
 // WatchProcess adds a process of VMMC to what is exported, besides its NIC, which WatchNIC
 // adds; call the result when it closes.
-func (c *Collector) WatchProcess(p Process) (forget func()) { return c.processes.add(p) }
+func (c *Collector) WatchProcess(p interface{ Snapshot() vmmc.Snapshot }) (forget func()) {
+	return c.processes.add(p)
+}
 
 // WatchWorld adds a process of Split-C to what is exported, besides its NIC, which
 // WatchNIC adds; call the result before it exits.
-func (c *Collector) WatchWorld(w World) (forget func()) { return c.worlds.add(w) }
+func (c *Collector) WatchWorld(w interface{ Snapshot() splitc.Snapshot }) (forget func()) {
+	return c.worlds.add(w)
+}
 
 // WatchStreams adds a host of streams to what is exported, besides its NIC, which WatchNIC
 // adds; call the result when it closes.
-func (c *Collector) WatchStreams(h StreamHost) (forget func()) { return c.hosts.add(h) }
+func (c *Collector) WatchStreams(h interface{ Snapshot() stream.Snapshot }) (forget func()) {
+	return c.hosts.add(h)
+}
 
 // WatchRPC adds a server of remote procedures to what is exported; call the result when it
 // closes. Servers are numbered in their order.
-func (c *Collector) WatchRPC(s RPCServer) (forget func()) { return c.servers.add(s) }
+func (c *Collector) WatchRPC(s interface{ Snapshot() vrpc.Snapshot }) (forget func()) {
+	return c.servers.add(s)
+}
 
 // WatchDaemon adds the daemon of a node to what is exported, besides its NIC, which WatchNIC
 // adds; call the result when it closes.
-func (c *Collector) WatchDaemon(d Daemon) (forget func()) { return c.daemons.add(d) }
+func (c *Collector) WatchDaemon(d interface{ Snapshot() daemon.Snapshot }) (forget func()) {
+	return c.daemons.add(d)
+}
 
 // WatchTun adds an IP network over VIs to what is exported, besides its NIC, which WatchNIC
 // adds; call the result when it closes.
-func (c *Collector) WatchTun(t Tun) (forget func()) { return c.tuns.add(t) }
+func (c *Collector) WatchTun(t interface{ Snapshot() tun.Snapshot }) (forget func()) {
+	return c.tuns.add(t)
+}
 
 // WatchCard adds a card of the emulated Myrinet to what is exported, with its cable and the
 // host's mapper; call the result when it closes. WatchNIC does so for the card that a NIC is
 // on.
-func (c *Collector) WatchCard(card Card) (forget func()) { return c.cards.add(plainCard{card}) }
+func (c *Collector) WatchCard(card interface{ Snapshot() plain.Snapshot }) (forget func()) {
+	return c.cards.add(plainCard{card})
+}
 
 // WatchEndpointCard adds a card that holds endpoints to what is exported, with its cable and
 // the host's mapper; call the result when it closes.
-func (c *Collector) WatchEndpointCard(card EndpointCard) (forget func()) {
+func (c *Collector) WatchEndpointCard(card interface{ Snapshot() amcard.Snapshot }) (forget func()) {
 	return c.cards.add(endpointCard{card})
 }
 
 // WatchVMMCCard adds a host whose card runs VMMC's program to what is exported, with its
 // cable and its mapper; call the result when it closes.
-func (c *Collector) WatchVMMCCard(h VMMCCard) (forget func()) { return c.cards.add(vmmcHost{h}) }
+func (c *Collector) WatchVMMCCard(h interface{ Snapshot() vmmccard.Snapshot }) (forget func()) {
+	return c.cards.add(vmmcHost{h})
+}
 
 // watchCardOf is WatchCard for the card that a NIC is on, if it is on one.
-func (c *Collector) watchCardOf(n NIC) (forget func()) {
+func (c *Collector) watchCardOf(n nicSource) (forget func()) {
 	if on, ok := n.(*vipl.NIC); ok {
-		if card, ok := transport.As[Card](seam.Link(on)); ok {
+		if card, ok := transport.As[cardSource](seam.Link(on)); ok {
 			return c.WatchCard(card)
 		}
 	}
@@ -184,9 +192,9 @@ type cardState struct {
 }
 
 type (
-	plainCard    struct{ Card }
-	endpointCard struct{ EndpointCard }
-	vmmcHost     struct{ VMMCCard }
+	plainCard    struct{ cardSource }
+	endpointCard struct{ endpointCardSource }
+	vmmcHost     struct{ vmmcCardSource }
 )
 
 func (p plainCard) state() cardState {

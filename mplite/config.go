@@ -5,22 +5,21 @@ import (
 	"os"
 
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Defaults of Config, and its limits.
 const (
-	DefaultTimeout     = job.DefaultTimeout
-	DefaultPeerTimeout = vipl.DefaultPeerTimeout
+	defaultPeerTimeout = vipl.DefaultPeerTimeout
 	defaultSpillLimit  = 64 << 20
-	MaxRanks           = job.MaxRanks
-	MaxEagerSize       = 1 << 20
-	MaxCredits         = 4096
+	maxEagerSize       = 1 << 20
+	maxCredits         = 4096
 )
 
 // Config describes a rank. A field left zero is read from the environment where
-// there is a variable for it (see EnvJob), and means its default else. Nil leaves all
+// there is a variable for it (see package job), and means its default else. Nil leaves all
 // fields zero.
 type Config struct {
 	// Config says which rank of which job this is and which NIC carries its messages. Its
@@ -47,7 +46,7 @@ type Config struct {
 
 // withDefaults returns c completed and checked.
 func (c Config) withDefaults(mtu int) (Config, error) {
-	setDefault(&c.PeerTimeout, DefaultPeerTimeout)
+	setDefault(&c.PeerTimeout, defaultPeerTimeout)
 	setDefault(&c.SpillLimit, defaultSpillLimit)
 	setDefault(&c.EagerSize, defaultEager(mtu))
 	setDefault(&c.Credits, min(128, max(8, 1024/c.Size)))
@@ -61,10 +60,10 @@ func (c Config) withDefaults(mtu int) (Config, error) {
 func (c *Config) check() error {
 	bad := func(format string, args ...any) error { return opError("init", ErrArgument, format, args...) }
 	switch {
-	case c.EagerSize < 64 || c.EagerSize > MaxEagerSize:
-		return bad("EagerSize %d is not in 64..%d", c.EagerSize, MaxEagerSize)
-	case c.Credits < 2 || c.Credits > MaxCredits:
-		return bad("Credits %d is not in 2..%d", c.Credits, MaxCredits)
+	case c.EagerSize < 64 || c.EagerSize > maxEagerSize:
+		return bad("EagerSize %d is not in 64..%d", c.EagerSize, maxEagerSize)
+	case c.Credits < 2 || c.Credits > maxCredits:
+		return bad("Credits %d is not in 2..%d", c.Credits, maxCredits)
 	}
 	return nil
 }
@@ -86,17 +85,6 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// The environment variables that say which job a process belongs to, as package job
-// has them. Whoever starts the ranks sets them; bobnet lab does. Init reads them for
-// the fields of Config that are left zero, and vipl.EnvTimeout for Config.Timeout.
-// The others of package vipl say how to reach the network.
-const (
-	EnvJob       = job.EnvJob
-	EnvRank      = job.EnvRank
-	EnvSize      = job.EnvSize
-	EnvInterface = job.EnvInterface
-)
-
 // fromEnvironment returns c with what the environment says in the fields that are
 // left zero, or what the member is, and with the defaults of a job.
 func (c Config) fromEnvironment() (Config, error) {
@@ -107,13 +95,8 @@ func (c Config) fromEnvironment() (Config, error) {
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	of, err := c.Config.FromEnvironment()
-	if err == nil {
-		err = of.Check()
-	}
-	if err != nil {
+	if err := seam.CompleteRank(&c.Config); err != nil {
 		return c, fmt.Errorf("mplite: init: %w: %w", ErrArgument, err)
 	}
-	c.Config = of
 	return c, nil
 }

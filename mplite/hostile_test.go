@@ -649,7 +649,7 @@ func TestTagsGivenBack(t *testing.T) {
 			if err := j.rank(nic, rank, func(c *mplite.Comm) error { return around(c, 1) }); err != nil {
 				return err
 			}
-			for range vipl.MaxPtags {
+			for range nic.Query().MaxPtags {
 				if _, err := nic.CreatePtag(); err != nil {
 					return err
 				}

@@ -79,7 +79,7 @@ func Open(ctx context.Context, cfg *Config) (*Comm, error) { return Init(ctx, cf
 // join opens the NIC, unless one is given, and connects with the other ranks.
 func (w *world) join(ctx context.Context, cfg *Config) error {
 	var err error
-	if w.nic, w.own, err = cfg.OpenNIC(ctx); err != nil {
+	if w.nic, w.own, err = seam.OpenRankNIC(ctx, &cfg.Config); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {

@@ -244,19 +244,19 @@ func TestEarlyEndOfInit(t *testing.T) {
 
 // TestInitFromEnvironment: no variables mean a job of one; bad ones are named.
 func TestInitFromEnvironment(t *testing.T) {
-	t.Setenv(mplite.EnvSize, "")
+	t.Setenv(job.EnvSize, "")
 	c, err := mplite.Init(bg, nil)
 	check(t, err)
 	if c.Rank() != 0 || c.Size() != 1 {
 		t.Errorf("%v", c)
 	}
-	t.Setenv(mplite.EnvSize, "many")
+	t.Setenv(job.EnvSize, "many")
 	if _, err := mplite.Init(bg, nil); !contains(err, `BOBNET_SIZE is "many"`) {
 		t.Error(err)
 	}
-	t.Setenv(mplite.EnvSize, "2")
-	t.Setenv(mplite.EnvRank, "2")
-	t.Setenv(mplite.EnvJob, "j")
+	t.Setenv(job.EnvSize, "2")
+	t.Setenv(job.EnvRank, "2")
+	t.Setenv(job.EnvJob, "j")
 	if _, err := mplite.Init(bg, nil); !contains(err, "rank 2 is not in 0..1") {
 		t.Error(err)
 	}
@@ -265,9 +265,9 @@ func TestInitFromEnvironment(t *testing.T) {
 // TestConfigFromEnvironment: what a Config leaves zero comes from the environment,
 // what it gives does not.
 func TestConfigFromEnvironment(t *testing.T) {
-	t.Setenv(mplite.EnvJob, "")
-	t.Setenv(mplite.EnvSize, "3")
-	t.Setenv(mplite.EnvRank, "7")
+	t.Setenv(job.EnvJob, "")
+	t.Setenv(job.EnvSize, "3")
+	t.Setenv(job.EnvRank, "7")
 	t.Setenv(vipl.EnvTimeout, "soon")
 	for _, tc := range []struct {
 		cfg  mplite.Config
@@ -285,7 +285,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 			t.Errorf("%+v: %v, %v, want %q", tc.cfg, c, err, tc.says)
 		}
 	}
-	t.Setenv(mplite.EnvJob, strings.Repeat("j", 200))
+	t.Setenv(job.EnvJob, strings.Repeat("j", 200))
 	if _, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Timeout: 1, Size: 2}}); !contains(err, "name has 200 bytes") {
 		t.Errorf("the job's name was not read: %v", err)
 	}
@@ -318,19 +318,19 @@ func TestSaysAlone(t *testing.T) {
 		env   string
 		lines int
 	}{
-		{"nil", mplite.EnvInterface + "=eth0", 1},
+		{"nil", job.EnvInterface + "=eth0", 1},
 		{"config", "", 1},
 		{"size", "", 0},
-		{"nil", mplite.EnvSize + "=1", 0},
+		{"nil", job.EnvSize + "=1", 0},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSaysAlone$")
-		cmd.Env = append(bare, envAlone+"="+tc.how, tc.env, mplite.EnvRank+"=0")
+		cmd.Env = append(bare, envAlone+"="+tc.how, tc.env, job.EnvRank+"=0")
 		var out bytes.Buffer
 		cmd.Stderr = &out
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%+v: %v\n%s", tc, err, &out)
 		}
-		if got := strings.Count(out.String(), "\n"); got != tc.lines || got == 1 && !strings.Contains(out.String(), mplite.EnvSize+" is not set") {
+		if got := strings.Count(out.String(), "\n"); got != tc.lines || got == 1 && !strings.Contains(out.String(), job.EnvSize+" is not set") {
 			t.Errorf("%+v: stderr has %d lines:\n%s", tc, got, &out)
 		}
 	}

@@ -3,6 +3,8 @@ package mplite
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/bobnet-go/bobnet/job"
 )
 
 // Collectives that do not fit each other. Each message of a collective carries
@@ -31,7 +33,7 @@ const (
 // pack returns the signature under the name of call k, which the collective is or is
 // part of.
 func (s signature) pack(k call) callSig {
-	return callSig{uint64(k) | uint64(s.op)<<sigOpAt | uint64(s.root)&(MaxRanks-1)<<sigRootAt | uint64(s.size)<<sigSizeAt, s.typ.sig}
+	return callSig{uint64(k) | uint64(s.op)<<sigOpAt | uint64(s.root)&(job.MaxRanks-1)<<sigRootAt | uint64(s.size)<<sigSizeAt, s.typ.sig}
 }
 
 // differs reports whether ranks with these signatures cannot take part in one
@@ -56,7 +58,7 @@ func (s callSig) String() string {
 	if size := s.call >> sigSizeAt; size > 0 {
 		text += " of " + elementsName(size, s.elem)
 	}
-	switch root := s.call >> sigRootAt & (MaxRanks - 1); k {
+	switch root := s.call >> sigRootAt & (job.MaxRanks - 1); k {
 	case callBcast, callScatter, callScatterv:
 		text += fmt.Sprintf(" from root %d", root)
 	case callReduce, callGather, callGatherv:

@@ -105,7 +105,7 @@ func TestConfig(t *testing.T) {
 		{Window: MaxWindow + 1}, {Window: -1}, {Window: 4, InitialWindow: 5}, {AckDelay: -1}, {AckEvery: -1},
 		{MinRTO: 1}, {MinRTO: 2_000_000, MaxRTO: 1_000_000}, {MaxTries: -1}, {MaxRTO: 1 << 62},
 	} {
-		if err := c.Validate(); !errors.Is(err, ErrConfig) {
+		if err := c.Validate(); !errors.Is(err, errConfig) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

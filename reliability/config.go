@@ -9,8 +9,8 @@ import (
 // expected one every Receiver takes, whatever its own Config says.
 const MaxWindow = 1024
 
-// ErrConfig is wrapped by every error that Config.Validate returns.
-var ErrConfig = errors.New("reliability: configuration is out of range")
+// errConfig is wrapped by every error that Config.Validate returns.
+var errConfig = errors.New("reliability: configuration is out of range")
 
 // Config sets the limits and delays of a connection. A nil *Config and every
 // zero field mean the default. Senders and Receivers keep the pointer: a
@@ -93,7 +93,7 @@ const (
 	minRTO   = 100_000           // MinRTO
 )
 
-// Validate returns an error that wraps ErrConfig and names the field when c,
+// Validate returns an error that names the field when c,
 // with its defaults, is not usable. c may be nil.
 func (c *Config) Validate() error {
 	r := c.Resolve()
@@ -111,7 +111,7 @@ func (c *Config) Validate() error {
 	} {
 		if f.value < f.lo || f.value > f.hi {
 			return fmt.Errorf("%w: %s is %d: want %d to %d, or 0 for the default",
-				ErrConfig, f.name, f.value, f.lo, f.hi)
+				errConfig, f.name, f.value, f.lo, f.hi)
 		}
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// MaxAtomic is the most bytes of an atomic procedure's argument, and of its result.
-const MaxAtomic = 192
+// maxAtomic is the most bytes of an atomic procedure's argument, and of its result.
+const maxAtomic = 192
 
 // Procedure is an atomic procedure: a function that runs at the owner of the data that
 // it works on.
@@ -32,9 +32,9 @@ func Atomic[A, R any](name string, f func(w *World, arg A) R) *Procedure[A, R] {
 	var err error
 	for _, t := range []reflect.Type{reflect.TypeFor[A](), reflect.TypeFor[R]()} {
 		if why := pointers(t); why != "" {
-			err = opError("start", ErrType, "atomic procedure %q: %v has %s", name, t, why)
-		} else if t.Size() > MaxAtomic {
-			err = opError("start", ErrType, "atomic procedure %q: %v has %d bytes, and may have %d", name, t, t.Size(), MaxAtomic)
+			err = opError("start", errType, "atomic procedure %q: %v has %s", name, t, why)
+		} else if t.Size() > maxAtomic {
+			err = opError("start", errType, "atomic procedure %q: %v has %d bytes, and may have %d", name, t, t.Size(), maxAtomic)
 		}
 	}
 	register(&registry.procedures, name, p, err)
@@ -164,7 +164,7 @@ func FetchAdd(ctx context.Context, w *World, p Global[int64], delta int64) (int6
 	}
 	r, err := fetchAdd.Call(ctx, w, p.Proc(), fetchAddArg{p.off, delta})
 	if err == nil && !r.ok {
-		err = opError("fetch_add", ErrFreed, "address %#x is not allocated at processor %d", p.off, p.proc)
+		err = opError("fetch_add", errFreed, "address %#x is not allocated at processor %d", p.off, p.proc)
 	}
 	return r.old, err
 }

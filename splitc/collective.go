@@ -515,7 +515,7 @@ func checkPart[T any](call string) error {
 		return opError(call, err, "it cannot be sent")
 	}
 	if size[T]() > maxPart-1 {
-		return opError(call, ErrType, "it has %d bytes, and may have %d here", size[T](), maxPart-1)
+		return opError(call, errType, "it has %d bytes, and may have %d here", size[T](), maxPart-1)
 	}
 	return nil
 }

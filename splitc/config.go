@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 )
 
@@ -25,8 +26,8 @@ const (
 const (
 	defaultLayer       = "shm"
 	defaultHeapSize    = 256 << 20
-	MinHeapSize        = 128 << 10
-	MaxHeapSize        = 1 << 36
+	minHeapSize        = 128 << 10
+	maxHeapSize        = 1 << 36
 	defaultWaitTimeout = 10 * time.Minute
 )
 
@@ -52,7 +53,7 @@ type Config struct {
 	// must have one, or none. The NIC still carries the job's own messages. The caller
 	// closes the card.
 	Card *lanai.Card
-	// HeapSize is the length of each process's spread heap in bytes, of virtual memory:
+	// HeapSize is the length of each process's spread heap in bytes, of virtual memory, 128 KiB to 64 GiB:
 	// pages take memory when they are used. It is rounded up to whole pages of 4096
 	// bytes, and the same in all processes. 0 means what EnvHeap says, or else
 	// 256 MiB.
@@ -75,14 +76,10 @@ func (c Config) complete() (Config, error) {
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	of, err := c.Config.FromEnvironment()
-	if err == nil {
-		err = of.Check()
-	}
+	err := seam.CompleteRank(&c.Config)
 	if err != nil {
 		return c, fmt.Errorf("%w: start: %w", ErrArgument, err)
 	}
-	c.Config = of
 	c.Logger = logqueue.New(c.Logger).Logger()
 	if c.Layer == "" {
 		c.Layer = os.Getenv(EnvLayer)
@@ -108,8 +105,8 @@ func (c *Config) check() error {
 		return opError("start", ErrArgument, "there is no layer %q, but %s", c.Layer, strings.Join(Layers(), ", "))
 	case c.Card != nil && c.Layer != "am" && c.Layer != "shm":
 		return opError("start", ErrArgument, "Card carries the layers am and shm, and not %s", c.Layer)
-	case c.HeapSize < MinHeapSize || c.HeapSize > MaxHeapSize:
-		return opError("start", ErrArgument, "a heap of %d bytes is not in %d..%d", c.HeapSize, MinHeapSize, MaxHeapSize)
+	case c.HeapSize < minHeapSize || c.HeapSize > maxHeapSize:
+		return opError("start", ErrArgument, "a heap of %d bytes is not in %d..%d", c.HeapSize, minHeapSize, maxHeapSize)
 	case c.WaitTimeout < 0:
 		return opError("start", ErrArgument, "WaitTimeout %v is negative", c.WaitTimeout)
 	}
@@ -129,8 +126,8 @@ func heapSize(text string) (int, error) {
 		}
 	}
 	n, err := strconv.Atoi(number)
-	if err != nil || n < 1 || n > MaxHeapSize>>shift {
-		return 0, opError("start", ErrArgument, "environment variable %s is %q, want a number of bytes, perhaps with k, m or g behind it, up to %d", EnvHeap, text, MaxHeapSize)
+	if err != nil || n < 1 || n > maxHeapSize>>shift {
+		return 0, opError("start", ErrArgument, "environment variable %s is %q, want a number of bytes, perhaps with k, m or g behind it, up to %d", EnvHeap, text, maxHeapSize)
 	}
 	return n << shift, nil
 }

@@ -65,10 +65,9 @@
 //
 // # Errors
 //
-// Misuse is an error of the call, which then has no effect: a processor that does not
-// exist (ErrProcessor), a null pointer (ErrNull), an address outside allocated memory
-// (ErrOutside, ErrFreed) or unaligned (ErrUnaligned), a type with pointers (ErrType),
-// memory that overlaps (ErrOverlap), communication in an atomic procedure (ErrInAtomic).
+// Misuse is an error of the call, which then has no effect: a processor that does not exist, a
+// null or unaligned pointer, an address outside allocated memory, a type with pointers, memory
+// that overlaps (all ErrArgument), communication in an atomic procedure (ErrInAtomic).
 //
 // A failure ends the program: a process that dies, leaves early or does not answer
 // (job.RankError, which names it), collectives that differ, an owner that refuses a

@@ -12,18 +12,14 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Misuse, and what else callers may want to tell apart. Errors wrap these, with what was
-// asked and what was found. An error of misuse has changed nothing.
+// What callers may want to tell apart. Errors wrap these, with what was asked and what was
+// found. An operation that fails with ErrArgument has changed nothing.
 var (
-	ErrArgument  = errclass.New(transport.ErrArgument, "splitc: invalid argument")
-	ErrProcessor = errors.New("splitc: no such processor")
-	ErrNull      = errors.New("splitc: null pointer")
-	ErrOutside   = errors.New("splitc: outside what is allocated in the spread heap")
-	ErrFreed     = errors.New("splitc: memory that is not allocated, or not any more")
-	ErrUnaligned = errors.New("splitc: unaligned pointer")
-	ErrType      = errors.New("splitc: not a type of fixed size without pointers")
-	ErrOverlap   = errors.New("splitc: overlapping memory")
-	ErrMemory    = errors.New("splitc: the spread heap is full")
+	// ErrArgument is the class of the errors of misuse: an argument out of range, a processor
+	// that does not exist, a null or unaligned pointer, an address outside of allocated memory, a
+	// type with pointers, memory that overlaps.
+	ErrArgument = errclass.New(transport.ErrArgument, "splitc: invalid argument")
+	ErrMemory   = errors.New("splitc: the spread heap is full")
 	// ErrInAtomic: an atomic procedure has communicated, which none may.
 	ErrInAtomic = errors.New("splitc: an atomic procedure is running, and must not communicate")
 	// ErrAtomic is the class of every AtomicError.
@@ -41,6 +37,17 @@ var (
 	ErrWaited = layer.ErrWaited
 	// ErrRankFailed is the class of every job.RankError.
 	ErrRankFailed = job.ErrRankFailed
+)
+
+// The kinds of misuse.
+var (
+	errProcessor = errclass.New(ErrArgument, "splitc: no such processor")
+	errNull      = errclass.New(ErrArgument, "splitc: null pointer")
+	errOutside   = errclass.New(ErrArgument, "splitc: outside what is allocated in the spread heap")
+	errFreed     = errclass.New(ErrArgument, "splitc: memory that is not allocated, or not any more")
+	errUnaligned = errclass.New(ErrArgument, "splitc: unaligned pointer")
+	errType      = errclass.New(ErrArgument, "splitc: not a type of fixed size without pointers")
+	errOverlap   = errclass.New(ErrArgument, "splitc: overlapping memory")
 )
 
 // MismatchError says that two ranks are in different collectives, or in one with
@@ -107,17 +114,17 @@ func verify[T any](w *World, call string, p Global[T], n int) error {
 		w.fit = key
 	}
 	if uint(p.proc) >= uint(w.procs) {
-		return opError(call, ErrProcessor, "the pointer is to processor %d, and there are %d", p.proc, w.procs)
+		return opError(call, errProcessor, "the pointer is to processor %d, and there are %d", p.proc, w.procs)
 	}
 	over, bytes := bits.Mul64(uint64(n), size[T]())
 	if over != 0 || uint64(n) > w.spans.size {
 		if n < 0 {
 			return opError(call, ErrArgument, "%d elements", n)
 		}
-		return opError(call, ErrOutside, "%d elements of %d bytes do not fit into a heap of %d bytes", n, size[T](), w.spans.size)
+		return opError(call, errOutside, "%d elements of %d bytes do not fit into a heap of %d bytes", n, size[T](), w.spans.size)
 	}
 	if p.off%align[T]() != 0 {
-		return opError(call, ErrUnaligned, "address %#x is no multiple of %d", p.off, align[T]())
+		return opError(call, errUnaligned, "address %#x is no multiple of %d", p.off, align[T]())
 	}
 	return w.spans.check(call, p.off, bytes)
 }
@@ -155,7 +162,7 @@ func (w *World) checkRoot(call string, proc int) error {
 		return err
 	}
 	if proc < 0 || proc >= w.procs {
-		return opError(call, ErrProcessor, "processor %d, and there are %d", proc, w.procs)
+		return opError(call, errProcessor, "processor %d, and there are %d", proc, w.procs)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func ToLocalSlice[T any](w *World, p Global[T], n int) ([]T, error) {
 func ToGlobal[T any](w *World, proc int, lp *T) (Global[T], error) {
 	off, ok := offsetOf(w.heap, lp)
 	if !ok {
-		return Global[T]{}, opError("toglobal", ErrOutside, "the address is not in this process's spread heap")
+		return Global[T]{}, opError("toglobal", errOutside, "the address is not in this process's spread heap")
 	}
 	p := Global[T]{off: off, proc: processor(proc)}
 	if err := verifyLocal(w, "toglobal", p, 1); err != nil {

@@ -105,13 +105,13 @@ func (s *spans) check(call string, off, n uint64) error {
 		s.last = s.live[i]
 		return nil
 	case off == 0:
-		return opError(call, ErrNull, "the pointer is null")
+		return opError(call, errNull, "the pointer is null")
 	case found:
-		return opError(call, ErrOutside, "%d bytes at %#x reach beyond the end of the allocation, %#x", n, off, s.live[i].hi)
+		return opError(call, errOutside, "%d bytes at %#x reach beyond the end of the allocation, %#x", n, off, s.live[i].hi)
 	case off >= firstStatic && off < s.high:
-		return opError(call, ErrFreed, "%d bytes at %#x: nothing is allocated there any more", n, off)
+		return opError(call, errFreed, "%d bytes at %#x: nothing is allocated there any more", n, off)
 	case layer.Within(int(s.size), off, int(min(n, s.size))):
-		return opError(call, ErrOutside, "%d bytes at %#x: nothing is allocated there", n, off)
+		return opError(call, errOutside, "%d bytes at %#x: nothing is allocated there", n, off)
 	}
-	return opError(call, ErrOutside, "%d bytes at %#x: the heap has %#x bytes", n, off, s.size)
+	return opError(call, errOutside, "%d bytes at %#x: the heap has %#x bytes", n, off, s.size)
 }

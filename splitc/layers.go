@@ -54,8 +54,8 @@ func (a *alone) Close()                      { layer.FreeHeap(a.heap) }
 
 // None of the others is called: there is no other process to name.
 
-func (a *alone) Get(context.Context, int, []byte, uint64) error          { return ErrProcessor }
-func (a *alone) Put(context.Context, int, uint64, []byte) error          { return ErrProcessor }
-func (a *alone) Store(context.Context, int, uint64, []byte) error        { return ErrProcessor }
-func (a *alone) Call(context.Context, int, uint32, []byte, []byte) error { return ErrProcessor }
-func (a *alone) Control(context.Context, int, []byte) error              { return ErrProcessor }
+func (a *alone) Get(context.Context, int, []byte, uint64) error          { return errProcessor }
+func (a *alone) Put(context.Context, int, uint64, []byte) error          { return errProcessor }
+func (a *alone) Store(context.Context, int, uint64, []byte) error        { return errProcessor }
+func (a *alone) Call(context.Context, int, uint32, []byte, []byte) error { return errProcessor }
+func (a *alone) Control(context.Context, int, []byte) error              { return errProcessor }

@@ -152,7 +152,7 @@ func BulkStore[T any](ctx context.Context, w *World, p Global[T], src []T) error
 	}
 	to := w.heap[p.off:][:len(data)]
 	if overlap(to, data) {
-		return opError("bulk_store", ErrOverlap, "source and destination share memory")
+		return opError("bulk_store", errOverlap, "source and destination share memory")
 	}
 	w.stats.Stores.add(uint64(len(data)))
 	n := uint64(copy(to, data))
@@ -169,7 +169,7 @@ func bulkGet[T any](ctx context.Context, w *World, call string, c *Count, dst []
 	data := bytesOfSlice(dst)
 	m := w.direct[p.proc]
 	if m != nil && overlap(m[p.off:][:len(data)], data) {
-		return opError(call, ErrOverlap, "source and destination share memory")
+		return opError(call, errOverlap, "source and destination share memory")
 	}
 	c.add(uint64(len(data)))
 	switch {
@@ -190,7 +190,7 @@ func bulkPut[T any](ctx context.Context, w *World, call string, c *Count, p Glob
 	data := bytesOfSlice(src)
 	m := w.direct[p.proc]
 	if m != nil && overlap(m[p.off:][:len(data)], data) {
-		return opError(call, ErrOverlap, "source and destination share memory")
+		return opError(call, errOverlap, "source and destination share memory")
 	}
 	c.add(uint64(len(data)))
 	switch {
@@ -285,14 +285,14 @@ func checkStride[T any](w *World, call string, p Global[T], mem []T, s Stride) e
 		return opError(call, ErrArgument, "%+v has a negative number", s)
 	}
 	if s.Blocks > 1 && (s.Local < s.Len || s.Remote < s.Len) {
-		return opError(call, ErrOverlap, "%+v: the blocks overlap", s)
+		return opError(call, errOverlap, "%+v: the blocks overlap", s)
 	}
 	if s.Blocks == 0 || s.Len == 0 {
 		return check(w, call, p, 0)
 	}
 	most := int(w.spans.size) // elements that there can be
 	if s.Len > most || s.Blocks > 1 && s.Blocks-1 > (most-s.Len)/s.Remote {
-		return opError(call, ErrOutside, "%+v does not fit into the heap", s)
+		return opError(call, errOutside, "%+v does not fit into the heap", s)
 	}
 	if s.Len > local || s.Blocks > 1 && s.Blocks-1 > (local-s.Len)/s.Local {
 		return opError(call, ErrArgument, "%+v does not fit into a slice of %d elements", s, local)
@@ -301,7 +301,7 @@ func checkStride[T any](w *World, call string, p Global[T], mem []T, s Stride) e
 		return err
 	}
 	if off, own := offsetOf(w.heap, &mem[0]); own && int(p.proc) == w.me && s.meet(off, p.off, size[T]()) {
-		return opError(call, ErrOverlap, "%+v: source and destination share memory", s)
+		return opError(call, errOverlap, "%+v: source and destination share memory", s)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (a Array[T]) rows() int {
 
 // AllSpreadFree releases a spread array (all_spread_free). All processes call it. Nobody
 // reads or writes it any more when the first one does: gets and puts are complete by
-// Sync, and stores by StoreSync or AllStoreSync. One that was freed before is ErrFreed,
+// Sync, and stores by StoreSync or AllStoreSync. One that was freed before is ErrArgument,
 // unless another one of the same length has its place.
 func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
 	const name = "all_spread_free"
@@ -79,15 +79,15 @@ func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
 		return err
 	}
 	if a.base == 0 {
-		return opError(name, ErrNull, "the array is the zero Array")
+		return opError(name, errNull, "the array is the zero Array")
 	}
 	i, found := w.spans.find(a.base)
 	if !found || w.spans.live[i].lo != a.base || a.base < w.layout.end {
-		return opError(name, ErrFreed, "nothing that was allocated begins at %#x", a.base)
+		return opError(name, errFreed, "nothing that was allocated begins at %#x", a.base)
 	}
 	have, want := w.spans.live[i].hi-a.base, granules(uint64(a.rows()*a.m)*size[T]())
 	if have != want || int(a.procs) != w.procs {
-		return opError(name, ErrFreed, "%d bytes for %d processors at %#x: another array is there, of %d bytes for %d", want, a.procs, a.base, have, w.procs)
+		return opError(name, errFreed, "%d bytes for %d processors at %#x: another array is there, of %d bytes for %d", want, a.procs, a.base, have, w.procs)
 	}
 	if err := w.meet(ctx, a.call(codeFree, have)); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package splitc
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -87,7 +88,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		}
 		w.tree = newTree(w.me, w.procs, w.hosts())
 		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Card: w.cfg.Card, Rank: w.me, Procs: w.procs, Generation: w.generation, HeapSize: w.cfg.HeapSize,
-			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: w.cfg.PeerTimeout, Logger: w.log})
+			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: cmp.Or(w.cfg.PeerTimeout, vipl.DefaultPeerTimeout), Logger: w.log})
 		if err != nil {
 			return fmt.Errorf("splitc: start: layer %s: %w", w.cfg.Layer, err)
 		}
@@ -148,7 +149,7 @@ func (w *World) join(ctx context.Context) (err error) {
 		return nil
 	}
 	rank := w.cfg.Config
-	if w.nic, w.own, err = rank.OpenNIC(ctx); err != nil {
+	if w.nic, w.own, err = seam.OpenRankNIC(ctx, &rank); err != nil {
 		return fmt.Errorf("splitc: start: %w", err)
 	}
 	rank.NIC = w.nic

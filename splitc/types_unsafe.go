@@ -60,7 +60,7 @@ func checkType[T any]() error {
 	t := reflect.TypeFor[T]()
 	var err error
 	if why := unfit(t); why != "" {
-		err = fmt.Errorf("%w: %v has %s", ErrType, t, why)
+		err = fmt.Errorf("%w: %v has %s", errType, t, why)
 	}
 	types.Store(key, err)
 	return err

@@ -20,8 +20,8 @@ const (
 
 // Limits of Config's buffers, in bytes.
 const (
-	MinBuffer = flow.MinRing
-	MaxBuffer = flow.MaxRing
+	minBuffer = flow.MinRing
+	maxBuffer = flow.MaxRing
 )
 
 // maxName is the longest name of a service, in bytes.
@@ -35,11 +35,11 @@ type Config struct {
 	// Interface is the network interface, by name or MAC address; empty means the value of
 	// vipl.EnvInterface, or else the only usable interface.
 	Interface string
-	// ReadBuffer is how many bytes a stream buffers that the program has not read: MinBuffer
-	// to MaxBuffer; 0 means 540 KiB. Each stream allocates that much.
+	// ReadBuffer is how many bytes a stream buffers that the program has not read: 4 KiB to
+	// 2 MiB; 0 means 540 KiB. Each stream allocates that much.
 	ReadBuffer int
 	// WriteBuffer is how many bytes Write may buffer that are not sent or not acknowledged:
-	// MinBuffer to MaxBuffer; 0 means 256 KiB. Longer writes are sent without a copy.
+	// 4 KiB to 2 MiB; 0 means 256 KiB. Longer writes are sent without a copy.
 	WriteBuffer int
 	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means
 	// vipl.DefaultPeerTimeout. A peer on this host counts as alive while its process lives.
@@ -61,8 +61,8 @@ func (c *Config) withDefaults() (Config, error) {
 	d.Linger = cmp.Or(d.Linger, defaultLinger)
 	d.PeerTimeout = cmp.Or(d.PeerTimeout, vipl.DefaultPeerTimeout)
 	for _, size := range []int{d.ReadBuffer, d.WriteBuffer} {
-		if size < MinBuffer || size > MaxBuffer {
-			return d, fmt.Errorf("stream: %w: a buffer of %d bytes, want %d..%d", vipl.ErrArgument, size, MinBuffer, MaxBuffer)
+		if size < minBuffer || size > maxBuffer {
+			return d, fmt.Errorf("stream: %w: a buffer of %d bytes, want %d..%d", vipl.ErrArgument, size, minBuffer, maxBuffer)
 		}
 	}
 	if d.Linger < 0 || d.PeerTimeout < 0 {

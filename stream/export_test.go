@@ -11,3 +11,9 @@ func (c *Conn) Host() *Host { return c.host }
 
 // DefaultWriteBuffer is defaultWriteBuffer, for tests.
 const DefaultWriteBuffer = defaultWriteBuffer
+
+// MaxBuffer is maxBuffer, for tests.
+const MaxBuffer = maxBuffer
+
+// MinBuffer is minBuffer, for tests.
+const MinBuffer = minBuffer

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -159,7 +160,7 @@ func contentionRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nic, err := vipl.Open(ctx, &vipl.Config{Interface: os.Getenv(mplite.EnvInterface), Spin: contentionSpin()})
+	nic, err := vipl.Open(ctx, &vipl.Config{Interface: os.Getenv(job.EnvInterface), Spin: contentionSpin()})
 	if err != nil {
 		return err
 	}
@@ -253,7 +254,7 @@ func contentionWord(comm *mplite.Comm, client int) string {
 	if os.Getenv(wayEnv) == oneEndpoint {
 		client = 1
 	}
-	return fmt.Sprintf("contention/%s/%d", os.Getenv(mplite.EnvJob), client)
+	return fmt.Sprintf("contention/%s/%d", os.Getenv(job.EnvJob), client)
 }
 
 // errorList collects what goroutines fail with; their being stopped is none.

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestReadmePrograms builds the programs in README.md and runs each as two ranks,
-// as README.md says, on a wire that loses frames: what they print, and that both
+// TestReadmePrograms builds the programs in README.md and docs/guide.md and runs each as
+// two ranks, as these say, on a wire that loses frames: what they print, and that both
 // ranks end well, must not depend on luck.
 func TestReadmePrograms(t *testing.T) {
 	want := map[string]string{ // what some rank prints
@@ -30,7 +30,7 @@ func TestReadmePrograms(t *testing.T) {
 	programs := buildReadme(t)
 	for name := range want {
 		if programs[name] == "" {
-			t.Errorf("README.md has no program %q", name)
+			t.Errorf("neither README.md nor docs/guide.md has a program %q", name)
 		}
 	}
 	needLab(t)
@@ -49,12 +49,13 @@ func TestReadmePrograms(t *testing.T) {
 	}
 }
 
-// buildReadme returns where the programs in README.md are, built, by the name in
-// front of each. They are laid over the module's tree to be built, and never
+// buildReadme builds the programs in README.md and docs/guide.md, and returns the path of
+// each by the name in front of it. They are laid over the module's tree to be built, and never
 // written there.
 func buildReadme(t *testing.T) map[string]string {
 	t.Helper()
-	blocks := regexp.MustCompile("(?s)\n\\*\\*(\\w+)\\*\\*:[^`]*(?:`[^`]+`[^`]*)*?```go\n(.*?)```").FindAllStringSubmatch(readRoot(t, "README.md"), -1)
+	blocks := regexp.MustCompile("(?s)\n\\*\\*(\\w+)\\*\\*:[^`]*(?:`[^`]+`[^`]*)*?```go\n(.*?)```").
+		FindAllStringSubmatch(readRoot(t, "README.md")+readRoot(t, filepath.Join("docs", "guide.md")), -1)
 	where, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func buildReadme(t *testing.T) map[string]string {
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("the programs in README.md do not compile: %v\n%s", err, out)
+		t.Fatalf("the programs in README.md and docs/guide.md do not compile: %v\n%s", err, out)
 	}
 	return programs
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -114,8 +115,8 @@ func damageOf(s vipl.Snapshot) damage {
 	return damage{
 		Faults:      s.Link.Faults,
 		Retransmits: s.Closed.Retransmits,
-		BadCRC:      s.Dropped[vipl.DropCRC],
-		Duplicates:  s.Dropped[vipl.DropDuplicate],
+		BadCRC:      s.Dropped[drops.CRC],
+		Duplicates:  s.Dropped[drops.Duplicate],
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
-	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/job"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,16 +24,16 @@ func TestInterruptedInit(t *testing.T) {
 	for _, program := range []string{"heat", "sort"} {
 		for rank := range 2 {
 			t.Run(fmt.Sprintf("%s/%d", program, rank), func(t *testing.T) {
-				job := strings.ReplaceAll(t.Name(), "/", "-")
+				name := strings.ReplaceAll(t.Name(), "/", "-")
 				var out bytes.Buffer
-				cmd := exec.Command("env", mplite.EnvJob+"="+job, fmt.Sprintf("%s=%d", mplite.EnvRank, rank), mplite.EnvSize+"=2",
+				cmd := exec.Command("env", job.EnvJob+"="+name, fmt.Sprintf("%s=%d", job.EnvRank, rank), job.EnvSize+"=2",
 					filepath.Join(dir, program))
 				cmd.Stdout, cmd.Stderr = &out, &out
 				p, err := l.Start(0, cmd)
 				if err != nil {
 					t.Fatal(err)
 				}
-				seek(t, l, fmt.Sprintf("job/%s/%d", job, rank))
+				seek(t, l, fmt.Sprintf("job/%s/%d", name, rank))
 				if err := p.Signal(unix.SIGINT); err != nil {
 					t.Fatal(err)
 				}
@@ -43,7 +43,7 @@ func TestInterruptedInit(t *testing.T) {
 					p.Signal(unix.SIGQUIT)
 					<-p.Done()
 				}
-				if want := fmt.Sprintf(`context canceled before rank %d of job "%s" had connected`, 1-rank, job); p.Code() != 1 || !strings.Contains(out.String(), want) {
+				if want := fmt.Sprintf(`context canceled before rank %d of job "%s" had connected`, 1-rank, name); p.Code() != 1 || !strings.Contains(out.String(), want) {
 					t.Errorf("ended with code %d, want 1 and %q:\n%s", p.Code(), want, &out)
 				}
 			})
@@ -85,7 +85,7 @@ func TestUnwritableResult(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, filepath.Join(dir, argv[0]), argv[1:]...)
-		cmd.Env = append(os.Environ(), mplite.EnvSize+"=") // a job of one
+		cmd.Env = append(os.Environ(), job.EnvSize+"=") // a job of one
 		out, err := cmd.CombinedOutput()
 		if err == nil || ctx.Err() != nil || !bytes.Contains(out, []byte(name)) || bytes.Contains(out, []byte("sorted")) {
 			t.Errorf("%q: %v, want an early error that names the file:\n%s", argv, err, out)

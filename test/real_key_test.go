@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
-	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
@@ -170,7 +170,7 @@ func (k *keyed) job(t *testing.T) {
 	t.Helper()
 	heat := filepath.Join(filepath.Dir(k.bobnet), "heat")
 	rank := func(rank int, timeout string) []string {
-		return []string{"env", mplite.EnvJob + "=keyed", fmt.Sprintf("%s=%d", mplite.EnvRank, rank), mplite.EnvSize + "=2", vipl.EnvTimeout + "=" + timeout,
+		return []string{"env", job.EnvJob + "=keyed", fmt.Sprintf("%s=%d", job.EnvRank, rank), job.EnvSize + "=2", vipl.EnvTimeout + "=" + timeout,
 			heat, "-steps", "50", "-out", ""}
 	}
 	env, err := exec.LookPath("env")

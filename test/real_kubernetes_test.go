@@ -102,9 +102,9 @@ func runManifest(t *testing.T, m *manifest) {
 		runInit(t, l, m, pod.Init[i].Command, peers)
 	}
 	const start = `
-		export ` + job.EnvCompletion + `=$BOBNET_RANK
+		export JOB_COMPLETION_INDEX=$BOBNET_RANK
 		unset BOBNET_RANK BOBNET_SIZE BOBNET_JOB BOBNET_IFACE
-		name=$0-$` + job.EnvCompletion + `
+		name=$0-$JOB_COMPLETION_INDEX
 		hostname $name 2>/dev/null || echo $name >/proc/sys/kernel/hostname
 		exec env "$@"`
 	argv := []string{"unshare", "--uts", "sh", "-c", start, m.Metadata.Name}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 )
 
@@ -46,7 +47,7 @@ func asRoot(t testing.TB) {
 
 // bare is a command without what a lab tells its ranks of their job.
 func bare(argv ...string) *exec.Cmd {
-	argv = append([]string{"env", "-u", mplite.EnvRank, "-u", mplite.EnvSize, "-u", mplite.EnvJob}, argv...)
+	argv = append([]string{"env", "-u", job.EnvRank, "-u", job.EnvSize, "-u", job.EnvJob}, argv...)
 	path, err := exec.LookPath("env")
 	if err != nil {
 		path = "/usr/bin/env"
@@ -111,7 +112,7 @@ const startEnd = "BOBNET_TEST_END"
 
 // ends reports whether this is rank 1, before it has met the others.
 func ends() bool {
-	for _, name := range []string{mplite.EnvRank, "PMI_RANK", "PMI_ID", "SLURM_PROCID"} {
+	for _, name := range []string{job.EnvRank, "PMI_RANK", "PMI_ID", "SLURM_PROCID"} {
 		if rank := os.Getenv(name); rank != "" {
 			return rank == "1"
 		}

@@ -154,9 +154,9 @@ func needLab(t testing.TB) {
 
 // config is that of a rank in a lab, for roles that change something in it.
 func config() *mplite.Config {
-	rank, _ := strconv.Atoi(os.Getenv(mplite.EnvRank))
-	size, _ := strconv.Atoi(os.Getenv(mplite.EnvSize))
-	return &mplite.Config{Config: job.Config{Job: os.Getenv(mplite.EnvJob), Rank: rank, Size: size, Interface: os.Getenv(mplite.EnvInterface)}}
+	rank, _ := strconv.Atoi(os.Getenv(job.EnvRank))
+	size, _ := strconv.Atoi(os.Getenv(job.EnvSize))
+	return &mplite.Config{Config: job.Config{Job: os.Getenv(job.EnvJob), Rank: rank, Size: size, Interface: os.Getenv(job.EnvInterface)}}
 }
 
 // player is a rank that plays a role.

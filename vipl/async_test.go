@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -160,15 +161,15 @@ func TestAsyncRDMAWriteDamaged(t *testing.T) {
 		d.run()
 		b.want(at(d.b, vipl.CodeRDMAWData, vipl.StatusOpRemoteRDMAWrite, nil))
 	}
-	if buf[3] != 0xA5 || d.nb.Snapshot().Dropped[vipl.DropCRC] != 2 || r.Status != 0 {
-		t.Errorf("memory %#x, %d drops, receive %v", buf[3], d.nb.Snapshot().Dropped[vipl.DropCRC], r.Status)
+	if buf[3] != 0xA5 || d.nb.Snapshot().Dropped[drops.CRC] != 2 || r.Status != 0 {
+		t.Errorf("memory %#x, %d drops, receive %v", buf[3], d.nb.Snapshot().Dropped[drops.CRC], r.Status)
 	}
 	d.send(d.a, 8) // a damaged frame of another kind is only counted
 	frames := d.links[1].waiting()
 	frames[len(frames)-1][ethertype.HeaderSize+3] ^= 0x10
 	d.run()
 	b.want()
-	if n := d.b.Snapshot().Dropped[vipl.DropCRC]; n != 3 {
+	if n := d.b.Snapshot().Dropped[drops.CRC]; n != 3 {
 		t.Errorf("the VI counted %d damaged frames, want 3", n)
 	}
 }

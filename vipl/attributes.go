@@ -20,12 +20,12 @@ const (
 	DefaultPeerTimeout    = 10 * time.Second
 	DefaultConnectTimeout = 5 * time.Second
 	MaxQueueDepth         = 1 << 16
-	MaxReadDepth          = handshake.MaxReadDepth
-	MaxVIs                = 1 << 14
-	MaxRegions            = memory.MaxRegions
-	MaxRegisterBytes      = math.MaxInt // of all regions of a NIC together, and so of one
-	MaxPtags              = MaxVIs      // of one NIC, beside tag 0
-	MaxCQs                = 2 * MaxVIs  // of one NIC: one for each queue
+	maxReadDepth          = handshake.MaxReadDepth
+	maxVIs                = 1 << 14
+	maxRegions            = memory.MaxRegions
+	maxRegisterBytes      = math.MaxInt // of all regions of a NIC together, and so of one
+	maxPtags              = maxVIs      // of one NIC, beside tag 0
+	maxCQs                = 2 * maxVIs  // of one NIC: one for each queue
 	MaxCQEntries          = 1 << 20
 )
 
@@ -50,7 +50,7 @@ type Attributes struct {
 	// else CreateVI and SetAttributes return ErrInvalidRDMARead.
 	EnableRDMARead bool
 	// ReadDepth is how many of the peer's RDMA reads this side serves at a
-	// time, at most MaxReadDepth; 0 means 16. The peer is told
+	// time, at most 256; 0 means 16. The peer is told
 	// and holds further ones back. Each takes 32 bytes, from the first read on.
 	ReadDepth int
 	// QueueDepth is the most descriptors on each queue; 0 means
@@ -118,8 +118,8 @@ func (a *Attributes) validate(op string) error {
 		return opError(op, ErrInvalidMTU, "MaxTransferSize %d is over the limit of %d", a.MaxTransferSize, MaxTransferSize)
 	case a.QueueDepth < 1 || a.QueueDepth > MaxQueueDepth:
 		return opError(op, ErrArgument, "QueueDepth %d is not in 1..%d", a.QueueDepth, MaxQueueDepth)
-	case a.ReadDepth < 1 || a.ReadDepth > MaxReadDepth:
-		return opError(op, ErrArgument, "ReadDepth %d is not in 1..%d", a.ReadDepth, MaxReadDepth)
+	case a.ReadDepth < 1 || a.ReadDepth > maxReadDepth:
+		return opError(op, ErrArgument, "ReadDepth %d is not in 1..%d", a.ReadDepth, maxReadDepth)
 	case a.PeerTimeout < 0:
 		return opError(op, ErrArgument, "PeerTimeout %v is negative", a.PeerTimeout)
 	case a.ConnectTimeout < 0:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -449,7 +450,7 @@ func TestListenerRemembers(t *testing.T) {
 	if x.ask(most-1, nil) != nil || x.refusals() != 1 {
 		t.Error("a request that has just been refused is taken for a new one")
 	}
-	if refuse(1); x.n.Snapshot().Dropped[vipl.DropBacklog] != 0 {
+	if refuse(1); x.n.Snapshot().Dropped[drops.Backlog] != 0 {
 		t.Error("the oldest request has not made room, and others are dropped")
 	}
 	*x.wire.clock += int64(11 * time.Second)
@@ -482,10 +483,10 @@ func TestRequestToGroup(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(h *ethertype.Header)
-		why    vipl.Drop
+		why    drops.Reason
 	}{
-		{"to", func(h *ethertype.Header) { h.Dst = ethertype.Broadcast }, vipl.DropDestination},
-		{"from", func(h *ethertype.Header) { h.Dst, h.Src = x.l.Addr().MAC, ethertype.Broadcast }, vipl.DropFormat},
+		{"to", func(h *ethertype.Header) { h.Dst = ethertype.Broadcast }, drops.Destination},
+		{"from", func(h *ethertype.Header) { h.Dst, h.Src = x.l.Addr().MAC, ethertype.Broadcast }, drops.Format},
 	} {
 		before := x.n.Snapshot().Dropped[c.why]
 		if x.ask(1, c.change) != nil || x.refusals() != 0 || x.n.Snapshot().Dropped[c.why] != before+1 {
@@ -502,7 +503,7 @@ func TestRequestFromItself(t *testing.T) {
 		t.Error("a request from another station is not taken")
 	}
 	own := func(h *ethertype.Header) { h.Src = x.l.Addr().MAC }
-	if x.ask(1, own) != nil || x.n.Snapshot().Dropped[vipl.DropPeer] != 1 {
+	if x.ask(1, own) != nil || x.n.Snapshot().Dropped[drops.Peer] != 1 {
 		t.Errorf("a request from the NIC's own address is taken: %v", x.n.Snapshot().Dropped)
 	}
 }

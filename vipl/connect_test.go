@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -151,7 +152,7 @@ func TestManyConnectAtOnce(t *testing.T) {
 				}
 				vis = append(vis, v)
 			}
-			if n.Snapshot().Dropped[vipl.DropBacklog] == 0 {
+			if n.Snapshot().Dropped[drops.Backlog] == 0 {
 				return errors.New("the backlog did not overflow: it tests nothing")
 			}
 			return allConnected(n, vis)

@@ -28,7 +28,7 @@ type CQ struct {
 }
 
 // CreateCQ makes a completion queue (VipCreateCQ) of at least one entry. A NIC
-// has at most MaxCQs.
+// has at most NICAttributes.MaxCQ.
 func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	if entries < 1 || entries > MaxCQEntries {
 		return nil, opError("create completion queue", ErrArgument, "%d entries are not in 1..%d", entries, MaxCQEntries)
@@ -38,8 +38,8 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	switch {
 	case n.m.Closed:
 		return nil, ErrClosed
-	case n.numCQs >= MaxCQs:
-		return nil, opError("create completion queue", ErrResource, "all %d completion queues are in use; close some", MaxCQs)
+	case n.numCQs >= maxCQs:
+		return nil, opError("create completion queue", ErrResource, "all %d completion queues are in use; close some", maxCQs)
 	}
 	n.numCQs++
 	q := &CQ{nic: n}

@@ -17,10 +17,10 @@ import (
 //	     1        discriminator
 //	              private data
 
-// MaxDiscriminator is the longest discriminator, in bytes.
-const MaxDiscriminator = MaxConnData - peerSize
+// maxDiscriminator is the longest discriminator, in bytes.
+const maxDiscriminator = MaxConnData - peerSize
 
-// ListenFor is Listen for requests that name a discriminator of 1 to MaxDiscriminator
+// ListenFor is Listen for requests that name a discriminator of 1 to NICAttributes.MaxDiscriminatorLen
 // bytes (the local address of VipConnectWait), at a free port. ErrResource means that
 // another listener of the NIC has it.
 func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
@@ -73,8 +73,8 @@ func (v *VI) connectFor(ctx context.Context, remote ethertype.Addr, discriminato
 // checkDiscriminator checks one that goes with so many bytes of private data.
 func checkDiscriminator(op string, d []byte, data int) error {
 	switch {
-	case len(d) == 0 || len(d) > MaxDiscriminator:
-		return opError(op, ErrArgument, "a discriminator has 1..%d bytes, this one has %d", MaxDiscriminator, len(d))
+	case len(d) == 0 || len(d) > maxDiscriminator:
+		return opError(op, ErrArgument, "a discriminator has 1..%d bytes, this one has %d", maxDiscriminator, len(d))
 	case 1+len(d)+data > MaxConnData:
 		return opError(op, ErrArgument, "%d bytes of private data are over the limit of %d beside a discriminator of %d",
 			data, MaxConnData-1-len(d), len(d))

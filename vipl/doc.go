@@ -107,7 +107,7 @@
 //	VipConnectPeerRequest         VI.ConnectPeerStart   addresses and discriminator must match, within Attributes.ConnectTimeout  2.4 M
 //	VipConnectPeerDone            VI.ConnectPeerDone    ErrNotDone while it is pending; then VI.RemoteAttributes                  2.4 M
 //	VipConnectPeerWait            VI.ConnectPeerWait    blocks until there is an outcome; then VI.RemoteAttributes                2.4 M
-//	VipCreatePtag                 NIC.CreatePtag        VI and region need equal tags for every access; at most MaxPtags          11 V
+//	VipCreatePtag                 NIC.CreatePtag        VI and region need equal tags for every access; at most NICAttributes.MaxPtags          11 V
 //	VipDestroyPtag                NIC.DestroyPtag       not while a VI or a region carries it                                     11 M
 //	VipRegisterMem                NIC.RegisterMem       makes a region known; AllocMem allocates it too                           2.5 V
 //	VipDeregisterMem              NIC.DeregisterMem     not while posted descriptors refer to it                                  2.5 M
@@ -121,7 +121,7 @@
 //	VipRecvWait                   VI.RecvWait           the same                                                                  2.6 M
 //	VipSendNotify                 VI.SendNotify         one-shot, in order; not on a queue bound to a CQ (M)                      9 V
 //	VipRecvNotify                 VI.RecvNotify         the same                                                                  9 V
-//	VipCreateCQ                   NIC.CreateCQ          a fixed number of entries; at most MaxCQs of them                         2.7 V
+//	VipCreateCQ                   NIC.CreateCQ          a fixed number of entries; at most NICAttributes.MaxCQ of them                         2.7 V
 //	VipDestroyCQ                  CQ.Close              cancels handlers; not while VIs are bound to it                           2.7 V
 //	VipResizeCQ                   CQ.Resize             entries stay, or ErrResource                                              2.7 V
 //	VipCQDone                     CQ.Done               names VI and queue; the descriptor is taken from the queue                9 V
@@ -171,7 +171,7 @@
 //   - Connecting as peers needs two NICs: of two VIs of one NIC, one must listen.
 //   - A connection is established after frames of full size have passed. If they do
 //     not pass, connecting fails with ErrInvalidMTU.
-//   - A NIC has as many VIs and listeners as ports: 1023 by default, and at most MaxVIs
+//   - A NIC has as many VIs and listeners as ports: 1023 by default, and at most 16384
 //     with a wider Config.Ports (NICAttributes.MaxVI).
 //   - Programs of other users of the same host are refused without Config.AnyUser.
 //

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -172,14 +173,14 @@ func snapshotForText() vipl.Snapshot {
 		Names:     []string{"job/0"},
 		LinkErr:   "network interface is down",
 	}
-	s.Dropped[vipl.DropCRC], s.Dropped[vipl.DropStale] = 3, 1
+	s.Dropped[drops.CRC], s.Dropped[drops.Stale] = 3, 1
 	s.Errors[vipl.CodeConnLost] = 1
 	s.Failures, s.Regions, s.RegionBytes = 1, 3, 65536
 	v := vipl.VISnapshot{Local: addr(1, 1025), Remote: addr(2, 1030), State: vipl.StateConnected, Level: reliability.ReliableDelivery,
 		SendQueue: 40, SendUntaken: 6, RecvQueue: 64, LastHeard: int64(2 * time.Second), FrameData: 65433, Probes: 1, Arriving: &vipl.Arriving{Size: 100_000, Got: 2800}}
 	v.Sender = reliability.SenderStats{InFlight: 12, Window: 0.5, Threshold: 16, RTT: 45_678, Tries: 4}
 	v.Retransmits, v.RDMABytes = 17, 4096
-	v.Dropped[vipl.DropDuplicate], v.Dropped[vipl.DropAhead] = 5, 1
+	v.Dropped[drops.Duplicate], v.Dropped[drops.Ahead] = 5, 1
 	v.Pending = []vipl.PendingSend{
 		{Op: vipl.OpRDMAWrite, Msg: 17, Size: 1 << 20, Sent: 12_000, Age: 1_234_567_890, Again: 200 * time.Millisecond},
 		{Op: vipl.OpSend, Size: 64},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 )
 
 // LongFrames has long frames be those of an MTU.
@@ -42,3 +43,18 @@ func (n *NIC) FlushLog() { n.logs.Flush(time.Minute) }
 
 // InRing returns how many entries the queue keeps, those of closed VIs included.
 func (q *CQ) InRing() int { return q.ring.Len() }
+
+// MaxReadDepth is maxReadDepth, for tests.
+const MaxReadDepth = maxReadDepth
+
+// MaxVIs is maxVIs, for tests.
+const MaxVIs = maxVIs
+
+// MaxRegisterBytes is maxRegisterBytes, for tests.
+const MaxRegisterBytes = maxRegisterBytes
+
+// MaxHostName is directory.MaxHostName, for tests.
+const MaxHostName = directory.MaxHostName
+
+// MaxDiscriminator is maxDiscriminator, for tests.
+const MaxDiscriminator = maxDiscriminator

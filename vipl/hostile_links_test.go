@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -300,15 +301,15 @@ func (o *onslaught) right(h *ethertype.Header, f []byte) bool {
 	case err == nil:
 		return true
 	case sealed:
-		o.refused[vipl.DropSealed]++
+		o.refused[drops.Sealed]++
 	case err == ethertype.ErrShort:
-		o.refused[vipl.DropShort]++
+		o.refused[drops.Short]++
 	case err == ethertype.ErrRange:
-		o.refused[vipl.DropRange]++
+		o.refused[drops.Range]++
 	case err == ethertype.ErrCRC:
-		o.refused[vipl.DropCRC]++
+		o.refused[drops.CRC]++
 	default:
-		o.refused[vipl.DropFormat]++
+		o.refused[drops.Format]++
 	}
 	return false
 }
@@ -367,12 +368,12 @@ func (o *onslaught) counted() bool {
 	s := o.na.Snapshot()
 	var sum, refused uint64
 	for why, n := range s.Dropped {
-		switch why := vipl.Drop(why); {
-		case why == vipl.DropIncomplete: // counts messages
+		switch why := drops.Reason(why); {
+		case why == drops.Incomplete: // counts messages
 			continue
 		case n < o.refused[why]:
 			return false
-		case n > o.refused[why] && (why == vipl.DropShort || why == vipl.DropCRC):
+		case n > o.refused[why] && (why == drops.Short || why == drops.CRC):
 			o.t.Fatalf("%d frames dropped as %v, want %d", n, why, o.refused[why])
 		}
 		sum += n

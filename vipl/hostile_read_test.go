@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -157,7 +158,7 @@ func TestForgedReadRequests(t *testing.T) {
 		f.forge(ethertype.Header{Kind: ethertype.KindReadData, Length: 8}, make([]byte, 8))
 		f.run()
 		f.alive()
-		if n := f.na.Snapshot().Dropped[vipl.DropFormat]; n != 2 {
+		if n := f.na.Snapshot().Dropped[drops.Format]; n != 2 {
 			t.Errorf("%d frames dropped for their format, want 2", n)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -132,10 +133,10 @@ func (s *siege) inject(frame []byte) {
 func (s *siege) account(frame []byte) {
 	after := s.na.Snapshot()
 	_, err := s.parsed.Parse(frame)
-	drops := 0
+	dropped := 0
 	for why := range after.Dropped {
-		if vipl.Drop(why) != vipl.DropIncomplete { // counts messages
-			drops += int(after.Dropped[why] - s.before.Dropped[why])
+		if drops.Reason(why) != drops.Incomplete { // counts messages
+			dropped += int(after.Dropped[why] - s.before.Dropped[why])
 		}
 	}
 	follow := 0 // frames that share it, of which the last may be none
@@ -151,8 +152,8 @@ func (s *siege) account(frame []byte) {
 	if own && filtered == 1 { // what claims to be from this host does not come by the wire: package host
 		valid, err = valid+1, nil
 	}
-	if err != nil && (valid != 0 || drops != 1) || err == nil && (valid != 1 || drops > 1+follow) {
-		s.t.Fatalf("frame %s (%v): %d times valid, %d times dropped: %v", framing.Dump(frame), err, valid, drops, after.Dropped)
+	if err != nil && (valid != 0 || dropped != 1) || err == nil && (valid != 1 || dropped > 1+follow) {
+		s.t.Fatalf("frame %s (%v): %d times valid, %d times dropped: %v", framing.Dump(frame), err, valid, dropped, after.Dropped)
 	}
 	if !bytes.Equal(s.private, s.untouched) {
 		s.t.Fatalf("a private region was written to by %s", framing.Dump(frame))
@@ -199,26 +200,26 @@ func TestEachDropReason(t *testing.T) {
 	s := newSiege(t, reliability.ReliableDelivery, 4, plainWay)
 	s.another() // nothing is thrown at it
 	for _, c := range []struct {
-		why    vipl.Drop
+		why    drops.Reason
 		change func(f []byte, h *ethertype.Header) []byte // nil: h is put back and sealed
 	}{
-		{vipl.DropShort, func(f []byte, h *ethertype.Header) []byte { return f[:40] }},
-		{vipl.DropFormat, func(f []byte, h *ethertype.Header) []byte { f[14]++; return f }},
-		{vipl.DropCRC, func(f []byte, h *ethertype.Header) []byte { f[59]++; return f }},
-		{vipl.DropRange, func(f []byte, h *ethertype.Header) []byte { h.Flags, h.Length = 0, 3; return nil }},
-		{vipl.DropStale, func(f []byte, h *ethertype.Header) []byte { h.Tag++; return nil }},
-		{vipl.DropPeer, func(f []byte, h *ethertype.Header) []byte { h.Src[5]++; return nil }},
-		{vipl.DropPeer, func(f []byte, h *ethertype.Header) []byte { h.SrcPort++; return nil }},
-		{vipl.DropDuplicate, func(f []byte, h *ethertype.Header) []byte { return f }},
-		{vipl.DropAhead, func(f []byte, h *ethertype.Header) []byte { h.Seq += 3000; return nil }},
-		{vipl.DropAck, func(f []byte, h *ethertype.Header) []byte { h.Ack += 9; return nil }},
-		{vipl.DropNoReceive, func(f []byte, h *ethertype.Header) []byte { h.Seq, h.Msg = h.Seq+20, h.Msg+900; return nil }},
-		{vipl.DropNoListener, func(f []byte, h *ethertype.Header) []byte { return request(h) }},
-		{vipl.DropUnknown, func(f []byte, h *ethertype.Header) []byte {
+		{drops.Short, func(f []byte, h *ethertype.Header) []byte { return f[:40] }},
+		{drops.Format, func(f []byte, h *ethertype.Header) []byte { f[14]++; return f }},
+		{drops.CRC, func(f []byte, h *ethertype.Header) []byte { f[59]++; return f }},
+		{drops.Range, func(f []byte, h *ethertype.Header) []byte { h.Flags, h.Length = 0, 3; return nil }},
+		{drops.Stale, func(f []byte, h *ethertype.Header) []byte { h.Tag++; return nil }},
+		{drops.Peer, func(f []byte, h *ethertype.Header) []byte { h.Src[5]++; return nil }},
+		{drops.Peer, func(f []byte, h *ethertype.Header) []byte { h.SrcPort++; return nil }},
+		{drops.Duplicate, func(f []byte, h *ethertype.Header) []byte { return f }},
+		{drops.Ahead, func(f []byte, h *ethertype.Header) []byte { h.Seq += 3000; return nil }},
+		{drops.Ack, func(f []byte, h *ethertype.Header) []byte { h.Ack += 9; return nil }},
+		{drops.NoReceive, func(f []byte, h *ethertype.Header) []byte { h.Seq, h.Msg = h.Seq+20, h.Msg+900; return nil }},
+		{drops.NoListener, func(f []byte, h *ethertype.Header) []byte { return request(h) }},
+		{drops.Unknown, func(f []byte, h *ethertype.Header) []byte {
 			h.Kind, h.Flags = ethertype.KindAnswer, ethertype.FlagWholeCRC
 			return nil
 		}},
-		{vipl.DropDestination, func(f []byte, h *ethertype.Header) []byte { h.Dst = ethertype.Broadcast; return nil }},
+		{drops.Destination, func(f []byte, h *ethertype.Header) []byte { h.Dst = ethertype.Broadcast; return nil }},
 	} {
 		t.Run(c.why.String(), func(t *testing.T) {
 			f := bytes.Clone(s.captured[0])
@@ -270,7 +271,7 @@ func TestToAllIsNoConnection(t *testing.T) {
 		reseal(f)
 		s.inject(f)
 		after := s.na.Snapshot()
-		wantDropped(t, h.Kind.String(), &s.before.Dropped, &after.Dropped, vipl.DropDestination, 1)
+		wantDropped(t, h.Kind.String(), &s.before.Dropped, &after.Dropped, drops.Destination, 1)
 	}
 	if len(kinds) < 10 {
 		t.Errorf("only frames of %d kinds were thrown: %v", len(kinds), kinds)
@@ -280,18 +281,18 @@ func TestToAllIsNoConnection(t *testing.T) {
 }
 
 // ofVI are the reasons that a VI counts.
-var ofVI = []vipl.Drop{vipl.DropCRC, vipl.DropPeer, vipl.DropDuplicate, vipl.DropAhead, vipl.DropAck, vipl.DropNoReceive}
+var ofVI = []drops.Reason{drops.CRC, drops.Peer, drops.Duplicate, drops.Ahead, drops.Ack, drops.NoReceive}
 
 // wantDropped wants so many frames more dropped for why, and none for anything else.
-func wantDropped(t *testing.T, who string, before, after *vipl.DropCounts, why vipl.Drop, want uint64) {
+func wantDropped(t *testing.T, who string, before, after *vipl.DropCounts, why drops.Reason, want uint64) {
 	t.Helper()
 	for r, n := range after {
 		w := uint64(0)
-		if vipl.Drop(r) == why {
+		if drops.Reason(r) == why {
 			w = want
 		}
 		if n -= before[r]; n != w {
-			t.Errorf("%s counted %v %d times, want %d", who, vipl.Drop(r), n, w)
+			t.Errorf("%s counted %v %d times, want %d", who, drops.Reason(r), n, w)
 		}
 	}
 }
@@ -566,7 +567,7 @@ func TestForgedLooseData(t *testing.T) {
 			in := f.post(f.a, 64)
 			_, at := f.source(f.na, 1, 64)
 			c.forge(f, at)
-			if n := f.na.Snapshot().Dropped[vipl.DropRange]; n != 1 {
+			if n := f.na.Snapshot().Dropped[drops.Range]; n != 1 {
 				t.Errorf("%d frames dropped, want the one between", n)
 			}
 			d, err := f.a.RecvDone()
@@ -590,7 +591,7 @@ func TestForgedAcks(t *testing.T) {
 			h := ethertype.Header{Kind: ethertype.KindData, Flags: ethertype.FlagLast, Msg: f.like.Msg + 1, Length: 8}
 			change(f, &h)
 			f.forge(h, make([]byte, 8))
-			if d, err := f.a.RecvDone(); d != nil || f.na.Snapshot().Dropped[vipl.DropAck] != 1 {
+			if d, err := f.a.RecvDone(); d != nil || f.na.Snapshot().Dropped[drops.Ack] != 1 {
 				t.Errorf("took %v (%v); drops: %v", d, err, f.na.Snapshot().Dropped)
 			}
 			f.alive()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/conformance"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
@@ -499,9 +500,9 @@ func apart(t *testing.T, pairs [2][2]*vipl.NIC) {
 			if sent := nics[1-side].Snapshot().TxFrames; heard.RxFrames > sent || heard.RxFrames == 0 {
 				t.Errorf("pair %d: side %d has heard %d frames of %d", i, side, heard.RxFrames, sent)
 			}
-			heard.Dropped[vipl.DropDuplicate] = 0 // on a busy machine the partner sends frames again
-			heard.Dropped[vipl.DropStale] = 0     // and some of the handshake after its end
-			heard.Dropped[vipl.DropUnknown] = 0   // and answers when nobody waits for them any more; others' would be too many above
+			heard.Dropped[drops.Duplicate] = 0 // on a busy machine the partner sends frames again
+			heard.Dropped[drops.Stale] = 0     // and some of the handshake after its end
+			heard.Dropped[drops.Unknown] = 0   // and answers when nobody waits for them any more; others' would be too many above
 			if heard.Dropped != (vipl.DropCounts{}) {
 				t.Errorf("pair %d: side %d has dropped frames: %v", i, side, heard.Dropped)
 			}

@@ -19,7 +19,7 @@ type MemAttributes struct {
 	EnableRDMAWrite bool // peers may write to the region
 	EnableRDMARead  bool // peers may read from the region
 	// Once says that the region's handle names nothing else as long as the NIC is open:
-	// who keeps it when the region is gone reaches no other. A NIC has MaxRegions times
+	// who keeps it when the region is gone reaches no other. A NIC has NICAttributes.MaxRegisterRegions times
 	// 4095 such handles. Other handles are used again after 4095 registrations or more.
 	Once bool
 }
@@ -45,14 +45,14 @@ func (a *MemAttributes) attributes() memory.Attributes {
 func VirtualAddress(buf []byte) uint64 { return memory.Address(buf) }
 
 // CreatePtag makes a new protection tag (VipCreatePtag). A NIC has at most
-// MaxPtags.
+// NICAttributes.MaxPtags.
 func (n *NIC) CreatePtag() (Ptag, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	if n.m.Closed {
 		return 0, ErrClosed
 	}
-	return n.m.Mem.CreateTag(MaxPtags)
+	return n.m.Mem.CreateTag(maxPtags)
 }
 
 // DestroyPtag drops a tag (VipDestroyPtag). It fails with ErrResource while a
@@ -67,7 +67,7 @@ func (n *NIC) DestroyPtag(p Ptag) error {
 // (VipRegisterMem). Nil attributes mean the default tag and no rights for
 // peers. The NIC keeps buf alive and in place (Go does not move heap memory)
 // until DeregisterMem or Close. Regions may overlap. A NIC has at most
-// MaxRegions, of MaxRegisterBytes together.
+// NICAttributes.MaxRegisterRegions, of MaxRegisterBytes together.
 //
 // RegisterMem does not lock the pages of buf. No device accesses them by physical address, so a
 // page that the kernel has swapped out costs time and nothing else. The kernel's locks are of whole

@@ -11,17 +11,14 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 )
 
-// Limits of the name service.
-const (
-	MaxName     = directory.MaxName     // bytes of the longest name that the name service carries
-	MaxHostName = directory.MaxHostName // bytes of the longest host name, Linux's own limit
-)
+// MaxName is the length of the longest name that the name service carries, in bytes.
+const MaxName = directory.MaxName
 
 // NameConfig says how the name service knows hosts. Nil, and every zero field,
 // mean the default.
 type NameConfig struct {
 	// HostName is what this NIC answers to; empty means the system's own. It is
-	// cut at MaxHostName bytes.
+	// cut at 64 bytes.
 	HostName string
 	// Ethers is the path of a file in the format of ethers(5); empty means
 	// /etc/ethers. A missing file is an empty one.
@@ -146,7 +143,7 @@ type Station struct {
 // VIP_SMI_AUTODISCOVERY): it asks all several times, because frames are lost,
 // until ctx ends or for one second without a deadline, and returns who has
 // answered, in the order of their addresses. This NIC is not among them. At most
-// 4096 are returned; answers beyond are counted as DropUnknown.
+// 4096 are returned; answers beyond are counted as dropped, reason "unknown".
 //
 // The error is ErrTimeout and the context's when ctx was cancelled; the stations
 // found until then are returned with it. If nobody could answer because the NIC's

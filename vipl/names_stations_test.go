@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -157,7 +158,7 @@ func TestDiscoverHostile(t *testing.T) {
 	if want <= directory.MaxStations || len(found) != directory.MaxStations {
 		t.Errorf("%d stations of %d good answers", len(found), want)
 	}
-	if dropped := n.Snapshot().Dropped[vipl.DropUnknown]; dropped != uint64(sent-directory.MaxStations) {
+	if dropped := n.Snapshot().Dropped[drops.Unknown]; dropped != uint64(sent-directory.MaxStations) {
 		t.Errorf("%d answers dropped, want %d", dropped, sent-directory.MaxStations)
 	}
 }

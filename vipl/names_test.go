@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -148,7 +149,7 @@ func TestLateAnswer(t *testing.T) {
 		if at, err := n.Lookup(ctx, "me"); !errors.Is(err, vipl.ErrNameService) {
 			return fmt.Errorf("a name that was withdrawn: %v, %w", at, err)
 		}
-		if now := n.Snapshot().Dropped; now[vipl.DropUnknown] == dropped[vipl.DropUnknown] {
+		if now := n.Snapshot().Dropped; now[drops.Unknown] == dropped[drops.Unknown] {
 			return errors.New("there was no late answer")
 		}
 		return nil

@@ -13,7 +13,7 @@ const peerSize = handshake.PeerSize
 // at about the same time, and waits until both are connected
 // (VipConnectPeerRequest, VipConnectPeerWait). remote is the address of the
 // other's NIC, NIC.Addr; both sides give the same discriminator, at most
-// MaxDiscriminator bytes, which tells the connections between two NICs apart.
+// NICAttributes.MaxDiscriminatorLen bytes, which tells the connections between two NICs apart.
 // Without a deadline in ctx it gives up after Attributes.ConnectTimeout.
 //
 // It returns ErrTimeout when the other side has not asked in time, and
@@ -52,8 +52,8 @@ func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 		return err
 	}
 	switch {
-	case len(discriminator) > MaxDiscriminator:
-		return opError(op, ErrArgument, "a discriminator of %d bytes is over the limit of %d", len(discriminator), MaxDiscriminator)
+	case len(discriminator) > maxDiscriminator:
+		return opError(op, ErrArgument, "a discriminator of %d bytes is over the limit of %d", len(discriminator), maxDiscriminator)
 	case remote == n.Addr():
 		return opError(op, ErrArgument, "%v is this NIC: of two VIs of one NIC, one listens and the other connects", remote)
 	case n.m.Connects.Meets(remote, discriminator):

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -110,7 +111,7 @@ func TestNoReceivePosted(t *testing.T) {
 			if level == reliability.Unreliable {
 				d.alive()
 				d.took(x, err, s2, vipl.StatusOpSend)
-				if n := d.nb.Snapshot().Dropped; n[vipl.DropNoReceive] == 0 || d.b.Snapshot().Dropped != n {
+				if n := d.nb.Snapshot().Dropped; n[drops.NoReceive] == 0 || d.b.Snapshot().Dropped != n {
 					t.Errorf("the NIC counted the drops %v, the VI %v", n, d.b.Snapshot().Dropped)
 				}
 				r := d.post(d.b, size) // the next message finds a receive
@@ -247,7 +248,7 @@ func (d *duo) forbidden(level reliability.Level, s, r *vipl.Descriptor) {
 		}
 		d.took(x, err, s, vipl.StatusOpRDMAWrite|flags)
 		d.alive()
-		if d.nb.Snapshot().Dropped[vipl.DropRDMA] == 0 {
+		if d.nb.Snapshot().Dropped[drops.RDMA] == 0 {
 			d.t.Error("the drop was not counted")
 		}
 		x, err := d.b.RecvDone()

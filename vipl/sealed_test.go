@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -45,7 +46,7 @@ func TestSealedStorm(t *testing.T) {
 			if !sealed || s.Sealed == 0 {
 				return fmt.Errorf("%+v", s)
 			}
-			if d := n.Snapshot().Dropped; d[vipl.DropCRC]+d[vipl.DropFormat] > 0 {
+			if d := n.Snapshot().Dropped; d[drops.CRC]+d[drops.Format] > 0 {
 				return fmt.Errorf("frames that were changed got through: %v", d)
 			}
 		}
@@ -100,7 +101,7 @@ func TestSealedStrangers(t *testing.T) {
 				if s, _ := n.SealStats(); c.serverCounts != nil && c.serverCounts(s) == 0 {
 					return fmt.Errorf("not counted: %+v", s)
 				}
-				if d := n.Snapshot().Dropped[vipl.DropSealed]; c.server == nil && d == 0 {
+				if d := n.Snapshot().Dropped[drops.Sealed]; c.server == nil && d == 0 {
 					return errors.New("sealed frames are not counted")
 				}
 				return nil

@@ -1,43 +1,13 @@
 package vipl
 
 import (
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/internal/drops"
 )
 
-// Drop is why a frame that arrived was not used. Every such frame is counted
-// under exactly one reason. Its String is the reason as it appears in metrics.
-type Drop = code.Drop
-
-// The reasons.
-const (
-	DropShort       = code.DropShort       // shorter than its header or its own size field says
-	DropFormat      = code.DropFormat      // version, kind, flags or content that no Bobnet peer sends
-	DropRange       = code.DropRange       // a fragment outside its message
-	DropCRC         = code.DropCRC         // the CRC does not match, or is missing where it is required
-	DropStale       = code.DropStale       // for a connection that does not exist (any more)
-	DropPeer        = code.DropPeer        // right connection, wrong sender
-	DropEarly       = code.DropEarly       // data before the handshake was complete
-	DropDuplicate   = code.DropDuplicate   // a sequence number that had come before
-	DropAhead       = code.DropAhead       // too far ahead of what is expected
-	DropNoReceive   = code.DropNoReceive   // no receive was posted for the message
-	DropAck         = code.DropAck         // acknowledges what was never sent
-	DropLate        = code.DropLate        // unreliable: belongs to a message that was given up
-	DropIncomplete  = code.DropIncomplete  // unreliable: a message was given up because parts of it were lost; counts messages
-	DropRDMA        = code.DropRDMA        // unreliable: an RDMA write that is not allowed
-	DropFatal       = code.DropFatal       // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
-	DropNoListener  = code.DropNoListener  // a connection request nobody listens for
-	DropBacklog     = code.DropBacklog     // a connection request for which there was no room
-	DropUnknown     = code.DropUnknown     // a name or echo frame that answers nothing
-	DropDestination = code.DropDestination // a frame of a connection that was sent to others besides this NIC
-	DropSealed      = code.DropSealed      // a sealed frame, at a NIC that has no key
-)
-
-// Drops returns all reasons.
-func Drops() []Drop { return code.Drops() }
-
-// DropCounts counts dropped frames by reason: an array. Its JSON is an object with a member
-// for each reason that has occurred.
-type DropCounts = code.DropCounts
+// DropCounts counts received frames that were not used, by reason. A frame has exactly one
+// reason. DropCounts.Of and the members of the JSON object name the reasons as docs/metrics.md
+// lists them: crc, duplicate, no_receive and so on.
+type DropCounts = drops.Counts
 
 // NICStats counts what a NIC has done since it was opened.
 type NICStats struct {
@@ -80,9 +50,9 @@ type VIStats struct {
 
 // someDrops lists the reasons that have occurred.
 func someDrops(c *DropCounts) []string {
-	drops := make([]namedCount, 0, len(c))
+	counts := make([]namedCount, 0, len(c))
 	for why, n := range c {
-		drops = append(drops, countOf(Drop(why).String(), n))
+		counts = append(counts, countOf(drops.Reason(why).String(), n))
 	}
-	return nonZero(drops...)
+	return nonZero(counts...)
 }

@@ -49,7 +49,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 		return nil, opError("create VI", ErrArgument, "the completion queue is closed or belongs to another NIC")
 	}
 	port, ok := n.m.Ports.Free()
-	if !ok || n.m.Ports.Count >= MaxVIs {
+	if !ok || n.m.Ports.Count >= maxVIs {
 		return nil, opError("create VI", ErrResource, "%d VIs exist and no port in %d..%d is free; open the NIC with a wider Config.Ports",
 			n.m.Ports.Count, n.m.Info.Ports.Lo, n.m.Info.Ports.Hi)
 	}

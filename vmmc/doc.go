@@ -43,7 +43,7 @@
 //
 // Export.Unexport and Import.Unimport may be called at any time. When they return, the peer
 // cannot write to the memory any more. Sends under way have completed, or fail with
-// ErrUnexported or ErrUnimported. Later sends to the import fail with the error that ended
+// ErrUnexported, or one that says that the import was given up. Later sends to the import fail with the error that ended
 // it (Import.Done); a process keeps this error for the last 1,024 imports, and sends to
 // older ones fail with ErrProxy. Process.Close waits up to a second for earlier
 // sends to arrive.

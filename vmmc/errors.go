@@ -15,16 +15,16 @@ import (
 var (
 	ErrArgument       = errclass.New(transport.ErrArgument, "vmmc: an argument is not allowed")
 	ErrExists         = errors.New("vmmc: the process has such an export already")
-	ErrOverlap        = errors.New("vmmc: the buffer overlaps an exported one")
+	errOverlap        = errors.New("vmmc: the buffer overlaps an exported one")
 	ErrProxy          = errors.New("vmmc: not an address of an import")
 	ErrDenied         = errors.New("vmmc: the exporter refuses the import")
 	ErrUnexported     = errors.New("vmmc: the buffer is no longer exported")
-	ErrUnimported     = errors.New("vmmc: the import was given up")
+	errUnimported     = errors.New("vmmc: the import was given up")
 	ErrPeer           = errclass.New(transport.ErrPeer, "vmmc: the other process has ended or does not answer")
 	ErrFull           = errors.New("vmmc: too many sends are under way")
 	ErrBusy           = errors.New("vmmc: the send is under way")
 	ErrNotInHandler   = errors.New("vmmc: a handler cannot undo the block that it runs under") // SBL_ENotInHandler
-	ErrNotBlocked     = errors.New("vmmc: notifications are not blocked")
+	errNotBlocked     = errors.New("vmmc: notifications are not blocked")
 	ErrPending        = errors.New("vmmc: the import is not made yet")
 	ErrClosed         = errclass.New(transport.ErrClosed, "vmmc: the process is closed")
 	ErrDaemon         = errors.New("vmmc: the daemon of the node cannot be used")
@@ -36,7 +36,7 @@ var (
 // typed returns an error of the provider as one of this package.
 func typed(err error) error {
 	for _, x := range []struct{ from, to error }{
-		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, ErrUnimported}, {provider.ErrPeer, ErrPeer},
+		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, errUnimported}, {provider.ErrPeer, ErrPeer},
 		{provider.ErrNoRoom, ErrNoRoom}, {hardware.ErrSRAM, ErrNoRoom},
 		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrClosed},
 		{directory.ErrNone, ErrDaemon}, {directory.ErrUser, ErrDaemon}, {directory.ErrVersion, ErrDaemon}, {directory.ErrTaken, ErrTaken},

@@ -81,7 +81,7 @@ func (p *Process) overlaps(buf []byte, but *Export) error {
 		for i, other := range [][]byte{e.buf, e.to} {
 			at := addressOf(other)
 			if (e != but || i == 0) && lo < at+uintptr(len(other)) && at < lo+uintptr(len(buf)) {
-				return fmt.Errorf("%w: %d bytes at %#x, and export %d has %d at %#x", ErrOverlap, len(buf), lo, e.id, len(other), at)
+				return fmt.Errorf("%w: %d bytes at %#x, and export %d has %d at %#x", errOverlap, len(buf), lo, e.id, len(other), at)
 			}
 		}
 	}

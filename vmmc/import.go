@@ -196,7 +196,7 @@ func (i *Import) ended() {
 }
 
 // Done returns nil when the import is made and usable, ErrPending while it is under way,
-// and else why it is of no use: ErrDenied, ErrPeer, ErrUnexported, ErrUnimported.
+// and else why it is of no use: ErrDenied, ErrPeer, ErrUnexported, or that it was given up.
 func (i *Import) Done() error {
 	i.p.mu.Lock()
 	defer i.p.unlock()
@@ -266,10 +266,10 @@ func (i *Import) Unimport(ctx context.Context) error {
 	}
 	r := i.region
 	if i.err != nil || r == nil {
-		i.forget(ErrUnimported)
+		i.forget(errUnimported)
 		return nil
 	}
-	i.fail(ErrUnimported)
+	i.fail(errUnimported)
 	p.via.Release(r)
 	return p.await(ctx, func() bool { return r.Busy == 0 })
 }

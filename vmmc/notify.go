@@ -57,7 +57,7 @@ func (q *noteQueue[T]) unblock() error {
 	case q.running:
 		return ErrNotInHandler
 	}
-	return ErrNotBlocked
+	return errNotBlocked
 }
 
 // drop forgets those for which gone is true.
@@ -148,7 +148,7 @@ func (p *Process) BlockNotifications() {
 
 // UnblockNotifications takes back one call of BlockNotifications
 // (SBL_UnblockNotifications). In a handler, whose automatic block it cannot undo, it
-// returns ErrNotInHandler; where there is nothing to take back, ErrNotBlocked.
+// returns ErrNotInHandler; it fails too where there is nothing to take back.
 func (p *Process) UnblockNotifications() error {
 	p.mu.Lock()
 	defer p.unlock()

@@ -23,7 +23,7 @@ import (
 // Defaults and limits of Config.
 const (
 	DefaultShort          = 128 // bytes, the paper's
-	MaxShort              = provider.CopyMax
+	maxShort              = provider.CopyMax
 	defaultMaxConnections = 256
 	defaultMaxSends       = 1024
 	NoDaemon              = "none" // for Config.Daemon
@@ -50,7 +50,7 @@ type Config struct {
 	// Job is the name of a group of processes: those with the same Job find each other.
 	Job string
 	// Short is the most bytes of a message that is copied into the request; 0 means
-	// DefaultShort, negative none. At most MaxShort.
+	// DefaultShort, negative none. At most 256.
 	Short int
 	// MaxConnections is how many other processes this one may be connected with; 0 means 256.
 	// MaxSends is how many writes to one of them may be under way; 0 means 1024.
@@ -230,8 +230,8 @@ func (c *Config) complete() error {
 	switch {
 	case c.Card != nil && (c.NIC != nil || c.Member != nil || c.Daemon != "" && c.Daemon != NoDaemon):
 		return fmt.Errorf("%w: Card is set, and NIC, Member or Daemon, too: a process has one of them", ErrArgument)
-	case c.Short > MaxShort:
-		return fmt.Errorf("%w: Short %d is over %d", ErrArgument, c.Short, MaxShort)
+	case c.Short > maxShort:
+		return fmt.Errorf("%w: Short %d is over %d", ErrArgument, c.Short, maxShort)
 	case c.MaxConnections < 1 || c.MaxSends < 1 || c.MaxSends > vipl.MaxQueueDepth:
 		return fmt.Errorf("%w: MaxConnections %d or MaxSends %d is not in 1..%d", ErrArgument, c.MaxConnections, c.MaxSends, vipl.MaxQueueDepth)
 	case c.PeerTimeout < 0:

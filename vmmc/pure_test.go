@@ -45,7 +45,7 @@ func TestProxySpace(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "operations") {
 			if len(all) > 0 && rapid.Bool().Draw(t, "remove") {
 				i := rapid.IntRange(0, len(all)-1).Draw(t, "which")
-				why := []error{ErrUnexported, ErrPeer, ErrUnimported}[rapid.IntRange(0, 2).Draw(t, "why")]
+				why := []error{ErrUnexported, ErrPeer, errUnimported}[rapid.IntRange(0, 2).Draw(t, "why")]
 				s.remove(all[i].at, why)
 				for _, off := range []uint64{0, all[i].size} {
 					if _, _, err := s.resolve(all[i].at+ProxyAddr(off), 0); !errors.Is(err, why) || errors.Is(err, ErrProxy) {
@@ -111,7 +111,7 @@ func second(_ *Import, _ uint64, err error) error { return err }
 // TestNoteQueue: SBL's rules of blocking.
 func TestNoteQueue(t *testing.T) {
 	var q noteQueue[int]
-	if err := q.unblock(); !errors.Is(err, ErrNotBlocked) {
+	if err := q.unblock(); !errors.Is(err, errNotBlocked) {
 		t.Errorf("unblock of nothing: %v", err)
 	}
 	q.block()

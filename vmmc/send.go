@@ -206,7 +206,7 @@ func (p *Process) sendLong(ctx context.Context, src []byte, pieces [][]byte, dst
 // Post posts an asynchronous send. It never waits, and carries nothing out of a message
 // that is not copied: the engine does, when somebody waits or polls, or by itself. An
 // error means that s was not posted: ErrFull when too much is under way, ErrProxy, or why
-// the import is of no use (ErrUnexported, ErrUnimported, ErrPeer).
+// the import is of no use (ErrUnexported, ErrPeer, or given up).
 func (p *Process) Post(s *Send) error {
 	p.mu.Lock()
 	defer p.unlock()

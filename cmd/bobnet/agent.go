@@ -197,7 +197,7 @@ func whose(p *nodeagent.Program) prometheus.Labels {
 	return prometheus.Labels{"program": p.Name, "pid": p.ID(), "uid": strconv.FormatUint(uint64(p.UID), 10)}
 }
 
-// answer is what a program said, as a whole or of a link: that is a metrics.NIC.
+// answer is what a program said, as a whole or of a link: that has a Snapshot as a NIC has
 type answer struct {
 	program  *nodeagent.Program
 	snapshot vipl.Snapshot       // of a link
@@ -206,7 +206,7 @@ type answer struct {
 	err      error
 }
 
-// Snapshot implements metrics.NIC.
+// Snapshot returns it for metrics.Collector.WatchNIC.
 func (a *answer) Snapshot() vipl.Snapshot { return a.snapshot }
 
 // askAll asks all programs for metrics or dumps at the same time, and their links for snapshots.

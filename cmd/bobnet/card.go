@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport"
@@ -71,7 +72,7 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 	}
 	defer card.Close()
 	c := metrics.NewCollector(nil)
-	if shown, ok := transport.As[metrics.Card](card.Link()); ok {
+	if shown, ok := transport.As[interface{ Snapshot() plain.Snapshot }](card.Link()); ok {
 		c.WatchCard(shown)
 	}
 	stop, err := c.Instrument(address)

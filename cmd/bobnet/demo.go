@@ -204,20 +204,26 @@ func plotted(points, table []perf.Record) []perf.Record {
 
 // explainBlocking prints why a blocking row is slower than TCP, if one is.
 func explainBlocking(out io.Writer, records []perf.Record) {
-	var tcp, slowest float64
-	for _, r := range records {
-		switch {
-		case r.Test != perf.Latency || r.Wait != perf.Block:
-		case r.Stack == "tcp":
-			tcp = r.P50
-		default:
-			slowest = max(slowest, r.P50)
-		}
-	}
-	if tcp > 0 && slowest > tcp {
+	if blockingSlower(records, perf.Latency, func(r perf.Record) float64 { return -r.P50 }) {
 		fmt.Fprintln(out, blockingNote)
 	}
+	if blockingSlower(records, perf.Bandwidth, func(r perf.Record) float64 { return r.Mbits }) ||
+		blockingSlower(records, perf.Rate, func(r perf.Record) float64 { return r.Rate }) {
+		fmt.Fprintln(out, blockingStreamNote)
+	}
 }
+
+// blockingSlower reports whether a blocking row of another stack has less of what a test measures
+// than TCP.
+func blockingSlower(records []perf.Record, test string, good func(perf.Record) float64) bool {
+	tcp := slices.IndexFunc(records, func(r perf.Record) bool { return r.Test == test && r.Stack == "tcp" })
+	return tcp >= 0 && slices.ContainsFunc(records, func(r perf.Record) bool {
+		return r.Test == test && r.Wait == perf.Block && r.Stack != "tcp" && good(r) < good(records[tcp])
+	})
+}
+
+const blockingStreamNote = `Blocking rows of bandwidth and messages: the kernel acknowledges TCP's segments while the
+programs sleep. Bobnet's acknowledgements come from the programs, which frames have to wake for that.`
 
 const blockingNote = `Blocking rows: a thread sleeps until a frame wakes it. That wake-up is most of the time of a
 short message, over TCP as well, so little is left to gain. By default a wait of Bobnet spins

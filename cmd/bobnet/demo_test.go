@@ -147,3 +147,29 @@ func TestDemoPlotted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDemoExplains: a blocking row that is slower than TCP is explained, in each column, and
+// nothing else is.
+func TestDemoExplains(t *testing.T) {
+	for _, tt := range []struct {
+		test, wait string
+		tcp, ours  perf.Record
+		want       string
+	}{
+		{perf.Latency, perf.Block, perf.Record{P50: 20}, perf.Record{P50: 21}, "wake-up"},
+		{perf.Latency, perf.Block, perf.Record{P50: 20}, perf.Record{P50: 19}, ""},
+		{perf.Latency, perf.Spin, perf.Record{P50: 20}, perf.Record{P50: 21}, ""},
+		{perf.Bandwidth, perf.Block, perf.Record{Mbits: 20}, perf.Record{Mbits: 19}, "acknowledges TCP's segments"},
+		{perf.Bandwidth, perf.Block, perf.Record{Mbits: 20}, perf.Record{Mbits: 21}, ""},
+		{perf.Rate, perf.Block, perf.Record{Rate: 20}, perf.Record{Rate: 19}, "acknowledges TCP's segments"},
+		{perf.Rate, perf.Block, perf.Record{Rate: 20}, perf.Record{Rate: 21}, ""},
+	} {
+		tt.tcp.Stack, tt.tcp.Test, tt.tcp.Wait = "tcp", tt.test, perf.Block
+		tt.ours.Stack, tt.ours.Test, tt.ours.Wait = "vipl", tt.test, tt.wait
+		var b strings.Builder
+		explainBlocking(&b, []perf.Record{tt.ours, tt.tcp})
+		if !strings.Contains(b.String(), tt.want) || (b.Len() > 0) != (tt.want != "") {
+			t.Errorf("%s, %s: %q, want %q", tt.test, tt.wait, b.String(), tt.want)
+		}
+	}
+}

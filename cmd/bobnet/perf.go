@@ -34,6 +34,13 @@ hold on a noisy machine.
   --to ADDR  measures against a --listen: its address, or the name it printed
   --apps     runs applications in namespaces of this machine
 
+With --curve the latency and the bandwidth of all stacks are measured for messages of 1 byte to
+8 MiB, with the sizes beside each power of two, at MTU 1500, 9000 and 65535, spinning and
+blocking; without --listen or --to it implies --local. The tables have a row for each size, and
+list at which sizes TCP is ahead of each stack; --plot draws a line for each stack.
+Other flags restrict what is measured: all of it takes about half an hour. --topology joins the ends
+of --local by a bridge, or runs both on one host.
+
 With --key FILE --local measures vipl over the link ring twice, as it is and with
 sealed frames; the others have all that goes between them sealed.
 
@@ -117,6 +124,8 @@ const perfExample = `  bobnet perf --local
     --reliability delivery --mtu 9000 --plot vmmc.png
   bobnet perf --local --stacks splitc --tests primitives,bulk --wait spin --plot splitc.png
   bobnet perf --local --stacks splitc,mplite --tests latency,barrier,logp --wait spin
+  bobnet perf --curve --plot curve.png
+  bobnet perf --curve --mtu 9000 --wait block --stacks vipl,mplite,tcp --topology bridge
   bobnet perf --apps --ranks 2,4 --layer shm,reliable,unreliable --plot apps.png
   bobnet perf --listen             # on one machine, and on the other:
   bobnet perf --to perf/HOSTNAME --stacks vipl,mplite`
@@ -138,12 +147,14 @@ type perfCall struct {
 	apps     []string
 	ranks    []int
 	perHost  int
+	curve    bool
+	topology string
 }
 
 func newPerfCmd() *cobra.Command {
 	var call perfCall
 	cmd := &cobra.Command{
-		Use:     "perf --local | --listen | --to ADDR | --apps",
+		Use:     "perf --local | --curve | --listen | --to ADDR | --apps",
 		Short:   "Measure latency, bandwidth and message rate of every stack on one link",
 		Long:    perfLong,
 		Example: perfExample,
@@ -187,6 +198,8 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVar(&c.local, "local", false, "measure between two namespaces of this machine")
+	f.BoolVar(&c.curve, "curve", false, "measure latency and bandwidth of 1 byte to 8 MiB, and say where TCP is ahead")
+	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyHost), "topology", "how --local joins the ends: by a pair or a bridge, or both on one host (link shm)")
 	f.BoolVar(&c.listen, "listen", false, "serve clients of other machines")
 	f.Var(text(&c.to, "", perf.CheckTarget), "to", "measure against the --listen at this `address` or name")
 	f.Var(choices(&c.apps, append(appNames(), allApps)), "apps", "run applications of Split-C on this machine, all or `some` of "+strings.Join(appNames(), ",")+", by layer and ranks")
@@ -228,10 +241,13 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 			modes++
 		}
 	}
+	if c.curve && modes == 0 {
+		c.local, modes = true, 1
+	}
 	c.plan.Sealed = c.local && cmd.Flags().Changed("key")
 	c.key = cmd.Flag("key").Value.String()
 	if modes != 1 {
-		return errors.New("perf wants one of --local, --listen, --to and --apps; see: bobnet perf --help")
+		return errors.New("perf wants one of --local, --curve, --listen, --to and --apps; see: bobnet perf --help")
 	}
 	if c.apps != nil {
 		return c.checkApps(cmd)
@@ -241,21 +257,55 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 			return fmt.Errorf("--%s has no meaning without --apps", name)
 		}
 	}
-	without := []string{"mtu", "cpuprofile", "memprofile"}
+	without := []string{"mtu", "topology", "cpuprofile", "memprofile"}
 	if c.local {
 		without = []string{"iface", "ip"}
 	} else if c.listen {
-		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "long", "credits", "count", "rounds", "sample", "json", "plot")
+		without = append(without, "curve", "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "long", "credits", "count", "rounds", "sample", "json", "plot")
 	}
 	for _, name := range without {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s has no meaning with %s", name, c.mode())
 		}
 	}
+	if err := c.checkCurve(cmd); err != nil {
+		return err
+	}
 	if c.plot != "" && !slices.ContainsFunc(c.plan.Tests, drawn) && len(c.plan.Tests) > 0 {
 		return fmt.Errorf("--plot draws the tests %s, and none of them is asked for", strings.Join(drawnTests, ", "))
 	}
 	return c.plan.Validate()
+}
+
+// The values of --topology.
+const (
+	topologyPair   = "pair"
+	topologyBridge = "bridge"
+	topologyHost   = "host"
+)
+
+// checkCurve completes the plan of --curve, and the links of --topology.
+func (c *perfCall) checkCurve(cmd *cobra.Command) error {
+	if c.topology == topologyHost {
+		if cmd.Flags().Changed("link") {
+			return errors.New("--topology host runs both ends over shared memory: leave --link out")
+		}
+		c.plan.Links = []string{"shm"}
+	}
+	if !c.curve {
+		return nil
+	}
+	if i := slices.IndexFunc(c.plan.Tests, func(test string) bool { return test != perf.Latency && test != perf.Bandwidth }); i >= 0 {
+		return fmt.Errorf("--curve is of the tests %s and %s, not of %s", perf.Latency, perf.Bandwidth, c.plan.Tests[i])
+	}
+	if !cmd.Flags().Changed("rounds") {
+		c.plan.Rounds = 0
+	}
+	if !cmd.Flags().Changed("sample") {
+		c.plan.Sample = 0
+	}
+	c.plan = c.plan.Curve()
+	return nil
 }
 
 func (c *perfCall) mode() string {
@@ -322,6 +372,9 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	defer c.buildLibtirpc(ctx, errOut)()
 	show := newProgress(errOut)
 	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Pcap: c.pcap, Progress: show.sample}
+	if c.topology == topologyBridge {
+		cfg.Topology = lab.Bridge
+	}
 	cfg.Lab = func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error) {
 		if c.metrics == "" {
 			return env, passQuit(l), nil
@@ -368,7 +421,10 @@ func (c *perfCall) show(out io.Writer, records []perf.Record) error {
 }
 
 func (c *perfCall) print(out io.Writer, records []perf.Record) error {
-	if !c.json {
+	switch {
+	case !c.json && c.curve:
+		return perf.WriteCurve(out, records)
+	case !c.json:
 		return perf.WriteTable(out, records)
 	}
 	enc := json.NewEncoder(out)
@@ -456,5 +512,9 @@ func (c *perfCall) draw(records []perf.Record) error {
 	if err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}
-	return errors.Join(perf.WritePlot(f, records), f.Close())
+	write := perf.WritePlot
+	if c.curve {
+		write = perf.WriteCurvePlot
+	}
+	return errors.Join(write(f, records), f.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -206,7 +207,7 @@ func (c *Case) clean() {
 }
 
 // dropped returns how many frames n has dropped for a reason since the rule began.
-func (c *Case) dropped(n *vipl.NIC, why vipl.Drop) int {
+func (c *Case) dropped(n *vipl.NIC, why drops.Reason) int {
 	side := 0
 	if n == c.B {
 		side = 1

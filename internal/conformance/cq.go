@@ -73,7 +73,7 @@ var cqRules = []rule{
 		c.is(q.Close(), nil) // counts once
 		var all []*vipl.CQ
 		q, err := c.A.CreateCQ(1)
-		for ; err == nil && len(all) <= vipl.MaxCQs; q, err = c.A.CreateCQ(1) {
+		for ; err == nil && len(all) <= maxCQs; q, err = c.A.CreateCQ(1) {
 			all = append(all, q)
 		}
 		c.is(err, vipl.ErrResource)

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -74,7 +75,7 @@ func (c *Case) wholeCRC(asks [2]bool) {
 	for side, way := range [][2]*vipl.VI{{a, b}, {b, a}} {
 		from, to := way[0], way[1]
 		r := c.post(to, 100)
-		before := c.dropped(to.NIC(), vipl.DropCRC)
+		before := c.dropped(to.NIC(), drops.CRC)
 		armed[side].Store(true)
 		s, seed := c.send(from, 77, 1), 1
 		c.sent(from, s, vipl.StatusOpSend)
@@ -85,7 +86,7 @@ func (c *Case) wholeCRC(asks [2]bool) {
 			c.send(from, 77, seed)
 		}
 		c.gotData(to, r, 77, seed)
-		if n := c.dropped(to.NIC(), vipl.DropCRC) - before; n != 1 {
+		if n := c.dropped(to.NIC(), drops.CRC) - before; n != 1 {
 			c.Errorf("%d frames dropped for their CRC, want 1", n)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -277,7 +278,7 @@ var faultRules = append(lossRules(), []rule{
 		s := c.post(a, 9000)
 		c.send(b, 9000, 2)
 		c.gotData(a, s, 9000, 2)
-		if n := c.dropped(c.A, vipl.DropShort) + c.dropped(c.B, vipl.DropShort); n > 0 {
+		if n := c.dropped(c.A, drops.Short) + c.dropped(c.B, drops.Short); n > 0 {
 			c.Error(n, "frames were cut short")
 		}
 	}},

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -13,7 +14,7 @@ var levelRules = []rule{
 		c.sent(a, s, vipl.StatusOpSend)
 		c.sent(a, u, vipl.StatusOpSend)
 		c.alive(a, b)
-		if c.dropped(c.B, vipl.DropNoReceive) < 2 {
+		if c.dropped(c.B, drops.NoReceive) < 2 {
 			c.Error("the drops were not counted")
 		}
 		c.works(a, b)

@@ -225,7 +225,7 @@ var ptagRules = []rule{
 	rule{"VipCreatePtag", "MaxPtags_Resource", "3 V, 11 V", anyLevel, func(c *Case) {
 		var all []vipl.Ptag
 		p, err := c.A.CreatePtag()
-		for ; err == nil && len(all) <= vipl.MaxPtags; p, err = c.A.CreatePtag() {
+		for ; err == nil && len(all) <= maxPtags; p, err = c.A.CreatePtag() {
 			all = append(all, p)
 		}
 		c.is(err, vipl.ErrResource)

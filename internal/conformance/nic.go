@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/seam"
@@ -146,24 +147,24 @@ func nicQueryRules() (rs []rule) {
 		{"NativeMTU", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.NativeMTU == i.MTU }},
 		{"MaxTransferSize", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxTransferSize == vipl.MaxTransferSize }},
 		{"MaxDiscriminatorLen", func(q *vipl.NICAttributes, i *transport.Info) bool {
-			return q.MaxDiscriminatorLen == vipl.MaxDiscriminator
+			return q.MaxDiscriminatorLen == maxDiscriminator
 		}},
 		{"MaxVI", func(q *vipl.NICAttributes, i *transport.Info) bool {
-			return q.MaxVI == min(vipl.MaxVIs, int(i.Ports.Hi)-int(i.Ports.Lo))
+			return q.MaxVI == min(maxVIs, int(i.Ports.Hi)-int(i.Ports.Lo))
 		}},
 		{"MaxDescriptorsPerQueue", func(q *vipl.NICAttributes, i *transport.Info) bool {
 			return q.MaxDescriptorsPerQueue == vipl.MaxQueueDepth
 		}},
 		{"MaxSegmentsPerDesc", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxSegmentsPerDesc == vipl.MaxSegments }},
-		{"MaxRegisterRegions", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxRegisterRegions == vipl.MaxRegions }},
+		{"MaxRegisterRegions", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxRegisterRegions == maxRegions }},
 		{"MaxRegisterBytes", func(q *vipl.NICAttributes, i *transport.Info) bool {
-			return q.MaxRegisterBytes == vipl.MaxRegisterBytes
+			return q.MaxRegisterBytes == maxRegisterBytes
 		}},
 		{"MaxRegisterBlockBytes", func(q *vipl.NICAttributes, i *transport.Info) bool {
-			return q.MaxRegisterBlockBytes == vipl.MaxRegisterBytes
+			return q.MaxRegisterBlockBytes == maxRegisterBytes
 		}},
-		{"MaxPtags", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxPtags == vipl.MaxPtags }},
-		{"MaxCQ", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxCQ == vipl.MaxCQs }},
+		{"MaxPtags", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxPtags == maxPtags }},
+		{"MaxCQ", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxCQ == maxCQs }},
 		{"MaxCQEntries", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxCQEntries == vipl.MaxCQEntries }},
 		{"ReliabilityLevelSupport", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.ReliabilityLevels == allLevels }},
 		{"ThreadSafe", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.ThreadSafe }},
@@ -179,3 +180,14 @@ func nicQueryRules() (rs []rule) {
 	}
 	return rs
 }
+
+// The limits that a NIC's attributes must say.
+const (
+	maxVIs           = 1 << 14
+	maxRegions       = 1 << 20
+	maxRegisterBytes = math.MaxInt
+	maxPtags         = maxVIs
+	maxCQs           = 2 * maxVIs
+	maxHostName      = 64
+	maxDiscriminator = vipl.MaxConnData - 6
+)

@@ -59,7 +59,7 @@ func knows(call string, meet func(c *Case, a, b *vipl.VI, disc []byte) (errA, er
 
 var peerRules = []rule{
 	{"VipConnectPeerRequest", "TooLongDiscriminator_InvalidParameter", "11 V", anyLevel, func(c *Case) {
-		c.is(c.vi(c.A, nil).ConnectPeerStart(c.B.Addr(), make([]byte, vipl.MaxDiscriminator+1)), vipl.ErrArgument)
+		c.is(c.vi(c.A, nil).ConnectPeerStart(c.B.Addr(), make([]byte, maxDiscriminator+1)), vipl.ErrArgument)
 	}},
 	{"VipConnectPeerRequest", "OwnNIC_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		c.is(c.vi(c.A, nil).ConnectPeerStart(c.A.Addr(), nil), vipl.ErrArgument)
@@ -104,7 +104,7 @@ var peersRules = []rule{
 	}},
 	{"VipConnectPeerRequest", "LongestDiscriminator_Connected", "11 V", allLevels, func(c *Case) {
 		a, b := c.vi(c.A, nil), c.vi(c.B, nil)
-		errA, errB := c.meet(a, b, make([]byte, vipl.MaxDiscriminator))
+		errA, errB := c.meet(a, b, make([]byte, maxDiscriminator))
 		c.is(errA, nil)
 		c.is(errB, nil)
 	}},
@@ -318,7 +318,7 @@ var stationRules = []rule{
 	{"VipNSGetHostByName", "EmptyHost_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, err := c.A.HostByName(context.Background(), "", 0)
 		c.is(err, vipl.ErrArgument)
-		_, err = c.A.HostByName(context.Background(), strings.Repeat("x", vipl.MaxHostName+1), 0)
+		_, err = c.A.HostByName(context.Background(), strings.Repeat("x", maxHostName+1), 0)
 		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipNSGetHostByName", "EthersFile_FirstAndByIndex", "2.8 M", anyLevel, func(c *Case) {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -233,7 +234,7 @@ func forbiddenRules() (rs []rule) {
 					} else {
 						c.pending(receives(b))
 					}
-					if c.dropped(c.B, vipl.DropRDMA) == 0 {
+					if c.dropped(c.B, drops.RDMA) == 0 {
 						c.Error("the drop was not counted")
 					}
 					c.untouched(buf, r)

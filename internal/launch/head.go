@@ -237,7 +237,7 @@ func ofHost(name string) bool {
 		}
 	}
 	return slices.Contains([]string{"HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "TERM", "DISPLAY", "MAIL", "PWD", "OLDPWD", "SHLVL", "_",
-		job.EnvRank, job.EnvSize, job.EnvJob, job.EnvCompletion}, name)
+		job.EnvRank, job.EnvSize, job.EnvJob, "JOB_COMPLETION_INDEX"}, name)
 }
 
 // environment returns what all ranks get of this process's environment.

@@ -142,7 +142,7 @@ func (p *codeProgram) rank(ctx context.Context, rank int, program func(w *splitc
 	if err != nil {
 		return err
 	}
-	cfg := splitc.Config{Config: job.Config{Job: "paper", Rank: rank, Size: len(p.links), NIC: nic}, Layer: p.layer, HeapSize: splitc.MinHeapSize}
+	cfg := splitc.Config{Config: job.Config{Job: "paper", Rank: rank, Size: len(p.links), NIC: nic}, Layer: p.layer, HeapSize: 128 << 10}
 	if p.cards != nil {
 		cfg.Card = p.cards[rank]
 	}

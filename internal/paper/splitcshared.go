@@ -87,7 +87,7 @@ func sharedProgram(ctx context.Context, program func(w *splitc.World, p splitc.G
 				errs[rank] = err
 				return
 			}
-			cfg := splitc.Config{Config: job.Config{Job: "paper", Rank: rank, Size: len(errs), NIC: nic}, Layer: "shm", HeapSize: splitc.MinHeapSize}
+			cfg := splitc.Config{Config: job.Config{Job: "paper", Rank: rank, Size: len(errs), NIC: nic}, Layer: "shm", HeapSize: 128 << 10}
 			mine := program
 			if rank > 0 {
 				mine = func(*splitc.World, splitc.Global[int32]) error { return nil }

@@ -34,6 +34,7 @@ type LocalConfig struct {
 	// the namespaces of the client and the server, which may be the same. It
 	// returns what to add to the environment of each, and what to do at the end.
 	Lab      func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error)
+	Topology lab.Topology // how the namespaces are joined; lab.Auto = lab.Pair
 	Progress Progress     // may be nil
 	Log      *slog.Logger // nil = slog.Default()
 
@@ -66,7 +67,7 @@ const (
 )
 
 // Local measures plan on a pair of network namespaces of its own for each MTU,
-// joined by veth, with one process in each; for the link shm with both in one.
+// joined by veth or a bridge, with one process in each; for the link shm with both in one.
 // Records come in the order of
 // Plan.Cases. An error comes with the records of what could be measured.
 func Local(ctx context.Context, plan Plan, cfg LocalConfig) ([]Record, error) {
@@ -123,7 +124,7 @@ type pair struct {
 }
 
 func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
-	l, err := lab.New(ctx, lab.Config{N: 2, MTU: mtu, Topology: lab.Pair, Log: p.cfg.Log})
+	l, err := lab.New(ctx, lab.Config{N: 2, MTU: mtu, Topology: cmp.Or(p.cfg.Topology, lab.Pair), Log: p.cfg.Log})
 	if err != nil {
 		return err
 	}

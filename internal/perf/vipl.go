@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -334,8 +335,8 @@ func nicCounters(nic *vipl.NIC) Counters {
 		c.Retransmits += vi.Retransmits
 	}
 	c.Drops += s.TxDropped
-	for _, why := range vipl.Drops() {
-		if why != vipl.DropDuplicate {
+	for _, why := range drops.All() {
+		if why != drops.Duplicate {
 			c.Drops += s.Dropped[why]
 		}
 	}

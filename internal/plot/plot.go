@@ -51,27 +51,44 @@ const (
 
 // WritePNG draws the panels side by side and writes the picture to w. The names
 // of the lines stand beside each plot, where they cover none.
-func WritePNG(w io.Writer, panels ...Panel) error {
-	var plots []*plot.Plot
-	for _, p := range panels {
-		drawn, err := p.draw()
-		if err != nil {
-			return err
+func WritePNG(w io.Writer, panels ...Panel) error { return WriteRows(w, panels) }
+
+// WriteRows is WritePNG for several rows of panels.
+func WriteRows(w io.Writer, rows ...[]Panel) error {
+	var plots [][]*plot.Plot
+	columns := 0
+	for _, panels := range rows {
+		if len(panels) == 0 {
+			continue
 		}
-		plots = append(plots, drawn)
+		row := make([]*plot.Plot, len(panels))
+		for i, p := range panels {
+			var err error
+			if row[i], err = p.draw(); err != nil {
+				return err
+			}
+		}
+		plots = append(plots, row)
+		columns = max(columns, len(row))
 	}
 	if len(plots) == 0 {
 		return ErrEmpty
 	}
-	width := panelWidth * vg.Length(len(plots))
-	img := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(resolution), vgimg.UseBackgroundColor(paper))
+	for i := range plots {
+		plots[i] = append(plots[i], make([]*plot.Plot, columns-len(plots[i]))...) // places without a plot
+	}
+	img := vgimg.NewWith(vgimg.UseWH(panelWidth*vg.Length(columns), height*vg.Length(len(plots))), vgimg.UseDPI(resolution), vgimg.UseBackgroundColor(paper))
 	canvas := draw.New(img)
 	tiles := draw.Tiles{
-		Rows: 1, Cols: len(plots), PadX: 28,
+		Rows: len(plots), Cols: columns, PadX: 28, PadY: 28,
 		PadTop: 14, PadBottom: 12, PadLeft: 16, PadRight: 20,
 	}
-	for i, c := range plot.Align([][]*plot.Plot{plots}, tiles, canvas)[0] {
-		plots[i].Draw(namesBeside(plots[i], c))
+	for i, row := range plot.Align(plots, tiles, canvas) {
+		for k, c := range row {
+			if p := plots[i][k]; p != nil {
+				p.Draw(namesBeside(p, c))
+			}
+		}
 	}
 	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(w); err != nil {
 		return fmt.Errorf("plot: writing PNG: %w", err)

@@ -2,6 +2,7 @@
 package seam
 
 import (
+	"context"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/progress"
@@ -43,3 +44,14 @@ func Timeout() (time.Duration, error) { return hook.Timeout() }
 // (job.FindPlace): a user who started several processes wanted something else. Only the first call in
 // a process prints. Package job sets SayAlone, so each caller imports that package, too.
 var SayAlone func(program string)
+
+// What packages with ranks do with the *job.Config that their own Config embeds. Package job sets
+// these functions; cfg is any because job imports this package.
+var (
+	// CompleteRank sets fields of cfg that are zero to what the environment or a launcher says, or
+	// to their defaults, and says what is wrong with cfg.
+	CompleteRank func(cfg any) error
+	// OpenRankNIC returns the NIC to use. If own is true, it has opened the NIC, and the caller
+	// closes it. ctx bounds the call alone.
+	OpenRankNIC func(ctx context.Context, cfg any) (nic *vipl.NIC, own bool, err error)
+)

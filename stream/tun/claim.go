@@ -30,9 +30,9 @@ type directory interface {
 	LookupAll(ctx context.Context, name string) ([]ethertype.Addr, error)
 }
 
-// ErrTaken is wrapped by the error of Open for an address that another host answers to, or
+// errTaken is wrapped by the error of Open for an address that another host answers to, or
 // gets because it has claimed it at the same time and its Bobnet address is lower.
-var ErrTaken = errors.New("tun: the address is taken")
+var errTaken = errors.New("tun: the address is taken")
 
 // claimTime bounds how long a host waits for others that claim its address.
 const claimTime = 20 * time.Second
@@ -70,7 +70,7 @@ func (c *claims) getOne(ctx context.Context, a netip.Addr) error {
 		return err
 	}
 	if len(who) > 0 {
-		return fmt.Errorf("%w: %v answers to %v on network %q: choose another address, or end what runs there", ErrTaken, who[0].MAC, a, c.network)
+		return fmt.Errorf("%w: %v answers to %v on network %q: choose another address, or end what runs there", errTaken, who[0].MAC, a, c.network)
 	}
 	if err := c.tell(&c.contests, claimOf(name)); err != nil {
 		return err
@@ -121,12 +121,12 @@ func (c *claims) settle(ctx context.Context, a netip.Addr, name string) error {
 			}
 		}
 	}
-	return fmt.Errorf("%w: who gets %v on network %q was not settled within %v: choose another address", ErrTaken, a, c.network, claimTime)
+	return fmt.Errorf("%w: who gets %v on network %q was not settled within %v: choose another address", errTaken, a, c.network, claimTime)
 }
 
 // lost says, also in the log, that another host has an address, and why.
 func (c *claims) lost(a netip.Addr, other ethertype.Addr, why string) error {
-	err := fmt.Errorf("%w: %v "+why+": choose another address, or end what runs there", ErrTaken, other.MAC, a, c.network)
+	err := fmt.Errorf("%w: %v "+why+": choose another address, or end what runs there", errTaken, other.MAC, a, c.network)
 	c.log.Warn("tun: another host gets the address", "address", a, "other", other, "own", c.at, "error", err)
 	return err
 }

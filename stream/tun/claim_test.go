@@ -82,7 +82,7 @@ func contest(t *testing.T, pauses, made []time.Duration) (winners []int) {
 		switch {
 		case err == nil:
 			winners = append(winners, i)
-		case !errors.Is(err, ErrTaken):
+		case !errors.Is(err, errTaken):
 			t.Errorf("host %d: %v", i, err)
 		}
 	}

@@ -24,7 +24,7 @@ type Config struct {
 	// Device is the name of the interface to make; empty means bobnet0, bobnet1 and so on.
 	Device string
 	// Addrs are the addresses of the interface, with the length of the network's prefix, one
-	// to MaxAddrs of them.
+	// to 16 of them.
 	Addrs []netip.Prefix
 	// Network is the name of the network, at most MaxNetwork bytes; hosts of other networks
 	// on the segment are none of this one's business. Empty means DefaultNetwork.
@@ -50,8 +50,8 @@ func (c *Config) withDefaults() (Config, error) {
 	d.MTU = cmp.Or(d.MTU, MaxMTU)
 	d.Logger = logqueue.New(d.Logger).Logger()
 	switch {
-	case len(d.Addrs) == 0 || len(d.Addrs) > MaxAddrs:
-		return d, fmt.Errorf("%w: %d addresses, want 1 to %d, such as 10.9.0.1/24", ErrConfig, len(d.Addrs), MaxAddrs)
+	case len(d.Addrs) == 0 || len(d.Addrs) > maxAddrs:
+		return d, fmt.Errorf("%w: %d addresses, want 1 to %d, such as 10.9.0.1/24", ErrConfig, len(d.Addrs), maxAddrs)
 	case len(d.Network) > MaxNetwork || strings.Contains(d.Network, "/"):
 		return d, fmt.Errorf("%w: the network's name %q, want at most %d bytes without a slash", ErrConfig, d.Network, MaxNetwork)
 	case d.MTU < MinMTU || d.MTU > MaxMTU:

@@ -17,8 +17,8 @@ type hello struct {
 
 const (
 	helloMagic = "bobnet tun 1\n"
-	// MaxAddrs is how many addresses a host may have.
-	MaxAddrs = 16
+	// maxAddrs is how many addresses a host may have.
+	maxAddrs = 16
 	// MaxNetwork is the longest name of a network, in bytes.
 	MaxNetwork = 16
 	// MinMTU is the least that IPv6 asks for.
@@ -52,7 +52,7 @@ func (h *hello) append(b []byte) []byte {
 }
 
 // maxHello is the most that may follow the length.
-const maxHello = 4 + 1 + MaxNetwork + 1 + MaxAddrs*17
+const maxHello = 4 + 1 + MaxNetwork + 1 + maxAddrs*17
 
 // readHello reads a greeting, which may be anything.
 func readHello(r io.Reader) (h hello, err error) {
@@ -84,7 +84,7 @@ func parseHello(b []byte) (h hello, err error) {
 	h.mtu = int(binary.LittleEndian.Uint32(take(4)))
 	h.network = string(take(int(take(1)[0])))
 	count := int(take(1)[0])
-	if h.mtu < MinMTU || h.mtu > MaxMTU || len(h.network) > MaxNetwork || count > MaxAddrs {
+	if h.mtu < MinMTU || h.mtu > MaxMTU || len(h.network) > MaxNetwork || count > maxAddrs {
 		return hello{}, errHello
 	}
 	for range count {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -151,6 +152,14 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 	return nil
 }
 
+// whyGone says why a neighbour has gone whose stream has ended with err.
+func whyGone(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "it has closed its stream"
+	}
+	return fmt.Sprint(err)
+}
+
 // addresses are logged with commas between them.
 type addresses []netip.Addr
 
@@ -179,7 +188,7 @@ func (t *Tun) serve(p *peer) {
 	t.mu.Unlock()
 	t.drop(p)
 	if t.ctx.Err() == nil {
-		t.cfg.Logger.Info("tun: neighbour has gone", "station", p.mac, "addresses", addresses(p.addrs), "error", err)
+		t.cfg.Logger.Info("tun: neighbour has gone", "station", p.mac, "addresses", addresses(p.addrs), "why", whyGone(err))
 	}
 }
 

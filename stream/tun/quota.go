@@ -8,7 +8,7 @@ const (
 	maxPeers = 1024
 	// maxStreams bounds the streams with one station: both ends may open one for each of the
 	// other's addresses at the same time.
-	maxStreams = 2 * MaxAddrs
+	maxStreams = 2 * maxAddrs
 )
 
 // quota counts streams, those that are still greeting included, so that no station can take

@@ -45,7 +45,7 @@ func TestRefusedSilent(t *testing.T) {
 			return err
 		}
 		t.Cleanup(func() { nic.Close() })
-		host, err = stream.Open(t.Context(), &stream.Config{NIC: nic, ReadBuffer: stream.MinBuffer, WriteBuffer: stream.MinBuffer, Linger: time.Millisecond})
+		host, err = stream.Open(t.Context(), &stream.Config{NIC: nic, ReadBuffer: 4 << 10, WriteBuffer: 4 << 10, Linger: time.Millisecond})
 		return err
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package tun
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
@@ -35,16 +36,16 @@ func (c *carried) received(size int) {
 
 // Counts count what has not been carried, by reason.
 type Counts struct {
-	Malformed   uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"malformed" help:"the packet is not whole, or the header in front of it cannot be its own"`
-	Multicast   uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"multicast" help:"it is for many, which are not served"`
-	Unreachable uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"unreachable" help:"nobody answers to its destination"`
-	TooBig      uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"too_big" help:"the neighbour's MTU is smaller"`
-	Overflow    uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"overflow" help:"too much waits for its destination already, or that is gone"`
-	Spoofed     uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"spoofed" help:"its source is no address of the neighbour's that sent it"`
-	Misdirected uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"misdirected" help:"a neighbour sent it, and it is not for this host"`
-	Claims      uint64 `metric:"bobnet_tun_refused_claims_total" help:"Addresses that neighbours have claimed and not got."`
-	Strangers   uint64 `metric:"bobnet_tun_refused_streams_total" help:"Streams that were refused."`
-	Refused     uint64 `metric:"bobnet_tun_dropped_packets_total" reason:"refused" help:"the kernel did not take it"`
+	Malformed   uint64 `text:"malformed" metric:"bobnet_tun_dropped_packets_total" reason:"malformed" help:"the packet is not whole, or the header in front of it cannot be its own"`
+	Multicast   uint64 `text:"multicast" metric:"bobnet_tun_dropped_packets_total" reason:"multicast" help:"it is for many, which are not served"`
+	Unreachable uint64 `text:"unreachable" metric:"bobnet_tun_dropped_packets_total" reason:"unreachable" help:"nobody answers to its destination"`
+	TooBig      uint64 `text:"too big" metric:"bobnet_tun_dropped_packets_total" reason:"too_big" help:"the neighbour's MTU is smaller"`
+	Overflow    uint64 `text:"queue full" metric:"bobnet_tun_dropped_packets_total" reason:"overflow" help:"too much waits for its destination already, or that is gone"`
+	Spoofed     uint64 `text:"spoofed" metric:"bobnet_tun_dropped_packets_total" reason:"spoofed" help:"its source is no address of the neighbour's that sent it"`
+	Misdirected uint64 `text:"misdirected" metric:"bobnet_tun_dropped_packets_total" reason:"misdirected" help:"a neighbour sent it, and it is not for this host"`
+	Claims      uint64 `text:"claims refused" metric:"bobnet_tun_refused_claims_total" help:"Addresses that neighbours have claimed and not got."`
+	Strangers   uint64 `text:"streams refused" metric:"bobnet_tun_refused_streams_total" help:"Streams that were refused."`
+	Refused     uint64 `text:"refused by the kernel" metric:"bobnet_tun_dropped_packets_total" reason:"refused" help:"the kernel did not take it"`
 }
 
 // Snapshot is the state of a Tun.
@@ -94,11 +95,11 @@ func (t *Tun) Snapshot() Snapshot {
 // WriteTo writes the snapshot as text. It implements io.WriterTo.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "tun %s: network %q, addresses %v, MTU %d, %d searches\n", s.Device, s.Network, s.Addrs, s.MTU, s.Searches)
+	fmt.Fprintf(&b, "tun %s: network %q, addresses %v, MTU %d, %d searches\n", s.Device, s.Network, addresses(s.Addrs), s.MTU, s.Searches)
 	for i := range s.Neighbours {
 		n := &s.Neighbours[i]
-		fmt.Fprintf(&b, "  %v %v: MTU %d, packets sent %d, received %d, dropped %d, bytes waiting %d\n", n.MAC, n.Addrs, n.MTU, n.PacketsSent, n.PacketsReceived, n.Dropped, n.Queued)
+		fmt.Fprintf(&b, "  %v, addresses %v: MTU %d, packets sent %d, received %d, dropped %d, bytes waiting %d\n", n.MAC, addresses(n.Addrs), n.MTU, n.PacketsSent, n.PacketsReceived, n.Dropped, n.Queued)
 	}
-	fmt.Fprintf(&b, "  not carried: %+v\n", s.Counts)
+	fmt.Fprintf(&b, "  not carried: %s\n", cmp.Or(strings.Join(counters.NonZero(&s.Counts), ", "), "none"))
 	return b.WriteTo(w)
 }

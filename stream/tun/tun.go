@@ -56,7 +56,7 @@ const linger = 100 * time.Millisecond
 
 // Open makes the interface and tells the segment its addresses. Run moves packets. It needs
 // CAP_NET_ADMIN and CAP_NET_RAW in the current network namespace. Its errors wrap
-// ErrConfig, ErrTaken, or what package vipl and the kernel say.
+// ErrConfig, an address that another host has, or what package vipl and the kernel say.
 //
 // ctx bounds the call alone, not the life of the interface. When it ends while Open waits for
 // other hosts that may have the addresses, or as vipl.Open may, or has ended before, the error

@@ -24,9 +24,8 @@ import (
 // retry is when Wait offers frames again that the network had no room for.
 const retry = int64(50 * time.Microsecond)
 
-// Link is a transport.Link that treats the frames of another as Options say.
-// Goroutines may share it as transport.Link says.
-type Link struct {
+// faulty is a link that treats the frames of another as Options say.
+type faulty struct {
 	base
 	opts Options
 
@@ -53,15 +52,15 @@ type Link struct {
 type base = wrap.Base
 
 var (
-	_ transport.LongLink = (*Link)(nil)
-	_ transport.Checker  = (*Link)(nil)
-	_ optional.Parking   = (*Link)(nil)
+	_ transport.LongLink = (*faulty)(nil)
+	_ transport.Checker  = (*faulty)(nil)
+	_ optional.Parking   = (*faulty)(nil)
 )
 
 // New returns a link that does what opts say to the frames of link, which the
-// caller uses no more; Close closes it too.
-func New(link transport.Link, opts Options) *Link {
-	l := &Link{base: wrap.New(link, "fault"), opts: opts.withDefaults()}
+// caller uses no more; Close closes it too. Goroutines may share it as transport.Link says.
+func New(link transport.Link, opts Options) transport.Link {
+	l := &faulty{base: wrap.New(link, "fault"), opts: opts.withDefaults()}
 	if l.opts.covers(Tx) {
 		l.tx = newShaper(&l.opts, Tx)
 	}
@@ -75,7 +74,7 @@ func New(link transport.Link, opts Options) *Link {
 
 // Info implements transport.Link. A link whose frames may be corrupted is
 // Unprotected.
-func (l *Link) Info() transport.Info {
+func (l *faulty) Info() transport.Info {
 	info := l.base.Info()
 	info.Unprotected = info.Unprotected || l.opts.corrupts()
 	return info
@@ -85,7 +84,7 @@ func (l *Link) Info() transport.Info {
 // Faults. A frame that is made lost here is in Faults and in no other counter. What
 // the wrapped link refuses when it comes out is in TxDrops, and what comes while
 // too many frames wait for their time in RxDrops.
-func (l *Link) Stats() transport.Stats {
+func (l *faulty) Stats() transport.Stats {
 	st := l.Link.Stats()
 	st.Faults += l.faults.Load()
 	st.TxFull += l.full.Load()
@@ -97,7 +96,7 @@ func (l *Link) Stats() transport.Stats {
 
 // Close implements transport.Link. What Send has taken and delays goes out
 // now, as frames that are on the wire arrive although their sender has ended.
-func (l *Link) Close() error {
+func (l *faulty) Close() error {
 	if l.closed.Swap(true) || l.tx == nil {
 		return l.Link.Close()
 	}
@@ -110,7 +109,7 @@ func (l *Link) Close() error {
 
 // Send implements transport.Link. It takes frames while fewer than maxQueued are
 // delayed.
-func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+func (l *faulty) Send(frames []transport.Frame) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tx == nil {
@@ -148,7 +147,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // flush sends what is due. Frames that the inner link refuses as too long, because
 // the path has turned out to carry less than Info says, are dropped; who sent them
 // may have gone on. mu is held.
-func (l *Link) flush(now int64) (err error) {
+func (l *faulty) flush(now int64) (err error) {
 	l.tx.release(now)
 	for more := true; more && len(l.tx.ready) > 0; {
 		k := min(len(l.tx.ready), len(l.batch))
@@ -175,7 +174,7 @@ func (l *Link) flush(now int64) (err error) {
 }
 
 // countFaults publishes what the shapers have counted. mu is held.
-func (l *Link) countFaults() {
+func (l *faulty) countFaults() {
 	var n uint64
 	for _, s := range []*shaper{l.tx, l.rx} {
 		if s != nil {
@@ -189,7 +188,7 @@ func (l *Link) countFaults() {
 }
 
 // Recv implements transport.Link.
-func (l *Link) Recv(views [][]byte) (n int, err error) {
+func (l *faulty) Recv(views [][]byte) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.Link.Now()
@@ -201,7 +200,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	}
 	l.rx.take(l.lent)
 	l.lent = 0
-	l.Long.Return()
+	wrap.Long(&l.base).Return()
 	if err := l.pull(now); err != nil {
 		return 0, err
 	}
@@ -216,7 +215,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 // pull admits what has arrived, one call's worth, unless there is more than enough
 // for the caller. When all that is delayed has to wait and there is no room, frames
 // are lost: if they stayed where they are, no Wait would last. mu is held.
-func (l *Link) pull(now int64) error {
+func (l *faulty) pull(now int64) error {
 	l.rx.release(now)
 	if l.rx.inside()+2*len(l.views) > maxQueued && len(l.rx.ready) > 0 {
 		return nil
@@ -229,7 +228,7 @@ func (l *Link) pull(now int64) error {
 		}
 		frame := l.views[i]
 		if i == k-1 {
-			frame = l.Long.Take(frame)
+			frame = wrap.Long(&l.base).Take(frame)
 		}
 		if frame == nil {
 			l.lost.Add(1)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -13,7 +14,7 @@ import (
 // fetches them from here.
 
 // StartLong implements transport.LongLink: what the wrapped link says.
-func (l *Link) StartLong() bool {
+func (l *faulty) StartLong() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.takesLong = l.base.StartLong()
@@ -21,7 +22,7 @@ func (l *Link) StartLong() bool {
 }
 
 // limit returns how long a frame may be.
-func (l *Link) limit() int {
+func (l *faulty) limit() int {
 	if l.takesLong {
 		return framing.LongMTU + ethertype.EthernetSize
 	}
@@ -29,26 +30,26 @@ func (l *Link) limit() int {
 }
 
 // Rest implements transport.LongLink.
-func (l *Link) Rest() int {
-	if inner := l.Long.Link(); l.rx == nil && inner != nil {
+func (l *faulty) Rest() int {
+	if inner := wrap.Long(&l.base).Link(); l.rx == nil && inner != nil {
 		return inner.Rest()
 	}
-	return l.Long.Rest()
+	return wrap.Long(&l.base).Rest()
 }
 
 // Fetch implements transport.LongLink. Wait may send at the same time.
-func (l *Link) Fetch(from int, parts [][]byte) bool {
+func (l *faulty) Fetch(from int, parts [][]byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if inner := l.Long.Link(); l.rx == nil && inner != nil {
+	if inner := wrap.Long(&l.base).Link(); l.rx == nil && inner != nil {
 		return inner.Fetch(from, parts)
 	}
-	return l.Long.Fetch(from, parts)
+	return wrap.Long(&l.base).Fetch(from, parts)
 }
 
 // longer returns the length beyond which frames of the wrapped link are long ones.
-func (l *Link) longer() int {
-	if l.Long.Link() == nil {
+func (l *faulty) longer() int {
+	if wrap.Long(&l.base).Link() == nil {
 		return math.MaxInt
 	}
 	return max(l.Link.Info().MTU+ethertype.EthernetSize, transport.LongBegin)
@@ -56,12 +57,12 @@ func (l *Link) longer() int {
 
 // lend fills views with the first frames that are ready, up to a long one, and
 // returns how many. mu is held.
-func (l *Link) lend(views [][]byte) (n int) {
+func (l *faulty) lend(views [][]byte) (n int) {
 	longer := l.longer()
-	for n < min(len(views), transport.MaxBatch, len(l.rx.ready)) && !l.Long.Lent() {
+	for n < min(len(views), transport.MaxBatch, len(l.rx.ready)) && !wrap.Long(&l.base).Lent() {
 		views[n] = l.rx.ready[n].data
 		if len(views[n]) > longer {
-			views[n] = l.Long.Lend(views[n])
+			views[n] = wrap.Long(&l.base).Lend(views[n])
 		}
 		n++
 	}

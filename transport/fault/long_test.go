@@ -36,7 +36,7 @@ func TestLongFaults(t *testing.T) {
 				return script[int(n)%8]
 			}}
 			p := vethtest.New(t, 1500)
-			a, b := fault.New(open(t, p, 0, 0), opts), fault.New(open(t, p, 1, 0), opts)
+			a, b := fault.New(open(t, p, 0, 0), opts).(transport.LongLink), fault.New(open(t, p, 1, 0), opts).(transport.LongLink)
 			if !a.StartLong() || !b.StartLong() {
 				t.Fatal("no long frames on veth")
 			}

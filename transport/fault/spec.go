@@ -11,8 +11,8 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// ErrSpec is wrapped by every error of Parse and ParseRate.
-var ErrSpec = errors.New("not a fault")
+// errSpec is wrapped by every error of Parse and ParseRate.
+var errSpec = errors.New("not a fault")
 
 // Parse reads what String writes: names and values, joined by commas.
 //
@@ -50,10 +50,10 @@ func (o *Options) set(name, value string) (err error) {
 		o.Jitter, err = parseTime(value)
 	case "seed":
 		if o.Seed, err = strconv.ParseUint(value, 0, 64); err != nil {
-			err = fmt.Errorf("fault: seed %q: %w: want a number from 0 to 2^64-1", value, ErrSpec)
+			err = fmt.Errorf("fault: seed %q: %w: want a number from 0 to 2^64-1", value, errSpec)
 		}
 	default:
-		err = fmt.Errorf("fault: %q: %w: want loss, dup, reorder, corrupt, delay, jitter or seed", name, ErrSpec)
+		err = fmt.Errorf("fault: %q: %w: want loss, dup, reorder, corrupt, delay, jitter or seed", name, errSpec)
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func ParseRate(text string) (float64, error) {
 		p /= 100
 	}
 	if err != nil || math.IsNaN(p) || p < 0 || p > 1 {
-		return 0, fmt.Errorf("fault: rate %q: %w: want 0%% to 100%%, or 0 to 1", text, ErrSpec)
+		return 0, fmt.Errorf("fault: rate %q: %w: want 0%% to 100%%, or 0 to 1", text, errSpec)
 	}
 	return p, nil
 }
@@ -74,7 +74,7 @@ func ParseRate(text string) (float64, error) {
 func parseTime(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("fault: time %q: %w: want a duration such as 100us or 2ms", text, ErrSpec)
+		return 0, fmt.Errorf("fault: time %q: %w: want a duration such as 100us or 2ms", text, errSpec)
 	}
 	return d, nil
 }

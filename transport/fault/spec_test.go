@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, text := range []string{"loss", "loss=", "loss=2", "loss=-1%", "loss=101%", "loss=NaN", "loss=2 %%",
 		"delay=5", "delay=-1ms", "seed=-1", "seed=x", "lose=1%", "=", "x"} {
-		if got, err := Parse(text); !errors.Is(err, ErrSpec) {
+		if got, err := Parse(text); !errors.Is(err, errSpec) {
 			t.Errorf("Parse(%q) = %v, %v, want ErrSpec", text, got, err)
 		}
 	}

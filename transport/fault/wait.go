@@ -3,7 +3,7 @@ package fault
 import "github.com/bobnet-go/bobnet/transport"
 
 // Ready implements transport.Link.
-func (l *Link) Ready() bool {
+func (l *faulty) Ready() bool {
 	if next := l.rxNext.Load(); next != transport.Forever && next <= l.Link.Now() {
 		return true
 	}
@@ -11,13 +11,13 @@ func (l *Link) Ready() bool {
 }
 
 // Wake implements transport.Link.
-func (l *Link) Wake() {
+func (l *faulty) Wake() {
 	l.woken.Store(true)
 	l.Link.Wake()
 }
 
 // Wait implements transport.Link. It sends delayed frames when they are due.
-func (l *Link) Wait(until int64) error {
+func (l *faulty) Wait(until int64) error {
 	l.waits.Store(true)
 	defer l.waits.Store(false)
 	for {
@@ -42,7 +42,7 @@ func (l *Link) Wait(until int64) error {
 }
 
 // sendDue sends the delayed frames that are due.
-func (l *Link) sendDue(now int64) {
+func (l *faulty) sendDue(now int64) {
 	if l.txNext.Load() > now {
 		return
 	}
@@ -52,7 +52,7 @@ func (l *Link) sendDue(now int64) {
 }
 
 // openOr returns err, or ErrClosed when the link has been closed.
-func (l *Link) openOr(err error) error {
+func (l *faulty) openOr(err error) error {
 	if l.closed.Load() {
 		return transport.ErrClosed
 	}

@@ -40,10 +40,11 @@ type Config struct {
 
 type base = driver.Base
 
-// Link is a transport.Link on a packet socket. Goroutines may share it as
-// transport.Link says.
-type Link struct {
+// socket is a link on a packet socket.
+type socket struct {
 	base
+	gate    *driver.Gate // of base
+	count   *driver.Counters
 	conn    *packet.Conn
 	raw     syscall.RawConn
 	station *afpacket.Station
@@ -56,14 +57,15 @@ type Link struct {
 	ready   poll
 }
 
-var _ transport.Checker = (*Link)(nil)
+var _ transport.Checker = (*socket)(nil)
 
-// Open opens a link in the network namespace of the calling thread. A nil cfg
+// Open opens a link on a packet socket in the network namespace of the calling thread. A nil cfg
 // means defaults. The errors wrap transport.ErrInterface,
 // transport.ErrPermission, transport.ErrLinkDown, or EADDRINUSE when the ports
 // are taken. ctx bounds the call alone, not the link: when it has ended, Open
-// opens nothing, and the error wraps the context's.
-func Open(ctx context.Context, cfg *Config) (*Link, error) {
+// opens nothing, and the error wraps the context's. Goroutines may share the link as
+// transport.Link says.
+func Open(ctx context.Context, cfg *Config) (transport.Link, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("transport: open link: %w", err)
 	}
@@ -74,8 +76,8 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{station: station}
-	driver.Init(&l.base, driver.Hooks{Evict: l.wake, Dropped: l.dropped, Check: l.check, Release: l.release})
+	l := &socket{station: station}
+	l.gate, l.count = driver.Init(&l.base, driver.Hooks{Evict: l.wake, Dropped: l.dropped, Check: l.check, Release: l.release})
 	if err := l.open(); err != nil {
 		if l.conn != nil {
 			l.conn.Close()
@@ -86,7 +88,7 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	return l, nil
 }
 
-func (l *Link) open() (err error) {
+func (l *socket) open() (err error) {
 	s := l.station
 	ifi := &net.Interface{Index: s.Index, Name: s.Name, MTU: s.MTU, HardwareAddr: s.MAC.HardwareAddr()}
 	filter, err := s.Filter(afpacket.AllFrames)
@@ -115,7 +117,7 @@ func (l *Link) open() (err error) {
 }
 
 // prepare sets what the library leaves alone and checks what it does not.
-func (l *Link) prepare(fd int) error {
+func (l *socket) prepare(fd int) error {
 	for _, opt := range [][2]int{{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}, {unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}} {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt[0], buffer) != nil {
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt[1], buffer)
@@ -130,10 +132,10 @@ func (l *Link) prepare(fd int) error {
 
 // Info implements transport.Link. Slots is 0: the queue counts bytes, not
 // frames.
-func (l *Link) Info() transport.Info { return l.station.Info("packet") }
+func (l *socket) Info() transport.Info { return l.station.Info("packet") }
 
 // dropped returns the kernel's count of drops since it was last read.
-func (l *Link) dropped() uint64 {
+func (l *socket) dropped() uint64 {
 	st, err := l.conn.Stats()
 	if err != nil {
 		return 0
@@ -141,14 +143,14 @@ func (l *Link) dropped() uint64 {
 	return uint64(st.Drops)
 }
 
-func (l *Link) check() (found error) {
+func (l *socket) check() (found error) {
 	if err := l.raw.Control(func(fd uintptr) { found = l.station.Check(int(fd)) }); err != nil {
 		return transport.ErrClosed
 	}
 	return found
 }
 
-func (l *Link) release() error {
+func (l *socket) release() error {
 	err := l.conn.Close()
 	l.station.Release()
 	return err

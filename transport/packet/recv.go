@@ -26,11 +26,11 @@ func (r *receiving) init(mtu int, call func(uintptr)) {
 }
 
 // Recv implements transport.Link.
-func (l *Link) Recv(views [][]byte) (n int, err error) {
-	if !l.Gate.Enter() {
+func (l *socket) Recv(views [][]byte) (n int, err error) {
+	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
 	}
-	defer l.Gate.Leave()
+	defer l.gate.Leave()
 	r := &l.recv
 	r.views, r.n = views[:min(len(views), transport.MaxBatch)], 0
 	if err := l.raw.Control(r.call); err != nil {
@@ -40,7 +40,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return r.n, nil
 }
 
-func (l *Link) recvAll(fd uintptr) {
+func (l *socket) recvAll(fd uintptr) {
 	r := &l.recv
 	for r.n < len(r.views) {
 		b := r.buffers[r.n]
@@ -51,24 +51,24 @@ func (l *Link) recvAll(fd uintptr) {
 		case err != nil:
 			return // nothing there; an error of the interface is for Send and Wait
 		}
-		l.Count.RxCalls.Add(1)
+		l.count.RxCalls.Add(1)
 		if n == len(b) {
-			l.Count.RxTruncated.Add(1)
+			l.count.RxTruncated.Add(1)
 			continue
 		}
-		l.Count.RxFrames.Add(1)
-		l.Count.RxBytes.Add(uint64(n))
+		l.count.RxFrames.Add(1)
+		l.count.RxBytes.Add(uint64(n))
 		r.views[r.n] = b[:n:n]
 		r.n++
 	}
 }
 
 // Ready implements transport.Link. It makes a system call.
-func (l *Link) Ready() bool {
-	if !l.Gate.Enter() {
+func (l *socket) Ready() bool {
+	if !l.gate.Enter() {
 		return false
 	}
-	defer l.Gate.Leave()
+	defer l.gate.Leave()
 	l.readyMu.Lock()
 	defer l.readyMu.Unlock()
 	return l.raw.Control(l.ready.call) == nil && l.ready.events != 0

@@ -25,11 +25,11 @@ func (s *sending) init(mtu int, call func(uintptr)) {
 }
 
 // Send implements transport.Link. It copies each frame into one piece.
-func (l *Link) Send(frames []transport.Frame) (n int, err error) {
-	if !l.Gate.Enter() {
+func (l *socket) Send(frames []transport.Frame) (n int, err error) {
+	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
 	}
-	defer l.Gate.Leave()
+	defer l.gate.Leave()
 	s := &l.send
 	s.frames, s.done, s.err = frames[:min(len(frames), transport.MaxBatch)], 0, nil
 	if err := l.raw.Control(s.call); err != nil {
@@ -39,7 +39,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return s.done, s.err
 }
 
-func (l *Link) sendAll(fd uintptr) {
+func (l *socket) sendAll(fd uintptr) {
 	s := &l.send
 	for s.done < len(s.frames) {
 		f := &s.frames[s.done]
@@ -48,19 +48,19 @@ func (l *Link) sendAll(fd uintptr) {
 		}
 		b := f.AppendTo(s.scratch[:0])
 		_, err := unix.Write(int(fd), b)
-		l.Count.TxCalls.Add(1)
+		l.count.TxCalls.Add(1)
 		errno, _ := err.(unix.Errno)
 		verdict, stop := driver.SendVerdict(errno)
 		switch verdict {
 		case driver.Taken:
-			l.Count.TxFrames.Add(1)
-			l.Count.TxBytes.Add(uint64(len(b)))
+			l.count.TxFrames.Add(1)
+			l.count.TxBytes.Add(uint64(len(b)))
 			s.done++
 		case driver.Full:
-			l.Count.TxFull.Add(1)
+			l.count.TxFull.Add(1)
 			return
 		case driver.Refuse:
-			l.Count.TxDrops.Add(1)
+			l.count.TxDrops.Add(1)
 			s.done++
 		case driver.Stop:
 			s.err = stop

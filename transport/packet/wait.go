@@ -24,17 +24,17 @@ type waiting struct {
 }
 
 // Wake implements transport.Link.
-func (l *Link) Wake() {
-	if !l.Gate.Enter() {
+func (l *socket) Wake() {
+	if !l.gate.Enter() {
 		return
 	}
-	l.Count.Wakes.Add(1)
+	l.count.Wakes.Add(1)
 	l.wake()
-	l.Gate.Leave()
+	l.gate.Leave()
 }
 
 // wake ends a wait by moving its deadline into the past.
-func (l *Link) wake() {
+func (l *socket) wake() {
 	w := &l.wait
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,11 +45,11 @@ func (l *Link) wake() {
 }
 
 // Wait implements transport.Link. It waits in the netpoller.
-func (l *Link) Wait(until int64) error {
-	if !l.Gate.Enter() {
+func (l *socket) Wait(until int64) error {
+	if !l.gate.Enter() {
 		return transport.ErrClosed
 	}
-	defer l.Gate.Leave()
+	defer l.gate.Leave()
 	w := &l.wait
 	if !l.begin(until) {
 		return l.openOr(nil)
@@ -66,7 +66,7 @@ func (l *Link) Wait(until int64) error {
 }
 
 // begin starts a wait unless a wake-up came before it.
-func (l *Link) begin(until int64) bool {
+func (l *socket) begin(until int64) bool {
 	var deadline time.Time // zero: none
 	if until != transport.Forever {
 		deadline = time.Now().Add(time.Duration(until - driver.Now()))
@@ -79,14 +79,14 @@ func (l *Link) begin(until int64) bool {
 		return false
 	}
 	w.within = true
-	l.Count.Waits.Add(1)
+	l.count.Waits.Add(1)
 	_ = l.conn.SetReadDeadline(deadline)
 	return true
 }
 
 // look ends the wait when there is something to read or an error to report.
 // The netpoller calls it first of all and whenever the socket has changed.
-func (l *Link) look(fd uintptr) bool {
+func (l *socket) look(fd uintptr) bool {
 	p := &l.wait.poll
 	p.look(fd)
 	if p.events&unix.POLLERR != 0 {
@@ -97,8 +97,8 @@ func (l *Link) look(fd uintptr) bool {
 }
 
 // openOr returns err, or ErrClosed when the link has been closed.
-func (l *Link) openOr(err error) error {
-	if !l.Gate.Open() {
+func (l *socket) openOr(err error) error {
+	if !l.gate.Open() {
 		return transport.ErrClosed
 	}
 	return err

@@ -213,7 +213,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // Recv implements transport.Link.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	n, err = l.Link.Recv(views)
-	last := l.Long.See(views[:n])
+	last := wrap.Long(&l.base).See(views[:n])
 	if n == 0 {
 		return n, err
 	}

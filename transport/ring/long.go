@@ -209,10 +209,10 @@ func (l *Link) Rest() int { return l.long.rest }
 // Fetch implements transport.LongLink: one system call, as a rule.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
 	t := &l.long
-	if t.rest == 0 || from < ethertype.HeaderSize || from > len(t.view) || len(parts) > maxFetch || !l.Gate.Enter() {
+	if t.rest == 0 || from < ethertype.HeaderSize || from > len(t.view) || len(parts) > maxFetch || !l.gate.Enter() {
 		return false
 	}
-	defer l.Gate.Leave()
+	defer l.gate.Leave()
 	skipped := t.skipped[:t.before+from]
 	want := len(skipped)
 	for _, part := range parts {

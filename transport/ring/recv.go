@@ -86,11 +86,11 @@ func (l *Link) Ready() bool {
 // returned to the kernel when it finds nothing, at the latest. A caller that waits before
 // a Recv has found nothing may therefore be woken at once.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
-	if !l.Gate.Enter() {
+	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
 	}
 	if l.long.failed != nil {
-		l.Gate.Leave()
+		l.gate.Leave()
 		return 0, l.long.failed
 	}
 	r := &l.rx
@@ -103,7 +103,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if r.lent == 0 || r.stale >= staleMax {
 		l.returnSlots()
 	}
-	l.Gate.Leave()
+	l.gate.Leave()
 	return n, nil
 }
 
@@ -164,11 +164,11 @@ func (l *Link) returnSlots() {
 	}
 	r.prefetchStatus()
 	if r.frames+r.truncated+r.overrun > 0 {
-		l.Count.RxCalls.Add(1)
-		l.Count.RxFrames.Add(uint64(r.frames))
-		l.Count.RxBytes.Add(uint64(r.octets))
-		driver.Add(&l.Count.RxTruncated, r.truncated)
-		driver.Add(&l.Count.RxDrops, r.overrun)
+		l.count.RxCalls.Add(1)
+		l.count.RxFrames.Add(uint64(r.frames))
+		l.count.RxBytes.Add(uint64(r.octets))
+		driver.Add(&l.count.RxTruncated, r.truncated)
+		driver.Add(&l.count.RxDrops, r.overrun)
 		r.frames, r.octets, r.truncated, r.overrun = 0, 0, 0, 0
 	}
 }

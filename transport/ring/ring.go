@@ -101,11 +101,13 @@ type base = driver.Base
 // as transport.Link says.
 type Link struct {
 	base
-	rx   receiver
-	tx   sender
-	long long
-	wait sleep.Waiter
-	info transport.Info
+	gate  *driver.Gate // of base
+	count *driver.Counters
+	rx    receiver
+	tx    sender
+	long  long
+	wait  sleep.Waiter
+	info  transport.Info
 
 	station *afpacket.Station
 	lease   *agent.Lease // nil without an agent
@@ -124,7 +126,7 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 		cfg = new(Config)
 	}
 	l := &Link{slots: cfg.Slots}
-	driver.Init(&l.base, driver.Hooks{Evict: l.wait.Sleeper.Wake, Dropped: l.dropped, Release: l.release,
+	l.gate, l.count = driver.Init(&l.base, driver.Hooks{Evict: l.wait.Sleeper.Wake, Dropped: l.dropped, Release: l.release,
 		Check: func() error { return l.station.Check(l.rx.fd) }})
 	if err := l.place(ctx, cfg); err != nil {
 		return nil, err
@@ -187,7 +189,7 @@ func (l *Link) open(cfg *Config) error {
 	if err := l.station.Confirm(); err != nil {
 		return err
 	}
-	return l.station.OpenError("eventfd", l.wait.Open(l.Gate, &l.Count, l.rx.fd))
+	return l.station.OpenError("eventfd", l.wait.Open(l.gate, l.count, l.rx.fd))
 }
 
 // closeGiven closes the sockets that an agent has given and nobody has taken.

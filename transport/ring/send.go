@@ -63,7 +63,7 @@ func sendingSocket(s *afpacket.Station, bypass bool) (fd int, err error) {
 // Send implements transport.Link: one system call for a batch as long as its
 // parts fit maxVecs, or for xsk.Budget frames where AF_XDP is used.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
-	if !l.Gate.Enter() {
+	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
 	}
 	frames = frames[:min(len(frames), transport.MaxBatch)]
@@ -75,7 +75,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if l.rx.stale > 0 {
 		l.returnSlots()
 	}
-	l.Gate.Leave()
+	l.gate.Leave()
 	return n, err
 }
 
@@ -105,15 +105,15 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 
 // sent counts what a system call has sent and judges its error.
 func (l *Link) sent(took, octets int, errno unix.Errno) (n int, more bool, err error) {
-	driver.Add(&l.Count.TxCalls, 1)
-	driver.Add(&l.Count.TxFrames, took)
-	driver.Add(&l.Count.TxBytes, octets)
+	driver.Add(&l.count.TxCalls, 1)
+	driver.Add(&l.count.TxFrames, took)
+	driver.Add(&l.count.TxBytes, octets)
 	switch verdict, err := driver.SendVerdict(errno); verdict {
 	case driver.Full:
-		l.Count.TxFull.Add(1)
+		l.count.TxFull.Add(1)
 		return took, false, nil
 	case driver.Refuse: // the first one: the kernel reports an error only then
-		l.Count.TxDrops.Add(1)
+		l.count.TxDrops.Add(1)
 		return 1, true, nil
 	case driver.Stop:
 		return took, errno == unix.ENODEV && l.renamed(), err

@@ -19,7 +19,8 @@ type fetching struct {
 }
 
 func newFetching(l *ring.Link) *fetching {
-	f := &fetching{Link: l, frames: wrap.New(l, "").Long}
+	b := wrap.New(l, "")
+	f := &fetching{Link: l, frames: *wrap.Long(&b)}
 	l.StartLong()
 	return f
 }

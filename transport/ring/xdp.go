@@ -110,10 +110,10 @@ func (l *Link) sendXDP(frames []transport.Frame, limit int) int {
 	}
 	took, octets := l.tx.express.sock.Send(frames[:n])
 	if took > 0 {
-		l.Count.TxCalls.Add(1)
-		l.Count.TxFrames.Add(uint64(took))
-		l.Count.TxBytes.Add(uint64(octets))
-		l.Count.TxXDP.Add(uint64(took))
+		l.count.TxCalls.Add(1)
+		l.count.TxFrames.Add(uint64(took))
+		l.count.TxBytes.Add(uint64(octets))
+		l.count.TxXDP.Add(uint64(took))
 	}
 	return took
 }

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// KeySize is the length of a key in bytes.
-const KeySize = 32
+// keySize is the length of a key in bytes.
+const keySize = 32
 
 // maxKeys is how many keys are valid at a time: the one in use, and another during a
 // rotation.
@@ -29,7 +29,7 @@ const maxKeys = 2
 
 // Key is what all stations of a segment that may talk to each other have in common: bytes
 // from a source of randomness. It does not print itself.
-type Key [KeySize]byte
+type Key [keySize]byte
 
 // Source returns the keys that are valid now, one or two. The first
 // is used for what is begun from now on; what others begin with any of them is taken. A
@@ -112,9 +112,9 @@ func parseKeys(text []byte) (keys []Key, err error) {
 		content, _, _ := strings.Cut(lines.Text(), "#")
 		for word := range strings.FieldsFuncSeq(content, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\r' }) {
 			var k Key
-			if n, err := hex.Decode(k[:], []byte(word[:min(len(word), 2*KeySize)])); err != nil || n != KeySize || len(word) != 2*KeySize {
+			if n, err := hex.Decode(k[:], []byte(word[:min(len(word), 2*keySize)])); err != nil || n != keySize || len(word) != 2*keySize {
 				return nil, fmt.Errorf("%w: line %d has %d characters that are no key: want %d hexadecimal digits, as bobnet key prints them",
-					ErrKey, line, len(word), 2*KeySize)
+					ErrKey, line, len(word), 2*keySize)
 			}
 			keys = append(keys, k)
 		}

@@ -3,6 +3,7 @@ package seal
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -41,14 +42,14 @@ func (l *Link) Rest() int {
 	if l.rest.from != nil {
 		return l.rest.size - framing.SealTagSize
 	}
-	return l.Long.Rest()
+	return wrap.Long(&l.base).Rest()
 }
 
 // Fetch implements transport.LongLink.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
 	r := &l.rest
 	if r.from == nil {
-		return l.Long.Fetch(from, parts)
+		return wrap.Long(&l.base).Fetch(from, parts)
 	}
 	s := r.from
 	r.from = nil
@@ -57,7 +58,7 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	}
 	sealed := l.longRoom()[:r.size]
 	r.part[0] = sealed
-	if !l.Long.Link().Fetch(framing.SealedRest, r.part[:]) {
+	if !wrap.Long(&l.base).Link().Fetch(framing.SealedRest, r.part[:]) {
 		return false
 	}
 	begin, room := r.begin[from:], sealed[:0]
@@ -99,7 +100,7 @@ func scatter(parts [][]byte, begin, rest []byte) bool {
 
 // restWithin returns how many bytes of the last view the wrapped link has.
 func (l *Link) restWithin() int {
-	if link := l.Long.Link(); link != nil {
+	if link := wrap.Long(&l.base).Link(); link != nil {
 		return link.Rest()
 	}
 	return 0

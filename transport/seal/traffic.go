@@ -3,6 +3,7 @@ package seal
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -165,7 +166,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		l.reload.poll(now)
 		l.turn(now)
 	}
-	l.Long.Return()
+	wrap.Long(&l.base).Return()
 	l.rest.from = nil
 	if l.rx == nil {
 		l.makeRoom()
@@ -211,7 +212,7 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 		}
 		added += size - len(opened)
 		if len(opened) > max(l.mtu+ethertype.EthernetSize-framing.SealOverhead, transport.LongBegin) {
-			opened = l.Long.Lend(opened)
+			opened = wrap.Long(&l.base).Lend(opened)
 		}
 		views[n] = opened
 		n++
@@ -236,7 +237,7 @@ func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, s
 		if rest := l.restWithin(); rest > 0 && begins(frame) {
 			return l.openBegin(frame, rest, now), len(frame) + rest
 		}
-		whole := l.Long.Take(frame)
+		whole := wrap.Long(&l.base).Take(frame)
 		own = len(whole) > len(frame)
 		frame = whole
 	}

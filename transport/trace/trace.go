@@ -21,9 +21,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Link is a transport.Link that writes down what passes. Goroutines may share
-// it as transport.Link says. It allocates.
-type Link struct {
+// traced is a link that writes down what passes.
+type traced struct {
 	base
 	name string
 	zero int64 // of the link's clock, when New was called
@@ -37,21 +36,22 @@ type Link struct {
 type base = wrap.Base
 
 var (
-	_ transport.LongLink = (*Link)(nil)
-	_ transport.Checker  = (*Link)(nil)
-	_ optional.Parking   = (*Link)(nil)
+	_ transport.LongLink = (*traced)(nil)
+	_ transport.Checker  = (*traced)(nil)
+	_ optional.Parking   = (*traced)(nil)
 )
 
 // New returns a link that passes everything to link and writes a line a frame
 // to w, each with one Write. w need not be safe for goroutines unless others
 // write to it too; an error of w ends the trace, not the link. The caller uses
-// link no more; Close closes it too.
-func New(link transport.Link, w io.Writer) *Link {
-	return &Link{base: wrap.New(link, "trace"), name: link.Info().Interface, zero: link.Now(), w: w}
+// link no more; Close closes it too. Goroutines may share the link as transport.Link says. It
+// allocates.
+func New(link transport.Link, w io.Writer) transport.Link {
+	return &traced{base: wrap.New(link, "trace"), name: link.Info().Interface, zero: link.Now(), w: w}
 }
 
 // Send implements transport.Link. It writes down the frames that were taken.
-func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+func (l *traced) Send(frames []transport.Frame) (n int, err error) {
 	now := l.Now()
 	n, err = l.Link.Send(frames)
 	l.mu.Lock()
@@ -64,9 +64,9 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 }
 
 // Recv implements transport.Link.
-func (l *Link) Recv(views [][]byte) (n int, err error) {
+func (l *traced) Recv(views [][]byte) (n int, err error) {
 	n, err = l.Link.Recv(views)
-	last := l.Long.See(views[:n])
+	last := wrap.Long(&l.base).See(views[:n])
 	if n == 0 {
 		return n, err
 	}
@@ -81,7 +81,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 }
 
 // write writes the line of one frame. mu is held.
-func (l *Link) write(now int64, dir string, frame []byte) {
+func (l *traced) write(now int64, dir string, frame []byte) {
 	if l.w == nil {
 		return
 	}

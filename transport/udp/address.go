@@ -12,9 +12,9 @@ const (
 	macIPv4  = 0x75
 )
 
-// MAC returns the MAC address of the station with the given IP address.
+// macOf returns the macOf address of the station with the given IP address.
 // IPv4-mapped IPv6 addresses count as IPv4; zones do not count.
-func MAC(ip netip.Addr) ethertype.MAC {
+func macOf(ip netip.Addr) ethertype.MAC {
 	if ip = ip.Unmap(); ip.Is4() {
 		a := ip.As4()
 		return ethertype.MAC{macLocal, macIPv4, a[0], a[1], a[2], a[3]}
@@ -30,9 +30,9 @@ func MAC(ip netip.Addr) ethertype.MAC {
 	return ethertype.MAC{first, byte(h >> 32), byte(h >> 24), byte(h >> 16), byte(h >> 8), byte(h)}
 }
 
-// IP returns the address of the IPv4 station with the given MAC. ok is false if
+// ipOf returns the address of the IPv4 station with the given MAC. ok is false if
 // it is no such MAC.
-func IP(mac ethertype.MAC) (ip netip.Addr, ok bool) {
+func ipOf(mac ethertype.MAC) (ip netip.Addr, ok bool) {
 	if mac[0] != macLocal || mac[1] != macIPv4 {
 		return netip.Addr{}, false
 	}
@@ -52,11 +52,11 @@ type stations struct {
 }
 
 func newStations(self netip.Addr, peers []netip.Addr) *stations {
-	s := &stations{six: self.Is6(), learned: map[ethertype.MAC]netip.Addr{}, fixed: map[ethertype.MAC]netip.Addr{MAC(self): self}}
+	s := &stations{six: self.Is6(), learned: map[ethertype.MAC]netip.Addr{}, fixed: map[ethertype.MAC]netip.Addr{macOf(self): self}}
 	for _, ip := range peers {
 		if ip = ip.Unmap(); ip.WithZone("") != self {
 			s.peers = append(s.peers, ip)
-			s.fixed[MAC(ip)] = ip.WithZone("")
+			s.fixed[macOf(ip)] = ip.WithZone("")
 		}
 	}
 	return s
@@ -65,7 +65,7 @@ func newStations(self netip.Addr, peers []netip.Addr) *stations {
 // find returns the IP address of the station with the given MAC.
 func (s *stations) find(mac ethertype.MAC) (ip netip.Addr, ok bool) {
 	if !s.six {
-		return IP(mac)
+		return ipOf(mac)
 	}
 	if ip, ok = s.fixed[mac]; !ok {
 		ip, ok = s.learned[mac]

@@ -14,12 +14,12 @@ func TestMAC(t *testing.T) {
 		"255.255.255.255": "02:75:ff:ff:ff:ff",
 		"::ffff:10.0.0.7": "02:75:0a:00:00:07",
 	} {
-		mac := MAC(netip.MustParseAddr(text))
-		if ip, ok := IP(mac); mac.String() != want || !ok || ip != netip.MustParseAddr(text).Unmap() {
+		mac := macOf(netip.MustParseAddr(text))
+		if ip, ok := ipOf(mac); mac.String() != want || !ok || ip != netip.MustParseAddr(text).Unmap() {
 			t.Errorf("%s has the MAC %v, want %s, which is of %v", text, mac, want, ip)
 		}
 	}
-	if _, ok := IP(ethertype.MAC{2, 0x74}); ok {
+	if _, ok := ipOf(ethertype.MAC{2, 0x74}); ok {
 		t.Error("a MAC of no station has an IP address")
 	}
 }
@@ -38,7 +38,7 @@ func TestMAC6(t *testing.T) {
 	for i := range uint64(100_000) {
 		for _, n := range []uint64{i, i << 40} {
 			ip := v6(n)
-			mac := MAC(ip)
+			mac := macOf(ip)
 			if other, ok := seen[mac]; ok && other != ip {
 				t.Fatalf("%v and %v have the MAC %v", ip, other, mac)
 			}
@@ -47,7 +47,7 @@ func TestMAC6(t *testing.T) {
 			}
 		}
 	}
-	if MAC(v6(1)) != MAC(v6(1).WithZone("eth0")) {
+	if macOf(v6(1)) != macOf(v6(1).WithZone("eth0")) {
 		t.Error("the zone counts")
 	}
 }
@@ -59,12 +59,12 @@ func TestStations(t *testing.T) {
 	if len(s.peers) != 1 {
 		t.Errorf("the peers are %v", s.peers)
 	}
-	taken := MAC(v6(7))
-	if !s.learn(taken, v6(7)) || s.learn(taken, v6(8)) || !s.learn(taken, v6(7)) || s.learn(MAC(v6(2)), v6(9)) {
+	taken := macOf(v6(7))
+	if !s.learn(taken, v6(7)) || s.learn(taken, v6(8)) || !s.learn(taken, v6(7)) || s.learn(macOf(v6(2)), v6(9)) {
 		t.Error("an address was given to another")
 	}
 	for i := range uint64(3 * learnedMax) {
-		if ip := v6(100 + i); !s.learn(MAC(ip), ip) {
+		if ip := v6(100 + i); !s.learn(macOf(ip), ip) {
 			t.Fatalf("%v was not learned", ip)
 		}
 	}
@@ -72,7 +72,7 @@ func TestStations(t *testing.T) {
 		t.Errorf("%d stations are remembered", len(s.learned))
 	}
 	for _, ip := range []netip.Addr{v6(1), v6(2)} {
-		if got, ok := s.find(MAC(ip)); !ok || got != ip {
+		if got, ok := s.find(macOf(ip)); !ok || got != ip {
 			t.Errorf("%v was forgotten", ip)
 		}
 	}

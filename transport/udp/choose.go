@@ -127,15 +127,15 @@ func choose(all []candidate, cfg *Config) (*station, error) {
 	for _, c := range all {
 		ip := c.address(cfg.Network, wantIP)
 		named := c.name == cfg.Interface || macErr == nil && string(c.mac) == string(wantMAC[:]) ||
-			macErr == nil && ip.IsValid() && MAC(ip) == wantMAC
+			macErr == nil && ip.IsValid() && macOf(ip) == wantMAC
 		switch {
 		case cfg.Interface == "" && !c.loopback && c.state == iface.Up && ip.IsValid(),
 			wantIP.IsValid() && ip == wantIP:
-			fit = append(fit, station{c, ip, MAC(ip)})
+			fit = append(fit, station{c, ip, macOf(ip)})
 		case named && !ip.IsValid():
 			return nil, refuse(all, fmt.Sprintf("%s has no %s address; give it one: ip address add ADDRESS/BITS dev %s", c.name, family(cfg.Network), c.name))
 		case named:
-			fit = append(fit, station{c, ip, MAC(ip)})
+			fit = append(fit, station{c, ip, macOf(ip)})
 		}
 	}
 	switch {

@@ -89,7 +89,7 @@ func (r *receiver) init(l *Link, segments bool) {
 // Wait has found only one of the sockets readable, and none while frames of the
 // last message are left.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
-	if !l.Gate.Enter() {
+	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
 	}
 	if views = views[:min(len(views), transport.MaxBatch)]; len(views) > 0 {
@@ -99,10 +99,10 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		}
 		if r.filled > 0 {
 			n = l.take(views)
-			l.count()
+			l.publish()
 		}
 	}
-	l.Gate.Leave()
+	l.gate.Leave()
 	return n, nil
 }
 
@@ -130,7 +130,7 @@ func (l *Link) read(fd, limit int, group bool) {
 	if n <= 0 {
 		return // nothing there; an error of the network is for Send to find
 	}
-	l.Count.RxCalls.Add(1)
+	l.count.RxCalls.Add(1)
 	for i := r.filled; i < r.filled+n; i++ {
 		s := &r.slots[i]
 		s.data, s.size, s.cut = r.args.message(r.area, i)
@@ -175,7 +175,7 @@ func (l *Link) startMessage(s *slot) bool {
 	r := &l.rx
 	switch {
 	case s.cut:
-		l.Count.RxTruncated.Add(1)
+		l.count.RxTruncated.Add(1)
 		return false
 	case len(s.data) == 0:
 		r.strays++
@@ -212,12 +212,12 @@ func (l *Link) accepts(frame []byte) bool {
 	return l.where.learn(src.mac, src.ip)
 }
 
-// count publishes what take has counted.
-func (l *Link) count() {
+// publish counts what take has counted.
+func (l *Link) publish() {
 	r := &l.rx
-	driver.Add(&l.Count.RxFrames, r.frames)
-	driver.Add(&l.Count.RxBytes, r.octets)
-	driver.Add(&l.Count.RxFiltered, r.strays)
+	driver.Add(&l.count.RxFrames, r.frames)
+	driver.Add(&l.count.RxBytes, r.octets)
+	driver.Add(&l.count.RxFiltered, r.strays)
 	r.frames, r.octets, r.strays = 0, 0, 0
 }
 
@@ -227,7 +227,7 @@ func (l *Link) Ready() bool {
 	if l.rx.left.Load() {
 		return true
 	}
-	if !l.Gate.Enter() {
+	if !l.gate.Enter() {
 		return false
 	}
 	r := &l.rx
@@ -235,6 +235,6 @@ func (l *Link) Ready() bool {
 	if r.ours < len(r.fds) && !group && r.group.Load() != groupQuiet {
 		r.group.Store(groupQuiet)
 	}
-	l.Gate.Leave()
+	l.gate.Leave()
 	return found
 }

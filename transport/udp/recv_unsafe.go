@@ -79,7 +79,7 @@ func (a *recvArgs) source(i int, s *source) {
 			ip = netip.AddrFrom4((*unix.RawSockaddrInet4)(unsafe.Pointer(name)).Addr)
 		}
 		port := (*[2]byte)(unsafe.Pointer(&name.Port))
-		a.known = source{ip: ip, mac: MAC(ip), port: int(port[0])<<8 | int(port[1])}
+		a.known = source{ip: ip, mac: macOf(ip), port: int(port[0])<<8 | int(port[1])}
 	}
 	*s = a.known
 }

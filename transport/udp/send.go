@@ -101,7 +101,7 @@ func (l *Link) wayOf(f *transport.Frame) *way {
 // Send implements transport.Link: one system call for a batch as long as its
 // parts fit maxVecs and all leave from one UDP port.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
-	if !l.Gate.Enter() {
+	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
 	}
 	frames = frames[:min(len(frames), transport.MaxBatch)]
@@ -110,7 +110,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 		took, more, err = l.sendSome(frames[n:])
 		n += took
 	}
-	l.Gate.Leave()
+	l.gate.Leave()
 	return n, err
 }
 
@@ -125,24 +125,24 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	var errno unix.Errno
 	switch w := l.wayOf(&frames[0]); w.kind {
 	case nowhere:
-		l.Count.TxDrops.Add(1)
+		l.count.TxDrops.Add(1)
 		return 1, true, nil
 	case toOne:
 		sock := w.sock
 		l.gather(frames)
 		took, octets, errno = t.send(t.socks[sock])
-		l.Count.TxCalls.Add(1)
+		l.count.TxCalls.Add(1)
 	default:
 		took, octets, errno = l.spread(&frames[0])
 		if took == 0 && errno == 0 { // neither multicast nor peers
-			l.Count.TxDrops.Add(1)
+			l.count.TxDrops.Add(1)
 			return 1, true, nil
 		}
 	}
 	tried := t.frames[0]
 	t.reset()
-	driver.Add(&l.Count.TxFrames, took)
-	driver.Add(&l.Count.TxBytes, octets)
+	driver.Add(&l.count.TxFrames, took)
+	driver.Add(&l.count.TxBytes, octets)
 	if errno == 0 {
 		return took, true, nil
 	}
@@ -165,7 +165,7 @@ func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err err
 	case verdict == driver.Again:
 		return 0, true, nil
 	case verdict == driver.Full:
-		l.Count.TxFull.Add(1)
+		l.count.TxFull.Add(1)
 		return 0, false, nil
 	case verdict == driver.Stop:
 		return 0, false, err
@@ -179,7 +179,7 @@ func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err err
 		l.tx.segments = false // the interface cannot do checksums, or the kernel is older than 4.18
 		return 0, true, nil
 	}
-	l.Count.TxDrops.Add(uint64(tried))
+	l.count.TxDrops.Add(uint64(tried))
 	return tried, true, nil
 }
 
@@ -321,6 +321,6 @@ func (l *Link) sendOne(f *transport.Frame, w *way) (took int, errno unix.Errno) 
 	l.start(w, f.Len())
 	t.put(f, f.Len())
 	took, _, errno = t.send(t.socks[w.sock])
-	l.Count.TxCalls.Add(1)
+	l.count.TxCalls.Add(1)
 	return took, errno
 }

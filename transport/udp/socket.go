@@ -19,22 +19,22 @@ const (
 	receiveEnough = 4 << 20 // with less, one sender can overrun it
 )
 
-// BufferError says that the kernel gave a smaller receive buffer than a link
+// bufferError says that the kernel gave a smaller receive buffer than a link
 // needs to lose nothing to one fast sender.
-type BufferError struct {
+type bufferError struct {
 	Have, Need int // bytes, as setsockopt counts them
 }
 
-func (e *BufferError) Error() string {
+func (e *bufferError) Error() string {
 	return fmt.Sprintf("udp: the socket's receive buffer is %d bytes, a fast sender needs %d or frames are lost: sysctl -w net.core.rmem_max=%d",
 		e.Have, e.Need, e.Need)
 }
 
-// Shortage returns a *BufferError if the receive buffer is smaller than it
+// Shortage returns an error if the receive buffer is smaller than it
 // should be, nil otherwise.
 func (l *Link) Shortage() error {
 	if l.have/2 < receiveEnough {
-		return &BufferError{Have: l.have / 2, Need: receiveEnough}
+		return &bufferError{Have: l.have / 2, Need: receiveEnough}
 	}
 	return nil
 }

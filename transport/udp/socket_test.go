@@ -13,7 +13,7 @@ import (
 // TestShortage: a small buffer is told of, with the line that enlarges it.
 func TestShortage(t *testing.T) {
 	l := &Link{have: 2 * 212992}
-	var short *BufferError
+	var short *bufferError
 	err := l.Shortage()
 	if !errors.As(err, &short) || short.Have != 212992 || short.Need != receiveEnough ||
 		!strings.Contains(err.Error(), "sysctl -w net.core.rmem_max=4194304") {

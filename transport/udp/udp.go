@@ -63,10 +63,12 @@ type base = driver.Base
 // transport.Link says.
 type Link struct {
 	base
-	rx   receiver
-	tx   sender
-	wait sleep.Waiter
-	info transport.Info
+	gate  *driver.Gate // of base
+	count *driver.Counters
+	rx    receiver
+	tx    sender
+	wait  sleep.Waiter
+	info  transport.Info
 
 	station  *station
 	hardware atomic.Pointer[ethertype.MAC] // see Info
@@ -110,7 +112,7 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	l := &Link{
 		station: s, first: int(c.BasePort), where: newStations(s.ip, c.Peers), group: -1, probe: -1,
 	}
-	driver.Init(&l.base, driver.Hooks{Evict: l.wait.Sleeper.Wake, Dropped: l.dropped, Check: l.check, Release: l.release})
+	l.gate, l.count = driver.Init(&l.base, driver.Hooks{Evict: l.wait.Sleeper.Wake, Dropped: l.dropped, Check: l.check, Release: l.release})
 	if err := l.open(&c); err != nil {
 		l.release()
 		return nil, err
@@ -170,7 +172,7 @@ func (l *Link) open(c *Config) error {
 	l.tx.init(l, !c.NoSegments)
 	l.rx.init(l, !c.NoSegments)
 	l.lost = make([]uint32, len(l.rx.fds))
-	return l.openError("eventfd", l.wait.Open(l.Gate, &l.Count, l.rx.fds...))
+	return l.openError("eventfd", l.wait.Open(l.gate, l.count, l.rx.fds...))
 }
 
 // kernelSize estimates what a datagram with a full frame takes of a receive

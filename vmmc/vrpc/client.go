@@ -93,7 +93,7 @@ func (c *Client) Close() error { return c.transport.Close() }
 //     (ProgUnavail, GarbageArgs, AuthTooWeak and so on)
 //   - an error of xdr, if args cannot be encoded
 //   - ErrBadReply, if the results are not as declared, with the error of xdr
-//   - the context's error, ErrTimeout, ErrClosed, ErrTooLarge or a *TransportError
+//   - the context's error, ErrTimeout, ErrClosed, a message too large or a *TransportError
 //
 // The args are only read, until Call returns. What is in res after an error is unspecified;
 // after the end of the context it is unchanged. The memory that res refers to is decoded
@@ -407,7 +407,7 @@ func (t *direct) Close() error { return nil }
 type Transport interface {
 	// RoundTrip sends x.Message and sets x.Reply to the reply that begins with the same
 	// transaction id. It ends when the reply is there, with ctx, at x.Deadline (ErrTimeout),
-	// or with an error that is or wraps a *TransportError, ErrTooLarge or ErrClosed.
+	// or with an error that is or wraps a *TransportError or ErrClosed, or says that the message is too large.
 	RoundTrip(ctx context.Context, x *Exchange) error
 	// Release says that x.Reply is not used any more. It is called once for each RoundTrip
 	// that succeeded.

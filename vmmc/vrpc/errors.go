@@ -17,8 +17,8 @@ var (
 	// ErrTransport: the connection could not be made, or broke. A *TransportError says
 	// whether the procedure may have run.
 	ErrTransport = errors.New("vrpc: transport failed")
-	// ErrTooLarge: a message is longer than the transport or MaxMessage allows.
-	ErrTooLarge = errors.New("vrpc: message too large")
+	// errTooLarge: a message is longer than the transport or MaxMessage allows.
+	errTooLarge = errors.New("vrpc: message too large")
 	// ErrBadReply: the reply is no RPC message, or the results in it are not the declared type.
 	ErrBadReply = errors.New("vrpc: malformed reply")
 	// ErrNoReply: returned by a procedure, the server sends no reply, as batched calls want it.

@@ -120,7 +120,7 @@ func (m *mapped) credits() [2]uint32 {
 // piece stays in the ring, and ticket says which record it is; else it has been copied.
 func (m *mapped) piece(rec ringRecord, ticket uint64, max int) (msg []byte, inRing, whole bool, err error) {
 	if have := len(m.partial); have+len(rec.payload) > max {
-		return nil, false, false, fmt.Errorf("%w: a message of %d octets and more, %d are allowed", ErrTooLarge, have+len(rec.payload), max)
+		return nil, false, false, fmt.Errorf("%w: a message of %d octets and more, %d are allowed", errTooLarge, have+len(rec.payload), max)
 	}
 	if rec.last && len(m.partial) == 0 {
 		return rec.payload, true, true, nil

@@ -185,7 +185,7 @@ func (v *streamServer) count(err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		v.server.stats.ConnsTimedOut.Add(1)
-	case errors.Is(err, ErrTooLarge), err == errNoCall, err == errEmptyFragments, err == errNoMemory:
+	case errors.Is(err, errTooLarge), err == errNoCall, err == errEmptyFragments, err == errNoMemory:
 		v.server.stats.ConnsBroken.Add(1)
 	}
 }
@@ -238,7 +238,7 @@ func (r *recordReader) buffered() bool {
 
 // read reads a record into the memory of rec, or into more where that is too small: a length
 // is believed only so far as the bytes have arrived. The result begins with headroom, which is
-// free for use. It is an error if the record is too long (ErrTooLarge).
+// free for use. It is an error if the record is too long (errTooLarge).
 func (r *recordReader) read(rec []byte) ([]byte, error) {
 	if cap(rec) > keepBuffer && len(rec) <= keepBuffer {
 		rec = nil
@@ -251,7 +251,7 @@ func (r *recordReader) read(rec []byte) ([]byte, error) {
 		word := binary.BigEndian.Uint32(r.mark[:])
 		n := int(word &^ lastFragment)
 		if n > r.max-(len(rec)-headroom) {
-			return rec, fmt.Errorf("%w: a record of %d octets and more, %d are allowed", ErrTooLarge, len(rec)-headroom+n, r.max)
+			return rec, fmt.Errorf("%w: a record of %d octets and more, %d are allowed", errTooLarge, len(rec)-headroom+n, r.max)
 		}
 		var err error
 		if rec, err = r.fragment(rec, n); err != nil {

@@ -166,7 +166,7 @@ func Append(buf []byte, v Marshaler) ([]byte, error) {
 }
 
 // Unmarshal decodes msg into v, with the limits of a zero Decoder. Octets after the value
-// are ErrTrailing.
+// are an error.
 func Unmarshal(msg []byte, v Unmarshaler) error {
 	var d Decoder
 	d.Reset(msg)

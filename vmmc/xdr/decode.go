@@ -36,10 +36,10 @@ func (d *Decoder) Rest() []byte { return d.msg[d.off:len(d.msg):len(d.msg)] }
 // Err returns the first error since Reset, an *Error, or nil.
 func (d *Decoder) Err() error { return d.err }
 
-// End returns Err, or ErrTrailing if octets are left after the last item.
+// End returns Err, or an error if octets are left after the last item.
 func (d *Decoder) End() error {
 	if left := len(d.msg) - d.off; left > 0 {
-		d.fail(ErrTrailing, "end of the message", d.off, int64(left), 0)
+		d.fail(errTrailing, "end of the message", d.off, int64(left), 0)
 	}
 	return d.err
 }
@@ -190,7 +190,7 @@ func (d *Decoder) octets(what string, start int, n uint64) []byte {
 	}
 	for i, octet := range p[n:] {
 		if octet != 0 {
-			d.fail(ErrPadding, what, d.off-len(p)+int(n)+i, int64(octet), 0)
+			d.fail(errPadding, what, d.off-len(p)+int(n)+i, int64(octet), 0)
 			d.off = start
 			return nil
 		}

@@ -37,8 +37,7 @@
 // returns zero values and takes nothing more, so a caller looks at Err once, at the
 // end. It is an *Error, which says what was encoded or decoded, at which octet, what
 // was found and what the limit is. errors.Is finds its kind: ErrShort, ErrTooLong,
-// ErrValue, ErrPadding, ErrDepth, ErrTrailing, ErrNil, ErrCycle, ErrFull. What was decoded into after an
-// error is unspecified.
+// ErrValue, ErrDepth, ErrNil, ErrCycle. What was decoded into after an error is unspecified.
 //
 // # Bounds
 //
@@ -70,7 +69,7 @@
 // An item occupies a multiple of four octets (section 3). Opaque data and strings of
 // another length are followed by one to three residual octets, which are zero (sections
 // 4.9, 4.10 and 4.11; RFC 1832 said so in 3.9). An Encoder writes zeros, and a Decoder
-// refuses others with ErrPadding. It refuses a bool that is neither 0 nor 1 too, so that
+// refuses others. It refuses a bool that is neither 0 nor 1 too, so that
 // a value has one encoding and what a Decoder accepts an Encoder reproduces, octet for
 // octet. Floating-point values keep their bits, those of NaNs included.
 //

@@ -71,7 +71,7 @@ func (e *Encoder) room(n int64, what string) bool {
 		return false
 	}
 	if size := int64(e.Len()) + n; e.MaxSize > 0 && size > int64(e.MaxSize) {
-		e.fail(ErrFull, what, size, int64(e.MaxSize))
+		e.fail(errFull, what, size, int64(e.MaxSize))
 		return false
 	}
 	return true

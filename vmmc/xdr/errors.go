@@ -13,18 +13,18 @@ var (
 	ErrTooLong = errors.New("xdr: longer than declared")
 	// ErrValue: a number that is no bool, not in the enum, or selects no arm of the union.
 	ErrValue = errors.New("xdr: value not declared")
-	// ErrPadding: the octets that fill up the last four of an item are not zero.
-	ErrPadding = errors.New("xdr: padding not zero")
+	// errPadding: the octets that fill up the last four of an item are not zero.
+	errPadding = errors.New("xdr: padding not zero")
 	// ErrDepth: optional data and arrays are nested more deeply than MaxDepth.
 	ErrDepth = errors.New("xdr: nested too deeply")
-	// ErrTrailing: octets are left after the last item.
-	ErrTrailing = errors.New("xdr: octets after the last item")
+	// errTrailing: octets are left after the last item.
+	errTrailing = errors.New("xdr: octets after the last item")
 	// ErrNil: there is no value where the declaration calls for one.
 	ErrNil = errors.New("xdr: nil value")
 	// ErrCycle: a linked list comes back to an element of itself.
 	ErrCycle = errors.New("xdr: endless list")
-	// ErrFull: the encoding is longer than Encoder.MaxSize.
-	ErrFull = errors.New("xdr: encoding too long")
+	// errFull: the encoding is longer than Encoder.MaxSize.
+	errFull = errors.New("xdr: encoding too long")
 )
 
 // Error is why an item could not be encoded or decoded.
@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 		return at + fmt.Sprintf("length %d, but the declaration allows %d", e.Got, e.Limit)
 	case ErrValue:
 		return at + fmt.Sprintf("the declaration has no value %d", e.Got)
-	case ErrPadding:
+	case errPadding:
 		return at + fmt.Sprintf("the padding is %#x, but must be zero (RFC 4506 section 4.9)", e.Got)
 	case ErrDepth:
 		return at + fmt.Sprintf("nested %d levels deep, %d are allowed: raise MaxDepth if the data are meant so", e.Got, e.Limit)
@@ -56,9 +56,9 @@ func (e *Error) Error() string {
 		return at + "the pointer to it is nil, but this value is not optional"
 	case ErrCycle:
 		return at + "it comes back to an element of itself, so that its encoding would have no end"
-	case ErrTrailing:
+	case errTrailing:
 		return at + fmt.Sprintf("%d octets are left: the peer may encode another type", e.Got)
-	case ErrFull:
+	case errFull:
 		return at + fmt.Sprintf("makes the encoding %d octets long, %d are allowed: raise MaxSize or send less", e.Got, e.Limit)
 	}
 	return at + e.Kind.Error()

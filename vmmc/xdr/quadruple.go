@@ -12,8 +12,8 @@ import (
 // are; conversions are exact, or rounded to nearest, ties to even. The zero value is 0.
 type Quadruple [16]byte
 
-// ErrNaN says that a Quadruple is not a number, for which big.Float has no value.
-var ErrNaN = errors.New("xdr: the quadruple is not a number")
+// errNaN says that a Quadruple is not a number, for which big.Float has no value.
+var errNaN = errors.New("xdr: the quadruple is not a number")
 
 const (
 	quadFraction = 112                    // bits of the fraction
@@ -96,10 +96,10 @@ func (q Quadruple) IsNaN() bool {
 	return field == quadSpecial && fraction.Sign() != 0
 }
 
-// Float returns the number as a big.Float of 113 bits, exactly, or ErrNaN.
+// Float returns the number as a big.Float of 113 bits, exactly, or an error if it is not a number.
 func (q Quadruple) Float() (*big.Float, error) {
 	if q.IsNaN() {
-		return nil, ErrNaN
+		return nil, errNaN
 	}
 	negative, field, units := q.fields()
 	x := new(big.Float).SetPrec(quadFraction + 1)

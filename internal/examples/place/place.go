@@ -45,7 +45,7 @@ func Find(usual int) (Place, error) {
 		if p.Rank, err = strconv.Atoi(cmp.Or(os.Getenv(job.EnvRank), "0")); err != nil {
 			return Place{}, fmt.Errorf("%s is %q: want a number from 0", job.EnvRank, os.Getenv(job.EnvRank))
 		}
-	case found.Source == job.SourcePMI:
+	case found.Source == "PMI-1":
 		if p, err = ask(); err != nil {
 			return Place{}, fmt.Errorf("%s: %w: start the processes by bobnet run, or set %s, %s and %s", found.Why, err, job.EnvJob, job.EnvRank, job.EnvSize)
 		}

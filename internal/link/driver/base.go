@@ -9,8 +9,8 @@ import (
 // Base is what links on sockets share besides the sockets: the gate, the counters, the clock,
 // and the order of closing. A driver embeds it and calls Init first.
 type Base struct {
-	Gate  *Gate // entered around each use of a descriptor
-	Count Counters
+	gate  *Gate // entered around each use of a descriptor
+	count Counters
 
 	hooks  Hooks
 	mu     sync.Mutex    // serialises ReadDrops, because some kernel counters are reset when read
@@ -25,8 +25,12 @@ type Hooks struct {
 	Release func() error  // closes the sockets, which no goroutine uses any more
 }
 
-// Init prepares b.
-func Init(b *Base, h Hooks) { b.Gate, b.closed, b.hooks = NewGate(), make(chan struct{}), h }
+// Init prepares b. It returns the gate, which the driver enters around each use of a descriptor,
+// and the counters. They are no fields of Base that drivers would show to users.
+func Init(b *Base, h Hooks) (*Gate, *Counters) {
+	b.gate, b.closed, b.hooks = NewGate(), make(chan struct{}), h
+	return b.gate, &b.count
+}
 
 // Now implements transport.Link. All links of a process have the same clock.
 func (b *Base) Now() int64 { return Now() }
@@ -34,23 +38,23 @@ func (b *Base) Now() int64 { return Now() }
 // Stats implements transport.Link. It makes a system call for each socket that receives.
 // Frames that a filter of the kernel rejected are not known, and not in RxFiltered.
 func (b *Base) Stats() transport.Stats {
-	if b.Gate.Enter() {
+	if b.gate.Enter() {
 		b.readDrops()
-		b.Gate.Leave()
+		b.gate.Leave()
 	}
-	return b.Count.Snapshot()
+	return b.count.Snapshot()
 }
 
 func (b *Base) readDrops() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.Count.RxDrops.Add(b.hooks.Dropped())
+	b.count.RxDrops.Add(b.hooks.Dropped())
 }
 
 // Close implements transport.Link. It waits for calls under way. Only Wait can take time, and
 // Close wakes it.
 func (b *Base) Close() error {
-	if !b.Gate.Shut(b.hooks.Evict) {
+	if !b.gate.Shut(b.hooks.Evict) {
 		<-b.closed
 		return nil
 	}
@@ -62,9 +66,9 @@ func (b *Base) Close() error {
 
 // Check implements transport.Checker.
 func (b *Base) Check() error {
-	if !b.Gate.Enter() {
+	if !b.gate.Enter() {
 		return transport.ErrClosed
 	}
-	defer b.Gate.Leave()
+	defer b.gate.Leave()
 	return b.hooks.Check()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/wrap"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -131,7 +132,7 @@ const offSrc = 6
 // Rest implements transport.LongLink. Only frames to other hosts are long; those to stations of
 // this one may be as long as LocalMTU says.
 func (l *Link) Rest() int {
-	long := l.Long.Link()
+	long := wrap.Long(&l.base).Link()
 	if long == nil || l.cut {
 		return 0
 	}
@@ -140,7 +141,7 @@ func (l *Link) Rest() int {
 
 // Fetch implements transport.LongLink.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
-	long := l.Long.Link()
+	long := wrap.Long(&l.base).Link()
 	return long != nil && !l.cut && long.Fetch(from, parts)
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -620,5 +621,33 @@ func TestTakenByWhom(t *testing.T) {
 	next := open(t, shm.Config{}) // and who asks for none gets others
 	if next.Info().Ports.Contains(c.info.Ports.Lo) {
 		t.Errorf("got the ports %v, which are taken", next.Info().Ports)
+	}
+}
+
+// TestFlooded: processes that send messages without end to a link's socket keep no other from calling.
+func TestFlooded(t *testing.T) {
+	a := open(t, shm.Config{})
+	to := &unix.SockaddrUnix{Name: a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024)).Name}
+	var senders sync.WaitGroup
+	defer senders.Wait()
+	var over atomic.Bool
+	defer over.Store(true)
+	for range 16 {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		senders.Go(func() {
+			defer unix.Close(fd)
+			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 1})
+			for !over.Load() {
+				unix.Sendto(fd, []byte("junk"), 0, to)
+			}
+		})
+	}
+	for range 5 {
+		b := open(t, shm.Config{})
+		pump(t, b, a, 1, frame(b, a, "honest"))
+		b.Close()
 	}
 }

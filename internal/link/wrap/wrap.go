@@ -13,15 +13,18 @@ import (
 // override what they change.
 type Base struct {
 	transport.Link        // the wrapped link
-	Long           Frames // its long frames
+	long           Frames // its long frames
 	name           string
 }
 
 // New returns a Base around link. Its driver has name and a plus sign before that of link.
 func New(link transport.Link, name string) Base {
 	l, _ := link.(transport.LongLink)
-	return Base{Link: link, Long: Frames{link: l}, name: name}
+	return Base{Link: link, long: Frames{link: l}, name: name}
 }
+
+// Long returns the long frames of the link that b wraps.
+func Long(b *Base) *Frames { return &b.long }
 
 // Info implements transport.Link.
 func (b *Base) Info() transport.Info {
@@ -40,13 +43,13 @@ func (b *Base) Place() optional.Place { return optional.PlaceOf(b.Link) }
 func (b *Base) Check() error { return transport.Check(b.Link) }
 
 // StartLong implements transport.LongLink: it returns what the wrapped link does.
-func (b *Base) StartLong() bool { return b.Long.link != nil && b.Long.link.StartLong() }
+func (b *Base) StartLong() bool { return b.long.link != nil && b.long.link.StartLong() }
 
 // Rest implements transport.LongLink.
-func (b *Base) Rest() int { return b.Long.Rest() }
+func (b *Base) Rest() int { return b.long.Rest() }
 
 // Fetch implements transport.LongLink.
-func (b *Base) Fetch(from int, parts [][]byte) bool { return b.Long.Fetch(from, parts) }
+func (b *Base) Fetch(from int, parts [][]byte) bool { return b.long.Fetch(from, parts) }
 
 // Frames are the long frames of a wrapped link. A wrapper takes each whole from the wrapped
 // link, and lends its beginning to its caller, which fetches the rest from the wrapper.

@@ -38,7 +38,7 @@ func newLink() *link {
 func TestSee(t *testing.T) {
 	l := newLink()
 	b := wrap.New(l, "test")
-	f := &b.Long
+	f := wrap.Long(&b)
 	views := [][]byte{[]byte("a short one"), l.frame[:200]}
 	if last := f.See(views); !bytes.Equal(last, l.frame) {
 		t.Fatalf("the frame is %q", last)
@@ -66,7 +66,7 @@ func TestLost(t *testing.T) {
 		l := newLink()
 		l.lost = true
 		b := wrap.New(l, "test")
-		f := &b.Long
+		f := wrap.Long(&b)
 		views := [][]byte{l.frame[:200]}
 		if last := f.See(views); !bytes.Equal(last, l.frame[:200]) || len(views[0]) != 200 || f.Rest() != len(l.frame)-200 {
 			t.Errorf("seen are %d bytes; the view has %d, and %d are missing", len(last), len(views[0]), f.Rest())
@@ -84,7 +84,7 @@ func TestLost(t *testing.T) {
 // TestNone: a link without long frames has none in a wrapper.
 func TestNone(t *testing.T) {
 	b := wrap.New(struct{ transport.Link }{newLink()}, "test")
-	f := &b.Long
+	f := wrap.Long(&b)
 	views := [][]byte{make([]byte, 1000)}
 	if b.StartLong() || f.Link() != nil || len(f.See(views)) != 1000 || f.Rest() != 0 || f.Fetch(100, views) {
 		t.Error("there are long frames")

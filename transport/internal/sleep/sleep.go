@@ -5,14 +5,13 @@ package sleep
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/bobnet-go/bobnet/internal/shift"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
 
-// What Sleeper.state says.
+// The values of Sleeper.state.
 const (
 	idle    = iota
 	waiting // a goroutine is in ppoll, or about to be
@@ -23,12 +22,33 @@ const (
 // goroutine may call Wake. A link keeps it from being closed under either.
 type Sleeper struct {
 	event int // an eventfd: written to end a ppoll
+	timer int // a timerfd
 	state atomic.Int32
 	other atomic.Int32  // one more than a descriptor to watch besides; 0: none
-	fds   []unix.PollFd // arguments of ppoll: those of Open, the eventfd, and other
-	limit unix.Timespec
+	fds   []unix.PollFd // arguments of ppoll: those of Open, then the rest, see below
+	alarm alarm
 	shift shift.Shift
 }
+
+// Where the last descriptors of Sleeper.fds are, from its end.
+const (
+	atOther = 1 + iota
+	atTimer
+	atEvent
+)
+
+// alarm is what the timer of a Sleeper is set to. A timeout of ppoll would be set and
+// cancelled in each call, and on a virtual machine each of these leaves it: a message that
+// wakes a sleeper takes 13.3 us with a timeout and 10.2 with the timer. So the timer stays as
+// it is while it fires before the time that a wait ends. When it fires, at most one wait
+// finds that there is time left, and sets it again.
+type alarm struct {
+	at   int64 // when the timer fires, by the clock of Poll; 0 if it is not set
+	spec unix.ItimerSpec
+}
+
+// serves reports whether the timer wakes a wait that ends at until, at that time or before.
+func (a *alarm) serves(until int64) bool { return a.at != 0 && a.at <= until }
 
 // Open prepares a Sleeper that waits for input on fds. The kernel passes over
 // those that are negative.
@@ -36,7 +56,11 @@ func (s *Sleeper) Open(fds ...int) (err error) {
 	if s.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return err
 	}
-	for _, fd := range append(fds, s.event, -1) {
+	if s.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+		unix.Close(s.event)
+		return err
+	}
+	for _, fd := range append(fds, s.event, s.timer, -1) {
 		s.fds = append(s.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
 	return nil
@@ -50,6 +74,7 @@ func (s *Sleeper) Watch(fd int) { s.other.Store(int32(max(fd, -1)) + 1) }
 func (s *Sleeper) Close() {
 	if s.fds != nil {
 		unix.Close(s.event)
+		unix.Close(s.timer)
 		s.fds = nil
 	}
 }
@@ -80,33 +105,56 @@ func (s *Sleeper) begin() bool {
 func (s *Sleeper) end() { s.state.Store(idle) }
 
 // Poll blocks until a descriptor has input or an error, Wake is called, or now
-// reaches until. Events then says what was found.
+// reaches until. Events then reports what was found.
 func (s *Sleeper) Poll(until int64, now func() int64) error {
-	s.shift.Pass(now())
-	s.fds[len(s.fds)-1].Fd = s.other.Load() - 1
+	at := now()
+	s.shift.Pass(at)
+	s.found(atOther).Fd = s.other.Load() - 1
 	for i := range s.fds {
 		s.fds[i].Revents = 0
 	}
 	for {
-		var limit *unix.Timespec
-		if until != transport.Forever {
-			left := until - now()
-			if left <= 0 {
+		if until != transport.Forever && !s.alarm.serves(until) {
+			if until <= at {
 				return nil
 			}
-			s.limit = unix.NsecToTimespec(min(left, int64(time.Hour)))
-			limit = &s.limit
+			if err := s.setTimer(until, at); err != nil {
+				return err
+			}
 		}
-		n, err := unix.Ppoll(s.fds, limit, nil)
-		if err == unix.EINTR || err == nil && n == 0 {
-			continue // a signal, or the time is up, which the loop finds
+		n, err := unix.Ppoll(s.fds, nil, nil)
+		if err == unix.EINTR {
+			at = now()
+			continue
 		}
-		if s.fds[len(s.fds)-2].Revents != 0 { // the eventfd
-			var b [8]byte
-			unix.Read(s.event, b[:])
+		if s.found(atEvent).Revents != 0 {
+			drain(s.event)
 		}
-		return err
+		if s.found(atTimer).Revents == 0 {
+			return err
+		}
+		drain(s.timer)
+		s.alarm.at = 0
+		if at = now(); n > 1 || until <= at {
+			return err
+		}
 	}
+}
+
+// setTimer has the timer fire at until. It is at by the same clock.
+func (s *Sleeper) setTimer(until, at int64) error {
+	s.alarm.at = until
+	s.alarm.spec.Value = unix.NsecToTimespec(until - at)
+	return unix.TimerfdSettime(s.timer, 0, &s.alarm.spec, nil)
+}
+
+// found returns the descriptor at a place from the end of fds, with what ppoll found there.
+func (s *Sleeper) found(place int) *unix.PollFd { return &s.fds[len(s.fds)-place] }
+
+// drain reads the counter of an eventfd or a timerfd.
+func drain(fd int) {
+	var b [8]byte
+	unix.Read(fd, b[:])
 }
 
 // Events returns what the last Poll found at descriptor i of Open's. It is for

@@ -59,7 +59,7 @@ func TestSleeper(t *testing.T) {
 	poll(t, &s, transport.Forever)
 	s.Watch(-1)
 	poll(t, &s, now()+1000) // the watch has ended: only the time is up
-	if s.fds[len(s.fds)-1].Revents != 0 {
+	if s.found(atOther).Revents != 0 {
 		t.Error("a descriptor is watched that should not be")
 	}
 
@@ -126,5 +126,43 @@ func TestWakeLate(t *testing.T) {
 	poll(t, &s, until)
 	if poll(t, &s, until); now() < until {
 		t.Error("two waits have ended early")
+	}
+}
+
+// TestTimerStays: the timer is set again only for a wait that ends before it fires, and for
+// the first one after that.
+func TestTimerStays(t *testing.T) {
+	var s Sleeper
+	r, w := pipe(t)
+	if err := s.Open(r); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	unix.Write(w, []byte{1})
+	first := now() + int64(time.Hour)
+	for _, c := range []struct{ until, want int64 }{
+		{transport.Forever, 0},
+		{first, first},
+		{first + 1, first},
+		{transport.Forever, first},
+		{first - 1, first - 1},
+	} {
+		if poll(t, &s, c.until); s.alarm.at != c.want {
+			t.Errorf("a wait until %d sets the timer to %d, not %d", c.until, s.alarm.at, c.want)
+		}
+	}
+	unix.Read(r, make([]byte, 1))
+	soon := now() + int64(time.Millisecond)
+	poll(t, &s, soon)
+	if s.alarm.at != 0 || now() < soon {
+		t.Errorf("at %d the timer is set to %d, after a wait until %d", now(), s.alarm.at, soon)
+	}
+	// It fires for a wait that has ended. The next one is no shorter for that.
+	unix.Write(w, []byte{1})
+	poll(t, &s, now()+int64(time.Millisecond))
+	unix.Read(r, make([]byte, 1))
+	until := now() + int64(5*time.Millisecond)
+	if poll(t, &s, until); now() < until {
+		t.Errorf("the wait ended %d ns early", until-now())
 	}
 }

@@ -1,7 +1,7 @@
 // Package code has the numbers and words that the packages of vipl share: the return codes
 // of VIPL 1.0 (VIPL reference, section 3) as sentinel errors, and the one form in which they
 // are returned: what was asked, the code, what was found; operations and statuses of
-// descriptors; states of VIs; reasons for drops and for the ends of connections. Package
+// descriptors; states of VIs; reasons for the ends of connections. Package
 // vipl exports under the same names what programs see of these.
 package code
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
@@ -168,7 +169,7 @@ func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
 		why = code.Reason(payload[0]) // once: the peer may still write to it
 	}
 	if why >= code.ReasonEnd {
-		c.Drop(code.DropFormat)
+		c.Drop(drops.Format)
 		return
 	}
 	if c.Reliable {

@@ -2,7 +2,7 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/internal/drops"
 )
 
 // Anybody on the segment can send a frame in the name of a connection's peer. What he
@@ -44,14 +44,14 @@ func (c *Conn) Plausible(h *ethertype.Header) bool {
 }
 
 // forgery returns what to count a frame as that is not genuine.
-func (c *Conn) forgery(h *ethertype.Header) code.Drop {
+func (c *Conn) forgery(h *ethertype.Header) drops.Reason {
 	switch {
 	case !c.Reliable || !c.tx.sender.InWindow(h.Ack):
-		return code.DropAck
+		return drops.Ack
 	case h.Seq.Less(c.rx.receiver.Next()):
-		return code.DropDuplicate
+		return drops.Duplicate
 	}
-	return code.DropAhead
+	return drops.Ahead
 }
 
 // Answered reports whether h, a Reset with the right tag, answers a frame of c's: it

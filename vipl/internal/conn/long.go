@@ -2,6 +2,7 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
@@ -154,12 +155,12 @@ func (sh *Shared) FetchLong(begin []byte, rest int) []byte {
 	l := &sh.Long
 	frame := sh.longRoom(len(begin) + rest)
 	if frame == nil {
-		sh.Drop(code.DropFormat)
+		sh.Drop(drops.Format)
 		return nil
 	}
 	copy(frame, begin[:ethertype.HeaderSize])
 	if l.parts[0] = frame[ethertype.HeaderSize:]; !l.link.Fetch(ethertype.HeaderSize, l.parts[:1]) {
-		sh.Drop(code.DropShort)
+		sh.Drop(drops.Short)
 		return nil
 	}
 	return frame

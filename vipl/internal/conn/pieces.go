@@ -2,9 +2,9 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // longestFrame is the longest frame, Ethernet header included.
@@ -100,23 +100,23 @@ func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethert
 func (r *rxHalf) receivePiece(h *ethertype.Header, payload []byte) (whole []byte) {
 	switch p := r.pieces; {
 	case !r.c.Path.Long || !pieceFits(h, payload):
-		r.c.Drop(code.DropFormat)
+		r.c.Drop(drops.Format)
 		return nil
 	case r.receiver.Check(h.Msg) == reliability.Duplicate:
-		r.c.Drop(code.DropDuplicate)
+		r.c.Drop(drops.Duplicate)
 		r.receiver.Duplicate()
 		return nil
 	case p == nil:
 		r.pieces = newReassembly()
 	case p.Begun && p.Seq.Less(h.Msg) && r.receiver.Check(p.Seq) == reliability.Accept:
-		r.c.Drop(code.DropAhead)
+		r.c.Drop(drops.Ahead)
 		return nil
 	}
 	if !r.pieces.AddPiece(h, payload) {
 		return nil
 	}
 	if whole = r.pieces.Whole(r.c.Port); whole == nil {
-		r.c.Drop(code.DropFormat)
+		r.c.Drop(drops.Format)
 	}
 	return whole
 }

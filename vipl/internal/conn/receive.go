@@ -2,6 +2,7 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
@@ -71,10 +72,10 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 	}
 	switch r.receiver.Check(h.Seq) {
 	case reliability.Duplicate:
-		r.c.Drop(code.DropDuplicate)
+		r.c.Drop(drops.Duplicate)
 		r.receiver.Duplicate()
 	case reliability.Ahead:
-		r.c.Drop(code.DropAhead)
+		r.c.Drop(drops.Ahead)
 	case reliability.Accept:
 		result, why := r.place(h, payload)
 		switch {
@@ -91,12 +92,12 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 			}
 		case inOrder && result == fatal:
 			r.completeReceived()
-			r.c.Drop(code.DropFatal)
+			r.c.Drop(drops.Fatal)
 			r.c.fail(why)
 		case result == deferred:
-			r.c.Drop(code.DropAhead)
+			r.c.Drop(drops.Ahead)
 		default:
-			r.c.Drop(code.DropNoReceive)
+			r.c.Drop(drops.NoReceive)
 		}
 	}
 }
@@ -107,7 +108,7 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 func (t *txHalf) applyAck(h *ethertype.Header, more []byte) bool {
 	progress, valid := t.sender.OnAck(t.c.shared.now, h.Ack, h.Sack, more)
 	if !valid {
-		t.c.Drop(code.DropAck)
+		t.c.Drop(drops.Ack)
 		return false
 	}
 	if progress {
@@ -120,7 +121,7 @@ func (t *txHalf) applyAck(h *ethertype.Header, more []byte) bool {
 // probe when it asks for one.
 func (r *rxHalf) receiveAck(h *ethertype.Header, payload []byte) {
 	if !r.c.Reliable {
-		r.c.Drop(code.DropFormat)
+		r.c.Drop(drops.Format)
 		return
 	}
 	// The payload may lie in memory that the peer can still write to, and is

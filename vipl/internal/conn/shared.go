@@ -4,9 +4,9 @@ import (
 	"log/slog"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -196,7 +196,7 @@ type Counters struct {
 	BatchStats
 	RxFrames, RxBytes uint64 // valid frames from the link, headers included
 	RxJoined          uint64 // frames that have shared an Ethernet frame with one before them, and are not in RxFrames
-	Dropped           code.DropCounts
+	Dropped           drops.Counts
 	CQOverruns        uint64 // completion queue entries lost
 	Failures          uint64 // connections that this side ended because of an error
 }

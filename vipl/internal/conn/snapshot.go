@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
@@ -94,16 +95,16 @@ type Arriving struct {
 const lookMax = 32
 
 // Drop counts a frame that was for no connection in particular.
-func (sh *Shared) Drop(why code.Drop) { sh.stats.Dropped[why]++ }
+func (sh *Shared) Drop(why drops.Reason) { sh.stats.Dropped[why]++ }
 
 // Drop counts a frame that was for c.
-func (c *Conn) Drop(why code.Drop) {
+func (c *Conn) Drop(why drops.Reason) {
 	c.shared.Drop(why)
 	c.Stats.Dropped[why]++
 }
 
 // Lost counts a frame of c's that the NIC has counted.
-func (c *Conn) Lost(why code.Drop) { c.Stats.Dropped[why]++ }
+func (c *Conn) Lost(why drops.Reason) { c.Stats.Dropped[why]++ }
 
 // Stats counts what a connection's VI has done since it was created.
 type Stats struct {
@@ -116,5 +117,5 @@ type Stats struct {
 	BareAcks           uint64 // frames sent only to acknowledge
 	// Dropped are the frames that came for it and were not used; the NIC
 	// has counted them too.
-	Dropped code.DropCounts
+	Dropped drops.Counts
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
@@ -27,7 +28,7 @@ type looseRx struct {
 // connection here: what cannot be placed is dropped and counted.
 func (l *looseRx) receive(h *ethertype.Header, payload []byte) {
 	if h.Kind != ethertype.KindData && h.Kind != ethertype.KindRDMAWrite {
-		l.c.Drop(code.DropFormat)
+		l.c.Drop(drops.Format)
 		return
 	}
 	if !l.admit(h) {
@@ -41,7 +42,7 @@ func (l *looseRx) receive(h *ethertype.Header, payload []byte) {
 		for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
 			r, data, rest, ok := ethertype.NextRecord(payload)
 			if !ok {
-				l.c.Drop(code.DropFormat)
+				l.c.Drop(drops.Format)
 				return
 			}
 			payload = rest
@@ -69,10 +70,10 @@ func (l *looseRx) admit(h *ethertype.Header) bool {
 		l.write.abandon(l.c, l.write.first+1)
 		l.write = looseWrite{}
 	case verdict == reliability.Ahead:
-		l.c.Drop(code.DropAhead)
+		l.c.Drop(drops.Ahead)
 		return false
 	default:
-		l.c.Drop(code.DropDuplicate)
+		l.c.Drop(drops.Duplicate)
 		return false
 	}
 	return true
@@ -81,7 +82,7 @@ func (l *looseRx) admit(h *ethertype.Header) bool {
 // abandon gives up the message that is being assembled.
 func (l *looseRx) abandon() {
 	if l.assembling {
-		l.c.Drop(code.DropIncomplete)
+		l.c.Drop(drops.Incomplete)
 		l.c.RQ.at(l.c.RQ.done).rxState = rxState{}
 	}
 	l.assembling = false
@@ -96,13 +97,13 @@ func (l *looseRx) assemble(h *ethertype.Header) *Descriptor {
 		if l.assembling && l.msg == h.Msg {
 			return l.c.RQ.at(l.c.RQ.done)
 		}
-		l.c.Drop(code.DropLate)
+		l.c.Drop(drops.Late)
 		return nil
 	}
 	l.abandon()
 	l.begun, l.msg, l.at = true, h.Msg, h.Seq
 	if l.c.RQ.done == l.c.RQ.tail {
-		l.c.Drop(code.DropNoReceive)
+		l.c.Drop(drops.NoReceive)
 		l.c.Owner.Raise(FaultNoReceive, nil, code.StatusOpReceive, code.ErrRecvQueue)
 		return nil
 	}
@@ -119,7 +120,7 @@ func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 	}
 	switch {
 	case h.Length != d.length || d.oneSide:
-		l.c.Drop(code.DropRange)
+		l.c.Drop(drops.Range)
 		return
 	case h.Length > d.total || !memory.Scatter(d.Segs, h.Offset, data):
 		l.assembling = false
@@ -155,7 +156,7 @@ func (l *looseRx) rdma(h *ethertype.Header, payload []byte) {
 	}
 	if d := l.assemble(h); d != nil {
 		if d.got > 0 && !d.oneSide || d.length != h.Length {
-			l.c.Drop(code.DropRange)
+			l.c.Drop(drops.Range)
 			return
 		}
 		d.oneSide, d.Immediate, d.HasImmediate = true, r.Immediate, true
@@ -220,12 +221,12 @@ func (p *Path) writeSize() uint32 {
 // data the receive that it spends says so, else an asynchronous error.
 func (l *looseRx) forbidden(h *ethertype.Header) {
 	if h.Flags&ethertype.FlagImmediate == 0 {
-		l.c.Drop(code.DropRDMA)
+		l.c.Drop(drops.RDMA)
 		l.c.Owner.Raise(FaultWriteForbidden, nil, code.StatusOpRemoteRDMAWrite, code.ErrRDMA)
 		return
 	}
 	if d := l.assemble(h); d != nil { // else it is counted as late, or without a receive
-		l.c.Drop(code.DropRDMA)
+		l.c.Drop(drops.RDMA)
 		l.assembling = false
 		l.c.RQ.complete(l.c, code.StatusOpRemoteRDMAWrite|code.StatusRDMAProtError, 0)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
@@ -12,7 +13,7 @@ import (
 // answerEnded answers a frame that reaches a connection in the Error state: the peer
 // has not heard yet, or has found an end of its own.
 func (m *Machine) answerEnded(c *conn.Conn, h *ethertype.Header) {
-	c.Drop(code.DropStale)
+	c.Drop(drops.Stale)
 	if !c.Plausible(h) {
 		return
 	}
@@ -35,18 +36,18 @@ func (m *Machine) receiveReset(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if len(payload) < conn.ResetSize {
-		m.Drop(code.DropStale)
+		m.Drop(drops.Stale)
 		return
 	}
 	c, tag := m.Ports.Conn(h.DstPort), binary.BigEndian.Uint32(payload)
 	if c == nil || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || tag != c.RemoteTag {
 		if !m.Ended.confirm(h, tag) {
-			m.Drop(code.DropStale)
+			m.Drop(drops.Stale)
 		}
 		return
 	}
 	if !c.Answered(h) {
-		c.Drop(code.DropAck)
+		c.Drop(drops.Ack)
 		return
 	}
 	if c.State == code.StateConnectPending && m.Ports.side(h.DstPort).Reset() {
@@ -57,7 +58,7 @@ func (m *Machine) receiveReset(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if c.State != code.StateConnected {
-		c.Drop(code.DropStale)
+		c.Drop(drops.Stale)
 		return
 	}
 	if binary.BigEndian.Uint64(payload[4:]) != m.Ports.side(h.DstPort).PeerIncarnation {

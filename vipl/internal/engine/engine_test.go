@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -51,18 +52,18 @@ func TestStrangers(t *testing.T) {
 	cases := []struct {
 		name    string
 		change  func(h *ethertype.Header)
-		why     code.Drop
+		why     drops.Reason
 		answers int
 	}{
-		{"tag", func(h *ethertype.Header) { h.Tag++ }, code.DropStale, 1},
-		{"port", func(h *ethertype.Header) { h.DstPort++ }, code.DropStale, 1},
-		{"to all", func(h *ethertype.Header) { h.Dst = ethertype.Broadcast }, code.DropDestination, 0},
-		{"from all", func(h *ethertype.Header) { h.Src, h.Tag = ethertype.Broadcast, 1 }, code.DropStale, 0},
-		{"sender", func(h *ethertype.Header) { h.SrcPort++ }, code.DropPeer, 0},
-		{"reset", func(h *ethertype.Header) { h.Kind, h.Size = ethertype.KindReset, 12 }, code.DropStale, 0},
-		{"short reset", func(h *ethertype.Header) { h.Kind = ethertype.KindReset }, code.DropStale, 0},
-		{"request", func(h *ethertype.Header) { h.Kind, h.Size = ethertype.KindRequest, 3 }, code.DropFormat, 0},
-		{"accept", func(h *ethertype.Header) { h.Kind, h.DstPort = ethertype.KindAccept, lowest+3 }, code.DropStale, 1},
+		{"tag", func(h *ethertype.Header) { h.Tag++ }, drops.Stale, 1},
+		{"port", func(h *ethertype.Header) { h.DstPort++ }, drops.Stale, 1},
+		{"to all", func(h *ethertype.Header) { h.Dst = ethertype.Broadcast }, drops.Destination, 0},
+		{"from all", func(h *ethertype.Header) { h.Src, h.Tag = ethertype.Broadcast, 1 }, drops.Stale, 0},
+		{"sender", func(h *ethertype.Header) { h.SrcPort++ }, drops.Peer, 0},
+		{"reset", func(h *ethertype.Header) { h.Kind, h.Size = ethertype.KindReset, 12 }, drops.Stale, 0},
+		{"short reset", func(h *ethertype.Header) { h.Kind = ethertype.KindReset }, drops.Stale, 0},
+		{"request", func(h *ethertype.Header) { h.Kind, h.Size = ethertype.KindRequest, 3 }, drops.Format, 0},
+		{"accept", func(h *ethertype.Header) { h.Kind, h.DstPort = ethertype.KindAccept, lowest+3 }, drops.Stale, 1},
 	}
 	for _, c := range cases {
 		h := v.from(ethertype.KindAck)
@@ -74,8 +75,8 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s: dropped %v before and %v now, %d answers", c.name, before, after, len(r.out)-sent)
 		}
 	}
-	lost := r.m.Counters().Dropped[code.DropUnknown]
-	if r.poll(v.from(ethertype.KindAnswer)); r.m.Counters().Dropped[code.DropUnknown] != lost+1 {
+	lost := r.m.Counters().Dropped[drops.Unknown]
+	if r.poll(v.from(ethertype.KindAnswer)); r.m.Counters().Dropped[drops.Unknown] != lost+1 {
 		t.Errorf("the directory got no answer: dropped %v", r.m.Counters().Dropped)
 	}
 }
@@ -213,7 +214,7 @@ func TestDamaged(t *testing.T) {
 	r.arrive(&h, make([]byte, 24))
 	r.in[0][ethertype.HeaderSize+20] ^= 1
 	r.poll()
-	if r.damaged != 1 || v.conn.Stats.Dropped[code.DropCRC] != 1 {
+	if r.damaged != 1 || v.conn.Stats.Dropped[drops.CRC] != 1 {
 		t.Errorf("told %d times; dropped %v", r.damaged, r.m.Counters().Dropped)
 	}
 }

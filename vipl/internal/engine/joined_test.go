@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // joined returns frames with the given headers, and payloads of zeros, in one Ethernet frame.
@@ -25,18 +25,18 @@ func joined(headers ...ethertype.Header) (frame []byte) {
 // joint is a change of the second of three frames that share an Ethernet frame.
 type joint struct {
 	change func(h *ethertype.Header)
-	want   [3]uint64 // frames that each connection has got
-	why    code.Drop // of the second, if it is dropped
+	want   [3]uint64    // frames that each connection has got
+	why    drops.Reason // of the second, if it is dropped
 }
 
 var joints = map[string]joint{
 	"good":              {func(*ethertype.Header) {}, [3]uint64{1, 1, 1}, 0},
-	"another block":     {func(h *ethertype.Header) { h.SrcPort += framing.PortBlock }, [3]uint64{1, 0, 0}, code.DropFormat},
-	"another station's": {func(h *ethertype.Header) { h.Src[5]++ }, [3]uint64{1, 0, 0}, code.DropFormat},
-	"to another":        {func(h *ethertype.Header) { h.Dst[5]++ }, [3]uint64{1, 0, 0}, code.DropFormat},
-	"to another NIC":    {func(h *ethertype.Header) { h.DstPort = lowest + ports }, [3]uint64{1, 0, 0}, code.DropFormat},
-	"query":             {func(h *ethertype.Header) { h.Kind, h.Flags = ethertype.KindQuery, 0 }, [3]uint64{1, 0, 0}, code.DropFormat},
-	"wrong port":        {func(h *ethertype.Header) { h.SrcPort ^= 1 }, [3]uint64{1, 0, 1}, code.DropPeer},
+	"another block":     {func(h *ethertype.Header) { h.SrcPort += framing.PortBlock }, [3]uint64{1, 0, 0}, drops.Format},
+	"another station's": {func(h *ethertype.Header) { h.Src[5]++ }, [3]uint64{1, 0, 0}, drops.Format},
+	"to another":        {func(h *ethertype.Header) { h.Dst[5]++ }, [3]uint64{1, 0, 0}, drops.Format},
+	"to another NIC":    {func(h *ethertype.Header) { h.DstPort = lowest + ports }, [3]uint64{1, 0, 0}, drops.Format},
+	"query":             {func(h *ethertype.Header) { h.Kind, h.Flags = ethertype.KindQuery, 0 }, [3]uint64{1, 0, 0}, drops.Format},
+	"wrong port":        {func(h *ethertype.Header) { h.SrcPort ^= 1 }, [3]uint64{1, 0, 1}, drops.Peer},
 }
 
 // TestJoined: frames that share an Ethernet frame go each to its connection. Of those behind

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -154,7 +155,7 @@ func (s segment) Now() int64                                      { return s.m.L
 func (s segment) Send(h ethertype.Header, parts ...[]byte)        { s.m.SendControl(h, parts...) }
 func (s segment) SendPadded(h ethertype.Header, id []byte, n int) { s.m.SendPadded(h, id, n) }
 func (s segment) Flush()                                          { s.m.Flush() }
-func (s segment) Unknown()                                        { s.m.Drop(code.DropUnknown) }
+func (s segment) Unknown()                                        { s.m.Drop(drops.Unknown) }
 func (s segment) Wait(w *progress.Waiter, g *progress.Gate) error { return s.m.Wait(w, g) }
 func (s segment) Closed() bool                                    { return s.m.Closed }
 func (s segment) Dead() error                                     { return s.m.Dead() }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
@@ -102,7 +103,7 @@ func (m *Machine) parse(h *ethertype.Header, frame []byte) (payload []byte, ok b
 		return nil, false
 	}
 	if m.Info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
-		m.Drop(code.DropCRC)
+		m.Drop(drops.CRC)
 		return nil, false
 	}
 	return payload, true
@@ -120,7 +121,7 @@ func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
 			return
 		}
 		if !framing.Beside(h, first) || !m.Info.Ports.Contains(h.DstPort) {
-			m.Drop(code.DropFormat)
+			m.Drop(drops.Format)
 			return
 		}
 		m.CountJoined()
@@ -170,7 +171,7 @@ func (m *Machine) dispatch(h *ethertype.Header, payload []byte, alone bool) (who
 // h as the frame has it.
 func (m *Machine) dropInvalid(h *ethertype.Header, frame []byte, err error) {
 	if _, sealed := framing.IsSealed(frame); sealed {
-		m.Drop(code.DropSealed)
+		m.Drop(drops.Sealed)
 		m.hooks.Sealed(frame)
 		return
 	}
@@ -180,16 +181,16 @@ func (m *Machine) dropInvalid(h *ethertype.Header, frame []byte, err error) {
 	}
 }
 
-func parseReason(err error) code.Drop {
+func parseReason(err error) drops.Reason {
 	switch err {
 	case ethertype.ErrShort:
-		return code.DropShort
+		return drops.Short
 	case ethertype.ErrCRC:
-		return code.DropCRC
+		return drops.CRC
 	case ethertype.ErrRange:
-		return code.DropRange
+		return drops.Range
 	}
-	return code.DropFormat
+	return drops.Format
 }
 
 // receiveConn handles the frames of connections: those that carry a tag. It returns a
@@ -204,7 +205,7 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (
 		return nil
 	}
 	if h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port {
-		c.Drop(code.DropPeer)
+		c.Drop(drops.Peer)
 		return nil
 	}
 	switch c.State {
@@ -212,7 +213,7 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (
 		return c.Receive(h, payload, alone)
 	case code.StateConnectPending:
 		if !m.Ports.side(h.DstPort).Disconnect(h) {
-			c.Drop(code.DropEarly) // overtook the end of the handshake; it will come again
+			c.Drop(drops.Early) // overtook the end of the handshake; it will come again
 		}
 	case code.StateError:
 		m.answerEnded(c, h)
@@ -227,7 +228,7 @@ func (m *Machine) addressedHere(h *ethertype.Header) bool {
 	if h.Dst == m.Info.MAC {
 		return true
 	}
-	m.Drop(code.DropDestination)
+	m.Drop(drops.Destination)
 	return false
 }
 
@@ -235,7 +236,7 @@ func (m *Machine) addressedHere(h *ethertype.Header) bool {
 // sender learns at once and not by timeout, or need not be told again.
 // Resets are never answered.
 func (m *Machine) stray(h *ethertype.Header) {
-	m.Drop(code.DropStale)
+	m.Drop(drops.Stale)
 	if h.Src.IsGroup() {
 		return
 	}
@@ -252,7 +253,7 @@ func (m *Machine) receiveDamaged(h *ethertype.Header) {
 	if c == nil || c.State != code.StateConnected || c.LocalTag != h.Tag || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || !c.Genuine(h) {
 		return
 	}
-	c.Lost(code.DropCRC)
+	c.Lost(drops.CRC)
 	if h.Kind == ethertype.KindRDMAWrite && !c.Reliable {
 		m.hooks.Damaged(c)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
@@ -319,13 +320,13 @@ func TestForged(t *testing.T) {
 		Tag: client.c.LocalTag, Ack: client.side.attempt.local + 1, Flags: ethertype.FlagWholeCRC,
 	}
 	client.table.Receive(&forged, []byte{rejectNoListener})
-	if client.done > 0 || client.c.Stats.Dropped[code.DropAck] != 1 {
+	if client.done > 0 || client.c.Stats.Dropped[drops.Ack] != 1 {
 		t.Fatalf("%v; dropped %v", client.side.Err, client.c.Stats.Dropped)
 	}
 	server.side.Terms.QoS++
 	server.side.Answer(server.in.Backlog.Pop(p.now), false, timeout)
 	server.a.FlushPending()
-	p.run(func() bool { return client.c.Stats.Dropped[code.DropFormat] > 0 })
+	p.run(func() bool { return client.c.Stats.Dropped[drops.Format] > 0 })
 	if client.c.State != code.StateConnectPending || client.side.attempt.phase != phaseRequest {
 		t.Errorf("%v", client.c.State)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/internal/drops"
 )
 
 // Peer-to-peer connection: both sides ask, neither listens. Requests go to the
@@ -74,7 +74,7 @@ func (s *Side) AskPeer(remote ethertype.Addr, discriminator []byte, timeout int6
 // receivePeer handles a request of the peer-to-peer kind.
 func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 	if len(c.Data) < PeerSize || h.DstPort != t.nic.Port {
-		t.shared.Drop(code.DropFormat)
+		t.shared.Drop(drops.Format)
 		return
 	}
 	from := sender(h)
@@ -83,7 +83,7 @@ func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 	s := t.peers.pending[peerKey{remote, string(c.Data[PeerSize:])}]
 	switch {
 	case s == nil && refusal == nil:
-		t.shared.Drop(code.DropNoListener) // it asks again, and we may ask by then
+		t.shared.Drop(drops.NoListener) // it asks again, and we may ask by then
 		return
 	case !t.proven(h, c):
 		t.sendRetry(h, c)

@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
@@ -25,7 +26,7 @@ func (s *Side) pending(p phase, h *ethertype.Header) bool {
 // receiveRetry asks again, with the token.
 func (s *Side) receiveRetry(h *ethertype.Header) {
 	if !s.pending(phaseRequest, h) || h.Sack == s.attempt.token {
-		s.conn.Drop(code.DropStale)
+		s.conn.Drop(drops.Stale)
 		return
 	}
 	if s.attempt.peer == nil { // else it has waited until the other program asked
@@ -38,11 +39,11 @@ func (s *Side) receiveRetry(h *ethertype.Header) {
 func (s *Side) receiveAccept(h *ethertype.Header, payload []byte) {
 	c, ok := ParseInfo(payload)
 	if !ok || s.conn.State != code.StateConnectPending || s.attempt.phase != phaseRequest {
-		s.conn.Drop(code.DropStale) // or a repetition: the probe's own timer answers it
+		s.conn.Drop(drops.Stale) // or a repetition: the probe's own timer answers it
 		return
 	}
 	if s.differs(&c.Terms) >= 0 { // the server has compared them; a peer that differs is broken
-		s.conn.Drop(code.DropFormat)
+		s.conn.Drop(drops.Format)
 		return
 	}
 	s.adopt(sender(h), &c)
@@ -56,12 +57,12 @@ func (s *Side) receiveAccept(h *ethertype.Header, payload []byte) {
 func (s *Side) receiveProbe(h *ethertype.Header) {
 	pending := s.pending(phaseAccept, h)
 	if !pending && (s.conn.State != code.StateConnected || h.SrcPort != s.conn.Remote.Port) {
-		s.conn.Drop(code.DropStale)
+		s.conn.Drop(drops.Stale)
 		return
 	}
 	size := s.conn.Path.SizeOf(h)
 	if size == conn.ProbeOther {
-		s.conn.Drop(code.DropFormat)
+		s.conn.Drop(drops.Format)
 		return
 	}
 	if pending && s.attempt.request != nil {
@@ -79,7 +80,7 @@ func (s *Side) receiveProbeAck(h *ethertype.Header) {
 		return
 	}
 	if !s.pending(phaseProbe, h) {
-		s.conn.Drop(code.DropStale)
+		s.conn.Drop(drops.Stale)
 		return
 	}
 	switch s.conn.Path.SizeOf(h) {
@@ -93,7 +94,7 @@ func (s *Side) receiveProbeAck(h *ethertype.Header) {
 	case conn.ProbeLong:
 		s.attempt.longAck = true
 	default:
-		s.conn.Drop(code.DropFormat)
+		s.conn.Drop(drops.Format)
 	}
 }
 
@@ -111,7 +112,7 @@ const (
 
 func (s *Side) receiveReject(h *ethertype.Header, payload []byte) {
 	if len(payload) < 1 || !s.pending(phaseRequest, h) {
-		s.conn.Drop(code.DropStale)
+		s.conn.Drop(drops.Stale)
 		return
 	}
 	text := guard.Printable(payload[1:min(len(payload), 1+MaxData)])

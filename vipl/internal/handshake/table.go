@@ -2,8 +2,8 @@ package handshake
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
@@ -55,7 +55,7 @@ func (t *Table) Init(shared *conn.Shared, info *transport.Info, nic ethertype.Ad
 // Receive takes in a frame of a handshake that was sent to this NIC.
 func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 	if h.Flags&ethertype.FlagWholeCRC == 0 {
-		t.shared.Drop(code.DropFormat)
+		t.shared.Drop(drops.Format)
 		return
 	}
 	if h.Kind == ethertype.KindRequest {
@@ -68,11 +68,11 @@ func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 			t.hooks.Stray(h)
 			return
 		}
-		t.shared.Drop(code.DropStale)
+		t.shared.Drop(drops.Stale)
 		return
 	}
 	if !s.addressed(h) {
-		s.conn.Drop(code.DropAck)
+		s.conn.Drop(drops.Ack)
 		return
 	}
 	switch h.Kind {
@@ -93,11 +93,11 @@ func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 	c, ok := ParseInfo(payload)
 	if !ok || h.Src.IsGroup() {
-		t.shared.Drop(code.DropFormat)
+		t.shared.Drop(drops.Format)
 		return
 	}
 	if !t.hooks.Reaches(h.Src) {
-		t.shared.Drop(code.DropPeer)
+		t.shared.Drop(drops.Peer)
 		return
 	}
 	if c.Peer {
@@ -106,7 +106,7 @@ func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 	}
 	l := t.listenerFor(h, &c)
 	if l == nil {
-		t.shared.Drop(code.DropNoListener)
+		t.shared.Drop(drops.NoListener)
 		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectNoListener})
 		return
 	}
@@ -120,7 +120,7 @@ func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 	case RequestRefused:
 		t.repeatRefusal(r)
 	case RequestFull:
-		t.shared.Drop(code.DropBacklog)
+		t.shared.Drop(drops.Backlog)
 		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectBacklog})
 	}
 }

@@ -40,14 +40,14 @@ type Client struct {
 func Dial(ctx context.Context, network, address string, cfg *vrpc.ClientConfig) (*Client, error) {
 	if network != "unix" {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			address = net.JoinHostPort(address, strconv.Itoa(Port))
+			address = net.JoinHostPort(address, strconv.Itoa(port))
 		}
 	}
-	rpc, err := vrpc.Dial(ctx, network, address, Program, Version4, cfg)
+	rpc, err := vrpc.Dial(ctx, network, address, program, version4, cfg)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{rpc: rpc, version: Version4, netid: "local"}
+	c := &Client{rpc: rpc, version: version4, netid: "local"}
 	if remote, ok := rpc.RemoteAddr().(interface{ AddrPort() netip.AddrPort }); ok {
 		c.host = remote.AddrPort().Addr().Unmap()
 		c.netid = vrpc.Netid(rpc.RemoteAddr())
@@ -63,9 +63,9 @@ func Dial(ctx context.Context, network, address string, cfg *vrpc.ClientConfig) 
 func (c *Client) negotiate(ctx context.Context) error {
 	err := c.rpc.Ping(ctx)
 	var mismatch *vrpc.RPCError
-	if errors.As(err, &mismatch) && mismatch.Stat == vrpc.ProgMismatch && mismatch.High >= Version2 {
-		c.version = min(mismatch.High, Version3)
-		c.rpc = c.rpc.Program(Program, c.version)
+	if errors.As(err, &mismatch) && mismatch.Stat == vrpc.ProgMismatch && mismatch.High >= version2 {
+		c.version = min(mismatch.High, version3)
+		c.rpc = c.rpc.Program(program, c.version)
 		err = c.rpc.Ping(ctx)
 	}
 	return err
@@ -74,7 +74,7 @@ func (c *Client) negotiate(ctx context.Context) error {
 // Local returns a client of this machine's rpcbind: by its socket, which lets programs
 // register, else by TCP.
 func Local(ctx context.Context, cfg *vrpc.ClientConfig) (*Client, error) {
-	c, err := Dial(ctx, "unix", Socket, cfg)
+	c, err := Dial(ctx, "unix", socket, cfg)
 	if err == nil {
 		return c, nil
 	}
@@ -99,10 +99,10 @@ func (c *Client) Set(ctx context.Context, n Entry) error {
 		return err
 	}
 	n.Owner = cmp.Or(n.Owner, strconv.Itoa(os.Getuid()))
-	if c.version > Version2 {
+	if c.version > version2 {
 		return c.change(ctx, procSet, &n, &n)
 	}
-	a, err := ParseAddr(n.Addr)
+	a, err := parseAddr(n.Addr)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (c *Client) Set(ctx context.Context, n Entry) error {
 // (RPCBPROC_UNSET). It is ErrRefused if there is none, or if it is another user's.
 func (c *Client) Unset(ctx context.Context, prog, vers uint32, netid string) error {
 	n := Entry{Program: prog, Version: vers, Netid: netid, Owner: strconv.Itoa(os.Getuid())}
-	if c.version > Version2 {
+	if c.version > version2 {
 		return c.change(ctx, procUnset, &n, &n)
 	}
 	return c.changePort(ctx, procUnset, prog, vers, netid, 0)
@@ -142,7 +142,7 @@ func (c *Client) change(ctx context.Context, proc uint32, args xdr.Marshaler, n 
 // Addr returns the universal address of a program for a transport, as one that can be
 // reached from here, or ErrNotRegistered. The version of the program is the one asked for.
 func (c *Client) Addr(ctx context.Context, prog, vers uint32, netid string) (string, error) {
-	if c.version == Version4 && netid == c.netid { // other transports cannot be asked for
+	if c.version == version4 && netid == c.netid { // other transports cannot be asked for
 		var addr text
 		err := c.rpc.Call(ctx, procGetVersAddr, &Entry{Program: prog, Version: vers, Netid: netid}, &addr)
 		if err == nil && addr == "" {
@@ -172,7 +172,7 @@ func notRegistered(prog, vers uint32, netid string) error {
 
 // Dump returns all entries (RPCBPROC_DUMP).
 func (c *Client) Dump(ctx context.Context) ([]Entry, error) {
-	if c.version == Version2 {
+	if c.version == version2 {
 		return c.Ports(ctx)
 	}
 	l := entryList{min: minEntry}
@@ -184,7 +184,7 @@ func (c *Client) Dump(ctx context.Context) ([]Entry, error) {
 // client asks (RPCBPROC_GETADDRLIST, of version 4).
 func (c *Client) Endpoints(ctx context.Context, prog, vers uint32) ([]Endpoint, error) {
 	l := endpointList{min: minEndpoint}
-	err := c.rpc.Program(Program, Version4).Call(ctx, procGetAddrList, &Entry{Program: prog, Version: vers}, &l)
+	err := c.rpc.Program(program, version4).Call(ctx, procGetAddrList, &Entry{Program: prog, Version: vers}, &l)
 	return l.items, err
 }
 
@@ -195,12 +195,12 @@ func (c *Client) Time(ctx context.Context) (time.Time, error) {
 	return time.Unix(int64(n), 0), err
 }
 
-// Port returns the port of a program by version 2 (PMAPPROC_GETPORT), for netid "tcp" or
+// port returns the port of a program by version 2 (PMAPPROC_GETPORT), for netid "tcp" or
 // "udp", or ErrNotRegistered. The program may have other versions there than vers.
 func (c *Client) Port(ctx context.Context, prog, vers uint32, netid string) (uint16, error) {
 	var port number
 	m := mapping{prog: prog, vers: vers, proto: protoOf(netid)}
-	if err := c.rpc.Program(Program, Version2).Call(ctx, procGetAddr, &m, &port); err != nil {
+	if err := c.rpc.Program(program, version2).Call(ctx, procGetAddr, &m, &port); err != nil {
 		return 0, err
 	}
 	if port == 0 || port > 65535 {
@@ -212,7 +212,7 @@ func (c *Client) Port(ctx context.Context, prog, vers uint32, netid string) (uin
 // Ports returns all entries by version 2 (PMAPPROC_DUMP).
 func (c *Client) Ports(ctx context.Context) ([]Entry, error) {
 	l := mappingList{min: minMapping}
-	if err := c.rpc.Program(Program, Version2).Call(ctx, procDump, xdr.Void{}, &l); err != nil {
+	if err := c.rpc.Program(program, version2).Call(ctx, procDump, xdr.Void{}, &l); err != nil {
 		return nil, err
 	}
 	var entries []Entry
@@ -235,10 +235,10 @@ func (c *Client) Indirect(ctx context.Context, prog, vers, proc uint32, args xdr
 		return "", err
 	}
 	through := uint32(procIndirect)
-	if c.version != Version4 {
+	if c.version != version4 {
 		through = procCallit
 	}
-	r := rmtresult{v2: c.version == Version2}
+	r := rmtresult{v2: c.version == version2}
 	if err := c.rpc.Call(ctx, through, &rmtcall{prog, vers, proc, encoded}, &r); err != nil {
 		return "", err
 	}
@@ -316,7 +316,7 @@ type Answer struct {
 // Broadcast has the rpcbind of every machine that it reaches call a procedure (PMAPPROC_CALLIT,
 // which is what all versions of rpcbind answer), and collects the replies until the context
 // ends or each returns false, which is no error. Before each call of each the results are in
-// res. The addresses to send to are BroadcastAddrs, if to is empty. Machines whose rpcbind
+// res. If to is empty, the question goes to the broadcast address of each network. Machines whose rpcbind
 // makes no remote calls, or that do not have the program, are not heard of.
 func Broadcast(ctx context.Context, to []netip.AddrPort, prog, vers, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, each func(Answer) bool, cfg *vrpc.ClientConfig) error {
 	encoded, err := xdr.Append(nil, args)
@@ -324,7 +324,7 @@ func Broadcast(ctx context.Context, to []netip.AddrPort, prog, vers, proc uint32
 		return err
 	}
 	if len(to) == 0 {
-		if to, err = BroadcastAddrs(); err != nil {
+		if to, err = broadcastAddrs(); err != nil {
 			return err
 		}
 	}
@@ -335,12 +335,12 @@ func Broadcast(ctx context.Context, to []netip.AddrPort, prog, vers, proc uint32
 		}
 		return each(Answer{from, r.addrAt(from.Addr())})
 	}
-	return vrpc.Broadcast(ctx, to, Program, Version2, procCallit, &rmtcall{prog, vers, proc, encoded}, &r, take, cfg)
+	return vrpc.Broadcast(ctx, to, program, version2, procCallit, &rmtcall{prog, vers, proc, encoded}, &r, take, cfg)
 }
 
-// BroadcastAddrs returns rpcbind's port at the broadcast address of each network that the
+// broadcastAddrs returns rpcbind's port at the broadcast address of each network that the
 // machine is in by IP version 4, and at the loopback.
-func BroadcastAddrs() (list []netip.AddrPort, err error) {
+func broadcastAddrs() (list []netip.AddrPort, err error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		return nil, err
@@ -356,7 +356,7 @@ func BroadcastAddrs() (list []netip.AddrPort, err error) {
 				continue
 			}
 			if to, ok := netip.AddrFromSlice(broadcastOf(n.IP.To4(), n.Mask, i.Flags)); ok {
-				list = append(list, netip.AddrPortFrom(to, Port))
+				list = append(list, netip.AddrPortFrom(to, port))
 			}
 		}
 	}
@@ -394,7 +394,7 @@ func (s *Server) remote(version, proc uint32, name string) vrpc.Procedure {
 
 // forward makes the call. Its error is what the caller of INDIRECT is told.
 func (s *Server) forward(c *vrpc.Call, version uint32, arg *rmtcall, res *rmtresult) error {
-	if !s.cfg.RemoteCalls || arg.prog == Program {
+	if !s.cfg.RemoteCalls || arg.prog == program {
 		return vrpc.ProcUnavail
 	}
 	to, ok := s.programAddr(arg.prog, arg.vers)
@@ -417,7 +417,7 @@ func (s *Server) forward(c *vrpc.Call, version uint32, arg *rmtcall, res *rmtres
 		return told(err)
 	}
 	to.Addr = reachable(s.table.find(arg.prog, arg.vers, to.Netid, true), peerIP(c))
-	*res = rmtresult{addr: to.Addr, port: portOf(to.Addr), results: results, v2: version == Version2}
+	*res = rmtresult{addr: to.Addr, port: portOf(to.Addr), results: results, v2: version == version2}
 	return nil
 }
 

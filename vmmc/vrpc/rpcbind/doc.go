@@ -14,15 +14,15 @@
 // rpcbind of the system, by its socket; where none runs it becomes rpcbind (program 100000, TCP
 // and UDP port 111, and the socket), for other processes, too. Server.Close removes the
 // entries. Transports are named by netids ("tcp", "udp6", "local", "vmmc"), addresses are
-// universal addresses (RFC 5665): UniversalAddr and ParseAddr.
+// universal addresses (RFC 5665).
 //
 // # Clients find them
 //
 //	c, err := rpcbind.DialProgram(ctx, "tcp", "host", prog, vers, nil)
 //
-// A Client asks single questions: Addr, Port, Dump, Endpoints, Indirect; Set and Unset change
+// A Client asks single questions: Addr, port, Dump, Endpoints, Indirect; Set and Unset change
 // what is registered, which rpcbind allows to callers of its own machine only. A Client takes
-// the highest version that rpcbind there has; the methods Port and Ports are version 2's.
+// the highest version that rpcbind there has; the methods port and Ports are version 2's.
 // DialVMMC finds servers over VMMC. Broadcast calls a procedure at all machines of the networks around, by way of their
 // rpcbind, and collects the replies until the context ends.
 //

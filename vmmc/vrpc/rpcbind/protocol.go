@@ -17,16 +17,16 @@ import (
 // Where rpcbind is found: its program number, the port of its Internet transports, and its
 // socket for the programs of its own machine.
 const (
-	Program = 100000
-	Port    = 111
-	Socket  = "/run/rpcbind.sock"
+	program = 100000
+	port    = 111
+	socket  = "/run/rpcbind.sock"
 )
 
 // The versions. Version 2 is the portmapper, which knows TCP and UDP over IPv4 only.
 const (
-	Version2 = 2
-	Version3 = 3
-	Version4 = 4
+	version2 = 2
+	version3 = 3
+	version4 = 4
 )
 
 // The procedures (RFC 1833 sections 2.1 and 3). Those of version 2 have the same numbers
@@ -55,7 +55,7 @@ const maxText = 1024
 type Entry struct {
 	Program, Version uint32
 	Netid            string // the transport: "tcp", "udp", "tcp6", "udp6", "local", "vmmc"
-	Addr             string // a universal address of the transport: see UniversalAddr
+	Addr             string // a universal address of the transport: see universalAddr
 	Owner            string // who may remove it; rpcbind fills it in
 }
 
@@ -233,13 +233,13 @@ func (n *number) UnmarshalXDR(d *xdr.Decoder) { *n = number(d.Uint()) }
 func (f *flag) MarshalXDR(e *xdr.Encoder)     { e.Bool(bool(*f)) }
 func (f *flag) UnmarshalXDR(d *xdr.Decoder)   { *f = flag(d.Bool()) }
 
-// ErrAddr is the error for what is no universal address of a transport.
-var ErrAddr = errors.New("rpcbind: not a universal address")
+// errAddr is the error for what is no universal address of a transport.
+var errAddr = errors.New("rpcbind: not a universal address")
 
-// UniversalAddr returns an address as rpcbind has it (RFC 5665 section 5.2.3): of the Internet's
+// universalAddr returns an address as rpcbind has it (RFC 5665 section 5.2.3): of the Internet's
 // transports the IP address and the two octets of the port, with points between them
 // ("192.0.2.1.8.1", "2001:db8::1.8.1"); of others the text of the address.
-func UniversalAddr(addr net.Addr) string {
+func universalAddr(addr net.Addr) string {
 	switch a := addr.(type) {
 	case *net.TCPAddr:
 		return universal(a.AddrPort())
@@ -253,18 +253,18 @@ func universal(a netip.AddrPort) string {
 	return fmt.Sprintf("%s.%d.%d", a.Addr().Unmap().WithZone(""), a.Port()>>8, a.Port()&0xff)
 }
 
-// ParseAddr returns the IP address and port that a universal address of the Internet's
-// transports stands for, or ErrAddr.
-func ParseAddr(uaddr string) (netip.AddrPort, error) {
+// parseAddr returns the IP address and port that a universal address of the Internet's
+// transports stands for, or errAddr.
+func parseAddr(uaddr string) (netip.AddrPort, error) {
 	var none netip.AddrPort
 	rest, low, ok1 := cutLast(uaddr)
 	host, high, ok2 := cutLast(rest)
 	if !ok1 || !ok2 {
-		return none, fmt.Errorf("%w: %.60q", ErrAddr, uaddr)
+		return none, fmt.Errorf("%w: %.60q", errAddr, uaddr)
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil || ip.Zone() != "" {
-		return none, fmt.Errorf("%w: %.60q has no IP address", ErrAddr, uaddr)
+		return none, fmt.Errorf("%w: %.60q has no IP address", errAddr, uaddr)
 	}
 	return netip.AddrPortFrom(ip, uint16(high)<<8|uint16(low)), nil
 }
@@ -297,18 +297,18 @@ func network(netid string) string {
 func (n *Entry) check() error {
 	switch {
 	case n.Netid == "" || n.Addr == "":
-		return fmt.Errorf("%w: netid %.60q, address %.60q", ErrAddr, n.Netid, n.Addr)
+		return fmt.Errorf("%w: netid %.60q, address %.60q", errAddr, n.Netid, n.Addr)
 	case len(n.Netid) > maxText || len(n.Addr) > maxText || len(n.Owner) > maxText:
-		return fmt.Errorf("%w: longer than %d octets", ErrAddr, maxText)
+		return fmt.Errorf("%w: longer than %d octets", errAddr, maxText)
 	case network(n.Netid) == "":
 		return nil
 	}
-	a, err := ParseAddr(n.Addr)
+	a, err := parseAddr(n.Addr)
 	if err != nil {
 		return err
 	}
 	if strings.HasSuffix(n.Netid, "6") == a.Addr().Is4() {
-		return fmt.Errorf("%w of %s: %s", ErrAddr, n.Netid, n.Addr)
+		return fmt.Errorf("%w of %s: %s", errAddr, n.Netid, n.Addr)
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (n *Entry) check() error {
 // reachable returns an address, which may be "any" of a machine, as one of the machine that
 // peer can reach: the one that the routes have for peer.
 func reachable(uaddr string, peer netip.Addr) string {
-	a, err := ParseAddr(uaddr)
+	a, err := parseAddr(uaddr)
 	if err != nil || !a.Addr().IsUnspecified() {
 		return uaddr
 	}
@@ -325,7 +325,7 @@ func reachable(uaddr string, peer netip.Addr) string {
 		ip = netip.IPv6Loopback()
 	}
 	if peer.IsValid() && peer.Is4() == a.Addr().Is4() {
-		if conn, err := net.Dial("udp", netip.AddrPortFrom(peer, Port).String()); err == nil { // sends nothing
+		if conn, err := net.Dial("udp", netip.AddrPortFrom(peer, port).String()); err == nil { // sends nothing
 			ip = conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 			conn.Close()
 		}
@@ -335,22 +335,22 @@ func reachable(uaddr string, peer netip.Addr) string {
 
 // atHost returns an address, which may be "any" of a machine, as that of the machine at ip.
 func atHost(uaddr string, ip netip.Addr) string {
-	a, err := ParseAddr(uaddr)
+	a, err := parseAddr(uaddr)
 	if err != nil || !a.Addr().IsUnspecified() || !ip.IsValid() || ip.Is4() != a.Addr().Is4() {
 		return uaddr
 	}
 	return universal(netip.AddrPortFrom(ip, a.Port()))
 }
 
-// NetworkAddr returns what vrpc.Dial needs for an entry. The error is ErrAddr.
+// NetworkAddr returns what vrpc.Dial needs for an entry. The error is errAddr.
 func (n *Entry) NetworkAddr() (net, address string, err error) {
 	if n.Netid == "local" || n.Netid == "unix" {
 		return "unix", n.Addr, nil
 	}
 	if net = network(n.Netid); net == "" {
-		return "", "", fmt.Errorf("%w: netid %q is none of tcp, udp, tcp6, udp6 and local", ErrAddr, n.Netid)
+		return "", "", fmt.Errorf("%w: netid %q is none of tcp, udp, tcp6, udp6 and local", errAddr, n.Netid)
 	}
-	a, err := ParseAddr(n.Addr)
+	a, err := parseAddr(n.Addr)
 	return net, a.String(), err
 }
 
@@ -359,7 +359,7 @@ type netbuf []byte
 
 // sockaddr returns the transport's own form of a universal address, or nothing.
 func sockaddr(uaddr string) netbuf {
-	a, err := ParseAddr(uaddr)
+	a, err := parseAddr(uaddr)
 	if err != nil {
 		return nil
 	}

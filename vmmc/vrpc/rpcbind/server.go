@@ -58,7 +58,7 @@ func (s *Server) Register(v *vrpc.Server) error {
 			return err
 		}
 		for _, e := range v.Endpoints() {
-			s.table.set(Entry{Program, p.Version, e.Netid, UniversalAddr(e.Addr), superuser})
+			s.table.set(Entry{program, p.Version, e.Netid, universalAddr(e.Addr), superuser})
 		}
 	}
 	return nil
@@ -76,7 +76,7 @@ func (s *Server) counted(version, proc uint32, name string, p vrpc.Procedure) vr
 	}}
 }
 
-func (s *Server) tally(version uint32) *tally { return &s.tallies[version-Version2] }
+func (s *Server) tally(version uint32) *tally { return &s.tallies[version-version2] }
 
 // rpcb returns a procedure of versions 3 and 4 that gets an entry.
 func rpcb[R any, PR interface {
@@ -121,61 +121,61 @@ func (s *Server) common(version uint32) []vrpc.Procedure {
 }
 
 func (s *Server) version3() *vrpc.Program {
-	callit := s.remote(Version3, procCallit, "CALLIT")
-	return &vrpc.Program{Number: Program, Version: Version3, Name: "rpcbind", Procedures: append(s.common(Version3), callit)}
+	callit := s.remote(version3, procCallit, "CALLIT")
+	return &vrpc.Program{Number: program, Version: version3, Name: "rpcbind", Procedures: append(s.common(version3), callit)}
 }
 
 func (s *Server) version4() *vrpc.Program {
 	more := []vrpc.Procedure{
-		s.remote(Version4, procCallit, "BCAST"),
-		s.remote(Version4, procIndirect, "INDIRECT"),
-		rpcb(s, Version4, procGetVersAddr, "GETVERSADDR", func(c *vrpc.Call, n *Entry, res *text) {
-			*res = text(s.lookup(c, Version4, n, true))
+		s.remote(version4, procCallit, "BCAST"),
+		s.remote(version4, procIndirect, "INDIRECT"),
+		rpcb(s, version4, procGetVersAddr, "GETVERSADDR", func(c *vrpc.Call, n *Entry, res *text) {
+			*res = text(s.lookup(c, version4, n, true))
 		}),
-		rpcb(s, Version4, procGetAddrList, "GETADDRLIST", func(c *vrpc.Call, n *Entry, res *endpointList) {
+		rpcb(s, version4, procGetAddrList, "GETADDRLIST", func(c *vrpc.Call, n *Entry, res *endpointList) {
 			res.items = s.endpoints(c, n.Program, n.Version)
 		}),
-		s.counted(Version4, procGetStat, "GETSTAT", vrpc.Procedure{Run: func(c *vrpc.Call) error {
+		s.counted(version4, procGetStat, "GETSTAT", vrpc.Procedure{Run: func(c *vrpc.Call) error {
 			if err := c.Decode(&xdr.Void{}); err != nil {
 				return err
 			}
 			return c.Encode(&s.tallies)
 		}}),
 	}
-	return &vrpc.Program{Number: Program, Version: Version4, Name: "rpcbind", Procedures: append(s.common(Version4), more...)}
+	return &vrpc.Program{Number: program, Version: version4, Name: "rpcbind", Procedures: append(s.common(version4), more...)}
 }
 
 func (s *Server) version2() *vrpc.Program {
 	proc := func(number uint32, name string, run func(c *vrpc.Call, m *mapping) uint32) vrpc.Procedure {
-		return s.counted(Version2, number, name, vrpc.Proc(number, name, func(c *vrpc.Call, m *mapping, res *uint32Result) error {
+		return s.counted(version2, number, name, vrpc.Proc(number, name, func(c *vrpc.Call, m *mapping, res *uint32Result) error {
 			res.n = run(c, m)
 			return nil
 		}))
 	}
-	return &vrpc.Program{Number: Program, Version: Version2, Name: "portmapper", Procedures: []vrpc.Procedure{
+	return &vrpc.Program{Number: program, Version: version2, Name: "portmapper", Procedures: []vrpc.Procedure{
 		proc(procSet, "SET", func(c *vrpc.Call, m *mapping) uint32 {
 			netid := netidOf(m.proto)
 			if netid == "" || m.port == 0 || m.port > 65535 {
 				return 0
 			}
 			any4 := netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(m.port))
-			return truth(s.set(c, Version2, Entry{m.prog, m.vers, netid, universal(any4), ""}))
+			return truth(s.set(c, version2, Entry{m.prog, m.vers, netid, universal(any4), ""}))
 		}),
 		proc(procUnset, "UNSET", func(c *vrpc.Call, m *mapping) uint32 { // the protocol is ignored
-			tcp := s.unset(c, Version2, m.prog, m.vers, "tcp")
-			udp := s.unset(c, Version2, m.prog, m.vers, "udp")
+			tcp := s.unset(c, version2, m.prog, m.vers, "tcp")
+			udp := s.unset(c, version2, m.prog, m.vers, "udp")
 			return truth(tcp || udp)
 		}),
 		proc(procGetAddr, "GETPORT", func(c *vrpc.Call, m *mapping) uint32 {
-			a, _ := ParseAddr(s.table.find(m.prog, m.vers, netidOf(m.proto), false))
-			s.tally(Version2).lookup(m.prog, m.vers, netidOf(m.proto), a.IsValid())
+			a, _ := parseAddr(s.table.find(m.prog, m.vers, netidOf(m.proto), false))
+			s.tally(version2).lookup(m.prog, m.vers, netidOf(m.proto), a.IsValid())
 			return uint32(a.Port())
 		}),
-		s.counted(Version2, procDump, "DUMP", vrpc.Proc(procDump, "", func(_ *vrpc.Call, _ *xdr.Void, res *mappingList) error {
+		s.counted(version2, procDump, "DUMP", vrpc.Proc(procDump, "", func(_ *vrpc.Call, _ *xdr.Void, res *mappingList) error {
 			res.items = mappingsOf(s.table.dump())
 			return nil
 		})),
-		s.remote(Version2, procCallit, "CALLIT"),
+		s.remote(version2, procCallit, "CALLIT"),
 	}}
 }
 
@@ -194,7 +194,7 @@ func truth(b bool) uint32 {
 // mappingsOf returns what version 2 can tell of entries.
 func mappingsOf(entries []Entry) (list []mapping) {
 	for _, n := range entries {
-		if a, err := ParseAddr(n.Addr); err == nil && protoOf(n.Netid) != 0 {
+		if a, err := parseAddr(n.Addr); err == nil && protoOf(n.Netid) != 0 {
 			list = append(list, mapping{n.Program, n.Version, protoOf(n.Netid), uint32(a.Port())})
 		}
 	}
@@ -231,10 +231,10 @@ func owner(c *vrpc.Call) (name string, ok bool) {
 // ports that are root's.
 func (s *Server) set(c *vrpc.Call, version uint32, n Entry) bool {
 	who, ok := owner(c)
-	if !ok || n.Program == Program || n.check() != nil {
+	if !ok || n.Program == program || n.check() != nil {
 		return false
 	}
-	if a, err := ParseAddr(n.Addr); err == nil && network(n.Netid) != "" && a.Port() < firstOpenPort && who != superuser {
+	if a, err := parseAddr(n.Addr); err == nil && network(n.Netid) != "" && a.Port() < firstOpenPort && who != superuser {
 		return false
 	}
 	n.Owner = who
@@ -244,7 +244,7 @@ func (s *Server) set(c *vrpc.Call, version uint32, n Entry) bool {
 
 func (s *Server) unset(c *vrpc.Call, version, prog, vers uint32, netid string) bool {
 	who, ok := owner(c)
-	if !ok || prog == Program {
+	if !ok || prog == program {
 		return false
 	}
 	t := s.tally(version)
@@ -286,7 +286,7 @@ func (s *Server) programAddr(prog, vers uint32) (Entry, bool) {
 
 // portOf returns the port within a universal address, which version 2 tells instead.
 func portOf(uaddr string) uint32 {
-	a, err := ParseAddr(uaddr)
+	a, err := parseAddr(uaddr)
 	if err != nil || strings.Contains(uaddr, "/") {
 		return 0
 	}
@@ -549,8 +549,8 @@ type Config struct {
 	Replace bool
 	// OnlySystem makes it an error if no rpcbind runs, instead of running one here.
 	OnlySystem bool
-	// Port and Socket are where rpcbind is looked for, and served; 0 and "" for the
-	// constants of this package.
+	// Port and Socket are where rpcbind is looked for, and served; 0 and "" mean port 111 and
+	// the system's socket.
 	Port   int
 	Socket string
 	// Server is for the rpcbind that runs here.
@@ -577,10 +577,10 @@ func Announce(ctx context.Context, s *vrpc.Server, cfg *Config) (*Announcement, 
 	}
 	c := *cfg
 	if c.Port == 0 {
-		c.Port = Port
+		c.Port = port
 	}
 	if c.Socket == "" {
-		c.Socket = Socket
+		c.Socket = socket
 	}
 	a, err := c.find(ctx)
 	if err != nil {
@@ -638,8 +638,8 @@ func (c *Config) serve() (*Announcement, error) {
 		own.Close()
 		return nil, err
 	}
-	rpc := vrpc.NewClient(vrpc.Direct(context.Background(), own), Program, Version4, nil)
-	return &Announcement{client: &Client{rpc: rpc, version: Version4, netid: "direct"}, own: own}, nil
+	rpc := vrpc.NewClient(vrpc.Direct(context.Background(), own), program, version4, nil)
+	return &Announcement{client: &Client{rpc: rpc, version: version4, netid: "direct"}, own: own}, nil
 }
 
 // removeStale removes a socket at which nobody listens any more.
@@ -664,11 +664,11 @@ func (a *Announcement) Update(ctx context.Context, s *vrpc.Server) error {
 
 func (a *Announcement) register(ctx context.Context, s *vrpc.Server, replace bool) error {
 	for _, p := range s.Snapshot().Programs {
-		if p.Program == Program {
+		if p.Program == program {
 			continue
 		}
 		for _, e := range s.Endpoints() {
-			n := Entry{Program: p.Program, Version: p.Version, Netid: e.Netid, Addr: UniversalAddr(e.Addr)}
+			n := Entry{Program: p.Program, Version: p.Version, Netid: e.Netid, Addr: universalAddr(e.Addr)}
 			if err := a.one(ctx, n, replace); err != nil {
 				return err
 			}

@@ -1,0 +1,4 @@
+package tun
+
+// ErrTaken is errTaken, for tests.
+var ErrTaken = errTaken

@@ -1,0 +1,4 @@
+package udp
+
+// MAC is MAC, for tests.
+var MAC = macOf

@@ -1,0 +1,4 @@
+package vrpc
+
+// ErrTooLarge is errTooLarge, for tests.
+var ErrTooLarge = errTooLarge
