@@ -198,7 +198,7 @@
 // queue. NIC.Ended is a channel that closes when the NIC is closed or its link has failed.
 // NIC.Advertise and NIC.Lookup are names of services. The Start calls begin an operation
 // that another call waits for. AllocMem returns registered memory. Descriptor.AckNow
-// requests an acknowledgement at once. NIC.LookupAll finds all owners of a name.
+// requests an acknowledgement for a program that waits. NIC.LookupAll finds all owners of a name.
 // NIC.Obstacle reports what blocks frames. Config.Key and NIC.SealStats are for
 // encrypted frames.
 //
