@@ -13,40 +13,23 @@ import (
 	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/vipl"
-	"github.com/mdlayher/ethernet"
 )
-
-// realLinks are the ways to another program.
-var realLinks = []struct {
-	name   string
-	driver string
-	rate   float64 // of each kind of fault
-}{
-	{"ring", "ring", 0},
-	{"packet", "packet", 0},
-	{"udp", "udp", 0},
-	{"myrinet", "myrinet", 0},
-	{"shm", "shm", 0},
-	{"faults", "ring", 0.02},
-}
 
 // TestLinks: messages of all kinds there and back, messages that are returned,
 // and a peer that dies, on every kind of link, and on one on which frames are
 // lost, doubled, overtaken and damaged.
 func TestLinks(t *testing.T) {
-	for _, l := range realLinks {
-		t.Run(l.name, func(t *testing.T) {
+	for _, l := range viplinks.Real {
+		t.Run(l.Name, func(t *testing.T) {
 			t.Parallel() // they spend most of their time waiting for the peer that has died
 			seed := seeding.First()
 			t.Logf("replay with -endpoint.seed=%d", seed)
-			nics := linkNICs(t, l.driver, func(side int, link transport.Link) transport.Link {
-				return fault.New(link, fault.Options{Seed: seed + uint64(side), Drop: l.rate, Dup: l.rate, Reorder: l.rate, Corrupt: l.rate})
-			})
-			if driver := nics[0].Query().Driver; !strings.Contains(driver, l.driver) {
+			nics := linkNICs(t, l.Driver, l.Faults(seed))
+			if driver := nics[0].Query().Driver; !strings.Contains(driver, l.Driver) {
 				t.Fatalf("the driver is %s", driver)
 			}
 			done := make(chan error, 1)
@@ -60,40 +43,17 @@ func TestLinks(t *testing.T) {
 				t.Fatal("it hangs")
 			}
 			dropped := nics[1].Snapshot().Dropped
-			if l.rate > 0 && (dropped[drops.CRC] == 0 || dropped[drops.Duplicate] == 0) {
+			if l.Rate > 0 && (dropped[drops.CRC] == 0 || dropped[drops.Duplicate] == 0) {
 				t.Errorf("there were no faults: %v", dropped)
 			}
 		})
 	}
 }
 
-// linkNICs opens two NICs on the ends of a wire: a veth, for udp the loopback, and
-// for shm this host's memory.
-func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link) transport.Link) (nics [2]*vipl.NIC) {
+// linkNICs opens two NICs on the ends of a wire of the package's own.
+func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link) transport.Link) [2]*vipl.NIC {
 	t.Helper()
-	in := func(_ int, f func() error) error { return f() }
-	names := [2]string{vethtest.Loopback(51), vethtest.Loopback(52)}
-	var frames ethernet.EtherType
-	switch driver {
-	case "udp":
-	case "shm":
-		names = [2]string{}
-		frames = 0x88B6 // of our own: on this host others would take the ports of who has died, and answer
-	default:
-		in = vethtest.New(t, 1500).In
-		names = [2]string{vethtest.Name, vethtest.Name}
-	}
-	for side := range nics {
-		if err := in(side, func() (err error) {
-			nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: names[side], Driver: driver, EtherType: frames, WireOnly: driver != "shm",
-				Wrap: func(l transport.Link) transport.Link { return wrap(side, l) }})
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { nics[side].Close() })
-	}
-	return nics
+	return viplinks.Wire(t, 51, driver, wrap)
 }
 
 // overLink runs a server on the first NIC and a client on the second.

@@ -9,44 +9,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
-	"github.com/mdlayher/ethernet"
 )
-
-// realLinks are the ways to another program.
-var realLinks = []struct {
-	name   string
-	driver string
-	rate   float64 // of each kind of fault
-}{
-	{"ring", "ring", 0},
-	{"packet", "packet", 0},
-	{"udp", "udp", 0},
-	{"myrinet", "myrinet", 0},
-	{"shm", "shm", 0},
-	{"faults", "ring", 0.02},
-}
 
 // TestLinks: primitives, bulk operations and collectives between two ranks, over every
 // layer, on every kind of link, and on one on which frames are lost, doubled, overtaken
 // and damaged.
 func TestLinks(t *testing.T) {
-	for _, l := range realLinks {
-		t.Run(l.name, func(t *testing.T) {
+	for _, l := range viplinks.Real {
+		t.Run(l.Name, func(t *testing.T) {
 			seed := seeding.First()
 			t.Logf("replay with -splitc.seed=%d", seed)
-			nics := linkNICs(t, l.driver, func(side int, link transport.Link) transport.Link {
-				return fault.New(link, fault.Options{Seed: seed + uint64(side), Drop: l.rate, Dup: l.rate, Reorder: l.rate, Corrupt: l.rate})
-			})
+			nics := linkNICs(t, l.Driver, l.Faults(seed))
 			for _, layer := range splitc.Layers() {
-				if err := overLink(nics, fmt.Sprint(t.Name(), layer, os.Getpid()), layer, l.driver == "shm", seed); err != nil {
+				if err := overLink(nics, fmt.Sprint(t.Name(), layer, os.Getpid()), layer, l.Driver == "shm", seed); err != nil {
 					t.Fatalf("layer %s: %v", layer, err)
 				}
 			}
@@ -54,33 +36,10 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// linkNICs opens two NICs on the ends of a wire: a veth, for udp the loopback, and for shm
-// this host's memory.
-func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link) transport.Link) (nics [2]*vipl.NIC) {
+// linkNICs opens two NICs on the ends of a wire of the package's own.
+func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link) transport.Link) [2]*vipl.NIC {
 	t.Helper()
-	in := func(_ int, f func() error) error { return f() }
-	names := [2]string{vethtest.Loopback(61), vethtest.Loopback(62)}
-	var frames ethernet.EtherType
-	switch driver {
-	case "udp":
-	case "shm":
-		names = [2]string{}
-		frames = 0x88B7 // of our own: others on this host use the default
-	default:
-		in = vethtest.New(t, 1500).In
-		names = [2]string{vethtest.Name, vethtest.Name}
-	}
-	for side := range nics {
-		if err := in(side, func() (err error) {
-			nics[side], err = vipl.Open(t.Context(), &vipl.Config{Interface: names[side], Driver: driver, EtherType: frames, WireOnly: driver != "shm",
-				Wrap: func(l transport.Link) transport.Link { return wrap(side, l) }})
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { nics[side].Close() })
-	}
-	return nics
+	return viplinks.Wire(t, 61, driver, wrap)
 }
 
 // overLink runs a program of two ranks, of one host or of two: some of each kind of operation, and
