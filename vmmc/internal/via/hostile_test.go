@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -193,7 +194,7 @@ func besiege(seed uint64, n int) error {
 }
 
 func (u *besieged) open(station *sim.Station, seed uint64) (err error) {
-	if u.nic, err = vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: seed}); err != nil {
+	if u.nic, err = vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: seed, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		return err
 	}
 	u.p, err = Open(Config{NIC: u.nic, Process: 1, Connections: 4, Sends: 64, Kick: func() {}}, u)
