@@ -2,40 +2,80 @@ package vipl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
 	"sync/atomic"
-
-	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // ErrorCode says what an asynchronous error is (VIP_ERROR_CODE). Its String is the code as
 // it appears in logs and metrics.
-type ErrorCode = code.ErrorCode
+type ErrorCode uint8
 
 // The codes, in VIPL's order (VIPL reference, section 7).
 const (
-	CodePostDesc      = code.CodePostDesc      // a descriptor was refused when it was posted (VIP_ERROR_POST_DESC)
-	CodeConnLost      = code.CodeConnLost      // a connection ended and the VI is in the Error state (VIP_ERROR_CONN_LOST)
-	CodeRecvqEmpty    = code.CodeRecvqEmpty    // a message came and no receive was posted (VIP_ERROR_RECVQ_EMPTY)
-	CodeVIOverrun     = code.CodeVIOverrun     // more descriptors than a queue holds, or more completions than a CQ (VIP_ERROR_VI_OVERRUN)
-	CodeRDMAWProt     = code.CodeRDMAWProt     // a peer's RDMA write to where it may not (VIP_ERROR_RDMAW_PROT)
-	CodeRDMAWData     = code.CodeRDMAWData     // a peer's RDMA write arrived damaged; unreliable level only (VIP_ERROR_RDMAW_DATA)
-	CodeRDMAWAbort    = code.CodeRDMAWAbort    // a peer's RDMA write arrived in part; unreliable level only (VIP_ERROR_RDMAW_ABORT)
-	CodeRDMARProt     = code.CodeRDMARProt     // a peer's RDMA read from where it may not (VIP_ERROR_RDMAR_PROT)
-	CodeCompProt      = code.CodeCompProt      // a descriptor was altered while it was posted, found at its completion (VIP_ERROR_COMP_PROT)
-	CodeRDMATransport = code.CodeRDMATransport // a connection ended with an RDMA operation of this side under way (VIP_ERROR_RDMA_TRANSPORT)
-	CodeCatastrophic  = code.CodeCatastrophic  // the link was closed under the NIC, or its MAC changed: the NIC is of no more use (VIP_ERROR_CATASTROPHIC)
+	CodePostDesc      ErrorCode = iota // a descriptor was refused when it was posted (VIP_ERROR_POST_DESC)
+	CodeConnLost                       // a connection ended and the VI is in the Error state (VIP_ERROR_CONN_LOST)
+	CodeRecvqEmpty                     // a message came and no receive was posted (VIP_ERROR_RECVQ_EMPTY)
+	CodeVIOverrun                      // more descriptors than a queue holds, or more completions than a CQ (VIP_ERROR_VI_OVERRUN)
+	CodeRDMAWProt                      // a peer's RDMA write to where it may not (VIP_ERROR_RDMAW_PROT)
+	CodeRDMAWData                      // a peer's RDMA write arrived damaged; unreliable level only (VIP_ERROR_RDMAW_DATA)
+	CodeRDMAWAbort                     // a peer's RDMA write arrived in part; unreliable level only (VIP_ERROR_RDMAW_ABORT)
+	CodeRDMARProt                      // a peer's RDMA read from where it may not (VIP_ERROR_RDMAR_PROT)
+	CodeCompProt                       // a descriptor was altered while it was posted, found at its completion (VIP_ERROR_COMP_PROT)
+	CodeRDMATransport                  // a connection ended with an RDMA operation of this side under way (VIP_ERROR_RDMA_TRANSPORT)
+	CodeCatastrophic                   // the link was closed under the NIC, or its MAC changed: the NIC is of no more use (VIP_ERROR_CATASTROPHIC)
+	codeEnd
 )
 
+var codeNames = [codeEnd]string{
+	"post_desc", "conn_lost", "recvq_empty", "vi_overrun", "rdmaw_prot", "rdmaw_data", "rdmaw_abort",
+	"rdmar_prot", "comp_prot", "rdma_transport", "catastrophic",
+}
+
+// String returns the code as it appears in logs and metrics.
+func (c ErrorCode) String() string {
+	if c < codeEnd {
+		return codeNames[c]
+	}
+	return "invalid"
+}
+
 // ErrorCodes returns all codes.
-func ErrorCodes() []ErrorCode { return code.ErrorCodes() }
+func ErrorCodes() []ErrorCode {
+	all := make([]ErrorCode, codeEnd)
+	for i := range all {
+		all[i] = ErrorCode(i)
+	}
+	return all
+}
 
 // ErrorCounts counts asynchronous errors by code: an array. Its JSON is an object with a
 // member for each code that has occurred.
-type ErrorCounts = code.ErrorCounts
+type ErrorCounts [codeEnd]uint64
+
+// MarshalJSON returns an object with a member for each code that has occurred.
+func (c ErrorCounts) MarshalJSON() ([]byte, error) {
+	by := map[string]uint64{}
+	for code, n := range c {
+		if n > 0 {
+			by[ErrorCode(code).String()] = n
+		}
+	}
+	return json.Marshal(by)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Codes that it does not know are left out.
+func (c *ErrorCounts) UnmarshalJSON(text []byte) error {
+	by := map[string]uint64{}
+	err := json.Unmarshal(text, &by)
+	for code := range c {
+		c[code] = by[ErrorCode(code).String()]
+	}
+	return err
+}
 
 // ResourceCode says what an asynchronous error is about (VIP_RESOURCE_CODE).
 type ResourceCode uint8
