@@ -103,7 +103,7 @@ func (a Attributes) withDefaults() Attributes {
 // terms returns what a says of connections.
 func (a *Attributes) terms() conn.Terms {
 	return conn.Terms{
-		Reliability: a.Reliability, Ptag: a.Ptag, EnableRDMAWrite: a.EnableRDMAWrite, EnableRDMARead: a.EnableRDMARead,
+		Reliability: a.Reliability, Ptag: memory.Tag(a.Ptag), EnableRDMAWrite: a.EnableRDMAWrite, EnableRDMARead: a.EnableRDMARead,
 		ReadDepth: a.ReadDepth, PeerTimeout: a.PeerTimeout,
 	}
 }
@@ -156,12 +156,21 @@ type NICAttributes struct {
 
 // State is a VI's state (VIP_VI_STATE). Its String is the state's name, and so is its
 // MarshalText.
-type State = code.State
+type State uint8
 
 // The states, in VIPL's order.
 const (
-	StateIdle           = code.StateIdle
-	StateConnected      = code.StateConnected
-	StateConnectPending = code.StateConnectPending
-	StateError          = code.StateError
+	StateIdle           = State(code.StateIdle)
+	StateConnected      = State(code.StateConnected)
+	StateConnectPending = State(code.StateConnectPending)
+	StateError          = State(code.StateError)
 )
+
+// String returns the state's name.
+func (s State) String() string { return code.State(s).String() }
+
+// MarshalText returns what String does.
+func (s State) MarshalText() ([]byte, error) { return code.State(s).MarshalText() }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *State) UnmarshalText(text []byte) error { return (*code.State)(s).UnmarshalText(text) }

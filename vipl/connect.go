@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // Connect connects an idle VI to a listener at remote and waits until both sides are
@@ -54,7 +55,7 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 		return err
 	}
 	switch {
-	case v.conn.State != StateIdle:
+	case v.conn.State != code.StateIdle:
 		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.conn.State)
 	case remote.MAC.IsGroup() || remote.IsZero():
 		return opError(op, ErrArgument, "%v is not the address of one endpoint", remote)
@@ -74,7 +75,7 @@ func (v *VI) ConnectDone() error {
 	n := v.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if v.conn.State == StateConnectPending && !n.m.Closed {
+	if v.conn.State == code.StateConnectPending && !n.m.Closed {
 		n.eng.Poll()
 	}
 	return v.connectOutcome()
@@ -85,11 +86,11 @@ func (v *VI) connectOutcome() error {
 		return err
 	}
 	switch {
-	case v.conn.State == StateConnected:
+	case v.conn.State == code.StateConnected:
 		return nil
-	case v.conn.State == StateConnectPending:
+	case v.conn.State == code.StateConnectPending:
 		return ErrNotDone
-	case v.conn.State == StateError:
+	case v.conn.State == code.StateError:
 		return v.conn.End.Err
 	case v.side.Err != nil:
 		return v.side.Err
@@ -112,7 +113,7 @@ func (v *VI) awaitConnect(ctx context.Context) error {
 			return err
 		}
 		if err := n.m.Wait(&w, &v.gate); err != nil {
-			if v.conn.State == StateConnectPending {
+			if v.conn.State == code.StateConnectPending {
 				if v.side.Expire(n.eng.Ended(ctx) == context.DeadlineExceeded) {
 					return v.connectOutcome()
 				}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
@@ -203,7 +204,7 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 		return opError("accept", ErrArgument, "the VI belongs to another NIC")
 	case r.in.Decided():
 		return opError("accept", ErrInvalidState, "the request was already accepted or rejected")
-	case v.conn.State != StateIdle:
+	case v.conn.State != code.StateIdle:
 		return opError("accept", ErrInvalidState, "the VI is %v, want idle", v.conn.State)
 	}
 	if err := n.m.CheckLink(); err != nil {

@@ -10,7 +10,7 @@ type MemHandle = memory.Handle
 // Ptag is a protection tag (VIP_PROTECTION_HANDLE), a number. A VI can use a region only
 // if both carry the same tag. Tag 0 is the NIC's own: it always exists and is
 // what nil attributes mean.
-type Ptag = memory.Tag
+type Ptag uint32
 
 // MemAttributes are a region's attributes (VIP_MEM_ATTRIBUTES). Nil means the
 // default tag and no rights for peers.
@@ -37,7 +37,7 @@ func (a *MemAttributes) attributes() memory.Attributes {
 	if a == nil {
 		return memory.Attributes{}
 	}
-	return memory.Attributes(*a)
+	return memory.Attributes{Ptag: memory.Tag(a.Ptag), EnableRDMAWrite: a.EnableRDMAWrite, EnableRDMARead: a.EnableRDMARead, Once: a.Once}
 }
 
 // VirtualAddress returns the address of buf's first byte, which together with
@@ -52,7 +52,8 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 	if n.m.Closed {
 		return 0, ErrClosed
 	}
-	return n.m.Mem.CreateTag(maxPtags)
+	tag, err := n.m.Mem.CreateTag(maxPtags)
+	return Ptag(tag), err
 }
 
 // DestroyPtag drops a tag (VipDestroyPtag). It fails with ErrResource while a
@@ -60,7 +61,7 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 func (n *NIC) DestroyPtag(p Ptag) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.m.Mem.DestroyTag(p)
+	return n.m.Mem.DestroyTag(memory.Tag(p))
 }
 
 // RegisterMem makes buf known for transfers and returns its handle
@@ -180,5 +181,5 @@ func (n *NIC) QueryMem(h MemHandle) (MemInfo, error) {
 		return MemInfo{}, ErrClosed
 	}
 	m, err := n.m.Mem.Query(h)
-	return MemInfo{MemAttributes: MemAttributes(m.Attributes), Addr: m.Addr, Len: m.Len, Locked: m.Locked}, err
+	return MemInfo{MemAttributes: MemAttributes{Ptag(m.Ptag), m.EnableRDMAWrite, m.EnableRDMARead, m.Once}, Addr: m.Addr, Len: m.Len, Locked: m.Locked}, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/engine"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies
@@ -97,7 +98,7 @@ func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 		return 0, opError(op, ErrArgument, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
-	total, err := v.nic.m.Mem.Check(op, d.Segs, v.attr.Ptag)
+	total, err := v.nic.m.Mem.Check(op, d.Segs, memory.Tag(v.attr.Ptag))
 	if err != nil {
 		d.Status = StatusProtectionError
 		return 0, err

@@ -1,5 +1,10 @@
 package vipl
 
+import (
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
+)
+
 // VIInfo is what VI.Query returns.
 type VIInfo struct {
 	State      State
@@ -13,7 +18,7 @@ type VIInfo struct {
 func (v *VI) Query() VIInfo {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	return VIInfo{State: v.conn.State, Attributes: v.attr, SendEmpty: v.conn.SQ.Len() == 0, RecvEmpty: v.conn.RQ.Len() == 0}
+	return VIInfo{State: State(v.conn.State), Attributes: v.attr, SendEmpty: v.conn.SQ.Len() == 0, RecvEmpty: v.conn.RQ.Len() == 0}
 }
 
 // SetAttributes changes the VI's attributes (VipSetViAttributes), all or none.
@@ -45,8 +50,8 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	if err := v.mayChange(op, &a); err != nil {
 		return err
 	}
-	n.m.Mem.UseTag(v.attr.Ptag, -1)
-	n.m.Mem.UseTag(a.Ptag, 1)
+	n.m.Mem.UseTag(memory.Tag(v.attr.Ptag), -1)
+	n.m.Mem.UseTag(memory.Tag(a.Ptag), 1)
 	v.attr = a
 	v.side.Terms = a.handshakeTerms()
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
@@ -62,9 +67,9 @@ func (v *VI) mayChange(op string, a *Attributes) error {
 		a.ReadDepth != now.ReadDepth || a.WholeCRC != now.WholeCRC
 	posted := v.conn.SQ.Pending() + v.conn.RQ.Pending()
 	switch {
-	case agreed && v.conn.State != StateIdle:
+	case agreed && v.conn.State != code.StateIdle:
 		return opError(op, ErrInvalidState, "the VI is %v: Reliability, MaxTransferSize, QoS, ReadDepth and WholeCRC change only while it is idle", v.conn.State)
-	case !v.nic.m.Mem.HasTag(a.Ptag):
+	case !v.nic.m.Mem.HasTag(memory.Tag(a.Ptag)):
 		return opError(op, ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case a.Ptag != now.Ptag && posted > 0:
 		return opError(op, ErrInvalidState, "%d descriptors are posted with memory of tag %d", posted, now.Ptag)

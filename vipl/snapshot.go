@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/counters"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // VISnapshot is a VI's state at one moment.
@@ -179,21 +180,21 @@ func (v *VI) Snapshot() VISnapshot {
 }
 
 func (v *VI) snapshot(now int64) VISnapshot {
-	s := VISnapshot{VIStats: VIStats(v.conn.Stats), Local: v.Local(), Remote: v.conn.Remote, State: v.conn.State, Level: v.attr.Reliability,
+	s := VISnapshot{VIStats: VIStats(v.conn.Stats), Local: v.Local(), Remote: v.conn.Remote, State: State(v.conn.State), Level: v.attr.Reliability,
 		SendQueue: v.conn.SQ.Len(), RecvQueue: v.conn.RQ.Len(), SendUntaken: v.conn.SQ.Untaken(), RecvUntaken: v.conn.RQ.Untaken()}
 	switch v.conn.State {
-	case StateConnected:
+	case code.StateConnected:
 		s.LastHeard, s.Probes = v.conn.Silence(now)
 		s.FrameData = v.conn.Path.MaxData
 		if v.conn.Reliable {
 			s.Sender = v.conn.SenderStats()
 		}
 		s.Arriving = (*Arriving)(v.conn.Arriving())
-	case StateConnectPending:
+	case code.StateConnectPending:
 		s.GivesUp = time.Duration(v.side.Left(now))
-	case StateError:
+	case code.StateError:
 		s.Err = v.conn.End.Err.Error()
-	case StateIdle:
+	case code.StateIdle:
 		if v.side.Err != nil {
 			s.Err = v.side.Err.Error()
 		}

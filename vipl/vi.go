@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // VI is a virtual interface (VIP_VI_HANDLE): one end of a connection, with a
@@ -43,7 +44,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	switch {
 	case n.m.Closed:
 		return nil, ErrClosed
-	case !n.m.Mem.HasTag(a.Ptag):
+	case !n.m.Mem.HasTag(memory.Tag(a.Ptag)):
 		return nil, opError("create VI", ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case sendCQ != nil && (sendCQ.nic != n || sendCQ.closed), recvCQ != nil && (recvCQ.nic != n || recvCQ.closed):
 		return nil, opError("create VI", ErrArgument, "the completion queue is closed or belongs to another NIC")
@@ -59,7 +60,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	v.side.Init(&n.m.Connects, &v.conn, (*viOwner)(v))
 	v.side.Terms = a.handshakeTerms()
 	n.m.Ports.Add(&v.conn, &v.side)
-	n.m.Mem.UseTag(a.Ptag, 1)
+	n.m.Mem.UseTag(memory.Tag(a.Ptag), 1)
 	for _, q := range []*CQ{sendCQ, recvCQ} {
 		if q != nil {
 			q.users++
@@ -84,7 +85,7 @@ func (v *VI) Destroy() error {
 	switch {
 	case sends+receives > 0:
 		return opError(op, ErrResource, "%d sends and %d receives are posted or not taken: call Disconnect, and SendDone and RecvDone until their queues are empty, or call Close", sends, receives)
-	case v.conn.State != StateIdle:
+	case v.conn.State != code.StateIdle:
 		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first, or Close", v.conn.State)
 	}
 	v.close()
@@ -123,7 +124,7 @@ func (v *VI) close() {
 		}
 	}
 	n.m.Ports.Remove(&v.conn)
-	n.m.Mem.UseTag(v.attr.Ptag, -1)
+	n.m.Mem.UseTag(memory.Tag(v.attr.Ptag), -1)
 	done := VIStats(v.conn.Stats)
 	counters.Add(&n.left, &done)
 	v.gate.Open(&n.eng)
@@ -149,16 +150,16 @@ func (v *VI) leave() {
 	n := v.nic
 	n.m.FinishReceives()
 	switch v.conn.State {
-	case StateConnected:
+	case code.StateConnected:
 		v.left = true
 		v.conn.SendDisconnect(code.ReasonLeft)
 		n.m.Ended.Add(&v.conn, code.ReasonLeft, false)
-	case StateError:
+	case code.StateError:
 		v.left = true
 		if v.conn.End.Why != code.ReasonLeft { // a peer that has left sends nothing more
 			n.m.Ended.Add(&v.conn, v.conn.End.Why, v.conn.End.Told)
 		}
-	case StateConnectPending:
+	case code.StateConnectPending:
 		v.side.Abandon()
 	}
 	v.conn.Idle()
@@ -169,7 +170,7 @@ func (v *VI) leave() {
 func (v *VI) State() State {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	return v.conn.State
+	return State(v.conn.State)
 }
 
 // Err returns why the VI is in StateError, a *ConnError, and nil otherwise.
