@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
 // Count counts operations of a kind, and their bytes.
@@ -25,12 +27,12 @@ type Stats struct {
 	Gets        Count  `reason:"get"`
 	Puts        Count  `reason:"put"`
 	Stores      Count  `reason:"store"`
-	Atomics     uint64 `metric:"bobnet_splitc_atomics_total" help:"Atomic procedures called."`
-	Served      uint64 `metric:"bobnet_splitc_atomics_served_total" help:"Atomic procedures run."`
-	Syncs       uint64 `metric:"bobnet_splitc_syncs_total" help:"Calls of sync."`
-	StoreSyncs  uint64 `metric:"bobnet_splitc_store_syncs_total" help:"Calls of store_sync."`
-	Barriers    uint64 `metric:"bobnet_splitc_barriers_total" help:"Barriers."`
-	Collectives uint64 `metric:"bobnet_splitc_collectives_total" help:"Collectives of all kinds, each part of a long one."`
+	Atomics     uint64 `metric:"bobnet_splitc_atomics_total" help:"Atomic procedures called." text:"atomics"`
+	Served      uint64 `metric:"bobnet_splitc_atomics_served_total" help:"Atomic procedures run." text:"atomics served"`
+	Syncs       uint64 `metric:"bobnet_splitc_syncs_total" help:"Calls of sync." text:"syncs"`
+	StoreSyncs  uint64 `metric:"bobnet_splitc_store_syncs_total" help:"Calls of store_sync." text:"store_syncs"`
+	Barriers    uint64 `metric:"bobnet_splitc_barriers_total" help:"Barriers." text:"barriers"`
+	Collectives uint64 `metric:"bobnet_splitc_collectives_total" help:"Collectives of all kinds, each part of a long one." text:"collectives"`
 }
 
 // Waiting says what a process waits for.
@@ -192,19 +194,26 @@ func (s Snapshot) WriteTo(to io.Writer) (int64, error) {
 		fmt.Fprintf(&b, "  processes %v have called Exit\n", s.Leaving)
 	}
 	fmt.Fprintf(&b, "  %d gets, puts and procedures are not complete; %d bytes were stored here, %d of them waited for\n", s.Outstanding, s.Received, s.Consumed)
-	b.WriteString(" ")
+	var counted []string
 	for _, c := range []struct {
 		name string
 		Count
 	}{{"reads", s.Stats.Reads}, {"writes", s.Stats.Writes}, {"gets", s.Stats.Gets}, {"puts", s.Stats.Puts}, {"stores", s.Stats.Stores}} {
-		fmt.Fprintf(&b, " %s=%d/%dB", c.name, c.Ops, c.Bytes)
+		if c.Ops > 0 {
+			counted = append(counted, fmt.Sprintf("%s %d (%d bytes)", c.name, c.Ops, c.Bytes))
+		}
 	}
-	fmt.Fprintf(&b, " atomics=%d served=%d syncs=%d store_syncs=%d barriers=%d collectives=%d\n",
-		s.Stats.Atomics, s.Stats.Served, s.Stats.Syncs, s.Stats.StoreSyncs, s.Stats.Barriers, s.Stats.Collectives)
-	l := s.Below
-	fmt.Fprintf(&b, "  layer: requests=%d replies=%d no-ops=%d acknowledgments=%d retransmissions=%d duplicates=%d credit-waits=%d credit-time=%v reads=%d writes=%d direct=%d refused=%d strays=%d\n",
-		l.Requests, l.Replies, l.NoOps, l.Acknowledgments, l.Retransmissions, l.Duplicates, l.CreditWaits, l.CreditTime.Round(time.Microsecond),
-		l.Reads, l.Writes, l.Direct, l.Refused, l.Strays+s.Strays)
+	s.Below.Strays += s.Strays
+	s.Below.CreditTime = s.Below.CreditTime.Round(time.Microsecond)
+	writeCounters(&b, "  ", append(counted, counters.NonZero(&s.Stats)...))
+	writeCounters(&b, "  layer: ", counters.NonZero(&s.Below))
 	n, err := io.WriteString(to, b.String())
 	return int64(n), err
+}
+
+// writeCounters writes a line of the counters that are not 0, if there are any.
+func writeCounters(b *strings.Builder, begin string, list []string) {
+	if len(list) > 0 {
+		b.WriteString(begin + strings.Join(list, ", ") + "\n")
+	}
 }
