@@ -148,7 +148,7 @@ func TestSplitC(t *testing.T) {
 	}
 	var dump strings.Builder
 	c.Dump().WriteTo(&dump)
-	for _, want := range []string{"process 3 of 4, layer am", "waits for 1.5s in store_sync, for 100 bytes, of which 64 have come", "gets=5/40B", "requests=9"} {
+	for _, want := range []string{"process 3 of 4, layer am", "waits for 1.5s in store_sync, for 100 bytes, of which 64 have come", "gets 5 (40 bytes)", "requests 9"} {
 		if !strings.Contains(dump.String(), want) {
 			t.Errorf("no %q in\n%s", want, dump.String())
 		}
