@@ -6,7 +6,7 @@ const (
 	cshiftTrip      = "our hosts do nothing else, so that what they send each other falls into step, and waits for little; the paper does not say what theirs wait for, a third of the time and longer than across the bisection"
 	bisection       = "routes share all 11 cables evenly between the sub-clusters that they join, and packets block each other; figure 3 of the paper does not tell which cables its routes take"
 	noFlush         = "streaming DMA ends with a call of the host's that flushes a buffer, for which the paper has no time: here it takes none"
-	oneOfMany       = "this is one client of 84: how often its endpoint has a frame depends on whose messages come just when a frame gets free. With other choices of the driver, other routes, and threads that take no time, the fastest has been 37 to 83 % above the mean and the slowest 34 to 45 % below it, while the rate stayed within 5 %"
+	oneOfMany       = "this is one client of 84: how often its endpoint has a frame depends on whose messages come just when a frame gets free. With other choices of the driver, other routes, and threads that take no time, the fastest has been 37 to 86 % above the mean and the slowest 34 to 45 % below it, while the rate moved by 4 %"
 )
 
 func am2Paper() *Paper {

@@ -272,7 +272,7 @@ func TestGood(t *testing.T) {
 
 // reached is how many outputs of the papers are to be near the published values at the least,
 // and how many of those that are measured by themselves.
-var reached = map[string]struct{ near, measured int }{"am2": {18, 12}, "vmmc": {6, 5}, "bobnet": {3, 2}, "splitc": {9, 9}}
+var reached = map[string]struct{ near, measured int }{"am2": {19, 12}, "vmmc": {6, 5}, "bobnet": {3, 2}, "splitc": {9, 9}}
 
 // isReached judges the whole of a paper, repeated in full.
 func isReached(t *testing.T, r *Result) {

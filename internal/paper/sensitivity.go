@@ -129,7 +129,7 @@ func (c *Change) text(quote string) string {
 	if len(c.Moves) == 0 {
 		return "nothing"
 	}
-	var of [2][]string // outputs and shapes; inputs, and what is arithmetic of them
+	var of [2][]string // outputs and shapes; inputs and what is derived
 	for _, m := range c.Moves {
 		name := quote + m.Item + quote
 		text := fmt.Sprintf("%s %+.0f %%", name, 100*m.By)
@@ -154,7 +154,7 @@ func (c *Change) text(quote string) string {
 	if text == "" {
 		text = "no output"
 	}
-	return text + "; inputs: " + strings.Join(of[1], ", ")
+	return text + "; not counted: " + strings.Join(of[1], ", ")
 }
 
 // WriteChanges writes what moves as text for people.
@@ -182,8 +182,8 @@ func (p *Paper) sensitivity(b *bytes.Buffer, changes []Change) {
 		return
 	}
 	b.WriteString("What moves by 1 % or more when a choice is a half less and a half more. Experiments count for a tenth of their time here, also for the\n" +
-		"values that these are compared with. Where experiments are named, only those were repeated with the choice changed. A ! marks an output that is further than 15 % from the published value then. Inputs move because the\n" +
-		"constants that they fix stay: fitted again, they would come back, and outputs would move less.\n\n| choice | halved | a half more |\n| --- | --- | --- |\n")
+		"values that these are compared with. Where experiments are named, only those were repeated with the choice changed. A ! marks an output that is further than 15 % from the published value then. What is not counted are\n" +
+		"inputs and derived rows. Inputs move because the constants that they fix stay: fitted again, they would come back, and outputs would move less.\n\n| choice | halved | a half more |\n| --- | --- | --- |\n")
 	for _, c := range p.choices() {
 		b.WriteString(c.sensitivity())
 		for _, factor := range factors {
