@@ -242,15 +242,24 @@ func (ep *Endpoint) replyLost(r *Returned) {
 	n.stats.LostReplies++
 	if now := n.way.Now(); n.lostLogged == 0 || now-n.lostLogged >= int64(time.Second) {
 		n.lostLogged = now
-		n.cfg.Logger.Warn("endpoint: a reply came back: its client has ended, or does not take it", "endpoint", ep.Name(),
-			"reason", r.Reason, "operation", r.Op, "to", r.To, "handler", r.Handler, "err", r.Err, "so far", n.stats.LostReplies)
+		n.cfg.Logger.Warn("endpoint: a reply came back: its client has ended, or does not take it",
+			append(ep.described(r), "so far", n.stats.LostReplies)...)
 	}
+}
+
+// described returns the attributes of a log line about a message that came back. Err is one of
+// them only if there is one.
+func (ep *Endpoint) described(r *Returned) []any {
+	list := []any{"endpoint", ep.Name(), "reason", r.Reason, "operation", r.Op, "to", r.To, "handler", r.Handler}
+	if r.Err != nil {
+		list = append(list, "err", r.Err)
+	}
+	return list
 }
 
 // abort is the default ReturnHandler, of requests at least.
 func (ep *Endpoint) abort(r *Returned) {
-	ep.node.cfg.Logger.Error("endpoint: a message came back and there is no ReturnHandler", "endpoint", ep.Name(),
-		"reason", r.Reason, "operation", r.Op, "dest", r.Dest, "to", r.To, "handler", r.Handler, "err", r.Err)
+	ep.node.cfg.Logger.Error("endpoint: a message came back and there is no ReturnHandler", append(ep.described(r), "dest", r.Dest)...)
 	ep.node.flushLog()
 	exit := ep.node.cfg.Exit
 	if exit == nil {

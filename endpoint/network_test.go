@@ -347,6 +347,8 @@ func TestPublish(t *testing.T) {
 		}
 		if name, err := n.Find(bg, "echo"); err == nil {
 			return fmt.Errorf("found %v, which has been freed", name)
+		} else if text := err.Error(); !strings.Contains(text, `the word "echo"`) || strings.Contains(text, "am2/") {
+			return fmt.Errorf("the error does not name the word: %w", err)
 		}
 		return nil
 	})

@@ -3,9 +3,11 @@ package endpoint
 import (
 	"context"
 	"hash/fnv"
+	"strconv"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/errclass"
 )
 
 // Endpoints that nobody has told each other's names yet meet by words: one
@@ -13,6 +15,11 @@ import (
 
 // serviceName is what the NIC advertises for a word.
 func serviceName(word string) string { return "am2/" + word }
+
+// reword names the word in an error that names what the NIC advertises for it.
+func reword(err error, word string) error {
+	return errclass.Reword(err, strconv.Quote(serviceName(word)), "the word "+strconv.Quote(word))
+}
 
 // serviceID is the number that a word has in place of an endpoint's.
 func serviceID(word string) uint32 {
@@ -36,7 +43,7 @@ func (ep *Endpoint) Publish(word string) error {
 		return provider.OpError("publish", ErrInUse, "%q, or a word of the same number, is published on this node", word)
 	}
 	if err := n.way.Advertise(serviceName(word)); err != nil {
-		return err
+		return reword(err, word)
 	}
 	n.services[id] = ep
 	ep.published = append(ep.published, word)
@@ -65,7 +72,7 @@ func (n *Node) Find(ctx context.Context, word string) (Name, error) {
 func (n *Node) FindAt(ctx context.Context, at ethertype.Addr, word string) (Name, error) {
 	addr, err := n.way.Lookup(ctx, at, serviceName(word))
 	if err != nil {
-		return Name{}, err
+		return Name{}, reword(err, word)
 	}
 	return Name{Addr: addr, ID: serviceID(word)}, nil
 }

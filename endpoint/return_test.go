@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -230,10 +233,12 @@ func TestReturnedReply(t *testing.T) {
 	}
 }
 
-// TestDefaultReturnHandler ends the process.
+// TestDefaultReturnHandler ends the process, after a line that has what is known.
 func TestDefaultReturnHandler(t *testing.T) {
-	code := 0
-	err := pair(sim.Options{}, endpoint.Config{Exit: func(c int) { code = c }}, func(*party) {}, func(n *endpoint.Node, c *party) error {
+	var code int
+	var log lines
+	cfg := endpoint.Config{Exit: func(c int) { code = c }, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	err := pair(sim.Options{}, cfg, func(*party) {}, func(n *endpoint.Node, c *party) error {
 		c.ep.SetReturnHandler(nil)
 		if err := c.ep.Request(bg, 0, hMute); err != nil {
 			return err
@@ -242,6 +247,9 @@ func TestDefaultReturnHandler(t *testing.T) {
 	})
 	if err != nil || code != 1 {
 		t.Fatalf("exit with %d, %v", code, err)
+	}
+	if text := log.String(); !strings.Contains(text, "a message came back") || strings.Contains(text, "nil") {
+		t.Errorf("the log has %s", text)
 	}
 }
 
@@ -848,4 +856,22 @@ func (d *dyingClient) other(n *endpoint.Node) error {
 		return err
 	}
 	return c.until(n, "the answer", func() bool { return answered })
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -264,7 +264,7 @@ func TestNobodyListens(t *testing.T) {
 				return fmt.Errorf("ErrNoMatch took %v, want it at once", took)
 			}
 			nobody := ethertype.Addr{MAC: ethertype.MAC{2, 9, 9, 9, 9, 9}, Port: service}
-			if err := v.Connect(bg, nobody, nil); !errors.Is(err, vipl.ErrTimeout) {
+			if err := v.Connect(bg, nobody, nil); !errors.Is(err, vipl.ErrTimeout) || !strings.Contains(err.Error(), fmt.Sprintf("(try: bobnet ping %v)", nobody.MAC)) {
 				return fmt.Errorf("no host: %v, want ErrTimeout", err)
 			}
 			if err := v.Connect(bg, server, nil); !errors.Is(err, vipl.ErrReject) {

@@ -37,15 +37,19 @@ func serveAgain(ctx context.Context, what string, name *string, serve func() err
 	}
 }
 
-// closeWhenGone closes a link when its interface is gone, or ctx is done.
-func closeWhenGone(ctx context.Context, link transport.Link) {
+// closeWhenGone closes a link when its interface is gone, or ctx is done. It returns the error of
+// an interface that is gone, else nil.
+func closeWhenGone(ctx context.Context, link transport.Link) error {
 	defer link.Close()
 	tick := time.NewTicker(gonePause)
 	defer tick.Stop()
-	for !errors.Is(transport.Check(link), transport.ErrGone) {
+	for {
+		if err := transport.Check(link); errors.Is(err, transport.ErrGone) {
+			return err
+		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 	}

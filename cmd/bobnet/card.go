@@ -85,14 +85,15 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 	fmt.Fprintf(out, "card %v on %s, MTU %d\n", info.MAC, info.Interface, info.MTU)
 	work, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	watch.Go(func() { closeWhenGone(work, card.Link()) })
+	var gone error
+	watch.Go(func() { gone = closeWhenGone(work, card.Link()) })
 	err = card.Run(ctx)
 	cancel()
 	watch.Wait()
 	_, forged, unsent := card.Stats()
 	fmt.Fprintf(out, "card on %s: frames dropped: %d forged, %d not taken\n", info.Interface, forged, unsent)
-	if errors.Is(err, transport.ErrClosed) && ctx.Err() == nil {
-		return fmt.Errorf("card on %s: %w", info.Interface, transport.ErrGone)
+	if gone != nil && ctx.Err() == nil {
+		return fmt.Errorf("card on %s: %w", info.Interface, gone)
 	}
 	return errors.Join(err, context.Cause(ctx))
 }

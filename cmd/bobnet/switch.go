@@ -268,10 +268,14 @@ func (c *switchCall) keep(ctx context.Context, sw *hardware.LiveSwitch, i int, n
 	for {
 		watched, stop := context.WithCancel(ctx)
 		var watch sync.WaitGroup
-		watch.Go(func() { closeWhenGone(watched, *link) })
+		var gone error
+		watch.Go(func() { gone = closeWhenGone(watched, *link) })
 		err := sw.Drive(i)
 		stop()
 		watch.Wait()
+		if gone != nil { // Drive then reports the link that was closed
+			err = gone
+		}
 		if ctx.Err() != nil {
 			return
 		}

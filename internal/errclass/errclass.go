@@ -36,3 +36,20 @@ type within struct {
 
 func (w *within) Error() string { return strings.TrimPrefix(w.err.Error(), w.prefix) }
 func (w *within) Unwrap() error { return w.err }
+
+// Reword returns err with text in place of old in its own text. Old is a name that only the
+// program knows, and text what its users call that.
+func Reword(err error, old, text string) error {
+	if err == nil {
+		return nil
+	}
+	return &reworded{err, strings.ReplaceAll(err.Error(), old, text)}
+}
+
+type reworded struct {
+	err  error
+	text string
+}
+
+func (r *reworded) Error() string { return r.text }
+func (r *reworded) Unwrap() error { return r.err }

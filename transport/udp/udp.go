@@ -52,8 +52,8 @@ type Config struct {
 	// NoSegments does without UDP_SEGMENT and UDP_GRO: each frame goes to the
 	// kernel, and comes from it, by itself.
 	NoSegments bool
-	// Logger receives what works less well than it could, with the remedy, at level Debug; nil
-	// means slog.Default().
+	// Logger receives what works less well than it could, with the remedy: a receive buffer that
+	// is too small at level Warn, the rest at level Debug. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -166,7 +166,7 @@ func (l *Link) open(c *Config) error {
 			"interface", l.station.name, "err", err, "peers", len(l.where.peers))
 	}
 	if err := l.Shortage(); err != nil {
-		c.Logger.Debug(err.Error())
+		c.Logger.Warn(err.Error())
 	}
 	l.info.Slots = l.have / kernelSize(l.info.MTU)
 	l.tx.init(l, !c.NoSegments)

@@ -104,6 +104,8 @@ func (s *Side) timeOut() {
 		detail = fmt.Sprintf("the peer did not ask for %v with the same discriminator: is its program running, and does it name this NIC?", t.nic)
 	case a.phase == phaseRequest && s.conn.Remote.MAC == t.info.MAC:
 		detail = "no answer on this host: is the peer running? If it is another user's, both sides need Config.AnyUser"
+	case a.phase == phaseRequest:
+		detail += fmt.Sprintf(" (try: bobnet ping %v)", s.conn.Remote.MAC)
 	case a.phase != phaseRequest:
 		detail = "the peer stopped answering in the middle of the handshake"
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -54,24 +56,45 @@ func (n Name) Key(scope string) string {
 	return NumberKey(scope, n.Process)
 }
 
+// describe says for people what Key asks for.
+func (n Name) describe(scope string) string {
+	text := fmt.Sprintf("VMMC process %d", n.Process)
+	switch {
+	case n.Word != "":
+		text = fmt.Sprintf("the word %q of VMMC", n.Word)
+	case n.Node != (ethertype.MAC{}):
+		text += fmt.Sprintf(" of node %v", n.Node)
+	}
+	if scope != "" {
+		text += fmt.Sprintf(" in job %q", scope)
+	}
+	return text
+}
+
+// reword says in an error of the NIC's what name stands for, in place of its key.
+func (s *Segment) reword(err error, name Name) error {
+	return errclass.Reword(err, strconv.Quote(name.Key(s.scope)), name.describe(s.scope))
+}
+
 // Enter implements Directory.
 func (s *Segment) Enter(self provider.Identity) error {
 	s.mu.Lock()
 	s.self = self
 	s.mu.Unlock()
-	if err := s.advertise(NodeKey(s.scope, self.Addr.MAC, self.Process)); err != nil {
+	if err := s.advertise(Name{Node: self.Addr.MAC, Process: self.Process}); err != nil {
 		return err
 	}
-	return s.advertise(NumberKey(s.scope, self.Process))
+	return s.advertise(Name{Process: self.Process})
 }
 
-func (s *Segment) advertise(name string) error {
+func (s *Segment) advertise(name Name) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.nic.Advertise(name, s.self.Addr); err != nil {
-		return err
+	key := name.Key(s.scope)
+	if err := s.nic.Advertise(key, s.self.Addr); err != nil {
+		return s.reword(err, name)
 	}
-	s.names[name] = true
+	s.names[key] = true
 	return nil
 }
 
@@ -80,7 +103,7 @@ func (s *Segment) Export(_ uint32, word string) error {
 	if word == "" {
 		return nil
 	}
-	return s.advertise(WordKey(s.scope, word))
+	return s.advertise(Name{Word: word})
 }
 
 // Unexport implements Directory.
@@ -100,7 +123,7 @@ func (s *Segment) withdraw(name string) {
 // Match implements Directory. It asks until somebody answers.
 func (s *Segment) Match(ctx context.Context, name Name) (Found, error) {
 	addr, err := Look(ctx, s.nic, name.Key(s.scope))
-	return Found{Addr: addr}, err
+	return Found{Addr: addr}, s.reword(err, name)
 }
 
 // Look asks the segment for a name until somebody answers, or ctx ends.
