@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
 // WriteTo writes the snapshot as text for a person who wants to know what hangs
@@ -40,28 +42,15 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 
 // String lists the counters that are not 0.
 func (s Stats) String() string {
-	var parts []string
-	add := func(what string, n uint64) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", what, n))
-		}
-	}
-	add("requests sent", s.Sent)
-	add("request handlers run", s.Requests)
-	add("reply handlers run", s.Replies)
-	add("looks for a credit in vain", s.Stalls)
-	if s.StallTime > 0 {
-		parts = append(parts, fmt.Sprintf("waited for credits for %v", s.StallTime.Round(time.Microsecond)))
-	}
-	add("refusals heard", s.Returns)
-	add("broken connections", s.Broken)
-	add("strays", s.Strays)
-	add("violations", s.Violations)
-	add("panics", s.Panics)
-	add("replies that came back to nobody", s.LostReplies)
+	s.StallTime = s.StallTime.Round(time.Microsecond)
+	parts := counters.NonZero(&s)
 	for _, r := range Reasons() {
-		add("refused for "+r.String(), s.Refused[r])
-		add("came back for "+r.String(), s.Returned[r])
+		if n := s.Refused[r]; n > 0 {
+			parts = append(parts, fmt.Sprintf("refused for %v %d", r, n))
+		}
+		if n := s.Returned[r]; n > 0 {
+			parts = append(parts, fmt.Sprintf("came back for %v %d", r, n))
+		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing sent or handled")
 }
