@@ -71,8 +71,9 @@ func Await(ctx context.Context, host *stream.Host, name string) error {
 }
 
 // WhyAlike says why streams gain little over TCP where one call is under way at a time.
-const WhyAlike = `One at a time, streams and TCP differ little: both ends sleep between messages, and most of a
-call's time is that threads wake up. With more calls under way fewer threads sleep.`
+const WhyAlike = `One call at a time gains little over TCP: both ends sleep between messages, and most of a call's
+time is the wake-up of threads. With more calls under way fewer threads sleep. If streams are much
+slower than TCP here, other programs use the processors: Bobnet's threads need them to answer.`
 
 // together is how many calls are under way at a time in the second part of Measure.
 const together = 8
