@@ -133,7 +133,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/engine":    {"ethertype", "internal/framing", "reliability", "transport", "internal/link/optional", "internal/link/shm", "internal/progress", "internal/drops", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake"},
 	"vipl/internal/handshake": {"ethertype", "reliability", "transport", "internal/fifo", "internal/drops", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/guard"},
 	"vipl/internal/guard":     {"ethertype"},
-	"vipl/internal/directory": {"ethertype", "internal/userfile", "transport", "internal/progress", "vipl/internal/code", "vipl/internal/guard"},
+	"vipl/internal/directory": {"ethertype", "internal/errclass", "internal/userfile", "transport", "internal/progress", "vipl/internal/code", "vipl/internal/guard"},
 	"vipl/internal/links":     {"ethertype", "transport", "internal/link/optional", "internal/link/agent", "transport/fault", "internal/link/host", "internal/myrinet/plain", "internal/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "internal/link/shm", "internal/runsocket", "transport/udp", "vipl/internal/code"},
 
 	"endpoint/internal/wire":         {"ethertype"},
