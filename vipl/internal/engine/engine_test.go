@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -216,5 +218,19 @@ func TestDamaged(t *testing.T) {
 	r.poll()
 	if r.damaged != 1 || v.conn.Stats.Dropped[drops.CRC] != 1 {
 		t.Errorf("told %d times; dropped %v", r.damaged, r.m.Counters().Dropped)
+	}
+}
+
+// TestGoneNamesItsInterface: what a link returns for a frame does not name the interface that is
+// gone. The NIC's cause of death does, as Check returns it.
+func TestGoneNamesItsInterface(t *testing.T) {
+	r := newRig(t)
+	r.recvErr = transport.ErrGone
+	r.state = fmt.Errorf("%w: q0 was deleted", transport.ErrGone)
+	r.eng.Lock()
+	defer r.eng.Unlock()
+	r.eng.Poll()
+	if err := r.m.Dead(); !errors.Is(err, transport.ErrGone) || !strings.Contains(err.Error(), "q0 was deleted") {
+		t.Errorf("%v, want the error of Check", err)
 	}
 }

@@ -53,6 +53,11 @@ func (l *health) init(m *Machine) {
 // once.
 func (l *health) recordError(err error) {
 	m := l.m
+	if err == transport.ErrGone && l.dead == nil && l.checks {
+		if why := transport.Check(m.Link); errors.Is(why, transport.ErrGone) {
+			err = why // names the interface
+		}
+	}
 	if l.failed == nil {
 		l.failed = err
 		if !m.Closed {
