@@ -85,3 +85,12 @@ package lanai
 // that poll or wait, and the engine's service when none does. Either way the engine's lock
 // guards card, program and driver; a process's own lock guards its connections, and is
 // taken before.
+//
+// # One process
+//
+// A card belongs to one process, as many VMMC processes (vmmc.Process) as it may have. AM-II's cards serve
+// several (endpoint/lanai, "Programs of other processes"). What a VMMC card would need for that: the same desk
+// and bells; the doorbell page and the send queue of a process in memory that it shares with the card's process,
+// of which the card copies a request before it judges it; exported memory and what is sent from lying in such
+// memory, too (AllocMem can make it), because the card reads and writes it without the process; page tables and the
+// driver's names, grants and notes where the driver is. An export of other memory would be refused.
