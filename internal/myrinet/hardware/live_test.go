@@ -200,7 +200,7 @@ func atRest(c *cableEnd) error {
 // TestLiveCable: two cards joined by a cable, without a switch, of every MTU: packets of
 // all lengths come as they were sent.
 func TestLiveCable(t *testing.T) {
-	top := &topology.Topology{Ports: 8, Hosts: []string{"a", "b"}, Cables: []topology.Join{{topology.AtHost(0), topology.AtHost(1)}}}
+	top := &topology.Topology{Ports: 8, Hosts: []string{"a", "b"}, Cables: []topology.Join{{A: topology.AtHost(0), B: topology.AtHost(1)}}}
 	for _, mtu := range []int{256, 1500, 9000, 65535} {
 		r := newLiveRig(t, sim.Options{Seed: 1, MTU: mtu}, myrinet.LiveOptions{}, top)
 		r.run(100 * time.Millisecond)

@@ -25,7 +25,7 @@ func ringOf(n int) *topology.Topology {
 	for i := range n {
 		top.Switches = append(top.Switches, fmt.Sprint("s", i))
 		top.Hosts = append(top.Hosts, fmt.Sprint("h", i))
-		top.Cables = append(top.Cables, topology.Join{topology.AtSwitch(i, 0), topology.AtSwitch((i+1)%n, 1)}, topology.Join{topology.AtHost(i), topology.AtSwitch(i, 2)})
+		top.Cables = append(top.Cables, topology.Join{A: topology.AtSwitch(i, 0), B: topology.AtSwitch((i+1)%n, 1)}, topology.Join{A: topology.AtHost(i), B: topology.AtSwitch(i, 2)})
 	}
 	return top
 }

@@ -20,7 +20,7 @@ func treeRoute(top *topology.Topology, from, to int) (myrinet.Route, bool) {
 	near := top.Neighbors()
 	at := make([]topology.Plug, len(top.Hosts)) // where each host is plugged in
 	for _, c := range top.Cables {
-		for _, j := range []topology.Join{c, {c.B, c.A}} {
+		for _, j := range []topology.Join{c, {A: c.B, B: c.A}} {
 			if j.A.Host {
 				at[j.A.Node] = j.B
 			}
