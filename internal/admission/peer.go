@@ -36,7 +36,9 @@ func PeerOf(conn net.Conn) string {
 const (
 	diagByFamily    = 20 // SOCK_DIAG_BY_FAMILY
 	diagRequestSize = unix.NLMSG_HDRLEN + 56
+	diagState       = unix.NLMSG_HDRLEN + 1  // offset in the reply
 	diagUID         = unix.NLMSG_HDRLEN + 64 // offset in the reply
+	stateListen     = 10                     // TCP_LISTEN (net/tcp_states.h)
 )
 
 // userOf returns the user who has made the TCP socket from one address of this host to another.
@@ -54,7 +56,9 @@ func userOf(from, to *net.TCPAddr) (uid uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if n < diagUID+4 || binary.NativeEndian.Uint16(reply[4:]) != diagByFamily {
+	// If no socket has both addresses, the kernel returns a listener at the port of from, whose address may be
+	// any: from is the address of another host then.
+	if n < diagUID+4 || binary.NativeEndian.Uint16(reply[4:]) != diagByFamily || reply[diagState] == stateListen {
 		return 0, errors.New("the kernel knows no such socket")
 	}
 	return binary.NativeEndian.Uint32(reply[diagUID:]), nil

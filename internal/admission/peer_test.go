@@ -45,6 +45,20 @@ func TestPeerOf(t *testing.T) {
 	}
 }
 
+// TestPeerAtListenersPort: a client on another host is no user of this one, even if it uses the port at which a
+// process here listens.
+func TestPeerAtListenersPort(t *testing.T) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	from := &net.TCPAddr{IP: net.IPv4(203, 0, 113, 9), Port: l.Addr().(*net.TCPAddr).Port}
+	if uid, err := userOf(from, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}); err == nil {
+		t.Errorf("%v is of user %d", from, uid)
+	}
+}
+
 // TestPeerOfOtherAddress: a user stays the same peer if a process uses another address of the host.
 func TestPeerOfOtherAddress(t *testing.T) {
 	if os.Geteuid() != 0 {

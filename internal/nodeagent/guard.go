@@ -39,6 +39,7 @@ type guard struct {
 	table    *nftables.Table
 	senders  *nftables.Set
 	hooked   map[int]bool // interfaces, by index
+	lost     bool         // the table was missing when a chain was to be made
 	elements map[block]element
 	next     uint32 // mark
 }
@@ -97,11 +98,11 @@ func newGuard(seed uint32) (*guard, error) {
 // load reads the elements that are there.
 func (g *guard) load() error {
 	var conn nftables.Conn
-	clear(g.elements)
 	list, err := conn.GetSetElements(g.senders)
 	if err != nil {
 		return fmt.Errorf("node agent: nftables: set %s: %w", g.senders.Name, err)
 	}
+	clear(g.elements)
 	for _, e := range list {
 		if b, who, ok := parseKey(e.Key); ok {
 			g.elements[b] = who
@@ -123,6 +124,7 @@ func (g *guard) hook() error {
 	for _, i := range all {
 		if !g.hooked[i.Index] {
 			if err := g.hookOne(i.Index, i.Name); err != nil && gone(i.Index) == nil {
+				g.lost = g.lost || errors.Is(err, unix.ENOENT)
 				failed = append(failed, fmt.Errorf("node agent: nftables: guard of %s: %w: it takes Linux 5.16 with CONFIG_NETFILTER_EGRESS", i.Name, err))
 				continue
 			}
@@ -143,25 +145,37 @@ func (g *guard) restore() (restored bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("node agent: nftables: chains: %w", err)
 	}
-	missing := maps.Clone(g.hooked)
+	there := map[string]bool{}
 	for _, c := range chains {
-		maps.DeleteFunc(missing, func(index int, _ bool) bool { return c.Table.Name == tableName && c.Name == chainName(index) })
+		if c.Table.Name == tableName {
+			there[c.Name] = true
+		}
 	}
-	maps.DeleteFunc(missing, func(index int, _ bool) bool { return gone(index) != nil })
-	if len(missing) == 0 {
+	missing := maps.Clone(g.hooked)
+	maps.DeleteFunc(missing, func(index int, _ bool) bool { return there[chainName(index)] || gone(index) != nil })
+	if len(missing) == 0 && !g.lost {
 		return false, nil
 	}
-	clear(g.hooked)
 	var elements []nftables.SetElement
 	for b, e := range g.elements {
 		elements = append(elements, nftables.SetElement{Key: key(b, e)})
 	}
 	conn.AddTable(g.table)
-	if err := errors.Join(conn.AddSet(g.senders, elements), conn.Flush()); err != nil {
-		return true, fmt.Errorf("node agent: nftables: %w", err)
+	err = conn.AddSet(g.senders, nil)
+	for part := range slices.Chunk(elements, maxElements) {
+		err = errors.Join(err, conn.SetAddElements(g.senders, part))
 	}
+	if err = errors.Join(err, conn.Flush()); err != nil {
+		return false, fmt.Errorf("node agent: nftables: %w", err)
+	}
+	clear(g.hooked)
+	g.lost = false
 	return true, nil
 }
+
+// maxElements bounds the elements in one netlink attribute, whose length has 16 bits. An element takes
+// 40 bytes.
+const maxElements = 1024
 
 // chainName is the name of the chain of an interface.
 func chainName(index int) string { return fmt.Sprintf("if%d", index) }
