@@ -58,9 +58,10 @@ type RemoteSegment = conn.RemoteSegment
 //	Unordered bool
 //	// AckNow makes the last frame of a send or RDMA write on a reliable VI request an
 //	// acknowledgement, for a program that waits for the descriptor to complete. The peer
-//	// acknowledges at once, or with its answer if it answers most messages soon; it does so at
-//	// the latest when its program waits. Without AckNow the peer may wait up to 250 us for a
-//	// frame that can carry the acknowledgement. VIA has no such thing.
+//	// acknowledges at once. If it answers most messages soon, it acknowledges with the answer, or
+//	// when its program waits; if its program computes instead, some milliseconds later. Without
+//	// AckNow the peer may wait up to 250 us for a frame that can carry the acknowledgement. VIA
+//	// has no such thing.
 //	AckNow bool
 //	// HasImmediate says that Immediate goes with the message, which must
 //	// not be an RDMA read. On completion of

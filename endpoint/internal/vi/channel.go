@@ -128,8 +128,8 @@ func (ch *channel) open(s wire.Shape) (err error) {
 		x := &ch.writes[i]
 		x.slot = i
 		x.desc.Op, x.desc.HasImmediate, x.desc.Immediate = vipl.OpRDMAWrite, true, uint32(i)
-		x.desc.Unordered = true // nothing else writes to what the peer has granted
-		x.desc.AckNow = true    // RequestBulk waits for it
+		x.desc.Unordered = true                // nothing else writes to what the peer has granted
+		x.desc.AckNow = ch.side == wire.Asking // RequestBulk waits for it; nothing waits for a reply's
 		x.desc.Segs, x.desc.Context = x.segs[:], x
 	}
 	for i := range ch.receives {
