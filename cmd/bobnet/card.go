@@ -18,23 +18,24 @@ import (
 )
 
 const cardLong = `Be a card of the emulated Myrinet, at the end of a cable that is a network interface,
-and serve the programs of this host that want to use it. They find it by themselves. Each
-shares memory with the card that no other program sees. Without this verb a program has
-a card, and the interface, for itself.
+and serve the programs of this host. They find it by themselves. Each program shares memory
+with the card that no other program sees. Without this verb a program has a card, and the
+interface, for itself.
 
 A card runs one control program:
   plain  carries frames, for programs with driver myrinet
   am2    holds the endpoints of active messages, for programs whose endpoints are on a card
          (endpoint.Config.Card; bobnet card --program am2, then kv -card, for example)
 
-It runs until it is interrupted. Programs whose card ends say so. Those of driver myrinet
-go on when there is one again; those with endpoints must open the card again. When the interface is deleted the card waits for one of its name; programs
-that used it must start again. SIGQUIT (Ctrl-\\) prints what the card is doing.`
+The card runs until it is interrupted. Programs of driver myrinet go on when there is a card
+again; programs with endpoints must open the card again. When the interface is deleted, the
+card waits for a new one of the same name, and its programs must start again. SIGQUIT
+(Ctrl-\\) prints what the card is doing.`
 
 func newCardCmd() *cobra.Command {
 	var cfg share.Config
 	var address string
-	program := share.Plain
+	var program string
 	cmd := &cobra.Command{
 		Use:     "card [flags]",
 		Short:   "Be a card of the emulated Myrinet that several programs use",
@@ -46,19 +47,16 @@ func newCardCmd() *cobra.Command {
 				cfg.Interface = os.Getenv(vipl.EnvInterface)
 			}
 			return serveAgain(cmd.Context(), "card", &cfg.Interface, func() error {
-				switch program {
-				case share.Plain:
-					return runCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
-				case share.AMII:
+				if program == share.AMII {
 					return runEndpointCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
 				}
-				return usageError{fmt.Errorf("--program %s: there is no such control program: choose %s or %s", program, share.Plain, share.AMII)}
+				return runCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.VarP(ifaceName(&cfg.Interface), "iface", "i", "`name` or MAC of the interface; by default $"+vipl.EnvInterface+", or the only one that is up")
-	f.StringVar(&program, "program", program, "the card's control program: "+share.Plain+" or "+share.AMII)
+	f.Var(choice(&program, share.Plain, share.Plain, share.AMII), "program", "the card's control program: plain or am2")
 	f.BoolVar(&cfg.AnyUser, "any-user", false, "serve programs of every user, not only of root and of the card's own")
 	f.Var(listenAt(&address), "metrics", "serve the card's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
