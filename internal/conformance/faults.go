@@ -213,9 +213,11 @@ var faultRules = append(lossRules(), []rule{
 		shut := c.gated()
 		a, b := c.pairOf(c.mortal(), nil)
 		r := c.post(a, 8)
-		c.postMany(b, 3)
+		c.post(b, 500)
+		c.post(b, 500)
+		shut.Store(200) // the peers hear each other until the sends are under way
+		s, u := c.send(a, 500, 1), c.send(a, 500, 2)
 		shut.Store(0)
-		s, u := c.send(a, 8, 1), c.send(a, 8, 2)
 		c.sent(a, s, vipl.StatusOpSend|vipl.StatusTransportError)
 		c.sent(a, u, vipl.StatusOpSend|vipl.StatusFlushed)
 		c.got(a, r, vipl.StatusOpReceive|vipl.StatusFlushed)

@@ -122,8 +122,10 @@ func am2Table(x *mechanisms) {
 	asIs := func(*amConfig) {}
 	was := all(half, asIs)
 	x.moves("the bisection", 0.3, was, all(topology.Line(hosts, 1, hosts), asIs), "table1.bisection_bw", "table1.bisection_all")
-	x.moves("the time of stores", 0.05, was, all(half, func(c *amConfig) { retime(c, func(t *myrinet.Timing) { t.DMABandwidth = 0 }) }),
-		"table1.cshift_bw", "table1.cshift_all", "table1.neighbor_bw", "table1.neighbor_all")
+	// Of cshift's time less goes to stores: its messages meet in the network, neighbor's do not.
+	storesFree := all(half, func(c *amConfig) { retime(c, func(t *myrinet.Timing) { t.DMABandwidth = 0 }) })
+	x.moves("the time of stores", 0.05, was, storesFree, "table1.neighbor_bw", "table1.neighbor_all")
+	x.moves("the time of stores", 0.02, was, storesFree, "table1.cshift_bw", "table1.cshift_all")
 	x.moves("protection", 0.03, was, all(half, func(c *amConfig) { c.Unprotected = true }), "table1.cshift_rtt_us", "table1.neighbor_rtt_us", "table1.bisection_rtt_us")
 }
 

@@ -13,7 +13,7 @@ const (
 	sharedCard      = "two processes ring twice as many doorbells, and send twice as many messages, at one card; if its program took no time, 16 processors would be slower by a thirtieth, not by a third. The transpose is a step of its own, in which a rank stores all that another one goes on with, and then what the next one does; with each plane's rows stored to all others before the next plane's it is faster by a hundredth on 4 processors, and slower on 8 and 16"
 	fewOperations   = "with 4 cycles for an arithmetic operation it is slower over AMVIA on 8 processors, of which one has all of a column and sends it to the others, than on 4: to send it takes longer, and to compute half as long"
 	nowProcessors   = "it depends on how fast the processors of both are: with equal cycles for an operation, which makes the Millennium's 2.4 times as fast, it is not"
-	nearlyCG        = "conjugate gradient over unreliable VIA, which is the fastest one there, is ahead of the NOW by two hundredths: with processors of the NOW 0.67 times as fast in place of 0.65 it is behind, and with 0.6 Cholesky would not be faster there"
+	nearlyCG        = "conjugate gradient over unreliable VIA, which is the fastest one there, is ahead of the NOW by three hundredths: with processors of the NOW 0.7 times as fast in place of 0.65 it is behind, and with 0.6 Cholesky would not be faster there"
 	lessThanAMVIA   = "of AMVIA's poll routine, and of what AMVIA takes to take back a send descriptor: 7.5 us and 13.5 us. The paper says that these layers marshal and dispatch less, not how much"
 	recyclingTakes  = "the paper says that marshalling and the recycling of send descriptors add a factor that is in neither stream, and not how much: the gap says it"
 )

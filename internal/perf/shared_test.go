@@ -19,7 +19,11 @@ func dialAs(t *testing.T, uid int, name string) net.Conn {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	as := func(uid int) {
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+		switch _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno {
+		case 0:
+		case unix.EINVAL:
+			need.Skip(t, "a user namespace with more users than root, to connect as another user")
+		default:
 			t.Fatal(errno)
 		}
 	}

@@ -193,7 +193,7 @@ func (s *storm) calm() error {
 		return nil
 	}
 	var err error
-	for range 3000 { // a mapper may be at work at any moment
+	for range 15000 { // a mapper may be at work at any moment, and asks a host that alone is silent for up to 12 s
 		if sleep := s.w.Sleep(time.Millisecond); sleep != nil {
 			return sleep
 		}
