@@ -627,7 +627,7 @@ func TestTakenByWhom(t *testing.T) {
 // TestFlooded: processes that send messages without end to a link's socket keep no other from calling.
 func TestFlooded(t *testing.T) {
 	a := open(t, shm.Config{})
-	to := &unix.SockaddrUnix{Name: a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024)).Name}
+	name := a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024)).Name
 	var senders sync.WaitGroup
 	defer senders.Wait()
 	var over atomic.Bool
@@ -640,6 +640,7 @@ func TestFlooded(t *testing.T) {
 		senders.Go(func() {
 			defer unix.Close(fd)
 			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 1})
+			to := &unix.SockaddrUnix{Name: name} // Sendto writes to it
 			for !over.Load() {
 				unix.Sendto(fd, []byte("junk"), 0, to)
 			}

@@ -28,6 +28,7 @@ type Sleeper struct {
 	fds   []unix.PollFd // arguments of ppoll: those of Open, then the rest, see below
 	alarm alarm
 	shift shift.Shift
+	count [8]byte // where drain reads: on the stack it would be allocated
 }
 
 // Where the last descriptors of Sleeper.fds are, from its end.
@@ -128,12 +129,12 @@ func (s *Sleeper) Poll(until int64, now func() int64) error {
 			continue
 		}
 		if s.found(atEvent).Revents != 0 {
-			drain(s.event)
+			s.drain(s.event)
 		}
 		if s.found(atTimer).Revents == 0 {
 			return err
 		}
-		drain(s.timer)
+		s.drain(s.timer)
 		s.alarm.at = 0
 		if at = now(); n > 1 || until <= at {
 			return err
@@ -152,10 +153,7 @@ func (s *Sleeper) setTimer(until, at int64) error {
 func (s *Sleeper) found(place int) *unix.PollFd { return &s.fds[len(s.fds)-place] }
 
 // drain reads the counter of an eventfd or a timerfd.
-func drain(fd int) {
-	var b [8]byte
-	unix.Read(fd, b[:])
-}
+func (s *Sleeper) drain(fd int) { unix.Read(fd, s.count[:]) }
 
 // Events returns what the last Poll found at descriptor i of Open's. It is for
 // the goroutine that waited.

@@ -166,3 +166,15 @@ func TestTimerStays(t *testing.T) {
 		t.Errorf("the wait ended %d ns early", until-now())
 	}
 }
+
+// TestNoAllocations: a wait allocates nothing, also if its timer fires.
+func TestNoAllocations(t *testing.T) {
+	var s Sleeper
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if n := testing.AllocsPerRun(20, func() { poll(t, &s, now()+1000) }); n != 0 {
+		t.Errorf("%v allocations in a wait", n)
+	}
+}
