@@ -92,7 +92,7 @@ func little(v uint32) uint32 {
 const (
 	futexWait = 0
 	futexWake = 1
-	futexAll  = 1<<31 - 1
+	futexSome = 16 // the most threads that a call wakes
 )
 
 // sleep blocks while the word is value, for so many nanoseconds at most.
@@ -101,8 +101,10 @@ func sleep(w *atomic.Uint32, value uint32, ns int64) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(value), uintptr(unsafe.Pointer(&limit)), 0, 0)
 }
 
-// wake ends all sleeps at a word, in all processes: if it were one, another process could sleep
-// there in the place of the one that is meant.
-func wake(w *atomic.Uint32) {
-	unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, futexAll, 0, 0, 0)
+// wake wakes up to futexSome threads that sleep at a word, in all processes, and returns how many. One
+// would be too few: a stray thread of the other process could take the place of the thread that is meant.
+// All would be too many: the other process could make this call take as long as it likes, by threads.
+func wake(w *atomic.Uint32) (woken int) {
+	n, _, _ := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, futexSome, 0, 0, 0)
+	return int(n)
 }

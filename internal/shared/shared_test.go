@@ -1,7 +1,9 @@
 package shared
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +63,34 @@ func TestWake(t *testing.T) {
 	if l.woken.Load() || l.Ready() {
 		t.Error("the bell is still woken, or ready")
 	}
+}
+
+// TestWakeFew: a call wakes a few threads, however many sleep there.
+func TestWakeFew(t *testing.T) {
+	const sleepers = 4 * futexSome
+	var w atomic.Uint32
+	var begun, awake atomic.Int32
+	var all sync.WaitGroup
+	for range sleepers {
+		all.Go(func() {
+			for begun.Add(1); w.Load() == 0; {
+				sleep(&w, 0, int64(time.Hour))
+			}
+			awake.Add(1)
+		})
+	}
+	for begun.Load() < sleepers {
+		runtime.Gosched()
+	}
+	for most := 0; most < futexSome; { // some may not sleep yet; those that wake sleep again
+		if most = max(most, wake(&w)); most > futexSome {
+			t.Fatalf("a call wakes %d threads, want %d at the most", most, futexSome)
+		}
+	}
+	for w.Store(1); awake.Load() < sleepers; runtime.Gosched() {
+		wake(&w)
+	}
+	all.Wait()
 }
 
 // TestMap refuses files that another process could cut off, or that are too short.
