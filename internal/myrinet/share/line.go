@@ -27,7 +27,7 @@ type Line struct {
 
 	mu      sync.Mutex
 	out     []parcel
-	waiting int // bytes of out, and of what is being written
+	waiting int // weight of out, and of what is being written
 	closed  bool
 	stirred chan struct{} // of capacity 1
 	done    chan struct{} // closed when the last has been written
@@ -37,6 +37,9 @@ type parcel struct {
 	line []byte
 	fds  []int
 }
+
+// weight is what a parcel counts in Backlog. A process can have few descriptors, and much memory.
+func (p *parcel) weight() int { return len(p.line) + len(p.fds)*maxLine }
 
 // NewLine begins with a connection with a process of user uid.
 func NewLine(conn *net.UnixConn, uid uint32) *Line {
@@ -58,8 +61,9 @@ func (l *Line) Send(message any, fds ...int) {
 		return
 	}
 	line = append(append([]byte{'0' + byte(len(fds))}, line...), '\n')
-	l.out = append(l.out, parcel{line, fds})
-	l.waiting += len(line)
+	p := parcel{line, fds}
+	l.out = append(l.out, p)
+	l.waiting += p.weight()
 	l.stir()
 }
 
@@ -70,7 +74,7 @@ func (l *Line) stir() {
 	}
 }
 
-// Backlog returns how many bytes the other side has not taken yet.
+// Backlog returns how many bytes the other side has not taken yet. A descriptor counts as 64 KiB.
 func (l *Line) Backlog() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +103,7 @@ func (l *Line) write() {
 				passfd.HangUp(l.conn)
 			}
 			l.mu.Lock()
-			l.waiting -= len(p.line)
+			l.waiting -= p.weight()
 			l.mu.Unlock()
 		}
 		switch {

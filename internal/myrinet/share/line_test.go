@@ -61,6 +61,28 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// TestLineBacklog: descriptors that the other side has not taken count, and no more when it has.
+func TestLineBacklog(t *testing.T) {
+	ends := pair(t)
+	l := &Line{conn: ends[0], stirred: make(chan struct{}, 1), done: make(chan struct{})} // it does not write yet
+	const count = 20
+	for range count {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Send(1, fd)
+	}
+	if n := l.Backlog(); n < count*maxLine {
+		t.Errorf("%d descriptors wait: backlog %d bytes, want %d at least", count, n, count*maxLine)
+	}
+	go l.write()
+	l.Finish(time.Minute)
+	if n := l.Backlog(); n != 0 {
+		t.Errorf("backlog %d bytes after all is written", n)
+	}
+}
+
 // pair returns the ends of a connection.
 func pair(t *testing.T) (ends [2]*net.UnixConn) {
 	t.Helper()
