@@ -271,6 +271,40 @@ func TestChannelPeerBeginsAnew(t *testing.T) {
 	}
 }
 
+// TestChannelsBeginAnew: the first channel that finds out that a receiver has begun anew is the only one
+// whose packet comes back.
+func TestChannelsBeginAnew(t *testing.T) {
+	c := newChannelPair(t, Config{Channels: 3})
+	deliver := func(packets ...uint32) {
+		t.Helper()
+		var on []Header
+		for _, p := range packets {
+			on = append(on, c.send(0, p))
+		}
+		for _, h := range on {
+			if h.Init {
+				c.answer(c.arrive(h, ArrivalAnswer), NotEnded)
+			}
+		}
+		for _, x := range c.scan() {
+			on[x.Header.Channel] = x.Header
+		}
+		for _, h := range on {
+			c.arrive(h, ArrivalNew)
+			c.answer(c.r.Accept(otherCard, h.Channel), EndedAcked)
+		}
+	}
+	deliver(1, 2, 3)
+	deliver(4, 5, 6)
+	c.r.Init(&c.s.cfg, 9000)
+	c.answer(c.arrive(c.send(0, 7), ArrivalAnswer), EndedRestarted)
+	deliver(8, 9, 10)
+	deliver(11, 12, 13)
+	if st := c.r.Stats(); st.Initialised != 3 || st.Answers[NackEpoch] != 1 {
+		t.Errorf("the new receiver has counted %+v, want 3 channels initialised and one packet sent back", st)
+	}
+}
+
 // TestChannelForgotten: a number that is given to another card begins anew, both ways, and what
 // the former card sends on is not taken.
 func TestChannelForgotten(t *testing.T) {

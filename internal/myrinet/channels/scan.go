@@ -150,8 +150,8 @@ func (s *Sender) AbandonCard(card int) (p Passage, ok bool) {
 	return s.abandon(card, bits.TrailingZeros32(s.cards[card].used)), true
 }
 
-// Forget has all sequences to a card without packets under way be uninitialised: its number is
-// another card's from now on.
+// Forget makes all sequences to a card uninitialised: the card has lost its state, or its number is another
+// card's from now on. Packets that are under way end as they would have.
 func (s *Sender) Forget(card int) {
 	for channel := range s.cfg.Channels {
 		s.entry(card, channel).known = false

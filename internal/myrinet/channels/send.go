@@ -137,7 +137,7 @@ func (s *Sender) OnAnswer(card int, a Answer) (p Passage) {
 		e.bit ^= 1
 		return s.end(card, int(a.Channel), EndedAcked)
 	case a.Kind == NackEpoch:
-		e.known = false
+		s.Forget(card) // the receiver knows none of its channels: those without a packet initialise before they carry one
 		return s.end(card, int(a.Channel), EndedRestarted)
 	case a.Stamp != e.stamp && a.Kind != NackInit:
 		return p // what becomes of the transmission after it is not known yet
