@@ -25,6 +25,9 @@ type end struct {
 	bit    int            // of bells, for such an endpoint
 	freed  func()         // called when the card has forgotten it, or nil
 
+	returning uint16 // while it is away: entries of the send queues whose messages are to come back
+	why       [numSends]wire.Reason
+
 	wantsFrame bool  // it is in the queue of those that are to be loaded
 	asked      int64 // when a message has come while it was not in a frame
 	wantsPin   bool  // its staging area is to be pinned

@@ -46,6 +46,7 @@ func Desk(c *Card, anyUser bool) (serve func(ctx context.Context) error, err err
 
 // Words of a frame.
 const (
+	DoneAt   = doneAt
 	TakenAt  = takenAt
 	PostedAt = postedAt
 )

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -149,6 +150,69 @@ func TestUnpinned(t *testing.T) {
 		}
 		if x := cards[0].Snapshot(); x.Stats.Nacked[channels.NackMemory] < rounds*endpoints-lanai.DefaultFrames || x.Pinned > (lanai.DefaultFrames-1)*lanai.StagingSize {
 			return fmt.Errorf("%d octets are pinned: %+v", x.Pinned, x.Stats)
+		}
+		return nil
+	})
+}
+
+// TestReturningAway: a message that is to come back, and finds no room, comes back once, also if its endpoint
+// leaves its frame before: it is not sent again.
+func TestReturningAway(t *testing.T) {
+	const messages = 17 // one more than the reply queue takes
+	s := newSegment(t, myrinet.Options{})
+	a, b := s.pair(lanai.Config{Frames: 2, Channels: channels.Config{Timeout: 1_000_000}})
+	converse(t, s.w, [2]*lanai.Card{a, b}, func(p *party) error {
+		if err := p.talk(1); err != nil {
+			return err
+		}
+		name := p.ep.Name()
+		page := lanai.PageOf(b, name.Addr.Port, name.ID)
+		if page == nil {
+			return errors.New("the endpoint is in no frame")
+		}
+		for n := range messages { // to a group: there is no route
+			x := lanai.Entry{Op: lanai.OpMessage, Length: 4, To: ethertype.MAC{1, 0, 0, 0, 0, 9}, Message: make([]byte, 4)}
+			head, at := x.Bytes(n % 8)
+			var posted [4]byte
+			page.Write(at, head)
+			page.Read(lanai.PostedAt, posted[:])
+			posted[0] ^= 1 << (n % 8)
+			page.Write(lanai.PostedAt, posted[:])
+			page.Ring()
+			if err := s.w.Sleep(time.Millisecond); err != nil {
+				return err
+			}
+		}
+		other, err := newParty(b, endpoint.Config{})
+		if err != nil {
+			return err
+		}
+		defer other.n.Close()
+		if err := errors.Join(other.ep.Map(0, p.targets[0], tag), other.talk(1)); err != nil {
+			return err
+		}
+		away := b.Snapshot().Stats.Unloads
+		for page = nil; page == nil; page = lanai.PageOf(b, name.Addr.Port, name.ID) {
+			if err := s.w.Sleep(time.Millisecond); err != nil {
+				return err
+			}
+		}
+		if n := b.Snapshot().Stats.Unroutable; away == 0 || n != messages {
+			return fmt.Errorf("%d endpoints have left a frame, %d messages had no route, want some, and %d", away, n, messages)
+		}
+		for range 3 {
+			if _, err := p.b.Poll(); err != nil {
+				return err
+			}
+			if err := s.w.Sleep(time.Millisecond); err != nil {
+				return err
+			}
+		}
+		var posted, done [4]byte
+		page.Read(lanai.PostedAt, posted[:])
+		page.Read(lanai.DoneAt, done[:])
+		if posted != done || b.Snapshot().Stats.Unroutable != messages {
+			return fmt.Errorf("posted % x, done % x: not all has come back, once: %+v", posted, done, b.Snapshot().Stats)
 		}
 		return nil
 	})

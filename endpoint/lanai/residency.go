@@ -55,7 +55,8 @@ func (p *program) moved() {
 	}
 	page := f.bytes()
 	f.posted, f.done, f.filled = uint16(shared.Load(page, postedAt)), uint16(shared.Load(page, doneAt)), shared.Load(page, filledAt)
-	f.taken, f.returning, f.sendNext, f.receiveNext = 0, 0, [2]int{}, [2]int{}
+	f.taken, f.sendNext, f.receiveNext = 0, [2]int{}, [2]int{}
+	f.returning, f.why = f.end.returning, f.end.why // moves pays them back
 	f.state, f.since, f.used = frameLive, p.now, p.now
 	f.end.state = endResident
 	p.sends.Resume(f.end.slot)
@@ -80,6 +81,7 @@ func (p *program) depart(f *frame) {
 		p.sends.Resume(e.slot)
 	} else {
 		e.state = endAway
+		e.returning, e.why = f.returning, f.why
 		p.tell(e)
 		if uint16(shared.Load(e.image, postedAt)) != f.done { // it had no time, or no luck
 			p.d.fault(e, &e.wantsFrame)
