@@ -74,10 +74,43 @@ func (d *driver) flush(e *end) {
 				e.want(true)
 				break
 			}
+			if e == d.control && !p.bringForward() {
+				break // until an entry is free, which the drivers' endpoint always hears of
+			}
 			d.writeEntry(e, i, &p.waiting[q])
 		}
 	}
 	d.show(e)
+}
+
+// bringForward makes a saying the first of those that wait: the oldest whose station has fewer entries than
+// are free. So a station that does not answer, and keeps its entries for long, leaves others to the rest.
+// bringForward reports false if there is no such saying.
+func (p *posting) bringForward() bool {
+	waiting := &p.waiting[requests]
+	free := sendEntries - bits.OnesCount8(uint8(p.posted^p.done))
+	for i := range waiting.Len() {
+		r := *waiting.At(i)
+		if p.entriesTo(r.say.to.mac) >= free {
+			continue
+		}
+		for ; i > 0; i-- {
+			*waiting.At(i) = *waiting.At(i - 1)
+		}
+		*waiting.At(0) = r
+		return true
+	}
+	return false
+}
+
+// entriesTo returns how many entries have sayings to a station.
+func (p *posting) entriesTo(station ethertype.MAC) (n int) {
+	for i := range p.refs[:sendEntries] {
+		if x := p.refs[i].say; x != nil && x.to.mac == station {
+			n++
+		}
+	}
+	return n
 }
 
 // writeEntry writes the first message that waits into entry i.
