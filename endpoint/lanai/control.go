@@ -34,15 +34,28 @@ const sayHead = 12
 type saying struct {
 	what topic
 	to   peerName
+	from *seat // nil: no program waits for its end
 	body []byte
 	back int // how often it has come back
+}
+
+// newSaying returns what a driver has to say for a program, about a connection of it.
+func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *saying {
+	b := make([]byte, sayHead, sayHead+len(more))
+	binary.LittleEndian.PutUint16(b, to.port)
+	if from != nil {
+		binary.LittleEndian.PutUint16(b[2:], from.port)
+		binary.LittleEndian.PutUint32(b[8:], from.life)
+	}
+	binary.LittleEndian.PutUint32(b[4:], conn)
+	return &saying{what: what, to: peerName{mac: to.mac}, from: from, body: append(b, more...)}
 }
 
 // goneTries is how often a driver says that a connection has ended before it gives up. The
 // other one finds out when it asks.
 const goneTries = 16
 
-// say sends what a driver has to say for a program, about a connection of it.
+// say sends what the driver has to say, for a program if from is not nil, about a connection.
 func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...byte) {
 	if from != nil {
 		from.saying++
@@ -51,15 +64,12 @@ func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...b
 		d.far.say(what, to, from, conn, more)
 		return
 	}
-	b := make([]byte, sayHead, sayHead+len(more))
-	binary.LittleEndian.PutUint16(b, to.port)
-	if from != nil {
-		binary.LittleEndian.PutUint16(b[2:], from.port)
-		binary.LittleEndian.PutUint32(b[8:], from.life)
-	}
-	binary.LittleEndian.PutUint32(b[4:], conn)
-	b = append(b, more...)
-	d.put(d.control, requests, ref{what: refControl, say: &saying{what: what, to: peerName{mac: to.mac}, body: b}})
+	d.send(newSaying(what, to, from, conn, more))
+}
+
+// send hands a saying to the drivers' endpoint. When the saying has ended said is called.
+func (d *driver) send(s *saying) {
+	d.put(d.control, requests, ref{what: refControl, say: s})
 }
 
 // readControl takes in what other drivers have said.
@@ -82,7 +92,7 @@ func (d *driver) said(r *ref, why wire.Reason) {
 		d.put(d.control, requests, *r)
 		return
 	}
-	if p := d.programs[binary.LittleEndian.Uint16(s.body[2:])]; p != nil && p.life == word(s.body, 8) {
+	if p := s.from; p != nil {
 		p.saying--
 		p.said(s.what, peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)}, word(s.body, 4), why)
 	}
@@ -139,6 +149,9 @@ func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 
 // said implements listener.
 func (p *way) said(what topic, to peerKey, conn uint32, why wire.Reason) {
+	if p.closed {
+		return
+	}
 	if p.seat.saying == 0 {
 		p.wakeUp()
 	}

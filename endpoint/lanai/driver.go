@@ -270,15 +270,19 @@ func (d *driver) ring(e *end) {
 	e.frame.page.Ring()
 }
 
-// rung hears that a program of another process has rung for an endpoint: the card is to look at its
-// page, or the endpoint is wanted in a frame.
-func (d *driver) rung(e *end) {
+// rung makes the card look at the page of an endpoint that a program of another process has rung for, or
+// load the endpoint. It reports whether the program had a reason to ring.
+func (d *driver) rung(e *end) (some bool) {
+	posted := uint16(shared.Load(e.image, postedAt))
 	switch {
 	case e.state == endResident:
+		some = posted != e.frame.posted || e.frame.returning != 0
 		d.ring(e)
-	case shared.Load(e.image, postedAt) != shared.Load(e.image, doneAt):
+	case posted != uint16(shared.Load(e.image, doneAt)):
+		some = e.state == endAway && !e.wantsFrame
 		d.want(e)
 	}
+	return some
 }
 
 // fault is the card's: an endpoint needs a frame, or its memory pinned.

@@ -7,6 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/shared"
+	"golang.org/x/sys/unix"
 )
 
 // PageOf returns the frame that an endpoint is in, nil for none.
@@ -168,4 +170,78 @@ func Babble(c *Card, rng *rand.Rand) {
 		n.Body[i] = byte(rng.Uint32())
 	}
 	c.driver.far.line.Send(n)
+}
+
+// Say makes the program at a port, or the driver if port is 0, say so many things to another station.
+func Say(c *Card, port uint16, to ethertype.MAC, times int) {
+	c.lock()
+	defer c.unlock()
+	for range times {
+		c.driver.say(sayGone, peerName{mac: to, port: 1}, c.driver.programs[port], 1, pair(1, 0)...)
+	}
+}
+
+// Saying returns how many of the things that a program has said are not known to have ended.
+func Saying(c *Card, port uint16) int {
+	c.lock()
+	defer c.unlock()
+	return c.driver.programs[port].saying
+}
+
+// Limits of what a process may have of a card.
+const (
+	MostSayings = mostSayings
+	MostOrphans = mostOrphans
+	MostNames   = mostNames
+	MostAsks    = mostAsks
+	MostLooked  = mostLooked
+	MaxName     = maxName
+	AskAgain    = askAgain
+)
+
+// Name gives a program that uses a card of another process a name.
+func Name(c *Card, port uint16, name string) error {
+	_, err := c.driver.far.request(note{Do: doName, Port: port, Name: name})
+	return err
+}
+
+// Asker returns what makes a program of another process ask for a name, which reports whether the program
+// looks for the name, and for how many.
+func Asker(c *Card) (ask func(name string) (looks bool, all int)) {
+	v := &visitor{tenant: &tenant{card: c}, looked: map[string]struct{}{}}
+	return func(name string) (looks bool, all int) {
+		c.lock()
+		defer c.unlock()
+		v.ask(v, name)
+		_, looks = v.looked[name]
+		return looks, len(v.looked)
+	}
+}
+
+// deaf is a program that does not look at its endpoints.
+type deaf struct{ listener }
+
+func (deaf) told(e *end) { e.news = false }
+
+// ServedEnd makes an endpoint of a program of another process, and returns what posts entries of it, and what
+// rings for it and reports whether there was a reason.
+func ServedEnd(c *Card) (post func(entries uint16), ring func() (reason bool), err error) {
+	m, fd, err := shared.New(sharedSize)
+	if err != nil {
+		return nil, nil, err
+	}
+	unix.Close(fd)
+	c.lock()
+	defer c.unlock()
+	e, _ := c.driver.open(9, 1, deaf{})
+	e.share(m, 0)
+	post = func(entries uint16) {
+		shared.Store(e.image, postedAt, shared.Load(e.image, postedAt)^uint32(entries))
+	}
+	ring = func() bool {
+		c.lock()
+		defer c.unlock()
+		return c.driver.rung(e)
+	}
+	return post, ring, nil
 }

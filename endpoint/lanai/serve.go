@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/admission"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/internal/passfd"
@@ -27,9 +29,10 @@ const (
 	mostSeats   = 16      // programs
 	mostNames   = 256     // of each program
 	mostLooked  = 256     // names that it looks up at a time
-	mostSayings = 64      // under way to other drivers
+	mostSayings = 64      // with the driver at a time; others wait
 	mostSaying  = 4096    // bytes of one
-	mostBacklog = 1 << 20 // bytes that it has not taken
+	mostAsks    = 32      // names that it asks for in askAgain
+	mostBacklog = 1 << 20 // bytes that it has not taken, and of sayings that wait
 	userPart    = 4       // of the endpoints, for one user
 )
 
@@ -94,17 +97,21 @@ func (c *Card) drive(ctx context.Context) (err error) {
 
 // tenant is a process that has programs on the card.
 type tenant struct {
-	card    *Card
-	uid     uint32
-	line    *share.Line
-	calls   *shared.Bell // which the process rings
-	news    *shared.Bell
-	sayings chan struct{} // one for each that is under way
-	over    atomic.Bool
+	card  *Card
+	uid   uint32
+	line  *share.Line
+	calls *shared.Bell // which the process rings
+	news  *shared.Bell
+	over  atomic.Bool
 
 	// The engine's lock guards what follows.
-	ends  [shared.Bits]*end // by their bits
-	seats map[uint16]*seat
+	ends   [shared.Bits]*end // by their bits
+	seats  map[uint16]*seat
+	saying int                 // sayings that the driver has
+	later  fifo.Queue[*saying] // sayings that wait for these to end
+	kept   int                 // bytes of later
+	asks   int                 // names that it has asked for since asksAt
+	asksAt int64
 }
 
 // visitor is a program of a tenant, as the driver speaks to it.
@@ -121,7 +128,7 @@ func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 		return // out of descriptors, say
 	}
 	t := &tenant{card: c, uid: uid, line: share.NewLine(conn, uid), calls: shared.NewBell(m, callsAt), news: shared.NewBell(m, newsAt),
-		sayings: make(chan struct{}, mostSayings), seats: map[uint16]*seat{}}
+		seats: map[uint16]*seat{}}
 	var n note
 	if fds, err := t.line.Receive(&n); err != nil || n.Do != doHello || len(fds) > 0 {
 		passfd.Close(uid, fds...)
@@ -140,26 +147,43 @@ func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 	for _, s := range t.seats {
 		t.leave(s)
 	}
+	t.later.Clear()
+	c.driver.dropOrphans()
 	c.unlock()
 	t.line.Finish(0)
 }
 
-// hear has the card look at the endpoints that the process rings for.
+// A process can ring for nothing, and end the sleeps of hear, as often as it likes. After mostVain rounds in a
+// row without a reason hear pauses before each round, until there is one.
+const (
+	mostVain  = 64
+	vainPause = time.Millisecond
+)
+
+// hear makes the card look at the endpoints that the process rings for.
 func (t *tenant) hear() {
-	for !t.over.Load() {
+	for vain := 0; !t.over.Load(); vain++ {
+		if vain > mostVain {
+			time.Sleep(vainPause)
+		}
 		if !t.calls.Ready() {
+			began := time.Now()
 			t.calls.Sleep(time.Hour)
+			if t.calls.Ready() || time.Since(began) >= vainPause {
+				vain-- // it has slept, or was woken for something
+			}
 			continue
 		}
 		t.card.lock()
 		for i := range shared.Words {
 			for set := t.calls.Take(i); set != 0; set &= set - 1 {
-				if e := t.ends[32*i+bits.TrailingZeros32(set)]; e != nil {
-					t.card.driver.rung(e)
+				if e := t.ends[32*i+bits.TrailingZeros32(set)]; e != nil && t.card.driver.rung(e) {
+					vain = -1
 				}
 			}
 		}
 		t.card.unlock()
+		runtime.Gosched() // goroutines that wait for the lock go first
 	}
 }
 
@@ -179,11 +203,6 @@ func (t *tenant) read() {
 		case doOpen:
 			answer, fds := t.open(&n)
 			t.line.Send(answer, fds...)
-		case doSay:
-			t.sayings <- struct{}{}
-			if !t.say(&n) {
-				<-t.sayings
-			}
 		default:
 			t.card.lock()
 			t.do(&n)
@@ -216,9 +235,6 @@ func (t *tenant) leave(s *seat) {
 	}
 	delete(d.programs, s.port)
 	delete(t.seats, s.port)
-	for range s.saying { // it hears no more of them
-		<-t.sayings
-	}
 }
 
 // open makes an endpoint, and returns the answer with its memory.
@@ -268,26 +284,71 @@ func (t *tenant) open(n *note) (answer note, fds []int) {
 	return note{Do: doOpen, Bit: bit}, []int{fd}
 }
 
-// say has another driver hear what a program says. It reports false if that makes no sense.
-func (t *tenant) say(n *note) bool {
-	t.card.lock()
-	defer t.card.unlock()
-	s := t.seats[n.Port]
-	if s == nil || n.What < sayOpen || n.What > sayNone || n.What == sayDead || len(n.Body) > mostSaying {
+// say makes another driver hear what a program says: now, or when what the process has said before has
+// ended. A saying for which there is no room comes back. The engine's lock is held.
+func (t *tenant) say(s *seat, n *note) {
+	if n.What < sayOpen || n.What > sayNone || n.What == sayDead || len(n.Body) > mostSaying {
 		t.card.prog.stats.Privileged++
-		return false
+		return
 	}
-	t.card.driver.say(n.What, peerName{mac: n.MAC, port: n.Other}, s, n.Conn, n.Body...)
-	return true
+	switch x := newSaying(n.What, peerName{mac: n.MAC, port: n.Other}, s, n.Conn, n.Body); {
+	case t.saying < mostSayings:
+		t.send(x)
+	case t.kept+x.size() <= mostBacklog:
+		t.later.Push(x)
+		t.kept += x.size()
+	default:
+		t.answer(s, n.What, peerKey{n.MAC, n.Other}, n.Conn, wire.ReasonCongestion)
+	}
+}
+
+// send hands a saying to the driver.
+func (t *tenant) send(x *saying) {
+	t.saying++
+	x.from.saying++
+	t.card.driver.send(x)
+}
+
+// size returns about how many bytes of memory a saying takes.
+func (s *saying) size() int { return 128 + len(s.body) }
+
+// answer tells a program what has become of a saying.
+func (t *tenant) answer(s *seat, what topic, to peerKey, conn uint32, why wire.Reason) {
+	t.line.Send(note{Do: doSaid, Port: s.port, What: what, MAC: to.mac, Other: to.port, Conn: conn, Why: why})
+}
+
+// mostOrphans is how many sayings may wait for the drivers' endpoint when a process ends.
+const mostOrphans = 1024
+
+// dropOrphans drops the sayings of processes that have ended, if more than mostOrphans wait. Otherwise
+// processes that come, say something to a silent station and end would fill the memory. Other drivers find out
+// what they miss when they ask.
+func (d *driver) dropOrphans() {
+	waiting := &d.control.post.waiting[requests]
+	if waiting.Len() <= mostOrphans {
+		return
+	}
+	waiting.Keep(func(r *ref) bool {
+		if r.say.from == nil {
+			return true
+		}
+		v, served := r.say.from.listener.(*visitor)
+		return !served || !v.over.Load()
+	})
 }
 
 // do does what needs no answer, or has only one. The engine's lock is held.
 func (t *tenant) do(n *note) {
 	s := t.seats[n.Port]
 	if s == nil {
+		if n.Do == doSay {
+			t.card.prog.stats.Privileged++
+		}
 		return
 	}
 	switch n.Do {
+	case doSay:
+		t.say(s, n)
 	case doLeave:
 		t.leave(s)
 	case doForget:
@@ -300,9 +361,12 @@ func (t *tenant) do(n *note) {
 		}
 	case doName:
 		answer := note{Do: doName}
-		if len(s.names) >= mostNames || len(n.Name) > maxName {
+		switch _, has := s.names[n.Name]; {
+		case n.Name == "" || len(n.Name) > maxName:
+			answer.Error = fmt.Sprintf("a name of %d bytes: want 1 to %d", len(n.Name), maxName)
+		case !has && len(s.names) >= mostNames:
 			answer.Error = fmt.Sprintf("a program has %d names on a card at the most", mostNames)
-		} else {
+		default:
 			s.names[n.Name] = struct{}{}
 		}
 		t.line.Send(answer)
@@ -313,18 +377,34 @@ func (t *tenant) do(n *note) {
 	}
 }
 
-// ask looks for a name here and on all other cards.
+// ask looks for a name here and on all other cards. It drops questions of a process that asks too often. A
+// program that looks up as many names as it can forgets one of them for a new one: nobody may have it. A
+// program asks again for names that it still wants.
 func (t *tenant) ask(v *visitor, name string) {
-	if len(name) > maxName || len(v.looked) >= mostLooked {
+	d := &t.card.driver
+	if now := d.host.Now(); now-t.asksAt >= askAgain {
+		t.asks, t.asksAt = 0, now
+	}
+	if t.asks++; t.asks > mostAsks || len(name) > maxName {
+		d.prog.stats.Unasked++
 		return
 	}
-	v.looked[name] = struct{}{}
-	d := &t.card.driver
-	for _, s := range d.inOrder() {
-		if _, has := s.names[name]; has {
-			v.found(name, ethertype.Addr{MAC: t.card.cfg.MAC, Port: s.port})
-			return
+	if _, again := v.looked[name]; !again && len(v.looked) >= mostLooked {
+		for old := range v.looked {
+			delete(v.looked, old)
+			break
 		}
+	}
+	v.looked[name] = struct{}{}
+	var first *seat
+	for _, s := range d.programs {
+		if _, has := s.names[name]; has && (first == nil || s.port < first.port) {
+			first = s
+		}
+	}
+	if first != nil {
+		v.found(name, ethertype.Addr{MAC: t.card.cfg.MAC, Port: first.port})
+		return
 	}
 	d.ask(name)
 }
@@ -350,8 +430,15 @@ func (v *visitor) heard(what topic, from peerName, conn, life uint32, rest []byt
 
 // said implements listener.
 func (v *visitor) said(what topic, to peerKey, conn uint32, why wire.Reason) {
-	<-v.sayings
-	v.line.Send(note{Do: doSaid, Port: v.seat.port, What: what, MAC: to.mac, Other: to.port, Conn: conn, Why: why})
+	v.saying--
+	if v.later.Len() > 0 {
+		x := v.later.Pop()
+		v.kept -= x.size()
+		v.send(x)
+	}
+	if v.seats[v.seat.port] == v.seat {
+		v.answer(v.seat, what, to, conn, why)
+	}
 }
 
 // found implements listener.

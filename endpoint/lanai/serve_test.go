@@ -3,6 +3,7 @@ package lanai_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -17,6 +18,8 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
 // served has a card at one side of a cable that programs of other processes can use. stop ends it,
@@ -271,4 +274,235 @@ func TestScribble(t *testing.T) {
 		t.Errorf("nothing was wild: %+v", s)
 	}
 	empty(t, card)
+}
+
+// TestManySayings: a process that says more to a silent station than it may have under way is served on, what
+// is too much comes back, and the card ends when it is to.
+func TestManySayings(t *testing.T) {
+	const sayings = 10_000
+	veth := vethtest.New(t, 1500)
+	_, stop := served(t, veth, 0, false)
+	c := openVeth(t, veth, 0)
+	p, err := newParty(c, endpoint.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := p.ep.Name().Addr.Port
+	lanai.Say(c, port, vethtest.MACs[1], lanai.MostSayings+1) // there is no card yet
+	if _, err := newParty(c, endpoint.Config{}); err != nil {
+		t.Fatalf("after %d sayings: %v", lanai.MostSayings+1, err)
+	}
+	lanai.Say(c, port, vethtest.MACs[1], sayings)
+	if _, err := newParty(c, endpoint.Config{}); err != nil {
+		t.Fatalf("after %d sayings: %v", sayings, err)
+	}
+	if n := lanai.Saying(c, port); n >= sayings || n <= lanai.MostSayings {
+		t.Errorf("%d of %d sayings have not ended, want fewer, but more than %d", n, sayings, lanai.MostSayings)
+	}
+	stop()
+}
+
+// TestServedInterfaceGone: Serve returns when the interface is gone, whatever its programs have under way.
+func TestServedInterfaceGone(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card := openVeth(t, veth, 0)
+	var serve func(ctx context.Context) error
+	if err := veth.In(0, func() (err error) {
+		serve, err = lanai.Desk(card, false)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- serve(t.Context()) }()
+	c := openVeth(t, veth, 0)
+	p, err := newParty(c, endpoint.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lanai.Say(c, p.ep.Name().Addr.Port, vethtest.MACs[1], 2*lanai.MostSayings)
+	if err := veth.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, transport.ErrGone) {
+		t.Errorf("Serve returns %v, want ErrGone", err)
+	}
+}
+
+// TestOrphans: what processes have said and did not wait for takes bounded memory.
+func TestOrphans(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, false)
+	for range lanai.MostOrphans/lanai.MostSayings + 8 {
+		c := openVeth(t, veth, 0)
+		p, err := newParty(c, endpoint.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lanai.Say(c, p.ep.Name().Addr.Port, vethtest.MACs[1], lanai.MostSayings)
+		c.Close()
+	}
+	empty(t, card)
+	if n := card.Snapshot().Queued; n == 0 || n > lanai.MostOrphans {
+		t.Errorf("%d sayings wait, want 1 to %d", n, lanai.MostOrphans)
+	}
+}
+
+// TestServedNames: a program of another process can have so many names, and a name again.
+func TestServedNames(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	served(t, veth, 0, false)
+	c := openVeth(t, veth, 0)
+	p, err := newParty(c, endpoint.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := p.ep.Name().Addr.Port
+	for n := range lanai.MostNames {
+		if err := lanai.Name(c, port, fmt.Sprint("name ", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"name 7":                              "",
+		"one more":                            "256 names",
+		"":                                    "a name of 0 bytes",
+		string(make([]byte, lanai.MaxName+1)): "a name of 253 bytes",
+	} {
+		if err := lanai.Name(c, port, name); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("name %.10q: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// TestServedPosted: a message of a program of another process counts as posted until the card has done with it.
+func TestServedPosted(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, false)
+	server, err := newParty(openVeth(t, veth, 0), endpoint.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := server.b.WaitPoll(ctx); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	client, err := newParty(openVeth(t, veth, 0), endpoint.Config{})
+	if err == nil {
+		err = client.ep.Map(0, server.ep.Name(), tag)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !client.answered(t) {
+		t.Fatal("the request comes back")
+	}
+	for end := time.Now().Add(10 * time.Second); card.Snapshot().Posted != 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d messages are posted and all are answered", card.Snapshot().Posted)
+		}
+	}
+	cancel()
+	<-ended
+}
+
+// TestAsks: a process asks for so many names at a time, and names that nobody has keep it from no others.
+func TestAsks(t *testing.T) {
+	s := newSegment(t, myrinet.Options{})
+	card, _ := s.pair(lanai.Config{})
+	s.w.Go("program", func() {
+		ask := lanai.Asker(card)
+		const tooMany = 8
+		for n := range lanai.MostAsks + tooMany {
+			if looks, _ := ask(fmt.Sprint("name ", n)); looks != (n < lanai.MostAsks) {
+				t.Errorf("question %d at a time: asked %v", n+1, looks)
+			}
+		}
+		if n := card.Snapshot().Stats.Unasked; n != tooMany {
+			t.Errorf("%d questions too many are counted, want %d", n, tooMany)
+		}
+		for n := range 2 * lanai.MostLooked {
+			if err := s.w.Sleep(lanai.AskAgain); err != nil {
+				t.Error(err)
+				return
+			}
+			if looks, all := ask(fmt.Sprint("another ", n)); !looks || all > lanai.MostLooked {
+				t.Errorf("question %d: asked %v, %d names are looked up", n, looks, all)
+			}
+		}
+	})
+	if err := s.w.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRung: the card can tell a ring for something new from one for nothing.
+func TestRung(t *testing.T) {
+	s := newSegment(t, myrinet.Options{})
+	card, _ := s.pair(lanai.Config{})
+	post, ring, err := lanai.ServedEnd(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.w.Go("program", func() {
+		wants := func(when string, want bool) {
+			t.Helper()
+			if got := ring(); got != want {
+				t.Errorf("%s: ring has a reason: %v, want %v", when, got, want)
+			}
+		}
+		wants("nothing is posted", false)
+		for _, where := range []string{"away", "in a frame"} {
+			post(1)
+			wants(where+", an entry is posted", true)
+			if where == "away" {
+				wants("it is on its way to a frame", false)
+			}
+			if err := s.w.Sleep(10 * time.Millisecond); err != nil {
+				t.Error(err)
+				return
+			}
+			wants("the card has seen the entry", false)
+		}
+	})
+	if err := s.w.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if s := card.Snapshot().Stats; s.BadEntries != 2 || s.Loads != 1 {
+		t.Errorf("%d entries that make no sense, %d loads, want 2 and 1", s.BadEntries, s.Loads)
+	}
+}
+
+// TestSilentStation: sayings to a station that does not answer keep back no others.
+func TestSilentStation(t *testing.T) {
+	s := newSegment(t, myrinet.Options{})
+	silent := mac(9) // packets to it go to the other card, which drops them
+	a, b := s.pair(lanai.Config{})
+	converse(t, s.w, [2]*lanai.Card{a, b}, func(p *party) error {
+		lanai.Say(b, 0, silent, 64)
+		ep, err := p.newEndpoint()
+		if err == nil {
+			err = ep.Map(0, p.targets[0], tag)
+		}
+		if err != nil {
+			return err
+		}
+		began := s.w.Now()
+		if err := ep.Request(t.Context(), 0, hEcho, 1); err != nil {
+			return err
+		}
+		if err := p.until("an answer", func() bool { return len(p.got) > 0 }); err != nil {
+			return err
+		}
+		if took := time.Duration(s.w.Now() - began); took > time.Second || b.Snapshot().Queued == 0 {
+			return fmt.Errorf("a new connection takes %v, and %d sayings wait", took, b.Snapshot().Queued)
+		}
+		return nil
+	})
 }

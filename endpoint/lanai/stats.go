@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
+	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
 // Stats counts what a card's control program and driver have done.
@@ -36,6 +37,7 @@ type Stats struct {
 	Strangers    uint64 `metric:"bobnet_amcard_dropped_total" reason:"stranger" help:"packets from more cards than the table holds"`
 	NoRoute      uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_route" help:"answers for which there is no route"`
 	Unheard      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unheard" help:"what drivers have said to programs of other processes that do not listen"`
+	Unasked      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unasked" help:"questions for names of processes that ask more than they may"`
 	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because as many answers wait to be sent as have room"`
 }
 
@@ -87,11 +89,14 @@ func (c *Card) Snapshot() Snapshot {
 // count counts the messages of the endpoints.
 func (s *Snapshot) count(d *driver) {
 	for _, e := range d.by {
-		done := e.post.done // as far as the host has looked
-		if e.frame != nil && e.state == endResident {
+		posted, done := e.post.posted, e.post.done // as far as the host has looked
+		switch {
+		case e.memory != nil: // of a program of another process this one's half of the driver knows nothing
+			posted, done = uint16(shared.Load(e.image, postedAt)), uint16(shared.Load(e.image, doneAt))
+		case e.frame != nil && e.state == endResident:
 			done = e.frame.done
 		}
-		s.Posted += bits.OnesCount16(e.post.posted ^ done)
+		s.Posted += bits.OnesCount16(posted ^ done)
 		s.Queued += e.post.waiting[requests].Len() + e.post.waiting[replies].Len()
 	}
 }
