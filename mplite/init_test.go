@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/job"
 	jobs "github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -31,7 +30,7 @@ func TestInitEndsWithContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(20*time.Millisecond, cancel).Stop()
 		began := time.Now()
-		_, err = mplite.Init(ctx, &mplite.Config{Config: job.Config{Job: runOf(t), Rank: rank, Size: 2, NIC: nic, Timeout: patience}})
+		_, err = mplite.Init(ctx, &mplite.Config{Config: jobs.Config{Job: runOf(t), Rank: rank, Size: 2, NIC: nic, Timeout: patience}})
 		want := fmt.Sprintf(`before rank %d of job "%s" had connected`, 1-rank, runOf(t))
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, mplite.ErrInit) || !contains(err, want) {
 			t.Errorf("rank %d: %v, want that it was cancelled and %q", rank, err, want)
@@ -49,7 +48,7 @@ func TestInitWithEndedContext(t *testing.T) {
 	for rank := range 2 {
 		name := fmt.Sprint(runOf(t), rank)
 		cfg := func(rank int) *mplite.Config {
-			return &mplite.Config{Config: job.Config{Job: name, Rank: rank, Size: 2, Interface: vethtest.Loopback(55 + rank), Timeout: 10 * patience}}
+			return &mplite.Config{Config: jobs.Config{Job: name, Rank: rank, Size: 2, Interface: vethtest.Loopback(55 + rank), Timeout: 10 * patience}}
 		}
 		other := make(chan error, 1)
 		go func() {
@@ -81,7 +80,7 @@ func TestInitWithEndedContext(t *testing.T) {
 func TestManyMissing(t *testing.T) {
 	const limit = 2 * time.Second
 	for rank, named := range map[int]string{0: "rank 1, 2, 3, 4 of", 100: "rank 0, 1, 2, 3 of"} {
-		j := newJob(200, sim.Options{}, mplite.Config{Config: job.Config{Timeout: limit}})
+		j := newJob(200, sim.Options{}, mplite.Config{Config: jobs.Config{Timeout: limit}})
 		j.host("alone", func(nic *vipl.NIC) error {
 			err := j.rank(nic, rank, nil)
 			if took := time.Duration(j.Now() - sim.Start); took > limit+limit/4 {
@@ -244,19 +243,19 @@ func TestEarlyEndOfInit(t *testing.T) {
 
 // TestInitFromEnvironment: no variables mean a job of one; bad ones are named.
 func TestInitFromEnvironment(t *testing.T) {
-	t.Setenv(job.EnvSize, "")
+	t.Setenv(jobs.EnvSize, "")
 	c, err := mplite.Init(bg, nil)
 	check(t, err)
 	if c.Rank() != 0 || c.Size() != 1 {
 		t.Errorf("%v", c)
 	}
-	t.Setenv(job.EnvSize, "many")
+	t.Setenv(jobs.EnvSize, "many")
 	if _, err := mplite.Init(bg, nil); !contains(err, `BOBNET_SIZE is "many"`) {
 		t.Error(err)
 	}
-	t.Setenv(job.EnvSize, "2")
-	t.Setenv(job.EnvRank, "2")
-	t.Setenv(job.EnvJob, "j")
+	t.Setenv(jobs.EnvSize, "2")
+	t.Setenv(jobs.EnvRank, "2")
+	t.Setenv(jobs.EnvJob, "j")
 	if _, err := mplite.Init(bg, nil); !contains(err, "rank 2 is not in 0..1") {
 		t.Error(err)
 	}
@@ -265,28 +264,28 @@ func TestInitFromEnvironment(t *testing.T) {
 // TestConfigFromEnvironment: what a Config leaves zero comes from the environment,
 // what it gives does not.
 func TestConfigFromEnvironment(t *testing.T) {
-	t.Setenv(job.EnvJob, "")
-	t.Setenv(job.EnvSize, "3")
-	t.Setenv(job.EnvRank, "7")
+	t.Setenv(jobs.EnvJob, "")
+	t.Setenv(jobs.EnvSize, "3")
+	t.Setenv(jobs.EnvRank, "7")
 	t.Setenv(vipl.EnvTimeout, "soon")
 	for _, tc := range []struct {
 		cfg  mplite.Config
 		says string // empty: a job of one
 	}{
 		{mplite.Config{}, `"soon" is no time`},
-		{mplite.Config{Config: job.Config{Timeout: 1}}, "rank 7 is not in 0..2"},
-		{mplite.Config{Config: job.Config{Timeout: 1, Rank: 5}}, "rank 5 is not in 0..2"},
-		{mplite.Config{Config: job.Config{Timeout: 1, Rank: 2}}, "needs a name"},
-		{mplite.Config{Config: job.Config{Timeout: 1, Size: 2}}, "needs a name"},
-		{mplite.Config{Config: job.Config{Timeout: 1, Size: 1}}, ""},
+		{mplite.Config{Config: jobs.Config{Timeout: 1}}, "rank 7 is not in 0..2"},
+		{mplite.Config{Config: jobs.Config{Timeout: 1, Rank: 5}}, "rank 5 is not in 0..2"},
+		{mplite.Config{Config: jobs.Config{Timeout: 1, Rank: 2}}, "needs a name"},
+		{mplite.Config{Config: jobs.Config{Timeout: 1, Size: 2}}, "needs a name"},
+		{mplite.Config{Config: jobs.Config{Timeout: 1, Size: 1}}, ""},
 	} {
 		c, err := mplite.Init(bg, &tc.cfg)
 		if tc.says != "" && !contains(err, tc.says) || tc.says == "" && (err != nil || c.Size() != 1) {
 			t.Errorf("%+v: %v, %v, want %q", tc.cfg, c, err, tc.says)
 		}
 	}
-	t.Setenv(job.EnvJob, strings.Repeat("j", 200))
-	if _, err := mplite.Init(bg, &mplite.Config{Config: job.Config{Timeout: 1, Size: 2}}); !contains(err, "name has 200 bytes") {
+	t.Setenv(jobs.EnvJob, strings.Repeat("j", 200))
+	if _, err := mplite.Init(bg, &mplite.Config{Config: jobs.Config{Timeout: 1, Size: 2}}); !contains(err, "name has 200 bytes") {
 		t.Errorf("the job's name was not read: %v", err)
 	}
 }
@@ -302,9 +301,9 @@ func TestSaysAlone(t *testing.T) {
 			var cfg *mplite.Config
 			switch how {
 			case "config":
-				cfg = &mplite.Config{Config: job.Config{PeerTimeout: time.Second}}
+				cfg = &mplite.Config{Config: jobs.Config{PeerTimeout: time.Second}}
 			case "size":
-				cfg = &mplite.Config{Config: job.Config{Size: 1}}
+				cfg = &mplite.Config{Config: jobs.Config{Size: 1}}
 			}
 			if _, err := mplite.Init(bg, cfg); err != nil {
 				t.Fatal(err)
@@ -318,19 +317,19 @@ func TestSaysAlone(t *testing.T) {
 		env   string
 		lines int
 	}{
-		{"nil", job.EnvInterface + "=eth0", 1},
+		{"nil", jobs.EnvInterface + "=eth0", 1},
 		{"config", "", 1},
 		{"size", "", 0},
-		{"nil", job.EnvSize + "=1", 0},
+		{"nil", jobs.EnvSize + "=1", 0},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSaysAlone$")
-		cmd.Env = append(bare, envAlone+"="+tc.how, tc.env, job.EnvRank+"=0")
+		cmd.Env = append(bare, envAlone+"="+tc.how, tc.env, jobs.EnvRank+"=0")
 		var out bytes.Buffer
 		cmd.Stderr = &out
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%+v: %v\n%s", tc, err, &out)
 		}
-		if got := strings.Count(out.String(), "\n"); got != tc.lines || got == 1 && !strings.Contains(out.String(), job.EnvSize+" is not set") {
+		if got := strings.Count(out.String(), "\n"); got != tc.lines || got == 1 && !strings.Contains(out.String(), jobs.EnvSize+" is not set") {
 			t.Errorf("%+v: stderr has %d lines:\n%s", tc, got, &out)
 		}
 	}

@@ -67,14 +67,6 @@ func newRig(t testing.TB, opts myrinet.Options) *rig {
 	return r
 }
 
-// card adds a sink and plugs it into a port.
-func (r *rig) card(name string, to *myrinet.Port) *sink {
-	s := &sink{world: r.w}
-	s.port = r.Host(name, s)
-	r.join(s.port, to)
-	return s
-}
-
 func (r *rig) join(a, b *myrinet.Port) *myrinet.Cable {
 	c, err := r.Join(a, b)
 	if err != nil {
