@@ -48,9 +48,10 @@ func cut(t *topology.Topology, rng *rand.Rand, n int) *topology.Topology {
 // cannot deadlock, each pair of hosts that has a path has a route, and routes are seldom
 // longer than the shortest paths.
 func TestTurns(t *testing.T) {
+	need.Simulated(t)
 	rounds := 8
 	if need.Full() {
-		rounds = 60
+		rounds = 24
 	}
 	rng := rand.New(rand.NewPCG(3, 0))
 	longer, pairs := 0, 0
