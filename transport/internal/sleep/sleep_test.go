@@ -174,7 +174,7 @@ func TestNoAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if n := testing.AllocsPerRun(20, func() { poll(t, &s, now()+1000) }); n != 0 {
+	if n := testing.AllocsPerRun(20, func() { poll(t, &s, now()+int64(time.Millisecond)) }); n != 0 {
 		t.Errorf("%v allocations in a wait", n)
 	}
 }
