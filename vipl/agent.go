@@ -7,8 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 )
 
-// answerAgent has the agent, if the NIC's sockets are from one, told the NIC's state when it
-// asks.
+// answerAgent answers the node agent's requests for the NIC's state, if the NIC's sockets come from
+// an agent.
 func (n *NIC) answerAgent() {
 	lease := agent.LeaseOf(n.m.Link)
 	if lease == nil {
@@ -23,8 +23,8 @@ func (n *NIC) answerAgent() {
 	})
 }
 
-// within returns the snapshot as JSON of at most so many bytes. If all VIs do not fit, half of
-// them are left out, and so on.
+// within returns the snapshot as JSON of at most size bytes. If the snapshot of all VIs is larger,
+// it leaves out half of them, and halves again until the rest fits.
 func (s *Snapshot) within(size int) ([]byte, error) {
 	for {
 		body, err := json.Marshal(s)

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrorCode says what an asynchronous error is (VIP_ERROR_CODE). Its String is the code as
-// it appears in logs and metrics.
+// ErrorCode is the code of an asynchronous error (VIP_ERROR_CODE). String returns the code as it
+// appears in logs and metrics.
 type ErrorCode uint8
 
 // The codes, in VIPL's order (VIPL reference, section 7).
@@ -77,7 +77,7 @@ func (c *ErrorCounts) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// ResourceCode says what an asynchronous error is about (VIP_RESOURCE_CODE).
+// ResourceCode is the kind of object that an asynchronous error concerns (VIP_RESOURCE_CODE).
 type ResourceCode uint8
 
 // The resources, in VIPL's order.
@@ -99,9 +99,8 @@ func (r ResourceCode) String() string {
 	return "invalid"
 }
 
-// AsyncError is an error that no call returns, because none of this program's
-// caused it or because the call that did has long returned
-// (VIP_ERROR_DESCRIPTOR). What the error is not about is nil.
+// AsyncError is an error that no call returns (VIP_ERROR_DESCRIPTOR): a peer caused it, or the call
+// that caused it returned long ago. Fields of objects that the error does not concern are nil.
 type AsyncError struct {
 	NIC        *NIC
 	VI         *VI
@@ -113,7 +112,7 @@ type AsyncError struct {
 	Err        error // what happened, in words; wraps the package's sentinels
 }
 
-// Error says code, resource and cause.
+// Error returns the code, the resource and the cause.
 func (e AsyncError) Error() string {
 	where := ""
 	if e.VI != nil {
@@ -125,17 +124,17 @@ func (e AsyncError) Error() string {
 // Unwrap returns the cause.
 func (e AsyncError) Unwrap() error { return e.Err }
 
-// errorsMax is how many asynchronous errors wait for a handler that does not
-// return; more are counted in NICStats.ErrorsLost.
+// errorsMax is the most asynchronous errors that wait for a handler that is blocked. Further errors
+// are counted in NICStats.ErrorsLost.
 const errorsMax = 1024
 
-// Causes that are only told asynchronously.
+// Causes that are reported only asynchronously.
 var (
 	errCQOverrun = fmt.Errorf("%w: the completion queue is full and an entry is lost; its descriptor stays on the work queue", ErrResource)
 	errDamaged   = errors.New("vipl: an RDMA write arrived damaged and was dropped")
 )
 
-// errorState is what a NIC keeps of asynchronous errors.
+// errorState holds a NIC's asynchronous errors.
 type errorState struct {
 	handler func(AsyncError)
 	owed    atomic.Int32 // calls of the handler
@@ -143,19 +142,18 @@ type errorState struct {
 	lost    uint64 // for which the handler was too slow
 }
 
-// SetErrorHandler installs the handler of asynchronous errors
-// (VipErrorCallback); nil restores the default, which logs the first error of
-// each code and then whenever their number has doubled. How handlers run is
-// said at VI.SendNotify. Errors of the past are not told again; all are
-// counted in NICStats.Errors.
+// SetErrorHandler installs the handler of asynchronous errors (VipErrorCallback). Nil restores the
+// default handler, which logs the first error of each code and then each time their number has
+// doubled. VI.SendNotify documents how handlers run. Errors before the call are not reported again;
+// NICStats.Errors counts all of them.
 func (n *NIC) SetErrorHandler(f func(e AsyncError)) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	n.errs.handler = f
 }
 
-// raise tells of an asynchronous error. v and d may be nil, op 0; the resource
-// follows from them and from the code. It is called with the engine's lock held.
+// raise reports an asynchronous error. v and d may be nil, and op may be 0; raise derives the
+// resource from them and from the code. The caller must hold the engine's lock.
 func (n *NIC) raise(why ErrorCode, v *VI, d *Descriptor, op Status, err error) {
 	e := AsyncError{NIC: n, VI: v, Descriptor: d, Op: op & StatusOpMask, Code: why, Err: err}
 	switch {
@@ -167,7 +165,7 @@ func (n *NIC) raise(why ErrorCode, v *VI, d *Descriptor, op Status, err error) {
 	n.tell(&e)
 }
 
-// raiseCQ tells that an entry of q was lost.
+// raiseCQ reports that q has lost an entry.
 func (n *NIC) raiseCQ(q *CQ, v *VI) {
 	n.tell(&AsyncError{NIC: n, VI: v, CQ: q, Resource: ResourceCQ, Code: CodeVIOverrun, Err: errCQOverrun})
 }
@@ -185,8 +183,8 @@ func (n *NIC) tell(e *AsyncError) {
 	}
 }
 
-// logError is the default handler. Errors that a peer can cause at will must
-// not fill the log.
+// logError is the default handler. A peer can cause some of these errors at will, so they must not
+// fill the log.
 func (n *NIC) logError(e *AsyncError) {
 	count := n.errs.counts[e.Code]
 	if bits.OnesCount64(count) != 1 {

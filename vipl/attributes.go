@@ -29,15 +29,14 @@ const (
 	MaxCQEntries          = 1 << 20
 )
 
-// Attributes are a VI's attributes (VIP_VI_ATTRIBUTES). Connect and Accept
-// compare Reliability, MaxTransferSize and QoS of the two sides, which must
-// be equal.
+// Attributes are a VI's attributes (VIP_VI_ATTRIBUTES). Connect and Accept require that
+// Reliability, MaxTransferSize and QoS of the two VIs are equal.
 type Attributes struct {
 	// Reliability is the level; the zero value means ReliableDelivery.
 	Reliability reliability.Level
 	// MaxTransferSize is the longest message in bytes; 0 means MaxTransferSize.
 	MaxTransferSize uint32
-	// QoS is compared and otherwise the application's own.
+	// QoS must be equal on both sides. It has no other meaning; the application defines its values.
 	QoS uint32
 	// Ptag must equal the tag of every region that the VI's descriptors name
 	// and that the peer writes to.
@@ -49,31 +48,31 @@ type Attributes struct {
 	// region allows it too. The unreliable level has no reads: there it must be false,
 	// else CreateVI and SetAttributes return ErrInvalidRDMARead.
 	EnableRDMARead bool
-	// ReadDepth is how many of the peer's RDMA reads this side serves at a
-	// time, at most 256; 0 means 16. The peer is told
-	// and holds further ones back. Each takes 32 bytes, from the first read on.
+	// ReadDepth is how many of the peer's RDMA reads this side serves at a time, at most 256; 0
+	// means 16. The peer learns the limit and delays further reads. Each read takes 32 bytes of
+	// memory, allocated at the first read.
 	ReadDepth int
 	// QueueDepth is the most descriptors on each queue; 0 means
 	// DefaultQueueDepth. Queues take memory as they fill, 8 bytes an entry.
 	QueueDepth int
-	// WholeCRC makes the CRC of every data frame cover the payload too. It is
-	// so in any case on links that nothing protects, and if the peer asks.
+	// WholeCRC extends the CRC of every data frame to the payload. It is always on for links
+	// without protection of their own, and if the peer requests it.
 	WholeCRC bool
-	// PeerTimeout bounds how long a silent peer is believed to be alive, on
-	// the reliable levels; 0 means DefaultPeerTimeout. Time in which this process has no
-	// processor, or is stopped, does not count. A peer on another host that has none for longer
-	// cannot be told from one that has ended: choose more where hosts are so busy. A peer on
-	// this host is not given up while its process lives, because the kernel tells when it ends.
+	// PeerTimeout is how long a silent peer is assumed to be alive, on the reliable levels; 0 means
+	// DefaultPeerTimeout. Time in which this process is stopped or gets no processor does not
+	// count. A peer on another host that gets no processor for longer looks the same as a dead one:
+	// use a larger value on such busy hosts. A peer on this host is kept while its process lives,
+	// because the kernel reports the end of a process.
 	PeerTimeout time.Duration
-	// ConnectTimeout bounds how long an attempt to connect takes, on either side,
-	// unless it has a context with a deadline; 0 means DefaultConnectTimeout. Time in
-	// which this process has no processor does not count.
+	// ConnectTimeout bounds an attempt to connect, on either side, unless its context has a
+	// deadline; 0 means DefaultConnectTimeout. Time in which this process gets no processor does
+	// not count.
 	ConnectTimeout time.Duration
 }
 
-// DefaultAttributes returns what CreateVI uses for nil: reliable delivery,
-// messages up to 1 GiB, RDMA writes and reads allowed. Who makes them those of the
-// unreliable level clears EnableRDMARead.
+// DefaultAttributes returns the attributes that CreateVI uses for nil: reliable delivery, messages
+// of up to 1 GiB, RDMA writes and reads allowed. Clear EnableRDMARead before use with the
+// unreliable level.
 func DefaultAttributes() *Attributes {
 	return &Attributes{Reliability: reliability.ReliableDelivery, EnableRDMAWrite: true, EnableRDMARead: true}
 }
@@ -100,7 +99,7 @@ func (a Attributes) withDefaults() Attributes {
 	return a
 }
 
-// terms returns what a says of connections.
+// terms returns the attributes that concern connections.
 func (a *Attributes) terms() conn.Terms {
 	return conn.Terms{
 		Reliability: a.Reliability, Ptag: memory.Tag(a.Ptag), EnableRDMAWrite: a.EnableRDMAWrite, EnableRDMARead: a.EnableRDMARead,
@@ -133,7 +132,7 @@ type NICAttributes struct {
 	Name                   string // the interface
 	Driver                 string // the link's driver
 	HardwareVersion        string // the kernel's driver for the interface and a card's firmware, as `ethtool -i` has them; "" where there is none
-	ProviderVersion        int    // of the frames' format; NICs of another version are not heard
+	ProviderVersion        int    // version of the frame format; NICs ignore frames of other versions
 	Addr                   ethertype.Addr
 	Ports                  transport.PortRange
 	NativeMTU              int `metric:"bobnet_nic_mtu_bytes" help:"Largest frame without its Ethernet header."`
@@ -154,8 +153,7 @@ type NICAttributes struct {
 	Incarnation            uint64 // random, new with every Open
 }
 
-// State is a VI's state (VIP_VI_STATE). Its String is the state's name, and so is its
-// MarshalText.
+// State is a VI's state (VIP_VI_STATE). String and MarshalText return the state's name.
 type State uint8
 
 // The states, in VIPL's order.
@@ -169,8 +167,8 @@ const (
 // String returns the state's name.
 func (s State) String() string { return code.State(s).String() }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (s State) MarshalText() ([]byte, error) { return code.State(s).MarshalText() }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the output of MarshalText.
 func (s *State) UnmarshalText(text []byte) error { return (*code.State)(s).UnmarshalText(text) }

@@ -1,7 +1,7 @@
 package vipl
 
-// call is one callback to be run behind the engine's lock; exactly one of the
-// functions is set.
+// call is one callback that runs after the engine's lock is released. Exactly one of the functions
+// is set.
 type call struct {
 	done  func(v *VI, d *Descriptor, err error)
 	entry func(v *VI, recv bool)
@@ -29,9 +29,9 @@ func (c *call) run() {
 	}
 }
 
-// cancelCalls takes back the calls to handlers of v or of q, which is closed. A
-// handler of another CQ that is about to be told of v is called all the same:
-// it has lost its place in the line.
+// cancelCalls removes pending calls to the handlers of a closed VI v or of a closed queue q. The
+// handler of another CQ that already has an entry of v still runs, because it has left the list of
+// handlers.
 func (n *NIC) cancelCalls(v *VI, q *CQ) {
 	n.calls.Keep(func(c *call) bool {
 		return !(v != nil && c.done != nil && c.v == v || q != nil && c.q == q)

@@ -22,14 +22,13 @@ func (v *VI) Connect(ctx context.Context, remote ethertype.Addr, data []byte) er
 	return v.awaitConnect(ctx)
 }
 
-// ConnectStart begins what Connect does and returns at once; ConnectDone tells
-// how it went. It gives up after Attributes.ConnectTimeout.
+// ConnectStart starts a connection as Connect does and returns at once. ConnectDone reports the
+// outcome. The attempt fails after Attributes.ConnectTimeout.
 func (v *VI) ConnectStart(remote ethertype.Addr, data []byte) error {
 	return v.connectStart(context.Background(), remote, data, false)
 }
 
-// connectStart sends the first request. named says that data begins with a
-// discriminator.
+// connectStart sends the first request. named means that data begins with a discriminator.
 func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byte, named bool) error {
 	n := v.nic
 	n.eng.Lock()
@@ -47,8 +46,7 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 	return nil
 }
 
-// admitConnect checks what every attempt to connect asks of the VI and of the
-// address.
+// admitConnect checks the VI's state and the address before an attempt to connect.
 func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 	n := v.nic
 	if err := v.isClosed(); err != nil {
@@ -68,9 +66,9 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 	return nil
 }
 
-// ConnectDone reports how a connection attempt on either side went: nil when
-// the VI is connected, ErrNotDone while it is pending, else why it failed. It
-// polls the NIC once if need be.
+// ConnectDone reports the outcome of a connection attempt, on either side: nil if the VI is
+// connected, ErrNotDone while the attempt is pending, otherwise the cause of the failure. It polls
+// the NIC once if necessary.
 func (v *VI) ConnectDone() error {
 	n := v.nic
 	n.eng.Lock()
@@ -100,8 +98,7 @@ func (v *VI) connectOutcome() error {
 	return opError("connect", ErrInvalidState, "no attempt was made")
 }
 
-// awaitConnect blocks until the attempt has an outcome. When ctx ends first
-// the attempt is abandoned.
+// awaitConnect blocks until the attempt has an outcome. If ctx ends first, it abandons the attempt.
 func (v *VI) awaitConnect(ctx context.Context) error {
 	n := v.nic
 	n.eng.Lock()

@@ -13,7 +13,7 @@ func (a *Attributes) handshakeTerms() handshake.Terms {
 	}
 }
 
-// attributesOf returns the attributes that a peer has told of. The others are zero.
+// attributesOf returns the attributes that the peer has sent. The others are zero.
 func attributesOf(t *handshake.Terms) Attributes {
 	return Attributes{
 		Reliability: t.Reliability, MaxTransferSize: t.MaxTransferSize, QoS: t.QoS, EnableRDMAWrite: t.EnableRDMAWrite,
@@ -21,13 +21,12 @@ func attributesOf(t *handshake.Terms) Attributes {
 	}
 }
 
-// RemoteAttributes returns the attributes of the peer's VI, as they were when
-// the peer connected (RemoteViAttribs of VipConnectRequest, VipConnectPeerDone
-// and VipConnectPeerWait): Reliability, MaxTransferSize, QoS, EnableRDMAWrite,
-// EnableRDMARead, ReadDepth and WholeCRC, which is set, too, if nothing protects the
-// peer's link. The others concern nobody else and are zero, as all are before the
-// peer has answered. They stay known when the connection has ended, until the next
-// attempt.
+// RemoteAttributes returns the attributes of the peer's VI at the time when the peer connected
+// (RemoteViAttribs of VipConnectRequest, VipConnectPeerDone and VipConnectPeerWait). These are
+// Reliability, MaxTransferSize, QoS, EnableRDMAWrite, EnableRDMARead, ReadDepth and WholeCRC.
+// WholeCRC is also set if the peer's link has no protection of its own. The other fields are zero,
+// because they are local to the peer. All are zero until the peer has answered. The values remain
+// after the end of the connection, until the next attempt.
 func (v *VI) RemoteAttributes() Attributes {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()

@@ -6,17 +6,17 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
-// CQ is a completion queue: it collects the completions of many work queues,
-// so that one caller can serve many VIs. It may be shared between goroutines.
+// CQ is a completion queue. It collects the completions of many work queues, so that one goroutine
+// can serve many VIs. It may be shared between goroutines.
 //
-// An entry names the VI and which of its queues has a completion; take the
-// descriptor with SendDone or RecvDone (VIPL reference, section 9). A CQ has
-// a fixed number of entries: when it is full the entry is lost and counted in
-// NICStats.CQOverruns, while the descriptor stays on its work queue; the error
-// handler is told CodeVIOverrun. A CQ as large as the queue depths of its VIs
-// together never overflows.
+// An entry names a VI and the one of its queues that has a completion. Take the descriptor with
+// SendDone or RecvDone (VIPL reference, section 9). A CQ has a fixed number of entries. If it is
+// full, it loses further entries: the descriptors stay on their work queues, NICStats.CQOverruns
+// counts the lost entries, and the error handler gets CodeVIOverrun. A CQ with as many entries as
+// the queues of its VIs have descriptors never overflows.
 //
-// Listeners may be bound to it too, so that one wait is for completions and for
+// Listener.Bind binds a listener to the queue, so that one wait covers completions and connection
+// requests.
 // connection requests: see Listener.Bind.
 type CQ struct {
 	nic      *NIC
@@ -55,7 +55,7 @@ func ringOf(q *CQ) *conn.Ring {
 	return &q.ring
 }
 
-// nextEntry removes and returns the next entry. That of a listener has a nil VI.
+// nextEntry removes and returns the next entry. v is nil for an entry of a listener.
 func (q *CQ) nextEntry() (v *VI, recv bool, ok bool) {
 	e, ok := q.ring.Next()
 	if e.Conn != nil {
@@ -64,9 +64,9 @@ func (q *CQ) nextEntry() (v *VI, recv bool, ok bool) {
 	return v, e.Recv, ok
 }
 
-// Done takes the next entry (VipCQDone). It never blocks: it polls the NIC
-// once if need be and returns ErrNotDone when there is none. An entry without a
-// VI is of a listener that is bound to the queue.
+// Done takes the next entry (VipCQDone). It never blocks. It polls the NIC once if necessary, and
+// returns ErrNotDone if there is no entry. vi is nil for an entry of a listener that is bound to
+// the queue.
 func (q *CQ) Done() (vi *VI, recv bool, err error) {
 	n := q.nic
 	n.eng.Lock()
@@ -86,9 +86,9 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 	}
 }
 
-// Wait takes the next entry, blocking until there is one (VipCQWait) or ctx
-// ends, which returns an error that is both ErrTimeout and the context's. An
-// entry without a VI is of a listener that is bound to the queue.
+// Wait takes the next entry (VipCQWait). It blocks until there is one or ctx ends. If ctx ends, the
+// error is both ErrTimeout and the context's error. vi is nil for an entry of a listener that is
+// bound to the queue.
 func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 	n := q.nic
 	n.eng.Lock()
@@ -108,9 +108,9 @@ func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 	}
 }
 
-// Close destroys the queue (VipDestroyCQ). Waiters return ErrClosed, handlers
-// that wait are cancelled. It fails with ErrResource while a VI or a listener is
-// bound to the queue. Closing twice does nothing.
+// Close destroys the queue (VipDestroyCQ). Calls that wait return ErrClosed, and waiting handlers
+// are cancelled. It fails with ErrResource while a VI or a listener is bound to the queue. Closing
+// twice does nothing.
 func (q *CQ) Close() error {
 	n := q.nic
 	n.eng.Lock()
@@ -131,10 +131,10 @@ func (q *CQ) Close() error {
 	return nil
 }
 
-// cqOwner is the queue as its ring sees it.
+// cqOwner is the queue as its ring accesses it.
 type cqOwner CQ
 
-// Tell implements conn.RingOwner: the handler that has waited longest gets an entry.
+// Tell implements conn.RingOwner: it gives an entry to the handler that has waited longest.
 func (o *cqOwner) Tell(c *conn.Conn, recv bool) {
 	q := (*CQ)(o)
 	var v *VI

@@ -1,18 +1,17 @@
 package vipl
 
-// Bind has the listener's requests announced by a completion queue of the same
-// NIC, so that a server of many connections waits in one place. VIPL has no such
-// thing: its VipConnectWait takes a thread. Nil ends the binding; so does Close.
+// Bind announces the listener's requests in a completion queue of the same NIC, so that a server of
+// many connections waits in one place. Nil ends the binding, and so does Close. VIPL has no
+// equivalent: its VipConnectWait occupies a thread.
 //
-// Each request that arrives puts one entry into the queue, in turn with the
-// completions: CQ.Wait, CQ.Done and handlers of CQ.Notify get it with a nil VI,
-// and Poll then returns the request. Entries of requests that Wait or Poll has taken
-// already are passed over.
-// Requests that wait when Bind is called are announced at once.
+// Each request that arrives adds one entry to the queue, in order with the completions. CQ.Wait,
+// CQ.Done and handlers of CQ.Notify get the entry with a nil VI; Poll then returns the request. The
+// queue skips entries of requests that Wait or Poll has already returned. Bind announces the
+// requests that are already waiting.
 //
-// The queue has a place besides its entries for each bound listener, which
-// announces its next request when that before it has been told of, so that no
-// announcement is lost, however full the queue is.
+// The queue reserves one entry for each bound listener, in addition to its own entries. A listener
+// announces its next request when its previous entry has been taken. So no announcement is lost,
+// however full the queue is.
 func (l *Listener) Bind(q *CQ) error {
 	const op = "bind listener"
 	n := l.nic
@@ -37,7 +36,7 @@ func (l *Listener) Bind(q *CQ) error {
 	return nil
 }
 
-// unbind takes back what has been announced and not been told of.
+// unbind removes the announcements that have not been delivered.
 func (l *Listener) unbind() {
 	if l.cq != nil {
 		l.cq.ring.Unbind(&l.notice)

@@ -2,11 +2,11 @@ package vipl
 
 // CQAttributes describe a completion queue.
 type CQAttributes struct {
-	Entries    int // how many completions it holds
-	Used       int // how many it holds now
-	WorkQueues int // bound to it
-	Listeners  int // bound to it, each with a place of its own besides
-	Handlers   int // that Notify has left waiting
+	Entries    int // capacity
+	Used       int // entries in the queue now
+	WorkQueues int // work queues bound to it
+	Listeners  int // listeners bound to it; each has one more entry reserved
+	Handlers   int // handlers of Notify that wait for an entry
 }
 
 // Query returns the queue's attributes.
@@ -16,9 +16,8 @@ func (q *CQ) Query() CQAttributes {
 	return CQAttributes{Entries: q.ring.Size, Used: q.ring.Used(), WorkQueues: q.users, Listeners: q.ring.Bound(), Handlers: q.handlers.Len()}
 }
 
-// Resize changes how many entries the queue holds (VipResizeCQ). Entries that
-// it holds now stay, in order; with fewer places than those it fails with
-// ErrResource and changes nothing.
+// Resize changes the queue's capacity (VipResizeCQ). The entries in it remain, in order. If they do
+// not fit, it returns ErrResource and changes nothing.
 func (q *CQ) Resize(entries int) error {
 	const op = "resize completion queue"
 	n := q.nic

@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// Op is what a send descriptor asks for (VIP_CONTROL_OP_…). Its String is the
-// operation's name, and so is its MarshalText.
+// Op is the operation of a send descriptor (VIP_CONTROL_OP_…). String and MarshalText return the
+// operation's name.
 type Op = code.Op
 
 // The operations.
@@ -17,8 +17,7 @@ const (
 	OpRDMARead  = code.OpRDMARead  // one-sided: comes from Descriptor.Remote; reliable levels only
 )
 
-// MaxSegments is how many data segments a descriptor may have
-// (VIP_NIC_ATTRIBUTES.MaxSegmentsPerDesc).
+// MaxSegments is the most data segments of a descriptor (VIP_NIC_ATTRIBUTES.MaxSegmentsPerDesc).
 const MaxSegments = conn.MaxSegments
 
 // MaxTransferSize is the largest message, in bytes, that any VI carries.
@@ -28,33 +27,32 @@ const MaxTransferSize = conn.MaxTransferSize
 // registered region that Handle, a MemHandle, names. Both are its only fields.
 type Segment = memory.Segment
 
-// RemoteSegment is the address segment of an RDMA descriptor
-// (VIP_ADDRESS_SEGMENT): Addr, a virtual address at the peer, and Handle, the
-// peer's MemHandle for the region that it lies in. Both are its only fields. The
-// peer checks both on every access.
+// RemoteSegment is the address segment of an RDMA descriptor (VIP_ADDRESS_SEGMENT). Addr is a
+// virtual address of the peer, and Handle is the peer's MemHandle of the region that contains it.
+// Both are its only fields. The peer checks both on every access.
 type RemoteSegment = conn.RemoteSegment
 
-// Descriptor describes one transfer (VIP_DESCRIPTOR). The caller fills the
-// first group of fields, posts it, and leaves it and the memory it names alone until a
-// Done or Wait call returns it with the second group filled. A descriptor may
-// then be posted again. It must not be copied while posted. Its fields:
+// Descriptor describes one transfer (VIP_DESCRIPTOR). The caller fills the first group of fields
+// and posts the descriptor. The caller must then leave it and its memory alone until a Done or Wait
+// call returns it with the second group filled. It can then be posted again. A posted descriptor
+// must not be copied. Its fields:
 //
-//	// Segs is gathered from on a send or RDMA write and scattered to on a
-//	// receive or RDMA read, in order. A message may be shorter than the
-//	// receive; a read is of as many bytes as Segs hold.
+//	// Segs is the memory of the transfer, in order: the source of a send or RDMA write,
+//	// the destination of a receive or RDMA read. A message may be shorter than the
+//	// receive. A read transfers as many bytes as Segs hold.
 //	Segs []Segment
-//	// Op is the operation; ignored on a receive.
+//	// Op is the operation. It is ignored on a receive.
 //	Op Op
-//	// Remote is where an RDMA write goes or an RDMA read comes from.
+//	// Remote is the destination of an RDMA write or the source of an RDMA read.
 //	Remote RemoteSegment
-//	// Fence keeps the descriptor, and those behind it, from being started
-//	// before all earlier RDMA reads of the VI have completed
-//	// (VIP_CONTROL_QFENCE). Without it sends and writes may overtake them.
+//	// Fence delays the descriptor, and those after it, until all earlier RDMA reads of
+//	// the VI have completed (VIP_CONTROL_QFENCE). Without it sends and writes may
+//	// overtake reads.
 //	Fence bool
-//	// Unordered says of an RDMA write that nothing else which is under way writes
-//	// where it does, so that its data need not wait for the messages before it: on a
-//	// path that loses frames it is not sent again for those. The peer hears of it in
-//	// its turn all the same. VIA has no such thing.
+//	// Unordered asserts that no other write in progress changes the memory that this RDMA
+//	// write changes. The receiver may then store its data before those of earlier
+//	// messages: if frames of earlier messages are lost, the write is not sent again. The
+//	// receiver still reports it in order. VIA has no such flag.
 //	Unordered bool
 //	// AckNow makes the last frame of a send or RDMA write on a reliable VI request an
 //	// acknowledgement, for a program that waits for the descriptor to complete. The peer
@@ -63,12 +61,11 @@ type RemoteSegment = conn.RemoteSegment
 //	// AckNow the peer may wait up to 250 us for a frame that can carry the acknowledgement. VIA
 //	// has no such thing.
 //	AckNow bool
-//	// HasImmediate says that Immediate goes with the message, which must
-//	// not be an RDMA read. On completion of
-//	// a receive it says that immediate data came.
+//	// HasImmediate sends Immediate with the message, which must not be an RDMA read. On
+//	// a completed receive it means that the message carried immediate data.
 //	HasImmediate bool
 //	Immediate    uint32
-//	// Context is the caller's own; the provider never looks at it.
+//	// Context belongs to the caller. The provider never reads it.
 //	Context any
 //
 //	// Status is 0 until completion. Length is the number of bytes transferred.
@@ -76,10 +73,10 @@ type RemoteSegment = conn.RemoteSegment
 //	Length uint32
 type Descriptor = conn.Descriptor
 
-// Status is a descriptor's completion status: StatusDone, perhaps an error,
-// flags and the operation (VIPL reference, section 6; the same bits). Its Done reports
-// whether the descriptor has completed, its Failed whether it completed in error, and its
-// String names the operation and the bits, for example "receive: done, immediate".
+// Status is a descriptor's completion status: StatusDone, flags, the operation and possibly an
+// error (VIPL reference, section 6; the same bits). Done reports whether the descriptor has
+// completed, and Failed whether it completed in error. String returns the operation and the bits,
+// for example "receive: done, immediate".
 type Status = code.Status
 
 // The bits of a Status.

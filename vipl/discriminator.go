@@ -8,9 +8,9 @@ import (
 
 // Discriminators
 //
-// VIPL's address is that of a NIC and, behind it, a discriminator of the program's own
-// choice, which tells apart those who listen there. It travels in front of the private
-// data of a request, which goes to the NIC itself:
+// A VIPL address consists of a NIC's address and a discriminator that the program chooses. The
+// discriminator selects one of the listeners behind the NIC. A request for a discriminator goes to
+// the NIC itself and carries the discriminator in front of the private data:
 //
 //	offset  size  field
 //	     0     1  length of the discriminator
@@ -20,9 +20,9 @@ import (
 // maxDiscriminator is the longest discriminator, in bytes.
 const maxDiscriminator = MaxConnData - peerSize
 
-// ListenFor is Listen for requests that name a discriminator of 1 to NICAttributes.MaxDiscriminatorLen
-// bytes (the local address of VipConnectWait), at a free port. ErrResource means that
-// another listener of the NIC has it.
+// ListenFor is like Listen, but accepts requests for a discriminator (the local address of
+// VipConnectWait). It uses a free port. The discriminator has 1 to NICAttributes.MaxDiscriminatorLen
+// bytes. If another listener of the NIC has it, the error is ErrResource.
 func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 	const op = "listen for a discriminator"
 	if err := checkDiscriminator(op, discriminator, 0); err != nil {
@@ -42,13 +42,13 @@ func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 	return l, nil
 }
 
-// Discriminator returns what ListenFor was called with, and nil for a listener of
+// Discriminator returns the discriminator that was passed to ListenFor, or nil for a listener of
 // Listen.
 func (l *Listener) Discriminator() []byte { return []byte(l.discriminator) }
 
-// ConnectFor is Connect to whoever listens for a discriminator at a NIC, whose NIC.Addr
-// is remote (the remote address of VipConnectRequest). data may have
-// MaxConnData - 1 - len(discriminator) bytes.
+// ConnectFor is like Connect, but connects to the listener for a discriminator at the NIC whose
+// NIC.Addr is remote (the remote address of VipConnectRequest). data has at most MaxConnData - 1 -
+// len(discriminator) bytes.
 func (v *VI) ConnectFor(ctx context.Context, remote ethertype.Addr, discriminator, data []byte) error {
 	if err := v.connectFor(ctx, remote, discriminator, data); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (v *VI) ConnectFor(ctx context.Context, remote ethertype.Addr, discriminato
 	return v.awaitConnect(ctx)
 }
 
-// ConnectForStart begins what ConnectFor does and returns at once; ConnectDone tells how
-// it went. It gives up after Attributes.ConnectTimeout.
+// ConnectForStart starts a connection as ConnectFor does and returns at once. ConnectDone reports
+// the outcome. The attempt fails after Attributes.ConnectTimeout.
 func (v *VI) ConnectForStart(remote ethertype.Addr, discriminator, data []byte) error {
 	return v.connectFor(context.Background(), remote, discriminator, data)
 }
@@ -70,7 +70,7 @@ func (v *VI) connectFor(ctx context.Context, remote ethertype.Addr, discriminato
 	return v.connectStart(ctx, remote, append(all, data...), true)
 }
 
-// checkDiscriminator checks one that goes with so many bytes of private data.
+// checkDiscriminator checks a discriminator that is sent with data bytes of private data.
 func checkDiscriminator(op string, d []byte, data int) error {
 	switch {
 	case len(d) == 0 || len(d) > maxDiscriminator:

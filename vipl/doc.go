@@ -1,11 +1,11 @@
 // Package vipl is Bobnet's VI provider: the calls of the VI Provider Library
 // 1.0 under Go names, over raw Ethernet frames.
 //
-// A program opens a NIC, creates virtual interfaces (VIs) on it, connects each
-// to one VI of another program, registers memory, and posts descriptors that
-// name parts of it. The provider moves the data between the two memories: a
-// send gathers from the sender's registered memory straight into frames, a
-// receive is copied once, from the ring into the posted buffers.
+// A program opens a NIC and creates virtual interfaces (VIs) on it. It connects each VI to one VI
+// of another program, registers memory, and posts descriptors that name parts of that memory. The
+// provider copies the data from one memory to the other. A send gathers from the sender's
+// registered memory straight into frames. A receive is copied once, from the ring into the posted
+// buffers.
 //
 //	nic, err := vipl.Open(ctx, &vipl.Config{Interface: "eth0"})
 //	buf, mem, err := nic.AllocMem(4096, nil)
@@ -16,10 +16,10 @@
 //
 // # Who may call what
 //
-// A NIC, its VIs, completion queues and listeners may be shared between
-// goroutines. A Descriptor belongs to the provider from the moment it is
-// posted until a Done or Wait call returns it; so does the memory that it
-// names: a receive may write to it at any time, a send reads it at any time.
+// A NIC, its VIs, completion queues and listeners may be shared between goroutines. A Descriptor
+// and the memory that it names belong to the provider from the moment it is posted until a Done or
+// Wait call returns it. A receive may write to the memory at any time, and a send may read it at
+// any time.
 //
 // # Paths
 //

@@ -11,14 +11,12 @@ import (
 	"time"
 )
 
-// WriteTo writes the snapshot as text for a person who wants to know what
-// hangs and why: the NIC with its link, drops, errors and engine, a line for
-// each VI, and the ledger of every send that has not been acknowledged. The
-// order of lines and columns is stable. It implements io.WriterTo.
+// WriteTo writes the snapshot as text, for a person who investigates why a program hangs. It writes
+// the NIC with its link, drops, errors and engine, one line for each VI, and every send that has
+// not been acknowledged. The order of lines and columns is stable. It implements io.WriterTo.
 //
-// A connection that waits for its peer shows a growing HEARD; one whose frames
-// get lost, a growing AGAIN and AGE while HEARD stays small; one whose program
-// does not take what has completed, a growing UNTAKEN.
+// A growing HEARD means that the peer is silent. Growing AGAIN and AGE with a small HEARD mean that
+// frames get lost. A growing UNTAKEN means that the program does not take completed descriptors.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	a := &s.Attributes
@@ -30,7 +28,7 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// writeFacts writes what concerns the NIC as a whole.
+// writeFacts writes the lines about the NIC as a whole.
 func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	l := &s.Link
@@ -82,8 +80,7 @@ func (e *EngineSnapshot) timer() string {
 	return "next timer in " + span(e.NextTimer)
 }
 
-// writeVIs writes a line for each VI that is not idle, and why those that
-// failed did.
+// writeVIs writes a line for each VI that is not idle, and the causes of failed VIs.
 func (s *Snapshot) writeVIs(b *bytes.Buffer) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	idle, busy := 0, 0
@@ -142,7 +139,7 @@ func (v *VISnapshot) writeLine(w io.Writer) {
 		cmp.Or(strings.Join(someDrops(&v.Dropped), ", "), "-"))
 }
 
-// writeLedger writes the sends that are not complete, the oldest of each VI first.
+// writeLedger writes the incomplete sends, the oldest of each VI first.
 func (s *Snapshot) writeLedger(b *bytes.Buffer) {
 	b.WriteByte('\n')
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)

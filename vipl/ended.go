@@ -1,27 +1,27 @@
 package vipl
 
-// ended is closed when a NIC is of no use any more. The engine's lock guards the cause.
+// ended is closed when a NIC is closed or its link has failed. The engine's lock guards the cause.
 type ended struct {
 	ch    chan struct{}
 	cause error
 }
 
-// Ended returns a channel that is closed when the NIC is of no use any more: it is being
-// closed, or its link is dead, which a change of the interface's MAC or somebody who closes
-// the link brings about. Cause says which. Who waits for something else than the NIC, and is
-// not told by an error, waits for this besides. It may be called by any goroutine.
+// Ended returns a channel that is closed when the NIC is closed or its link has failed. A link
+// fails for good if the interface's MAC changes or another owner closes the link. Cause returns the
+// reason. Use Ended in a select statement, next to events that are not the NIC's. Any goroutine may
+// call it.
 func (n *NIC) Ended() <-chan struct{} { return n.ended.ch }
 
-// Cause returns why the NIC is of no use any more: ErrClosed, or an error that wraps ErrLink
-// and what the link says. It is nil while the NIC is of use.
+// Cause returns why Ended's channel is closed: ErrClosed, or an error that wraps ErrLink and the
+// link's error. It returns nil before.
 func (n *NIC) Cause() error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	return n.ended.cause
 }
 
-// end notes that the NIC is of no use any more. The first cause stays. The engine's lock is
-// held.
+// end records that the NIC has ended. The first cause remains. The caller must hold the engine's
+// lock.
 func (n *NIC) end(cause error) {
 	if n.ended.cause == nil {
 		n.ended.cause = cause

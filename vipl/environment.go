@@ -10,9 +10,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/links"
 )
 
-// The environment variables that say how a program reaches the others, without
-// a word in its code. Open reads the first three for the fields of Config that
-// are zero. Package job reads the last.
+// Environment variables that configure how a program reaches its peers, without a change of its
+// code. Open reads the first three for the fields of Config that are zero. Package job reads the
+// last.
 //
 //	BOBNET_IFACE=10.0.0.7 BOBNET_DRIVER=udp BOBNET_PEERS=10.0.0.7,10.0.1.8 BOBNET_TIMEOUT=2m
 const (
@@ -25,10 +25,10 @@ const (
 // Drivers returns the names that Config.Driver may have, the default first.
 func Drivers() []string { return links.Drivers() }
 
-// FromEnvironment returns c with what the environment says in the fields
-// Interface, Driver and Peers that are left zero, as Open does by itself. What
-// is not used is not read: the peers without driver udp, anything with
-// Config.Link. The error names the variable that cannot be understood.
+// FromEnvironment returns a copy of c in which zero fields Interface, Driver and Peers have the
+// values of the environment variables, as Open does. It reads only the variables that have an
+// effect: EnvPeers only for driver udp, and none if Link is set. The error names the variable that
+// is invalid.
 func (c Config) FromEnvironment() (Config, error) {
 	if c.Link != nil {
 		return c, nil
@@ -50,7 +50,7 @@ func (c Config) FromEnvironment() (Config, error) {
 	return c, err
 }
 
-// parsePeers reads IP addresses with commas between them.
+// parsePeers parses a comma-separated list of IP addresses.
 func parsePeers(list string) (peers []netip.Addr, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		if text = strings.TrimSpace(text); text == "" {
@@ -65,8 +65,7 @@ func parsePeers(list string) (peers []netip.Addr, err error) {
 	return peers, nil
 }
 
-// timeoutWanted returns what EnvTimeout asks for, 0 if it is not set. The error
-// says why it cannot be understood.
+// timeoutWanted returns the value of EnvTimeout, or 0 if it is not set.
 func timeoutWanted() (time.Duration, error) {
 	text := os.Getenv(EnvTimeout)
 	if text == "" {

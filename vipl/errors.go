@@ -26,16 +26,15 @@ var (
 	ErrNoMatch            = code.ErrNoMatch            // VIP_NO_MATCH
 )
 
-// ErrQueueEmpty is what the Done calls return, with a nil descriptor, when
-// nothing is posted on the queue. It is an ErrDescriptor (VI-GM 1.3).
+// ErrQueueEmpty is the error of a Done call, with a nil descriptor, if nothing is posted on the
+// queue. It is an ErrDescriptor (VI-GM 1.3).
 var ErrQueueEmpty = fmt.Errorf("%w: the queue is empty", ErrDescriptor)
 
-// ErrClosed is returned by every call on a NIC that has been closed. What calls on a
-// closed VI, completion queue or listener return is an ErrClosed, too, and says which
-// of them is closed.
+// ErrClosed is the error of every call on a closed NIC. A call on a closed VI, completion queue or
+// listener returns an error that wraps ErrClosed and names the closed object.
 var ErrClosed = code.ErrClosed
 
-// closedError is ErrClosed of what it names.
+// closedError is an ErrClosed that names the closed object.
 type closedError string
 
 const (
@@ -71,8 +70,7 @@ func (q *CQ) isClosed() error {
 	return nil
 }
 
-// isClosed returns an error if l or its NIC is closed. A NIC that closes closes its
-// listeners.
+// isClosed returns an error if l or its NIC is closed. Closing a NIC closes its listeners.
 func (l *Listener) isClosed() error {
 	switch {
 	case l.nic.m.Closed:
@@ -83,10 +81,10 @@ func (l *Listener) isClosed() error {
 	return nil
 }
 
-// errLeft is ErrQueueEmpty for who waits on a VI on which Disconnect was called.
+// errLeft is the ErrQueueEmpty of a call that waits on a VI after Disconnect.
 var errLeft = fmt.Errorf("%w, and the VI is not connected: Disconnect was called on it", ErrQueueEmpty)
 
-// What breaks a connection; a ConnError wraps one of these.
+// Causes of a broken connection. A ConnError wraps one of these.
 var (
 	ErrUnreachable  = code.ErrUnreachable
 	ErrDisconnected = code.ErrDisconnected
@@ -99,8 +97,8 @@ var (
 	ErrPeerLink     = code.ErrPeerLink
 )
 
-// ConnError says why a connection was not made or ended. It is what
-// VI.Err returns in the Error state, and what Connect returns.
+// ConnError is the error of a connection that failed or ended. Connect returns it, and so does
+// VI.Err in the Error state.
 type ConnError struct {
 	Local, Remote ethertype.Addr
 	Err           error  // what happened, one of the sentinels
@@ -118,7 +116,7 @@ func (e *ConnError) Error() string {
 // Unwrap returns the cause.
 func (e *ConnError) Unwrap() error { return e.Err }
 
-// opError says what was asked, the code and what was found.
+// opError returns an error with the operation, the code and the cause.
 func opError(op string, why error, format string, args ...any) error {
 	return code.Error(op, why, format, args...)
 }

@@ -7,18 +7,17 @@ import (
 	"github.com/bobnet-go/bobnet/transport/fault"
 )
 
-// EnvFault names the environment variable that makes every link that Open opens
-// lose, copy, delay, reorder or corrupt the frames that it sends, for tries of
-// how a program takes it (`bobnet lab --loss 2%` sets it):
+// EnvFault is the environment variable that injects faults into every link that Open opens. The
+// link then loses, duplicates, delays, reorders or corrupts frames that it sends, to test a
+// program. `bobnet lab --loss 2%` sets it:
 //
 //	BOBNET_FAULT=loss=2%,dup=1%,reorder=1%,corrupt=0.1%,delay=100us,jitter=20us,seed=7
 //
-// What is left out does not happen. Each link mixes its own address into the
-// seed. A link in Config.Link is left as it is.
+// Omitted faults do not occur. Each link mixes its own address into the seed. EnvFault does not
+// affect Config.Link.
 const EnvFault = "BOBNET_FAULT"
 
-// faultsWanted returns what EnvFault asks for; the zero Options if it is not
-// set. The error says what in it cannot be read.
+// faultsWanted returns the options in EnvFault, or the zero Options if it is not set.
 func faultsWanted() (fault.Options, error) {
 	opts, err := fault.Parse(os.Getenv(EnvFault))
 	if err != nil {

@@ -10,13 +10,12 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
 
-// Listener takes connection requests for one port. It may be shared between
-// goroutines. At most 256 requests wait in it. A requester that finds it full tries
-// again by itself.
+// Listener accepts connection requests for one port. It may be shared between goroutines. It queues
+// up to 256 requests. If the queue is full, a requester's VI repeats its request automatically.
 //
-// A Listener takes only requests whose senders have proven their address: the NIC answers
-// a first request by a token, which the requester's NIC repeats. So connecting takes one round trip
-// more than request and acceptance would. The NIC keeps nothing of requests without the token.
+// A Listener queues only requests whose senders have proven their address. The NIC answers a first
+// request with a token, and the requester's NIC repeats the request with the token. This adds one
+// round trip to each connection. The NIC stores nothing for requests without the token.
 type Listener struct {
 	nic    *NIC
 	port   uint16
@@ -113,14 +112,14 @@ func (l *Listener) nextRequest() (*Request, error) {
 	return &Request{l, r}, nil
 }
 
-// listenerOwner is the listener as what it keeps of requests sees it.
+// listenerOwner is the listener as the handshake accesses it.
 type listenerOwner Listener
 
-// listenerOf returns the listener that keeps l.
+// listenerOf returns the Listener that owns l.
 func listenerOf(l *handshake.Listener) *Listener { return (*Listener)(l.Owner.(*listenerOwner)) }
 
-// Arrived implements handshake.ListenerOwner: a request has come, and may have displaced
-// another one.
+// Arrived implements handshake.ListenerOwner: a request has arrived, and may have displaced another
+// one.
 func (l *listenerOwner) Arrived() {
 	l.notice.Limit(l.in.Backlog.Waiting() - 1)
 	if l.cq != nil {
@@ -129,8 +128,8 @@ func (l *listenerOwner) Arrived() {
 	l.gate.Open(&l.nic.eng)
 }
 
-// Close stops listening. Requests that were not taken are refused, waiters
-// return ErrClosed. Closing twice does nothing.
+// Close stops the listener. It refuses requests that were not taken; calls that wait return
+// ErrClosed. Closing twice does nothing.
 func (l *Listener) Close() error {
 	n := l.nic
 	n.eng.Lock()
@@ -158,17 +157,16 @@ func (l *Listener) shut() {
 // Listener returns the listener that the request came to.
 func (r *Request) Listener() *Listener { return r.listener }
 
-// Remote returns who asks.
+// Remote returns the requester's address.
 func (r *Request) Remote() ethertype.Addr { return r.in.From }
 
 // Data returns the private data that came with the request.
 func (r *Request) Data() []byte { return r.in.Info.Data }
 
-// Attributes returns the attributes of the requester's VI (RemoteViAttribs of
-// VipConnectWait): Reliability, MaxTransferSize and QoS, which both sides must
-// agree on, and EnableRDMAWrite, EnableRDMARead, ReadDepth and WholeCRC, which is
-// set, too, if nothing protects the requester's link. The others concern nobody else
-// and are zero.
+// Attributes returns the attributes of the requester's VI (RemoteViAttribs of VipConnectWait):
+// Reliability, MaxTransferSize and QoS, which must be equal on both sides, and EnableRDMAWrite,
+// EnableRDMARead, ReadDepth and WholeCRC. WholeCRC is also set if the requester's link has no
+// protection of its own. The other fields are zero, because they are local to the requester.
 func (r *Request) Attributes() Attributes { return attributesOf(&r.in.Info.Terms) }
 
 // Accept binds an idle VI to the request and waits until both sides are connected
@@ -185,8 +183,8 @@ func (r *Request) Accept(ctx context.Context, v *VI) error {
 	return v.awaitConnect(ctx)
 }
 
-// AcceptStart begins what Accept does and returns at once; VI.ConnectDone
-// tells how it went. It gives up after Attributes.ConnectTimeout of the VI.
+// AcceptStart starts to accept as Accept does and returns at once. VI.ConnectDone reports the
+// outcome. The attempt fails after Attributes.ConnectTimeout of the VI.
 func (r *Request) AcceptStart(v *VI) error { return r.acceptStart(context.Background(), v, false) }
 
 func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
@@ -220,8 +218,8 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	return nil
 }
 
-// Reject refuses the request; the requester gets ErrReject and the text, which
-// is cut at MaxConnData bytes (VipConnectReject).
+// Reject refuses the request (VipConnectReject). The requester gets ErrReject with the text, which
+// is truncated to MaxConnData bytes.
 func (r *Request) Reject(text string) error {
 	n := r.listener.nic
 	n.eng.Lock()

@@ -14,21 +14,18 @@ import (
 // MaxName is the length of the longest name that the name service carries, in bytes.
 const MaxName = directory.MaxName
 
-// NameConfig says how the name service knows hosts. Nil, and every zero field,
-// mean the default.
+// NameConfig configures the name service. Nil and zero fields mean the defaults.
 type NameConfig struct {
-	// HostName is what this NIC answers to; empty means the system's own. It is
-	// cut at 64 bytes.
+	// HostName is the name of this host; empty means the system's. It is truncated to 64 bytes.
 	HostName string
-	// Ethers is the path of a file in the format of ethers(5); empty means
-	// /etc/ethers. A missing file is an empty one.
+	// Ethers is the path of a file in the format of ethers(5); empty means /etc/ethers. A missing
+	// file counts as an empty one.
 	Ethers string
 }
 
-// StartNames starts the name service, or starts it again with another
-// configuration and the ethers file as it is now (VipNSInit). Open has done so
-// with Config.Names. The error says what is wrong with the file; the service
-// runs all the same, with the lines that can be understood.
+// StartNames starts the name service, or restarts it with another configuration and the current
+// contents of the ethers file (VipNSInit). Open does so with Config.Names. An error describes what
+// is wrong with the file; the service still runs, with the valid lines.
 func (n *NIC) StartNames(cfg *NameConfig) error {
 	if cfg == nil {
 		cfg = &NameConfig{}
@@ -43,10 +40,9 @@ func (n *NIC) StartNames(cfg *NameConfig) error {
 	return err
 }
 
-// StopNames stops the name service (VipNSShutdown): the names that this NIC
-// advertises are withdrawn, questions for names are not answered, and Advertise,
-// Lookup, HostByName and HostByAddr return ErrNameService until StartNames.
-// Discover goes on, both ways.
+// StopNames stops the name service (VipNSShutdown). It withdraws the names that this NIC
+// advertises, and the NIC no longer answers queries for names. Advertise, Lookup, HostByName and
+// HostByAddr return ErrNameService until StartNames. Discover still works, in both directions.
 func (n *NIC) StopNames() {
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -62,7 +58,7 @@ func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
 	return n.m.Dir.Advertise(name, addr)
 }
 
-// Withdraw undoes Advertise; an unknown name does nothing.
+// Withdraw undoes Advertise. It ignores unknown names.
 func (n *NIC) Withdraw(name string) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -79,57 +75,55 @@ func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	return n.m.Dir.Lookup(ctx, ethertype.Addr{}, name, DefaultConnectTimeout)
 }
 
-// LookupAt is Lookup for a name that only the NIC with the address at, any of its ports, may have: it asks
-// that one, and nobody else hears of it. The zero address stands for the whole segment.
+// LookupAt is like Lookup, but asks only the NIC with the address at, which may have any port. No other
+// NIC receives the query. The zero address stands for the whole segment.
 func (n *NIC) LookupAt(ctx context.Context, at ethertype.Addr, name string) (ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	return n.m.Dir.Lookup(ctx, at, name, DefaultConnectTimeout)
 }
 
-// LookupAll asks the segment for a name, as Lookup does, and returns the addresses
-// of all other NICs that answer to it, in order, 16 at the most: names are
-// to be unique there, and this finds out whether one is. It asks several times,
-// because frames are lost, until ctx ends or for 50 ms without a deadline.
-// No answer is no error. What this NIC advertises itself is not among the answers.
+// LookupAll broadcasts a query for a name, as Lookup does, and returns the addresses of all other
+// NICs that answer, sorted, at most 16. Names should be unique on a segment, and LookupAll can
+// check that. It repeats the query, because frames may be lost, until ctx ends or for 50 ms without
+// a deadline. No answer is not an error. The result does not include names that this NIC
+// advertises.
 //
-// The error is ErrTimeout and the context's when ctx was cancelled; what was found
-// until then is returned with it.
+// If ctx is cancelled, the error is both ErrTimeout and the context's error, and the answers so far
+// are returned with it.
 func (n *NIC) LookupAll(ctx context.Context, name string) ([]ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	return n.m.Dir.LookupAll(ctx, name)
 }
 
-// HostByName returns the address of the host called name
-// (VipNSGetHostByName). If several have that name, index picks one, from 0 on:
-// first those in the ethers file, in its order, then those that answer on the
-// segment, in the order of their addresses. From the file only the MAC address is
-// known and the port is 0, which Echo takes for any NIC there; from the segment
-// it is the NIC's own address, as ConnectPeer wants it. A VI or a listener there
-// has the same MAC address and its own port.
+// HostByName returns the address of the host called name (VipNSGetHostByName). If several hosts
+// have that name, index selects one, from 0. Hosts in the ethers file come first, in the order of
+// the file. Hosts that answer on the segment follow, in the order of their addresses. An address
+// from the file has port 0, because the file has only MAC addresses; Echo accepts port 0 for any
+// NIC of that interface. An address from the segment is that of the NIC itself, as ConnectPeer
+// requires. A VI or a listener of that NIC has the same MAC address and its own port.
 //
-// A name in the file takes no time. Otherwise it asks until an answer comes, ctx
-// ends or, without a deadline, a second has passed. The error is ErrNameService
-// when there is no such host or index.
+// A name in the file is found at once. For other names HostByName sends queries until it has an
+// answer, ctx ends or, without a deadline, a second has passed. The error is ErrNameService if
+// there is no such host or index.
 func (n *NIC) HostByName(ctx context.Context, name string, index int) (ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	return n.m.Dir.HostByName(ctx, name, index)
 }
 
-// HostByAddr returns the name of the host with the given address
-// (VipNSGetHostByAddr). It is looked for in the ethers file by MAC address; the
-// port does not matter there. Otherwise the NIC with that address is asked, any
-// NIC of the interface if the port is 0, until it answers, ctx ends or, without a
-// deadline, a second has passed. The error is ErrNameService when nobody knows.
+// HostByAddr returns the name of the host with the given address (VipNSGetHostByAddr). It first
+// searches the ethers file for the MAC address and ignores the port. Otherwise it queries the NIC
+// with that address, or any NIC of the interface if the port is 0, until it has an answer, ctx ends
+// or, without a deadline, a second has passed. The error is ErrNameService if the name is unknown.
 func (n *NIC) HostByAddr(ctx context.Context, addr ethertype.Addr) (string, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	return n.m.Dir.HostByAddr(ctx, addr)
 }
 
-// Station is a NIC on the segment as it describes itself.
+// Station describes a NIC on the segment, as reported by the NIC itself.
 type Station struct {
 	Addr        ethertype.Addr      // NIC.Addr
 	Ports       transport.PortRange // of its VIs and listeners
@@ -139,15 +133,15 @@ type Station struct {
 	Incarnation uint64 // random, new with every Open
 }
 
-// Discover finds the NICs on the segment (VipQuerySystemManagementInfo with
-// VIP_SMI_AUTODISCOVERY): it asks all several times, because frames are lost,
-// until ctx ends or for one second without a deadline, and returns who has
-// answered, in the order of their addresses. This NIC is not among them. At most
-// 4096 are returned; answers beyond are counted as dropped, reason "unknown".
+// Discover finds the NICs on the segment (VipQuerySystemManagementInfo with VIP_SMI_AUTODISCOVERY).
+// It broadcasts several queries, because frames may be lost, until ctx ends or for one second
+// without a deadline. It returns the NICs that have answered, in the order of their addresses,
+// without this NIC. At most 4096 are returned; further answers are counted as dropped with the
+// reason "unknown".
 //
-// The error is ErrTimeout and the context's when ctx was cancelled; the stations
-// found until then are returned with it. If nobody could answer because the NIC's
-// interface is down or gone, the error also wraps transport.ErrLinkDown or transport.ErrGone.
+// If ctx is cancelled, the error is both ErrTimeout and the context's error, and the stations found
+// so far are returned with it. If no NIC could answer because this NIC's interface is down or gone,
+// the error also wraps transport.ErrLinkDown or transport.ErrGone.
 func (n *NIC) Discover(ctx context.Context) ([]Station, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -162,10 +156,9 @@ func (n *NIC) Discover(ctx context.Context) ([]Station, error) {
 	return list, err
 }
 
-// Echo sends one frame with size bytes of payload, at least 8, to a NIC and
-// waits for it to come back: is it there, and how far away? The port of to
-// may be 0 for any NIC of that interface. It returns the round-trip time. The
-// frame is sent once; ctx or else a second bounds the wait.
+// Echo sends one frame with size bytes of payload, at least 8, to a NIC and returns the round-trip
+// time of the echo. If the port of to is 0, any NIC of that interface may answer. Echo sends the
+// frame once. It waits until ctx ends, or for one second without a deadline.
 func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Duration, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()

@@ -129,13 +129,13 @@ type NIC struct {
 	done      chan struct{} // closed when Close has finished
 }
 
-// Open opens a NIC (VipOpenNic). The error wraps ErrArgument and names the
-// candidates when the interface is wrong, missing or down; it names the remedy when a
-// right is missing. A nil cfg means defaults.
+// Open opens a NIC (VipOpenNic). A nil cfg means the defaults. If the interface is unknown,
+// ambiguous or down, the error wraps ErrArgument and lists the candidates. If a privilege is
+// missing, the error names the remedy.
 //
-// ctx bounds the call alone, not the life of the NIC. When it ends while Open waits, for
-// the node's agent or for ports that another process is about to give back, or has ended
-// before, the error wraps ErrTimeout and the context's.
+// ctx bounds the call alone, not the life of the NIC. Open may wait for the node's agent, or for
+// ports that another process is about to release. If ctx ends before or meanwhile, the error wraps
+// both ErrTimeout and the context's error.
 func Open(ctx context.Context, cfg *Config) (*NIC, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -162,7 +162,7 @@ func Open(ctx context.Context, cfg *Config) (*NIC, error) {
 	return n, nil
 }
 
-// openLink opens the link that cfg and the environment name.
+// openLink opens the link that cfg and the environment select.
 func openLink(ctx context.Context, cfg *Config) (link transport.Link, err error) {
 	key, faults, with := cfg.Key, fault.Options{}, *cfg
 	if cfg.Link == nil {
@@ -219,16 +219,16 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 	return nil
 }
 
-// MinMTU is the smallest MTU in bytes of an interface that Open takes: the
-// frames of the connection handshake fit it.
+// MinMTU is the smallest MTU, in bytes, of an interface that Open accepts. The frames of the
+// connection handshake fit it.
 const MinMTU = handshake.MinMTU
 
 // Addr returns the NIC's own address. Its port is the lowest of the NIC's
 // range and belongs to the NIC itself.
 func (n *NIC) Addr() ethertype.Addr { return n.m.Addr() }
 
-// Now returns the clock that the NIC goes by, in nanoseconds: the host's
-// monotonic clock, or the simulator's.
+// Now returns the current time of the NIC's clock, in nanoseconds: the host's monotonic clock, or
+// the simulator's.
 func (n *NIC) Now() int64 { return n.m.Link.Now() }
 
 // Query returns the NIC's attributes (VipQueryNic).
@@ -247,28 +247,27 @@ func (n *NIC) Query() NICAttributes {
 	}
 }
 
-// Close closes the NIC (VipCloseNic). Connected peers are told, waiters return
-// ErrClosed, posted descriptors complete flushed and can still be taken, handlers
-// that wait are cancelled. Memory from AllocMem is given back and reads as zeros;
-// its addresses stay taken, unless DeregisterMem has been called before. It may be called
-// in any state, during traffic, from a handler and more than once: the first call does
-// the work, and others return when it has, with nil.
+// Close closes the NIC (VipCloseNic). It notifies connected peers. Calls that wait return
+// ErrClosed, posted descriptors complete flushed and can still be taken, and waiting handlers are
+// cancelled. Close frees the memory of AllocMem, which then reads as zeros. The addresses stay
+// reserved until DeregisterMem. Close may be called in any state, during traffic, from a handler,
+// and more than once: later calls wait for the first one and return nil.
 //
-// The word that a connection is over, which says besides what has arrived, may be
-// lost. So Close repeats it until each peer has answered, as a rule after one round
-// trip, and for a quarter of a second at the most. That goes for connections that
-// were closed before, too. It takes no time when all peers know.
+// The last frame of a connection also acknowledges the data that have arrived, and it may be lost.
+// So Close repeats it until each peer has answered, normally one round trip later, for at most a
+// quarter of a second. This includes connections that were closed before. Close returns at once if
+// all peers have answered.
 func (n *NIC) Close() error {
 	err := n.close()
 	n.logs.Flush(closeFlush)
 	return err
 }
 
-// timeWait is how long after a connection has ended a peer may still be
-// waiting for the end of it: later it has found out by itself.
+// timeWait is how long after the end of a connection its peer may still wait for the end. After
+// that time the peer has detected it by itself.
 const timeWait = int64(DefaultPeerTimeout)
 
-// closeFlush is how long Close waits for the last lines of the log to be handled.
+// closeFlush is how long Close waits for the logger's handler to finish the last lines.
 const closeFlush = 100 * time.Millisecond
 
 func (n *NIC) close() error {
@@ -310,8 +309,8 @@ func (n *NIC) close() error {
 	return err
 }
 
-// Poll drives the protocol once: it takes in what has arrived, runs due timers
-// and sends what may be sent. It never blocks.
+// Poll drives the protocol once. It processes received frames, runs due timers and sends the frames
+// that may be sent. It never blocks.
 func (n *NIC) Poll() {
 	n.eng.Lock()
 	defer n.eng.Unlock()

@@ -4,44 +4,40 @@ import "github.com/bobnet-go/bobnet/internal/fifo"
 
 // Notification
 //
-// A handler is called once. It gets the next completion of its queue, or of
-// its completion queue, as if a Done call had taken it; several wait in line
-// (VIPL reference, section 9). To be told of each completion a handler
-// registers itself again.
+// A handler is called once. It gets the next completion of its queue, or of its completion queue,
+// as if a Done call had taken it. Several handlers wait in line (VIPL reference, section 9). A
+// handler that wants each completion registers itself again.
 
-// handlers wait for the completions of one work queue, or entries of one CQ.
+// handlers are the handlers that wait for completions of one work queue or for entries of one CQ.
 type (
 	handlers      = fifo.Queue[func(v *VI, d *Descriptor, err error)]
 	entryHandlers = fifo.Queue[func(v *VI, recv bool)]
 )
 
-// SendNotify has f called once, with the next send that completes
-// (VipSendNotify). If one has completed already it is taken now and f runs
-// before SendNotify returns, unless another handler is running. f gets what
-// SendDone returns: err is nil, or ErrDescriptor when d completed in error.
-// Descriptors that a Disconnect or a broken connection flushes count.
+// SendNotify registers f to be called once, with the next send that completes (VipSendNotify). If a
+// send has already completed, SendNotify takes it and calls f before it returns, unless another
+// handler is running. f gets the results of SendDone: err is nil, or ErrDescriptor if d completed
+// in error. Descriptors that a Disconnect or a broken connection flushes count as completed.
 //
-// Handlers run on the goroutine that drives the NIC: inside a Wait, Done, Poll
-// or Post call of the program, or on the NIC's own goroutine when there is
-// none. No two handlers of a NIC run at the same time. f may call any method;
-// while it blocks, other handlers wait. If f panics, the panic goes up through
-// the call that ran it.
+// Handlers run on the goroutine that drives the NIC: inside a Wait, Done, Poll or Post call of the
+// program, or on the NIC's own goroutine if no such call is active. No two handlers of a NIC run at
+// the same time. f may call any method. While f blocks, other handlers wait. If f panics, the panic
+// propagates through the call that ran it.
 //
-// Handlers are called in the order in which they were registered. As many may
-// wait as the queue is deep, else the error is ErrResource. A send queue that
-// is bound to a completion queue returns ErrArgument: its completions
-// are told by CQ.Notify. VI.Close and NIC.Close cancel handlers that wait.
+// Handlers are called in the order of their registration. At most as many may wait as the queue has
+// descriptors; otherwise the error is ErrResource. The error is ErrArgument for a send queue that
+// is bound to a completion queue: use CQ.Notify. VI.Close and NIC.Close cancel waiting handlers.
 func (v *VI) SendNotify(f func(v *VI, d *Descriptor, err error)) error {
 	return v.notify("notify of sends", false, f)
 }
 
-// RecvNotify has f called once, with the next receive that completes
-// (VipRecvNotify), like SendNotify.
+// RecvNotify registers f to be called once, with the next receive that completes (VipRecvNotify).
+// See SendNotify.
 func (v *VI) RecvNotify(f func(v *VI, d *Descriptor, err error)) error {
 	return v.notify("notify of receives", true, f)
 }
 
-// handlers returns those of the receive queue, or of the send queue.
+// handlers returns the handlers of the receive queue or of the send queue.
 func (v *VI) handlers(recv bool) *handlers {
 	if recv {
 		return &v.recvHandlers
@@ -81,12 +77,11 @@ func (v *VI) notify(op string, recv bool, f func(v *VI, d *Descriptor, err error
 	return nil
 }
 
-// Notify has f called once, with the next entry of the completion queue
-// (VipCQNotify), which it takes as Done does; f then takes the descriptor with
-// SendDone or RecvDone. If there is an entry already, f runs before Notify
-// returns, unless another handler is running. How handlers run, and in which
-// order, is said at VI.SendNotify. As many may wait as the queue has entries,
-// else the error is ErrResource. Close cancels handlers that wait.
+// Notify registers f to be called once, with the next entry of the completion queue (VipCQNotify).
+// It takes the entry as Done does; f then takes the descriptor with SendDone or RecvDone. If there
+// is an entry already, f runs before Notify returns, unless another handler is running.
+// VI.SendNotify documents how, and in which order, handlers run. At most as many may wait as the
+// queue has entries; otherwise the error is ErrResource. Close cancels waiting handlers.
 func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	const op = "notify of completion queue entries"
 	n := q.nic
@@ -110,7 +105,7 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	return nil
 }
 
-// tell gives an entry to the handler that has waited longest; there is one.
+// tell gives an entry to the handler that has waited longest. There must be a handler.
 func (q *CQ) tell(v *VI, recv bool) {
 	q.ring.Handlers--
 	q.nic.calls.Owe(call{entry: q.handlers.Pop(), v: v, q: q, recv: recv})

@@ -8,12 +8,12 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Obstacle looks at the NIC's interface and returns what keeps its frames from others, and
-// the remedy: that this process cannot share memory with others of this host, or that it is gone, is off or has no carrier, that a bridge takes its frames, or
-// that a macvlan and the interface below it are kept apart. It is a part of a sentence for
-// the report that a peer does not answer; "" if nothing is known, and for links that the NIC
-// was given with a clock of their own. What concerns bridges and macvlans it finds only in
-// the network namespace of the calling thread. Any goroutine may call it.
+// Obstacle examines the NIC's interface and returns what prevents its frames from reaching others, with the remedy.
+// It finds that this process cannot share memory with others of this host, that the interface is gone, down or
+// without carrier, that a bridge takes its frames, or that a macvlan and its parent interface are isolated from each
+// other. The result is a part of a sentence for a report that a peer does not answer. It is "" if no obstacle is
+// known, and for links with a clock of their own. It finds obstacles of bridges and macvlans only in the network
+// namespace of the calling thread. Any goroutine may call it.
 func (n *NIC) Obstacle() string {
 	if n.m.Info.Virtual {
 		return ""

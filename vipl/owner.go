@@ -6,7 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
 
-// viOwner is the VI as its connection and that one's handshake see it.
+// viOwner is the VI as its connection and its handshake access it.
 type viOwner VI
 
 var (
@@ -17,7 +17,7 @@ var (
 // viOf returns the VI of a connection.
 func viOf(c *conn.Conn) *VI { return (*VI)(c.Owner.(*viOwner)) }
 
-// faultCodes say which asynchronous error a fault of a connection is.
+// faultCodes maps a connection's fault to its asynchronous error.
 var faultCodes = [...]ErrorCode{
 	conn.FaultNoReceive:      CodeRecvqEmpty,
 	conn.FaultWriteForbidden: CodeRDMAWProt,
@@ -46,8 +46,8 @@ func (o *viOwner) Ended(cause error) {
 	o.nic.log.Debug("connection ended", "local", o.conn.Local(), "remote", o.conn.Remote, "cause", cause)
 }
 
-// Notify implements conn.Owner: the handler that has waited longest gets the oldest completed
-// descriptor. There are both.
+// Notify implements conn.Owner: it gives the oldest completed descriptor to the handler that has
+// waited longest. Both must exist.
 func (o *viOwner) Notify(recv bool) {
 	v := (*VI)(o)
 	q := v.conn.Queue(recv)
@@ -73,8 +73,8 @@ func (o *viOwner) Connected() {
 // Failed implements handshake.Owner.
 func (o *viOwner) Failed() { o.attemptEnded() }
 
-// attemptEnded has those look again who wait for the end of an attempt to connect: at the VI, and
-// at the queue of its receives.
+// attemptEnded wakes goroutines that wait for the end of an attempt to connect, at the VI and at
+// the completion queue of its receives.
 func (o *viOwner) attemptEnded() {
 	o.gate.Open(&o.nic.eng)
 	if o.recvCQ != nil {

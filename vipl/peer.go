@@ -9,17 +9,15 @@ import (
 
 const peerSize = handshake.PeerSize
 
-// ConnectPeer connects an idle VI to one of another program that does the same
-// at about the same time, and waits until both are connected
-// (VipConnectPeerRequest, VipConnectPeerWait). remote is the address of the
-// other's NIC, NIC.Addr; both sides give the same discriminator, at most
-// NICAttributes.MaxDiscriminatorLen bytes, which tells the connections between two NICs apart.
-// Without a deadline in ctx it gives up after Attributes.ConnectTimeout.
+// ConnectPeer connects an idle VI to a VI of another program that calls ConnectPeer at about the
+// same time, and waits until both are connected (VipConnectPeerRequest, VipConnectPeerWait). remote
+// is the NIC.Addr of the other program's NIC. Both sides pass the same discriminator, of at most
+// NICAttributes.MaxDiscriminatorLen bytes, which identifies the connection between the two NICs.
+// Without a deadline in ctx the attempt fails after Attributes.ConnectTimeout.
 //
-// It returns ErrTimeout when the other side has not asked in time, and
-// ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS, on both sides, when
-// the attributes of the VIs differ; all as *ConnError, which names both sides
-// and what each has.
+// It returns ErrTimeout if the other side has not called in time. If the attributes of the VIs
+// differ, it returns ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS on both sides. All are a
+// *ConnError, which names both sides and their values.
 func (v *VI) ConnectPeer(ctx context.Context, remote ethertype.Addr, discriminator []byte) error {
 	if err := v.connectPeer(ctx, remote, discriminator); err != nil {
 		return err
@@ -27,20 +25,20 @@ func (v *VI) ConnectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 	return v.awaitConnect(ctx)
 }
 
-// ConnectPeerStart begins what ConnectPeer does and returns at once
-// (VipConnectPeerRequest); ConnectPeerDone and ConnectPeerWait tell how it
-// went. It gives up after Attributes.ConnectTimeout.
+// ConnectPeerStart starts a connection as ConnectPeer does and returns at once
+// (VipConnectPeerRequest). ConnectPeerDone and ConnectPeerWait report the outcome. The attempt
+// fails after Attributes.ConnectTimeout.
 func (v *VI) ConnectPeerStart(remote ethertype.Addr, discriminator []byte) error {
 	return v.connectPeer(context.Background(), remote, discriminator)
 }
 
-// ConnectPeerDone reports how the attempt went (VipConnectPeerDone): nil when
-// the VI is connected, ErrNotDone while it is pending, else why it failed. It
-// polls the NIC once if need be.
+// ConnectPeerDone reports the outcome of the attempt (VipConnectPeerDone): nil if the VI is
+// connected, ErrNotDone while the attempt is pending, otherwise the cause of the failure. It polls
+// the NIC once if necessary.
 func (v *VI) ConnectPeerDone() error { return v.ConnectDone() }
 
-// ConnectPeerWait blocks until the attempt has an outcome (VipConnectPeerWait).
-// When ctx ends first the attempt is abandoned.
+// ConnectPeerWait blocks until the attempt has an outcome (VipConnectPeerWait). If ctx ends first,
+// it abandons the attempt.
 func (v *VI) ConnectPeerWait(ctx context.Context) error { return v.awaitConnect(ctx) }
 
 func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminator []byte) error {

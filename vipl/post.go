@@ -12,15 +12,15 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies
-// nothing: the memory that d names must stay unchanged until d completes; that
-// of a read is undefined until then.
+// PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies nothing: the
+// memory of a send or write must stay unchanged until d completes; the memory of a read is
+// undefined until then.
 //
-// An error means that d was not queued and stays the caller's: ErrResource
-// when the queue is full, ErrArgument or ErrInvalidPtag for a bad
-// segment, with d.Status saying which kind; ErrInvalidRDMARead for a read on the
-// unreliable level. A descriptor posted in the Idle or
-// Error state is queued and completes flushed at once, as VIA has it.
+// If PostSend returns an error, d was not queued and still belongs to the caller. The error is
+// ErrResource if the queue is full, and ErrArgument or ErrInvalidPtag for an invalid segment;
+// d.Status then has the kind. It is ErrInvalidRDMARead for a read on the unreliable level. A
+// descriptor posted in the Idle or Error state is queued and completes flushed at once, as VIA
+// requires.
 func (v *VI) PostSend(d *Descriptor) error { return v.postSend(d, conn.AtOnce) }
 
 func (v *VI) postSend(d *Descriptor, when conn.When) error {
@@ -40,7 +40,7 @@ func (v *VI) postSend(d *Descriptor, when conn.When) error {
 	return err
 }
 
-// checkSend checks what the send queue asks besides of a descriptor of total bytes.
+// checkSend checks the rules of the send queue for a descriptor of total bytes.
 func (v *VI) checkSend(d *Descriptor, total uint32) error {
 	switch {
 	case d.Op > OpRDMARead:
@@ -55,11 +55,9 @@ func (v *VI) checkSend(d *Descriptor, total uint32) error {
 	return nil
 }
 
-// PostRecv queues a buffer for one message, which may be shorter (VipPostRecv).
-// What the buffer holds until d completes, and afterwards beyond d.Length, is
-// undefined.
-// Errors are as for PostSend. Receives may be posted in any state; in the
-// Error state they complete flushed at once.
+// PostRecv queues a buffer for one message, which may be shorter (VipPostRecv). The buffer's
+// contents are undefined until d completes, and beyond d.Length afterwards. Errors are as for
+// PostSend. Receives may be posted in any state; in the Error state they complete flushed at once.
 func (v *VI) PostRecv(d *Descriptor) error {
 	_ = d.Op // a nil d panics here, without the lock
 	v.nic.eng.Lock()
@@ -74,8 +72,8 @@ func (v *VI) PostRecv(d *Descriptor) error {
 	return err
 }
 
-// What PostSend and PostRecv return when the queue is full; ErrResource both.
-// They carry no detail because they are back-pressure, not a fault.
+// Errors of PostSend and PostRecv for a full queue; both are ErrResource. They carry no detail
+// because they signal backpressure, not a fault.
 var (
 	ErrSendQueueFull = &queueFullError{"vipl: post send: send queue is full"}
 	ErrRecvQueueFull = &queueFullError{"vipl: post receive: receive queue is full"}
@@ -86,7 +84,7 @@ type queueFullError struct{ text string }
 func (e *queueFullError) Error() string { return e.text }
 func (e *queueFullError) Unwrap() error { return ErrResource }
 
-// admit checks what both queues ask of a descriptor, and returns how many bytes it is of.
+// admit checks the rules of both queues for a descriptor, and returns its size in bytes.
 func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 	switch {
 	case v.conn.Closed || v.nic.m.Closed:
@@ -109,7 +107,7 @@ func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 	return uint32(total), nil
 }
 
-// turnDown tells asynchronously too, as VIPL does, that d was not taken.
+// turnDown reports asynchronously, as VIPL requires, that d was refused, and returns err.
 func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
 	switch {
 	case errors.Is(err, ErrClosed):
@@ -128,19 +126,19 @@ func (v *VI) refuse(d *Descriptor, status Status, err error) error {
 	return err
 }
 
-// SendDone takes the oldest send that has completed (VipSendDone). It never
-// blocks; it polls the NIC once if need be. ErrNotDone: the oldest is still
-// under way. ErrQueueEmpty: nothing is posted. ErrDescriptor: the returned
-// descriptor completed in error.
+// SendDone takes the oldest send if it has completed (VipSendDone). It never blocks, and polls the
+// NIC once if necessary. It returns ErrNotDone if the oldest send is still in progress, and
+// ErrQueueEmpty if nothing is posted. ErrDescriptor means that the returned descriptor completed in
+// error.
 func (v *VI) SendDone() (*Descriptor, error) { return v.doneOf(&v.conn.SQ) }
 
-// RecvDone takes the oldest receive that has completed (VipRecvDone), like SendDone.
+// RecvDone takes the oldest receive if it has completed (VipRecvDone). See SendDone.
 func (v *VI) RecvDone() (*Descriptor, error) { return v.doneOf(&v.conn.RQ) }
 
-// SendWait takes the oldest send and blocks until it has completed (VipSendWait) or ctx ends.
-// Then the error is both ErrTimeout and the context's. Other errors are as for SendDone.
-// ErrDescriptor then wraps VI.Err too, if the connection has ended, and says the status if not;
-// after a Disconnect errors name it.
+// SendWait takes the oldest send and blocks until it has completed (VipSendWait) or ctx ends. If
+// ctx ends, the error is both ErrTimeout and the context's error. Other errors are as for SendDone.
+// ErrDescriptor also wraps VI.Err if the connection has ended, and otherwise contains the status.
+// After a Disconnect the error mentions the Disconnect.
 func (v *VI) SendWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.conn.SQ) }
 
 // RecvWait takes the oldest receive and blocks until it has completed (VipRecvWait) or ctx
@@ -176,7 +174,7 @@ func (v *VI) waitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
 	return d, err
 }
 
-// awaitOf is waitOf where nothing has completed. The engine's lock is held, and awaitOf
+// awaitOf is waitOf if nothing has completed. The caller must hold the engine's lock; awaitOf
 // releases it.
 func (v *VI) awaitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
 	n := v.nic
@@ -196,7 +194,7 @@ func (v *VI) awaitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
 	}
 }
 
-// why returns what a wait returns for d and the error err of takeFrom: ErrDescriptor with the
+// why returns the error of a wait for d, given the error err of takeFrom: ErrDescriptor with the
 // status and the end of the connection, and ErrQueueEmpty with the Disconnect that was called.
 func (v *VI) why(d *Descriptor, err error) error {
 	switch {
@@ -226,8 +224,8 @@ func (v *VI) takeFrom(q *conn.Queue) (*Descriptor, error) {
 	return nil, ErrNotDone
 }
 
-// Flush sends what was gathered for a fuller frame. Polling and waiting do so
-// too; it is for callers that compute for long after a post.
+// Flush sends the messages that are held back to share a frame. Polling and waiting flush, too.
+// Call it before a long computation after a post.
 func (v *VI) Flush() {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()

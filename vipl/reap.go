@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/seam/hook"
 )
 
-// queue is a CQ as seam.Queue has it, where its methods are documented.
+// queue implements seam.Queue for a CQ. The methods are documented there.
 type queue struct{ *CQ }
 
 // completion is seam.Completion.
@@ -113,7 +113,7 @@ func (q queue) Attend(f func()) error {
 	return nil
 }
 
-// reap passes over entries whose descriptors somebody has taken by a Done call.
+// reap skips entries whose descriptors a Done call has already taken.
 func (q queue) reap(out []completion) (k int) {
 	q.ring.Looked()
 	for k < len(out) {

@@ -10,9 +10,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport/seal"
 )
 
-// The environment variables that give the key of sealed frames to every NIC that Open
-// opens without Config.Key and Config.Link: the path of a key file, or the key itself, which
-// other programs of the same user can read there. At most one of them is set.
+// Environment variables for the key that encrypts frames: the path of a key file, or the key
+// itself. Open uses them for every NIC without Config.Key and Config.Link. Other programs of the
+// same user can read the environment. At most one of the two may be set.
 //
 //	bobnet key > /etc/bobnet.key && chmod 600 /etc/bobnet.key && export BOBNET_KEY_FILE=/etc/bobnet.key
 const (
@@ -20,7 +20,7 @@ const (
 	EnvKey     = "BOBNET_KEY"
 )
 
-// keyWanted returns the source of keys that the environment names, nil if it names none.
+// keyWanted returns the source of keys that the environment selects, or nil.
 func keyWanted() (seal.Source, error) {
 	path, text := os.Getenv(EnvKeyFile), os.Getenv(EnvKey)
 	switch {
@@ -34,8 +34,8 @@ func keyWanted() (seal.Source, error) {
 	return nil, nil
 }
 
-// SealStats returns what the NIC's link counts of sealed frames, and reports whether they
-// are sealed.
+// SealStats returns the link's counters of encrypted frames, and reports whether frames are
+// encrypted.
 func (n *NIC) SealStats() (stats seal.Stats, sealed bool) {
 	l, ok := transport.As[*seal.Link](n.m.Link)
 	if !ok {
@@ -44,11 +44,11 @@ func (n *NIC) SealStats() (stats seal.Stats, sealed bool) {
 	return l.SealStats(), true
 }
 
-// maxForeignSealed is how many stations a NIC without a key knows whose frames are sealed.
+// maxForeignSealed is the most stations with encrypted frames that a NIC without a key remembers.
 const maxForeignSealed = 64
 
-// receiveSealed is called with a frame that this NIC cannot open, because it has no key, and
-// says so once for each station that is known.
+// receiveSealed is called with an encrypted frame that this NIC cannot decrypt, because it has no
+// key. It logs this once for each station that it remembers.
 func (n *NIC) receiveSealed(frame []byte) {
 	src := ethertype.MAC(frame[framing.OffsetSrc:])
 	if _, _, known := n.sealedBy.Get(src); !known && n.sealedBy.Note(src, struct{}{}, n.m.Link.Now()) {
@@ -58,8 +58,8 @@ func (n *NIC) receiveSealed(frame []byte) {
 
 const noKey = "its frames are sealed, and this NIC has no key: set Config.Key or " + EnvKeyFile
 
-// hint returns what is known of the key of a station that does not answer, "; " in front, or
-// "".
+// hint returns what is known about the key of a station that does not answer, with "; " in front,
+// or "".
 func (n *NIC) hint(station ethertype.MAC) string {
 	why := ""
 	if l, ok := transport.As[*seal.Link](n.m.Link); ok {

@@ -5,12 +5,12 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// VIInfo is what VI.Query returns.
+// VIInfo is the result of VI.Query.
 type VIInfo struct {
 	State      State
 	Attributes Attributes
-	SendEmpty  bool // nothing is posted on the send queue, or completed and not taken
-	RecvEmpty  bool // the same of the receive queue
+	SendEmpty  bool // the send queue holds no descriptor, neither posted nor completed
+	RecvEmpty  bool // the receive queue holds no descriptor, neither posted nor completed
 }
 
 // Query returns the VI's state and attributes, and whether its queues are empty
@@ -21,17 +21,16 @@ func (v *VI) Query() VIInfo {
 	return VIInfo{State: State(v.conn.State), Attributes: v.attr, SendEmpty: v.conn.SQ.Len() == 0, RecvEmpty: v.conn.RQ.Len() == 0}
 }
 
-// SetAttributes changes the VI's attributes (VipSetViAttributes), all or none.
-// Nil attributes mean DefaultAttributes.
+// SetAttributes changes the VI's attributes (VipSetViAttributes), either all or none. Nil
+// attributes mean DefaultAttributes.
 //
-// What a connection is made with, that is Reliability, MaxTransferSize, QoS,
-// ReadDepth and WholeCRC, changes only in the Idle state, and Ptag only while
-// nothing is posted, because posted segments have been checked against the old
-// one: ErrInvalidState. EnableRDMAWrite, EnableRDMARead and Ptag count for what
-// the peer does from now on, and a read being served is no exception: one that
-// is no longer allowed ends the connection with ErrRDMA. A QueueDepth below
-// what the queues hold is ErrResource. Attributes that CreateVI would refuse
-// are refused with the same errors.
+// Reliability, MaxTransferSize, QoS, ReadDepth and WholeCRC are fixed when a connection is made, so
+// they can change only in the Idle state. Ptag can change only while nothing is posted, because
+// posted segments were checked against the old tag. Otherwise the error is ErrInvalidState.
+// EnableRDMAWrite, EnableRDMARead and Ptag apply to all later accesses of the peer. A read that is
+// being served and is no longer allowed ends the connection with ErrRDMA. The error is ErrResource
+// if the queues hold more than QueueDepth descriptors. Attributes that CreateVI refuses are refused
+// with the same errors.
 func (v *VI) SetAttributes(attr *Attributes) error {
 	const op = "set VI attributes"
 	if attr == nil {
@@ -60,7 +59,7 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	return nil
 }
 
-// mayChange judges a change of the attributes to a.
+// mayChange checks whether the attributes may change to a.
 func (v *VI) mayChange(op string, a *Attributes) error {
 	now := &v.attr
 	agreed := a.Reliability != now.Reliability || a.MaxTransferSize != now.MaxTransferSize || a.QoS != now.QoS ||

@@ -25,43 +25,42 @@ type VISnapshot struct {
 	Probes        int   // keepalive probes since then
 	FrameData     int   `metric:"bobnet_vi_frame_data_bytes" help:"Bytes of messages that a frame to the peer holds: more than the MTU where the path carries long frames." add:"max"`
 	Sender        reliability.SenderStats
-	// Pending are the oldest send descriptors that have not completed, at
-	// most PendingMax; the first is the oldest. SendQueue-SendUntaken is
-	// how many there are.
+	// Pending are the oldest send descriptors that have not completed, at most PendingMax, oldest
+	// first. Their total number is SendQueue-SendUntaken.
 	Pending []PendingSend
-	// Arriving is the oldest message of which a part has come, and the posted
-	// receive that it goes to; nil if there is none.
+	// Arriving is the oldest message that has arrived in part, and the posted receive that it
+	// fills; nil if there is none.
 	Arriving *Arriving
-	// GivesUp is how long a pending connection attempt still has; 0 if none is.
+	// GivesUp is the time until a pending connection attempt fails; 0 if none is pending.
 	GivesUp time.Duration `add:"max"`
-	// Err is why the VI is in the Error state, or why the last attempt to
-	// connect failed; empty if neither is so.
+	// Err is the cause of the Error state, or of the failure of the last attempt to connect; empty
+	// if there is none.
 	Err string
 }
 
-// PendingMax is the most sends of one VI that a snapshot lists.
+// PendingMax is the most sends of one VI in a snapshot.
 const PendingMax = 32
 
 // PendingSend is a send descriptor that has been posted and has not completed.
 type PendingSend struct {
 	Op   Op
-	Msg  uint32 // message number, as its frames carry it; 0 as long as none has been sent
+	Msg  uint32 // message number in its frames; 0 until the first frame is sent
 	Size uint32 // bytes
-	Sent uint32 // bytes of it that have been sent, once at least; of an RDMA read, bytes that have come
-	// Age is the time since its oldest unacknowledged frame was sent first,
-	// Again the time since that frame was sent last. Both are 0 when no frame
-	// of it is unacknowledged.
+	Sent uint32 // bytes sent at least once; for an RDMA read, bytes received
+	// Age is the time since the first transmission of its oldest unacknowledged frame, and Again
+	// the time since the last transmission of that frame. Both are 0 if all its sent frames are
+	// acknowledged.
 	Age, Again time.Duration
 }
 
-// Arriving is a message of which a part has come.
+// Arriving is a message that has arrived in part.
 type Arriving struct {
 	Size uint32 // bytes
-	Got  uint32 // bytes that have come
+	Got  uint32 // bytes received
 }
 
-// OldestUnacknowledged returns the age of the oldest frame that the peer has
-// not acknowledged, counted from when it was sent first; 0 if there is none.
+// OldestUnacknowledged returns the time since the first transmission of the oldest unacknowledged
+// frame; 0 if there is none.
 func (s *VISnapshot) OldestUnacknowledged() time.Duration {
 	if len(s.Pending) == 0 {
 		return 0
@@ -69,8 +68,8 @@ func (s *VISnapshot) OldestUnacknowledged() time.Duration {
 	return s.Pending[0].Age
 }
 
-// Add adds t's counters and queue lengths to s, for sums over many VIs. Of
-// times it keeps the longer one.
+// Add adds t's counters and queue lengths to s, for sums over many VIs. For times it keeps the
+// longer one.
 func (s *VISnapshot) Add(t *VISnapshot) {
 	counters.Add(s, t)
 	if t.OldestUnacknowledged() > s.OldestUnacknowledged() {
@@ -86,16 +85,16 @@ type Snapshot struct {
 	Engine     EngineSnapshot
 	VIs        []VISnapshot
 	Listeners  []ListenerSnapshot
-	Names      []string // that the NIC answers for
-	// LinkErr is why the link fails at present, or is dead; empty if it works.
+	Names      []string // advertised names
+	// LinkErr is why the link fails at present, or has failed for good; empty if it works.
 	LinkErr string
-	// Others is how many VIs are left out of VIs, as where the node's agent is told of a NIC
-	// with many, and Rest is their sum, as Add has it; 0 and nil if none is.
+	// Others is the number of VIs that VIs omits, and Rest their sum (see Add); 0 and nil if VIs is
+	// complete. The snapshot of a NIC with many VIs for the node's agent omits some.
 	Others int         `json:",omitempty"`
 	Rest   *VISnapshot `json:",omitempty"`
 }
 
-// leaveOut keeps some VIs, and adds up the others.
+// leaveOut keeps the first VIs and adds up the others.
 func (s *Snapshot) leaveOut(keep int) {
 	if s.Rest == nil {
 		s.Rest = &VISnapshot{}
@@ -107,22 +106,22 @@ func (s *Snapshot) leaveOut(keep int) {
 	s.VIs = s.VIs[:keep]
 }
 
-// EngineSnapshot says who drives a NIC's engine and what that waits for.
+// EngineSnapshot is the state of a NIC's progress engine.
 type EngineSnapshot struct {
 	Driver    string        // "caller asleep", "caller spins", "service asleep", "service looks in" or "nobody"
 	Waiting   int           `metric:"bobnet_nic_waiting_goroutines" help:"Goroutines that wait for something, the one that drives the engine not among them."`
-	LastPoll  time.Duration // since a caller polled last
+	LastPoll  time.Duration // since the last poll of a caller
 	NextTimer time.Duration // until the next timer is due; negative: overdue; 0 if none is set
 	Timers    int           // VIs with a timer
 	Spin      time.Duration `metric:"bobnet_nic_spin_seconds" help:"What a wait polls for at present before it blocks."`
-	Unsent    int           // frames that the link did not take yet
-	Holding   int           // VIs that hold messages back for a fuller frame
+	Unsent    int           // frames that the link has not accepted yet
+	Holding   int           // VIs that hold back messages to share a frame
 }
 
 // ListenerSnapshot is the state of a Listener.
 type ListenerSnapshot struct {
 	Port    uint16
-	Backlog int // requests that nobody has taken yet
+	Backlog int // requests that wait for Wait or Poll
 }
 
 // Snapshot returns a copy of every counter of the NIC, its link and its VIs.
@@ -148,7 +147,7 @@ func (n *NIC) Snapshot() Snapshot {
 	return s
 }
 
-// counters returns what the NIC has counted.
+// counters returns the NIC's counters.
 func (n *NIC) counters() NICStats {
 	c := n.m.Counters()
 	s := NICStats{

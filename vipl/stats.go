@@ -4,12 +4,12 @@ import (
 	"github.com/bobnet-go/bobnet/internal/drops"
 )
 
-// DropCounts counts received frames that were not used, by reason. A frame has exactly one
+// DropCounts counts received frames that were dropped, by reason. Each frame has exactly one
 // reason. DropCounts.Of and the members of the JSON object name the reasons as docs/metrics.md
 // lists them: crc, duplicate, no_receive and so on.
 type DropCounts = drops.Counts
 
-// NICStats counts what a NIC has done since it was opened.
+// NICStats are a NIC's counters since it was opened.
 type NICStats struct {
 	TxFrames    uint64      `metric:"bobnet_nic_transmit_frames_total" help:"Frames handed to the link."`
 	TxBytes     uint64      `metric:"bobnet_nic_transmit_bytes_total" help:"Bytes handed to the link, headers included."`
@@ -23,15 +23,15 @@ type NICStats struct {
 	Dropped     DropCounts  `metric:"bobnet_nic_receive_dropped_frames_total"`
 	CQOverruns  uint64      `metric:"bobnet_nic_completion_queue_overruns_total" help:"Completion queue entries lost because the queue was full."`
 	Errors      ErrorCounts `metric:"bobnet_nic_asynchronous_errors_total"` // asynchronous errors, told or not
-	ErrorsLost  uint64      // of them for which the handler was too slow
+	ErrorsLost  uint64      // asynchronous errors lost because the handler was too slow
 	LogsLost    uint64      `metric:"bobnet_nic_log_lines_lost_total" help:"Log lines lost because the handler of the logger was blocked."`
 	Failures    uint64      `metric:"bobnet_nic_connection_failures_total" help:"Connections that this side ended because of an error."`
 	Regions     int         `metric:"bobnet_nic_memory_regions" help:"Registered memory regions."`
 	RegionBytes int         `metric:"bobnet_nic_memory_bytes" help:"Bytes in registered memory regions."`
-	Closed      VIStats     // sum over VIs that have been closed
+	Closed      VIStats     // sum over closed VIs
 }
 
-// VIStats counts what a VI has done since it was created.
+// VIStats are a VI's counters since it was created.
 type VIStats struct {
 	Sends       uint64 `metric:"bobnet_vi_sends_total" help:"Send descriptors posted."`
 	SendsDone   uint64 `metric:"bobnet_vi_sends_completed_total" help:"Send descriptors completed without error."`
@@ -43,8 +43,7 @@ type VIStats struct {
 	RxFrames    uint64 `metric:"bobnet_vi_receive_frames_total" help:"Frames received, duplicates included."`
 	Retransmits uint64 `metric:"bobnet_vi_retransmitted_frames_total" help:"Frames sent again."`
 	BareAcks    uint64 `metric:"bobnet_vi_bare_acknowledgements_total" help:"Frames sent only to acknowledge."`
-	// Dropped are the frames that came for this VI and were not used; the NIC
-	// has counted them too.
+	// Dropped counts dropped frames for this VI. The NIC's counters include them.
 	Dropped DropCounts `metric:"bobnet_vi_receive_dropped_frames_total"`
 }
 

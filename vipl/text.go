@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// namedCount is a thing that has a count.
+// namedCount is a count with its name.
 type namedCount struct {
 	what string
 	n    uint64
 }
 
-// countOf returns a thing and its count.
+// countOf returns a count with its name.
 func countOf(what string, n uint64) namedCount { return namedCount{what, n} }
 
-// nonZero lists the things that have occurred.
+// nonZero formats the counts that are not zero.
 func nonZero(all ...namedCount) []string {
 	var list []string
 	for _, c := range all {
@@ -26,7 +26,7 @@ func nonZero(all ...namedCount) []string {
 	return list
 }
 
-// orNone returns list, or if it is empty the word for that.
+// orNone returns list, or "none" if it is empty.
 func orNone(list []string) []string {
 	if len(list) == 0 {
 		return []string{"none"}
@@ -34,7 +34,7 @@ func orNone(list []string) []string {
 	return list
 }
 
-// plural returns a count of things.
+// plural formats a count of things.
 func plural[N int | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -42,7 +42,7 @@ func plural[N int | uint64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// amount returns bytes with a unit of 1000, to a tenth.
+// amount formats a number of bytes with a decimal unit, to a tenth.
 func amount(n uint64) string {
 	const units = "kMGTPE"
 	if n < 1000 {
@@ -55,7 +55,7 @@ func amount(n uint64) string {
 	return strconv.FormatFloat(f, 'f', 1, 64) + " " + units[i:i+1] + "B"
 }
 
-// span returns a time to about three digits.
+// span formats a duration to about three digits.
 func span(d time.Duration) string {
 	unit := time.Duration(1)
 	for x := max(d, -d); x >= 1000; x /= 10 {
@@ -64,5 +64,5 @@ func span(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// formatFrames returns a window, which may be a part of a frame.
+// formatFrames formats a congestion window, which may be less than one frame.
 func formatFrames(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }

@@ -13,7 +13,7 @@ import (
 // VI is a virtual interface (VIP_VI_HANDLE): one end of a connection, with a
 // send and a receive queue. It may be shared between goroutines.
 type VI struct {
-	// Context is the caller's own; the provider never looks at it.
+	// Context belongs to the caller. The provider never reads it.
 	Context any
 
 	nic  *NIC
@@ -28,9 +28,9 @@ type VI struct {
 	left bool           // Disconnect has ended the last connection
 }
 
-// CreateVI makes an idle VI (VipCreateVi). Nil attributes mean
-// DefaultAttributes. Each queue may be bound to a completion queue of the
-// same NIC, the same or different ones, or to none.
+// CreateVI creates an idle VI (VipCreateVi). Nil attributes mean DefaultAttributes. Each queue may
+// be bound to a completion queue of the same NIC. Both may use the same completion queue. Nil means
+// none.
 func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	if attr == nil {
 		attr = DefaultAttributes()
@@ -69,10 +69,10 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	return v, nil
 }
 
-// Destroy destroys an idle VI whose queues are empty (VipDestroyVi). ErrResource means that
-// descriptors are posted, or completed and not taken by a Done or Wait call; after Disconnect
-// these calls return the flushed ones. ErrInvalidState means that the VI is not idle. On an error
-// the VI stays as it is. Close destroys a VI in any state.
+// Destroy destroys an idle VI with empty queues (VipDestroyVi). ErrResource means that descriptors
+// are posted, or completed and not taken by a Done or Wait call; after Disconnect these calls
+// return the flushed ones. ErrInvalidState means that the VI is not idle. On an error the VI is
+// unchanged. Close destroys a VI in any state.
 func (v *VI) Destroy() error {
 	const op = "destroy VI"
 	n := v.nic
@@ -92,9 +92,9 @@ func (v *VI) Destroy() error {
 	return nil
 }
 
-// Close destroys the VI in any state. It disconnects a connected VI first. Descriptors that
-// are posted or not taken are flushed and forgotten, and handlers that wait are cancelled.
-// Closing twice does nothing. VIPL's own call, which refuses all that, is Destroy.
+// Close destroys the VI in any state. It disconnects a connected VI first. It flushes and discards
+// descriptors that are posted or not taken, and cancels waiting handlers. Closing twice does
+// nothing. Destroy is VIPL's own call, which fails in these cases.
 func (v *VI) Close() error {
 	n := v.nic
 	n.eng.Lock()
@@ -108,7 +108,7 @@ func (v *VI) Close() error {
 	return nil
 }
 
-// close destroys the VI. The caller holds the lock.
+// close destroys the VI. The caller must hold the lock.
 func (v *VI) close() {
 	n := v.nic
 	v.conn.Close()
@@ -130,9 +130,9 @@ func (v *VI) close() {
 	v.gate.Open(&n.eng)
 }
 
-// Disconnect ends the connection, or the attempt to make one, and returns
-// the VI to Idle (VipDisconnect). The peer's calls return ErrDisconnected. Posted descriptors
-// complete with StatusFlushed: wait for sends that must arrive first.
+// Disconnect ends the connection, or the attempt to connect, and returns the VI to Idle
+// (VipDisconnect). The peer's calls return ErrDisconnected. Posted descriptors complete with
+// StatusFlushed: to be sure that sends arrive, wait for them first.
 func (v *VI) Disconnect() error {
 	n := v.nic
 	n.eng.Lock()
@@ -145,7 +145,7 @@ func (v *VI) Disconnect() error {
 	return nil
 }
 
-// leave tells the peer and returns to Idle.
+// leave notifies the peer and returns the VI to Idle.
 func (v *VI) leave() {
 	n := v.nic
 	n.m.FinishReceives()
@@ -166,14 +166,14 @@ func (v *VI) leave() {
 	v.gate.Open(&n.eng)
 }
 
-// State returns the VI's state alone of what Query returns.
+// State returns the VI's state.
 func (v *VI) State() State {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
 	return State(v.conn.State)
 }
 
-// Err returns why the VI is in StateError, a *ConnError, and nil otherwise.
+// Err returns the cause of StateError, a *ConnError, and nil in other states.
 func (v *VI) Err() error {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
@@ -189,7 +189,7 @@ func (v *VI) NIC() *NIC { return v.nic }
 // Local returns the VI's own address.
 func (v *VI) Local() ethertype.Addr { return v.conn.Local() }
 
-// Remote returns the peer's address; zero when there is none.
+// Remote returns the peer's address, or zero if there is none.
 func (v *VI) Remote() ethertype.Addr {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
