@@ -8,24 +8,24 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Network is what Addr.Network returns, and the scheme of addresses by name.
+// Network is the result of Addr.Network, and the scheme of addresses by name.
 const Network = "bobnet"
 
 const scheme = Network + "://"
 
-// Addr is the address of one end of a stream, or of a listener: a name of the segment's
-// directory, or a station and a port. It is a net.Addr.
+// Addr is the address of one end of a stream or of a listener: a name in the segment's directory,
+// or a station and a port. It is a net.Addr.
 type Addr struct {
-	Name string         // of a listener that has one
-	Addr ethertype.Addr // zero as long as only the name is known
+	Name string         // of a listener with a name
+	Addr ethertype.Addr // zero while only the name is known
 }
 
 // Network returns "bobnet".
 func (a Addr) Network() string { return Network }
 
-// String returns the address as Dial takes it: "bobnet://NAME" or "MAC:PORT". The MAC has
-// hyphens, as in "02-00-00-00-00-01:1025": net.SplitHostPort and net/url take colons for the
-// beginning of the port.
+// String returns the address in the form that Dial accepts: "bobnet://NAME" or "MAC:PORT". The MAC
+// has hyphens, as in "02-00-00-00-00-01:1025", because net.SplitHostPort and net/url treat the
+// first colon as the start of the port.
 func (a Addr) String() string {
 	if a.Name != "" {
 		return scheme + a.Name
@@ -33,10 +33,10 @@ func (a Addr) String() string {
 	return fmt.Sprintf("%s:%d", strings.ReplaceAll(a.Addr.MAC.String(), ":", "-"), a.Addr.Port)
 }
 
-// ParseAddr reads "bobnet://NAME", "MAC:PORT" or "MAC/PORT". The MAC may have hyphens or colons,
-// and stand in brackets, as net.JoinHostPort writes one with colons. An address of another
-// form is a name, with a port of its own or without, as programs make it of a URL: "NAME:80" and
-// "NAME" are the name. The error is a *net.AddrError.
+// ParseAddr parses "bobnet://NAME", "MAC:PORT" or "MAC/PORT". The MAC may have hyphens or colons,
+// and may stand in brackets, as net.JoinHostPort writes it with colons. An address of another form
+// is a name, optionally with a port that is ignored, as in a URL: "NAME:80" and "NAME" both mean
+// the name. The error is a *net.AddrError.
 func ParseAddr(s string) (Addr, error) {
 	if name, ok := strings.CutPrefix(s, scheme); ok {
 		return nameAddr(s, strings.TrimSuffix(name, "/"))

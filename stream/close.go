@@ -25,10 +25,10 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes the stream. Calls that block return net.ErrClosed. Written data is still
-// sent, followed by the end of the stream: Close waits for the acknowledgement. If the other
-// end has no room, a goroutine sends the rest. Both take at most Config.Linger. A second Close
-// returns net.ErrClosed.
+// Close closes the stream. Blocked calls return net.ErrClosed. Written data are still sent,
+// followed by the end of the stream, and Close waits for the acknowledgement. If the other end has
+// no room, a goroutine sends the rest. Both take at most Config.Linger. A second Close returns
+// net.ErrClosed.
 func (c *Conn) Close() error {
 	c.lock()
 	if c.closed {
@@ -48,9 +48,9 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Abort closes the stream without waiting: data under way may be lost, and the other end
-// reads a syscall.ECONNRESET. Calls that block return net.ErrClosed, as does an Abort after
-// Close or Abort. Use it if the peer could delay Close by acknowledging nothing.
+// Abort closes the stream without waiting. Data in flight may be lost, and the other end reads a
+// syscall.ECONNRESET. Blocked calls return net.ErrClosed, and so does an Abort after Close or
+// Abort. Use it if the peer could delay Close by acknowledging nothing.
 func (c *Conn) Abort() error {
 	c.lock()
 	if c.closed {
@@ -63,9 +63,8 @@ func (c *Conn) Abort() error {
 	return nil
 }
 
-// linger sees to it until limit that what was written arrives, and then gives everything
-// back. Without patience it returns false, and gives nothing back, as soon as the
-// other end has no room.
+// linger waits until limit for written data to be acknowledged, then releases all resources. If
+// patient is false, it returns false and releases nothing as soon as the other end has no room.
 func (c *Conn) linger(limit int64, patient bool) bool {
 	c.lock()
 	for !c.arrived() && !c.torn {
@@ -83,12 +82,12 @@ func (c *Conn) linger(limit int64, patient bool) bool {
 	return true
 }
 
-// arrived reports whether nothing is left to be sent or acknowledged, or nothing can be.
+// arrived reports whether everything is sent and acknowledged, or can no longer be.
 func (c *Conn) arrived() bool {
 	return c.err != nil || !c.greeted || c.tx.Ended() && c.tx.busy == 0
 }
 
-// tear gives back what newConn has taken, except what somebody uses, who calls release.
+// tear releases what newConn has allocated. It leaves memory in use to release.
 func (c *Conn) tear() {
 	c.lock()
 	defer c.unlock()
@@ -107,7 +106,7 @@ func (c *Conn) tear() {
 	c.release()
 }
 
-// release gives the memory back if the connection is torn and nobody uses it.
+// release frees the memory if the connection is torn and no goroutine uses it.
 func (c *Conn) release() {
 	if !c.torn || c.holds > 0 {
 		return

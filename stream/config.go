@@ -35,11 +35,11 @@ type Config struct {
 	// Interface is the network interface, by name or MAC address; empty means the value of
 	// vipl.EnvInterface, or else the only usable interface.
 	Interface string
-	// ReadBuffer is how many bytes a stream buffers that the program has not read: 4 KiB to
+	// ReadBuffer is how many received bytes a stream buffers until the program reads them: 4 KiB to
 	// 2 MiB; 0 means 540 KiB. Each stream allocates that much.
 	ReadBuffer int
-	// WriteBuffer is how many bytes Write may buffer that are not sent or not acknowledged:
-	// 4 KiB to 2 MiB; 0 means 256 KiB. Longer writes are sent without a copy.
+	// WriteBuffer is how many bytes Write may buffer until they are acknowledged: 4 KiB to 2 MiB; 0
+	// means 256 KiB. Longer writes are sent without a copy.
 	WriteBuffer int
 	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means
 	// vipl.DefaultPeerTimeout. A peer on this host counts as alive while its process lives.

@@ -10,8 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Conn is one end of a stream, a net.Conn. Goroutines may share it: reads take turns, and
-// so do writes.
+// Conn is one end of a stream, a net.Conn. Goroutines may share it. Concurrent reads run one after
+// the other, and so do concurrent writes.
 type Conn struct {
 	host          *Host
 	nic           *vipl.NIC
@@ -19,8 +19,8 @@ type Conn struct {
 
 	reading, writing sync.Mutex // held by one Read, one Write; taken before mu
 
-	// kicked says that completions wait which nobody has seen to. It is set by who finds mu
-	// taken, and looked at by who releases it.
+	// kicked means that completions wait to be processed. A goroutine that finds mu locked sets it,
+	// and the goroutine that unlocks mu checks it.
 	kicked atomic.Bool
 	kick   func() // of Attend, made once
 
@@ -42,22 +42,22 @@ type Conn struct {
 	err      error // why the connection has ended
 }
 
-// rxSide is the ring that the other end writes to, and the receives that its messages take.
+// rxSide is the ring that the other end writes to, with the posted receives for its messages.
 type rxSide struct {
 	flow.Receiver
 	ring   []byte
 	handle vipl.MemHandle
 	recvs  []vipl.Descriptor
-	writes uint64 // of the stream, when a Read last returned
-	last   int    // what that returned
+	writes uint64 // value of the stream's Writes when the last Read returned
+	last   int    // result of that Read
 }
 
-// txSide is what goes to the other end.
+// txSide is the sending side of the stream.
 type txSide struct {
 	flow.Sender
 	stage     flow.Stage
 	buf       []byte // the stage's
-	greeting  []byte // this end's, and the other's behind
+	greeting  []byte // this end's, followed by the other end's
 	handle    vipl.MemHandle
 	tag       vipl.Ptag // of the VI and of all memory of the connection
 	peer      vipl.RemoteSegment
@@ -65,24 +65,24 @@ type txSide struct {
 	busy      int  // posted and not completed
 	messages  int  // of these, with data
 	direct    int  // of these, from the memory of a Write
-	ending    bool // the end is to be told once all is posted
-	coalesced int  // writes since something has been kept back to be sent with more
-	rapid     bool // the last writes that were sent together were many
+	ending    bool // send the end of the stream once all is posted
+	coalesced int  // writes since data were last held back to be sent together
+	rapid     bool // the last coalesced message combined many writes
 }
 
-// txDesc is a send descriptor, and what is given back when it has completed.
+// txDesc is a send descriptor, and what its completion releases.
 type txDesc struct {
 	vipl.Descriptor
 	segs   [1]vipl.Segment
-	staged int // bytes of the stage
+	staged int // bytes of the stage that it sends
 	data   bool
 	direct bool
 }
 
 const (
 	reapBatch = 32
-	// txDescs is how many messages of a stream are on the send queue at the most, of which
-	// dataDescs may have data.
+	// txDescs is the most messages of a stream on the send queue, and dataDescs the most of them
+	// with data.
 	txDescs   = 32
 	dataDescs = txDescs - flow.Reserve
 )
@@ -95,11 +95,10 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr returns the address of the other end, an Addr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// lock takes mu.
+// lock locks mu.
 func (c *Conn) lock() { c.mu.Lock() }
 
-// unlock releases mu, and sees to completions that have come meanwhile to who found it
-// taken.
+// unlock unlocks mu. It then processes completions for goroutines that found mu locked.
 func (c *Conn) unlock() {
 	c.mu.Unlock()
 	for c.kicked.Load() && c.mu.TryLock() {
@@ -108,8 +107,8 @@ func (c *Conn) unlock() {
 	}
 }
 
-// completed is called by the engine when there are completions and nobody may be there who
-// waits for them. The goroutine may be one that holds mu.
+// completed is called by the engine when there are completions that no goroutine may be waiting
+// for. The calling goroutine may already hold mu.
 func (c *Conn) completed() {
 	c.kicked.Store(true)
 	if c.mu.TryLock() {
@@ -118,7 +117,7 @@ func (c *Conn) completed() {
 	}
 }
 
-// attend sees to what was put off until completions come.
+// attend handles completions, and sends what was deferred until they arrived.
 func (c *Conn) attend() {
 	c.kicked.Store(false)
 	if c.torn {
@@ -131,8 +130,8 @@ func (c *Conn) attend() {
 	}
 }
 
-// leave is called when a call of the user is about to return: what it leaves behind goes when
-// completions come.
+// leave is called before a call of the user returns. It arranges that completions trigger the
+// sending of deferred data and credit.
 func (c *Conn) leave() {
 	if c.owes() && !c.attended && !c.torn && c.err == nil {
 		c.attended = true
@@ -140,12 +139,12 @@ func (c *Conn) leave() {
 	}
 }
 
-// owes reports whether there is anything to be sent that could not go yet.
+// owes reports whether the stream has data or credit that could not be sent yet.
 func (c *Conn) owes() bool {
 	return c.tx.stage.Unposted() > 0 || c.tx.ending && !c.tx.Ended() || c.rx.Due()
 }
 
-// fail ends the connection because of err.
+// fail ends the connection with the error err.
 func (c *Conn) fail(err error) {
 	if c.err == nil {
 		c.err = brokenBy(err)

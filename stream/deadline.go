@@ -8,14 +8,14 @@ import (
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error { return c.setLimits(t, true, true) }
 
-// SetReadDeadline sets the time after which Read fails with os.ErrDeadlineExceeded, also
-// one that blocks already; zero means never. Over a link in virtual time the time that is
-// left counts, on that clock.
+// SetReadDeadline sets the time after which Read fails with os.ErrDeadlineExceeded, including a
+// Read that is already blocked; zero means never. Over a link in virtual time the remaining time
+// counts on the link's clock.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setLimits(t, true, false) }
 
-// SetWriteDeadline does so for Write. One whose memory is under way returns when that has
-// been acknowledged, which takes five seconds more at the most; if it then is not, the
-// stream is ended.
+// SetWriteDeadline is like SetReadDeadline, but for Write. A Write that sends directly from its
+// argument returns after those bytes have been acknowledged, at most five seconds later. If they
+// are not acknowledged by then, the stream ends.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setLimits(t, false, true) }
 
 func (c *Conn) setLimits(t time.Time, read, write bool) error {

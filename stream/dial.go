@@ -8,11 +8,12 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Dialer connects. The zero Dialer is ready to use, and may be shared between goroutines.
+// Dialer connects to listeners. The zero Dialer is ready to use. It may be shared between
+// goroutines.
 type Dialer struct {
-	// Host is the NIC to use; nil means one that is opened for the process when it is first
-	// needed, with the default Config, and stays open. When its network interface is gone the
-	// next Dial or Listen opens another one.
+	// Host is the NIC to use. Nil means the default Host of the process, which is opened with the
+	// default Config when it is first needed, and stays open. After its network interface has gone,
+	// the next Dial or Listen opens another one.
 	Host *Host
 }
 
@@ -45,8 +46,8 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	return c, nil
 }
 
-// DialContext is Dial for libraries that take such a function, as the field DialContext of
-// http.Transport. The network does not matter.
+// DialContext is Dial as a function for libraries, for example for the field DialContext of
+// http.Transport. It ignores the network.
 func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	c, err := d.Dial(ctx, address)
 	if err != nil {
@@ -59,13 +60,14 @@ func dialError(addr net.Addr, err error) error {
 	return &net.OpError{Op: "dial", Net: Network, Addr: addr, Err: err}
 }
 
-// timeUp is the error of a call whose context has ended.
+// timeUp is the error of a call whose context has ended. It wraps the context's error and the
+// cause.
 type timeUp struct{ context, cause error }
 
 func (e timeUp) Error() string   { return e.cause.Error() }
 func (e timeUp) Unwrap() []error { return []error{e.context, e.cause} }
 
-// Timeout makes it a timeout where the deadline of the context has passed.
+// Timeout reports whether the deadline of the context has passed.
 func (e timeUp) Timeout() bool { return os.IsTimeout(e.context) }
 
 func (h *Host) dial(ctx context.Context, addr Addr) (*Conn, error) {

@@ -78,32 +78,27 @@ package stream
 
 // Notes for maintainers, which go doc does not print.
 //
-// # How data go
+// # Data path
 //
-// Each end has a ring of memory (Config.ReadBuffer) that the other one's VI may write to. A
-// Write becomes RDMA writes into the peer's ring, each with immediate data that say how many
-// bytes came. So the receiver needs no buffer of a fixed size for each message, small
-// writes take no more room than their bytes, and Read copies what it is asked for straight
-// from where the NIC has put it: its copy is the only one on that side. Posted receives of
-// messages were the other choice. They would hold a buffer for each message, be it of one
-// byte, or bound the bytes under way by those buffers, and a long write would have to be
-// cut to their size.
+// Each end has a ring of memory (Config.ReadBuffer) that the other end's VI may write to. A Write becomes
+// RDMA writes into the peer's ring. Each carries its length as immediate data. So the receiver needs no
+// buffer of a fixed size for each message, and small writes occupy only their own bytes. Read copies the
+// requested bytes straight from the memory to which the NIC wrote them. This is the only copy on that side.
+// The alternative, posted receives, would occupy a whole buffer even for a message of one byte. The number
+// of these buffers would bound the bytes in flight, and long writes would have to be cut to their size.
 //
-// At the sender up to Config.WriteBuffer bytes are copied to registered memory, and Write
-// returns; with each quarter of them the other end is asked to acknowledge at once, so that there
-// is room again before all is full. A longer Write is sent from where it lies: its memory is registered for
-// the time of the call, which costs two short turns of the NIC's lock and no system call, since
-// Go does not move it. What is registered must stay as it is until it has been
-// acknowledged, so Write asks for that and waits; but its last 60 KiB are copied, so
-// that the way is not empty meanwhile.
+// The sender copies up to Config.WriteBuffer bytes to registered memory, and Write returns. After each
+// quarter of that size it requests an immediate acknowledgement, so that room becomes free before the
+// buffer is full. A longer Write is sent straight from the caller's memory, which is registered during the
+// call. Registering takes two short critical sections of the NIC's lock and no system call, because Go does
+// not move the memory. Registered memory must not change until it is acknowledged, so Write requests the
+// acknowledgement and waits for it. It copies the last 60 KiB, to keep the path busy meanwhile.
 //
-// A write leaves at once while fewer than four messages are under way. Above that, writes
-// are coalesced until 16 KiB have come or a message has been acknowledged, whichever is first.
-// No timer holds data back. Nobody needs to call anything for that: when the program
-// computes, the NIC's own goroutine does it.
-//
+// A write is sent at once while fewer than four messages are in flight. Above that, writes are coalesced
+// until 16 KiB have accumulated or a message has been acknowledged, whichever is first. No timer delays
+// data. The program need not call anything for that: while it computes, the NIC's own goroutine sends.
 // # Credit
 //
-// A sender knows how much of the peer's ring is free, and how many of the receives that its
-// messages take are posted: it has credit for both. Credit comes back when a quarter
-// of the ring has been read, or half of the receives are posted again.
+// A sender tracks the free space of the peer's ring and the number of receives posted for its
+// messages. It has credit for both. The receiver returns credit when a quarter of the ring has been
+// read, or half of the receives are posted again.

@@ -11,19 +11,19 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// ErrPeer is wrapped by the error of a stream whose other end has broken the rules: it has
-// said that there are more data or credit than there can be, or greeted with what
-// is no greeting. The connection is ended.
+// ErrPeer is wrapped by the error of a stream whose other end has violated the protocol: it
+// announced impossible amounts of data or credit, or sent an invalid greeting. The connection has
+// ended.
 var ErrPeer = flow.ErrPeer
 
-// opError returns err as what a call of the stream returns: a *net.OpError, whose Timeout
-// says whether a deadline has passed.
+// opError wraps err for a call of the stream in a *net.OpError, whose Timeout reports whether a
+// deadline has passed.
 func (c *Conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: Network, Source: c.local, Addr: c.remote, Err: err}
 }
 
-// brokenBy returns why a stream ends whose VI has left the connected state because of err.
-// What names the peer is in err.
+// brokenBy returns the error of a stream whose VI has left the connected state because of err. err
+// names the peer.
 func brokenBy(err error) error {
 	switch {
 	case errors.Is(err, ErrPeer), errors.Is(err, syscall.ECONNRESET):
@@ -34,10 +34,10 @@ func brokenBy(err error) error {
 	return fmt.Errorf("%w: %w", syscall.ECONNRESET, err)
 }
 
-// errGone is what a write finds when the other end has been closed in order.
+// errGone is the error of a write after the other end has closed the stream.
 func errGone(err error) error { return fmt.Errorf("%w: %w", syscall.EPIPE, err) }
 
-// waitError returns why a wait at the completion queue has failed.
+// waitError returns the error of a failed wait at the completion queue.
 func waitError(err error) error {
 	switch {
 	case errors.Is(err, vipl.ErrClosed):
@@ -48,5 +48,5 @@ func waitError(err error) error {
 	return err
 }
 
-// fault returns an ErrPeer with a text.
+// fault returns an ErrPeer with the given text.
 func fault(text string) error { return fmt.Errorf("%w: %s", ErrPeer, text) }

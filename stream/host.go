@@ -31,7 +31,7 @@ type Host struct {
 	empty     sync.Cond // a stream or a listener has been closed
 }
 
-// Counts count what has become of connections.
+// Counts counts connections by outcome.
 type Counts struct {
 	Dialed   uint64 `metric:"bobnet_stream_dialed_total" help:"Streams that were made by Dial."`
 	Accepted uint64 `metric:"bobnet_stream_accepted_total" help:"Streams that were made for others."`
@@ -39,17 +39,18 @@ type Counts struct {
 	Refused  uint64 `metric:"bobnet_stream_refused_total" help:"Messages and requests that broke the rules; each has ended its connection."`
 }
 
-// spin is how long reads and writes over a NIC that a Host opens poll before they block, at
-// the most: a few times as long as an echo takes, and about as long as a thread that sleeps takes
-// to run. Calls over HTTP and gRPC take longer, most of it the programs' own work, which
-// polling keeps from the processors. Where waits are longer, or others want the processor, the
-// NIC finds out, and polls less.
+// spin is the longest time that reads and writes poll before they block, over a NIC that a Host
+// opens. It is a few round trips, and about the wake-up time of a sleeping thread. Calls over HTTP
+// and gRPC take longer, mostly in the programs themselves, and polling would take processor time
+// from them. If waits are longer, or other threads need the processor, the NIC detects it and polls
+// less.
 const spin = 35 * time.Microsecond
 
-// Open returns a Host for the NIC that cfg names. Close it in the end. A nil cfg means defaults.
+// Open returns a Host for the NIC that cfg selects. The caller must close it. A nil cfg means the
+// defaults.
 //
-// ctx bounds the call alone, not the life of the Host. When it ends while Open waits, as
-// vipl.Open may, or has ended before, the error wraps the context's.
+// ctx bounds the call alone, not the life of the Host. Open may wait, as vipl.Open does. If ctx
+// ends before or meanwhile, the error wraps the context's error.
 func Open(ctx context.Context, cfg *Config) (*Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("stream: open: %w", err)
@@ -70,8 +71,8 @@ func Open(ctx context.Context, cfg *Config) (*Host, error) {
 	return h, nil
 }
 
-// retire closes h when the program has closed the last of its streams and listeners. They end
-// with the error of the NIC until then, and what has arrived can be read.
+// retire closes h after the program has closed all its streams and listeners. Until then they
+// return the NIC's error, and received data can still be read.
 func (h *Host) retire() {
 	h.mu.Lock()
 	for len(h.conns)+len(h.listeners) > 0 {
@@ -84,8 +85,8 @@ func (h *Host) retire() {
 // NIC returns the NIC of h.
 func (h *Host) NIC() *vipl.NIC { return h.nic }
 
-// Close closes all listeners and streams of h, waits for those that linger, and closes the
-// NIC if h has opened it. Closing twice does nothing.
+// Close closes all listeners and streams of h, waits for lingering streams, and closes the NIC if h
+// opened it. Closing twice does nothing.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -119,7 +120,7 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// add makes c one of the streams of h.
+// add registers c as a stream of h.
 func (h *Host) add(c *Conn, count *uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +132,7 @@ func (h *Host) add(c *Conn, count *uint64) error {
 	return nil
 }
 
-// forget is called when a stream has been closed.
+// forget removes a closed stream.
 func (h *Host) forget(c *Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,7 +143,7 @@ func (h *Host) forget(c *Conn) {
 	}
 }
 
-// refuse counts what breaks the rules.
+// refuse counts a violation of the protocol.
 func (h *Host) refuse() { h.count(&h.counts.Refused) }
 
 func (h *Host) count(n *uint64) {
@@ -151,14 +152,14 @@ func (h *Host) count(n *uint64) {
 	h.mu.Unlock()
 }
 
-// standard is the host of Dial and Listen without one. It stays open until its NIC is of no
-// use any more.
+// standard is the default Host of Dial and Listen. It stays open until its NIC is closed or its
+// link has failed.
 var standard struct {
 	sync.Mutex
 	host *Host
 }
 
-// orStandard returns h, or if that is nil the host that all share who have none.
+// orStandard returns h, or the default Host if h is nil.
 func (h *Host) orStandard(ctx context.Context) (*Host, error) {
 	if h != nil {
 		return h, nil

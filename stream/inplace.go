@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Peek returns what has come where it lies, in two parts if it lies at the end and at the
-// beginning of the ring: at least n bytes, for which it waits as Read does, at most
-// Config.ReadBuffer. If the stream ends before, the error is io.EOF when nothing is left, and
-// else io.ErrUnexpectedEOF; other errors are a *net.OpError.
+// Peek returns unread bytes without copying them, in two parts if they wrap around the end of the
+// ring. It waits for at least n bytes, as Read does, and returns at most Config.ReadBuffer. If the
+// stream ends first, the error is io.EOF if nothing is left, and io.ErrUnexpectedEOF otherwise.
+// Other errors are a *net.OpError.
 //
-// Without an error the parts are the caller's until Discard, which has to be called, and other
-// Reads wait for it. They are memory that the other end writes to: a peer that breaks the rules
-// can change what lies there, so what is to be checked is copied before.
+// After a Peek without error the caller owns the parts until it calls Discard, which it must do.
+// Other Reads wait for it. The other end can write to this memory, and a peer that violates the
+// protocol can change it at any time. Copy bytes before you validate them.
 func (c *Conn) Peek(n int) (first, rest []byte, err error) {
 	c.reading.Lock()
 	c.lock()
@@ -54,7 +54,7 @@ func (c *Conn) awaitUnread(n int) error {
 	}
 }
 
-// Discard takes the first n bytes of what Peek has returned as read.
+// Discard marks the first n bytes of the last Peek as read.
 func (c *Conn) Discard(n int) {
 	c.lock()
 	c.holds--
@@ -70,9 +70,9 @@ func (c *Conn) Discard(n int) {
 	c.reading.Unlock()
 }
 
-// TryWrite writes p as Write does if that is possible without waiting, and reports whether it
-// has: not if others are writing, if the write buffer has no room for all of it, or if Write
-// would fail. Nothing of p has been taken then.
+// TryWrite writes p like Write, but only if it need not wait, and reports whether it did. It does
+// not write while another goroutine writes, if the write buffer has no room for all of p, or if
+// Write would fail. It never writes a part of p.
 func (c *Conn) TryWrite(p []byte) bool {
 	if !c.writing.TryLock() {
 		return false
@@ -98,10 +98,10 @@ func (c *Conn) hasRoom(n int) bool {
 	return c.mayWrite() == nil && c.tx.stage.Room() >= n
 }
 
-// Reserve returns n bytes in a row of the write buffer, where what is to be written can be put
-// in place of a Write that copies it. It waits for room for as long as it is told to, and returns
-// nil where TryWrite would not write then, or where the buffer ends before. What it has returned
-// is the caller's until Commit, which has to be called soon: other Writes wait for it.
+// Reserve returns n contiguous bytes of the write buffer, which the caller fills in place of a
+// Write that copies. It waits for room for at most wait. It returns nil if TryWrite would not write
+// then, or if the buffer ends before n bytes. The caller owns the bytes until it calls Commit,
+// which it must do soon, because other Writes wait for it.
 func (c *Conn) Reserve(n int, wait time.Duration) []byte {
 	if !c.writing.TryLock() {
 		return nil
@@ -125,8 +125,8 @@ func (c *Conn) Reserve(n int, wait time.Duration) []byte {
 	return nil
 }
 
-// Commit writes the first n of the bytes that Reserve has returned; with 0, none. Errors are as
-// Write's.
+// Commit writes the first n of the bytes that Reserve has returned; with n = 0 it writes nothing.
+// Errors are those of Write.
 func (c *Conn) Commit(n int) (err error) {
 	c.lock()
 	c.holds--

@@ -14,17 +14,17 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// ListenConfig says how to listen. The zero value means the defaults.
+// ListenConfig configures a listener. The zero value means the defaults.
 type ListenConfig struct {
-	// Host is the NIC to use; nil means the one that Dialer has then.
+	// Host is the NIC to use; nil means the default Host, as for Dialer.
 	Host *Host
-	// Backlog is how many streams there may be that Accept has not returned yet, those
-	// included whose handshake is not over; 0 means 128. Further ones wait at
-	// the asker's, who tries again by itself.
+	// Backlog is the most streams that Accept has not returned, including streams whose handshake
+	// is incomplete; 0 means 128. Further requests wait at the requester, which repeats them
+	// automatically.
 	Backlog int
 }
 
-// Listener takes connections, a net.Listener. It may be shared between goroutines.
+// Listener accepts connections, a net.Listener. It may be shared between goroutines.
 type Listener struct {
 	host *Host
 	vl   *vipl.Listener
@@ -93,7 +93,7 @@ func (lc *ListenConfig) listen(ctx context.Context, address string) (*Listener, 
 	return l, nil
 }
 
-// localAddr reads the address of a listener.
+// localAddr parses the address of a listener.
 func (h *Host) localAddr(address string) (Addr, error) {
 	mac := h.nic.Addr().MAC
 	switch {
@@ -109,8 +109,8 @@ func (h *Host) localAddr(address string) (Addr, error) {
 	return addr, err
 }
 
-// open begins to take requests. No goroutine waits for them at the NIC: the one that waits
-// first drives it for all others, who would have to be woken by it.
+// open starts to accept requests. No goroutine waits for requests at the NIC: it would often be the
+// one that drives the NIC, and would have to wake all others.
 func (l *Listener) open() (err error) {
 	h := l.host
 	if l.vl, err = h.nic.Listen(l.addr.Addr.Port); err != nil {
@@ -144,7 +144,7 @@ func (l *Listener) open() (err error) {
 	return l.cq.Attend(l.wake)
 }
 
-// wake is called when requests have come.
+// wake is called when requests have arrived.
 func (l *Listener) wake() {
 	select {
 	case l.asked <- struct{}{}:
@@ -152,7 +152,7 @@ func (l *Listener) wake() {
 	}
 }
 
-// serve takes requests, as many at a time as there are slots.
+// serve accepts requests, as many at a time as there are slots.
 func (l *Listener) serve() {
 	for {
 		select {
@@ -180,7 +180,7 @@ func (l *Listener) serve() {
 	}
 }
 
-// handshake makes a stream of a request.
+// handshake creates a stream for a request.
 func (l *Listener) handshake(req *vipl.Request) {
 	c, err := l.host.accept(l.ctx, req)
 	if err != nil {
@@ -190,7 +190,7 @@ func (l *Listener) handshake(req *vipl.Request) {
 	l.ready <- c // it has room for all slots
 }
 
-// accept makes a stream of a request, or refuses it.
+// accept creates a stream for a request, or refuses the request.
 func (h *Host) accept(ctx context.Context, req *vipl.Request) (*Conn, error) {
 	ctx, cancel := h.nic.WithTimeout(ctx, vipl.DefaultConnectTimeout)
 	defer cancel()
@@ -212,9 +212,9 @@ func (h *Host) accept(ctx context.Context, req *vipl.Request) (*Conn, error) {
 	return nil, err
 }
 
-// Accept returns the next stream, a *Conn, whose handshake is over. It blocks until there
-// is one, the deadline has passed, the listener or its NIC is closed (net.ErrClosed), or the
-// NIC's link is dead (vipl.ErrLink).
+// Accept returns the next stream with a complete handshake, a *Conn. It blocks until there is one.
+// It fails if the deadline has passed, if the listener or its NIC is closed (net.ErrClosed), or if
+// the NIC's link has failed (vipl.ErrLink).
 func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.AcceptStream()
 	if err != nil {
@@ -223,7 +223,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// AcceptStream is Accept, but returns a *Conn.
+// AcceptStream is like Accept, but returns a *Conn.
 func (l *Listener) AcceptStream() (*Conn, error) {
 	if l.host.virtual {
 		return l.acceptVirtual()
@@ -253,8 +253,8 @@ func (l *Listener) AcceptStream() (*Conn, error) {
 	}
 }
 
-// acceptVirtual is Accept where no goroutine but the simulator's own may wait: it makes one
-// handshake after another.
+// acceptVirtual is Accept in virtual time, where only goroutines of the simulator may wait: it
+// completes one handshake after another.
 func (l *Listener) acceptVirtual() (*Conn, error) {
 	for {
 		req, err := l.vl.Wait(l.ctx)
@@ -271,8 +271,8 @@ func (l *Listener) opError(err error) error {
 	return &net.OpError{Op: "accept", Net: Network, Addr: l.addr, Err: err}
 }
 
-// SetDeadline sets the time after which Accept fails with os.ErrDeadlineExceeded, also one
-// that blocks already; zero means never.
+// SetDeadline sets the time after which Accept fails with os.ErrDeadlineExceeded, including an
+// Accept that is already blocked; zero means never.
 func (l *Listener) SetDeadline(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,11 +301,11 @@ func (l *Listener) isExpired() bool {
 	}
 }
 
-// Addr returns the listener's address, an Addr, which has the name if there is one.
+// Addr returns the listener's address, an Addr with the name if there is one.
 func (l *Listener) Addr() net.Addr { return l.addr }
 
-// Close stops listening. Accept calls that block return net.ErrClosed; streams that Accept
-// has not returned are closed. Closing twice does nothing.
+// Close closes the listener. Blocked Accept calls return net.ErrClosed. Streams that Accept has not
+// returned are closed. Closing twice does nothing.
 func (l *Listener) Close() error {
 	l.cancel()
 	h := l.host

@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// Read reads what has come, at least one byte unless p is empty. It blocks until there is
-// something, the stream ends (io.EOF, when all before has been read), the read deadline
-// has passed, or the stream is closed (net.ErrClosed). All errors but io.EOF are a
-// *net.OpError.
+// Read reads received bytes, at least one unless p is empty. It blocks until there are bytes. It
+// returns io.EOF if the stream has ended and all bytes before the end have been read. It fails if
+// the read deadline has passed or the stream is closed (net.ErrClosed). All errors except io.EOF
+// are a *net.OpError.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -24,12 +24,12 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bulk is how many bytes a Read returns at least of a stream of long messages.
+// bulk is the size in bytes from which the result of a Read indicates a bulk reader.
 const bulk = 16 << 10
 
-// read yields before it waits if nothing was written since the last Read, and that was short:
-// what it has read is then likely to have been handed to another goroutine, as a client of HTTP
-// does. Who reads and writes in turn has none, and who reads much at a time seldom.
+// read yields before it waits if nothing was written since the last Read and that Read was short.
+// The program has then probably passed the data to another goroutine, as an HTTP client does.
+// Request/response code has no such goroutine, and bulk readers rarely do.
 func (c *Conn) read(p []byte) (int, error) {
 	yields := c.rx.writes == c.stats.Writes && c.rx.last < bulk
 	for {
@@ -54,7 +54,7 @@ func (c *Conn) read(p []byte) (int, error) {
 	}
 }
 
-// mayRead says why a read fails whatever has come.
+// mayRead returns the error of a read that fails whatever has arrived.
 func (c *Conn) mayRead() error {
 	switch {
 	case c.closed:
@@ -65,8 +65,7 @@ func (c *Conn) mayRead() error {
 	return nil
 }
 
-// copyOut moves what is to be read to p, as much as fits, and tells the other end of the
-// room if that is due.
+// copyOut moves unread bytes to p, as many as fit, and sends credit if it is due.
 func (c *Conn) copyOut(p []byte) (n int) {
 	for n < len(p) {
 		at, run := c.rx.Readable()

@@ -10,8 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// newConn makes a connection that is not connected, with its memory, and its receives
-// posted.
+// newConn creates an unconnected Conn with its memory, and posts its receives.
 func (h *Host) newConn() (c *Conn, err error) {
 	c = &Conn{host: h, nic: h.nic}
 	c.kick = c.completed
@@ -41,8 +40,8 @@ func (h *Host) newConn() (c *Conn, err error) {
 	return c, c.postReceives()
 }
 
-// allocate makes the ring that the peer writes to, and the stage, which it cannot reach. The
-// stage has room for a greeting each way behind it.
+// allocate allocates the ring, which the peer can write to, and the stage, which it cannot. The
+// stage is followed by room for a greeting in each direction.
 func (c *Conn) allocate() (err error) {
 	cfg := &c.host.cfg
 	c.rx.ring, c.rx.handle, err = c.nic.AllocMem(cfg.ReadBuffer, &vipl.MemAttributes{Ptag: c.tx.tag, EnableRDMAWrite: true})
@@ -65,7 +64,8 @@ func (c *Conn) allocate() (err error) {
 	return nil
 }
 
-// postReceives posts what the peer's messages take. The first has room for its greeting.
+// postReceives posts the receives for the peer's messages. The first one has room for the peer's
+// greeting.
 func (c *Conn) postReceives() error {
 	c.rx.recvs = make([]vipl.Descriptor, flow.Depth+flow.Reserve)
 	c.rx.recvs[0].Segs = []vipl.Segment{{Data: c.tx.greeting[flow.HelloSize:][:flow.HelloSize], Handle: c.tx.handle}}
@@ -77,20 +77,20 @@ func (c *Conn) postReceives() error {
 	return nil
 }
 
-// hello returns what this end says of its ring.
+// hello returns this end's description of its ring.
 func (c *Conn) hello() flow.Hello {
 	return flow.Hello{Size: uint32(len(c.rx.ring)), Handle: uint32(c.rx.handle), Addr: vipl.VirtualAddress(c.rx.ring)}
 }
 
-// meet takes the other end's greeting.
+// meet processes the other end's greeting.
 func (c *Conn) meet(h flow.Hello) {
 	c.tx.Sender = flow.NewSender(h.Size)
 	c.tx.peer = vipl.RemoteSegment{Addr: h.Addr, Handle: vipl.MemHandle(h.Handle)}
 	c.greeted = true
 }
 
-// greet takes the greeting that came as a message, which only the end that has asked for
-// the connection gets.
+// greet processes a greeting that arrives as a message. Only the end that requested the connection
+// gets one.
 func (c *Conn) greet(segs []vipl.Segment, length uint32) error {
 	if c.greeted || len(segs) == 0 || int(length) > len(segs[0].Data) {
 		return errAgain
@@ -102,7 +102,7 @@ func (c *Conn) greet(segs []vipl.Segment, length uint32) error {
 	return err
 }
 
-// answer sends this end's greeting to the one that has asked for the connection.
+// answer sends this end's greeting to the end that requested the connection.
 func (c *Conn) answer() error {
 	h := c.hello()
 	h.Put(c.tx.greeting)
@@ -114,7 +114,7 @@ func (c *Conn) answer() error {
 	return c.err
 }
 
-// connect asks addr for a connection and waits for the greeting.
+// connect requests a connection to addr and waits for the greeting.
 func (c *Conn) connect(ctx context.Context, addr ethertype.Addr) error {
 	var data [flow.HelloSize]byte
 	h := c.hello()
@@ -124,10 +124,10 @@ func (c *Conn) connect(ctx context.Context, addr ethertype.Addr) error {
 	defer c.unlock()
 	c.remote = Addr{Addr: addr}
 	if at := c.vi.Remote(); !at.IsZero() {
-		c.remote = Addr{Addr: at} // its VI, no more the listener
+		c.remote = Addr{Addr: at} // the peer's VI, not the listener
 	}
 	if err != nil {
-		if c.reap(); c.greeted { // it was connected, and is closed there by now
+		if c.reap(); c.greeted { // it was connected, and the peer has closed it since
 			return nil
 		}
 		return err
@@ -147,7 +147,7 @@ func (c *Conn) connect(ctx context.Context, addr ethertype.Addr) error {
 	return nil
 }
 
-// accept takes a request for a connection.
+// accept accepts a request for a connection.
 func (c *Conn) accept(ctx context.Context, req *vipl.Request) error {
 	h, err := flow.ParseHello(req.Data())
 	if err != nil {

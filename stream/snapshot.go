@@ -11,40 +11,40 @@ import (
 	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
-// maxListed is the most streams that a snapshot lists.
+// maxListed is the most streams in a snapshot.
 const maxListed = 64
 
-// Snapshot is a Host at one moment.
+// Snapshot is the state of a Host at one moment.
 type Snapshot struct {
 	Addr ethertype.Addr // of the NIC
 	Counts
-	Stats     Stats // of all streams, those included that have been closed
+	Stats     Stats // sum over all streams, including closed ones
 	Open      int   `metric:"bobnet_stream_open_streams" help:"Streams that are not closed, or whose last data are still to arrive."`
 	Listeners []ListenerSnapshot
-	Conns     []ConnSnapshot // 64 of them at the most
+	Conns     []ConnSnapshot // at most 64
 }
 
-// ListenerSnapshot is a listener at one moment.
+// ListenerSnapshot is the state of a listener at one moment.
 type ListenerSnapshot struct {
 	Addr             Addr
-	Waiting, Backlog int // streams that Accept has not returned, half open ones included; at most
+	Waiting, Backlog int // streams that Accept has not returned, including incomplete handshakes; their maximum
 }
 
-// ConnSnapshot is a stream at one moment.
+// ConnSnapshot is the state of a stream at one moment.
 type ConnSnapshot struct {
 	Local, Remote Addr
 	Stats         Stats
-	Unread        uint64 // bytes that have come and are to be read
-	Unsent        int    // bytes written that are still to be sent
-	UnreadThere   uint64 // bytes sent that the other end has not given credit for
+	Unread        uint64 // bytes received and not read
+	Unsent        int    // bytes written and not sent
+	UnreadThere   uint64 // bytes sent that the other end has not returned credit for
 	Underway      int    // messages that are not acknowledged
-	Ended         bool   // the other end has sent all it has
-	Ending        bool   // this end has
-	Lingers       bool   // it is closed, and the last data are still to arrive
-	Err           string // why it has ended
+	Ended         bool   // the other end has ended its data
+	Ending        bool   // this end has ended its data
+	Lingers       bool   // closed, and the last data are not acknowledged
+	Err           string // cause of the end
 }
 
-// Snapshot returns what the host is doing.
+// Snapshot returns the current state of the Host.
 func (h *Host) Snapshot() Snapshot {
 	h.mu.Lock()
 	s := Snapshot{Addr: h.nic.Addr(), Counts: h.counts, Stats: h.left, Open: len(h.conns)}
@@ -83,11 +83,11 @@ func (c *Conn) snapshot() ConnSnapshot {
 	return s
 }
 
-// WriteTo writes the snapshot as text for a person who wants to know what hangs and why:
-// the host, its listeners, and a line for each stream. It implements io.WriterTo.
+// WriteTo writes the snapshot as text, for a person who investigates why a program hangs: the host,
+// its listeners, and a line for each stream. It implements io.WriterTo.
 //
-// A stream whose program does not read shows a growing UNREAD, and at the other end
-// THERE; one that waits for acknowledgements, UNDERWAY that stays.
+// A growing UNREAD means that the program does not read; the other end then shows a growing THERE.
+// A constant UNDERWAY above 0 means that acknowledgements are missing.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams on %v: %d open, dialed=%d accepted=%d failed=%d refused=%d abandoned=%d\n",

@@ -1,12 +1,13 @@
 package stream
 
-// Stats count what a stream has done, or the streams of a Host.
+// Stats are the counters of a stream, or the sums over the streams of a Host.
 type Stats struct {
 	Reads        uint64 `metric:"bobnet_stream_reads_total" help:"Reads that returned data."`
 	Writes       uint64 `metric:"bobnet_stream_writes_total" help:"Writes."`
 	BytesRead    uint64 `metric:"bobnet_stream_read_bytes_total" help:"Bytes read."`
 	BytesWritten uint64 `metric:"bobnet_stream_written_bytes_total" help:"Bytes written."`
-	// MessagesSent and MessagesReceived are those with data, in which writes share.
+	// MessagesSent and MessagesReceived count messages with data. Several writes can share one
+	// message.
 	MessagesSent     uint64 `metric:"bobnet_stream_sent_messages_total" help:"Messages with data that were sent."`
 	MessagesReceived uint64 `metric:"bobnet_stream_received_messages_total" help:"Messages with data that have come."`
 	DirectBytes      uint64 `metric:"bobnet_stream_direct_bytes_total" help:"Bytes written that were sent from where they lay."`
@@ -16,7 +17,7 @@ type Stats struct {
 	Abandoned        uint64 `metric:"bobnet_stream_abandoned_total" help:"Streams closed whose last data were not acknowledged in time."`
 }
 
-// Stats returns what the stream has done so far.
+// Stats returns the stream's counters.
 func (c *Conn) Stats() Stats {
 	c.lock()
 	defer c.unlock()

@@ -14,14 +14,14 @@ import (
 // acknowledgements.
 const pollEvery = 32
 
-// Write writes p, and returns when all of it has been taken: p is the caller's again. It
-// blocks while the other end has no room, until the write deadline has passed or the
-// stream is closed (net.ErrClosed); n says how much has been taken then. All errors are a
-// *net.OpError.
+// Write writes p and returns when all of it is buffered or acknowledged; p then belongs to the
+// caller again. It blocks while the other end has no room. It fails if the write deadline has
+// passed or the stream is closed (net.ErrClosed); n is then the number of bytes accepted. All
+// errors are a *net.OpError.
 //
-// Up to Config.WriteBuffer bytes are copied, and Write returns before they have arrived. Of a
-// longer p all but the last 60 KiB go from where they lie, and Write returns when those have
-// been acknowledged.
+// Write copies up to Config.WriteBuffer bytes and returns before they have arrived. It sends a
+// longer p straight from the caller's memory, except for the last 60 KiB, and returns when those
+// bytes have been acknowledged.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -207,9 +207,9 @@ func (c *Conn) awaitDirect() {
 	}
 }
 
-// ReadFrom writes what it reads from r until that ends, without a buffer in between. It
-// implements io.ReaderFrom, for io.Copy. An error of r is returned as it is. What it has read
-// when Close or CloseWrite is called meanwhile is not written.
+// ReadFrom writes everything that it reads from r, without an intermediate buffer. It implements
+// io.ReaderFrom, for io.Copy. It returns an error of r unchanged. If Close or CloseWrite is called
+// meanwhile, bytes that were read from r but not written are lost.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()

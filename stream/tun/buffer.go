@@ -5,24 +5,25 @@ import (
 	"sync"
 )
 
-// A record on a stream is the length of what follows, in four octets, the kernel's header,
-// and the packet.
+// A record on a stream is the length of the rest in four bytes, the kernel's header, and the
+// packet.
 const (
 	recordHead = 4
-	// maxRecord is the most that the length may say: of the longest packet that the kernel
-	// hands over in one piece, and its header.
+	// maxRecord is the largest valid length: the longest packet that the kernel passes in one
+	// piece, and its header.
 	maxRecord = vnetSize + 65_535 + header6
 )
 
 // buffer holds a record.
 type buffer struct {
 	mem  []byte
-	n    int // octets behind the length
+	n    int // bytes after the length
 	pool *sync.Pool
 }
 
-// sizes are those of the buffers that a packet is moved to, the first that it fits in: most
-// packets are short, and many may wait. Others stay in the long one that they were read to.
+// sizes are the sizes of the buffers to which a packet is moved before it waits: the smallest that
+// fits. Most packets are short, and many may wait. Longer packets stay in the large buffer that
+// they were read into.
 var sizes = [...]int{2 << 10, 10 << 10, 32 << 10}
 
 var (
@@ -37,13 +38,13 @@ func init() {
 	}
 }
 
-// newBuffer returns one that has room for any record.
+// newBuffer returns a buffer with room for any record.
 func newBuffer() *buffer { return long.Get().(*buffer) }
 
-// room returns where a header and its packet go.
+// room returns the memory for a header and its packet.
 func (b *buffer) room() []byte { return b.mem[recordHead:] }
 
-// fill says how many octets of room are in use.
+// fill sets the number of bytes of room that are in use.
 func (b *buffer) fill(n int) *buffer {
 	b.n = n
 	binary.LittleEndian.PutUint32(b.mem, uint32(n))
@@ -54,12 +55,12 @@ func (b *buffer) record() []byte   { return b.mem[:recordHead+b.n] }
 func (b *buffer) content() content { return content(b.record()[recordHead:]) }
 func (b *buffer) packet() []byte   { return b.content().packet() }
 
-// content is what a record has behind its length: the kernel's header, and the packet.
+// content is a record without its length: the kernel's header, and the packet.
 type content []byte
 
 func (c content) offload() []byte { return c[:vnetSize] }
 
-// packet returns nil if there is not even a header.
+// packet returns the packet, or nil if the content is shorter than a header.
 func (c content) packet() []byte {
 	if len(c) < vnetSize {
 		return nil
@@ -67,7 +68,7 @@ func (c content) packet() []byte {
 	return c[vnetSize:]
 }
 
-// keep returns b, or a shorter buffer with the same record if it fits into one.
+// keep returns b, or a smaller buffer with a copy of the record if it fits one.
 func (b *buffer) keep() *buffer {
 	for i, size := range sizes {
 		if recordHead+b.n <= size {
@@ -80,7 +81,7 @@ func (b *buffer) keep() *buffer {
 	return b
 }
 
-// cost is the memory that a buffer takes while it waits, in bytes, however short its packet.
+// cost returns the memory that a waiting buffer occupies, in bytes, however short its packet is.
 func (b *buffer) cost() int64 { return int64(len(b.mem)) }
 
 func (b *buffer) free() { b.pool.Put(b) }

@@ -13,46 +13,46 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// How hosts agree on who has an address, if several want it at the same time.
+// How hosts decide who gets an address that several of them want at the same time.
 //
-// A host that wants an address first looks whether somebody answers to its name. If nobody
-// does it tells two names: that of its claim, and that of the address. Then it looks at the
-// address's name again. Of two hosts at least the one that told it later sees the other. It
-// gives up if the other's Bobnet address is lower. If that is higher, it waits until the
-// other gives up; but if the other no longer claims the address and still answers to it, the
-// other has looked before there was anything to see, and has the address. A host ends its
-// claim when it is sure of its address.
+// A host that wants an address first checks whether another host answers to the address's name. If
+// none does, it advertises two names: that of its claim, and that of the address. Then it checks
+// the address's name again. Of two such hosts, at least the one that advertised later finds the
+// other. It gives up if the other host's Bobnet address is lower. If the other's address is higher,
+// it waits until the other gives up. But if the other has ended its claim and still answers to the
+// address, the other host made its checks before this one advertised, and owns the address. A host
+// ends its claim once it owns the address.
 
-// directory is what claims need of a NIC.
+// directory is the part of a NIC that claims use.
 type directory interface {
 	Advertise(name string, addr ethertype.Addr) error
 	Withdraw(name string)
 	LookupAll(ctx context.Context, name string) ([]ethertype.Addr, error)
 }
 
-// errTaken is wrapped by the error of Open for an address that another host answers to, or
-// gets because it has claimed it at the same time and its Bobnet address is lower.
+// errTaken is wrapped by the error of Open if another host has the address, or wins a simultaneous
+// claim because its Bobnet address is lower.
 var errTaken = errors.New("tun: the address is taken")
 
-// claimTime bounds how long a host waits for others that claim its address.
+// claimTime bounds how long a host waits for the claims of others on its address.
 const claimTime = 20 * time.Second
 
-// claims are those of one host for its addresses.
+// claims are the claims of one host on its addresses.
 type claims struct {
 	dir     directory
 	network string
-	at      ethertype.Addr // where the host is
+	at      ethertype.Addr // this host's Bobnet address
 	log     *slog.Logger
 
 	mu              sync.Mutex
-	names, contests []string // that have been told: of addresses, and of claims on them
+	names, contests []string // advertised names: of addresses, and of claims on them
 }
 
-// claimOf returns the name of a claim on what has a name.
+// claimOf returns the name of a claim on the address with the given name.
 func claimOf(name string) string { return name + "/claim" }
 
-// get gets all addresses, or says which it cannot get. Then sure or end is called. ctx has no
-// deadline, since lookups would take until then.
+// get acquires all addresses, or returns an error with the one that it cannot get. The caller then
+// calls sure or end. ctx must have no deadline, because lookups would last until then.
 func (c *claims) get(ctx context.Context, addrs []netip.Addr) error {
 	errs := make([]error, len(addrs))
 	var all sync.WaitGroup
@@ -81,7 +81,7 @@ func (c *claims) getOne(ctx context.Context, a netip.Addr) error {
 	return c.settle(ctx, a, name)
 }
 
-// tell has the segment know a name, and notes that in a list.
+// tell advertises a name and adds it to the list.
 func (c *claims) tell(list *[]string, name string) error {
 	if err := c.dir.Advertise(name, c.at); err != nil {
 		return fmt.Errorf("tun: %w", err)
@@ -92,7 +92,7 @@ func (c *claims) tell(list *[]string, name string) error {
 	return nil
 }
 
-// settle returns nil when no other host that matters answers to an address.
+// settle returns nil once no other host has a better claim to an address.
 func (c *claims) settle(ctx context.Context, a netip.Addr, name string) error {
 	begun, said := time.Now(), false
 	for time.Since(begun) < claimTime {
@@ -124,18 +124,18 @@ func (c *claims) settle(ctx context.Context, a netip.Addr, name string) error {
 	return fmt.Errorf("%w: who gets %v on network %q was not settled within %v: choose another address", errTaken, a, c.network, claimTime)
 }
 
-// lost says, also in the log, that another host has an address, and why.
+// lost logs and returns an error that another host has an address, and why.
 func (c *claims) lost(a netip.Addr, other ethertype.Addr, why string) error {
 	err := fmt.Errorf("%w: %v "+why+": choose another address, or end what runs there", errTaken, other.MAC, a, c.network)
 	c.log.Warn("tun: another host gets the address", "address", a, "other", other, "own", c.at, "error", err)
 	return err
 }
 
-// sure ends the claims: the addresses are this host's.
+// sure ends the claims, because the addresses now belong to this host.
 func (c *claims) sure() { c.withdraw(&c.contests) }
 
-// end withdraws all names: those of addresses before those of the claims on them, so that
-// whoever sees an address and no claim on it knows that the host has the address.
+// end withdraws all names. It withdraws the names of addresses before the claims on them. So a host
+// that sees an address without a claim knows that its owner keeps it.
 func (c *claims) end() {
 	c.withdraw(&c.names)
 	c.withdraw(&c.contests)

@@ -12,33 +12,33 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// DefaultNetwork is the name of the network where none is given.
+// DefaultNetwork is the default name of the network.
 const DefaultNetwork = "default"
 
-// Config says which network, and as whom.
+// Config configures a host's interface to a network.
 type Config struct {
-	// NIC carries the packets. It stays the caller's. Nil means one that is opened as VIPL
-	// says, and closed with the Tun.
+	// NIC carries the packets. The caller keeps ownership. Nil means a NIC that Open opens with the
+	// defaults of package vipl, and that closes with the Tun.
 	NIC  *vipl.NIC
 	VIPL vipl.Config
-	// Device is the name of the interface to make; empty means bobnet0, bobnet1 and so on.
+	// Device is the name of the new interface; empty means bobnet0, bobnet1 and so on.
 	Device string
-	// Addrs are the addresses of the interface, with the length of the network's prefix, one
-	// to 16 of them.
+	// Addrs are the addresses of the interface, 1 to 16, each with the prefix length of the
+	// network.
 	Addrs []netip.Prefix
-	// Network is the name of the network, at most MaxNetwork bytes; hosts of other networks
-	// on the segment are none of this one's business. Empty means DefaultNetwork.
+	// Network is the name of the network, at most MaxNetwork bytes. Hosts of other networks on the
+	// segment are ignored. Empty means DefaultNetwork.
 	Network string
-	// MTU is the longest packet, MinMTU to MaxMTU; 0 means MaxMTU, whatever the segment's
-	// frames take.
+	// MTU is the length of the longest packet in bytes, MinMTU to MaxMTU; 0 means MaxMTU. It does
+	// not depend on the segment's MTU.
 	MTU int
-	// Logger takes what people should know: neighbours that come and go, claims of
-	// addresses. Nil means slog.Default(). Its handler is called as vipl.Config.Logger says, and may
-	// block.
+	// Logger receives rare, human-readable events: neighbours that appear and disappear, claims of
+	// addresses. Nil means slog.Default(). Its handler is called as documented at
+	// vipl.Config.Logger, and may block.
 	Logger *slog.Logger
 }
 
-// ErrConfig is wrapped by the error of Open that says what is wrong with the Config.
+// ErrConfig is wrapped by the error of Open for an invalid Config.
 var ErrConfig = errors.New("tun: bad configuration")
 
 func (c *Config) withDefaults() (Config, error) {
@@ -71,7 +71,7 @@ func (c *Config) withDefaults() (Config, error) {
 	return d, nil
 }
 
-// ofHost reports whether an address can be one of a host's interface.
+// ofHost reports whether a can be the address of a host's interface.
 func ofHost(a netip.Addr) bool {
 	return !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() && !a.Is4In6() && a.Zone() == ""
 }

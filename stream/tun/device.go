@@ -11,17 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// devicePath is where the kernel makes TUN devices.
+// devicePath is the kernel's file that creates TUN devices.
 const devicePath = "/dev/net/tun"
 
-// device is the kernel's interface. It is gone when the file is closed, however that comes.
+// device is the kernel's interface. The kernel deletes it when the file is closed, including at the
+// end of the process.
 type device struct {
 	*os.File
 	*queue
 	name string
 }
 
-// openDevice makes an interface with addresses. An empty name has the kernel choose one.
+// openDevice creates an interface with addresses. If name is empty, the kernel chooses one.
 func openDevice(name string, mtu int, addrs []netip.Prefix) (d *device, err error) {
 	fd, err := unix.Open(devicePath, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -61,8 +62,8 @@ func openDevice(name string, mtu int, addrs []netip.Prefix) (d *device, err erro
 	return &device{f, q, name}, nil
 }
 
-// setOffloads has the kernel leave checksums and the cutting of segments to the other end:
-// that of datagrams, too, where it can (Linux 6.2).
+// setOffloads makes the kernel leave checksums and segmentation to the other end. This includes
+// segmentation of UDP datagrams if the kernel supports it (Linux 6.2).
 func setOffloads(fd int) error {
 	base := unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
 	err := unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, base|unix.TUN_F_USO4|unix.TUN_F_USO6)
@@ -72,7 +73,7 @@ func setOffloads(fd int) error {
 	return err
 }
 
-// configure gives the interface its MTU and addresses, and sets it up.
+// configure sets the interface's MTU and addresses, and brings it up.
 func configure(name string, mtu int, addrs []netip.Prefix) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
@@ -84,7 +85,7 @@ func configure(name string, mtu int, addrs []netip.Prefix) error {
 	for _, p := range addrs {
 		addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
 		if p.Addr().Is6() {
-			addr.Flags = unix.IFA_F_NODAD // Open has asked the segment whether somebody has it
+			addr.Flags = unix.IFA_F_NODAD // Open has already checked for duplicates on the segment
 		}
 		if err := netlink.AddrAdd(link, addr); err != nil {
 			return addressError(name, p, err)
@@ -96,7 +97,7 @@ func configure(name string, mtu int, addrs []netip.Prefix) error {
 	return nil
 }
 
-// addressError says why an interface cannot have an address.
+// addressError explains why an interface cannot have an address.
 func addressError(name string, p netip.Prefix, err error) error {
 	if p.Addr().Is6() && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT)) {
 		return fmt.Errorf("tun: %s: address %v: this host has IPv6 switched off: give it IPv4 addresses only, or switch IPv6 on (sysctl net.ipv6.conf.default.disable_ipv6=0; the kernel's option ipv6.disable): %w", name, p, err)
@@ -104,7 +105,7 @@ func addressError(name string, p netip.Prefix, err error) error {
 	return fmt.Errorf("tun: %s: address %v: %w", name, p, err)
 }
 
-// deviceError says what to do about an error of the kernel's.
+// deviceError adds the remedy to an error of the kernel.
 func deviceError(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):

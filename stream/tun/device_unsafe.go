@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queue is the way to and from the device's file. System calls on it take a few microseconds and
-// never sleep, so that the scheduler is not told of them: it would take this thread's processor
-// away, which sleeping and waking threads then pass on, with every packet.
+// queue reads and writes the device's file. Its system calls take a few microseconds and never
+// sleep, so they bypass Go's scheduler. The scheduler would take the processor away from this
+// thread during the call, and put threads to sleep and wake others for every packet.
 type queue struct {
 	raw syscall.RawConn
 
-	to     *reader // of the one goroutine that reads
+	to     *reader // of the single goroutine that reads
 	got    int
 	inErr  error
 	reads  func(fd uintptr) bool
@@ -36,10 +36,11 @@ func newQueue(f *os.File) (*queue, error) {
 	return q, nil
 }
 
-// read reads a packet to where r says, for which it waits. One goroutine calls it at a time.
+// read reads a packet into the memory that r returns, and waits for one. Only one goroutine may
+// call it at a time.
 func (q *queue) read(r *reader) (int, error) {
 	q.to, q.inErr = r, nil
-	if q.raw.Read(q.reads) != nil { // it is closed: nobody sets deadlines
+	if q.raw.Read(q.reads) != nil { // it is closed: nothing sets deadlines
 		return 0, os.ErrClosed
 	}
 	return q.got, q.inErr
@@ -62,7 +63,7 @@ func (q *queue) readSome(fd uintptr) (done bool) {
 	return errno != unix.EAGAIN
 }
 
-// write writes a packet, which lies in parts.
+// write writes a packet that consists of parts.
 func (q *queue) write(parts *[3][]byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// hello is what both ends of a stream begin with.
+// hello is the greeting that both ends of a stream send first.
 type hello struct {
 	network string
 	mtu     int
@@ -17,24 +17,24 @@ type hello struct {
 
 const (
 	helloMagic = "bobnet tun 1\n"
-	// maxAddrs is how many addresses a host may have.
+	// maxAddrs is the most addresses of a host.
 	maxAddrs = 16
 	// MaxNetwork is the longest name of a network, in bytes.
 	MaxNetwork = 16
-	// MinMTU is the least that IPv6 asks for.
+	// MinMTU is the smallest MTU, in bytes: the minimum of IPv6.
 	MinMTU = 1280
-	// MaxMTU is the longest packet.
+	// MaxMTU is the largest MTU, in bytes.
 	MaxMTU = 65_000
 )
 
-// errHello is wrapped by what is wrong with a greeting.
+// errHello is wrapped by the error for an invalid greeting.
 var errHello = errors.New("tun: no greeting of this protocol")
 
-// errNoHost is what is wrong with an address that is this host's, or can be no host's.
+// errNoHost is the error for an address that is this host's own, or cannot belong to a host.
 var errNoHost = errors.New("tun: no address of another host")
 
-// append adds the greeting in bytes: magic, length of what follows, MTU, network and
-// addresses with their lengths in front.
+// append appends the greeting: magic, length of the rest, MTU, network and addresses, each with its
+// length in front.
 func (h *hello) append(b []byte) []byte {
 	b = append(b, helloMagic...)
 	at := len(b)
@@ -51,10 +51,10 @@ func (h *hello) append(b []byte) []byte {
 	return b
 }
 
-// maxHello is the most that may follow the length.
+// maxHello is the largest length of the rest.
 const maxHello = 4 + 1 + MaxNetwork + 1 + maxAddrs*17
 
-// readHello reads a greeting, which may be anything.
+// readHello reads a greeting, which may consist of arbitrary bytes.
 func readHello(r io.Reader) (h hello, err error) {
 	var head [len(helloMagic) + 2]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -100,5 +100,5 @@ func parseHello(b []byte) (h hello, err error) {
 	return h, nil
 }
 
-// name returns the name in the segment's directory of an address.
+// name returns the name of an address in the segment's directory.
 func name(network string, a netip.Addr) string { return fmt.Sprintf("tun/%s/%v", network, a) }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// Protocols, as the headers of IP name them.
+// Protocol numbers of IP headers.
 const (
 	protocolICMP  = 1
 	protocolICMP6 = 58
@@ -21,22 +21,22 @@ const (
 	codeAddressUnreachable = 3
 )
 
-// Messages about a packet come from its destination, in whose name this host speaks: the
-// kernel takes none from outside that come from an address of its own.
+// ICMP messages about a packet have the packet's destination as their source. The kernel rejects
+// packets from outside that have one of its own addresses as their source.
 
-// unreachable returns the packet that tells the sender of a packet that its destination does
-// not answer, nil if the packet must have no answer.
+// unreachable returns an ICMP message to the sender of packet that its destination does not answer,
+// or nil if no message may be sent about the packet.
 func unreachable(packet []byte) []byte {
 	body := &icmp.DstUnreach{Data: quote(packet)}
 	return wrap(packet, &icmp.Message{Type: ipv4.ICMPTypeDestinationUnreachable, Code: codeHostUnreachable, Body: body},
 		&icmp.Message{Type: ipv6.ICMPTypeDestinationUnreachable, Code: codeAddressUnreachable, Body: body})
 }
 
-// tooBig returns the packet that tells the sender of a packet how long it may be.
+// tooBig returns an ICMP message to the sender of packet with the largest permitted length.
 func tooBig(packet []byte, mtu int) []byte {
 	p := wrap(packet, &icmp.Message{Type: ipv4.ICMPTypeDestinationUnreachable, Code: codeFragmentNeeded, Body: &icmp.DstUnreach{Data: quote(packet)}},
 		&icmp.Message{Type: ipv6.ICMPTypePacketTooBig, Body: &icmp.PacketTooBig{MTU: mtu, Data: quote(packet)}})
-	if p != nil && p[0]>>4 == 4 { // the library leaves the word empty that has the MTU (RFC 1191)
+	if p != nil && p[0]>>4 == 4 { // the library leaves the MTU field empty (RFC 1191)
 		body := p[header4:]
 		binary.BigEndian.PutUint16(body[6:], uint16(mtu))
 		body[2], body[3] = 0, 0
@@ -45,12 +45,12 @@ func tooBig(packet []byte, mtu int) []byte {
 	return p
 }
 
-// quote returns the part of a packet that a message about it repeats.
+// quote returns the part of a packet that an ICMP message repeats.
 func quote(packet []byte) []byte { return packet[:min(len(packet), 512)] }
 
-// wrap returns the message about a packet, of the one version of IP or the other, as a packet
-// to its sender. There is none about messages of this kind, nor about fragments but the
-// first, nor to senders that are nobody.
+// wrap returns the ICMP message for the packet's version of IP, as a packet to its sender. It
+// returns nil for ICMP errors, for fragments other than the first, and for senders without a
+// unicast address.
 func wrap(packet []byte, four, six *icmp.Message) []byte {
 	e, ok := parse(packet, len(packet))
 	if !ok || e.src.IsUnspecified() || e.src.IsMulticast() {
@@ -90,10 +90,10 @@ func wrap(packet []byte, four, six *icmp.Message) []byte {
 	return append(p, body...)
 }
 
-// query4 reports whether an ICMP message of a type asks for something, and so is no error.
+// query4 reports whether an ICMP message of this type is a query, and so not an error.
 func query4(kind byte) bool { return kind == 8 || kind == 13 || kind == 15 || kind == 17 }
 
-// checksum is the internet's (RFC 1071).
+// checksum returns the Internet checksum (RFC 1071).
 func checksum(b []byte) uint16 {
 	sum := uint32(0)
 	for ; len(b) > 1; b = b[2:] {

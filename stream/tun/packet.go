@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// ends are where a packet comes from and goes to.
+// ends are a packet's source and destination.
 type ends struct{ src, dst netip.Addr }
 
 const (
@@ -13,9 +13,9 @@ const (
 	header6 = 40
 )
 
-// parse reads the ends of an IP packet of n octets, which may be anything, of which b is the
-// beginning or all, and reports whether it is whole: as long as it says, and no shorter than its
-// header.
+// parse returns the ends of an IP packet of n bytes, whose beginning is b. The packet may be
+// arbitrary. parse reports whether it is complete: as long as its header states, and not shorter
+// than its header.
 func parse(b []byte, n int) (e ends, ok bool) {
 	if len(b) == 0 {
 		return e, false
@@ -41,12 +41,12 @@ func parse(b []byte, n int) (e ends, ok bool) {
 	return e, true
 }
 
-// The header in front of each packet that the kernel gives and takes (struct virtio_net_hdr):
-// what is left to be done to the packet.
+// The header in front of each packet to and from the kernel (struct virtio_net_hdr). It describes
+// the work that is left for the receiver.
 const (
 	vnetSize = 10
 
-	vnetNeedsChecksum = 1 // flags
+	vnetNeedsChecksum = 1 // flag
 	vnetDataValid     = 2
 
 	vnetNone  = 0 // kinds of segments
@@ -56,12 +56,12 @@ const (
 	vnetByECN = 0x80
 )
 
-// offload is such a header.
+// offload is the parsed header.
 type offload struct {
 	flags, kind  byte
-	head         int // octets of the packet that are in one piece, its headers among them
+	head         int // bytes of the packet that are contiguous, including its headers
 	size         int // of a segment
-	start, place int // where the checksum begins, and how far behind that it is
+	start, place int // start of the checksummed range, and offset of the checksum from there
 }
 
 func getOffload(b []byte) offload {
@@ -69,8 +69,8 @@ func getOffload(b []byte) offload {
 	return offload{flags: b[0], kind: b[1], head: u(2), size: u(4), start: u(6), place: u(8)}
 }
 
-// fits reports whether the header can belong to a packet of n octets: the kernel is not
-// handed what reaches beyond it. It is the peer's, so it may be anything.
+// fits reports whether the header can belong to a packet of n bytes. The header comes from the peer
+// and may be arbitrary; a header that reaches beyond the packet must not get to the kernel.
 func (o *offload) fits(n int) bool {
 	if o.flags&^(vnetNeedsChecksum|vnetDataValid) != 0 || o.head > n {
 		return false
@@ -87,9 +87,8 @@ func (o *offload) fits(n int) bool {
 	return false
 }
 
-// longest returns the octets of the longest packet that a packet of the kernel's becomes when
-// its segments are cut. What the kernel says of the head is no more than a hint, so the
-// headers are measured.
+// longest returns the length in bytes of the longest packet after segmentation of a packet of the
+// kernel. The kernel's value of head is only a hint, so longest measures the headers.
 func (o *offload) longest(packet []byte) int {
 	n := len(packet)
 	switch o.kind &^ vnetByECN {

@@ -17,7 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/stream"
 )
 
-// Bounds of what waits for one neighbour to take.
+// Bounds of the queue for one neighbour.
 const (
 	queuePackets = 1024
 	queueBytes   = 2 << 20
@@ -28,8 +28,8 @@ type peer struct {
 	conn   *stream.Conn
 	mac    ethertype.MAC
 	mtu    int
-	claims []netip.Addr // as it says
-	addrs  []netip.Addr // of these, those that the directory confirms
+	claims []netip.Addr // as the peer claims
+	addrs  []netip.Addr // those of claims that the directory confirms
 	queue  chan *buffer
 	queued atomic.Int64 // bytes of memory
 	over   chan struct{}
@@ -40,7 +40,7 @@ type peer struct {
 
 func (p *peer) has(a netip.Addr) bool { return slices.Contains(p.claims, a) }
 
-// gone reports whether the stream has been ended.
+// gone reports whether the stream has ended.
 func (p *peer) gone() bool {
 	select {
 	case <-p.over:
@@ -100,8 +100,8 @@ func station(c *stream.Conn) ethertype.MAC {
 	return addr.Addr.MAC
 }
 
-// add makes p a neighbour with those of the addresses that it claims which the directory
-// confirms, known among them; it has just been confirmed. An error if there is none.
+// add registers p as a neighbour, with those of its claimed addresses that the directory confirms.
+// known is an address that was just confirmed. It returns an error if no address is confirmed.
 func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 	for _, a := range p.claims {
 		if a != known {
@@ -152,7 +152,7 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 	return nil
 }
 
-// whyGone says why a neighbour has gone whose stream has ended with err.
+// whyGone returns why a neighbour has gone, given the error of its stream.
 func whyGone(err error) string {
 	if errors.Is(err, io.EOF) {
 		return "it has closed its stream"
@@ -160,7 +160,7 @@ func whyGone(err error) string {
 	return fmt.Sprint(err)
 }
 
-// addresses are logged with commas between them.
+// addresses are addresses that are logged as a comma-separated list.
 type addresses []netip.Addr
 
 func (a addresses) String() string {
@@ -171,7 +171,7 @@ func (a addresses) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// serve moves packets both ways until the stream ends.
+// serve moves packets in both directions until the stream ends.
 func (t *Tun) serve(p *peer) {
 	var writer sync.WaitGroup
 	writer.Go(func() {
@@ -192,7 +192,7 @@ func (t *Tun) serve(p *peer) {
 	}
 }
 
-// drop takes out of the queue of a neighbour that has gone what is in it.
+// drop discards the queue of a neighbour that has gone.
 func (t *Tun) drop(p *peer) {
 	for {
 		select {
@@ -207,8 +207,8 @@ func (t *Tun) drop(p *peer) {
 	}
 }
 
-// pass sends a packet that a neighbour takes at once, and reports whether it does. If packets
-// wait for it, this one has to wait, too.
+// pass sends a packet if the neighbour can accept it at once, and reports whether it did. If other
+// packets wait for the neighbour, this one must wait, too.
 func (t *Tun) pass(p *peer, b *buffer) bool {
 	packet := b.packet()
 	if o := getOffload(b.content().offload()); p.queued.Load() > 0 || o.longest(packet) > p.mtu || !p.conn.TryWrite(b.record()) {
@@ -224,8 +224,8 @@ func (t *Tun) sent(p *peer, octets int) {
 	t.counts.carried.sent(octets)
 }
 
-// send queues a packet for a neighbour. One that is too long for it, or that finds the queue
-// full or the neighbour gone, is dropped.
+// send queues a packet for a neighbour. It drops a packet that is longer than the neighbour's MTU,
+// that finds the queue full, or whose neighbour has gone.
 func (t *Tun) send(p *peer, b *buffer) {
 	packet := b.packet()
 	o := getOffload(b.content().offload())
@@ -252,7 +252,7 @@ func (t *Tun) send(p *peer, b *buffer) {
 	b.free()
 }
 
-// write sends what is queued, until the stream ends.
+// write sends queued packets until the stream ends.
 func (t *Tun) write(p *peer) {
 	for {
 		select {
@@ -271,7 +271,7 @@ func (t *Tun) write(p *peer) {
 	}
 }
 
-// receive hands the kernel what a neighbour sends, until the stream ends.
+// receive passes a neighbour's packets to the kernel until the stream ends.
 func (t *Tun) receive(p *peer) error {
 	r := newRecords(p.conn)
 	defer r.end()
@@ -293,7 +293,7 @@ func (t *Tun) receive(p *peer) error {
 	}
 }
 
-// takes reports whether a packet of a neighbour's is one that this host takes.
+// takes reports whether this host accepts a neighbour's packet.
 func (t *Tun) takes(p *peer, c *arrival) bool {
 	begin, n := c.packet()
 	e, ok := parse(begin, n)

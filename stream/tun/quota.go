@@ -3,16 +3,15 @@ package tun
 import "github.com/bobnet-go/bobnet/ethertype"
 
 const (
-	// maxPeers bounds the streams of all neighbours together. Each takes the memory of two
-	// buffers.
+	// maxPeers bounds the streams of all neighbours together. Each uses the memory of two buffers.
 	maxPeers = 1024
-	// maxStreams bounds the streams with one station: both ends may open one for each of the
-	// other's addresses at the same time.
+	// maxStreams bounds the streams with one station: at the same time, both ends may open one for
+	// each address of the other.
 	maxStreams = 2 * maxAddrs
 )
 
-// quota counts streams, those that are still greeting included, so that no station can take
-// the memory and the places of the others.
+// quota counts streams, including those that still exchange greetings, so that no station can
+// exhaust the memory and the streams of the others.
 type quota struct {
 	all  int
 	from map[ethertype.MAC]int
@@ -20,7 +19,7 @@ type quota struct {
 
 func newQuota() quota { return quota{from: map[ethertype.MAC]int{}} }
 
-// take counts one more stream with a station, and reports whether there may be one.
+// take counts one more stream with a station, and reports whether it is within the limits.
 func (q *quota) take(mac ethertype.MAC) bool {
 	if q.all >= maxPeers || q.from[mac] >= maxStreams {
 		return false

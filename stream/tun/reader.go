@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// reader takes packets of the kernel's. It reads them to where the stream of the neighbour sends
-// from that the last one was for, as the next one is likely to be, too.
+// reader reads packets from the kernel. It reads them into the write buffer of the stream that the
+// previous packet went to, because the next packet probably goes to the same neighbour.
 type reader struct {
 	t    *Tun
 	own  *buffer
@@ -18,11 +18,11 @@ type reader struct {
 	held []byte // of the stream
 }
 
-// patience is how long reading stops for a neighbour whose stream is full. One that takes what it
-// is sent has room for a packet before; for one that does not, packets are queued from then on.
+// patience is how long reading pauses for a neighbour whose stream is full. A neighbour that reads
+// makes room in less time. For others, packets are queued after that time.
 const patience = 200 * time.Microsecond
 
-// room returns where a packet can be read to.
+// room returns the memory to read a packet into.
 func (r *reader) room() []byte {
 	if p := r.last; p != nil && p.queued.Load() == 0 {
 		if r.held = p.conn.Reserve(recordHead+maxRecord, patience); r.held != nil {
@@ -32,7 +32,7 @@ func (r *reader) room() []byte {
 	return r.own.room()
 }
 
-// none gives back what room has returned.
+// none releases the memory that room returned.
 func (r *reader) none() {
 	if r.held != nil {
 		r.last.conn.Commit(0)
@@ -40,7 +40,7 @@ func (r *reader) none() {
 	}
 }
 
-// run reads until the device ends.
+// run reads packets until the device is closed.
 func (r *reader) run() error {
 	for {
 		n, err := r.t.dev.read(r)
@@ -55,7 +55,7 @@ func (r *reader) run() error {
 	}
 }
 
-// took sends the packet of n octets that lies where room has said.
+// took sends the packet of n bytes in the memory that room returned.
 func (r *reader) took(n int) {
 	if r.held != nil {
 		if r.sentInPlace(n) {
@@ -67,7 +67,8 @@ func (r *reader) took(n int) {
 	r.own, r.last = r.t.outgoing(r.own.fill(n))
 }
 
-// sentInPlace sends the packet of n octets that lies in the stream, if it is the neighbour's.
+// sentInPlace sends the packet of n bytes in the stream's buffer, if it goes to that stream's
+// neighbour.
 func (r *reader) sentInPlace(n int) bool {
 	packet := content(r.held[recordHead:][:n]).packet()
 	e, ok := parse(packet, len(packet))

@@ -7,43 +7,44 @@ import (
 	"io"
 )
 
-// source is what records are taken from: a stream.Conn.
+// source is the stream that records are read from: a stream.Conn.
 type source interface {
 	Peek(n int) (first, rest []byte, err error)
 	Discard(n int)
 }
 
-// records takes a stream of records apart.
+// records splits a stream into records.
 type records struct {
 	from  source
 	begin [beginSize]byte
-	taken int // octets of the record that has been handed out
+	taken int // bytes of the record that next has returned
 	arrival
 }
 
-// arrival is what a record has behind its length. The beginning, in which are all headers that
-// are looked at, is a copy, because a neighbour could change it after that; the rest is where
-// the stream has it.
+// arrival is a record without its length. The beginning, with all headers that are checked, is a
+// copy, because the neighbour could change the original after the check. The rest is in the
+// stream's memory.
 type arrival struct {
 	parts [3][]byte
-	n     int // octets in all
+	n     int // total bytes
 }
 
-// beginSize is how long the beginning is: the kernel's header, and the longest one of IP or more.
+// beginSize is the length of the copied beginning: the kernel's header, and at least the longest IP
+// header.
 const beginSize = 128
 
 // offload returns the kernel's header.
 func (r *arrival) offload() []byte { return r.parts[0][:vnetSize] }
 
-// packet returns the beginning of the packet, and how long that is in all.
+// packet returns the beginning of the packet and its total length.
 func (r *arrival) packet() (begin []byte, n int) { return r.parts[0][vnetSize:], r.n - vnetSize }
 
-// errRecord is wrapped by the error for a length that no record has.
+// errRecord is wrapped by the error for an invalid length of a record.
 var errRecord = errors.New("a record has a length that none can have")
 
 func newRecords(from source) *records { return &records{from: from} }
 
-// next returns the next record, which is valid until the next call, or that of end. It returns
+// next returns the next record, which is valid until the following call of next or end. It returns
 // io.EOF if the stream ends between records, and io.ErrUnexpectedEOF if it ends within one.
 func (r *records) next() (*arrival, error) {
 	r.end()
@@ -76,7 +77,7 @@ func (r *records) next() (*arrival, error) {
 	return &r.arrival, nil
 }
 
-// end gives back the record that next has returned.
+// end releases the record that next has returned.
 func (r *records) end() {
 	if r.taken > 0 {
 		r.from.Discard(r.taken)
@@ -84,7 +85,7 @@ func (r *records) end() {
 	}
 }
 
-// cut returns n octets of what lies in two parts, from one of them on.
+// cut returns n bytes, from offset from, of data in two parts.
 func cut(first, rest []byte, from, n int) (a, b []byte) {
 	k := min(from, len(first))
 	a, b = first[k:], rest[from-k:]

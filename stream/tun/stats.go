@@ -14,14 +14,14 @@ import (
 	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
-// counts are the Counts as they are counted.
+// counts are the atomic counters behind Counts.
 type counts struct {
 	Malformed, Multicast, Unreachable, TooBig, Overflow, Spoofed, Misdirected, Claims, Strangers, Refused atomic.Uint64
 
 	carried
 }
 
-// carried counts the packets that were sent and received, and their bytes.
+// carried counts packets sent and received, and their bytes.
 type carried struct{ PacketsSent, PacketsReceived, BytesSent, BytesReceived atomic.Uint64 }
 
 func (c *carried) sent(size int) {
@@ -34,7 +34,7 @@ func (c *carried) received(size int) {
 	c.BytesReceived.Add(uint64(size))
 }
 
-// Counts count what has not been carried, by reason.
+// Counts counts packets that were dropped, and claims and streams that were refused, by reason.
 type Counts struct {
 	Malformed   uint64 `text:"malformed" metric:"bobnet_tun_dropped_packets_total" reason:"malformed" help:"the packet is not whole, or the header in front of it cannot be its own"`
 	Multicast   uint64 `text:"multicast" metric:"bobnet_tun_dropped_packets_total" reason:"multicast" help:"it is for many, which are not served"`
@@ -55,7 +55,7 @@ type Snapshot struct {
 	MTU             int
 	Neighbours      []Neighbour `metric:"bobnet_tun_neighbours" help:"Streams to other hosts."`
 	Searches        int         `metric:"bobnet_tun_searches" help:"Addresses that the segment is being asked for."`
-	// Packets that have been carried so far, and their bytes.
+	// Packets carried so far, and their bytes.
 	PacketsSent     uint64 `metric:"bobnet_tun_packets_sent_total" help:"Packets sent to neighbours."`
 	PacketsReceived uint64 `metric:"bobnet_tun_packets_received_total" help:"Packets taken from neighbours."`
 	BytesSent       uint64 `metric:"bobnet_tun_bytes_sent_total" help:"Bytes of the packets sent."`
@@ -66,15 +66,15 @@ type Snapshot struct {
 // Neighbour is a stream to another host.
 type Neighbour struct {
 	MAC                          ethertype.MAC
-	Addrs                        []netip.Addr // for which packets go there; none if another stream has taken over
+	Addrs                        []netip.Addr // addresses whose packets go there; none if another stream has replaced it
 	MTU                          int
 	PacketsSent, PacketsReceived uint64
-	BytesSent, BytesReceived     uint64 // of packets
-	Dropped                      uint64 // packets that found the queue full
+	BytesSent, BytesReceived     uint64 // bytes of packets
+	Dropped                      uint64 // packets dropped because the queue was full
 	Queued                       int64  `metric:"bobnet_tun_queued_bytes" help:"Bytes that wait for neighbours to take them."`
 }
 
-// Snapshot returns what t is doing.
+// Snapshot returns the current state.
 func (t *Tun) Snapshot() Snapshot {
 	s := Snapshot{Device: t.dev.name, Network: t.cfg.Network, Addrs: slices.Clone(t.addrs), MTU: t.cfg.MTU}
 	counters.Load(&s, &t.counts.carried)

@@ -5,60 +5,60 @@ import (
 	"slices"
 )
 
-// table knows which neighbour has which address, and what waits to be found. It is a value of
-// its own, without a clock: times are nanoseconds of the caller's.
+// table maps addresses to neighbours, and holds packets for addresses that are being looked up. It
+// has no clock: the caller passes times in nanoseconds.
 type table struct {
 	entries  map[netip.Addr]*entry
 	searches int
 }
 
-// entry is what is known of an address.
+// entry is the state of an address.
 type entry struct {
-	peer   *peer // nil unless it is found
-	search bool  // the segment is being asked
-	quiet  int64 // not asked again before, nobody has answered
+	peer   *peer // nil until found
+	search bool  // a lookup is in progress
+	quiet  int64 // no new lookup before this time, because the last one had no answer
 	wait   []*buffer
-	held   int64 // memory of what waits
+	held   int64 // memory of waiting packets
 }
 
-// hold has a packet wait.
+// hold adds a waiting packet.
 func (e *entry) hold(b *buffer) {
 	e.wait = append(e.wait, b)
 	e.held += b.cost()
 }
 
-// release returns what waits.
+// release removes and returns the waiting packets.
 func (e *entry) release() (wait []*buffer) {
 	wait, e.wait, e.held = e.wait, nil, 0
 	return wait
 }
 
 const (
-	// maxEntries bounds the addresses that are remembered, as programs may send to any.
+	// maxEntries bounds the addresses in the table, because programs may send to any address.
 	maxEntries = 4096
-	// maxSearches bounds the addresses that are asked for at the same time.
+	// maxSearches bounds the concurrent lookups.
 	maxSearches = 64
-	// maxWait is how many bytes of memory packets take that wait for an address to be found: no
-	// more come then. All fragments of a datagram of 64 KiB fit, of the shortest MTU.
+	// maxWait is the most bytes of memory of packets that wait for a lookup of one address. Further
+	// packets are dropped. All fragments of a 64 KiB datagram fit, at the smallest MTU.
 	maxWait = 256 << 10
-	// quietTime is how long an address that nobody has answered to is not asked for again.
+	// quietTime is the time after a lookup without an answer until the next lookup of the address.
 	quietTime = 1_000_000_000
 )
 
-// verdict says what to do with a packet.
+// verdict is the decision about a packet.
 type verdict uint8
 
 const (
 	toPeer   verdict = iota
-	toSearch         // it waits; ask for its address
-	toWait           // it waits; its address is being asked for
-	toNobody         // nobody has answered to its address
-	toDrop           // too many wait
+	toSearch         // it waits; look up its address
+	toWait           // it waits; its address is being looked up
+	toNobody         // no host answers to its address
+	toDrop           // too many packets wait
 )
 
 func newTable() table { return table{entries: map[netip.Addr]*entry{}} }
 
-// peer returns the neighbour that has an address, nil if none is known.
+// peer returns the neighbour with an address, or nil if none is known.
 func (t *table) peer(a netip.Addr) *peer {
 	if e := t.entries[a]; e != nil {
 		return e.peer
@@ -66,7 +66,7 @@ func (t *table) peer(a netip.Addr) *peer {
 	return nil
 }
 
-// route says what to do with a packet for an address.
+// route decides what to do with a packet for an address.
 func (t *table) route(now int64, to netip.Addr, b *buffer) (*peer, verdict) {
 	e := t.entries[to]
 	switch {
@@ -95,7 +95,7 @@ func (t *table) route(now int64, to netip.Addr, b *buffer) (*peer, verdict) {
 	return nil, toSearch
 }
 
-// forget drops the addresses that nobody has answered to, and reports whether there are any.
+// forget removes addresses to which no host has answered, and reports whether there were any.
 func (t *table) forget(now int64) bool {
 	before := len(t.entries)
 	for a, e := range t.entries {
@@ -106,8 +106,8 @@ func (t *table) forget(now int64) bool {
 	return len(t.entries) < before
 }
 
-// found ends the search for an address, if there is one, because p has it, and returns what
-// waits for it. The neighbour that had it before, if any, is returned too.
+// found ends the lookup of an address, if there is one, with the result p. It returns the waiting
+// packets, and the neighbour that had the address before, if any.
 func (t *table) found(a netip.Addr, p *peer) (wait []*buffer, before *peer) {
 	e := t.entries[a]
 	if e == nil {
@@ -129,8 +129,8 @@ func (t *table) found(a netip.Addr, p *peer) (wait []*buffer, before *peer) {
 	return wait, before
 }
 
-// failed ends the search for an address, and returns what waits for it: nobody has answered,
-// or p has been found meanwhile.
+// failed ends the lookup of an address without an answer, and returns the waiting packets. p is the
+// neighbour if one was found meanwhile.
 func (t *table) failed(now int64, a netip.Addr) (wait []*buffer, p *peer) {
 	e := t.entries[a]
 	if e == nil {
@@ -147,7 +147,7 @@ func (t *table) failed(now int64, a netip.Addr) (wait []*buffer, p *peer) {
 	return wait, e.peer
 }
 
-// gone forgets a neighbour.
+// gone removes a neighbour.
 func (t *table) gone(p *peer) {
 	for a, e := range t.entries {
 		if e.peer != p {
@@ -159,7 +159,7 @@ func (t *table) gone(p *peer) {
 	}
 }
 
-// peers returns the neighbours, each once, with their addresses.
+// peers returns each neighbour once, with its addresses.
 func (t *table) peers() map[*peer][]netip.Addr {
 	all := map[*peer][]netip.Addr{}
 	for a, e := range t.entries {

@@ -17,7 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Tun is one host of an IP network over VIs. It may be shared between goroutines.
+// Tun is one host's interface to an IP network over VIs. It may be shared between goroutines.
 type Tun struct {
 	cfg      Config
 	own      bool // it opened the NIC
@@ -28,39 +28,40 @@ type Tun struct {
 	mine     map[netip.Addr]bool
 	counts   counts
 
-	ctx    context.Context // ends with Close, or because of what Run says
+	ctx    context.Context // ends with Close, or with the error that Run returns
 	cancel context.CancelCauseFunc
 	group  sync.WaitGroup
-	claims *claims // nil until Open is about to get addresses
+	claims *claims // nil until Open acquires addresses
 
 	mu     sync.Mutex
 	table  table
-	peers  map[*peer]struct{} // all whose greeting was good
+	peers  map[*peer]struct{} // all with a valid greeting
 	quota  quota
 	closed bool
 }
 
-// Buffers of a stream. Packets of up to 64 KiB are copied to it, and several fit.
+// Buffers of a stream. Packets of up to 64 KiB are copied into it, and several fit.
 const (
 	writeBuffer = 1 << 20
 	readBuffer  = 1 << 20
 )
 
-// ackDelay is how long a VI waits with an acknowledgement for something that carries it: the
-// answer of the neighbour's programs as a rule. Streams ask for one when they need it.
+// ackDelay is how long a VI delays an acknowledgement so that another frame can carry it, usually
+// the answer of the neighbour's programs. Streams request acknowledgements that they need sooner.
 const ackDelay = 500 * time.Microsecond
 
-// linger is how long the end of a stream waits for what is under way. Packets may be lost, so
-// that is short: a neighbour that acknowledges nothing holds up nobody.
+// linger is how long closing a stream waits for data in flight. Packets may be lost, so it is
+// short: a neighbour that acknowledges nothing delays no one else.
 const linger = 100 * time.Millisecond
 
-// Open makes the interface and tells the segment its addresses. Run moves packets. It needs
-// CAP_NET_ADMIN and CAP_NET_RAW in the current network namespace. Its errors wrap
-// ErrConfig, an address that another host has, or what package vipl and the kernel say.
+// Open creates the interface and advertises its addresses on the segment. Run then moves packets.
+// It needs CAP_NET_ADMIN and CAP_NET_RAW in the current network namespace. An error wraps
+// ErrConfig, reports an address that another host has, or wraps an error of package vipl or the
+// kernel.
 //
-// ctx bounds the call alone, not the life of the interface. When it ends while Open waits for
-// other hosts that may have the addresses, or as vipl.Open may, or has ended before, the error
-// wraps the context's.
+// ctx bounds the call alone, not the life of the interface. Open may wait for other hosts that
+// claim the addresses, or as vipl.Open does. If ctx ends before or meanwhile, the error wraps the
+// context's error.
 func Open(ctx context.Context, cfg *Config) (_ *Tun, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("tun: open: %w", err)
@@ -116,9 +117,8 @@ func (t *Tun) Device() string { return t.dev.name }
 // NIC returns the NIC that carries the packets.
 func (t *Tun) NIC() *vipl.NIC { return t.cfg.NIC }
 
-// Run moves packets until ctx ends, or the interface or the NIC is of no use any more, which
-// is its error. It is called once; after Close, and when Close ends it, it returns
-// net.ErrClosed.
+// Run moves packets until ctx ends, or until the interface or the NIC fails; it returns the error.
+// It may be called once. If Close is called before or meanwhile, it returns net.ErrClosed.
 func (t *Tun) Run(ctx context.Context) error {
 	t.mu.Lock()
 	if t.closed {
@@ -139,7 +139,7 @@ func (t *Tun) Run(ctx context.Context) error {
 	return context.Cause(t.ctx)
 }
 
-// watch has everything end with the NIC.
+// watch shuts down the Tun when the NIC ends.
 func (t *Tun) watch() {
 	select {
 	case <-t.cfg.NIC.Ended():
@@ -148,7 +148,7 @@ func (t *Tun) watch() {
 	}
 }
 
-// shut has everything end. The first cause is what Run says.
+// shut ends everything. Run returns the first cause.
 func (t *Tun) shut(cause error) {
 	t.cancel(cause)
 	if t.dev != nil {
@@ -185,11 +185,11 @@ func (t *Tun) Close() error {
 	return err
 }
 
-// logFlush is how long Close waits for the last lines of the log to be handled.
+// logFlush is how long Close waits for the logger's handler to finish the last lines.
 const logFlush = 100 * time.Millisecond
 
-// outgoing sends a packet of the kernel's, and returns a buffer for the next one, and the
-// neighbour that has taken it at once, or nil.
+// outgoing sends a packet from the kernel. It returns a buffer for the next packet, and the
+// neighbour if it has accepted the packet at once.
 func (t *Tun) outgoing(b *buffer) (next *buffer, taken *peer) {
 	e, ok := parse(b.packet(), len(b.packet()))
 	switch {
@@ -204,7 +204,7 @@ func (t *Tun) outgoing(b *buffer) (next *buffer, taken *peer) {
 		return b, p
 	}
 	now := t.now()
-	kept := b.keep() // what may wait takes no more memory than it is long
+	kept := b.keep() // waiting packets occupy only about their own length
 	t.mu.Lock()
 	p, what := t.table.route(now, e.dst, kept)
 	if what == toSearch && !t.closed {
@@ -226,7 +226,7 @@ func (t *Tun) outgoing(b *buffer) (next *buffer, taken *peer) {
 	return b, nil
 }
 
-// neighbour returns the one that has an address, nil if none is known.
+// neighbour returns the neighbour with an address, or nil if none is known.
 func (t *Tun) neighbour(a netip.Addr) *peer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,7 +235,7 @@ func (t *Tun) neighbour(a netip.Addr) *peer {
 
 func (t *Tun) now() int64 { return t.cfg.NIC.Now() }
 
-// broadcast reports whether an address is the broadcast address of a network of this host's.
+// broadcast reports whether a is the broadcast address of one of this host's networks.
 func (t *Tun) broadcast(a netip.Addr) bool {
 	if !a.Is4() {
 		return false
@@ -260,14 +260,14 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// unreachable tells the sender of a packet that nobody answers to its destination.
+// unreachable reports to the sender of a packet that no host answers to its destination.
 func (t *Tun) unreachable(b *buffer) {
 	t.counts.Unreachable.Add(1)
 	t.tell(unreachable(b.packet()))
 	b.free()
 }
 
-// tell hands the kernel a packet of this host's own.
+// tell passes a packet of this host's own to the kernel.
 func (t *Tun) tell(packet []byte) {
 	if packet == nil {
 		return
@@ -275,17 +275,17 @@ func (t *Tun) tell(packet []byte) {
 	t.deliver(&[3][]byte{make([]byte, vnetSize), packet})
 }
 
-// deliver hands the kernel a packet with its header, in parts.
+// deliver passes a packet with its header, in parts, to the kernel.
 func (t *Tun) deliver(parts *[3][]byte) {
 	if err := t.dev.write(parts); err != nil && !errors.Is(err, os.ErrClosed) {
 		t.counts.Refused.Add(1)
 	}
 }
 
-// searchTime bounds the search for an address, and the greetings.
+// searchTime bounds a lookup of an address, and the exchange of greetings.
 const searchTime = 3 * time.Second
 
-// search asks the segment for an address, and opens a stream to who has it.
+// search looks up an address on the segment, and opens a stream to the host that has it.
 func (t *Tun) search(a netip.Addr) {
 	ctx, cancel := context.WithTimeout(t.ctx, searchTime)
 	defer cancel()
@@ -307,7 +307,7 @@ func (t *Tun) search(a netip.Addr) {
 	t.serve(p)
 }
 
-// connect opens a stream to the host that has an address. It counts in the quota.
+// connect opens a stream to the host that has an address. The quota includes it.
 func (t *Tun) connect(ctx context.Context, a netip.Addr) (_ *peer, err error) {
 	at, err := t.cfg.NIC.Lookup(ctx, name(t.cfg.Network, a))
 	if err != nil {
@@ -336,7 +336,7 @@ func (t *Tun) connect(ctx context.Context, a netip.Addr) (_ *peer, err error) {
 	return p, t.add(ctx, p, a)
 }
 
-// accept takes the streams of neighbours.
+// accept accepts the streams of neighbours.
 func (t *Tun) accept() {
 	for {
 		c, err := t.listener.AcceptStream()
@@ -347,12 +347,12 @@ func (t *Tun) accept() {
 			t.group.Go(func() { t.answer(c) }) // this goroutine is of the group, too
 		} else {
 			t.counts.Strangers.Add(1)
-			c.Abort() // Close would wait for an acknowledgement, and the next neighbour with it
+			c.Abort() // Close would wait for an acknowledgement and delay the next neighbour
 		}
 	}
 }
 
-// enter counts a stream with a station, and reports whether there may be one more.
+// enter counts a stream with a station, and reports whether it is within the limits.
 func (t *Tun) enter(mac ethertype.MAC) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -366,7 +366,7 @@ func (t *Tun) leave(mac ethertype.MAC) {
 	t.quota.give(mac)
 }
 
-// answer serves a stream that a neighbour has opened.
+// answer serves a stream that a neighbour opened.
 func (t *Tun) answer(c *stream.Conn) {
 	ctx, cancel := context.WithTimeout(t.ctx, searchTime)
 	p, err := t.greet(ctx, c, false)

@@ -2,12 +2,12 @@ package flow
 
 import "fmt"
 
-// Receiver knows what lies in this end's ring.
+// Receiver tracks the contents of this end's ring.
 type Receiver struct {
 	size              uint64
 	arrived, consumed uint64 // bytes since the beginning
-	told              uint64 // of the consumed ones, those that the other end knows of
-	messages          uint64 // that have arrived, whose receives are posted again
+	told              uint64 // consumed bytes for which credit was sent
+	messages          uint64 // messages that have arrived and whose receives are posted again
 	toldMsgs          uint64
 	ended             bool
 }
@@ -15,9 +15,9 @@ type Receiver struct {
 // NewReceiver returns the Receiver of a ring of size bytes.
 func NewReceiver(size uint32) Receiver { return Receiver{size: uint64(size)} }
 
-// Arrived takes the word of data, with the number of bytes that were written. What does
-// not fit between what is unread and the end of the ring is an error, and so is
-// anything behind the end of the stream.
+// Arrived processes the word of a message with data, whose RDMA write had written bytes. It returns
+// an error if the bytes do not fit between the unread bytes and the end of the ring, or follow the
+// end of the stream.
 func (r *Receiver) Arrived(w Word, written uint32) error {
 	n := w.Bytes()
 	free, edge := r.size-(r.arrived-r.told), r.size-r.arrived%r.size
@@ -34,7 +34,7 @@ func (r *Receiver) Arrived(w Word, written uint32) error {
 	return nil
 }
 
-// End takes the word of the end.
+// End processes the word of the end of the stream.
 func (r *Receiver) End(w Word, written uint32) error {
 	if r.ended || w != EndWord || written != 0 {
 		return fmt.Errorf("%w: an end with %d bytes, %#x, ended before: %v", ErrPeer, written, uint32(w), r.ended)
@@ -43,29 +43,29 @@ func (r *Receiver) End(w Word, written uint32) error {
 	return nil
 }
 
-// Ended reports whether nothing follows what is in the ring.
+// Ended reports whether no data follow those in the ring.
 func (r *Receiver) Ended() bool { return r.ended }
 
-// Unread returns how many bytes are to be read.
+// Unread returns the number of unread bytes.
 func (r *Receiver) Unread() uint64 { return r.arrived - r.consumed }
 
-// Readable returns the offset of the oldest byte, and how many lie there in a row.
+// Readable returns the offset of the oldest unread byte, and how many follow contiguously.
 func (r *Receiver) Readable() (at, n uint32) {
 	off := r.consumed % r.size
 	return uint32(off), uint32(min(r.arrived-r.consumed, r.size-off))
 }
 
-// Consumed notes that n bytes, which Readable has returned, have been read.
+// Consumed records that n bytes returned by Readable have been read.
 func (r *Receiver) Consumed(n uint32) { r.consumed += uint64(n) }
 
-// Due reports whether so much has become free that the other end should know: a quarter of
-// the ring, or half of the messages. So it never waits for less than that, and few
-// messages carry credit alone. Behind the end of the stream the other end needs none.
+// Due reports whether credit should be sent: a quarter of the ring or half of the messages have
+// become free. So the sender never waits for less than that, and few messages carry credit alone.
+// After the end of the stream no credit is due.
 func (r *Receiver) Due() bool {
 	return !r.ended && (r.consumed-r.told >= r.size/4 || r.messages-r.toldMsgs >= Depth/2)
 }
 
-// Credit returns the word that gives back all that is free, and takes it as sent.
+// Credit returns the word that returns all free space as credit, and counts it as sent.
 func (r *Receiver) Credit() Word {
 	w := creditWord(uint32(r.messages-r.toldMsgs), uint32(r.consumed-r.told))
 	r.told, r.toldMsgs = r.consumed, r.messages

@@ -2,7 +2,7 @@ package flow
 
 import "fmt"
 
-// Sender knows the other end's ring: where the next data go, and how many may.
+// Sender tracks the other end's ring: where the next data go, and how many bytes may be sent.
 type Sender struct {
 	size                uint64
 	sent, freed         uint64 // bytes since the beginning
@@ -13,8 +13,8 @@ type Sender struct {
 // NewSender returns the Sender to a ring of size bytes.
 func NewSender(size uint32) Sender { return Sender{size: uint64(size)} }
 
-// Space returns the offset in the ring of the next byte, and how many may be written
-// there in one message; 0 if the peer has to give credit first, or the stream has ended.
+// Space returns the offset in the ring of the next byte, and how many bytes one message may write
+// there. It returns 0 bytes if the peer must send credit first, or the stream has ended.
 func (s *Sender) Space() (at, n uint32) {
 	free := s.size - (s.sent - s.freed)
 	if s.ended || s.size == 0 || free == 0 || s.messages-s.freedMsgs == Depth {
@@ -24,14 +24,14 @@ func (s *Sender) Space() (at, n uint32) {
 	return uint32(off), uint32(min(free, s.size-off))
 }
 
-// Sent notes a message of n bytes, which Space has allowed, and returns its word.
+// Sent records a message of n bytes, at most those of Space, and returns its word.
 func (s *Sender) Sent(n uint32) Word {
 	s.sent += uint64(n)
 	s.messages++
 	return DataWord(n)
 }
 
-// End notes the end of the stream, and returns its word.
+// End records the end of the stream and returns its word.
 func (s *Sender) End() Word {
 	s.ended = true
 	return EndWord
@@ -40,10 +40,10 @@ func (s *Sender) End() Word {
 // Ended reports whether End has been called.
 func (s *Sender) Ended() bool { return s.ended }
 
-// Unread returns how many bytes the other end has not given back.
+// Unread returns the number of bytes for which the other end has not returned credit.
 func (s *Sender) Unread() uint64 { return s.sent - s.freed }
 
-// Credited takes a credit. More than is under way is an error.
+// Credited processes a credit. More credit than bytes or messages in flight is an error.
 func (s *Sender) Credited(w Word) error {
 	n, m := uint64(w.Bytes()), uint64(w.Messages())
 	if n > s.sent-s.freed || m > s.messages-s.freedMsgs || n == 0 && m == 0 {

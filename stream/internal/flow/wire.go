@@ -8,11 +8,11 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// ErrPeer is wrapped by every error about what the other end has sent: it breaks the
-// rules, and nothing that it sends can be trusted any more.
+// ErrPeer is wrapped by every error about the other end's messages: they violate the protocol, and
+// nothing that the peer sends can be trusted any more.
 var ErrPeer = errclass.New(transport.ErrPeer, "the peer breaks the rules of streams")
 
-// Kind says what a Word is about.
+// Kind is the kind of a Word.
 type Kind uint8
 
 // The kinds.
@@ -40,10 +40,10 @@ const (
 	MaxRing = 1 << (creditBits - 1)
 )
 
-// Depth is how many messages with data may be under way to an end: so many receives it
-// keeps posted for them, and Reserve more for those without data. Of these a peer has so
-// many under way at the most: a credit is for a quarter of the ring or half of the
-// messages, and there are Hello and End.
+// Depth is the most messages with data in flight to one end, which keeps that many receives posted
+// for them. Reserve is the number of further receives for messages without data. A peer has at most
+// that many of them in flight: a credit covers a quarter of the ring or half of the messages, and
+// there are Hello and End.
 const (
 	Depth   = 128
 	Reserve = 8
@@ -52,7 +52,7 @@ const (
 // DataWord returns the word of n bytes.
 func DataWord(n uint32) Word { return Word(Data)<<dataBits | Word(n) }
 
-// EndWord is the word of the end.
+// EndWord is the word of the end of the stream.
 const EndWord = Word(End) << dataBits
 
 // creditWord returns the word of a credit.
@@ -60,10 +60,10 @@ func creditWord(messages, bytes uint32) Word {
 	return Word(Credit)<<dataBits | Word(messages)<<creditBits | Word(bytes)
 }
 
-// Kind returns what the word is about; 0 is none that a peer sends.
+// Kind returns the word's kind; 0 is not a valid kind.
 func (w Word) Kind() Kind { return Kind(w >> dataBits) }
 
-// Bytes returns how many bytes a word of data or credit is about.
+// Bytes returns the number of bytes in a word of data or credit.
 func (w Word) Bytes() uint32 {
 	if w.Kind() == Data {
 		return uint32(w & (1<<dataBits - 1))
@@ -71,11 +71,11 @@ func (w Word) Bytes() uint32 {
 	return uint32(w & (1<<creditBits - 1))
 }
 
-// Messages returns how many messages a credit is for.
+// Messages returns the number of messages in a credit.
 func (w Word) Messages() uint32 { return uint32(w>>creditBits) & 0xff }
 
-// Hello is what each end says of its ring: the one that connects in its request, the
-// other in the first message over the connection.
+// Hello is an end's description of its ring. The end that connects sends it in its request, and the
+// other end in the first message of the connection.
 type Hello struct {
 	Size   uint32 // of the ring, in bytes
 	Handle uint32 // of its memory
@@ -100,7 +100,7 @@ func (h *Hello) Put(b []byte) {
 	binary.BigEndian.PutUint64(b[16:], h.Addr)
 }
 
-// ParseHello decodes b, which may be anything.
+// ParseHello decodes b, which may hold arbitrary bytes.
 func ParseHello(b []byte) (Hello, error) {
 	if len(b) != HelloSize || binary.BigEndian.Uint32(b) != magic {
 		return Hello{}, fmt.Errorf("%w: %d bytes that are no greeting", ErrPeer, len(b))
