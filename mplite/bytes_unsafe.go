@@ -2,9 +2,9 @@ package mplite
 
 import "unsafe"
 
-// Number is every numeric type of Go, and every type made from one. int, uint
-// and uintptr have the size of the host's word: between hosts whose words
-// differ use types that name their size.
+// Number is the constraint of all numeric types, and all types based on them. The size of int, uint
+// and uintptr depends on the host's word size: between hosts that differ in it, use types of a
+// fixed size.
 type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 |
 		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |

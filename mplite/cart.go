@@ -6,18 +6,16 @@ import (
 	"slices"
 )
 
-// Cart is a communicator whose ranks are laid out as a grid (MPI_Cart). The
-// last coordinate varies fastest. Its fields and methods may be used by any
-// goroutine; for the communicator see Comm.
+// Cart is a communicator with its ranks arranged as a grid (MPI_Cart). The last coordinate varies
+// fastest. Its fields and methods may be used by any goroutine; see Comm for the communicator.
 type Cart struct {
 	*Comm
 	dims     []int
 	periodic []bool
 }
 
-// DimsCreate completes dims for n ranks (MPI_Dims_create): every 0 is replaced
-// so that the product is n and the largest of them exceeds the smallest by as
-// little as possible, larger ones first. Non-zero entries stay.
+// DimsCreate completes dims for n ranks (MPI_Dims_create). It replaces every 0 so that the product
+// is n and the dimensions are as equal as possible, larger ones first. It keeps non-zero entries.
 func DimsCreate(n int, dims []int) error {
 	fixed, open := 1, 0
 	for _, d := range dims {
@@ -122,10 +120,9 @@ func pow(b, k int) int {
 	return p
 }
 
-// CartCreate lays out the ranks of c as a grid (MPI_Cart_create). It is
-// collective. Ranks beyond the grid get nil. The others keep their order: on
-// one segment every rank is equally far from every other, so that MPI's right
-// to number them anew has nothing to gain.
+// CartCreate arranges the ranks of c as a grid (MPI_Cart_create). It is collective. Ranks beyond
+// the grid get nil. The others keep their order. MPI allows reordering, but on one segment all
+// ranks are equally far apart, so it would gain nothing.
 func (c *Comm) CartCreate(ctx context.Context, dims []int, periodic []bool) (*Cart, error) {
 	n := 1
 	for _, d := range dims {
@@ -149,8 +146,8 @@ func (c *Comm) CartCreate(ctx context.Context, dims []int, periodic []bool) (*Ca
 	return &Cart{Comm: sub, dims: slices.Clone(dims), periodic: slices.Clone(periodic)}, nil
 }
 
-// Dup makes a grid of the same ranks and the same shape whose messages never mix
-// with those of g (MPI_Comm_dup). It is collective.
+// Dup creates a grid of the same ranks and shape, whose messages are separate from those of g
+// (MPI_Comm_dup). It is collective.
 func (g *Cart) Dup(ctx context.Context) (*Cart, error) {
 	sub, err := g.Comm.Dup(ctx)
 	if err != nil {
@@ -177,8 +174,8 @@ func (g *Cart) Coords(rank int) ([]int, error) {
 	return coords, nil
 }
 
-// RankAt returns the rank at coords (MPI_Cart_rank). A coordinate outside the
-// grid wraps around in a periodic dimension; in another one the rank is None.
+// RankAt returns the rank at coords (MPI_Cart_rank). A coordinate outside the grid wraps around in
+// a periodic dimension. In other dimensions the rank is None.
 func (g *Cart) RankAt(coords ...int) (int, error) {
 	if len(coords) != len(g.dims) {
 		return None, opError("get rank", ErrArgument, "%d coordinates for %d dimensions", len(coords), len(g.dims))
@@ -197,9 +194,8 @@ func (g *Cart) RankAt(coords ...int) (int, error) {
 	return rank, nil
 }
 
-// Shift returns the rank that a shift by disp along dimension dim receives
-// from, and the one that it sends to (MPI_Cart_shift); None beyond an edge, which
-// sends and receives take as it is.
+// Shift returns the source and the destination of a shift by disp along dimension dim
+// (MPI_Cart_shift). A rank beyond an edge is None, which sends and receives accept.
 func (g *Cart) Shift(dim, disp int) (src, dst int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return None, None, opError("shift", ErrArgument, "dimension %d is not in 0..%d", dim, len(g.dims)-1)
@@ -218,8 +214,8 @@ func (g *Cart) Shift(dim, disp int) (src, dst int, err error) {
 	return src, dst, err
 }
 
-// Neighbours returns the ranks before and after this one in every dimension,
-// in the order before, after, before, after, ...; None beyond an edge.
+// Neighbours returns the ranks before and after this one in every dimension, in the order before,
+// after, before, after, ... A rank beyond an edge is None.
 func (g *Cart) Neighbours() []int {
 	out := make([]int, 0, 2*len(g.dims))
 	for dim := range g.dims {

@@ -2,10 +2,9 @@ package mplite
 
 import "context"
 
-// Allgather collects the parts send of all ranks, which have one length, in
-// rank order on every rank (MPI_Allgather, MP_Gather). recv is Size times as
-// long. A nil send means that this rank's part is in place in recv
-// (MPI_IN_PLACE).
+// Allgather collects the parts send of all ranks, in rank order, on every rank (MPI_Allgather,
+// MP_Gather). All parts have the same length, and recv is Size times as long. A nil send means that
+// this rank's part is already in place in recv (MPI_IN_PLACE).
 func Allgather[T any](ctx context.Context, c *Comm, send, recv []T) error {
 	x, err := c.begin(ctx, sign[T](callAllgather, 0, opNone, partLen(c, send, recv)))
 	if err != nil {
@@ -45,11 +44,10 @@ func allgather[T any](x *coll, send, recv []T) error {
 	return x.allgatherRing(b, layout{block: len(b) / x.size})
 }
 
-// Allgatherv collects parts of any length on every rank (MPI_Allgatherv):
-// counts[r] elements from rank r, the same counts on all ranks. In recv they are
-// packed in rank order; if displs is given, one slice of it, the part of rank r
-// begins at element displs[0][r]. A nil send means that this rank's part is in
-// place in recv (MPI_IN_PLACE).
+// Allgatherv collects parts of any length on every rank (MPI_Allgatherv): counts[r] elements from
+// rank r, with the same counts on all ranks. In recv the parts are packed in rank order. With the
+// optional displs, the part of rank r begins at element displs[0][r] of recv. A nil send means that
+// this rank's part is already in place in recv (MPI_IN_PLACE).
 func Allgatherv[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, displs ...[]int) error {
 	x, err := c.begin(ctx, sign[T](callAllgatherv, 0, opNone, total(counts)))
 	if err != nil {

@@ -2,10 +2,9 @@ package mplite
 
 import "context"
 
-// Allreduce reduces the vectors send of all ranks, element by element, into
-// recv on every rank (MPI_Allreduce; with Sum, Min, Max: MP_Sum, MP_Min,
-// MP_Max). All vectors have one length. A nil send means that recv holds this
-// rank's vector (MPI_IN_PLACE).
+// Allreduce reduces the vectors send of all ranks, element by element, into recv on every rank
+// (MPI_Allreduce; with Sum, Min, Max: MP_Sum, MP_Min, MP_Max). All vectors have the same length. A
+// nil send means that recv holds this rank's vector (MPI_IN_PLACE).
 func Allreduce[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
 	x, err := c.begin(ctx, sign[T](callAllreduce, 0, op.code, len(recv)))
 	if err != nil {

@@ -2,10 +2,9 @@ package mplite
 
 import "context"
 
-// Alltoall sends part r of send to rank r and receives its part for this rank
-// as part r of recv (MPI_Alltoall). All parts have one length; both buffers
-// are Size times as long. A nil send means that what is to be sent is in recv
-// (MPI_IN_PLACE).
+// Alltoall sends part r of send to rank r and receives rank r's part for this rank as part r of
+// recv (MPI_Alltoall). All parts have the same length, and both buffers are Size times as long. A
+// nil send means that recv holds the parts to send (MPI_IN_PLACE).
 func Alltoall[T any](ctx context.Context, c *Comm, send, recv []T) error {
 	x, err := c.begin(ctx, sign[T](callAlltoall, 0, opNone, len(recv)))
 	if err != nil {
@@ -54,12 +53,11 @@ func (x *coll) inPlace(b []byte) []byte {
 	return tmp
 }
 
-// Alltoallv sends sendCounts[r] elements to rank r and receives recvCounts[r]
-// from it (MPI_Alltoallv). Both are packed in rank order; if displs is given, two
-// slices of it, the part for rank r begins at element displs[0][r] of send, and
-// that from rank r at element displs[1][r] of recv. If send and sendCounts are nil,
-// what is to be sent is where the parts of recv are (MPI_IN_PLACE), and displs[0] is
-// not looked at.
+// Alltoallv sends sendCounts[r] elements to rank r and receives recvCounts[r] from it
+// (MPI_Alltoallv). Both are packed in rank order. With the optional displs, two slices, the part
+// for rank r begins at element displs[0][r] of send, and the part from rank r at element
+// displs[1][r] of recv. If send and sendCounts are nil, the parts to send are in the places of the
+// parts of recv (MPI_IN_PLACE), and displs[0] is ignored.
 func Alltoallv[T any](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int, displs ...[]int) error {
 	x, err := c.begin(ctx, sign[T](callAlltoallv, 0, opNone, 0))
 	if err != nil {

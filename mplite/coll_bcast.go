@@ -14,8 +14,8 @@ func (c *Comm) Barrier(ctx context.Context) error {
 	return x.barrier()
 }
 
-// Ibarrier starts a Barrier (MPI_Ibarrier): its request completes when all ranks
-// of c have started theirs.
+// Ibarrier starts a Barrier (MPI_Ibarrier). Its request completes when all ranks of c have started
+// theirs.
 func (c *Comm) Ibarrier() (Request, error) {
 	x, err := c.plan(barrierCall, nil)
 	if err != nil {
@@ -35,14 +35,14 @@ func (x *coll) barrier() error {
 	return nil
 }
 
-// Bcast sends buf from root to all ranks of c (MPI_Bcast, MP_Bcast). All give
-// buffers of one length.
+// Bcast sends buf from root to all ranks of c (MPI_Bcast, MP_Bcast). All ranks pass buffers of the
+// same length.
 func (c *Comm) Bcast(ctx context.Context, buf []byte, root int) error {
 	return Bcast(ctx, c, buf, root)
 }
 
-// Bcast sends buf from root to all ranks of c (MPI_Bcast, MP_Bcast). All give
-// buffers of one length.
+// Bcast sends buf from root to all ranks of c (MPI_Bcast, MP_Bcast). All ranks pass buffers of the
+// same length.
 func Bcast[T any](ctx context.Context, c *Comm, buf []T, root int) error {
 	x, err := c.begin(ctx, sign[T](callBcast, root, opNone, len(buf)))
 	if err != nil {

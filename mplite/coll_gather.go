@@ -2,10 +2,9 @@ package mplite
 
 import "context"
 
-// Gather collects the parts send of all ranks, which have one length, at root
-// (MPI_Gather). There recv gets them in rank order and is Size times as long;
-// on the other ranks recv is not looked at. At root, a nil send means that its
-// part is in place in recv (MPI_IN_PLACE).
+// Gather collects the parts send of all ranks, in rank order, in recv at root (MPI_Gather). All
+// parts have the same length, and recv is Size times as long. Other ranks ignore recv. At root, a
+// nil send means that its part is already in place in recv (MPI_IN_PLACE).
 func Gather[T any](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	x, err := c.begin(ctx, sign[T](callGather, root, opNone, rootLen(c, send, recv, root)))
 	if err != nil {
@@ -51,11 +50,10 @@ func gather[T any](x *coll, send, recv []T, root int) error {
 	return x.gatherDirect(b, asBytes(recv), layout{block: len(b)}, root)
 }
 
-// Gatherv collects parts of any length at root (MPI_Gatherv). There counts[r] is
-// the number of elements from rank r. In recv they are packed in rank order; if
-// displs is given, one slice of it, the part of rank r begins at element
-// displs[0][r]. On the other ranks recv, counts and displs are not looked at. At
-// root, a nil send means that its part is in place in recv (MPI_IN_PLACE).
+// Gatherv collects parts of any length at root (MPI_Gatherv), where counts[r] is the number of
+// elements from rank r. In recv the parts are packed in rank order. With the optional displs, the
+// part of rank r begins at element displs[0][r]. Other ranks ignore recv, counts and displs. At
+// root, a nil send means that its part is already in place in recv (MPI_IN_PLACE).
 func Gatherv[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, root int, displs ...[]int) error {
 	x, err := c.begin(ctx, sign[T](callGatherv, root, opNone, 0))
 	if err != nil {

@@ -2,10 +2,9 @@ package mplite
 
 import "context"
 
-// Reduce reduces the vectors send of all ranks, element by element, into recv
-// at root (MPI_Reduce). All vectors have one length; recv is not looked at on
-// the other ranks. At root, a nil send means that recv holds its vector
-// (MPI_IN_PLACE).
+// Reduce reduces the vectors send of all ranks, element by element, into recv at root (MPI_Reduce).
+// All vectors have the same length. Other ranks ignore recv. At root, a nil send means that recv
+// holds its vector (MPI_IN_PLACE).
 func Reduce[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T], root int) error {
 	send = rootVector(c, send, recv, root)
 	x, err := c.begin(ctx, sign[T](callReduce, root, op.code, len(send)))

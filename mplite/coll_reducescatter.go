@@ -2,12 +2,10 @@ package mplite
 
 import "context"
 
-// ReduceScatter reduces the vectors send of all ranks, element by element, and
-// gives each rank its part of the result: counts[r] elements to rank r, in
-// rank order (MPI_Reduce_scatter). counts is the same on all ranks. A nil send
-// means that recv holds this rank's whole vector, whose first counts[Rank]
-// elements get its part of the result (MPI_IN_PLACE); what the others hold then
-// is undefined.
+// ReduceScatter reduces the vectors send of all ranks, element by element, and gives each rank its
+// part of the result: counts[r] elements to rank r, in rank order (MPI_Reduce_scatter). counts is
+// the same on all ranks. A nil send means that recv holds this rank's whole vector (MPI_IN_PLACE).
+// Its first counts[Rank] elements then receive the result, and the others are undefined.
 func ReduceScatter[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op[T]) error {
 	x, err := c.begin(ctx, sign[T](callReduceScatter, 0, op.code, total(counts)))
 	if err != nil {

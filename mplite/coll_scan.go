@@ -2,9 +2,9 @@ package mplite
 
 import "context"
 
-// Scan sets recv on each rank to the reduction of the vectors send of the
-// ranks up to and including it (MPI_Scan). All vectors have one length. A nil
-// send means that recv holds this rank's vector (MPI_IN_PLACE).
+// Scan sets recv on each rank to the reduction of the vectors send of all ranks up to and including
+// this one (MPI_Scan). All vectors have the same length. A nil send means that recv holds this
+// rank's vector (MPI_IN_PLACE).
 func Scan[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
 	x, err := c.begin(ctx, sign[T](callScan, 0, op.code, len(recv)))
 	if err != nil {
@@ -33,9 +33,9 @@ func scan[T any](x *coll, send, recv []T, op Op[T]) error {
 	return prefixes(x, partial, in, op, func([]T) { apply(x, op, recv, in, recv) })
 }
 
-// Exscan sets recv on each rank to the reduction of the vectors send of the
-// ranks before it (MPI_Exscan). On rank 0 recv stays as it is. A nil send means
-// that recv holds this rank's vector (MPI_IN_PLACE).
+// Exscan sets recv on each rank to the reduction of the vectors send of all ranks before this one
+// (MPI_Exscan). On rank 0 recv is unchanged. A nil send means that recv holds this rank's vector
+// (MPI_IN_PLACE).
 func Exscan[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
 	x, err := c.begin(ctx, sign[T](callExscan, 0, op.code, len(recv)))
 	if err != nil {

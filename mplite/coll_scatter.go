@@ -2,10 +2,9 @@ package mplite
 
 import "context"
 
-// Scatter gives each rank its part of send at root (MPI_Scatter), in rank
-// order. All parts recv have one length, and send is Size times as long; on
-// ranks other than root it is not looked at. At root, a nil recv means that its
-// part stays in place in send (MPI_IN_PLACE).
+// Scatter gives each rank its part of send at root, in rank order (MPI_Scatter). All parts have the
+// same length as recv, and send is Size times as long. Other ranks ignore send. At root, a nil recv
+// means that its part stays in place in send (MPI_IN_PLACE).
 func Scatter[T any](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	x, err := c.begin(ctx, sign[T](callScatter, root, opNone, rootLen(c, recv, send, root)))
 	if err != nil {
@@ -43,11 +42,10 @@ func scatter[T any](x *coll, send, recv []T, root int) error {
 	return x.scatterDirect(asBytes(send), b, layout{block: len(b)}, root)
 }
 
-// Scatterv gives each rank its part of send at root (MPI_Scatterv): counts[r]
-// elements to rank r. In send they are packed in rank order; if displs is given,
-// one slice of it, the part of rank r begins at element displs[0][r]. On ranks
-// other than root send, counts and displs are not looked at. At root, a nil recv
-// means that its part stays in place in send (MPI_IN_PLACE).
+// Scatterv gives each rank its part of send at root: counts[r] elements to rank r (MPI_Scatterv).
+// In send the parts are packed in rank order. With the optional displs, the part of rank r begins
+// at element displs[0][r]. Other ranks ignore send, counts and displs. At root, a nil recv means
+// that its part stays in place in send (MPI_IN_PLACE).
 func Scatterv[T any](ctx context.Context, c *Comm, send []T, counts []int, recv []T, root int, displs ...[]int) error {
 	x, err := c.begin(ctx, sign[T](callScatterv, root, opNone, 0))
 	if err != nil {

@@ -19,19 +19,17 @@ const (
 	AnyTag    = -1
 )
 
-// None is the null process (MPI_PROC_NULL), the rank beyond the edge of a grid.
-// A send to it ends at once and a receive from it too, with the Status that has
-// Source None, Tag AnyTag and Count 0; its buffer stays as it is. A probe finds
-// that message always.
+// None is the null process (MPI_PROC_NULL), the rank beyond the edge of a grid. A send to it and a
+// receive from it complete at once. The receive leaves its buffer unchanged and returns a Status
+// with Source None, Tag AnyTag and Count 0. A probe always finds such a message.
 const None = -2
 
 // MaxTag is the largest tag.
 const MaxTag = math.MaxInt32
 
-// Comm is a communicator (MPI_Comm): a group of ranks with a message space of
-// its own. It may be shared between goroutines, but a communicator's
-// collectives must be called by one goroutine at a time and by all ranks in
-// the same order, as in MPI.
+// Comm is a communicator (MPI_Comm): a group of ranks with messages of its own. It may be shared
+// between goroutines. But only one goroutine at a time may call a communicator's collectives, and
+// all ranks must call them in the same order, as in MPI.
 type Comm struct {
 	w       *world
 	rank    int
@@ -90,22 +88,22 @@ func (c *Comm) Rank() int { return c.rank }
 // Size returns the number of ranks in c (MPI_Comm_size).
 func (c *Comm) Size() int { return len(c.group) }
 
-// JobRank returns the rank, in the job's first communicator, of a rank of c.
-// Errors name ranks so.
+// JobRank returns the rank in the job's first communicator of a rank of c. Errors name ranks this
+// way.
 func (c *Comm) JobRank(rank int) int { return int(c.group[rank]) }
 
 // Job returns the job's name.
 func (c *Comm) Job() string { return c.w.job.Identity.Job }
 
-// NIC returns the NIC that the rank's messages go through, for its counters;
-// nil for a job of one rank that needs none.
+// NIC returns the NIC that carries the rank's messages, for its counters. It is nil for a job of
+// one rank without a NIC.
 func (c *Comm) NIC() *vipl.NIC { return c.w.nic }
 
 // started is when the process began, the zero of Wtime.
 var started = time.Now()
 
-// Wtime returns the time in seconds since some moment in the past (MPI_Wtime):
-// the clock of the NIC, or of the process if it has none.
+// Wtime returns the time in seconds since a fixed moment in the past (MPI_Wtime), on the NIC's
+// clock, or on the process's clock if there is no NIC.
 func (c *Comm) Wtime() float64 {
 	if c.w.nic == nil {
 		return time.Since(started).Seconds()
@@ -113,9 +111,8 @@ func (c *Comm) Wtime() float64 {
 	return float64(c.w.nic.Now()) / 1e9
 }
 
-// Free releases c (MPI_Comm_free). Calls on c return ErrFinalized from then on. The
-// communicators that Init and Self return cannot be freed: ErrComm. Finalize releases
-// them.
+// Free releases c (MPI_Comm_free). Later calls on c return ErrFinalized. The communicators that
+// Init and Self return cannot be freed: the error is ErrComm. Finalize releases them.
 func (c *Comm) Free() error {
 	w := c.w
 	w.mu.Lock()
@@ -134,7 +131,7 @@ func (c *Comm) Free() error {
 	return nil
 }
 
-// String describes c for people.
+// String returns a human-readable description of c.
 func (c *Comm) String() string {
 	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.job.Identity.Job)
 }
@@ -164,13 +161,12 @@ func (c *Comm) badPeer(op string, rank, tag int) error {
 	return opError(op, ErrTag, "tag %d is not in 0..%d", tag, MaxTag)
 }
 
-// Undefined is the color of ranks that get no communicator from Split
-// (MPI_UNDEFINED).
+// Undefined is the color of ranks that get no communicator from Split (MPI_UNDEFINED).
 const Undefined = -1
 
-// Split makes a communicator of all ranks that give the same color, ordered by
-// key and, where keys are equal, by their rank in c (MPI_Comm_split). It is
-// collective. Color Undefined gives nil; other negative ones are invalid.
+// Split creates a communicator of all ranks that pass the same color, ordered by key and then by
+// their rank in c (MPI_Comm_split). It is collective. Color Undefined gives nil; other negative
+// colors are invalid.
 func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	if color < Undefined {
 		return nil, opError("split", ErrArgument, "color %d is negative", color)
@@ -198,8 +194,8 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	return c.w.register(group, context), nil
 }
 
-// Dup makes a communicator of the same ranks whose messages never mix with
-// those of c (MPI_Comm_dup). It is collective.
+// Dup creates a communicator of the same ranks, whose messages are separate from those of c
+// (MPI_Comm_dup). It is collective.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 	context, err := c.within(callDup).newContext(ctx)
 	if err != nil {
@@ -208,10 +204,10 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 	return c.w.register(c.group, context), nil
 }
 
-// CommCreate makes a communicator of the ranks of g, in the order of g
-// (MPI_Comm_create). It is collective over c. Every rank of g gives the same
-// group; ranks that are not in the group they give, which may be empty, get nil.
-// So several communicators of different ranks can be made by one call.
+// CommCreate creates a communicator of the ranks of g, in the order of g (MPI_Comm_create). It is
+// collective over c. Every rank of g passes the same group. A rank that is not in the group that it
+// passes gets nil; the group may be empty. One call can create several communicators for disjoint
+// groups.
 func (c *Comm) CommCreate(ctx context.Context, g Group) (*Comm, error) {
 	c = c.within(callCommCreate)
 	mine, flat := c.claim(g), make([]int64, c.Size()*len(claim{}))
@@ -279,8 +275,8 @@ func claimed(all []claim) error {
 	return nil
 }
 
-// Self returns the communicator of this rank alone (MPI_COMM_SELF), the same at
-// every call. Its messages go from the rank to itself; Finalize releases it.
+// Self returns the communicator of this rank alone (MPI_COMM_SELF). Every call returns the same
+// one. Its messages go from the rank to itself. Finalize releases it.
 func (c *Comm) Self() *Comm {
 	w := c.w
 	w.mu.Lock()

@@ -18,29 +18,28 @@ const (
 	maxCredits         = 4096
 )
 
-// Config describes a rank. A field left zero is read from the environment where
-// there is a variable for it (see package job), and means its default else. Nil leaves all
-// fields zero.
+// Config describes a rank. A zero field takes its value from the environment variable for it, if
+// there is one (see package job), and otherwise means its default. Nil leaves all fields zero.
 type Config struct {
 	// Config says which rank of which job this is and which NIC carries its messages. Its
 	// Timeout bounds Init, in addition to the context, and how long Finalize waits for ranks to
 	// leave after its barrier.
 	job.Config
-	// Member, if not nil, is the process's membership in the job, which several packages
-	// share (job.Open). Job, Rank, Size, Interface and NIC are then the member's and must
-	// be left zero. It stays the caller's, who ends it after Finalize.
+	// Member, if not nil, is the process's membership in the job, which several packages can share
+	// (job.Open). Job, Rank, Size, Interface and NIC then come from the member and must be zero.
+	// The caller keeps ownership and closes the member after Finalize.
 	Member *job.Member
-	// EagerSize is the longest message, in bytes, that this rank takes without
-	// a rendezvous; 0 means 16 KiB, and 32 KiB where the MTU is 4000 or more.
+	// EagerSize is the longest message, in bytes, that this rank receives without a rendezvous; 0
+	// means 16 KiB, and 32 KiB if the MTU is 4000 or more.
 	EagerSize int
-	// Credits is the number of messages that each other rank may have under
-	// way to this one; 0 means 128 up to eight ranks, less in a larger job, at
-	// least 8. Each takes 2*EagerSize bytes of memory for each other rank.
+	// Credits is the number of messages that each other rank may have in flight to this one. 0
+	// means 128 up to eight ranks, and less in a larger job, but at least 8. Each message takes
+	// 2*EagerSize bytes of memory for each other rank.
 	Credits int
 	// SpillLimit bounds the memory, in bytes, for unexpected messages beyond
 	// the receive buffers; 0 means 64 MiB, negative means none.
 	SpillLimit int
-	// Exit is what Abort ends the process with, by a code of 1 to 255; nil means os.Exit.
+	// Exit ends the process in Abort, with a code of 1 to 255; nil means os.Exit.
 	Exit func(code int)
 }
 

@@ -174,12 +174,11 @@ func (c *Comm) casualty() error {
 // failures), until the program has said that it knows of the death and goes on
 // without that rank.
 
-// AckFailed acknowledges the deaths of ranks of c that are known here, and returns
-// these ranks, in c, in the order in which this rank has learned of them; nil if
-// there are none (MPIX_Comm_ack_failed and MPIX_Comm_get_failed). From then on
-// receives and probes from AnySource on c wait for the living again, until another
-// rank dies. That concerns c alone, and no collective: those on c keep failing.
-// Finalize does not fail because of ranks that were acknowledged on any communicator. Any
+// AckFailed acknowledges the known deaths of ranks of c and returns these ranks, as ranks of c, in
+// the order of their detection (MPIX_Comm_ack_failed and MPIX_Comm_get_failed). It returns nil if
+// there are none. After the call, receives and probes from AnySource on c wait for living ranks
+// again, until another rank dies. Other communicators are not affected, and collectives on c still
+// fail. Finalize does not fail because of ranks that were acknowledged on any communicator. Any
 // goroutine may call AckFailed.
 func (c *Comm) AckFailed() []int {
 	w := c.w

@@ -1,5 +1,5 @@
-// Package mplite passes messages between the ranks of a parallel program: the
-// MP_Lite subset of MPI under Go names, over vipl's virtual interfaces.
+// Package mplite passes messages between the ranks of a parallel program. It implements the MP_Lite
+// subset of MPI under Go names, over vipl's virtual interfaces.
 //
 // A job is a number of processes, the ranks. Each rank calls Init, which returns a
 // communicator of all ranks, exchanges messages through it, and calls Finalize:
@@ -161,31 +161,27 @@ package mplite
 //
 // # Eager and rendezvous
 //
-// Messages up to the receiver's Config.EagerSize are copied into a registered
-// bounce buffer, so that Send returns at once, and from the receive buffer to
-// the user's, so that a small message is one frame and two copies of little.
-// Longer ones are announced; the receiver registers the user's buffer and the
-// sender writes into it by RDMA, straight from its own memory: no copy but the
-// network's. A receive that is posted early makes that overlap with work.
+// Messages up to the receiver's Config.EagerSize are copied twice: into a registered bounce buffer,
+// so that Send returns at once, and from the receive buffer to the user's. So a small message is
+// one frame and two short copies. Longer messages are announced. The receiver registers the user's
+// buffer, and the sender writes into it by RDMA straight from its own memory: only the network
+// copies the data. If the receive is posted early, this overlaps with computation.
 //
-// Each receive buffer is a credit. Senders spend credits, receivers return
-// them on the back of their own messages, or in a message of their own when
-// half are owed. Unexpected messages stay in their receive buffers, without a
-// copy and without returning the credit, until they hold half of them; then
-// they move to a pool of Config.SpillLimit bytes, so that a message with
-// another tag still gets through; when that is full, credits stay away and the
-// sender waits. Memory is bounded whatever peers do, and messages that make
-// the protocol itself go round have credits of their own (see peer.go), so
-// that a flood cannot block a rendezvous. Buffers are cleared for one rank:
-// another one that knows where they are cannot write there.
+// Each receive buffer is a credit. Senders spend credits. Receivers return them with their own
+// messages, or in a separate message when half of the credits are owed. Unexpected messages stay in
+// their receive buffers, without a copy and without returning the credit, until they hold half of
+// the buffers. Then they move to a pool of Config.SpillLimit bytes, so that a message with another
+// tag still gets through. When the pool is full, credits are withheld and the sender waits. So
+// memory is bounded whatever peers do. Messages of the protocol itself have separate credits (see
+// peer.go), so that a flood cannot block a rendezvous. A buffer is cleared for one rank: another
+// rank that learns its address cannot write there.
 //
 // # Decisions
 //
-// One completion queue serves both queues of all connections: waiting for a
-// send must also notice what others send, and vipl waits on one queue. Send
-// completions cost an entry each, but it is taken while the answer is under
-// way. Rendezvous end by the immediate data of the last write and not by a
-// further message. Header fields have a fixed byte order and payloads the
-// sender's, so only foreign payloads pay for swapping. The mesh is complete
-// from Init on: an error then names who is missing, and no first message is
+// One completion queue serves both queues of all connections, because a goroutine that waits for a
+// send must also notice incoming messages, and vipl waits on one queue. Each send completion costs
+// an entry, but it is taken while the answer is in flight. A rendezvous ends with the immediate
+// data of the last write instead of a further message. Header fields have a fixed byte order, and
+// payloads have the sender's, so only payloads from foreign machines are swapped. Init connects all
+// ranks with each other: its error names missing ranks, and no first message is slow.
 // slow.

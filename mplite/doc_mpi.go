@@ -1,9 +1,8 @@
 // # MPI-1
 //
-// Every call of MPI 1.3, and what stands for it here, or why nothing does. Where
-// two Go names stand in a row, the method moves bytes and the function elements
-// of any type. Calls return errors, a context ends those that wait, and what MPI
-// calls erroneous is an error.
+// The table lists every call of MPI 1.3 with its equivalent, or the reason that there is none. If a
+// row has two Go names, the method moves bytes and the function elements of any type. Calls return
+// errors, and a context ends calls that wait. Calls that MPI calls erroneous return errors.
 //
 // Point to point:
 //
@@ -12,7 +11,7 @@
 //	MPI_Get_count              Status.Count, Elements     bytes; whole elements
 //	MPI_Bsend                  -                          Send up to the eager size; beyond, Isend of a copy
 //	MPI_Ssend                  Comm.Ssend, Ssend
-//	MPI_Rsend                  Comm.Send, Send            as MPI allows: no faster protocol is left out
+//	MPI_Rsend                  Comm.Send, Send            as MPI allows
 //	MPI_Buffer_attach          -                          no buffered mode: see MPI_Bsend
 //	MPI_Buffer_detach          -                          no buffered mode
 //	MPI_Isend                  Comm.Isend, Isend
@@ -51,24 +50,23 @@
 //	MPI_Type_indexed           -                          copy to a slice
 //	MPI_Type_hindexed          -                          the same
 //	MPI_Type_struct            Send, Recv                 a Go struct is an element: see Elements
-//	MPI_Address                -                          Go's types say where fields are
+//	MPI_Address                -                          Go's types define the offsets of fields
 //	MPI_Type_extent            -                          unsafe.Sizeof
 //	MPI_Type_size              -                          unsafe.Sizeof; padding travels
 //	MPI_Type_lb                -                          0
 //	MPI_Type_ub                -                          unsafe.Sizeof
 //	MPI_Type_commit            -                          types need no preparation
 //	MPI_Type_free              -                          nothing to free
-//	MPI_Get_elements           Elements                   of the element's own numbers: the same call with their type
+//	MPI_Get_elements           Elements                   with the type of the element's numbers, to count these
 //	MPI_Pack                   Vector.Pack                of bytes: encoding/binary; bytes match everything
 //	MPI_Unpack                 Vector.Unpack
 //	MPI_Pack_size              Vector.Len                 elements
 //
-// Collectives. One whose calls do not fit each other, or whose arguments are wrong at
-// one rank, ends with an error at every rank, where MPI calls it erroneous. Most ranks
-// get the error from this call. One that has given and got all it had to may have
-// returned before anybody found out, and gets it from its next collective on the
-// communicator; a rank that only sends, as the rows say, often does. It is the same
-// with the nonblocking forms.
+// Collectives. If the calls of a collective do not match, or one rank passes invalid arguments,
+// every rank gets an error; MPI calls this erroneous. Most ranks get the error from this call. A
+// rank that has completed its part may have returned before the detection. It gets the error from
+// its next collective on the communicator. This often happens to a rank that only sends, as noted
+// in the table. The same holds for the nonblocking forms.
 //
 //	MPI_Barrier                Comm.Barrier
 //	MPI_Bcast                  Comm.Bcast, Bcast          root may only send
@@ -112,12 +110,12 @@
 //	MPI_Comm_test_inter        -                          no intercommunicators
 //	MPI_Comm_remote_size       -                          no intercommunicators
 //	MPI_Comm_remote_group      -                          no intercommunicators
-//	MPI_Intercomm_create       -                          one job is one world, whose ranks all reach each other
+//	MPI_Intercomm_create       -                          one job is one world, in which all ranks reach each other
 //	MPI_Intercomm_merge        -                          no intercommunicators
-//	MPI_Keyval_create          -                          no attributes: a map, or a struct that has the Comm in it
+//	MPI_Keyval_create          -                          no attributes: use a map, or a struct that contains the Comm
 //	MPI_Keyval_free            -                          no attributes
 //	MPI_Attr_put               -                          no attributes
-//	MPI_Attr_get               MaxTag                     for MPI_TAG_UB; others are no attributes
+//	MPI_Attr_get               MaxTag                     MPI_TAG_UB only; no other attributes
 //	MPI_Attr_delete            -                          no attributes
 //
 // Topologies:
@@ -125,7 +123,7 @@
 //	MPI_Cart_create            Comm.CartCreate            ranks keep their order
 //	MPI_Dims_create            DimsCreate
 //	MPI_Graph_create           -                          no graphs: on one segment every rank is as near as any other
-//	MPI_Topo_test              -                          the type says it: Comm or Cart
+//	MPI_Topo_test              -                          the type tells: Comm or Cart
 //	MPI_Graphdims_get          -                          no graphs
 //	MPI_Graph_get              -                          no graphs
 //	MPI_Cartdim_get            Cart.Dims                  its length
@@ -143,7 +141,7 @@
 //
 //	MPI_Init                   Init, Open                 job, rank and size from the environment or a Config
 //	MPI_Finalize               Comm.Finalize, Comm.Close  Close is bounded by Config.Timeout
-//	MPI_Initialized            -                          who has a Comm has called Init
+//	MPI_Initialized            -                          a program that has a Comm has called Init
 //	MPI_Abort                  Comm.Abort                 ends this process (Config.Exit); elsewhere operations end with AbortError
 //	MPI_Get_processor_name     -                          os.Hostname
 //	MPI_Get_version            -                          no version of MPI is claimed
@@ -170,7 +168,7 @@
 //	MPI_ERR_IN_STATUS          RequestsError, ErrInStatus
 //	MPI_BYTE                   -                          the []byte methods; see Elements
 //	MPI_PACKED                 -                          the same
-//	MPI_BOTTOM                 -                          a slice says where memory is
+//	MPI_BOTTOM                 -                          a slice identifies its memory
 //	MPI_SUM                    Sum
 //	MPI_PROD                   Prod
 //	MPI_MAX                    Max
@@ -184,7 +182,7 @@
 //	MPI_MAXLOC                 MaxLoc, Loc
 //	MPI_MINLOC                 MinLoc, Loc
 //
-// What there is of later versions:
+// Calls of later versions:
 //
 //	MPI_Mprobe                 Comm.Mprobe
 //	MPI_Improbe                Comm.Improbe

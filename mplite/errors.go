@@ -11,60 +11,58 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// What callers may want to tell apart; the errors of this package wrap these.
+// Error classes for errors.Is. The errors of this package wrap these.
 var (
 	// ErrRankFailed is the class of every RankError.
 	ErrRankFailed = job.ErrRankFailed
 	// ErrTruncate is the class of every TruncateError.
 	ErrTruncate = errors.New("message is longer than the receive buffer")
-	// ErrRank says that a rank is not one of the communicator's.
+	// ErrRank means that a rank does not exist in the communicator.
 	ErrRank = errors.New("no such rank")
-	// ErrTag says that a tag is negative, and so not one that users may use.
+	// ErrTag means that a tag is negative, and so reserved.
 	ErrTag = errors.New("invalid tag")
-	// ErrComm says that a call cannot be made on this communicator (MPI_ERR_COMM).
+	// ErrComm means that a call is not allowed on this communicator (MPI_ERR_COMM).
 	ErrComm = errors.New("wrong communicator")
-	// ErrArgument says that an argument of another kind is wrong.
+	// ErrArgument means that another argument is invalid.
 	ErrArgument = errclass.New(transport.ErrArgument, "invalid argument")
 	// ErrMismatch is the class of every MismatchError.
 	ErrMismatch = errors.New("collective calls do not fit each other")
-	// ErrType says that sender and receiver differ in what an element is, or that
-	// a type cannot be one.
+	// ErrType means that sender and receiver use different types of elements, or that a type cannot
+	// be an element.
 	ErrType = errors.New("wrong type of elements")
-	// ErrCanceled says that the sender gave up while its message was under way.
+	// ErrCanceled means that the sender withdrew its message during the transfer.
 	ErrCanceled = errors.New("sender gave up")
-	// ErrRequest says that a request has been waited for already, or freed, or that
-	// it is not one that can be started.
+	// ErrRequest means that a request has already been waited for or freed, or that it cannot be
+	// started.
 	ErrRequest = errors.New("request is not in use")
 	// ErrInStatus is the class of every RequestsError.
 	ErrInStatus = errors.New("requests failed")
 	// ErrClosed is the class of ErrFinalized.
 	ErrClosed = errclass.New(transport.ErrClosed, "communicator is closed")
-	// ErrFinalized is returned by every call after Finalize or Free, and ends
-	// what other goroutines wait for when their rank finalizes.
+	// ErrFinalized is returned by every call after Finalize or Free. It also ends the calls of
+	// other goroutines that wait when their rank finalizes.
 	ErrFinalized = fmt.Errorf("%w: it has been freed, or its job finalized", ErrClosed)
 	// ErrAborted is the class of every AbortError.
 	ErrAborted = errors.New("job was aborted")
-	// ErrInit is wrapped by what Init returns when the job does not come together.
+	// ErrInit is wrapped by the error of Init if not all ranks join the job.
 	ErrInit = job.ErrInit
 )
 
-// RankError says that an operation ended because a rank died: its process
-// ended without Finalize, it stopped answering, the connection to it broke, or
-// it sent what no rank may. From Init, it may also be one that never came. Its Rank
-// is that in the job's first communicator.
+// RankError is the error of an operation that ended because a rank died: its process ended without
+// Finalize, it stopped answering, its connection broke, or it sent a malformed message. From Init,
+// it may also mean a rank that never joined. Its Rank is the rank in the job's first communicator.
 type RankError = job.RankError
 
-// DuplicateError says that two processes claim one rank of a job: it was started
-// twice, or two jobs of one name run on the segment. All ranks that Init has not
-// brought together yet end with it.
+// DuplicateError means that two processes claim one rank of a job: the job was started twice, or
+// two jobs of the same name run on the segment. All ranks that have not completed Init fail with
+// it.
 type DuplicateError = job.DuplicateError
 
-// TruncateError says that a message was longer than the receive that it
-// matched. The receive got the message's first Room bytes; later messages are
-// not disturbed.
+// TruncateError means that a message was longer than the buffer of its receive. The buffer holds
+// the message's first Room bytes. Later messages are not affected.
 type TruncateError struct {
 	Source, Tag int // of the message
-	Size, Room  int // bytes in the message and in the buffer
+	Size, Room  int // bytes of the message and of the buffer
 }
 
 func (e *TruncateError) Error() string {
@@ -75,12 +73,11 @@ func (e *TruncateError) Error() string {
 // Unwrap returns ErrTruncate.
 func (e *TruncateError) Unwrap() error { return ErrTruncate }
 
-// RequestsError says that of several requests that a call has ended some have
-// failed (MPI_ERR_IN_STATUS).
+// RequestsError is the error of a call over several requests of which some have failed
+// (MPI_ERR_IN_STATUS).
 type RequestsError struct {
-	// Errs has the error of each request by its index, nil for those that did
-	// well. Where a context ended a Waitall, it has the context's error for those
-	// that had not ended.
+	// Errs has the error of each request by its index, nil for those that succeeded. If a context
+	// ended a Waitall, it has the context's error for requests that are not complete.
 	Errs []error
 }
 
@@ -124,19 +121,19 @@ func (e *RequestsError) orNil() error {
 	return e
 }
 
-// MismatchError says that ranks of a communicator made calls of collectives under
-// one number that do not fit each other: another function, root, operation, length
-// or type of elements. Every rank of the communicator gets it, by the call of this
-// number or, where that has been left, by the next one, and from then on by every
-// collective on the communicator, which cannot be used for them any more.
+// MismatchError means that ranks of a communicator made different collective calls under the same
+// number: another function, root, operation, length or type of elements. Every rank of the
+// communicator gets it, from this call or, if the rank has already returned, from its next
+// collective. All later collectives on the communicator return it, too, so the communicator cannot
+// be used for collectives any more.
 //
-// When one rank gave arguments that are invalid by themselves, the other ranks
-// get it too, by the call of this number alone if they have not left that.
+// If one rank passes invalid arguments, the other ranks get a MismatchError, too, but only from
+// this call and only if they have not returned yet.
 type MismatchError struct {
 	Call   int       // number of the call on the communicator; the first is 1
-	Ranks  [2]int    // in the communicator: who found it, and with whom; None if with nobody
-	Calls  [2]string // what they called
-	Reason string    // what is wrong, if the calls do not show it
+	Ranks  [2]int    // in the communicator: the rank that detected it, and the other rank; None if there is no other
+	Calls  [2]string // their calls
+	Reason string    // the difference, if the calls do not show it
 
 	turn  int32 // the same as numbers
 	ranks [2]int32
@@ -161,7 +158,7 @@ func (e *MismatchError) Error() string {
 // Unwrap returns ErrMismatch and ErrArgument.
 func (e *MismatchError) Unwrap() []error { return []error{ErrMismatch, ErrArgument} }
 
-// AbortError says that a rank called Abort.
+// AbortError means that a rank called Abort.
 type AbortError struct {
 	Rank int // in the job's first communicator
 	Code int

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Group is an ordered set of ranks of a job (MPI_Group). A group takes part in
-// no communication: it says who a communicator's ranks are, and CommCreate makes
-// a communicator of it. Groups do not change, may be copied and shared between
-// goroutines, and need not be freed. The zero Group is empty (MPI_GROUP_EMPTY).
+// Group is an ordered set of ranks of a job (MPI_Group). A group does not communicate: it lists the
+// ranks of a communicator, and CommCreate creates a communicator from it. Groups are immutable.
+// They may be copied and shared between goroutines, and need not be freed. The zero Group is empty
+// (MPI_GROUP_EMPTY).
 type Group struct {
 	members []int32 // ranks in the job's first communicator
 	me      int32   // the caller's, if members is not empty
 }
 
-// Comparison says how alike two groups or two communicators are.
+// Comparison is the result of comparing two groups or two communicators.
 type Comparison int
 
 // The results of Group.Compare and Compare.
 const (
 	Identical Comparison = iota // the same (MPI_IDENT)
-	Congruent                   // other communicators of the same ranks in the same order (MPI_CONGRUENT)
-	Similar                     // the same ranks in another order (MPI_SIMILAR)
-	Unequal                     // other ranks (MPI_UNEQUAL)
+	Congruent                   // different communicators of the same ranks in the same order (MPI_CONGRUENT)
+	Similar                     // the same ranks in a different order (MPI_SIMILAR)
+	Unequal                     // different ranks (MPI_UNEQUAL)
 )
 
 // String returns the name of c.
@@ -40,11 +40,10 @@ func (c *Comm) Group() Group { return Group{members: c.group, me: int32(c.w.rank
 // Size returns the number of ranks in g (MPI_Group_size).
 func (g Group) Size() int { return len(g.members) }
 
-// Rank returns the caller's rank in g (MPI_Group_rank), or Undefined if it is
-// not in g.
+// Rank returns the caller's rank in g, or Undefined if it is not in g (MPI_Group_rank).
 func (g Group) Rank() int { return slices.Index(g.members, g.me) }
 
-// String describes g for people: its ranks in the job's first communicator.
+// String returns a human-readable description of g: its ranks in the job's first communicator.
 func (g Group) String() string { return fmt.Sprintf("group %v", g.members) }
 
 // check returns an error unless every rank is one of g's and none comes twice.
@@ -93,8 +92,8 @@ func (g Group) Exclude(ranks ...int) (Group, error) {
 	return g.of(members), nil
 }
 
-// Range is the ranks First, First+Stride, First+2*Stride and so on that are not
-// beyond Last. Stride may be negative, and is 1 if it is 0.
+// Range is the ranks First, First+Stride, First+2*Stride and so on, up to Last. Stride may be
+// negative; 0 means 1.
 type Range struct{ First, Last, Stride int }
 
 // expand returns the ranks of all ranges.
@@ -117,7 +116,7 @@ func (g Group) expand(op string, ranges []Range) ([]int, error) {
 	return ranks, nil
 }
 
-// IncludeRanges is Include of the ranks of all ranges (MPI_Group_range_incl).
+// IncludeRanges is like Include, with the ranks of all ranges (MPI_Group_range_incl).
 func (g Group) IncludeRanges(ranges ...Range) (Group, error) {
 	ranks, err := g.expand("include", ranges)
 	if err != nil {
@@ -126,7 +125,7 @@ func (g Group) IncludeRanges(ranges ...Range) (Group, error) {
 	return g.Include(ranks...)
 }
 
-// ExcludeRanges is Exclude of the ranks of all ranges (MPI_Group_range_excl).
+// ExcludeRanges is like Exclude, with the ranks of all ranges (MPI_Group_range_excl).
 func (g Group) ExcludeRanges(ranges ...Range) (Group, error) {
 	ranks, err := g.expand("exclude", ranges)
 	if err != nil {
@@ -135,8 +134,7 @@ func (g Group) ExcludeRanges(ranges ...Range) (Group, error) {
 	return g.Exclude(ranks...)
 }
 
-// Union returns the ranks of g and then those of h that are not in g
-// (MPI_Group_union).
+// Union returns the ranks of g, followed by the ranks of h that are not in g (MPI_Group_union).
 func (g Group) Union(h Group) Group {
 	if len(g.members) == 0 {
 		return h
@@ -166,9 +164,8 @@ func (g Group) pick(wanted func(member int32) bool) Group {
 	return g.of(members)
 }
 
-// TranslateRanks returns which ranks in h the given ranks of g have
-// (MPI_Group_translate_ranks): Undefined for those that are not in h, None for
-// None.
+// TranslateRanks returns the ranks in h of the given ranks of g (MPI_Group_translate_ranks). It
+// returns Undefined for ranks that are not in h, and None for None.
 func (g Group) TranslateRanks(ranks []int, h Group) ([]int, error) {
 	out := make([]int, len(ranks))
 	for i, r := range ranks {
@@ -184,8 +181,8 @@ func (g Group) TranslateRanks(ranks []int, h Group) ([]int, error) {
 	return out, nil
 }
 
-// Compare returns Identical if g and h have the same ranks in the same order,
-// Similar if the order differs, else Unequal (MPI_Group_compare).
+// Compare returns Identical if g and h have the same ranks in the same order, Similar if the order
+// differs, and otherwise Unequal (MPI_Group_compare).
 func (g Group) Compare(h Group) Comparison {
 	switch {
 	case slices.Equal(g.members, h.members):
@@ -196,9 +193,9 @@ func (g Group) Compare(h Group) Comparison {
 	return Unequal
 }
 
-// Compare returns Identical if a and b are one communicator, Congruent if they
-// differ in their message space only, Similar if their ranks are the same in
-// another order, else Unequal (MPI_Comm_compare).
+// Compare returns Identical if a and b are the same communicator. It returns Congruent if they have
+// the same ranks in the same order, Similar if the order differs, and otherwise Unequal
+// (MPI_Comm_compare).
 func Compare(a, b *Comm) Comparison {
 	how := a.Group().Compare(b.Group())
 	if how == Identical && a.context != b.context {

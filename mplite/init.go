@@ -18,16 +18,15 @@ import (
 // rank. After three seconds it logs which ranks are missing and why. After cfg.Timeout it
 // fails, about a fifth of a second later, with an error that names missing ranks.
 //
-// It fails at once with a RankError, which has the reason, when another rank
-// dies or leaves Init, or has missed one for that long; with a DuplicateError
-// when two processes claim one rank of the job; and with ctx's error when ctx
-// ends. After Init, ctx has no effect on the communicator. A rank that fails notifies
-// the others, which takes at most half a second. Requests of strangers are refused
-// and counted.
+// It fails at once with a RankError if another rank dies or leaves Init, or has itself waited in
+// vain for a rank until its timeout. It fails with a DuplicateError if two processes claim one rank
+// of the job, and with ctx's error if ctx ends. After Init, ctx has no effect on the communicator.
+// A rank that fails notifies the others, which takes at most half a second. Init refuses and counts
+// requests of processes that are not in the job.
 //
-// Zero fields of cfg are read from the environment. A process that uses several
-// packages with ranks must join its job once (job.Open) and give each of them the
-// member (Config.Member): otherwise the job sees one rank twice.
+// Zero fields of cfg are read from the environment. A process that uses several packages with ranks
+// must join its job once (job.Open) and pass the member to each of them (Config.Member). Otherwise
+// the job sees the same rank twice.
 //
 // End with Finalize or Close: a process that ends without them counts as dead. Open is the
 // same function.
@@ -73,7 +72,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	return newComm(w, group, worldContext), nil
 }
 
-// Open is Init, under the name that all packages of Bobnet have.
+// Open is another name of Init, for consistency with the other packages.
 func Open(ctx context.Context, cfg *Config) (*Comm, error) { return Init(ctx, cfg) }
 
 // join opens the NIC, unless one is given, and connects with the other ranks.
@@ -149,10 +148,10 @@ func (c *Comm) Finalize(ctx context.Context) error {
 	return err
 }
 
-// Close ends the job for this rank, as Finalize does, for as long as Config.Timeout at the
-// most. A rank that has returned from Finalize or Close before gets nil. So a program may
-// defer Close, and call Finalize where it wants to wait longer. Close on a communicator other
-// than the job's first one is Free. Closing twice does nothing.
+// Close ends the job for this rank as Finalize does, for at most Config.Timeout. It returns nil if
+// this rank has already returned from Finalize or Close. So a program can defer Close, and call
+// Finalize if it wants to wait longer. On a communicator other than the job's first one, Close is
+// Free. Closing twice does nothing.
 func (c *Comm) Close() (err error) {
 	if c.context == worldContext {
 		ctx, cancel := c.w.bounded(context.Background())

@@ -5,11 +5,10 @@ import "cmp"
 // Op is a reduction operation on elements of T (MPI_Op). It must be
 // associative. The zero Op is invalid.
 //
-// Reductions apply an Op in an order that depends on the number of ranks, the
-// number of elements, their size and the root only. So results of floating-point
-// reductions are the same in every run, and on every rank, to the last bit. An
-// operation that is not commutative always has the operand of lower ranks on
-// the left; one that is may have it on the right.
+// The order in which a reduction applies an Op depends only on the number of ranks, the number and
+// size of the elements, and the root. So floating-point reductions are reproducible: every run and
+// every rank gives the same bits. An operation that is not commutative always has the operand of
+// lower ranks on the left. A commutative operation may have it on the right.
 type Op[T any] struct {
 	// apply sets dst[i] to left[i] op right[i]; dst may be left or right.
 	apply       func(dst, left, right []T)
@@ -46,9 +45,8 @@ var opNames = [numOps]string{
 
 func (o opCode) String() string { return opNames[o] }
 
-// NewOp makes an operation from a function (MPI_Op_create). If commutative is
-// false, only algorithms that keep the ranks in order are used. NewOp panics if f is
-// nil.
+// NewOp returns an operation that applies f (MPI_Op_create). If commutative is false, only
+// algorithms that keep the order of the ranks are used. NewOp panics if f is nil.
 func NewOp[T any](commutative bool, f func(left, right T) T) Op[T] {
 	if f == nil {
 		panic("mplite: NewOp: the function of the operation is nil")
@@ -68,13 +66,13 @@ func NewOp[T any](commutative bool, f func(left, right T) T) Op[T] {
 	}
 }
 
-// Integer is every integer type.
+// Integer is the constraint of all integer types.
 type Integer interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 |
 		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
 }
 
-// Real is every numeric type that has an order.
+// Real is the constraint of all numeric types with an order.
 type Real interface {
 	Integer | ~float32 | ~float64
 }
@@ -90,43 +88,43 @@ func Sum[T Number]() Op[T] { return builtin(opSum, sum[T]) }
 // Prod multiplies (MPI_PROD).
 func Prod[T Number]() Op[T] { return builtin(opProd, prod[T]) }
 
-// Min takes the smaller (MPI_MIN). A NaN is smaller than everything.
+// Min is the smaller element (MPI_MIN). A NaN is smaller than everything.
 func Min[T Real]() Op[T] { return builtin(opMin, minimum[T]) }
 
-// Max takes the larger (MPI_MAX). A NaN is smaller than everything.
+// Max is the larger element (MPI_MAX). A NaN is smaller than everything.
 func Max[T Real]() Op[T] { return builtin(opMax, maximum[T]) }
 
-// LogicalAnd is 1 where both elements are not 0, else 0 (MPI_LAND).
+// LogicalAnd is 1 if both elements are not 0, else 0 (MPI_LAND).
 func LogicalAnd[T Number]() Op[T] { return builtin(opLogicalAnd, logicalAnd[T]) }
 
-// LogicalOr is 1 where an element is not 0, else 0 (MPI_LOR).
+// LogicalOr is 1 if an element is not 0, else 0 (MPI_LOR).
 func LogicalOr[T Number]() Op[T] { return builtin(opLogicalOr, logicalOr[T]) }
 
-// LogicalXor is 1 where exactly one element is not 0, else 0 (MPI_LXOR).
+// LogicalXor is 1 if exactly one element is not 0, else 0 (MPI_LXOR).
 func LogicalXor[T Number]() Op[T] { return builtin(opLogicalXor, logicalXor[T]) }
 
-// BitAnd is the bits that both elements have (MPI_BAND).
+// BitAnd is the bitwise and (MPI_BAND).
 func BitAnd[T Integer]() Op[T] { return builtin(opBitAnd, bitAnd[T]) }
 
-// BitOr is the bits that either element has (MPI_BOR).
+// BitOr is the bitwise or (MPI_BOR).
 func BitOr[T Integer]() Op[T] { return builtin(opBitOr, bitOr[T]) }
 
-// BitXor is the bits that exactly one element has (MPI_BXOR).
+// BitXor is the bitwise exclusive or (MPI_BXOR).
 func BitXor[T Integer]() Op[T] { return builtin(opBitXor, bitXor[T]) }
 
-// Loc is a value and where it was found: the element of MinLoc and MaxLoc
-// (MPI_DOUBLE_INT and the like). Index may be the rank, or whatever says more.
+// Loc is a value with its location: the element of MinLoc and MaxLoc (MPI_DOUBLE_INT and similar).
+// Index may be the rank or another index that the program chooses.
 type Loc[T Real] struct {
 	Value T
 	Index int
 }
 
-// MinLoc takes the smaller value with its index, and of equal values the smaller
-// index (MPI_MINLOC). A NaN is smaller than everything.
+// MinLoc is the smaller value with its index, and for equal values the smaller index (MPI_MINLOC).
+// A NaN is smaller than everything.
 func MinLoc[T Real]() Op[Loc[T]] { return builtin(opMinLoc, minLoc[T]) }
 
-// MaxLoc takes the larger value with its index, and of equal values the smaller
-// index (MPI_MAXLOC). A NaN is smaller than everything.
+// MaxLoc is the larger value with its index, and for equal values the smaller index (MPI_MAXLOC). A
+// NaN is smaller than everything.
 func MaxLoc[T Real]() Op[Loc[T]] { return builtin(opMaxLoc, maxLoc[T]) }
 
 // checkOp says that a call was given no operation.

@@ -9,61 +9,60 @@ import (
 	"text/tabwriter"
 )
 
-// Pending is what a rank waits for, over all its communicators: every
-// operation and message that is not finished. Ranks in it are those of the
-// job's first communicator. Of each list it has the oldest entries, 256
-// at the most; the counts beside them are complete.
+// Pending is the unfinished work of a rank, over all its communicators: every incomplete operation
+// and message. Its ranks are those of the job's first communicator. Each list holds the oldest
+// entries, at most 256. The counts are complete.
 type Pending struct {
 	Job           string
 	Rank, Size    int
 	Receives      []Operation // posted receives, in the order of posting
 	Sends         []Operation
-	Unexpected    []Message // messages that have come and that no receive has taken, in order of arrival
-	Peers         []Peer    // the ranks with which something is open, and those that are not live
+	Unexpected    []Message // messages that have arrived and that no receive has taken, in order of arrival
+	Peers         []Peer    // ranks with unfinished work, and ranks that are not live
 	NumReceives   int       `metric:"bobnet_mplite_pending_receives" help:"Receives that have begun and not ended."`
 	NumSends      int       `metric:"bobnet_mplite_pending_sends" help:"Sends that have begun and not ended."`
 	NumUnexpected int
 	Leading       bool   // a goroutine waits for the network
-	Following     int    // goroutines that wait for that one
-	Err           string // what has ended the job for this rank; empty if nothing has
+	Following     int    // goroutines that wait for the leading one
+	Err           string // cause of the end of the job for this rank; empty before
 }
 
 // pendingMax is the most entries in each list of a Pending.
 const pendingMax = 256
 
-// Operation is a send or receive that has begun and not ended.
+// Operation is a send or receive that has started and is not complete.
 type Operation struct {
 	Rank         int    // the other rank; AnySource if not known yet
-	Tag          int    // AnyTag if any; in a collective the number of its call
-	Communicator int    // 0 is the job's first, the others are numbered in order of making
+	Tag          int    // or AnyTag; in a collective the number of its call
+	Communicator int    // 0 is the job's first; others are numbered in order of creation
 	Collective   bool   // part of a collective
-	Size         int    // bytes of the message, or of the buffer if that is not known yet
-	Moved        int    // bytes that the sender has given to the network, in a rendezvous
+	Size         int    // bytes of the message, or of the buffer if the message's size is not known yet
+	Moved        int    // bytes that the sender has passed to the network, in a rendezvous
 	State        string // what it waits for
 }
 
-// Message is a message, or the announcement of one, that waits for its receive.
+// Message is a message, or the announcement of one, that waits for a receive.
 type Message struct {
 	Rank         int
 	Tag          int
 	Communicator int
 	Collective   bool
 	Size         int
-	Announced    bool // it is still at its sender, which waits
-	Matched      bool // a matched probe has it
+	Announced    bool // only the announcement has arrived; the sender waits
+	Matched      bool // a matched probe has reserved it
 }
 
-// Peer is another rank as this rank sees it.
+// Peer is this rank's view of another rank.
 type Peer struct {
 	Rank    int
 	State   string // "absent", "greeting", "live", "dead" or "left"
 	VI      uint16 // this rank's port for it: a VI of the NIC
-	Credits int    // messages that it has room for
-	Control int    // control messages that it has room for
+	Credits int    // messages that the peer has room for
+	Control int    // control messages that the peer has room for
 	Queued  int    // sends that wait for credits
-	Busy    int    // bounce buffers whose messages it has not acknowledged
-	Writes  int    // RDMA writes under way to it
-	Held    int    // receive buffers that hold messages no receive has taken
+	Busy    int    // bounce buffers whose messages the peer has not acknowledged
+	Writes  int    // RDMA writes in progress to the peer
+	Held    int    // receive buffers with messages that no receive has taken
 	Err     string // why it is dead
 }
 
@@ -77,8 +76,8 @@ var peerStates = [...]string{
 	peerAbsent: "absent", peerGreeting: "greeting", peerLive: "live", peerDead: "dead", peerLeft: "left",
 }
 
-// Pending returns what the rank waits for. It is the same for every
-// communicator, and may be called at any time by any goroutine.
+// Pending returns the rank's unfinished work. It is the same for every communicator. Any goroutine
+// may call it at any time.
 func (c *Comm) Pending() Pending {
 	w := c.w
 	w.mu.Lock()
@@ -177,12 +176,11 @@ func (p *peer) describe() Peer {
 	return s
 }
 
-// WriteTo writes what the rank waits for as text, for a person who wants to
-// know why a job hangs. The order of lines and columns is stable. It
-// implements io.WriterTo.
+// WriteTo writes the unfinished work as text, for a person who investigates why a job hangs. The
+// order of lines and columns is stable. It implements io.WriterTo.
 //
-// Ranks that wait for each other show it here: follow the receives "for a
-// message" from rank to rank until one waits for nothing, or the circle closes.
+// To find ranks that wait for each other, follow the receives "for a message" from rank to rank,
+// until one rank waits for nothing or the circle closes.
 func (s Pending) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "rank %d of %d in job %q  ", s.Rank, s.Size, s.Job)
@@ -278,7 +276,7 @@ func orDash(s string) string {
 	return s
 }
 
-// Stats counts what a rank has done since Init, over all its communicators.
+// Stats are the counters of a rank since Init, over all its communicators.
 type Stats struct {
 	EagerSent          uint64                 `metric:"bobnet_mplite_eager_sent_total" help:"Messages sent through bounce buffers."`
 	EagerReceived      uint64                 `metric:"bobnet_mplite_eager_received_total" help:"Messages received through bounce buffers."`
@@ -299,7 +297,7 @@ type Stats struct {
 	Collectives        [numCollectives]uint64 `metric:"bobnet_mplite_collectives_total"`
 }
 
-// Snapshot returns the counters. It is the same for every communicator.
+// Snapshot returns the rank's counters. They are the same for every communicator.
 func (c *Comm) Snapshot() Stats {
 	w := c.w
 	w.mu.Lock()

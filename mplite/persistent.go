@@ -12,21 +12,20 @@ type plan struct {
 	active    Request // what it has started and nobody has waited for yet
 }
 
-// SendInit makes a persistent Send (MPI_Send_init): a request that is inactive,
-// like a null one, until Start sends what is in buf then. When a wait or test has
-// reported the send's end the request is inactive again; it stays in the slices
-// of the calls over several requests. Buf belongs to the library only between
-// the two.
+// SendInit creates a persistent Send (MPI_Send_init). The request is inactive, like a null one,
+// until Start sends the current contents of buf. It becomes inactive again when a wait or test has
+// reported the end of the send; the calls over several requests keep it in their slices. buf
+// belongs to the library between Start and that report.
 func (c *Comm) SendInit(buf []byte, dst, tag int) (Request, error) {
 	return c.sendInit(buf, dst, tag, c.user(rawBytes))
 }
 
-// SsendInit makes a persistent Ssend (MPI_Ssend_init).
+// SsendInit creates a persistent Ssend (MPI_Ssend_init).
 func (c *Comm) SsendInit(buf []byte, dst, tag int) (Request, error) {
 	return c.sendInit(buf, dst, tag, c.user(rawBytes).sync())
 }
 
-// RecvInit makes a persistent Recv (MPI_Recv_init).
+// RecvInit creates a persistent Recv (MPI_Recv_init).
 func (c *Comm) RecvInit(buf []byte, src, tag int) (Request, error) {
 	return c.recvInit(buf, src, tag, c.user(rawBytes))
 }
@@ -73,8 +72,8 @@ func (c *Comm) persistent(p plan) (Request, error) {
 	return handle(&request{w: c.w, c: c, plan: &p}, nil)
 }
 
-// Start starts a persistent request (MPI_Start). ErrRequest says that it is not
-// one, or that it has been started and not waited for.
+// Start starts a persistent request (MPI_Start). It returns ErrRequest if r is not persistent, or
+// was started and not waited for.
 func (r Request) Start() error {
 	if r.Null() {
 		return opError("start", ErrRequest, "it is null")
@@ -96,8 +95,8 @@ func (r Request) Start() error {
 	return err
 }
 
-// Startall starts all of the requests (MPI_Startall), also when one cannot be
-// started: a RequestsError tells which.
+// Startall starts all of the requests (MPI_Startall), even if some cannot be started. A
+// RequestsError lists those.
 func Startall(reqs []Request) error {
 	var failed *RequestsError
 	for i, r := range reqs {
@@ -130,9 +129,8 @@ func (w *world) end(op string, r, o Request) (Status, error) {
 	return st, err
 }
 
-// Free releases a request (MPI_Request_free). What it has started goes on, its
-// buffer in use, and nobody is told when it ends; a persistent request cannot be
-// started again.
+// Free releases a request (MPI_Request_free). An operation in progress continues to use its buffer,
+// and its end is not reported. A persistent request cannot be started again.
 func (r Request) Free() error {
 	if r.Null() {
 		return opError("free", ErrRequest, "it is null")
@@ -166,11 +164,10 @@ func (w *world) sweep() {
 	})
 }
 
-// Cancel ends an operation that has not met its other side (MPI_Cancel): a receive
-// that no message has come for, or a send that no receive is known to have taken. The
-// request's wait then returns at once, whatever the other rank does, without an error
-// and with Canceled set in the Status. If the operation has met its other side, Cancel
-// does nothing. Cancel does not replace the wait or test.
+// Cancel ends an operation that has not been matched (MPI_Cancel): a receive without a message, or
+// a send that no receive is known to have taken. The request's wait then returns at once, whatever
+// the other rank does, without an error and with Canceled set in the Status. If the operation has
+// been matched, Cancel does nothing. The request must still be waited for or tested.
 //
 // A send may have been announced to its receiver already. A receive that takes the
 // announcement of a cancelled long message ends with ErrCanceled. A short synchronous

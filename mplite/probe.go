@@ -2,25 +2,23 @@ package mplite
 
 import "context"
 
-// Probe waits for a message that Recv would take and describes it, without
-// taking it (MPI_Probe, MP_Probe). Where several goroutines receive, another one
-// may take it before this one has called Recv: use Mprobe. Like a Recv from
-// AnySource, such a Probe ends when a rank of the communicator dies: see AckFailed.
+// Probe waits for a message that Recv would take and describes it, without taking it (MPI_Probe,
+// MP_Probe). If several goroutines receive, another one may take the message first: use Mprobe. A
+// Probe from AnySource ends when a rank of the communicator dies, like a Recv: see AckFailed.
 func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
 	m, err := c.probe(ctx, src, tag, false)
 	return m.st, err
 }
 
-// Iprobe reports whether a message that Recv would take is there, without
-// blocking (MPI_Iprobe, MP_AProbe).
+// Iprobe reports whether Recv would find a message, without blocking (MPI_Iprobe, MP_AProbe).
 func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 	m, found, err := c.iprobe(src, tag, false)
 	return m.st, found, err
 }
 
-// Mprobe is a Probe that takes the message out of the reach of all other
-// receives and probes (MPI_Mprobe): only Mrecv and Imrecv of what it returns
-// receive it. The message keeps its receive buffer until then.
+// Mprobe is a Probe that reserves the message (MPI_Mprobe): no other receive or probe can find it,
+// and only Mrecv and Imrecv of the result receive it. The message keeps its receive buffer until
+// then.
 func (c *Comm) Mprobe(ctx context.Context, src, tag int) (Matched, error) {
 	return c.probe(ctx, src, tag, true)
 }
@@ -97,9 +95,9 @@ func (in *inbound) status(c *Comm) Status {
 	return Status{Source: int(c.index[in.env.src]), Tag: int(in.env.tag), Count: int(in.size)}
 }
 
-// Matched is a message that Mprobe or Improbe has found (MPI_Message). It has to
-// be received once, by any goroutine: until then it takes the room of its sender's
-// messages. The zero Matched is none, nor is one that has been received: ErrRequest.
+// Matched is a message that Mprobe or Improbe has reserved (MPI_Message). Any goroutine can receive
+// it, and one must: until then it occupies one of its sender's receive buffers. Calls on the zero
+// Matched, and on one that was already received, return ErrRequest.
 type Matched struct {
 	c      *Comm
 	in     *inbound
@@ -119,15 +117,15 @@ func (c *Comm) matched(in *inbound, take bool) Matched {
 	return m
 }
 
-// Mrecv receives the message (MPI_Mrecv). Buf and errors are as for Recv; the
-// message is gone also when it is truncated or refused. When its sender has died
-// or given up before it was received, the error says so.
+// Mrecv receives the message (MPI_Mrecv). buf and errors are as for Recv. The message is gone even
+// if it is truncated or its type does not match. If its sender has died or withdrawn it before it
+// was received, the error says so.
 func (m Matched) Mrecv(ctx context.Context, buf []byte) (Status, error) {
 	return m.recv(ctx, buf, rawBytes)
 }
 
-// Imrecv starts to receive the message (MPI_Imrecv). Buf must be left alone until
-// the request has completed.
+// Imrecv starts to receive the message (MPI_Imrecv). buf belongs to the library until the request
+// has completed.
 func (m Matched) Imrecv(buf []byte) (Request, error) { return handle(m.irecv(buf, rawBytes)) }
 
 // Mrecv is Matched.Mrecv for elements of T.

@@ -14,17 +14,16 @@ import (
 //	deliver         copies the payload and ends the receive; rendezvous.go has long messages
 //	repostEmptied   posts the receive buffer again, whose credit goes back (peer.go)
 
-// Recv receives the oldest message from src, or AnySource, with tag, or AnyTag
-// (MPI_Recv, MP_Recv). The message may be shorter than buf. If it is longer,
-// buf is filled and the error is a TruncateError. Ctx ends it as long as no
-// message beyond the eager size has been matched: see Progress in the package
-// comment.
+// Recv receives the oldest message from src or AnySource, with tag or AnyTag (MPI_Recv, MP_Recv).
+// The message may be shorter than buf. If it is longer, it fills buf and the error is a
+// TruncateError. ctx ends the call unless a message beyond the eager size has been matched: see
+// Progress in the package comment.
 func (c *Comm) Recv(ctx context.Context, buf []byte, src, tag int) (Status, error) {
 	return c.recv(ctx, buf, src, tag, c.user(rawBytes))
 }
 
-// Irecv starts a Recv (MPI_Irecv, MP_ARecv). buf must be left alone until the
-// request has completed.
+// Irecv starts a Recv (MPI_Irecv, MP_ARecv). buf belongs to the library until the request has
+// completed.
 func (c *Comm) Irecv(buf []byte, src, tag int) (Request, error) {
 	return handle(c.irecv(buf, src, tag, c.user(rawBytes)))
 }

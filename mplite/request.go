@@ -82,8 +82,8 @@ type request struct {
 	segs   [1]vipl.Segment
 }
 
-// Status describes a message that was received or probed (MPI_Status). After a
-// send it is zero.
+// Status describes a message that was received or probed (MPI_Status). The Status of a send is
+// zero.
 type Status struct {
 	Source int // rank in the communicator
 	Tag    int
@@ -243,8 +243,8 @@ func stale(op string) error {
 	return opError(op, ErrRequest, "its completion has been reported before, or it has been freed")
 }
 
-// Wait blocks until the operation has completed (MPI_Wait), or ctx ends: then
-// the request stays in use and may be waited for again.
+// Wait blocks until the operation has completed (MPI_Wait) or ctx ends. If ctx ends, the request
+// stays in use and can be waited for again.
 func (r Request) Wait(ctx context.Context) (Status, error) {
 	st, _, err := r.wait(ctx)
 	return st, err
@@ -300,9 +300,9 @@ func (r Request) Test() (st Status, done bool, err error) {
 
 // The calls over several requests. What they have in common is said at Request.
 
-// Waitall waits for all requests (MPI_Waitall). Statuses, if not nil, must be as
-// long as reqs; a null or inactive request gives the empty Status. It waits for the
-// others when one fails. When ctx ends, those that are left may be waited for again.
+// Waitall waits for all requests (MPI_Waitall), even if some of them fail. statuses, if not nil,
+// must be as long as reqs; a null or inactive request gives the empty Status. If ctx ends, the
+// incomplete requests can be waited for again.
 func Waitall(ctx context.Context, reqs []Request, statuses []Status) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -327,8 +327,8 @@ func Waitall(ctx context.Context, reqs []Request, statuses []Status) error {
 	return failed.orNil()
 }
 
-// Testall reports whether all requests have completed (MPI_Testall). If so it
-// ends them all as Waitall does; if not, it ends none.
+// Testall reports whether all requests have completed (MPI_Testall). If so, it ends them all as
+// Waitall does. Otherwise it ends none.
 func Testall(reqs []Request, statuses []Status) (done bool, err error) {
 	for polled := false; ; polled = true {
 		if pending := firstPending(reqs); pending.Null() {
@@ -361,9 +361,9 @@ func firstPending(reqs []Request) Request {
 	return Request{}
 }
 
-// Waitany waits for one of the requests (MPI_Waitany) and returns its index,
-// status and own error; the index is Undefined, with the empty Status, if all are
-// null or inactive. When several have completed it takes the first in reqs.
+// Waitany waits for one of the requests (MPI_Waitany) and returns its index, status and error. If
+// several have completed, it takes the first in reqs. If all are null or inactive, the index is
+// Undefined and the Status is empty.
 func Waitany(ctx context.Context, reqs []Request) (int, Status, error) {
 	if err := checkContext(ctx); err != nil {
 		return Undefined, Status{}, err
@@ -389,9 +389,9 @@ func Waitany(ctx context.Context, reqs []Request) (int, Status, error) {
 	}
 }
 
-// Testany reports whether one of the requests has completed, without blocking
-// (MPI_Testany), and if so returns what Waitany does. It is done, with the index
-// Undefined, if all are null or inactive.
+// Testany reports whether one of the requests has completed, without blocking (MPI_Testany). If so,
+// it returns the results of Waitany. If all are null or inactive, done is true and the index is
+// Undefined.
 func Testany(reqs []Request) (index int, st Status, done bool, err error) {
 	w := worldOf(reqs)
 	if w == nil {
@@ -414,11 +414,10 @@ func Testany(reqs []Request) (index int, st Status, done bool, err error) {
 	return i, st, true, err
 }
 
-// Waitsome waits until at least one of the requests has completed and reports
-// all that have (MPI_Waitsome): their number n, and in indices[:n] their places in
-// reqs, in ascending order. Indices must be as long as reqs, and so must statuses,
-// if not nil: statuses[k] is that of request indices[k]. If all are null or
-// inactive, n is Undefined.
+// Waitsome waits until at least one of the requests has completed and reports all completed ones
+// (MPI_Waitsome). n is their number, and indices[:n] are their indices in reqs, in ascending order.
+// indices must be as long as reqs, and so must statuses if it is not nil; statuses[k] belongs to
+// request indices[k]. If all are null or inactive, n is Undefined.
 func Waitsome(ctx context.Context, reqs []Request, indices []int, statuses []Status) (n int, err error) {
 	if err := checkContext(ctx); err != nil {
 		return 0, err

@@ -33,22 +33,21 @@ func (s spec) sync() spec {
 	return s
 }
 
-// Send sends buf to rank dst (MPI_Send, MP_Send). It returns when buf may be
-// used again: at once for messages up to the eager size while the receiver has
-// room, else when the receiver has taken the message. Only the receiver's
-// copying of the message, or its death, ends it then, besides ctx.
+// Send sends buf to rank dst (MPI_Send, MP_Send). It returns when buf may be reused: at once for
+// messages up to the eager size while the receiver has room, and otherwise when the receiver has
+// taken the message. A Send that waits ends when the receiver takes the message or dies, or when
+// ctx ends.
 func (c *Comm) Send(ctx context.Context, buf []byte, dst, tag int) error {
 	return c.send(ctx, buf, dst, tag, c.user(rawBytes))
 }
 
-// Ssend is a Send that returns only when a receive has matched (MPI_Ssend,
-// MP_SSend).
+// Ssend is like Send, but returns only after a receive has matched (MPI_Ssend, MP_SSend).
 func (c *Comm) Ssend(ctx context.Context, buf []byte, dst, tag int) error {
 	return c.send(ctx, buf, dst, tag, c.user(rawBytes).sync())
 }
 
-// Isend starts a Send (MPI_Isend, MP_ASend). buf must be left alone until the
-// request has completed.
+// Isend starts a Send (MPI_Isend, MP_ASend). buf belongs to the library until the request has
+// completed.
 func (c *Comm) Isend(buf []byte, dst, tag int) (Request, error) {
 	return handle(c.isend(buf, dst, tag, c.user(rawBytes)))
 }
@@ -58,10 +57,9 @@ func (c *Comm) Issend(buf []byte, dst, tag int) (Request, error) {
 	return handle(c.isend(buf, dst, tag, c.user(rawBytes).sync()))
 }
 
-// Sendrecv sends and receives at the same time (MPI_Sendrecv, MP_SShift), so
-// that rings of it do not deadlock. The buffers must not overlap. It ends when
-// both have ended, also if one of them fails, and returns the receive's error
-// if both do.
+// Sendrecv sends and receives at the same time (MPI_Sendrecv, MP_SShift), so that a ring of ranks
+// does not deadlock. The buffers must not overlap. It returns when both operations have ended, even
+// if one of them fails. If both fail, it returns the error of the receive.
 func (c *Comm) Sendrecv(ctx context.Context, sendbuf []byte, dst, sendtag int, recvbuf []byte, src, recvtag int) (Status, error) {
 	return c.exchange(ctx, sendbuf, dst, sendtag, recvbuf, src, recvtag, c.user(rawBytes))
 }

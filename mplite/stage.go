@@ -115,9 +115,8 @@ func (c *Comm) carryOut(p *plan) (r *request, err error) {
 	return r, err
 }
 
-// SendrecvReplace sends what is in buf and receives into it
-// (MPI_Sendrecv_replace): a Sendrecv with one buffer. From None nothing comes and
-// buf stays as it is.
+// SendrecvReplace sends buf and receives into it (MPI_Sendrecv_replace): a Sendrecv with one
+// buffer. If src is None, buf is unchanged.
 func (c *Comm) SendrecvReplace(ctx context.Context, buf []byte, dst, sendtag, src, recvtag int) (Status, error) {
 	return c.replace(ctx, buf, dst, sendtag, src, recvtag, c.user(rawBytes))
 }

@@ -2,10 +2,9 @@ package mplite
 
 import "context"
 
-// The functions of this file are the methods of Comm for elements of a type T:
-// see Elements in the package comment. A T that cannot be an element, and a
-// message whose elements are of another kind or size than the receive's, are
-// ErrType.
+// The functions of this file are the methods of Comm for elements of a type T: see Elements in the
+// package comment. They return ErrType if T cannot be an element, or if a message's elements differ
+// from the receive's in kind or size.
 
 // Elements returns the number of whole elements of T in the message that s
 // describes (MPI_Get_count, MPI_Get_elements).
@@ -29,7 +28,7 @@ func Ssend[T any](ctx context.Context, c *Comm, buf []T, dst, tag int) error {
 	return c.send(ctx, asBytes(buf), dst, tag, c.user(typ).sync())
 }
 
-// Recv is Comm.Recv for elements of T. Elements tells how many came.
+// Recv is Comm.Recv for elements of T. Elements returns the number of elements received.
 func Recv[T any](ctx context.Context, c *Comm, buf []T, src, tag int) (Status, error) {
 	typ := elementOf[T]()
 	if typ.err != nil {

@@ -5,21 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// Vector is every part of a slice that begins at a fixed distance from the one
-// before (MPI_Type_vector): a column of a matrix, for example. A message of it has
-// the elements of the parts in their order, and may be received as any other
-// elements are, by a Vector of another shape or a plain slice. Its calls copy the
-// elements to memory of the library, or from there, and are else those of the
-// same name on a slice. A Vector may be used by any goroutine, as the slice may,
-// and any number of times. The zero Vector has no elements.
+// Vector is a selection of equally spaced parts of a slice (MPI_Type_vector), for example a column
+// of a matrix. A message of a Vector has the elements of the parts in order. It may be received
+// like any other elements, by a Vector of another shape or a plain slice. Its methods copy the
+// elements to or from memory of the library, and otherwise behave like the methods of the same name
+// on a slice. Any goroutine may use a Vector, as for the slice, any number of times. The zero
+// Vector has no elements.
 type Vector[T any] struct {
 	buf                  []T
 	count, block, stride int
 }
 
-// NewVector returns the count parts of buf of block elements each, whose beginnings
-// are stride elements apart; the first part begins with buf. ErrArgument says that
-// they overlap or that buf is too short, ErrType that T cannot be an element.
+// NewVector returns count parts of buf of block elements each. The parts begin stride elements
+// apart, the first at the start of buf. It returns ErrArgument if parts overlap or buf is too
+// short, and ErrType if T cannot be an element.
 func NewVector[T any](buf []T, count, block, stride int) (Vector[T], error) {
 	if err := elementOf[T]().err; err != nil {
 		return Vector[T]{}, err
@@ -43,14 +42,13 @@ func NewVector[T any](buf []T, count, block, stride int) (Vector[T], error) {
 // Len returns the number of elements.
 func (v Vector[T]) Len() int { return v.count * v.block }
 
-// Pack copies the elements to dst, which has to have room for Len of them
-// (MPI_Pack).
+// Pack copies the elements to dst, which must have room for Len elements (MPI_Pack).
 func (v Vector[T]) Pack(dst []T) {
 	s := v.strided()
 	s.gather(asBytes(dst[:v.Len()]))
 }
 
-// Unpack copies elements to where those of v are, in order, until src or v ends
+// Unpack copies elements of src to the elements of v, in order, until one of them ends
 // (MPI_Unpack).
 func (v Vector[T]) Unpack(src []T) {
 	s := v.strided()
@@ -72,13 +70,13 @@ func (v Vector[T]) Ssend(ctx context.Context, c *Comm, dst, tag int) error {
 	return c.sendStrided(ctx, v.strided(), dst, tag, c.user(elementOf[T]()).sync())
 }
 
-// Recv is Comm.Recv. Of a shorter message only the first elements of v change.
+// Recv is Comm.Recv. A shorter message changes only the first elements of v.
 func (v Vector[T]) Recv(ctx context.Context, c *Comm, src, tag int) (Status, error) {
 	return c.recvStrided(ctx, v.strided(), src, tag, c.user(elementOf[T]()))
 }
 
-// Sendrecv is Comm.Sendrecv: it sends v and receives into recv, which must not
-// have an element in common with v.
+// Sendrecv is Comm.Sendrecv: it sends v and receives into recv, which must not share elements with
+// v.
 func (v Vector[T]) Sendrecv(ctx context.Context, c *Comm, dst, sendtag int, recv Vector[T], src, recvtag int) (Status, error) {
 	out, in := v.strided(), recv.strided()
 	w := c.w
