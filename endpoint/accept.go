@@ -2,26 +2,24 @@ package endpoint
 
 import "github.com/bobnet-go/bobnet/endpoint/internal/wire"
 
-// What an endpoint accepts is decided here and nowhere else, when a message's
-// turn has come to be handled, so that a tag or a handler set meanwhile counts.
-// The order is AMUDP's (AM2 reference, section 6):
+// This file decides whether an endpoint accepts a message. It decides when the message is due to be
+// handled, so a tag or handler that was set meanwhile applies. The order of the checks is AMUDP's
+// (AM2 reference, section 6):
 //
-//  1. A returned message goes to the ReturnHandler, and nothing below applies.
-//  2. The endpoint's tag is TagNone, or differs from the message's and is not
-//     TagAll: ReasonBadTag.
-//  3. The handler is unused: ReasonBadHandler. So is number 0, which AMUDP lets
-//     through: it belongs to returned messages, whose handler has another type.
-//  4. A short message with data, a medium or bulk one of more than was agreed,
-//     a bulk one whose data and length differ, or of more than MaxBulk:
-//     ReasonBadLength.
-//  5. Bulk data and no segment: ReasonBadOffset. Offset and length beyond the
-//     segment: ReasonBadLength, also when the length is 0.
+//   1. A returned message goes to the ReturnHandler, and the checks below do not apply.
+//   2. The endpoint's tag is TagNone, or differs from the message's and is not TagAll:
+//      ReasonBadTag.
+//   3. The handler is unused: ReasonBadHandler. So is number 0, which AMUDP allows: it belongs to
+//      returned messages, whose handler has another type.
+//   4. A short message has data, a medium or bulk message is longer than agreed, a bulk message's
+//      data and length differ, or it is longer than MaxBulk: ReasonBadLength.
+//   5. A bulk message finds no segment: ReasonBadOffset. Offset and length are beyond the segment:
+//      ReasonBadLength, even if the length is 0.
 //
-// AMUDP's other steps are those of the connection: a slot beyond the credits,
-// an answer to nothing and a second request in a slot are dropped and counted
-// as strays; the source is known, or there would be no connection; VIs deliver
-// in order and once. An endpoint that does not exist, ReasonBadEndpoint, and
-// one with too many senders, ReasonCongestion, refuse the connection.
+// The connection makes AMUDP's other checks. A slot beyond the credits, an unsolicited answer and a
+// second request in a slot are dropped and counted as strays. The source is known, because there is
+// a connection. VIs deliver in order and once. Connections to an endpoint that does not exist are
+// refused with ReasonBadEndpoint, and to one with too many senders with ReasonCongestion.
 
 // admits reports whether an endpoint with tag t accepts a message with tag m.
 func admits(t, m Tag) bool { return t != TagNone && (t == TagAll || t == m) }

@@ -5,17 +5,17 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// Messages that come back alone
+// Messages that return alone
 //
-// A provider may give up one message and keep the connection. What came back is one of
-// two things:
+// A provider may fail to deliver one message and keep the connection. The returned message is one
+// of two kinds:
 //
-//   - A request or a reply. It goes to the ReturnHandler of its sender, and the other side
-//     is told not to wait for it. In place of a request goes a skip, which the server takes
-//     in the request's turn, and which ends there what the request may have begun after
-//     all. In place of a reply goes a done, and in place of the data of a get a return.
-//   - Anything else, and what goes in place of these. It is sent again, once. If it comes
-//     back again the connection breaks, because neither side could go on.
+//   - A request or a reply. It goes to the ReturnHandler of its sender, and the other side is
+//     notified not to wait for it. A skip replaces a request: the server handles it in the
+//     request's turn, and ends what the request may have started. A done replaces a reply, and a
+//     return replaces the data of a get.
+//   - Any other message, including these replacements. It is sent again once. If it returns again,
+//     the connection breaks, because neither side could continue.
 
 // Undelivered is half's.
 func (c *client) Undelivered(at int, reason wire.Reason) {

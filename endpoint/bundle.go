@@ -9,23 +9,22 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// BundleType says who may use a bundle.
+// BundleType determines which goroutines may use a bundle.
 type BundleType uint8
 
 // The types of bundles.
 const (
-	// Sequential (AM_SEQ): one goroutine at a time. Handlers run one at a time,
-	// and what handlers must not do is refused with ErrInHandler.
+	// Sequential (AM_SEQ): one goroutine at a time. Handlers run one at a time. Calls that handlers
+	// must not make fail with ErrInHandler.
 	Sequential BundleType = iota
-	// Parallel (AM_PAR): any number of goroutines. Handlers of messages of
-	// different connections may run at the same time; those of one connection
-	// run one after the other, in order. That a handler sends a request cannot be
-	// told from another goroutine's doing so, and is an error all the same:
-	// two handlers that wait for each other's credits wait for ever.
+	// Parallel (AM_PAR): any number of goroutines. Handlers of messages of different connections
+	// may run at the same time; those of one connection run one after the other, in order. Handlers
+	// must not send requests, although this cannot be detected: two handlers that wait for each
+	// other's credits wait for ever.
 	Parallel
 )
 
-// EventMask says what posts a bundle's semaphore.
+// EventMask selects the events that post a bundle's semaphore.
 type EventMask uint8
 
 // The event masks.
@@ -38,8 +37,8 @@ const (
 // depth (AM2 reference, section 9).
 const pollBatch = 64
 
-// Bundle is a set of endpoints that are polled and waited for together (eb_t).
-// Whether it may be shared between goroutines is its type's affair.
+// Bundle is a set of endpoints that are polled and waited for together (eb_t). Its type determines
+// whether goroutines may share it.
 type Bundle struct {
 	node      *Node
 	kind      BundleType
@@ -53,7 +52,7 @@ type Bundle struct {
 	freed     bool
 }
 
-// NewBundle makes a bundle (AM_AllocateBundle).
+// NewBundle creates a bundle (AM_AllocateBundle).
 func (n *Node) NewBundle(t BundleType) (*Bundle, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -68,9 +67,8 @@ func (n *Node) NewBundle(t BundleType) (*Bundle, error) {
 	return b, nil
 }
 
-// Free frees the bundle and its endpoints (AM_FreeBundle). Calls that wait
-// return ErrClosed. It fails with ErrInUse while a handler of the bundle is
-// running. Freeing twice does nothing.
+// Free frees the bundle and its endpoints (AM_FreeBundle). Calls that wait return ErrClosed. It
+// fails with ErrInUse while a handler of the bundle is running. Freeing twice does nothing.
 func (b *Bundle) Free() error {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
@@ -101,8 +99,8 @@ func (b *Bundle) enter() error {
 	return nil
 }
 
-// Poll receives messages and runs the handlers of at most some tens of them (AM_Poll). It
-// returns how many it has handled, and does not block.
+// Poll receives messages and runs their handlers, at most a few dozen per call (AM_Poll). It
+// returns the number of handled messages, and does not block.
 func (b *Bundle) Poll() (int, error) {
 	served, crowded, err := b.poll()
 	if crowded { // somebody may be about to send what the next poll would find
@@ -233,8 +231,8 @@ func (b *Bundle) EventMask() EventMask {
 	return b.mask
 }
 
-// SetEventMask sets the mask (AM_SetEventMask). It is NoEvents at first. A
-// message that waits already is an event. Endpoint.SetEventMask silences single endpoints.
+// SetEventMask sets the mask (AM_SetEventMask). The initial mask is NoEvents. A message that
+// already waits is an event. Endpoint.SetEventMask masks single endpoints.
 func (b *Bundle) SetEventMask(mask EventMask) error {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
@@ -246,11 +244,10 @@ func (b *Bundle) SetEventMask(mask EventMask) error {
 	return nil
 }
 
-// Wait blocks until the semaphore is posted, and takes it (AM_WaitSema), or
-// until ctx ends. It runs no handler: Poll does. In the pattern of the
-// virtual-network paper a server waits, clears the mask, polls until there is
-// nothing, sets the mask, and waits again. The semaphore may have been posted
-// for a message that has been handled since.
+// Wait blocks until the semaphore is posted, and takes it (AM_WaitSema), or until ctx ends. It runs
+// no handler: Poll does. In the pattern of the virtual-network paper a server waits, clears the
+// mask, polls until no message is left, sets the mask, and waits again. The message that posted the
+// semaphore may already have been handled.
 func (b *Bundle) Wait(ctx context.Context) error {
 	n := b.node
 	n.mu.Lock()

@@ -10,15 +10,14 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// Remote procedure calls: one request and one reply, with types. Requests and
-// results are []byte, string, what has the methods MarshalBinary and
-// UnmarshalBinary, or values of fixed size as package encoding/binary has them
-// (little-endian). They have to fit into medium messages.
+// Remote procedure calls: one request and one reply, with types. Requests and results are []byte,
+// string, types with the methods MarshalBinary and UnmarshalBinary, or values of fixed size as
+// defined by package encoding/binary (little-endian). They must fit into medium messages.
 
-// CallError is what a call returns that came back, or whose reply was refused.
+// CallError is the error of a call whose request was returned, or whose reply was refused.
 type CallError struct {
 	Reason Reason
-	Err    error // more about it; may be nil
+	Err    error // details; may be nil
 }
 
 func (e *CallError) Error() string {
@@ -32,7 +31,7 @@ func (e *CallError) Error() string {
 // Unwrap returns Err.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// RemoteError is the error of the function that was called.
+// RemoteError is the error of the called function.
 type RemoteError struct{ Text string }
 
 func (e *RemoteError) Error() string { return e.Text }
@@ -58,7 +57,7 @@ func (c *call) answer(args []uint32, data []byte) {
 	c.data = append(c.data, data...)
 }
 
-// Serve sets handler i of ep to a function that Call can call. It runs as handlers do, on the
+// Serve sets handler i of ep to a function that Call can call. It runs like a handler, on the
 // goroutine that polls, and must not block. The caller gets its error as a *RemoteError.
 func Serve[Request, Result any](ep *Endpoint, i uint8, f func(t Token, r Request) (Result, error)) error {
 	var none Result

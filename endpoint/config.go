@@ -12,9 +12,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Limits. AM-II asks for at least 8 arguments, 512 bytes in a medium and 8192
-// in a bulk message, 256 handlers and 256 translations (AM2 reference,
-// section 2).
+// Limits. AM-II requires at least 8 arguments, 512 bytes in a medium and 8192 in a bulk message,
+// 256 handlers and 256 translations (AM2 reference, section 2).
 const (
 	MaxShort              = wire.MaxArgs     // arguments of a message, 32 bits each
 	DefaultMaxMedium      = 4096             // bytes
@@ -23,7 +22,7 @@ const (
 	NumHandlers           = 256
 	defaultTranslations   = 256
 	MaxTranslations       = 1 << 20
-	MaxCredits            = wire.MaxSlots // requests under way to one destination
+	MaxCredits            = wire.MaxSlots // requests in flight to one destination
 	defaultMaxConnections = 1024          // senders to one endpoint
 
 	// leastConnectionMemory is what Config.MaxConnectionMemory is at least if
@@ -31,9 +30,9 @@ const (
 	leastConnectionMemory = 256 << 20
 )
 
-// Credits bound the requests under way to one destination: sent, and neither
-// answered nor returned. If Medium and Bulk are 0, Short is for all sizes
-// together; otherwise each size has its own.
+// Credits bound the requests in flight to one destination: sent, and neither answered nor returned.
+// If Medium and Bulk are 0, Short applies to all sizes together. Otherwise each size has its own
+// bound.
 type Credits struct{ Short, Medium, Bulk int }
 
 // Profiles of credits.
@@ -50,7 +49,7 @@ func (c Credits) shared() bool { return c.Medium == 0 && c.Bulk == 0 }
 
 func (c Credits) total() int { return c.Short + c.Medium + c.Bulk }
 
-// Config says how to open a node. Nil, and every zero field, mean the default.
+// Config configures a node. Nil and zero fields mean the defaults.
 type Config struct {
 	// NIC carries the messages; the node does not close it. Nil means that the node opens a
 	// NIC of its own on Interface: a name or MAC address, or empty as in vipl.Config.
@@ -64,16 +63,14 @@ type Config struct {
 	// endpoints of another node. If three programs on the interface have so many ports,
 	// zero has the meaning of vipl.Config.Ports.
 	Ports transport.PortRange
-	// Credits are those of every translation; the zero value means
-	// DefaultCredits.
+	// Credits apply to every translation; the zero value means DefaultCredits.
 	Credits Credits
-	// MaxMedium is the longest payload of a medium message, in bytes; 0 means
-	// DefaultMaxMedium. A connection takes about (4*credits+2) times as much
-	// memory, half of it on each side, so a node refuses those of more than
-	// 64 KiB.
+	// MaxMedium is the longest payload of a medium message, in bytes; 0 means DefaultMaxMedium. A
+	// connection takes about (4*credits+2) times as much memory, half of it on each side, so a node
+	// refuses values over 64 KiB.
 	MaxMedium int
-	// MaxConnections is how many senders one endpoint serves; further ones get
-	// their messages back for congestion. 0 means 1024.
+	// MaxConnections is the most senders of one endpoint; 0 means 1024. Messages of further senders
+	// return to them with ReasonCongestion.
 	MaxConnections int
 	// MaxConnectionMemory bounds the buffers, in bytes, that the node's endpoints together
 	// give to senders. Senders choose their credits and message length; a sender beyond the
@@ -92,16 +89,16 @@ type Config struct {
 	// A peer on this host counts as alive while its process lives. A peer on another host
 	// that is not scheduled for this long counts as dead.
 	PeerTimeout time.Duration
-	// Exit ends the process when a request comes back to an endpoint that has
-	// no ReturnHandler, as AM-II has it; nil means os.Exit.
+	// Exit ends the process when a request returns to an endpoint without a ReturnHandler, as AM-II
+	// requires; nil means os.Exit.
 	Exit func(code int)
 	// ExitForReplies calls Exit for a returned reply, too, as AM-II's default handler 0 does.
 	// Any client can then end a server without a ReturnHandler: it need only exit before its
 	// reply arrives.
 	ExitForReplies bool
-	// Logger receives messages that came back without a ReturnHandler and panics of
-	// handlers; nil means slog.Default(). Its handler is called as vipl.Config.Logger says,
-	// and may block.
+	// Logger receives panics of handlers, and messages that returned without a ReturnHandler; nil
+	// means slog.Default(). Its handler is called as documented at vipl.Config.Logger, and may
+	// block.
 	Logger *slog.Logger
 	// Seed makes the incarnations in endpoints' names reproducible; 0 means random.
 	Seed uint64

@@ -2,17 +2,17 @@ package endpoint
 
 import "github.com/bobnet-go/bobnet/endpoint/internal/provider"
 
-// Deferred is a request that is replied to after its handler has returned. It may be handed
-// between goroutines, and is for one reply. Until then the request is under way for its sender:
-// it takes one of its credits, and comes back if the connection ends. AM-II has no such thing.
+// Deferred is a request whose reply is sent after its handler has returned. It allows one reply,
+// from any goroutine. Until then the request is in flight for its sender: it occupies one of the
+// sender's credits, and returns if the connection ends. AM-II has no equivalent.
 type Deferred struct {
 	s    *server
 	slot int
 	use  uint32 // of the slot
 }
 
-// Defer takes the reply to the request of t away from its handler, which need not and must not
-// reply any more. The error is ErrResource as for Reply.
+// Defer defers the reply to the request of t. The handler need not and must not reply any more. The
+// error is ErrResource as for Reply.
 func (t Token) Defer() (Deferred, error) {
 	s := t.s
 	if s == nil {
@@ -30,9 +30,9 @@ func (t Token) Defer() (Deferred, error) {
 	return Deferred{s, s.current, slot.use}, nil
 }
 
-// Reply sends a short reply, as Token.Reply does. It never waits, and may be called by handlers,
-// too. Nil means that it is on its way, or that nobody waits for it any more. The error is
-// ErrResource when the request has been replied to.
+// Reply sends a short reply, as Token.Reply does. It never waits, and handlers may call it, too.
+// Nil means that the reply was sent, or that no one waits for it any more. The error is ErrResource
+// if the request already has a reply.
 func (d Deferred) Reply(handler uint8, args ...uint32) error {
 	return d.reply(OpReply, handler, args, nil, 0)
 }

@@ -1,6 +1,6 @@
-// Package endpoint is active messages between endpoints that form virtual
-// networks: AM-II, the interface of "Virtual Network Transport Protocols for
-// Myrinet", built over VIA as "Split-C for the New Millennium" has it (AMVIA).
+// Package endpoint implements active messages between endpoints that form virtual networks. The
+// interface is AM-II, of "Virtual Network Transport Protocols for Myrinet", built over VIA as
+// described in "Split-C for the New Millennium" (AMVIA).
 //
 // A message names a handler: a function of the receiver that gets the message's arguments
 // and data, and may answer with one reply. A program opens a node, creates bundles on it
@@ -122,23 +122,21 @@ package endpoint
 //
 // # Progress
 //
-// Handlers run on the goroutine that polls, and nowhere else: in Poll and
-// WaitPoll, and in requests and calls. Every request handles what has been taken
-// in. It takes in more if there is no credit; else those of a stream do so now
-// and then, and those that come microseconds apart each do, but for the first few.
-// AM-II's requests poll each time, and none could share a frame with another. Replies never wait
-// (slot.go says why, and why nothing can deadlock), and never poll: their
-// handler is run by one that does (AM2 reference, section 8). A request handler
-// must not block, and may do nothing but reply, or have the reply sent later (Token.Defer).
+// Handlers run only on goroutines that poll: in Poll and WaitPoll, and in requests and calls. Every
+// request handles messages that were already received. It receives more if it has no credit.
+// Otherwise some requests of a stream receive, and all requests that are microseconds apart, except
+// for the first few. AM-II's requests poll each time, and then no two could share a frame. Replies
+// never wait (slot.go explains why, and why nothing can deadlock). They never poll, because their
+// handler is run by a goroutine that does (AM2 reference, section 8). A request handler must not
+// block. It may only reply, or defer the reply (Token.Defer).
 //
-// A message goes at once if no other one is under way. The requests of a stream are
-// corked, and share a message of the VI, until that is full, what went
-// before has been acknowledged, or the caller polls or waits; the replies to
-// them wait until a poll has run its handlers. So a program that computes for
-// long after requests should Poll once before.
+// A message is sent at once if no other one is in flight. The requests of a stream are batched into
+// a message of the VI, until it is full, earlier messages are acknowledged, or the caller polls or
+// waits. The replies to them wait until a poll has run its handlers. So a program that computes for
+// a long time after requests should call Poll first.
 //
 // # Providers
 //
-// Below the endpoints stands a provider, which carries messages and knows
-// nothing of handlers (package internal/provider says what it promises). There are VIs,
-// emulated LANai cards (package lanai), and memory for endpoints of the same node.
+// Below the endpoints is a provider, which carries messages and knows nothing of handlers (package
+// internal/provider documents its contract). There are three: VIs, emulated LANai cards (package
+// lanai), and memory for endpoints of the same node.

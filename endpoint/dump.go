@@ -13,14 +13,13 @@ import (
 	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
-// WriteTo writes the snapshot as text for a person who wants to know what hangs
-// and why: the counters that are not 0, the bundles, their endpoints, a line for
-// each translation in use, and the senders that this program has yet to answer.
-// It implements io.WriterTo.
+// WriteTo writes the snapshot as text, for a person who investigates why a program hangs: the
+// counters that are not 0, the bundles, their endpoints, a line for each translation in use, and
+// the senders that this program has not answered yet. It implements io.WriterTo.
 //
-// A request that waits for an answer while its AGE grows is with the other side:
-// ask it, or look for its connection's VI, by the address, in the dump of the
-// NIC. One that waits for this program to poll shows who does not.
+// A request without an answer and with a growing AGE waits for the other side. Examine that
+// program, or find the connection's VI, by the address, in the dump of the NIC. A request that
+// waits for this program to poll shows which bundle does not poll.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "node %v  incarnation %08x  ", s.Addr, s.Incarnation)
@@ -40,7 +39,7 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// String lists the counters that are not 0.
+// String returns the counters that are not 0.
 func (s Stats) String() string {
 	s.StallTime = s.StallTime.Round(time.Microsecond)
 	parts := counters.NonZero(&s)

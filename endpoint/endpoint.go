@@ -8,9 +8,9 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// Endpoint is a program's connection to a virtual network (ep_t): a table of
-// translations, a table of handlers, a segment and a tag. It belongs to one
-// bundle at a time, whose type says who may use it.
+// Endpoint is a program's connection to a virtual network (ep_t): a table of translations, a table
+// of handlers, a segment and a tag. It belongs to one bundle at a time, whose type determines which
+// goroutines may use it.
 type Endpoint struct {
 	node         *Node
 	bundle       *Bundle
@@ -28,8 +28,8 @@ type Endpoint struct {
 	freed        bool
 }
 
-// NewEndpoint makes an endpoint in the bundle (AM_AllocateEndpoint). It accepts
-// nothing until SetTag.
+// NewEndpoint creates an endpoint in the bundle (AM_AllocateEndpoint). It accepts no messages until
+// SetTag.
 func (b *Bundle) NewEndpoint() (*Endpoint, error) {
 	n := b.node
 	n.mu.Lock()
@@ -51,17 +51,16 @@ func (ep *Endpoint) Name() Name {
 	return Name{Addr: ep.node.way.Addr(), ID: ep.id, Incarnation: ep.node.incarnation}
 }
 
-// Bundle returns the bundle that the endpoint is in.
+// Bundle returns the endpoint's bundle.
 func (ep *Endpoint) Bundle() *Bundle {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
 	return ep.bundle
 }
 
-// Free frees the endpoint (AM_FreeEndpoint). What it has sent and is not
-// answered is forgotten; what was sent to it and is not answered comes back to
-// its sender. It fails with ErrInUse while a handler of the endpoint's bundle is
-// running. Freeing twice does nothing.
+// Free frees the endpoint (AM_FreeEndpoint). It forgets its own unanswered messages. Unanswered
+// messages to it return to their senders. It fails with ErrInUse while a handler of the endpoint's
+// bundle is running. Freeing twice does nothing.
 func (ep *Endpoint) Free() error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
@@ -91,10 +90,9 @@ func (ep *Endpoint) free() {
 	ep.bundle.changed()
 }
 
-// Move moves the endpoint from its bundle to another one of the same node
-// (AM_MoveEndpoint), with the messages that wait for their handlers. Its name
-// and connections stay. It fails with ErrInUse while a handler of its bundle is
-// running, and with ErrResource when to belongs to another node.
+// Move moves the endpoint to another bundle of the same node (AM_MoveEndpoint), with the messages
+// that wait for their handlers. Its name and connections remain. It fails with ErrInUse while a
+// handler of its bundle is running, and with ErrResource if to belongs to another node.
 func (ep *Endpoint) Move(to *Bundle) error {
 	n := ep.node
 	n.mu.Lock()
@@ -145,10 +143,11 @@ func (ep *Endpoint) EventMask() EventMask {
 	return NotEmpty
 }
 
-// SetEventMask says whether messages for this endpoint post the semaphore of its bundle, as the
-// virtual-network paper has it for each endpoint. It is NotEmpty at first. Messages post the
-// semaphore only if the bundle's own mask is NotEmpty, too. With NotEmpty a message that waits
-// already is an event. Poll handles the messages of all endpoints of the bundle.
+// SetEventMask determines whether messages for this endpoint post the semaphore of its bundle. The
+// virtual-network paper has such a mask for each endpoint. The initial mask is NotEmpty. Messages
+// post the semaphore only if the bundle's own mask is NotEmpty, too. With NotEmpty a message that
+// already waits is an event. Poll handles the messages of all endpoints of the bundle, whatever
+// their masks.
 func (ep *Endpoint) SetEventMask(mask EventMask) error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
@@ -173,9 +172,8 @@ func (ep *Endpoint) Tag() Tag {
 	return ep.tag
 }
 
-// SetTag sets the endpoint's tag (AM_SetTag). It decides about every message
-// that has not been handled yet, replies included: they carry the tag that the
-// endpoint had when it sent the request.
+// SetTag sets the endpoint's tag (AM_SetTag). It applies to every message that has not been handled
+// yet, including replies, which carry the tag that the endpoint had when it sent the request.
 func (ep *Endpoint) SetTag(t Tag) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
@@ -183,8 +181,8 @@ func (ep *Endpoint) SetTag(t Tag) {
 	ep.node.way.Tagged(ep.id, t)
 }
 
-// SetHandler sets handler i, of 1..255 (AM_SetHandler). Nil makes it unused.
-// Handler 0 is set by SetReturnHandler.
+// SetHandler sets handler i, 1 to 255 (AM_SetHandler). Nil makes it unused. SetReturnHandler sets
+// handler 0.
 func (ep *Endpoint) SetHandler(i uint8, h Handler) error {
 	if i == 0 {
 		return provider.OpError("set handler", ErrArgument, "handler 0 is for returned messages: use SetReturnHandler")
@@ -195,8 +193,8 @@ func (ep *Endpoint) SetHandler(i uint8, h Handler) error {
 	return nil
 }
 
-// AddHandler sets the first unused handler and returns its number
-// (AM_SetHandlerAny), or ErrResource when none is left.
+// AddHandler sets the first unused handler and returns its number (AM_SetHandlerAny). It returns
+// ErrResource if none is unused.
 func (ep *Endpoint) AddHandler(h Handler) (uint8, error) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()

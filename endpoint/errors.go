@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// The return codes of AM-II (AM2 reference, section 4); errors wrap these, with
-// what was asked and what was found.
+// The return codes of AM-II (AM2 reference, section 4). Errors wrap these, and add the operation
+// and the cause.
 var (
 	ErrNotSent = errors.New("endpoint: message was not sent")      // AM_ERR_NOT_SENT
 	ErrInUse   = errors.New("endpoint: resource currently in use") // AM_ERR_IN_USE
@@ -15,14 +15,13 @@ var (
 
 // Further errors.
 var (
-	// ErrInHandler: a handler has polled, waited or sent
-	// a request. A request handler may reply, and nothing else.
+	// ErrInHandler means that a handler polled, waited or sent a request. A request handler may
+	// only reply.
 	ErrInHandler = fmt.Errorf("%w: a handler of this bundle is running, and handlers only reply", ErrResource)
-	// ErrNoEvents: a wait for an event while the event mask is NoEvents would
-	// never return.
+	// ErrNoEvents means that a wait for an event would never return, because the event mask is
+	// NoEvents.
 	ErrNoEvents = fmt.Errorf("%w: the bundle's event mask is NoEvents: call SetEventMask(NotEmpty) first", ErrArgument)
-	// ErrNoReply is what Call returns when the handler at the other side ended
-	// without an answer.
+	// ErrNoReply is the error of a Call if the handler at the other side ended without a reply.
 	ErrNoReply = errors.New("endpoint: the handler ended without a reply")
 )
 
@@ -52,10 +51,10 @@ func (ep *Endpoint) gone() error {
 	return errEndpointFreed
 }
 
-// Op says what kind of message came back (op_t).
+// Op is the kind of a returned message (op_t).
 type Op uint8
 
-// The operations, with AM-II's numbers; Get has none there that is known.
+// The operations, with AM-II's numbers. No AM-II number of Get is known.
 const (
 	OpRequest       Op = 1 + iota // AM_REQUEST_M
 	OpRequestMedium               // AM_REQUEST_IM
@@ -79,30 +78,28 @@ func (o Op) String() string {
 	return "operation " + strconv.Itoa(int(o))
 }
 
-// Returned is a message that could not be delivered, or was refused, and has
-// come back to its sender. It and its slices are valid while the
-// ReturnHandler runs. Sending the same message again will hardly help.
+// Returned is a message that returned to its sender because it could not be delivered or was
+// refused. It and its slices are valid while the ReturnHandler runs. Sending the same message again
+// will hardly help.
 type Returned struct {
-	Endpoint *Endpoint // that had sent it
+	Endpoint *Endpoint // that sent it
 	Reason   Reason
 	Op       Op
-	Dest     int  // index in the translation table; -1 for replies, and when it has been unmapped
-	To       Name // the destination; zero when the index was not bound
+	Dest     int  // index in the translation table; -1 for replies, and if the index was unmapped
+	To       Name // the destination; zero if the index was not mapped
 	Handler  uint8
 	Args     []uint32
-	// Data is the payload of a medium or bulk message; nil for a long bulk
-	// request whose data had been written already.
+	// Data is the payload of a medium or bulk message. It is nil for a long bulk request whose data
+	// were already written.
 	Data   []byte
-	Offset uint64 // of a bulk message, or where a get was to read
-	Length int    // of bulk data, or of what a get wanted
-	// Err says what has happened, if there is more to say than Reason does:
-	// for example why a peer is believed to be unreachable.
+	Offset uint64 // of a bulk message, or of the source of a get
+	Length int    // of bulk data, or of the data requested by a get
+	// Err has details that Reason lacks, for example why a peer counts as unreachable.
 	Err error
 }
 
-// ReturnedError is what a call returns that could not send its message because
-// of a reason found on this side. The ReturnHandler has run, except for a Call.
-// It wraps ErrNotSent.
+// ReturnedError is the error of a call that could not send its message for a reason detected on
+// this side. The ReturnHandler has run, except for a Call. It wraps ErrNotSent.
 type ReturnedError struct {
 	Op     Op
 	Reason Reason

@@ -7,20 +7,18 @@ import (
 
 // What is said in messages, and by providers, is declared below, where these know it.
 
-// Name names an endpoint on the segment (en_t). It is comparable, and has a
-// binary form of fixed size, so that it can be sent in messages. It stays
-// the same when the endpoint moves to another bundle. The zero Name names
-// nothing.
+// Name identifies an endpoint on the segment (en_t). It is comparable, and has a binary form of
+// fixed size, so that messages can carry it. It does not change when the endpoint moves to another
+// bundle. The zero Name is invalid.
 type Name = wire.Name
 
 // ErrName is wrapped by the errors of parsing a Name.
 var ErrName = wire.ErrName
 
-// ParseName parses what Name.String returns.
+// ParseName parses the output of Name.String.
 func ParseName(s string) (Name, error) { return wire.ParseName(s) }
 
-// Tag is an endpoint's protection tag (tag_t). A message is accepted if the
-// tag that it carries equals the one of the endpoint.
+// Tag is an endpoint's protection tag (tag_t). An endpoint accepts a message that carries its tag.
 type Tag = wire.Tag
 
 // The special values of an endpoint's tag.
@@ -29,7 +27,7 @@ const (
 	TagAll  Tag = wire.TagAll  // AM_ALL: every message is accepted
 )
 
-// Reason says why a message came back to its sender (AM2 reference, section 7).
+// Reason is why a message returned to its sender (AM2 reference, section 7).
 type Reason = wire.Reason
 
 // The reasons, in AM-II's order.
@@ -49,11 +47,10 @@ const (
 // Reasons returns all reasons.
 func Reasons() []Reason { return wire.Reasons() }
 
-// The return codes of AM-II that providers give, too (AM2 reference, section 4).
+// The return codes of AM-II that providers return, too (AM2 reference, section 4).
 var (
 	ErrArgument = provider.ErrArgument // AM_ERR_BAD_ARG
 	ErrResource = provider.ErrResource // AM_ERR_RESOURCE
-	// ErrClosed: the node, bundle or endpoint has been closed or freed
-	// (AM_ERR_NOT_INIT).
+	// ErrClosed means that the node, bundle or endpoint has been closed or freed (AM_ERR_NOT_INIT).
 	ErrClosed = provider.ErrClosed
 )

@@ -16,9 +16,9 @@ import (
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 )
 
-// Node is a program's access to active messages on one NIC (what AM_Init makes).
-// It may be shared between goroutines. One mutex guards everything below it; it
-// is not held while a handler runs.
+// Node is a program's access to active messages on one NIC (the result of AM_Init). It may be
+// shared between goroutines. One mutex guards all its bundles and endpoints. It is not held while a
+// handler runs.
 type Node struct {
 	cfg         Config
 	incarnation uint32
@@ -46,10 +46,10 @@ type Node struct {
 	crowded    int     // empty polls that will make way, see lock
 }
 
-// Open opens a node (AM_Init). Close it in the end. A nil cfg means defaults.
+// Open opens a node (AM_Init). The caller must close it. A nil cfg means the defaults.
 //
-// ctx bounds the call alone, not the life of the node. When it ends while Open waits, as
-// vipl.Open may, or has ended before, the error wraps the context's.
+// ctx bounds the call alone, not the life of the node. Open may wait, as vipl.Open does. If ctx
+// ends before or meanwhile, the error wraps the context's error.
 func Open(ctx context.Context, cfg *Config) (*Node, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("endpoint: open: %w", err)
@@ -70,16 +70,15 @@ func Open(ctx context.Context, cfg *Config) (*Node, error) {
 	return n, nil
 }
 
-// Addr returns the address at which the node takes connections, which is in the
-// names of its endpoints.
+// Addr returns the address at which the node accepts connections. The names of its endpoints
+// contain it.
 func (n *Node) Addr() ethertype.Addr { return n.way.Addr() }
 
-// Close frees all bundles and their endpoints (AM_Terminate), and closes the
-// NIC if the node has opened it. Calls that wait return ErrClosed. Peers get
-// back what they have sent and no handler has answered; what has been sent to
-// them, the answers of the last handlers above all, is given a second at most to
-// arrive, and is handled there although the node has gone, but for long bulk data that have
-// not all come. It fails with ErrInUse while a handler is running. Closing twice does nothing.
+// Close frees all bundles and their endpoints (AM_Terminate), and closes the NIC if the node opened
+// it. Calls that wait return ErrClosed. Messages of peers that no handler has answered return to
+// them. Messages to peers, especially the replies of the last handlers, have up to a second to
+// arrive, and are then handled there; long bulk data that have not arrived completely are lost.
+// Close fails with ErrInUse while a handler is running. Closing twice does nothing.
 func (n *Node) Close() error {
 	err := n.close()
 	n.flushLog()

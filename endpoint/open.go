@@ -31,11 +31,11 @@ func (c *Config) open(ctx context.Context, up provider.Host, memory *provider.Bu
 // that another node asks for, in bytes.
 func connectionMemory(s wire.Shape) int { return vi.ConnectionMemory(s) }
 
-// Now returns the time of what the node's messages go by, in nanoseconds.
+// Now returns the current time of the clock that the node uses, in nanoseconds.
 func (n *Node) Now() int64 { return n.way.Now() }
 
-// WithTimeout returns a copy of ctx that ends when d has passed on the clock that Now reads,
-// or when cancel is called: under virtual time no other deadline counts.
+// WithTimeout returns a copy of ctx that ends when d has passed on the clock that Now reads, or
+// when cancel is called. In virtual time other deadlines have no effect.
 func (n *Node) WithTimeout(ctx context.Context, d time.Duration) (timed context.Context, cancel context.CancelFunc) {
 	if n.cfg.Card != nil {
 		return n.cfg.Card.WithTimeout(ctx, d)
@@ -46,9 +46,8 @@ func (n *Node) WithTimeout(ctx context.Context, d time.Duration) (timed context.
 	return context.WithTimeout(ctx, d)
 }
 
-// NIC returns the NIC that the node uses, or nil if it uses none. Beside Config.NIC it is the
-// one place where a Node shows a type of vipl: it is how a program gets at the counters and
-// the snapshot of a NIC that Open has opened.
+// NIC returns the NIC that the node uses, or nil if it uses none. It gives access to the counters
+// and the snapshot of a NIC that Open has opened.
 func (n *Node) NIC() *vipl.NIC {
 	if way, ok := n.way.(*vi.Provider); ok {
 		return way.NIC

@@ -28,9 +28,9 @@ func serviceID(word string) uint32 {
 	return h.Sum32()
 }
 
-// Publish makes the endpoint available to Node.Find under a word, until the endpoint
-// is freed. The error is ErrInUse if the node has published the word,
-// or one with the same number, and otherwise that of NIC.Advertise.
+// Publish makes the endpoint available to Node.Find under a word, until the endpoint is freed. The
+// error is ErrInUse if the node has already published the word, or one with the same number.
+// Otherwise it is that of NIC.Advertise.
 func (ep *Endpoint) Publish(word string) error {
 	n := ep.node
 	n.mu.Lock()
@@ -59,16 +59,16 @@ func (ep *Endpoint) withdraw() {
 	ep.published = nil
 }
 
-// Find looks up a word on the segment and returns a name to map. The name stands for
-// the endpoint that has published the word there, also after a restart: it
-// has no incarnation, and differs from the result of that endpoint's Name. Find waits until
-// ctx ends or, without a deadline, as long as vipl.NIC.Lookup does.
+// Find looks up a word on the segment and returns a name to map. The name stands for the endpoint
+// that publishes the word there, even after a restart: it has no incarnation, and differs from that
+// endpoint's Name. Find waits until ctx ends or, without a deadline, as long as vipl.NIC.Lookup
+// does.
 func (n *Node) Find(ctx context.Context, word string) (Name, error) {
 	return n.FindAt(ctx, ethertype.Addr{}, word)
 }
 
-// FindAt is Find for a word that only an endpoint of the NIC at an address can have: it
-// asks that one, and nobody else hears of it. A node on a card asks the segment all the same.
+// FindAt is like Find for a word of an endpoint at the NIC with the given address. It queries only
+// that NIC. A node on a card queries the whole segment.
 func (n *Node) FindAt(ctx context.Context, at ethertype.Addr, word string) (Name, error) {
 	addr, err := n.way.Lookup(ctx, at, serviceName(word))
 	if err != nil {

@@ -24,32 +24,30 @@ func (ep *Endpoint) Request(ctx context.Context, dest int, handler uint8, args .
 	return ep.request(ctx, dest, &message{op: OpRequest, handler: handler, wait: true}, args, nil, nil)
 }
 
-// RequestMedium sends a request with a payload (AM_RequestI) of at most
-// Config.MaxMedium bytes, which the handler gets in place. See Request.
+// RequestMedium sends a request with a payload of at most Config.MaxMedium bytes (AM_RequestI). The
+// handler gets the payload in the receive buffer. See Request.
 func (ep *Endpoint) RequestMedium(ctx context.Context, dest int, handler uint8, data []byte, args ...uint32) error {
 	return ep.request(ctx, dest, &message{op: OpRequestMedium, handler: handler, wait: true}, args, data, nil)
 }
 
-// RequestBulk places data, at most MaxBulk bytes, at offset in the destination's
-// segment, and then runs the handler there (AM_RequestXfer). Data that would
-// not fit into a medium message waits for the destination to name the place,
-// and is read from where it lies, so the call returns when that has been
-// done. When ctx ends before, the rest is copied, and the call returns. See
-// Request.
+// RequestBulk places data, at most MaxBulk bytes, at offset in the destination's segment, and then
+// runs the handler there (AM_RequestXfer). Data that do not fit into a medium message wait for the
+// destination to name the place, and are sent straight from the caller's memory. The call returns
+// when that is done. If ctx ends first, the call copies the rest and returns. See Request.
 func (ep *Endpoint) RequestBulk(ctx context.Context, dest int, handler uint8, data []byte, offset uint64, args ...uint32) error {
 	return ep.request(ctx, dest, &message{op: OpRequestBulk, handler: handler, offset: offset, wait: true, sync: true}, args, data, nil)
 }
 
-// RequestBulkAsync is RequestBulk without waiting (AM_RequestXferAsync). When
-// there is no credit, nor after a poll, it fails with ErrInUse. data must stay as
-// it is until the request has been answered or has come back.
+// RequestBulkAsync is RequestBulk without waiting (AM_RequestXferAsync). If there is no credit,
+// even after a poll, it fails with ErrInUse. data must not change until the request has been
+// answered or returned.
 func (ep *Endpoint) RequestBulkAsync(dest int, handler uint8, data []byte, offset uint64, args ...uint32) error {
 	return ep.request(context.Background(), dest, &message{op: OpRequestBulk, handler: handler, offset: offset}, args, data, nil)
 }
 
-// Get fetches length bytes at offset from of the destination's segment to
-// offset to of this endpoint's segment, and then runs the handler here, as a
-// reply handler (AM_GetXfer). No handler runs there. See Request.
+// Get fetches length bytes at offset from of the destination's segment to offset to of this
+// endpoint's segment. Then it runs the handler here, as a reply handler (AM_GetXfer). No handler
+// runs at the destination. See Request.
 func (ep *Endpoint) Get(ctx context.Context, dest int, handler uint8, from, to uint64, length int, args ...uint32) error {
 	return ep.request(ctx, dest, &message{op: OpGet, handler: handler, offset: from, to: to, length: length, wait: true}, args, nil, nil)
 }

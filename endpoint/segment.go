@@ -22,11 +22,10 @@ func (ep *Endpoint) Segment() []byte {
 	return ep.segment
 }
 
-// SetSegment sets the memory that bulk messages are placed in and gets read
-// from (AM_SetSeg), of any length. The endpoint keeps it; nothing refers to the old
-// one when it has returned nil. It fails with ErrInUse while a peer has been told that
-// it may write to the old one, while the data of a long get are on their way from
-// there, and while the handler of a bulk message runs.
+// SetSegment sets the memory for bulk messages and gets, of any length (AM_SetSeg). The endpoint
+// keeps it. After SetSegment has returned nil, nothing refers to the old segment. It fails with
+// ErrInUse while a peer may write to the old segment, while the data of a long get are being sent
+// from it, and while the handler of a bulk message runs.
 func (ep *Endpoint) SetSegment(mem []byte) error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()

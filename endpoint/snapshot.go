@@ -11,70 +11,67 @@ import (
 // snapshotMax is the most entries in each list of a Snapshot but the bundles.
 const snapshotMax = 256
 
-// Snapshot is what a node does and waits for at one moment. Its counts are
-// complete; of each endpoint's connections it has those with the lowest indices,
-// 256 at the most.
+// Snapshot is the state of a node at one moment. Its counts are complete. It lists at most 256
+// connections of each endpoint, those with the lowest indices.
 type Snapshot struct {
-	Addr        ethertype.Addr // where the node takes connections
+	Addr        ethertype.Addr // where the node accepts connections
 	Incarnation uint32
 	Closed      bool
 	Leading     bool // a goroutine waits for the network
-	Following   int  // goroutines that wait for that one
+	Following   int  // goroutines that wait for the leading one
 	Stats       Stats
 	Bundles     []BundleSnapshot // in the order of their endpoints
 }
 
-// BundleSnapshot is a bundle at one moment.
+// BundleSnapshot is the state of a bundle at one moment.
 type BundleSnapshot struct {
 	Type      string // "sequential" or "parallel"
 	Events    string // the mask: "none" or "not empty"
-	Posted    bool   // the semaphore
-	Running   int    // handlers
+	Posted    bool   // the semaphore is posted
+	Running   int    // running handlers
 	Requests  int    // connections with requests that wait for their handlers
-	Replies   int    // connections with answers that wait for theirs
+	Replies   int    // connections with replies that wait for their handlers
 	Endpoints []EndpointSnapshot
 }
 
-// EndpointSnapshot is an endpoint at one moment.
+// EndpointSnapshot is the state of an endpoint at one moment.
 type EndpointSnapshot struct {
 	ID           uint32
-	Accepts      string // "nothing", "all", or "its tag", which is nobody else's affair
+	Accepts      string // "nothing", "all", or "its tag"; the tag itself is secret
 	Published    []string
 	Segment      int                   // bytes
-	Grants       int                   // bulk messages and long gets that use it, because of which it cannot be set
+	Grants       int                   // bulk messages and long gets that use the segment and block SetSegment
 	Mapped       int                   // translations in use
-	Table        int                   // and in all
-	Translations []TranslationSnapshot // of those mapped, and of unmapped ones whose requests are under way
+	Table        int                   // size of the table
+	Translations []TranslationSnapshot // mapped ones, and unmapped ones with requests in flight
 	Senders      int                   // connections to this endpoint
-	Asked        []SenderSnapshot      // those with something to be done
+	Asked        []SenderSnapshot      // those with pending work
 }
 
-// TranslationSnapshot is what is under way to one destination.
+// TranslationSnapshot is the state of the messages to one destination.
 type TranslationSnapshot struct {
-	Index    int // -1: it has been unmapped
+	Index    int // -1 if unmapped
 	To       Name
-	Err      string // why the connection has broken, if requests have yet to come back
+	Err      string // why the connection broke, if requests still have to return
 	UnderWay int    // requests neither answered nor returned
-	Credits  int    // for further ones, of all sizes
-	Answers  int    // that have come, for the next poll
-	// Of the oldest request under way:
+	Credits  int    // for further requests, of all sizes
+	Answers  int    // replies that wait for the next poll
+	// Of the oldest request in flight:
 	Oldest string        // its operation; empty if there is none
 	Age    time.Duration // since this program first waited or polled after sending it
-	Waits  string        // what for
+	Waits  string        // what it waits for
 }
 
-// SenderSnapshot is a connection to an endpoint that waits for it to do
-// something.
+// SenderSnapshot is a connection to an endpoint with pending work.
 type SenderSnapshot struct {
-	From     Name // as it says
+	From     Name // as the sender claims
 	Waiting  int  // messages that wait for their handlers
-	Incoming int  // bulk requests whose data is on its way
+	Incoming int  // bulk requests whose data are in flight
 	Outgoing int  // bulk replies that wait for the sender to name their place
-	Deferred int  // requests whose handlers have left the reply to others (Token.Defer), who have not replied yet
+	Deferred int  // requests with a deferred reply (Token.Defer) that is not sent yet
 }
 
-// Snapshot returns what the node is doing. It may be called at any time, by any
-// goroutine.
+// Snapshot returns the current state of the node. Any goroutine may call it at any time.
 func (n *Node) Snapshot() Snapshot {
 	n.mu.Lock()
 	defer n.mu.Unlock()

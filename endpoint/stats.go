@@ -18,11 +18,11 @@ type Stats struct {
 	Violations  uint64 `metric:"bobnet_am_violations_total" help:"Connections ended because the client does not keep to the protocol." text:"violations"`
 	Panics      uint64 `metric:"bobnet_am_handler_panics_total" help:"Handlers that have panicked." text:"panics"`
 	LostReplies uint64 `metric:"bobnet_am_lost_replies_total" help:"Replies that came back to endpoints without a handler for returned messages." text:"replies that came back to nobody"`
-	// StallTime is how long requests have waited for a credit. The time of each is added
+	// StallTime is the total time that requests have waited for a credit. A request's time is added
 	// when its call returns.
 	StallTime time.Duration `metric:"bobnet_am_credit_seconds_total" help:"Time spent waiting for credits." text:"time in waits for credits"`
-	// Refused counts the messages that were refused here, Returned those that
-	// came back to an endpoint here, by Reason.
+	// Refused counts messages that this node refused, and Returned counts messages that returned to
+	// its endpoints, by Reason.
 	Refused  [wire.ReasonEnd]uint64 `metric:"bobnet_am_refused_messages_total"`
 	Returned [wire.ReasonEnd]uint64 `metric:"bobnet_am_returned_messages_total"`
 }

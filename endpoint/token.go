@@ -5,31 +5,27 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// Handler handles a message (AM2 reference, section 5). It runs on the goroutine
-// that polls, must not block, and may do nothing with the endpoint's bundle but
-// reply once, if the message is a request. The arguments, and the data of a
-// medium message, which lie in the library's memory, are valid until it
-// returns. The data of a bulk message is the part of the endpoint's segment
-// where it was placed; a short message has none.
+// Handler handles a message (AM2 reference, section 5). It runs on the goroutine that polls and
+// must not block. If the message is a request, it may reply once; it must not use the endpoint's
+// bundle otherwise. The arguments, and the data of a medium message, lie in the library's memory
+// and are valid until the handler returns. The data of a bulk message are the part of the
+// endpoint's segment where they were placed. A short message has no data.
 //
-// If it panics, the process lives: the panic is logged and counted, and the
-// request ends without a reply. So it does if the handler ends its goroutine.
+// If the handler panics, the process continues: the panic is logged and counted, and the request
+// ends without a reply. The same happens if the handler ends its goroutine.
 type Handler func(t Token, args []uint32, data []byte)
 
-// ReturnHandler handles a message that came back to its sender: handler 0 of
-// AM-II. It must not block and cannot reply.
+// ReturnHandler handles a returned message: handler 0 of AM-II. It must not block and cannot reply.
 type ReturnHandler func(r *Returned)
 
-// Token stands for the message that is being handled. It is valid only while its
-// handler runs.
+// Token identifies the message that a handler handles. It is valid only while the handler runs.
 type Token struct {
 	s   *server
 	c   *client
 	use uint32
 }
 
-// Endpoint returns the endpoint that has received the message
-// (AM_GetDestEndpoint).
+// Endpoint returns the endpoint that received the message (AM_GetDestEndpoint).
 func (t Token) Endpoint() *Endpoint {
 	if t.c != nil {
 		return t.c.ep
@@ -37,8 +33,7 @@ func (t Token) Endpoint() *Endpoint {
 	return t.s.ep
 }
 
-// Source returns the name of the endpoint that has sent the message
-// (AM_GetSourceEndpoint).
+// Source returns the name of the endpoint that sent the message (AM_GetSourceEndpoint).
 func (t Token) Source() Name {
 	if t.c != nil {
 		return t.c.to
@@ -46,8 +41,8 @@ func (t Token) Source() Name {
 	return t.s.from
 }
 
-// Tag returns the tag that the message carried (AM_GetMsgTag). A reply carries
-// the one that this endpoint had when it sent the request.
+// Tag returns the tag that the message carried (AM_GetMsgTag). A reply carries the tag that this
+// endpoint had when it sent the request.
 func (t Token) Tag() Tag {
 	if t.c != nil {
 		return t.c.tag
@@ -55,24 +50,22 @@ func (t Token) Tag() Tag {
 	return t.s.slots[t.s.current].head.Tag
 }
 
-// Reply sends a short reply of at most MaxShort arguments (AM_Reply). It never
-// waits. The error is ErrResource when the message has been replied to, is a
-// reply itself, or its handler has ended; a reply with bad arguments comes back
-// to the ReturnHandler, and the error is a *ReturnedError.
+// Reply sends a short reply of at most MaxShort arguments (AM_Reply). It never waits. The error is
+// ErrResource if the message already has a reply, is a reply itself, or its handler has ended. A
+// reply with invalid arguments returns to the ReturnHandler, and the error is a *ReturnedError.
 func (t Token) Reply(handler uint8, args ...uint32) error {
 	return t.reply(OpReply, handler, args, nil, 0)
 }
 
-// ReplyMedium sends a reply with a payload (AM_ReplyI) of at most
-// Config.MaxMedium bytes, which is copied. See Reply.
+// ReplyMedium sends a reply with a payload of at most Config.MaxMedium bytes, which it copies
+// (AM_ReplyI). See Reply.
 func (t Token) ReplyMedium(handler uint8, data []byte, args ...uint32) error {
 	return t.reply(OpReplyMedium, handler, args, data, 0)
 }
 
-// ReplyBulk sends a reply whose data, of at most MaxBulk bytes, is placed at
-// offset in the segment of the endpoint that has sent the request
-// (AM_ReplyXfer). The data is copied: the reply must not wait, and data may
-// be changed afterwards. See Reply.
+// ReplyBulk sends a reply with at most MaxBulk bytes of data, which are placed at offset in the
+// segment of the endpoint that sent the request (AM_ReplyXfer). It copies data, because a reply
+// must not wait. See Reply.
 func (t Token) ReplyBulk(handler uint8, data []byte, offset uint64, args ...uint32) error {
 	return t.reply(OpReplyBulk, handler, args, data, offset)
 }

@@ -32,8 +32,8 @@ func (ep *Endpoint) Map(i int, to Name, tag Tag) error {
 	return nil
 }
 
-// MapAny maps the lowest free index and returns it (AM_MapAny), or ErrResource
-// when the table is full.
+// MapAny maps the lowest free index and returns it (AM_MapAny). It returns ErrResource if the table
+// is full.
 func (ep *Endpoint) MapAny(to Name, tag Tag) (int, error) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
@@ -49,9 +49,8 @@ func (ep *Endpoint) MapAny(to Name, tag Tag) (int, error) {
 	return 0, provider.OpError("map any", ErrResource, "all %d translations are in use: SetNumTranslations makes the table larger", len(ep.translations))
 }
 
-// Unmap frees an index (AM_UnMap). Requests that are under way end as if it
-// were still mapped, and then the connection is closed. The error is ErrResource
-// when the index is not in use.
+// Unmap frees an index (AM_UnMap). Requests in flight end as if it were still mapped, and then the
+// connection is closed. The error is ErrResource if the index is not in use.
 func (ep *Endpoint) Unmap(i int) error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
@@ -67,9 +66,8 @@ func (ep *Endpoint) Unmap(i int) error {
 	return nil
 }
 
-// Translation returns what index i stands for (AM_GetTranslationName,
-// AM_GetTranslationTag, AM_GetTranslationInuse). The error is ErrResource when
-// it is not in use.
+// Translation returns the name and tag that index i is mapped to (AM_GetTranslationName,
+// AM_GetTranslationTag, AM_GetTranslationInuse). The error is ErrResource if it is not in use.
 func (ep *Endpoint) Translation(i int) (Name, Tag, error) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
@@ -98,9 +96,9 @@ func (ep *Endpoint) NumTranslations() int {
 	return len(ep.translations)
 }
 
-// SetNumTranslations changes the size of the translation table
-// (AM_SetNumTranslations), to 256 at least and MaxTranslations
-// at most. It fails with ErrInUse when that would cut off an index in use.
+// SetNumTranslations changes the size of the translation table, to at least 256 and at most
+// MaxTranslations (AM_SetNumTranslations). It fails with ErrInUse if this would remove an index in
+// use.
 func (ep *Endpoint) SetNumTranslations(size int) error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
