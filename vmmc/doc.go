@@ -41,11 +41,10 @@
 //
 // # Closing and failures
 //
-// Export.Unexport and Import.Unimport may be called at any time. When they return, the peer
-// cannot write to the memory any more. Sends under way have completed, or fail with
-// ErrUnexported, or one that says that the import was given up. Later sends to the import fail with the error that ended
-// it (Import.Done); a process keeps this error for the last 1,024 imports, and sends to
-// older ones fail with ErrProxy. Process.Close waits up to a second for earlier
+// Export.Unexport and Import.Unimport may be called at any time. When they return, the peer cannot write to the
+// memory any more. Sends in flight have completed, or fail with ErrUnexported or an error that the import was given
+// up. Later sends to the import fail with the error that ended it (Import.Done). A process keeps this error for its
+// last 1,024 ended imports; sends to older ones fail with ErrProxy. Process.Close waits up to a second for earlier
 // sends to arrive.
 //
 // If a process ends or does not answer for Config.PeerTimeout, imports from it fail with
@@ -102,7 +101,7 @@ package vmmc
 //
 // # Providers and daemons
 //
-// Below stands a provider, which moves data and knows nothing of proxies, policies and
-// handlers: package vmmc/internal/provider says what it promises. Virtual interfaces are
-// one (vmmc/internal/via); the other is the paper's, the control program of a card of the
-// emulated Myrinet (vmmc/lanai, Config.Card).
+// Below the processes is a provider, which moves data and knows nothing of proxies, policies and
+// handlers. Package vmmc/internal/provider documents its contract. There are two: virtual
+// interfaces (vmmc/internal/via), and the paper's control program on a card of the emulated Myrinet
+// (vmmc/lanai, Config.Card).

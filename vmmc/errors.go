@@ -11,7 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// What calls fail with. Errors say more, and wrap these.
+// Error classes for errors.Is. The errors of this package wrap these, with details.
 var (
 	ErrArgument       = errclass.New(transport.ErrArgument, "vmmc: an argument is not allowed")
 	ErrExists         = errors.New("vmmc: the process has such an export already")

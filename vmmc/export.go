@@ -11,7 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Export is memory that other processes may write to.
+// Export is a part of this process's memory that other processes may write to.
 type Export struct {
 	p       *Process
 	id      uint32
@@ -88,13 +88,13 @@ func (p *Process) overlaps(buf []byte, but *Export) error {
 	return nil
 }
 
-// ID returns the export's number, Bytes its memory.
+// ID returns the export's number.
 func (e *Export) ID() uint32 { return e.id }
 
-// Bytes returns the memory that was exported.
+// Bytes returns the exported memory.
 func (e *Export) Bytes() []byte { return e.buf }
 
-// Advertise gives the export a word as another name, for ImportWord.
+// Advertise publishes the export under a word, as another name for ImportWord.
 func (e *Export) Advertise(word string) error {
 	p := e.p
 	if word == "" || len(word) > provider.MaxWord {
@@ -116,7 +116,7 @@ func (e *Export) Advertise(word string) error {
 	return p.dir.Export(e.id, word)
 }
 
-// Importers returns who has imported the buffer (SBL_Importers).
+// Importers returns the processes that have imported the buffer (SBL_Importers).
 func (e *Export) Importers() []Peer {
 	p := e.p
 	p.mu.Lock()
@@ -218,14 +218,14 @@ func (e *Export) moved(told []*provider.Grant) {
 	}
 }
 
-// Redirect has what importers send from now on land in buf, which is as long as the
-// exported buffer, instead of there; nil means the exported buffer again (transfer
-// redirection, VMMC-2). It returns when all importers know. Messages that were sent to the
-// exported buffer before, and after it was last redirected, have come too late for that:
-// what they have written is copied to buf, and late is their number.
+// Redirect makes later sends of importers write to buf instead of the exported buffer; nil restores
+// the exported buffer (transfer redirection, VMMC-2). buf must be as long as the exported buffer.
+// Redirect returns when all importers have acknowledged. Some messages may have been written to the
+// exported buffer since the last redirection. Redirect copies their data to buf and returns their
+// number, late.
 //
-// One call at a time; the memory that was named before is the caller's again. What importers send
-// meanwhile, and who imports meanwhile, waits until it returns.
+// Only one call at a time is allowed. The memory named in the previous call belongs to the caller
+// again. Sends of importers, and new imports, wait until Redirect returns.
 func (e *Export) Redirect(ctx context.Context, buf []byte) (late int, err error) {
 	p := e.p
 	p.mu.Lock()
@@ -264,20 +264,19 @@ func (e *Export) Redirect(ctx context.Context, buf []byte) (late int, err error)
 	return e.late, err
 }
 
-// Node names a station: the MAC address of its interface.
+// Node identifies a station: the MAC address of its interface.
 type Node = ethertype.MAC
 
-// Peer names a process by its node and number. As a part of a Policy, a zero Node means
-// any.
+// Peer identifies a process by its node and number. In a Policy, a zero Node means any node.
 type Peer struct {
 	Node    Node
 	Process uint32
 }
 
-// Policy says who may import a buffer. The zero Policy allows nobody. Otherwise it is
-// enough to be in one of the lists. A node is proven by its answering at its address, a
-// user by the daemon of its node (without daemons no user is), the number of a process by
-// nothing: it keeps out mistakes.
+// Policy determines which processes may import a buffer. The zero Policy allows none. A process
+// needs to match only one of the lists. A node is proven by its address. A user is authenticated by
+// the daemon of its node, and is unknown without daemons. The number of a process is not proven: it
+// only keeps out mistakes.
 type Policy struct {
 	All       bool
 	Nodes     []Node
@@ -285,7 +284,7 @@ type Policy struct {
 	Users     []uint32
 }
 
-// Everybody allows all.
+// Everybody allows all processes.
 var Everybody = Policy{All: true}
 
 // allows judges an importer. uid counts if it is proven.

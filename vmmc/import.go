@@ -10,16 +10,15 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Name names an export: SBL's triple of node, process (squid) and number. A zero Node
-// means whichever has the process, which is enough where process numbers are unique, as in
-// a job.
+// Name identifies an export: SBL's triple of node, process (squid) and number. A zero Node means
+// any node with that process. This is enough if process numbers are unique, as in a job.
 type Name struct {
 	Node    Node
 	Process uint32
 	ID      uint32
 }
 
-// Import is another process's buffer, in this process's proxy space.
+// Import is the buffer of another process, in this process's proxy space.
 type Import struct {
 	p      *Process
 	name   Name
@@ -45,15 +44,15 @@ func (p *Process) Import(ctx context.Context, name Name) (*Import, error) {
 	return i, i.obtain(ctx)
 }
 
-// ImportWord is Import of what Export.Advertise has given a name.
+// ImportWord is like Import, for an export that Export.Advertise has named.
 func (p *Process) ImportWord(ctx context.Context, word string) (*Import, error) {
 	i := &Import{p: p, word: word}
 	return i, i.obtain(ctx)
 }
 
-// ImportStart begins what Import does and returns at once (SBL_ImportRecvBufReq): Done
-// tells how it goes. Unimport gives it up. Under virtual time it looks for the process
-// within the call, and for the next one within Wait.
+// ImportStart starts an import as Import does and returns at once (SBL_ImportRecvBufReq). Done
+// reports the outcome, and Unimport gives up. In virtual time it looks up the process within the
+// call, and the next process of the name within Wait.
 func (p *Process) ImportStart(name Name) *Import {
 	i := &Import{p: p, name: name}
 	i.ctx, i.cancel = context.WithCancel(p.life)
@@ -195,8 +194,9 @@ func (i *Import) ended() {
 	i.after = nil
 }
 
-// Done returns nil when the import is made and usable, ErrPending while it is under way,
-// and else why it is of no use: ErrDenied, ErrPeer, ErrUnexported, or that it was given up.
+// Done returns nil if the import is usable, and ErrPending while it is in progress. Otherwise it
+// returns the cause of the failure: ErrDenied, ErrPeer, ErrUnexported, or that the import was given
+// up.
 func (i *Import) Done() error {
 	i.p.mu.Lock()
 	defer i.p.unlock()
@@ -206,9 +206,9 @@ func (i *Import) Done() error {
 	return i.err
 }
 
-// AfterEnd has f run on a goroutine of its own when the import has failed, is of no use any more
-// or has been given up: for programs that do not look at Done meanwhile. That the exporter's
-// process has died is noticed without a send.
+// AfterEnd registers f to run on its own goroutine when the import fails, ends or is given up, for
+// programs that do not call Done meanwhile. The death of the exporter's process is detected without
+// a send.
 func (i *Import) AfterEnd(f func()) {
 	i.p.mu.Lock()
 	defer i.p.unlock()
@@ -219,7 +219,7 @@ func (i *Import) AfterEnd(f func()) {
 	i.after = append(i.after, f)
 }
 
-// Wait blocks until Done no longer returns ErrPending, and returns that.
+// Wait blocks until Done no longer returns ErrPending, and returns the result of Done.
 func (i *Import) Wait(ctx context.Context) error {
 	i.p.mu.Lock()
 	defer i.p.unlock()
@@ -233,14 +233,14 @@ func (i *Import) Wait(ctx context.Context) error {
 	return i.err
 }
 
-// Addr returns the proxy address of the first byte, 0 while the import is under way.
+// Addr returns the proxy address of the first byte, or 0 while the import is in progress.
 func (i *Import) Addr() ProxyAddr {
 	i.p.mu.Lock()
 	defer i.p.unlock()
 	return i.addr
 }
 
-// Size returns how many bytes the buffer has, 0 while the import is under way.
+// Size returns the size of the buffer in bytes, or 0 while the import is in progress.
 func (i *Import) Size() int {
 	i.p.mu.Lock()
 	defer i.p.unlock()
@@ -250,7 +250,7 @@ func (i *Import) Size() int {
 	return int(i.region.Size)
 }
 
-// Name returns what was imported.
+// Name returns the name of the imported export.
 func (i *Import) Name() Name { return i.name }
 
 // Unimport ends the import: its addresses become invalid. It returns when the data sent to it
@@ -274,8 +274,8 @@ func (i *Import) Unimport(ctx context.Context) error {
 	return p.await(ctx, func() bool { return r.Busy == 0 })
 }
 
-// Owner returns the process whose buffer it is; of an import that is not made yet, as far
-// as its name says it.
+// Owner returns the process that exported the buffer. While the import is in progress, it returns
+// the process in the import's name.
 func (i *Import) Owner() Peer {
 	i.p.mu.Lock()
 	defer i.p.unlock()
@@ -285,7 +285,7 @@ func (i *Import) Owner() Peer {
 	return peerOf(i.region.Owner)
 }
 
-// Await is Process.Await that also ends when the import is of no use any more, with why.
+// Await is Process.Await, but also ends when the import ends, with the import's error.
 func (i *Import) Await(ctx context.Context, done func() bool) error {
 	if done() {
 		return nil

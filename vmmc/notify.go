@@ -7,18 +7,18 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// Notification is what a handler gets: the data of a message lies in the export's memory.
+// Notification describes a message with a notification. Its data are in the export's memory.
 type Notification struct {
 	Export *Export
-	From   Peer // who has sent it
+	From   Peer // the sender
 }
 
-// Handler runs when a message with a notification has come, once for each, after its data
-// is in memory. Handlers of a process never run at the same time, and never while
-// notifications are blocked. They run on a goroutine that waits or polls in the process, or
-// on one of the package's own if none does; under virtual time there are no others. A
-// handler may do everything but wait for the next notification; one that blocks holds up
-// those behind it, and nothing else. If it panics, that is logged and counted.
+// Handler runs once for each message with a notification, after the message's data are in memory.
+// Handlers of a process never run at the same time, and never while notifications are blocked. They
+// run on a goroutine that waits or polls in the process, or on one of the package's own if there is
+// none. In virtual time there are no others. A handler may do anything except wait for the next
+// notification. A handler that blocks delays only the handlers behind it. A panic is logged and
+// counted.
 type Handler func(n Notification)
 
 // noteQueue says what is to be told, and when. SBL's rules (reference, section 4): the
@@ -116,8 +116,7 @@ func (p *Process) over(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// WaitWord does the same as Spin, but sleeps when nothing arrives for a while, and runs
-// handlers.
+// WaitWord is like Spin, but sleeps if nothing arrives for a while, and runs handlers.
 func (p *Process) WaitWord(ctx context.Context, word *uint32, old uint32) (uint32, error) {
 	if now := atomic.LoadUint32(word); now != old {
 		return now, nil
@@ -128,8 +127,9 @@ func (p *Process) WaitWord(ctx context.Context, word *uint32, old uint32) (uint3
 	return atomic.LoadUint32(word), err
 }
 
-// WaitNotification blocks until a handler has run since the call, or ctx ends. Who must not
-// miss one that comes just before counts in the handler, and waits with WaitWord or Await.
+// WaitNotification blocks until a handler has run since the call, or ctx ends. A program that must
+// not miss a notification just before the call counts in the handler, and waits with WaitWord or
+// Await.
 func (p *Process) WaitNotification(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.unlock()
@@ -137,18 +137,18 @@ func (p *Process) WaitNotification(ctx context.Context) error {
 	return p.await(ctx, func() bool { return p.handled != before })
 }
 
-// BlockNotifications keeps handlers from running until UnblockNotifications has been
-// called as often (SBL_BlockNotifications). What comes meanwhile is queued, and beyond what
-// there is room for waits at its senders.
+// BlockNotifications prevents handlers from running until UnblockNotifications has been called as
+// often (SBL_BlockNotifications). Notifications are queued meanwhile. If the queue is full, further
+// ones wait at their senders.
 func (p *Process) BlockNotifications() {
 	p.mu.Lock()
 	p.notes.block()
 	p.unlock()
 }
 
-// UnblockNotifications takes back one call of BlockNotifications
-// (SBL_UnblockNotifications). In a handler, whose automatic block it cannot undo, it
-// returns ErrNotInHandler; it fails too where there is nothing to take back.
+// UnblockNotifications undoes one call of BlockNotifications (SBL_UnblockNotifications). It returns
+// an error if there is none to undo. In a handler it returns ErrNotInHandler, because it cannot
+// undo the handler's automatic block.
 func (p *Process) UnblockNotifications() error {
 	p.mu.Lock()
 	defer p.unlock()
@@ -157,9 +157,9 @@ func (p *Process) UnblockNotifications() error {
 	return err
 }
 
-// Await blocks until done returns true, or ctx ends. It is WaitWord for what is more than a
-// word: done looks at memory, calls nothing of the process, and is called again when
-// something has come or after Wake.
+// Await blocks until done returns true, or ctx ends. It is WaitWord for conditions on more than one
+// word. done reads memory and must not call the process. It is called again after each arrival, and
+// after Wake.
 func (p *Process) Await(ctx context.Context, done func() bool) error {
 	if done() {
 		return nil
@@ -169,6 +169,6 @@ func (p *Process) Await(ctx context.Context, done func() bool) error {
 	return p.await(ctx, done)
 }
 
-// Wake has all who wait in the process look again. A program calls it when it has changed
-// what the done of an Await looks at.
+// Wake makes all Await calls in the process check again. A program calls it after it has changed
+// memory that the done function of an Await reads.
 func (p *Process) Wake() { p.via.Ring() }

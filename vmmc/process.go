@@ -34,14 +34,14 @@ const (
 type Config struct {
 	// Interface is the network interface, by name or MAC address; see vipl.Config.
 	Interface string
-	// NIC is used instead of opening Interface, and stays the caller's.
+	// NIC is used instead of opening Interface. The caller keeps ownership.
 	NIC *vipl.NIC
-	// Card is used instead of a NIC: an emulated card that runs VMMC's control program
-	// (package vmmc/lanai). It stays the caller's. Processes find each other by the card,
-	// without a daemon, and no user is proven.
+	// Card is used instead of a NIC: an emulated card that runs VMMC's control program (package
+	// vmmc/lanai). The caller keeps ownership. Processes find each other through the card, without
+	// a daemon, and users are not authenticated.
 	Card *lanai.Card
-	// Member is the process's membership in a job: its NIC is used, its rank is the number
-	// of the process, and Job is the job's name. It stays the caller's.
+	// Member is the process's membership in a job. Its NIC is used, its rank is the number of the
+	// process, and Job is the job's name. The caller keeps ownership.
 	Member *job.Member
 	// Process is the number by which others name the process (SBL's squid), unique on its
 	// node; in a job of ranks, in the job. Two processes that import from each other need
@@ -111,10 +111,10 @@ type note struct {
 	grant  *provider.Grant
 }
 
-// Open opens a process. Close it. A nil cfg means defaults.
+// Open opens a process. The caller must close it. A nil cfg means the defaults.
 //
-// ctx bounds the call alone, not the life of the process. When it ends while Open waits, as
-// vipl.Open may, or for the node's daemon, or has ended before, the error wraps the context's.
+// ctx bounds the call alone, not the life of the process. Open may wait for the node's daemon, or
+// as vipl.Open does. If ctx ends before or meanwhile, the error wraps the context's error.
 func Open(ctx context.Context, cfg *Config) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("vmmc: open: %w", err)
@@ -294,14 +294,14 @@ func (p *Process) drain() {
 	}
 }
 
-// Self returns how others name the process.
+// Self returns the name under which other processes know this one.
 func (p *Process) Self() Peer { return Peer{p.self.Addr.MAC, p.cfg.Process} }
 
-// NIC returns the NIC that the process uses, nil with a card.
+// NIC returns the NIC that the process uses, or nil with a card.
 func (p *Process) NIC() *vipl.NIC { return p.nic }
 
-// Hosts returns the nodes of the job by rank (SBL_Hosts); of a process without a Member,
-// its own alone.
+// Hosts returns the nodes of the job by rank (SBL_Hosts). Without a Member it returns only this
+// process's own node.
 func (p *Process) Hosts() []Node {
 	m := p.cfg.Member
 	if m == nil {

@@ -6,25 +6,25 @@ import (
 	"sort"
 )
 
-// PageSize is the size of a proxy page, WordSize that of SBL's words, in bytes.
+// PageSize is the size of a proxy page, and WordSize that of SBL's words, in bytes.
 const (
 	PageSize = 4096
 	WordSize = 4
 )
 
-// ProxyAddr is an address in the destination proxy space of one process: a page's number
-// and an offset within it. It stands for a byte of an imported buffer, and is used by
-// nothing but sends. Addresses within an import are counted on from Import.Addr. No
-// address is ever used again for another import, and other processes have others.
+// ProxyAddr is an address in the destination proxy space of one process: a page number and an
+// offset within the page. It stands for a byte of an imported buffer, and only sends use it.
+// Addresses within an import count up from Import.Addr. No address is ever reused for another
+// import, and each process has its own addresses.
 type ProxyAddr uint64
 
-// Page returns the number of the page, Offset what is within it.
+// Page returns the page number.
 func (a ProxyAddr) Page() uint64 { return uint64(a) / PageSize }
 
 // Offset returns the offset within the page.
 func (a ProxyAddr) Offset() int { return int(a % PageSize) }
 
-// String prints both.
+// String returns page and offset.
 func (a ProxyAddr) String() string { return fmt.Sprintf("proxy %#x+%d", a.Page(), a.Offset()) }
 
 // proxySpace finds the import that an address lies in. Pages are given out upwards, with
@@ -112,10 +112,10 @@ func (s *proxySpace) resolve(a ProxyAddr, n int) (*Import, uint64, error) {
 	return s.used[i].imp, uint64(a - s.used[i].start), nil
 }
 
-// SBL is a process by the calls and units of the SHRIMP Base Library: words of 4 bytes.
+// SBL is a process with the calls and units of the SHRIMP Base Library: words of 4 bytes.
 type SBL struct{ *Process }
 
-// ExportRecvBuf exports words to everybody (SBL_ExportRecvBuf).
+// ExportRecvBuf exports words to all processes (SBL_ExportRecvBuf).
 func (s SBL) ExportRecvBuf(buf []uint32, id uint32, handler Handler) (*Export, error) {
 	return s.Export(bytesOf(buf), id, Everybody, handler)
 }

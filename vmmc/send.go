@@ -9,31 +9,31 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Status is how a Send stands. It is also what its completion word gets.
+// Status is the state of a Send. Its completion word receives it, too.
 type Status uint32
 
 // The states of a Send.
 const (
 	StatusIdle    Status = iota // never posted
-	StatusPending               // Src and what it names belong to the process
-	StatusDone                  // the data is in the exporter's memory
-	StatusFailed                // Err says why
+	StatusPending               // Src and the memory that it names belong to the process
+	StatusDone                  // the data are in the exporter's memory
+	StatusFailed                // Err returns the cause
 )
 
-// Send is an asynchronous send. The caller fills the first group and posts it; until it is
-// done it belongs to the process, with the memory that it names. Then it may be posted
-// again. The zero Send is ready.
+// Send is an asynchronous send. The caller fills the first group of fields and posts it. Until it
+// is done, the Send and its memory belong to the process. Then it can be posted again. The zero
+// Send is ready for use.
 type Send struct {
-	// Src is what is sent; Gather, if it is not nil, is sent instead, piece by piece.
+	// Src is the data to send. Gather, if not nil, is sent instead, piece by piece.
 	Src    []byte
 	Gather [][]byte
-	// Dst is where it goes. All of it must lie in one import.
+	// Dst is the destination. All of it must lie in one import.
 	Dst ProxyAddr
-	// Notify has the exporter's handler run when the data is there. With nothing to send,
-	// only that happens.
+	// Notify makes the exporter's handler run after the data have arrived. A Send without data only
+	// notifies.
 	Notify bool
-	// Word, if not nil, is set to the Status when the send has ended, by an atomic store,
-	// so that a program can wait for it as for any word of its memory.
+	// Word, if not nil, is set to the Status with an atomic store when the send has ended, so that
+	// a program can wait for it like any other word of its memory.
 	Word *uint32
 
 	status atomic.Uint32
@@ -42,10 +42,10 @@ type Send struct {
 	one    [1][]byte
 }
 
-// Status returns how the send stands. It drives nothing: Process.Poll does.
+// Status returns the state of the send. It does not drive the network: Process.Poll does.
 func (s *Send) Status() Status { return Status(s.status.Load()) }
 
-// Err returns why the send has failed; it may be called when Status is StatusFailed.
+// Err returns why the send has failed. Call it only if Status is StatusFailed.
 func (s *Send) Err() error { return s.err }
 
 // finish ends the send. The lock is held.
@@ -70,8 +70,8 @@ func (p *Process) SendMsg(ctx context.Context, src []byte, dst ProxyAddr) error 
 	return p.sendMsg(ctx, src, dst, false)
 }
 
-// SendMsgWithNotify is SendMsg, after which the exporter's handler runs. With an empty src
-// nothing else happens.
+// SendMsgWithNotify is SendMsg, and then the exporter's handler runs. With an empty src it only
+// notifies.
 func (p *Process) SendMsgWithNotify(ctx context.Context, src []byte, dst ProxyAddr) error {
 	return p.sendMsg(ctx, src, dst, true)
 }
@@ -166,8 +166,8 @@ func (w *roomWait) isOver() bool {
 	return err != nil || i.region.Busy < w.p.cfg.MaxSends && w.p.via.Seen() != w.began
 }
 
-// SendGather is SendMsg of several pieces of memory as one message, with a notification or
-// without.
+// SendGather is SendMsg for several pieces of memory that form one message, optionally with a
+// notification.
 func (p *Process) SendGather(ctx context.Context, src [][]byte, dst ProxyAddr, notify bool) error {
 	if src == nil {
 		src = [][]byte{}
@@ -203,10 +203,10 @@ func (p *Process) sendLong(ctx context.Context, src []byte, pieces [][]byte, dst
 	return err
 }
 
-// Post posts an asynchronous send. It never waits, and carries nothing out of a message
-// that is not copied: the engine does, when somebody waits or polls, or by itself. An
-// error means that s was not posted: ErrFull when too much is under way, ErrProxy, or why
-// the import is of no use (ErrUnexported, ErrPeer, or given up).
+// Post posts an asynchronous send. It never waits. It only copies a short message; the engine sends
+// the data of a longer one while a goroutine waits or polls, or by itself. If Post returns an
+// error, s was not posted: ErrFull if too many sends are in flight, ErrProxy for an invalid
+// address, or the error that ended the import (ErrUnexported, ErrPeer, or given up).
 func (p *Process) Post(s *Send) error {
 	p.mu.Lock()
 	defer p.unlock()
@@ -308,7 +308,7 @@ func pieces(data [][]byte, parts []part) (count int) {
 	return count
 }
 
-// WaitSend blocks until s has ended, and returns its Err; or until ctx ends.
+// WaitSend blocks until s has ended and returns its Err, or until ctx ends.
 func (p *Process) WaitSend(ctx context.Context, s *Send) error {
 	p.mu.Lock()
 	defer p.unlock()

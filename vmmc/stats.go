@@ -12,7 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Stats counts what a process has done since it was opened.
+// Stats are the counters of a process since it was opened.
 type Stats struct {
 	Sends uint64 `metric:"bobnet_vmmc_writes_total" help:"Writes posted. A message takes one, or a few if it is long or gathered." text:"writes"`
 	provider.Counters
@@ -28,7 +28,7 @@ type Stats struct {
 	Panics   uint64 `metric:"bobnet_vmmc_handler_panics_total" help:"Handlers that have panicked." text:"panics"`
 }
 
-// Snapshot is the state of a process at a moment.
+// Snapshot is the state of a process at one moment.
 type Snapshot struct {
 	Self     Peer
 	Closed   bool
@@ -36,13 +36,13 @@ type Snapshot struct {
 	Imports  int              `metric:"bobnet_vmmc_imports" help:"Buffers of others that are imported."`
 	Asked    int              `metric:"bobnet_vmmc_waiting_requests" help:"Requests of others for buffers that are not exported yet."`
 	Queued   int              `metric:"bobnet_vmmc_queued_notifications" help:"Notifications whose handlers have not begun."`
-	Blocks   int              // by BlockNotifications
+	Blocks   int              // nesting depth of BlockNotifications
 	Handling bool
 	Peers    []provider.Peer `metric:"bobnet_vmmc_connections" help:"Connections with other processes."`
 	Stats    Stats
 }
 
-// ExportSnapshot is an export's.
+// ExportSnapshot is the state of an export at one moment.
 type ExportSnapshot struct {
 	ID        uint32
 	Bytes     int `metric:"bobnet_vmmc_exported_bytes" help:"Bytes in exported buffers."`
@@ -50,7 +50,7 @@ type ExportSnapshot struct {
 	Words     []string
 }
 
-// Snapshot returns the state of the process, for people and for metrics.
+// Snapshot returns the current state of the process.
 func (p *Process) Snapshot() Snapshot {
 	p.mu.Lock()
 	defer p.unlock()
@@ -63,12 +63,12 @@ func (p *Process) Snapshot() Snapshot {
 	return s
 }
 
-// WriteTo writes the snapshot as text for a person who wants to know what hangs and why:
-// the counters that are not 0, the exports, and the connections with other processes. It
-// implements io.WriterTo.
+// WriteTo writes the snapshot as text, for a person who investigates why a program hangs: the
+// counters that are not 0, the exports, and the connections with other processes. It implements
+// io.WriterTo.
 //
-// WAITING counts what waits at a connection for room at the other side, whose program may
-// not run its handlers: look there at the notifications that are queued.
+// WAITING counts sends of a connection that wait for room at the other side. The program there may
+// not run its handlers: check the number of queued notifications there.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "vmmc process %d at %v  ", s.Self.Process, s.Self.Node)
@@ -110,7 +110,7 @@ func (s *Snapshot) writePeers(t *tabwriter.Writer) {
 	t.Flush()
 }
 
-// String lists the counters that are not 0.
+// String returns the counters that are not 0.
 func (s Stats) String() string {
 	return cmp.Or(strings.Join(counters.NonZero(&s), ", "), "nothing sent, imported or granted")
 }

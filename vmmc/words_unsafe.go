@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Word returns the aligned word of 4 bytes at an offset of buf, for WaitWord, Spin and the
-// functions of sync/atomic. It panics if there is no such word.
+// Word returns the aligned 4-byte word at an offset of buf, for WaitWord, Spin and the functions of
+// sync/atomic. It panics if there is no such word.
 func Word(buf []byte, offset int) *uint32 {
 	p := unsafe.Pointer(&buf[offset : offset+WordSize][0])
 	if uintptr(p)%WordSize != 0 {

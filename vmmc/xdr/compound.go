@@ -22,8 +22,8 @@ func DecodeFixedArray[T any](d *Decoder, v []T, elem func(*T, *Decoder)) {
 	}
 }
 
-// EncodeArray encodes the length of v and its elements (section 4.13). More than max
-// elements are ErrTooLong.
+// EncodeArray encodes the length of v and its elements (section 4.13). The error is ErrTooLong for
+// more than max elements.
 func EncodeArray[T any](e *Encoder, v []T, max uint32, elem func(*T, *Encoder)) {
 	if uint64(len(v)) > uint64(max) {
 		e.fail(ErrTooLong, "array", int64(len(v)), int64(max))
@@ -36,14 +36,14 @@ func EncodeArray[T any](e *Encoder, v []T, max uint32, elem func(*T, *Encoder)) 
 	e.Leave()
 }
 
-// DecodeArray decodes an array of up to max elements (section 4.13), each of which
-// occupies size octets or more: the sum over the members of its type, 4 for what is counted,
-// optional or a union. The elements of the result are in dst's memory if its capacity
-// suffices, else in new memory; what is in them already is for elem to reuse or replace.
+// DecodeArray decodes an array of up to max elements (section 4.13). Each element must occupy at
+// least size bytes: the sum over the members of its type, with 4 for a counted or optional member
+// or a union. The result uses dst's memory if its capacity suffices, and otherwise new memory. elem
+// may reuse or replace the previous contents of its element.
 //
-// The array is refused as ErrShort, before memory is taken, if the message cannot hold
-// that many elements. A size below 1 counts as 1, so that no message of a few octets can
-// keep the decoder busy with elements of none.
+// If the message cannot hold that many elements, DecodeArray fails with ErrShort before it
+// allocates memory. A size below 1 counts as 1, so that a message of a few bytes cannot keep the
+// decoder busy with empty elements.
 func DecodeArray[T any](d *Decoder, dst []T, max uint32, size int, elem func(*T, *Decoder)) []T {
 	if !d.Enter("array") {
 		return dst[:0]
@@ -68,7 +68,7 @@ func DecodeArray[T any](d *Decoder, dst []T, max uint32, size int, elem func(*T,
 	return dst
 }
 
-// EncodeOptional encodes whether p points to a value, and the value (section 4.19).
+// EncodeOptional encodes whether p points to a value, and then the value (section 4.19).
 func EncodeOptional[T any](e *Encoder, p *T, elem func(*T, *Encoder)) {
 	if !e.Enter("optional data") {
 		return
@@ -80,10 +80,10 @@ func EncodeOptional[T any](e *Encoder, p *T, elem func(*T, *Encoder)) {
 	e.Leave()
 }
 
-// DecodeOptional decodes optional data, which occupy size octets or more where they are
-// there (section 4.19). It returns nil if they are absent, else p, into which they were
-// decoded, or a new value if p is nil. If the message cannot hold them they are refused as
-// ErrShort, before memory is taken.
+// DecodeOptional decodes optional data, which occupy at least size bytes if present (section 4.19).
+// It returns nil if they are absent. Otherwise it decodes into p, or into a new value if p is nil,
+// and returns it. If the message cannot hold the data, DecodeOptional fails with ErrShort before it
+// allocates memory.
 func DecodeOptional[T any](d *Decoder, p *T, size int, elem func(*T, *Decoder)) *T {
 	if !d.Enter("optional data") {
 		return nil
@@ -99,10 +99,11 @@ func DecodeOptional[T any](d *Decoder, p *T, size int, elem func(*T, *Decoder)) 
 	return p
 }
 
-// EncodeList encodes a linked list from p on: of each element what members encodes, and
-// the link to the next, which is the last member of its type. The link is the optional data
-// that the pointer at link(p) is (section 4.19). Elements take no level of depth: the list may have
-// any length. One that comes back to an element of itself is ErrCycle.
+// EncodeList encodes a linked list that starts at p. For each element it encodes what members
+// encodes, and then the link to the next element, which is the last member of the type. The link is
+// optional data, the pointer at link(p) (section 4.19). Elements do not count as levels of depth:
+// the list may have any length. The error is ErrCycle for a list that links back to one of its own
+// elements.
 func EncodeList[T any](e *Encoder, p *T, members func(*T, *Encoder), link func(*T) **T) {
 	slow, odd := p, false
 	for {
@@ -123,9 +124,9 @@ func EncodeList[T any](e *Encoder, p *T, members func(*T, *Encoder), link func(*
 	}
 }
 
-// DecodeList decodes a linked list into p and what follows it: of each element what members
-// decodes, size octets or more, and the link. Elements that are linked to already are
-// decoded into. Memory for an element is taken when those before it have been decoded and
+// DecodeList decodes a linked list into p and the elements that follow it. For each element it
+// decodes what members decodes, at least size bytes, and the link. It decodes into elements that
+// are already linked. It allocates an element only after the earlier ones have been decoded, and if
 // the message can hold it.
 func DecodeList[T any](d *Decoder, p *T, size int, members func(*T, *Decoder), link func(*T) **T) {
 	for {
@@ -142,19 +143,19 @@ func DecodeList[T any](d *Decoder, p *T, size int, members func(*T, *Decoder), l
 	}
 }
 
-// Marshaler is a type that encodes itself. Errors stay in the Encoder.
+// Marshaler is a type that encodes itself. The Encoder holds any error.
 type Marshaler interface {
 	MarshalXDR(e *Encoder)
 }
 
-// Unmarshaler is a type that decodes itself, replacing its whole value. Errors stay in
-// the Decoder.
+// Unmarshaler is a type that decodes itself, replacing its whole value. The Decoder holds any
+// error.
 type Unmarshaler interface {
 	UnmarshalXDR(d *Decoder)
 }
 
-// Append appends the encoding of v to buf, with the limits of a zero Encoder. After an
-// error it returns buf as it was.
+// Append appends the encoding of v to buf, with the limits of a zero Encoder. After an error it
+// returns buf unchanged.
 func Append(buf []byte, v Marshaler) ([]byte, error) {
 	var e Encoder
 	e.Reset(buf)
@@ -165,8 +166,8 @@ func Append(buf []byte, v Marshaler) ([]byte, error) {
 	return e.buf, nil
 }
 
-// Unmarshal decodes msg into v, with the limits of a zero Decoder. Octets after the value
-// are an error.
+// Unmarshal decodes msg into v, with the limits of a zero Decoder. Bytes after the value are an
+// error.
 func Unmarshal(msg []byte, v Unmarshaler) error {
 	var d Decoder
 	d.Reset(msg)
@@ -174,8 +175,7 @@ func Unmarshal(msg []byte, v Unmarshaler) error {
 	return d.End()
 }
 
-// Void is the type of no data (section 4.16), for the argument or result of a procedure
-// that has none.
+// Void is the type of no data (section 4.16), for a procedure without an argument or a result.
 type Void struct{}
 
 // MarshalXDR encodes nothing.

@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// Decoder takes items from a message.
+// Decoder decodes the items of a message.
 type Decoder struct {
 	// InPlace makes Opaque return views into the message instead of copies.
 	InPlace bool
-	// MaxDepth is how deeply optional data and variable-length arrays may be nested, 0 for
-	// 1024.
+	// MaxDepth is how deeply optional data and variable-length arrays may be nested; 0 means 1024.
 	MaxDepth int
 
 	msg   []byte
@@ -20,23 +19,23 @@ type Decoder struct {
 	err   error
 }
 
-// Reset makes d decode msg from its start, and forgets the error. d only reads msg, which
-// must not change before the last item and the last view have been used. InPlace and
-// MaxDepth stay.
+// Reset makes d decode msg from its start, and clears the error. d only reads msg, which must not
+// change until the last item has been decoded and the last view has been used. InPlace and MaxDepth
+// remain.
 func (d *Decoder) Reset(msg []byte) {
 	d.msg, d.off, d.owed, d.depth, d.err = msg, 0, 0, 0, nil
 }
 
-// Offset returns how many octets have been taken from the message.
+// Offset returns the number of bytes that have been decoded.
 func (d *Decoder) Offset() int { return d.off }
 
-// Rest returns the octets that have not been taken, in the message's own memory.
+// Rest returns the bytes that have not been decoded, in the message's own memory.
 func (d *Decoder) Rest() []byte { return d.msg[d.off:len(d.msg):len(d.msg)] }
 
 // Err returns the first error since Reset, an *Error, or nil.
 func (d *Decoder) Err() error { return d.err }
 
-// End returns Err, or an error if octets are left after the last item.
+// End returns Err, or an error if bytes are left after the last item.
 func (d *Decoder) End() error {
 	if left := len(d.msg) - d.off; left > 0 {
 		d.fail(errTrailing, "end of the message", d.off, int64(left), 0)
@@ -87,8 +86,8 @@ func (d *Decoder) Int() int32 { return int32(d.word("int")) }
 // Uint decodes an unsigned int (section 4.2).
 func (d *Decoder) Uint() uint32 { return d.word("unsigned int") }
 
-// Enum decodes a value of the enumeration that what names (section 4.3). A value of which
-// valid says false is ErrValue; where valid is nil every value is accepted.
+// Enum decodes a value of the enumeration called what (section 4.3). The error is ErrValue if valid
+// returns false. If valid is nil, every value is accepted.
 func (d *Decoder) Enum(what string, valid func(int32) bool) int32 {
 	v := int32(d.word(what))
 	if valid != nil && d.err == nil && !valid(v) {
@@ -98,7 +97,7 @@ func (d *Decoder) Enum(what string, valid func(int32) bool) int32 {
 	return v
 }
 
-// Bool decodes a bool (section 4.4). A number that is neither 0 nor 1 is ErrValue.
+// Bool decodes a bool (section 4.4). The error is ErrValue for a number other than 0 and 1.
 func (d *Decoder) Bool() bool {
 	v := d.word("bool")
 	if v > 1 {
@@ -136,12 +135,12 @@ func (d *Decoder) Quadruple() (v Quadruple) {
 // FixedOpaque decodes opaque data of the declared length len(dst) into dst (section 4.9).
 func (d *Decoder) FixedOpaque(dst []byte) { copy(dst, d.FixedOpaqueView(len(dst))) }
 
-// FixedOpaqueView decodes opaque data of the declared length n, which is not negative
-// (section 4.9). The result lies in the message; it is nil after an error.
+// FixedOpaqueView decodes opaque data of the declared length n, which must not be negative (section
+// 4.9). The result lies in the message. It is nil after an error.
 func (d *Decoder) FixedOpaqueView(n int) []byte { return d.octets("opaque", d.off, uint64(n)) }
 
-// Opaque decodes opaque data of up to max octets (section 4.10). The result is a copy in
-// dst's memory if its capacity suffices, else in new memory, unless InPlace is set.
+// Opaque decodes opaque data of up to max bytes (section 4.10). The result is a copy in dst's
+// memory if its capacity suffices, and otherwise in new memory, unless InPlace is set.
 func (d *Decoder) Opaque(dst []byte, max uint32) []byte {
 	p := d.OpaqueView(max)
 	if d.InPlace {
@@ -150,19 +149,19 @@ func (d *Decoder) Opaque(dst []byte, max uint32) []byte {
 	return append(dst[:0], p...)
 }
 
-// OpaqueView decodes opaque data of up to max octets (section 4.10). The result lies in
-// the message; it is nil after an error.
+// OpaqueView decodes opaque data of up to max bytes (section 4.10). The result lies in the message.
+// It is nil after an error.
 func (d *Decoder) OpaqueView(max uint32) []byte { return d.counted("opaque", max) }
 
-// String decodes a string of up to max octets (section 4.11).
+// String decodes a string of up to max bytes (section 4.11).
 func (d *Decoder) String(max uint32) string { return string(d.StringView(max)) }
 
-// StringView decodes a string of up to max octets (section 4.11). The result lies in the
-// message; it is nil after an error.
+// StringView decodes a string of up to max bytes (section 4.11). The result lies in the message. It
+// is nil after an error.
 func (d *Decoder) StringView(max uint32) []byte { return d.counted("string", max) }
 
-// NoArm records that the discriminant v, which was decoded last, selects no arm of the
-// union that what names, which has no default (section 4.15): ErrValue.
+// NoArm records that the last decoded discriminant v selects no arm of the union called what, which
+// has no default (section 4.15): ErrValue.
 func (d *Decoder) NoArm(what string, v int64) {
 	if d.err == nil {
 		d.refuse(what, v)
@@ -225,9 +224,10 @@ func (d *Decoder) count(max uint32, size int64) int {
 	return int(n)
 }
 
-// Need reports whether so many octets can follow of the item that what names, besides those that
-// the elements of the arrays around need; ErrShort if not. It is for a union whose arm is in
-// memory of its own: a message that cannot hold the arm should not cause that to be taken.
+// Need reports whether the message can hold that many bytes for the item called what, in addition
+// to the bytes that elements of enclosing arrays still need. If not, it records ErrShort. It is for
+// a union whose arm is allocated separately: a message that cannot hold the arm must not cause the
+// allocation.
 func (d *Decoder) Need(what string, octets int) bool {
 	if free := max(d.left()-d.owed, 0); d.err == nil && int64(octets) > free {
 		d.fail(ErrShort, what, d.off, int64(octets), free)
@@ -235,9 +235,9 @@ func (d *Decoder) Need(what string, octets int) bool {
 	return d.err == nil
 }
 
-// Enter begins a level of nesting, which Leave ends, of the item that what names. It reports
-// whether decoding can go on: ErrDepth ends it if MaxDepth levels are begun already. It is for
-// generated code whose type contains itself: a message should not decide how deep calls go.
+// Enter begins a level of nesting for the item called what; Leave ends it. It reports whether
+// decoding can continue. If MaxDepth levels are open, it records ErrDepth. It is for generated code
+// of recursive types, so that a message cannot control the depth of calls.
 func (d *Decoder) Enter(what string) bool {
 	if limit := maxDepth(d.MaxDepth); d.depth >= limit {
 		d.fail(ErrDepth, what, d.off, int64(d.depth)+1, int64(limit))
@@ -249,5 +249,5 @@ func (d *Decoder) Enter(what string) bool {
 	return true
 }
 
-// Leave ends the level that the last successful Enter has begun.
+// Leave ends the level of the last successful Enter.
 func (d *Decoder) Leave() { d.depth-- }

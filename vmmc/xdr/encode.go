@@ -15,14 +15,13 @@ const (
 // Encoder appends the encodings of items to a slice. An item that cannot be encoded
 // appends nothing.
 type Encoder struct {
-	// MaxSize is how many octets may be encoded between Reset and Bytes, 0 for any number.
-	// Where the slice has that capacity, the Encoder never leaves its memory.
+	// MaxSize is the most bytes that may be encoded between Reset and Bytes; 0 means any number. If
+	// the slice has that capacity, the Encoder never leaves its memory.
 	MaxSize int
-	// MaxDepth is how deeply optional data and variable-length arrays may be nested, 0 for
-	// 1024.
+	// MaxDepth is how deeply optional data and variable-length arrays may be nested; 0 means 1024.
 	MaxDepth int
-	// ReferFrom, if positive, is from how many octets on opaque data is referred to instead of
-	// being copied: Bytes does not hold it, and Refs says where it belongs.
+	// ReferFrom, if positive, is the length in bytes from which opaque data are referenced instead
+	// of copied: Bytes omits them, and Refs returns them with their positions.
 	ReferFrom int
 
 	buf      []byte
@@ -33,27 +32,27 @@ type Encoder struct {
 	err      error
 }
 
-// Ref is opaque data that belongs into an encoding and lies elsewhere.
+// Ref is opaque data that is part of an encoding but lies elsewhere in memory.
 type Ref struct {
-	At   int // it comes before this octet of Encoder.Bytes
+	At   int // its position: before this byte of Encoder.Bytes
 	Data []byte
 }
 
-// Reset makes e append to buf, which belongs to e until Bytes is called, and forgets the
-// error. MaxSize, MaxDepth and ReferFrom stay.
+// Reset makes e append to buf, which belongs to e until Bytes is called, and clears the error.
+// MaxSize, MaxDepth and ReferFrom remain.
 func (e *Encoder) Reset(buf []byte) {
 	clear(e.refs)
 	e.buf, e.base, e.refs, e.referred, e.depth, e.err = buf, len(buf), e.refs[:0], 0, 0, nil
 }
 
-// Bytes returns the slice given to Reset, or the larger one that has taken its place,
-// with all that was encoded since. It holds whole items, also after an error.
+// Bytes returns the slice given to Reset, or a larger one that has replaced it, with everything
+// encoded since. It holds whole items, even after an error.
 func (e *Encoder) Bytes() []byte { return e.buf }
 
-// Refs returns what Bytes does not hold, in order. It is valid until Reset.
+// Refs returns the data that Bytes omits, in order. The result is valid until Reset.
 func (e *Encoder) Refs() []Ref { return e.refs }
 
-// Len returns how many octets have been encoded since Reset, a multiple of four.
+// Len returns the number of bytes that have been encoded since Reset, a multiple of four.
 func (e *Encoder) Len() int { return len(e.buf) - e.base + e.referred }
 
 // Err returns the first error since Reset, an *Error, or nil.
@@ -95,8 +94,8 @@ func (e *Encoder) Int(v int32) { e.word(uint32(v), "int") }
 // Uint encodes an unsigned int (section 4.2).
 func (e *Encoder) Uint(v uint32) { e.word(v, "unsigned int") }
 
-// Enum encodes a value of the enumeration that what names (section 4.3). A value of which
-// valid says false is ErrValue; where valid is nil every value is encoded.
+// Enum encodes a value of the enumeration called what (section 4.3). The error is ErrValue if valid
+// returns false. If valid is nil, every value is encoded.
 func (e *Encoder) Enum(what string, v int32, valid func(int32) bool) {
 	if valid != nil && !valid(v) {
 		e.fail(ErrValue, what, int64(v), 0)
@@ -140,8 +139,8 @@ func (e *Encoder) FixedOpaque(p []byte) {
 	}
 }
 
-// Opaque encodes opaque data of up to max octets (section 4.10), which it copies unless
-// ReferFrom says otherwise.
+// Opaque encodes opaque data of up to max bytes (section 4.10). It copies them unless ReferFrom
+// applies.
 func (e *Encoder) Opaque(p []byte, max uint32) {
 	if e.length("opaque", len(p), max) {
 		e.octets(p)
@@ -159,7 +158,7 @@ func (e *Encoder) octets(p []byte) {
 	e.pad(len(p))
 }
 
-// String encodes a string of up to max octets (section 4.11).
+// String encodes a string of up to max bytes (section 4.11).
 func (e *Encoder) String(s string, max uint32) {
 	if e.length("string", len(s), max) {
 		e.buf = append(e.buf, s...)
@@ -167,11 +166,11 @@ func (e *Encoder) String(s string, max uint32) {
 	}
 }
 
-// NoArm records that the discriminant v selects no arm of the union that what names,
-// which has no default (section 4.15): ErrValue.
+// NoArm records that the discriminant v selects no arm of the union called what, which has no
+// default (section 4.15): ErrValue.
 func (e *Encoder) NoArm(what string, v int64) { e.fail(ErrValue, what, v, 0) }
 
-// Nil records that the value that what names is nil, which is not optional: ErrNil.
+// Nil records that the value called what is nil but not optional: ErrNil.
 func (e *Encoder) Nil(what string) { e.fail(ErrNil, what, 0, 0) }
 
 // length encodes the length of n octets and reports whether they may follow.
@@ -196,9 +195,9 @@ func (e *Encoder) pad(n int) {
 // padded returns how many octets n octets occupy.
 func padded(n uint64) int64 { return int64(n+3) &^ 3 }
 
-// Enter begins a level of nesting, which Leave ends, of the item that what names. It reports
-// whether encoding can go on: ErrDepth ends it if MaxDepth levels are begun already, as they are
-// when a value contains itself. It is for generated code whose type contains itself.
+// Enter begins a level of nesting for the item called what; Leave ends it. It reports whether
+// encoding can continue. If MaxDepth levels are open, which includes a value that contains itself,
+// it records ErrDepth. It is for generated code of recursive types.
 func (e *Encoder) Enter(what string) bool {
 	if limit := maxDepth(e.MaxDepth); e.depth >= limit {
 		e.fail(ErrDepth, what, int64(e.depth)+1, int64(limit))
@@ -210,7 +209,7 @@ func (e *Encoder) Enter(what string) bool {
 	return true
 }
 
-// Leave ends the level that the last successful Enter has begun.
+// Leave ends the level of the last successful Enter.
 func (e *Encoder) Leave() { e.depth-- }
 
 func maxDepth(set int) int {

@@ -11,7 +11,7 @@ var (
 	ErrShort = errors.New("xdr: message too short")
 	// ErrTooLong: an opaque, string or array is longer than its declaration allows.
 	ErrTooLong = errors.New("xdr: longer than declared")
-	// ErrValue: a number that is no bool, not in the enum, or selects no arm of the union.
+	// ErrValue: a number is not a bool, not in the enum, or selects no arm of the union.
 	ErrValue = errors.New("xdr: value not declared")
 	// errPadding: the octets that fill up the last four of an item are not zero.
 	errPadding = errors.New("xdr: padding not zero")
@@ -19,21 +19,21 @@ var (
 	ErrDepth = errors.New("xdr: nested too deeply")
 	// errTrailing: octets are left after the last item.
 	errTrailing = errors.New("xdr: octets after the last item")
-	// ErrNil: there is no value where the declaration calls for one.
+	// ErrNil: a value that the declaration requires is nil.
 	ErrNil = errors.New("xdr: nil value")
-	// ErrCycle: a linked list comes back to an element of itself.
+	// ErrCycle: a linked list links back to one of its own elements.
 	ErrCycle = errors.New("xdr: endless list")
 	// errFull: the encoding is longer than Encoder.MaxSize.
 	errFull = errors.New("xdr: encoding too long")
 )
 
-// Error is why an item could not be encoded or decoded.
+// Error is the reason why an item could not be encoded or decoded.
 type Error struct {
 	Kind   error  // one of the errors of this package
 	What   string // the item, as its declaration calls it: "string", "enum color"
-	Offset int    // octets of the message before the item, or before its padding if that is at fault
-	Got    int64  // the length, value, octets or depth found
-	Limit  int64  // octets that are left or allowed, the declared bound, the greatest depth; else 0
+	Offset int    // bytes of the message before the item, or before its padding if the padding is invalid
+	Got    int64  // the length, value, bytes or depth found
+	Limit  int64  // bytes left or allowed, the declared bound, or the greatest depth; otherwise 0
 }
 
 // Unwrap returns the kind.

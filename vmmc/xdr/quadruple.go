@@ -5,14 +5,14 @@ import (
 	"math/big"
 )
 
-// Quadruple is a quadruple-precision floating-point number (section 4.8) in its sixteen
-// octets, which are those of IEEE 754 binary128 in network order: the sign in one bit, the
-// exponent plus 16383 in 15, the fraction in 112. An exponent of 32767 stands for infinity
-// (fraction 0) or NaN, one of 0 for zero and subnormal numbers. Octets are kept as they
-// are; conversions are exact, or rounded to nearest, ties to even. The zero value is 0.
+// Quadruple is a quadruple-precision floating-point number (section 4.8): the sixteen bytes of IEEE
+// 754 binary128 in network order. They consist of a sign bit, 15 bits of exponent plus 16383, and
+// 112 bits of fraction. An exponent of 32767 stands for infinity (fraction 0) or NaN, and one of 0
+// for zero and subnormal numbers. The bytes are kept unchanged. Conversions are exact, or rounded
+// to nearest, ties to even. The zero value is 0.
 type Quadruple [16]byte
 
-// errNaN says that a Quadruple is not a number, for which big.Float has no value.
+// errNaN is the error of a Quadruple that is not a number, for which big.Float has no value.
 var errNaN = errors.New("xdr: the quadruple is not a number")
 
 const (
@@ -23,8 +23,8 @@ const (
 	quadUnit     = quadMin - quadFraction // the exponent of the least subnormal number
 )
 
-// QuadrupleOf returns the Quadruple nearest to x, and whether it is below or above x.
-// Beyond the range it is an infinity.
+// QuadrupleOf returns the Quadruple nearest to x, and whether it is below or above x. Beyond the
+// range of Quadruple the result is an infinity.
 func QuadrupleOf(x *big.Float) (q Quadruple, acc big.Accuracy) {
 	switch {
 	case x.IsInf():
