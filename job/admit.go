@@ -43,8 +43,7 @@ func (m *meeting) patience(from ethertype.Addr) time.Duration {
 // one for each rank.
 const askedMost = 64
 
-// Requested takes in a request for a connection, or turns it away. The lock of Links
-// is held.
+// Requested admits or refuses a request for a connection. The caller must hold the lock of Links.
 func (j *Job) Requested(req *vipl.Request) {
 	switch {
 	case j.joined:

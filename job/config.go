@@ -19,20 +19,19 @@ const (
 	maxName        = 128 // bytes
 )
 
-// Config describes one rank of a job. The zero value leaves everything to the
-// environment.
+// Config describes one rank of a job. The zero value takes everything from the environment.
 type Config struct {
-	// Job is the job's name, by which its ranks find each other on the segment.
-	// Ranks of different jobs never meet.
+	// Job is the job's name. Its ranks use it to find each other on the segment. Ranks of different
+	// jobs never connect.
 	Job string
-	// Rank is this process's rank, Size the number of ranks. If Size is set, Rank is not
-	// read from the environment. If Size is 0 and no launcher (FindPlace) sets it, the job has
-	// one rank and needs no network.
+	// Rank is this process's rank, and Size the number of ranks. If Size is set, Rank is not read
+	// from the environment. If Size is 0 and no launcher (FindPlace) sets it, the job has one rank
+	// and needs no network.
 	Rank, Size int
 	// Interface is the network interface, by name or MAC address; empty means the value of
 	// EnvInterface, or else the only usable interface.
 	Interface string
-	// NIC is used instead of opening Interface. It stays the caller's.
+	// NIC is used instead of opening Interface. The caller keeps ownership.
 	NIC *vipl.NIC
 	// Timeout bounds how long ranks wait for each other when they start and when they end, in
 	// addition to the context; 0 means the value of vipl.EnvTimeout, or else DefaultTimeout.

@@ -1,6 +1,6 @@
-// Package job determines which parallel job a process belongs to and which rank it is,
-// finds the other ranks, and tells them why this one ends. Programs that use mplite or
-// splitc need it only to share one job between several packages.
+// Package job determines which parallel job a process belongs to and which rank it is. It finds the
+// other ranks, and reports to them why this rank ends. Programs that use mplite or splitc need it
+// only to share one job between several packages.
 //
 // Open is for programs that make their connections later, or only between some ranks. It
 // returns a Member, which has the addresses of the other ranks and reports failed ranks.
@@ -66,35 +66,32 @@ package job
 //
 // # Identity
 //
-// A rank is found on the segment by a name that Identity.Address makes of the job's
-// name and the rank. That proves nothing, because anybody may advertise any name.
-// Each side of a new connection therefore sends a Hello, and Identity.Check judges
-// the other side's. It tells apart the jobs (by a hash of the name), the formats of
-// the program's messages, the sizes of the job and the runs of one job: rank 0
-// draws a nonce and tells it to each rank in its first Hello, and no rank
-// talks with a rank that has another nonce. This keeps out mistakes, not attackers:
-// whoever hears the segment learns the nonce.
+// Identity.Address makes a name of the job's name and the rank, under which the rank is found on the
+// segment. The name proves nothing, because any program may advertise it. So each side of a new
+// connection sends a Hello, and Identity.Check validates the other side's. It distinguishes jobs (by
+// a hash of the name), the formats of the program's messages, the sizes of the job and the runs of
+// one job. Rank 0 chooses a random nonce and sends it to each rank in its first Hello, and no rank
+// accepts a rank with another nonce. This keeps out mistakes, not attackers: a station that observes
+// the segment learns the nonce.
 //
-// # Coming together
+// # Joining
 //
-// A Job is the membership of one rank. Job.Meet finds the others, who may start in any
-// order, proves that they are of this run, and returns when all are connected. The
-// connections are the program's, which Links describes: their VIs have the buffers,
-// reliability and depth that the program needs, and remain after Meet what carries its
-// messages. Meet decides when each is made and with whom. It asks every lower rank
-// and takes the requests of every higher one; strangers are refused in words and
-// counted (Job.Refused). A requester has proven its address (vipl.Listener), and one that then stops
-// answering holds the place of its rank for a quarter of a second.
+// A Job is the membership of one rank. Job.Meet finds the other ranks, which may start in any order,
+// verifies that they belong to this run, and returns when all are connected. The program owns the
+// connections, and describes them by Links: their VIs have the buffers, reliability and depth that
+// the program needs, and carry its messages after Meet. Meet decides when each connection is made,
+// and with which rank. It sends a request to every lower rank and accepts the requests of every
+// higher one. It refuses strangers with a reason, and counts them (Job.Refused). A requester has
+// proven its address (vipl.Listener). One that stops answering blocks its rank for a quarter of a
+// second.
 //
-// Meet says after three seconds for whom it waits and why. When its time is up, its
-// error tells ranks that are not on the segment from those that are and wait
-// themselves.
+// After three seconds Meet logs the ranks that it waits for, and why. When its timeout expires, its
+// error distinguishes ranks that are not on the segment from ranks that are, and wait themselves.
 //
-// # Ends
+// # Failures
 //
-// A rank that fails, or that finds another one dead or a rank claimed twice, tells
-// the others by a Report, which is a line of text: in a message over a connection,
-// or in the refusal of one. Identity.ReportOf makes one of an error, and Job.Hear takes
-// one: it fails the rank that is named, with a RankError, or ends the job with a
-// DuplicateError. A rank passes on what it was told in the words of the rank that saw
-// it.
+// A rank that fails, or that detects a dead rank or a rank that exists twice, notifies the others
+// with a Report, a line of text. It sends the Report in a message over a connection, or in the
+// refusal of a connection. Identity.ReportOf makes a Report from an error. Job.Hear processes a
+// received Report: it fails the reported rank with a RankError, or ends the job with a
+// DuplicateError. A rank forwards the text of the rank that detected the failure.

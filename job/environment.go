@@ -11,11 +11,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// The environment variables that say which job a process belongs to. Whoever
-// starts the ranks sets them; bobnet lab does. Those of package vipl say how to
-// reach the network.
+// Environment variables that select the job of a process. The launcher of the ranks sets them, for
+// example bobnet lab. The variables of package vipl configure the network.
 const (
-	EnvJob       = "BOBNET_JOB"  // name of the job, one of its own for every run
+	EnvJob       = "BOBNET_JOB"  // name of the job, unique for each run
 	EnvRank      = "BOBNET_RANK" // this process's rank
 	EnvSize      = "BOBNET_SIZE" // number of ranks
 	EnvInterface = vipl.EnvInterface

@@ -10,23 +10,22 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// What callers may want to tell apart.
+// Error classes for errors.Is.
 var (
 	// ErrRankFailed is the class of every RankError.
 	ErrRankFailed = errclass.New(transport.ErrPeer, "rank failed")
-	// ErrInit is wrapped by what a rank returns whose job does not come together.
+	// ErrInit is wrapped by the error of a rank whose job does not start completely.
 	ErrInit = errors.New("job did not come together")
-	// ErrVersion is wrapped by what a rank returns whose job does not come together because
-	// the formats of messages of two ranks have different versions, as far as it has heard.
+	// ErrVersion is wrapped by the error of a rank whose job does not start completely because two
+	// ranks are known to use different versions of the message format.
 	ErrVersion = errors.New("ranks have different versions")
 	// errReported is wrapped by the cause of a death that another rank has told of.
 	errReported = errors.New("it is reported dead")
 )
 
-// RankError says that an operation ended because a rank died: its process ended
-// without leaving the job, it stopped answering, the connection to it broke, or it
-// sent what no rank may. While the job comes together, it may also be one that never
-// came.
+// RankError means that an operation ended because a rank died: its process ended without leaving
+// the job, it stopped answering, its connection broke, or it sent a malformed message. While the
+// job starts, it may also mean a rank that never joined.
 type RankError struct {
 	Rank int // in the job
 	Err  error
@@ -39,13 +38,13 @@ func (e *RankError) Error() string {
 // Unwrap returns ErrRankFailed and the cause.
 func (e *RankError) Unwrap() []error { return []error{ErrRankFailed, e.Err} }
 
-// DuplicateError says that two processes claim one rank of a job: it was started
-// twice, or two jobs of one name run on the segment. All ranks end with it that the
-// job has not brought together yet.
+// DuplicateError means that two processes claim one rank of a job: the job was started twice, or
+// two jobs of the same name run on the segment. All ranks that have not completed the start of the
+// job fail with it.
 type DuplicateError struct {
 	Job           string
 	Rank          int
-	First, Second ethertype.Addr // where they listen, or ask from
+	First, Second ethertype.Addr // where they listen, or send their requests from
 }
 
 func (e *DuplicateError) Error() string {

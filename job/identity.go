@@ -9,14 +9,14 @@ import (
 	"github.com/bobnet-go/bobnet/internal/errclass"
 )
 
-// Identity says who a process is within its job. The zero Nonce means that the
-// rank does not know yet which run of the job this is.
+// Identity identifies a process within its job. A zero Nonce means that the rank does not know yet
+// which run of the job this is.
 type Identity struct {
-	Job        string // its name
+	Job        string // the job's name
 	Rank, Size int
 	Nonce      uint64 // of this run of the job
-	// Program names what the ranks run on top, for error texts, and Version the
-	// format of its messages, which must be equal at all ranks.
+	// Program is the name of the software that the ranks run, for error texts. Version is the
+	// version of its message format, which must be equal at all ranks.
 	Program string
 	Version uint32
 
@@ -24,8 +24,8 @@ type Identity struct {
 	told  bool   // every rank has the nonce, before it asks another one
 }
 
-// Address returns the name under which a rank of the job is advertised on the
-// segment (vipl.NIC.Advertise).
+// Address returns the name under which a rank of the job is advertised on the segment
+// (vipl.NIC.Advertise).
 func (id *Identity) Address(rank int) string {
 	return fmt.Sprintf("job/%s/%d%s", id.Job, rank, id.under)
 }
@@ -37,21 +37,21 @@ func newNonce() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) | 1
 }
 
-// Hello is what a rank says of itself: as the private data of its requests for
-// connections, and first over each connection.
+// Hello is a rank's description of itself. It is the private data of its connection requests, and
+// the first message over each connection.
 type Hello struct {
 	Version uint32 // of the program's format
 	Job     uint64 // hash of the job's name
 	Rank    uint32
 	Size    uint32    // ranks in the job
-	Params  [2]uint32 // what the program has to tell besides
+	Params  [2]uint32 // further values of the program
 	Nonce   uint64    // of this run of the job; 0 while the rank does not know it
 }
 
 // HelloSize is the length of a Hello, in bytes.
 const HelloSize = 36
 
-// Hello returns what this rank says of itself, with two numbers of the program's.
+// Hello returns this rank's Hello, with two values of the program.
 func (id *Identity) Hello(params [2]uint32) Hello {
 	return Hello{Version: id.Version, Job: hash(id.Job), Rank: uint32(id.Rank), Size: uint32(id.Size), Params: params, Nonce: id.Nonce}
 }
@@ -74,8 +74,8 @@ func (m *Hello) Put(b []byte) {
 	le.PutUint64(b[28:], m.Nonce)
 }
 
-// ParseHello decodes b, which may be any bytes. Where b is of another version of the
-// format, that is all it returns; where b is too short for any, the version is 0.
+// ParseHello decodes b, which may hold arbitrary bytes. If b has another version of the format,
+// only the version is returned. If b is too short for any version, the version is 0.
 func (id *Identity) ParseHello(b []byte) (m Hello) {
 	if len(b) < 4 {
 		return m
@@ -98,22 +98,22 @@ func (id *Identity) ParseHello(b []byte) (m Hello) {
 	}
 }
 
-// Claims reports whether m is of a rank of this job, of whichever run: its format,
-// its name and its size agree, and there is such a rank.
+// Claims reports whether m is from a rank of this job, of any run: its format, name and size agree,
+// and the rank exists.
 func (id *Identity) Claims(m *Hello) bool {
 	return m.Version == id.Version && m.Job == hash(id.Job) && int(m.Size) == id.Size && m.Rank < m.Size
 }
 
-// Named reports whether m names this job, whatever else it says.
+// Named reports whether m names this job, whatever its other fields are.
 func (id *Identity) Named(m *Hello) bool { return m.Job == hash(id.Job) }
 
 // otherVersion is what the refusal of a rank of another version begins with, in all versions.
 func (id *Identity) otherVersion() string { return id.Program + " wire version " }
 
-// Check says what is wrong with one who says that it is of this job. The ranks of a
-// run know it by the nonce that rank 0 has drawn: another run of a job of the same
-// name has another one. Only to rank 0 may a rank come without, and not where a launcher
-// has told it to all. Of another version is who has ErrVersion.
+// Check returns what is wrong with the Hello of a process that claims to belong to this job. The
+// ranks of a run share the nonce that rank 0 has chosen; another run of a job of the same name has
+// a different one. Only rank 0 accepts a rank without a nonce, and not if a launcher has
+// distributed it. A different version is ErrVersion.
 func (id *Identity) Check(m *Hello) error {
 	newcomer := m.Nonce == 0 && id.Rank == 0 && !id.told
 	switch {

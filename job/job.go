@@ -12,22 +12,22 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// State says what a program knows of another rank.
+// State is what a program knows about another rank.
 type State uint8
 
 // The states of a rank, in the order in which it may go through them.
 const (
 	Absent   State = iota // not connected
-	Greeting              // connected, and it has not said who it is yet
-	Live                  // connected, and of this run of the job
+	Greeting              // connected, and its Hello has not arrived yet
+	Live                  // connected, and verified to be of this run of the job
 	Dead                  // it has failed
-	Left                  // it has ended in order
+	Left                  // it has left the job in order
 )
 
-// Links is a program's connections with the other ranks, as far as a job needs them
-// to come together. The lock guards what the program shares between its goroutines.
-// Open, Reset and Params are called without the lock, all others with it. Ranks are
-// other ones than this.
+// Links are a program's connections with the other ranks, with the operations that a job needs to
+// start. The lock guards what the program shares between its goroutines. Open, Reset and Params are
+// called without the lock, all other methods with it. No method is called with this process's own
+// rank.
 type Links interface {
 	sync.Locker
 	// Step waits until something has happened and handles it. It releases the lock
@@ -35,36 +35,35 @@ type Links interface {
 	// message over each connection to Job.Greeted. It also returns when an attempt to
 	// connect has ended. Its error is that of ctx.
 	Step(ctx context.Context) error
-	// Open makes the VI that is to be connected with a rank, with its receives
-	// posted. An attempt to connect may take as long as connect.
+	// Open creates the VI that will be connected with a rank, with its receives posted. connect is
+	// the longest duration of an attempt to connect.
 	Open(rank int, connect time.Duration) (*vipl.VI, error)
-	// Reset closes the VI of a rank, which is then Absent. The next Open takes as
-	// little memory as a Hello and a Report need.
+	// Reset closes the VI of a rank, which is then Absent. The next Open allocates only the memory
+	// for a Hello and a Report.
 	Reset(rank int)
-	// Params returns what the program tells of itself in a Hello.
+	// Params returns the program's values for a Hello.
 	Params() [2]uint32
-	// Greet sends the Hello over a VI that is connected now. The rank is Live when
-	// its own has come, and until then Greeting.
+	// Greet sends the Hello over a newly connected VI. The rank is Greeting until its own Hello has
+	// arrived, and then Live.
 	Greet(rank int)
-	// State returns what is known of a rank.
+	// State returns the state of a rank.
 	State(rank int) State
-	// Fail makes a rank Dead because of cause, tells the others, and returns the
-	// error that operations with it end with.
+	// Fail makes a rank Dead because of cause, notifies the others, and returns the error of
+	// operations with that rank.
 	Fail(rank int, cause error) error
-	// Tell sends r to every rank that is connected, other than the one it is about.
+	// Tell sends r to every connected rank except the one that r is about.
 	Tell(r Report)
-	// End ends the job for this rank because of err, of which it tells the others.
+	// End ends the job for this rank because of err, and notifies the others.
 	End(err *DuplicateError)
-	// Err returns what makes waiting for the rest of the job useless, or nil: the
-	// first failure of a rank, or of the job.
+	// Err returns the first failure of a rank or of the job, after which waiting for the rest is
+	// useless, or nil.
 	Err() error
-	// Unacked returns how many messages to ranks that are connected are not acknowledged
-	// yet.
+	// Unacked returns the number of messages to connected ranks that are not acknowledged yet.
 	Unacked() int
 }
 
-// Job is this rank's membership in a job: it finds the other ranks, proves that they
-// are of the same run, and has the program's Links connect with them.
+// Job is this rank's membership in a job. It finds the other ranks, verifies that they belong to
+// the same run, and makes the program's Links connect with them.
 type Job struct {
 	Identity
 	links    Links
@@ -84,14 +83,14 @@ type Job struct {
 	refused  uint64
 }
 
-// New returns the membership of the rank that id names. It does nothing until Meet,
-// which takes timeout at the most. A job of one rank needs no Meet.
+// New returns the membership of the rank that id identifies. It does nothing until Meet, which
+// takes at most timeout. A job of one rank needs no Meet.
 func New(id Identity, links Links, timeout time.Duration) *Job {
 	return &Job{Identity: id, links: links, timeout: timeout, vis: make([]*vipl.VI, id.Size), said: make([]bool, id.Size)}
 }
 
-// Close lets nobody find this rank any more. It closes no VI. It may be called twice,
-// and without Meet.
+// Close stops other ranks from finding this one. It closes no VI. It may be called twice, and
+// without Meet.
 func (j *Job) Close() {
 	if j.member != nil {
 		j.member.forget(j.Program)
@@ -105,11 +104,11 @@ func (j *Job) Close() {
 	}
 }
 
-// Refused returns how many requests for connections were turned away, because they
-// did not belong to the job. The lock of Links is held.
+// Refused returns the number of refused requests, which did not belong to the job. The caller must
+// hold the lock of Links.
 func (j *Job) Refused() uint64 { return j.refused }
 
-// Said reports whether a rank's Hello has come. The lock of Links is held.
+// Said reports whether a rank's Hello has arrived. The caller must hold the lock of Links.
 func (j *Job) Said(rank int) bool { return j.said[rank] }
 
 // know takes note of what a rank tells of itself before there is a connection with it: by the
@@ -132,9 +131,9 @@ func (j *Job) hello() []byte {
 // errGarbled is why a rank fails that sends what no rank does.
 var errGarbled = errors.New("it sent a message that is not one")
 
-// Greeted takes the first message over the connection with a rank and returns what
-// it says, or what is wrong with it, for which the program fails the rank. Rank 0
-// tells this one which run of the job it is. The lock of Links is held.
+// Greeted processes the first message over the connection with a rank. It returns the Hello, or the
+// error for which the program must fail the rank. Rank 0's Hello tells this rank which run of the
+// job it is. The caller must hold the lock of Links.
 func (j *Job) Greeted(rank int, body []byte) (Hello, error) {
 	m := j.ParseHello(body)
 	if rank == 0 && j.Nonce == 0 {
@@ -150,8 +149,8 @@ func (j *Job) Greeted(rank int, body []byte) (Hello, error) {
 	return m, nil
 }
 
-// Hear takes a report of rank by, and returns the error that it stands for; nil
-// if this rank need not care. The lock of Links is held.
+// Hear processes a report of rank by, and returns the error that it stands for, or nil if it does
+// not concern this rank. The caller must hold the lock of Links.
 func (j *Job) Hear(r Report, by int) error {
 	switch {
 	case r.Twice():

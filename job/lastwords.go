@@ -17,12 +17,12 @@ const (
 	lastAckFor  = 3 * time.Second        // how long a rank waits for the next acknowledgement when all have said goodbye
 )
 
-// AwaitAcks waits until the other ranks have acknowledged what this one has said, when all
-// of them have said goodbye. The last word between two cannot be sure to arrive: a rank that
-// has heard everything ends, and if its word of that is lost, nobody is left to repeat it.
-// So the wait is over, without an error, when no acknowledgement has come for three seconds,
-// in which what is not acknowledged has been sent again some nine times. It fails with
-// ctx's error, or that of Links.Step. The lock of Links is held.
+// AwaitAcks waits until the other ranks have acknowledged this rank's messages, after all of them
+// have said goodbye. The last message between two ranks cannot be confirmed: a rank ends after it
+// has received everything, and if its last acknowledgement is lost, no one repeats it. So AwaitAcks
+// returns without an error if no acknowledgement has arrived for three seconds, in which
+// unacknowledged messages have been sent about nine more times. It fails with ctx's error, or that
+// of Links.Step. The caller must hold the lock of Links.
 func (j *Job) AwaitAcks(ctx context.Context) error {
 	for j.links.Unacked() > 0 {
 		if came, err := j.nextAck(ctx); !came {

@@ -118,8 +118,8 @@ func launched(id *Identity) (*launcher, space) {
 // endFor is how long a rank tries to tell its launcher that it ends.
 const endFor = 5 * time.Second
 
-// Done tells the launcher, if one with PMI-1 has started this job, that the rank ends in
-// order. Launchers end the whole job when a process exits that has not said so. It may be
+// Done reports the orderly end of the rank to the launcher, if a launcher with PMI-1 has started
+// this job. Such a launcher ends the whole job if a process exits without this report. Done may be
 // called twice.
 func (j *Job) Done() {
 	if j.launcher == nil {
@@ -142,10 +142,9 @@ func (l *launcher) finalize() {
 	l.client.Finalize(ctx)
 }
 
-// Abort has the launcher, if one with PMI-1 has started this job, end all its processes,
-// with an exit code, for which it takes ExitCode(code). The ranks that know by themselves need
-// no launcher for that: it ends those that do not listen, and returns the code to whoever has
-// started the job.
+// Abort makes the launcher end all processes of the job with ExitCode(code), if a launcher with
+// PMI-1 has started it. Ranks that detect the failure by themselves do not need this. The launcher
+// also ends ranks that do not respond, and returns the code to the program that started the job.
 func (j *Job) Abort(code int) {
 	l := j.launcher
 	if j.member != nil {
@@ -158,8 +157,8 @@ func (j *Job) Abort(code int) {
 	}
 }
 
-// ExitCode returns what processes exit with that end because a job was aborted with a code:
-// its low 8 bits, which are all that the system takes, or 1 where these are 0.
+// ExitCode returns the exit code of the processes of a job that was aborted with code: the low 8
+// bits, because the system uses no others, or 1 if these are 0.
 func ExitCode(code int) int { return pmi.ExitCode(code) }
 
 // The version of what ranks put, which begins each value.

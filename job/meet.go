@@ -53,16 +53,15 @@ type meeting struct {
 	waits     wait
 }
 
-// Meet connects this rank with all others through nic. Requests for connections go to
-// cq, whence Links.Step brings them to Requested. After three seconds it says for whom
-// it waits and why by log, nil means slog.Default(). Call it once, without the
-// lock of Links.
+// Meet connects this rank with all others through nic. Connection requests go to cq, and Links.Step
+// passes them to Requested. After three seconds Meet logs the ranks that it waits for, and why, to
+// log; nil means slog.Default(). Call it once, without the lock of Links.
 //
-// It fails when its time is up, with an error that names ranks which are missing; to
-// ask for those takes it about a fifth of a second more. It fails at once with parent's
-// error when that ends; with a RankError, which has the reason, when another rank dies
-// or leaves; and with a DuplicateError when two processes claim one rank. A rank that
-// fails tells the others why, for which it stays half a second at the most.
+// When its timeout expires, it fails with an error that names missing ranks. Looking for those
+// takes about a fifth of a second more. It fails at once with parent's error if that ends, with a
+// RankError and its reason if another rank dies or leaves, and with a DuplicateError if two
+// processes claim one rank. A rank that fails notifies the others of the reason, which takes at
+// most half a second.
 func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog.Logger) error {
 	j.nic, j.log = nic, logqueue.New(log).Logger()
 	if j.member == nil {

@@ -12,27 +12,26 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Member is a rank of a job that has come together: what a program starts from whose
-// connections between ranks are made later, or not at all. It keeps a small VI to
-// every other rank, by which it hears that one has failed, and why; where a launcher with
-// PMI-1 has told the ranks where the others are, to five of them at the most, who pass on
-// what they hear. The job fails as a whole: after the first failure all that is left is
-// Fail or Leave.
+// Member is the membership of a rank in a job whose ranks have all joined. It is for programs whose
+// connections between ranks are made later, or not at all. It keeps a small VI to every other rank,
+// which reports the rank's failure and its reason. If a launcher with PMI-1 has distributed the
+// addresses, it keeps at most five, and those ranks forward reports. The job fails as a whole:
+// after the first failure only Fail and Leave are useful.
 //
-// One goroutine at a time uses a Member. Others may use its NIC.
+// One goroutine at a time may use a Member. Others may use its NIC.
 type Member struct{ l *links }
 
-// Program says what a rank runs, for Open.
+// Program describes the software that a rank runs, for Open.
 type Program struct {
 	Name    string    // for error texts
-	Version uint32    // of the format of its messages, equal at all ranks
-	Params  [2]uint32 // what every other rank learns by Member.Params, such as a port
+	Version uint32    // of its message format, equal at all ranks
+	Params  [2]uint32 // values that other ranks get from Member.Params, such as a port
 }
 
-// Open makes the process a member of the job that cfg and the environment describe
-// (nil leaves all to the environment), and returns when all its ranks have come. It
-// fails as Job.Meet does. ctx bounds the call alone, not the membership. End with Leave or
-// Close: a process that ends without is dead to the others.
+// Open makes the process a member of the job that cfg and the environment describe, and returns
+// when all its ranks have joined. A nil cfg takes everything from the environment. It fails as
+// Job.Meet does. ctx bounds the call alone, not the membership. The caller must end with Leave or
+// Close: a process that ends without them counts as dead.
 func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -141,37 +140,36 @@ func (l *links) heard(p *link, b []byte) {
 	}
 }
 
-// Identity returns which rank of which job this is, with the nonce of the run.
+// Identity returns the job and the rank of this process, with the nonce of the run.
 func (m *Member) Identity() Identity { return m.l.job.Identity }
 
-// NIC returns the NIC of the member, which several packages may share. In a job of
-// one rank it is Config.NIC, which may be nil.
+// NIC returns the NIC of the member, which several packages may share. In a job of one rank it is
+// Config.NIC, which may be nil.
 func (m *Member) NIC() *vipl.NIC { return m.l.nic }
 
-// Addr returns where another rank is: the station, and a port of its NIC. Where the launcher
-// has to be asked and does not answer, that is zero, and Err says why.
+// Addr returns the address of another rank: the station, and a port of its NIC. If the launcher
+// must be asked and does not answer, the address is zero and Err returns the cause.
 func (m *Member) Addr(rank int) ethertype.Addr {
 	addr, _ := m.l.where(rank)
 	return addr
 }
 
-// Params returns what the program of another rank has told of itself. It fails as Addr does.
+// Params returns the values that the program of another rank has published. It fails as Addr does.
 func (m *Member) Params(rank int) [2]uint32 {
 	_, params := m.l.where(rank)
 	return params
 }
 
-// Refused returns how many requests for connections were turned away, because they
-// did not belong to the job.
+// Refused returns the number of refused connection requests, which did not belong to the job.
 func (m *Member) Refused() uint64 {
 	m.l.Lock()
 	defer m.l.Unlock()
 	return m.l.job.Refused()
 }
 
-// Err takes in what has come, without waiting, and returns the first failure: a
-// RankError with its reason, or nil as long as nobody is known to have failed. A
-// program calls it where it waits for another rank, and when an operation has failed.
+// Err processes received messages, without waiting, and returns the first failure: a RankError with
+// its reason, or nil if no failure is known. A program calls it when it waits for another rank, and
+// when an operation has failed.
 func (m *Member) Err() error {
 	l := m.l
 	l.Lock()
@@ -187,8 +185,8 @@ func (m *Member) Err() error {
 	return l.err
 }
 
-// Fail ends the membership because of err, which it tells the others, for a quarter
-// of a second at the most. It releases everything.
+// Fail ends the membership because of err and notifies the others, which takes at most a quarter of
+// a second. It releases everything.
 func (m *Member) Fail(err error) {
 	l := m.l
 	l.Lock()
@@ -212,10 +210,10 @@ func (m *Member) Close() error {
 	return m.Leave(context.Background())
 }
 
-// Leave ends the membership in order. It waits, for Config.Timeout at the most and as
-// long as ctx lets it, until all ranks leave, and fails with the RankError of one that
-// has failed. When all have said goodbye, it waits for each next acknowledgement of what it
-// has said for three seconds at the most. It releases everything in any case.
+// Leave ends the membership in order. It waits until all ranks leave, for at most Config.Timeout
+// and until ctx ends, and returns the RankError of a rank that has failed. After all ranks have
+// said goodbye, it waits at most three seconds for each further acknowledgement. It releases
+// everything in any case.
 func (m *Member) Leave(ctx context.Context) error {
 	l := m.l
 	defer l.close()

@@ -10,8 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/pmi"
 )
 
-// The sources that can say which rank of which job a process is, in the order in which
-// they are looked at. The first that says anything is believed, whatever the others say.
+// Sources of a process's rank and job, in order of priority. The first source that is set wins.
 const (
 	sourceBobnet     = "BOBNET_*"   // EnvJob, EnvRank and EnvSize
 	sourcePMI        = "PMI-1"      // PMI_FD or PMI_PORT: hydra, Flux, srun --mpi=pmi2
@@ -21,22 +20,23 @@ const (
 	sourceKubernetes = "Kubernetes" // an Indexed Job whose manifest sets EnvSize
 )
 
-// Place is what the environment says of a process: which rank of which job it is.
+// Place is the rank and the job of a process according to the environment.
 type Place struct {
 	Source     string // BOBNET_*, PMI-1, Slurm, Open MPI, PALS or Kubernetes; "" if the process is a job of one
-	Why        string // in words: the variables that say so, or what is missing
-	Job        string // its name; "" where it is not said, or only by the launcher of PMI-1
+	Why        string // human-readable: the variables that decided, or what is missing
+	Job        string // its name; "" if unknown, or known only to the launcher of PMI-1
 	Rank, Size int
-	Others     string // sources behind that one which say something, too, with commas
+	Others     string // other sources that are set, separated by commas
 }
 
 // envCompletion is the variable by which Kubernetes tells a pod of an Indexed Job which
 // one it is.
 const envCompletion = "JOB_COMPLETION_INDEX"
 
-// FindPlace returns what the environment says. It asks nobody. Where the launcher has a
-// port for PMI-1 only that one knows rank and size: Rank is then what it has called the
-// process, and Size 0. The error names variables that do not fit together.
+// FindPlace returns the place that the environment describes. It contacts no launcher. If the
+// launcher offers only a port for PMI-1, just the launcher knows rank and size: Rank is then the
+// number that it gave the process, and Size is 0. The error names variables that contradict each
+// other.
 func FindPlace() (Place, error) { return findPlace(os.Getenv, os.Hostname) }
 
 // environment is where variables are looked up.

@@ -19,12 +19,12 @@ import (
 // word wakes nobody who waits for a program's own connections.
 const memberLook = 50 * time.Millisecond
 
-// New returns the membership of one more program, whose format of messages is version,
-// in the run of the job that m is of. Its Meet, through m's NIC, takes timeout at the
-// most, and fails as soon as m has heard that a rank has failed. All ranks do the same.
-// A program is there once at a time: its name is free again after Close.
+// New returns the membership of one more program, with messages of format version, in the run of
+// the job that m is a member of. Its Meet uses m's NIC, takes at most timeout, and fails as soon as
+// m learns that a rank has failed. All ranks must call New. A program name can be used once at a
+// time: it is free again after Close.
 //
-// Close it before m's Leave or Fail.
+// Close the Job before m's Leave or Fail.
 func (m *Member) New(program string, version uint32, links Links, timeout time.Duration) (*Job, error) {
 	id := m.Identity()
 	id.Program, id.Version, id.under = program, version, "/"+strings.ToLower(program)

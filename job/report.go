@@ -9,24 +9,24 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Report is what ranks tell each other of why a job ends: in a message over a
-// connection, and in the refusal of one. It travels as printable text:
+// Report is the reason for the end of a job, which ranks send each other in a message over a
+// connection, and in the refusal of a connection. Its wire format is printable text:
 //
 //	fail RANK WHY
 //	twice RANK ADDRESS ADDRESS
 type Report struct {
 	Rank          int
-	Why           string         // of a rank that has failed
+	Why           string         // why Rank has failed
 	First, Second ethertype.Addr // of two processes that both claim Rank, else zero
 }
 
 // ReportMax is the longest Report, in bytes.
 const ReportMax = 224
 
-// Twice reports whether r is of two processes that claim one rank.
+// Twice reports whether r is about two processes that claim one rank.
 func (r Report) Twice() bool { return r.Second != ethertype.Addr{} }
 
-// String returns r as it travels, cut to ReportMax bytes.
+// String returns r in its wire format, truncated to ReportMax bytes.
 func (r Report) String() string {
 	if r.Twice() {
 		return fmt.Sprintf("twice %d %v %v", r.Rank, r.First, r.Second)
@@ -35,8 +35,8 @@ func (r Report) String() string {
 	return text[:min(len(text), ReportMax)]
 }
 
-// ParseReport reads what a rank of a job of size ranks says, which may be
-// anything. What it returns is safe to show.
+// ParseReport parses the report of a rank of a job of size ranks. The text may be arbitrary. The
+// result is safe to print.
 func ParseReport(text string, size int) (r Report, ok bool) {
 	kind, rest, _ := strings.Cut(text, " ")
 	number, rest, _ := strings.Cut(rest, " ")
@@ -69,8 +69,8 @@ func printable(text string) string {
 	}, text)
 }
 
-// ReportOf returns what this rank tells the others of err, because of which it
-// ends. What it has been told itself is passed on in the words of who saw it.
+// ReportOf returns the report that this rank sends when it ends because of err. It forwards a
+// received report with its original text.
 func (id *Identity) ReportOf(err error) Report {
 	var twice *DuplicateError
 	var failed *RankError
@@ -86,7 +86,7 @@ func (id *Identity) ReportOf(err error) Report {
 	return Report{Rank: id.Rank, Why: "it gave up: " + strings.TrimPrefix(err.Error(), strings.ToLower(id.Program)+": ")}
 }
 
-// Cause returns why the rank that r names has failed, as rank by has told it.
+// Cause returns why the rank in r has failed, as reported by rank by.
 func (r Report) Cause(by int) error {
 	if by == r.Rank {
 		return errors.New(r.Why)
