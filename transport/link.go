@@ -36,20 +36,19 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// Forever is a deadline for Link.Wait that never comes.
+// Forever is a deadline for Link.Wait that never expires.
 const Forever int64 = math.MaxInt64
 
-// MaxBatch is the most frames that one call of Send or Recv moves in every
-// driver; more in one call is cut short, not refused.
+// MaxBatch is the most frames that one call of Send or Recv moves, in every driver. A longer batch
+// is truncated, not refused.
 const MaxBatch = 64
 
 // MaxBody is the most Body parts that a Frame may have.
 const MaxBody = 256
 
-// Frame is one frame to be sent: Head, then the parts of Body in order, on the
-// wire without a gap. Head starts with the Ethernet header and holds at least
-// ethertype.HeaderSize bytes. Whoever passes a Frame keeps ownership of all
-// its memory and may reuse it as soon as Send has returned.
+// Frame is one frame to send: Head, followed by the parts of Body in order, contiguous on the wire.
+// Head starts with the Ethernet header and holds at least ethertype.HeaderSize bytes. The caller
+// keeps ownership of all memory of a Frame, and may reuse it as soon as Send has returned.
 type Frame struct {
 	Head []byte
 	Body [][]byte
@@ -73,82 +72,74 @@ func (f *Frame) AppendTo(b []byte) []byte {
 	return b
 }
 
-// Link moves frames between stations of one segment. Frames may be lost,
-// duplicated, reordered and, if Info says so, corrupted; they are never merged
-// or split.
+// Link moves frames between stations of one segment. Frames may be lost, duplicated, reordered and,
+// if Info says so, corrupted. They are never merged or split.
 //
-// Send and Recv must not run at the same time as each other or as themselves:
-// the caller holds one lock around both. Ready, Wait, Wake, Now, Info, Stats
-// and Close may be called by any goroutine at any time.
+// Only one call of Send or Recv may run at a time: the caller holds one lock around both. Any
+// goroutine may call Ready, Wait, Wake, Now, Info, Stats and Close at any time.
 type Link interface {
-	// Send hands frames to the network in order and returns how many it took.
-	// It never blocks: n < len(frames) with a nil error means that the
-	// network's queue is full now and the rest may be offered again later.
-	// Full queues are counted. A frame longer than Info().MTU allows ends the
-	// batch before it with ErrFrameSize; a frame that the network refuses for
-	// good is counted as a drop and taken.
+	// Send passes frames to the network in order and returns the number of accepted frames. It
+	// never blocks: n < len(frames) with a nil error means that the network's queue is full, and
+	// the rest may be sent again later. Full queues are counted. If a frame is longer than
+	// Info().MTU allows, Send accepts the frames before it and returns ErrFrameSize. A frame that
+	// the network refuses for good is accepted and counted as dropped.
 	Send(frames []Frame) (n int, err error)
 
-	// Recv fills views with frames that have arrived, Ethernet header first,
-	// and returns how many. It never blocks. The views are valid until the
-	// next call of Recv, and until Close has been called; they are read-only.
-	// A frame may carry padding after its payload.
+	// Recv fills views with received frames, Ethernet header first, and returns their number. It
+	// never blocks. The views are read-only. They are valid until the next call of Recv, and until
+	// Close is called. A frame may have padding after its payload.
 	Recv(views [][]byte) (n int, err error)
 
-	// Ready reports, without a system call where the driver can, whether Recv
-	// would find a frame now. It may err towards true.
+	// Ready reports whether Recv would find a frame now, without a system call if the driver can.
+	// It may return true without a frame.
 	Ready() bool
 
-	// Wait blocks until a frame may have arrived, Wake is called, the link is
-	// closed (ErrClosed) or the clock reaches until (in terms of Now). A Wake
-	// that comes while nobody waits ends the next Wait. One goroutine at a
-	// time may wait.
+	// Wait blocks until a frame may have arrived, Wake is called, the link is closed (ErrClosed) or
+	// the clock reaches until (see Now). A Wake while no goroutine waits ends the next Wait. One
+	// goroutine at a time may wait.
 	Wait(until int64) error
 
 	// Wake ends the current or the next Wait.
 	Wake()
 
-	// Now returns the link's monotonic clock in nanoseconds. The clock of a
-	// simulated link is the simulation's. Now never returns 0.
+	// Now returns the time of the link's monotonic clock in nanoseconds. The clock of a simulated
+	// link is the simulation's. Now never returns 0.
 	Now() int64
 
-	// Info describes the link as it is now.
+	// Info returns the current description of the link.
 	Info() Info
 
-	// Stats returns a snapshot of the counters. Frames that the last call of
-	// Recv returned may not be in it until the next call.
+	// Stats returns a snapshot of the counters. It may omit the frames of the last call of Recv.
 	Stats() Stats
 
-	// Close releases the link. A blocked Wait returns first. Views are
-	// invalid from the moment of the call. Further calls of Close do nothing;
-	// Send, Recv and Wait return ErrClosed.
+	// Close releases the link. A blocked Wait returns first. Views become invalid when Close is
+	// called. Further calls of Close do nothing; Send, Recv and Wait return ErrClosed.
 	Close() error
 }
 
 // Info describes a link.
 type Info struct {
-	Driver    string // "ring", "packet", "sim", ...; wrappers put their name before it: "fault+ring"
-	Interface string // name of the network interface, for people
+	Driver    string // "ring", "packet", "sim", ...; wrappers prepend their name: "fault+ring"
+	Interface string // name of the network interface, for display
 	MAC       ethertype.MAC
-	Hardware  ethertype.MAC // the interface's own, where stations have another, as of the last Check; 0 elsewhere
+	Hardware  ethertype.MAC // the interface's own MAC as of the last Check, if stations have other MACs; otherwise 0
 	EtherType ethernet.EtherType
 	Ports     PortRange
-	BasePort  uint16 // of udp, whose links with another one are not of this segment; 0 elsewhere
+	BasePort  uint16 // of driver udp: links with another value are on another segment; otherwise 0
 	MTU       int    // largest frame minus the 14 bytes of the Ethernet header
-	Slots     int    // frames that the receive queue holds before it drops; 0 if unknown
-	// Unprotected says that nothing below detects corrupt frames, so that the
-	// CRC must cover the whole frame.
+	Slots     int    // capacity of the receive queue in frames; 0 if unknown
+	// Unprotected means that no layer below detects corrupt frames, so the CRC must cover the whole
+	// frame.
 	Unprotected bool
-	// SameHost says that all stations are of this host and share one MAC address.
+	// SameHost means that all stations are on this host and share one MAC address.
 	SameHost bool
-	// Virtual says that Now is not real time: a caller must not spin on Ready,
-	// because time passes only in Wait, and must drive the link from one
-	// goroutine.
+	// Virtual means that Now is not real time. A caller must not spin on Ready, because time passes
+	// only in Wait, and must drive the link from one goroutine.
 	Virtual bool
 }
 
-// PortRange is the inclusive range of ports whose frames a link receives.
-// Besides, every link receives frames to ethertype.PortAll.
+// PortRange is the inclusive range of ports whose frames a link receives. In addition, every link
+// receives frames to ethertype.PortAll.
 type PortRange struct{ Lo, Hi uint16 }
 
 // Contains reports whether p lies in r.
@@ -157,11 +148,11 @@ func (r PortRange) Contains(p uint16) bool { return r.Lo <= p && p <= r.Hi }
 // Len returns the number of ports in r.
 func (r PortRange) Len() int { return int(r.Hi) - int(r.Lo) + 1 }
 
-// AllPorts is the range of every port that an endpoint can have.
+// AllPorts is the range of all ports of endpoints.
 var AllPorts = PortRange{1, math.MaxUint16}
 
-// Stats counts what a link has done since it was opened. Every frame that was
-// not passed on is in exactly one of the drop counters.
+// Stats are a link's counters since it was opened. Each received frame that was not passed on is in
+// exactly one of the drop counters.
 type Stats struct {
 	TxFrames    uint64 `metric:"bobnet_link_transmit_frames_total" help:"Frames that the link has sent."`
 	TxBytes     uint64
@@ -181,23 +172,23 @@ type Stats struct {
 	Faults      uint64 `metric:"bobnet_link_dropped_frames_total" reason:"fault" help:"a fault wrapper dropped, copied, delayed or changed them"`
 }
 
-// The classes that the errors of all packages belong to: what errors.Is finds for one of these, for
-// example mplite.ErrClosed, is found for its class too.
+// Error classes of all packages. An error that wraps a sentinel of a package, for example
+// mplite.ErrClosed, also matches the sentinel's class with errors.Is.
 var (
-	ErrClosed   = net.ErrClosed                     // what was used is closed
-	ErrTimeout  = os.ErrDeadlineExceeded            // a limit of time has passed
-	ErrArgument = fs.ErrInvalid                     // an argument is wrong; nothing was done
-	ErrPeer     = errors.New("the peer has failed") // the other end has ended, does not answer or breaks the protocol
+	ErrClosed   = net.ErrClosed                     // the object is closed
+	ErrTimeout  = os.ErrDeadlineExceeded            // a deadline has passed
+	ErrArgument = fs.ErrInvalid                     // an argument is invalid; the call had no effect
+	ErrPeer     = errors.New("the peer has failed") // the peer has ended, does not answer or violates the protocol
 )
 
-// What links return. Errors of drivers wrap these and ErrClosed.
+// Errors of links. Errors of drivers wrap these and ErrClosed.
 var (
 	ErrFrameSize  = errors.New("transport: frame is longer than the link's MTU allows")
 	ErrInterface  = errors.New("transport: no usable network interface")
 	ErrPermission = errors.New("transport: no permission for raw sockets")
-	ErrLinkDown   = errors.New("transport: network interface is down") // or without carrier: it may come back
-	// ErrGone says that the network interface was deleted, or moved to another network
-	// namespace. The link is of no use any more, also when there is an interface of the same
-	// name again: that is another one, for which the caller opens another link.
+	ErrLinkDown   = errors.New("transport: network interface is down") // or without carrier; it may come back
+	// ErrGone means that the network interface was deleted, or moved to another network namespace.
+	// The link cannot be used any more. A new interface of the same name is a different one: the
+	// caller must open another link.
 	ErrGone = errors.New("transport: network interface is gone")
 )

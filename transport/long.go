@@ -1,33 +1,29 @@
 package transport
 
-// LongLink is implemented by links that can carry frames longer than their MTU to
-// some stations, up to 65,481 bytes behind the Ethernet header. A link does not know which stations these are,
-// and long frames to others are lost. A wrapper that does not pass them on does not
-// implement LongLink.
+// LongLink is implemented by links that can carry frames longer than their MTU to some stations, up to 65,481
+// bytes after the Ethernet header. A link does not know which stations these are, and long frames to others
+// are lost. A wrapper that does not forward long frames does not implement LongLink.
 type LongLink interface {
 	Link
 
-	// StartLong makes Send take long frames from now on: those longer than Info().MTU
-	// allows. It reports whether the link can. It is called
-	// before the first Send, if at all, and not at the same time as other methods. What
-	// has arrived before may be lost, and views of it read as zeros. From now on, and also if it returns false, Recv may give
-	// only the beginning of a frame that is longer than LongBegin.
+	// StartLong makes Send accept long frames from now on: frames longer than Info().MTU allows. It reports whether
+	// the link can. It may be called only before the first Send, and not at the same time as other methods. Frames
+	// received before the call may be lost, and views of them read as zeros. After the call, even if it returns
+	// false, Recv may return only the beginning of a frame that is longer than LongBegin.
 	StartLong() bool
 
-	// Rest returns how many bytes of the last view of the last Recv are missing at
-	// its end, 0 as a rule. Such a view is the beginning of a frame, and holds
-	// at least LongBegin bytes.
+	// Rest returns how many bytes are missing at the end of the last view of the last Recv, usually
+	//   0. Such a view is the beginning of a frame, and holds at least LongBegin bytes.
 	Rest() int
 
-	// Fetch copies the frame whose view lacks bytes to parts, in order, beginning at
-	// offset from of the frame, which is behind the header and within the view. It
-	// reports whether the parts are full; if not, the frame is lost, and what they hold
-	// is undefined. It can be called once for a frame, and not at the same time as Send
-	// or Recv. The next Recv drops a frame that was not fetched. The link does not keep
-	// parts.
+	// Fetch copies the frame of the incomplete view to parts, in order, starting at offset from of
+	// the frame. The offset is after the header and within the view. Fetch reports whether it has
+	// filled the parts. If not, the frame is lost and the parts are undefined. It can be called
+	// once for a frame, and not at the same time as Send or Recv. The next Recv drops a frame that
+	// was not fetched. The link does not keep parts.
 	Fetch(from int, parts [][]byte) bool
 }
 
-// LongBegin is the least number of bytes in a view that lacks some: the header and what
-// may precede the data.
+// LongBegin is the least number of bytes in an incomplete view: the headers that may precede the
+// data.
 const LongBegin = 128

@@ -1,12 +1,11 @@
-// Package fault wraps a link and makes frames go wrong: lost, duplicated,
-// overtaken, corrupted, delayed, by chance from a seed or by a script.
+// Package fault wraps a link and injects faults: it loses, duplicates, reorders, corrupts and
+// delays frames, at random from a seed or by a script.
 //
-// Frames are copied before anything is done to them, so the sender's memory
-// stays as it is, and corruption hits the finished bytes, checksum included. A
-// frame that is delayed comes out in a later call of Send, Recv or Wait. Long
-// frames (transport.LongLink) pass through as all others do, where the wrapped
-// link has them; who needs a CRC over whole frames, because some are corrupted,
-// sends none.
+// It copies frames before it changes them, so the sender's memory is unchanged. Corruption affects
+// the complete frame, including its checksum. A delayed frame is delivered by a later call of Send,
+// Recv or Wait. Long frames (transport.LongLink) pass like all others if the wrapped link supports
+// them. A sender that relies on a CRC over whole frames, because some are corrupted, must not send
+// long frames.
 package fault
 
 import (
@@ -57,8 +56,8 @@ var (
 	_ optional.Parking   = (*faulty)(nil)
 )
 
-// New returns a link that does what opts say to the frames of link, which the
-// caller uses no more; Close closes it too. Goroutines may share it as transport.Link says.
+// New returns a link that applies opts to the frames of link. The caller must not use link any
+// more; Close closes it, too. Goroutines may share it as documented at transport.Link.
 func New(link transport.Link, opts Options) transport.Link {
 	l := &faulty{base: wrap.New(link, "fault"), opts: opts.withDefaults()}
 	if l.opts.covers(Tx) {

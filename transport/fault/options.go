@@ -5,52 +5,50 @@ import (
 	"time"
 )
 
-// Direction says which frames of a link are treated.
+// Direction selects the frames of a link that faults apply to.
 type Direction uint8
 
-// The directions. A frame that is lost on the way out has cost the sender its
-// system call no less, so Tx is enough for most tests.
+// The directions. A frame that is lost on transmission still costs the sender its system call, so
+// Tx is enough for most tests.
 const (
 	Tx   Direction = iota // frames that the link sends; the default
 	Rx                    // frames that it receives
-	Both                  // each direction, with random numbers of its own
+	Both                  // each direction, with separate random numbers
 )
 
-// Action is what happens to a frame: a set of faults, or none.
+// Action is a set of faults for one frame; 0 means none.
 type Action uint8
 
-// The faults. Drop outdoes the others.
+// The faults. Drop overrides the others.
 const (
 	Pass    Action = 0
 	Drop    Action = 1 << iota // lose it
 	Dup                        // deliver it twice
 	Reorder                    // let later frames overtake it
-	Corrupt                    // flip some of its bits behind the Ethernet header
+	Corrupt                    // flip some of its bits after the Ethernet header
 )
 
-// Script decides what happens to frame n, counted from 0 per direction, in
-// place of chance. dir is Tx or Rx. It may read frame until it returns.
+// Script decides the faults of frame n, counted from 0 per direction, instead of chance. dir is Tx
+// or Rx. It must not keep frame after it returns.
 type Script func(dir Direction, n uint64, frame []byte) Action
 
-// Options say what goes wrong. The zero Options: nothing does.
+// Options select the faults. The zero Options inject none.
 type Options struct {
-	// Seed of all choices: the same seed and the same frames have the same
-	// faults.
+	// Seed of all random choices: the same seed and the same frames give the same faults.
 	Seed uint64
-	// Dir says which frames are treated.
+	// Dir selects the frames.
 	Dir Direction
-	// Probabilities, 0 to 1, that a frame is lost, duplicated, overtaken or
-	// corrupted, each on its own.
+	// Probabilities, 0 to 1, that a frame is lost, duplicated, reordered or corrupted, each
+	// independently.
 	Drop, Dup, Reorder, Corrupt float64
-	// ReorderBy is the most frames that may overtake a reordered one. 0: 8.
+	// ReorderBy is the most frames that may overtake a reordered one; 0 means 8.
 	ReorderBy int
-	// ReorderWait is how long a reordered frame waits for others to overtake
-	// it before it goes anyway. 0: 1 ms.
+	// ReorderWait is the longest time that a reordered frame waits to be overtaken; 0 means 1 ms.
 	ReorderWait time.Duration
-	// Delay of every frame, and up to how much more of it by chance. Jitter
-	// above the time between frames reorders them.
+	// Delay is added to every frame, and a random part of Jitter in addition. Jitter above the time
+	// between frames reorders them.
 	Delay, Jitter time.Duration
-	// Script takes the place of the probabilities if it is not nil.
+	// Script replaces the probabilities if it is not nil.
 	Script Script
 }
 
@@ -70,8 +68,8 @@ func (o *Options) covers(dir Direction) bool { return o.Dir == Both || o.Dir == 
 // corrupts reports whether frames may come out changed.
 func (o *Options) corrupts() bool { return o.Corrupt > 0 || o.Script != nil }
 
-// Pattern returns a script that repeats a pattern of one letter a frame, the
-// same in each direction:
+// Pattern returns a script that repeats a pattern with one letter for each frame, separately in
+// each direction:
 //
 //	.  pass
 //	x  drop

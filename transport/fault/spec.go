@@ -14,12 +14,12 @@ import (
 // errSpec is wrapped by every error of Parse and ParseRate.
 var errSpec = errors.New("not a fault")
 
-// Parse reads what String writes: names and values, joined by commas.
+// Parse parses the output of String: names with values, separated by commas.
 //
 //	loss=2%,dup=0.01,reorder=1%,corrupt=0.1%,delay=100us,jitter=20us,seed=7
 //
-// Rates are parts of one or per cent, see ParseRate; times are Go durations.
-// What is left out does not happen, and the empty text is the zero Options.
+// Rates are fractions or percentages, see ParseRate; times are Go durations. Omitted faults do not
+// occur, and the empty text is the zero Options.
 func Parse(text string) (Options, error) {
 	var o Options
 	for field := range strings.SplitSeq(text, ",") {
@@ -58,7 +58,7 @@ func (o *Options) set(name, value string) (err error) {
 	return err
 }
 
-// ParseRate reads a probability: "2%" and "0.02" are the same.
+// ParseRate parses a probability: "2%" and "0.02" are the same.
 func ParseRate(text string) (float64, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	p, err := strconv.ParseFloat(number, 64)
@@ -79,8 +79,8 @@ func parseTime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// String returns the form that Parse reads. Direction, script and what Parse
-// does not set are left out.
+// String returns the form that Parse accepts. It omits direction, script and everything else that
+// Parse does not set.
 func (o Options) String() string {
 	var b strings.Builder
 	put := func(name, value string) {
@@ -111,14 +111,13 @@ func (o Options) String() string {
 	return b.String()
 }
 
-// Active reports whether anything is to go wrong.
+// Active reports whether any fault is enabled.
 func (o Options) Active() bool {
 	return o.Drop > 0 || o.Dup > 0 || o.Reorder > 0 || o.Corrupt > 0 || o.Delay > 0 || o.Jitter > 0 || o.Script != nil
 }
 
-// For returns o for one of several links that share a specification: the seed
-// is mixed with the link's address, so that what hits one link does not hit all
-// at the same frame.
+// For returns o for one of several links that share a specification. It mixes the link's address
+// into the seed, so that the links have faults at different frames.
 func (o Options) For(addr ethertype.Addr) Options {
 	const prime = 0x100000001b3 // of FNV-1a
 	for _, octet := range append(addr.MAC[:], byte(addr.Port>>8), byte(addr.Port)) {

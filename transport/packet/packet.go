@@ -1,10 +1,9 @@
-// Package packet is the plain link: an AF_PACKET socket by way of
-// github.com/mdlayher/packet, one system call a frame, waiting in Go's
-// netpoller. It shares no data path with package ring and so is the check on
-// it; and it serves where the kernel has no memory for a ring.
+// Package packet is the plain link: an AF_PACKET socket through github.com/mdlayher/packet. It
+// makes one system call per frame and waits in Go's netpoller. It shares no data path with package
+// ring, so tests compare the two. It also works if the kernel has no memory for a ring.
 //
-// The package needs CAP_NET_RAW. Waits shorter than a millisecond last one,
-// because the netpoller counts in milliseconds.
+// The package needs CAP_NET_RAW. The shortest wait is a millisecond, because the netpoller counts
+// in milliseconds.
 package packet
 
 import (
@@ -26,15 +25,15 @@ import (
 // Without CAP_NET_ADMIN it is cut to net.core.rmem_max and wmem_max.
 const buffer = 8 << 20
 
-// Config says what to open. The zero Config, or a nil one, means defaults.
+// Config configures the link. Nil and zero fields mean the defaults.
 type Config struct {
-	// Interface is the name or the MAC of the network interface. Empty: the
-	// only one that is up (see package iface).
+	// Interface is the name or MAC address of the network interface. Empty means the only one that
+	// is up (see package iface).
 	Interface string
-	// EtherType of the frames. 0: ethertype.Default.
+	// EtherType of the frames; 0 means ethertype.Default.
 	EtherType ethernet.EtherType
-	// Ports whose frames to receive. No other link of the host may claim
-	// ports in the same blocks of 1024. Zero: the first free block from 1024.
+	// Ports are the ports whose frames the link receives. No other link of the host may claim ports
+	// in the same blocks of 1024. Zero means the first free block from 1024.
 	Ports transport.PortRange
 }
 
@@ -60,11 +59,10 @@ type socket struct {
 var _ transport.Checker = (*socket)(nil)
 
 // Open opens a link on a packet socket in the network namespace of the calling thread. A nil cfg
-// means defaults. The errors wrap transport.ErrInterface,
-// transport.ErrPermission, transport.ErrLinkDown, or EADDRINUSE when the ports
-// are taken. ctx bounds the call alone, not the link: when it has ended, Open
-// opens nothing, and the error wraps the context's. Goroutines may share the link as
-// transport.Link says.
+// means the defaults. The error wraps transport.ErrInterface, transport.ErrPermission,
+// transport.ErrLinkDown, or EADDRINUSE if the ports are taken. ctx bounds the call alone, not the
+// link: if it has ended, Open opens nothing and the error wraps the context's error. Goroutines may
+// share the link as documented at transport.Link.
 func Open(ctx context.Context, cfg *Config) (transport.Link, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("transport: open link: %w", err)

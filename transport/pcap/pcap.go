@@ -1,19 +1,16 @@
-// Package pcap wraps a link and writes every frame that passes to a pcapng
-// file, which Wireshark and tshark open. docs/bobnet.lua teaches them what the
-// fields mean:
+// Package pcap wraps a link and writes every frame that passes to a pcapng file. Wireshark and tshark open such
+// files; docs/bobnet.lua is a dissector for Bobnet's fields:
 //
 //	wireshark -X lua_script:docs/bobnet.lua FILE
 //
-// A packet has the interface's name, the direction and a time in nanoseconds.
-// The time is the link's clock, put to the wall clock once, when the link is
-// wrapped; the clock of a simulated link starts at the epoch. Frames are
-// written as the caller of the link sees them: to see what really went over the
-// wire, wrap pcap in fault; to see what each side meant, wrap fault in pcap.
+// Each packet has the interface's name, the direction and a time in nanoseconds. The time is the link's clock, set
+// to the wall clock once when the link is wrapped. The clock of a simulated link starts at the epoch. The file has
+// the frames that the caller of the wrapped link sends and receives. To record the frames on the wire, wrap pcap in
+// fault. To record the frames before faults, wrap fault in pcap.
 //
-// Long frames (transport.LongLink) pass, and are written in one piece, as if they had
-// no shim. What else a link can do, such as reaching its own host by shared memory,
-// does not show through the wrapper, so that all frames pass it. A link of package host that is put around it sends
-// what stays within the host past it.
+// Long frames (transport.LongLink) pass, and are written in one piece, without a shim. Other features of a link,
+// such as shared memory within the host, are hidden by the wrapper, so that all frames pass through it. A link of
+// package host around the wrapper bypasses it for frames within the host.
 package pcap
 
 import (
@@ -34,8 +31,8 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// Writer writes the frames of one link or more to one file. Goroutines may
-// share it. An error of the file ends the writing, not the links.
+// Writer writes the frames of one or more links to one file. Goroutines may share it. An error of
+// the file ends the recording, but not the links.
 type Writer struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -47,12 +44,11 @@ type Writer struct {
 	file  *userfile.File   // that Create has opened
 }
 
-// NewWriter returns a Writer to w, which stays the caller's to close, after the
-// links.
+// NewWriter returns a Writer to w. The caller closes w, after the links.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w, known: map[string]int{}} }
 
-// Create returns a Writer to a new file, which replaces an older one, or to a pipe that
-// another process reads. The caller closes it after the links.
+// Create returns a Writer to a new file, replacing an existing one, or to a pipe that another
+// process reads. The caller closes the Writer after the links.
 func Create(name string) (*Writer, error) {
 	f, err := userfile.Create(name)
 	if err != nil {
@@ -63,9 +59,9 @@ func Create(name string) (*Writer, error) {
 	return w, nil
 }
 
-// Close flushes the file, closes what Create has opened, and returns the first
-// error of writing, also if the Close of a link has returned it: what owns the link
-// may not pass that on.
+// Close flushes the file, closes the file if Create opened it, and returns the first error of
+// writing. It returns the error even if the Close of a link has returned it before, because the
+// owner of the link may have ignored it.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,15 +82,15 @@ func (w *Writer) tell() error {
 	return w.err
 }
 
-// Err returns the first error of writing, nil if there was none.
+// Err returns the first error of writing, or nil.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// Flush hands what is buffered to the file, and returns what Err does. Links do
-// it before they wait and when they close.
+// Flush writes buffered data to the file, and returns the same error as Err. Links call it before
+// they wait and when they close.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,8 +155,8 @@ var (
 	inbound  = &pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionInbound}
 )
 
-// Link is a transport.Link whose frames are written down. Goroutines may share
-// it as transport.Link says. It allocates.
+// Link is a transport.Link whose frames are recorded. Goroutines may share it as documented at
+// transport.Link. It allocates.
 type Link struct {
 	base
 	w       *Writer
@@ -177,12 +173,12 @@ var (
 	_ optional.Parking   = (*Link)(nil)
 )
 
-// New returns a link that passes everything to link and writes it to w. The
-// caller uses link no more; Close closes it, but not w.
+// New returns a link that forwards everything to link and records it in w. The caller must not use
+// link any more; Close closes link, but not w.
 func New(link transport.Link, w io.Writer) *Link { return NewWriter(w).Wrap(link) }
 
-// Wrap returns a link that passes everything to link and writes it down. The
-// caller uses link no more; Close closes it.
+// Wrap returns a link that forwards everything to link and records it. The caller must not use link
+// any more; Close closes it.
 func (w *Writer) Wrap(link transport.Link) *Link {
 	info := link.Info()
 	l := &Link{base: wrap.New(link, "pcap"), w: w, id: w.enter(info), start: time.Unix(0, 0)}
@@ -192,12 +188,12 @@ func (w *Writer) Wrap(link transport.Link) *Link {
 	return l
 }
 
-// Err returns the first error of writing, nil if there was none.
+// Err returns the first error of writing, or nil.
 func (l *Link) Err() error { return l.w.Err() }
 
 func (l *Link) time() time.Time { return l.start.Add(time.Duration(l.Now())) }
 
-// Send implements transport.Link. It writes down the frames that were taken.
+// Send implements transport.Link. It records the accepted frames.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	at := l.time()
 	n, err = l.Link.Send(frames)
@@ -230,15 +226,15 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, err
 }
 
-// Wait implements transport.Link. What has been written so far is in the file
-// while the link is idle.
+// Wait implements transport.Link. It flushes the file first, so that the file is complete while the
+// link is idle.
 func (l *Link) Wait(until int64) error {
 	_ = l.w.Flush() // Close and Err say
 	return l.Link.Wait(until)
 }
 
-// Close implements transport.Link. It returns the first error of writing, too,
-// the first time that a link of the Writer is closed after it.
+// Close implements transport.Link. The first Close of a link after an error of writing returns that
+// error, too.
 func (l *Link) Close() error {
 	err := l.Link.Close()
 	l.w.mu.Lock()

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Choice says whether a link uses a way of sending or receiving that is faster for some
-// frames, on some interfaces.
+// Choice selects whether a link uses an optional method of sending or receiving, which is faster
+// for some frames on some interfaces.
 type Choice uint8
 
-// The choices. With Auto the link decides, as Config says for each way: by a measurement
-// at Open, or by the type of the interface. With On it uses the way, and Open fails where
-// that is not possible.
+// The choices. With Auto the link decides as Config documents for each method: by a measurement at
+// Open, or by the type of the interface. With On it uses the method, and Open fails if that is
+// impossible.
 const (
 	Auto Choice = iota
 	Off
@@ -21,7 +21,7 @@ const (
 
 var choiceNames = [...]string{"auto", "off", "on"}
 
-// String returns the name that ParseChoice understands.
+// String returns the name that ParseChoice accepts.
 func (c Choice) String() string {
 	if int(c) >= len(choiceNames) {
 		return fmt.Sprintf("Choice(%d)", uint8(c))
@@ -29,8 +29,7 @@ func (c Choice) String() string {
 	return choiceNames[c]
 }
 
-// ParseChoice returns the choice of the name auto, off or on. The error wraps
-// EINVAL.
+// ParseChoice parses auto, off or on. The error wraps EINVAL.
 func ParseChoice(name string) (Choice, error) {
 	for c, n := range choiceNames {
 		if n == name {

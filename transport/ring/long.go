@@ -206,7 +206,7 @@ func (t *long) keep(hdr *unix.Tpacket2Hdr, slot []byte) longVerdict {
 // Rest implements transport.LongLink.
 func (l *Link) Rest() int { return l.long.rest }
 
-// Fetch implements transport.LongLink: one system call, as a rule.
+// Fetch implements transport.LongLink. It usually makes one system call.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
 	t := &l.long
 	if t.rest == 0 || from < ethertype.HeaderSize || from > len(t.view) || len(parts) > maxFetch || !l.gate.Enter() {

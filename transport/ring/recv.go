@@ -82,9 +82,9 @@ func (l *Link) Ready() bool {
 	return true
 }
 
-// Recv implements transport.Link. It makes no system call. The slots of earlier calls are
-// returned to the kernel when it finds nothing, at the latest. A caller that waits before
-// a Recv has found nothing may therefore be woken at once.
+// Recv implements transport.Link. It makes no system call. It returns the slots of earlier calls to
+// the kernel, at the latest when it finds no frame. A caller that waits before a Recv has found
+// nothing may therefore wake up at once.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed

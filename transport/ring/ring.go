@@ -1,21 +1,21 @@
-// Package ring is the fast link: an AF_PACKET socket whose receive queue is
-// mapped into memory (TPACKET_V2), and batched sends.
+// Package ring is the fast link: an AF_PACKET socket whose receive queue is mapped into memory
+// (TPACKET_V2), and batched sends.
 //
-// To receive, the link looks at a status word in the mapped ring, without a system call,
-// and the caller reads frames where the kernel put them. The ring is of version 2 and not
-// 3, because version 3 passes on blocks of frames when a timer expires. Sending is one
-// system call for a batch, which gathers each frame from where its parts lie.
+// To receive, the link checks a status word in the mapped ring, without a system call, and the
+// caller reads frames in place. The ring uses version 2, because version 3 delivers blocks of
+// frames when a timer expires. Sending is one system call for a batch, which gathers the parts of
+// each frame from the caller's memory.
 //
-// There are two sockets. The one that sends is bound to protocol 0 and
-// receives nothing: so the completion of a send, which the kernel signals to
-// whoever waits on its socket, cannot disturb the one goroutine that waits for
-// frames, and a socket error of one direction is not reported to the other.
+// There are two sockets. The sending socket is bound to protocol 0 and receives nothing. The kernel
+// signals the completion of a send to goroutines that wait on the same socket; with two sockets it
+// cannot disturb the goroutine that waits for frames. Also, a socket error of one direction is not
+// reported to the other.
 //
-// Batches of frames of up to 4096 bytes may be sent through an AF_XDP socket
-// besides, at less cost (see Config.XDP).
+// Batches of frames of up to 4096 bytes may be sent through an additional AF_XDP socket, at less
+// cost (see Config.XDP).
 //
-// The package needs CAP_NET_RAW, or an agent (see Config.Agent). Sockets belong to the
-// network namespace of the thread that calls Open.
+// The package needs CAP_NET_RAW, or an agent (see Config.Agent). Sockets belong to the network
+// namespace of the thread that calls Open.
 package ring
 
 import (
@@ -32,73 +32,69 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says what to open. The zero Config, or a nil one, means defaults.
+// Config configures the link. Nil and zero fields mean the defaults.
 type Config struct {
-	// Interface is the name or the MAC of the network interface. Empty: the
-	// only one that is up (see package iface).
+	// Interface is the name or MAC address of the network interface. Empty means the only one that
+	// is up (see package iface).
 	Interface string
-	// EtherType of the frames. 0: ethertype.Default.
+	// EtherType of the frames; 0 means ethertype.Default.
 	EtherType ethernet.EtherType
-	// Ports whose frames to receive. No other link of the host may claim
-	// ports in the same blocks of 1024. Zero: the first free block from 1024.
+	// Ports are the ports whose frames the link receives. No other link of the host may claim ports
+	// in the same blocks of 1024. Zero means the first free block from 1024.
 	Ports transport.PortRange
-	// QdiscBypass hands frames to the driver past the traffic control layer:
-	// less time per frame on some NICs, but more loss under load, no netem,
-	// and what is sent is invisible to tcpdump.
+	// QdiscBypass makes frames bypass the traffic control layer. This saves time per frame on some
+	// NICs, but increases loss under load, disables netem, and hides sent frames from tcpdump.
 	QdiscBypass bool
-	// Slots is the least number of frames that the receive queue is to hold;
-	// it is rounded up to whole blocks, raised to 64 and cut to 64 MiB of
-	// memory. 0: as many as 2 MiB hold, at least 64. Frames whose rest is fetched
-	// (transport.LongLink) take of the socket's buffer, too, which holds some hundred of 64 KiB.
+	// Slots is the minimum capacity of the receive queue in frames. It is rounded up to whole
+	// blocks, raised to 64 and limited to 64 MiB of memory. 0 means 2 MiB of slots, but at least
+	// 64. Frames whose rest is fetched (transport.LongLink) also use the socket's buffer, which
+	// holds some hundred frames of 64 KiB.
 	Slots int
-	// XDP says whether frames of up to 4096 bytes are sent through an AF_XDP
-	// socket instead of a packet socket.
+	// XDP selects whether frames of up to 4096 bytes are sent through an AF_XDP socket instead of a
+	// packet socket.
 	//
-	// In batches that costs the sender a sixth (full frames at MTU 1500) to a
-	// quarter (small ones) less, because what else happens to a frame on its
-	// way is left out: such frames pass by the traffic control layer, and
-	// tcpdump does not see them where they are sent. A frame alone and in one
-	// piece gains nothing. The socket needs 128 or 256 KiB of locked memory and
-	// one of the interface's queues, which only one can have: one link on most
-	// virtual interfaces. Which way a link sends is in its Info().Driver
-	// ("ring" or "ring+xdp") and in its Stats().TxXDP.
+	// For batches this saves the sender between a sixth (full frames at MTU 1500) and a quarter
+	// (small frames) of the cost, because the frames skip parts of the kernel. They bypass the
+	// traffic control layer, and tcpdump on the sending host does not see them. A single frame in
+	// one piece gains nothing. The socket needs 128 or 256 KiB of locked memory. It also needs one
+	// of the interface's queues, which only one socket can use: most virtual interfaces have one. A
+	// link reports its method in Info().Driver ("ring" or "ring+xdp") and in Stats().TxXDP.
 	//
-	// Auto uses AF_XDP for those frames for which Open measures it to be
-	// faster, if a queue is free and the interface has no queueing discipline
-	// at the time, or QdiscBypass is set. (One that is added later, such as
-	// netem, is passed by: choose Off before.) Measuring takes about a
-	// millisecond, more on a busy machine, and sends up to 800 frames addressed
-	// to the interface's own MAC. The station, bridge or switch at the other
-	// end drops them; its counters of the interface show them.
+	// Auto uses AF_XDP for the kinds of frames for which Open measures it to be faster, if a queue
+	// is free and the interface has no queueing discipline at the time, or QdiscBypass is set.
+	// (Frames bypass a discipline that is added later, such as netem: select Off in advance.) The
+	// measurement takes about a millisecond, more on a busy machine, and sends up to 800 frames
+	// addressed to the interface's own MAC. The station, bridge or switch at the other end drops
+	// them; its counters of the interface include them.
 	//
-	// On uses AF_XDP for every frame that fits, and implies QdiscBypass for the
-	// others, so that none waits in a queue while later ones pass by.
+	// On uses AF_XDP for every frame that fits. It implies QdiscBypass for the others, so that no
+	// frame waits in a queue while later ones overtake it.
 	XDP Choice
-	// Long says whether the link also carries frames longer than its MTU
-	// (transport.LongLink), to stations that it reaches through virtual interfaces
-	// alone. Both links must. Such a frame costs hardly more than one of the
-	// interface's MTU, and the receiver copies it once; with small MTUs that is a
-	// multiple of the bandwidth, as TCP has it there by the same offload (TSO).
+	// Long selects whether the link also carries frames longer than its MTU (transport.LongLink).
+	// This is possible to stations that it reaches through virtual interfaces alone, if both links
+	// enable it. Such a frame costs little more than one of the interface's MTU, and the receiver
+	// copies it once. With a small MTU this multiplies the bandwidth, as the same offload (TSO)
+	// does for TCP.
 	//
-	// The ends of a veth pair carry long frames, a bridge between such pairs does
-	// not. Auto has them on a veth interface, where the buffer can be had
-	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU makes them useless, or the
-	// kernel judges what the Agent's sockets send; Open fails with On where Auto does without.
+	// The ends of a veth pair carry long frames; a bridge between such pairs does not. Auto enables
+	// them on a veth interface if the buffer is available (net.core.rmem_max, or CAP_NET_ADMIN). It
+	// does not if the MTU makes them useless, or if the kernel filters what the Agent's sockets
+	// send. In these cases Open fails with On.
 	Long Choice
-	// Agent is the path of the socket of the node's agent (package agent), which opens the
-	// sockets and claims the ports in place of this process. Such a link needs no right, and
-	// does not use AF_XDP: with XDP On, Open fails. If the kernel judges what the sockets send, Open
-	// fails with QdiscBypass, too. Empty: the process opens them itself.
+	// Agent is the path of the socket of the node's agent (package agent), which opens the sockets
+	// and claims the ports for this process. Such a link needs no privilege and does not use AF_XDP:
+	// with XDP On, Open fails. If the kernel filters what the sockets send, Open fails with
+	// QdiscBypass, too. Empty means that the process opens its sockets itself.
 	Agent string
-	// AgentNear asks the agent also for the sockets by which the ports are found within the host. The
-	// caller gets them by Lease.TakeNear, and joins the link to shared memory with them.
+	// AgentNear also requests the sockets that make the ports known within the host. The caller gets
+	// them from Lease.TakeNear, and joins the link to shared memory with them.
 	AgentNear bool
 }
 
 type base = driver.Base
 
-// Link is a transport.Link on a mapped receive ring. Goroutines may share it
-// as transport.Link says.
+// Link is a transport.Link on a mapped receive ring. Goroutines may share it as documented at
+// transport.Link.
 type Link struct {
 	base
 	gate  *driver.Gate // of base
@@ -114,10 +110,10 @@ type Link struct {
 	slots   int          // Config.Slots
 }
 
-// Open opens a link. A nil cfg means defaults. The errors wrap
-// transport.ErrInterface, transport.ErrPermission, transport.ErrLinkDown, or
-// EADDRINUSE when the ports are taken. ctx bounds the call alone, not the link:
-// when it ends before the agent has answered, the error wraps the context's.
+// Open opens a link. A nil cfg means the defaults. The error wraps transport.ErrInterface,
+// transport.ErrPermission, transport.ErrLinkDown, or EADDRINUSE if the ports are taken. ctx bounds
+// the call alone, not the link: if it ends before the agent has answered, the error wraps the
+// context's error.
 func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("transport: open link: %w", err)

@@ -60,8 +60,8 @@ func sendingSocket(s *afpacket.Station, bypass bool) (fd int, err error) {
 	return fd, nil
 }
 
-// Send implements transport.Link: one system call for a batch as long as its
-// parts fit maxVecs, or for xsk.Budget frames where AF_XDP is used.
+// Send implements transport.Link. It makes one system call for a batch of at most maxVecs parts, or
+// for at most xsk.Budget frames with AF_XDP.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed

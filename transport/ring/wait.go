@@ -6,11 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wake implements transport.Link. It makes a system call only if somebody
-// waits.
+// Wake implements transport.Link. It makes a system call only if a goroutine waits.
 func (l *Link) Wake() { l.wait.Wake() }
 
-// Watch makes Wait also end when fd can be read; a negative fd ends the watch.
+// Watch makes Wait also end when fd becomes readable. A negative fd stops watching.
 func (l *Link) Watch(fd int) { l.wait.Watch(fd) }
 
 // Wait implements transport.Link.

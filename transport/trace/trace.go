@@ -3,10 +3,9 @@
 //	0.000000 bob0 tx 02:00:00:00:00:0a/1024 > 02:00:00:00:00:0b/1024 data last seq 7 ...
 //	0.000009 bob0 rx 02:00:00:00:00:0b/1024 > 02:00:00:00:00:0a/1024 ack ack 8
 //
-// The time is seconds of the link's clock since New. What follows the direction
-// describes the frame, as framing.Dump does. Long frames (transport.LongLink) pass as all others do. To see
-// what really went over the wire, wrap trace in fault; to see what each side meant,
-// wrap fault in trace.
+// The time is in seconds of the link's clock since New. The rest of the line describes the frame, in the
+// format of framing.Dump. Long frames (transport.LongLink) pass like all others. To trace the frames on the
+// wire, wrap trace in fault. To trace the frames before faults, wrap fault in trace.
 package trace
 
 import (
@@ -41,11 +40,10 @@ var (
 	_ optional.Parking   = (*traced)(nil)
 )
 
-// New returns a link that passes everything to link and writes a line a frame
-// to w, each with one Write. w need not be safe for goroutines unless others
-// write to it too; an error of w ends the trace, not the link. The caller uses
-// link no more; Close closes it too. Goroutines may share the link as transport.Link says. It
-// allocates.
+// New returns a link that forwards everything to link and writes one line for each frame to w, with
+// one Write each. w needs to be safe for concurrent use only if others write to it, too. An error
+// of w ends the trace, but not the link. The caller must not use link any more; Close closes it,
+// too. Goroutines may share the link as documented at transport.Link. It allocates.
 func New(link transport.Link, w io.Writer) transport.Link {
 	return &traced{base: wrap.New(link, "trace"), name: link.Info().Interface, zero: link.Now(), w: w}
 }

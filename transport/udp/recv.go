@@ -85,9 +85,8 @@ func (r *receiver) init(l *Link, segments bool) {
 	r.args.init(r.area)
 }
 
-// Recv implements transport.Link. It makes two system calls, one if Ready or
-// Wait has found only one of the sockets readable, and none while frames of the
-// last message are left.
+// Recv implements transport.Link. It makes two system calls, or one if Ready or Wait has found only
+// one of the sockets readable. It makes none while frames of the last message are left.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
@@ -221,8 +220,8 @@ func (l *Link) publish() {
 	r.frames, r.octets, r.strays = 0, 0, 0
 }
 
-// Ready implements transport.Link. It makes one system call unless frames of
-// the last message are left.
+// Ready implements transport.Link. It makes one system call, or none while frames of the last
+// message are left.
 func (l *Link) Ready() bool {
 	if l.rx.left.Load() {
 		return true

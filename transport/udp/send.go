@@ -98,8 +98,8 @@ func (l *Link) wayOf(f *transport.Frame) *way {
 	return w
 }
 
-// Send implements transport.Link: one system call for a batch as long as its
-// parts fit maxVecs and all leave from one UDP port.
+// Send implements transport.Link. It makes one system call for a batch of at most maxVecs parts
+// from one UDP port.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed

@@ -30,8 +30,7 @@ func (e *bufferError) Error() string {
 		e.Have, e.Need, e.Need)
 }
 
-// Shortage returns an error if the receive buffer is smaller than it
-// should be, nil otherwise.
+// Shortage returns an error if the receive buffer is smaller than it should be.
 func (l *Link) Shortage() error {
 	if l.have/2 < receiveEnough {
 		return &bufferError{Have: l.have / 2, Need: receiveEnough}

@@ -17,50 +17,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultBasePort is the default of Config.BasePort: above the ports that Linux
-// gives to clients (net.ipv4.ip_local_port_range), below 65535 with all blocks.
+// DefaultBasePort is the default of Config.BasePort. It is above the ports that Linux assigns to
+// clients (net.ipv4.ip_local_port_range), and low enough for all blocks.
 const DefaultBasePort = 61952
 
 // groupPort is the group's UDP port, from BasePort on: behind those of the
 // blocks of ports.
 const groupPort = driver.Blocks
 
-// Config says what to open. The zero Config, or a nil one, means defaults.
+// Config configures the link. Nil and zero fields mean the defaults.
 type Config struct {
-	// Interface is the name of the network interface, its MAC, or an IP
-	// address of it. Empty: the only one that is up and has an address, the
-	// loopback left out.
+	// Interface is the name of the network interface, its MAC address, or one of its IP addresses.
+	// Empty means the only one that is up and has an address, except the loopback interface.
 	Interface string
-	// Network is "udp4", "udp6" or empty: IPv4 where the interface has it.
+	// Network is "udp4", "udp6" or empty. Empty means IPv4 if the interface has an IPv4 address.
 	Network string
-	// EtherType of the frames. 0: ethertype.Default.
+	// EtherType of the frames; 0 means ethertype.Default.
 	EtherType ethernet.EtherType
-	// Ports whose frames to receive. No other link at this IP address may
-	// have ports in the same blocks of 1024. Zero: the first free block from
-	// 1024.
+	// Ports are the ports whose frames the link receives. No other link at this IP address may have
+	// ports in the same blocks of 1024. Zero means the first free block from 1024.
 	Ports transport.PortRange
-	// BasePort is the first of 65 UDP ports in a row, the same at all
-	// stations. 0: DefaultBasePort.
+	// BasePort is the first of 65 consecutive UDP ports, the same at all stations; 0 means
+	// DefaultBasePort.
 	BasePort uint16
-	// Peers are stations to which broadcasts are sent one by one, because no
-	// multicast gets there: behind a router, or in a cloud. One that multicast
-	// does reach hears broadcasts twice.
+	// Peers are stations that multicast does not reach, behind a router or in a cloud. Broadcasts
+	// are sent to each of them. A peer that multicast does reach receives broadcasts twice.
 	Peers []netip.Addr
-	// MTU makes Info.MTU smaller than the interface allows, for paths that
-	// do not carry as much. 0: what the interface allows.
+	// MTU makes Info.MTU smaller than the interface allows, for paths with a smaller MTU; 0 means
+	// the interface's.
 	MTU int
-	// NoSegments does without UDP_SEGMENT and UDP_GRO: each frame goes to the
-	// kernel, and comes from it, by itself.
+	// NoSegments disables UDP_SEGMENT and UDP_GRO: each frame is one message to and from the
+	// kernel.
 	NoSegments bool
-	// Logger receives what works less well than it could, with the remedy: a receive buffer that
-	// is too small at level Warn, the rest at level Debug. Nil means slog.Default().
+	// Logger receives conditions that reduce performance, with the remedy: a receive buffer that is
+	// too small at level Warn, others at level Debug. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
 type base = driver.Base
 
-// Link is a transport.Link on UDP sockets. Goroutines may share it as
-// transport.Link says.
+// Link is a transport.Link on UDP sockets. Goroutines may share it as documented at transport.Link.
 type Link struct {
 	base
 	gate  *driver.Gate // of base
@@ -85,10 +81,10 @@ type Link struct {
 
 var _ optional.Watcher = (*Link)(nil)
 
-// Open opens a link in the network namespace of the calling thread. A nil cfg
-// means defaults. The errors wrap transport.ErrInterface, transport.ErrLinkDown,
-// or EADDRINUSE when the ports are taken. ctx bounds the call alone, not the link:
-// when it has ended, Open opens nothing, and the error wraps the context's.
+// Open opens a link in the network namespace of the calling thread. A nil cfg means the defaults.
+// The error wraps transport.ErrInterface, transport.ErrLinkDown, or EADDRINUSE if the ports are
+// taken. ctx bounds the call alone, not the link: if it has ended, Open opens nothing and the error
+// wraps the context's error.
 func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("transport: open link: %w", err)
@@ -190,15 +186,15 @@ func (l *Link) release() error {
 	return nil
 }
 
-// Info implements transport.Link. Slots is an estimate for full frames: the
-// queue counts bytes.
+// Info implements transport.Link. Slots is an estimate for full frames, because the queue counts
+// bytes.
 func (l *Link) Info() transport.Info {
 	info := l.info
 	info.Hardware = *l.hardware.Load()
 	return info
 }
 
-// Addr returns the IP address that the link's station is.
+// Addr returns the station's IP address.
 func (l *Link) Addr() netip.Addr { return l.station.ip }
 
 // dropped returns what the kernel has dropped since it was last asked, for want of room or because
