@@ -1,8 +1,8 @@
 package myrinet
 
-// PortStats counts what a port of a switch or of a card has seen. Each packet that was
-// not passed on is in exactly one of the drop counters of the port that it had come in
-// by; those that a card sends into a dead cable are in the card's own.
+// PortStats are the counters of a port of a switch or of a card. Each packet that was not passed on
+// is in exactly one of the drop counters of the port at which it arrived. Packets that a card sends
+// into a cable that is down are in the card's own counters.
 type PortStats struct {
 	PacketsIn  uint64 `metric:"bobnet_switch_receive_packets_total" help:"Packets that came in by the port."`
 	OctetsIn   uint64 `metric:"bobnet_switch_receive_bytes_total" help:"Their bytes, with route and CRC-8."`
@@ -15,28 +15,28 @@ type PortStats struct {
 	Truncated uint64 `metric:"bobnet_switch_truncated_packets_total" help:"Packets that were cut short here."`
 	CRCErrors uint64 `metric:"bobnet_switch_crc_errors_total" help:"Packets that came in with a wrong CRC-8, and were passed on."`
 
-	TimedOut uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: still blocked when there was nothing left to cut
-	NoRoute  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the route has ended before a card
-	BadTurn  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the route leads to a port that the switch has not
-	NoCable  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: nothing is plugged in there, or the link or what it leads to is down
+	TimedOut uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: still blocked when nothing was left to truncate
+	NoRoute  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the route ended before a card
+	BadTurn  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the route leads to a port that the switch does not have
+	NoCable  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: no cable at the port, or the link or its other end is down
 	Lost     uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the link or switch that it was in failed
 }
 
-// Dropped is the sum of the drop counters.
+// Dropped returns the sum of the drop counters.
 func (s *PortStats) Dropped() uint64 {
 	return s.TimedOut + s.NoRoute + s.BadTurn + s.NoCable + s.Lost
 }
 
-// Stats counts what a fabric has seen. Each packet that was sent has been delivered,
-// whole or truncated, is in one drop counter of a port, or is under way:
+// Stats are the counters of a fabric. Each sent packet has been delivered, complete or truncated,
+// is in one drop counter of a port, or is in flight:
 //
 //	Sent = Delivered + DeliveredTruncated + Ports.Dropped() + UnderWay
 type Stats struct {
 	Sent               uint64 // packets that cards have sent
-	Delivered          uint64 // whole, though perhaps with a wrong CRC-8
+	Delivered          uint64 // complete, though perhaps with a wrong CRC-8
 	DeliveredTruncated uint64
 	UnderWay           uint64
-	Hops               uint64    // links that heads of packets have passed
-	BitErrors          uint64    // packets that a link has changed a bit of
+	Hops               uint64    // links that the heads of packets have passed
+	BitErrors          uint64    // packets with a bit flipped by a link
 	Ports              PortStats // sum over all ports
 }

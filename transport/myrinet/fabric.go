@@ -8,28 +8,27 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/crossbar"
 )
 
-// World is virtual time. *sim.World is one.
+// World is virtual time. *sim.World implements it.
 type World interface {
 	Now() int64             // nanoseconds
-	At(at int64, fn func()) // has fn happen then, or at once if that is past
+	At(at int64, fn func()) // schedules fn for that time, or at once if it has passed
 }
 
-// Host is what a card does with packets. The fabric calls it from events of the world;
-// its methods may call those of the Port, and must not wait.
+// Host is a card's side of its port. The fabric calls it from events of the world. Its methods may
+// call methods of the Port, and must not wait.
 type Host interface {
-	// Room reports whether the card can take a packet of n octets, the head of which
-	// stands before it. If not, the packet blocks until Port.Resume, or is broken.
+	// Room reports whether the card can accept a packet of n bytes whose head has arrived. If not,
+	// the packet blocks until Port.Resume, or is broken.
 	Room(n int) bool
-	// Arrived hands over a packet: type, payload, CRC-8, and what was left of its route.
-	// The bytes are the fabric's after the call. The CRC-8 may be wrong; a packet that
-	// is not whole has none.
+	// Arrived delivers a packet: type, payload, CRC-8, and the rest of its route. The fabric reuses
+	// the bytes after the call. The CRC-8 may be wrong; a truncated packet has none.
 	Arrived(packet []byte, whole bool)
-	// Sent says that the last octet of the packet that was sent has left the card.
+	// Sent reports that the last byte of the current packet has left the card.
 	Sent()
 }
 
-// Fabric is switches and cables in virtual time. It and all that belongs to it are for
-// one goroutine: whoever drives its World.
+// Fabric is a set of switches and cables in virtual time. Only the goroutine that drives its World
+// may use it and its parts.
 type Fabric struct {
 	opts     Options
 	world    World
@@ -41,7 +40,7 @@ type Fabric struct {
 	stats    Stats
 }
 
-// New returns a fabric without switches. Its error says which option makes no sense.
+// New returns a fabric without switches. Its error names the invalid option.
 func New(w World, opts Options) (*Fabric, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -50,7 +49,7 @@ func New(w World, opts Options) (*Fabric, error) {
 	return &Fabric{opts: opts, world: w, rng: rand.New(rand.NewPCG(opts.Seed, 0x6d7972696e6574))}, nil
 }
 
-// Switch is a crossbar. It has no address and answers nothing; its name is for people.
+// Switch is a crossbar. It has no address and answers no packets; its name is for display.
 type Switch struct {
 	f    *Fabric
 	name string
@@ -77,7 +76,7 @@ func (s *Switch) Port(i int) *Port { return s.port[i] }
 // String returns the switch's name.
 func (s *Switch) String() string { return s.name }
 
-// Port is where a cable is plugged in: at a switch, or at a card.
+// Port is the socket of a cable, at a switch or at a card.
 type Port struct {
 	f     *Fabric
 	name  string
@@ -111,7 +110,7 @@ func (f *Fabric) newPort(name string) *Port {
 	return p
 }
 
-// Host adds a card's port. The name is for people.
+// Host adds a card's port. The name is for display.
 func (f *Fabric) Host(name string, h Host) *Port {
 	p := f.newPort(name)
 	p.host = h
@@ -121,19 +120,19 @@ func (f *Fabric) Host(name string, h Host) *Port {
 // String returns the port's name.
 func (p *Port) String() string { return p.name }
 
-// Host returns the card that the port was made for, nil at a switch.
+// Host returns the card of the port, or nil at a switch.
 func (p *Port) Host() Host { return p.host }
 
 // Stats returns a snapshot of the port's counters.
 func (p *Port) Stats() PortStats { return p.stats }
 
-// Cable joins two ports, both ways.
+// Cable connects two ports in both directions.
 type Cable struct {
 	a, b *Port
 	cut  bool
 }
 
-// Join plugs a cable into two free ports.
+// Join connects two free ports with a cable.
 func (f *Fabric) Join(a, b *Port) (*Cable, error) {
 	switch {
 	case a == b:
@@ -152,8 +151,7 @@ func (f *Fabric) Join(a, b *Port) (*Cable, error) {
 	return c, nil
 }
 
-// Unplug takes the cable out of both its ports. What is on it is lost, as when it is
-// cut.
+// Unplug removes the cable from both its ports. Packets on it are lost, as when it is cut.
 func (c *Cable) Unplug() {
 	c.Cut()
 	c.a.cable, c.b.cable, c.a.peer, c.b.peer = nil, nil, nil, nil
@@ -173,8 +171,8 @@ func (f *Fabric) Stats() Stats {
 	return s
 }
 
-// MaxPacket returns the most octets that a packet may have, route and CRC-8 included.
+// MaxPacket returns the largest size of a packet in bytes, including route and CRC-8.
 func (f *Fabric) MaxPacket() int { return f.opts.MaxPacket }
 
-// Ports returns how many ports each switch has.
+// Ports returns the number of ports of each switch.
 func (f *Fabric) Ports() int { return f.opts.Ports }

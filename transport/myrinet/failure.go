@@ -1,7 +1,7 @@
 package myrinet
 
-// Cut has the cable carry nothing from now on, either way. What is on it is lost: a
-// packet whose head is beyond arrives truncated.
+// Cut stops the cable in both directions. Packets on it are lost; a packet whose head has passed
+// arrives truncated.
 func (c *Cable) Cut() {
 	if !c.cut {
 		c.cut = true
@@ -10,13 +10,13 @@ func (c *Cable) Cut() {
 	}
 }
 
-// Mend has the cable carry packets again.
+// Mend makes the cable work again.
 func (c *Cable) Mend() { c.cut = false }
 
 // IsCut reports whether the cable was cut.
 func (c *Cable) IsCut() bool { return c.cut }
 
-// Fail has the switch lose power: what is in it, and on its cables, is lost.
+// Fail makes the switch lose power: packets in it, and on its cables, are lost.
 func (s *Switch) Fail() {
 	if !s.up {
 		return
@@ -36,7 +36,7 @@ func (s *Switch) Fail() {
 	}
 }
 
-// Restore has the switch work again, empty.
+// Restore makes the switch work again, empty.
 func (s *Switch) Restore() { s.up = true }
 
 // Up reports whether the switch works.

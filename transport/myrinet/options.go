@@ -7,18 +7,18 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/crossbar"
 )
 
-// Options describes a fabric in virtual time. The zero value is the paper's: 8 ports,
-// 160 MB/s, no errors.
+// Options configure a fabric in virtual time. The zero value is the paper's: 8 ports, 160 MB/s, no
+// errors.
 type Options struct {
-	Seed uint64 // of everything random
+	Seed uint64 // of all random choices
 
 	Ports      int           // of each switch, 2 to 32; 0 means 8
-	Bandwidth  int64         // of a link in one direction, octets per second; 0 means 160,000,000
-	CutThrough time.Duration // from a head's arrival at a switch to its leaving by a free port; 0 means 300 ns
-	Cable      time.Duration // that a signal takes along a cable; 0 means 25 ns, some 5 m
-	Slack      int           // octets that the buffer of an input holds, of one packet at a time; 0 means 128
-	Timeout    time.Duration // after which a blocked packet is broken, up to a quarter more, as no two ports' clocks agree; 0 means 50 ms
-	MaxPacket  int           // longest packet with route and CRC-8, octets; 0 means 65,536
+	Bandwidth  int64         // of a link in one direction, bytes per second; 0 means 160,000,000
+	CutThrough time.Duration // from a head's arrival at a switch to its departure by a free port; 0 means 300 ns
+	Cable      time.Duration // signal delay of a cable; 0 means 25 ns, about 5 m
+	Slack      int           // buffer of an input in bytes, for one packet at a time; 0 means 128
+	Timeout    time.Duration // after which a blocked packet is broken, plus up to a quarter, because no two ports' clocks agree; 0 means 50 ms
+	MaxPacket  int           // longest packet in bytes, including route and CRC-8; 0 means 65,536
 	BitErrors  float64       // probability that a bit flips on a link
 }
 

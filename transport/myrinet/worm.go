@@ -61,10 +61,9 @@ const (
 	gone                      // delivered or dropped; links may still be held
 )
 
-// Send sends a packet: its route, type, payload and CRC-8, as AppendPacket builds it.
-// The bytes are the caller's again when it returns. It reports false while the packet
-// before has not left (Host.Sent says when), and for one that is longer than MaxPacket
-// or too short for a packet.
+// Send sends a packet: its route, type, payload and CRC-8, as built by AppendPacket. The bytes
+// belong to the caller again when it returns. It returns false while the previous packet has not
+// left (see Host.Sent), and for a packet that is longer than MaxPacket or too short.
 func (p *Port) Send(packet []byte) bool {
 	f := p.f
 	if p.host == nil {
@@ -81,13 +80,13 @@ func (p *Port) Send(packet []byte) bool {
 	return true
 }
 
-// MaxPacket returns the most octets that a packet may have.
+// MaxPacket returns the largest size of a packet in bytes.
 func (p *Port) MaxPacket() int { return p.f.opts.MaxPacket }
 
-// Sending reports whether the packet that was sent last has not left.
+// Sending reports whether the last packet has not left yet.
 func (p *Port) Sending() bool { return p.sending }
 
-// Resume has a packet that waits for Host.Room ask again.
+// Resume makes a packet that waits for Host.Room ask again.
 func (p *Port) Resume() {
 	if w := p.current; w != nil && w.state == waiting && p.host != nil && p.host.Room(w.size()) {
 		w.unblock()

@@ -27,13 +27,13 @@ const keySize = 32
 // rotation.
 const maxKeys = 2
 
-// Key is what all stations of a segment that may talk to each other have in common: bytes
-// from a source of randomness. It does not print itself.
+// Key is the common key of all stations of a segment: bytes from a random source. Formatting a Key
+// does not print it.
 type Key [keySize]byte
 
-// Source returns the keys that are valid now, one or two. The first
-// is used for what is begun from now on; what others begin with any of them is taken. A
-// Source may be called by any goroutine, at any time and again and again.
+// Source returns the currently valid keys, one or two. The first one seals new handshakes and
+// broadcasts; those of peers may use any of them. Any goroutine may call a Source at any time,
+// repeatedly.
 type Source func() ([]Key, error)
 
 // ErrKey is wrapped by errors about keys.
@@ -51,26 +51,26 @@ func (Key) String() string { return "(key)" }
 // GoString does not tell the key either.
 func (Key) GoString() string { return "seal.Key{...}" }
 
-// Text returns the key as key files have it: 64 hexadecimal digits.
+// Text returns the key in the format of key files: 64 hexadecimal digits.
 func (k Key) Text() string { return hex.EncodeToString(k[:]) }
 
-// Fixed is a Source that always returns these keys.
+// Fixed returns a Source that always returns these keys.
 func Fixed(keys ...Key) Source { return func() ([]Key, error) { return keys, nil } }
 
-// Check returns an error that wraps ErrKey unless a source has usable keys now.
+// Check returns an error that wraps ErrKey if the source has no usable key now.
 func Check(s Source) error {
 	_, err := ask(s)
 	return err
 }
 
-// Text is a Source of the keys in a text: one or two keys of 64 hexadecimal digits, on lines of their
-// own or separated by commas. It ignores empty lines, and # with the rest of its line.
+// Text returns a Source of the keys in text: one or two keys of 64 hexadecimal digits, on separate
+// lines or separated by commas. It ignores empty lines, and comments from # to the end of a line.
 func Text(text string) Source {
 	return func() ([]Key, error) { return parseKeys([]byte(text)) }
 }
 
-// File is a Source of the keys in a file, which it reads anew at each call. The file has the format of Text.
-// It refuses a file that every user of the host may read or write.
+// File returns a Source of the keys in a file, in the format of Text. The Source reads the file at each
+// call. It refuses a file that every user of the host may read or write.
 func File(path string) Source {
 	return func() ([]Key, error) {
 		f, err := userfile.Open(path)

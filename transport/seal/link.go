@@ -14,8 +14,8 @@ import (
 
 type base = wrap.Base
 
-// Link is a transport.Link whose frames are sealed. Goroutines may share it as
-// transport.Link says.
+// Link is a transport.Link whose frames are sealed. Goroutines may share it as documented at
+// transport.Link.
 type Link struct {
 	base
 	m     *machine
@@ -60,10 +60,10 @@ var (
 	_ optional.Watcher   = watched{}
 )
 
-// New returns a link that seals the frames of link, which the caller uses no more; Close
-// closes it too. The error wraps ErrKey if there is no usable key, and link is then as it
-// was. A link within one host only, or one that joins shared memory, is refused: there are
-// no strangers in memory, and what joins it goes around this one.
+// New returns a link that seals the frames of link. The caller must not use link any more; Close
+// closes it, too. If there is no usable key, the error wraps ErrKey and link is unchanged. New
+// refuses a link within one host, because there are no strangers, and a link that joins shared
+// memory, whose frames would bypass the seal.
 func New(link transport.Link, opts Options) (transport.Link, error) {
 	info := link.Info()
 	if _, local := link.(optional.Local); local || info.SameHost {
@@ -92,8 +92,8 @@ func New(link transport.Link, opts Options) (transport.Link, error) {
 	return l, nil
 }
 
-// Info implements transport.Link. The MTU is smaller by what sealing adds, and nothing is
-// Unprotected any more.
+// Info implements transport.Link. The MTU is smaller by the overhead of sealing, and Unprotected is
+// false.
 func (l *Link) Info() transport.Info {
 	info := l.base.Info()
 	info.MTU -= framing.SealOverhead
@@ -101,7 +101,7 @@ func (l *Link) Info() transport.Info {
 	return info
 }
 
-// Overhead returns by how many bytes frames grow on the link within.
+// Overhead returns how many bytes longer frames are on the wrapped link.
 func (l *Link) Overhead() int { return framing.SealOverhead + framing.SealLongMore }
 
 // Close implements transport.Link.
@@ -111,13 +111,13 @@ func (l *Link) Close() error {
 	return l.Link.Close()
 }
 
-// SealStats returns a snapshot of what the link counts besides Stats. Any goroutine may
-// call it at any time.
+// SealStats returns a snapshot of the counters that Stats lacks. Any goroutine may call it at any
+// time.
 func (l *Link) SealStats() Stats { return l.m.count.stats() }
 
-// Hint says why the frames of a station, or to it, come to nothing, "" if nothing is known.
-// Anybody on the segment could have caused it, so it is for people only. It must not run at
-// the same time as Send and Recv.
+// Hint returns why frames from or to a station are lost, or "" if nothing is known. Any station on
+// the segment could have caused the reason, so it is only for display. It must not run at the same
+// time as Send and Recv.
 func (l *Link) Hint(station ethertype.MAC) string { return l.m.hint(station) }
 
 // wakeAt has Wait end and Ready report true at a time.
@@ -128,9 +128,9 @@ func (l *Link) wakeAt(at int64) {
 	}
 }
 
-// Stats implements transport.Link: the counters of the wrapped link, as if frames had not
-// been sealed. Those of handshakes are in none of them, those that could not be opened in
-// RxFiltered, and those that waited for a session in vain in TxDrops.
+// Stats implements transport.Link. It returns the counters of the wrapped link, as if frames had
+// not been sealed. They exclude frames of handshakes. Frames that could not be opened are in
+// RxFiltered, and frames that waited for a session in vain are in TxDrops.
 func (l *Link) Stats() transport.Stats {
 	st, c := l.Link.Stats(), l.m.count
 	seal := c.stats()
@@ -155,8 +155,7 @@ func (l *Link) Ready() bool {
 	return next != transport.Forever && next <= l.Link.Now() && !l.closed.Load()
 }
 
-// Wait implements transport.Link. It ends, too, when a handshake is to go on, which Recv
-// then sees to.
+// Wait implements transport.Link. It also ends when a handshake must continue, in Recv.
 func (l *Link) Wait(until int64) error {
 	l.waits.Store(true)
 	err := l.Link.Wait(min(until, l.next.Load()))

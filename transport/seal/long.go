@@ -28,7 +28,7 @@ type restRx struct {
 	part    [1][]byte
 }
 
-// StartLong implements transport.LongLink: what the wrapped link says.
+// StartLong implements transport.LongLink. It returns the wrapped link's result.
 func (l *Link) StartLong() bool {
 	if !l.base.StartLong() {
 		return false

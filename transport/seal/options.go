@@ -8,34 +8,34 @@ import (
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 )
 
-// Options say how to seal the frames of a link.
+// Options configure the sealing of a link.
 type Options struct {
-	// Keys are the keys; see Source. It is asked when the link is opened, and from then
-	// on every Reload, by a goroutine of the link's, so that keys can be replaced while
-	// programs run. Over a virtual link it is asked within Recv.
+	// Keys are the keys; see Source. A goroutine of the link calls it when the link is opened, and
+	// again every Reload, so that keys can be replaced while programs run. Recv calls it on a
+	// virtual link.
 	Keys Source
-	// Reload is how often Keys is asked again; 0 means every 2 s, negative means never.
+	// Reload is the interval between calls of Keys; 0 means 2 s, negative means never.
 	Reload time.Duration
-	// Limits are what a session is used for before another one replaces it.
+	// Limits bound the use of a session before another one replaces it.
 	Limits Limits
-	// Random is where all that must not be guessed comes from; nil means the system's
-	// random source. Only simulations and tests of vectors have another.
+	// Random is the source of unpredictable bytes; nil means the system's random source. Only
+	// simulations and tests of vectors use another.
 	Random io.Reader
-	// Logger receives a line when a station cannot be understood, at most one a minute
-	// for each, and when keys change. Nil means slog.Default().
-	// Its handler is called on a goroutine of the logger's own, and may block.
+	// Logger receives a line when a station's frames cannot be opened, at most once a minute for
+	// each, and when keys change. Nil means slog.Default(). Its handler is called on a separate
+	// goroutine, and may block.
 	Logger *slog.Logger
 
 	suites  suite // that may be used; 0 means what suits the processor
 	silence int64 // nanoseconds in which a peer that is sent to is not heard, until the session is replaced; 0 means maxSilence
 }
 
-// Limits bound what is sent with one key. Each is where a new session is begun; at twice of
-// it nothing more is sent in the old one, even if there is no new one yet.
+// Limits bound what is sent with one key. At a limit a new session is started. At twice the limit
+// nothing more is sent in the old session, even without a new one.
 type Limits struct {
 	Frames uint64        // 0 means 2^32
 	Bytes  uint64        // 0 means 2^42, 4 TiB
-	Age    time.Duration // 0 means 5 minutes; twice as old a session is forgotten
+	Age    time.Duration // 0 means 5 minutes; at twice this age a session is deleted
 }
 
 // defaultReload is the default of Options.Reload.

@@ -6,10 +6,9 @@ import (
 	counts "github.com/bobnet-go/bobnet/internal/counters"
 )
 
-// Stats counts what a link has done since it was opened. Every frame that arrived and was
-// not passed on is in exactly one of the counters from Unsealed to Malformed, or was part of
-// a handshake. A long frame of which only the beginning is genuine is in Opened and in Altered: its beginning
-// was passed on.
+// Stats are a link's counters since it was opened. Every received frame that was not passed on is in exactly
+// one of the counters from Unsealed to Malformed, or was part of a handshake. If only the beginning of a long
+// frame is genuine, the frame is in both Opened and Altered, because its beginning was passed on.
 type Stats struct {
 	Sessions  uint64 `metric:"bobnet_seal_sessions_total" help:"Sessions with other hosts that were made, by either side."`
 	Opened    uint64 `metric:"bobnet_seal_receive_frames_total" help:"Frames that came sealed and were passed on."`
@@ -27,7 +26,8 @@ type Stats struct {
 	Crowded   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"crowded" help:"own frames for which there was no room to wait, and frames of handshakes"`
 }
 
-// Dropped returns how many frames arrived and were not passed on, without those of handshakes.
+// Dropped returns the number of received frames that were not passed on, without those of
+// handshakes.
 func (s *Stats) Dropped() uint64 {
 	return s.Unsealed + s.OtherKey + s.Altered + s.Replayed + s.NoSession + s.Foreign + s.Malformed
 }

@@ -11,8 +11,8 @@ import (
 // processor's cache.
 const burst = 256 << 10
 
-// Send implements transport.Link. Frames to a station without a session are taken, and wait
-// for it.
+// Send implements transport.Link. It accepts frames to a station without a session, which wait for
+// it.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if l.closed.Load() {
 		return 0, transport.ErrClosed

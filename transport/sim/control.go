@@ -8,13 +8,12 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// At lets fn happen at the given time of the world's clock, or at once if that
-// is past. fn may do anything but wait. Nothing is allocated for an fn that the caller
-// keeps and passes again.
+// At schedules fn for the given time of the world's clock, or at once if that time has passed. fn
+// may do anything except wait. An fn that the caller keeps and passes again is not allocated again.
 func (w *World) At(at int64, fn func()) { w.schedule(at, timed(fn)) }
 
-// Partition cuts the segment between a and b, in both directions, or mends it.
-// Frames that have not yet reached the switch count as not yet sent.
+// Partition cuts the segment between a and b in both directions if on is true, and restores it
+// otherwise. Frames that have not yet reached the switch count as not yet sent.
 func (w *World) Partition(a, b *Station, on bool) {
 	for _, pair := range [][2]*Station{{a, b}, {b, a}} {
 		if pair[0].cut == nil {
@@ -28,8 +27,8 @@ func (w *World) Partition(a, b *Station, on bool) {
 	}
 }
 
-// Isolate makes the given stations a segment of their own, which includes no
-// other station. Each station is in one segment, at first all in the same.
+// Isolate moves the given stations to a segment of their own, without any other station. Each
+// station is on one segment; initially all are on the same.
 func (w *World) Isolate(stations ...*Station) {
 	w.islands++
 	for _, s := range stations {
@@ -48,9 +47,9 @@ func (w *World) Heal() {
 // apart reports whether frames from s do not reach t.
 func (s *Station) apart(t *Station) bool { return s.island != t.island || s.cut[t] }
 
-// Kill lets a station's host vanish: what it has sent and has not yet reached
-// the switch is lost, nothing reaches it, and its calls return an error that
-// wraps transport.ErrClosed, so that its process comes to an end.
+// Kill makes a station's host vanish. Frames that it sent and that have not reached the switch are
+// lost, nothing reaches it, and its calls return an error that wraps transport.ErrClosed, so that
+// its process ends.
 func (w *World) Kill(s *Station) {
 	s.killed = true
 	s.remove(fmt.Errorf("sim: station %s was killed: %w", s.name, transport.ErrClosed))
@@ -74,21 +73,20 @@ func (s *Station) remove(why error) {
 	s.wake()
 }
 
-// Action is what a Script does to a frame; the zero Action lets it pass. The
-// random faults come after it.
+// Action is the effect of a Script on a frame. The zero Action passes the frame. Random faults
+// apply afterwards.
 type Action struct {
 	Drop      bool
 	Duplicate bool
 	Corrupt   bool
-	Delay     time.Duration // others may overtake it
+	Delay     time.Duration // other frames may overtake it
 }
 
-// Script decides about each frame on its way out of the switch, once per
-// receiver. It must not change or keep the frame. It must not wait, and it must
-// be deterministic for the world to be.
+// Script decides the fate of each frame at the output of the switch, once per receiver. It must not
+// change or keep the frame, and must not wait. It must be deterministic for the world to be so.
 type Script func(now int64, from, to *Station, frame []byte) Action
 
-// Script installs s, or removes the script when s is nil.
+// Script installs s, or removes the script if s is nil.
 func (w *World) Script(s Script) { w.script = s }
 
 func (w *World) runScript(p passage) {

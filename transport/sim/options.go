@@ -11,45 +11,44 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// Options describes a world. The zero value is a fast, faultless segment.
-// Probabilities are per frame and receiver, between 0 and 1.
+// Options configure a world. The zero value is a fast segment without faults. Probabilities are per
+// frame and receiver, between 0 and 1.
 type Options struct {
-	Seed uint64 // of everything random
+	Seed uint64 // of all random choices
 
 	MTU       int           // of every station; 0 means 1500
 	Delay     time.Duration // from a station to the switch and on; 0 means 10 µs
-	Jitter    time.Duration // greatest additional delay; it keeps each sender's frames in order
+	Jitter    time.Duration // largest additional delay; each sender's frames stay in order
 	Bandwidth int64         // of every uplink and every output of the switch, bits per second; 0 is infinite
-	Queue     int           // frames before each output of the switch, the rest is dropped; 0 means 512
+	Queue     int           // capacity in frames of each output of the switch; 0 means 512
 	TxSlots   int           // frames that each station's uplink holds; 0 means 4096
 	RxSlots   int           // frames that each station's receive queue holds; 0 means 4096
 
-	Loss      float64       // a frame vanishes
-	Burst     Burst         // frames vanish in bursts
-	Dup       float64       // a frame comes twice
+	Loss      float64       // a frame is lost
+	Burst     Burst         // frames are lost in bursts
+	Dup       float64       // a frame arrives twice
 	Reorder   float64       // a frame is overtaken by others
-	ReorderBy int           // by at most so many, up to 64; 0 means 3
-	Hold      time.Duration // longest that it waits to be overtaken; 0 means 1 ms
+	ReorderBy int           // most frames that overtake it, up to 64; 0 means 3
+	Hold      time.Duration // longest time that it waits to be overtaken; 0 means 1 ms
 	Corrupt   float64       // one to eight bits flip, anywhere in the frame
 
 	Limit time.Duration // of virtual time; 0 means 10 minutes
 
-	Log io.Writer // if not nil, gets a line for each frame that was delivered or dropped
+	Log io.Writer // if not nil, receives a line for each frame that was delivered or dropped
 }
 
-// Burst is the loss model of Gilbert and Elliott: each receiver's line is good
-// or bad, and a bad one loses frames.
+// Burst is the loss model of Gilbert and Elliott: each receiver's line is in a good or a bad state,
+// and loses frames in the bad state.
 type Burst struct {
-	Enter float64 // probability, at each frame, that a good line turns bad; 0 disables bursts
-	Leave float64 // probability, at each frame, that a bad line turns good
+	Enter float64 // probability, at each frame, that a good line becomes bad; 0 disables bursts
+	Leave float64 // probability, at each frame, that a bad line becomes good
 	Loss  float64 // probability that a bad line loses a frame; 0 means 1
 }
 
-// StationOptions describes a station; the zero value means what the world's
-// Options say.
+// StationOptions configure a station. The zero value means the world's Options.
 type StationOptions struct {
-	Name      string             // for people; "" means "s1", "s2", ...
-	MAC       ethertype.MAC      // zero means 02:00:00:00:00:01 and so on; that of a living station replaces it
+	Name      string             // for display; "" means "s1", "s2", ...
+	MAC       ethertype.MAC      // zero means 02:00:00:00:00:01 and so on; that of a living station replaces the station
 	EtherType ethernet.EtherType // 0 means ethertype.Default
 	Ports     transport.PortRange
 	MTU       int

@@ -2,8 +2,8 @@ package sim
 
 import "github.com/bobnet-go/bobnet/internal/link/optional"
 
-// Place returns a new place to wait at: processes that use one station may wait beside
-// the one in Wait.
+// Place returns a new place to wait at. It lets further processes of the station wait, in addition
+// to the one in Wait.
 func (s *Station) Place() optional.Place { return &place{Waiter{world: s.world}} }
 
 // place is where one process waits. An error of the world, which only the goroutine
@@ -16,8 +16,8 @@ func (p *place) Wait(until int64) { p.waiter.Wait(until) }
 // Wake ends the current or the next Wait.
 func (p *place) Wake() { p.waiter.Wake() }
 
-// Waiter is where a process waits that uses no station: a link in virtual time which is
-// made of events, such as a card of an emulated network.
+// Waiter is a place to wait at without a station, for a link in virtual time that consists of
+// events, such as a card of an emulated network.
 type Waiter struct {
 	world *World
 	p     *proc // who waits, or nil
@@ -27,9 +27,9 @@ type Waiter struct {
 // Waiter returns a new place for one process at a time to wait at.
 func (w *World) Waiter() *Waiter { return &Waiter{world: w} }
 
-// Wait blocks the process, and lets the world go on, until Wake is called or the world's
-// clock reaches until. A Wake that came since the last Wait ends it at once. Called
-// without Run, its error may be that of Run; within a process it is always nil.
+// Wait blocks the process, and lets the world continue, until Wake is called or the world's clock
+// reaches until. A Wake since the last Wait ends it at once. Called without Run, it may return the
+// error of Run; within a process the error is always nil.
 func (x *Waiter) Wait(until int64) (err error) {
 	if !x.woken {
 		x.p = x.world.caller()

@@ -23,10 +23,10 @@ type proc struct {
 	armed   int64    // when its next timer event comes, 0 for none
 }
 
-// Go starts a process, which runs fn. It may be called before Run and by a
-// process; the new process runs when those that are ready before it have
-// blocked. A process may block only in Station.Wait, at a Place and in World.Sleep: a mutex
-// or channel that another process holds would block the world with it.
+// Go starts a process that runs fn. It may be called before Run and by a process. The new process
+// runs after the processes that are already ready have blocked. A process may block only in
+// Station.Wait, at a Place and in World.Sleep: a mutex or channel that another process holds would
+// block the whole world.
 func (w *World) Go(name string, fn func()) {
 	if name == "" {
 		name = fmt.Sprintf("process %d", len(w.procs)+1)
@@ -171,19 +171,19 @@ func (p *proc) what() string {
 // elapsed prints a time of the world's clock.
 func elapsed(at int64) string { return time.Duration(at - Start).String() }
 
-// PanicError is what Run returns when a process has panicked.
+// PanicError is the error of Run after a process has panicked.
 type PanicError struct {
 	Process string
 	Seed    uint64
-	Value   any    // what it panicked with
-	Stack   []byte // where
+	Value   any    // argument of the panic
+	Stack   []byte // stack at the panic
 }
 
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("sim: process %s panicked (seed %d): %v\n%s", e.Process, e.Seed, e.Value, e.Stack)
 }
 
-// Unwrap returns what the process panicked with, if that is an error.
+// Unwrap returns the argument of the panic if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

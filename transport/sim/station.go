@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Station is a host's interface on the segment. It is a transport.Link with
-// one restriction: all its methods are for processes of its world, see World.
+// Station is a host's interface on the segment. It is a transport.Link with one restriction: only
+// processes of its world may call its methods, see World.
 type Station struct {
 	world  *World
 	id     int
@@ -35,14 +35,13 @@ type Station struct {
 	cut     map[*Station]bool
 }
 
-// Station adds a station with the world's options. The name is for people and
-// may be "".
+// Station adds a station with the world's options. The name is for display and may be "".
 func (w *World) Station(name string) *Station {
 	return w.StationWith(StationOptions{Name: name})
 }
 
-// StationWith adds a station. One with the MAC of a living station is that
-// host after a restart: the old station is killed.
+// StationWith adds a station. One with the MAC of a living station is that host after a restart:
+// the old station is killed.
 func (w *World) StationWith(opts StationOptions) *Station {
 	w.created++
 	setDefault(&opts.Name, fmt.Sprintf("s%d", w.created))
@@ -109,8 +108,8 @@ func (s *Station) Send(frames []transport.Frame) (int, error) {
 	return len(frames), nil
 }
 
-// Recv returns frames from the receive queue. See transport.Link. The views
-// are overwritten when they become invalid, so that a late reader is found.
+// Recv returns frames from the receive queue. See transport.Link. Views are overwritten when they
+// become invalid, so that late reads are detected.
 func (s *Station) Recv(views [][]byte) (int, error) {
 	s.releaseViews()
 	if s.gone != nil {
@@ -141,10 +140,9 @@ func (s *Station) releaseViews() {
 // Ready reports whether the receive queue holds a frame.
 func (s *Station) Ready() bool { return s.rx.Len() > 0 }
 
-// Wait hands the world's baton on until a frame arrives, Wake is called or the
-// world's clock reaches until. When no frame is there and until is past, it
-// still lets the other processes take their turn. Called without Run, it lets
-// the world go on for that long, and its error may be that of Run.
+// Wait blocks the process until a frame arrives, Wake is called or the world's clock reaches until.
+// If there is no frame and until has passed, it still lets the other processes run. Called without
+// Run, it lets the world continue for that long, and may return the error of Run.
 func (s *Station) Wait(until int64) error {
 	if s.gone != nil {
 		return s.gone
@@ -175,7 +173,7 @@ func (s *Station) wake() {
 // Now returns the world's clock.
 func (s *Station) Now() int64 { return s.world.now }
 
-// Info describes the station.
+// Info describes the station's link.
 func (s *Station) Info() transport.Info {
 	return transport.Info{
 		Driver:      "sim",
@@ -193,9 +191,8 @@ func (s *Station) Info() transport.Info {
 // Stats returns a snapshot of the counters.
 func (s *Station) Stats() transport.Stats { return s.stats }
 
-// Close takes the station off the segment. Frames that it has sent are under
-// way and arrive. Goroutines may close different stations at the same time, if
-// nobody else uses the world.
+// Close removes the station from the segment. Frames that it has sent still arrive. Goroutines may
+// close different stations at the same time if the world is not in use otherwise.
 func (s *Station) Close() error {
 	s.world.closing.Lock()
 	defer s.world.closing.Unlock()

@@ -7,39 +7,39 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// Stats counts what has happened in a world. Every copy that was made has
-// been delivered, is under way, or is in exactly one of the drop counters:
+// Stats are a world's counters. Every copy of a frame has been delivered, is in flight, or is in
+// exactly one of the drop counters:
 //
 //	Copies + Duplicated = Delivered + drops + under way
 type Stats struct {
 	Sent       uint64 // frames that stations have sent
-	Copies     uint64 // copies that the switch made of them, one per receiver
+	Copies     uint64 // copies made by the switch, one per receiver
 	Duplicated uint64 // copies of copies
 	Delivered  uint64 // copies that reached a station's receive queue
 
 	Lost        uint64 // dropped: Loss and Burst
 	Scripted    uint64 // dropped by the script
-	Partitioned uint64 // dropped: sender and receiver are apart
+	Partitioned uint64 // dropped: sender and receiver are on different segments
 	TooLong     uint64 // dropped: longer than the receiver's MTU
 	QueueFull   uint64 // dropped: no room before the receiver's line
 	RxFull      uint64 // dropped: no room in the receive queue
 	Filtered    uint64 // dropped by the receiver: address, EtherType or port
-	Gone        uint64 // dropped: the receiver left while the copy was under way
+	Gone        uint64 // dropped: the receiver left while the copy was in flight
 
-	Unrouted uint64 // frames that no copy was made of: nobody has the address, or the sender was killed
+	Unrouted uint64 // frames without a copy: no station has the address, or the sender was killed
 
-	Reordered uint64 // copies that were held back
-	Corrupted uint64 // copies that were changed
+	Reordered uint64 // copies that were delayed to be overtaken
+	Corrupted uint64 // copies with flipped bits
 
 	Events uint64 // events of the simulation
-	Turns  uint64 // turns that processes took
+	Turns  uint64 // times that processes ran
 }
 
 // Stats returns a snapshot of the counters.
 func (w *World) Stats() Stats { return w.stats }
 
-// Digest returns a hash of all deliveries so far: when, from whom, to whom and
-// what. Two runs of one program with one seed have the same digest.
+// Digest returns a hash of all deliveries so far: time, sender, receiver and contents. Two runs of
+// one program with the same seed have the same digest.
 func (w *World) Digest() uint64 { return w.digest }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -12,9 +12,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/optional"
 )
 
-// Start is what the clock of every world shows first: not 0, because
-// transport.Link.Now never returns 0, and far enough from it that a time some
-// way back is still positive.
+// Start is the initial time of every world's clock. It is not 0, because transport.Link.Now never
+// returns 0, and large enough that times shortly before it are positive.
 const Start = int64(time.Second)
 
 // maxTurns is the most turns that processes take at one instant. The largest
@@ -25,17 +24,16 @@ const maxTurns = 1 << 18
 // maxNamed is the most blocked processes that an error names.
 const maxNamed = 100
 
-// What Run returns when the world cannot go on; errors wrap these.
+// Errors of Run if the world cannot continue; errors wrap these.
 var (
 	ErrDeadlock = errors.New("sim: deadlock: every process is blocked and nothing is under way")
 	ErrLimit    = errors.New("sim: the limit of virtual time is reached")
 	ErrStanding = errors.New("sim: processes keep running and time stands still: wait with a deadline after Now")
 )
 
-// World is a segment, its stations and the processes that use them. It and
-// everything that belongs to it may be used by the process that holds the
-// baton, by the actions of At and Script, and otherwise by one goroutine at a
-// time.
+// World is a segment with its stations and the processes that use them. The running process may use
+// it and everything that belongs to it, and so may the actions of At and Script. Otherwise one
+// goroutine at a time may.
 type World struct {
 	opts    Options
 	rng     *rand.Rand
@@ -63,7 +61,7 @@ type World struct {
 	outsideReady bool
 }
 
-// New returns an empty world. It panics when an option makes no sense.
+// New returns an empty world. It panics if an option is invalid.
 func New(opts Options) *World {
 	opts = opts.withDefaults()
 	return &World{
@@ -75,21 +73,20 @@ func New(opts Options) *World {
 	}
 }
 
-// Now returns the virtual time in nanoseconds. It begins at Start.
+// Now returns the virtual time in nanoseconds. It starts at Start.
 func (w *World) Now() int64 { return w.now }
 
-// Sleep blocks the calling process for d of virtual time. Called without Run,
-// it lets the world go on for that long. Then its error is the world's, as
-// that of Run; within a process it is always nil.
+// Sleep blocks the calling process for d of virtual time. Called without Run, it lets the world
+// continue for that long, and may return the error of Run; within a process the error is always
+// nil.
 func (w *World) Sleep(d time.Duration) error { return w.block(nil, w.now+int64(max(d, 0))) }
 
-// Run lets the processes run until all have returned. Time advances, to the
-// next event, when all of them are blocked.
+// Run runs the processes until all have returned. When all of them are blocked, the time advances
+// to the next event.
 //
-// An error wraps ErrDeadlock, ErrLimit or ErrStanding and says what each
-// process waits for, or is a *PanicError. The processes then stay blocked for
-// ever: unwinding them would run their deferred calls in a world that is no
-// more.
+// An error wraps ErrDeadlock, ErrLimit or ErrStanding and lists what each process waits for, or is
+// a *PanicError. The processes then stay blocked for ever: unwinding them would run their deferred
+// calls in a world that has ended.
 func (w *World) Run() error {
 	w.driving = true
 	defer func() { w.driving, w.current = false, nil }()
