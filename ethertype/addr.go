@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// MAC is a six-octet Ethernet hardware address. It is comparable.
+// MAC is a six-byte Ethernet hardware address. It is comparable.
 type MAC [6]byte
 
 // Broadcast is the address that every station on the segment receives.
@@ -45,7 +45,7 @@ func (m MAC) HardwareAddr() net.HardwareAddr { return net.HardwareAddr(m[:]) }
 // errAddress is wrapped by every error that ParseMAC and ParseAddr return.
 var errAddress = errors.New("not a Bobnet address")
 
-// ParseMAC parses a six-octet address in any form that net.ParseMAC takes.
+// ParseMAC parses a six-byte address in any form that net.ParseMAC accepts.
 func ParseMAC(s string) (MAC, error) {
 	hw, err := net.ParseMAC(s)
 	if err != nil || len(hw) != 6 {
@@ -54,9 +54,9 @@ func ParseMAC(s string) (MAC, error) {
 	return MAC(hw), nil
 }
 
-// Addr names an endpoint: an interface on the segment and a port on it
-// (Bobnet paper, section 2.2). It is comparable and so can be a map key, and
-// it is a net.Addr. The zero Addr names nothing.
+// Addr is the address of an endpoint: an interface on the segment and a port on it (Bobnet paper,
+// section 2.2). It is comparable, so it can be a map key, and it is a net.Addr. The zero Addr is
+// invalid.
 type Addr struct {
 	MAC  MAC
 	Port uint16
@@ -67,16 +67,16 @@ var _ net.Addr = Addr{}
 // Network returns "bobnet".
 func (Addr) Network() string { return "bobnet" }
 
-// String returns the form that ParseAddr reads: "02:00:00:00:00:01/1024".
+// String returns the form that ParseAddr parses: "02:00:00:00:00:01/1024".
 func (a Addr) String() string {
 	b := a.MAC.append(make([]byte, 0, 23))
 	return string(strconv.AppendUint(append(b, '/'), uint64(a.Port), 10))
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (a Addr) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText is ParseAddr.
+// UnmarshalText parses text as ParseAddr does.
 func (a *Addr) UnmarshalText(text []byte) (err error) {
 	*a, err = ParseAddr(string(text))
 	return err
@@ -85,12 +85,12 @@ func (a *Addr) UnmarshalText(text []byte) (err error) {
 // IsZero reports whether a is the zero Addr.
 func (a Addr) IsZero() bool { return a == Addr{} }
 
-// Compare orders addresses by their bytes, as cmp.Compare does numbers.
+// Compare compares addresses by their bytes, and returns -1, 0 or 1 like cmp.Compare.
 func (a Addr) Compare(b Addr) int {
 	return cmp.Or(bytes.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Port, b.Port))
 }
 
-// ParseAddr parses "MAC/port", and "MAC:port" as package stream writes it:
+// ParseAddr parses "MAC/port", and "MAC:port" in the form of package stream:
 // "02-00-00-00-00-01:1024".
 func ParseAddr(s string) (Addr, error) {
 	i := strings.LastIndexAny(s, "/:")

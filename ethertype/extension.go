@@ -2,16 +2,15 @@ package ethertype
 
 import "encoding/binary"
 
-// Sizes of what may precede a message's data in the payload, in bytes.
+// Sizes of the headers that may precede a message's data in the payload, in bytes.
 const (
 	ImmediateSize = 4  // the immediate data of a KindData frame with FlagImmediate
 	RDMASize      = 16 // the RDMA extension of every KindRDMAWrite and KindRDMARead frame
 	RecordSize    = 8  // the Record before each message of a packed frame
 )
 
-// RDMA is the extension of a KindRDMAWrite or KindRDMARead frame: where in the
-// owner's memory the message starts. A fragment of a write goes to Addr plus the
-// header's Offset.
+// RDMA is the extension of a KindRDMAWrite or KindRDMARead frame: the address of the message in the
+// owner's memory. A fragment of a write goes to Addr plus the header's Offset.
 type RDMA struct {
 	Addr      uint64 // virtual address at the owner
 	Handle    uint32 // the owner's memory handle
@@ -26,8 +25,8 @@ func (r RDMA) Put(b []byte) {
 	binary.BigEndian.PutUint32(b[12:], r.Immediate)
 }
 
-// ParseRDMA splits the payload of a KindRDMAWrite or KindRDMARead frame, which
-// Header.Parse has found long enough.
+// ParseRDMA splits the payload of a KindRDMAWrite or KindRDMARead frame. Header.Parse has already
+// checked its length.
 func ParseRDMA(payload []byte) (r RDMA, data []byte) {
 	b := payload[:RDMASize]
 	r.Addr = binary.BigEndian.Uint64(b)
@@ -39,22 +38,22 @@ func ParseRDMA(payload []byte) (r RDMA, data []byte) {
 // PutImmediate encodes immediate data into the first ImmediateSize bytes of b.
 func PutImmediate(b []byte, imm uint32) { binary.BigEndian.PutUint32(b[:ImmediateSize], imm) }
 
-// ParseImmediate splits the payload of a KindData frame with FlagImmediate,
-// which Header.Parse has found long enough.
+// ParseImmediate splits the payload of a KindData frame with FlagImmediate. Header.Parse has
+// already checked its length.
 func ParseImmediate(payload []byte) (imm uint32, data []byte) {
 	return binary.BigEndian.Uint32(payload[:ImmediateSize]), payload[ImmediateSize:]
 }
 
-// Record precedes each message in a packed frame. Records and the data behind
-// them are padded to a multiple of RecordSize.
+// Record precedes each message in a packed frame. Records and the data after them are padded to a
+// multiple of RecordSize.
 type Record struct {
 	Size      uint16
 	Immediate uint32
 	HasImm    bool
 }
 
-// Packed returns how many payload bytes a message of n bytes takes in a packed
-// frame, record and padding included.
+// Packed returns the payload bytes of a message of n bytes in a packed frame, including record and
+// padding.
 func Packed(n int) int { return RecordSize + (n+RecordSize-1)&^(RecordSize-1) }
 
 // Put encodes r into the first RecordSize bytes of b.
@@ -69,10 +68,9 @@ func (r Record) Put(b []byte) {
 	binary.BigEndian.PutUint32(b[4:], r.Immediate)
 }
 
-// NextRecord takes the first message off the payload of a packed frame and
-// returns it and what follows. ok is false when the bytes do not hold a whole
-// record, or one with an unknown flag: the frame is then malformed from here
-// on.
+// NextRecord removes the first message from the payload of a packed frame. It returns the message
+// and the rest. If ok is false, the bytes do not hold a complete record, or the record has an
+// unknown flag; the frame is then malformed from there on.
 func NextRecord(payload []byte) (r Record, data, rest []byte, ok bool) {
 	if len(payload) < RecordSize {
 		return Record{}, nil, nil, false

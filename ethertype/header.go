@@ -12,15 +12,14 @@ import (
 // IEEE 802 local experimental EtherType 1.
 const Default ethernet.EtherType = 0x88B5
 
-// Fabric is the EtherType of the frames that carry the emulated Myrinet unless configured
-// otherwise: IEEE 802 local experimental EtherType 2. Their header has the size of a Header, and
-// kinds that Parse refuses.
+// Fabric is the default EtherType of frames that carry the emulated Myrinet: IEEE 802 local
+// experimental EtherType 2. Their header has the size of a Header, with kinds that Parse refuses.
 const Fabric ethernet.EtherType = 0x88B6
 
-// Version is the only header version there is.
+// Version is the only header version.
 const Version = 1
 
-// Sizes of what precedes the payload, in bytes.
+// Sizes of the headers before the payload, and limits that follow from them, in bytes.
 const (
 	EthernetSize = 14                      // dst, src, type
 	BaseSize     = 48                      // the Bobnet header
@@ -54,12 +53,11 @@ const (
 	fieldCRC     = 58
 )
 
-// Kind says what a frame is for.
+// Kind is the purpose of a frame.
 type Kind uint8
 
-// The kinds. Data, RDMAWrite, RDMARead and ReadData are sequenced: they occupy
-// a sequence number and are acknowledged on the reliable levels. The others are
-// not.
+// The kinds. Data, RDMAWrite, RDMARead and ReadData are sequenced: they occupy a sequence number
+// and are acknowledged on the reliable levels. The others are not.
 const (
 	KindInvalid    Kind = iota
 	KindData            // fragment of a message, or several whole messages (FlagPacked)
@@ -89,8 +87,8 @@ func (k Kind) Sequenced() bool {
 	return k == KindData || k == KindRDMAWrite || k == KindRDMARead || k == KindReadData
 }
 
-// Follows reports whether a frame of kind k may follow another one in an Ethernet frame, and be
-// followed: those that a connection sends all the time.
+// Follows reports whether a frame of kind k may share an Ethernet frame with others. These are the
+// kinds that a connection sends all the time.
 func (k Kind) Follows() bool { return k.Sequenced() || k == KindAck }
 
 // Flags qualify a frame.
@@ -134,8 +132,8 @@ type Header struct {
 	Count    uint16
 }
 
-// What Parse finds wrong with a frame. The values carry no detail, because
-// they are returned for hostile bytes at line rate; count them by identity.
+// Errors of Parse. They carry no detail, because Parse returns them for hostile bytes at line rate.
+// Count them by identity.
 var (
 	ErrShort   = errors.New("ethertype: frame is shorter than its header or its size field says")
 	ErrVersion = errors.New("ethertype: unknown header version")
@@ -147,18 +145,15 @@ var (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Parse decodes the header at the start of frame and returns the payload, a
-// part of frame. It checks length, version, kind, flags and CRC, in that
-// order, and that Offset and Size of a data fragment lie within Length; a read
-// request has no data. It does not look at Dst and Type: the link did. On
-// ErrCRC h is what the frame says, true or not; on other errors it is
-// undefined. Put of what Parse has accepted yields the same bytes, up to the
-// CRC.
+// Parse decodes the header at the start of frame and returns the payload, a part of frame. It
+// checks length, version, kind, flags and CRC, in that order. It also checks that Offset and Size
+// of a data fragment lie within Length; a read request has no data. It does not check Dst and Type,
+// because the link has done so. On ErrCRC h holds the frame's contents, valid or not; on other
+// errors it is undefined. Put of an accepted header yields the same bytes, except for the CRC.
 func (h *Header) Parse(frame []byte) (payload []byte, err error) { return h.ParseBegin(frame, 0) }
 
-// ParseBegin is Parse of a frame of which rest bytes at the end are not at hand.
-// The payload is what is there of it. A frame of which bytes are missing that the
-// CRC covers is ErrShort.
+// ParseBegin is Parse of a frame whose last rest bytes are not available. The payload is the
+// available part. If bytes are missing that the CRC covers, the error is ErrShort.
 func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) {
 	if len(frame) < HeaderSize {
 		return nil, ErrShort
@@ -188,8 +183,8 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 	return payload, nil
 }
 
-// Next returns the frame that follows the one at the start of frame, which Parse has decoded into
-// h, or nil if none does. It is a part of frame; nothing is known of it but that Ethernet may have
+// Next returns the frame that follows the frame at the start of frame, whose header h Parse has
+// decoded, or nil if there is none. The result is a part of frame and unchecked; Ethernet may have
 // padded it.
 func (h *Header) Next(frame []byte) []byte {
 	end := HeaderSize + int(h.Size)
@@ -244,8 +239,8 @@ func (h *Header) check() error {
 	return nil
 }
 
-// Extension returns how many bytes of the payload precede the message's data
-// in a sequenced frame that is not packed.
+// Extension returns how many bytes of the payload precede the message's data in a sequenced frame
+// that is not packed.
 func (h *Header) Extension() int {
 	switch {
 	case h.Kind == KindRDMAWrite || h.Kind == KindRDMARead:
@@ -258,8 +253,8 @@ func (h *Header) Extension() int {
 	return 0
 }
 
-// Put encodes h into the first HeaderSize bytes of b, which must be that long,
-// without the CRC: call Seal when the payload is in place.
+// Put encodes h into the first HeaderSize bytes of b, without the CRC. Call Seal when the payload
+// is in place.
 func (h *Header) Put(b []byte) {
 	b = b[:HeaderSize:HeaderSize]
 	be, w := binary.BigEndian, h.words()
@@ -284,9 +279,9 @@ func (h *Header) words() (w [3]uint64) {
 	return w
 }
 
-// Seal writes the CRC into head, which Put has filled. rest is what follows
-// the header on the wire, in order; it is read only when FlagWholeCRC is set.
-// head may itself be longer than HeaderSize: what it holds beyond is payload.
+// Seal writes the CRC into head, which Put has filled. rest are the parts that follow the header on
+// the wire, in order; Seal reads them only if FlagWholeCRC is set. head may be longer than
+// HeaderSize: the bytes beyond are payload.
 func Seal(head []byte, rest ...[]byte) {
 	sum := sumHeader((*[fieldCRC]byte)(head))
 	if Flags(binary.BigEndian.Uint16(head[fieldFlags:]))&FlagWholeCRC != 0 {

@@ -2,10 +2,9 @@ package ethertype
 
 import "encoding/binary"
 
-// Prefix is what precedes the sequence number in a header: all that the frames of
-// one kind have in common in one direction of a connection. Comparing it with a
-// frame's answers at once what Parse, and who looks at its fields afterwards, find
-// out one by one. The zero Prefix is that of no frame.
+// Prefix is the part of a header before the sequence number, which all frames of one kind have in
+// common in one direction of a connection. One comparison with it replaces most checks of Parse and
+// of its caller. No frame has the zero Prefix.
 type Prefix struct {
 	words [3]uint64
 	end   uint16
@@ -23,10 +22,9 @@ func (p *Prefix) Kind() Kind { return Kind(p.words[1]) }
 // Flags returns the flags of the frames that have the prefix.
 func (p *Prefix) Flags() Flags { return Flags(p.words[2] >> 48) }
 
-// Parse is Header.Parse of a frame which p is the prefix of. It leaves alone the
-// fields of h that the prefix holds, and does not look whether offset, length and
-// size agree. It reports false for any other frame, and for one that is too short or
-// has a wrong CRC; then h is undefined.
+// Parse is Header.Parse for a frame with prefix p. It does not set the fields of h that the prefix
+// holds, and does not check that offset, length and size agree. It returns false for any other
+// frame, and for one that is too short or has an invalid CRC; h is then undefined.
 func (p *Prefix) Parse(h *Header, frame []byte) (payload []byte, ok bool) {
 	if len(frame) < HeaderSize || p.words[1] == 0 {
 		return nil, false

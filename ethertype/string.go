@@ -28,8 +28,7 @@ var kindNames = [kindEnd]string{
 	KindTrial:      "trial",
 }
 
-// String returns the kind's name, as in "rdma-write"; "kind-77" for a kind
-// that there is not.
+// String returns the kind's name, for example "rdma-write", or "kind-77" for an undefined kind.
 func (k Kind) String() string {
 	if k >= kindEnd {
 		return fmt.Sprintf("kind-%d", uint8(k))
@@ -40,8 +39,8 @@ func (k Kind) String() string {
 // flagNames are in the order of the bits. Reserved bits have none.
 var flagNames = [...]string{"last", "immediate", "packed", "ack-now", "whole-crc", "retry", "more", "", "takes-long", "unordered"}
 
-// String returns the names of the flags, as in "last|retry", or "none". Bits
-// that are no flag are shown in hexadecimal.
+// String returns the names of the flags, for example "last|retry", or "none". Undefined bits are
+// shown in hexadecimal.
 func (f Flags) String() string {
 	if f == 0 {
 		return "none"
@@ -58,12 +57,11 @@ func (f Flags) String() string {
 	return strings.Join(names, "|")
 }
 
-// String describes the frame in one line:
+// String returns a one-line description of the frame:
 //
 //	02:00:00:00:00:01/5 > 02:00:00:00:00:02/9 data last seq 7 ack 3 msg 2 tag 0x1f bytes 1400..1999 of 2000
 //
-// Fields that are zero are left out, except those that a sequenced frame
-// always has.
+// It omits fields that are zero, except those that a sequenced frame always has.
 func (h *Header) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s > %s %s", Addr{h.Src, h.SrcPort}, Addr{h.Dst, h.DstPort}, h.Kind)
@@ -118,9 +116,9 @@ func (h *Header) extent() string {
 	return s
 }
 
-// Dump describes a frame in one line: as Header.String does, with what
-// precedes the messages' data, and what follows it in the Ethernet frame; or, when Parse refuses
-// it, why and what can be read nevertheless.
+// Dump returns a one-line description of a frame: Header.String with the headers before the
+// messages' data, and the frames that follow in the Ethernet frame. If Parse refuses the frame,
+// Dump returns the reason and the fields that can be read.
 func Dump(frame []byte) string {
 	var h Header
 	payload, err := h.Parse(frame)

@@ -5,48 +5,44 @@ import (
 	"fmt"
 )
 
-// MaxWindow is the largest Config.Window, and how many frames beyond the next
-// expected one every Receiver takes, whatever its own Config says.
+// MaxWindow is the largest Config.Window. It is also the number of frames after the next expected
+// one that every Receiver accepts, whatever its own Config.
 const MaxWindow = 1024
 
 // errConfig is wrapped by every error that Config.Validate returns.
 var errConfig = errors.New("reliability: configuration is out of range")
 
-// Config sets the limits and delays of a connection. A nil *Config and every
-// zero field mean the default. Senders and Receivers keep the pointer: a
-// Config that is in use must not change, and may be shared by any number of
-// machines and goroutines.
+// Config sets the limits and delays of a connection. A nil *Config and zero fields mean the
+// defaults. Senders and Receivers keep the pointer: a Config in use must not change. Any number of
+// connections and goroutines may share it.
 type Config struct {
-	// Window is the most frames in flight; default 256, at most MaxWindow.
-	// Each costs 40 bytes of the Sender, from the first time it is needed.
+	// Window is the most frames in flight; default 256, at most MaxWindow. Each occupies 40 bytes
+	// of the Sender, allocated when it is first needed.
 	Window int
 
-	// InitialWindow is the congestion window, in frames, at the start;
-	// default 10. More helps short bursts on an empty network and hurts all
-	// on a full one.
+	// InitialWindow is the congestion window, in frames, at the start; default 10. A larger window
+	// speeds up short bursts on an empty network, and increases loss on a full one.
 	InitialWindow int
 
-	// AckDelay is how long, in nanoseconds, a Receiver waits for a frame that
-	// can carry its acknowledgement; default 50 µs. The Sender takes the
-	// peer's to be its own. Longer saves bare acknowledgements and delays the
-	// completion of sends. While frames are answered within 250 µs, and five times
-	// AckDelay, it waits so long.
+	// AckDelay is how long, in nanoseconds, a Receiver waits for a frame that can carry its
+	// acknowledgement; default 50 µs. The Sender assumes the same delay at the peer. A longer delay
+	// saves bare acknowledgements, and delays the completion of sends. While the peer's frames are
+	// answered within 250 µs or five times AckDelay, a Receiver waits that long.
 	AckDelay int64
 
-	// AckEvery is after how many frames a Receiver acknowledges without
-	// waiting; default 16. Fewer cost more bare acknowledgements.
+	// AckEvery is the number of frames after which a Receiver acknowledges without waiting; default
+	// 16. A smaller number costs more bare acknowledgements.
 	AckEvery int
 
-	// MinRTO and MaxRTO bound the retransmission time-out and its back-off,
-	// in nanoseconds; defaults 10 ms and 1 s. A MinRTO below the time for
-	// which a host may leave a process without a processor costs needless
-	// retransmissions, one frame each.
+	// MinRTO and MaxRTO bound the retransmission timeout and its back-off, in nanoseconds; defaults
+	// 10 ms and 1 s. If a host may not schedule a process for longer than MinRTO, this causes
+	// needless retransmissions, one frame each.
 	MinRTO, MaxRTO int64
 
-	// MaxTries is how many retransmission time-outs in a row without any word
-	// from the peer end the connection; default 16, which with the other
-	// defaults takes 10 to 13 s. Four times as many end it when the peer is
-	// heard but acknowledges nothing. Sender.SetUserTimeout may put that off.
+	// MaxTries is how many consecutive retransmission timeouts without any frame from the peer end
+	// the connection; default 16, which takes 10 to 13 s with the other defaults. If frames arrive
+	// but acknowledge nothing, four times as many end it. Sender.SetUserTimeout can postpone the
+	// end.
 	MaxTries int
 }
 
@@ -60,8 +56,8 @@ var defaults = Config{
 	MaxTries:      16,
 }
 
-// Resolve returns a Config with every default filled in: c itself when none is
-// missing, so that the machines of many connections share one. c may be nil.
+// Resolve returns a Config with all defaults filled in. It returns c itself if none is missing, so
+// that many connections share one. c may be nil.
 func (c *Config) Resolve() *Config {
 	if c == nil {
 		return &defaults
@@ -93,8 +89,8 @@ const (
 	minRTO   = 100_000           // MinRTO
 )
 
-// Validate returns an error that names the field when c,
-// with its defaults, is not usable. c may be nil.
+// Validate returns an error that names the invalid field if c, with its defaults, is not usable. c
+// may be nil.
 func (c *Config) Validate() error {
 	r := c.Resolve()
 	for _, f := range []struct {

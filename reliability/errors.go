@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// ErrUnreachable says that the peer did not answer in any of the tries that
-// Config.MaxTries allows. Errors of that kind are *UnreachableError.
+// ErrUnreachable means that the peer did not answer within the tries that Config.MaxTries allows.
+// Such errors are an *UnreachableError.
 var ErrUnreachable = errors.New("peer is unreachable")
 
-// UnreachableError says how a peer was found unreachable. It is ErrUnreachable
-// to errors.Is.
+// UnreachableError reports how a peer was found to be unreachable. It matches ErrUnreachable with
+// errors.Is.
 type UnreachableError struct {
-	Tries  int           // retransmission time-outs since anything was acknowledged
-	Silent time.Duration // since the peer was last heard, or since the first frame when it never was
+	Tries  int           // retransmission timeouts since the last acknowledgement
+	Silent time.Duration // since the last frame of the peer, or since the first own frame if there was none
 }
 
-// Error says what was tried and what to look at.
+// Error returns the attempts and a hint.
 func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("reliability: %v: no acknowledgement in %d tries, last heard %v ago: is the peer running, and are the interfaces up on one segment?",
 		ErrUnreachable, e.Tries, e.Silent.Round(time.Millisecond))

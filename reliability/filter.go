@@ -13,17 +13,17 @@ const filterWords = 4
 // the window moves to them.
 const filterRun = 4
 
-// Filter takes each frame at most once on the unreliable level, where nothing
-// is sent again and gaps stay. Its window slides with the newest frame.
+// Filter accepts each frame at most once on the unreliable level, where nothing is sent again and
+// gaps remain. Its window slides with the newest frame.
 //
-// A frame from outside the window is refused, because one with a wrong number would
-// have all good ones that follow refused. When several come one after another, each a
-// little ahead of the one before, and none from within the window, then it is the
-// window that is wrong, after a long gap for example, and moves there (the reasoning of
-// RFC 3550, appendix A.1). A network that repeats several old frames in a row while
-// nothing new comes would have them taken again; Ethernet does not.
+// A frame outside the window is refused, because otherwise one frame with a wrong number would make
+// the Filter refuse all valid frames after it. If several such frames follow each other, each a
+// little ahead of the previous one, and none from within the window, then the window is wrong, for
+// example after a long gap. The window then moves to them (the reasoning of RFC 3550, appendix
+// A.1). If a network repeated several old frames in a row without any new one, they would be
+// accepted again; Ethernet does not do that.
 //
-// The zero Filter needs Init. It must not be used by two goroutines at a time.
+// The zero Filter needs Init. Only one goroutine at a time may use it.
 type Filter struct {
 	top  ethertype.Seq // one past the newest taken
 	seen [filterWords]uint64
@@ -31,8 +31,7 @@ type Filter struct {
 	last ethertype.Seq // the number of the last frame of the run
 }
 
-// Init makes f ready for a connection whose first frame from the peer has the
-// number first.
+// Init prepares f for a connection whose first frame from the peer has the number first.
 func (f *Filter) Init(first ethertype.Seq) {
 	*f = Filter{top: first}
 	for i := range f.seen {
@@ -40,8 +39,8 @@ func (f *Filter) Init(first ethertype.Seq) {
 	}
 }
 
-// Check says whether the frame seq is to be taken: Accept, Duplicate or Ahead. Frames
-// from before the window count as Duplicate, because they may be. It changes nothing.
+// Check returns whether to accept the frame seq: Accept, Duplicate or Ahead. Frames before the
+// window count as Duplicate, because they may be. Check changes nothing.
 func (f *Filter) Check(seq ethertype.Seq) Verdict {
 	d := seq.Sub(f.top)
 	switch {
@@ -57,8 +56,8 @@ func (f *Filter) taken(seq ethertype.Seq) bool {
 	return f.seen[seq/64%filterWords]>>(seq%64)&1 != 0
 }
 
-// Accept records that the frame seq, for which the last Check returned Accept, has been
-// taken.
+// Accept records that the frame seq has been accepted. The last Check must have returned Accept for
+// it.
 func (f *Filter) Accept(seq ethertype.Seq) {
 	f.run = 0
 	for !seq.Less(f.top) {
@@ -68,10 +67,10 @@ func (f *Filter) Accept(seq ethertype.Seq) {
 	f.seen[seq/64%filterWords] |= 1 << (seq % 64)
 }
 
-// Refuse records that the frame seq has come, for which the last Check did not return
-// Accept. It reports whether the window has moved to it because filterRun frames outside
-// the window have followed each other. The frame has then been taken, as the first one of
-// a connection is, and nothing is known of those before it.
+// Refuse records that the frame seq has arrived, for which the last Check did not return Accept. It
+// reports whether the window has moved to the frame, because filterRun frames outside the window
+// have followed each other. The frame has then been accepted, like the first one of a connection,
+// and nothing is known about earlier frames.
 func (f *Filter) Refuse(seq ethertype.Seq) (moved bool) {
 	if d := seq.Sub(f.top); -filterWindow <= d && d < filterWindow {
 		f.run = 0

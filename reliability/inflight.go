@@ -6,14 +6,14 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Sent describes a sequenced frame, so that the caller can build it again from
-// the descriptors it came from. The Sender keeps it and does not look inside.
+// Sent describes a sequenced frame, so that the caller can build it again from its descriptors. The
+// Sender stores it and does not interpret it.
 type Sent struct {
 	First  ethertype.Seq // number of the send descriptor that the frame starts in
 	Offset uint32        // where the frame starts in that descriptor's message, in bytes
 	Size   uint32        // data bytes
-	Count  uint16        // messages, when packed; else 1
-	Flags  uint16        // the caller's own
+	Count  uint16        // messages if packed; otherwise 1
+	Flags  uint16        // defined by the caller
 }
 
 // The states of a frame in the ring.

@@ -2,15 +2,15 @@ package reliability
 
 import "fmt"
 
-// Level is a reliability level of a virtual interface. The values are VIPL's
-// bits, so that a set of levels fits in one Level as well.
+// Level is the reliability level of a virtual interface. The values are VIPL's bits, so that a
+// Level can also hold a set of levels.
 type Level uint8
 
 // The levels (VIPL reference, section 10).
 const (
 	Unreliable        Level = 1 // at most once
-	ReliableDelivery  Level = 2 // exactly once; a send completes when the peer's interface has it
-	ReliableReception Level = 4 // exactly once; a send completes when it lies in the peer's memory
+	ReliableDelivery  Level = 2 // exactly once; a send completes when the peer's interface has the message
+	ReliableReception Level = 4 // exactly once; a send completes when the message is in the peer's memory
 )
 
 // Valid reports whether l is exactly one of the three levels.
@@ -21,8 +21,7 @@ func (l Level) Valid() bool {
 // Reliable reports whether frames at level l are acknowledged and sent again.
 func (l Level) Reliable() bool { return l == ReliableDelivery || l == ReliableReception }
 
-// String returns the name that flags and tables use: "unreliable", "delivery"
-// or "reception".
+// String returns the name in flags and tables: "unreliable", "delivery" or "reception".
 func (l Level) String() string {
 	switch l {
 	case Unreliable:
@@ -35,10 +34,10 @@ func (l Level) String() string {
 	return fmt.Sprintf("Level(%d)", uint8(l))
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText reads what MarshalText writes, of several levels at once, too.
+// UnmarshalText parses the output of MarshalText, including that of a set of levels.
 func (l *Level) UnmarshalText(text []byte) error {
 	for i := range 1 << 8 {
 		if Level(i).String() == string(text) {
@@ -49,17 +48,17 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return fmt.Errorf("reliability: %q is no level", text)
 }
 
-// Verdict is what a Receiver or a Filter says of a sequence number.
+// Verdict is the decision of a Receiver or a Filter about a sequence number.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Accept    Verdict = iota // new: take the frame
-	Duplicate                // taken before, or too old to tell
-	Ahead                    // further ahead than any window allows: drop the frame
+	Accept    Verdict = iota // new: accept the frame
+	Duplicate                // accepted before, or too old to tell
+	Ahead                    // ahead of every window: drop the frame
 )
 
-// String returns the verdict in lower case, as counters are labelled.
+// String returns the verdict in lower case, as in the labels of counters.
 func (v Verdict) String() string {
 	switch v {
 	case Accept:

@@ -17,14 +17,13 @@ const MaxSack = (MaxWindow - 64) / 8
 // that may be accepted beyond the next expected, in a ring indexed by sequence number.
 const aheadWords = MaxWindow / 64
 
-// Receiver decides what to do with the sequenced frames of one connection and
-// says what to acknowledge and when. The zero Receiver needs Init. It must not
-// be used by two goroutines at a time.
+// Receiver decides what to do with the sequenced frames of one connection, and when to acknowledge
+// them. The zero Receiver needs Init. Only one goroutine at a time may use it.
 //
-// For each frame the caller asks Check, and when the verdict is Accept and it
-// could place the payload, calls Accept. A frame that was not placed stays
-// unacknowledged, so that the peer sends it again. After each batch of frames,
-// and at Deadline, it sends an acknowledgement if AckDue says so.
+// The caller calls Check for each frame. If the verdict is Accept and the caller has stored the
+// payload, it calls Accept. A frame that could not be stored stays unacknowledged, so the peer
+// sends it again. After each batch of frames, and at Deadline, the caller sends an acknowledgement
+// if AckDue returns true.
 type Receiver struct {
 	cfg     *Config
 	next    ethertype.Seq // all frames before it have been accepted
@@ -39,16 +38,15 @@ type Receiver struct {
 	stats   ReceiverStats
 }
 
-// ReceiverStats counts what a Receiver has seen since Init.
+// ReceiverStats are a Receiver's counters since Init.
 type ReceiverStats struct {
-	Accepted   uint64 // frames taken
-	Reordered  uint64 // of these, frames that did not arrive in order
-	Duplicates uint64 // frames that had been taken before
+	Accepted   uint64 // frames accepted
+	Reordered  uint64 // accepted frames that did not arrive in order
+	Duplicates uint64 // frames that had been accepted before
 }
 
-// Init makes r ready for a connection whose first frame from the peer has the
-// number first. A nil cfg means the defaults. Init panics when
-// cfg.Validate would return an error. It keeps the memory that r has.
+// Init prepares r for a connection whose first frame from the peer has the number first. A nil cfg
+// means the defaults. Init panics if cfg.Validate would return an error. It reuses the memory of r.
 func (r *Receiver) Init(cfg *Config, first ethertype.Seq) {
 	mustBeValid(cfg)
 	beyond := r.beyond
@@ -58,7 +56,7 @@ func (r *Receiver) Init(cfg *Config, first ethertype.Seq) {
 	*r = Receiver{cfg: cfg.Resolve(), next: first, top: first, beyond: beyond, ackAt: never, talk: talk{came: never}}
 }
 
-// Check says whether the frame seq is to be taken. It changes nothing.
+// Check returns whether to accept the frame seq. It changes nothing.
 func (r *Receiver) Check(seq ethertype.Seq) Verdict {
 	switch d := seq.Sub(r.next); {
 	case d < 0:
@@ -71,9 +69,9 @@ func (r *Receiver) Check(seq ethertype.Seq) Verdict {
 	return Accept
 }
 
-// Accept records that the frame seq, of which Check said Accept at last, has
-// been taken. ackNow is whether it carried FlagAckNow. In a talk the acknowledgement of a
-// frame that comes alone waits for the answer even so; see AckHeld.
+// Accept records that the frame seq has been accepted. The last Check must have returned Accept for
+// it. ackNow means that the frame carried FlagAckNow. In a conversation the acknowledgement of a
+// single frame waits for the answer even then; see AckHeld.
 func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow bool) {
 	r.stats.Accepted++
 	r.pending++
@@ -119,32 +117,31 @@ func (r *Receiver) acceptBeyond(seq ethertype.Seq) {
 	}
 }
 
-// Duplicate records that a frame arrived of which Check said Duplicate. The
-// peer seems to have missed an acknowledgement, so one is due at once.
+// Duplicate records the arrival of a frame for which Check returned Duplicate. The peer has
+// probably missed an acknowledgement, so one is due at once.
 func (r *Receiver) Duplicate() {
 	r.stats.Duplicates++
 	r.urgent = true
 }
 
-// Next returns the next sequence number expected: all frames before it have been
-// accepted.
+// Next returns the next expected sequence number: all frames before it have been accepted.
 func (r *Receiver) Next() ethertype.Seq { return r.next }
 
-// InWindow reports whether seq may be in a frame of the peer's, as that frame's own
-// number or as the number that the peer will use next: it is at most MaxWindow ahead of
-// the number expected, or behind it. Other numbers are of an earlier connection, or
-// guesses (RFC 5961).
+// InWindow reports whether seq is plausible in a frame of the peer, as that frame's own number or
+// as the number that the peer will use next. A plausible number is at most MaxWindow ahead of the
+// expected number, or behind it. Other numbers belong to an earlier connection, or are guesses (RFC
+// 5961).
 func (r *Receiver) InWindow(seq ethertype.Seq) bool {
 	d := seq.Sub(r.next)
 	return -MaxWindow <= d && d <= MaxWindow
 }
 
-// Gap reports whether frames beyond the next expected have been accepted.
+// Gap reports whether frames after the next expected one have been accepted.
 func (r *Receiver) Gap() bool { return r.ahead > 0 }
 
-// Ack returns what every outgoing frame carries: the next sequence number
-// expected, and the bitmap of the 64 behind it, bit i standing for ack+1+i.
-// Call AckSent when the frame has gone.
+// Ack returns the acknowledgement that every outgoing frame carries: the next expected sequence
+// number, and a bitmap of the 64 numbers after it, where bit i stands for ack+1+i. Call AckSent
+// after the frame has been sent.
 func (r *Receiver) Ack() (ack ethertype.Seq, sack uint64) {
 	if r.ahead == 0 {
 		return r.next, 0
@@ -152,10 +149,9 @@ func (r *Receiver) Ack() (ack ethertype.Seq, sack uint64) {
 	return r.next, window64(r.beyond[:], r.next+1)
 }
 
-// AppendSack appends the payload of a bare acknowledgement to b: the bits that
-// follow those of Ack, in big-endian words of 64 of which the least
-// significant bit comes first, as many as needed. It appends nothing, and at
-// most MaxSack bytes, and does not allocate when b has room for that.
+// AppendSack appends the payload of a bare acknowledgement to b: the bits after those of Ack, as
+// many as necessary, in big-endian 64-bit words with the least significant bit first. It appends
+// between 0 and MaxSack bytes, and does not allocate if b has room for them.
 func (r *Receiver) AppendSack(b []byte) []byte {
 	if r.ahead == 0 {
 		return b
@@ -166,9 +162,9 @@ func (r *Receiver) AppendSack(b []byte) []byte {
 	return b
 }
 
-// AckSent records that an outgoing frame, sent at now, carried what Ack returned. answers is
-// whether it is a sequenced one. If AckedBare reports true, now has to be read from the clock;
-// else it may be a little older.
+// AckSent records that an outgoing frame, sent at now, carried the result of Ack. answers means
+// that the frame is a sequenced one. If AckedBare returns true, now must be read from the clock;
+// otherwise it may be slightly older.
 func (r *Receiver) AckSent(now int64, answers bool) {
 	if answers {
 		r.talk.answered(now, r.cfg)
@@ -178,21 +174,21 @@ func (r *Receiver) AckSent(now int64, answers bool) {
 	r.pending, r.urgent, r.held, r.ackAt = 0, false, false, never
 }
 
-// AckedBare reports whether frames have been acknowledged by a frame of its own, and none has
-// answered them since.
+// AckedBare reports whether frames were acknowledged by a bare acknowledgement, and not answered
+// since.
 func (r *Receiver) AckedBare() bool { return r.pending == 0 && r.talk.came != never }
 
-// AckHeld reports whether an acknowledgement for which the peer has asked waits for an answer.
-// It must go as soon as the program waits: no answer comes then before the peer sends again, and
-// the peer may send again only when it has the acknowledgement.
+// AckHeld reports whether an acknowledgement that the peer has requested waits for an answer. It
+// must be sent as soon as the program waits. No answer then follows before the peer sends again,
+// and the peer may send only after it has the acknowledgement.
 func (r *Receiver) AckHeld() bool { return r.held }
 
-// AckDue reports whether an acknowledgement must go now, on its own if nothing
-// else is going.
+// AckDue reports whether an acknowledgement must be sent now, in a frame of its own if there is no
+// other.
 func (r *Receiver) AckDue(now int64) bool { return r.urgent || now >= r.ackAt }
 
-// Deadline returns when AckDue will become true if nothing happens before:
-// math.MinInt64 when it is, math.MaxInt64 when there is nothing to acknowledge.
+// Deadline returns when AckDue will become true if nothing else happens: math.MinInt64 if it is
+// true already, and math.MaxInt64 if there is nothing to acknowledge.
 func (r *Receiver) Deadline() int64 {
 	if r.urgent {
 		return math.MinInt64

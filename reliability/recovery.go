@@ -265,9 +265,8 @@ func (s *Sender) probeAfter() int64 {
 	return max(2*s.rtt.smoothed, probeMin, s.interval()) + s.cfg.AckDelay
 }
 
-// OnTimer does what is due at now; calls before Deadline do nothing. It
-// returns an *UnreachableError when the peer has not answered for too long:
-// the connection is then over.
+// OnTimer performs the actions that are due at now. Calls before Deadline do nothing. It returns an
+// *UnreachableError if the peer has not answered for too long: the connection has then ended.
 func (s *Sender) OnTimer(now int64) error {
 	if s.waiting && now >= s.cc.nextSend {
 		s.waiting = false
@@ -335,14 +334,14 @@ func (s *Sender) unreachable(now int64) bool {
 		int(r.tries) >= stalledTries*s.cfg.MaxTries && now-r.triesFrom >= s.timeout
 }
 
-// Bear makes the sender forget how long the peer has not answered. A caller that knows that the
-// peer lives calls it before OnTimer, which then does not return an error.
+// Bear resets the time for which the peer has not answered. A caller that knows that the peer is
+// alive calls it before OnTimer, which then returns no error.
 func (s *Sender) Bear(now int64) {
 	r := &s.rec
 	r.silent, r.tries, r.triesFrom = 0, min(r.tries, 1), now // the next time-out is not the first one
 }
 
-// Deadline returns when to call OnTimer, math.MaxInt64 if never.
+// Deadline returns when to call OnTimer, or math.MaxInt64 for never.
 func (s *Sender) Deadline() int64 {
 	at := min(s.rec.timeoutAt, s.rec.reorderAt)
 	if s.waiting {
@@ -351,10 +350,9 @@ func (s *Sender) Deadline() int64 {
 	return at
 }
 
-// Retransmit returns the next frame to send again at now, and takes it as
-// sent. ok is false when there is none, or when it must wait for the window or
-// for the pace. The caller sends it under its old number seq, with FlagRetry
-// and FlagAckNow. f is valid until the next call of a method of s.
+// Retransmit returns the next frame to send again at now, and records it as sent. ok is false if
+// there is none, or if it must wait for the window or the pace. The caller sends it with its old
+// number seq, and with FlagRetry and FlagAckNow. f is valid until the next call of a method of s.
 func (s *Sender) Retransmit(now int64) (f *Sent, seq ethertype.Seq, ok bool) {
 	switch {
 	case s.rec.due == causeProbe:

@@ -6,14 +6,13 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Sender keeps the sequenced frames of one connection until the peer has
-// acknowledged them, and says which may go and which must go again. The zero
-// Sender needs Init. It must not be used by two goroutines at a time.
+// Sender stores the sequenced frames of one connection until the peer has acknowledged them, and
+// decides which frames to send and to send again. The zero Sender needs Init. Only one goroutine at
+// a time may use it.
 //
-// The caller sends what Retransmit returns, then as many new frames as Room
-// allows, each recorded with Push; it passes what acknowledgements say to
-// OnAck, and calls OnTimer when Deadline has come. After OnAck and OnTimer
-// there may be something to send.
+// The caller sends the frames that Retransmit returns, and then as many new frames as Room allows,
+// each recorded with Push. It passes acknowledgements to OnAck, and calls OnTimer at Deadline.
+// After OnAck and OnTimer there may be more to send.
 type Sender struct {
 	cfg      *Config
 	una, nxt ethertype.Seq // lowest unacknowledged, next to be pushed
@@ -32,9 +31,8 @@ type Sender struct {
 	stats    SenderCounters
 }
 
-// Init makes s ready for a connection whose first frame has the number first.
-// A nil cfg means the defaults. Init panics when cfg.Validate would return an
-// error. It keeps the memory that s has.
+// Init prepares s for a connection whose first frame has the number first. A nil cfg means the
+// defaults. Init panics if cfg.Validate would return an error. It reuses the memory of s.
 func (s *Sender) Init(cfg *Config, first ethertype.Seq) {
 	mustBeValid(cfg)
 	cfg = cfg.Resolve()
@@ -45,10 +43,10 @@ func (s *Sender) Init(cfg *Config, first ethertype.Seq) {
 	s.rec.init()
 }
 
-// SetUserTimeout has the connection not end by time-outs before the peer has been
-// silent, or has been heard and acknowledged nothing, for ns nanoseconds (the user
-// timeout of TCP, RFC 5482). After Init it is 0: Config.MaxTries alone decides. It may
-// be called at any time.
+// SetUserTimeout sets the user timeout (TCP's, RFC 5482) to ns nanoseconds. Retransmission timeouts
+// then do not end the connection until the peer has been silent, or has acknowledged nothing, for
+// that time. The initial value 0 means that only Config.MaxTries decides. It may be called at any
+// time.
 func (s *Sender) SetUserTimeout(ns int64) { s.timeout = ns }
 
 func mustBeValid(cfg *Config) {
@@ -57,8 +55,8 @@ func mustBeValid(cfg *Config) {
 	}
 }
 
-// Room returns how many new frames may go at now. It is 0 while frames that
-// must go again need all the room: see Retransmit first.
+// Room returns how many new frames may be sent at now. It is 0 while frames that must be sent again
+// need all the room: call Retransmit first.
 func (s *Sender) Room(now int64) int {
 	room := s.cfg.Window - s.nxt.Sub(s.una)
 	if s.lost.n == 0 && !s.cc.paced() {
@@ -86,15 +84,14 @@ func (s *Sender) mayPace(now int64) bool {
 	return true
 }
 
-// Push records a new frame, which Room has allowed, as sent at now. The caller
-// sends it under the number seq, with FlagAckNow when ackNow is set.
+// Push records a new frame, which Room must have allowed, as sent at now. The caller sends it with
+// the number seq, and with FlagAckNow if ackNow is true.
 //
-// lone says that the caller has no further frame to send, and that this one is the only
-// one in flight once the caller has passed on what has arrived. Each frame of a ping-pong
-// is like that, and its answer acknowledges it. A lone frame asks for an acknowledgement
-// only if the window is one frame. By the rule for other frames it would also ask where
-// losses have left a window of two, because it is half of that window, and each
-// acknowledgement would be a bare one.
+// lone means that the caller has no further frame to send, and that this frame is the only one in
+// flight after the caller has processed what has arrived. Every frame of a ping-pong is of this
+// kind, and its answer acknowledges it. A lone frame requests an acknowledgement only if the window
+// is one frame. By the rule for other frames it would also request one if losses have left a window
+// of two, because one is half of that window. Each acknowledgement would then be a bare one.
 func (s *Sender) Push(now int64, f Sent, lone bool) (seq ethertype.Seq, ackNow bool) {
 	seq = s.nxt
 	inFlight := seq.Sub(s.una)
@@ -115,9 +112,8 @@ func (s *Sender) Push(now int64, f Sent, lone bool) (seq ethertype.Seq, ackNow b
 	return seq, s.askNow() && (!lone || s.window() == 1)
 }
 
-// Stamp corrects the time of the frame that Push recorded last, which must be
-// the only one in flight, to now. It lets a caller send a lone frame before it
-// reads the clock.
+// Stamp sets the time of the frame that the last Push recorded to now. It must be the only frame in
+// flight. This lets a caller send a lone frame before it reads the clock.
 func (s *Sender) Stamp(now int64) {
 	if s.InFlight() == 1 {
 		s.ring.at(s.una).sentAt = now
@@ -164,9 +160,9 @@ func (s *Sender) askNow() bool {
 	return true
 }
 
-// AskEach reports whether the frame pushed last should ask for an acknowledgement so that
-// one in n of the frames that are not acknowledged yet does. Where acknowledgements come
-// with the peer's own frames, few frames need to ask.
+// AskEach reports whether the last pushed frame should request an acknowledgement, so that one in n
+// of the unacknowledged frames does. If the peer's own frames carry acknowledgements, few requests
+// are necessary.
 func (s *Sender) AskEach(n int) bool {
 	if s.nxt.Sub(s.asked) < n {
 		return false
@@ -179,11 +175,10 @@ func (s *Sender) AskEach(n int) bool {
 // and Config.Window.
 func (s *Sender) window() int { return min(s.cfg.Window, s.cc.frames()) }
 
-// OnAck takes what a valid frame from the peer acknowledges: the cumulative
-// ack, the bitmap sack behind it, and the payload more of a bare
-// acknowledgement, or nil. progress is whether a frame was acknowledged that
-// had not been. A frame that acknowledges what was never sent, or that no
-// Receiver would have made, is counted and otherwise ignored: valid is false.
+// OnAck processes the acknowledgement in a valid frame from the peer: the cumulative ack, the
+// bitmap sack after it, and the payload more of a bare acknowledgement, or nil. progress reports
+// whether a frame was acknowledged for the first time. If the acknowledgement is for frames that
+// were never sent, or malformed, it is counted and ignored, and valid is false.
 func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (progress, valid bool) {
 	n := ack.Sub(s.una)
 	if !s.InWindow(ack) || sack|uint64(len(more)) != 0 && !s.validSack(ack, sack, more) {
@@ -244,13 +239,13 @@ func (s *Sender) deliverSack(now int64, first ethertype.Seq, word uint64, t *tal
 	}
 }
 
-// NextSeq returns the number that the next new frame will have.
+// NextSeq returns the number of the next new frame.
 func (s *Sender) NextSeq() ethertype.Seq { return s.nxt }
 
-// Una returns the lowest number that is not acknowledged, NextSeq when all are.
+// Una returns the lowest unacknowledged number, or NextSeq if all are acknowledged.
 func (s *Sender) Una() ethertype.Seq { return s.una }
 
-// OldestSize returns how many data bytes the frame Una has, 0 when none is in flight.
+// OldestSize returns the number of data bytes in the frame Una, or 0 if no frame is in flight.
 func (s *Sender) OldestSize() uint32 {
 	if s.una == s.nxt {
 		return 0
@@ -258,30 +253,29 @@ func (s *Sender) OldestSize() uint32 {
 	return s.ring.at(s.una).Size
 }
 
-// Covers reports whether ack is an acknowledgement that can be true: of
-// something sent, and of no less than what is acknowledged already.
+// Covers reports whether ack is a possible acknowledgement: of frames that were sent, and not less
+// than what is acknowledged already.
 func (s *Sender) Covers(ack ethertype.Seq) bool {
 	return s.una.LessEq(ack) && ack.LessEq(s.nxt)
 }
 
-// InWindow reports whether ack may be what the peer says: no more than was sent, and
-// not further behind than a frame can be overtaken. Of two million numbers chosen at
-// random at most one passes, so a station that has never seen a frame of the connection
-// is unlikely to guess one.
+// InWindow reports whether ack is plausible: no more than was sent, and not further behind than a
+// frame can be overtaken. At most one in two million random numbers passes, so a station that has
+// never seen a frame of the connection is unlikely to guess one.
 func (s *Sender) InWindow(ack ethertype.Seq) bool {
 	n := ack.Sub(s.una)
 	return -ackHistory <= n && n <= s.nxt.Sub(s.una)
 }
 
-// InFlight returns how many numbers lie from Una to NextSeq: frames of which
-// the first is not acknowledged.
+// InFlight returns the count of numbers from Una to NextSeq: the frames in flight, of which the
+// first is unacknowledged.
 func (s *Sender) InFlight() int { return s.nxt.Sub(s.una) }
 
-// Queued returns how many frames are believed lost and wait to go again.
+// Queued returns how many frames are considered lost and wait to be sent again.
 func (s *Sender) Queued() int { return int(s.lost.n) }
 
-// Acked reports whether all frames from first to last, inclusive, have been
-// acknowledged, cumulatively or selectively.
+// Acked reports whether all frames from first to last, inclusive, have been acknowledged,
+// cumulatively or selectively.
 func (s *Sender) Acked(first, last ethertype.Seq) bool {
 	if last.Less(s.una) {
 		return true
@@ -297,11 +291,11 @@ func (s *Sender) Acked(first, last ethertype.Seq) bool {
 	return true
 }
 
-// Mark returns how many transmissions there have been, for LongerAcked.
+// Mark returns the number of transmissions so far, for LongerAcked.
 func (s *Sender) Mark() uint32 { return s.order }
 
-// LongerAcked reports whether a frame of more than size bytes that was sent since mark
-// is acknowledged selectively. It looks at all frames in flight.
+// LongerAcked reports whether a frame of more than size bytes that was sent since mark has been
+// acknowledged selectively. It examines all frames in flight.
 func (s *Sender) LongerAcked(mark, size uint32) bool {
 	for seq := s.una; seq != s.nxt; seq++ {
 		if f := s.ring.at(seq); f.state == stateAcked && f.Size > size && int32(f.order-mark) > 0 {

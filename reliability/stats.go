@@ -6,7 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// SenderCounters is what a Sender has counted since Init.
+// SenderCounters are a Sender's counters since Init.
 type SenderCounters struct {
 	Sent     uint64 // new frames
 	Fast     uint64 `metric:"bobnet_vi_retransmissions_total" reason:"fast" help:"one sent later had arrived"`
@@ -14,15 +14,15 @@ type SenderCounters struct {
 	Timeouts uint64 `metric:"bobnet_vi_retransmissions_total" reason:"timeout" help:"nothing was answered"`
 	Needless uint64 `metric:"bobnet_vi_needless_retransmissions_total" help:"Frames sent again although the first had arrived, since the VI was connected."`
 	Cuts     uint64 `metric:"bobnet_vi_congestion_reactions_total" help:"Times the congestion window was cut because of loss, since the VI was connected."`
-	Undone   uint64 // of these and of time-outs, taken back as mistaken
-	Invalid  uint64 // acknowledgements of what was never sent, or malformed
+	Undone   uint64 // reductions and timeouts that were undone as mistaken
+	Invalid  uint64 // acknowledgements of frames that were never sent, or malformed
 }
 
 // SenderStats is a snapshot of a Sender.
 type SenderStats struct {
 	SenderCounters
 	InFlight  int           `metric:"bobnet_vi_frames_in_flight" help:"Frames sent and not yet acknowledged."`
-	Queued    int           // as Sender.Queued
+	Queued    int           // see Sender.Queued
 	Window    float64       `metric:"bobnet_vi_congestion_window_frames" help:"Congestion window."`
 	Threshold float64       `metric:"bobnet_vi_slow_start_threshold_frames" help:"Congestion window at which slow start ends."`
 	RTT       time.Duration `metric:"bobnet_vi_round_trip_seconds" help:"Smoothed round-trip time." add:"max"`
@@ -48,9 +48,9 @@ func (s *Sender) Stats() SenderStats {
 	}
 }
 
-// Times returns when the frame seq, which must be in flight, was sent first
-// and last, and whether it has been acknowledged selectively. first is off by at
-// most 33 us for each time that the frame was sent again.
+// Times returns the times of the first and the last transmission of the frame seq, which must be in
+// flight, and whether it has been acknowledged selectively. first is inexact by at most 33 µs for
+// each retransmission.
 func (s *Sender) Times(seq ethertype.Seq) (first, last int64, acked bool) {
 	f := s.ring.at(seq)
 	return f.sentAt - int64(f.waited)*waitUnit, f.sentAt, f.state == stateAcked
