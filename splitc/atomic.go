@@ -8,18 +8,17 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// maxAtomic is the most bytes of an atomic procedure's argument, and of its result.
+// maxAtomic is the most bytes of the argument, and of the result, of an atomic procedure.
 const maxAtomic = 192
 
-// Procedure is an atomic procedure: a function that runs at the owner of the data that
-// it works on.
+// Procedure is an atomic procedure: a function that runs at the owner of the data that it uses.
 type Procedure[A, R any] struct{ p *procedure }
 
-// Atomic registers a procedure under a name (atomic). Programs call it for package-level
-// variables, as Static. f runs in the process that Call names, when that calls anything of
-// this package that may wait, or Poll, and never while another procedure runs there. w
-// is that process's world: f may look at and change its memory by ToLocal, ToLocalSlice
-// and Variable.Local, and must neither communicate nor block. It may call w.Fail.
+// Atomic registers a procedure under a name (atomic). Programs call it for package-level variables,
+// like Static. f runs in the process that Call names, while that process is in Poll or in a call of
+// this package that may wait. No two procedures run there at the same time. w is that process's
+// world. f may access its memory with ToLocal, ToLocalSlice and Variable.Local, and must neither
+// communicate nor block. It may call w.Fail.
 func Atomic[A, R any](name string, f func(w *World, arg A) R) *Procedure[A, R] {
 	p := &procedure{name: name, args: int(size[A]()), result: int(size[R]())}
 	p.kind = reflect.TypeFor[A]().String() + " " + reflect.TypeFor[R]().String()
@@ -41,8 +40,8 @@ func Atomic[A, R any](name string, f func(w *World, arg A) R) *Procedure[A, R] {
 	return &Procedure[A, R]{p}
 }
 
-// Call runs the procedure at a processor, and returns its result. The error is an
-// *AtomicError when the procedure panics there, or communicates.
+// Call runs the procedure at processor proc, and returns its result. The error is an *AtomicError
+// if the procedure panics or communicates there.
 func (f *Procedure[A, R]) Call(ctx context.Context, w *World, proc int, arg A) (r R, err error) {
 	if err := w.checkRoot("atomic", proc); err != nil {
 		return r, err
@@ -61,7 +60,7 @@ func (f *Procedure[A, R]) Call(ctx context.Context, w *World, proc int, arg A) (
 		if err == nil {
 			err = w.sync(ctx, of("atomic", proc))
 		}
-		if err != nil { // the result may come later
+		if err != nil { // the result may arrive later
 			a.result = new([layer.MaxCall]byte)
 			return r, w.heard(err)
 		}
@@ -73,16 +72,16 @@ func (f *Procedure[A, R]) Call(ctx context.Context, w *World, proc int, arg A) (
 	return r, nil
 }
 
-// atomics is the memory of atomic procedures' calls.
+// atomics is the state of calls of atomic procedures.
 type atomics struct {
 	args   [layer.MaxCall]byte
 	result *[layer.MaxCall]byte
-	sent   bool  // the procedure that runs has tried to communicate
-	failed error // what it has called Fail with
+	sent   bool  // the running procedure has tried to communicate
+	failed error // argument of its call of Fail
 }
 
-// The first byte of a result says how the procedure ended. Text follows where it did
-// not return, after its length.
+// The first byte of a result is how the procedure ended. If it did not return, the length of a text
+// and the text follow.
 const (
 	atomicDone = 1 + iota
 	atomicFailed
@@ -90,13 +89,13 @@ const (
 	atomicHead = 8
 )
 
-// atomicError is what a result stands for that is none.
+// atomicError returns the error that a result without a value stands for.
 func (w *World) atomicError(name string, proc int, b *[layer.MaxCall]byte) error {
 	text := printable(b[2:][:min(int(b[1]), len(b)-2)])
 	return &AtomicError{Procedure: name, Proc: proc, Text: text, sent: b[0] == atomicSent}
 }
 
-// runAtomic runs a procedure for a rank, which may have asked for anything.
+// runAtomic runs a procedure for another rank. The request may be invalid.
 func (w *World) runAtomic(fn uint32, args, result []byte) (n int) {
 	w.stats.Served++
 	if uint64(fn) >= uint64(len(w.layout.procedures)) || len(args) != w.layout.procedures[fn].args {
@@ -128,14 +127,14 @@ func (w *World) runAtomic(fn uint32, args, result []byte) (n int) {
 	return atomicHead + p.result
 }
 
-// atomicText sets a result that says why there is none.
+// atomicText stores a result without a value, with the reason.
 func atomicText(result []byte, kind byte, text string) int {
 	n := copy(result[2:min(len(result), 2+180)], text)
 	result[0], result[1] = kind, byte(n)
 	return 2 + n
 }
 
-// fetchAdd is FetchAdd's procedure.
+// fetchAdd is the procedure of FetchAdd.
 var fetchAdd = Atomic("splitc.FetchAdd", func(w *World, a fetchAddArg) fetchAddResult {
 	p, err := ToLocal(w, Global[int64]{off: a.off})
 	if err != nil {
@@ -156,8 +155,8 @@ type fetchAddResult struct {
 	ok  bool
 }
 
-// FetchAdd adds delta to what p points to, by an atomic procedure of its owner, and
-// returns what was there before.
+// FetchAdd adds delta to the value that p points to, with an atomic procedure at its owner, and
+// returns the previous value.
 func FetchAdd(ctx context.Context, w *World, p Global[int64], delta int64) (int64, error) {
 	if err := check(w, "fetch_add", p, 1); err != nil {
 		return 0, err

@@ -8,7 +8,7 @@ import (
 	"reflect"
 )
 
-// The collectives, as messages name them.
+// Codes of the collectives in messages.
 const (
 	codeStart = 1 + iota
 	codeExit
@@ -37,19 +37,19 @@ var callNames = [...]string{
 	codeAllGather: "gather to all",
 }
 
-// call is a collective as all processes must call it alike.
+// call is the description of a collective, which must be the same in all processes.
 type call struct {
-	seq  uint32 // how many there were before
+	seq  uint32 // number of earlier collectives
 	code uint8
-	root uint16 // of those that have one
+	root uint16 // if the collective has one
 	size uint64 // bytes of a process's part
-	op   uint32 // a hash of the operation, or of other things that must be equal
-	// inOrder says that the result depends on the order or the groups in which values are
+	op   uint32 // hash of the operation, or of other things that must be equal
+	// inOrder means that the result depends on the order or the grouping in which values are
 	// combined.
 	inOrder bool
 }
 
-// inOrderBit is where a call has inOrder beside its code.
+// inOrderBit is the bit for inOrder, in the word of the code.
 const inOrderBit = 1 << 8
 
 const callSize = 20
@@ -69,7 +69,7 @@ func (c call) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[16:], c.op)
 }
 
-// getCall reads what put has written, which may be anything.
+// getCall decodes the output of put, which may be arbitrary bytes.
 func getCall(b []byte) call {
 	code := binary.LittleEndian.Uint16(b[4:])
 	return call{seq: binary.LittleEndian.Uint32(b), code: uint8(code), inOrder: code&inOrderBit != 0, root: binary.LittleEndian.Uint16(b[6:]),
@@ -109,8 +109,8 @@ func (c call) rooted() bool {
 	return false
 }
 
-// Barrier returns when all processes have called it (barrier). It says nothing of gets,
-// puts and stores under way.
+// Barrier returns when all processes have called it (barrier). It does not complete gets, puts and
+// stores.
 func (w *World) Barrier(ctx context.Context) error {
 	if err := w.ready("barrier"); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (w *World) Barrier(ctx context.Context) error {
 	return w.meet(ctx, call{code: codeBarrier})
 }
 
-// meet is a barrier as a part of a collective.
+// meet is a barrier that is part of a collective.
 func (w *World) meet(ctx context.Context, c call) error {
 	if err := w.gatherUp(ctx, &c, nil); err != nil {
 		return err
@@ -130,8 +130,8 @@ func (w *World) meet(ctx context.Context, c call) error {
 	return w.spreadDown(ctx, c, nil)
 }
 
-// gatherUp begins a collective: it numbers it, and hands the parts of the children to
-// take, in their order.
+// gatherUp starts a collective: it assigns its number, and passes the parts of the children to
+// take, in order.
 func (w *World) gatherUp(ctx context.Context, c *call, take func(kid int, part []byte)) error {
 	w.tree.seq++
 	c.seq = w.tree.seq
@@ -153,8 +153,8 @@ func (w *World) gatherUp(ctx context.Context, c *call, take func(kid int, part [
 	return nil
 }
 
-// same says along the tree of hosts that this process, and all below it, are in a collective
-// that goes along the tree of ranks.
+// same announces, along the tree of hosts, that this process and all below it are in a collective
+// that uses the tree of ranks.
 func (w *World) same(ctx context.Context, c call) error {
 	for _, k := range w.tree.hosts.kids {
 		if err := w.hear(ctx, c, k); err != nil {
@@ -168,8 +168,8 @@ func (w *World) same(ctx context.Context, c call) error {
 	return nil
 }
 
-// exchange sends this process's part to its parent, if it has one, and hands to take
-// what comes from there.
+// exchange sends this process's part to its parent, if it has one, and passes the parent's answer
+// to take.
 func (w *World) exchange(ctx context.Context, c call, part []byte, take func(part []byte)) error {
 	p := w.tree.of(c).parent
 	if p == nil {
@@ -189,7 +189,7 @@ func (w *World) exchange(ctx context.Context, c call, part []byte, take func(par
 	return nil
 }
 
-// spreadDown sends the children what part returns for each.
+// spreadDown sends each child the part that part returns for it.
 func (w *World) spreadDown(ctx context.Context, c call, part func(kid int) []byte) error {
 	_, down := w.tree.kinds(c)
 	for i, k := range w.tree.of(c).kids {
@@ -204,8 +204,7 @@ func (w *World) spreadDown(ctx context.Context, c call, part func(kid int) []byt
 	return nil
 }
 
-// hear waits for the message of a neighbour, and compares its collective with this
-// process's.
+// hear waits for the message of a neighbour, and checks that its collective equals this process's.
 func (w *World) hear(ctx context.Context, c call, p *place) error {
 	if err := w.wait(ctx, of(callNames[c.code], p.rank), func() bool { return p.full }); err != nil {
 		return w.broken(err)
@@ -223,8 +222,8 @@ func Broadcast[T any](ctx context.Context, w *World, root int, v T) (T, error) {
 	return s[0], err
 }
 
-// BroadcastSlice fills s in all processes with what process root has in it. s is of
-// equal length in all of them.
+// BroadcastSlice copies the contents of s from process root to all processes. s must have the same
+// length in all of them.
 func BroadcastSlice[T any](ctx context.Context, w *World, root int, s []T) error {
 	return broadcast(ctx, w, codeBroadcastSlice, root, s)
 }
@@ -254,7 +253,7 @@ func broadcast[T any](ctx context.Context, w *World, code uint8, root int, s []T
 	})
 }
 
-// broadcastShort sends up what the root has, and down to everybody.
+// broadcastShort sends data from the root up the tree, and down to all processes.
 func (w *World) broadcastShort(ctx context.Context, c call, data []byte, has bool) error {
 	err := w.gatherUp(ctx, &c, func(_ int, part []byte) {
 		if len(part) > 0 {
@@ -275,8 +274,8 @@ func (w *World) broadcastShort(ctx context.Context, c call, data []byte, has boo
 	return w.spreadDown(ctx, c, func(int) []byte { return data })
 }
 
-// staged moves total bytes through the scratch memory, most of them at a time: first all
-// processes put theirs there by fill, then they fetch what they need.
+// staged moves total bytes through the scratch memory, at most most at a time. In each round all
+// processes first copy their data there with fill, and then read what they need with fetch.
 func (w *World) staged(ctx context.Context, c call, total, most int, fill, fetch func(at, n int) error) error {
 	for at := 0; at < total || at == 0; at += most {
 		n := min(most, total-at)
@@ -299,7 +298,7 @@ func (w *World) staged(ctx context.Context, c call, total, most int, fill, fetch
 	return nil
 }
 
-// fetch starts to read from any heap, this process's included.
+// fetch starts to read from any heap, including this process's.
 func (w *World) fetch(ctx context.Context, proc int, dst []byte, off uint64) error {
 	if m := w.direct[proc]; m != nil {
 		copy(dst, m[off:])
@@ -308,9 +307,9 @@ func (w *World) fetch(ctx context.Context, proc int, dst []byte, off uint64) err
 	return w.heard(w.layer.Get(ctx, proc, dst, off))
 }
 
-// Gather collects the slices of all processes in dst of process root, in the order of
-// processes (all_gather). dst has room for Procs() times as many elements as src there,
-// and is not used elsewhere. src is of equal length in all processes.
+// Gather collects the slices src of all processes in dst of process root, in the order of processes
+// (all_gather). src must have the same length in all processes. At the root dst must have Procs()
+// times as many elements as src. Other processes ignore dst.
 func Gather[T any](ctx context.Context, w *World, root int, src, dst []T) error {
 	if err := w.checkRoot("gather", root); err != nil {
 		return err
@@ -318,7 +317,7 @@ func Gather[T any](ctx context.Context, w *World, root int, src, dst []T) error 
 	return gather(ctx, w, call{code: codeGather, root: uint16(root)}, w.me == root, src, dst)
 }
 
-// AllGather is Gather for all processes.
+// AllGather is Gather to all processes.
 func AllGather[T any](ctx context.Context, w *World, src, dst []T) error {
 	if err := w.ready("gather"); err != nil {
 		return err
@@ -340,7 +339,7 @@ func gather[T any](ctx context.Context, w *World, c call, wanted bool, src, dst 
 		return nil
 	}, func(at, n int) error {
 		for i := 0; wanted && n > 0 && i < w.procs; i++ {
-			proc := (w.me + i) % w.procs // not all from the same one at the same time
+			proc := (w.me + i) % w.procs // processes start at different owners
 			if err := w.fetch(ctx, proc, all[proc*len(mine)+at:][:n], scratch); err != nil {
 				return err
 			}
@@ -349,10 +348,9 @@ func gather[T any](ctx context.Context, w *World, c call, wanted bool, src, dst 
 	})
 }
 
-// Scatter fills dst in each process with its part of src of process root: the first
-// len(dst) elements for process 0, and so on (all_scatter). src has Procs() times as
-// many elements as dst there, and is not used elsewhere. dst is of equal length in all
-// processes.
+// Scatter fills dst in each process with its part of src of process root (all_scatter): the first
+// len(dst) elements for process 0, and so on. dst must have the same length in all processes. At
+// the root src must have Procs() times as many elements as dst. Other processes ignore src.
 func Scatter[T any](ctx context.Context, w *World, root int, src, dst []T) error {
 	if err := w.checkRoot("scatter", root); err != nil {
 		return err
@@ -379,8 +377,8 @@ func Scatter[T any](ctx context.Context, w *World, root int, src, dst []T) error
 	})
 }
 
-// Scan returns the values of processes 0 to this one, combined by op (all_scan_add and
-// so on): the inclusive prefix.
+// Scan returns the values of processes 0 to this one, combined by op (all_scan_add and similar):
+// the inclusive prefix.
 func Scan[T any](ctx context.Context, w *World, v T, op Op[T]) (T, error) {
 	_, inclusive, err := scan(ctx, w, codeScan, v, op)
 	return inclusive, err
@@ -393,14 +391,14 @@ func ExclusiveScan[T any](ctx context.Context, w *World, v T, op Op[T]) (T, erro
 	return exclusive.v, err
 }
 
-// segment is a value of a segmented scan, and whether a segment begins with it.
+// segment is a value of a segmented scan, and whether it starts a segment.
 type segment[T any] struct {
 	v     T
 	start bool
 }
 
-// SegmentedScan is Scan within segments of processes: those for which start is true
-// begin one. Process 0 does in any case.
+// SegmentedScan is Scan within segments of processes. A process whose start is true begins a
+// segment, and so does process 0.
 func SegmentedScan[T any](ctx context.Context, w *World, v T, start bool, op Op[T]) (T, error) {
 	if op.f == nil {
 		return v, opError("scan", ErrArgument, "the operation is the zero Op")
@@ -416,13 +414,14 @@ func SegmentedScan[T any](ctx context.Context, w *World, v T, start bool, op Op[
 	return s.v, err
 }
 
-// optional is a value, or none, as scans send it.
+// optional is a value or none, in the messages of scans.
 type optional[T any] struct {
 	v   T
 	has bool
 }
 
-// scan returns the values before this process, if there are any, and those up to it.
+// scan returns the combined values before this process, if there are any, and those up to and
+// including it.
 func scan[T any](ctx context.Context, w *World, code uint8, v T, op Op[T]) (before optional[T], upTo T, err error) {
 	if err := w.ready("scan"); err != nil {
 		return before, v, err
@@ -435,7 +434,7 @@ func scan[T any](ctx context.Context, w *World, code uint8, v T, op Op[T]) (befo
 	}
 	c := call{code: code, op: op.id, size: size[T](), inOrder: true}
 	all := v                             // of this process and all below it
-	ahead := make([]T, len(w.tree.kids)) // for each child, what comes before it from this process on
+	ahead := make([]T, len(w.tree.kids)) // for each child, the combined values from this process up to the child
 	err = w.gatherUp(ctx, &c, func(kid int, part []byte) {
 		var below T
 		copy(bytesOf(&below), part)
@@ -466,16 +465,16 @@ func scan[T any](ctx context.Context, w *World, code uint8, v T, op Op[T]) (befo
 	return before, from(v), err
 }
 
-// ReduceToAll returns the values of all processes, combined by op in their order
-// (all_reduce_to_all_add and so on).
+// ReduceToAll returns the values of all processes, combined by op in the order of processes
+// (all_reduce_to_all_add and similar).
 func ReduceToAll[T any](ctx context.Context, w *World, v T, op Op[T]) (T, error) {
 	s := []T{v}
 	err := reduce(ctx, w, call{code: codeReduce, op: op.id}, s, op)
 	return s[0], err
 }
 
-// ReduceToOne is ReduceToAll for process root; the others get the zero value
-// (all_reduce_to_one_add and so on).
+// ReduceToOne is ReduceToAll for process root only. The others get the zero value
+// (all_reduce_to_one_add and similar).
 func ReduceToOne[T any](ctx context.Context, w *World, root int, v T, op Op[T]) (result T, err error) {
 	if err := w.checkRoot("reduce", root); err != nil {
 		return result, err
@@ -488,13 +487,13 @@ func ReduceToOne[T any](ctx context.Context, w *World, root int, v T, op Op[T]) 
 	return result, err
 }
 
-// ReduceSliceToAll is ReduceToAll for each element of s, in place. s is of equal length
-// in all processes.
+// ReduceSliceToAll is ReduceToAll for each element of s, in place. s must have the same length in
+// all processes.
 func ReduceSliceToAll[T any](ctx context.Context, w *World, s []T, op Op[T]) error {
 	return reduce(ctx, w, call{code: codeReduceSlice, op: op.id}, s, op)
 }
 
-// reduce checks the arguments of a reduction, and does it.
+// reduce checks the arguments of a reduction, and performs it.
 func reduce[T any](ctx context.Context, w *World, c call, s []T, op Op[T]) error {
 	if err := w.ready("reduce"); err != nil {
 		return err
@@ -509,7 +508,7 @@ func reduce[T any](ctx context.Context, w *World, c call, s []T, op Op[T]) error
 	return reduceSlice(ctx, w, c, s, op, nil)
 }
 
-// checkPart says why a T cannot be a part of a control message.
+// checkPart returns an error if a T cannot be part of a control message.
 func checkPart[T any](call string) error {
 	if err := checkType[T](); err != nil {
 		return opError(call, err, "it cannot be sent")
@@ -520,9 +519,9 @@ func checkPart[T any](call string) error {
 	return nil
 }
 
-// reduceSlice reduces s in place, as many elements at a time as a message has room for. If
-// last is not nil it may change a part of s, which begins at element lo, when the values of
-// the processes below this one are in it, before the process above has it.
+// reduceSlice reduces s in place, with as many elements at a time as fit into a message. If last is
+// not nil, it is called for each part of s, which begins at element lo, after the values of the
+// processes below have been combined into it and before it is sent up. It may change the part.
 func reduceSlice[T any](ctx context.Context, w *World, c call, s []T, op Op[T], last func(lo int, part []T)) error {
 	c.size = uint64(len(s)) * size[T]()
 	most := max(1, maxPart/int(size[T]()))
@@ -539,7 +538,7 @@ func reduceSlice[T any](ctx context.Context, w *World, c call, s []T, op Op[T], 
 	return nil
 }
 
-// reducePart reduces what fits into one message.
+// reducePart reduces a part that fits into one message.
 func reducePart[T any](ctx context.Context, w *World, c call, s []T, op Op[T], last func()) error {
 	mine := bytesOfSlice(s)
 	err := w.gatherUp(ctx, &c, func(_ int, part []byte) {
@@ -559,42 +558,42 @@ func reducePart[T any](ctx context.Context, w *World, c call, s []T, op Op[T], l
 	return w.spreadDown(ctx, c, func(int) []byte { return mine })
 }
 
-// Integer are the types that the bitwise operations are for.
+// Integer is the constraint of the bitwise operations.
 type Integer interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
 }
 
-// Number are the types that the arithmetic operations are for.
+// Number is the constraint of the arithmetic operations.
 type Number interface {
 	Integer | ~float32 | ~float64
 }
 
-// Op is an associative operation of reductions and scans. It need not be commutative:
-// values are combined in the order of processes. How they are grouped depends on the
-// number of processes and on nothing else, so that a sum of floating-point numbers is
-// the same in each run, over each layer, and wherever the processes are.
+// Op is an associative operation of reductions and scans. It need not be commutative: values are
+// combined in the order of processes. Their grouping depends only on the number of processes. So a
+// sum of floating-point numbers is reproducible: it is the same in each run, over each layer, and
+// for each placement of the processes.
 type Op[T any] struct {
 	id    uint32
 	f     func(a, b T) T
-	exact bool // the result does not depend on the order of values, nor on how they are grouped
+	exact bool // the result depends neither on the order of values nor on their grouping
 }
 
-// OpFunc returns an operation. All processes give it the same name, of which their calls
-// are compared.
+// OpFunc returns an operation that applies f. All processes must pass the same name, which is used
+// to compare their calls.
 func OpFunc[T any](name string, f func(a, b T) T) Op[T] {
 	h := fnv.New32a()
 	h.Write([]byte(name + "/" + reflect.TypeFor[T]().String()))
 	return Op[T]{id: max(1, h.Sum32()), f: f}
 }
 
-// exactly returns an operation that is exact, if that is so.
+// exactly returns an operation that is exact if is is true.
 func exactly[T any](is bool, name string, f func(a, b T) T) Op[T] {
 	op := OpFunc(name, f)
 	op.exact = is
 	return op
 }
 
-// whole reports whether a T is an integer.
+// whole reports whether T is an integer type.
 func whole[T Number]() bool {
 	one := T(1)
 	return one/2 == 0
@@ -606,10 +605,10 @@ func Add[T Number]() Op[T] { return exactly(whole[T](), "add", func(a, b T) T { 
 // Mul returns a * b.
 func Mul[T Number]() Op[T] { return exactly(whole[T](), "mul", func(a, b T) T { return a * b }) }
 
-// Min returns the smaller one; a NaN if there is one.
+// Min returns the smaller value, or a NaN if there is one.
 func Min[T Number]() Op[T] { return exactly(true, "min", func(a, b T) T { return min(a, b) }) }
 
-// Max returns the greater one; a NaN if there is one.
+// Max returns the larger value, or a NaN if there is one.
 func Max[T Number]() Op[T] { return exactly(true, "max", func(a, b T) T { return max(a, b) }) }
 
 // And returns a & b.

@@ -15,11 +15,11 @@ import (
 	"github.com/bobnet-go/bobnet/job"
 )
 
-// The environment variables that Start reads for fields of Config that are left zero,
-// beside those of package job.
+// Environment variables that Start reads for zero fields of Config, in addition to those of package
+// job.
 const (
 	EnvLayer = "BOBNET_SPLITC_LAYER" // name of the communication layer
-	EnvHeap  = "BOBNET_SPLITC_HEAP"  // bytes of a heap; k, m and g may follow
+	EnvHeap  = "BOBNET_SPLITC_HEAP"  // bytes of a heap, optionally with suffix k, m or g
 )
 
 // Defaults of Config, and its limits.
@@ -31,19 +31,19 @@ const (
 	defaultWaitTimeout = 10 * time.Minute
 )
 
-// Config describes a process of a Split-C program. A field left zero is read from the
-// environment where there is a variable for it, and means its default else. Nil leaves
-// all fields zero.
+// Config configures a process of a Split-C program. A zero field takes its value from the
+// environment variable for it, if there is one, and otherwise means its default. Nil leaves all
+// fields zero.
 type Config struct {
-	// Config says which rank of which job the process is and which NIC carries its messages.
-	// Its Timeout bounds Start, in addition to the context, and in Exit how long the end of the
-	// job takes when all processes have called it. Until then Exit waits as all calls do: by
-	// its context and WaitTimeout. A process that computes answers its peers, and so does not
-	// exceed their PeerTimeout.
+	// Config selects the rank, the job and the NIC of the process. Its Timeout bounds Start, in
+	// addition to the context. It also bounds the end of the job in Exit after all processes have
+	// called Exit. Until then Exit waits like all other calls, bounded by its context and
+	// WaitTimeout. A process that computes still answers its peers, and so does not exceed their
+	// PeerTimeout.
 	job.Config
-	// Member, if not nil, is the process's membership in the job, which several packages
-	// share (job.Open). Job, Rank, Size, Interface and NIC are then the member's and must
-	// be left zero. It stays the caller's, who ends it after Exit.
+	// Member, if not nil, is the process's membership in the job, which several packages can share
+	// (job.Open). Job, Rank, Size, Interface and NIC then come from the member and must be zero.
+	// The caller keeps ownership and closes the member after Exit.
 	Member *job.Member
 	// Layer is the name of the communication layer, one of Layers; empty means the value of
 	// EnvLayer, or else "shm". It must be the same in all processes.
@@ -53,10 +53,9 @@ type Config struct {
 	// must have one, or none. The NIC still carries the job's own messages. The caller
 	// closes the card.
 	Card *lanai.Card
-	// HeapSize is the length of each process's spread heap in bytes, of virtual memory, 128 KiB to 64 GiB:
-	// pages take memory when they are used. It is rounded up to whole pages of 4096
-	// bytes, and the same in all processes. 0 means what EnvHeap says, or else
-	// 256 MiB.
+	// HeapSize is the length of each process's spread heap in bytes of virtual memory, 128 KiB to 64 GiB.
+	// Pages occupy memory when they are used. It is rounded up to whole pages of 4096 bytes, and must be
+	// the same in all processes. 0 means the value of EnvHeap, or else 256 MiB.
 	HeapSize int
 	// WaitTimeout bounds each wait, in addition to its context: a wait for data that never
 	// arrives ends with ErrWaited. 0 means 10 minutes.
@@ -66,8 +65,8 @@ type Config struct {
 // Layers returns the names of the communication layers.
 func Layers() []string { return slices.Sorted(maps.Keys(layers)) }
 
-// complete returns c with what the environment says, or what the member is, and with
-// the defaults, checked.
+// complete returns c with the values of the environment or of the member, and with the defaults,
+// validated.
 func (c Config) complete() (Config, error) {
 	if m := c.Member; m != nil {
 		if c.Job != "" || c.Rank != 0 || c.Size != 0 || c.Interface != "" || c.NIC != nil {
@@ -98,7 +97,7 @@ func (c Config) complete() (Config, error) {
 	return c, c.check()
 }
 
-// check says what is wrong with c, and rounds the size of the heap.
+// check returns an error if c is invalid, and rounds the size of the heap.
 func (c *Config) check() error {
 	switch {
 	case layers[c.Layer] == nil:
@@ -114,7 +113,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// heapSize reads the size of a heap, of which nothing means the default.
+// heapSize parses the size of a heap; "" means the default.
 func heapSize(text string) (int, error) {
 	if text == "" {
 		return defaultHeapSize, nil

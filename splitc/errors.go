@@ -12,28 +12,28 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// What callers may want to tell apart. Errors wrap these, with what was asked and what was
-// found. An operation that fails with ErrArgument has changed nothing.
+// Error classes for errors.Is. Errors wrap these, with the operation and the cause. An operation
+// that fails with ErrArgument has changed nothing.
 var (
 	// ErrArgument is the class of the errors of misuse: an argument out of range, a processor
 	// that does not exist, a null or unaligned pointer, an address outside of allocated memory, a
 	// type with pointers, memory that overlaps.
 	ErrArgument = errclass.New(transport.ErrArgument, "splitc: invalid argument")
 	ErrMemory   = errors.New("splitc: the spread heap is full")
-	// ErrInAtomic: an atomic procedure has communicated, which none may.
+	// ErrInAtomic means that an atomic procedure has communicated, which is not allowed.
 	ErrInAtomic = errors.New("splitc: an atomic procedure is running, and must not communicate")
 	// ErrAtomic is the class of every AtomicError.
 	ErrAtomic = errors.New("splitc: the atomic procedure failed")
-	// ErrNever: a wait for stores that nobody will make.
+	// ErrNever means that a call waits for stores that no process will make.
 	ErrNever = errors.New("splitc: what is waited for will never come")
-	// ErrClosed: the program has ended by Exit or Fail.
+	// ErrClosed means that the program has ended by Exit or Fail.
 	ErrClosed = errclass.New(transport.ErrClosed, "splitc: the program has ended")
-	// ErrUnequal: ranks have started with different layers, heaps, variables or procedures, or
-	// with different versions of this package.
+	// ErrUnequal means that the ranks of a program have different layers, heaps, variables,
+	// procedures, or versions of this package.
 	ErrUnequal = layer.ErrUnequal
 	// ErrMismatch is the class of every MismatchError.
 	ErrMismatch = errors.New("splitc: the ranks are in different collectives")
-	// ErrWaited: a wait has lasted longer than Config.WaitTimeout.
+	// ErrWaited means that a wait has lasted longer than Config.WaitTimeout.
 	ErrWaited = layer.ErrWaited
 	// ErrRankFailed is the class of every job.RankError.
 	ErrRankFailed = job.ErrRankFailed
@@ -50,11 +50,11 @@ var (
 	errOverlap   = errclass.New(ErrArgument, "splitc: overlapping memory")
 )
 
-// MismatchError says that two ranks are in different collectives, or in one with
-// different arguments. It ends the program for all ranks, which name the same two.
+// MismatchError means that two ranks are in different collectives, or in one with different
+// arguments. It ends the program for all ranks, and all report the same two.
 type MismatchError struct {
 	Ranks [2]int
-	Calls [2]string // what each of them has called
+	Calls [2]string // the call of each of them
 }
 
 func (e *MismatchError) Error() string {
@@ -71,11 +71,11 @@ func (e *MismatchError) inStart() bool {
 	return start(e.Calls[0]) || start(e.Calls[1])
 }
 
-// AtomicError says that an atomic procedure failed at its owner.
+// AtomicError means that an atomic procedure failed at its owner.
 type AtomicError struct {
 	Procedure string
 	Proc      int    // the owner
-	Text      string // what the owner says
+	Text      string // the owner's reason
 	sent      bool   // the procedure has communicated
 }
 
@@ -91,13 +91,13 @@ func (e *AtomicError) Unwrap() []error {
 	return []error{ErrAtomic}
 }
 
-// opError says what a call was asked and what it found.
+// opError returns an error with the call and the cause.
 func opError(call string, class error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", class, call, fmt.Sprintf(format, args...))
 }
 
-// check says what is wrong with n elements at p: the world, the type, the processor, or
-// the address.
+// check returns an error if n elements at p are not valid: the state of the world, the type, the
+// processor, or the address.
 func check[T any](w *World, call string, p Global[T], n int) error {
 	if w.stop != nil {
 		return w.stopped(call)
@@ -105,7 +105,7 @@ func check[T any](w *World, call string, p Global[T], n int) error {
 	return verify(w, call, p, n)
 }
 
-// verify is check without a look at whether the world may communicate.
+// verify is check without the state of the world.
 func verify[T any](w *World, call string, p Global[T], n int) error {
 	if key := keyOf[T](); key != w.fit {
 		if err := checkType[T](); err != nil {
@@ -129,7 +129,7 @@ func verify[T any](w *World, call string, p Global[T], n int) error {
 	return w.spans.check(call, p.off, bytes)
 }
 
-// verifyLocal is verify for this rank's own memory, which atomic procedures use, too.
+// verifyLocal is verify for this rank's own memory. Atomic procedures use it, too.
 func verifyLocal[T any](w *World, call string, p Global[T], n int) error {
 	if w.stop == ErrClosed {
 		return w.stopped(call)
@@ -137,7 +137,7 @@ func verifyLocal[T any](w *World, call string, p Global[T], n int) error {
 	return verify(w, call, p, n)
 }
 
-// ready says why the world serves no call.
+// ready returns an error if the world cannot serve a call.
 func (w *World) ready(call string) error {
 	if w.stop != nil {
 		return w.stopped(call)
@@ -145,7 +145,7 @@ func (w *World) ready(call string) error {
 	return nil
 }
 
-// stopped returns why the world, which is not ready, serves no call.
+// stopped returns the error of a call in a world that is not ready.
 func (w *World) stopped(call string) error {
 	if w.stop == ErrInAtomic {
 		w.atomics.sent = true
@@ -156,7 +156,7 @@ func (w *World) stopped(call string) error {
 	return w.stop
 }
 
-// checkRoot says what is wrong with the processor that a call names.
+// checkRoot returns an error if the processor that a call names does not exist.
 func (w *World) checkRoot(call string, proc int) error {
 	if err := w.ready(call); err != nil {
 		return err

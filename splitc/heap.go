@@ -6,36 +6,36 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// A heap begins with a page that is never allocated, so that offset 0 is the null
-// pointer and what lies around it is found out. Then come the scratch memory of
-// collectives, the registered variables, and what programs allocate. All ranks
-// allocate the same at the same time, so that offsets are equal in all of them.
+// A heap begins with a page that is never allocated, so that offset 0 is the null pointer and
+// accesses near it are detected. The scratch memory of collectives, the registered variables, and
+// the program's allocations follow. All ranks allocate the same sizes in the same order, so offsets
+// are equal in all of them.
 const (
 	nullPage    = 4096
 	scratchSize = 64 << 10
 	scratch     = nullPage
 	firstStatic = scratch + scratchSize
-	granule     = 64 // offsets and sizes of what is allocated are multiples of it
+	granule     = 64 // allocations have offsets and sizes that are multiples of it
 )
 
-// granules returns how many bytes an allocation of n takes.
+// granules returns the number of bytes that an allocation of n bytes occupies.
 func granules(n uint64) uint64 { return max(granule, (n+granule-1)/granule*granule) }
 
-// span is a part of a heap, from lo to before hi.
+// span is a part of a heap, from lo up to but not including hi.
 type span struct{ lo, hi uint64 }
 
-// spans is what is allocated, in the order of offsets.
+// spans are the allocations, in the order of offsets.
 type spans struct {
 	live []span
-	last span   // where a lookup was successful last
+	last span   // result of the last successful lookup
 	size uint64 // of the heap
-	high uint64 // the end of all that was ever allocated
+	high uint64 // end of all allocations so far
 
 	allocated uint64 // bytes
 }
 
-// alloc takes n bytes from the first gap that has room, and reports whether there is
-// one, and whether it has been in use before.
+// alloc allocates n bytes in the first gap that is large enough. ok reports whether there is one,
+// and used whether it has been in use before.
 func (s *spans) alloc(n uint64) (lo uint64, used, ok bool) {
 	n = granules(n)
 	lo = firstStatic
@@ -53,7 +53,7 @@ func (s *spans) alloc(n uint64) (lo uint64, used, ok bool) {
 	return lo, used, true
 }
 
-// free gives back what begins at lo, and reports whether something does.
+// free frees the allocation that begins at lo, and reports whether there is one.
 func (s *spans) free(lo uint64) bool {
 	i, found := s.find(lo)
 	if !found || s.live[i].lo != lo {
@@ -65,7 +65,8 @@ func (s *spans) free(lo uint64) bool {
 	return true
 }
 
-// find returns the last span that begins at off or before, and whether it holds off.
+// find returns the index of the last span that begins at off or before, and whether it contains
+// off.
 func (s *spans) find(off uint64) (int, bool) {
 	i, exact := slices.BinarySearchFunc(s.live, off, func(a span, off uint64) int {
 		switch {
@@ -82,7 +83,7 @@ func (s *spans) find(off uint64) (int, bool) {
 	return i, i >= 0 && off < s.live[i].hi
 }
 
-// holds reports whether a span begins at lo and has n bytes or more.
+// holds reports whether a span begins at lo and has at least n bytes.
 func (s *spans) holds(lo, n uint64) bool {
 	if s.last.lo != lo {
 		i, found := s.find(lo)
@@ -94,7 +95,7 @@ func (s *spans) holds(lo, n uint64) bool {
 	return n <= s.last.hi-lo
 }
 
-// check says why the n bytes at off are not within one span.
+// check returns an error if the n bytes at off are not within one span.
 func (s *spans) check(call string, off, n uint64) error {
 	if off >= s.last.lo && off <= s.last.hi && n <= s.last.hi-off && s.last.hi != 0 {
 		return nil

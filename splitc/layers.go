@@ -20,8 +20,8 @@ var layers = map[string]layer.Open{
 	"unreliable": unreliable.Open,
 }
 
-// hosts returns the host of each process, for a layer that shares memory within a host, and
-// nil for others. All processes find the same.
+// hosts returns the host of each process for a layer that shares memory within a host, and nil for
+// others. The result is the same in all processes.
 func (w *World) hosts() []int {
 	if w.cfg.Layer != "shm" || w.procs == 1 {
 		return nil
@@ -29,10 +29,10 @@ func (w *World) hosts() []int {
 	return shm.Hosts(w.nic, w.member, w.procs)
 }
 
-// LayerStats count what a communication layer has done.
+// LayerStats are the counters of a communication layer.
 type LayerStats = layer.Stats
 
-// alone is the layer of a program of one process, which communicates with nobody.
+// alone is the layer of a program of one process, which does not communicate.
 type alone struct {
 	heap  []byte
 	count layer.Counters
@@ -52,7 +52,7 @@ func (a *alone) Flush(context.Context) error { return nil }
 func (a *alone) Stats() layer.Stats          { return layer.Stats{} }
 func (a *alone) Close()                      { layer.FreeHeap(a.heap) }
 
-// None of the others is called: there is no other process to name.
+// The other methods are never called, because there is no other process.
 
 func (a *alone) Get(context.Context, int, []byte, uint64) error          { return errProcessor }
 func (a *alone) Put(context.Context, int, uint64, []byte) error          { return errProcessor }

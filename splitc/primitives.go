@@ -2,7 +2,7 @@ package splitc
 
 import "context"
 
-// Read returns the value that p points to (x = *p). It is a Get and a Sync.
+// Read returns the value that p points to (x = *p). It is Get followed by Sync.
 func Read[T any](ctx context.Context, w *World, p Global[T]) (v T, err error) {
 	if err := check(w, "read", p, 1); err != nil {
 		return v, err
@@ -19,15 +19,14 @@ func Read[T any](ctx context.Context, w *World, p Global[T]) (v T, err error) {
 	if err == nil {
 		err = w.sync(ctx, of("read", p.Proc()))
 	}
-	if err != nil { // the value may come later
+	if err != nil { // the value may arrive later
 		w.landing = new([len(w.small)]uint64)
 		return v, w.heard(err)
 	}
 	return *dst, nil
 }
 
-// Write changes what p points to, and returns when it is changed (*p = x). It is a Put
-// and a Sync.
+// Write stores v at p, and returns when the store is complete (*p = x). It is Put followed by Sync.
 func Write[T any](ctx context.Context, w *World, p Global[T], v T) error {
 	if err := check(w, "write", p, 1); err != nil {
 		return err
@@ -47,8 +46,8 @@ func Write[T any](ctx context.Context, w *World, p Global[T], v T) error {
 	return w.heard(err)
 }
 
-// Get starts to read what p points to into dst, which has it after Sync (x := *p). Until
-// then dst stays untouched.
+// Get starts to read the value at p into dst, which is valid after Sync (x := *p). The program must
+// not access dst before.
 func Get[T any](ctx context.Context, w *World, dst *T, p Global[T]) error {
 	if err := check(w, "get", p, 1); err != nil {
 		return err
@@ -61,7 +60,7 @@ func Get[T any](ctx context.Context, w *World, dst *T, p Global[T]) error {
 	return w.heard(w.layer.Get(ctx, int(p.proc), bytesOf(dst), p.off))
 }
 
-// Put starts to change what p points to, which is complete after Sync (*p := x).
+// Put starts to store v at p, which is complete after Sync (*p := x).
 func Put[T any](ctx context.Context, w *World, p Global[T], v T) error {
 	if err := check(w, "put", p, 1); err != nil {
 		return err
@@ -74,8 +73,8 @@ func Put[T any](ctx context.Context, w *World, p Global[T], v T) error {
 	return w.heard(w.layer.Put(ctx, int(p.proc), p.off, held(w, v)))
 }
 
-// Store starts to change what p points to (*p :- x). The process that p points to learns
-// of it by StoreSync or AllStoreSync; this one does not.
+// Store starts to store v at p (*p :- x). The process that p points to waits for the data with
+// StoreSync or AllStoreSync. This process gets no notification.
 func Store[T any](ctx context.Context, w *World, p Global[T], v T) error {
 	if err := check(w, "store", p, 1); err != nil {
 		return err
@@ -92,8 +91,7 @@ func Store[T any](ctx context.Context, w *World, p Global[T], v T) error {
 	return w.storing(int(p.proc), n, err)
 }
 
-// storing ends a call that has stored so many bytes at another process, unless err is why it
-// has not.
+// storing ends a call that has stored bytes at another process, unless err is not nil.
 func (w *World) storing(proc int, bytes uint64, err error) error {
 	if err != nil {
 		return w.heard(err)
@@ -105,7 +103,7 @@ func (w *World) storing(proc int, bytes uint64, err error) error {
 	return w.heard(nil)
 }
 
-// BulkRead fills dst from p on (bulk_read). It is a BulkGet and a Sync.
+// BulkRead fills dst from p on (bulk_read). It is BulkGet followed by Sync.
 func BulkRead[T any](ctx context.Context, w *World, dst []T, p Global[T]) error {
 	if err := bulkGet(ctx, w, "bulk_read", &w.stats.Reads, dst, p); err != nil {
 		return err
@@ -113,8 +111,8 @@ func BulkRead[T any](ctx context.Context, w *World, dst []T, p Global[T]) error 
 	return w.heard(w.sync(ctx, of("bulk_read", p.Proc())))
 }
 
-// BulkWrite copies src to p and on, and returns when it is there (bulk_write). It is a
-// BulkPut and a Sync.
+// BulkWrite copies src to the memory at p, and returns when the copy is complete (bulk_write). It
+// is BulkPut followed by Sync.
 func BulkWrite[T any](ctx context.Context, w *World, p Global[T], src []T) error {
 	if err := bulkPut(ctx, w, "bulk_write", &w.stats.Writes, p, src); err != nil {
 		return err
@@ -122,21 +120,21 @@ func BulkWrite[T any](ctx context.Context, w *World, p Global[T], src []T) error
 	return w.heard(w.sync(ctx, of("bulk_write", p.Proc())))
 }
 
-// BulkGet starts to fill dst from p on, which is complete after Sync (bulk_get). Until
-// then dst stays untouched.
+// BulkGet starts to fill dst from p on, which is complete after Sync (bulk_get). The program must
+// not access dst before.
 func BulkGet[T any](ctx context.Context, w *World, dst []T, p Global[T]) error {
 	return bulkGet(ctx, w, "bulk_get", &w.stats.Gets, dst, p)
 }
 
-// BulkPut starts to copy src to p and on, which is complete after Sync (bulk_put). Until
-// then src stays untouched.
+// BulkPut starts to copy src to the memory at p, which is complete after Sync (bulk_put). The
+// program must not change src before.
 func BulkPut[T any](ctx context.Context, w *World, p Global[T], src []T) error {
 	return bulkPut(ctx, w, "bulk_put", &w.stats.Puts, p, src)
 }
 
-// BulkStore starts to copy src to p and on (bulk_store). The process that p points to
-// learns of it by StoreSync or AllStoreSync. src stays untouched until Sync, by which
-// this process learns that it may be changed, and not that the data are there.
+// BulkStore starts to copy src to the memory at p (bulk_store). The process that p points to waits
+// for the data with StoreSync or AllStoreSync. The program must not change src before Sync. Sync
+// does not mean that the data have arrived.
 func BulkStore[T any](ctx context.Context, w *World, p Global[T], src []T) error {
 	if err := check(w, "bulk_store", p, len(src)); err != nil {
 		return err
@@ -161,7 +159,7 @@ func BulkStore[T any](ctx context.Context, w *World, p Global[T], src []T) error
 	return nil
 }
 
-// bulkGet is BulkGet under the name call, counted in c.
+// bulkGet is BulkGet for the call named call, counted in c.
 func bulkGet[T any](ctx context.Context, w *World, call string, c *Count, dst []T, p Global[T]) error {
 	if err := check(w, call, p, len(dst)); err != nil {
 		return err
@@ -182,7 +180,7 @@ func bulkGet[T any](ctx context.Context, w *World, call string, c *Count, dst []
 	return w.heard(w.layer.Get(ctx, int(p.proc), data, p.off))
 }
 
-// bulkPut is BulkPut under the name call, counted in c.
+// bulkPut is BulkPut for the call named call, counted in c.
 func bulkPut[T any](ctx context.Context, w *World, call string, c *Count, p Global[T], src []T) error {
 	if err := check(w, call, p, len(src)); err != nil {
 		return err
@@ -203,24 +201,24 @@ func bulkPut[T any](ctx context.Context, w *World, call string, c *Count, p Glob
 	return w.heard(w.layer.Put(ctx, int(p.proc), p.off, data))
 }
 
-// Stride describes a strided transfer: Blocks blocks of Len elements each, which begin
-// Local elements apart in this process's slice, and Remote elements apart at the global
-// pointer. No block overlaps another one, here or there, or of the other side.
+// Stride describes a strided transfer of Blocks blocks of Len elements each. The blocks begin Local
+// elements apart in this process's slice, and Remote elements apart at the global pointer. Blocks
+// must not overlap, neither on one side nor across both.
 type Stride struct{ Blocks, Len, Local, Remote int }
 
-// StridedGet starts to fill the blocks of dst, which is complete after Sync. Until then
-// they stay untouched.
+// StridedGet starts to fill the blocks of dst, which is complete after Sync. The program must not
+// access them before.
 func StridedGet[T any](ctx context.Context, w *World, dst []T, p Global[T], s Stride) error {
 	return stridedGet(ctx, w, "strided get", &w.stats.Gets, dst, p, s)
 }
 
-// StridedPut starts to copy the blocks of src, which is complete after Sync. Until then
-// they stay untouched.
+// StridedPut starts to copy the blocks of src, which is complete after Sync. The program must not
+// change them before.
 func StridedPut[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
 	return stridedPut(ctx, w, "strided put", &w.stats.Puts, p, src, s)
 }
 
-// StridedStore starts to store the blocks of src, as BulkStore does each.
+// StridedStore starts to store the blocks of src, each as BulkStore does.
 func StridedStore[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
 	if err := checkStride(w, "strided store", p, src, s); err != nil {
 		return err
@@ -233,7 +231,7 @@ func StridedStore[T any](ctx context.Context, w *World, p Global[T], src []T, s 
 	return nil
 }
 
-// StridedRead is a StridedGet and a Sync.
+// StridedRead is StridedGet followed by Sync.
 func StridedRead[T any](ctx context.Context, w *World, dst []T, p Global[T], s Stride) error {
 	if err := stridedGet(ctx, w, "strided read", &w.stats.Reads, dst, p, s); err != nil {
 		return err
@@ -241,7 +239,7 @@ func StridedRead[T any](ctx context.Context, w *World, dst []T, p Global[T], s S
 	return w.heard(w.sync(ctx, of("strided read", p.Proc())))
 }
 
-// StridedWrite is a StridedPut and a Sync.
+// StridedWrite is StridedPut followed by Sync.
 func StridedWrite[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
 	if err := stridedPut(ctx, w, "strided write", &w.stats.Writes, p, src, s); err != nil {
 		return err
@@ -249,7 +247,7 @@ func StridedWrite[T any](ctx context.Context, w *World, p Global[T], src []T, s 
 	return w.heard(w.sync(ctx, of("strided write", p.Proc())))
 }
 
-// stridedGet is StridedGet under the name call, whose blocks are counted in c.
+// stridedGet is StridedGet for the call named call, with its blocks counted in c.
 func stridedGet[T any](ctx context.Context, w *World, call string, c *Count, dst []T, p Global[T], s Stride) error {
 	if err := checkStride(w, call, p, dst, s); err != nil {
 		return err
@@ -262,7 +260,7 @@ func stridedGet[T any](ctx context.Context, w *World, call string, c *Count, dst
 	return nil
 }
 
-// stridedPut is StridedPut under the name call, whose blocks are counted in c.
+// stridedPut is StridedPut for the call named call, with its blocks counted in c.
 func stridedPut[T any](ctx context.Context, w *World, call string, c *Count, p Global[T], src []T, s Stride) error {
 	if err := checkStride(w, call, p, src, s); err != nil {
 		return err
@@ -275,7 +273,7 @@ func stridedPut[T any](ctx context.Context, w *World, call string, c *Count, p G
 	return nil
 }
 
-// checkStride says what is wrong with a strided transfer, before any of it is done.
+// checkStride returns an error if a strided transfer is invalid, before any of it is performed.
 func checkStride[T any](w *World, call string, p Global[T], mem []T, s Stride) error {
 	local := len(mem)
 	if err := w.ready(call); err != nil {
@@ -290,7 +288,7 @@ func checkStride[T any](w *World, call string, p Global[T], mem []T, s Stride) e
 	if s.Blocks == 0 || s.Len == 0 {
 		return check(w, call, p, 0)
 	}
-	most := int(w.spans.size) // elements that there can be
+	most := int(w.spans.size) // upper bound of the number of elements
 	if s.Len > most || s.Blocks > 1 && s.Blocks-1 > (most-s.Len)/s.Remote {
 		return opError(call, errOutside, "%+v does not fit into the heap", s)
 	}
@@ -306,9 +304,9 @@ func checkStride[T any](w *World, call string, p Global[T], mem []T, s Stride) e
 	return nil
 }
 
-// meet reports whether a block of those that begin at an offset of the heap shares a byte with
-// one of those of the other side, which begin at another offset. Both are in the order of
-// offsets. An element has so many bytes.
+// meet reports whether a block that begins at offset local of the heap or later shares a byte with
+// a block of the other side, which begin at remote. Both are in the order of offsets. An element
+// has the given number of bytes.
 func (s Stride) meet(local, remote, bytes uint64) bool {
 	n := uint64(s.Len) * bytes
 	for i, j := 0, 0; i < s.Blocks && j < s.Blocks; {

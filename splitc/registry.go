@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// registry has what the program registers before it starts: variables and atomic
-// procedures, by name. It is the same in all processes of a program, which are of one
-// executable, and Start compares it.
+// registry holds the variables and atomic procedures that the program registers before it starts,
+// by name. It is the same in all processes of a program, because they run the same executable.
+// Start checks this.
 var registry struct {
 	mu         sync.Mutex
 	variables  map[string]*variable
 	procedures map[string]*procedure
-	err        error // of the first that could not be registered
+	err        error // of the first failed registration
 }
 
 // variable is a registered variable.
@@ -34,7 +34,7 @@ type procedure struct {
 	run          func(w *World, args, result []byte)
 }
 
-// register puts what is registered under a name into one of the registry's tables.
+// register adds an entry with a name to one of the registry's tables.
 func register[V any](table *map[string]V, name string, v V, err error) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -50,17 +50,17 @@ func register[V any](table *map[string]V, name string, v V, err error) {
 	(*table)[name] = v
 }
 
-// layout is what is registered, as a world has it.
+// layout is a world's view of the registry.
 type layout struct {
 	offsets    map[*variable]uint64
 	procedures []*procedure
 	numbers    map[*procedure]uint32
-	end        uint64 // of the variables
+	end        uint64 // end offset of the variables
 	hash       uint32
 }
 
-// newLayout gives each registered variable its offset and each procedure its number,
-// in the order of names.
+// newLayout assigns each registered variable an offset and each procedure a number, in the order of
+// names.
 func newLayout() (l layout, err error) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -85,13 +85,13 @@ func newLayout() (l layout, err error) {
 	return l, nil
 }
 
-// Variable is a variable that each process has, at the same address in all of them: what
-// stands for a variable of Split-C's data segment.
+// Variable is a variable that each process has, at the same address in all of them. It corresponds
+// to a variable in Split-C's data segment.
 type Variable[T any] struct{ v *variable }
 
-// Static registers a variable under a name. Programs call it for package-level
-// variables, so that it happens before Start, and in all processes. What is wrong with
-// it Start says. It is zero in the beginning.
+// Static registers a variable under a name. Programs call it for package-level variables, so that
+// it happens before Start, and in all processes. Start returns any error of the registration. The
+// variable is initially zero.
 func Static[T any](name string) *Variable[T] {
 	v := &variable{name: name, size: size[T](), kind: reflect.TypeFor[T]().String()}
 	err := checkType[T]()
@@ -102,14 +102,13 @@ func Static[T any](name string) *Variable[T] {
 	return &Variable[T]{v}
 }
 
-// On returns a pointer to a processor's variable; null if it was registered after w
-// started.
+// On returns a pointer to a processor's variable, or null if it was registered after w started.
 func (v *Variable[T]) On(w *World, proc int) Global[T] {
 	return Global[T]{off: w.layout.offsets[v.v], proc: processor(proc)}
 }
 
-// Local returns this process's variable, which lies in its heap; nil after Exit, and if it
-// was registered after w started.
+// Local returns this process's variable, which lies in its heap. It returns nil after Exit, and if
+// the variable was registered after w started.
 func (v *Variable[T]) Local(w *World) *T {
 	off := w.layout.offsets[v.v]
 	if off == 0 || w.stop == ErrClosed {

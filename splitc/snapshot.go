@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
-// Count counts operations of a kind, and their bytes.
+// Count counts the operations of one kind, and their bytes.
 type Count struct {
 	Ops   uint64 `metric:"bobnet_splitc_operations_total"`
 	Bytes uint64 `metric:"bobnet_splitc_operation_bytes_total"`
@@ -20,7 +20,7 @@ func (c *Count) add(bytes uint64) {
 	c.Bytes += bytes
 }
 
-// Stats count what a process has asked for since Start, whether of others or of itself.
+// Stats count the operations that a process has requested since Start, of others or of itself.
 type Stats struct {
 	Reads       Count  `reason:"read"`
 	Writes      Count  `reason:"write"`
@@ -35,19 +35,19 @@ type Stats struct {
 	Collectives uint64 `metric:"bobnet_splitc_collectives_total" help:"Collectives of all kinds, each part of a long one." text:"collectives"`
 }
 
-// Waiting says what a process waits for.
+// Waiting describes the wait of a process.
 type Waiting struct {
-	What  string // the call; "a call that needs a credit" if it waits before it sends
-	Named bool   // Proc says for whom
+	What  string // the call, or forCredit if it waits before it sends
+	Named bool   // Proc is valid
 	Proc  int
 	Bytes uint64 // of a store_sync
-	Since int64  // time of the NIC's clock
+	Since int64  // start, on the NIC's clock
 }
 
-// of returns what a call waits for that needs one process.
+// of returns the Waiting of a call that waits for one process.
 func of(call string, proc int) Waiting { return Waiting{What: call, Named: true, Proc: proc} }
 
-// text describes the wait, in which the given number of bytes has come.
+// text describes the wait, in which come bytes have arrived so far.
 func (w Waiting) text(come uint64) string {
 	text := w.What
 	if w.Named {
@@ -59,14 +59,14 @@ func (w Waiting) text(come uint64) string {
 	return text
 }
 
-// forCredit is what Waiting says of a call that has something to send, and no credit for it:
-// the process that Waiting names has taken in nothing of what was sent before.
+// forCredit is the description of a call that waits for a credit to send. The process that Waiting
+// names has not received earlier messages.
 const forCredit = "a call that needs a credit"
 
-// Snapshot is a process as it was a short time ago: in a call that waits, at most 20 ms; else
-// when it has last waited, if that is 20 ms after a wait before, or at the last 64th of its
-// calls that poll, or the last 256th use of a neighbour's heap. A process is seen at the first
-// call that polls after Snapshot was called, too.
+// Snapshot is the recent state of a process. In a call that waits, it is at most 20 ms old.
+// Otherwise it was taken at the last wait that came 20 ms after an earlier one, at the last 64th
+// call that polls, or at the last 256th use of a neighbour's heap. In addition, the first call that
+// polls after a call of Snapshot takes a new one.
 type Snapshot struct {
 	Proc, Procs int
 	Layer       string
@@ -74,10 +74,10 @@ type Snapshot struct {
 	Allocated   uint64 `metric:"bobnet_splitc_allocated_bytes" help:"Bytes of the spread heap that are allocated."`
 	Outstanding int    `metric:"bobnet_splitc_outstanding_operations" help:"Gets, puts and atomic procedures that are not complete."`
 	Received    uint64 `metric:"bobnet_splitc_received_bytes_total" help:"Bytes that were stored into the heap."`
-	Consumed    uint64 // and waited for
-	Leaving     []int  // the others that have called Exit
+	Consumed    uint64 // stored bytes that the program has waited for
+	Leaving     []int  // other processes that have called Exit
 	Failure     string // why the program has failed
-	Strays      uint64 `metric:"bobnet_splitc_layer_stray_messages_total"` // control messages that belong to nothing
+	Strays      uint64 `metric:"bobnet_splitc_layer_stray_messages_total"` // unexpected control messages
 	Stats       Stats
 	Below       LayerStats
 	IsWaiting   bool
@@ -85,7 +85,7 @@ type Snapshot struct {
 	Waited      time.Duration `metric:"bobnet_splitc_waiting_seconds" help:"How long the process has waited in the call that it is in; 0 if it computes."`
 }
 
-// Snapshot returns what the process is doing. Any goroutine may call it.
+// Snapshot returns the state of the process. Any goroutine may call it.
 func (w *World) Snapshot() Snapshot {
 	w.asked.Store(true)
 	w.mu.Lock()
@@ -100,7 +100,7 @@ func (w *World) Snapshot() Snapshot {
 	return s
 }
 
-// publish has Snapshot show what is now.
+// publish stores the current state for Snapshot.
 func (w *World) publish() {
 	if w.layer == nil || w.stop == ErrClosed {
 		return
@@ -127,7 +127,7 @@ func (w *World) publish() {
 	}
 }
 
-// showsFailure has Snapshot show why the program has failed, and asks the layer nothing, which
+// showsFailure stores the failure of the program for Snapshot. It does not call the layer, which
 // may be in a call.
 func (w *World) showsFailure() {
 	w.mu.Lock()
@@ -137,8 +137,8 @@ func (w *World) showsFailure() {
 	}
 }
 
-// shows has Snapshot show what this process waits for. A wait shows when it has lasted for
-// a slice of Watch, and again after each further one, so that short ones cost nothing.
+// shows stores for Snapshot what this process waits for. A wait calls it after each slice of Watch,
+// so that short waits have no cost.
 func (w *World) shows(what Waiting) {
 	w.publish()
 	w.mu.Lock()
@@ -146,15 +146,15 @@ func (w *World) shows(what Waiting) {
 	w.seen.IsWaiting, w.seen.Waiting = true, what
 }
 
-// ends has Snapshot show that a wait is over, if it was shown or a slice has begun in it: so
-// the counters of a process that waits are never much older than a slice.
+// ends stores the end of a wait for Snapshot, if the wait was stored or a slice has begun in it. So
+// the counters of a waiting process are never much older than a slice.
 func (w *World) ends(shown bool) {
 	if w.watch.Renewed() || shown {
 		w.resumes()
 	}
 }
 
-// resumes has Snapshot show what is now that a wait is over.
+// resumes stores the current state at the end of a wait for Snapshot.
 func (w *World) resumes() {
 	w.publish()
 	w.mu.Lock()
@@ -162,23 +162,23 @@ func (w *World) resumes() {
 	w.seen.IsWaiting = false
 }
 
-// observer is what the layer's waits call.
+// observer receives the events of the layer's waits.
 type observer struct{ w *World }
 
-// Sliced has Snapshot show what is now. So a process that waits again and again, and for a
-// short time each, is seen, and reads no clock for it that the slice has not read.
+// Sliced stores the current state for Snapshot. So a process that waits repeatedly, for a short
+// time each, is visible, without an additional read of the clock.
 func (o observer) Sliced() { o.w.publish() }
 
-// Stalled has it show that the layer waits for a credit.
+// Stalled stores that the layer waits for a credit.
 func (o observer) Stalled(proc int, since int64) {
 	o.w.shows(Waiting{What: forCredit, Named: true, Proc: proc, Since: since})
 }
 
-// Resumed has it show that this is over.
+// Resumed stores the end of that wait.
 func (o observer) Resumed() { o.w.resumes() }
 
-// WriteTo writes the snapshot as text for a person who wants to know what hangs and why.
-// It implements io.WriterTo.
+// WriteTo writes the snapshot as text, for a person who investigates why a program hangs. It
+// implements io.WriterTo.
 func (s Snapshot) WriteTo(to io.Writer) (int64, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "split-c: process %d of %d, layer %s, heap %d bytes, %d allocated\n", s.Proc, s.Procs, s.Layer, s.HeapSize, s.Allocated)
@@ -211,7 +211,7 @@ func (s Snapshot) WriteTo(to io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// writeCounters writes a line of the counters that are not 0, if there are any.
+// writeCounters writes a line with the counters that are not 0, if there are any.
 func writeCounters(b *strings.Builder, begin string, list []string) {
 	if len(list) > 0 {
 		b.WriteString(begin + strings.Join(list, ", ") + "\n")

@@ -9,8 +9,8 @@ import (
 )
 
 // Array is a spread array, A[n]::[m]: n blocks of m elements each. Block i is on processor
-// i%Procs(), where the blocks follow each other. It begins at the same address in all
-// processes. It is a comparable value, and its methods but Local check nothing.
+// i%Procs(), whose blocks are contiguous. The array begins at the same address in all processes. It
+// is a comparable value. Its methods, except Local, do not check anything.
 type Array[T any] struct {
 	_     [0]*T
 	base  uint64
@@ -52,8 +52,8 @@ func AllSpreadMalloc[T any](ctx context.Context, w *World, n, m int) (a Array[T]
 	return a, nil
 }
 
-// call returns the collective that allocates a, or frees it: so many bytes on each processor,
-// and a hash of where they are, of the blocks, and of the type.
+// call returns the collective that allocates or frees a, with bytes bytes on each processor. It
+// contains a hash of the array's address, blocks and type.
 func (a Array[T]) call(code uint8, bytes uint64) call {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %d %d %v %d", a.base, a.n, a.m, reflect.TypeFor[T](), size[T]())
@@ -61,7 +61,7 @@ func (a Array[T]) call(code uint8, bytes uint64) call {
 	return call{code: code, size: bytes, op: max(1, uint32(sum>>32)^uint32(sum))}
 }
 
-// rows returns how many blocks a processor has room for.
+// rows returns the number of blocks for which a processor has memory.
 func (a Array[T]) rows() int {
 	if a.n == 0 {
 		return 0
@@ -69,10 +69,10 @@ func (a Array[T]) rows() int {
 	return (a.n-1)/int(a.procs) + 1
 }
 
-// AllSpreadFree releases a spread array (all_spread_free). All processes call it. Nobody
-// reads or writes it any more when the first one does: gets and puts are complete by
-// Sync, and stores by StoreSync or AllStoreSync. One that was freed before is ErrArgument,
-// unless another one of the same length has its place.
+// AllSpreadFree frees a spread array (all_spread_free). All processes must call it, and no process
+// may access the array after the first call. Complete gets and puts with Sync, and stores with
+// StoreSync or AllStoreSync, before. Freeing an array twice is ErrArgument, unless another array of
+// the same length has its place.
 func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
 	const name = "all_spread_free"
 	if err := w.ready(name); err != nil {
@@ -116,9 +116,9 @@ func (a Array[T]) Blocks() int { return a.n }
 // Block returns the number of elements in a block.
 func (a Array[T]) Block() int { return a.m }
 
-// Local returns this process's part: its blocks, one after the other. It is the memory of
-// the heap, as ToLocal says. It is nil after Exit, for the zero Array, and where w has nothing
-// so long at the array's place: it has been freed, or is another World's.
+// Local returns this process's part: its blocks, contiguously. It is memory of the heap, see
+// ToLocal. It returns nil after Exit, for the zero Array, and if w has no allocation of that length
+// at the array's place: the array was freed, or belongs to another World.
 func (a Array[T]) Local(w *World) []T {
 	if a.base == 0 || a.n == 0 || int(a.procs) != w.procs || w.stop == ErrClosed {
 		return nil
@@ -130,7 +130,7 @@ func (a Array[T]) Local(w *World) []T {
 	return localSlice[T](w, a.base, most)[:w.myBlocks(a.n)*a.m]
 }
 
-// myBlocks returns how many of n blocks are this process's.
+// myBlocks returns how many of n blocks belong to this process.
 func (w *World) myBlocks(n int) int { return (n - w.me + w.procs - 1) / w.procs }
 
 // Mine returns the numbers of this process's blocks, in order (for_my_1d).
@@ -144,8 +144,8 @@ func (a Array[T]) Mine(w *World) iter.Seq[int] {
 	}
 }
 
-// Mine2D returns the row and column of each of this process's blocks, in order, if the
-// blocks are those of a matrix of so many columns, row by row: A[rows][columns]::[m]
+// Mine2D returns the row and column of each of this process's blocks, in order. The blocks are
+// those of a matrix with the given number of columns, row by row: A[rows][columns]::[m]
 // (for_my_2d).
 func (a Array[T]) Mine2D(w *World, columns int) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
@@ -157,12 +157,12 @@ func (a Array[T]) Mine2D(w *World, columns int) iter.Seq2[int, int] {
 	}
 }
 
-// Spread is a spread pointer: arithmetic on it goes over processors first, and then to the
-// next local block. It is a comparable value like Global.
+// Spread is a spread pointer: its arithmetic moves over processors first, and then to the next
+// local block. It is a comparable value like Global.
 type Spread[T any] struct {
 	_     [0]*T
 	off   uint64
-	step  uint64 // from block to block on one processor, in bytes
+	step  uint64 // bytes from block to block on one processor
 	proc  int32
 	procs int32
 }
@@ -173,7 +173,7 @@ func (s Spread[T]) Global() Global[T] { return Global[T]{off: s.off, proc: s.pro
 // Proc returns the processor part.
 func (s Spread[T]) Proc() int { return int(s.proc) }
 
-// Add returns the pointer n blocks further on.
+// Add returns the pointer n blocks after s.
 func (s Spread[T]) Add(n int) Spread[T] {
 	procs := max(1, int(s.procs))
 	at := int(s.proc) + n
@@ -186,8 +186,7 @@ func (s Spread[T]) Add(n int) Spread[T] {
 	return s
 }
 
-// Sub returns by how many blocks s is further on than q, which points into the same
-// array.
+// Sub returns the number of blocks from q to s, which must point into the same array.
 func (s Spread[T]) Sub(q Spread[T]) int {
 	rows := int(int64(s.off-q.off) / int64(max(1, s.step)))
 	return rows*int(s.procs) + int(s.proc) - int(q.proc)

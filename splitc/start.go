@@ -18,10 +18,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// version is that of what processes say to each other.
+// version is the version of the protocol between processes.
 const version = 4
 
-// logFlush is how long the last lines of the log are waited for.
+// logFlush is how long the end waits for the logger's handler to finish the last lines.
 const logFlush = 100 * time.Millisecond
 
 // Start makes this process one of the program that cfg and the environment
@@ -58,10 +58,10 @@ func Start(ctx context.Context, cfg *Config) (*World, error) {
 	return w, nil
 }
 
-// Open is Start, under the name that all packages of Bobnet have.
+// Open is another name of Start, for consistency with the other packages.
 func Open(ctx context.Context, cfg *Config) (*World, error) { return Start(ctx, cfg) }
 
-// open joins the job, opens the layer, and begins the heap.
+// open joins the job, opens the layer, and initializes the heap.
 func (w *World) open(ctx context.Context) (err error) {
 	if w.procs == 1 {
 		if err := ctx.Err(); err != nil {
@@ -79,7 +79,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		w.watch = layer.NewWatch(w.nic, w.member, w.cfg.WaitTimeout)
 		w.watch.Tell(observer{w})
 		w.generation = w.nextGeneration()
-		if !w.joined { // whoever has joined here has compared
+		if !w.joined { // a rank that has joined here has already compared
 			withdraw, err := w.agree(timed)
 			defer withdraw()
 			if err != nil {
@@ -107,20 +107,20 @@ func (w *World) open(ctx context.Context) (err error) {
 	}
 	err = w.meet(ctx, call{code: codeStart, size: uint64(w.cfg.HeapSize), op: w.sameness()})
 	var m *MismatchError
-	if errors.As(err, &m) && m.inStart() { // others may be further, and differ there
+	if errors.As(err, &m) && m.inStart() { // other ranks may be further, and detect the difference there
 		return fmt.Errorf("%w: the size of the heap, what is registered, or the version: %w", ErrUnequal, err)
 	}
 	return err
 }
 
-// generations counts the programs that ranks have begun as members of a run which several
+// generations counts the programs that ranks have started as members of a run which several
 // packages share.
 var generations struct {
 	sync.Mutex
 	begun map[[2]uint64]int // by nonce and rank
 }
 
-// nextGeneration returns how many programs this rank has begun before as the same member.
+// nextGeneration returns how many programs this rank has started before as the same member.
 func (w *World) nextGeneration() int {
 	if w.cfg.Member == nil {
 		return 0
@@ -135,7 +135,7 @@ func (w *World) nextGeneration() int {
 	return generations.begun[key] - 1
 }
 
-// sameness is a number that is equal in all processes of a program.
+// sameness returns a number that must be equal in all processes of a program.
 func (w *World) sameness() uint32 {
 	h := fnv.New32a()
 	one := [2]byte{1}
@@ -143,7 +143,7 @@ func (w *World) sameness() uint32 {
 	return h.Sum32()
 }
 
-// join becomes a member of the job, unless the caller is one.
+// join joins the job, unless the caller is already a member.
 func (w *World) join(ctx context.Context) (err error) {
 	if w.member != nil {
 		return nil
@@ -180,16 +180,16 @@ func (w *World) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// layerShift is where the number of the layer is in what params returns first. The pages of a
-// heap are below. Processes of one version have the same layers, and so the same numbers.
+// layerShift is the position of the layer's number in the first value of params. The size of the
+// heap in pages is below. Processes of one version have the same layers, and so the same numbers.
 const layerShift = 26
 
-// params returns what this process tells all others when it joins the job.
+// params returns the values that this process publishes when it joins the job.
 func (w *World) params() [2]uint32 {
 	return [2]uint32{uint32(slices.Index(Layers(), w.cfg.Layer))<<layerShift | uint32(w.cfg.HeapSize/4096), w.sameness()}
 }
 
-// ofParams returns the heap's size and the name of the layer that params are of.
+// ofParams returns the heap's size and the name of the layer in params.
 func ofParams(params [2]uint32) (heap int, chosen string) {
 	chosen = "of a number that this rank does not know"
 	if n := int(params[0] >> layerShift); n < len(layers) {
@@ -198,15 +198,15 @@ func ofParams(params [2]uint32) (heap int, chosen string) {
 	return int(params[0]%(1<<layerShift)) * 4096, chosen
 }
 
-// otherLayer is the error of a start in which a rank has another layer than this one.
+// otherLayer returns the error of a start in which a rank has another layer than this one.
 func (w *World) otherLayer(rank int, chosen string) error {
 	return opError("start", ErrUnequal, "rank %d has layer %s, and rank %d has layer %s", w.me, w.cfg.Layer, rank, chosen)
 }
 
-// Exit ends the program for this process (splitc_exit). It completes this process's gets and
-// puts, waits until all others have called Exit, as long as ctx and Config.WaitTimeout
-// allow, and releases everything: slices of the heap must not be used any more. If the
-// program has failed, it notifies the others and returns the failure at once.
+// Exit ends the program for this process (splitc_exit). It completes this process's gets and puts,
+// and waits until all others have called Exit, bounded by ctx and Config.WaitTimeout. Then it
+// releases everything: slices of the heap must not be used any more. If the program has failed,
+// Exit notifies the others and returns the failure at once.
 func (w *World) Exit(ctx context.Context) error {
 	if w.stop == ErrClosed || w.stop == ErrInAtomic {
 		return w.stopped("exit")
@@ -218,8 +218,8 @@ func (w *World) Exit(ctx context.Context) error {
 	return w.end(err)
 }
 
-// Close ends the program for this process, as Exit does with a context that never ends. After
-// Exit, Fail or Close it does nothing.
+// Close ends the program for this process, like Exit with a context that never ends. After Exit,
+// Fail or Close it does nothing.
 func (w *World) Close() error {
 	if w.stop == ErrClosed {
 		return nil
@@ -227,15 +227,15 @@ func (w *World) Close() error {
 	return w.Exit(context.Background())
 }
 
-// Fail ends the program for this process because of err, which the others are told: their
-// operations end with a job.RankError that names this process and has err's text. By an
-// atomic procedure it takes effect when that returns: all later calls of this process
-// return the failure, and Exit, or Fail, tells the others and releases everything.
+// Fail ends the program for this process because of err, and notifies the others. Their operations
+// end with a job.RankError that names this process and contains err's text. In an atomic procedure
+// it takes effect when the procedure returns: all later calls of this process return the failure,
+// and Exit or Fail notifies the others and releases everything.
 func (w *World) Fail(err error) {
 	if err == nil {
 		err = errors.New("for no reason given")
 	}
-	if w.stop == nil || !errors.Is(err, w.stop) { // else it is what a call has returned
+	if w.stop == nil || !errors.Is(err, w.stop) { // otherwise it is the error that a call has returned
 		err = fmt.Errorf("splitc: Fail was called: %w", err)
 	}
 	switch {
@@ -270,7 +270,7 @@ func (w *World) leave(ctx context.Context) error {
 	return w.member.Leave(ctx)
 }
 
-// end releases everything. If err is not nil, the others are told of it.
+// end releases everything. If err is not nil, it notifies the others.
 func (w *World) end(err error) error {
 	w.publish()
 	if w.joined {
@@ -293,21 +293,21 @@ func (w *World) end(err error) error {
 	return err
 }
 
-// A rank that shares its membership with other packages has told the others nothing of its
-// layer when it joined. It looks for them where its layer does, and would not find those
-// that have chosen another one. So, before it opens its layer, it advertises a name that has the
-// layer in it, and looks for the names of all others.
+// A rank that shares its membership with other packages has not published its layer when it joined.
+// It would look for the other ranks in its own layer, and would not find ranks that have chosen
+// another one. So before it opens its layer, it advertises a name that contains the layer, and
+// looks for the names of all others.
 
-// saidBy returns the name by which a rank says something to those that start with it.
+// saidBy returns the name under which a rank publishes what to the ranks that start with it.
 func (w *World) saidBy(rank int, what string) string {
 	return fmt.Sprintf("splitc/start/%016x/%d/%d/%s", w.member.Identity().Nonce, w.generation, rank, what)
 }
 
-// known is what a rank says that has learned the layers of all others.
+// known is published by a rank that knows the layers of all others.
 const known = "known"
 
-// agree returns nil if all ranks have the layer of this one, or ErrUnequal if one has not. The
-// caller withdraws what it has said when all ranks have opened their layers.
+// agree returns nil if all ranks have this rank's layer, and ErrUnequal if one has not. The caller
+// calls withdraw after all ranks have opened their layers.
 func (w *World) agree(ctx context.Context) (withdraw func(), err error) {
 	own := w.saidBy(w.me, w.cfg.Layer)
 	withdraw = func() { w.nic.Withdraw(own) }
@@ -335,8 +335,8 @@ func (w *World) agree(ctx context.Context) (withdraw func(), err error) {
 	return withdraw, err
 }
 
-// layerOf returns the layer that a rank has chosen. It asks for this rank's own more often than
-// for the others, since that is what it is nearly always.
+// layerOf returns the layer that a rank has chosen. It queries this rank's own layer more often
+// than the others, because the answer is nearly always that one.
 func (w *World) layerOf(ctx context.Context, rank int) (string, error) {
 	for {
 		for _, other := range Layers() {
@@ -352,21 +352,22 @@ func (w *World) layerOf(ctx context.Context, rank int) (string, error) {
 	}
 }
 
-// says reports whether a rank answers within this slice that it says something.
+// says reports whether a rank answers within this slice that it has published what.
 func (w *World) says(rank int, what string) (bool, error) {
 	_, err := w.nic.LookupAt(w.watch.Slice(), w.member.Addr(rank), w.saidBy(rank, what))
-	if errors.Is(err, vipl.ErrNameService) { // nobody answers
+	if errors.Is(err, vipl.ErrNameService) { // no answer
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// silence is for how many slices a rank answers nothing that has withdrawn what it has said.
+// silence is the number of slices without any answer after which a rank counts as having withdrawn
+// its names.
 const silence = 5
 
-// awaitKnown waits, when ranks have chosen different layers, until all others know that: they
-// have said so, or have ended their start, for which they do not wait for this one. Until then
-// this rank's layer can be asked for.
+// awaitKnown is called if ranks have chosen different layers. It waits until all others know this:
+// they have published known, or have ended their start without waiting for this rank. Until then
+// this rank's layer can be queried.
 func (w *World) awaitKnown(ctx context.Context, chosen []string) {
 	own := w.saidBy(w.me, known)
 	if w.nic.Advertise(own, w.nic.Addr()) != nil {

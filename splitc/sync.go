@@ -52,17 +52,17 @@ func (w *World) StoreSync(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// all reports whether all that other processes will ever store here has come.
+// all reports whether everything that other processes will ever store here has arrived.
 func (w *World) all() bool { return w.tree.left == w.procs-1 && w.count.Stored >= w.tree.owed }
 
 // received returns how many bytes have been stored into this heap since the start.
 func (w *World) received() uint64 { return w.stored + w.count.Stored }
 
-// AllStoreSync returns when all stores of all processes before it are complete
-// (all_store_sync). All processes call it. The bytes count as waited for.
+// AllStoreSync returns when all stores of all processes before it are complete (all_store_sync).
+// All processes must call it. The bytes count as waited for.
 //
-// The processes add up how many bytes each of them has yet to get. If that is nothing they
-// are done; else they get them, and meet once more.
+// The processes sum up how many bytes each of them still has to receive. If the sum is zero, they
+// are done. Otherwise they wait for these bytes, and meet once more.
 func (w *World) AllStoreSync(ctx context.Context) error {
 	if err := w.ready("all_store_sync"); err != nil {
 		return err
@@ -92,8 +92,9 @@ func (w *World) AllStoreSync(ctx context.Context) error {
 
 var addBytes = Add[uint64]()
 
-// owed sets owing to how many bytes each process has yet to get, modulo 2^64, and returns
-// how many this one will then have got since the start. Nobody stores meanwhile.
+// owed sets owing to the number of bytes that each process still has to receive, modulo 2^64. It
+// returns the total that this process will then have received since the start. No process may store
+// meanwhile.
 func (w *World) owed(ctx context.Context) (want uint64, err error) {
 	w.owing = append(w.owing[:0], w.sent...)
 	have := uint64(0)

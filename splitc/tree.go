@@ -9,44 +9,43 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// Collectives go up a binary tree and down again, as the barrier of the paper does (5.2):
-// a process sends upwards when it has heard of its children, and downwards when it has
-// heard of its parent.
+// Collectives go up a binary tree and down again, like the barrier of the paper (5.2). A process
+// sends upwards after it has received the messages of its children, and downwards after it has
+// received the message of its parent.
 //
-// Where processes of one host share memory only the first one of each host is in the tree,
-// with the others of its host below it. That is the tree of hosts.
+// If processes of one host share memory, only the first one of each host is in the binary tree. The
+// others of the host are its children. This is the tree of hosts.
 //
-// The tree of ranks knows no hosts. It is numbered in preorder: a process comes first, then
-// all below its first child, then all below its second. So what is below a process are
-// processes that follow each other, and reductions combine values in their order, and in
-// groups that depend on the number of processes only. Reductions whose result depends on
-// neither, as sums of integers, go along the tree of hosts like everything else. For the
-// others all processes say upwards along that, too, which collective they are in, so that those
-// which differ meet, whatever trees they would go along; and nobody goes on before all have
-// come.
+// The tree of ranks ignores hosts. It is numbered in preorder: first a process, then all processes
+// below its first child, then all below its second. So the processes below a process are
+// consecutive. Reductions combine values in the order of ranks, and in groups that depend only on
+// the number of processes. Reductions whose result depends on neither, such as sums of integers,
+// use the tree of hosts like everything else. For the others all processes also announce their
+// collective upwards along the tree of hosts. So processes in different collectives detect it,
+// whatever trees the collectives use, and no process continues before all have arrived.
 //
-// Nobody can be further than one collective ahead of a neighbour in a tree, so that one place
-// for a message of each is enough.
+// No process can be more than one collective ahead of a neighbour in a tree, so room for one
+// message of each neighbour is enough.
 
-// kinds of control messages.
+// Kinds of control messages.
 const (
 	kindUp       = 1 + iota // a part of a collective, for the parent in the tree of hosts
 	kindDown                // the result of one, for a child
 	kindMismatch            // two processes are in different collectives
-	kindLeaving             // a process has called Exit; how many bytes it has stored at the receiver
-	kindSame                // for the parent in the tree of hosts: which collective goes along that of ranks
+	kindLeaving             // a process has called Exit; the number of bytes that it has stored at the receiver
+	kindSame                // for the parent in the tree of hosts: the collective in the tree of ranks
 	kindRankUp              // kindUp and kindDown of the tree of ranks
 	kindRankDown
 )
 
-// headSize is what a control message begins with: kind, 3 bytes unused, the call,
-// in bytes. maxPart is what may follow.
+// headSize is the size in bytes of the head of a control message: kind, 3 unused bytes, the call.
+// maxPart is the most bytes after the head.
 const (
 	headSize = 4 + callSize
 	maxPart  = layer.MaxControl - headSize
 )
 
-// place is a neighbour in the tree, and the message of its that has come.
+// place is a neighbour in the tree, with the message that has arrived from it.
 type place struct {
 	rank int
 	full bool
@@ -70,16 +69,16 @@ type tree struct {
 	apart  bool   // these two trees differ, for some process
 	seq    uint32 // collectives so far
 	told   *MismatchError
-	by     int    // who has told it, or -1
-	leaves []bool // who has called Exit
-	left   int    // how many others have
-	owed   uint64 // bytes that those have stored here, some of which may be on their way
+	by     int    // the rank that has reported it, or -1
+	leaves []bool // ranks that have called Exit
+	left   int    // number of other ranks that have called Exit
+	owed   uint64 // bytes that those have stored here, some of which may be in flight
 	out    [layer.MaxControl]byte
 	strays uint64
 }
 
-// newTree returns the place of a process in the trees. hosts has the host of each process
-// where those of one host share memory, and is nil elsewhere.
+// newTree returns the place of a process in the trees. hosts has the host of each process if
+// processes of one host share memory, and is nil otherwise.
 func newTree(me, procs int, hosts []int) tree {
 	t := tree{leaves: make([]bool, procs), by: -1}
 	ranks, shared := groups(procs, nil), groups(procs, hosts)
@@ -96,7 +95,7 @@ func newTree(me, procs int, hosts []int) tree {
 	return t
 }
 
-// of returns the tree that a collective goes along.
+// of returns the tree that a collective uses.
 func (t *tree) of(c call) *branch {
 	if c.inOrder {
 		return &t.branch
@@ -104,7 +103,7 @@ func (t *tree) of(c call) *branch {
 	return &t.hosts
 }
 
-// kinds returns those of the messages of a collective, up its tree and down.
+// kinds returns the message kinds of a collective, up its tree and down.
 func (t *tree) kinds(c call) (up, down uint8) {
 	if c.inOrder && t.apart {
 		return kindRankUp, kindRankDown
@@ -112,8 +111,8 @@ func (t *tree) kinds(c call) (up, down uint8) {
 	return kindUp, kindDown
 }
 
-// groups returns the processes of each host in their order, and the hosts in that of their
-// first processes. Without hosts each process is on one of its own.
+// groups returns the processes of each host in order, and the hosts in the order of their first
+// processes. Without hosts each process is on a host of its own.
 func groups(procs int, hosts []int) (all [][]int) {
 	at := map[int]int{}
 	for proc := range procs {
@@ -143,9 +142,9 @@ func newBranch(me int, groups [][]int) (b branch) {
 	return b
 }
 
-// neighbours returns the parent of a process, or -1, and its children in the tree of groups.
-// The processes of a group are children of its first one, which waits for their messages in an
-// array in memory, one place for each (5.2); only these first ones are in the binary tree.
+// neighbours returns the parent of a process, or -1, and its children in the tree of groups. The
+// processes of a group are children of its first one, which waits for their messages in an array in
+// memory, with one place for each (5.2). Only the first processes of groups are in the binary tree.
 func neighbours(me int, groups [][]int) (parent int, kids []int) {
 	at := slices.IndexFunc(groups, func(g []int) bool { return slices.Contains(g, me) })
 	if first := groups[at][0]; me != first {
@@ -162,12 +161,12 @@ func neighbours(me int, groups [][]int) (parent int, kids []int) {
 	return groups[above][0], kids
 }
 
-// binaryPlace returns the parent, or -1, and the children of a place of a binary tree of n
+// binaryPlace returns the parent, or -1, and the children of place at in a binary tree of n places
 // in preorder.
 func binaryPlace(at, n int) (parent int, kids []int) {
 	lo, hi, parent := 0, n, -1
 	for {
-		first, second := lo+1, lo+1+(hi-lo)/2 // what is below lo is in two halves
+		first, second := lo+1, lo+1+(hi-lo)/2 // the places below lo are in two halves
 		if at == lo {
 			if first < second && first < hi {
 				kids = append(kids, first)
@@ -186,7 +185,7 @@ func binaryPlace(at, n int) (parent int, kids []int) {
 	}
 }
 
-// upper is what a layer calls.
+// upper implements layer.Handler, which the layer calls.
 type upper struct{ w *World }
 
 // Call runs an atomic procedure.
@@ -194,7 +193,7 @@ func (u upper) Call(_ int, fn uint32, args, result []byte) int {
 	return u.w.runAtomic(fn, args, result)
 }
 
-// Control takes a control message, which may be anything.
+// Control processes a control message, which may be arbitrary bytes.
 func (u upper) Control(from int, msg []byte) {
 	w := u.w
 	t := &w.tree
@@ -237,7 +236,7 @@ func (u upper) Control(from int, msg []byte) {
 	t.strays++
 }
 
-// up keeps a message for the parent, down one for a child, if it comes from where it can.
+// up stores a message for the parent, and down one for a child, if it comes from a valid sender.
 func (b *branch) up(from int, msg []byte) bool {
 	for _, k := range b.kids {
 		if k.rank == from && k.take(msg) {
@@ -251,7 +250,7 @@ func (b *branch) down(from int, msg []byte) bool {
 	return b.parent != nil && b.parent.rank == from && b.parent.take(msg)
 }
 
-// take keeps a message, if there is none yet.
+// take stores a message unless there is one already.
 func (p *place) take(msg []byte) bool {
 	if p.full {
 		return false
@@ -265,15 +264,14 @@ func (w *World) say(ctx context.Context, to int, kind uint8, c call, part []byte
 	out := w.tree.out[:headSize+len(part)]
 	out[0], out[1], out[2], out[3] = kind, 0, 0, 0
 	c.put(out[4:])
-	if (kind == kindUp || kind == kindRankUp) && w.gather != nil { // what comes down is the answer
+	if (kind == kindUp || kind == kindRankUp) && w.gather != nil { // the message down is the answer
 		return w.gather.Gather(ctx, to, out[:headSize], part)
 	}
 	copy(out[headSize:], part)
 	return w.layer.Control(ctx, to, out)
 }
 
-// mismatch ends the program because this process and another one are in different
-// collectives.
+// mismatch ends the program because this process and another one are in different collectives.
 func (w *World) mismatch(mine, other call, rank int) error {
 	m := &MismatchError{Ranks: [2]int{w.me, rank}, Calls: [2]string{mine.String(), other.String()}}
 	w.stop = m
@@ -282,7 +280,7 @@ func (w *World) mismatch(mine, other call, rank int) error {
 	return m
 }
 
-// tellMismatch tells the neighbours in the tree of hosts, but for the one that has told this
+// tellMismatch notifies the neighbours in the tree of hosts, except the one that has notified this
 // process.
 func (w *World) tellMismatch(m *MismatchError) {
 	var text []byte
@@ -293,14 +291,14 @@ func (w *World) tellMismatch(m *MismatchError) {
 	text = append(text, m.Calls[1]...)
 	for _, p := range append([]*place{w.tree.hosts.parent}, w.tree.hosts.kids...) {
 		if p != nil && p.rank != w.tree.by {
-			// Who does not hear it here hears that this process fails.
+			// A process that does not receive this message learns that this process fails.
 			_ = w.say(w.watch.Slice(), p.rank, kindMismatch, call{}, text)
 		}
 	}
 	_ = w.layer.Poll()
 }
 
-// getMismatch reads what tellMismatch has written, which may be anything.
+// getMismatch decodes the output of tellMismatch, which may be arbitrary bytes.
 func getMismatch(b []byte, procs int) (*MismatchError, bool) {
 	if len(b) < 9 || len(b) > 9+2*maxCallText || int(b[8]) > len(b)-9 {
 		return nil, false
@@ -317,7 +315,7 @@ func getMismatch(b []byte, procs int) (*MismatchError, bool) {
 	return m, true
 }
 
-// printable returns a text of another process, which may be anything, for people.
+// printable makes a text of another process, which may be arbitrary bytes, safe to print.
 func printable(b []byte) string {
 	s := make([]byte, len(b))
 	for i, c := range b {
@@ -329,8 +327,8 @@ func printable(b []byte) string {
 	return string(s)
 }
 
-// broken makes the end of a wait within a collective the end of the program: the other
-// processes are in it still.
+// broken makes the end of a wait within a collective the end of the program, because the other
+// processes are still in the collective.
 func (w *World) broken(err error) error {
 	if err != nil && passing(err) && w.stop == nil {
 		return w.fail(fmt.Errorf("%w; the collective was abandoned", err))

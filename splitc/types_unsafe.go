@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// size and align return those of a T, in bytes. They make none: it may be longer than memory.
+// size and align return the size and the alignment of a T in bytes. They do not allocate a T, which
+// may be longer than memory.
 func size[T any]() uint64 {
 	var p *T
 	return uint64(unsafe.Sizeof(*p))
@@ -26,10 +27,10 @@ func bytesOfSlice[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), uint64(len(s))*size[T]())
 }
 
-// at returns the T at offset off of a heap, which check has found to be there.
+// at returns the T at offset off of a heap. The caller must have checked the offset.
 func at[T any](heap []byte, off uint64) *T { return (*T)(unsafe.Pointer(&heap[off])) }
 
-// offsetOf returns where in a heap an address lies, if it does.
+// offsetOf returns the offset of an address in a heap, and whether it lies there.
 func offsetOf[T any](heap []byte, p *T) (off uint64, ok bool) {
 	off = uint64(uintptr(unsafe.Pointer(p)) - uintptr(unsafe.Pointer(unsafe.SliceData(heap))))
 	return off, off < uint64(len(heap))
@@ -41,16 +42,16 @@ func overlap(a, b []byte) bool {
 	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
 
-// typeKey stands for a type: two keys are equal if the types are.
+// typeKey identifies a type: two keys are equal if the types are.
 type typeKey any
 
 func keyOf[T any]() typeKey { return (*T)(nil) }
 
-// types remembers what is wrong with the types that programs have used.
+// types caches the results of checkType.
 var types sync.Map // typeKey to error, nil for those that may be in a heap
 
-// checkType says what is wrong with T: only types of fixed size without pointers
-// may be in a heap.
+// checkType returns an error if T cannot be in a heap. Only types of fixed size without pointers
+// can.
 func checkType[T any]() error {
 	key := keyOf[T]()
 	if v, ok := types.Load(key); ok {
@@ -66,7 +67,7 @@ func checkType[T any]() error {
 	return err
 }
 
-// unfit says why a type cannot be in a heap, or "".
+// unfit returns why a type cannot be in a heap, or "".
 func unfit(t reflect.Type) string {
 	if t.Size() == 0 {
 		return "no size"
@@ -74,7 +75,7 @@ func unfit(t reflect.Type) string {
 	return pointers(t)
 }
 
-// pointers says which pointers a type has, or "".
+// pointers returns a description of the pointers in a type, or "".
 func pointers(t reflect.Type) string {
 	switch k := t.Kind(); {
 	case k >= reflect.Bool && k <= reflect.Complex128:
@@ -104,9 +105,8 @@ func localSlice[T any](w *World, off uint64, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&w.heap[off])), n)
 }
 
-// held returns the bytes of a value that a layer is to copy, in the world's memory, so
-// that v itself need not escape from the caller's stack. A layer may use those of a long
-// value until a Sync.
+// held returns the bytes of a value for a layer to copy, in the world's memory, so that v need not
+// escape from the caller's stack. A layer may use the bytes of a long value until a Sync.
 func held[T any](w *World, v T) []byte {
 	in := unsafe.Pointer(&w.small)
 	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
@@ -117,7 +117,7 @@ func held[T any](w *World, v T) []byte {
 	return bytesOf(p)
 }
 
-// landing returns where the value of a read may come.
+// landing returns the memory for the value of a read.
 func landing[T any](w *World) *T {
 	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
 		return (*T)(w.long.take(size[T](), w.synced()))
@@ -125,12 +125,12 @@ func landing[T any](w *World) *T {
 	return (*T)(unsafe.Pointer(w.landing))
 }
 
-// longValues is memory for values that are too long to be copied by a layer, in a slab that is
-// used anew when none of them is in use, and followed by one of twice its length if that does not come
-// in time. No type of a value has pointers, or is aligned to more than a word.
+// longValues is memory for values that are too long for a layer to copy. It is a slab that is reused
+// when no value in it is in use. If that takes too long, a slab of twice its length follows. No value
+// has pointers, or an alignment of more than a word.
 type longValues struct {
 	slab []uint64
-	used int // words of it
+	used int // words in use
 }
 
 // The length of slabs in words.
@@ -139,7 +139,7 @@ const (
 	slabMost  = 1 << 17
 )
 
-// take returns memory for n bytes, which nothing else is in until free.
+// take returns memory for n bytes, which is not reused until free is true.
 func (v *longValues) take(n uint64, free bool) unsafe.Pointer {
 	if free {
 		v.used = 0

@@ -15,30 +15,30 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// World is one process of a Split-C program, and its way to the others. One goroutine at
-// a time uses it; any may call Snapshot.
+// World is one process of a Split-C program. One goroutine at a time may use it; any goroutine may
+// call Snapshot.
 type World struct {
 	cfg    Config
 	log    *slog.Logger
 	me     int
 	procs  int
 	nic    *vipl.NIC
-	own    bool // nic is closed at the end
+	own    bool // close nic at the end
 	member *job.Member
-	joined bool // member is left at the end
+	joined bool // leave member at the end
 
-	generation int // how many programs this rank has begun before as the same member
+	generation int // number of programs that this rank has started before as the same member
 
 	layer  layer.Layer
-	gather layer.Gatherer // the layer, if it is one
+	gather layer.Gatherer // the layer, if it implements Gatherer
 	count  *layer.Counters
 	heap   []byte
-	direct [][]byte // heaps that this process may load from and store to, by processor; others are nil
+	direct [][]byte // heaps that this process may access directly, by processor; others are nil
 	watch  *layer.Watch
 
 	spans  spans
 	layout layout
-	fit    typeKey // the type that was checked last
+	fit    typeKey // the last type that was checked
 	stop   error   // why no call is served any more, or nil
 
 	stored   uint64   // bytes that this rank has stored into its own heap
@@ -46,18 +46,18 @@ type World struct {
 	sent     []uint64 // bytes that this rank has stored, by processor
 	owing    []uint64 // memory of AllStoreSync
 
-	small   [layer.MaxCopied / 8]uint64  // a value on its way to a layer
-	landing *[layer.MaxCopied / 8]uint64 // where a read's value comes
+	small   [layer.MaxCopied / 8]uint64  // a value that is passed to a layer
+	landing *[layer.MaxCopied / 8]uint64 // memory for the value of a read
 	long    longValues
 
 	tree    tree
 	atomics atomics
 	stats   Stats
-	turns   uint // calls that have polled, or have used a neighbour's heap instead
+	turns   uint // calls that have polled, or used a neighbour's heap instead
 
-	asked atomic.Bool // for a new snapshot
+	asked atomic.Bool // Snapshot has requested a new one
 	mu    sync.Mutex
-	seen  Snapshot // as publish has last made it
+	seen  Snapshot // the last one that publish has stored
 }
 
 // Procs returns the number of processes (PROCS).
@@ -69,12 +69,11 @@ func (w *World) MyProc() int { return w.me }
 // Layer returns the name of the communication layer.
 func (w *World) Layer() string { return w.cfg.Layer }
 
-// NIC returns the NIC that the layer uses; nil in a program of one process that needs
-// none.
+// NIC returns the NIC that the layer uses, or nil in a program of one process without a NIC.
 func (w *World) NIC() *vipl.NIC { return w.nic }
 
-// Seconds returns the time on a clock that differences make sense of (get_seconds): the
-// NIC's, which is virtual in the simulator.
+// Seconds returns the time in seconds for measuring differences (get_seconds). It is the NIC's
+// clock, which is virtual in the simulator.
 func (w *World) Seconds() float64 {
 	if w.nic == nil {
 		return time.Since(processStart).Seconds()
@@ -94,10 +93,10 @@ func (w *World) Poll() error {
 	return w.poll()
 }
 
-// lookEach is after how many calls that poll a process looks around: it hears of failures, and
-// makes a new snapshot. nearEach is after how many uses of a neighbour's heap it polls, and does
-// that: few enough for those who wait for this process, and so many that each costs little more
-// than the count.
+// lookEach is the number of polling calls after which a process checks for failures and makes a new
+// snapshot. nearEach is the number of uses of a neighbour's heap after which it polls and does the
+// same. It is small enough for processes that wait for this one, and large enough that each use
+// costs little more than the count.
 const (
 	lookEach = 64
 	nearEach = 4 * lookEach
@@ -117,8 +116,8 @@ func (w *World) poll() error {
 	return w.heard(w.layer.Poll())
 }
 
-// near counts an operation on a neighbour's heap, which has asked nobody, and polls now and
-// then: a process that does nothing else serves the others, and hears of failures.
+// near counts an operation on a neighbour's heap, which sends no request. It polls from time to
+// time, so that a process that does nothing else still serves the others and detects failures.
 func (w *World) near() error {
 	if (w.turns+1)%nearEach != 0 {
 		w.turns++
@@ -127,7 +126,7 @@ func (w *World) near() error {
 	return w.poll()
 }
 
-// OnOne runs f in one process (on_one). Nothing is communicated.
+// OnOne runs f in one process (on_one). It does not communicate.
 func (w *World) OnOne(proc int, f func() error) error {
 	if err := w.checkRoot("on_one", proc); err != nil || proc != w.me {
 		return err
@@ -135,9 +134,9 @@ func (w *World) OnOne(proc int, f func() error) error {
 	return f()
 }
 
-// heard returns err, or what other ranks have said of a failure meanwhile. Failures
-// stay: they are what each later call returns. The end of the caller's context, and a
-// wait that was too long, are no failures.
+// heard returns err, or a failure that other ranks have reported meanwhile. A failure is final:
+// each later call returns it. The end of the caller's context, and a wait that took too long, are
+// not failures.
 func (w *World) heard(err error) error {
 	if m := w.tree.told; m != nil && w.stop == nil {
 		w.stop = m
@@ -153,16 +152,16 @@ func (w *World) heard(err error) error {
 	return w.fail(err)
 }
 
-// passing reports whether an error ends one call and not the program.
+// passing reports whether an error ends only one call, not the program.
 func passing(err error) bool {
-	if errors.Is(err, ErrRankFailed) { // the cause may be a time-out
+	if errors.Is(err, ErrRankFailed) { // its cause may be a timeout
 		return false
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrWaited)
 }
 
-// fail makes err the end of the program for this rank. What the other ranks say of the
-// cause is better than what this one has found.
+// fail makes err the end of the program for this rank. A cause that the other ranks have reported
+// takes precedence.
 func (w *World) fail(err error) error {
 	if w.stop == nil {
 		if why := w.member.Err(); why != nil && !errors.Is(err, ErrMismatch) {
@@ -177,11 +176,11 @@ func (w *World) fail(err error) error {
 	return w.stop
 }
 
-// tellFor is how long a rank waits for a MismatchError of which it has heard by another's failure.
+// tellFor is how long a rank waits for the MismatchError behind another rank's failure.
 const tellFor = time.Second
 
-// differs returns what ranks in different collectives tell each other, when this one has heard
-// first that one of them fails because of that; or that failure, if it is not told.
+// differs is called if this rank first learns that another one fails because of a mismatch. It
+// returns the MismatchError of the other ranks, or that failure if none arrives.
 func (w *World) differs(why error) error {
 	for end := w.nic.Now() + int64(tellFor); w.tree.told == nil && w.nic.Now() < end; {
 		if w.layer == nil || w.layer.Wait(w.watch.Slice()) != nil {
@@ -195,10 +194,10 @@ func (w *World) differs(why error) error {
 	return fmt.Errorf("%w: %w", ErrMismatch, why)
 }
 
-// wait serves the other ranks until done. It fails when ctx ends, when it takes longer
-// than Config.WaitTimeout, and when a rank has failed.
+// wait serves the other ranks until done returns true. It fails if ctx ends, if it takes longer
+// than Config.WaitTimeout, and if a rank has failed.
 func (w *World) wait(ctx context.Context, what Waiting, done func() bool) error {
-	// Also if there is nothing to wait for: what was sent before leaves by this.
+	// Poll even if there is nothing to wait for: it sends pending messages.
 	if err := w.poll(); err != nil || done() {
 		return err
 	}
