@@ -12,20 +12,20 @@ import (
 // Flavor is a kind of authentication (RFC 5531 section 8.2).
 type Flavor int32
 
-// The flavors that are implemented. A server refuses others with AuthRejectedCred.
+// The implemented flavors. A server refuses others with AuthRejectedCred.
 const (
-	FlavorNone  Flavor = 0 // AUTH_NONE: the caller does not say who it is
-	FlavorSys   Flavor = 1 // AUTH_SYS: the caller says who it is, and is believed
-	FlavorShort Flavor = 2 // AUTH_SHORT: the caller says what the server called it by
+	FlavorNone  Flavor = 0 // AUTH_NONE: the caller does not identify itself
+	FlavorSys   Flavor = 1 // AUTH_SYS: the caller identifies itself without proof
+	FlavorShort Flavor = 2 // AUTH_SHORT: the caller identifies itself by a shorthand that the server chose
 )
 
-// maxAuthBody is how long the body of a credential or verifier may be (section 8.2).
+// maxAuthBody is the longest body of a credential or verifier, in bytes (section 8.2).
 const maxAuthBody = 400
 
 // OpaqueAuth is a credential or verifier: opaque_auth of RFC 5531 section 8.2.
 type OpaqueAuth struct {
 	Flavor Flavor
-	Body   []byte // up to 400 octets
+	Body   []byte // up to 400 bytes
 }
 
 func (a *OpaqueAuth) encode(e *xdr.Encoder) {
@@ -39,21 +39,21 @@ func (a *OpaqueAuth) decode(d *xdr.Decoder) {
 	a.Body = d.OpaqueView(maxAuthBody)
 }
 
-// Auth is how a client's calls say who calls. Its methods are called by any goroutine
-// that calls, several at once.
+// Auth authenticates a client's calls. Any goroutine that calls may use its methods, several at
+// once.
 type Auth interface {
 	// Authenticate returns the credential and the verifier of a call. Their bodies must
 	// not change afterwards.
 	Authenticate() (cred, verf OpaqueAuth)
-	// Verify looks at the verifier of a reply to an accepted call. The body is valid until
-	// it returns. An error fails the call, as AuthInvalidResp.
+	// Verify checks the verifier of a reply to an accepted call. The body is valid until it
+	// returns. An error fails the call with AuthInvalidResp.
 	Verify(cred, verf OpaqueAuth) error
-	// Refresh is told that the server has refused the credential. It reports whether
-	// Authenticate now returns another one, with which the call is repeated once.
+	// Refresh is called when the server has refused the credential. It reports whether Authenticate
+	// now returns another one. The call is then repeated once.
 	Refresh(cred OpaqueAuth, stat AuthStat) bool
 }
 
-// authNone is AUTH_NONE.
+// authNone implements AUTH_NONE.
 type authNone struct{}
 
 func (authNone) Authenticate() (cred, verf OpaqueAuth) { return OpaqueAuth{}, OpaqueAuth{} }
@@ -65,11 +65,11 @@ const (
 	maxGIDs        = 16
 )
 
-// SysCred is the body of an AUTH_SYS credential: authsys_parms of RFC 5531 appendix A.
-// Nothing in it is proven: the caller says it.
+// SysCred is the body of an AUTH_SYS credential: authsys_parms of RFC 5531 appendix A. Nothing in
+// it is proven: the caller claims it.
 type SysCred struct {
-	Stamp       uint32 // arbitrary, of the caller's machine
-	MachineName string // up to 255 octets
+	Stamp       uint32 // arbitrary, chosen by the caller's machine
+	MachineName string // up to 255 bytes
 	UID, GID    uint32
 	GIDs        []uint32 // up to 16
 }
@@ -83,8 +83,8 @@ func (s *SysCred) MarshalXDR(e *xdr.Encoder) {
 	xdr.EncodeArray(e, s.GIDs, maxGIDs, encodeUint)
 }
 
-// UnmarshalXDR decodes the credential. It allocates only for a name that differs from the
-// one that s has, and if s.GIDs is too small.
+// UnmarshalXDR decodes the credential. It allocates only if the name differs from s's, or if s.GIDs
+// is too small.
 func (s *SysCred) UnmarshalXDR(d *xdr.Decoder) {
 	s.Stamp = d.Uint()
 	if name := d.StringView(maxMachineName); string(name) != s.MachineName {
@@ -97,7 +97,7 @@ func (s *SysCred) UnmarshalXDR(d *xdr.Decoder) {
 func encodeUint(v *uint32, e *xdr.Encoder) { e.Uint(*v) }
 func decodeUint(v *uint32, d *xdr.Decoder) { *v = d.Uint() }
 
-// ProcessCred returns what the process is: host name, effective user and group, and the
+// ProcessCred returns the credential of this process: host name, effective user and group, and the
 // first 16 of its supplementary groups.
 func ProcessCred() SysCred {
 	c := SysCred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
@@ -110,18 +110,18 @@ func ProcessCred() SysCred {
 	return c
 }
 
-// SysAuth is AUTH_SYS at a client, with AUTH_SHORT: it uses the shorthand that a server
-// hands out, and returns to the full credential when the server no longer knows it. One
-// SysAuth is for one server.
+// SysAuth is AUTH_SYS at a client, with AUTH_SHORT. It uses the shorthand that a server issues, and
+// returns to the full credential when the server no longer knows it. Each server needs its own
+// SysAuth.
 type SysAuth struct {
 	full OpaqueAuth
 
 	mu    sync.Mutex
-	short OpaqueAuth // FlavorShort, or nothing
+	short OpaqueAuth // FlavorShort, or empty
 }
 
-// NewSysAuth returns AUTH_SYS for the caller that cred describes. A name or list of groups
-// that is too long is an error, xdr.ErrTooLong.
+// NewSysAuth returns AUTH_SYS for the caller that cred describes. If the name or the list of groups
+// is too long, the error is xdr.ErrTooLong.
 func NewSysAuth(cred SysCred) (*SysAuth, error) {
 	body, err := xdr.Append(nil, &cred)
 	if err != nil {
@@ -130,7 +130,7 @@ func NewSysAuth(cred SysCred) (*SysAuth, error) {
 	return &SysAuth{full: OpaqueAuth{FlavorSys, body}}, nil
 }
 
-// Authenticate returns the shorthand, if the server has handed out one, or the credential.
+// Authenticate returns the shorthand if the server has issued one, and otherwise the credential.
 func (a *SysAuth) Authenticate() (cred, verf OpaqueAuth) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,9 +140,9 @@ func (a *SysAuth) Authenticate() (cred, verf OpaqueAuth) {
 	return a.full, OpaqueAuth{}
 }
 
-// Verify keeps a shorthand. The body of the verifier is an encoded credential, as C
-// implementations of SunRPC have it where RFC 5531 says "an opaque structure"; another body is
-// taken for the shorthand itself.
+// Verify stores a shorthand. In C implementations of SunRPC the body of the verifier is an encoded
+// credential, although RFC 5531 calls it an opaque structure. Any other body is itself the
+// shorthand.
 func (a *SysAuth) Verify(_, verf OpaqueAuth) error {
 	if verf.Flavor != FlavorShort {
 		return nil
@@ -161,7 +161,7 @@ func (a *SysAuth) Verify(_, verf OpaqueAuth) error {
 	return nil
 }
 
-// Refresh forgets a shorthand that the server has refused.
+// Refresh removes a shorthand that the server has refused.
 func (a *SysAuth) Refresh(cred OpaqueAuth, stat AuthStat) bool {
 	if cred.Flavor != FlavorShort {
 		return false
@@ -174,34 +174,34 @@ func (a *SysAuth) Refresh(cred OpaqueAuth, stat AuthStat) bool {
 	return true
 }
 
-// shorthandSize is how many random bytes stand for a credential: nobody guesses them.
+// shorthandSize is the number of random bytes in a shorthand, which makes it unpredictable.
 const shorthandSize = 16
 
-// shorthands is the server's table of AUTH_SHORT (RFC 5531 appendix A): what it calls the
-// AUTH_SYS credentials that it has seen. When it is full the oldest entry goes; whoever
-// uses that is told to begin a new session (AuthRejectedCred).
+// shorthands is the server's table of AUTH_SHORT (RFC 5531 appendix A): shorthands of AUTH_SYS
+// credentials. When it is full, the oldest entry is removed. A client that uses a removed entry
+// gets AuthRejectedCred and starts a new session.
 type shorthands struct {
 	limit int
 
 	mu     sync.Mutex
 	byName map[[shorthandSize]byte]*shorthand
 	byCred map[sysCaller]*shorthand
-	order  []*shorthand // a ring of the limit's size, the oldest at next
+	order  []*shorthand // a ring with the limit's size, the oldest at next
 	next   int
 }
 
-// sysCaller is who sends an AUTH_SYS credential.
+// sysCaller is the sender of an AUTH_SYS credential.
 type sysCaller struct {
 	from host
 	body string
 }
 
-// shorthand is one entry. It does not change, so calls may look at it after it has gone.
+// shorthand is one entry. It is immutable, so calls may use it after its removal.
 type shorthand struct {
 	name   [shorthandSize]byte
-	caller sysCaller // the name is good for calls from there only
+	caller sysCaller // the shorthand is valid only for calls of this caller
 	cred   SysCred
-	verf   OpaqueAuth // the verifier that tells the client
+	verf   OpaqueAuth // the verifier that carries the shorthand to the client
 }
 
 func newShorthands(limit int) *shorthands {
@@ -212,7 +212,7 @@ func newShorthands(limit int) *shorthands {
 	}
 }
 
-// hand returns the entry for a credential with this body, a new one if need be.
+// hand returns the entry for a credential with this body, and creates it if necessary.
 func (t *shorthands) hand(from host, body []byte, cred *SysCred) *shorthand {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -243,7 +243,7 @@ func (t *shorthands) keep(s *shorthand) {
 	t.byCred[s.caller] = s
 }
 
-// find returns the entry that a credential of AUTH_SHORT names, or nil.
+// find returns the entry for a credential of AUTH_SHORT, or nil.
 func (t *shorthands) find(from host, body []byte) *shorthand {
 	if len(body) != shorthandSize {
 		return nil

@@ -11,15 +11,15 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// maxAnswers bounds how many servers' replies a broadcast tells apart.
+// maxAnswers is the most servers whose replies one broadcast distinguishes.
 const maxAnswers = 1 << 16
 
-// Broadcast sends a call by UDP to several addresses, which may be broadcast addresses
-// (RFC 5531 section 8.4.2), and repeats it as a call is repeated. Of each server that
-// answers with success the results are decoded into res, and each is called with where they
-// come from. It ends when each returns false, which is no error; with the context's error,
-// which is how a broadcast ends as a rule; or if nothing can be sent. Package rpcbind has the
-// broadcast that finds programs whose ports are not known.
+// Broadcast sends a call by UDP to several addresses, which may be broadcast addresses (RFC 5531
+// section 8.4.2), and repeats it like any call over UDP. For each server that replies with success
+// it decodes the results into res, and calls each with the server's address. It returns nil when
+// each returns false. It returns the context's error when the context ends, which is the usual end
+// of a broadcast, or an error if nothing can be sent. Package rpcbind has a broadcast for programs
+// whose ports are unknown.
 func Broadcast(ctx context.Context, to []netip.AddrPort, prog, vers, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, each func(from netip.AddrPort) bool, cfg *ClientConfig) error {
 	conn, err := net.ListenUDP("udp", nil)
 	if err != nil {
@@ -53,7 +53,7 @@ type broadcast struct {
 	answered      map[netip.AddrPort]struct{}
 }
 
-// run repeats the call, and takes replies in between.
+// run repeats the call, and receives replies meanwhile.
 func (b *broadcast) run(ctx context.Context, res xdr.Unmarshaler, each func(netip.AddrPort) bool) error {
 	buf := make([]byte, maxDatagram+1)
 	for ; ; b.wait = nextRetry(b.wait, b.maxWait) {
@@ -62,7 +62,7 @@ func (b *broadcast) run(ctx context.Context, res xdr.Unmarshaler, each func(neti
 		}
 		for until := time.Now().Add(b.wait); ; {
 			b.conn.SetReadDeadline(until)
-			if err := ctx.Err(); err != nil { // after the deadline was set, which its end sets, too
+			if err := ctx.Err(); err != nil { // after the deadline was set, because the end of ctx sets it, too
 				return err
 			}
 			n, from, err := b.conn.ReadFromUDPAddrPort(buf)
@@ -82,7 +82,7 @@ func (b *broadcast) run(ctx context.Context, res xdr.Unmarshaler, each func(neti
 	}
 }
 
-// send sends the call to every address. It is an error if none can be reached.
+// send sends the call to every address. It returns an error if no address can be reached.
 func (b *broadcast) send() error {
 	var errs []error
 	for _, to := range b.to {
@@ -96,7 +96,7 @@ func (b *broadcast) send() error {
 	return nil
 }
 
-// take decodes a reply, if it is the first from there and a success.
+// take decodes a reply if it is the first one from its server, and a success.
 func (b *broadcast) take(msg []byte, from netip.AddrPort, res xdr.Unmarshaler) bool {
 	xid, ok := messageXID(msg, msgReply)
 	if _, again := b.answered[from]; !ok || again || xid != b.x.XID || len(b.answered) == maxAnswers {

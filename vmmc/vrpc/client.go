@@ -16,35 +16,34 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// defaultTimeout is how long a call waits for its reply where ClientConfig does not say.
+// defaultTimeout is the default of ClientConfig.Timeout.
 const defaultTimeout = 25 * time.Second
 
-// ClientConfig is how a client calls. The zero value is for most of them.
+// ClientConfig configures a client. The zero value suits most clients.
 type ClientConfig struct {
-	// Auth says who calls; nil is AUTH_NONE.
+	// Auth authenticates the calls; nil means AUTH_NONE.
 	Auth Auth
-	// Timeout is how long a call may take with all its retransmissions, besides what its
-	// context says; 0 for 25 s, negative for no limit.
+	// Timeout bounds a call with all its retransmissions, in addition to its context; 0 means 25 s,
+	// negative means no limit.
 	Timeout time.Duration
-	// Retry is when a call over UDP is repeated first, 0 for 500 ms; the time doubles with each
-	// repetition, up to MaxRetry, 0 for 8 s.
+	// Retry is the time before the first retransmission of a call over UDP; 0 means 500 ms. The
+	// time doubles with each retransmission, up to MaxRetry; 0 means 8 s.
 	Retry, MaxRetry time.Duration
-	// DialTimeout is how long the making of a connection may take, 0 for 10 s.
+	// DialTimeout bounds the setup of a connection; 0 means 10 s.
 	DialTimeout time.Duration
-	// MaxMessage is how many bytes a call or a reply over a stream may have, 0 for
-	// DefaultMaxMessage.
+	// MaxMessage is the most bytes of a call or a reply over a stream; 0 means DefaultMaxMessage.
 	MaxMessage int
-	// Ring is how many bytes of memory a connection over VMMC has for replies, 0 for
-	// DefaultRing. Longer replies come in pieces; one of up to 3/8 of it is in one piece, and
-	// its results can be used in place.
+	// Ring is the memory in bytes of a connection over VMMC for replies; 0 means DefaultRing.
+	// Longer replies arrive in pieces. A reply of up to 3/8 of Ring arrives in one piece, and its
+	// results can be used in place.
 	Ring int
-	// MaxFragment is how long the fragments of a call over a stream are at most, 0 for
-	// calls in one fragment.
+	// MaxFragment is the longest fragment of a call over a stream, in bytes; 0 means that each call
+	// is one fragment.
 	MaxFragment int
 }
 
-// Client calls the procedures of one version of a program at one server. Goroutines may
-// share it: their calls are under way at the same time.
+// Client calls the procedures of one version of a program at one server. Goroutines may share it,
+// and their calls run concurrently.
 type Client struct {
 	transport  Transport
 	prog, vers uint32
@@ -52,7 +51,7 @@ type Client struct {
 	timeout    time.Duration
 }
 
-// NewClient returns a client over a transport. To close it closes the transport.
+// NewClient returns a client over a transport. Closing the client closes the transport.
 func NewClient(t Transport, prog, vers uint32, cfg *ClientConfig) *Client {
 	if cfg == nil {
 		cfg = &ClientConfig{}
@@ -67,16 +66,16 @@ func NewClient(t Transport, prog, vers uint32, cfg *ClientConfig) *Client {
 	return c
 }
 
-// Program returns a client for another program or version at the same server, which shares
-// the transport and the authentication. To close either closes both.
+// Program returns a client for another program or version at the same server. It shares the
+// transport and the authentication. Closing either closes both.
 func (c *Client) Program(prog, vers uint32) *Client {
 	other := *c
 	other.prog, other.vers = prog, vers
 	return &other
 }
 
-// RemoteAddr returns where the server is, as far as the transport has such an address and
-// is connected; nil otherwise.
+// RemoteAddr returns the server's address, or nil if the transport has no such address or is not
+// connected.
 func (c *Client) RemoteAddr() net.Addr {
 	if t, ok := c.transport.(interface{ RemoteAddr() net.Addr }); ok {
 		return t.RemoteAddr()
@@ -84,20 +83,20 @@ func (c *Client) RemoteAddr() net.Addr {
 	return nil
 }
 
-// Close ends all calls of the transport with ErrClosed.
+// Close closes the client. It ends all calls of the transport with ErrClosed.
 func (c *Client) Close() error { return c.transport.Close() }
 
-// Call calls a procedure and waits for its results, which it decodes into res. It returns
+// Call calls a procedure, waits for its results and decodes them into res. It returns
 //
-//   - an *RPCError, if the server did not carry out the call; errors.Is finds why
+//   - an *RPCError, if the server did not run the procedure; errors.Is finds the reason
 //     (ProgUnavail, GarbageArgs, AuthTooWeak and so on)
 //   - an error of xdr, if args cannot be encoded
-//   - ErrBadReply, if the results are not as declared, with the error of xdr
+//   - ErrBadReply, wrapping the error of xdr, if the results do not match their declaration
 //   - the context's error, ErrTimeout, ErrClosed, a message too large or a *TransportError
 //
-// The args are only read, until Call returns. What is in res after an error is unspecified;
-// after the end of the context it is unchanged. The memory that res refers to is decoded
-// into again, as the methods of package xdr do it.
+// Call only reads args, until it returns. After an error the contents of res are unspecified; after
+// the end of the context res is unchanged. Call reuses the memory that res refers to, as the
+// methods of package xdr do.
 func (c *Client) Call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	x := exchanges.Get().(*Exchange)
 	err := c.call(ctx, x, proc, args, res, false)
@@ -108,8 +107,8 @@ func (c *Client) Call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 	return err
 }
 
-// Ping calls procedure 0, which every program has: nil says that the server has this version
-// of the program.
+// Ping calls procedure 0, which every program has. Nil means that the server has this version of
+// the program.
 func (c *Client) Ping(ctx context.Context) error { return c.Call(ctx, 0, xdr.Void{}, &xdr.Void{}) }
 
 // Reply is the memory of results that were left in place.
@@ -118,16 +117,16 @@ type Reply struct {
 	t Transport
 }
 
-// Release gives the memory back to the transport. It is called once.
+// Release returns the memory to the transport. It must be called once.
 func (r Reply) Release() {
 	r.t.Release(r.x)
 	exchanges.Put(r.x)
 }
 
-// CallInPlace is Call, but leaves opaque results in the memory that they arrived in instead
-// of copying them. They are valid until the Reply is released; over VMMC this must be
-// soon, because the server's next replies need the memory. If there is an error there is
-// nothing to release.
+// CallInPlace is Call, but leaves opaque results in the memory in which they arrived, instead of
+// copying them. They are valid until the Reply is released. Over VMMC release it soon, because the
+// server's next replies need the memory. If CallInPlace returns an error, there is nothing to
+// release.
 func (c *Client) CallInPlace(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) (Reply, error) {
 	x := exchanges.Get().(*Exchange)
 	if err := c.call(ctx, x, proc, args, res, true); err != nil {
@@ -137,9 +136,9 @@ func (c *Client) CallInPlace(ctx context.Context, proc uint32, args xdr.Marshale
 	return Reply{x, c.transport}, nil
 }
 
-// Batch sends a call for whose reply nobody waits, to a procedure that sends none
-// (ErrNoReply). The next Call over the same transport pushes out what has been batched, and
-// its reply says that the server has seen it all, if the transport is a stream.
+// Batch sends a call to a procedure that sends no reply (ErrNoReply), and does not wait. The next
+// Call over the same transport flushes batched calls. If the transport is a stream, the reply to
+// that Call means that the server has received all of them.
 func (c *Client) Batch(ctx context.Context, proc uint32, args xdr.Marshaler) error {
 	x := exchanges.Get().(*Exchange)
 	defer exchanges.Put(x)
@@ -150,8 +149,8 @@ func (c *Client) Batch(ctx context.Context, proc uint32, args xdr.Marshaler) err
 	return c.transport.Send(ctx, x)
 }
 
-// call makes the call, once more if the server refuses the credential and there is a better
-// one. If it returns nil the reply is still the exchange's.
+// call makes the call, and repeats it once if the server refuses the credential and there is a
+// better one. If it returns nil, the reply still belongs to the exchange.
 func (c *Client) call(ctx context.Context, x *Exchange, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, inPlace bool) error {
 	for first := true; ; first = false {
 		cred, verf := c.auth.Authenticate()
@@ -167,8 +166,8 @@ func (c *Client) call(ctx context.Context, x *Exchange, proc uint32, args xdr.Ma
 	}
 }
 
-// take decodes the reply; if that is not possible, the reply is given back. again says that
-// the server has refused the credential, and that there is a better one now.
+// take decodes the reply. On an error it releases the reply. again means that the server has
+// refused the credential, and that there is a better one now.
 func (c *Client) take(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmarshaler, inPlace bool) (again bool, err error) {
 	if err = c.decode(x, proc, cred, res, inPlace); err == nil {
 		return false, nil
@@ -182,7 +181,7 @@ func (c *Client) take(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmarsh
 	return false, err
 }
 
-// encode makes the call message, with a transaction id of its own, unless ctx has ended.
+// encode builds the call message with a new transaction id, unless ctx has ended.
 func (c *Client) encode(ctx context.Context, x *Exchange, proc uint32, args xdr.Marshaler, cred, verf OpaqueAuth) error {
 	x.XID = lastXID.Add(1)
 	x.Deadline = time.Time{}
@@ -225,7 +224,7 @@ func (c *Client) decode(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmar
 	return nil
 }
 
-// Started is a call that Client.Start has begun.
+// Started is a call that was sent by Client.Start.
 type Started struct {
 	c    *Client
 	x    *Exchange
@@ -234,12 +233,13 @@ type Started struct {
 	cred OpaqueAuth
 }
 
-// Start sends a call and does not wait for its reply, so that one goroutine may have several
-// under way, for example to read ahead. Each call that was started is waited for once, by Wait
-// or WaitInPlace, and args are only read until then.
+// Start sends a call and does not wait for its reply, so that one goroutine can have several calls
+// in flight, for example to read ahead. Each started call must be waited for once, with Wait or
+// WaitInPlace. args must not change until then.
 //
-// Over VMMC replies that nobody has waited for yet lie in the memory of ClientConfig.Ring:
-// what has no room there is not sent, and calls wait for it (ServerConfig.RecordTimeout).
+// Over VMMC, replies that the program has not waited for occupy the memory of ClientConfig.Ring.
+// The server does not send replies that do not fit, and further calls wait for it
+// (ServerConfig.RecordTimeout).
 func (c *Client) Start(ctx context.Context, proc uint32, args xdr.Marshaler) (Started, error) {
 	x := exchanges.Get().(*Exchange)
 	cred, verf := c.auth.Authenticate()
@@ -254,7 +254,7 @@ func (c *Client) Start(ctx context.Context, proc uint32, args xdr.Marshaler) (St
 	return Started{c, x, proc, args, cred}, nil
 }
 
-// Wait waits for the results of the call as Client.Call does.
+// Wait waits for the results of the call, as Client.Call does.
 func (s Started) Wait(ctx context.Context, res xdr.Unmarshaler) error {
 	err := s.wait(ctx, res, false)
 	if err == nil {
@@ -264,7 +264,7 @@ func (s Started) Wait(ctx context.Context, res xdr.Unmarshaler) error {
 	return err
 }
 
-// WaitInPlace waits for the results of the call as Client.CallInPlace does.
+// WaitInPlace waits for the results of the call, as Client.CallInPlace does.
 func (s Started) WaitInPlace(ctx context.Context, res xdr.Unmarshaler) (Reply, error) {
 	if err := s.wait(ctx, res, true); err != nil {
 		exchanges.Put(s.x)
@@ -285,13 +285,13 @@ func (s Started) wait(ctx context.Context, res xdr.Unmarshaler, inPlace bool) er
 	return err
 }
 
-// aside is a call by a transport that cannot be left alone with it, on a goroutine of its own.
+// aside is a call on its own goroutine, over a transport that cannot start calls.
 type aside struct {
 	cancel context.CancelFunc
 	done   chan error
 }
 
-// send sends what encode has made.
+// send sends the message that encode has built.
 func (c *Client) send(ctx context.Context, x *Exchange) error {
 	if t, ok := c.transport.(starter); ok {
 		return t.Start(ctx, x)
@@ -303,7 +303,7 @@ func (c *Client) send(ctx context.Context, x *Exchange) error {
 	return nil
 }
 
-// receive waits for the reply to what send has sent.
+// receive waits for the reply to the call of send.
 func (c *Client) receive(ctx context.Context, x *Exchange) error {
 	if t, ok := c.transport.(starter); ok {
 		return t.Finish(ctx, x)
@@ -327,8 +327,8 @@ const (
 )
 
 // Dial returns a client of a program at an address of a network: "tcp", "tcp4", "tcp6", "udp",
-// "udp4", "udp6" or "unix". (Package rpcbind finds the address.) Over a stream it connects,
-// over UDP it sends nothing. The context is for that only.
+// "udp4", "udp6" or "unix". (Package rpcbind finds addresses.) It connects over a stream, and sends
+// nothing over UDP. ctx bounds only Dial itself.
 func Dial(ctx context.Context, network, address string, prog, vers uint32, cfg *ClientConfig) (*Client, error) {
 	t, err := DialTransport(ctx, network, address, cfg)
 	if err != nil {
@@ -337,7 +337,7 @@ func Dial(ctx context.Context, network, address string, prog, vers uint32, cfg *
 	return NewClient(t, prog, vers, cfg), nil
 }
 
-// DialTransport returns the transport that Dial makes a client of.
+// DialTransport returns the transport of the client that Dial would return.
 func DialTransport(ctx context.Context, network, address string, cfg *ClientConfig) (Transport, error) {
 	if cfg == nil {
 		cfg = &ClientConfig{}
@@ -364,11 +364,11 @@ func DialTransport(ctx context.Context, network, address string, cfg *ClientConf
 	return nil, fmt.Errorf("vrpc: network %q: it must be tcp, tcp4, tcp6, udp, udp4, udp6 or unix", network)
 }
 
-// refused reports whether an error tells that nobody answers at the port.
+// refused reports whether an error means that no process listens at the port.
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// Direct returns a transport to a server of the same process: a call is carried out by the
-// goroutine that makes it, and no byte leaves the process. The procedures' context is ctx.
+// Direct returns a transport to a server in the same process. The goroutine that makes a call also
+// runs the procedure. ctx is the context of the procedures.
 func Direct(ctx context.Context, s *Server) Transport {
 	t := &direct{}
 	t.sessions.New = func() any { return s.NewSession(ctx, Peer{Netid: "direct"}, s.cfg.MaxMessage) }
@@ -399,51 +399,52 @@ func (t *direct) Send(ctx context.Context, x *Exchange) error {
 
 func (t *direct) Close() error { return nil }
 
-// Transport brings the calls of clients to one server, and its replies back. Clients of
-// several programs may share one (Client.Program), and goroutines call it at once.
+// Transport carries the calls of clients to one server, and its replies back. Clients of several
+// programs may share one (Client.Program), and goroutines use it concurrently.
 //
-// The transports of this package are made by Dial and DialVMMC. Another one carries whole messages
-// and needs to know of them only that a call and its reply begin with the same four bytes.
+// Dial and DialVMMC create the transports of this package. Another transport carries whole
+// messages, and needs to know only that a call and its reply begin with the same four bytes.
 type Transport interface {
-	// RoundTrip sends x.Message and sets x.Reply to the reply that begins with the same
-	// transaction id. It ends when the reply is there, with ctx, at x.Deadline (ErrTimeout),
-	// or with an error that is or wraps a *TransportError or ErrClosed, or says that the message is too large.
+	// RoundTrip sends x.Message and sets x.Reply to the reply with the same transaction id. It returns when
+	// the reply has arrived, when ctx ends, or at x.Deadline (ErrTimeout). Other errors are or wrap a
+	// *TransportError or ErrClosed, or mean that the message is too large.
 	RoundTrip(ctx context.Context, x *Exchange) error
-	// Release says that x.Reply is not used any more. It is called once for each RoundTrip
-	// that succeeded.
+	// Release means that x.Reply is no longer used. It is called once for each RoundTrip that
+	// succeeded.
 	Release(x *Exchange)
-	// Send sends x.Message, to which no reply is expected. It returns when the message is
-	// the transport's; a later RoundTrip pushes out what the transport keeps back.
+	// Send sends x.Message, to which no reply is expected. It returns when the transport has
+	// accepted the message. A later RoundTrip flushes messages that the transport holds back.
 	Send(ctx context.Context, x *Exchange) error
 	// Close ends all calls with ErrClosed.
 	Close() error
 }
 
-// starter is a Transport that can send calls without waiting for their replies. After a Start
-// that succeeds there is one Finish.
+// starter is a Transport that can send calls without waiting for their replies. Each successful
+// Start is followed by one Finish.
 type starter interface {
 	Start(ctx context.Context, x *Exchange) error
 	Finish(ctx context.Context, x *Exchange) error
 }
 
-// headroom is how many bytes before a message are the transport's: the record mark.
+// headroom is the space in bytes before a message that belongs to the transport, for the record
+// mark.
 const headroom = 4
 
-// Exchange is one call on its way through a Transport.
+// Exchange is one call with its reply in a Transport.
 type Exchange struct {
 	XID      uint32
 	Message  []byte    // the call, unchanged until RoundTrip or Send returns
 	Deadline time.Time // zero for none
 	Reply    []byte    // valid until Release; its capacity may be used for the reply
 
-	stream clientConn // that it was started on
-	heard  uint64     // by that, before
-	room   []byte     // headroom, and Message behind it
-	record []byte     // headroom, and Reply behind it, if it came by a stream
+	stream clientConn // on which it was started
+	heard  uint64     // its value of heard at the start
+	room   []byte     // headroom, followed by Message
+	record []byte     // headroom, followed by Reply, if it arrived over a stream
 	done   chan error
 	timer  *time.Timer
 	far          // over VMMC
-	aside  aside // by a Transport that is no starter
+	aside  aside // over a Transport that is not a starter
 	enc    xdr.Encoder
 	dec    xdr.Decoder
 }
@@ -454,8 +455,8 @@ var exchanges = sync.Pool{New: func() any {
 	return x
 }}
 
-// lastXID is the transaction id drawn last by this process. It begins at random, so that
-// a server does not take the calls of a restarted client for those before.
+// lastXID is the transaction id that this process has used last. It starts at random, so that a
+// server does not confuse the calls of a restarted client with earlier ones.
 var lastXID = func() *atomic.Uint32 {
 	var seed [4]byte
 	rand.Read(seed[:])

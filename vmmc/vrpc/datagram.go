@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxDatagram is the longest call or reply by UDP over IPv4, which has 16 bits for the
-	// length of a packet with its 28 bytes of headers.
+	// maxDatagram is the longest call or reply by UDP over IPv4, in bytes. The length field has 16
+	// bits, and the headers have 28 bytes.
 	maxDatagram = 65535 - 28
-	// controlSize is room for what the kernel says about a datagram: where it came to.
+	// controlSize is room for the kernel's information about a datagram: its destination.
 	controlSize = 64
 )
 
-// datagramServer answers the calls that come to one UDP socket.
+// datagramServer serves the calls that arrive at one UDP socket.
 type datagramServer struct {
 	server *Server
 	conn   *net.UDPConn
@@ -30,20 +30,20 @@ type datagramServer struct {
 	group  sync.WaitGroup
 }
 
-// datagramWorker carries out one call at a time.
+// datagramWorker serves one call at a time.
 type datagramWorker struct {
 	session *Session
 	msg     []byte
 	reply   []byte
-	control []byte // where the datagram came to: where the reply must come from
+	control []byte // the datagram's destination, which is the source of the reply
 	from    netip.AddrPort
 	key     duplicateKey
-	cached  bool // the cache waits to hear of key
+	cached  bool // the cache expects the result of the call with key
 }
 
-// ServeUDP makes the server answer the calls that come to conn, in the background until
-// Close, which closes conn. The replies come from the address that the calls were sent to.
-// A call that is repeated runs its procedure once (ServerConfig.DuplicateAge).
+// ServeUDP makes the server serve the calls that arrive at conn. It runs in the background until
+// Close, which closes conn. Replies come from the address to which the call was sent. A repeated
+// call runs its procedure once (ServerConfig.DuplicateAge).
 func (s *Server) ServeUDP(conn *net.UDPConn) error {
 	askDestination(conn)
 	err := s.Start(conn, func(ctx context.Context) {
@@ -59,8 +59,8 @@ func (s *Server) ServeUDP(conn *net.UDPConn) error {
 	return err
 }
 
-// askDestination asks the kernel to say with each datagram which address it was sent
-// to. Where it does not, replies come from the address that the route has.
+// askDestination makes the kernel report the destination of each datagram. If it does not, replies
+// come from the address that the route selects.
 func askDestination(conn *net.UDPConn) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -72,8 +72,8 @@ func askDestination(conn *net.UDPConn) {
 	})
 }
 
-// work carries out calls until the socket is closed. A procedure that ends the goroutine
-// takes its call along; another worker takes this one's place.
+// work serves calls until the socket is closed. If a procedure ends the goroutine, its call has no
+// reply, and another worker replaces this one.
 func (d *datagramServer) work() {
 	w := &datagramWorker{
 		session: d.server.NewSession(d.ctx, Peer{}, maxDatagram),
@@ -94,7 +94,7 @@ func (d *datagramServer) work() {
 	done = true
 }
 
-// one receives a datagram and answers it. It reports whether there may be another one.
+// one receives a datagram and answers it. It reports whether to continue.
 func (d *datagramServer) one(w *datagramWorker) bool {
 	n, controls, flags, from, err := d.conn.ReadMsgUDPAddrPort(w.msg, w.control)
 	if err != nil {
@@ -116,8 +116,8 @@ func (d *datagramServer) one(w *datagramWorker) bool {
 	return true
 }
 
-// answer returns the reply to a call, from the cache if it is repeated; nothing if there
-// is none to send.
+// answer returns the reply to a call, from the cache if the call is repeated. It returns nothing if
+// there is no reply to send.
 func (d *datagramServer) answer(w *datagramWorker, peer netip.AddrPort, msg []byte) []byte {
 	stats := &d.server.stats
 	k, ok := keyOf(peer, msg)
@@ -141,8 +141,8 @@ func (d *datagramServer) answer(w *datagramWorker, peer netip.AddrPort, msg []by
 	return reply
 }
 
-// send sends a reply from the address that the call came to, or, if that was a
-// broadcast's, from the one that the route has.
+// send sends a reply from the address to which the call was sent. If that was a broadcast address,
+// it uses the address that the route selects.
 func (d *datagramServer) send(w *datagramWorker, control []byte) {
 	_, _, err := d.conn.WriteMsgUDPAddrPort(w.reply, control, w.from)
 	if err != nil && len(control) > 0 {
@@ -153,8 +153,8 @@ func (d *datagramServer) send(w *datagramWorker, control []byte) {
 	}
 }
 
-// unmap returns an address of IP version 4 as such, also where a socket of both versions
-// has it as one of version 6.
+// unmap returns an IPv4 address in its 4-byte form, even if a socket of both versions reports it as
+// IPv6.
 func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
@@ -166,8 +166,8 @@ func udpNetid(peer netip.AddrPort) string {
 	return "udp6"
 }
 
-// datagramClient is the Transport over UDP: a call is repeated, with the same transaction
-// id, until its reply comes.
+// datagramClient is the Transport over UDP. It repeats a call with the same transaction id until
+// the reply arrives.
 type datagramClient struct {
 	conn            net.Conn
 	addr            string
@@ -187,7 +187,7 @@ func newDatagramClient(conn net.Conn, cfg *ClientConfig) *datagramClient {
 	return t
 }
 
-// RoundTrip sends the call and repeats it.
+// RoundTrip sends the call and repeats it until the reply arrives.
 func (t *datagramClient) RoundTrip(ctx context.Context, x *Exchange) error {
 	if len(x.Message) > maxDatagram {
 		return fmt.Errorf("%w: a call of %d octets, %d fit into a datagram: call over TCP", errTooLarge, len(x.Message), maxDatagram)
@@ -217,10 +217,10 @@ func (t *datagramClient) RoundTrip(ctx context.Context, x *Exchange) error {
 	}
 }
 
-// nextRetry returns how long to wait after the next repetition.
+// nextRetry returns the time between the next two retransmissions.
 func nextRetry(wait, most time.Duration) time.Duration { return min(2*wait, most) }
 
-// shorter returns the shorter of two times to wait, of which left may be negative: for ever.
+// shorter returns the shorter of two waiting times. A negative left means no limit.
 func shorter(wait, left time.Duration) time.Duration {
 	if left < 0 {
 		return wait
@@ -228,8 +228,9 @@ func shorter(wait, left time.Duration) time.Duration {
 	return min(wait, left)
 }
 
-// send sends a datagram. That the server's host has refused an earlier one is told here,
-// too; the calls that this concerns have heard it from the reader, or will be repeated.
+// send sends a datagram. The kernel may also report here that the server's host has refused an
+// earlier one. send ignores that, because the reader has already failed the affected calls, or they
+// will be repeated.
 func (t *datagramClient) send(msg []byte, repeated bool) error {
 	_, err := t.conn.Write(msg)
 	if err != nil && refused(err) {
@@ -252,10 +253,10 @@ func (t *datagramClient) Send(_ context.Context, x *Exchange) error {
 	return t.send(x.Message, false)
 }
 
-// Release has nothing to do: the reply is in the exchange's own memory.
+// Release does nothing, because the reply is in the exchange's own memory.
 func (t *datagramClient) Release(*Exchange) {}
 
-// RemoteAddr returns where the server is.
+// RemoteAddr returns the server's address.
 func (t *datagramClient) RemoteAddr() net.Addr { return t.conn.RemoteAddr() }
 
 // Close ends all calls.
@@ -269,7 +270,7 @@ func (t *datagramClient) Close() error {
 	return err
 }
 
-// read hands replies to the calls that wait for them.
+// read passes replies to the calls that wait for them.
 func (t *datagramClient) read() {
 	buf := make([]byte, maxDatagram+1)
 	for {

@@ -1,7 +1,7 @@
-// Package vrpc is ONC RPC version 2 (RFC 5531, formerly SunRPC): clients call numbered
-// procedures of numbered programs at servers. It runs over VMMC, TCP, UDP and Unix sockets.
-// The messages are those of the standard, so that other ONC RPC clients and servers work
-// with it, as in the vRPC of the VMMC paper (section 5.4).
+// Package vrpc implements ONC RPC version 2 (RFC 5531, formerly SunRPC). Clients call numbered
+// procedures of numbered programs at servers. It runs over VMMC, TCP, UDP and Unix sockets. Its
+// messages follow the standard, so it works with other ONC RPC clients and servers, like the vRPC
+// of the VMMC paper (section 5.4).
 //
 // # Servers
 //
@@ -101,21 +101,20 @@ package vrpc
 //
 // # Rings
 //
-// Each side of a connection exports a ring to the other, and a call is one message, encoded
-// where it is sent from, into the server's ring: no system call, no layer in between, and one
-// copy on each way, when XDR decodes opaque data out of the ring (the paper's compatible form).
-// Program.InPlace and Client.CallInPlace leave it there instead, and Program.ResultsInPlace
-// has results sent from where they lie. Arguments are always copied into the message as they
-// are encoded: a call can end, with its context, before it has been sent, and then they are
-// the caller's again. That is no copy of a receive, which are those that the paper counts
-// (section 5.4). A message of more than 3/8 of ServerConfig.Ring or
-// ClientConfig.Ring goes in several pieces, which are put together by one copy more.
-// The caller's goroutine drives the network while it waits, and takes the replies of other
-// callers, too.
+// Each side of a connection exports a ring to the other side. A call is encoded into one message,
+// which is written straight into the server's ring. This needs no system call, no layer in between,
+// and one copy in each direction, in which XDR decodes opaque data out of the ring (the paper's
+// compatible form). Program.InPlace and Client.CallInPlace leave the data in the ring instead, and
+// Program.ResultsInPlace sends results straight from their memory. Arguments are always copied into
+// the message as they are encoded: a call may end, with its context, before it has been sent, and
+// then they belong to the caller again. The paper does not count this copy (section 5.4); it counts
+// copies at the receiver. A message of more than 3/8 of ServerConfig.Ring or ClientConfig.Ring is
+// sent in several pieces, which cost one more copy to reassemble. The caller's goroutine drives the
+// network while it waits, and also receives the replies of other callers.
 //
-// A server is named by its node, process and export, which is what its endpoint of netid "vmmc"
-// says as text (ParseVMMC) and rpcbind tells; DialVMMCProgram finds one by the name service
-// of the segment. Who may connect is the export's policy. A ring is written to by its client
-// alone, and what lies in it is checked for all that: a client that breaks the rules, or is
-// silent in the middle of a call, loses its connection. The end of a process ends the calls
-// of the other; the next call makes another connection.
+// A server's address is its node, process and export number. ParseVMMC parses its text form, which
+// is the universal address of netid "vmmc" in rpcbind. DialVMMCProgram finds a server by the name
+// service of the segment. The export's policy determines which processes may connect. Only its
+// client writes to a ring, and the server still validates its contents. A client that violates the
+// protocol, or is silent in the middle of a call, loses its connection. If a process ends, the
+// calls of the other side fail, and the next call makes another connection.

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// duplicateKey names a call by UDP: its client repeats it under the same.
+// duplicateKey identifies a call over UDP; retransmissions of a call have the same key.
 type duplicateKey struct {
 	peer                  netip.AddrPort
 	xid, prog, vers, proc uint32
 }
 
-// keyOf returns the key of a message. Calls of procedure 0 have none, because it does
-// nothing that must not be done twice; what is no call has none.
+// keyOf returns the key of a message. Calls of procedure 0 have no key, because repeating them is
+// harmless. Messages that are not calls have none.
 func keyOf(peer netip.AddrPort, msg []byte) (k duplicateKey, ok bool) {
 	xid, ok := messageXID(msg, msgCall)
 	if !ok || len(msg) < 24 {
@@ -25,34 +25,34 @@ func keyOf(peer netip.AddrPort, msg []byte) (k duplicateKey, ok bool) {
 	return duplicateKey{peer, xid, word(3), word(4), word(5)}, word(5) != 0
 }
 
-// A duplicate says whether a call has been seen.
+// A duplicate is the result of looking up a call.
 type duplicate int
 
 const (
-	freshCall    duplicate = iota // carry it out, and tell the cache with finish or forget
-	repeatedCall                  // here is the reply
-	silentCall                    // it is being carried out, or has no reply
+	freshCall    duplicate = iota // run it, and notify the cache with finish or forget
+	repeatedCall                  // the cache has the reply
+	silentCall                    // it is running, or has no reply
 )
 
-// duplicates is the duplicate request cache of a UDP socket: a call that is repeated,
-// because it or its reply was lost or late, runs its procedure once. The replies that were
-// finished first leave it when they are old, or too many.
+// duplicates is the duplicate request cache of a UDP socket. A call that is repeated, because it or
+// its reply was lost or late, runs its procedure once. The cache removes the oldest replies when
+// they expire, or when there are too many.
 type duplicates struct {
 	maxEntries, maxBytes int
 	age                  time.Duration
 
 	mu          sync.Mutex
 	calls       map[duplicateKey]*duplicateEntry
-	first, last *duplicateEntry // of the finished ones
+	first, last *duplicateEntry // list of finished calls
 	free        *duplicateEntry
 	bytes       int
-	young       *atomic.Uint64 // counts entries that leave before their time
+	young       *atomic.Uint64 // counts entries that are removed before they expire
 }
 
 type duplicateEntry struct {
 	key      duplicateKey
 	finished bool
-	at       time.Time // when
+	at       time.Time // when the call finished
 	reply    []byte
 	next     *duplicateEntry
 }
@@ -64,7 +64,7 @@ func newDuplicates(cfg *ServerConfig, young *atomic.Uint64) *duplicates {
 	}
 }
 
-// begin looks a call up. The reply to a repeated one is appended to reply.
+// begin looks up a call. It appends the reply to a repeated call to reply.
 func (t *duplicates) begin(k duplicateKey, now time.Time, reply []byte) ([]byte, duplicate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,7 @@ func (t *duplicates) begin(k duplicateKey, now time.Time, reply []byte) ([]byte,
 	return reply, freshCall
 }
 
-// finish keeps the reply to a call that begin let pass; an empty one says that there is none.
+// finish stores the reply to a fresh call; an empty one means that there is none.
 func (t *duplicates) finish(k duplicateKey, now time.Time, reply []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,15 +105,15 @@ func (t *duplicates) finish(k duplicateKey, now time.Time, reply []byte) {
 	t.shrink()
 }
 
-// forget takes out a call that begin let pass and that was not carried out.
+// forget removes a fresh call that was not run.
 func (t *duplicates) forget(k duplicateKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.calls, k)
 }
 
-// shrink brings the cache back into its bounds. Calls that are being carried out stay; the
-// socket's workers bound them.
+// shrink removes entries until the cache is within its bounds. Running calls remain; the number of
+// the socket's workers bounds them.
 func (t *duplicates) shrink() {
 	for t.first != nil && (len(t.calls) > t.maxEntries || t.bytes > t.maxBytes) {
 		t.young.Add(1)
@@ -121,8 +121,8 @@ func (t *duplicates) shrink() {
 	}
 }
 
-// drop takes out the call that was finished first. Its memory is for the next, unless that
-// would keep a long reply for short ones.
+// drop removes the call that finished first. The next call reuses its memory, unless that is a long
+// buffer for a short reply.
 func (t *duplicates) drop() {
 	e := t.first
 	t.first = e.next

@@ -8,34 +8,34 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// What else can become of a call, for errors.Is.
+// Further errors of calls, for errors.Is.
 var (
-	// ErrTimeout: no reply came in the time of the call. The procedure may have run.
+	// ErrTimeout: no reply arrived within the time of the call. The procedure may have run.
 	ErrTimeout = errclass.New(transport.ErrTimeout, "vrpc: no reply in time")
 	// ErrClosed: the client or server was closed.
 	ErrClosed = errclass.New(transport.ErrClosed, "vrpc: closed")
-	// ErrTransport: the connection could not be made, or broke. A *TransportError says
-	// whether the procedure may have run.
+	// ErrTransport: the connection could not be made, or broke. A *TransportError reports whether
+	// the procedure may have run.
 	ErrTransport = errors.New("vrpc: transport failed")
 	// errTooLarge: a message is longer than the transport or MaxMessage allows.
 	errTooLarge = errors.New("vrpc: message too large")
-	// ErrBadReply: the reply is no RPC message, or the results in it are not the declared type.
+	// ErrBadReply: the reply is not an RPC message, or its results do not match their declaration.
 	ErrBadReply = errors.New("vrpc: malformed reply")
-	// ErrNoReply: returned by a procedure, the server sends no reply, as batched calls want it.
+	// ErrNoReply makes the server send no reply if a procedure returns it, as for batched calls.
 	ErrNoReply = errors.New("vrpc: no reply to this call")
 )
 
-// RPCError is a reply that says that the server did not carry out the call.
+// RPCError is a reply that the server did not run the procedure.
 type RPCError struct {
-	Program, Version, Procedure uint32 // what was called
-	// Stat is why: an AcceptStat, RPCMismatch or an AuthStat.
+	Program, Version, Procedure uint32 // of the call
+	// Stat is the reason: an AcceptStat, RPCMismatch or an AuthStat.
 	Stat error
-	// Low and High are the versions that the server has, of the program for ProgMismatch and
+	// Low and High are the versions that the server supports: of the program for ProgMismatch, and
 	// of the RPC protocol for RPCMismatch.
 	Low, High uint32
 }
 
-// Unwrap returns Stat, so that errors.Is finds it.
+// Unwrap returns Stat.
 func (e *RPCError) Unwrap() error { return e.Stat }
 
 func (e *RPCError) Error() string {
@@ -46,11 +46,12 @@ func (e *RPCError) Error() string {
 	return text
 }
 
-// TransportError is why a call could not be brought to the server, or its reply back.
+// TransportError is the reason why a call did not reach the server, or its reply did not reach the
+// client.
 type TransportError struct {
 	Addr string // the server
-	// Sent says that some of the call was handed to the transport: the procedure may have
-	// run. If it is false the call can be repeated without harm.
+	// Sent means that part of the call was passed to the transport: the procedure may have run. If
+	// it is false, the call can safely be repeated.
 	Sent bool
 	Err  error
 }
@@ -66,15 +67,15 @@ func (e *TransportError) Error() string {
 	return fmt.Sprintf("vrpc: server %s: %v: %s", e.Addr, e.Err, after)
 }
 
-// argsError is an error in the arguments, which the server answers with GarbageArgs.
+// argsError is an error in the arguments. The server answers it with GarbageArgs.
 type argsError struct{ err error }
 
 func (e *argsError) Error() string   { return "vrpc: arguments: " + e.err.Error() }
 func (e *argsError) Unwrap() []error { return []error{GarbageArgs, e.err} }
 
-// AcceptStat says what became of a call that was accepted (RFC 5531 section 9, accept_stat).
-// Its values but Success are errors: a procedure returns one to answer with it, and
-// errors.Is finds it in what a client's call returns.
+// AcceptStat is the outcome of a call that was accepted (RFC 5531 section 9, accept_stat). All
+// values except Success are errors. A procedure returns one to send it as the reply, and errors.Is
+// finds it in the error of a client's call.
 type AcceptStat uint32
 
 // The values of accept_stat.
@@ -84,7 +85,7 @@ const (
 	ProgMismatch AcceptStat = 2 // the server has other versions of the program
 	ProcUnavail  AcceptStat = 3 // the program does not have the procedure
 	GarbageArgs  AcceptStat = 4 // the procedure could not decode its arguments
-	SystemErr    AcceptStat = 5 // the procedure failed, for example for want of memory
+	SystemErr    AcceptStat = 5 // the procedure failed, for example for lack of memory
 )
 
 func (s AcceptStat) Error() string { return "vrpc: " + s.String() }
@@ -107,14 +108,14 @@ func (s AcceptStat) String() string {
 	return fmt.Sprintf("accept_stat %d", uint32(s))
 }
 
-// RejectStat says why a call was denied (RFC 5531 section 9, reject_stat). Its values are
-// errors, as those of AcceptStat are. AuthError stands for any AuthStat.
+// RejectStat is the reason why a call was denied (RFC 5531 section 9, reject_stat). Its values are
+// errors, like those of AcceptStat. AuthError stands for any AuthStat.
 type RejectStat uint32
 
 // The values of reject_stat.
 const (
-	RPCMismatch RejectStat = 0 // the server speaks another version of the RPC protocol
-	AuthError   RejectStat = 1 // the server does not believe the caller, or wants more proof
+	RPCMismatch RejectStat = 0 // the server uses another version of the RPC protocol
+	AuthError   RejectStat = 1 // the server does not accept the caller's authentication, or requires a stronger one
 )
 
 func (s RejectStat) Error() string {
@@ -127,21 +128,21 @@ func (s RejectStat) Error() string {
 	return fmt.Sprintf("vrpc: reject_stat %d", uint32(s))
 }
 
-// AuthStat says why authentication failed (RFC 5531 section 9, auth_stat). Its values are
-// errors, as those of AcceptStat are; each of them is AuthError as well.
+// AuthStat is the reason why authentication failed (RFC 5531 section 9, auth_stat). Its values are
+// errors, like those of AcceptStat. Each of them also matches AuthError.
 type AuthStat uint32
 
-// The values of auth_stat but for those of Kerberos and RPCSEC_GSS (8 to 14). Where the RFC has the failure at the client, the error comes
-// from the client's own look at the reply.
+// The values of auth_stat, except those of Kerberos and RPCSEC_GSS (8 to 14). If the RFC assigns a failure to the
+// client, the client detects it in the reply.
 const (
 	AuthOK           AuthStat = 0
 	AuthBadCred      AuthStat = 1 // the credential is malformed
 	AuthRejectedCred AuthStat = 2 // the client must begin a new session
 	AuthBadVerf      AuthStat = 3 // the verifier is malformed
 	AuthRejectedVerf AuthStat = 4 // the verifier has expired or was replayed
-	AuthTooWeak      AuthStat = 5 // refused for security: a stronger flavor is wanted
-	AuthInvalidResp  AuthStat = 6 // the reply's verifier is wrong (found by the client)
-	AuthFailed       AuthStat = 7 // for a reason that is not known (found by the client)
+	AuthTooWeak      AuthStat = 5 // refused for security: a stronger flavor is required
+	AuthInvalidResp  AuthStat = 6 // the reply's verifier is invalid (detected by the client)
+	AuthFailed       AuthStat = 7 // unknown reason (detected by the client)
 )
 
 var authTexts = [...]string{
@@ -171,5 +172,5 @@ func (s AuthStat) String() string {
 	return fmt.Sprintf("auth_stat %d", uint32(s))
 }
 
-// Is reports that every AuthStat is AuthError, too.
+// Is reports that every AuthStat also matches AuthError.
 func (s AuthStat) Is(target error) bool { return target == AuthError }

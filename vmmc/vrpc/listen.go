@@ -17,14 +17,14 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// errorPause is how long a server waits when the kernel gives it no connection or datagram,
-// for want of descriptors or memory as a rule.
+// errorPause is how long a server waits after the kernel has failed to deliver a connection or
+// datagram, usually for lack of descriptors or memory.
 const errorPause = 50 * time.Millisecond
 
-// Listen makes the server answer at an address of a network: "tcp", "tcp4", "tcp6", "udp",
-// "udp4", "udp6" or "unix" (with record marking, as rpcbind has it for local clients). It
-// returns the address with the port that the kernel has chosen for ":0", and goes on in the
-// background until Close.
+// Listen makes the server serve an address of a network: "tcp", "tcp4", "tcp6", "udp", "udp4",
+// "udp6" or "unix" (with record marking, as in rpcbind for local clients). It runs in the
+// background until Close. It returns the address, with the port that the kernel has chosen for
+// ":0".
 func (s *Server) Listen(network, address string) (net.Addr, error) {
 	switch network {
 	case "udp", "udp4", "udp6":
@@ -47,28 +47,29 @@ func (s *Server) Listen(network, address string) (net.Addr, error) {
 	return nil, fmt.Errorf("vrpc: network %q: it must be tcp, tcp4, tcp6, udp, udp4, udp6 or unix", network)
 }
 
-// Endpoint is where a server can be reached.
+// Endpoint is an address of a server.
 type Endpoint struct {
-	Netid string // the transport, as RFC 5665 calls it; "vmmc"
+	Netid string // the transport's name in RFC 5665, or "vmmc"
 	Addr  net.Addr
 }
 
-// Endpoints returns where the server can be reached, in the order of the calls that began it.
+// Endpoints returns the addresses of the server, in the order in which they were added.
 func (s *Server) Endpoints() []Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Endpoint(nil), s.endpoints...)
 }
 
-// AddEndpoint adds what Endpoints returns. The transports of this package do it themselves.
+// AddEndpoint adds an address to the result of Endpoints. The transports of this package do so
+// themselves.
 func (s *Server) AddEndpoint(e Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endpoints = append(s.endpoints, e)
 }
 
-// Netid returns what RFC 5665 calls a transport: "tcp", "tcp6", "udp", "udp6", "local" by the
-// address, which for a socket of both IP versions is that of version 6.
+// Netid returns the transport's name in RFC 5665 for an address: "tcp", "tcp6", "udp", "udp6" or
+// "local". A socket of both IP versions has an address of version 6.
 func Netid(addr net.Addr) string {
 	name, ip := addr.Network(), net.IP(nil)
 	switch a := addr.(type) {
@@ -85,8 +86,8 @@ func Netid(addr net.Addr) string {
 	return name
 }
 
-// Serve makes the server answer the connections that l accepts, with record marking (RFC
-// 5531 section 11), in the background until Close, which closes l.
+// Serve makes the server serve the connections that l accepts, with record marking (RFC 5531
+// section 11). It runs in the background until Close, which closes l.
 func (s *Server) Serve(l net.Listener) error {
 	closer := io.Closer(l)
 	if local, ok := l.(*net.UnixListener); ok {
@@ -99,14 +100,14 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// localListener closes without waiting for what clients have passed.
+// localListener is a Unix listener that closes descriptors that clients have passed.
 type localListener struct{ *net.UnixListener }
 
 // Close implements io.Closer.
 func (l localListener) Close() error { return passfd.CloseListener(l.UnixListener) }
 
-// addEndpoints adds where a socket can be reached: at any address of IP version 6 as a rule
-// by version 4, too.
+// addEndpoints adds the addresses of a socket. A socket at the IPv6 wildcard address usually
+// accepts IPv4, too.
 func (s *Server) addEndpoints(socket any, addr net.Addr) {
 	s.AddEndpoint(Endpoint{Netid(addr), addr})
 	switch a := addr.(type) {
@@ -121,7 +122,7 @@ func (s *Server) addEndpoints(socket any, addr net.Addr) {
 	}
 }
 
-// bothVersions reports whether a socket at an IP address is reached by version 4, too.
+// bothVersions reports whether a socket at an IP address also accepts IPv4.
 func bothVersions(socket any, ip net.IP) (both bool) {
 	conn, ok := socket.(syscall.Conn)
 	if !ok || !ip.Equal(net.IPv6zero) {
@@ -148,7 +149,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if errors.Is(err, transport.ErrGone) { // nothing more can come
+		if errors.Is(err, transport.ErrGone) { // no more connections can arrive
 			s.cfg.Logger.Error("vrpc: no connection can come any more", "address", l.Addr(), "err", err)
 			return
 		}
@@ -159,7 +160,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener) {
 	}
 }
 
-// pause waits a moment after an error that may pass, and reports whether to go on.
+// pause waits for a moment after a temporary error, and reports whether to continue.
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -169,7 +170,7 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// admit begins a connection, unless there are too many, or too many of its peer.
+// admit starts to serve a connection, unless there are too many, in total or of its peer.
 func (s *Server) admit(conn net.Conn) {
 	key, who := admission.PeerOf(conn), streamPeer(conn)
 	local, isLocal := conn.(*net.UnixConn)
@@ -184,7 +185,7 @@ func (s *Server) admit(conn net.Conn) {
 	}
 	s.stats.ConnsOpen.Add(1)
 	s.stats.Conns.Add(1)
-	var open atomic.Int32 // what has to end before the peer may have another connection
+	var open atomic.Int32 // tasks that must end before the peer may have another connection
 	open.Store(1)
 	leave := func() {
 		if open.Add(-1) == 0 {
@@ -205,7 +206,7 @@ func (s *Server) admit(conn net.Conn) {
 	}
 }
 
-// streamPeer returns who is at the other end of a connection.
+// streamPeer returns the peer of a connection.
 func streamPeer(conn net.Conn) Peer {
 	p := Peer{Netid: Netid(conn.RemoteAddr())}
 	switch c := conn.(type) {

@@ -15,34 +15,34 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// copiedMax is how long a record may be that is sent by a call that copies it.
+// copiedMax is the longest record, in bytes, that is sent by a call that copies it.
 const copiedMax = vmmc.DefaultShort
 
-// mapped is one side of a connection over VMMC: a ring of its own that the other side
-// writes to, and the other side's.
+// mapped is one side of a connection over VMMC: its own ring, which the other side writes to, and
+// the other side's ring.
 type mapped struct {
 	proc   *vmmc.Process
 	export *vmmc.Export
-	mem    []byte       // exported
-	to     *vmmc.Import // the other side's
+	mem    []byte       // this side's exported ring
+	to     *vmmc.Import // the other side's ring
 	base   vmmc.ProxyAddr
 
 	reading sync.Mutex
 	in      *ringReader
-	held    []heldRecord // taken, and not yet freed, from first on
+	held    []heldRecord // records taken and not freed, from first on
 	first   uint64       // number of held[0]
 	freed   atomic.Uint32
-	told    atomic.Uint32 // what the other side knows of it
-	// reads says that the other side takes records also while it waits for room for its own: a
-	// client does. A server does not, and hears of what was freed only by its control word.
+	told    atomic.Uint32 // freed bytes that the other side knows of
+	// reads means that the other side receives records even while it waits for room for its own, as
+	// a client does. A server does not, and learns of freed memory only from its control word.
 	reads   bool
-	partial []byte // pieces of a message before the last
+	partial []byte // earlier pieces of a message
 
-	heard   atomic.Uint32 // what the other side says, in records, that it has freed
-	starved atomic.Bool   // who writes waits for that
-	writing chan struct{} // holds one token, for who writes
+	heard   atomic.Uint32 // freed bytes that the other side reports in its records
+	starved atomic.Bool   // the writer waits for that
+	writing chan struct{} // holds one token, for the writer
 	out     ringWriter
-	pieces  [4]parcel // of a message before the last, in turn
+	pieces  [4]parcel // of the earlier pieces of a message, in turn
 	turn    int
 	telling sync.Mutex
 	tell    [4]byte
@@ -54,18 +54,18 @@ type heldRecord struct {
 	done  bool
 }
 
-// newMapped returns a side whose ring is mem. It can send when connect has been called.
+// newMapped returns a side whose ring is mem. It can send after connect.
 func newMapped(p *vmmc.Process, mem []byte, key ringKey) *mapped {
 	return &mapped{proc: p, mem: mem, in: newRingReader(mem, key), writing: make(chan struct{}, 1)}
 }
 
-// connect gives the side the other one's ring.
+// connect sets the other side's ring.
 func (m *mapped) connect(to *vmmc.Import, key ringKey) {
 	m.to, m.base = to, to.Addr()
 	m.out = newRingWriter(to.Size()-ringControl, key)
 }
 
-// receive takes a record, if there is one. It is held until free.
+// receive takes the next record if there is one. It is held until free.
 func (m *mapped) receive() (rec ringRecord, ticket uint64, ok bool, err error) {
 	rec, ok, err = m.in.next()
 	if ok {
@@ -79,8 +79,8 @@ func (m *mapped) receive() (rec ringRecord, ticket uint64, ok bool, err error) {
 	return rec, ticket, ok, err
 }
 
-// free gives the memory of a record back: when those before it are free, too, the other
-// side may use it again. The reading lock is held.
+// free frees the memory of a record. The other side may reuse it when all earlier records are free,
+// too. The caller must hold the reading lock.
 func (m *mapped) free(ticket uint64) {
 	m.held[ticket-m.first].done = true
 	n := 0
@@ -92,13 +92,13 @@ func (m *mapped) free(ticket uint64) {
 	m.held = m.held[:copy(m.held, m.held[n:])]
 }
 
-// owed reports whether the other side is to be told of what was freed, though nothing else
-// is sent to it.
+// owed reports whether the other side must be notified of freed memory although no record is sent
+// to it.
 func (m *mapped) owed() bool {
 	return int(m.freed.Load()-m.told.Load()) > ackShare(len(m.in.data))
 }
 
-// acknowledge tells the other side what was freed, if much was.
+// acknowledge notifies the other side of freed memory, if there is much.
 func (m *mapped) acknowledge(ctx context.Context) error {
 	if !m.owed() {
 		return nil
@@ -111,13 +111,13 @@ func (m *mapped) acknowledge(ctx context.Context) error {
 	return m.proc.SendMsg(ctx, m.tell[:], m.base)
 }
 
-// credits returns what the other side says that it has freed: by itself, and in records.
+// credits returns the freed bytes that the other side reports: in its control word, and in records.
 func (m *mapped) credits() [2]uint32 {
 	return [2]uint32{be(atomic.LoadUint32(vmmc.Word(m.mem, 0))), m.heard.Load()}
 }
 
-// piece takes a part of a message: it returns the message when it is whole. What is in one
-// piece stays in the ring, and ticket says which record it is; else it has been copied.
+// piece adds a piece of a message, and returns the message when it is complete. A message in one
+// piece stays in the ring, in the record with this ticket. Other messages are copied.
 func (m *mapped) piece(rec ringRecord, ticket uint64, max int) (msg []byte, inRing, whole bool, err error) {
 	if have := len(m.partial); have+len(rec.payload) > max {
 		return nil, false, false, fmt.Errorf("%w: a message of %d octets and more, %d are allowed", errTooLarge, have+len(rec.payload), max)
@@ -137,7 +137,7 @@ func (m *mapped) piece(rec ringRecord, ticket uint64, max int) (msg []byte, inRi
 	return msg, false, true, nil
 }
 
-// tellNow returns what was freed, which the other side is told by what is being sent.
+// tellNow returns the freed bytes, which the record being sent reports to the other side.
 func (m *mapped) tellNow() uint32 {
 	freed := m.freed.Load()
 	if m.reads {
@@ -146,7 +146,7 @@ func (m *mapped) tellNow() uint32 {
 	return freed
 }
 
-// close ends the side: nothing lands in its ring any more, and the other side hears of it.
+// close ends the side: later writes to its ring fail, and the other side is notified.
 func (m *mapped) close(ctx context.Context) {
 	m.export.Unexport(ctx)
 	if m.to != nil {
@@ -154,18 +154,18 @@ func (m *mapped) close(ctx context.Context) {
 	}
 }
 
-// mappedAddr is where a server is over VMMC, as a net.Addr.
+// mappedAddr is the address of a server over VMMC, as a net.Addr.
 type mappedAddr vmmc.Name
 
 func (a mappedAddr) Network() string { return "vmmc" }
 
 func (a mappedAddr) String() string { return fmt.Sprintf("%v/%d/%d", a.Node, a.Process, a.ID) }
 
-// VMMCAddr returns where a server is as text: the universal address of netid "vmmc", as
-// rpcbind has it: "02:00:00:00:00:01/7/100", node, process and export.
+// VMMCAddr returns the address of a server as text: the universal address of netid "vmmc" in
+// rpcbind. For example "02:00:00:00:00:01/7/100" is node, process and export.
 func VMMCAddr(name vmmc.Name) net.Addr { return mappedAddr(name) }
 
-// ParseVMMC returns what an address of VMMC names.
+// ParseVMMC parses an address of VMMC.
 func ParseVMMC(addr string) (name vmmc.Name, err error) {
 	parts := strings.Split(addr, "/")
 	bad := fmt.Errorf("vrpc: %.60q is no address of VMMC: it must be node/process/export, for example 02:00:00:00:00:01/7/100", addr)
@@ -184,17 +184,17 @@ func ParseVMMC(addr string) (name vmmc.Name, err error) {
 	return vmmc.Name{Node: vmmc.Node(mac), Process: uint32(process), ID: uint32(id)}, nil
 }
 
-// programWord is the name by which servers of a program are found.
+// programWord returns the name under which servers of a program are found.
 func programWord(prog, vers uint32) string { return fmt.Sprintf("vrpc/%d/%d", prog, vers) }
 
-// parcel is a send with memory for what it names.
+// parcel is a send, with memory for its pieces.
 type parcel struct {
 	vmmc.Send
 	parts [][]byte
 	tail  []byte
 }
 
-// waitSent waits until what was posted does not need its memory any more.
+// waitSent waits until a posted send no longer needs its memory.
 func (q *parcel) waitSent(ctx context.Context, p *vmmc.Process) error {
 	if q.Status() != vmmc.StatusPending {
 		return nil
@@ -202,19 +202,18 @@ func (q *parcel) waitSent(ctx context.Context, p *vmmc.Process) error {
 	return p.WaitSend(ctx, &q.Send)
 }
 
-// sending is how a message goes out.
+// sending controls the sending of a message.
 type sending struct {
 	post  *parcel
-	wait  func()       // if not nil, is called when the message has no room
-	pause func() bool  // if not nil, while it waits for that: reports whether to call look
-	look  func() error // its error ends the wait
-	begun bool         // set when a part was sent: without the rest the connection is of no use
+	wait  func()       // if not nil, called when the message has no room
+	pause func() bool  // if not nil, called while it waits for room; reports whether to call look
+	look  func() error // an error ends the wait
+	begun bool         // a part was sent: without the rest the connection is unusable
 }
 
-// send sends the message that buf has behind head bytes, which are not looked at, with what
-// refs say in between. It returns buf with the trailer; if there is no error its memory, and
-// that of refs, is in use until s.post has ended, and if there is one, for ever. The token is
-// held.
+// send sends the message in buf after the first head bytes, which it ignores, with the data of refs
+// in between. It returns buf with the trailer. If it returns nil, buf and refs are in use until
+// s.post has ended; after an error they are in use for ever. The caller must hold the token.
 func (m *mapped) send(ctx context.Context, buf []byte, head int, refs []xdr.Ref, s *sending) ([]byte, error) {
 	n := len(buf) - head
 	parts := s.post.parts[:0]
@@ -265,7 +264,7 @@ func (m *mapped) sendPiece(ctx context.Context, parts [][]byte, n int, s *sendin
 	return rest, m.postRecord(ctx, q, q.parts, m.base+vmmc.ProxyAddr(offset))
 }
 
-// split appends the first n bytes of parts, which have more, to first, and returns the rest, in
+// split moves the first n bytes of parts, which must have more, to first, and returns the rest in
 // the memory of parts.
 func split(first, parts [][]byte, n int) (_, rest [][]byte) {
 	for n >= len(parts[0]) {
@@ -277,16 +276,17 @@ func split(first, parts [][]byte, n int) (_, rest [][]byte) {
 	return first, parts
 }
 
-// postRecord sends a record asynchronously. Records end in the order in which they were posted.
+// postRecord sends a record asynchronously. Records complete in the order in which they were
+// posted.
 func (m *mapped) postRecord(ctx context.Context, q *parcel, record [][]byte, to vmmc.ProxyAddr) error {
 	q.Src, q.Gather, q.Dst = nil, record, to
 	if err := m.proc.Post(&q.Send); !errors.Is(err, vmmc.ErrFull) {
 		return err
 	}
-	return m.proc.SendGather(context.WithoutCancel(ctx), record, to, false) // nor can a post be given up
+	return m.proc.SendGather(context.WithoutCancel(ctx), record, to, false) // a post cannot be cancelled either
 }
 
-// errSilent: the other side sends nothing, or takes nothing, for too long.
+// errSilent: the other side has sent or received nothing for too long.
 var errSilent = errors.New("vrpc: nothing came in time")
 
 // waitRoom waits until a piece of n bytes has room.
@@ -308,7 +308,7 @@ func (m *mapped) waitRoom(ctx context.Context, n int, s *sending) error {
 	}
 }
 
-// awaitCredit waits until the other side has freed something.
+// awaitCredit waits until the other side has freed memory.
 func (m *mapped) awaitCredit(ctx context.Context, said [2]uint32, s *sending) error {
 	m.starved.Store(true)
 	err := m.to.Await(ctx, func() bool {

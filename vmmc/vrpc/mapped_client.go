@@ -11,25 +11,25 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
-// far is what an Exchange has besides for VMMC.
+// far is the part of an Exchange for VMMC.
 type far struct {
-	post    *parcel     // of its message
-	conn    *mappedConn // where it is, or was last
+	post    *parcel     // the send of its message
+	conn    *mappedConn // its connection, or its last one
 	held    bool        // its reply lies in the ring of conn
-	ticket  uint64      // of the record
-	over    atomic.Bool // its time may be
-	alarm   *time.Timer // sets that
+	ticket  uint64      // of the reply's record
+	over    atomic.Bool // its time may have passed
+	alarm   *time.Timer // sets over
 	waker   atomic.Pointer[vmmc.Process]
 	pausing func() bool  // what it waits for
 	looking func() error // what it does then
 }
 
-// mappedConn is a client's connection over VMMC. Its calls take the replies out of the ring
-// themselves, each also those of others.
+// mappedConn is a client's connection over VMMC. Its calls read replies from the ring themselves,
+// including the replies of other calls.
 type mappedConn struct {
 	*mapped
 	addr  mappedAddr
-	max   int // octets of a reply
+	max   int // bytes of a reply
 	calls *pending
 	stats *clientStats
 
@@ -40,7 +40,7 @@ type mappedConn struct {
 
 func (c *mappedConn) remoteAddr() net.Addr { return c.addr }
 
-// alive looks also whether the server has gone.
+// alive also checks whether the server has gone.
 func (c *mappedConn) alive() bool {
 	if err := c.to.Done(); err != nil {
 		c.fail(err)
@@ -53,7 +53,7 @@ func (c *mappedConn) alive() bool {
 	}
 }
 
-// fail ends the connection and all its calls, which may have been carried out.
+// fail ends the connection and all its calls, which may have run.
 func (c *mappedConn) fail(err error) {
 	c.end.Do(func() {
 		if err != ErrClosed {
@@ -66,7 +66,7 @@ func (c *mappedConn) fail(err error) {
 	})
 }
 
-// read waits for the end. It takes no replies.
+// read waits for the end of the connection. It receives no replies.
 func (c *mappedConn) read() error {
 	<-c.dead
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
@@ -90,7 +90,7 @@ func (c *mappedConn) start(ctx context.Context, x *Exchange) error {
 		return nil
 	}
 	if err = c.calls.outcome(x, err); err == nil {
-		x.done <- nil // the reply to what was sent has come: finish takes it
+		x.done <- nil // the reply to a sent call has arrived: finish takes it
 		return nil
 	}
 	x.alarm.Stop()
@@ -102,13 +102,13 @@ func (c *mappedConn) finish(ctx context.Context, x *Exchange) error {
 	defer x.alarm.Stop()
 	err := c.await(ctx, x)
 	if err == nil {
-		x.post.waitSent(context.Background(), c.proc) // the reply says that the call has arrived
+		x.post.waitSent(context.Background(), c.proc) // the reply implies that the call has arrived
 	}
 	x.retire()
 	return err
 }
 
-// begin takes the right to write, and sets the alarm for x.
+// begin acquires the token for writing, and sets the alarm for x.
 func (c *mappedConn) begin(ctx context.Context, x *Exchange) error {
 	x.prepare(c)
 	err := x.claim(ctx, c.writing, c.dead)
@@ -121,7 +121,7 @@ func (c *mappedConn) begin(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// prepare makes x ready to wait at c.
+// prepare prepares x to wait at c.
 func (x *Exchange) prepare(c *mappedConn) {
 	if x.post == nil {
 		x.post = new(parcel)
@@ -148,7 +148,7 @@ func (x *Exchange) setAlarm() {
 	}
 }
 
-// expired reports whether the time of x is over. An alarm may be that of an earlier call.
+// expired reports whether the time of x has passed. The alarm may belong to an earlier call.
 func (x *Exchange) expired() bool {
 	if !x.over.Load() {
 		return false
@@ -160,8 +160,8 @@ func (x *Exchange) expired() bool {
 	return false
 }
 
-// send sends the call. When it fails after a part was sent the connection is of no use any
-// more, nor is the memory of the call, which may still be read.
+// send sends the call. If it fails after a part was sent, the connection is unusable. So is the
+// memory of the call, which may still be read.
 func (c *mappedConn) send(ctx context.Context, x *Exchange) error {
 	s := sending{post: x.post, pause: x.pausing, look: x.looking}
 	record, err := c.mapped.send(ctx, x.room, headroom, nil, &s)
@@ -179,7 +179,7 @@ func (c *mappedConn) send(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// await waits until x is done, and takes replies meanwhile.
+// await waits until x is done, and receives replies meanwhile.
 func (c *mappedConn) await(ctx context.Context, x *Exchange) error {
 	for {
 		select {
@@ -200,22 +200,23 @@ func (c *mappedConn) await(ctx context.Context, x *Exchange) error {
 	}
 }
 
-// retire gives up the memory of a message that may still be read.
+// retire abandons the memory of a message that may still be read.
 func (x *Exchange) retire() {
 	if x.post != nil && x.post.Status() == vmmc.StatusPending {
 		x.room, x.post = make([]byte, headroom, 512), nil
 	}
 }
 
-// lost ends the connection because of an error of VMMC, which it returns as one of this package.
+// lost ends the connection because of an error of VMMC, and returns the error as one of this
+// package.
 func (c *mappedConn) lost(err error) error {
 	c.fail(err)
 	<-c.dead
 	return c.why
 }
 
-// look takes the replies that have come, for x and others. Its error is that the time of x
-// is over, or that the connection has ended.
+// look takes the replies that have arrived, for x and others. It returns an error if the time of x
+// has passed, or the connection has ended.
 func (c *mappedConn) look(x *Exchange) error {
 	woken, err := c.take(x)
 	if woken {
@@ -233,15 +234,15 @@ func (c *mappedConn) look(x *Exchange) error {
 	return nil
 }
 
-// ready reports whether there is a record. Other calls must not take it meanwhile: the server
-// would then write to the memory that is being looked at.
+// ready reports whether there is a record. Other calls must not take it meanwhile: the server could
+// then overwrite the memory that is being examined.
 func (c *mappedConn) ready() bool {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	return c.in.ready()
 }
 
-// take takes replies out of the ring. It reports whether any was for another than x.
+// take takes replies out of the ring. It reports whether any was for a call other than x.
 func (c *mappedConn) take(x *Exchange) (others bool, err error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -268,7 +269,7 @@ func (c *mappedConn) take(x *Exchange) (others bool, err error) {
 			continue
 		case inRing:
 			y.held, y.ticket, y.Reply = true, ticket, msg
-		default: // the next one is put together in the memory of the one before
+		default: // the next message is reassembled in the memory of the previous one
 			c.partial, y.record = y.record[:0], msg
 			y.Reply = msg
 		}
@@ -277,7 +278,7 @@ func (c *mappedConn) take(x *Exchange) (others bool, err error) {
 	}
 }
 
-// waiting returns the call that a reply is for, nil if none waits any more.
+// waiting returns the call that a reply is for, or nil if it no longer waits.
 func (c *mappedConn) waiting(msg []byte) (*Exchange, error) {
 	xid, ok := messageXID(msg, msgReply)
 	if !ok {
@@ -291,13 +292,13 @@ func (c *mappedConn) waiting(msg []byte) (*Exchange, error) {
 	return x, nil
 }
 
-// release frees the ring's memory that the reply to x lies in.
+// release frees the memory of the ring that holds the reply to x.
 func (c *mappedConn) release(x *Exchange) {
 	x.held, x.Reply = false, nil
 	c.reading.Lock()
 	c.free(x.ticket)
 	c.reading.Unlock()
-	c.acknowledge(context.Background()) // if it fails the next call will hear of it
+	c.acknowledge(context.Background()) // if it fails, the next call reports it
 }
 
 // keepBack sends a call to which no reply is expected.
@@ -319,22 +320,22 @@ func (c *mappedConn) keepBack(ctx context.Context, x *Exchange) error {
 	return nil
 }
 
-// DialVMMC returns a client of a program at a server that has called ListenVMMC. The
-// connection uses memory of process p, which the caller closes. DialVMMC waits for the
-// server until ctx ends or ClientConfig.DialTimeout has passed.
+// DialVMMC returns a client of a program at a server that has called ListenVMMC. The connection
+// uses memory of process p, which the caller closes. DialVMMC waits for the server until ctx ends
+// or ClientConfig.DialTimeout has passed.
 func DialVMMC(ctx context.Context, p *vmmc.Process, name vmmc.Name, prog, vers uint32, cfg *ClientConfig) (*Client, error) {
 	find := func(ctx context.Context) (*vmmc.Import, error) { return p.Import(ctx, name) }
 	return dialMapped(ctx, p, mappedAddr(name), find, prog, vers, cfg)
 }
 
-// DialVMMCProgram is DialVMMC to a server that the name service of the segment finds by the
-// program's number.
+// DialVMMCProgram is like DialVMMC, but finds the server by the program's number, with the name
+// service of the segment.
 func DialVMMCProgram(ctx context.Context, p *vmmc.Process, prog, vers uint32, cfg *ClientConfig) (*Client, error) {
 	find := func(ctx context.Context) (*vmmc.Import, error) { return p.ImportWord(ctx, programWord(prog, vers)) }
 	return dialMapped(ctx, p, mappedAddr{}, find, prog, vers, cfg)
 }
 
-// dialMapped makes a client of what find finds.
+// dialMapped returns a client of the server that find finds.
 func dialMapped(ctx context.Context, p *vmmc.Process, addr mappedAddr, find func(context.Context) (*vmmc.Import, error), prog, vers uint32, cfg *ClientConfig) (*Client, error) {
 	if cfg == nil {
 		cfg = &ClientConfig{}

@@ -14,7 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
-// door is where clients over VMMC come to.
+// door is the export that clients over VMMC contact first.
 type door struct {
 	server *Server
 	proc   *vmmc.Process
@@ -23,22 +23,21 @@ type door struct {
 	cancel context.CancelFunc
 
 	knocking chan vmmc.Peer
-	refusing atomic.Int64  // clients that are being told that there are too many
-	patience time.Duration // with who has knocked
+	refusing atomic.Int64  // clients that are being refused because there are too many
+	patience time.Duration // limit for the handshake with a client
 }
 
-// maxKnocking bounds the clients that have knocked and were not seen to, and those that are
+// maxKnocking bounds the clients that wait for their handshake, and the clients that are being
 // refused at the same time.
 const maxKnocking = 64
 
-// greetPatience is how long the making of a connection may take.
+// greetPatience bounds the setup of a connection.
 const greetPatience = 30 * time.Second
 
-// ListenVMMC makes the server answer over VMMC, for clients that the policy allows, until
-// Close. Clients dial the returned name (VMMCAddr makes text of it), or find the programs that
-// are registered now by number (DialVMMCProgram). Each client has a ring of
-// ServerConfig.Ring bytes in the memory of p, which the caller closes. Numbers of exports from
-// 0xe0000000 on are reserved for this package.
+// ListenVMMC makes the server serve clients over VMMC that the policy allows, until Close. Clients
+// dial the returned name (VMMCAddr converts it to text), or find the programs that are registered
+// now by number (DialVMMCProgram). Each client gets a ring of ServerConfig.Ring bytes in the memory
+// of p, which the caller closes. Export numbers from 0xe0000000 on are reserved for this package.
 func (s *Server) ListenVMMC(p *vmmc.Process, id uint32, policy vmmc.Policy) (vmmc.Name, error) {
 	self := p.Self()
 	name := vmmc.Name{Node: self.Node, Process: self.Process, ID: id}
@@ -72,13 +71,13 @@ func newDoor(s *Server, p *vmmc.Process, id uint32, policy vmmc.Policy) (d *door
 	return d, err
 }
 
-// Close begins the end of the door and of its connections.
+// Close starts the end of the door and of its connections.
 func (d *door) Close() error {
 	d.cancel()
 	return nil
 }
 
-// remove takes the export back.
+// remove ends the export.
 func (d *door) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
@@ -94,7 +93,7 @@ func (d *door) knocked(n vmmc.Notification) {
 	}
 }
 
-// accept begins connections until the end.
+// accept starts connections until the end.
 func (d *door) accept(context.Context) {
 	defer d.remove()
 	for {
@@ -107,7 +106,7 @@ func (d *door) accept(context.Context) {
 	}
 }
 
-// closerFunc is a Close.
+// closerFunc is an io.Closer that calls a function.
 type closerFunc struct{ close func() }
 
 func (c *closerFunc) Close() error {
@@ -115,7 +114,7 @@ func (c *closerFunc) Close() error {
 	return nil
 }
 
-// admit begins a connection, or tells that there are too many.
+// admit starts a connection, or refuses it because there are too many.
 func (d *door) admit(from vmmc.Peer) {
 	s, peer := d.server, fmt.Sprintf("node %v", from.Node)
 	full := !s.gate.Enter(peer)
@@ -146,7 +145,7 @@ func (d *door) admit(from vmmc.Peer) {
 	}
 }
 
-// serve answers the calls of one client until it has gone.
+// serve serves the calls of one client until the client has gone.
 func (d *door) serve(ctx context.Context, from vmmc.Peer, full bool) {
 	m, err := d.greet(ctx, from, full)
 	if err != nil {
@@ -156,7 +155,7 @@ func (d *door) serve(ctx context.Context, from vmmc.Peer, full bool) {
 		return
 	}
 	v := newMappedServer(ctx, d.server, m, from)
-	m.to.AfterEnd(v.cancel) // a procedure may be running, and nobody waiting for the client
+	m.to.AfterEnd(v.cancel) // a procedure may be running while no goroutine waits for the client
 	defer func() {          // also if a procedure ends this goroutine
 		v.cancel()
 		v.group.Wait()
@@ -167,7 +166,7 @@ func (d *door) serve(ctx context.Context, from vmmc.Peer, full bool) {
 	v.count(v.serve())
 }
 
-// greet makes the connection with a client that has knocked.
+// greet sets up the connection with a client that has knocked.
 func (d *door) greet(ctx context.Context, from vmmc.Peer, full bool) (m *mapped, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
@@ -202,7 +201,7 @@ func (d *door) greet(ctx context.Context, from vmmc.Peer, full bool) (m *mapped,
 
 var errFullServer = errors.New("vrpc: too many connections")
 
-// endGreeting appends the words that say that a greeting is there.
+// endGreeting appends the words that mark a greeting as complete.
 func endGreeting(buf []byte) []byte { return binary.BigEndian.AppendUint64(buf, 1<<32) }
 
 // meet waits for a client's first record and imports its ring.
@@ -226,7 +225,7 @@ func (m *mapped) meet(ctx context.Context, from vmmc.Peer) error {
 	return err
 }
 
-// mappedServer answers the calls of one client over VMMC.
+// mappedServer serves the calls of one client over VMMC.
 type mappedServer struct {
 	*mapped
 	server *Server
@@ -235,18 +234,18 @@ type mappedServer struct {
 	idle   chan *mappedWorker
 	group  sync.WaitGroup
 
-	alarm  *alarm // of what is read
-	unread *alarm // of a reply that has no room; the writer's
-	// What sending asks for, made once.
+	alarm  *alarm // bounds the receipt of a call
+	unread *alarm // bounds the wait for room for a reply; used by the writer
+	// Functions for sending, allocated once.
 	crowd    func()
 	crowded  func() bool
 	patience func() error
 }
 
-// mappedWorker carries out one call at a time.
+// mappedWorker serves one call at a time.
 type mappedWorker struct {
 	session *Session
-	call    []byte // of several that are carried out at once
+	call    []byte // copy of the call, if several run concurrently
 	reply   []byte
 	post    *parcel
 }
@@ -272,8 +271,8 @@ func newMappedServer(ctx context.Context, s *Server, m *mapped, from vmmc.Peer) 
 	return v
 }
 
-// watch has v look whether its context has ended, when it does. A wait that may end with a
-// context takes memory each time; this way there is none.
+// watch makes v notice the end of its context. A wait that may end with a context allocates each
+// time; this way there is no allocation.
 func (v *mappedServer) watch() (stop func() bool) {
 	return context.AfterFunc(v.ctx, v.proc.Wake)
 }
@@ -282,11 +281,11 @@ func (v *mappedServer) stirred() bool {
 	return v.in.ready() || v.alarm.over.Load() || v.ctx.Err() != nil
 }
 
-// serve answers calls until the first error.
+// serve serves calls until the first error.
 func (v *mappedServer) serve() error {
 	defer v.alarm.stop()
 	defer v.watch()()
-	stirred := v.stirred // one for all calls
+	stirred := v.stirred // allocated once for all calls
 	for {
 		w := <-v.idle
 		msg, t, err := v.next(stirred)
@@ -309,11 +308,11 @@ func (v *mappedServer) serve() error {
 // taken is the memory of a call.
 type taken struct {
 	ticket uint64
-	inRing bool // it is this record's, else what pieces are copied to
+	inRing bool // it is this record's, otherwise that of reassembled pieces
 	given  bool // it is neither
 }
 
-// next waits for a call, each in its time.
+// next waits for a call and receives it, each within its time limit.
 func (v *mappedServer) next(stirred func() bool) (msg []byte, t taken, err error) {
 	v.alarm.set(v.server.cfg.IdleTimeout)
 	for begun := false; ; {
@@ -342,8 +341,8 @@ func (v *mappedServer) next(stirred func() bool) (msg []byte, t taken, err error
 	}
 }
 
-// look takes a record. It returns the call that is whole with it, and else whether there
-// was any.
+// look takes a record. It returns the call that the record completes, if any, and otherwise whether
+// there was a record.
 func (v *mappedServer) look() (msg []byte, t taken, some bool, err error) {
 	v.reading.Lock()
 	defer v.reading.Unlock()
@@ -355,7 +354,7 @@ func (v *mappedServer) look() (msg []byte, t taken, some bool, err error) {
 	return msg, taken{ticket: ticket, inRing: inRing}, true, err
 }
 
-// give gives the memory of a call back.
+// give frees the memory of a call.
 func (v *mappedServer) give(t taken) {
 	if t.given {
 		return
@@ -365,12 +364,12 @@ func (v *mappedServer) give(t taken) {
 	if t.inRing {
 		v.free(t.ticket)
 		if cap(v.partial) > keepBuffer && len(v.partial) == 0 {
-			v.partial = nil // no call was so long after one that was
+			v.partial = nil // calls have been short since a long one
 		}
 	}
 }
 
-// answer carries out a call and sends the reply.
+// answer runs a call and sends the reply.
 func (v *mappedServer) answer(w *mappedWorker, msg []byte, t taken) (err error) {
 	if err := w.post.waitSent(context.Background(), v.proc); err != nil {
 		return err
@@ -400,10 +399,10 @@ func (v *mappedServer) answer(w *mappedWorker, msg []byte, t taken) (err error) 
 		return err
 	}
 	v.give(t)
-	return v.acknowledge(v.ctx) // the reply could not say it
+	return v.acknowledge(v.ctx) // the reply could not carry it
 }
 
-// reply sends what w has answered.
+// reply sends the answer of w.
 func (v *mappedServer) reply(w *mappedWorker) (err error) {
 	v.writing <- struct{}{}
 	defer func() { <-v.writing }()
@@ -413,8 +412,8 @@ func (v *mappedServer) reply(w *mappedWorker) (err error) {
 	return err
 }
 
-// aside is answer on a goroutine of its own. Whatever ends that but a return ends the
-// connection, as it does where calls are carried out in turn.
+// aside is answer on its own goroutine. If that ends without a return, the connection ends, as it
+// does when calls run in sequence.
 func (v *mappedServer) aside(w *mappedWorker) {
 	ended := true
 	defer func() {
@@ -428,7 +427,7 @@ func (v *mappedServer) aside(w *mappedWorker) {
 	ended = err != nil
 }
 
-// count counts why a connection ends.
+// count counts the cause of a connection's end.
 func (v *mappedServer) count(err error) {
 	switch {
 	case errors.Is(err, errSilent):
@@ -439,16 +438,17 @@ func (v *mappedServer) count(err error) {
 	}
 }
 
-// How a connection over VMMC is made. A server exports a door, which is memory that nothing
-// is written to. A client imports it, exports memory for a greeting that only the server's
-// process may write to, under a number that both can compute, and sends a notification to
-// the door, which says who knocks. The server writes the greeting: which ring it has exported
-// for this client. The client's first record there says which ring is for replies.
+// The setup of a connection over VMMC. A server exports a door, which is memory that is never
+// written to. A client imports it. The client exports memory for a greeting, under a number that
+// both sides can compute and with a policy for the server's process only. Then it sends a
+// notification to the door, which identifies the client. The server writes the greeting: the ring
+// that it has exported for this client. The client's first record in that ring describes the ring
+// for replies.
 //
 //	greeting    magic, status, export of the ring, its size, its key (2), 1, nothing
 //	first call  magic, nothing, export of the ring, its size, its key (2)
 //
-// all words in network order.
+// All words are in network order.
 const (
 	mappedMagic  = 0x76525043 // the protocol's version 1
 	greetingSize = 32
@@ -458,13 +458,14 @@ const (
 	greetingFull = 1
 )
 
-// Numbers of exports from here on are this package's: of rings, and of greetings.
+// Export numbers from here on belong to this package: those of rings and of greetings.
 const (
 	firstRingID     = 0xe000_0000
 	firstGreetingID = 0xf000_0000
 )
 
-// greetingID returns the number of the export in which a client waits for a server's process.
+// greetingID returns the number of the export in which a client waits for the greeting of a
+// server's process.
 func greetingID(server vmmc.Peer) uint32 {
 	h := fnv.New32a()
 	h.Write(server.Node[:])
@@ -484,7 +485,7 @@ func exportRing(p *vmmc.Process, size int, to vmmc.Peer) (*vmmc.Export, []byte, 
 	}
 }
 
-// ringOffer is what one side tells the other of its ring.
+// ringOffer describes a side's ring to the other side.
 type ringOffer struct {
 	id, size uint32
 	key      ringKey
@@ -497,7 +498,7 @@ func (o *ringOffer) append(buf []byte, status uint32) []byte {
 	return append(buf, o.key[:]...)
 }
 
-// parseOffer is the inverse of append. The buffer has setupSize bytes or more.
+// parseOffer is the inverse of append. buf must have at least setupSize bytes.
 func parseOffer(buf []byte) (o ringOffer, status uint32, err error) {
 	word := func(i int) uint32 { return binary.BigEndian.Uint32(buf[4*i:]) }
 	if word(0) != mappedMagic {
@@ -506,7 +507,7 @@ func parseOffer(buf []byte) (o ringOffer, status uint32, err error) {
 	return ringOffer{word(2), word(3), ringKey(buf[16:24])}, word(1), nil
 }
 
-// accept imports the ring that the other side offers, and checks that it is as it says.
+// accept imports the ring that the other side offers, and verifies the description.
 func (o *ringOffer) accept(ctx context.Context, p *vmmc.Process, from vmmc.Peer) (*vmmc.Import, error) {
 	if size := int(o.size); size != ringSize(size) {
 		return nil, fmt.Errorf("vrpc: a ring of %d octets is offered: %d to %d are possible", o.size, minRing, maxRing)
@@ -522,8 +523,8 @@ func (o *ringOffer) accept(ctx context.Context, p *vmmc.Process, from vmmc.Peer)
 	return i, nil
 }
 
-// greetings holds a token for each greeting that a process waits for: only one at a time
-// from each server.
+// greetings holds a token for each greeting that a process waits for: only one at a time from each
+// server.
 var greetings sync.Map // of greetingKey, chan struct{}
 
 type greetingKey struct {
@@ -551,7 +552,7 @@ func (k greetingKey) unlock() {
 	close(mine.(chan struct{}))
 }
 
-// knock makes a client's connection at a door. ring is the size of its own ring.
+// knock sets up a client's connection at a door. ring is the size of its own ring.
 func knock(ctx context.Context, door *vmmc.Import, p *vmmc.Process, ring int) (m *mapped, err error) {
 	server := door.Owner()
 	offer, err := greet(ctx, door, p, server)
@@ -607,11 +608,11 @@ func greet(ctx context.Context, door *vmmc.Import, p *vmmc.Process, server vmmc.
 }
 
 // alarm bounds the waits of a server in a process of VMMC, one after another. A context for each
-// would take memory. Methods but over are called by one goroutine at a time.
+// wait would allocate. Methods other than over must be called by one goroutine at a time.
 type alarm struct {
-	over  atomic.Bool // the time may be: who waits looks whether it is late
+	over  atomic.Bool // the time may have passed: the waiting goroutine checks late
 	timer *time.Timer
-	due   time.Time // zero for none
+	due   time.Time // zero for no limit
 }
 
 // newAlarm returns an alarm that is not set.
@@ -625,7 +626,7 @@ func newAlarm(p *vmmc.Process) *alarm {
 	return a
 }
 
-// set sets the time for what is waited for next; negative is none.
+// set sets the limit of the next wait; negative means none.
 func (a *alarm) set(d time.Duration) {
 	a.over.Store(false)
 	if d < 0 {
@@ -636,7 +637,7 @@ func (a *alarm) set(d time.Duration) {
 	a.timer.Reset(d)
 }
 
-// late reports whether that time is over. The timer may have been that of an earlier wait.
+// late reports whether the limit has passed. The timer may have belonged to an earlier wait.
 func (a *alarm) late() bool {
 	if !a.over.Load() || a.due.IsZero() {
 		return false

@@ -16,26 +16,26 @@ const (
 	msgDenied   = 1
 )
 
-// callHeader is the header of a call message. The bodies of authentication and the
-// arguments lie in the message.
+// callHeader is the header of a call message. The bodies of the authentication, and the arguments,
+// remain in the message.
 type callHeader struct {
 	xid, rpcvers, prog, vers, proc uint32
 	cred, verf                     OpaqueAuth
 	args                           []byte
 }
 
-// A headerFault is what is wrong with the header of a call.
+// A headerFault is an error in the header of a call.
 type headerFault int
 
 const (
 	headerFine    headerFault = iota
-	headerNoCall              // no call message: there is nobody to answer
+	headerNoCall              // not a call message: there is no one to answer
 	headerVersion             // another version of the RPC protocol
 	headerCred                // the credential cannot be decoded
 	headerVerf                // the verifier cannot be decoded
 )
 
-// decode takes the header from the message that d has just been given.
+// decode decodes the header of the message that d was reset to.
 func (h *callHeader) decode(d *xdr.Decoder) headerFault {
 	*h = callHeader{xid: d.Uint()}
 	if d.Uint() != msgCall || d.Err() != nil {
@@ -88,7 +88,7 @@ func encodeMismatch(e *xdr.Encoder, xid uint32) {
 	e.Uint(rpcVersion)
 }
 
-// encodeAuthError encodes the reply to a call whose caller is not believed.
+// encodeAuthError encodes the reply to a call whose authentication is refused.
 func encodeAuthError(e *xdr.Encoder, xid uint32, stat AuthStat) {
 	e.Uint(xid)
 	e.Uint(msgReply)
@@ -97,16 +97,16 @@ func encodeAuthError(e *xdr.Encoder, xid uint32, stat AuthStat) {
 	e.Uint(uint32(stat))
 }
 
-// replyHeader is the header of a reply. The body of the verifier lies in the message.
+// replyHeader is the header of a reply. The body of the verifier remains in the message.
 type replyHeader struct {
 	xid       uint32
-	verf      OpaqueAuth // of an accepted call
+	verf      OpaqueAuth // if the call was accepted
 	stat      error      // nil if the procedure ran: the results follow
 	low, high uint32
 }
 
-// decode takes the header from the message that d has just been given. What is no reply
-// of RFC 5531 leaves an error in d, or is false.
+// decode decodes the header of the message that d was reset to. If the message is not a reply of
+// RFC 5531, d has an error or decode returns false.
 func (h *replyHeader) decode(d *xdr.Decoder) bool {
 	*h = replyHeader{xid: d.Uint()}
 	if d.Uint() != msgReply {
@@ -149,8 +149,8 @@ func (h *replyHeader) decodeDenied(d *xdr.Decoder) bool {
 	return d.Err() == nil
 }
 
-// messageXID returns the transaction id that a message begins with, and whether it is of
-// the kind. Messages that are too short are of no kind.
+// messageXID returns the transaction id at the start of a message, and whether the message is of
+// the kind. Messages that are too short have no kind.
 func messageXID(msg []byte, kind uint32) (xid uint32, ok bool) {
 	if len(msg) < 8 || binary.BigEndian.Uint32(msg[4:]) != kind {
 		return 0, false

@@ -9,11 +9,11 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
-// What one side exports to the other: control words, and a ring that the other side fills
-// with records from its end to its beginning. So the last word of the next record lies at a
-// place that the reader knows, and VMMC has the last word of a message visible last: when it
-// is there, the record is. A record that does not fit below the one before it begins at the
-// end again; the reader looks at both places.
+// The memory that one side exports to the other: control words, and a ring that the other side
+// fills with records from its end to its beginning. So the last word of the next record is at a
+// position that the reader knows. VMMC makes the last word of a message visible last: when the
+// reader sees it, the record is complete. A record that does not fit below the previous one begins
+// at the end again; the reader checks both positions.
 //
 //	bytes       what
 //	any number   a message, or a piece of one, filled up to 8
@@ -23,10 +23,10 @@ import (
 //	4            number
 //	4            length, highest bit: the last piece
 //
-// The key is drawn for each ring and told to its writer only. What messages contain, and
-// leave behind in the memory, is taken for a record by nobody, because it is not in it.
+// The key is random for each ring, and only the ring's writer knows it. So no contents of messages,
+// including old ones in the memory, can be mistaken for a record.
 const (
-	ringControl = 64 // the first word is how much the other side has freed
+	ringControl = 64 // the first word is the number of bytes that the other side has freed
 	trailerSize = 24
 	keySize     = 8
 
@@ -34,10 +34,10 @@ const (
 	maxRing = 1 << 28
 )
 
-// DefaultRing is how many bytes a ring has where the configuration does not say.
+// DefaultRing is the default size of a ring in bytes.
 const DefaultRing = 256 << 10
 
-// ringSize returns how large a ring is for an option that may be 0.
+// ringSize returns the size of a ring for an option that may be 0.
 func ringSize(option int) int {
 	if option == 0 {
 		option = DefaultRing
@@ -45,13 +45,13 @@ func ringSize(option int) int {
 	return min(max(option, minRing), maxRing) &^ 7
 }
 
-// pieceMax returns the longest piece of a message in a ring. With it a writer always comes
-// to have room: what it leaves free at the beginning is shorter than the record, and its
-// reader keeps less than ackShare to itself.
+// pieceMax returns the longest piece of a message in a ring. A writer of pieces up to this length
+// always gets room eventually: the space that it skips at the beginning is shorter than the record,
+// and its reader withholds less than ackShare.
 func pieceMax(size int) int { return size*3/8&^7 - trailerSize }
 
-// ackShare is how much of its ring a reader frees without telling the writer, unless it has
-// something else to say.
+// ackShare is how many bytes of its ring a reader frees before it notifies the writer in a separate
+// record.
 func ackShare(size int) int { return size / 8 }
 
 func fill8(n int) int { return (n + 7) &^ 7 }
@@ -63,28 +63,28 @@ func newRingKey() (k ringKey) {
 	return k
 }
 
-// be returns what a word of memory holds that has n in network order.
+// be returns the value of a word in memory that holds n in network order.
 func be(n uint32) uint32 {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], n)
 	return binary.NativeEndian.Uint32(b[:])
 }
 
-// ringReader takes records from a ring. Whatever its writer does, what it takes lies in
-// the ring. Its methods are called by one goroutine at a time.
+// ringReader takes records from a ring. Whatever the ring's writer does, the records lie in the
+// ring. One goroutine at a time may call its methods.
 type ringReader struct {
 	data  []byte
 	key   ringKey
-	place atomic.Uint64 // where the next record ends, and its number
-	count uint32        // octets taken, modulo 2^32
+	place atomic.Uint64 // end of the next record, and its number
+	count uint32        // bytes taken, modulo 2^32
 }
 
-// ringRecord is a record that lies in the ring.
+// ringRecord is a record in the ring.
 type ringRecord struct {
 	payload []byte
 	last    bool
-	freed   uint32 // by the other side, of what was sent to it
-	count   uint32 // what the reader has taken with it
+	freed   uint32 // bytes that the other side has freed of its own ring
+	count   uint32 // bytes taken up to and including this record
 }
 
 func newRingReader(mem []byte, key ringKey) *ringReader {
@@ -93,7 +93,7 @@ func newRingReader(mem []byte, key ringKey) *ringReader {
 	return r
 }
 
-// find returns where the next record ends, 0 if it has not come.
+// find returns the end of the next record, or 0 if it has not arrived.
 func (r *ringReader) find() (end int, number uint32) {
 	place := r.place.Load()
 	end, number = int(place>>32), uint32(place)
@@ -106,7 +106,7 @@ func (r *ringReader) find() (end int, number uint32) {
 	return 0, number
 }
 
-// ends reports whether a record of a number ends at end.
+// ends reports whether a record with the given number ends at end.
 func (r *ringReader) ends(end int, number uint32) bool {
 	return end >= trailerSize && atomic.LoadUint32(vmmc.Word(r.data, end-8)) == be(number) &&
 		ringKey(r.data[end-trailerSize:]) == r.key
@@ -118,8 +118,8 @@ func (r *ringReader) ready() bool {
 	return end > 0
 }
 
-// next takes the next record, if there is one. It is an error if that is none that a writer
-// of this package makes.
+// next takes the next record if there is one. It returns an error for a record that no writer of
+// this package would make.
 func (r *ringReader) next() (rec ringRecord, ok bool, err error) {
 	end, number := r.find()
 	if end == 0 {
@@ -133,7 +133,7 @@ func (r *ringReader) next() (rec ringRecord, ok bool, err error) {
 	}
 	size := fill8(n) + trailerSize
 	if before := int(r.place.Load() >> 32); before != end {
-		r.count += uint32(before) // the beginning, where it did not fit
+		r.count += uint32(before) // skipped space at the beginning
 	}
 	r.count += uint32(size)
 	start := end - size
@@ -142,15 +142,15 @@ func (r *ringReader) next() (rec ringRecord, ok bool, err error) {
 	return rec, true, nil
 }
 
-// ringWriter says where records go in the other side's ring.
+// ringWriter tracks the position of records in the other side's ring.
 type ringWriter struct {
 	size   int
 	key    ringKey
 	end    int // of the next record
 	number uint32
-	sent   uint32    // octets, modulo 2^32
-	freed  uint32    // of them by the reader
-	said   [2]uint32 // what credit was told last
+	sent   uint32    // bytes, modulo 2^32
+	freed  uint32    // bytes that the reader has freed
+	said   [2]uint32 // arguments of the last call of credit
 }
 
 func newRingWriter(size int, key ringKey) ringWriter {
@@ -166,8 +166,9 @@ func (w *ringWriter) room(n int) bool {
 	return int(w.sent-w.freed)+need <= w.size
 }
 
-// put takes the room for a record, which is there. It returns the record's place, and
-// appends to buf what follows the piece of n bytes: the reader is told of freed.
+// put allocates the room for a record; room must have returned true. It returns the record's
+// offset, and appends the record's trailer to buf, after the piece of n bytes. The trailer reports
+// freed to the reader.
 func (w *ringWriter) put(buf []byte, n int, last bool, freed uint32) (offset int, record []byte) {
 	size := fill8(n) + trailerSize
 	if size > w.end {
@@ -190,9 +191,8 @@ func (w *ringWriter) put(buf []byte, n int, last bool, freed uint32) (offset int
 	return ringControl + w.end, buf
 }
 
-// credit takes what the reader says that it has freed, in two places, each of which lasts
-// until it says something else there. What is behind what it has said in the other place
-// changes nothing; more than was sent is an error.
+// credit processes the reader's two reports of freed bytes. The more advanced of them counts. A
+// report of more bytes than were sent is an error.
 func (w *ringWriter) credit(said [2]uint32) error {
 	for i, freed := range said {
 		switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// What holds where ServerConfig does not say.
+// Defaults of ServerConfig.
 const (
 	DefaultMaxMessage       = 4 << 20
 	defaultMaxConns         = 1024
@@ -32,55 +32,53 @@ const (
 	defaultDuplicateAge     = 2 * time.Minute
 )
 
-// closePatience is how long Close waits for procedures that do not heed their context.
+// closePatience is how long Close waits for procedures that ignore the end of their context.
 const closePatience = 5 * time.Second
 
-// ServerConfig bounds what a server does for its clients. The zero value is for most of them.
+// ServerConfig bounds the resources that a server spends on its clients. The zero value suits most
+// servers.
 type ServerConfig struct {
-	// MaxMessage is how many bytes a call or a reply over a stream may have, 0 for
-	// DefaultMaxMessage. A longer call ends its connection, a longer reply is SystemErr.
+	// MaxMessage is the most bytes of a call or a reply over a stream; 0 means DefaultMaxMessage. A
+	// longer call ends its connection, and a longer reply becomes SystemErr.
 	MaxMessage int
-	// MaxFragment is how long the fragments of a reply over a stream are at most, 0 for
-	// replies in one fragment.
+	// MaxFragment is the longest fragment of a reply over a stream, in bytes; 0 means that each
+	// reply is one fragment.
 	MaxFragment int
-	// MaxConns is how many connections may be open, 0 for 1024. Further ones are
-	// closed at once.
+	// MaxConns is the most open connections; 0 means 1024. Further connections are closed at once.
 	MaxConns int
-	// MaxPeerConns is how many of them one peer may have, 0 for 256. A peer is a
-	// user of this host, an address, or a node of VMMC.
+	// MaxPeerConns is the most connections of one peer; 0 means 256. A peer is a user of this host,
+	// an address, or a node of VMMC.
 	MaxPeerConns int
-	// MaxMemory is how many bytes the calls and replies of all connections over streams may take
-	// that are longer than 64 KiB, 0 for 256 MiB. One peer may take a quarter of it, or
-	// four times MaxMessage if that is more. A call or a reply for which there is no room ends its
-	// connection.
+	// MaxMemory is the most bytes that the calls and replies of over 64 KiB may occupy, on all
+	// connections over streams; 0 means 256 MiB. One peer may use a quarter of it, or four times
+	// MaxMessage if that is more. A call or a reply beyond these limits ends its connection.
 	MaxMemory int64
-	// IdleTimeout is how long a connection may be silent between calls, 0 for
-	// 10 minutes, negative for ever.
+	// IdleTimeout is how long a connection may be silent between calls; 0 means 10 minutes,
+	// negative means no limit.
 	IdleTimeout time.Duration
-	// RecordTimeout is how long one call may take to arrive from its first byte to its last,
-	// and a reply to be taken, 0 for 30 s.
+	// RecordTimeout bounds the time in which one call arrives, from its first byte to its last, and
+	// in which the client accepts a reply; 0 means 30 s.
 	RecordTimeout time.Duration
-	// Ring is how many bytes of memory each client over VMMC gets for its calls, 0 for
-	// DefaultRing. Longer calls come in pieces; a call of up to 3/8 of it is in one piece, and
-	// its arguments can be used in place.
+	// Ring is the memory in bytes for the calls of each client over VMMC; 0 means DefaultRing.
+	// Longer calls arrive in pieces. A call of up to 3/8 of Ring arrives in one piece, and its
+	// arguments can be used in place.
 	Ring int
-	// Parallel is how many calls of one connection are carried out at once, 0 for 1: then
-	// they are carried out, and answered, in the order in which they were sent.
+	// Parallel is how many calls of one connection run concurrently; 0 means 1: they then run, and
+	// are answered, in the order in which they were sent.
 	Parallel int
-	// DatagramWorkers is how many calls of one UDP socket are carried out at once,
-	// 0 for 8.
+	// DatagramWorkers is how many calls of one UDP socket run concurrently; 0 means 8.
 	DatagramWorkers int
-	// DuplicateEntries, DuplicateBytes and DuplicateAge bound the duplicate request cache of
-	// each UDP socket: how many replies it keeps, how many bytes these have together, and for how
-	// long; 0 for 1024, 8 MiB and 2 minutes.
+	// DuplicateEntries, DuplicateBytes and DuplicateAge bound the duplicate request cache of each
+	// UDP socket: the number of replies, their total bytes, and their age; 0 means 1024, 8 MiB and
+	// 2 minutes.
 	DuplicateEntries int
 	DuplicateBytes   int
 	DuplicateAge     time.Duration
-	// Shorthands is how many AUTH_SYS credentials the server gives an AUTH_SHORT name to
-	// and remembers; 0 for none.
+	// Shorthands is the number of AUTH_SYS credentials for which the server issues AUTH_SHORT
+	// shorthands and remembers them; 0 means none.
 	Shorthands int
-	// Logger gets what clients are only told as SystemErr, and panics; nil for slog.Default.
-	// Its handler is called as vipl.Config.Logger says, and may block.
+	// Logger receives panics, and errors that clients see only as SystemErr; nil means
+	// slog.Default(). Its handler is called as documented at vipl.Config.Logger, and may block.
 	Logger *slog.Logger
 }
 
@@ -99,7 +97,7 @@ func (c *ServerConfig) setDefaults() {
 	c.Logger = logqueue.New(c.Logger).Logger()
 }
 
-// gate returns the bounds of peers.
+// gate returns the limits of peers.
 func (c *ServerConfig) gate() *admission.Gate[string] {
 	return admission.New[string](admission.Limits{Conns: c.MaxPeerConns, AllConns: c.MaxConns,
 		Bytes: min(c.MaxMemory, max(c.MaxMemory/4, 4*int64(c.MaxMessage))), AllBytes: c.MaxMemory})
@@ -111,8 +109,8 @@ func setDefault[T int | int64 | time.Duration](v *T, to T) {
 	}
 }
 
-// Server answers the calls of clients that come by any number of transports, on one
-// dispatch table. Goroutines may share it.
+// Server serves the calls of clients over any number of transports, with one dispatch table.
+// Goroutines may share it.
 type Server struct {
 	cfg        ServerConfig
 	gate       *admission.Gate[string]
@@ -130,7 +128,7 @@ type Server struct {
 	tasks     sync.WaitGroup
 }
 
-// NewServer returns a server with no program and no transport.
+// NewServer returns a server without programs and transports.
 func NewServer(cfg *ServerConfig) *Server {
 	s := &Server{open: make(map[io.Closer]struct{})}
 	if cfg != nil {
@@ -146,9 +144,9 @@ func NewServer(cfg *ServerConfig) *Server {
 	return s
 }
 
-// Start runs task on a goroutine that Close waits for, and closes c, which makes task
-// end, when the server closes. Transports begin with it. When task returns c is closed, too.
-// The error is ErrClosed; c is closed then.
+// Start runs task on a goroutine that Close waits for. Close closes c, which must make task end.
+// Transports start with it. When task returns, c is closed, too. If the server is closed, Start
+// closes c and returns ErrClosed.
 func (s *Server) Start(c io.Closer, task func(ctx context.Context)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,8 +169,8 @@ func (s *Server) forget(c io.Closer) {
 	delete(s.open, c)
 }
 
-// OnClose has fn called at the beginning of Close, when the server still answers: what the
-// server was announced to is told then.
+// OnClose registers fn to be called at the beginning of Close, while the server still serves calls.
+// fn can withdraw announcements of the server.
 func (s *Server) OnClose(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +204,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// logFlush is how long Close waits for the last lines of the log to be handled.
+// logFlush is how long Close waits for the logger's handler to finish the last lines.
 const logFlush = 100 * time.Millisecond
 
 func (s *Server) wait() error {
@@ -225,7 +223,7 @@ func (s *Server) wait() error {
 	}
 }
 
-// logFailure logs what the client is told as SystemErr.
+// logFailure logs an error that the client sees as SystemErr.
 func (s *Server) logFailure(c *Call, err error) {
 	s.cfg.Logger.Error("vrpc: procedure failed", "program", c.header.prog, "version", c.header.vers,
 		"procedure", c.header.proc, "peer", c.session.Peer.String(), "err", err)
@@ -242,13 +240,13 @@ type program struct {
 	stats           programStats
 }
 
-// table is the dispatch table: the versions of each program. It is replaced as a whole,
-// so that calls read it without a lock.
+// table is the dispatch table: the versions of each program. It is replaced as a whole, so that
+// calls read it without a lock.
 type table map[uint32]map[uint32]*program
 
-// Register adds a version of a program to the dispatch table. Registering it twice is an
-// error. Calls find it when Register returns, over every transport. Registering
-// it at rpcbind is a separate step.
+// Register adds a version of a program to the dispatch table. Registering it twice is an error.
+// When Register returns, calls over every transport find the program. Registration at rpcbind is a
+// separate step.
 func (s *Server) Register(p *Program) error {
 	if err := p.check(); err != nil {
 		return err
@@ -277,8 +275,8 @@ func (s *Server) Register(p *Program) error {
 	return nil
 }
 
-// Unregister takes a version of a program out of the dispatch table, and reports whether it
-// was there. Calls that have been dispatched go on.
+// Unregister removes a version of a program from the dispatch table, and reports whether it was
+// there. Calls that have been dispatched continue.
 func (s *Server) Unregister(number, version uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +295,7 @@ func (s *Server) Unregister(number, version uint32) bool {
 	return true
 }
 
-// find returns the program that is called, or ProgUnavail or ProgMismatch.
+// find returns the program of a call, or ProgUnavail or ProgMismatch.
 func (s *Server) find(c *Call) (*program, error) {
 	versions, ok := (*s.table.Load())[c.header.prog]
 	if !ok {
@@ -321,7 +319,7 @@ func (s *Server) versions(number uint32) (low, high uint32) {
 	return versions[0], versions[len(versions)-1]
 }
 
-// programs returns all that is registered, by number and version.
+// programs returns all registered programs, sorted by number and version.
 func (s *Server) programs() (list []*program) {
 	for _, versions := range *s.table.Load() {
 		list = slices.AppendSeq(list, maps.Values(versions))
@@ -332,65 +330,65 @@ func (s *Server) programs() (list []*program) {
 	return list
 }
 
-// Program is one version of a program: what Server.Register enters into the dispatch
-// table. The server copies it; changes afterwards have no effect.
+// Program is one version of a program, for Server.Register. The server copies it; later changes
+// have no effect.
 type Program struct {
 	Number, Version uint32
-	Name            string // for people
-	// Procedures are those of this version, in any order. Procedure 0 is there in any case:
-	// it takes and returns nothing (RFC 5531 section 12.1).
+	Name            string // for display
+	// Procedures are those of this version, in any order. Procedure 0 always exists: it has neither
+	// arguments nor results (RFC 5531 section 12.1).
 	Procedures []Procedure
-	// Authorize, if not nil, is asked before each call of a procedure but 0. An AuthStat,
-	// for example AuthTooWeak, denies the call; it is called as a procedure is, without its
+	// Authorize, if not nil, is called before each call of a procedure other than 0. An AuthStat,
+	// for example AuthTooWeak, denies the call. It is called like a procedure, but without
 	// arguments.
 	Authorize func(c *Call) AuthStat
-	// InPlace leaves opaque arguments in the message instead of copying them: they are valid
-	// until the procedure returns. (Those that Proc decodes are in any case.)
+	// InPlace leaves opaque arguments in the message instead of copying them. They are valid until
+	// the procedure returns. (Arguments that Proc decodes are only valid that long in any case.)
 	InPlace bool
-	// ResultsInPlace has opaque results of 8 KiB or more sent over VMMC from where they lie
-	// instead of copying them. They must not change until the reply has been sent: Call.OnSent
-	// tells. They may lie in the arguments.
+	// ResultsInPlace sends opaque results of 8 KiB or more straight from their memory over VMMC,
+	// instead of copying them. They must not change until the reply has been sent; Call.OnSent
+	// reports that. They may lie in the arguments.
 	ResultsInPlace bool
 }
 
 // Procedure is one procedure of a Program.
 type Procedure struct {
 	Number uint32
-	Name   string // for people
-	// Run carries out a call: it decodes the arguments (Call.Decode), does the work and
-	// encodes the results (Call.Encode), each at most once. It is called by several goroutines
-	// at once. What its error means:
+	Name   string // for display
+	// Run runs a call: it decodes the arguments (Call.Decode), does the work and encodes the
+	// results (Call.Encode), each at most once. Several goroutines call it concurrently. Its error
+	// determines the reply:
 	//
 	//	nil                      the results follow
-	//	an AcceptStat            answered with it; Call.Decode returns GarbageArgs
+	//	an AcceptStat            the same AcceptStat; Call.Decode returns GarbageArgs
 	//	an AuthStat              the call is denied
 	//	ErrNoReply               no reply
 	//	anything else, or panic  SystemErr; the server logs the error
 	//
-	// The error of a call that the procedure made itself, an *RPCError, is anything else.
+	// An *RPCError, the error of a call that the procedure made itself, counts as anything else.
 	Run func(c *Call) error
 }
 
-// argument is the pointer to an argument type, as Proc needs it.
+// argument is the constraint of pointers to argument types of Proc.
 type argument[T any] interface {
 	*T
 	xdr.Unmarshaler
 }
 
-// result is the pointer to a result type, as Proc needs it.
+// result is the constraint of pointers to result types of Proc.
 type result[T any] interface {
 	*T
 	xdr.Marshaler
 }
 
-// Proc returns the procedure that decodes an A, calls run, and encodes an R. The types are
-// inferred from run; xdr.Void is for no argument or no result.
+// Proc returns the procedure that decodes an A, calls run, and encodes an R. The types are inferred
+// from run. Use xdr.Void for no argument or no result.
 //
-// The argument is valid until run returns, with all it points to: its memory is decoded into
-// again. The result is zero when run is called, and belongs to the server from when it
-// returns until the reply is encoded, or sent (Program.ResultsInPlace); what it refers to is
-// only read. So a call allocates nothing, unless run does or the argument contains strings or
-// needs more memory than before.
+// The argument and everything it points to are valid until run returns: the next call decodes into
+// the same memory. The result is zero when run is called. After run returns, it belongs to the
+// server until the reply is encoded, or sent (Program.ResultsInPlace). The server only reads the
+// memory that it refers to. So a call allocates nothing, unless run does, the argument contains
+// strings, or it needs more memory than before.
 func Proc[A, R any, PA argument[A], PR result[R]](number uint32, name string, run func(c *Call, arg *A, res *R) error) Procedure {
 	type space struct {
 		arg A
@@ -400,13 +398,13 @@ func Proc[A, R any, PA argument[A], PR result[R]](number uint32, name string, ru
 	return Procedure{number, name, func(c *Call) error {
 		s := spaces.Get().(*space)
 		if err := c.Decode(PA(&s.arg)); err != nil {
-			return err // and s is not used again: it may lie partly in the message
+			return err // and s is not reused: it may lie partly in the message
 		}
 		err := run(c, &s.arg, &s.res)
 		if err == nil {
 			err = c.Encode(PR(&s.res))
 		}
-		if c.dec.InPlace || len(c.enc.Refs()) > 0 { // which may be to it
+		if c.dec.InPlace || len(c.enc.Refs()) > 0 { // references may be to it
 			s.arg = *new(A)
 		}
 		s.res = *new(R)
@@ -415,7 +413,7 @@ func Proc[A, R any, PA argument[A], PR result[R]](number uint32, name string, ru
 	}}
 }
 
-// check says what is wrong with a program.
+// check returns an error if a program is invalid.
 func (p *Program) check() error {
 	seen := make(map[uint32]bool)
 	for i := range p.Procedures {

@@ -10,10 +10,10 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// Session answers calls, one at a time: it is what a transport has for each connection, or
-// for each goroutine that receives. Its memory is used again for each call.
+// Session answers calls, one at a time. A transport has one for each connection, or for each
+// goroutine that receives. It reuses its memory for each call.
 type Session struct {
-	// Peer is where the next call comes from. The transport sets it.
+	// Peer is the origin of the next call. The transport sets it.
 	Peer Peer
 
 	server   *Server
@@ -23,37 +23,36 @@ type Session struct {
 	call     Call
 }
 
-// NewSession returns a Session for a transport whose replies have up to maxReply bytes.
-// The procedures' context is ctx.
+// NewSession returns a Session for a transport whose replies have up to maxReply bytes. ctx is the
+// context of the procedures.
 func (s *Server) NewSession(ctx context.Context, peer Peer, maxReply int) *Session {
 	ss := &Session{Peer: peer, server: s, ctx: ctx, maxReply: maxReply}
 	ss.call.session = ss
 	return ss
 }
 
-// errNoCall: a message is no call, and nobody knows whom to tell.
+// errNoCall: a message is not a call, so there is no one to answer.
 var errNoCall = errors.New("vrpc: not a call message")
 
-// Answer carries out the call that msg is and appends the reply to reply, whose capacity it
-// uses. If it appends nothing there is none to send. The message must stay as it is
-// until Answer returns. It is an error if msg is no call: on a stream whatever follows is
-// not worth reading.
+// Answer runs the call in msg and appends the reply to reply, whose capacity it uses. If it appends
+// nothing, no reply must be sent. msg must not change until Answer returns. It returns an error if
+// msg is not a call. A stream is then no longer readable.
 func (ss *Session) Answer(msg, reply []byte) ([]byte, error) {
 	defer ss.sent()
 	return ss.answer(msg, reply)
 }
 
-// referFrom is from how many bytes on opaque results are left in place: shorter ones are
-// copied in less time than the network takes to gather them.
+// referFrom is the length in bytes from which opaque results are left in place. Copying shorter
+// ones takes less time than gathering them in the network.
 const referFrom = 8 << 10
 
-// keeps reports whether the call, of so many bytes, and the results must stay until the reply
-// has been sent: results that the reply refers to may lie in the call.
+// keeps reports whether the call, of so many bytes, and the results must be kept until the reply
+// has been sent. Results that the reply refers to may lie in the call.
 func (ss *Session) keeps(octets int) bool {
 	return ss.call.onSent != nil || octets >= referFrom && len(ss.call.enc.Refs()) > 0
 }
 
-// sent tells the procedure that its results are not needed any more.
+// sent notifies the procedure that its results are no longer needed.
 func (ss *Session) sent() {
 	if f := ss.call.onSent; f != nil {
 		ss.call.onSent = nil
@@ -61,8 +60,8 @@ func (ss *Session) sent() {
 	}
 }
 
-// answer is Answer but for Call.OnSent. Where the session refers to results, the reply is
-// without them.
+// answer is Answer without Call.OnSent. If the session refers to results, the reply does not
+// contain them.
 func (ss *Session) answer(msg, reply []byte) ([]byte, error) {
 	c, base := &ss.call, len(reply)
 	c.sys, c.verf = nil, OpaqueAuth{}
@@ -93,7 +92,7 @@ func (ss *Session) answer(msg, reply []byte) ([]byte, error) {
 	return ss.fail(c.enc.Bytes()[:base], err), nil
 }
 
-// authenticate says whether the server believes the caller.
+// authenticate returns whether the server accepts the caller's credential.
 func (ss *Session) authenticate(c *Call) AuthStat {
 	switch cred := &c.header.cred; cred.Flavor {
 	case FlavorNone:
@@ -130,8 +129,8 @@ func (ss *Session) authenticateSys(c *Call) AuthStat {
 	return AuthOK
 }
 
-// dispatch finds the procedure and runs it. The reply's header has been encoded then, as
-// that of a success.
+// dispatch finds the procedure and runs it. The caller must have encoded the reply's header, as for
+// a success.
 func (ss *Session) dispatch(c *Call) error {
 	prog, err := ss.server.find(c)
 	if err != nil {
@@ -163,7 +162,7 @@ func (ss *Session) dispatch(c *Call) error {
 	return err
 }
 
-// authorize asks the program whether the caller may call it.
+// authorize returns the decision of the program's Authorize.
 func (ss *Session) authorize(prog *program, c *Call) (stat AuthStat) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -174,7 +173,7 @@ func (ss *Session) authorize(prog *program, c *Call) (stat AuthStat) {
 	return prog.authorize(c)
 }
 
-// run runs a procedure and turns a panic into an error.
+// run runs a procedure and converts a panic to an error.
 func (ss *Session) run(proc *Procedure, c *Call) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -192,7 +191,7 @@ func (ss *Session) panicked(value any) error {
 	return fmt.Errorf("panic: %v\n%s", value, debug.Stack())
 }
 
-// fail encodes the reply to a call that was not carried out.
+// fail encodes the reply to a call that failed.
 func (ss *Session) fail(reply []byte, err error) []byte {
 	c := &ss.call
 	c.enc.MaxSize = 0 // it is short
@@ -222,9 +221,9 @@ func (ss *Session) deny(stat AuthStat) []byte {
 	return ss.call.enc.Bytes()
 }
 
-// status returns what the reply to a call says whose procedure returned err: Success, another
-// AcceptStat, an AuthStat, or nil for no reply. What another server answered to the
-// procedure says nothing about this call.
+// status returns the status in the reply to a call whose procedure returned err: Success, another
+// AcceptStat, an AuthStat, or nil for no reply. A status that another server returned to the
+// procedure does not count.
 func status(err error) error {
 	if err == nil {
 		return Success
@@ -232,7 +231,7 @@ func status(err error) error {
 	return failure(err)
 }
 
-// failure is status for errors. It is apart because its variables take memory.
+// failure is status for errors. It is separate because its variables are allocated.
 func failure(err error) error {
 	var rpc *RPCError
 	var accept AcceptStat
@@ -250,13 +249,13 @@ func failure(err error) error {
 	return SystemErr
 }
 
-// Peer is where a call came from.
+// Peer is the origin of a call.
 type Peer struct {
 	Netid string         // "tcp", "udp", "tcp6", "udp6", "local", "vmmc"
 	Addr  netip.AddrPort // of the Internet transports
-	Name  string         // of the others
-	// UID is the user that the kernel names for the other end of a local connection, and
-	// Proven says that it does.
+	Name  string         // for other transports
+	// UID is the user at the other end of a local connection, as reported by the kernel. Proven
+	// means that UID is valid.
 	UID    uint32
 	Proven bool
 }
@@ -268,7 +267,7 @@ func (p *Peer) String() string {
 	return p.Netid + " " + p.Name
 }
 
-// host is what all connections of a peer have in common.
+// host identifies a peer over all its connections.
 type host struct {
 	netid string
 	addr  netip.Addr // or name
@@ -277,13 +276,13 @@ type host struct {
 
 func (p *Peer) host() host {
 	if p.Addr.IsValid() {
-		return host{addr: p.Addr.Addr()} // whether by TCP or UDP
+		return host{addr: p.Addr.Addr()} // the same over TCP and UDP
 	}
 	return host{netid: p.Netid, name: p.Name}
 }
 
-// Call is a call that a procedure carries out. It and what its methods return is valid
-// until the procedure returns, and belongs to the procedure's goroutine.
+// Call is a call that a procedure runs. It and the results of its methods are valid until the
+// procedure returns, and belong to the procedure's goroutine.
 type Call struct {
 	header  callHeader
 	session *Session
@@ -295,10 +294,10 @@ type Call struct {
 	onSent  func()
 }
 
-// XID returns the transaction id, with which the client repeats the call, if it does.
+// XID returns the transaction id. Retransmissions of the call have the same one.
 func (c *Call) XID() uint32 { return c.header.xid }
 
-// Program returns the number of the program that is called.
+// Program returns the number of the called program.
 func (c *Call) Program() uint32 { return c.header.prog }
 
 // Version returns the version of the program.
@@ -307,22 +306,22 @@ func (c *Call) Version() uint32 { return c.header.vers }
 // Procedure returns the number of the procedure.
 func (c *Call) Procedure() uint32 { return c.header.proc }
 
-// Context ends when the server closes or, where the server gets to know it, the client's
-// connection breaks. A procedure must return soon afterwards.
+// Context returns the call's context. It ends when the server closes. If the server can detect it,
+// it also ends when the client's connection breaks. A procedure must return soon afterwards.
 func (c *Call) Context() context.Context { return c.session.ctx }
 
-// Peer returns where the call came from.
+// Peer returns the origin of the call.
 func (c *Call) Peer() *Peer { return &c.session.Peer }
 
-// Credential returns what the caller sent to say who it is.
+// Credential returns the caller's credential and verifier.
 func (c *Call) Credential() (cred, verf OpaqueAuth) { return c.header.cred, c.header.verf }
 
-// Sys returns what an AUTH_SYS credential says, or the one that an AUTH_SHORT stands for;
-// nil for other flavors. It is only read.
+// Sys returns the contents of an AUTH_SYS credential, or of the one that an AUTH_SHORT stands for,
+// or nil for other flavors. It must not be changed.
 func (c *Call) Sys() *SysCred { return c.sys }
 
-// Decode decodes the arguments into v. An error, to be returned by the procedure, answers
-// the call with GarbageArgs; bytes after the arguments are one.
+// Decode decodes the arguments into v. Bytes after the arguments are an error. A procedure that
+// returns the error answers the call with GarbageArgs.
 func (c *Call) Decode(v xdr.Unmarshaler) error {
 	v.UnmarshalXDR(&c.dec)
 	if err := c.dec.End(); err != nil {
@@ -334,14 +333,14 @@ func (c *Call) Decode(v xdr.Unmarshaler) error {
 // Arguments returns the encoded arguments that have not been decoded. They lie in the message.
 func (c *Call) Arguments() []byte { return c.dec.Rest() }
 
-// Encode encodes the results. An error, which the procedure returns, is that the results
+// Encode encodes the results. It returns an error, which the procedure must return, if the results
 // violate their declaration or do not fit into a message.
 func (c *Call) Encode(v xdr.Marshaler) error {
 	v.MarshalXDR(&c.enc)
 	return c.enc.Err()
 }
 
-// OnSent has f run, once, when the memory of the results is not needed any more: the reply has
-// been copied or sent, or never will be. It runs on the goroutine that carries out the calls of
-// the connection, which waits for that, and must return soon.
+// OnSent registers f to be called once when the memory of the results is no longer needed: the
+// reply has been copied or sent, or never will be. f runs on the goroutine that serves the
+// connection, and must return soon.
 func (c *Call) OnSent(f func()) { c.onSent = f }

@@ -12,7 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
-// statusCount is how many values of AcceptStat there are.
+// statusCount is the number of values of AcceptStat.
 const statusCount = int(SystemErr) + 1
 
 // programStats counts the calls of one version of a program.
@@ -21,7 +21,7 @@ type programStats struct {
 	Denied, NoReply atomic.Uint64
 }
 
-// count counts a call by what status returned.
+// count counts a call by the result of status.
 func (s *programStats) count(status error) {
 	switch status := status.(type) {
 	case AcceptStat:
@@ -33,7 +33,7 @@ func (s *programStats) count(status error) {
 	}
 }
 
-// serverStats counts what belongs to no program.
+// serverStats are the counters that belong to no program.
 type serverStats struct {
 	NotACall, RPCMismatch, Panics atomic.Uint64
 	ProgUnavail, ProgMismatch     atomic.Uint64
@@ -52,15 +52,15 @@ func (s *serverStats) countAuth(stat AuthStat) {
 	s.AuthErrors[stat].Add(1)
 }
 
-// clientStats counts what happens to a transport of a client.
+// clientStats are the counters of a client's transport.
 type clientStats struct{ Connections, Repeated, Strays, NotAReply atomic.Uint64 }
 
-// ClientSnapshot is what a client's transport has counted since it was made.
+// ClientSnapshot are the counters of a client's transport since it was created.
 type ClientSnapshot struct {
-	Connections uint64 // made
+	Connections uint64 // connections made
 	Repeated    uint64 // datagrams that repeated a call
 	Strays      uint64 // replies for which no call waited: late, second, forged, or to a batched call
-	NotAReply   uint64 // what came and was no reply
+	NotAReply   uint64 // messages that were not replies
 }
 
 // Snapshot returns the counters.
@@ -69,8 +69,8 @@ func (s *clientStats) Snapshot() (n ClientSnapshot) {
 	return n
 }
 
-// Snapshot returns the counters of the client's transport, which other clients may share;
-// zero where the transport has none.
+// Snapshot returns the counters of the client's transport, which other clients may share. It
+// returns zeros if the transport has no counters.
 func (c *Client) Snapshot() ClientSnapshot {
 	if t, ok := c.transport.(interface{ Snapshot() ClientSnapshot }); ok {
 		return t.Snapshot()
@@ -78,19 +78,19 @@ func (c *Client) Snapshot() ClientSnapshot {
 	return ClientSnapshot{}
 }
 
-// ProgramSnapshot is what became of the calls of one version of a program.
+// ProgramSnapshot are the counters of one version of a program, by the outcome of its calls.
 type ProgramSnapshot struct {
 	Program, Version uint32
 	Name             string
-	// Accepted counts the replies by AcceptStat; those of ProgUnavail and ProgMismatch are
-	// in Snapshot, unless a procedure returned them.
+	// Accepted counts the replies by AcceptStat. Those with ProgUnavail and ProgMismatch are in
+	// Snapshot, unless a procedure returned them.
 	Accepted [statusCount]uint64 `metric:"bobnet_rpc_calls_total"`
 	Denied   uint64              `metric:"bobnet_rpc_calls_total" reason:"denied" help:"the program does not believe the caller"`
 	NoReply  uint64              `metric:"bobnet_rpc_calls_total" reason:"no_reply" help:"the procedure has none"`
 }
 
-// Snapshot is what a server has counted since it was made. The counters are read one by
-// one while others change them.
+// Snapshot are a server's counters since it was created. They are read one after the other while
+// others change them.
 type Snapshot struct {
 	Programs []ProgramSnapshot // by number and version
 
@@ -126,8 +126,8 @@ func (s *Server) Snapshot() (n Snapshot) {
 	return n
 }
 
-// WriteTo writes the snapshot as text for people: the counters that are not 0, and a line for
-// each version of a program. It implements io.WriterTo.
+// WriteTo writes the snapshot as text: the counters that are not 0, and a line for each version of
+// a program. It implements io.WriterTo.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "RPC server  %d connections open\n  %s\n", s.ConnsOpen, s.counters())
@@ -143,7 +143,7 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// counters lists those that are not 0 and belong to no program.
+// counters lists the counters that are not 0 and belong to no program.
 func (s *Snapshot) counters() string {
 	parts := counters.NonZero(s)
 	for stat, n := range s.AuthErrors {

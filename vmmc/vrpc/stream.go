@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// streamServer answers the calls of one connection.
+// streamServer serves the calls of one connection.
 type streamServer struct {
 	server *Server
 	conn   net.Conn
-	peer   string // for the server's gate
+	peer   string // identity for the server's gate
 	in     *recordReader
-	reads  *streamWorker // whose call is being read
-	limit  int           // of a fragment
+	reads  *streamWorker // the one whose call is being read
+	limit  int           // longest fragment
 
-	idle    chan *streamWorker // those that have nothing to do
+	idle    chan *streamWorker // workers without a call
 	group   sync.WaitGroup
 	writing sync.Mutex
 }
 
-// streamWorker carries out one call at a time.
+// streamWorker serves one call at a time.
 type streamWorker struct {
 	session    *Session
-	msg, reply []byte // both behind headroom
+	msg, reply []byte // both after headroom
 
-	msgCost, replyCost int64 // of these, as the server's gate has counted
+	msgCost, replyCost int64 // their sizes as counted by the server's gate
 }
 
-// serveStream answers the calls of a connection until it ends.
+// serveStream serves the calls of a connection until it ends.
 func (s *Server) serveStream(ctx context.Context, conn net.Conn, key string, peer Peer) {
 	ctx, cancel := context.WithCancel(ctx)
 	v := &streamServer{
@@ -78,7 +78,7 @@ func (v *streamServer) serve() error {
 	}
 }
 
-// next waits for a call and reads it, each in its time.
+// next waits for a call and reads it, each within its time limit.
 func (v *streamServer) next(w *streamWorker) (err error) {
 	if !v.in.buffered() {
 		if v.in.in.Buffered() == 0 {
@@ -89,13 +89,13 @@ func (v *streamServer) next(w *streamWorker) (err error) {
 		v.conn.SetReadDeadline(after(v.server.cfg.RecordTimeout))
 	}
 	v.reads = w
-	if w.msg, err = v.in.read(w.msg); err == nil && !v.pay(&w.msgCost, cap(w.msg)) { // which may be less than before
+	if w.msg, err = v.in.read(w.msg); err == nil && !v.pay(&w.msgCost, cap(w.msg)) { // may be less than before
 		err = errNoMemory
 	}
 	return err
 }
 
-// keepTime is how long a connection that has nothing to do keeps the memory of a long call or reply.
+// keepTime is how long an idle connection keeps the memory of a long call or reply.
 const keepTime = time.Second
 
 // await waits for the first byte of a call.
@@ -116,8 +116,8 @@ func (v *streamServer) await(w *streamWorker) error {
 	return err
 }
 
-// pay counts the memory of a call or a reply, as far as it is long, in place of *cost, which was
-// counted before. It returns false if it is too much.
+// pay counts the memory of a long call or reply, instead of the previous *cost. It returns false if
+// it exceeds the limit.
 func (v *streamServer) pay(cost *int64, size int) bool {
 	if size <= keepBuffer {
 		size = 0
@@ -132,14 +132,14 @@ func (v *streamServer) pay(cost *int64, size int) bool {
 	return true
 }
 
-// drop drops the memory of a worker.
+// drop releases the memory of a worker.
 func (v *streamServer) drop(w *streamWorker) {
 	w.msg, w.reply = nil, nil
 	v.pay(&w.msgCost, 0)
 	v.pay(&w.replyCost, 0)
 }
 
-// after returns the time in d from now, or none if d is negative.
+// after returns the time d from now, or the zero time if d is negative.
 func after(d time.Duration) time.Time {
 	if d < 0 {
 		return time.Time{}
@@ -147,7 +147,7 @@ func after(d time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// answer carries out the call that w has read, and sends the reply.
+// answer runs the call that w has read, and sends the reply.
 func (v *streamServer) answer(w *streamWorker) (err error) {
 	if cap(w.reply) > keepBuffer && len(w.reply) <= keepBuffer {
 		w.reply = nil
@@ -165,8 +165,8 @@ func (v *streamServer) answer(w *streamWorker) (err error) {
 	return writeRecord(v.conn, w.reply, v.limit)
 }
 
-// answerAside is answer on a goroutine of its own. Whatever ends that but a return
-// ends the connection, as it does where calls are carried out in turn.
+// answerAside is answer on its own goroutine. If that ends without a return, the connection ends,
+// as it does when calls run in sequence.
 func (v *streamServer) answerAside(w *streamWorker) {
 	ended := true
 	defer func() {
@@ -180,7 +180,7 @@ func (v *streamServer) answerAside(w *streamWorker) {
 	ended = err != nil
 }
 
-// count counts why a connection ends.
+// count counts the cause of a connection's end.
 func (v *streamServer) count(err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -190,21 +190,21 @@ func (v *streamServer) count(err error) {
 	}
 }
 
-// Record marking (RFC 5531 section 11): on a stream a message is one or more fragments, each
-// behind a word with its length and, in the highest bit, whether it is the last.
+// Record marking (RFC 5531 section 11): on a stream a message is one or more fragments. A word
+// before each fragment has its length, and in the highest bit whether it is the last.
 const (
 	lastFragment = 1 << 31
 	maxFragment  = lastFragment - 1
 )
 
 const (
-	// maxEmptyFragments is how many fragments of no bytes one record may have. The RFC
-	// allows them; they are bounded because nothing else bounds them.
+	// maxEmptyFragments is the most empty fragments of one record. The RFC allows them, and no
+	// other limit bounds their number.
 	maxEmptyFragments = 64
-	// streamBuffer is how many bytes are read from a stream at a time.
+	// streamBuffer is the most bytes that are read from a stream at a time.
 	streamBuffer = 4096
-	// keepBuffer is how large the memory of a record may be that is kept for the next one,
-	// after one that needed less.
+	// keepBuffer is the largest memory of a record that is kept for the next one, after one that
+	// needed less.
 	keepBuffer = 64 << 10
 )
 
@@ -212,12 +212,12 @@ var errNoMemory = errors.New("vrpc: the calls and replies of this peer, or of al
 
 var errEmptyFragments = errors.New("vrpc: too many fragments of no octets in one record")
 
-// recordReader takes records from a stream.
+// recordReader reads records from a stream.
 type recordReader struct {
 	in   *bufio.Reader
-	max  int // octets of a record
+	max  int // bytes of a record
 	mark [4]byte
-	// room, if not nil, says whether the memory of a record may have so many bytes.
+	// room, if not nil, reports whether the memory of a record may have that many bytes.
 	room func(size int) bool
 }
 
@@ -225,7 +225,7 @@ func newRecordReader(r io.Reader, max int) *recordReader {
 	return &recordReader{in: bufio.NewReaderSize(r, streamBuffer), max: max}
 }
 
-// buffered reports whether the next record has arrived as a whole, in one fragment.
+// buffered reports whether the next record has arrived completely, in one fragment.
 func (r *recordReader) buffered() bool {
 	n := r.in.Buffered()
 	if n < 4 {
@@ -236,9 +236,9 @@ func (r *recordReader) buffered() bool {
 	return word&lastFragment != 0 && int(word&^lastFragment) <= n-4
 }
 
-// read reads a record into the memory of rec, or into more where that is too small: a length
-// is believed only so far as the bytes have arrived. The result begins with headroom, which is
-// free for use. It is an error if the record is too long (errTooLarge).
+// read reads a record into the memory of rec, or into more if that is too small. It allocates
+// memory only for bytes that have arrived, whatever the length says. The result begins with
+// headroom, which the caller may use. It returns errTooLarge if the record is too long.
 func (r *recordReader) read(rec []byte) ([]byte, error) {
 	if cap(rec) > keepBuffer && len(rec) <= keepBuffer {
 		rec = nil
@@ -268,8 +268,8 @@ func (r *recordReader) read(rec []byte) ([]byte, error) {
 	}
 }
 
-// fragment appends n bytes of the stream to rec. The memory at most doubles before what
-// is in it has arrived.
+// fragment appends n bytes of the stream to rec. It at most doubles the memory before the bytes in
+// it have arrived.
 func (r *recordReader) fragment(rec []byte, n int) ([]byte, error) {
 	for n > 0 {
 		if len(rec) == cap(rec) {
@@ -292,8 +292,8 @@ func (r *recordReader) fragment(rec []byte, n int) ([]byte, error) {
 	return rec, nil
 }
 
-// writeRecord writes buf, which begins with headroom, as one record in fragments of up to
-// limit bytes, each by one Write. The message is as it was afterwards.
+// writeRecord writes buf, which begins with headroom, as one record in fragments of up to limit
+// bytes, with one Write each. It leaves the message unchanged.
 func writeRecord(w io.Writer, buf []byte, limit int) error {
 	for {
 		n := len(buf) - headroom
@@ -308,7 +308,7 @@ func writeRecord(w io.Writer, buf []byte, limit int) error {
 		if err != nil || last != 0 {
 			return err
 		}
-		buf = buf[n:] // what has been written makes room for the next mark
+		buf = buf[n:] // the bytes that were written make room for the next mark
 	}
 }
 

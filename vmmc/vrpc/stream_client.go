@@ -15,43 +15,43 @@ import (
 
 // clientConn is a connection of a client.
 type clientConn interface {
-	start(ctx context.Context, x *Exchange) error    // sends a call with all that was kept back
+	start(ctx context.Context, x *Exchange) error    // sends a call, after all calls that were held back
 	finish(ctx context.Context, x *Exchange) error   // waits for its reply
 	keepBack(ctx context.Context, x *Exchange) error // see Transport.Send
-	// read takes replies until the connection ends, if calls do not do that themselves. It
-	// returns why it has ended, when nothing of it is left.
+	// read receives replies until the connection ends, unless calls do so themselves. It returns
+	// the cause of the end, when all resources are released.
 	read() error
 	fail(err error) // ends it and all its calls
 	alive() bool
 	remoteAddr() net.Addr
 }
 
-// streamClient is the Transport over connections, one at a time: when it has broken, the
-// next call makes another. No call is ever sent twice.
+// streamClient is the Transport over connections, one at a time. After one has broken, the next
+// call makes another. No call is ever sent twice.
 type streamClient struct {
 	addr        string
 	dial        func(context.Context) (clientConn, error)
 	dialTimeout time.Duration
-	max         int // octets of a message
+	max         int // bytes of a message
 	ctx         context.Context
 	cancel      context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool
-	conn    clientConn // nil if there is none
-	dialing *dialing   // nil if nobody does
+	conn    clientConn // or nil
+	dialing *dialing   // or nil
 	group   sync.WaitGroup
 	clientStats
 }
 
-// dialing is an attempt to connect, for which any number of calls wait.
+// dialing is an attempt to connect, for which any number of calls may wait.
 type dialing struct {
 	done chan struct{}
 	conn clientConn
 	err  error
 }
 
-// newStreamClient returns a client without a connection; its dial is set afterwards.
+// newStreamClient returns a client without a connection. The caller sets dial afterwards.
 func newStreamClient(addr string, cfg *ClientConfig) *streamClient {
 	t := &streamClient{
 		addr: addr, dialTimeout: cmp.Or(cfg.DialTimeout, defaultDialTimeout), max: cmp.Or(cfg.MaxMessage, DefaultMaxMessage),
@@ -60,7 +60,7 @@ func newStreamClient(addr string, cfg *ClientConfig) *streamClient {
 	return t
 }
 
-// connectFirst makes the connection before there is a call, and returns the transport.
+// connectFirst makes the connection before the first call, and returns the transport.
 func (t *streamClient) connectFirst(ctx context.Context) (Transport, error) {
 	if _, err := t.connect(ctx, nil); err != nil {
 		t.Close()
@@ -69,7 +69,7 @@ func (t *streamClient) connectFirst(ctx context.Context) (Transport, error) {
 	return t, nil
 }
 
-// connect returns the connection, or makes it. It waits as long as x may, if that is not nil.
+// connect returns the connection, or makes it. If x is not nil, it waits at most as long as x may.
 func (t *streamClient) connect(ctx context.Context, x *Exchange) (clientConn, error) {
 	t.mu.Lock()
 	if t.closed || t.conn != nil {
@@ -102,7 +102,7 @@ func (t *streamClient) connect(ctx context.Context, x *Exchange) (clientConn, er
 	}
 }
 
-// finish carries out an attempt to connect.
+// finish performs an attempt to connect.
 func (t *streamClient) finish(d *dialing) {
 	ctx, cancel := context.WithTimeout(t.ctx, t.dialTimeout)
 	defer cancel()
@@ -127,7 +127,7 @@ func (t *streamClient) finish(d *dialing) {
 	}
 }
 
-// read reads replies until the connection breaks, and then lets the next call make another.
+// read receives replies until the connection breaks, and then allows the next call to make another.
 func (t *streamClient) read(c clientConn) {
 	c.fail(c.read())
 	t.mu.Lock()
@@ -160,7 +160,7 @@ func (t *streamClient) Finish(ctx context.Context, x *Exchange) error {
 	return t.named(x.stream.finish(ctx, x))
 }
 
-// named says in the error of a call whose time is over which server it was.
+// named adds the server's address to the error of a call that has timed out.
 func (t *streamClient) named(err error) error {
 	if errors.Is(err, ErrTimeout) {
 		err = fmt.Errorf("%w from %s", ErrTimeout, t.addr)
@@ -168,7 +168,7 @@ func (t *streamClient) named(err error) error {
 	return err
 }
 
-// Send keeps the call back until the next RoundTrip, or until many are kept.
+// Send holds the call back until the next RoundTrip, or until many calls are held back.
 func (t *streamClient) Send(ctx context.Context, x *Exchange) error {
 	c, err := t.prepare(ctx, x)
 	if err != nil {
@@ -195,14 +195,14 @@ func (t *streamClient) prepare(ctx context.Context, x *Exchange) (clientConn, er
 	}
 }
 
-// Release has nothing to do where the reply is in the exchange's own memory.
+// Release does nothing if the reply is in the exchange's own memory.
 func (t *streamClient) Release(x *Exchange) {
 	if x.held {
 		x.conn.release(x)
 	}
 }
 
-// RemoteAddr returns where the server is, nil while there is no connection.
+// RemoteAddr returns the server's address, or nil without a connection.
 func (t *streamClient) RemoteAddr() net.Addr {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -230,10 +230,10 @@ func (t *streamClient) Close() error {
 }
 
 const (
-	// batchMax is how many bytes of batched calls are kept back.
+	// batchMax is the most bytes of batched calls that are held back.
 	batchMax = 16 << 10
-	// writeSlice is how long a write may block before its caller looks whether the call's
-	// context has ended.
+	// writeSlice is how long a write may block before its caller checks whether the call's context
+	// has ended.
 	writeSlice = 100 * time.Millisecond
 )
 
@@ -241,14 +241,14 @@ const (
 type streamConn struct {
 	conn  net.Conn
 	addr  string
-	limit int // octets of a fragment
+	limit int // bytes of a fragment
 	calls *pending
 	stats *clientStats
 	in    *recordReader
-	heard atomic.Uint64 // counts what is read, to tell a slow server from a dead one
+	heard atomic.Uint64 // counts reads, to distinguish a slow server from a dead one
 
-	writing chan struct{} // holds one token, for who writes
-	batch   []byte        // whole records, kept back
+	writing chan struct{} // holds one token, for the writer
+	batch   []byte        // whole records, held back
 	out     slicedWriter
 }
 
@@ -274,7 +274,7 @@ func (c *streamConn) alive() bool {
 	return c.calls.err == nil
 }
 
-// fail ends the connection and all its calls, which may have been carried out.
+// fail ends the connection and all its calls, which may have run.
 func (c *streamConn) fail(err error) {
 	if err != ErrClosed {
 		err = &TransportError{Addr: c.addr, Sent: true, Err: err}
@@ -283,8 +283,8 @@ func (c *streamConn) fail(err error) {
 	c.conn.Close()
 }
 
-// read hands replies to the calls that wait for them, until the first error. It gives the
-// memory of the reply to the call, and takes the call's for the next reply.
+// read passes replies to the calls that wait for them, until the first error. It passes the memory
+// of the reply to the call, and uses the call's memory for the next reply.
 func (c *streamConn) read() error {
 	var rec []byte
 	for {
@@ -324,7 +324,7 @@ func (c *streamConn) start(ctx context.Context, x *Exchange) error {
 	err := c.write(ctx, x)
 	<-c.writing
 	if err != nil && !c.calls.remove(x) {
-		<-x.done // it has heard what the others have
+		<-x.done // it gets the same error as the others
 	}
 	return err
 }
@@ -341,8 +341,8 @@ func (c *streamConn) finish(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// write writes what was kept back and the call. If a record was begun and not ended, the
-// connection is of no use any more.
+// write writes the calls that were held back, and then this call. If a record was started and not
+// finished, the connection is unusable.
 func (c *streamConn) write(ctx context.Context, x *Exchange) error {
 	if err := c.flush(ctx, x); err != nil {
 		return err
@@ -351,7 +351,7 @@ func (c *streamConn) write(ctx context.Context, x *Exchange) error {
 	return c.written(writeRecord(&c.out, x.room, c.limit))
 }
 
-// flush writes what was kept back.
+// flush writes the calls that were held back.
 func (c *streamConn) flush(ctx context.Context, x *Exchange) error {
 	if len(c.batch) == 0 {
 		return nil
@@ -364,7 +364,7 @@ func (c *streamConn) flush(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// written is what becomes of a write that returned err.
+// written handles the error of a write.
 func (c *streamConn) written(err error) error {
 	switch {
 	case err == nil:
@@ -378,10 +378,10 @@ func (c *streamConn) written(err error) error {
 	return err
 }
 
-// errGivenUp ends a connection on which half a record was sent.
+// errGivenUp ends a connection after a partial record.
 var errGivenUp = errors.New("a call was given up while it was being sent")
 
-// keepBack keeps a call until another one is written, or there are many.
+// keepBack holds a call back until another one is written, or there are many.
 func (c *streamConn) keepBack(ctx context.Context, x *Exchange) error {
 	if err := x.claim(ctx, c.writing, nil); err != nil {
 		return err
@@ -401,7 +401,7 @@ func (c *streamConn) keepBack(ctx context.Context, x *Exchange) error {
 	return writeRecord((*recordBuffer)(&c.batch), x.room, c.limit)
 }
 
-// recordBuffer appends what is written to it.
+// recordBuffer is an io.Writer that appends to itself.
 type recordBuffer []byte
 
 func (b *recordBuffer) Write(p []byte) (int, error) {
@@ -409,7 +409,7 @@ func (b *recordBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unsent is the error for a call that met a connection that was broken already.
+// unsent returns the error of a call that found the connection already broken.
 func unsent(err error) error {
 	var e *TransportError
 	if errors.As(err, &e) {
@@ -418,13 +418,13 @@ func unsent(err error) error {
 	return err
 }
 
-// slicedWriter writes to a connection for a call: until its deadline, or its context ends.
+// slicedWriter writes to a connection for a call, until its deadline or the end of its context.
 type slicedWriter struct {
 	conn     net.Conn
 	ctx      context.Context
 	deadline time.Time
-	octets   int  // written since begin
-	gaveUp   bool // the call's time was over; else the connection is broken
+	octets   int  // bytes written since begin
+	gaveUp   bool // the call's time has passed; otherwise the connection is broken
 }
 
 func (w *slicedWriter) begin(ctx context.Context, deadline time.Time) {
@@ -454,16 +454,16 @@ func (w *slicedWriter) Write(p []byte) (n int, err error) {
 	}
 }
 
-// pending is the calls of one connection or socket that wait for their replies.
+// pending is the set of calls of one connection or socket that wait for their replies.
 type pending struct {
 	mu    sync.Mutex
 	calls map[uint32]*Exchange
-	err   error // why there will be no more
+	err   error // why no more are accepted
 }
 
 func newPending() *pending { return &pending{calls: make(map[uint32]*Exchange)} }
 
-// add begins to wait for the reply to x.
+// add registers x for its reply.
 func (p *pending) add(x *Exchange) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -474,7 +474,7 @@ func (p *pending) add(x *Exchange) error {
 	return nil
 }
 
-// remove ends the wait. If it returns false, what x waited for has come: it is in x.done.
+// remove removes x. If it returns false, the result has arrived: it is in x.done.
 func (p *pending) remove(x *Exchange) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -485,8 +485,8 @@ func (p *pending) remove(x *Exchange) bool {
 	return true
 }
 
-// take ends the wait of the call with this transaction id, if there is one: the caller
-// sets its Reply and sends nil to done.
+// take removes and returns the call with this transaction id, if there is one. The caller sets its
+// Reply and sends nil to done.
 func (p *pending) take(xid uint32) *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -495,7 +495,7 @@ func (p *pending) take(xid uint32) *Exchange {
 	return x
 }
 
-// fail ends the wait of all calls, and of further ones if last is set.
+// fail ends the wait of all calls, and of later ones if last is set.
 func (p *pending) fail(err error, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -508,8 +508,8 @@ func (p *pending) fail(err error, last bool) {
 	}
 }
 
-// await waits until x is done, ctx ends, or for d, which is ErrTimeout; negative is for ever.
-// It reports whether x is done: then the error is the call's, and nothing follows.
+// await waits until x is done, until ctx ends, or for d, after which it returns ErrTimeout; a
+// negative d means no limit. It reports whether x is done: the error is then the call's, and final.
 func (x *Exchange) await(ctx context.Context, d time.Duration) (done bool, err error) {
 	var expired <-chan time.Time
 	if d >= 0 {
@@ -527,7 +527,7 @@ func (x *Exchange) await(ctx context.Context, d time.Duration) (done bool, err e
 	}
 }
 
-// left returns how long x may wait, negative for ever.
+// left returns how long x may wait; negative means no limit.
 func (x *Exchange) left() time.Duration {
 	if x.Deadline.IsZero() {
 		return -1
@@ -535,7 +535,8 @@ func (x *Exchange) left() time.Duration {
 	return max(0, time.Until(x.Deadline))
 }
 
-// outcome is what becomes of x, which was not done, after err: what has come meanwhile counts.
+// outcome returns the result of x after a wait that failed with err. A result that has arrived
+// meanwhile takes precedence.
 func (p *pending) outcome(x *Exchange, err error) error {
 	if p.remove(x) {
 		return err
@@ -543,11 +544,11 @@ func (p *pending) outcome(x *Exchange, err error) error {
 	return <-x.done
 }
 
-// errEnded says that a connection has ended before the right to write was free.
+// errEnded means that a connection has ended before the token for writing was free.
 var errEnded = errors.New("vrpc: the connection has ended")
 
-// claim puts a token into writing, which has room for that of one writer. It waits as long
-// as the exchange may take, and fails with errEnded when ended is closed.
+// claim puts a token into writing, which has room for one writer. It waits as long as the exchange
+// may, and fails with errEnded when ended is closed.
 func (x *Exchange) claim(ctx context.Context, writing chan<- struct{}, ended <-chan struct{}) error {
 	select {
 	case writing <- struct{}{}:

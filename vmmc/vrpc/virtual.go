@@ -47,7 +47,7 @@ func serveOne(ctx context.Context, s *Server, p *vmmc.Process, id uint32) error 
 	return nil
 }
 
-// dialOne is DialVMMC for calls that one goroutine makes one after the other.
+// dialOne is DialVMMC for calls that one goroutine makes in sequence.
 func dialOne(ctx context.Context, p *vmmc.Process, name vmmc.Name, prog, vers uint32, ring int) (*Client, *mappedConn, error) {
 	door, err := p.Import(ctx, name)
 	if err != nil {
@@ -61,7 +61,7 @@ func dialOne(ctx context.Context, p *vmmc.Process, name vmmc.Name, prog, vers ui
 	return NewClient(one{conn}, prog, vers, &ClientConfig{Timeout: -1}), conn, nil
 }
 
-// one is the Transport over one connection, whose calls are one after the other.
+// one is the Transport over one connection with calls in sequence.
 type one struct{ c *mappedConn }
 
 func (o one) RoundTrip(ctx context.Context, x *Exchange) error {
