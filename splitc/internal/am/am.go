@@ -1,8 +1,8 @@
-// Package am is the communication layer of Split-C over active messages: "Split-C over
-// AMVIA" of the paper (5.2). A request of a primitive runs a handler at the owner, and
-// the handler's reply one at the process that asked: it brings the data of a get, says
-// that a put is complete, and does nothing for a store. Bulk operations are cut into
-// medium messages. Credits are AMVIA's: 64, 8 and 1. Who waits polls.
+// Package am is Split-C's communication layer over active messages: "Split-C over AMVIA" of the
+// paper (5.2). A request of a primitive runs a handler at the owner, and the handler's reply runs
+// one at the requester. The reply carries the data of a get, reports the completion of a put, and
+// does nothing for a store. Bulk operations are split into medium messages. Credits are AMVIA's:
+// 64, 8 and 1. Goroutines that wait poll.
 package am
 
 import (
@@ -26,19 +26,19 @@ type Layer struct {
 	count  layer.Counters
 	stats  layer.Stats
 	err    error             // the first failure
-	names  []endpoint.Name   // of the ranks, as they have said themselves
-	dests  []endpoint.Name   // of the ranks, as they were found
-	claims [][]endpoint.Name // of those that say they are a rank that was not found, by rank
-	met    int               // ranks that have said their name
+	names  []endpoint.Name   // of the ranks, as they have announced themselves
+	dests  []endpoint.Name   // of the ranks, as the lookup found them
+	claims [][]endpoint.Name // of endpoints that claim to be a rank that was not found yet, by rank
+	met    int               // ranks that have announced their name
 	ops    operations
 
-	talks    []talk                    // by control messages, with each rank
-	controls int                       // control messages that are not answered yet
-	gathered [layer.MaxControl]byte    // one that is about to be sent
+	talks    []talk                    // control messages, by rank
+	controls int                       // control messages without an answer
+	gathered [layer.MaxControl]byte    // a control message that is about to be sent
 	words    [endpoint.MaxShort]uint32 // arguments of a request; handlers may run while it waits
 	packed   [shortBytes]byte
 
-	// Of handlers, which run one at a time.
+	// Used by handlers, which run one at a time.
 	answer  [endpoint.MaxShort]uint32
 	result  [layer.MaxCall]byte
 	message [shortBytes]byte
@@ -55,7 +55,7 @@ func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 	return l, nil
 }
 
-// open makes the endpoint, and meets the other ranks.
+// open creates the endpoint, and connects to the other ranks.
 func (l *Layer) open(ctx context.Context) (err error) {
 	if l.heap = l.cfg.Heap; l.heap == nil {
 		l.heap, err = layer.NewHeap(l.cfg.HeapSize)
@@ -92,21 +92,20 @@ func (l *Layer) open(ctx context.Context) (err error) {
 	return l.meet(ctx)
 }
 
-// tag returns the tag of the run's virtual network: the run's nonce, which only its
-// ranks have been told.
+// tag returns the tag of the run's virtual network: the run's nonce, which only its ranks know.
 func (l *Layer) tag() endpoint.Tag {
 	id := l.cfg.Member.Identity()
 	return max(endpoint.Tag(id.Nonce), endpoint.TagAll+1)
 }
 
-// word returns what a rank is found by.
+// word returns the name under which a rank is found.
 func (l *Layer) word(rank int) string {
 	id := l.cfg.Member.Identity()
 	return fmt.Sprintf("splitc/%016x/%d/%d", id.Nonce, l.cfg.Generation, rank)
 }
 
-// meet finds every other rank and tells it who this one is, and waits until all have
-// done so.
+// meet finds every other rank and announces this rank to it, and waits until all have done the
+// same.
 func (l *Layer) meet(ctx context.Context) error {
 	for i := 1; i < l.cfg.Procs; i++ {
 		rank := (l.cfg.Rank + i) % l.cfg.Procs
@@ -133,7 +132,7 @@ func (l *Layer) meet(ctx context.Context) error {
 	return nil
 }
 
-// find returns the name of a rank's endpoint.
+// find looks up the name of a rank's endpoint.
 func (l *Layer) find(ctx context.Context, rank int) (endpoint.Name, error) {
 	for {
 		name, err := l.node.FindAt(l.cfg.Watch.Slice(), l.cfg.Member.Addr(rank), l.word(rank))
@@ -149,7 +148,7 @@ func (l *Layer) find(ctx context.Context, rank int) (endpoint.Name, error) {
 	}
 }
 
-// drain polls until each control message has been answered. It answers those of others.
+// drain polls until each control message has been answered. It answers those of other ranks.
 func (l *Layer) drain() {
 	for i := range l.talks {
 		l.release(&l.talks[i])
@@ -185,10 +184,10 @@ func (l *Layer) Wait(ctx context.Context) error {
 	return l.failure(err)
 }
 
-// Flush polls once: endpoints send again by themselves what is lost.
+// Flush polls once: endpoints retransmit by themselves.
 func (l *Layer) Flush(context.Context) error { return l.Poll() }
 
-// failure returns the first failure, be it err.
+// failure returns the first failure, which is err if there was none before.
 func (l *Layer) failure(err error) error {
 	if l.err == nil && err != nil {
 		l.err = fmt.Errorf("splitc: layer am: %w", err)
@@ -196,7 +195,7 @@ func (l *Layer) failure(err error) error {
 	return l.err
 }
 
-// returned is the handler of messages that have come back: their rank is gone.
+// returned is the handler of returned messages: their destination has gone.
 func (l *Layer) returned(r *endpoint.Returned) {
 	cause := fmt.Errorf("an active message came back: %v", r.Reason)
 	if r.Err != nil {
@@ -207,7 +206,7 @@ func (l *Layer) returned(r *endpoint.Returned) {
 	}
 }
 
-// Stats returns what was counted.
+// Stats returns the counters.
 func (l *Layer) Stats() layer.Stats {
 	s := l.stats
 	n := l.node.Stats()
@@ -219,7 +218,7 @@ func (l *Layer) Stats() layer.Stats {
 // closePatience is how long Close waits for control messages to be delivered.
 const closePatience = time.Second
 
-// Close waits for the control messages to be delivered, and releases everything.
+// Close waits until the control messages have been delivered, and releases everything.
 func (l *Layer) Close() {
 	l.drain()
 	if l.node != nil {

@@ -7,18 +7,19 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// Control messages go as requests, and those that answer others as their replies: of a barrier
-// all that goes up the tree are requests, and all that goes down are their replies. The two go
-// by different connections, which keep no order between them. So control messages to a rank
-// are numbered, and one that comes early waits for those before it.
+// Control messages are sent as requests. An answer to a control message is sent as the reply to its
+// request: in a barrier, the messages up the tree are requests, and the messages down are their
+// replies. Requests and replies use different connections, without an order between them. So
+// control messages to a rank are numbered, and a message that arrives early waits for the ones
+// before it.
 
-// talk is what goes between this rank and another one by control messages.
+// talk is the state of the control messages between this rank and another one.
 type talk struct {
-	sent  uint32                     // to it, so far
-	due   uint32                     // number of the next one from it
-	early [layer.MaxControls]*letter // those that came too early, by number; made for the first
-	asked endpoint.Deferred          // the last request that is answered by a control message,
-	open  bool                       // if that has not been sent
+	sent  uint32                     // messages sent to it
+	due   uint32                     // number of the next message from it
+	early [layer.MaxControls]*letter // messages that arrived early, by number; allocated for the first
+	asked endpoint.Deferred          // the last request that a control message answers,
+	open  bool                       // if that answer has not been sent
 }
 
 // letter is a control message that waits for its turn.
@@ -28,17 +29,17 @@ type letter struct {
 	buf  [layer.MaxControl]byte
 }
 
-// The ways of a control message.
+// controlWay is how a control message is sent.
 type controlWay uint8
 
 const (
 	said  controlWay = iota // a request that is answered at once
 	asked                   // a request that the next control message to its sender answers
-	told                    // that answer
+	told                    // the answer to such a request
 )
 
-// Control sends a control message, as the answer to the last one that asked for it if there
-// is one.
+// Control sends a control message. If there is an unanswered request for one, the message is its
+// answer.
 func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
 	p := &l.talks[proc]
 	if !p.open {
@@ -58,14 +59,14 @@ func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
 	return l.err
 }
 
-// Gather sends a control message that the rank answers by another one.
+// Gather sends a control message that the rank answers with another one.
 func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
 	n := copy(l.gathered[:], msg)
 	n += copy(l.gathered[n:], data)
 	return l.say(ctx, proc, hAsk, hAskMedium, l.gathered[:n])
 }
 
-// say sends a control message as a request, short if it fits.
+// say sends a control message as a request, which is short if the message fits.
 func (l *Layer) say(ctx context.Context, proc int, short, medium uint8, msg []byte) (err error) {
 	p := &l.talks[proc]
 	if w := l.head(p, msg); len(msg) > shortBytes {
@@ -80,8 +81,8 @@ func (l *Layer) say(ctx context.Context, proc int, short, medium uint8, msg []by
 	return err
 }
 
-// head returns the arguments of a control message that is the next to a rank: this rank, the
-// message's number, and if it is short its length and itself.
+// head returns the arguments of the next control message to a rank: this rank, the message's
+// number, and for a short one its length and contents.
 func (l *Layer) head(p *talk, msg []byte) []uint32 {
 	w := &l.words
 	w[0], w[1] = uint32(l.cfg.Rank), p.sent
@@ -92,7 +93,7 @@ func (l *Layer) head(p *talk, msg []byte) []uint32 {
 	return w[:3+l.pack(w[3:], msg)]
 }
 
-// control is the handler of short control messages that go one way.
+// control returns the handler of short control messages.
 func (l *Layer) control(way controlWay) handler {
 	return func(t endpoint.Token, a []uint32, _ []byte) bool {
 		if len(a) < 3 || a[2] > shortBytes || int(a[2]) > 4*(len(a)-3) {
@@ -104,14 +105,14 @@ func (l *Layer) control(way controlWay) handler {
 	}
 }
 
-// controlMedium is as control.
+// controlMedium returns the handler of medium control messages.
 func (l *Layer) controlMedium(way controlWay) handler {
 	return func(t endpoint.Token, a []uint32, data []byte) bool {
 		return len(a) == 2 && len(data) <= layer.MaxControl && l.deliver(t, way, a[0], a[1], data)
 	}
 }
 
-// deliver takes in a control message, and answers it if nobody else does.
+// deliver processes a control message, and answers it unless another message will.
 func (l *Layer) deliver(t endpoint.Token, way controlWay, rank, number uint32, msg []byte) bool {
 	if way == told {
 		if l.controls == 0 || !l.other(rank) || !l.isOf(t, int(rank)) || !l.inTurn(int(rank), number, msg) {
@@ -140,12 +141,12 @@ func (l *Layer) release(p *talk) {
 	if p.open {
 		p.open = false
 		l.stats.Replies++
-		_ = p.asked.Reply(hControlDone) // it was deferred, and not answered
+		_ = p.asked.Reply(hControlDone) // it was deferred and not answered
 	}
 }
 
-// inTurn hands on a control message of a rank, and those that have waited for it, or keeps it
-// until its turn. It reports false if the number cannot be.
+// inTurn delivers a control message of a rank, and the messages that have waited for it, or stores
+// it until its turn. It returns false for an invalid number.
 func (l *Layer) inTurn(from int, number uint32, msg []byte) bool {
 	p := &l.talks[from]
 	switch ahead := number - p.due; {
@@ -165,7 +166,7 @@ func (l *Layer) inTurn(from int, number uint32, msg []byte) bool {
 	}
 }
 
-// keep keeps a message that has come early, unless there is one of its number.
+// keep stores a message that has arrived early, unless there already is one with its number.
 func (p *talk) keep(number uint32, msg []byte) bool {
 	e := &p.early[number%layer.MaxControls]
 	if *e == nil {

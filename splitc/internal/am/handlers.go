@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// The handlers. Arguments: op is the number of the requester's operation, off an offset
-// in two words, low one first.
+// The handlers and their arguments. op is the number of the requester's operation. off is an offset
+// in two words, low word first.
 const (
 	hHello         = 1 + iota // rank
 	hGet                      // op, segment, off, length
@@ -21,26 +21,26 @@ const (
 	hCall                     // op, procedure, rank; arguments
 	hControl                  // rank, number, length, message in words
 	hControlMedium            // rank, number; message
-	hAsk                      // as hControl, and a control message is the reply
-	hAskMedium                // as hControlMedium, and a control message is the reply
-	hNudge                    // nothing: there is something in memory that both ranks share
+	hAsk                      // like hControl, but a control message is the reply
+	hAskMedium                // like hControlMedium, but a control message is the reply
+	hNudge                    // none: there is something in memory that both ranks share
 	// Replies.
 	hGot         // op, segment, length, data in words
 	hGotMedium   // op, segment; data
 	hPutDone     // op
-	hStoreDone   // nothing: what the reply to a store does
-	hControlDone // nothing: a control message was delivered
+	hStoreDone   // none: the reply to a store has no effect
+	hControlDone // none: a control message was delivered
 	hTold        // as hControl
 	hToldMedium  // as hControlMedium
 	hReturn      // op; result
-	hRefused     // op, kind: the owner does not do it
+	hRefused     // op, kind: the owner has refused the request
 	handlersEnd
 )
 
 // errRefused is the failure of an operation that its owner has refused.
 var errRefused = errors.New("the owner of the memory has refused an operation: the ranks disagree about the heap")
 
-// handler does what a message is for, and reports whether it is one.
+// handler handles a message, and reports whether it is valid.
 type handler func(t endpoint.Token, a []uint32, data []byte) bool
 
 func (l *Layer) handlers() [handlersEnd]handler {
@@ -69,7 +69,7 @@ func (l *Layer) setHandlers() error {
 	return nil
 }
 
-// offset joins two words.
+// offset combines two words.
 func offset(lo, hi uint32) uint64 { return uint64(lo) | uint64(hi)<<32 }
 
 // reply sends a reply with the given arguments.
@@ -78,15 +78,15 @@ func (l *Layer) reply(t endpoint.Token, handler uint8, args ...uint32) bool {
 	return t.Reply(handler, args...) == nil
 }
 
-// refuse answers a request that is not done.
+// refuse answers a request that is refused.
 func (l *Layer) refuse(t endpoint.Token, op uint32, kind uint32) bool {
 	l.stats.Refused++
 	l.reply(t, hRefused, op, kind)
 	return true
 }
 
-// from returns the rank of a request's sender, who says that he is it; ok is false if
-// that is not so.
+// from returns the rank of a request's sender. ok is false if the sender is not the rank that it
+// claims to be.
 func (l *Layer) from(t endpoint.Token, rank uint32) (int, bool) {
 	if !l.other(rank) || l.names[rank] != t.Source() {
 		return 0, false
@@ -94,13 +94,13 @@ func (l *Layer) from(t endpoint.Token, rank uint32) (int, bool) {
 	return int(rank), true
 }
 
-// other reports whether a number is that of another rank.
+// other reports whether a number is the number of another rank.
 func (l *Layer) other(rank uint32) bool {
 	return int64(rank) < int64(l.cfg.Procs) && int(rank) != l.cfg.Rank
 }
 
-// hello takes a rank's name from whoever knows the run's tag and has an endpoint at the address
-// at which that rank's was found. While it is not found, the name waits.
+// hello records a rank's name. The sender must know the run's tag and have an endpoint at the
+// address at which the rank was found. If the rank was not found yet, the name waits.
 func (l *Layer) hello(t endpoint.Token, a []uint32, _ []byte) bool {
 	if len(a) != 1 || !l.other(a[0]) {
 		return false
@@ -112,11 +112,11 @@ func (l *Layer) hello(t endpoint.Token, a []uint32, _ []byte) bool {
 	return l.welcome(rank, name) && l.reply(t, hStoreDone)
 }
 
-// mostClaims is how many may say that they are one rank, before that has been found.
+// mostClaims is the most endpoints that may claim to be one rank before that rank is found.
 const mostClaims = 8
 
-// claim keeps the name of one that says that it is a rank which this one has not found. Of those
-// at one address the first counts.
+// claim stores the name of an endpoint that claims to be a rank that was not found yet. The first
+// one at each address counts.
 func (l *Layer) claim(rank int, name endpoint.Name) bool {
 	known := func(c endpoint.Name) bool { return c.Addr == name.Addr }
 	if len(l.claims[rank]) >= mostClaims || slices.ContainsFunc(l.claims[rank], known) {
@@ -126,10 +126,10 @@ func (l *Layer) claim(rank int, name endpoint.Name) bool {
 	return true
 }
 
-// welcome makes a name that of a rank, unless that has one or was found at another address. What
-// is compared is what the name says: package endpoint proves of it, over VIs, which host it is of,
-// so that a program of bare VIs on the rank's own host which puts the rank's name into its request
-// for a connection passes. One that uses endpoints as they are cannot.
+// welcome makes a name the name of a rank, unless the rank has one or was found at another address.
+// It compares the address in the name. Over VIs package endpoint proves only its host. So a program
+// of bare VIs on the rank's own host could put the rank's name into its connection request. A
+// program that uses endpoints cannot.
 func (l *Layer) welcome(rank int, name endpoint.Name) bool {
 	if l.names[rank] != (endpoint.Name{}) || name.Addr != l.dests[rank].Addr {
 		return false
@@ -139,8 +139,8 @@ func (l *Layer) welcome(rank int, name endpoint.Name) bool {
 	return true
 }
 
-// found takes the name by which a rank is found, and looks at those that have said that they
-// are it.
+// found records the name under which a rank is found, and checks the endpoints that have claimed to
+// be that rank.
 func (l *Layer) found(rank int, name endpoint.Name) {
 	l.dests[rank] = name
 	for _, c := range l.claims[rank] {
@@ -169,8 +169,7 @@ func (l *Layer) get(t endpoint.Token, a []uint32, _ []byte) bool {
 	return t.Reply(hGot, w[:3+l.pack(w[3:], data)]...) == nil
 }
 
-// place writes the words of a short request to the heap, and reports whether they may
-// be there.
+// place writes the words of a short request to the heap, and reports whether their offset is valid.
 func (l *Layer) place(off uint64, length uint32, words []uint32) (done, sound bool) {
 	n := int(length)
 	if n > shortBytes || n > 4*len(words) {
@@ -245,13 +244,12 @@ func (l *Layer) call(t endpoint.Token, a []uint32, data []byte) bool {
 	return t.ReplyMedium(hReturn, l.result[:n], a[0]) == nil
 }
 
-// nudged has run, which is all that a wait waits for.
+// nudged does nothing: that it has run ends the wait.
 func (l *Layer) nudged(t endpoint.Token, a []uint32, _ []byte) bool {
 	return len(a) == 0 && l.reply(t, hStoreDone)
 }
 
-// replier returns the operation that a reply is to, or nil if it is to none of its rank's that
-// has asked for it.
+// replier returns the operation that a reply belongs to, or nil if the reply's sender has none.
 func (l *Layer) replier(t endpoint.Token, number uint32, kind uint8) *operation {
 	op := l.ops.find(number, kind)
 	if op == nil || op.due == 0 || !l.isOf(t, op.proc) {
@@ -260,11 +258,10 @@ func (l *Layer) replier(t endpoint.Token, number uint32, kind uint8) *operation 
 	return op
 }
 
-// isOf reports whether a reply is of a rank: it came over the translation that the
-// request was sent by.
+// isOf reports whether a reply is from a rank: it arrived over the translation of the request.
 func (l *Layer) isOf(t endpoint.Token, proc int) bool { return l.dests[proc] == t.Source() }
 
-// part returns where the data of a segment of a get belong, or nil if they do not.
+// part returns the destination of the data of a segment of a get, or nil if the segment is invalid.
 func (op *operation) part(at uint32, n int) []byte {
 	lo := int(at) * segment
 	if lo >= len(op.dst) || n != min(segment, len(op.dst)-lo) {
@@ -328,7 +325,7 @@ func (l *Layer) callDone(t endpoint.Token, a []uint32, data []byte) bool {
 	return true
 }
 
-// refused is the handler of a reply that says that the owner does not do it.
+// refused is the handler of a reply that the owner has refused the request.
 func (l *Layer) refused(t endpoint.Token, a []uint32, _ []byte) bool {
 	if len(a) != 2 || !slices.Contains([]uint32{opGet, opPut}, a[1]) {
 		return false

@@ -10,17 +10,18 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// shortWords is how many words of data a short message has beside its other arguments,
-// shortBytes how many bytes.
+// shortWords is the number of words of data in a short message, in addition to its other arguments,
+// and shortBytes the number of bytes.
 const (
 	shortWords = endpoint.MaxShort - 4
 	shortBytes = 4 * shortWords
 )
 
-// segment is the most bytes of a bulk operation that go in one medium message.
+// segment is the most bytes of a bulk operation in one medium message.
 const segment = endpoint.DefaultMaxMedium
 
-// Get starts to read from a heap: a request for each segment, whose reply has the data.
+// Get starts to read from a heap. It sends a request for each segment, and the reply carries the
+// data.
 func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
 	i := l.ops.begin(&l.count, opGet, proc, dst, pieces(len(dst)))
 	for at := 0; at < len(dst); at += segment {
@@ -34,8 +35,8 @@ func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error
 	return nil
 }
 
-// Put starts to write to a heap: a request for each segment, whose reply says that it
-// is there.
+// Put starts to write to a heap. It sends a request for each segment, and the reply reports its
+// completion.
 func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error {
 	i := l.ops.begin(&l.count, opPut, proc, nil, pieces(len(src)))
 	for at := 0; at < len(src); at += segment {
@@ -48,7 +49,7 @@ func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error
 	return nil
 }
 
-// Store starts to write to a heap, where the bytes count. The replies do nothing.
+// Store starts to write to a heap, where the bytes are counted. The replies have no effect.
 func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) error {
 	for at := 0; at < len(src); at += segment {
 		if err := l.write(ctx, proc, hStore, hStoreMedium, 0, off+uint64(at), src[at:min(at+segment, len(src))]); err != nil {
@@ -58,7 +59,7 @@ func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) err
 	return nil
 }
 
-// write sends a request with data for a heap: short if they fit into its arguments.
+// write sends a request with data for a heap, which is short if the data fit into its arguments.
 func (l *Layer) write(ctx context.Context, proc int, short, medium uint8, i uint32, off uint64, data []byte) error {
 	if len(data) > shortBytes {
 		return l.request(ctx, proc, medium, data, i, uint32(off), uint32(off>>32))
@@ -68,7 +69,7 @@ func (l *Layer) write(ctx context.Context, proc int, short, medium uint8, i uint
 	return l.request(ctx, proc, short, nil, w[:4+l.pack(w[4:], data)]...)
 }
 
-// Call starts to run a procedure; the reply has its result.
+// Call starts to run a procedure; the reply carries its result.
 func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
 	i := l.ops.begin(&l.count, opCall, proc, result, 1)
 	err := l.sent(i, l.request(ctx, proc, hCall, args, i, fn, uint32(l.cfg.Rank)))
@@ -78,12 +79,12 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 	return err
 }
 
-// errUnanswered is the failure of a rank that answers requests by something else than the
-// replies to them, so that their operations stay and their credits do not.
+// errUnanswered is the failure of a rank that answers requests with anything except their replies,
+// so that the credits return while the operations stay incomplete.
 var errUnanswered = errors.New("it has given back the credits of gets, puts or calls and has not answered them")
 
-// sent takes note that a request of an operation was sent, unless err is why not. More requests
-// cannot be without an answer than there are credits: each has one until it is answered.
+// sent records that a request of an operation was sent, unless err is not nil. Each unanswered
+// request occupies a credit, so more of them than credits is an error of the other rank.
 func (l *Layer) sent(i uint32, err error) error {
 	if err != nil {
 		return err
@@ -94,14 +95,14 @@ func (l *Layer) sent(i uint32, err error) error {
 	return l.err
 }
 
-// credits are those of each rank, and allCredits how many they are.
+// credits are the credits of each rank, and allCredits their sum.
 var (
 	credits    = endpoint.AMVIACredits
 	allCredits = credits.Short + credits.Medium + credits.Bulk
 )
 
-// Nudge ends a wait of a rank, if it is in one. It reports whether there was a credit for that,
-// and waits for none.
+// Nudge ends a wait of a rank, if it is in one. It reports whether there was a credit for it; it
+// does not wait for one.
 func (l *Layer) Nudge(proc int) (sent bool, err error) {
 	err = l.ep.Request(over, proc, hNudge)
 	if errors.Is(err, context.Canceled) {
@@ -110,15 +111,15 @@ func (l *Layer) Nudge(proc int) (sent bool, err error) {
 	return err == nil, l.failure(err)
 }
 
-// over is a context in which nothing is waited for.
+// over is a context that has ended.
 var over = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// request sends a request, medium if it has data. It waits for a credit in slices, whose time
-// the endpoint counts.
+// request sends a request, which is medium if it has data. It waits for a credit in slices. The
+// endpoint counts the time.
 func (l *Layer) request(ctx context.Context, proc int, handler uint8, data []byte, args ...uint32) error {
 	err := l.send(proc, handler, data, args)
 	if !l.late(err) {
@@ -134,7 +135,7 @@ func (l *Layer) request(ctx context.Context, proc int, handler uint8, data []byt
 	return l.failure(err)
 }
 
-// send is request for a slice.
+// send is request for one slice.
 func (l *Layer) send(proc int, handler uint8, data []byte, args []uint32) error {
 	slice := l.cfg.Watch.Slice()
 	if data != nil {
@@ -148,7 +149,7 @@ func (l *Layer) late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && l.err == nil
 }
 
-// pack puts bytes into words, and returns how many they take.
+// pack packs bytes into words, and returns the number of words.
 func (l *Layer) pack(words []uint32, data []byte) int {
 	if len(data) == 4 {
 		words[0] = binary.LittleEndian.Uint32(data)
@@ -163,7 +164,7 @@ func (l *Layer) pack(words []uint32, data []byte) int {
 	return n
 }
 
-// unpack fills dst from words, which have room for as many bytes.
+// unpack fills dst from words, which must hold enough bytes.
 func unpack(dst []byte, words []uint32) {
 	for ; len(dst) >= 4; dst, words = dst[4:], words[1:] {
 		binary.LittleEndian.PutUint32(dst, words[0])
@@ -175,7 +176,7 @@ func unpack(dst []byte, words []uint32) {
 	}
 }
 
-// pieces returns how many segments n bytes are.
+// pieces returns the number of segments in n bytes.
 func pieces(n int) int { return (n + segment - 1) / segment }
 
 var (
@@ -191,30 +192,31 @@ const (
 	opCall
 )
 
-// operation is a get, put or call that is not complete.
+// operation is an incomplete get, put or call.
 type operation struct {
 	kind uint8
 	proc int
 	dst  []byte // of a get or call
-	left int    // replies to come
-	due  int    // of them, those to requests that were sent
-	use  uint32 // how often the place was used, which tells a late reply from a new one's
+	left int    // replies that have not arrived
+	due  int    // those of them whose requests were sent
+	use  uint32 // how often the place was used, which distinguishes a late reply from a new one
 }
 
-// operations are a rank's operations under way. A reply names its own by place and use.
+// operations are a rank's incomplete operations. A reply identifies its operation by place and use.
 type operations struct {
 	all  []operation
 	free []uint32
-	due  []int // requests sent that no reply to their operation has answered, by rank
+	due  []int // sent requests without a reply, by rank
 }
 
-// placeBits of an operation's number are its place, the others are of its use.
+// placeBits is the number of bits of an operation's number for its place. The other bits are for
+// its use.
 const placeBits = 20
 
-// place returns the place that a number names.
+// place returns the place in a number.
 func place(number uint32) int { return int(number & (1<<placeBits - 1)) }
 
-// begin adds an operation that waits for so many replies, and returns its number.
+// begin adds an operation that waits for left replies, and returns its number.
 func (o *operations) begin(c *layer.Counters, kind uint8, proc int, dst []byte, left int) uint32 {
 	if len(o.free) == 0 {
 		o.grow()
@@ -228,8 +230,8 @@ func (o *operations) begin(c *layer.Counters, kind uint8, proc int, dst []byte, 
 	return i | op.use<<placeBits
 }
 
-// grow adds places. There are fewer operations than credits, since each request under way
-// takes one (Layer.sent).
+// grow adds places. There are fewer operations than credits, because each request in flight
+// occupies one (Layer.sent).
 func (o *operations) grow() {
 	old := len(o.all)
 	o.all = append(o.all, make([]operation, max(64, old))...)
@@ -238,7 +240,7 @@ func (o *operations) grow() {
 	}
 }
 
-// asked takes note that a request of an operation was sent, and returns to which rank.
+// asked records that a request of an operation was sent, and returns its destination.
 func (o *operations) asked(number uint32) (proc int) {
 	op := &o.all[place(number)]
 	op.due++
@@ -246,7 +248,7 @@ func (o *operations) asked(number uint32) (proc int) {
 	return op.proc
 }
 
-// find returns the operation that a reply names, or nil.
+// find returns the operation that a reply belongs to, or nil.
 func (o *operations) find(number uint32, kind uint8) *operation {
 	if i := place(number); i < len(o.all) {
 		if op := &o.all[i]; op.kind == kind && op.use<<placeBits == number&^(1<<placeBits-1) {
@@ -256,7 +258,7 @@ func (o *operations) find(number uint32, kind uint8) *operation {
 	return nil
 }
 
-// replied takes note of a reply to an operation.
+// replied records a reply to an operation.
 func (o *operations) replied(c *layer.Counters, number uint32) {
 	op := &o.all[place(number)]
 	op.due--
@@ -264,7 +266,7 @@ func (o *operations) replied(c *layer.Counters, number uint32) {
 	o.abandon(c, number, 1)
 }
 
-// abandon takes note that so many replies to an operation will not come, or have.
+// abandon records that replies to an operation will not arrive, or have arrived.
 func (o *operations) abandon(c *layer.Counters, number uint32, replies int) {
 	i := place(number)
 	op := &o.all[i]

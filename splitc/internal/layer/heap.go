@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewHeap maps a heap of size bytes outside the Go heap. Pages take memory when they
-// are first written.
+// NewHeap maps a heap of size bytes outside the Go heap. Pages occupy memory after they are first
+// written.
 func NewHeap(size int) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
@@ -16,7 +16,7 @@ func NewHeap(size int) ([]byte, error) {
 	return mem, nil
 }
 
-// FreeHeap gives back what NewHeap has returned.
+// FreeHeap unmaps a heap of NewHeap.
 func FreeHeap(mem []byte) {
 	if err := unix.Munmap(mem); err != nil {
 		panic("splitc: munmap of the library's own pages: " + err.Error())

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Stall is a wait for a credit. Its time counts while it goes by, and the watch's observer
-// hears of it, so that a rank shows that it waits, and for one that takes nothing in.
+// Stall is a wait for a credit. Its time is counted while it passes, and the watch's observer is
+// notified, so that a rank shows that it waits, and for which rank.
 type Stall struct {
 	watch   *Watch
 	rank    int
 	began   int64
-	counted int64          // up to when its time is in total
-	total   *time.Duration // nil if somebody else counts
+	counted int64          // time up to which total is current
+	total   *time.Duration // nil if the time is counted elsewhere
 	told    bool
 }
 
-// Stall begins a wait for a credit of a rank. Its time is added to total, unless that is nil.
+// Stall starts a wait for a credit of a rank. Its time is added to total, unless that is nil.
 func (w *Watch) Stall(rank int, total *time.Duration) Stall {
 	w.Begin()
 	now := w.nic.Now()
@@ -53,7 +53,7 @@ func (s *Stall) End() {
 	}
 }
 
-// count adds the time that has gone by since it was called last.
+// count adds the time since its last call.
 func (s *Stall) count() {
 	if s.total != nil {
 		now := s.watch.nic.Now()

@@ -12,60 +12,58 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// ErrWaited is wrapped by the error of a wait that has lasted longer than a program
-// allows any wait to last.
+// ErrWaited is wrapped by the error of a wait that has exceeded the program's limit.
 var ErrWaited = errclass.New(transport.ErrTimeout, "waited too long")
 
-// Slice is how long a wait lasts before it asks whether it is to go on.
+// Slice is how long a wait lasts before it checks whether to continue.
 const Slice = 20 * time.Millisecond
 
-// Watch bounds waits: by the caller's context, by the longest time that any wait may
-// take, and by the failure of a rank. A wait is made of slices, each with a context of
-// its own, and asks between them whether it is to end. One context serves for many
-// waits, so that a wait allocates nothing.
+// Watch bounds waits: by the caller's context, by the longest permitted wait, and by the failure of
+// a rank. A wait consists of slices, each with its own context, and checks between them whether to
+// end. One context serves many waits, so that a wait does not allocate.
 type Watch struct {
 	nic    *vipl.NIC
 	member *job.Member
 	limit  time.Duration
 	ctx    context.Context
 	cancel context.CancelFunc
-	until  int64 // when the slice ends
-	began  int64 // when the first slice of this wait ended; 0 before
+	until  int64 // end of the slice
+	began  int64 // end of the first slice of this wait; 0 before
 
-	renewed  bool // a slice has begun since Renewed was called
+	renewed  bool // a slice has begun since the last call of Renewed
 	observer Observer
 }
 
-// Observer hears of waits that last, on the goroutine that waits.
+// Observer is notified of long waits, on the waiting goroutine.
 type Observer interface {
 	// Sliced is called when a slice begins.
 	Sliced()
 	// Stalled is called each time that a slice of a wait for a credit of a rank ends, with the
-	// time at which the wait began.
+	// start of the wait.
 	Stalled(rank int, since int64)
-	// Resumed is called when a wait for a credit is over, if a slice has begun or ended in it.
+	// Resumed is called at the end of a wait for a credit, if a slice has begun or ended in it.
 	Resumed()
 }
 
-// NewWatch returns a watch over a rank's waits, none of which lasts longer than limit.
+// NewWatch returns a watch over a rank's waits, with limit as the longest permitted wait.
 func NewWatch(nic *vipl.NIC, member *job.Member, limit time.Duration) *Watch {
 	return &Watch{nic: nic, member: member, limit: limit}
 }
 
-// Tell makes o the watch's observer.
+// Tell sets the watch's observer.
 func (w *Watch) Tell(o Observer) { w.observer = o }
 
-// Renewed reports whether a slice has begun since it was called last.
+// Renewed reports whether a slice has begun since its last call.
 func (w *Watch) Renewed() bool {
 	renewed := w.renewed
 	w.renewed = false
 	return renewed
 }
 
-// Begin begins a wait.
+// Begin starts a wait.
 func (w *Watch) Begin() { w.began = 0 }
 
-// Slice returns the context of the slice that a wait is in.
+// Slice returns the context of the current slice.
 func (w *Watch) Slice() context.Context {
 	if w.Expired() {
 		w.End()
@@ -84,8 +82,8 @@ func (w *Watch) Expired() bool {
 	return w.ctx == nil || w.nic.Now() >= w.until || seam.EngineOf(w.nic).Ended(w.ctx) != nil
 }
 
-// Check returns why a wait is to end: ctx has ended, a rank has failed, or it has
-// taken too long. It looks at that once in a slice. ctx is the caller's.
+// Check returns why a wait must end: ctx has ended, a rank has failed, or the wait has taken too
+// long. It checks once in a slice. ctx is the caller's.
 func (w *Watch) Check(ctx context.Context) error {
 	if !w.Expired() {
 		return nil
@@ -100,7 +98,7 @@ func (w *Watch) check(ctx context.Context) error {
 	return w.late(ctx)
 }
 
-// late returns why a wait is to end although no rank has failed.
+// late returns why a wait must end although no rank has failed.
 func (w *Watch) late(ctx context.Context) error {
 	if err := w.ended(ctx); err != nil {
 		return err
@@ -126,7 +124,7 @@ func (w *Watch) ended(ctx context.Context) error {
 	return nil
 }
 
-// End releases what a watch holds.
+// End releases the resources of a watch.
 func (w *Watch) End() {
 	if w.cancel != nil {
 		w.cancel()

@@ -13,18 +13,18 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// batch is how many completions are taken at a time, and batches how often a Poll does,
-// so that a rank that sends as fast as this one polls does not keep it.
+// batch is the most completions that are taken at a time, and batches how often a Poll takes them.
+// So a rank that sends as fast as this one polls cannot keep it busy.
 const (
 	batch   = 64
 	batches = 16
 )
 
-// drainTime bounds how long a layer waits for what was sent last.
+// drainTime bounds how long a layer waits for its last messages.
 const drainTime = time.Second
 
-// Base is what layers over virtual interfaces share: the heap, one completion queue for
-// all VIs, polling and waiting, and the first failure.
+// Base is the common part of layers over virtual interfaces: the heap, one completion queue for all
+// VIs, polling and waiting, and the first failure.
 type Base struct {
 	layer.Config
 	Name   string // of the layer
@@ -33,20 +33,20 @@ type Base struct {
 	Count  layer.Counters
 	Did    layer.Stats
 	Err    error // the first failure
-	Closed bool  // nothing is taken in any more
+	Closed bool  // nothing is processed any more
 	// Take handles a completion.
 	Take func(c *seam.Completion)
-	// Service is called at the end of each poll, and around each wait. It may be nil.
+	// Service is called at the end of each poll, and before and after each wait. It may be nil.
 	Service func()
 
-	Clock    int64 // when what is taken was found
-	Answered bool  // a reply to this rank is among what is taken together
+	Clock    int64 // when the current completions were found
+	Answered bool  // the current completions include a reply to this rank
 
-	served bool    // something has come since a wait began
-	sends  []*Send // descriptors that are free
+	served bool    // something has arrived since the start of a wait
+	sends  []*Send // free descriptors
 }
 
-// Begin makes the heap and a completion queue of so many entries.
+// Begin allocates the heap and a completion queue with the given number of entries.
 func (b *Base) Begin(entries int) (err error) {
 	if b.Memory, err = layer.NewHeap(b.HeapSize); err == nil {
 		b.CQ, err = seam.NewQueue(b.NIC, entries, batch)
@@ -54,7 +54,7 @@ func (b *Base) Begin(entries int) (err error) {
 	return err
 }
 
-// Free gives back what Begin has made. The VIs are closed.
+// Free releases what Begin has allocated. The VIs must be closed.
 func (b *Base) Free() {
 	if b.CQ != nil {
 		b.CQ.Close()
@@ -74,10 +74,10 @@ func (b *Base) Direct(int) []byte { return nil }
 // Counters returns the counters.
 func (b *Base) Counters() *layer.Counters { return &b.Count }
 
-// Stats returns what was counted.
+// Stats returns the counters.
 func (b *Base) Stats() layer.Stats { return b.Did }
 
-// Poll takes in what has come.
+// Poll processes received messages.
 func (b *Base) Poll() error {
 	for range batches {
 		done, err := b.CQ.Poll()
@@ -128,13 +128,13 @@ func (b *Base) take(done []seam.Completion) {
 	}
 }
 
-// GoesOn reports whether this rank's program, which has waited for replies, has them all and goes
-// on. What it answers others now goes with what it sends next, or when it polls next, as if they
-// had asked a moment later: two ranks that read from each other send a request and a reply in
-// one frame then.
+// GoesOn reports whether this rank's program has waited for replies, has all of them, and
+// continues. Its answers to other ranks are then sent with its next message, or at its next poll,
+// as if the requests had arrived slightly later. So two ranks that read from each other send a
+// request and a reply in one frame.
 func (b *Base) GoesOn() bool { return b.Answered && b.Count.Outstanding == 0 }
 
-// Idle waits for a slice, and returns why a wait that the watch has begun is to end.
+// Idle waits for a slice, and returns why a wait that the watch has started must end.
 func (b *Base) Idle(ctx context.Context) error {
 	if err := b.Wait(b.Watch.Slice()); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (b *Base) Idle(ctx context.Context) error {
 	return b.Watch.Check(ctx)
 }
 
-// Await waits until there is room, for a message to a rank, and counts how long that takes.
+// Await waits until there is room for a message to a rank, and counts the time.
 func (b *Base) Await(ctx context.Context, e *End, room func() bool) error {
 	b.Did.CreditWaits++
 	wait := b.Watch.Stall(e.Rank, &b.Did.CreditTime)
@@ -161,10 +161,10 @@ func (b *Base) Await(ctx context.Context, e *End, room func() bool) error {
 	return nil
 }
 
-// Flush returns at once: what was sent is on its way, whether this rank polls or not.
+// Flush returns at once: sent messages are delivered whether this rank polls or not.
 func (b *Base) Flush(context.Context) error { return b.Err }
 
-// Failure returns the first failure, be it err.
+// Failure returns the first failure, which is err if there was none before.
 func (b *Base) Failure(err error) error {
 	if b.Err == nil && err != nil {
 		b.Err = fmt.Errorf("splitc: layer %s: %w", b.Name, err)
@@ -176,11 +176,11 @@ func (b *Base) Failure(err error) error {
 type End struct {
 	channel.Channel
 	Rank int
-	Gone error // why it has ended
+	Gone error // why it has ended, or nil
 }
 
-// OpenEnd makes the VI of an end, which is the context of its completions, registers the memory for its
-// messages, and posts the receives, each with size bytes from the beginning of mem on.
+// OpenEnd creates the VI of an end and registers the memory for its messages. The VI's completions have
+// the given context. It posts the receives with size bytes each, from the beginning of mem on.
 func (b *Base) OpenEnd(e *End, context any, attrs vipl.Attributes, mem []byte, receives []Recv, size int) error {
 	attrs.PeerTimeout, attrs.ConnectTimeout = b.PeerTimeout, b.Timeout
 	return channel.Open(&e.Channel, &channel.Config{NIC: b.NIC, CQ: b.CQ.CQ, Attributes: attrs, Context: context, Size: size, Memory: mem}, receives)
@@ -193,7 +193,7 @@ func (b *Base) Repost(e *End, r *Recv) {
 	}
 }
 
-// Broken notes that the connection with a rank has ended.
+// Broken records that the connection with a rank has ended.
 func (b *Base) Broken(e *End, err error) {
 	if e.Gone == nil {
 		if cause := e.VI.Err(); cause != nil {
@@ -206,7 +206,7 @@ func (b *Base) Broken(e *End, err error) {
 // Lost returns the failure of an operation with a rank whose connection has ended.
 func (b *Base) Lost(e *End) error { return b.Blame(e, e.Gone) }
 
-// Blame makes err, which a rank is the cause of, the failure, unless there is one.
+// Blame makes err the failure, unless there is one already. err names the rank that caused it.
 func (b *Base) Blame(e *End, err error) error {
 	if b.Err == nil {
 		b.Err = &job.RankError{Rank: e.Rank, Err: err}
@@ -216,13 +216,13 @@ func (b *Base) Blame(e *End, err error) error {
 
 var errGarbled = errors.New("it sends what is no message of this version: build all ranks from one source")
 
-// Garbled counts a message that its rank cannot mean, and blames the rank.
+// Garbled counts a malformed message, and fails its sender.
 func (b *Base) Garbled(e *End) {
 	b.Did.Strays++
 	b.Blame(e, errGarbled)
 }
 
-// Drain waits until what was sent is done, at most for drainTime.
+// Drain waits until done returns true, for at most drainTime.
 func (b *Base) Drain(ctx context.Context, done func() bool) error {
 	engine := seam.EngineOf(b.NIC)
 	end := b.NIC.Now() + int64(min(drainTime, engine.Left(ctx, drainTime)))
@@ -234,9 +234,9 @@ func (b *Base) Drain(ctx context.Context, done func() bool) error {
 	return b.Err
 }
 
-// Leave takes nothing in any more, and drains.
+// Leave stops processing messages, and drains.
 func (b *Base) Leave(done func() bool) {
 	if b.Closed = true; b.CQ != nil {
-		_ = b.Drain(context.Background(), done) // it fails if the program has, and then nobody waits for more
+		_ = b.Drain(context.Background(), done) // it fails only if the program has failed
 	}
 }

@@ -6,25 +6,25 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// A rank has many buffers for each other one, most of them idle. So what there is for a
-// buffer beside its memory is kept small: a receive has its descriptor and nothing else, and a
-// send has one only while it is under way.
+// A rank has many buffers for each other rank, most of them idle. So the state of a buffer in
+// addition to its memory is small: a receive has only its descriptor, and a send has one only while
+// it is in progress.
 
 // Recv is a receive, with its memory.
 type Recv = channel.Receive[struct{}]
 
-// Send is the descriptor of a send under way, and the number of its buffer.
+// Send is the descriptor of a send in progress, with the number of its buffer.
 type Send struct {
 	Buffer int
 	segs   [2]vipl.Segment
 	desc   vipl.Descriptor
 }
 
-// sendsAtOnce is how many descriptors of sends are made together.
+// sendsAtOnce is the number of send descriptors that are allocated together.
 const sendsAtOnce = 8
 
-// PostSend sends a message, which is in a buffer, and may go on in the heap. The descriptor is
-// the layer's until its completion is taken, which goes to Sent.
+// PostSend sends a message that lies in a buffer, and may continue in the heap. The descriptor
+// belongs to the layer until its completion is passed to Sent.
 func (b *Base) PostSend(vi *vipl.VI, buffer int, later bool, segs ...vipl.Segment) error {
 	if len(b.sends) == 0 {
 		more := make([]Send, sendsAtOnce)
@@ -46,24 +46,23 @@ func (b *Base) PostSend(vi *vipl.VI, buffer int, later bool, segs ...vipl.Segmen
 	return nil
 }
 
-// Gathered reports whether the message goes on in the heap.
+// Gathered reports whether the message continues in the heap.
 func (s *Send) Gathered() bool { return len(s.desc.Segs) > 1 }
 
-// Sent takes back the descriptor of a send that has completed, and returns the number of
-// its buffer.
+// Sent releases the descriptor of a completed send, and returns the number of its buffer.
 func (b *Base) Sent(s *Send) (buffer int) {
 	b.sends = append(b.sends, s)
 	return s.Buffer
 }
 
-// Slabs is the memory of buffers by rank and kind of VI. That of a rank is allocated in one
-// piece, since each piece takes whole pages.
+// Slabs is the memory of buffers by rank and kind of VI. The memory of a rank is allocated in one
+// piece, because each piece occupies whole pages.
 type Slabs struct {
 	sizes []int // by kind
 	ranks [][]byte
 }
 
-// NewSlabs returns slabs of these sizes for each of so many ranks.
+// NewSlabs returns slabs of these sizes for each rank.
 func NewSlabs(procs int, sizes ...int) Slabs {
 	return Slabs{sizes: sizes, ranks: make([][]byte, procs)}
 }

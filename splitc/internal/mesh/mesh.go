@@ -1,11 +1,10 @@
-// Package mesh connects the ranks of a program by virtual interfaces: as many from each
-// rank to each other one as a layer of Split-C wants, each of a kind of its own.
+// Package mesh connects the ranks of a program by virtual interfaces. Each pair of ranks gets as
+// many VIs as the layer of Split-C requires, each of its own kind.
 //
-// A rank listens at a port that it advertises under a name with the run's nonce. Of two
-// ranks the lower one asks the other for a connection of each kind. A request carries the
-// nonce, both ranks and the kind, and one that is of no rank of this run, of another station
-// than that of the rank which it names, or of one that has its connection, is rejected and
-// counted.
+// A rank listens at a port that it advertises under a name with the run's nonce. Of two ranks the
+// lower one requests a connection of each kind from the other. A request carries the nonce, both
+// ranks and the kind. A rank rejects and counts requests of ranks outside the run, from a station
+// other than the named rank's, and of ranks that already have the connection.
 package mesh
 
 import (
@@ -20,35 +19,35 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Config says what to connect.
+// Config configures the connections.
 type Config struct {
 	layer.Config
 	Name  string // of the layer
 	Kinds int    // VIs between two ranks
-	// Make makes the VI of a kind that is to be connected with a rank, with its receives
-	// posted. It owns the VI, also when Connect fails.
+	// Make creates the VI of a kind for a rank, with its receives posted. The layer owns the VI,
+	// even if Connect fails.
 	Make func(rank, kind int) (*vipl.VI, error)
 }
 
-// requestSize is the length of what goes with a request: nonce, both ranks, kind.
+// requestSize is the length of the data of a request: nonce, both ranks, kind.
 const requestSize = 8 + 4 + 4 + 4
 
-// pause is the longest time between two looks at the attempts under way.
+// pause is the longest time between two checks of the pending attempts.
 const pause = time.Millisecond
 
 // mesh is the state of Connect.
 type mesh struct {
 	Config
 	listener *vipl.Listener
-	vis      [][]*vipl.VI // by rank and kind; nil until they are made
-	pending  []*vipl.VI   // attempts that have not ended
-	wanted   int          // requests of lower ranks that have not come
+	vis      [][]*vipl.VI // by rank and kind; nil until created
+	pending  []*vipl.VI   // attempts in progress
+	wanted   int          // requests of lower ranks that have not arrived
 	strays   uint64
 }
 
-// Connect connects this rank with every other one. It returns the VIs by rank and kind,
-// nil for this rank, when all are connected, and how many requests it has rejected. Its
-// error names the rank that does not come.
+// Connect connects this rank with every other one. When all are connected, it returns the VIs by
+// rank and kind, nil for this rank, and the number of rejected requests. Its error names the rank
+// that is missing.
 func Connect(ctx context.Context, cfg Config) (vis [][]*vipl.VI, strays uint64, err error) {
 	m := &mesh{Config: cfg, vis: make([][]*vipl.VI, cfg.Procs), wanted: cfg.Rank * cfg.Kinds}
 	for rank := range m.vis {
@@ -76,7 +75,7 @@ func Connect(ctx context.Context, cfg Config) (vis [][]*vipl.VI, strays uint64, 
 	return m.vis, m.strays, nil
 }
 
-// name returns what a rank's listener is found by.
+// name returns the name under which a rank's listener is found.
 func (m *mesh) name(rank int) string {
 	return fmt.Sprintf("splitc/%s/%016x/%d/%d", m.Name, m.Member.Identity().Nonce, m.Generation, rank)
 }
@@ -102,7 +101,7 @@ func (m *mesh) ask(ctx context.Context) error {
 	return nil
 }
 
-// find looks for a rank's listener, and serves requests meanwhile.
+// find looks up a rank's listener, and serves requests meanwhile.
 func (m *mesh) find(ctx context.Context, rank int) (at ethertype.Addr, err error) {
 	for {
 		if at, err = m.NIC.LookupAt(m.Watch.Slice(), m.Member.Addr(rank), m.name(rank)); err == nil {
@@ -127,7 +126,7 @@ func (m *mesh) open(rank, kind int) (*vipl.VI, error) {
 	return vi, nil
 }
 
-// step looks at what has come and at how the attempts go, and waits for a while.
+// step processes requests and the progress of attempts, and waits for a while.
 func (m *mesh) step(ctx context.Context) error {
 	if err := m.serve(); err != nil {
 		return err
@@ -159,7 +158,7 @@ func (m *mesh) step(ctx context.Context) error {
 	return err
 }
 
-// rankOf returns the rank that a VI is for.
+// rankOf returns the rank of a VI.
 func (m *mesh) rankOf(vi *vipl.VI) int {
 	for rank, vis := range m.vis {
 		for _, v := range vis {
@@ -171,7 +170,7 @@ func (m *mesh) rankOf(vi *vipl.VI) int {
 	return m.Rank
 }
 
-// serve takes all requests that have come.
+// serve processes all requests that have arrived.
 func (m *mesh) serve() error {
 	for {
 		r, err := m.listener.Poll()
@@ -187,7 +186,7 @@ func (m *mesh) serve() error {
 	}
 }
 
-// request returns what goes with a request to a rank.
+// request returns the data of a request to a rank.
 func (m *mesh) request(rank, kind int) []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, requestSize), m.Member.Identity().Nonce)
 	for _, v := range [3]int{m.Rank, rank, kind} {
@@ -196,7 +195,7 @@ func (m *mesh) request(rank, kind int) []byte {
 	return b
 }
 
-// take accepts a request, if it is one that is waited for.
+// take accepts a request if it is expected.
 func (m *mesh) take(r *vipl.Request) error {
 	b := r.Data()
 	if len(b) != requestSize || binary.BigEndian.Uint64(b) != m.Member.Identity().Nonce {

@@ -8,15 +8,15 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// Short stores to a rank share a message: it costs far more than they do, and nobody
-// waits for one of them alone. A message of Stores has records behind its header, each of
-// a word, the offset with the length in its highest byte, and the data.
+// Short stores to a rank share a message, because a message costs far more than a store, and no one
+// waits for a single store. A message of Stores has records after its header. Each record is a word
+// with the offset, and the length in its highest byte, followed by the data.
 //
-// A store is held back until its message is full, or until this rank polls or waits. The
-// first one after that leaves at once, and so does one that comes later than aloneAfter
-// after the message before was begun: a rank that answers what it has waited for, or
-// computes between one store and the next, holds nothing back. What is left of a burst is,
-// until the next call that polls: so it is with all that needs this rank.
+// A store is held back until its message is full, or until this rank polls or waits. The first
+// store after that is sent at once, and so is a store later than aloneAfter after the start of the
+// previous message. So a rank that answers a message, or computes between two stores, holds nothing
+// back. The rest of a burst is held back until the next call that polls, like everything else that
+// needs this rank.
 const (
 	recordHead = 8
 	recordBits = 56                   // of the offset
@@ -24,10 +24,10 @@ const (
 	aloneAfter = int64(20 * time.Microsecond)
 )
 
-// cork holds stores to a rank back.
+// cork holds back stores to a rank.
 type cork struct {
 	used   int   // bytes of mem
-	began  int64 // when the first of a message came
+	began  int64 // time of the first store of a message
 	turn   uint  // Layer.turn at that time
 	listed bool  // in Layer.corked
 	mem    [storesData]byte
@@ -64,7 +64,7 @@ func (l *Layer) storeShort(ctx context.Context, proc int, off uint64, src []byte
 	return nil
 }
 
-// storeAlone sends a store that is held back by nothing.
+// storeAlone sends a store without holding it back.
 func (l *Layer) storeAlone(ctx context.Context, proc int, off uint64, src []byte) error {
 	b, via, err := l.room(ctx, proc, Short)
 	if err != nil {
@@ -80,11 +80,10 @@ func (c *cork) add(off uint64, src []byte) {
 	c.used += recordHead + copy(c.mem[c.used+recordHead:], src)
 }
 
-// release sends what is held back of a rank, if anything is, in the memory that room has
-// returned.
+// release sends the stores that are held back for a rank, in the memory that room has returned.
 func (l *Layer) release(via *Channel, b []byte) error {
 	c := &l.corks[via.Rank]
-	if c.used == 0 { // it went while room was waited for
+	if c.used == 0 { // they were sent while room was waited for
 		return nil
 	}
 	b[0] = Stores
@@ -94,8 +93,8 @@ func (l *Layer) release(via *Channel, b []byte) error {
 	return l.send(via, n, nil)
 }
 
-// SendHeld sends what is held back, as far as there is room. A rank that is gone is the
-// failure.
+// SendHeld sends the stores that are held back, as far as there is room. If a rank has gone, that
+// is the failure.
 func (l *Layer) SendHeld() {
 	if l.Err != nil {
 		return
@@ -116,14 +115,14 @@ func (l *Layer) SendHeld() {
 		if err == nil {
 			err = l.release(via, b)
 		}
-		if err != nil { // Err has it
+		if err != nil { // it is in Err
 			c.used = 0
 		}
 	}
 	l.corked = left
 }
 
-// stores does what a message of Stores asks for, and reports whether it is one.
+// stores performs the stores of a message of Stores, and reports whether it is valid.
 func (l *Layer) stores(data []byte) bool {
 	for len(data) > 0 {
 		if len(data) <= recordHead {
@@ -140,7 +139,7 @@ func (l *Layer) stores(data []byte) bool {
 	return true
 }
 
-// store writes to the heap, where the bytes count, or refuses to.
+// store writes to the heap and counts the bytes, or refuses to.
 func (l *Layer) store(off uint64, data []byte) {
 	if !layer.Within(len(l.Memory), off, len(data)) {
 		l.Did.Refused++

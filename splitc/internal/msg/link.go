@@ -10,40 +10,40 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Scheme describes a layer over two VIs between each two ranks, for short and for medium messages.
+// Scheme configures a layer with two VIs for each pair of ranks, for short and for medium messages.
 type Scheme struct {
 	Name        string
 	Reliability reliability.Level // of the VIs
-	Credits     [Channels]int     // requests, and as many replies, that may be under way to a rank
-	Spare       int               // receives for what takes no credit
-	Head        int               // bytes of the flow's own in front of each message
-	Gather      bool              // data in the heap are sent from there
+	Credits     [Channels]int     // requests in flight to a rank, and as many replies
+	Spare       int               // receives for messages that need no credit
+	Head        int               // bytes in front of each message that belong to the flow
+	Gather      bool              // send data in the heap in place
 	Flow        func(l *Layer, c *Channel) Flow
 }
 
-// Flow decides when messages go over a channel, and handles those that come. It is where layers
-// differ.
+// Flow controls when messages are sent over a channel, and handles received ones. Layers differ in
+// their Flow.
 type Flow interface {
-	// Room reports whether a request may be sent now, and have a reply.
+	// Room reports whether a request may be sent now, and may get a reply.
 	Room() bool
-	// Request returns the memory for the next request. There is room for one.
+	// Request returns the memory for the next request. Room must have returned true.
 	Request() []byte
-	// Send sends the first n bytes of what Request has returned, and data behind them. As long
-	// as it needs these where they are they count in Counters.Sources.
+	// Send sends the first n bytes of the result of Request, followed by data. While it needs data
+	// in place, they count in Counters.Sources.
 	Send(n int, data []byte)
 	// Sent handles the completion of a send from a buffer.
 	Sent(buffer int, err error)
-	// Received handles a message. The receive is the flow's until it posts it again.
+	// Received handles a message. The receive belongs to the flow until the flow posts it again.
 	Received(r *mesh.Recv)
-	// Quiet reports whether nothing is under way that Close should wait for.
+	// Quiet reports whether nothing is in flight that Close should wait for.
 	Quiet() bool
 }
 
-// Channel is a VI to another rank, with its buffers: two for each credit, and one more.
+// Channel is a VI to another rank with its buffers: two for each credit, and one more.
 type Channel struct {
 	mesh.End
 	Kind    int     // Short or Medium
-	Sending int     // sends whose completions have not been taken
+	Sending int     // sends whose completions have not been processed
 	Pending Pending // operations that wait for replies
 	flow    Flow
 	buffers []byte
@@ -56,7 +56,7 @@ func (c *Channel) Buffer(i int) []byte { return c.buffers[i*c.size:][:c.size:c.s
 // bufferSize returns the size of the buffers of a kind of channel.
 func (s *Scheme) bufferSize(kind int) int { return (s.Head + Size(kind) + 7) &^ 7 }
 
-// receives returns how many receives a kind of channel has, and buffers how many buffers.
+// receives returns the number of receives of a kind of channel, and buffers the number of buffers.
 func (s *Scheme) receives(kind int) int { return 2*s.Credits[kind] + s.Spare }
 func (s *Scheme) buffers(kind int) int  { return 2*s.Credits[kind] + 1 }
 
@@ -95,7 +95,7 @@ func Open(ctx context.Context, cfg layer.Config, scheme *Scheme) (*Layer, error)
 	return l, nil
 }
 
-// MakeChannel makes the VI of a kind that is to be connected with a rank, and posts its receives.
+// MakeChannel creates the VI of a kind for a rank, and posts its receives.
 func (l *Layer) MakeChannel(rank, kind int) (*vipl.VI, error) {
 	s, receives := l.scheme, make([]mesh.Recv, l.scheme.receives(kind))
 	c := &Channel{End: mesh.End{Rank: rank}, Kind: kind, Pending: NewPending(s.Credits[kind]), size: s.bufferSize(kind)}
@@ -107,7 +107,7 @@ func (l *Layer) MakeChannel(rank, kind int) (*vipl.VI, error) {
 	return c.VI, err
 }
 
-// Close waits a little until the last messages have left, and releases everything.
+// Close waits a short time until the last messages have left, and releases everything.
 func (l *Layer) Close() {
 	l.Leave(l.Quiet)
 	for _, channels := range l.channels {
@@ -126,7 +126,7 @@ func (l *Layer) Close() {
 	l.Free()
 }
 
-// Quiet reports whether all channels that live are quiet.
+// Quiet reports whether all live channels are quiet.
 func (l *Layer) Quiet() bool {
 	for _, channels := range l.channels {
 		for _, c := range channels {
@@ -138,8 +138,8 @@ func (l *Layer) Quiet() bool {
 	return true
 }
 
-// room waits until a request may go to a rank over a channel, and returns the memory to build it
-// in, of Size(kind) bytes, and the channel.
+// room waits until a request may be sent to a rank over a channel. It returns the channel, and
+// Size(kind) bytes of memory to build the request in.
 func (l *Layer) room(ctx context.Context, proc, kind int) ([]byte, *Channel, error) {
 	c := l.channels[proc][kind]
 	if !c.flow.Room() {
@@ -156,7 +156,7 @@ func (l *Layer) room(ctx context.Context, proc, kind int) ([]byte, *Channel, err
 	return c.flow.Request(), c, nil
 }
 
-// send sends a request: the first n bytes of what room has returned, and data behind them.
+// send sends a request: the first n bytes of the result of room, followed by data.
 func (l *Layer) send(c *Channel, n int, data []byte) error {
 	l.Did.Requests++
 	if c.flow.Send(n, data); c.Gone != nil {
@@ -165,9 +165,9 @@ func (l *Layer) send(c *Channel, n int, data []byte) error {
 	return nil
 }
 
-// Post sends the first n bytes of a buffer, and behind them data that lie in the heap. Later leaves
-// it to the next poll. Post reports false if the connection has ended: the next call that needs the
-// rank returns why.
+// Post sends the first n bytes of a buffer, followed by data that lie in the heap. If later is set,
+// the message may wait for the next poll. Post returns false if the connection has ended; the next
+// call that needs the rank returns the error.
 func (l *Layer) Post(c *Channel, buffer, n int, data []byte, later bool) bool {
 	head := vipl.Segment{Data: c.Buffer(buffer)[:n], Handle: c.Mem}
 	var err error

@@ -1,16 +1,15 @@
-// Package msg is what Split-C's layers over virtual interfaces say to each other: the
-// messages, what a request does at its owner, and the operations that wait for replies.
-// There are no handlers: what to do is a small integer, and one switch does it (paper,
-// 5.3). The smallest message has 4 bytes.
+// Package msg is the message protocol of Split-C's layers over virtual interfaces: the messages,
+// the execution of requests at their owner, and the operations that wait for replies. There are no
+// handlers: a small integer selects the action, in one switch (paper, 5.3). The smallest message
+// has 4 bytes.
 //
 //	offset  size  field
 //	     0     1  kind
 //	     1     1  the carrier's own, credits for example
 //	     2     2  number of the operation, which its reply repeats
 //
-// Behind that comes, for get: offset (8), length (4); put and store: offset (8), data;
-// stores: what cork.go says; call: procedure (4), arguments; all others: data. Numbers are
-// little-endian.
+// The rest depends on the kind. get: offset (8), length (4). put and store: offset (8), data.
+// stores: see cork.go. call: procedure (4), arguments. All others: data. Numbers are little-endian.
 package msg
 
 import (
@@ -35,11 +34,11 @@ const (
 	PutDone
 	Result
 	Refused
-	NoOp // no reply to anything: it only has what its carrier says by it
+	NoOp // not a reply: it only carries information of the flow
 	ends
 )
 
-// Channels: short messages and medium ones have queues of their own.
+// Channels: short and medium messages have separate queues.
 const (
 	Short = iota
 	Medium
@@ -50,7 +49,7 @@ const (
 	// HeaderSize is the length of the smallest message.
 	HeaderSize = 4
 	prefix     = HeaderSize + 8
-	shortData  = 64   // the same over the short channel
+	shortData  = 64   // the same, over the short channel
 	mediumData = 8192 // of get, put and store
 )
 
@@ -62,7 +61,7 @@ func Size(channel int) int {
 	return prefix + mediumData
 }
 
-// longest returns how many bytes a get over a channel fetches at the most.
+// longest returns the most bytes that one get over a channel fetches.
 func longest(channel int) int {
 	if channel == Short {
 		return shortData
@@ -73,10 +72,10 @@ func longest(channel int) int {
 // IsReply reports whether a kind is a reply to a request.
 func IsReply(kind byte) bool { return kind >= Got && kind < NoOp }
 
-// HasReply reports whether a kind of request has one.
+// HasReply reports whether a kind of request has a reply.
 func HasReply(kind byte) bool { return kind >= Get && kind < Store }
 
-// Valid reports whether there is such a kind.
+// Valid reports whether a kind exists.
 func Valid(kind byte) bool { return kind >= Get && kind < ends }
 
 // errRefused is the failure of an operation that its owner has refused.
@@ -86,20 +85,20 @@ var errRefused = errors.New("the owner of the memory has refused an operation: t
 type Layer struct {
 	mesh.Base
 	scheme   *Scheme
-	channels [][Channels]*Channel // by rank; nil for this one
+	channels [][Channels]*Channel // by rank; nil for this rank
 	slabs    mesh.Slabs
 	ptag     vipl.Ptag
-	heap     vipl.MemHandle // of this rank's heap; 0 if nothing is sent from there
+	heap     vipl.MemHandle // of this rank's heap; 0 if it is not used for sends
 
 	result [layer.MaxCall]byte
 	corks  []cork // by rank
-	corked []int  // ranks of which something is held back
+	corked []int  // ranks for which stores are held back
 	turn   uint   // counts polls and waits
 }
 
 var _ layer.Layer = (*Layer)(nil)
 
-// channelFor returns over which channel so many bytes go.
+// channelFor returns the channel for a message with n bytes of data.
 func channelFor(n int) int {
 	if n <= shortData {
 		return Short
@@ -156,7 +155,7 @@ func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error
 	return nil
 }
 
-// Store starts to write to a heap, where the bytes count. It has no reply.
+// Store starts to write to a heap, where the bytes are counted. It has no reply.
 func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) error {
 	for len(src) > 0 {
 		n := min(len(src), mediumData)
@@ -178,8 +177,8 @@ func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) err
 	return nil
 }
 
-// Call starts to run a procedure. It takes the medium channel, since the length of its
-// result is not known.
+// Call starts to run a procedure. It uses the medium channel, because the length of its result is
+// unknown.
 func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
 	b, c, err := l.room(ctx, proc, Medium)
 	if err != nil {
@@ -189,7 +188,7 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 	return l.start(c, b, Call, result, HeaderSize+4, args)
 }
 
-// Control sends a control message. All take the medium channel, so that they stay in order.
+// Control sends a control message. All use the medium channel, so that they stay in order.
 func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
 	b, c, err := l.room(ctx, proc, Medium)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// Serve does what a request of a rank asks for, and builds the reply, if there is one,
-// whose length it returns. reply has room for the longest message of the channel. It
-// reports false if the request is none: the rank does not say what it can mean.
+// Serve executes a request of a rank. It builds the reply, if there is one, and returns its length.
+// reply has room for the longest message of the channel. Serve returns false for a malformed
+// request.
 func (l *Layer) Serve(from, channel int, m, reply []byte) (n int, ok bool) {
 	le := binary.LittleEndian
 	if len(m) < HeaderSize {
@@ -65,7 +65,7 @@ func (l *Layer) read(reply []byte, off uint64, n int) int {
 	return HeaderSize + copy(reply[HeaderSize:], l.Memory[off:][:n])
 }
 
-// put builds the reply to a put, which it has done.
+// put performs a put and builds its reply.
 func (l *Layer) put(reply []byte, off uint64, data []byte) int {
 	if !layer.Within(len(l.Memory), off, len(data)) {
 		return l.refuse(reply)
@@ -75,15 +75,15 @@ func (l *Layer) put(reply []byte, off uint64, data []byte) int {
 	return HeaderSize
 }
 
-// refuse builds the reply to what is not done.
+// refuse builds the reply to a request that is refused.
 func (l *Layer) refuse(reply []byte) int {
 	l.Did.Refused++
 	reply[0] = Refused
 	return HeaderSize
 }
 
-// Replied takes a reply to one of the operations of a channel. It reports false if m is no reply to
-// any. If the rank has refused the operation, it is blamed.
+// Replied processes a reply to an operation of a channel. It returns false if m is not a reply to
+// any of them. If the rank has refused the operation, Replied fails the rank.
 func (l *Layer) Replied(c *Channel, m []byte) (ok bool) {
 	id, data := binary.LittleEndian.Uint16(m[2:]), m[HeaderSize:]
 	op := c.Pending.find(id)
@@ -113,8 +113,8 @@ func (l *Layer) Replied(c *Channel, m []byte) (ok bool) {
 	return true
 }
 
-// Pending are the operations of a channel that wait for replies: as many as there are
-// credits at the most.
+// Pending are the operations of a channel that wait for replies: at most as many as there are
+// credits.
 type Pending struct {
 	ops  []operation
 	free []uint16
@@ -125,7 +125,7 @@ type operation struct {
 	dst  []byte
 }
 
-// NewPending returns room for so many operations.
+// NewPending returns a Pending with room for n operations.
 func NewPending(n int) Pending {
 	p := Pending{ops: make([]operation, n), free: make([]uint16, 0, n)}
 	for i := range n {
@@ -134,13 +134,13 @@ func NewPending(n int) Pending {
 	return p
 }
 
-// Count returns how many wait.
+// Count returns the number of operations.
 func (p *Pending) Count() int { return len(p.ops) - len(p.free) }
 
-// Any reports whether one waits.
+// Any reports whether there is an operation.
 func (p *Pending) Any() bool { return p.Count() > 0 }
 
-// Room reports whether one more may.
+// Room reports whether one more fits.
 func (p *Pending) Room() bool { return len(p.free) > 0 }
 
 func (p *Pending) begin(kind byte, dst []byte) uint16 {

@@ -11,18 +11,18 @@ import (
 // Kinds of messages.
 const (
 	kindHello   = 1 + iota // a: handle of the heap, b: its address, c: its size
-	kindCredits            // nothing
+	kindCredits            // empty
 	kindCall               // a: number of the call, b: procedure; arguments
 	kindResult             // a: number of the call; result
-	kindControl            // a message of the side above
+	kindControl            // a control message of the upper side
 )
 
-// header is what a message begins with:
+// header is the beginning of a message:
 //
 //	offset  size  field
 //	     0     1  kind
 //	     1     1  0
-//	     2     2  messages and stores of the receiver's that the sender has taken
+//	     2     2  messages and stores of the receiver that the sender has processed
 //	     4     4  0
 //	     8     8  a
 //	    16     8  b
@@ -44,7 +44,7 @@ func (h *header) put(b []byte, taken int) {
 	le.PutUint64(b[24:], h.c)
 }
 
-// say sends a message, and waits for a credit and a slot.
+// say sends a message. It waits for a credit and a slot.
 func (l *Layer) say(ctx context.Context, p *peer, h header, data []byte) error {
 	s, err := l.acquire(ctx, p, opMessage, true)
 	if err != nil {
@@ -54,8 +54,8 @@ func (l *Layer) say(ctx context.Context, p *peer, h header, data []byte) error {
 	return l.start(s, 1)
 }
 
-// build makes a message in a slot, for which a credit was taken, with a copy of its data,
-// and returns its length.
+// build builds a message in a slot with a copy of its data, and returns its length. The caller must
+// have taken a credit.
 func (l *Layer) build(s *slot, h *header, data []byte) int {
 	p := s.p
 	h.put(s.mem, p.taken)
@@ -66,8 +66,8 @@ func (l *Layer) build(s *slot, h *header, data []byte) int {
 	return n
 }
 
-// append adds data to the message of n bytes in a slot, and returns how many segments it has
-// then: long data in the heap get one of their own, and others are copied.
+// append adds data to the message of n bytes in a slot, and returns the number of segments that it
+// then has. Long data in the heap get a segment of their own; others are copied.
 func (l *Layer) append(s *slot, n int, data []byte) (segs int) {
 	if len(data) >= gather && l.InHeap(data) {
 		s.segs[1] = vipl.Segment{Data: data, Handle: l.handle}
@@ -102,7 +102,7 @@ func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
 	return l.say(ctx, l.peers[proc], header{kind: kindControl}, msg)
 }
 
-// Gather is part of layer.Gatherer.
+// Gather implements layer.Gatherer.
 func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
 	s, err := l.acquire(ctx, l.peers[proc], opMessage, true)
 	if err != nil {
@@ -113,8 +113,8 @@ func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
 	return l.start(s, l.append(s, n, data))
 }
 
-// tellCredits tells a rank what was taken of it, if that is much, and if not so many results
-// wait for a slot that it should rather not call again. It takes no credit.
+// tellCredits returns credits to a rank if many are due. It does not if so many results wait for a
+// slot that the rank should rather not call again. It needs no credit.
 func (l *Layer) tellCredits(p *peer) {
 	if p.taken < due || p.telling || p.Gone != nil || p.credit > 0 && len(p.owed) >= due {
 		return
@@ -129,7 +129,7 @@ func (l *Layer) tellCredits(p *peer) {
 	l.post(&p.tell, 1)
 }
 
-// answer sends a result, now or when there is room.
+// answer sends a result, at once or when there is room.
 func (l *Layer) answer(p *peer, h header, data []byte) {
 	l.Did.Replies++
 	if len(p.owed) > 0 || p.credit == 0 || len(l.free) == 0 {
@@ -139,7 +139,7 @@ func (l *Layer) answer(p *peer, h header, data []byte) {
 	l.reply(p, &h, data)
 }
 
-// reply sends a result, unless its rank has gone. There is a slot and a credit.
+// reply sends a result, unless its rank has gone. There must be a slot and a credit.
 func (l *Layer) reply(p *peer, h *header, data []byte) {
 	if p.Gone != nil {
 		return
@@ -150,7 +150,7 @@ func (l *Layer) reply(p *peer, h *header, data []byte) {
 	}
 }
 
-// pay sends results that have waited, as far as there is room.
+// pay sends waiting results, as far as there is room.
 func (l *Layer) pay(p *peer) {
 	for len(p.owed) > 0 && p.credit > 0 && len(l.free) > 0 && p.Gone == nil && l.Err == nil {
 		r := p.owed[0]
@@ -160,8 +160,8 @@ func (l *Layer) pay(p *peer) {
 	}
 }
 
-// calls are the procedures that this rank waits for. A call is named by its place and by
-// how often that was used, so that a late result is told from another's.
+// calls are the procedures whose results this rank waits for. A call is identified by its place and
+// the number of uses of the place, so that a late result is recognized.
 type calls struct {
 	all  []call
 	free []uint32
@@ -185,7 +185,7 @@ func (c *calls) begin(p *peer, result []byte) uint64 {
 	return uint64(i) | uint64(c.all[i].use)<<32
 }
 
-// find returns the call that a result of a rank is of, or nil.
+// find returns the call that a rank's result belongs to, or nil.
 func (c *calls) find(p *peer, number uint64) *call {
 	i := uint32(number)
 	if int64(i) >= int64(len(c.all)) {

@@ -1,27 +1,27 @@
-// Package rdma is the communication layer of Split-C that the paper's section 8 wishes
-// for: get is an RDMA read, put an RDMA write, and store an RDMA write with immediate
-// data, of which the owner hears. The owner takes no part in get and put, so a rank that
-// computes holds nobody up. Data in the heap, and long ones elsewhere, go from and to where
-// they lie, without a copy; of puts and stores, those that have more than 64 bytes. Others
-// are short, and copying them costs less than making their memory known would.
+// Package rdma is the communication layer of Split-C that section 8 of the paper proposes. get is
+// an RDMA read, put an RDMA write, and store an RDMA write with immediate data, which notifies the
+// owner. The owner takes no part in get and put, so a rank that computes delays no one. Data in the
+// heap, and long data elsewhere, are transferred in place without a copy; for puts and stores this
+// applies to data of more than 64 bytes. Copying shorter data costs less than registering their
+// memory.
 //
-// Messages have 2 KiB at the most. Their data are copied behind the header, as most callers
-// may change them at once, with one exception: what a reduction sends from the heap is
-// gathered by the VI, header and data from where each lies, if it is longer than what VIs
-// copy into a frame themselves. The answer of the reduction says that it has come.
+// Messages have at most 2 KiB. Their data are copied after the header, because most callers may
+// change them at once, with one exception: if the data that a reduction sends from the heap are
+// longer than what VIs copy into a frame themselves, the VI gathers header and data in place. The
+// answer of the reduction confirms their arrival.
 //
 // # Between two ranks
 //
-// There is one VI of reliable delivery, with credits receives posted for what its peer
-// says and stores, and some for credits. A store takes a receive and fills none of it; its
-// immediate data are its length. Messages are procedures, their results, and the control
-// messages of the side above. Who has taken credits/4 of them says so, in the header of
-// the next message or by one of its own, which takes no credit: there are never more of
-// those under way than reserve.
+// There is one VI of reliable delivery, with credits receives posted for messages and stores of the
+// peer, and some for returned credits. A store consumes a receive without filling it; its immediate
+// data are its length. Messages are procedures, their results, and the control messages of the
+// upper side. A rank that has processed credits/4 of them returns the credits, in the header of its
+// next message or in a message of its own. Such a message needs no credit: at most reserve of them
+// are ever in flight.
 //
-// A put or store is complete when the VI's send is: the owner's VI has placed it. VIs
-// acknowledge late, in the hope of a message to do it with. Who waits for a put sends a small
-// read behind it, which is answered at once, and its answer acknowledges the put.
+// A put or store is complete when the VI's send is: the owner's VI has stored the data. VIs delay
+// acknowledgements so that a message can carry them. A rank that waits for a put sends a small read
+// after it. The read is answered at once, and its answer acknowledges the put.
 package rdma
 
 import (
@@ -35,13 +35,13 @@ import (
 
 const (
 	credits = 64          // receives for messages and stores of a peer
-	due     = credits / 4 // taken, at which the peer is told
-	reserve = 2 * 4       // receives for credits beside them
-	maxOwed = 4 * credits // results that wait for a rank, which would have no credits to call for more
-	slots   = 128         // sends under way, to all peers together
-	bounce  = 4096        // bytes up to which data are copied rather than registered
-	gather  = 256         // bytes from which data of a message are gathered
-	part    = 1 << 28     // bytes of an operation that go in one RDMA operation
+	due     = credits / 4 // processed messages after which credits are returned
+	reserve = 2 * 4       // further receives, for returned credits
+	maxOwed = 4 * credits // results that wait for a rank; at the limit it gets no credits for more calls
+	slots   = 128         // sends in progress, to all peers together
+	bounce  = 4096        // largest data in bytes that are copied and not registered
+	gather  = 256         // smallest data in bytes of a message that are gathered
+	part    = 1 << 28     // bytes of an operation in one RDMA operation
 )
 
 // Layer is layer.Layer over RDMA.
@@ -49,12 +49,12 @@ type Layer struct {
 	mesh.Base
 	base   uint64             // address of the heap
 	ptag   vipl.Ptag          // of all memory and VIs here
-	own    vipl.MemAttributes // of memory that peers do not reach
+	own    vipl.MemAttributes // of memory that peers cannot access
 	handle vipl.MemHandle     // of the heap
 	peers  []*peer            // nil for this rank
-	greets int                // hellos that have not come
+	greets int                // hellos that have not arrived
 	calls  calls
-	ran    [layer.MaxCall]byte // result of the procedure that runs
+	ran    [layer.MaxCall]byte // result of the running procedure
 
 	slab vipl.MemHandle // of the slots
 	free []*slot
@@ -98,8 +98,8 @@ func (l *Layer) open(ctx context.Context) (err error) {
 	return l.greet(ctx)
 }
 
-// Wait waits until something has come or ctx ends. If puts are waited for, their
-// acknowledgements are asked for.
+// Wait waits until something has arrived or ctx ends. It requests acknowledgements for puts that
+// the program waits for.
 func (l *Layer) Wait(ctx context.Context) error {
 	for _, p := range l.peers {
 		if p != nil && p.puts > 0 && !p.asking && p.Gone == nil {
@@ -109,7 +109,7 @@ func (l *Layer) Wait(ctx context.Context) error {
 	return l.Base.Wait(ctx)
 }
 
-// greet tells each rank where this one's heap is, and waits until all have done so.
+// greet announces this rank's heap to each rank, and waits until all have done the same.
 func (l *Layer) greet(ctx context.Context) error {
 	for _, p := range l.peers {
 		if p != nil {
@@ -127,7 +127,7 @@ func (l *Layer) greet(ctx context.Context) error {
 	return nil
 }
 
-// Close waits a little until the last messages have left, and releases everything.
+// Close waits a short time until the last messages have left, and releases everything.
 func (l *Layer) Close() {
 	l.Leave(func() bool { return len(l.free) == cap(l.free) })
 	for _, p := range l.peers {
@@ -156,12 +156,12 @@ type peer struct {
 	size   uint64 // 0 before its hello
 
 	credit  int  // messages and stores that may be sent now
-	taken   int  // of its own, that it has not been told
-	telling bool // a message of credits of ours is under way
+	taken   int  // processed messages of the peer whose credits are not returned
+	telling bool // a message that returns credits is in flight
 
-	puts   int  // under way
-	asking bool // a read that has them acknowledged is under way
-	prompt slot // for it
+	puts   int  // in progress
+	asking bool // a read that triggers their acknowledgement is in progress
+	prompt slot // for that read
 
 	recvs [credits + reserve]mesh.Recv
 	tell  slot    // for credits
@@ -177,7 +177,7 @@ type reply struct {
 // messageSize is the most bytes of a message.
 const messageSize = headerSize + layer.MaxControl
 
-// makePeer makes the VI that is to be connected with a rank, and posts its receives.
+// makePeer creates the VI for a rank, and posts its receives.
 func (l *Layer) makePeer(rank, _ int) (*vipl.VI, error) {
 	p := &peer{End: mesh.End{Rank: rank}, credit: credits}
 	l.peers[rank] = p

@@ -74,7 +74,7 @@ func (l *Layer) received(p *peer, r *mesh.Recv, err error) {
 	l.pay(p)
 }
 
-// of reports whether a call to a rank is under way.
+// of reports whether a call to a rank is in progress.
 func (c *calls) of(p *peer) bool {
 	for i := range c.all {
 		if c.all[i].p == p {
@@ -84,7 +84,7 @@ func (c *calls) of(p *peer) bool {
 	return false
 }
 
-// heard handles a message, and reports whether it is one.
+// heard handles a message, and reports whether it is valid.
 func (l *Layer) heard(p *peer, b []byte) bool {
 	if len(b) < headerSize {
 		return false
@@ -133,7 +133,7 @@ func (l *Layer) run(p *peer, h *header, args []byte) bool {
 	return true
 }
 
-// result takes the result of a procedure.
+// result processes the result of a procedure.
 func (l *Layer) result(p *peer, h *header, data []byte) bool {
 	c := l.calls.find(p, h.a)
 	if c == nil || len(data) > len(c.result) {

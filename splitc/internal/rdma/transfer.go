@@ -43,12 +43,12 @@ func (l *Layer) read(ctx context.Context, p *peer, dst []byte, off uint64) error
 	return nil
 }
 
-// at returns where an offset of a rank's heap is.
+// at returns the remote address of an offset in a rank's heap.
 func (p *peer) at(off uint64) vipl.RemoteSegment {
 	return vipl.RemoteSegment{Addr: p.base + off, Handle: p.handle}
 }
 
-// register makes memory of the program known for the time of an operation.
+// register registers memory of the program for the duration of an operation.
 func (l *Layer) register(s *slot, b []byte) (err error) {
 	if s.user, err = l.NIC.RegisterMem(b, &l.own); err != nil {
 		s.user = 0
@@ -114,26 +114,26 @@ func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what
 	return nil
 }
 
-// ask reads a byte of a rank's heap behind the puts to it.
+// ask reads a byte of a rank's heap after the puts to it.
 func (l *Layer) ask(p *peer) {
 	p.asking = true
 	s := &p.prompt
 	s.segs[0] = vipl.Segment{Data: s.mem, Handle: s.home}
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMARead, Remote: p.at(0), Context: s}
-	l.post(s, 1) // the puts meet the error, too
+	l.post(s, 1) // an error affects the puts, too
 }
 
-// What a send is for.
+// Purposes of a send.
 const (
 	opMessage = iota
-	opTell    // credits
-	opAsk     // for acknowledgements
+	opTell    // returns credits
+	opAsk     // triggers acknowledgements
 	opGet
 	opPut
 	opStore
 )
 
-// slot is a send under way, with memory for what is copied.
+// slot is a send in progress, with memory for copied data.
 type slot struct {
 	mem  []byte
 	home vipl.MemHandle // of mem
@@ -142,9 +142,9 @@ type slot struct {
 
 	what   uint8
 	p      *peer
-	dst    []byte         // where what a get has brought is copied to, or nil
-	user   vipl.MemHandle // of the program's memory that was registered for it, or 0
-	source bool           // counts in Counters.Sources
+	dst    []byte         // destination of a get's data, which are copied, or nil
+	user   vipl.MemHandle // memory of the program that was registered for it, or 0
+	source bool           // it counts in Counters.Sources
 }
 
 func (s *slot) init(mem []byte, handle vipl.MemHandle) {
@@ -152,7 +152,7 @@ func (s *slot) init(mem []byte, handle vipl.MemHandle) {
 	s.desc.Context = s
 }
 
-// makeSlots makes the slots.
+// makeSlots allocates the slots.
 func (l *Layer) makeSlots() (err error) {
 	const size = max(bounce, messageSize)
 	slab := make([]byte, slots*size)
@@ -168,8 +168,8 @@ func (l *Layer) makeSlots() (err error) {
 	return nil
 }
 
-// acquire returns a slot for an operation with a rank, and waits until one is free. With
-// credit it waits for one, too, and takes it.
+// acquire returns a slot for an operation with a rank, and waits until one is free. If credit is
+// set, it also waits for a credit and takes it.
 func (l *Layer) acquire(ctx context.Context, p *peer, what uint8, credit bool) (*slot, error) {
 	if len(l.free) == 0 || credit && p.credit == 0 {
 		if err := l.Await(ctx, &p.End, func() bool { return len(l.free) > 0 && (!credit || p.credit > 0) }); err != nil {
@@ -191,8 +191,8 @@ func (l *Layer) acquire(ctx context.Context, p *peer, what uint8, credit bool) (
 	return s, nil
 }
 
-// post sends what a slot has. If the connection has ended, the peer says so, and who asks
-// this rank next hears of it.
+// post sends a slot. If the connection has ended, the peer has the error, and the next operation
+// with this rank returns it.
 func (l *Layer) post(s *slot, segs int) {
 	s.desc.Segs = s.segs[:segs]
 	if err := seam.PostMore(s.p.VI, &s.desc); err != nil {
@@ -201,7 +201,7 @@ func (l *Layer) post(s *slot, segs int) {
 	}
 }
 
-// start is post for an operation of the program, which hears of the failure itself.
+// start is post for an operation of the program. It returns the failure.
 func (l *Layer) start(s *slot, segs int) error {
 	p := s.p
 	if l.post(s, segs); p.Gone != nil {

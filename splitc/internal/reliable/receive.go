@@ -5,7 +5,7 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
 )
 
-// Sent implements msg.Flow: the requests that have waited for the buffer are served.
+// Sent implements msg.Flow. It serves the requests that have waited for the buffer.
 func (c *channel) Sent(buffer int, _ error) {
 	c.release(buffer)
 	for len(c.waiting) > 0 && len(c.replies) > 0 && c.Gone == nil && !c.l.Closed {
@@ -26,11 +26,11 @@ func (c *channel) Received(r *mesh.Recv) {
 	}
 }
 
-// unacknowledged returns how many requests without replies the rank has not acknowledged: the
-// others for which there is no credit wait for their replies.
+// unacknowledged returns the number of requests without replies that the rank has not acknowledged.
+// The other used credits belong to requests that wait for their replies.
 func (c *channel) unacknowledged() int { return c.total - c.credit - c.Pending.Count() }
 
-// receive handles a message, and reports whether it is one.
+// receive handles a message, and reports whether it is valid.
 func (c *channel) receive(r *mesh.Recv) bool {
 	m := r.Data()
 	if len(m) < msg.HeaderSize || !msg.Valid(m[0]) || int(m[1]) > c.unacknowledged() {
@@ -57,7 +57,7 @@ func (c *channel) receive(r *mesh.Recv) bool {
 	return true
 }
 
-// serve does a request, and sends its reply. A reply buffer is free.
+// serve executes a request, and sends its reply. There must be a free reply buffer.
 func (c *channel) serve(r *mesh.Recv) bool {
 	buffer := last(c.replies)
 	n, ok := c.l.Serve(c.Rank, c.Kind, r.Data(), c.Buffer(buffer))
@@ -69,7 +69,7 @@ func (c *channel) serve(r *mesh.Recv) bool {
 	case n > 0:
 		c.replies = c.replies[:len(c.replies)-1]
 		c.post(buffer, n, nil, c.l.GoesOn())
-	case c.done == c.total: // it has sent more than it had credits
+	case c.done == c.total: // the rank has sent more than its credits
 		return false
 	default:
 		c.done++

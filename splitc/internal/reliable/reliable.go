@@ -1,16 +1,16 @@
-// Package reliable is the communication layer of Split-C over VIs of reliable delivery
-// (paper, 5.3): two VIs between two ranks, for short and for medium messages; no handlers,
-// but small integers in one switch; and credits, without which a message would find no
-// receive and end the connection.
+// Package reliable is Split-C's communication layer over VIs of reliable delivery (paper, 5.3). It
+// uses two VIs between two ranks, for short and for medium messages. There are no handlers: small
+// integers select the action in one switch. Credits prevent that a message finds no receive, which
+// would end the connection.
 //
-// Data of bulk messages that lie in the heap are sent from there, and others are copied. What is
-// sent faster than this rank polls goes together.
+// Data of bulk messages that lie in the heap are sent in place, and others are copied. Messages
+// that are sent faster than this rank polls are sent together.
 //
-// A request takes a credit. Its reply gives it back. Stores and control messages have no
-// reply: every message says how many of them its sender has done, and one of its own, the
-// special acknowledgement, does so when they are a quarter of the credits and nothing else
-// has been sent. On each VI there are receives for the credits, for as many replies, and
-// for the special acknowledgements that can be under way.
+// A request consumes a credit, and its reply returns it. Stores and control messages have no reply.
+// Instead, every message carries the number of them that its sender has processed. If a quarter of
+// the credits is due and no other message has been sent, a separate message carries it: the special
+// acknowledgement. Each VI has receives for the credits, for as many replies, and for the special
+// acknowledgements that can be in flight.
 package reliable
 
 import (
@@ -21,18 +21,19 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
 )
 
-// credits of the channels: how many requests of a rank another one has room for.
+// credits are the credits of the channels: the number of requests of a rank that another one has
+// room for.
 var credits = [msg.Channels]int{msg.Short: 48, msg.Medium: 32}
 
-// share is how many requests that are posted faster than this rank polls go together. The first
-// two go at once.
+// share is the number of requests that are sent together if they are posted faster than this rank
+// polls. The first two are sent at once.
 const share = 8
 
-// gather is the length from which on data in the heap are sent from where they lie.
+// gather is the length in bytes from which data in the heap are sent in place.
 const gather = 2048
 
-// specials is how many special acknowledgements can be under way: one for each quarter of
-// the credits, and one that is on its way when its sender has more to say.
+// specials is the most special acknowledgements in flight: one for each quarter of the credits, and
+// one that is in flight when its sender has more to report.
 const specials = 4 + 1
 
 var scheme = msg.Scheme{Name: "reliable", Credits: credits, Spare: specials, Gather: true, Flow: newChannel}
@@ -50,13 +51,13 @@ func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 type channel struct {
 	*msg.Channel
 	l        *msg.Layer
-	total    int // credits there are
+	total    int // number of credits
 	credit   int // requests that may be sent now
-	done     int // requests without a reply that were done and not acknowledged
+	done     int // requests without a reply that were processed and not acknowledged
 	telling  bool
-	requests []uint8      // buffers that are free: the first total ones
-	replies  []uint8      // buffers that are free: as many more
-	waiting  []*mesh.Recv // requests for whose replies no buffer is free
+	requests []uint8      // free buffers for requests: of the first total ones
+	replies  []uint8      // free buffers for replies: of the next total ones
+	waiting  []*mesh.Recv // requests that wait for a free reply buffer
 }
 
 func newChannel(l *msg.Layer, c *msg.Channel) msg.Flow {
@@ -71,7 +72,7 @@ func newChannel(l *msg.Layer, c *msg.Channel) msg.Flow {
 // special returns the buffer for special acknowledgements.
 func (c *channel) special() int { return 2 * c.total }
 
-// last returns the buffer that was freed last; there is one.
+// last returns the buffer that was freed last. There must be one.
 func last(free []uint8) int { return int(free[len(free)-1]) }
 
 // Room implements msg.Flow.
@@ -83,7 +84,7 @@ func (c *channel) Request() []byte { return c.Buffer(last(c.requests)) }
 // Quiet implements msg.Flow.
 func (c *channel) Quiet() bool { return c.Sending == 0 }
 
-// Send implements msg.Flow: it takes a credit.
+// Send implements msg.Flow. It consumes a credit.
 func (c *channel) Send(n int, data []byte) {
 	buffer := last(c.requests)
 	if len(data) < gather || !c.l.InHeap(data) {
@@ -95,7 +96,7 @@ func (c *channel) Send(n int, data []byte) {
 	c.post(buffer, n, data, c.Kind == msg.Medium && c.Sending >= 2 && (c.Sending+1)%share != 0)
 }
 
-// post sends a message, which says how many requests without replies are done.
+// post sends a message with the number of processed requests without replies.
 func (c *channel) post(buffer, n int, data []byte, later bool) {
 	c.Buffer(buffer)[1] = byte(c.done)
 	c.done = 0
@@ -116,7 +117,7 @@ func (c *channel) release(buffer int) {
 	}
 }
 
-// tell sends the special acknowledgement, if it is due.
+// tell sends the special acknowledgement if it is due.
 func (c *channel) tell() {
 	if c.done < c.total/4 || c.telling || c.Gone != nil {
 		return

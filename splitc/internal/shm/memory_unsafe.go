@@ -12,23 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals keep the length of a file, so that nobody who has it can take the memory away
-// from under a process that has it mapped.
+// seals fix the length of a file, so that no process that has it can remove the memory of a process
+// that has it mapped.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// errFile is wrapped by the errors of files that are not what a rank's memory is.
+// errFile is wrapped by the errors of files that are not a valid memory of a rank.
 var errFile = errors.New("the file with its memory is not as it must be")
 
-// memory is a rank's part of what ranks of one host share: its heap, and behind that its
-// inbox. It is a file without a name, which goes when the last process that has it does.
+// memory is a rank's part of the memory that the ranks of one host share: its heap, followed by its
+// inbox. It is a file without a name, which is deleted when the last process that has it open ends.
 type memory struct {
-	fd    int // -1 where another rank's memory is mapped
+	fd    int // -1 if it is another rank's memory
 	all   []byte
 	heap  []byte
 	inbox []byte
 }
 
-// newMemory makes the memory of a rank.
+// newMemory allocates the memory of a rank.
 func newMemory(heap, procs int) (*memory, error) {
 	fd, err := newFile(heap + inboxSize(procs))
 	var m *memory
@@ -45,7 +45,7 @@ func newMemory(heap, procs int) (*memory, error) {
 	return m, nil
 }
 
-// newFile makes a sealed file. It returns the descriptor, or -1, with the error.
+// newFile creates a sealed file. On an error it returns -1.
 func newFile(size int) (fd int, err error) {
 	fd, err = unix.MemfdCreate("bobnet-splitc", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -58,7 +58,7 @@ func newFile(size int) (fd int, err error) {
 	return fd, os.NewSyscallError("seal memfd", err)
 }
 
-// mapMemory maps a rank's file, which may be anything, and leaves the descriptor open.
+// mapMemory maps a rank's file, which may be invalid, and leaves the descriptor open.
 func mapMemory(fd, heap, procs int) (*memory, error) {
 	size := heap + inboxSize(procs)
 	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
@@ -79,7 +79,7 @@ func mapMemory(fd, heap, procs int) (*memory, error) {
 	return &memory{fd: -1, all: all, heap: all[:heap:heap], inbox: all[heap:]}, nil
 }
 
-// free unmaps the memory. That of other ranks is not changed by it.
+// free unmaps the memory. The memory of other ranks remains.
 func (m *memory) free() {
 	if m == nil {
 		return
@@ -92,6 +92,5 @@ func (m *memory) free() {
 	}
 }
 
-// word returns the word at an offset of memory that begins with a page. Its content may
-// be anything.
+// word returns the word at an offset of memory that begins at a page. Its content may be arbitrary.
 func word(b []byte, at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&b[at])) }

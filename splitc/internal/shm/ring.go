@@ -8,22 +8,21 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// An inbox is a page whose first word says whether its rank sleeps, and a lane for each
-// rank that may write to it:
+// An inbox is a page whose first word is set while its rank sleeps, and a lane for each rank that
+// may write to it:
 //
-//	0            how many bytes the writer has stored into the heap
+//	0            number of bytes that the writer has stored into the heap
 //	ringsAt      the ring of requests
 //	+ ringSize   the ring of results
 //
-// A ring is for one producer and one consumer:
+// A ring has one producer and one consumer:
 //
-//	0            how many entries were put in, which the producer counts
-//	64           how many were taken out, which the consumer counts
+//	0            number of entries put in, maintained by the producer
+//	64           number of entries taken out, maintained by the consumer
 //	128          the entries
 //
-// Each side goes by its own count, which is in its own memory. What the other side's count
-// says is believed only within the ring's length, and an entry is copied before anybody
-// looks at it.
+// Each side relies on its own count, which is in its own memory. It uses the other side's count
+// only within the ring's length, and copies an entry before it examines it.
 const (
 	slots     = 8
 	entryHead = 16 // kind, length, procedure, call
@@ -35,7 +34,7 @@ const (
 	lanesAt   = 4096
 )
 
-// inboxSize returns the length of an inbox, in bytes.
+// inboxSize returns the length of an inbox in bytes.
 func inboxSize(procs int) int { return lanesAt + procs*laneSize }
 
 // lane returns the part of an inbox that a rank writes to.
@@ -48,13 +47,13 @@ const (
 	kindResult
 )
 
-// errGarbled is the failure of a rank that has written what cannot be.
+// errGarbled is the failure of a rank that has written invalid data.
 var errGarbled = errors.New("it has written over the memory by which ranks of this host speak: what its program stores lies outside of the heap")
 
 // ring is one side's view of a ring.
 type ring struct {
 	mine, other *atomic.Uint64
-	at          uint64 // what this side has counted
+	at          uint64 // this side's count
 	entries     []byte
 }
 
@@ -69,11 +68,11 @@ func consumer(lane []byte, i int) ring {
 	return ring{mine: word(b, 64), other: word(b, 0), entries: b[ringAt:]}
 }
 
-// entry is what a ring carries.
+// entry is an entry of a ring.
 type entry struct {
 	kind uint8
 	fn   uint32 // of a call
-	op   uint32 // the caller's number of it
+	op   uint32 // the caller's number for it
 	n    int
 	data [layer.MaxControl]byte
 }
@@ -89,7 +88,7 @@ func (r *ring) room() (bool, error) {
 	return used < slots, nil
 }
 
-// put puts an entry in, for which there is room.
+// put adds an entry. There must be room.
 func (r *ring) put(kind uint8, fn, op uint32, data []byte) {
 	b := r.slot()
 	b[0] = kind
@@ -104,7 +103,7 @@ func (r *ring) put(kind uint8, fn, op uint32, data []byte) {
 // some reports whether there is an entry.
 func (r *ring) some() bool { return r.other.Load() != r.at }
 
-// take takes an entry out, if there is one.
+// take removes an entry if there is one.
 func (r *ring) take(e *entry) (bool, error) {
 	have := r.other.Load() - r.at
 	if have == 0 {

@@ -4,7 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
-// some reports whether a neighbour has something for this rank.
+// some reports whether a neighbour has sent something to this rank.
 func (l *Layer) some() bool {
 	for _, n := range l.list {
 		if n.came.Load() != n.taken || n.served.some() || n.returned.some() {
@@ -14,8 +14,8 @@ func (l *Layer) some() bool {
 	return false
 }
 
-// serve takes in what neighbours have stored, asked and answered, and wakes those that
-// wait for what they have asked.
+// serve processes stores, requests and results of neighbours, and wakes the neighbours that wait
+// for results.
 func (l *Layer) serve() error {
 	l.look()
 	for _, n := range l.list {
@@ -28,17 +28,18 @@ func (l *Layer) serve() error {
 	return l.err
 }
 
-// nudge wakes a neighbour that is to be woken. It waits for nothing: without a credit, as if
-// the neighbour has slept again and again and has answered no nudge, it leaves that to the next
-// look. The neighbour looks by itself after each slice.
+// nudge wakes a neighbour that must be woken. It does not wait. If there is no credit, because the
+// neighbour has slept repeatedly without answering, it defers the wake-up to the next look. The
+// neighbour checks by itself after each slice.
 func (l *Layer) nudge(n *neighbour) error {
 	sent, err := l.far.Nudge(n.rank)
 	n.nudge = !sent
 	return err
 }
 
-// look takes in what neighbours have stored, asked and answered: of each, no more than its rings
-// hold, so that one which writes as fast as this rank reads does not keep it.
+// look processes stores, requests and results of neighbours. It takes at most as many entries of
+// each as its rings hold, so that a neighbour that writes as fast as this rank reads cannot keep it
+// busy.
 func (l *Layer) look() {
 	for _, n := range l.list {
 		if l.err != nil {
@@ -54,12 +55,12 @@ func (l *Layer) look() {
 	}
 }
 
-// mostStored is more than a rank can have stored between two looks at its counter.
+// mostStored is more bytes than a rank can store between two checks of its counter.
 const mostStored = 1 << 50
 
-// countStored adds what a neighbour says that it has stored.
+// countStored adds the bytes that a neighbour reports as stored.
 func (l *Layer) countStored(n *neighbour, came uint64) {
-	if came-n.taken > mostStored { // or has counted back
+	if came-n.taken > mostStored { // also if it has counted backwards
 		l.blame(n, errGarbled)
 		return
 	}
@@ -67,7 +68,7 @@ func (l *Layer) countStored(n *neighbour, came uint64) {
 	n.taken = came
 }
 
-// takeResult takes a result of a call, and reports whether there was one.
+// takeResult processes a result of a call, and reports whether there was one.
 func (l *Layer) takeResult(n *neighbour) bool {
 	e := &l.entry
 	some, err := n.returned.take(e)
@@ -90,8 +91,8 @@ func (l *Layer) takeResult(n *neighbour) bool {
 	return true
 }
 
-// takeRequest serves a request of a neighbour, and reports whether there was one. A call
-// stays in its ring until there is room for its result.
+// takeRequest serves a request of a neighbour, and reports whether there was one. A call stays in
+// its ring until there is room for its result.
 func (l *Layer) takeRequest(n *neighbour) bool {
 	room, err := n.results.room()
 	some := false

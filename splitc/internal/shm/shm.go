@@ -1,23 +1,22 @@
-// Package shm is the communication layer of Split-C with shared memory: "the same with
-// shared memory" of the paper (5.2). Between hosts it is the layer over active messages.
-// Ranks of one host have each other's heaps mapped: what they read and write goes there
-// and back without a message. A store changes the heap, and adds its bytes to a counter at
-// the receiver that no other rank writes to, so that counting takes no lock. Procedures
-// go through a queue to their owner, which the paper left open: each pair of ranks has
-// one with one producer and one consumer, and its owner runs what is in it when it polls.
+// Package shm is Split-C's communication layer with shared memory: "the same with shared memory" of
+// the paper (5.2). Between hosts it uses the layer over active messages. Ranks of one host map each
+// other's heaps, and read and write them without messages. A store changes the heap and adds its
+// bytes to a counter at the receiver that no other rank writes to, so that counting needs no lock.
+// Procedures are sent through a queue to their owner, which the paper left open. Each pair of ranks
+// has a queue with one producer and one consumer, and its owner runs the entries when it polls.
 //
-// Barriers, and most other collectives, meet in memory within a host: the lanes of the first
-// rank's inbox are an array with a place for each other one. Between hosts only these first
-// ranks take part, in a tree. Those whose result depends on the order of ranks go along
-// another tree, in which are all of them (package splitc, tree.go).
+// Barriers, and most other collectives, meet in memory within a host: the lanes of the first rank's
+// inbox are an array with a place for each other rank. Between hosts only the first ranks take
+// part, in a tree. Collectives whose result depends on the order of ranks use another tree, which
+// contains all ranks (package splitc, tree.go).
 //
-// Ranks of one host are those with one address on the segment. In the simulator two that
-// follow each other are a host, as the paper's nodes have two processors.
+// Ranks with the same address on the segment are on one host. In the simulator each two consecutive
+// ranks are a host, because the paper's nodes have two processors.
 //
-// # What is believed
+// # Trust
 //
-// A neighbour can write anything into this rank's heap and inbox at any time. This rank
-// believes neither further than what ring.go says of it.
+// A neighbour can write anything into this rank's heap and inbox at any time. This rank validates
+// both as ring.go describes.
 package shm
 
 import (
@@ -39,17 +38,17 @@ import (
 type Layer struct {
 	cfg   layer.Config
 	far   *am.Layer
-	count *layer.Counters // far's, to which what neighbours do is added
+	count *layer.Counters // far's, with the operations of neighbours added
 	own   *memory
-	sleep *atomic.Uint64 // this rank's
+	sleep *atomic.Uint64 // set while this rank sleeps
 	hosts []int          // of the ranks
-	near  []*neighbour   // by rank; nil for those of other hosts
+	near  []*neighbour   // by rank; nil for ranks of other hosts
 	list  []*neighbour
 	meet  meeting
 	stats layer.Stats
 	err   error
 	entry entry
-	ran   [layer.MaxCall]byte // result of the procedure that runs
+	ran   [layer.MaxCall]byte // result of the running procedure
 
 	gathered [layer.MaxControl]byte // a message that is about to be sent
 }
@@ -58,20 +57,20 @@ type Layer struct {
 type neighbour struct {
 	rank     int
 	mem      *memory
-	sleep    *atomic.Uint64 // whether it sleeps
-	sent     *atomic.Uint64 // bytes stored into its heap by this rank, for it to read
+	sleep    *atomic.Uint64 // set while it sleeps
+	sent     *atomic.Uint64 // bytes that this rank has stored into its heap, for it to read
 	stored   uint64         // the same, as this rank has counted
-	came     *atomic.Uint64 // bytes stored here by it
-	taken    uint64         // of them, those that have been counted
+	came     *atomic.Uint64 // bytes that it has stored here
+	taken    uint64         // those of them that have been counted
 	requests ring
 	results  ring
 	served   ring // its requests
 	returned ring // its results
 	calls    [slots]waiting
-	nudge    bool // it is to be woken
+	nudge    bool // it must be woken
 }
 
-// waiting is a call that has not returned.
+// waiting is a call without a result.
 type waiting struct {
 	used   bool
 	result []byte
@@ -103,7 +102,7 @@ func (l *Layer) open(ctx context.Context) (err error) {
 	}
 	l.far = below.(*am.Layer)
 	l.count = l.far.Counters()
-	// Every other rank has come, and so each neighbour can be met.
+	// All other ranks have announced themselves, so each neighbour can be joined.
 	return l.meet.all(ctx, l)
 }
 
@@ -119,7 +118,7 @@ func (l *Layer) join(rank int, mem *memory) {
 // Heap returns this rank's heap.
 func (l *Layer) Heap() []byte { return l.own.heap }
 
-// Direct returns a neighbour's heap.
+// Direct returns a neighbour's heap, or nil for other ranks.
 func (l *Layer) Direct(proc int) []byte {
 	if n := l.near[proc]; n != nil {
 		return n.mem.heap
@@ -130,7 +129,7 @@ func (l *Layer) Direct(proc int) []byte {
 // Counters returns the counters.
 func (l *Layer) Counters() *layer.Counters { return l.count }
 
-// Poll takes in what neighbours and others have sent.
+// Poll processes messages of neighbours and other ranks.
 func (l *Layer) Poll() error {
 	if err := l.far.Poll(); err != nil {
 		return err
@@ -138,12 +137,11 @@ func (l *Layer) Poll() error {
 	return l.serve()
 }
 
-// spins is how often a wait looks around before it sleeps.
+// spins is how often a wait checks for messages before it sleeps.
 const spins = 200
 
-// Wait waits until something has come or ctx ends. A neighbour that has something for a
-// rank that sleeps wakes it by an active message. One whose word was written over sleeps
-// until the end of ctx.
+// Wait waits until something has arrived or ctx ends. A neighbour wakes a sleeping rank with an
+// active message. A rank whose word was overwritten sleeps until the end of ctx.
 func (l *Layer) Wait(ctx context.Context) error {
 	if !seam.EngineOf(l.cfg.NIC).Virtual() && len(l.list) > 0 {
 		for range spins {
@@ -165,10 +163,10 @@ func (l *Layer) Wait(ctx context.Context) error {
 	return l.serve()
 }
 
-// Flush flushes what goes to other hosts. Neighbours have theirs already.
+// Flush flushes the messages to other hosts. Neighbours already have theirs.
 func (l *Layer) Flush(ctx context.Context) error { return l.far.Flush(ctx) }
 
-// Stats returns what was counted.
+// Stats returns the counters.
 func (l *Layer) Stats() layer.Stats {
 	s := l.far.Stats()
 	s.Requests, s.Replies, s.Direct = s.Requests+l.stats.Requests, s.Replies+l.stats.Replies, l.stats.Direct
@@ -191,7 +189,7 @@ func (l *Layer) Close() {
 	l.own, l.list = nil, nil
 }
 
-// blame makes a neighbour's fault the failure, unless there is one.
+// blame makes a neighbour's fault the failure, unless there is one already.
 func (l *Layer) blame(n *neighbour, err error) error {
 	if l.err == nil {
 		l.err = &job.RankError{Rank: n.rank, Err: err}
@@ -204,15 +202,15 @@ var (
 	_ layer.Gatherer = (*Layer)(nil)
 )
 
-// meeting is how neighbours get each other's files. It begins before a rank says that it
-// has come, so that whoever has heard of all ranks finds their memory.
+// meeting is the exchange of files between neighbours. It starts before a rank announces itself, so
+// that a process that has heard of all ranks finds their memory.
 type meeting interface {
 	// all joins all neighbours.
 	all(ctx context.Context, l *Layer) error
 	close()
 }
 
-// place is where a rank's memory is found.
+// place is the address of a rank's memory.
 type place struct {
 	nonce      uint64
 	generation int
@@ -223,16 +221,14 @@ func (l *Layer) place(rank int) place {
 	return place{l.cfg.Member.Identity().Nonce, l.cfg.Generation, rank}
 }
 
-// Simulated returns the host of a rank in the simulator. Tests change it.
+// Simulated returns the host of a rank in the simulator. Tests replace it.
 var Simulated = Pairs
 
-// Pairs makes two ranks that follow each other a host, as the paper's nodes have two
-// processors.
+// Pairs puts each two consecutive ranks on a host, because the paper's nodes have two processors.
 func Pairs(rank int) int { return rank / 2 }
 
-// Hosts returns the host of each rank: a number that those which share memory have in
-// common. Ranks share it that have one address on the segment, and in the simulator as
-// Simulated says.
+// Hosts returns the host of each rank: a number that ranks with shared memory have in common. These
+// are ranks with the same address on the segment, and in the simulator as Simulated determines.
 func Hosts(nic *vipl.NIC, member *job.Member, procs int) []int {
 	hosts := make([]int, procs)
 	me := member.Identity().Rank
@@ -254,7 +250,7 @@ func Hosts(nic *vipl.NIC, member *job.Member, procs int) []int {
 	return hosts
 }
 
-// others returns the other ranks of this one's host.
+// others returns the other ranks of this rank's host.
 func (l *Layer) others() (ranks []int) {
 	for rank, host := range l.hosts {
 		if rank != l.cfg.Rank && host == l.hosts[l.cfg.Rank] {
@@ -305,7 +301,7 @@ func (inProcess) all(_ context.Context, l *Layer) error {
 	return nil
 }
 
-// simulatedMemory maps the memory of a rank, who has come and may have gone again.
+// simulatedMemory maps the memory of a rank, which has started and may have ended again.
 func (l *Layer) simulatedMemory(rank int) (*memory, error) {
 	simulated.Lock()
 	defer simulated.Unlock()

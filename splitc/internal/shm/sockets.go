@@ -13,26 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUser is wrapped by the error of ranks of one host that are different users.
+// ErrUser is wrapped by the error of ranks of one host that belong to different users.
 var ErrUser = errors.New("it belongs to another user, who must not have this one's memory: run all ranks of a host as one user, or over the layer am")
 
-// sockets is the meeting of processes of one host. Each listens at a Unix socket, whose name
-// in the abstract name space goes with the process, and hands its file to each neighbour
-// over a connection. The kernel lists the names, and any user can bind one: so a name does not
-// show the names of other ranks or of the job's next layers. The kernel tells the user of the
-// process at the other end of a connection, and only this process's user gives and gets files.
+// sockets is the meeting of processes of one host. Each listens at a Unix socket with a name in the
+// abstract name space, which disappears with the process. It passes its file to each neighbour over
+// a connection. The kernel lists the names, and any user can bind one. So a name does not reveal
+// the names of other ranks or of the job's next layers. The kernel reports the user of the process
+// at the other end of a connection, and files are exchanged only with processes of the same user.
 type sockets struct {
 	secret  string
-	fd      int   // that listens; -1 when the meeting is over
-	callers []int // connections over which nothing has come yet
+	fd      int   // the listening socket; -1 after the meeting
+	callers []int // connections without a message yet
 }
 
-// mostCallers is how many connections may wait at a time for what their callers say, beside
+// mostCallers is the most connections that may wait for their caller's message, in addition to
 // those of neighbours.
 const mostCallers = 64
 
-// secret is what the names of all ranks' sockets are made of. The job's processes know it, and who reads
-// the segment.
+// secret is the base of the names of all ranks' sockets. The job's processes know it, and so does a
+// station that observes the segment.
 func (l *Layer) secret() string {
 	at := l.place(0)
 	return fmt.Sprintf("%016x/%d", at.nonce, at.generation)
@@ -77,7 +77,7 @@ func (s *sockets) close() {
 	s.callers, s.fd = nil, -1
 }
 
-// all hands this rank's file to all neighbours, and takes theirs.
+// all passes this rank's file to all neighbours, and receives theirs.
 func (s *sockets) all(ctx context.Context, l *Layer) error {
 	defer s.close()
 	unsent := l.others()
@@ -111,7 +111,7 @@ func (s *sockets) all(ctx context.Context, l *Layer) error {
 	return nil
 }
 
-// give hands the file of rank me to a neighbour.
+// give passes the file of rank me to a neighbour.
 func (s *sockets) give(rank, me, file int) error {
 	fd, err := newSocket()
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *sockets) give(rank, me, file int) error {
 	return share.OwnFault(err)
 }
 
-// userOf returns whose the process at the other end of a connection is.
+// userOf returns the user of the process at the other end of a connection.
 func userOf(fd int) (int, error) {
 	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
@@ -139,7 +139,7 @@ func userOf(fd int) (int, error) {
 	return int(who.Uid), nil
 }
 
-// take takes the files that have come, and returns how many neighbours have joined.
+// take receives the files that have arrived, and returns the number of neighbours that have joined.
 func (s *sockets) take(l *Layer) (joined int, err error) {
 	if err := s.accept(l); err != nil {
 		return 0, err
@@ -152,7 +152,7 @@ func (s *sockets) take(l *Layer) (joined int, err error) {
 			continue
 		}
 		passfd.Promptly(func() { unix.Close(fd) })
-		if errors.Is(err, share.ErrNoMemory) { // the neighbour has given its file, and does not give it again
+		if errors.Is(err, share.ErrNoMemory) { // the neighbour has passed its file, and does not pass it again
 			l.err = errors.Join(l.err, fmt.Errorf("take the memory of rank %d: %w", rank, err))
 		} else if err != nil || file < 0 || rank >= l.cfg.Procs || rank == l.cfg.Rank || l.near[rank] != nil || l.hosts[rank] != l.hosts[l.cfg.Rank] {
 			l.stats.Strays++
@@ -163,14 +163,14 @@ func (s *sockets) take(l *Layer) (joined int, err error) {
 			joined++
 		}
 		if file >= 0 {
-			passfd.Close(uint32(os.Geteuid()), file) // accept has let in no other user
+			passfd.Close(uint32(os.Geteuid()), file) // accept has admitted no other user
 		}
 	}
 	s.callers = silent
 	return joined, l.err
 }
 
-// accept takes the connections that have come. Those of other users end.
+// accept accepts the connections that have arrived. It closes those of other users.
 func (s *sockets) accept(l *Layer) error {
 	for {
 		fd, _, err := unix.Accept4(s.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
@@ -191,7 +191,7 @@ func (s *sockets) accept(l *Layer) error {
 	}
 }
 
-// receive returns which rank a caller says that it is, and its file, or -1 if it has none.
+// receive returns the rank that a caller claims to be, and its file, or -1 if it has none.
 func receive(fd int) (rank, file int, err error) {
 	uid := uint32(os.Geteuid())
 	var text [4]byte

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Get reads from a heap of another host. A neighbour's is read at once.
+// Get reads from a heap of another host. A neighbour's heap is read directly.
 func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
 	if n := l.near[proc]; n != nil {
 		copy(dst, n.mem.heap[off:])
@@ -14,7 +14,7 @@ func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error
 	return l.far.Get(ctx, proc, dst, off)
 }
 
-// Put writes to a heap of another host. A neighbour's is written at once.
+// Put writes to a heap of another host. A neighbour's heap is written directly.
 func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error {
 	if n := l.near[proc]; n != nil {
 		copy(n.mem.heap[off:], src)
@@ -23,8 +23,8 @@ func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error
 	return l.far.Put(ctx, proc, off, src)
 }
 
-// Store writes to a heap. Its bytes are added to what this rank has stored there before,
-// in a word that it alone writes.
+// Store writes to a heap. For a neighbour it adds the bytes to a count in a word that only this
+// rank writes.
 func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) error {
 	n := l.near[proc]
 	if n == nil {
@@ -37,7 +37,7 @@ func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) err
 	return l.wake(n)
 }
 
-// Call hands a procedure to its owner, who runs it when it polls.
+// Call sends a procedure to its owner, which runs it when it polls.
 func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
 	n := l.near[proc]
 	if n == nil {
@@ -57,7 +57,7 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 	return nil
 }
 
-// callOf returns the number of a call that is free. It waits for one.
+// callOf returns the number of a free call. It waits for one.
 func (l *Layer) callOf(ctx context.Context, n *neighbour) (int, error) {
 	if i := n.freeCall(); i >= 0 {
 		return i, nil
@@ -78,7 +78,7 @@ func (l *Layer) callOf(ctx context.Context, n *neighbour) (int, error) {
 	}
 }
 
-// freeCall returns the number of a call that is free; -1 is none.
+// freeCall returns the number of a free call, or -1.
 func (n *neighbour) freeCall() int {
 	return slices.IndexFunc(n.calls[:], func(c waiting) bool { return !c.used })
 }
@@ -91,7 +91,7 @@ func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
 	return l.far.Control(ctx, proc, msg)
 }
 
-// Gather sends a control message that the rank answers by another one.
+// Gather sends a control message that the rank answers with another one.
 func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
 	if n := l.near[proc]; n != nil {
 		k := copy(l.gathered[:], msg)
@@ -101,7 +101,7 @@ func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
 	return l.far.Gather(ctx, proc, msg, data)
 }
 
-// request puts an entry into a neighbour's ring of requests. It waits for room.
+// request adds an entry to a neighbour's ring of requests. It waits for room.
 func (l *Layer) request(ctx context.Context, n *neighbour, kind uint8, fn, op uint32, data []byte) error {
 	room, err := n.requests.room()
 	if err != nil {
@@ -117,8 +117,8 @@ func (l *Layer) request(ctx context.Context, n *neighbour, kind uint8, fn, op ui
 	return l.wake(n)
 }
 
-// await waits for room in a neighbour's ring of requests. Nobody wakes a rank when there is
-// some: it looks when something has come, and after each slice.
+// await waits for room in a neighbour's ring of requests. No one wakes a rank when there is room:
+// it checks when something has arrived, and after each slice.
 func (l *Layer) await(ctx context.Context, n *neighbour) error {
 	l.stats.CreditWaits++
 	wait := l.cfg.Watch.Stall(n.rank, &l.stats.CreditTime)
@@ -143,7 +143,7 @@ func (l *Layer) await(ctx context.Context, n *neighbour) error {
 	}
 }
 
-// wake wakes a neighbour that sleeps.
+// wake wakes a sleeping neighbour.
 func (l *Layer) wake(n *neighbour) error {
 	if n.sleep.Load() == 1 && n.sleep.CompareAndSwap(1, 0) {
 		return l.nudge(n)

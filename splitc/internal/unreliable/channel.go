@@ -12,11 +12,11 @@ type channel struct {
 	*msg.Channel
 	l    *msg.Layer
 	w    window
-	send []send                // by buffer: those of requests by number, those of replies, that of no-op replies
-	held [classes][]*mesh.Recv // what has come and is not processed, by number
+	send []send                // by buffer: of requests by number, of replies, and of no-op replies
+	held [classes][]*mesh.Recv // messages that have arrived and are not processed, by number
 }
 
-// send is a buffer to send from, which keeps its message until that is acknowledged.
+// send is a send buffer, which keeps its message until it is acknowledged.
 type send struct {
 	number uint32
 	size   uint16
@@ -58,14 +58,15 @@ func (c *channel) Send(n int, data []byte) {
 	c.first(request, n, c.l.NIC.Now())
 }
 
-// Quiet implements msg.Flow: all that was sent is acknowledged, and no acknowledgement is owed.
+// Quiet implements msg.Flow: everything sent is acknowledged, and no acknowledgement is owed.
 func (c *channel) Quiet() bool { return c.w.quiet() && c.w.owed == 0 }
 
-// post sends what a buffer has, for the first time or again, with what is processed by now.
+// post sends the message in a buffer, for the first time or again, with the current
+// acknowledgements.
 //
-// Messages that are posted faster than this rank polls wait for each other, so that they
-// share frames: the first two go at once, and then those that are a share of the window. So do
-// those that are for later.
+// Messages that are posted faster than this rank polls wait for each other, so that they share
+// frames. The first two are sent at once, and later ones in groups of share. Messages that may be
+// sent later wait, too.
 func (c *channel) post(buffer int, later bool) {
 	le, s := binary.LittleEndian, &c.send[buffer]
 	mem := c.Buffer(buffer)[:s.size]
@@ -79,7 +80,7 @@ func (c *channel) post(buffer int, later bool) {
 	}
 }
 
-// first sends the next message of a class, of n bytes behind its head, for the first time.
+// first sends the next message of a class, with n bytes after its head, for the first time.
 func (c *channel) first(class, n int, now int64) {
 	buffer := c.next(class)
 	s := &c.send[buffer]
@@ -87,10 +88,10 @@ func (c *channel) first(class, n int, now int64) {
 	c.post(buffer, class == reply && c.l.GoesOn())
 }
 
-// share is how many messages that are posted together go together.
+// share is the number of messages that are sent together.
 const share = 16
 
-// service sends again what is due, and the no-op reply.
+// service sends due retransmissions, and the no-op reply.
 func (c *channel) service(now int64) {
 	c.advance()
 	for class := range classes {
@@ -109,14 +110,14 @@ func (c *channel) again(class int, n uint32) {
 	}
 }
 
-// A no-op reply has behind its head which messages its sender holds, those of each class as a
-// word: bit i is of the message i after the one that is acknowledged.
+// A no-op reply contains, after its head, a word for each class with the messages that its sender
+// holds: bit i is for message i after the acknowledged one.
 const (
 	heldAt   = headSize + msg.HeaderSize
 	noOpSize = heldAt + 8*classes
 )
 
-// speak sends the no-op reply, if it is due.
+// speak sends the no-op reply if it is due.
 func (c *channel) speak(now int64) {
 	s := &c.send[c.noOp()]
 	if s.posted || c.Gone != nil || !c.w.speaks(now) {
@@ -133,7 +134,7 @@ func (c *channel) speak(now int64) {
 	c.post(c.noOp(), false)
 }
 
-// repair sends again what a no-op reply, which may be anything, says to be missing.
+// repair sends the messages again that a no-op reply, which may be invalid, reports as missing.
 func (c *channel) repair(m []byte) {
 	if len(m) < noOpSize {
 		return

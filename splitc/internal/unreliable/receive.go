@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
 )
 
-// Sent implements msg.Flow: a request may wait for the buffer.
+// Sent implements msg.Flow. A request may wait for the buffer.
 func (c *channel) Sent(buffer int, err error) {
 	if c.send[buffer].posted = false; err == nil {
 		c.advance()
@@ -32,7 +32,8 @@ func classOf(kind byte) int {
 	return request
 }
 
-// receive takes in a frame, and reports whether it is held until it is processed.
+// receive processes a frame, and reports whether it keeps the receive until the message is
+// processed.
 func (c *channel) receive(r *mesh.Recv) bool {
 	le := binary.LittleEndian
 	m := r.Data()
@@ -40,7 +41,7 @@ func (c *channel) receive(r *mesh.Recv) bool {
 		c.l.Did.Strays++
 		return false
 	}
-	// Both are judged before either is believed.
+	// Both are validated before either is used.
 	ofRequests, ofReplies := le.Uint32(m[4:]), le.Uint32(m[8:])
 	if int32(ofReplies-c.w.out[reply].next) > 0 || !c.w.acknowledged(request, ofRequests) {
 		c.l.Did.Strays++
@@ -70,7 +71,7 @@ func (c *channel) receive(r *mesh.Recv) bool {
 	return false
 }
 
-// advance processes what is held, as far as its turn has come.
+// advance processes held messages whose turn has come.
 func (c *channel) advance() {
 	for class := range classes {
 		for c.Gone == nil && c.l.Err == nil && !c.l.Closed {
@@ -88,7 +89,7 @@ func (c *channel) advance() {
 	}
 }
 
-// process does what a message is for, and reports whether it is one.
+// process handles a message, and reports whether it is valid.
 func (c *channel) process(class int, r *mesh.Recv) bool {
 	now, m := c.l.Clock, r.Data()[headSize:]
 	if class == reply {

@@ -1,18 +1,17 @@
-// Package unreliable is the communication layer of Split-C over VIs of the unreliable
-// level (paper, 5.4), whose frames may be lost, doubled and overtaken: two VIs between two
-// ranks, for short and for medium messages, and on each a sliding window merged with the
-// credits. Requests and replies are numbered apart; every message acknowledges what was
-// processed of both; messages are processed in the order in which they were sent; a no-op
-// reply goes when a quarter of the credits were taken and nothing was sent back.
+// Package unreliable is Split-C's communication layer over VIs of the unreliable level (paper, 5.4).
+// Frames may be lost, duplicated and reordered. It uses two VIs between two ranks, for short and for
+// medium messages, each with a sliding window that also implements the credits. Requests and replies are
+// numbered separately. Every message acknowledges the processed messages of both. Messages are processed
+// in the order of sending. A no-op reply is sent if a quarter of the credits was consumed and no other
+// message has been sent back.
 //
-// What the paper had not: a rank that lacks a message and holds later ones says which, and the
-// missing ones are sent again; so are the oldest of those of which nothing is heard for long;
-// messages that come again are known by their numbers, and numbers wrap around. Nobody is taken for dead
-// for being silent, because a rank that computes is: whether a rank lives says the job's
-// own connection.
+// The following is not in the paper. A rank that misses a message and holds later ones reports which,
+// and the missing ones are sent again. The oldest messages without any answer for a long time are sent
+// again, too. Duplicates are recognized by their numbers, and numbers wrap around. A silent rank does
+// not count as dead, because it may compute: the job's own connection detects dead ranks.
 //
-// A frame is a number, the acknowledgements of requests and of replies, 4 bytes each, and
-// a message of package msg. A no-op reply has no number.
+// A frame consists of a number, the acknowledgements of requests and of replies, 4 bytes each, and a
+// message of package msg. A no-op reply has no number.
 package unreliable
 
 import (
@@ -23,18 +22,18 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
 )
 
-// credits of the channels: how many requests, and as many replies, may be under way to a
-// rank. Powers of two, and no more than a word has bits.
+// credits are the credits of the channels: the most requests in flight to a rank, and as many
+// replies. They are powers of two, and at most the number of bits in a word.
 var credits = [msg.Channels]int{msg.Short: 64, msg.Medium: 16}
 
-// spare is how many receives there are for what is not in the window: no-op replies, and
-// messages that come again. Without a receive a message is lost, and comes again.
+// spare is the number of receives for frames outside the window: no-op replies, and duplicates. A
+// message without a receive is lost, and sent again.
 const spare = 8
 
-// headSize is the length of what comes before the message in a frame.
+// headSize is the length of the part of a frame before the message.
 const headSize = 12
 
-// tick is how often timers are looked at, nanoseconds.
+// tick is the interval of timer checks, in nanoseconds.
 const tick = int64(1e6)
 
 // Layer is layer.Layer over unreliable VIs.
@@ -57,7 +56,7 @@ func Open(ctx context.Context, cfg layer.Config) (_ layer.Layer, err error) {
 	return l, nil
 }
 
-// scheme returns what the layer is like. Its channels belong to l.
+// scheme returns the layer's scheme. Its channels belong to l.
 func (l *Layer) scheme() *msg.Scheme {
 	return &msg.Scheme{Name: "unreliable", Reliability: reliability.Unreliable, Credits: credits, Spare: spare, Head: headSize,
 		Flow: func(base *msg.Layer, c *msg.Channel) msg.Flow {
@@ -67,7 +66,7 @@ func (l *Layer) scheme() *msg.Scheme {
 		}}
 }
 
-// look looks at the timers, if it is time to.
+// look checks the timers if it is time to.
 func (l *Layer) look() {
 	now := l.NIC.Now()
 	if now < l.tickAt {
@@ -81,6 +80,6 @@ func (l *Layer) look() {
 	}
 }
 
-// Flush waits a little until the others have processed what was sent, and no acknowledgement is
-// owed.
+// Flush waits a short time until the other ranks have processed all messages, and no
+// acknowledgement is owed.
 func (l *Layer) Flush(ctx context.Context) error { return l.Drain(ctx, l.Quiet) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Classes of numbered messages: requests and replies are numbered apart (rule 1).
+// Classes of numbered messages: requests and replies are numbered separately (rule 1).
 const (
 	request = iota
 	reply
@@ -13,53 +13,52 @@ const (
 )
 
 const (
-	// firstNumber is that of the first message of each class. Numbers wrap around; they
-	// begin so that every program does.
+	// firstNumber is the number of the first message of each class. It is chosen so that numbers
+	// wrap around in every program.
 	firstNumber = ^uint32(0) - 99
-	// timeout is after how long a message is sent again of which nothing was heard, a fairly
-	// high one, as the paper wants it (rule 6). It doubles with each try, up to maxTimeout.
+	// timeout is the retransmission timeout in nanoseconds, a fairly long one, as the paper
+	// requires (rule 6). It doubles with each try, up to maxTimeout.
 	timeout    = int64(20 * time.Millisecond)
 	maxTimeout = int64(320 * time.Millisecond)
-	// ackDelay is how long a rank that has something to acknowledge waits for a message to
-	// do it with.
+	// ackDelay is how long a rank waits for a message that can carry an acknowledgement.
 	ackDelay = int64(5 * time.Millisecond)
-	// gapDelay is the time between two words of a rank about what it lacks, and how old a
-	// message must be to be sent again because of one: what has been overtaken is not lost.
+	// gapDelay is the time between two reports of missing messages by a rank. It is also the
+	// minimum age of a message that is sent again because of a report: a reordered message is not
+	// lost.
 	gapDelay = int64(time.Millisecond)
-	// probe is how many messages of a class are sent again because nothing was heard: as many
-	// as share a frame. If they were lost, an answer shows what else was; if the other rank
-	// computes, the others need not be sent in vain.
+	// probe is how many messages of a class are sent again after a timeout: as many as share a
+	// frame. If they were lost, an answer shows what else was. If the other rank computes, sending
+	// the others would be useless.
 	probe = share
 )
 
-// window is the state of one channel between two ranks (paper, 5.4): a sliding window
-// merged with the credits. It is pure: numbers and times go in, and what to do comes out.
+// window is the state of one channel between two ranks (paper, 5.4): a sliding window that also
+// implements the credits. It is pure: numbers and times are its input, and actions its output.
 //
-// An acknowledgement is the number of the first message that is not processed yet. It says
-// also that the buffers of those before it are free, and so it is what credits are (rules
-// 2 and 4).
+// An acknowledgement is the number of the first message that is not processed yet. It also means
+// that the buffers of earlier messages are free, so it returns credits (rules 2 and 4).
 type window struct {
-	size  uint32 // messages of a class under way at the most: a power of two
+	size  uint32 // most messages of a class in flight: a power of two
 	out   [classes]stream
 	in    [classes]uint32 // the first number that is not processed
-	have  [classes]uint64 // which messages from there on are held: bit i is of number in+i
-	gapAt int64           // when the other rank may be told again of what is missing
-	pause int64           // until then, from when it was told last: it doubles while nothing comes
-	owed  uint32          // messages processed since the last one was sent back
-	since int64           // when the first of them was
-	again bool            // a message has come again: what was acknowledged has been lost
+	have  [classes]uint64 // messages held from there on: bit i is for number in+i
+	gapAt int64           // time of the next report of missing messages
+	pause int64           // its distance from the last one: it doubles while nothing arrives
+	owed  uint32          // messages processed since the last message was sent back
+	since int64           // when the first of them was processed
+	again bool            // a duplicate has arrived: its acknowledgement was lost
 }
 
-// stream is what is sent of a class.
+// stream is the sending state of a class.
 type stream struct {
-	first, next uint32 // that is not acknowledged; to be sent
+	first, next uint32 // first number not acknowledged; next number to send
 	sent        []sending
 }
 
-// sending is a message under way.
+// sending is a message in flight.
 type sending struct {
-	at    int64 // when it was sent last
-	tries uint8 // how often again
+	at    int64 // time of the last transmission
+	tries uint8 // number of retransmissions
 }
 
 func newWindow(size int) window {
@@ -80,7 +79,7 @@ func (w *window) full(class int) bool {
 	return s.next-s.first >= w.size
 }
 
-// add sends a message of a class, and returns its number. The window is not full.
+// add sends a message of a class, and returns its number. The window must not be full.
 func (w *window) add(class int, now int64) uint32 {
 	s := &w.out[class]
 	n := s.next
@@ -89,8 +88,8 @@ func (w *window) add(class int, now int64) uint32 {
 	return n
 }
 
-// acknowledged takes an acknowledgement. It reports false, and does nothing, if it is of
-// what was never sent. An old one, which a later one has overtaken, is none.
+// acknowledged processes an acknowledgement. It returns false and does nothing if the message was
+// never sent. An old acknowledgement, which a later one has overtaken, has no effect.
 func (w *window) acknowledged(class int, ack uint32) bool {
 	s := &w.out[class]
 	if int32(ack-s.next) > 0 {
@@ -102,16 +101,16 @@ func (w *window) acknowledged(class int, ack uint32) bool {
 	return true
 }
 
-// What arrives is.
+// arrival is the classification of an arrived number.
 type arrival uint8
 
 const (
-	fresh   arrival = iota // new: it is held until its turn has come
-	repeats                // one that was processed
-	outside                // ahead of all that may be under way
+	fresh   arrival = iota // new: it is held until its turn
+	repeats                // already processed
+	outside                // ahead of the window
 )
 
-// arrived judges a number.
+// arrived classifies a number.
 func (w *window) arrived(class int, n uint32) arrival {
 	ahead := n - w.in[class]
 	switch {
@@ -119,13 +118,13 @@ func (w *window) arrived(class int, n uint32) arrival {
 		w.have[class] |= 1 << ahead
 		return fresh
 	case int32(ahead) < 0:
-		w.again = w.again || -ahead <= w.size // of older ones the sender has heard
+		w.again = w.again || -ahead <= w.size // the sender has the acknowledgement of older ones
 		return repeats
 	}
 	return outside
 }
 
-// processed notes that the next message of a class is done.
+// processed records that the next message of a class is processed.
 func (w *window) processed(class int, now int64) {
 	w.in[class]++
 	w.have[class] >>= 1
@@ -135,7 +134,7 @@ func (w *window) processed(class int, now int64) {
 	}
 }
 
-// acks returns what every message acknowledges, and notes that one is sent.
+// acks returns the acknowledgements for every message, and records that one is sent.
 func (w *window) acks() (ofRequests, ofReplies uint32) {
 	w.owed, w.again = 0, false
 	return w.in[request], w.in[reply]
@@ -146,26 +145,25 @@ func (w *window) lacks() bool {
 	return w.have[request]&1 == 0 && w.have[request] != 0 || w.have[reply]&1 == 0 && w.have[reply] != 0
 }
 
-// speaks reports whether the no-op reply is due: a quarter of the window is processed and
-// nothing was sent back (rule 5), or it was long ago, or a message has come again, or one is
-// missing.
+// speaks reports whether the no-op reply is due. It is due if a quarter of the window is processed
+// and no message was sent back (rule 5), or after a long time, a duplicate, or a missing message.
 func (w *window) speaks(now int64) bool {
 	return w.owed >= w.size/4 || w.again || w.owed > 0 && now-w.since >= ackDelay || w.lacks() && now >= w.gapAt
 }
 
-// holds returns which messages are held, for the no-op reply, and notes that it is sent.
+// holds returns the held messages for the no-op reply, and records that it is sent.
 func (w *window) holds(now int64) [classes]uint64 {
 	w.pause = min(max(gapDelay, 2*w.pause), maxTimeout)
 	w.gapAt = now + w.pause
 	return w.have
 }
 
-// missing returns the first message of a class from number n on that the other rank lacks
-// while it holds a later one, and notes that it is sent again. The other rank has said so in
-// one message: base is what it has acknowledged there, and have what it holds from base on.
+// missing returns the first message of a class, from number n on, that the other rank misses while
+// it holds a later one. It records that the message is sent again. The other rank has reported this
+// in one message: base is its acknowledgement there, and have the messages it holds from base on.
 func (w *window) missing(class int, base uint32, have uint64, n uint32, now int64) (uint32, bool) {
 	s := &w.out[class]
-	if base != s.first { // it has said more since
+	if base != s.first { // it has acknowledged more since
 		return 0, false
 	}
 	for end := base + uint32(bits.Len64(have)); n != s.next && int32(n-end) < 0; n++ {
@@ -178,8 +176,8 @@ func (w *window) missing(class int, base uint32, have uint64, n uint32, now int6
 	return 0, false
 }
 
-// overdue returns the first message of a class from number n on that is to be sent again
-// now because nothing was heard of it, and notes that it is.
+// overdue returns the first message of a class, from number n on, whose retransmission timeout has
+// expired, and records that it is sent again.
 func (w *window) overdue(class int, n uint32, now int64) (uint32, bool) {
 	s := &w.out[class]
 	if int32(n-s.first) < 0 {
@@ -196,7 +194,7 @@ func (w *window) overdue(class int, n uint32, now int64) (uint32, bool) {
 	return 0, false
 }
 
-// quiet reports whether all that was sent is acknowledged.
+// quiet reports whether everything sent is acknowledged.
 func (w *window) quiet() bool {
 	return w.out[request].first == w.out[request].next && w.out[reply].first == w.out[reply].next
 }
