@@ -21,28 +21,28 @@ import (
 )
 
 const (
-	agentMaxVIs   = 8                      // VIs of a NIC that the agent is told of one by one, if they fit
-	agentPatience = 800 * time.Millisecond // how long the metrics may take to collect: the agent waits for a second
+	agentMaxVIs   = 8                      // most VIs of a NIC that the agent gets separately, if they fit
+	agentPatience = 800 * time.Millisecond // limit for collecting the metrics: the agent waits for a second
 )
 
-// errBusy is the answer to an agent that asks while metrics are still being collected, because
-// somebody holds a lock.
+// errBusy is the answer to an agent's request while metrics are still being collected, because a
+// lock is held.
 var errBusy = fmt.Errorf("metrics: the metrics asked for before are not collected yet")
 
-// AnswerAgent has the node's agent (bobnet agent, at BOBNET_AGENT or /run/bobnet/agent.sock) told
-// the metrics and the dump of what c watches whenever it asks, so that they are at its endpoint,
-// until stop is called. The agent may start later, or never. NICs with sockets of the agent's
-// answer for themselves, watched or not.
+// AnswerAgent answers the requests of the node's agent with the metrics and the dump of what c
+// watches, until stop is called. The agent (bobnet agent, at BOBNET_AGENT or
+// /run/bobnet/agent.sock) then serves them at its endpoint. It may start later, or never. NICs with
+// sockets of the agent answer for themselves, watched or not.
 func (c *Collector) AnswerAgent() (stop func()) {
 	return answerAgent(c, func() []byte {
 		var b bytes.Buffer
 		nics := slices.DeleteFunc(slices.Clone(c.nics.list()), func(n *watched[nicSource]) bool { return leased(n.it) })
-		c.dump(nics).WriteTo(&b) // a buffer takes everything
+		c.dump(nics).WriteTo(&b) // a buffer accepts everything
 		return b.Bytes()
 	})
 }
 
-// answerAgent is AnswerAgent for what collects, and what dumps.
+// answerAgent is AnswerAgent for a collector and a dump function.
 func answerAgent(c forAgent, dump func() []byte) (stop func()) {
 	var busy atomic.Bool
 	return agent.Tell(agent.Path(), func(what string) ([]byte, error) {
@@ -71,13 +71,13 @@ func answerAgent(c forAgent, dump func() []byte) (stop func()) {
 	})
 }
 
-// forAgent is what the agent is told the metrics of.
+// forAgent is a collector whose metrics the agent gets.
 type forAgent interface {
 	prometheus.Collector
 	collect(ch chan<- prometheus.Metric, maxVIs int, forAgent bool)
 }
 
-// limited collects for the agent.
+// limited is a forAgent with a limit on VIs, as a prometheus.Collector.
 type limited struct {
 	forAgent
 	maxVIs int
@@ -86,15 +86,15 @@ type limited struct {
 // Collect implements prometheus.Collector.
 func (l limited) Collect(ch chan<- prometheus.Metric) { l.collect(ch, l.maxVIs, true) }
 
-// answerFor returns what Said reads, of at most size bytes: with some VIs one by one, or with
-// all added up.
+// answerFor returns the answer that Said parses, of at most size bytes. It lists some VIs
+// separately, or adds up all of them.
 func answerFor(c forAgent, size int) ([]byte, error) {
 	for _, maxVIs := range []int{agentMaxVIs, 0} {
 		registry := prometheus.NewRegistry()
 		if err := registry.Register(limited{c, maxVIs}); err != nil {
 			return nil, err
 		}
-		families, err := registry.Gather() // all that can be collected
+		families, err := registry.Gather() // everything that can be collected
 		if len(families) == 0 && err != nil {
 			return nil, err
 		}
@@ -106,8 +106,8 @@ func answerFor(c forAgent, size int) ([]byte, error) {
 	return nil, fmt.Errorf("metrics: more than %d bytes of them: the agent takes no more", size)
 }
 
-// cut returns the lines of text that fit into size bytes with a last one that says what is
-// left out.
+// cut returns the lines of text that fit into size bytes, and a last line with the number of
+// omitted bytes.
 func cut(text []byte, size int) []byte {
 	if len(text) <= size {
 		return text
@@ -117,7 +117,7 @@ func cut(text []byte, size int) []byte {
 	return fmt.Appendf(text[:end:end], "and %d bytes more, which are left out\n", len(text)-end)
 }
 
-// leased reports whether a NIC has sockets of the agent's, which asks it then.
+// leased reports whether a NIC has sockets of the agent, which then queries the NIC directly.
 func leased(n nicSource) bool {
 	on, ok := n.(*vipl.NIC)
 	if !ok {
@@ -126,27 +126,27 @@ func leased(n nicSource) bool {
 	return agent.LeaseOf(seam.Link(on)) != nil
 }
 
-// Bounds on what is taken of what one program says.
+// Limits on the answer of one program.
 const (
 	maxSaidSeries = 4000
 	maxSaidLabels = 16
-	maxSaidOctets = 128 // of a label's name and of its value
+	maxSaidOctets = 128 // bytes of a label's name, and of its value
 )
 
-// saidFamily is a metric as a program tells the agent of it, in JSON. Help and type are not said:
+// saidFamily is a metric in a program's answer to the agent, in JSON. Help and type are omitted:
 // both sides have them in their tables.
 type saidFamily struct {
 	Name   string
 	Series []saidSeries
 }
 
-// saidSeries is one of its series.
+// saidSeries is one series of a saidFamily.
 type saidSeries struct {
 	Labels map[string]string `json:",omitempty"`
-	Value  string            // a number as Prometheus writes it: JSON has no infinities
+	Value  string            // a number in Prometheus's text format: JSON has no infinities
 }
 
-// sayAll returns families of counters and gauges as they are told.
+// sayAll returns families of counters and gauges in the format of an answer.
 func sayAll(families []*dto.MetricFamily) []saidFamily {
 	all := make([]saidFamily, len(families))
 	for i, f := range families {
@@ -162,11 +162,11 @@ func sayAll(families []*dto.MetricFamily) []saidFamily {
 	return all
 }
 
-// Said returns the metrics that a program has answered the node's agent with
-// (Collector.AnswerAgent), with the labels in who added, or in place of the program's of the
-// same name. The answer may be anybody's: what no collector of this package exports is left
-// out, and so are series that lack labels or have too many or too long ones, and those beyond
-// the first 4000. It fails if the answer is not of that form at all.
+// Said returns the metrics in a program's answer to the node's agent (Collector.AnswerAgent). It
+// adds the labels in who, which replace the program's labels of the same name. The answer may be
+// arbitrary. Said omits metrics that no collector of this package exports, series that lack labels
+// or have too many or too long ones, and series beyond the first 4000. It returns an error if the
+// answer is malformed.
 func Said(answer []byte, who prometheus.Labels) (families []*dto.MetricFamily, err error) {
 	var heard []saidFamily
 	if err := json.Unmarshal(answer, &heard); err != nil {
@@ -196,7 +196,7 @@ func Said(answer []byte, who prometheus.Labels) (families []*dto.MetricFamily, e
 	return families, nil
 }
 
-// take returns a series of the family that says what s says, and of whom; nil if s is none.
+// take returns the series of the family for s, with the labels of who, or nil if s is invalid.
 func (m *metric) take(s saidSeries, who prometheus.Labels) *dto.Metric {
 	value, err := strconv.ParseFloat(s.Value, 64)
 	if err != nil || len(s.Labels) > maxSaidLabels {
@@ -230,5 +230,5 @@ func (m *metric) take(s saidSeries, who prometheus.Labels) *dto.Metric {
 	return x
 }
 
-// exported returns all that collectors of this package export, by name.
+// exported maps the names of all metrics that collectors of this package export.
 var exported = sync.OnceValue(func() map[string]*metric { return byName(append(tables[:len(tables):len(tables)], switchTable)) })

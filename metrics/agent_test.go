@@ -198,7 +198,7 @@ func TestSaid(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 		for _, f := range families {
-			if f.GetHelp() != "Frames handed to the link." {
+			if f.GetHelp() != "Frames passed to the link." {
 				t.Errorf("%s: the help is %q", name, f.GetHelp())
 			}
 		}

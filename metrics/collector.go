@@ -21,18 +21,18 @@ import (
 // defaultMaxVIs is the default of Config.MaxVIs.
 const defaultMaxVIs = 64
 
-// Config adjusts a Collector; nil means the defaults.
+// Config configures a Collector; nil means the defaults.
 type Config struct {
-	// MaxVIs is how many VIs of a NIC have time series of their own; 0 means
-	// 64. The others are added up.
+	// MaxVIs is how many VIs of a NIC have separate time series; 0 means 64. The others are added
+	// up.
 	MaxVIs int
 	// Labels are added to every metric, for example the rank.
 	Labels prometheus.Labels
 }
 
-// Collector is a prometheus.Collector over any number of NICs, cards, nodes of active messages,
-// processes of VMMC and of Split-C, daemons of VMMC and servers of remote procedures, and a rank. It may be
-// shared between goroutines. The zero Collector is not usable.
+// Collector is a prometheus.Collector for any number of Bobnet objects: NICs, cards, nodes of active
+// messages, processes of VMMC and of Split-C, daemons, servers of remote procedures, and one rank. It may
+// be shared between goroutines. The zero Collector is not usable.
 type Collector struct {
 	exporter
 	maxVIs int
@@ -68,8 +68,8 @@ func NewCollector(cfg *Config) *Collector {
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch, c.maxVIs, false) }
 
-// collect is Collect with so many VIs of a NIC one by one. For the agent NICs are left out of
-// which it asks itself.
+// collect is Collect with at most maxVIs separate VIs per NIC. forAgent omits the NICs that the
+// agent queries directly.
 func (c *Collector) collect(ch chan<- prometheus.Metric, maxVIs int, forAgent bool) {
 	for _, n := range c.nics.list() {
 		if forAgent && leased(n.it) {
@@ -105,7 +105,7 @@ func (c *Collector) collect(ch chan<- prometheus.Metric, maxVIs int, forAgent bo
 	}
 }
 
-// collectNIC exports a NIC, and so many of its VIs one by one.
+// collectNIC exports a NIC, with at most maxVIs separate VIs.
 func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, labels []string, maxVIs int) {
 	c.emit(ch, nicTable, s, labels...)
 	a := &s.Attributes
@@ -133,12 +133,12 @@ func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, la
 	}
 }
 
-// info exports a metric whose labels say it all.
+// info exports a metric whose information is in its labels.
 func (c *Collector) info(ch chan<- prometheus.Metric, t *table, labels []string, more ...string) {
 	ch <- prometheus.MustNewConstMetric(c.descs[t.metrics[0].name], prometheus.GaugeValue, 1, append(labels[:len(labels):len(labels)], more...)...)
 }
 
-// maxPrograms is how many versions of programs of a server have time series of their own.
+// maxPrograms is how many program versions of a server have separate time series.
 const maxPrograms = 32
 
 func (c *Collector) collectServer(ch chan<- prometheus.Metric, s *vrpc.Snapshot, server []string) {
@@ -168,8 +168,8 @@ func (c *Collector) collectCard(ch chan<- prometheus.Metric, s *cardState, card 
 	}
 }
 
-// Instrument makes what c watches visible until stop is called: DumpOnQuit on the standard
-// error, AnswerAgent, and Serve at addr unless addr is empty.
+// Instrument makes what c watches observable until stop is called: DumpOnQuit on standard error,
+// AnswerAgent, and Serve at addr unless addr is empty.
 func (c *Collector) Instrument(addr string) (stop func(), err error) {
 	var server *Server
 	if addr != "" {

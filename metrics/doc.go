@@ -1,12 +1,12 @@
 // Package metrics exports Bobnet's counters to Prometheus, and prints the state of NICs,
-// connections and ranks for people.
+// connections and ranks in readable form.
 //
 //	c := metrics.NewCollector(nil)
 //	c.WatchNIC(nic)                    // or WatchRank(comm), WatchNode(node), ...
 //	stop, err := c.Instrument(":9464") // serves metrics and dumps, prints a dump on SIGQUIT
 //	defer stop()
 //
-// Serve has the meaning of the address: ":9464" serves this host only. A program with a
+// Serve defines the meaning of the address: ":9464" serves this host only. A program with a
 // Prometheus registry of its own registers the Collector there instead:
 //
 //	prometheus.MustRegister(c)

@@ -22,16 +22,16 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// dumpPatience is how long a dump waits for each NIC, card, node, process, server and rank. One whose lock
-// somebody holds for longer is reported as stuck, which then is the finding.
+// dumpPatience is how long a dump waits for each NIC, card, node, process, server and rank. An object
+// whose lock is held for longer is reported as stuck, which is then the likely problem.
 var dumpPatience = 2 * time.Second
 
-// Dump is the state of everything that a Collector watches. Encoded as JSON it
-// has times in nanoseconds.
+// Dump is the state of everything that a Collector watches. Its JSON encoding has times in
+// nanoseconds.
 type Dump struct {
 	Time  time.Time
 	PID   int
-	Stuck []string `json:",omitempty"` // what did not answer
+	Stuck []string `json:",omitempty"` // objects that did not answer
 	NICs  []vipl.Snapshot
 	Nodes []endpoint.Snapshot `json:",omitempty"`
 	Rank  *mplite.Pending     `json:",omitempty"`
@@ -48,8 +48,8 @@ type Dump struct {
 
 	Tuns []tun.Snapshot `json:",omitempty"`
 
-	// Cards has pointers to plain.Snapshot, or to that of package lanai in endpoint or vmmc; any, so that
-	// a program can decode a dump.
+	// Cards has pointers to plain.Snapshot, or to the Snapshot of package lanai in endpoint or vmmc. The
+	// type is any, so that a program can decode a dump.
 	Cards []any `json:",omitempty"`
 }
 
@@ -79,7 +79,8 @@ func (c *Collector) dump(nics []*watched[nicSource]) *Dump {
 	return d
 }
 
-// snapshots returns those of all that is watched of a kind, and notes what does not answer.
+// snapshots returns the snapshots of all watched objects of a kind, and records those that do not
+// answer.
 func snapshots[T comparable, S any](d *Dump, kind string, w *watching[T], of func(T) S) []S {
 	return snapshotsOf(d, kind, w.list(), of)
 }
@@ -111,8 +112,8 @@ func within[T any](patience time.Duration, f func() T) (result T, ok bool) {
 	}
 }
 
-// WriteTo writes the dump as text: the rank, the nodes, the processes of VMMC and of Split-C, the hosts of streams, the servers of
-// remote procedures, the daemons of VMMC, the IP networks, the NICs, then the cards. It implements io.WriterTo.
+// WriteTo writes the dump as text: the rank, nodes, processes of VMMC and of Split-C, hosts of streams, servers of
+// remote procedures, daemons of VMMC, IP networks, NICs, and cards. It implements io.WriterTo.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "bobnet: process %d at %s\n", d.PID, d.Time.Format(time.RFC3339Nano))
@@ -121,7 +122,7 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	}
 	if d.Rank != nil {
 		b.WriteByte('\n')
-		d.Rank.WriteTo(&b) // a buffer takes everything
+		d.Rank.WriteTo(&b) // a buffer accepts everything
 	}
 	n := writeAll(&b, d.Nodes) + writeAll(&b, d.Processes) + writeAll(&b, d.Worlds) + writeAll(&b, d.Streams) + writeAll(&b, d.Servers) +
 		writeAll(&b, d.Daemons) + writeAll(&b, d.Tuns) + writeAll(&b, d.NICs) + len(d.Cards)
@@ -137,11 +138,11 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// writeAll writes snapshots as text, and returns how many they are.
+// writeAll writes snapshots as text, and returns their number.
 func writeAll[S io.WriterTo](b *bytes.Buffer, all []S) int {
 	for _, s := range all {
 		b.WriteByte('\n')
-		s.WriteTo(b) // a buffer takes everything
+		s.WriteTo(b) // a buffer accepts everything
 	}
 	return len(all)
 }
@@ -152,7 +153,7 @@ func (c *Collector) DumpHandler() http.Handler {
 		switch format := r.URL.Query().Get("format"); format {
 		case "", "text":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			c.Dump().WriteTo(w) // if it fails the client is gone
+			c.Dump().WriteTo(w) // if it fails, the client has gone
 		case "json":
 			w.Header().Set("Content-Type", "application/json")
 			enc := json.NewEncoder(w)
@@ -167,13 +168,13 @@ func (c *Collector) DumpHandler() http.Handler {
 // quitAgain is how soon after a dump a second SIGQUIT ends the process.
 const quitAgain = 3 * time.Second
 
-// DumpOnQuit writes a dump to w, usually os.Stderr, whenever the process gets
-// SIGQUIT (Ctrl-\ on a terminal, kill -QUIT), and lets it go on. A second
-// SIGQUIT within three seconds of a dump does what Go does without a handler:
-// it prints the goroutines' stacks and ends the process with exit code 2.
+// DumpOnQuit writes a dump to w, usually os.Stderr, whenever the process gets SIGQUIT (Ctrl-\ on a
+// terminal, kill -QUIT). The process then continues. A second SIGQUIT within three seconds of a
+// dump has Go's default effect: it prints the goroutines' stacks and ends the process with exit
+// code 2.
 //
-// Call stop to give the signal back. Several collectors may be at work in one
-// process; each dumps what it watches.
+// Call stop to restore the signal. Several collectors may be active in one process; each dumps what
+// it watches.
 func (c *Collector) DumpOnQuit(w io.Writer) (stop func()) {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGQUIT)
@@ -190,7 +191,7 @@ func (c *Collector) DumpOnQuit(w io.Writer) (stop func()) {
 				syscall.Kill(os.Getpid(), syscall.SIGQUIT) // cannot fail
 				return
 			}
-			c.Dump().WriteTo(w) // there is nobody else to tell
+			c.Dump().WriteTo(w) // an error cannot be reported anywhere
 			fmt.Fprintf(w, "SIGQUIT again within %v: stacks of all goroutines, and exit\n", quitAgain)
 			last = time.Now()
 		}

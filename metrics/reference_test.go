@@ -28,43 +28,39 @@ const referenceFile = "../docs/metrics.md"
 
 const referenceHead = `# Metrics
 
-Generated from the code by ` + "`go generate ./metrics`" + `; do not edit.
+Generated from the code by ` + "`" + `go generate ./metrics` + "`" + `; do not edit.
 
-Programs serve these at ` + "`/metrics`" + ` with ` + "`metrics.Serve`" + `; ` + "`bobnet perf`" + `, ` + "`bobnet lab`" + ` and
-most other verbs and examples do so with ` + "`--metrics ADDR`" + `. Beside it, ` + "`/debug/bobnet`" + ` shows what every
-channel waits for, as text or with ` + "`?format=json`" + `; SIGQUIT prints the same, and ` + "`/`" + ` says
-what is there. An address without a host, as in ` + "`:9464`" + `, is localhost's; ` + "`0.0.0.0:9464`" + ` lets
-other hosts in. ` + "`bobnet lab`" + ` and ` + "`bobnet perf --local`" + ` serve every rank at one address: ` + "`/`" + ` and
-` + "`/metrics`" + ` are an index of the ranks, ` + "`/rank/0/metrics`" + ` is what the first says, and ` + "`/targets`" + ` lists
-all of them for Prometheus's ` + "`http_sd_configs`" + `, with a label ` + "`rank`" + `.
+Programs serve these metrics at ` + "`" + `/metrics` + "`" + ` with ` + "`" + `metrics.Serve` + "`" + `. ` + "`" + `bobnet perf` + "`" + `, ` + "`" + `bobnet lab` + "`" + ` and most other verbs and
+examples do so with ` + "`" + `--metrics ADDR` + "`" + `. At the same address, ` + "`" + `/debug/bobnet` + "`" + ` shows what every channel waits for, as text or
+with ` + "`" + `?format=json` + "`" + `, and ` + "`" + `/` + "`" + ` lists the pages. SIGQUIT prints the same dump. An address without a host, such as ` + "`" + `:9464` + "`" + `,
+serves localhost only; ` + "`" + `0.0.0.0:9464` + "`" + ` also serves other hosts. ` + "`" + `bobnet lab` + "`" + ` and ` + "`" + `bobnet perf --local` + "`" + ` serve every rank at one
+address: ` + "`" + `/` + "`" + ` and ` + "`" + `/metrics` + "`" + ` are an index of the ranks, ` + "`" + `/rank/0/metrics` + "`" + ` has the metrics of rank 0, and ` + "`" + `/targets` + "`" + `
+lists all ranks for Prometheus's ` + "`" + `http_sd_configs` + "`" + `, with a label ` + "`" + `rank` + "`" + `.
 [grafana.json](grafana.json) is a dashboard of the segment, NICs, VIs, active messages, VMMC and remote procedures.
 
-Metrics that end in ` + "`_total`" + ` only grow: ask for their rate, for example
-` + "`rate(bobnet_nic_transmit_bytes_total[1m])`" + `. Where a process opens a NIC or
-connects a VI anew they start again from 0, which ` + "`rate`" + ` allows for.
+Metrics that end in ` + "`" + `_total` + "`" + ` only grow. Query their rate, for example ` + "`" + `rate(bobnet_nic_transmit_bytes_total[1m])` + "`" + `. They
+restart from 0 when a process opens a NIC or connects a VI again, which ` + "`" + `rate` + "`" + ` accounts for.
 
-A NIC with more VIs than ` + "`metrics.Config.MaxVIs`" + ` shows the first so many one by one.
-The others are one series with ` + "`vi=\"other\"`" + `: counters, queues and windows added up, of
-times the longest.
+A NIC with more VIs than ` + "`" + `metrics.Config.MaxVIs` + "`" + ` has separate series for the first ones only. All others share
+one series with ` + "`" + `vi="other"` + "`" + `: the sum of counters, queues and windows, and the maximum of times.
 `
 
-// referenceAgent is of what package nodeagent exports: a test of cmd/bobnet holds it against
-// that.
+// referenceAgent is the section about the metrics of package nodeagent. A test of cmd/bobnet compares it with that package.
 const referenceAgent = `
 ## Of the node's agent
 
-` + "`" + `bobnet agent --metrics ADDR` + "`" + ` serves the metrics of all programs of the node that tell it (` + "`" + `Collector.AnswerAgent` + "`" + `, as
-the commands and examples here do), and those of all NICs that have its sockets, with three labels more: ` + "`" + `program` + "`" + `,
-` + "`" + `pid` + "`" + ` and ` + "`" + `uid` + "`" + `. A second collector of a process has ` + "`" + `#2` + "`" + ` behind its ` + "`" + `pid` + "`" + `, as has a second process whose number the agent
-cannot see. Of a NIC the first 8 VIs have series of their own, or none if 256 KiB do not hold all that a program
-says. One more metric is the agent's own:
+` + "`" + `bobnet agent --metrics ADDR` + "`" + ` serves the metrics of all programs of the node that report to it (` + "`" + `Collector.AnswerAgent` + "`" + `; the commands
+and examples here do), and those of all NICs with sockets of the agent. They have three more labels: ` + "`" + `program` + "`" + `, ` + "`" + `pid` + "`" + ` and
+` + "`" + `uid` + "`" + `. The ` + "`" + `pid` + "`" + ` of a second collector of a process has the suffix ` + "`" + `#2` + "`" + `, and so has a second process whose number the agent cannot
+see. The first 8 VIs of a NIC have separate series, or none if the metrics of a program exceed 256 KiB. The agent has
+one more metric of its own:
 
 | metric | type | labels | meaning |
 | --- | --- | --- | --- |
-| ` + "`" + `bobnet_agent_program_answers` + "`" + ` | gauge | program, pid, uid, interface, port | Whether a program says how it is, in time: 1 or 0. With an interface and a port it is a link that has the agent's sockets, without it is the program as a whole. |
+| ` + "`" + `bobnet_agent_program_answers` + "`" + ` | gauge | program, pid, uid, interface, port | 1 if a program reports its metrics in time, otherwise 0. With interface and port it is for a link with sockets of the agent, without them for the whole program. |
 `
 
-// TestReference: docs/metrics.md says what the code exports.
+// TestReference: docs/metrics.md lists the metrics that the code exports.
 func TestReference(t *testing.T) {
 	want := reference(t)
 	if *update {
@@ -80,7 +76,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the code says; run: go generate ./metrics", referenceFile)
+		t.Errorf("%s differs from the code; run: go generate ./metrics", referenceFile)
 	}
 }
 
@@ -114,23 +110,23 @@ func reference(t *testing.T) string {
 	all := metrics.Metrics()
 	for _, of := range []struct{ name, intro string }{
 		{"NIC", "One series for each NIC that a process watches, by `interface` and `port`, the lowest of its port range. " +
-			"A second one of the process with the same, by another driver or with another EtherType, has `#2` behind its port; `bobnet_nic_info` tells which is which."},
-		{"NIC whose frames are sealed", "Beside those of a NIC, if it has a key (`vipl.Config.Key`)."},
+			"The port of a second NIC with the same labels, for example with another driver or EtherType, has the suffix `#2`; `bobnet_nic_info` distinguishes them."},
+		{"NIC whose frames are sealed", "In addition to those of a NIC, if it has a key (`vipl.Config.Key`)."},
 		{"VI", "One series for each VI, by its `port` as `vi`, and those of its NIC."},
 		{"rank", "One series for the process's rank in an MPLite job."},
-		{"node", "One series for each node of active messages, by the address at which it takes connections."},
+		{"node", "One series for each node of active messages, by the address at which it accepts connections."},
 		{"process of VMMC", "One series for each process, by its node and number."},
-		{"process of Split-C", "One series for each process, by its communication layer and processor. A process that waits is shown as it was at most 20 ms ago; " +
-			"another one as it was when it last waited, or at the last 64th of its calls that poll, or the first of them since somebody asked, or the last 256th use of a neighbour's heap."},
-		{"host of streams", "One series for each host of streams, by the address of its NIC: all its streams are added up."},
+		{"process of Split-C", "One series for each process, by its communication layer and processor. The values of a process that waits are at most 20 ms old. " +
+			"Those of another process are from its last wait, the last 64th call that polls, the first such call after a query, or the last 256th use of a neighbour's heap."},
+		{"host of streams", "One series for each host of streams, by the address of its NIC, with the sum over its streams."},
 		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
-			"Of a server with more than 32 versions of programs, calls of the others are added up as `program=\"other\"`."},
+			"If a server has more than 32 versions of programs, the others share the series `program=\"other\"`."},
 		{"daemon of a node", "One series for each daemon of VMMC, by its node: `bobnet daemon --metrics ADDR`."},
 		{"tun", "One series for each IP network over VIs, by the name of its interface: `bobnet tun --metrics ADDR`."},
 		{"card", "One series for each card of the emulated Myrinet that a process has, by its interface."},
-		{"card that holds endpoints", "One series for each card that runs the program of active messages (`endpoint/lanai`), beside those of a card; `bobnet_card_send_ring_frames`, `bobnet_card_receive_ring_frames` and `bobnet_card_bad_doorbells_total` it has not."},
+		{"card that holds endpoints", "One series for each card that runs the program of active messages (`endpoint/lanai`), in addition to those of a card. It lacks `bobnet_card_send_ring_frames`, `bobnet_card_receive_ring_frames` and `bobnet_card_bad_doorbells_total`."},
 		{"card that runs VMMC", "The same for VMMC's program (`vmmc/lanai`)."},
-		{"host's mapper", "One series for each card whose host takes part in mapping; what begins with `bobnet_map_` is of the host that leads, and of no other."},
+		{"host's mapper", "One series for each card whose host takes part in mapping. Metrics that begin with `bobnet_map_` exist only for the host that leads."},
 		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},
 	} {
 		fmt.Fprintf(&b, "\n## Of a %s\n\n%s\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", of.name, of.intro)

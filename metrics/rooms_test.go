@@ -221,13 +221,13 @@ func (someSwitch) Ports() []hardware.LivePort {
 func TestSwitchCollector(t *testing.T) {
 	c := metrics.NewSwitchCollector(someSwitch{})
 	want := `
-# HELP bobnet_switch_blocked_seconds_total How long packets that came in have waited.
+# HELP bobnet_switch_blocked_seconds_total Total waiting time of received packets.
 # TYPE bobnet_switch_blocked_seconds_total counter
 bobnet_switch_blocked_seconds_total{interface="p1",port="1",switch="s0"} 1.5
-# HELP bobnet_switch_receive_packets_total Packets that came in by the port.
+# HELP bobnet_switch_receive_packets_total Packets received at the port.
 # TYPE bobnet_switch_receive_packets_total counter
 bobnet_switch_receive_packets_total{interface="p1",port="1",switch="s0"} 3
-# HELP bobnet_switch_port_up 1 if the other end of the cable is there.
+# HELP bobnet_switch_port_up 1 if the other end of the cable is present.
 # TYPE bobnet_switch_port_up gauge
 bobnet_switch_port_up{interface="p1",port="1",switch="s0"} 1
 `

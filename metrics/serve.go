@@ -15,36 +15,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// timeouts cut off clients that are slower. A variable for the test of it.
+// timeouts disconnect slow clients. It is a variable for its test.
 var timeouts = struct{ header, read, write, idle time.Duration }{
 	header: 5 * time.Second,
 	read:   10 * time.Second,
-	write:  30 * time.Second, // a dump waits for stuck NICs, dumpPatience each
-	idle:   2 * time.Minute,  // more than the usual interval between scrapes
+	write:  30 * time.Second, // a dump waits dumpPatience for each stuck NIC
+	idle:   2 * time.Minute,  // longer than the usual interval between scrapes
 }
 
 const maxHeader = 16 << 10 // bytes of a request's header
 
-// Limits of connections, and of requests that are being answered. A peer is a user of this host,
-// or an address.
+// Limits of connections, and of concurrent requests. A peer is a user of this host, or an address.
 const (
 	peerConns, allConns       = 32, 256
 	peerRequests, allRequests = 4, 16
 )
 
-// Server serves over HTTP until it is closed.
+// Server is an HTTP server for metrics and dumps.
 type Server struct {
 	http     http.Server
 	listener net.Listener
 }
 
-// Serve starts to serve what c collects, and the Go runtime's own metrics, at addr:
-// /metrics for Prometheus, /debug/bobnet, as Collector.DumpHandler has it, for people,
-// and / with links to both.
+// Serve starts to serve the metrics of c and of the Go runtime at addr. The pages are /metrics for
+// Prometheus, /debug/bobnet with the dump of Collector.DumpHandler, and / with links to both.
 //
-// An addr without a host, ":9464", is localhost's: whoever may read the dump learns who
-// talks to whom. "0.0.0.0:9464", or the address of one interface, lets others in. Port
-// 0 picks a free one.
+// An addr without a host, such as ":9464", serves localhost only, because a dump shows which peers
+// communicate. "0.0.0.0:9464", or the address of one interface, also serves other hosts. Port 0
+// selects a free one.
 func Serve(addr string, c *Collector) (*Server, error) {
 	registry := prometheus.NewRegistry()
 	for _, each := range []prometheus.Collector{c, collectors.NewGoCollector()} {
@@ -61,8 +59,8 @@ func Serve(addr string, c *Collector) (*Server, error) {
 	return ServeHandler(addr, mux)
 }
 
-// ServeHandler serves h with the address rule, the time-outs and the limits of Serve: further
-// connections of a peer are closed, and further requests answered by 503.
+// ServeHandler serves h with the rules for addresses, the timeouts and the limits of Serve. It
+// closes excess connections of a peer, and answers excess requests with 503.
 func ServeHandler(addr string, h http.Handler) (*Server, error) {
 	if strings.HasPrefix(addr, ":") {
 		addr = "localhost" + addr
@@ -79,13 +77,13 @@ func ServeHandler(addr string, h http.Handler) (*Server, error) {
 	return s, nil
 }
 
-// Addr returns the address that the server listens at.
+// Addr returns the address at which the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Close stops the server at once.
 func (s *Server) Close() error { return s.http.Close() }
 
-// limitedListener closes connections that are too many.
+// limitedListener closes connections beyond the limits.
 type limitedListener struct {
 	net.Listener
 	gate *admission.Gate[string]
@@ -131,7 +129,7 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// limitRequests returns h with a bound on the requests that are being answered.
+// limitRequests returns h with a limit on concurrent requests.
 func limitRequests(h http.Handler) http.Handler {
 	gate := admission.New[string](admission.Limits{Conns: peerRequests, AllConns: allRequests})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

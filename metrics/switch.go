@@ -10,14 +10,14 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
-// liveSwitch is what a SwitchCollector asks of a switch.
+// liveSwitch is the interface of a switch for SwitchCollector.
 type liveSwitch = interface {
 	String() string
 	Ports() []hardware.LivePort
 }
 
-// SwitchCollector is a prometheus.Collector over the ports of a switch of the emulated
-// fabric. It may be shared between goroutines.
+// SwitchCollector is a prometheus.Collector for the ports of a switch of the emulated fabric. It
+// may be shared between goroutines.
 type SwitchCollector struct {
 	exporter
 	of liveSwitch
@@ -36,13 +36,13 @@ func NewSwitchCollector(s interface {
 // Collect implements prometheus.Collector. Ports without a cable have no series.
 func (c *SwitchCollector) Collect(ch chan<- prometheus.Metric) { c.collect(ch, 0, false) }
 
-// AnswerAgent has the node's agent told the metrics and the dump of the switch, as that of
-// Collector.
+// AnswerAgent answers the requests of the node's agent with the metrics and the dump of the switch.
+// See Collector.AnswerAgent.
 func (c *SwitchCollector) AnswerAgent() (stop func()) {
 	return answerAgent(c, func() []byte {
 		var b bytes.Buffer
 		fmt.Fprintf(&b, "switch %v\n", c.of)
-		hardware.WriteLivePorts(&b, c.of.Ports()) // a buffer takes everything
+		hardware.WriteLivePorts(&b, c.of.Ports()) // a buffer accepts everything
 		return b.Bytes()
 	})
 }

@@ -30,7 +30,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// metric is what Prometheus needs to know of a metric before it has a value.
+// metric is the description of a metric for Prometheus.
 type metric struct {
 	name, help string
 	labels     []string
@@ -45,16 +45,17 @@ func (m *metric) kind() (prometheus.ValueType, dto.MetricType) {
 	return prometheus.CounterValue, dto.MetricType_COUNTER
 }
 
-// table holds the metrics of a kind of thing: those that tags describe (package counters), and those
-// that are computed.
+// table holds the metrics of a kind of object: those described by struct tags (package counters),
+// and those that are computed.
 type table struct {
-	of      string // the thing, as docs/metrics.md names it
+	of      string // the object, as in docs/metrics.md
 	labels  []string
 	metrics []*metric
 	series  []series
 }
 
-// series is one of a metric, with the value of its last label if the metric has several.
+// series is one series of a metric, with the value of its last label if the metric has several
+// series.
 type series struct {
 	*metric
 	reason, means string
@@ -62,18 +63,18 @@ type series struct {
 	value         func(v reflect.Value) (n float64, ok bool)
 }
 
-// shared adds to what tags say of a metric that has several fields: its help, and the label that
-// tells its series apart, if there is one.
+// shared completes the tags of a metric that has several fields: its help text, and the label that
+// distinguishes its series, if there is one.
 type shared struct {
 	name, help, label string
-	reasons           []reason // of an array, by index; those without a name have no series
-	sparse            bool     // series that are 0 are left out
+	reasons           []reason // for an array, by index; those without a name have no series
+	sparse            bool     // omit series that are 0
 }
 
 // reason is a value of a label.
 type reason struct{ name, means string }
 
-// computed is a series whose value no field holds.
+// computed is a series whose value is not a field.
 type computed[S any] struct {
 	name, reason, help string
 	value              func(*S) float64
@@ -155,7 +156,7 @@ func (e exporter) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// emit exports the metrics of t in s, a pointer to what t is of.
+// emit exports the metrics of t in s, a pointer to t's type of snapshot.
 func (e exporter) emit(ch chan<- prometheus.Metric, t *table, s any, labels ...string) {
 	v := reflect.ValueOf(s).Elem()
 	for i := range t.series {
@@ -173,8 +174,8 @@ func (e exporter) emit(ch chan<- prometheus.Metric, t *table, s any, labels ...s
 	}
 }
 
-// emitAll exports all that is watched of a kind. The last label of one whose labels are those of
-// another is made distinct.
+// emitAll exports all watched objects of a kind. If two have the same labels, the last label is
+// made distinct.
 func emitAll[T comparable, S any](e exporter, ch chan<- prometheus.Metric, w *watching[T], t *table, of func(T) S, labels func(T, *S) []string) {
 	for _, x := range w.list() {
 		s := of(x.it)
@@ -188,30 +189,30 @@ var (
 	cardLabels = []string{"card"}
 )
 
-// tables are those of a Collector; docs/metrics.md has them in this order.
+// tables are the tables of a Collector, in the order of docs/metrics.md.
 var tables = []*table{nicTable, nicInfo, sealTable, viTable, viInfo, rankTable, nodeTable, processTable, worldTable, streamTable, rpcTable, callTable,
 	daemonTable, tunTable, cardTable, plainTable, amCardTable, vmmcCardTable, mapperTable, mapTable}
 
-// The info metrics have the labels that say what the thing is, and no field.
+// The info metrics have labels that describe the object, and no field.
 var (
-	nicInfo = &table{of: "NIC", metrics: []*metric{{"bobnet_nic_info", "Always 1; the labels say what the NIC is. The incarnation is new with every opening.",
+	nicInfo = &table{of: "NIC", metrics: []*metric{{"bobnet_nic_info", "Always 1; the labels describe the NIC. The incarnation changes each time it is opened.",
 		append(nicLabels[:2:2], "mac", "driver", "incarnation")}}}
-	viInfo = &table{of: "VI", metrics: []*metric{{"bobnet_vi_info", "Always 1; the labels say what the VI is.", append(viLabels[:3:3], "remote", "level", "state")}}}
+	viInfo = &table{of: "VI", metrics: []*metric{{"bobnet_vi_info", "Always 1; the labels describe the VI.", append(viLabels[:3:3], "remote", "level", "state")}}}
 )
 
 var nicTable = tableOf("NIC", nicLabels, "bobnet_nic_ bobnet_link_", []shared{
-	{name: "bobnet_nic_receive_dropped_frames_total", help: "Frames that arrived and were not used, by reason.", label: "reason", reasons: named(drops.All())},
+	{name: "bobnet_nic_receive_dropped_frames_total", help: "Received frames dropped, by reason.", label: "reason", reasons: named(drops.All())},
 	{name: "bobnet_nic_asynchronous_errors_total", help: "Asynchronous errors (VIPL), by code.", label: "code", reasons: named(vipl.ErrorCodes())},
-	{name: "bobnet_link_dropped_frames_total", help: "Frames that the link lost, by reason.", label: "reason"},
+	{name: "bobnet_link_dropped_frames_total", help: "Frames dropped by the link, by reason.", label: "reason"},
 },
-	computed[vipl.Snapshot]{"bobnet_nic_virtual_interfaces", "", "VIs that exist.", func(s *vipl.Snapshot) float64 { return float64(len(s.VIs) + s.Others) }},
-	ofAllVIs("bobnet_nic_sends_completed_total", "Send descriptors completed without error, closed VIs included.", func(v *vipl.VIStats) uint64 { return v.SendsDone }),
-	ofAllVIs("bobnet_nic_receives_total", "Messages received, closed VIs included.", func(v *vipl.VIStats) uint64 { return v.Receives }),
-	ofAllVIs("bobnet_nic_transmit_payload_bytes_total", "Payload of completed sends, closed VIs included.", func(v *vipl.VIStats) uint64 { return v.TxBytes }),
-	ofAllVIs("bobnet_nic_receive_payload_bytes_total", "Payload of received messages, closed VIs included.", func(v *vipl.VIStats) uint64 { return v.RxBytes }),
-	ofAllVIs("bobnet_nic_retransmitted_frames_total", "Frames sent again, closed VIs included.", func(v *vipl.VIStats) uint64 { return v.Retransmits }))
+	computed[vipl.Snapshot]{"bobnet_nic_virtual_interfaces", "", "Existing VIs.", func(s *vipl.Snapshot) float64 { return float64(len(s.VIs) + s.Others) }},
+	ofAllVIs("bobnet_nic_sends_completed_total", "Send descriptors completed without error, including closed VIs.", func(v *vipl.VIStats) uint64 { return v.SendsDone }),
+	ofAllVIs("bobnet_nic_receives_total", "Messages received, including closed VIs.", func(v *vipl.VIStats) uint64 { return v.Receives }),
+	ofAllVIs("bobnet_nic_transmit_payload_bytes_total", "Payload of completed sends, including closed VIs.", func(v *vipl.VIStats) uint64 { return v.TxBytes }),
+	ofAllVIs("bobnet_nic_receive_payload_bytes_total", "Payload of received messages, including closed VIs.", func(v *vipl.VIStats) uint64 { return v.RxBytes }),
+	ofAllVIs("bobnet_nic_retransmitted_frames_total", "Frames retransmitted, including closed VIs.", func(v *vipl.VIStats) uint64 { return v.Retransmits }))
 
-// ofAllVIs adds up a counter of all VIs that a NIC has had.
+// ofAllVIs adds up a counter of all VIs of a NIC, including closed ones.
 func ofAllVIs(name, help string, of func(*vipl.VIStats) uint64) computed[vipl.Snapshot] {
 	return computed[vipl.Snapshot]{name, "", help, func(s *vipl.Snapshot) float64 {
 		n := of(&s.Closed)
@@ -223,30 +224,30 @@ func ofAllVIs(name, help string, of func(*vipl.VIStats) uint64) computed[vipl.Sn
 }
 
 var sealTable = tableOf[seal.Stats]("NIC whose frames are sealed", nicLabels, "bobnet_seal_", []shared{
-	{name: "bobnet_seal_dropped_frames_total", help: "Frames that were not opened, or not sent, because of what protects them, by reason.", label: "reason"},
+	{name: "bobnet_seal_dropped_frames_total", help: "Frames that could not be decrypted or sent because of encryption, by reason.", label: "reason"},
 })
 
 var viTable = tableOf("VI", viLabels, "bobnet_vi_", []shared{
-	{name: "bobnet_vi_receive_dropped_frames_total", help: "Frames that came for the VI and were not used, by reason; only reasons that have occurred.", label: "reason",
-		reasons: named(drops.All()), sparse: true}, // there may be many VIs
-	{name: "bobnet_vi_retransmissions_total", help: "Frames sent again since the VI was connected, by cause: fast when a later one had arrived, probe at the end of a flight, timeout as the last resort.", label: "cause"},
+	{name: "bobnet_vi_receive_dropped_frames_total", help: "Received frames for the VI that were dropped, by reason; only reasons that have occurred.", label: "reason",
+		reasons: named(drops.All()), sparse: true}, // because there may be many VIs
+	{name: "bobnet_vi_retransmissions_total", help: "Frames retransmitted since the VI was connected, by cause.", label: "cause"},
 },
-	computed[vipl.VISnapshot]{"bobnet_vi_oldest_unacknowledged_seconds", "", "Time since the oldest unacknowledged frame was sent first; 0 if there is none.",
+	computed[vipl.VISnapshot]{"bobnet_vi_oldest_unacknowledged_seconds", "", "Time since the first transmission of the oldest unacknowledged frame; 0 if there is none.",
 		func(s *vipl.VISnapshot) float64 { return s.OldestUnacknowledged().Seconds() }})
 
-// rankState is all that is known of a rank.
+// rankState is the complete state of a rank.
 type rankState struct {
 	mplite.Stats
 	Pending mplite.Pending
 }
 
 var rankTable = tableOf[rankState]("rank", nil, "bobnet_mplite_", []shared{
-	{name: "bobnet_mplite_collectives_total", help: "Collective operations begun, by kind.", label: "collective", reasons: collectives()},
+	{name: "bobnet_mplite_collectives_total", help: "Collective operations started, by kind.", label: "collective", reasons: collectives()},
 })
 
 var nodeTable = tableOf[endpoint.Stats]("node", []string{"node"}, "bobnet_am_", []shared{
-	{name: "bobnet_am_refused_messages_total", help: "Messages refused here, by reason.", label: "reason", reasons: amReasons()},
-	{name: "bobnet_am_returned_messages_total", help: "Messages that came back to an endpoint here, by reason.", label: "reason", reasons: amReasons()},
+	{name: "bobnet_am_refused_messages_total", help: "Messages refused by this node, by reason.", label: "reason", reasons: amReasons()},
+	{name: "bobnet_am_returned_messages_total", help: "Messages returned to endpoints of this node, by reason.", label: "reason", reasons: amReasons()},
 })
 
 func collectives() []reason {
@@ -266,19 +267,19 @@ func amReasons() []reason {
 }
 
 var processTable = tableOf("process of VMMC", []string{"process"}, "bobnet_vmmc_", []shared{
-	{name: "bobnet_vmmc_refused_total", help: "Writes that were refused, or prevented, by reason. Writes of others outside of what was granted end their VI: the NIC counts them as fatal.", label: "reason"},
+	{name: "bobnet_vmmc_refused_total", help: "Sends and imports refused, by reason. Writes of peers outside their imports end the VI: the NIC counts them as fatal.", label: "reason"},
 },
-	computed[vmmc.Snapshot]{"bobnet_vmmc_refused_total", "no_import", "here: the address of a send lies in no import",
+	computed[vmmc.Snapshot]{"bobnet_vmmc_refused_total", "no_import", "local: the address of a send lies in no import",
 		func(s *vmmc.Snapshot) float64 { return float64(s.Stats.Refused - s.Stats.PastEnd) }})
 
 var worldTable = tableOf[splitc.Snapshot]("process of Split-C", []string{"layer", "processor"}, "bobnet_splitc_", []shared{
-	{name: "bobnet_splitc_operations_total", help: "Operations that the process has asked for, bulk ones included, by kind: read, write, get, put or store.", label: "kind"},
-	{name: "bobnet_splitc_operation_bytes_total", help: "Bytes in them.", label: "kind"},
-	{name: "bobnet_splitc_layer_stray_messages_total", help: "Messages that belong to nothing."},
+	{name: "bobnet_splitc_operations_total", help: "Operations requested by the process, including bulk ones, by kind: read, write, get, put or store.", label: "kind"},
+	{name: "bobnet_splitc_operation_bytes_total", help: "Bytes in operations requested by the process, by kind.", label: "kind"},
+	{name: "bobnet_splitc_layer_stray_messages_total", help: "Unexpected messages."},
 })
 
 var streamTable = tableOf("host of streams", []string{"host"}, "bobnet_stream_", nil,
-	computed[stream.Snapshot]{"bobnet_stream_waiting_streams", "", "Streams that wait to be accepted, half open ones included.", func(s *stream.Snapshot) (n float64) {
+	computed[stream.Snapshot]{"bobnet_stream_waiting_streams", "", "Streams waiting to be accepted, including incomplete handshakes.", func(s *stream.Snapshot) (n float64) {
 		for i := range s.Listeners {
 			n += float64(s.Listeners[i].Waiting)
 		}
@@ -286,15 +287,15 @@ var streamTable = tableOf("host of streams", []string{"host"}, "bobnet_stream_",
 	}})
 
 var rpcTable = tableOf[vrpc.Snapshot]("server of remote procedures", []string{"server"}, "bobnet_rpc_", []shared{
-	{name: "bobnet_rpc_refused_calls_total", help: "Calls that the server itself answered, or dropped, by reason.", label: "reason"},
+	{name: "bobnet_rpc_refused_calls_total", help: "Calls answered or dropped by the server itself, by reason.", label: "reason"},
 })
 
-// callTable is of a version of a program that a server has.
+// callTable is for a program version of a server.
 var callTable = tableOf[vrpc.ProgramSnapshot]("server of remote procedures", []string{"server", "program", "version"}, "bobnet_rpc_", []shared{
-	{name: "bobnet_rpc_calls_total", help: "Calls of a version of a program, by what became of them.", label: "status", reasons: []reason{
+	{name: "bobnet_rpc_calls_total", help: "Calls of a version of a program, by outcome.", label: "status", reasons: []reason{
 		vrpc.Success:      {"success", "the procedure ran"},
-		vrpc.ProgUnavail:  {"program_unavailable", "the procedure said that the program is not there"},
-		vrpc.ProgMismatch: {"program_mismatch", "the procedure said that the version is not there"},
+		vrpc.ProgUnavail:  {"program_unavailable", "the procedure returned that the program is unavailable"},
+		vrpc.ProgMismatch: {"program_mismatch", "the procedure returned that the version is unavailable"},
 		vrpc.ProcUnavail:  {"procedure_unavailable", "the program does not have the procedure"},
 		vrpc.GarbageArgs:  {"garbage_arguments", "the arguments could not be decoded"},
 		vrpc.SystemErr:    {"system_error", "the procedure failed"},
@@ -304,25 +305,25 @@ var callTable = tableOf[vrpc.ProgramSnapshot]("server of remote procedures", []s
 var daemonTable = tableOf[daemon.Snapshot]("daemon of a node", []string{"node"}, "bobnet_daemon_", nil)
 
 var tunTable = tableOf[tun.Snapshot]("tun", []string{"device"}, "bobnet_tun_", []shared{
-	{name: "bobnet_tun_dropped_packets_total", help: "Packets that were not carried, by reason.", label: "reason"},
+	{name: "bobnet_tun_dropped_packets_total", help: "Packets dropped, by reason.", label: "reason"},
 })
 
-// cardTable is of a card of the emulated Myrinet, whatever program it runs.
+// cardTable is for a card of the emulated Myrinet, whatever program it runs.
 var cardTable = tableOf("card", cardLabels, "bobnet_card_", []shared{
-	{name: "bobnet_card_dropped_packets_total", help: "Packets that were lost at the card, by reason.", label: "reason"},
+	{name: "bobnet_card_dropped_packets_total", help: "Packets dropped by the card, by reason.", label: "reason"},
 },
-	ofCable("bobnet_card_cable_up", "", "1 if the other end of the card's cable is there.", func(p *hardware.LivePort) float64 {
+	ofCable("bobnet_card_cable_up", "", "1 if the other end of the card's cable is present.", func(p *hardware.LivePort) float64 {
 		if p.Up {
 			return 1
 		}
 		return 0
 	}),
-	ofCable("bobnet_card_blocked_seconds_total", "", "How long packets that came by the cable have waited.", func(p *hardware.LivePort) float64 { return float64(p.Packets.BlockedNanos) / 1e9 }),
-	ofCable("bobnet_card_sessions_total", "", "Times that the card and the other end of its cable have found each other.", func(p *hardware.LivePort) float64 { return float64(p.Frames.Sessions) }),
-	ofCable("bobnet_card_dropped_packets_total", "cable", "sent or come by a cable without another end, or whose session has ended, or blocked for too long",
+	ofCable("bobnet_card_blocked_seconds_total", "", "Total waiting time of packets received over the cable.", func(p *hardware.LivePort) float64 { return float64(p.Packets.BlockedNanos) / 1e9 }),
+	ofCable("bobnet_card_sessions_total", "", "Sessions established with the other end of the card's cable.", func(p *hardware.LivePort) float64 { return float64(p.Frames.Sessions) }),
+	ofCable("bobnet_card_dropped_packets_total", "cable", "the cable had no other end, its session ended, or the packet was blocked for too long",
 		func(p *hardware.LivePort) float64 { return float64(p.Packets.Dropped() + p.Frames.TooLong) }))
 
-// ofCable is 0 for a card in virtual time, whose cables are the fabric's.
+// ofCable is 0 for a card in virtual time, whose cables belong to the fabric.
 func ofCable(name, reason, help string, of func(*hardware.LivePort) float64) computed[station.Snapshot] {
 	return computed[station.Snapshot]{name, reason, help, func(s *station.Snapshot) float64 {
 		if s.Cable == nil {
@@ -332,44 +333,44 @@ func ofCable(name, reason, help string, of func(*hardware.LivePort) float64) com
 	}}
 }
 
-// The tables of what each program of a card adds.
+// Tables for the additional metrics of each program of a card.
 var (
 	plainTable  = tableOf[plain.Snapshot]("card", cardLabels, "bobnet_card_bad_ bobnet_card_send_ bobnet_card_receive_ring_", nil)
 	amCardTable = tableOf[amcard.Snapshot]("card that holds endpoints", cardLabels, "bobnet_amcard_", []shared{
-		{name: "bobnet_amcard_nacks_total", help: "NACKs that the card has sent, by reason.", label: "reason", reasons: []reason{
-			channels.NackResident:   {"not_resident", "the endpoint is in no frame, or moves"},
+		{name: "bobnet_amcard_nacks_total", help: "NACKs sent by the card, by reason.", label: "reason", reasons: []reason{
+			channels.NackResident:   {"not_resident", "the endpoint is not in a frame, or is being moved"},
 			channels.NackOverrun:    {"overrun", "its receive queue is full"},
 			channels.NackMemory:     {"not_pinned", "its staging area is not pinned"},
-			channels.NackTag:        {"tag", "the message does not show its tag"},
-			channels.NackNoEndpoint: {"no_endpoint", "there is no such endpoint"},
+			channels.NackTag:        {"tag", "the message has another tag"},
+			channels.NackNoEndpoint: {"no_endpoint", "the endpoint does not exist"},
 		}},
-		{name: "bobnet_amcard_returned_messages_total", help: "Messages that the card has given back to their senders, by reason.", label: "reason"},
-		{name: "bobnet_amcard_dropped_total", help: "What the card, or its driver, has dropped, by reason.", label: "reason"},
+		{name: "bobnet_amcard_returned_messages_total", help: "Messages returned to their senders by the card, by reason.", label: "reason"},
+		{name: "bobnet_amcard_dropped_total", help: "Messages and packets dropped by the card or its driver, by reason.", label: "reason"},
 	})
 	vmmcCardTable = tableOf[vmmccard.Snapshot]("card that runs VMMC", cardLabels, "bobnet_vmmccard_", []shared{
-		{name: "bobnet_vmmccard_queued_messages", help: "Messages and notifications that wait for the driver, and messages of its that wait to be sent."},
-		{name: "bobnet_vmmccard_refused_requests_total", help: "Requests of processes that the card has refused, by reason.", label: "reason"},
-		{name: "bobnet_vmmccard_dropped_packets_total", help: "Packets that VMMC's program has dropped, by reason.", label: "reason"},
+		{name: "bobnet_vmmccard_queued_messages", help: "Messages and notifications that wait for the driver, and messages of the driver that wait to be sent."},
+		{name: "bobnet_vmmccard_refused_requests_total", help: "Requests of processes refused by the card, by reason.", label: "reason"},
+		{name: "bobnet_vmmccard_dropped_packets_total", help: "Packets dropped by VMMC's control program, by reason.", label: "reason"},
 	})
 )
 
-// The tables of a host's mapper, and of the last map of one that leads.
+// Tables for a host's mapper, and for the last map of a leading one.
 var (
 	mapperTable = tableOf[mapper.Snapshot]("host's mapper", cardLabels, "bobnet_mapper_", []shared{
-		{name: "bobnet_mapper_dropped_messages_total", help: "Messages of mappers that were not used."},
+		{name: "bobnet_mapper_dropped_messages_total", help: "Messages of mappers that were dropped."},
 	})
 	mapTable = tableOf("host's mapper", cardLabels, "bobnet_map_", nil,
 		computed[mapper.Map]{"bobnet_map_switches", "", "Switches on the last map.", func(m *mapper.Map) float64 { return float64(len(m.Topology.Switches)) }},
 		computed[mapper.Map]{"bobnet_map_cables", "", "Cables on the last map.", func(m *mapper.Map) float64 { return float64(len(m.Topology.Cables)) }})
 )
 
-// switchTable is of a SwitchCollector.
+// switchTable is for a SwitchCollector.
 var switchTable = tableOf[hardware.LivePort]("switch's port", []string{"switch", "port", "interface"}, "bobnet_switch_", []shared{
-	{name: "bobnet_switch_dropped_packets_total", help: "Packets that were dropped: blocked for too long, without a way, too long, or because a session ended."},
-	{name: "bobnet_switch_refused_frames_total", help: "Frames that came and were dropped: copies, of strangers or old sessions, malformed, beyond the credit."},
+	{name: "bobnet_switch_dropped_packets_total", help: "Packets dropped: blocked for too long, without a route, too long, or because a session ended."},
+	{name: "bobnet_switch_refused_frames_total", help: "Received frames dropped: duplicates, of strangers or old sessions, malformed, beyond the credit."},
 })
 
-// named returns reasons without a meaning.
+// named returns reasons without an explanation.
 func named[T fmt.Stringer](all []T) []reason {
 	list := make([]reason, len(all))
 	for i, v := range all {

@@ -26,8 +26,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// What the Collector asks of the things that it watches. The Watch methods spell these types
-// out, so that go doc shows what they ask.
+// The interfaces of the objects that the Collector watches. The Watch methods spell these types
+// out, so that go doc shows them.
 type (
 	nicSource  = interface{ Snapshot() vipl.Snapshot }
 	commSource = interface {
@@ -50,13 +50,13 @@ type (
 	vmmcCardSource     = interface{ Snapshot() vmmccard.Snapshot }
 )
 
-// sealer is a NIC whose frames may be sealed (vipl.Config.Key).
+// sealer is a NIC whose frames may be encrypted (vipl.Config.Key).
 type sealer interface {
 	SealStats() (stats seal.Stats, sealed bool)
 }
 
-// WatchNIC adds a NIC to what is exported, and the card that it is on, if it is one of the
-// emulated Myrinet; call the result when it closes.
+// WatchNIC exports a NIC, and its card if it is on one of the emulated Myrinet. Call forget when
+// the NIC closes.
 func (c *Collector) WatchNIC(n interface{ Snapshot() vipl.Snapshot }) (forget func()) {
 	nic, card := c.nics.add(n), c.watchCardOf(n)
 	return func() {
@@ -65,16 +65,15 @@ func (c *Collector) WatchNIC(n interface{ Snapshot() vipl.Snapshot }) (forget fu
 	}
 }
 
-// rankComm returns the rank that is exported now, or nil.
+// rankComm returns the exported rank, or nil.
 func (c *Collector) rankComm() commSource {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.comm
 }
 
-// WatchComm exports the counters of the process's rank, which any of its
-// communicators gives, in place of the rank watched before; call the result
-// when the rank ends.
+// WatchComm exports the counters of the process's rank, in place of the rank watched before. Any
+// communicator of the rank will do. Call forget when the rank ends.
 func (c *Collector) WatchComm(m interface {
 	Snapshot() mplite.Stats
 	Pending() mplite.Pending
@@ -91,8 +90,8 @@ func (c *Collector) WatchComm(m interface {
 	}
 }
 
-// WatchRank is WatchComm, and WatchNIC for the NIC of the rank if it has one;
-// call the result when the rank ends.
+// WatchRank is WatchComm, and WatchNIC for the NIC of the rank if it has one. Call forget when the
+// rank ends.
 func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 	forget = c.WatchComm(m)
 	if nic := m.NIC(); nic != nil {
@@ -105,8 +104,8 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 	return forget
 }
 
-// WatchNode adds a node of active messages to what is exported, besides its NIC,
-// which WatchNIC adds; call the result when it closes.
+// WatchNode exports a node of active messages, without its NIC (see WatchNIC). Call forget when the
+// node closes.
 func (c *Collector) WatchNode(n interface {
 	Addr() ethertype.Addr
 	Stats() endpoint.Stats
@@ -115,62 +114,61 @@ func (c *Collector) WatchNode(n interface {
 	return c.nodes.add(n)
 }
 
-// WatchProcess adds a process of VMMC to what is exported, besides its NIC, which WatchNIC
-// adds; call the result when it closes.
+// WatchProcess exports a process of VMMC, without its NIC (see WatchNIC). Call forget when the
+// process closes.
 func (c *Collector) WatchProcess(p interface{ Snapshot() vmmc.Snapshot }) (forget func()) {
 	return c.processes.add(p)
 }
 
-// WatchWorld adds a process of Split-C to what is exported, besides its NIC, which
-// WatchNIC adds; call the result before it exits.
+// WatchWorld exports a process of Split-C, without its NIC (see WatchNIC). Call forget before it
+// exits.
 func (c *Collector) WatchWorld(w interface{ Snapshot() splitc.Snapshot }) (forget func()) {
 	return c.worlds.add(w)
 }
 
-// WatchStreams adds a host of streams to what is exported, besides its NIC, which WatchNIC
-// adds; call the result when it closes.
+// WatchStreams exports a host of streams, without its NIC (see WatchNIC). Call forget when the host
+// closes.
 func (c *Collector) WatchStreams(h interface{ Snapshot() stream.Snapshot }) (forget func()) {
 	return c.hosts.add(h)
 }
 
-// WatchRPC adds a server of remote procedures to what is exported; call the result when it
-// closes. Servers are numbered in their order.
+// WatchRPC exports a server of remote procedures. Servers are numbered in the order of the calls.
+// Call forget when the server closes.
 func (c *Collector) WatchRPC(s interface{ Snapshot() vrpc.Snapshot }) (forget func()) {
 	return c.servers.add(s)
 }
 
-// WatchDaemon adds the daemon of a node to what is exported, besides its NIC, which WatchNIC
-// adds; call the result when it closes.
+// WatchDaemon exports the daemon of a node, without its NIC (see WatchNIC). Call forget when the
+// daemon closes.
 func (c *Collector) WatchDaemon(d interface{ Snapshot() daemon.Snapshot }) (forget func()) {
 	return c.daemons.add(d)
 }
 
-// WatchTun adds an IP network over VIs to what is exported, besides its NIC, which WatchNIC
-// adds; call the result when it closes.
+// WatchTun exports an IP network over VIs, without its NIC (see WatchNIC). Call forget when the
+// network closes.
 func (c *Collector) WatchTun(t interface{ Snapshot() tun.Snapshot }) (forget func()) {
 	return c.tuns.add(t)
 }
 
-// WatchCard adds a card of the emulated Myrinet to what is exported, with its cable and the
-// host's mapper; call the result when it closes. WatchNIC does so for the card that a NIC is
-// on.
+// WatchCard exports a card of the emulated Myrinet, with its cable and the host's mapper. Call
+// forget when the card closes. WatchNIC exports the card of a NIC itself.
 func (c *Collector) WatchCard(card interface{ Snapshot() plain.Snapshot }) (forget func()) {
 	return c.cards.add(plainCard{card})
 }
 
-// WatchEndpointCard adds a card that holds endpoints to what is exported, with its cable and
-// the host's mapper; call the result when it closes.
+// WatchEndpointCard exports a card that holds endpoints, with its cable and the host's mapper. Call
+// forget when the card closes.
 func (c *Collector) WatchEndpointCard(card interface{ Snapshot() amcard.Snapshot }) (forget func()) {
 	return c.cards.add(endpointCard{card})
 }
 
-// WatchVMMCCard adds a host whose card runs VMMC's program to what is exported, with its
-// cable and its mapper; call the result when it closes.
+// WatchVMMCCard exports a host whose card runs VMMC's control program, with its cable and its
+// mapper. Call forget when the card closes.
 func (c *Collector) WatchVMMCCard(h interface{ Snapshot() vmmccard.Snapshot }) (forget func()) {
 	return c.cards.add(vmmcHost{h})
 }
 
-// watchCardOf is WatchCard for the card that a NIC is on, if it is on one.
+// watchCardOf is WatchCard for the card of a NIC, if it is on one.
 func (c *Collector) watchCardOf(n nicSource) (forget func()) {
 	if on, ok := n.(*vipl.NIC); ok {
 		if card, ok := transport.As[cardSource](seam.Link(on)); ok {
@@ -180,14 +178,14 @@ func (c *Collector) watchCardOf(n nicSource) (forget func()) {
 	return func() {}
 }
 
-// anyCard is a card, whatever program it runs. All share one list, so that no two have the
+// anyCard is a card, whatever program it runs. All cards share one list, so that no two have the
 // same label.
 type anyCard interface{ state() cardState }
 
-// cardState is a snapshot of a card, and the table of what its program adds.
+// cardState is a snapshot of a card, with the table of its program's additional metrics.
 type cardState struct {
 	*station.Snapshot
-	whole io.WriterTo // pointer to the snapshot of the program's package
+	whole io.WriterTo // pointer to the snapshot of the program's own package
 	table *table
 }
 
@@ -212,20 +210,20 @@ func (v vmmcHost) state() cardState {
 	return cardState{&s.Snapshot, &s, vmmcCardTable}
 }
 
-// watching is what is watched of one kind.
+// watching is the list of watched objects of one kind.
 type watching[T comparable] struct {
 	mu  sync.Mutex
-	all []*watched[T] // in the order of watching
+	all []*watched[T] // in the order in which they were added
 }
 
-// watched is one of them, and what its labels say, once that is known.
+// watched is one watched object, with its labels once they are known.
 type watched[T comparable] struct {
 	it     T
 	labels string
-	number int // among those whose labels say the same, from 1
+	number int // among objects with the same labels, from 1
 }
 
-// add adds it, unless it is there already. forget removes it.
+// add adds an object unless it is already there. forget removes it.
 func (w *watching[T]) add(it T) (forget func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,17 +238,17 @@ func (w *watching[T]) add(it T) (forget func()) {
 	}
 }
 
-// list returns what is watched now. Nobody asks it for a snapshot with w.mu
-// held, so that one that hangs stops neither a dump nor forgetting it.
+// list returns the watched objects. Snapshots are taken without w.mu, so that an object that hangs
+// stops neither a dump nor forget.
 func (w *watching[T]) list() []*watched[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.all[:len(w.all):len(w.all)]
 }
 
-// distinct returns the labels of x with "#2" behind the last one if those of another are the same,
-// and so on. The number stays while x is watched. Without it Prometheus would get the same series
-// twice, and accept none at all.
+// distinct returns the labels of x. If another object has the same labels, it appends "#2" to the
+// last one, and so on. The number remains while x is watched. Prometheus would otherwise get the
+// same series twice, and reject all of them.
 func (w *watching[T]) distinct(x *watched[T], of ...string) []string {
 	labels := strings.Join(of, " ")
 	w.mu.Lock()

@@ -19,8 +19,8 @@ type Pending struct {
 	Sends         []Operation
 	Unexpected    []Message // messages that have arrived and that no receive has taken, in order of arrival
 	Peers         []Peer    // ranks with unfinished work, and ranks that are not live
-	NumReceives   int       `metric:"bobnet_mplite_pending_receives" help:"Receives that have begun and not ended."`
-	NumSends      int       `metric:"bobnet_mplite_pending_sends" help:"Sends that have begun and not ended."`
+	NumReceives   int       `metric:"bobnet_mplite_pending_receives" help:"Receives in progress."`
+	NumSends      int       `metric:"bobnet_mplite_pending_sends" help:"Sends in progress."`
 	NumUnexpected int
 	Leading       bool   // a goroutine waits for the network
 	Following     int    // goroutines that wait for the leading one
@@ -280,19 +280,19 @@ func orDash(s string) string {
 type Stats struct {
 	EagerSent          uint64                 `metric:"bobnet_mplite_eager_sent_total" help:"Messages sent through bounce buffers."`
 	EagerReceived      uint64                 `metric:"bobnet_mplite_eager_received_total" help:"Messages received through bounce buffers."`
-	RendezvousSent     uint64                 `metric:"bobnet_mplite_rendezvous_sent_total" help:"Messages announced and then written to the receiver's memory."`
-	RendezvousReceived uint64                 `metric:"bobnet_mplite_rendezvous_received_total" help:"Messages that the sender wrote to this rank's memory."`
+	RendezvousSent     uint64                 `metric:"bobnet_mplite_rendezvous_sent_total" help:"Messages announced and then written to the receiver's memory by RDMA."`
+	RendezvousReceived uint64                 `metric:"bobnet_mplite_rendezvous_received_total" help:"Messages that senders wrote to this rank's memory by RDMA."`
 	BytesSent          uint64                 `metric:"bobnet_mplite_sent_bytes_total" help:"Payload sent."`
 	BytesReceived      uint64                 `metric:"bobnet_mplite_received_bytes_total" help:"Payload received."`
-	SelfMessages       uint64                 `metric:"bobnet_mplite_self_messages_total" help:"Messages of the rank to itself."`
-	Unexpected         int                    `metric:"bobnet_mplite_unexpected_messages" help:"Messages that wait for their receive."`
-	UnexpectedMax      int                    `metric:"bobnet_mplite_unexpected_messages_maximum" help:"Most messages that have waited for their receive at a time."`
-	SpillBytes         int                    `metric:"bobnet_mplite_spill_bytes" help:"Memory that messages without a receive take beyond the receive buffers."`
-	CreditStalls       uint64                 `metric:"bobnet_mplite_credit_stalls_total" help:"Sends that had to wait for the receiver to make room."`
+	SelfMessages       uint64                 `metric:"bobnet_mplite_self_messages_total" help:"Messages from the rank to itself."`
+	Unexpected         int                    `metric:"bobnet_mplite_unexpected_messages" help:"Messages that wait for a receive."`
+	UnexpectedMax      int                    `metric:"bobnet_mplite_unexpected_messages_maximum" help:"Largest number of messages that waited for a receive at the same time."`
+	SpillBytes         int                    `metric:"bobnet_mplite_spill_bytes" help:"Memory of messages without a receive beyond the receive buffers."`
+	CreditStalls       uint64                 `metric:"bobnet_mplite_credit_stalls_total" help:"Sends that had to wait for room at the receiver."`
 	CreditMessages     uint64                 `metric:"bobnet_mplite_credit_messages_total" help:"Messages that only returned credits."`
-	Strays             uint64                 `metric:"bobnet_mplite_stray_messages_total" help:"Control messages that named no operation of this rank."`
-	RanksFailed        uint64                 `metric:"bobnet_mplite_failed_ranks_total" help:"Ranks found dead."`
-	Refused            uint64                 `metric:"bobnet_mplite_refused_requests_total" help:"Requests for a connection from who does not belong to the job."`
+	Strays             uint64                 `metric:"bobnet_mplite_stray_messages_total" help:"Control messages that matched no operation of this rank."`
+	RanksFailed        uint64                 `metric:"bobnet_mplite_failed_ranks_total" help:"Ranks detected as dead."`
+	Refused            uint64                 `metric:"bobnet_mplite_refused_requests_total" help:"Connection requests from processes outside the job."`
 	Requests           int                    // operation records allocated; they are reused
 	Collectives        [numCollectives]uint64 `metric:"bobnet_mplite_collectives_total"`
 }

@@ -9,11 +9,11 @@ import (
 // SenderCounters are a Sender's counters since Init.
 type SenderCounters struct {
 	Sent     uint64 // new frames
-	Fast     uint64 `metric:"bobnet_vi_retransmissions_total" reason:"fast" help:"one sent later had arrived"`
-	Probes   uint64 `metric:"bobnet_vi_retransmissions_total" reason:"probe" help:"the end of a flight was not answered"`
-	Timeouts uint64 `metric:"bobnet_vi_retransmissions_total" reason:"timeout" help:"nothing was answered"`
-	Needless uint64 `metric:"bobnet_vi_needless_retransmissions_total" help:"Frames sent again although the first had arrived, since the VI was connected."`
-	Cuts     uint64 `metric:"bobnet_vi_congestion_reactions_total" help:"Times the congestion window was cut because of loss, since the VI was connected."`
+	Fast     uint64 `metric:"bobnet_vi_retransmissions_total" reason:"fast" help:"a later frame had been acknowledged"`
+	Probes   uint64 `metric:"bobnet_vi_retransmissions_total" reason:"probe" help:"the end of a flight was not acknowledged"`
+	Timeouts uint64 `metric:"bobnet_vi_retransmissions_total" reason:"timeout" help:"the retransmission timer expired"`
+	Needless uint64 `metric:"bobnet_vi_needless_retransmissions_total" help:"Frames retransmitted although the original had arrived, since the VI was connected."`
+	Cuts     uint64 `metric:"bobnet_vi_congestion_reactions_total" help:"Reductions of the congestion window because of loss, since the VI was connected."`
 	Undone   uint64 // reductions and timeouts that were undone as mistaken
 	Invalid  uint64 // acknowledgements of frames that were never sent, or malformed
 }
@@ -28,8 +28,8 @@ type SenderStats struct {
 	RTT       time.Duration `metric:"bobnet_vi_round_trip_seconds" help:"Smoothed round-trip time." add:"max"`
 	Variation time.Duration `metric:"bobnet_vi_round_trip_variation_seconds" help:"Mean deviation of the round-trip time." add:"max"`
 	MinRTT    time.Duration `metric:"bobnet_vi_round_trip_minimum_seconds" help:"Smallest round-trip time of the last seconds." add:"max"`
-	RTO       time.Duration `metric:"bobnet_vi_retransmission_timeout_seconds" help:"Retransmission time-out, back-off included." add:"max"`
-	Tries     int           `metric:"bobnet_vi_unanswered_timeouts" help:"Time-outs since the peer has acknowledged anything." add:"max"`
+	RTO       time.Duration `metric:"bobnet_vi_retransmission_timeout_seconds" help:"Retransmission timeout, including back-off." add:"max"`
+	Tries     int           `metric:"bobnet_vi_unanswered_timeouts" help:"Retransmission timeouts since the peer last acknowledged anything." add:"max"`
 }
 
 // Stats returns a snapshot.

@@ -32,7 +32,7 @@ type Stats struct {
 	Syncs       uint64 `metric:"bobnet_splitc_syncs_total" help:"Calls of sync." text:"syncs"`
 	StoreSyncs  uint64 `metric:"bobnet_splitc_store_syncs_total" help:"Calls of store_sync." text:"store_syncs"`
 	Barriers    uint64 `metric:"bobnet_splitc_barriers_total" help:"Barriers." text:"barriers"`
-	Collectives uint64 `metric:"bobnet_splitc_collectives_total" help:"Collectives of all kinds, each part of a long one." text:"collectives"`
+	Collectives uint64 `metric:"bobnet_splitc_collectives_total" help:"Collectives of all kinds; a long one counts once for each part." text:"collectives"`
 }
 
 // Waiting describes the wait of a process.
@@ -71,9 +71,9 @@ type Snapshot struct {
 	Proc, Procs int
 	Layer       string
 	HeapSize    int    `metric:"bobnet_splitc_heap_bytes" help:"Length of the spread heap."`
-	Allocated   uint64 `metric:"bobnet_splitc_allocated_bytes" help:"Bytes of the spread heap that are allocated."`
+	Allocated   uint64 `metric:"bobnet_splitc_allocated_bytes" help:"Allocated bytes of the spread heap."`
 	Outstanding int    `metric:"bobnet_splitc_outstanding_operations" help:"Gets, puts and atomic procedures that are not complete."`
-	Received    uint64 `metric:"bobnet_splitc_received_bytes_total" help:"Bytes that were stored into the heap."`
+	Received    uint64 `metric:"bobnet_splitc_received_bytes_total" help:"Bytes stored into the heap."`
 	Consumed    uint64 // stored bytes that the program has waited for
 	Leaving     []int  // other processes that have called Exit
 	Failure     string // why the program has failed
@@ -82,7 +82,7 @@ type Snapshot struct {
 	Below       LayerStats
 	IsWaiting   bool
 	Waiting     Waiting       // if IsWaiting
-	Waited      time.Duration `metric:"bobnet_splitc_waiting_seconds" help:"How long the process has waited in the call that it is in; 0 if it computes."`
+	Waited      time.Duration `metric:"bobnet_splitc_waiting_seconds" help:"Waiting time in the current call; 0 if the process computes."`
 }
 
 // Snapshot returns the state of the process. Any goroutine may call it.

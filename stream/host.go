@@ -33,10 +33,10 @@ type Host struct {
 
 // Counts counts connections by outcome.
 type Counts struct {
-	Dialed   uint64 `metric:"bobnet_stream_dialed_total" help:"Streams that were made by Dial."`
-	Accepted uint64 `metric:"bobnet_stream_accepted_total" help:"Streams that were made for others."`
-	Failed   uint64 `metric:"bobnet_stream_failed_total" help:"Attempts to make a stream that failed, either way."`
-	Refused  uint64 `metric:"bobnet_stream_refused_total" help:"Messages and requests that broke the rules; each has ended its connection."`
+	Dialed   uint64 `metric:"bobnet_stream_dialed_total" help:"Streams created by Dial."`
+	Accepted uint64 `metric:"bobnet_stream_accepted_total" help:"Streams accepted from others."`
+	Failed   uint64 `metric:"bobnet_stream_failed_total" help:"Failed attempts to create a stream, by either side."`
+	Refused  uint64 `metric:"bobnet_stream_refused_total" help:"Messages and requests that violated the protocol; each ended its connection."`
 }
 
 // spin is the longest time that reads and writes poll before they block, over a NIC that a Host

@@ -19,7 +19,7 @@ type Snapshot struct {
 	Addr ethertype.Addr // of the NIC
 	Counts
 	Stats     Stats // sum over all streams, including closed ones
-	Open      int   `metric:"bobnet_stream_open_streams" help:"Streams that are not closed, or whose last data are still to arrive."`
+	Open      int   `metric:"bobnet_stream_open_streams" help:"Streams that are open, or whose last data are not acknowledged."`
 	Listeners []ListenerSnapshot
 	Conns     []ConnSnapshot // at most 64
 }

@@ -8,13 +8,13 @@ type Stats struct {
 	BytesWritten uint64 `metric:"bobnet_stream_written_bytes_total" help:"Bytes written."`
 	// MessagesSent and MessagesReceived count messages with data. Several writes can share one
 	// message.
-	MessagesSent     uint64 `metric:"bobnet_stream_sent_messages_total" help:"Messages with data that were sent."`
-	MessagesReceived uint64 `metric:"bobnet_stream_received_messages_total" help:"Messages with data that have come."`
-	DirectBytes      uint64 `metric:"bobnet_stream_direct_bytes_total" help:"Bytes written that were sent from where they lay."`
-	Coalesced        uint64 `metric:"bobnet_stream_coalesced_writes_total" help:"Writes that waited for others, or for room."`
-	CreditsSent      uint64 `metric:"bobnet_stream_sent_credits_total" help:"Messages sent that give credit."`
-	CreditsReceived  uint64 `metric:"bobnet_stream_received_credits_total" help:"Messages received that give credit."`
-	Abandoned        uint64 `metric:"bobnet_stream_abandoned_total" help:"Streams closed whose last data were not acknowledged in time."`
+	MessagesSent     uint64 `metric:"bobnet_stream_sent_messages_total" help:"Messages with data sent."`
+	MessagesReceived uint64 `metric:"bobnet_stream_received_messages_total" help:"Messages with data received."`
+	DirectBytes      uint64 `metric:"bobnet_stream_direct_bytes_total" help:"Bytes written that were sent without a copy."`
+	Coalesced        uint64 `metric:"bobnet_stream_coalesced_writes_total" help:"Writes held back to share a message, or for lack of room."`
+	CreditsSent      uint64 `metric:"bobnet_stream_sent_credits_total" help:"Messages with credit sent."`
+	CreditsReceived  uint64 `metric:"bobnet_stream_received_credits_total" help:"Messages with credit received."`
+	Abandoned        uint64 `metric:"bobnet_stream_abandoned_total" help:"Streams closed before their last data were acknowledged."`
 }
 
 // Stats returns the stream's counters.

@@ -154,22 +154,22 @@ var AllPorts = PortRange{1, math.MaxUint16}
 // Stats are a link's counters since it was opened. Each received frame that was not passed on is in
 // exactly one of the drop counters.
 type Stats struct {
-	TxFrames    uint64 `metric:"bobnet_link_transmit_frames_total" help:"Frames that the link has sent."`
+	TxFrames    uint64 `metric:"bobnet_link_transmit_frames_total" help:"Frames sent by the link."`
 	TxBytes     uint64
-	RxFrames    uint64 `metric:"bobnet_link_receive_frames_total" help:"Frames that the link has received."`
+	RxFrames    uint64 `metric:"bobnet_link_receive_frames_total" help:"Frames received by the link."`
 	RxBytes     uint64
-	TxCalls     uint64 `metric:"bobnet_link_transmit_calls_total" help:"System calls, or what stands for them, that sent frames."`
-	RxCalls     uint64 `metric:"bobnet_link_receive_calls_total" help:"System calls, or what stands for them, that received frames."`
-	TxXDP       uint64 `metric:"bobnet_link_transmit_xdp_frames_total" help:"Of the frames that the link has sent, those through an AF_XDP socket."`
+	TxCalls     uint64 `metric:"bobnet_link_transmit_calls_total" help:"System calls, or their equivalent, that sent frames."`
+	RxCalls     uint64 `metric:"bobnet_link_receive_calls_total" help:"System calls, or their equivalent, that received frames."`
+	TxXDP       uint64 `metric:"bobnet_link_transmit_xdp_frames_total" help:"Frames sent through an AF_XDP socket."`
 	Waits       uint64 `metric:"bobnet_link_waits_total" help:"Times a thread slept on the link."`
 	Wakes       uint64 // calls of Wake
 	TxFull      uint64 `metric:"bobnet_link_transmit_full_total" help:"Times the network's queue was full."`
 	TxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"transmit_refused" help:"the network refused them"`
-	RxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"receive_queue_full" help:"they came faster than anybody took them"`
+	RxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"receive_queue_full" help:"the receive queue was full"`
 	RxTruncated uint64 `metric:"bobnet_link_dropped_frames_total" reason:"truncated" help:"longer than a slot of the receive queue"`
-	RxFiltered  uint64 `metric:"bobnet_link_dropped_frames_total" reason:"filtered" help:"not ours: EtherType, destination, port or source"`
-	Refused     uint64 `metric:"bobnet_link_refused_users_total" help:"Times a program of another user of this host was refused shared memory."`
-	Faults      uint64 `metric:"bobnet_link_dropped_frames_total" reason:"fault" help:"a fault wrapper dropped, copied, delayed or changed them"`
+	RxFiltered  uint64 `metric:"bobnet_link_dropped_frames_total" reason:"filtered" help:"other EtherType, destination, port or source"`
+	Refused     uint64 `metric:"bobnet_link_refused_users_total" help:"Programs of other users of this host refused shared memory."`
+	Faults      uint64 `metric:"bobnet_link_dropped_frames_total" reason:"fault" help:"a fault wrapper dropped, duplicated, delayed or changed them"`
 }
 
 // Error classes of all packages. An error that wraps a sentinel of a package, for example

@@ -18,15 +18,15 @@ type ErrorCode uint8
 const (
 	CodePostDesc      ErrorCode = iota // a descriptor was refused when it was posted (VIP_ERROR_POST_DESC)
 	CodeConnLost                       // a connection ended and the VI is in the Error state (VIP_ERROR_CONN_LOST)
-	CodeRecvqEmpty                     // a message came and no receive was posted (VIP_ERROR_RECVQ_EMPTY)
-	CodeVIOverrun                      // more descriptors than a queue holds, or more completions than a CQ (VIP_ERROR_VI_OVERRUN)
-	CodeRDMAWProt                      // a peer's RDMA write to where it may not (VIP_ERROR_RDMAW_PROT)
+	CodeRecvqEmpty                     // a message arrived and no receive was posted (VIP_ERROR_RECVQ_EMPTY)
+	CodeVIOverrun                      // a work queue or a completion queue overflowed (VIP_ERROR_VI_OVERRUN)
+	CodeRDMAWProt                      // a peer's RDMA write to memory without permission (VIP_ERROR_RDMAW_PROT)
 	CodeRDMAWData                      // a peer's RDMA write arrived damaged; unreliable level only (VIP_ERROR_RDMAW_DATA)
 	CodeRDMAWAbort                     // a peer's RDMA write arrived in part; unreliable level only (VIP_ERROR_RDMAW_ABORT)
-	CodeRDMARProt                      // a peer's RDMA read from where it may not (VIP_ERROR_RDMAR_PROT)
-	CodeCompProt                       // a descriptor was altered while it was posted, found at its completion (VIP_ERROR_COMP_PROT)
-	CodeRDMATransport                  // a connection ended with an RDMA operation of this side under way (VIP_ERROR_RDMA_TRANSPORT)
-	CodeCatastrophic                   // the link was closed under the NIC, or its MAC changed: the NIC is of no more use (VIP_ERROR_CATASTROPHIC)
+	CodeRDMARProt                      // a peer's RDMA read from memory without permission (VIP_ERROR_RDMAR_PROT)
+	CodeCompProt                       // a descriptor was changed while it was posted, detected at its completion (VIP_ERROR_COMP_PROT)
+	CodeRDMATransport                  // a connection ended during an RDMA operation of this side (VIP_ERROR_RDMA_TRANSPORT)
+	CodeCatastrophic                   // the link was closed or its MAC changed: the NIC is unusable (VIP_ERROR_CATASTROPHIC)
 	codeEnd
 )
 

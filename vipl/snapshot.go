@@ -21,9 +21,9 @@ type VISnapshot struct {
 	RecvQueue     int   `metric:"bobnet_vi_receive_queue_descriptors" help:"Descriptors on the receive queue."`
 	SendUntaken   int   `metric:"bobnet_vi_send_queue_untaken_descriptors" help:"Completed sends that the program has not taken."`
 	RecvUntaken   int   `metric:"bobnet_vi_receive_queue_untaken_descriptors" help:"Received messages that the program has not taken."`
-	LastHeard     int64 `metric:"bobnet_vi_last_heard_seconds" help:"Time since the peer was last heard." add:"max"`
+	LastHeard     int64 `metric:"bobnet_vi_last_heard_seconds" help:"Time since the last frame from the peer." add:"max"`
 	Probes        int   // keepalive probes since then
-	FrameData     int   `metric:"bobnet_vi_frame_data_bytes" help:"Bytes of messages that a frame to the peer holds: more than the MTU where the path carries long frames." add:"max"`
+	FrameData     int   `metric:"bobnet_vi_frame_data_bytes" help:"Message bytes that fit into a frame to the peer; more than the MTU if the path carries long frames." add:"max"`
 	Sender        reliability.SenderStats
 	// Pending are the oldest send descriptors that have not completed, at most PendingMax, oldest
 	// first. Their total number is SendQueue-SendUntaken.
@@ -109,11 +109,11 @@ func (s *Snapshot) leaveOut(keep int) {
 // EngineSnapshot is the state of a NIC's progress engine.
 type EngineSnapshot struct {
 	Driver    string        // "caller asleep", "caller spins", "service asleep", "service looks in" or "nobody"
-	Waiting   int           `metric:"bobnet_nic_waiting_goroutines" help:"Goroutines that wait for something, the one that drives the engine not among them."`
+	Waiting   int           `metric:"bobnet_nic_waiting_goroutines" help:"Waiting goroutines, except the one that drives the engine."`
 	LastPoll  time.Duration // since the last poll of a caller
 	NextTimer time.Duration // until the next timer is due; negative: overdue; 0 if none is set
 	Timers    int           // VIs with a timer
-	Spin      time.Duration `metric:"bobnet_nic_spin_seconds" help:"What a wait polls for at present before it blocks."`
+	Spin      time.Duration `metric:"bobnet_nic_spin_seconds" help:"Current time that a wait polls before it blocks."`
 	Unsent    int           // frames that the link has not accepted yet
 	Holding   int           // VIs that hold back messages to share a frame
 }

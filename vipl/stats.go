@@ -11,21 +11,21 @@ type DropCounts = drops.Counts
 
 // NICStats are a NIC's counters since it was opened.
 type NICStats struct {
-	TxFrames    uint64      `metric:"bobnet_nic_transmit_frames_total" help:"Frames handed to the link."`
-	TxBytes     uint64      `metric:"bobnet_nic_transmit_bytes_total" help:"Bytes handed to the link, headers included."`
-	RxFrames    uint64      `metric:"bobnet_nic_receive_frames_total" help:"Valid frames taken from the link."`
-	RxBytes     uint64      `metric:"bobnet_nic_receive_bytes_total" help:"Bytes of valid frames taken from the link, headers included."`
-	TxDropped   uint64      `metric:"bobnet_nic_transmit_dropped_frames_total" help:"Frames that could not be handed to the link."`
-	Unanswered  uint64      `metric:"bobnet_nic_unanswered_frames_total" help:"Frames of anybody, such as echoes and requests nobody listens for, that were not answered because so many had been."`
-	TxJoined    uint64      `metric:"bobnet_nic_transmit_joined_frames_total" help:"Frames that went in the Ethernet frame of the one before them, which alone counts as handed to the link."`
-	RxJoined    uint64      `metric:"bobnet_nic_receive_joined_frames_total" help:"Valid frames that came in the Ethernet frame of the one before them, which alone counts as taken from the link."`
-	TxTooLong   uint64      `metric:"bobnet_nic_transmit_too_long_frames_total" help:"Frames that the link refused for good although shorter ones passed."`
+	TxFrames    uint64      `metric:"bobnet_nic_transmit_frames_total" help:"Frames passed to the link."`
+	TxBytes     uint64      `metric:"bobnet_nic_transmit_bytes_total" help:"Bytes passed to the link, including headers."`
+	RxFrames    uint64      `metric:"bobnet_nic_receive_frames_total" help:"Valid frames received from the link."`
+	RxBytes     uint64      `metric:"bobnet_nic_receive_bytes_total" help:"Bytes of valid frames received from the link, including headers."`
+	TxDropped   uint64      `metric:"bobnet_nic_transmit_dropped_frames_total" help:"Frames that could not be passed to the link."`
+	Unanswered  uint64      `metric:"bobnet_nic_unanswered_frames_total" help:"Unsolicited frames dropped by the reply rate limiter."`
+	TxJoined    uint64      `metric:"bobnet_nic_transmit_joined_frames_total" help:"Frames that shared the Ethernet frame of the previous one, and do not count as passed to the link."`
+	RxJoined    uint64      `metric:"bobnet_nic_receive_joined_frames_total" help:"Valid frames that shared the Ethernet frame of the previous one, and do not count as received from the link."`
+	TxTooLong   uint64      `metric:"bobnet_nic_transmit_too_long_frames_total" help:"Frames that the link permanently refused although shorter ones passed."`
 	Dropped     DropCounts  `metric:"bobnet_nic_receive_dropped_frames_total"`
 	CQOverruns  uint64      `metric:"bobnet_nic_completion_queue_overruns_total" help:"Completion queue entries lost because the queue was full."`
 	Errors      ErrorCounts `metric:"bobnet_nic_asynchronous_errors_total"` // asynchronous errors, told or not
 	ErrorsLost  uint64      // asynchronous errors lost because the handler was too slow
-	LogsLost    uint64      `metric:"bobnet_nic_log_lines_lost_total" help:"Log lines lost because the handler of the logger was blocked."`
-	Failures    uint64      `metric:"bobnet_nic_connection_failures_total" help:"Connections that this side ended because of an error."`
+	LogsLost    uint64      `metric:"bobnet_nic_log_lines_lost_total" help:"Log lines lost because the logger's handler was blocked."`
+	Failures    uint64      `metric:"bobnet_nic_connection_failures_total" help:"Connections ended by this side because of an error."`
 	Regions     int         `metric:"bobnet_nic_memory_regions" help:"Registered memory regions."`
 	RegionBytes int         `metric:"bobnet_nic_memory_bytes" help:"Bytes in registered memory regions."`
 	Closed      VIStats     // sum over closed VIs
@@ -39,10 +39,10 @@ type VIStats struct {
 	TxBytes     uint64 `metric:"bobnet_vi_transmit_bytes_total" help:"Payload of completed sends."`
 	RxBytes     uint64 `metric:"bobnet_vi_receive_bytes_total" help:"Payload of received messages."`
 	RDMABytes   uint64 `metric:"bobnet_vi_rdma_bytes_total" help:"Bytes that the peer wrote to or read from this side's memory by RDMA."`
-	TxFrames    uint64 `metric:"bobnet_vi_transmit_frames_total" help:"Frames sent, acknowledgements included."`
-	RxFrames    uint64 `metric:"bobnet_vi_receive_frames_total" help:"Frames received, duplicates included."`
-	Retransmits uint64 `metric:"bobnet_vi_retransmitted_frames_total" help:"Frames sent again."`
-	BareAcks    uint64 `metric:"bobnet_vi_bare_acknowledgements_total" help:"Frames sent only to acknowledge."`
+	TxFrames    uint64 `metric:"bobnet_vi_transmit_frames_total" help:"Frames sent, including acknowledgements."`
+	RxFrames    uint64 `metric:"bobnet_vi_receive_frames_total" help:"Frames received, including duplicates."`
+	Retransmits uint64 `metric:"bobnet_vi_retransmitted_frames_total" help:"Frames retransmitted."`
+	BareAcks    uint64 `metric:"bobnet_vi_bare_acknowledgements_total" help:"Frames sent only as acknowledgements."`
 	// Dropped counts dropped frames for this VI. The NIC's counters include them.
 	Dropped DropCounts `metric:"bobnet_vi_receive_dropped_frames_total"`
 }

@@ -14,28 +14,28 @@ import (
 
 // Stats are the counters of a process since it was opened.
 type Stats struct {
-	Sends uint64 `metric:"bobnet_vmmc_writes_total" help:"Writes posted. A message takes one, or a few if it is long or gathered." text:"writes"`
+	Sends uint64 `metric:"bobnet_vmmc_writes_total" help:"Posted writes. A message needs one, or a few if it is long or gathered." text:"writes"`
 	provider.Counters
 	Refused  uint64 `text:"refused sends"`
-	PastEnd  uint64 `metric:"bobnet_vmmc_refused_total" reason:"past_end" help:"here: a send ends behind the import that it begins in"`
+	PastEnd  uint64 `metric:"bobnet_vmmc_refused_total" reason:"past_end" help:"local: a send extends beyond its import"`
 	Imports  uint64 `metric:"bobnet_vmmc_imports_made_total" help:"Imports made." text:"imports made"`
-	Granted  uint64 `metric:"bobnet_vmmc_imports_granted_total" help:"Imports granted to others." text:"granted"`
-	Denied   uint64 `metric:"bobnet_vmmc_refused_total" reason:"policy" help:"of others: the export's policy does not let them import it" text:"denied"`
-	Forced   uint64 `metric:"bobnet_vmmc_imports_forced_total" help:"Imports taken back from processes that did not answer." text:"taken back by force"`
-	Late     uint64 `metric:"bobnet_vmmc_late_messages_total" help:"Messages that came too late for a redirection, and were copied." text:"late for a redirection"`
-	Notified uint64 `metric:"bobnet_vmmc_notifications_received_total" help:"Notifications that came." text:"notifications that came"`
-	Handled  uint64 `metric:"bobnet_vmmc_handlers_total" help:"Handlers of notifications that have ended." text:"handled"`
-	Panics   uint64 `metric:"bobnet_vmmc_handler_panics_total" help:"Handlers that have panicked." text:"panics"`
+	Granted  uint64 `metric:"bobnet_vmmc_imports_granted_total" help:"Imports granted to other processes." text:"granted"`
+	Denied   uint64 `metric:"bobnet_vmmc_refused_total" reason:"policy" help:"by a peer: the export's policy does not allow the import" text:"denied"`
+	Forced   uint64 `metric:"bobnet_vmmc_imports_forced_total" help:"Imports revoked from processes that did not answer." text:"taken back by force"`
+	Late     uint64 `metric:"bobnet_vmmc_late_messages_total" help:"Messages that arrived too late for a redirection and were copied." text:"late for a redirection"`
+	Notified uint64 `metric:"bobnet_vmmc_notifications_received_total" help:"Notifications received." text:"notifications that came"`
+	Handled  uint64 `metric:"bobnet_vmmc_handlers_total" help:"Completed handlers of notifications." text:"handled"`
+	Panics   uint64 `metric:"bobnet_vmmc_handler_panics_total" help:"Panics of handlers." text:"panics"`
 }
 
 // Snapshot is the state of a process at one moment.
 type Snapshot struct {
 	Self     Peer
 	Closed   bool
-	Exports  []ExportSnapshot `metric:"bobnet_vmmc_exports" help:"Buffers that are exported."`
-	Imports  int              `metric:"bobnet_vmmc_imports" help:"Buffers of others that are imported."`
-	Asked    int              `metric:"bobnet_vmmc_waiting_requests" help:"Requests of others for buffers that are not exported yet."`
-	Queued   int              `metric:"bobnet_vmmc_queued_notifications" help:"Notifications whose handlers have not begun."`
+	Exports  []ExportSnapshot `metric:"bobnet_vmmc_exports" help:"Exported buffers."`
+	Imports  int              `metric:"bobnet_vmmc_imports" help:"Imported buffers of other processes."`
+	Asked    int              `metric:"bobnet_vmmc_waiting_requests" help:"Requests of other processes for buffers that are not exported yet."`
+	Queued   int              `metric:"bobnet_vmmc_queued_notifications" help:"Notifications whose handlers have not started."`
 	Blocks   int              // nesting depth of BlockNotifications
 	Handling bool
 	Peers    []provider.Peer `metric:"bobnet_vmmc_connections" help:"Connections with other processes."`
@@ -46,7 +46,7 @@ type Snapshot struct {
 type ExportSnapshot struct {
 	ID        uint32
 	Bytes     int `metric:"bobnet_vmmc_exported_bytes" help:"Bytes in exported buffers."`
-	Importers int `metric:"bobnet_vmmc_importers" help:"Imports of this process's buffers by others."`
+	Importers int `metric:"bobnet_vmmc_importers" help:"Imports of this process's buffers by other processes."`
 	Words     []string
 }
 

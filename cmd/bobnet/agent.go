@@ -147,7 +147,7 @@ func agentHandler(s *nodeagent.Server) http.Handler {
 }
 
 var agentProgram = prometheus.NewDesc("bobnet_agent_program_answers",
-	"Whether a program says how it is, in time: 1 or 0. With an interface and a port it is a link that has the agent's sockets, without it is the program as a whole.",
+	"1 if a program reports its metrics in time, otherwise 0. With interface and port it is for a link with sockets of the agent, without them for the whole program.",
 	[]string{"program", "pid", "uid", "interface", "port"}, nil)
 
 // gatherAll asks all programs, and puts together what they say. The error says what was left

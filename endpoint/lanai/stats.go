@@ -13,32 +13,32 @@ import (
 
 // Stats counts what a card's control program and driver have done.
 type Stats struct {
-	Sent       uint64 `metric:"bobnet_amcard_sent_messages_total" help:"Packets of messages that were sent, again or not."`
-	Again      uint64 `metric:"bobnet_amcard_retransmissions_total" help:"Packets of messages that were sent again."`
-	Delivered  uint64 `metric:"bobnet_amcard_delivered_messages_total" help:"Messages that were written into endpoints here."`
-	Returned   uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"unanswered" help:"no card has answered"`
-	Refused    uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"refused" help:"the other card has refused them for good"`
-	Unroutable uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"no_route" help:"there is no route to the other card"`
-	Loads      uint64 `metric:"bobnet_amcard_loads_total" help:"Endpoints that were loaded into frames."`
-	Unloads    uint64 `metric:"bobnet_amcard_evictions_total" help:"Endpoints that have left frames."`
-	Faults     uint64 `metric:"bobnet_amcard_faults_total" help:"Endpoints that were wanted in a frame and not there, and staging areas that were not pinned."`
-	Turns      uint64 `metric:"bobnet_amcard_turns_total" help:"Turns of frames to send."`
+	Sent       uint64 `metric:"bobnet_amcard_sent_messages_total" help:"Message packets sent, including retransmissions."`
+	Again      uint64 `metric:"bobnet_amcard_retransmissions_total" help:"Message packets retransmitted."`
+	Delivered  uint64 `metric:"bobnet_amcard_delivered_messages_total" help:"Messages written into endpoints of this host."`
+	Returned   uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"unanswered" help:"no card answered"`
+	Refused    uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"refused" help:"the other card refused them permanently"`
+	Unroutable uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"no_route" help:"no route to the other card"`
+	Loads      uint64 `metric:"bobnet_amcard_loads_total" help:"Endpoints loaded into frames."`
+	Unloads    uint64 `metric:"bobnet_amcard_evictions_total" help:"Endpoints unloaded from frames."`
+	Faults     uint64 `metric:"bobnet_amcard_faults_total" help:"Requests for endpoints that were not in a frame, or whose staging area was not pinned."`
+	Turns      uint64 `metric:"bobnet_amcard_turns_total" help:"Turns in which a frame could send."`
 	Loitered   uint64 // attempts to send while there was nothing, and others waited
 	Passed     uint64 // turns of others, at the most, between two messages of a frame that had something to send
 
 	Nacked [channels.NackNoEndpoint + 1]uint64 `metric:"bobnet_amcard_nacks_total"` // packets, by the answer
 
-	BadEntries   uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"bad_entry" help:"the program has posted what makes no sense"`
-	Privileged   uint64 `metric:"bobnet_amcard_dropped_total" reason:"privileged" help:"messages of programs that speak as a driver, or to one"`
+	BadEntries   uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"bad_entry" help:"the program posted an invalid message"`
+	Privileged   uint64 `metric:"bobnet_amcard_dropped_total" reason:"privileged" help:"messages of programs to or from a driver's endpoint"`
 	BadTags      uint64 // messages with another tag than their endpoint's
-	Forged       uint64 `metric:"bobnet_amcard_dropped_total" reason:"forged" help:"messages for a connection of somebody else"`
-	Malformed    uint64 `metric:"bobnet_amcard_dropped_total" reason:"malformed" help:"packets that no card sends"`
+	Forged       uint64 `metric:"bobnet_amcard_dropped_total" reason:"forged" help:"messages for another card's connection"`
+	Malformed    uint64 `metric:"bobnet_amcard_dropped_total" reason:"malformed" help:"malformed packets"`
 	Misdelivered uint64 `metric:"bobnet_amcard_dropped_total" reason:"misdelivered" help:"packets for another card"`
-	Strangers    uint64 `metric:"bobnet_amcard_dropped_total" reason:"stranger" help:"packets from more cards than the table holds"`
-	NoRoute      uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_route" help:"answers for which there is no route"`
-	Unheard      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unheard" help:"what drivers have said to programs of other processes that do not listen"`
-	Unasked      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unasked" help:"questions for names of processes that ask more than they may"`
-	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because as many answers wait to be sent as have room"`
+	Strangers    uint64 `metric:"bobnet_amcard_dropped_total" reason:"stranger" help:"the table of cards is full"`
+	NoRoute      uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_route" help:"answers without a route"`
+	Unheard      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unheard" help:"driver messages to processes that do not read them"`
+	Unasked      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unasked" help:"name lookups of processes beyond their limit"`
+	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because the queue of answers is full"`
 }
 
 // Snapshot is the state of a card at a moment.
@@ -48,15 +48,15 @@ type Snapshot struct {
 	Stats     Stats
 	Sends     channels.SenderCounters
 	Receives  channels.ReceiverCounters
-	Programs  int `metric:"bobnet_amcard_programs" help:"Programs that have endpoints on the card."`
-	Endpoints int `metric:"bobnet_amcard_endpoints" help:"Endpoints that programs have on the card, in frames or not."`
-	Resident  int `metric:"bobnet_amcard_resident_endpoints" help:"Of these, endpoints in frames of the card."`
+	Programs  int `metric:"bobnet_amcard_programs" help:"Programs with endpoints on the card."`
+	Endpoints int `metric:"bobnet_amcard_endpoints" help:"Endpoints on the card, in frames or not."`
+	Resident  int `metric:"bobnet_amcard_resident_endpoints" help:"Endpoints in frames of the card."`
 	Frames    int `metric:"bobnet_amcard_frames" help:"Frames for endpoints."`
 	Waiting   int `metric:"bobnet_amcard_waiting_endpoints" help:"Endpoints that wait for a frame."`
-	Pinned    int `metric:"bobnet_amcard_pinned_bytes" help:"Memory in staging areas that is pinned."`
+	Pinned    int `metric:"bobnet_amcard_pinned_bytes" help:"Pinned memory of staging areas."`
 	Cards     int // that it has spoken with, or has routes to
-	Posted    int `metric:"bobnet_amcard_posted_messages" help:"Messages in send queues of endpoints that the card has not done with."`
-	Queued    int `metric:"bobnet_amcard_queued_messages" help:"Messages that wait in the host for an entry of a send queue."`
+	Posted    int `metric:"bobnet_amcard_posted_messages" help:"Messages in send queues that the card has not completed."`
+	Queued    int `metric:"bobnet_amcard_queued_messages" help:"Messages in the host that wait for room in a send queue."`
 	Answers   int `metric:"bobnet_amcard_queued_answers" help:"ACKs and NACKs that wait to be sent."`
 }
 

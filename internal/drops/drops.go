@@ -1,11 +1,11 @@
-// Package drops has the reasons why a received frame was not used, and counts by reason. Packages vipl
-// and metrics show them by name.
+// Package drops defines the reasons why received frames are dropped, and counts frames by reason. Packages vipl
+// and metrics report them by name.
 package drops
 
 import "encoding/json"
 
-// Reason is why a frame that arrived was not used. Every such frame is counted under exactly
-// one reason. Its String is the reason as it appears in metrics.
+// Reason is why a received frame was dropped. Every dropped frame is counted under exactly
+// one reason.
 type Reason uint8
 
 // The reasons.
@@ -14,22 +14,22 @@ const (
 	Format                    // version, kind, flags or content that no Bobnet peer sends
 	Range                     // a fragment outside its message
 	CRC                       // the CRC does not match, or is missing where it is required
-	Stale                     // for a connection that does not exist (any more)
+	Stale                     // for a connection that does not exist, or no longer
 	Peer                      // right connection, wrong sender
 	Early                     // data before the handshake was complete
-	Duplicate                 // a sequence number that had come before
-	Ahead                     // too far ahead of what is expected
+	Duplicate                 // a sequence number that was received before
+	Ahead                     // too far ahead of the expected sequence number
 	NoReceive                 // no receive was posted for the message
-	Ack                       // acknowledges what was never sent
-	Late                      // unreliable: belongs to a message that was given up
-	Incomplete                // unreliable: a message was given up because parts of it were lost; counts messages
+	Ack                       // acknowledges frames that were never sent
+	Late                      // unreliable: part of a message that was abandoned
+	Incomplete                // unreliable: a message was abandoned because parts of it were lost; counts messages
 	RDMA                      // unreliable: an RDMA write that is not allowed
-	Fatal                     // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
-	NoListener                // a connection request nobody listens for
-	Backlog                   // a connection request for which there was no room
-	Unknown                   // a name or echo frame that answers nothing
-	Destination               // a frame of a connection that was sent to others besides this NIC
-	Sealed                    // a sealed frame, at a NIC that has no key
+	Fatal                     // reliable: no receive, too long, RDMA not allowed, or inconsistent; it ended the connection
+	NoListener                // a connection request without a listener
+	Backlog                   // a connection request that found the backlog full
+	Unknown                   // a name or echo frame that answers no query
+	Destination               // a frame of a connection that was not addressed to this NIC alone
+	Sealed                    // an encrypted frame at a NIC without a key
 	end
 )
 

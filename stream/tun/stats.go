@@ -36,16 +36,16 @@ func (c *carried) received(size int) {
 
 // Counts counts packets that were dropped, and claims and streams that were refused, by reason.
 type Counts struct {
-	Malformed   uint64 `text:"malformed" metric:"bobnet_tun_dropped_packets_total" reason:"malformed" help:"the packet is not whole, or the header in front of it cannot be its own"`
-	Multicast   uint64 `text:"multicast" metric:"bobnet_tun_dropped_packets_total" reason:"multicast" help:"it is for many, which are not served"`
-	Unreachable uint64 `text:"unreachable" metric:"bobnet_tun_dropped_packets_total" reason:"unreachable" help:"nobody answers to its destination"`
+	Malformed   uint64 `text:"malformed" metric:"bobnet_tun_dropped_packets_total" reason:"malformed" help:"the packet is incomplete, or its header from the kernel does not match"`
+	Multicast   uint64 `text:"multicast" metric:"bobnet_tun_dropped_packets_total" reason:"multicast" help:"multicast and broadcast are not supported"`
+	Unreachable uint64 `text:"unreachable" metric:"bobnet_tun_dropped_packets_total" reason:"unreachable" help:"no host answers to its destination"`
 	TooBig      uint64 `text:"too big" metric:"bobnet_tun_dropped_packets_total" reason:"too_big" help:"the neighbour's MTU is smaller"`
-	Overflow    uint64 `text:"queue full" metric:"bobnet_tun_dropped_packets_total" reason:"overflow" help:"too much waits for its destination already, or that is gone"`
-	Spoofed     uint64 `text:"spoofed" metric:"bobnet_tun_dropped_packets_total" reason:"spoofed" help:"its source is no address of the neighbour's that sent it"`
-	Misdirected uint64 `text:"misdirected" metric:"bobnet_tun_dropped_packets_total" reason:"misdirected" help:"a neighbour sent it, and it is not for this host"`
-	Claims      uint64 `text:"claims refused" metric:"bobnet_tun_refused_claims_total" help:"Addresses that neighbours have claimed and not got."`
-	Strangers   uint64 `text:"streams refused" metric:"bobnet_tun_refused_streams_total" help:"Streams that were refused."`
-	Refused     uint64 `text:"refused by the kernel" metric:"bobnet_tun_dropped_packets_total" reason:"refused" help:"the kernel did not take it"`
+	Overflow    uint64 `text:"queue full" metric:"bobnet_tun_dropped_packets_total" reason:"overflow" help:"the queue for its destination is full, or the destination has gone"`
+	Spoofed     uint64 `text:"spoofed" metric:"bobnet_tun_dropped_packets_total" reason:"spoofed" help:"its source is not an address of the neighbour that sent it"`
+	Misdirected uint64 `text:"misdirected" metric:"bobnet_tun_dropped_packets_total" reason:"misdirected" help:"a neighbour sent it, but it is not for this host"`
+	Claims      uint64 `text:"claims refused" metric:"bobnet_tun_refused_claims_total" help:"Addresses claimed by neighbours and not confirmed."`
+	Strangers   uint64 `text:"streams refused" metric:"bobnet_tun_refused_streams_total" help:"Streams refused."`
+	Refused     uint64 `text:"refused by the kernel" metric:"bobnet_tun_dropped_packets_total" reason:"refused" help:"the kernel refused it"`
 }
 
 // Snapshot is the state of a Tun.
@@ -54,12 +54,12 @@ type Snapshot struct {
 	Addrs           []netip.Addr
 	MTU             int
 	Neighbours      []Neighbour `metric:"bobnet_tun_neighbours" help:"Streams to other hosts."`
-	Searches        int         `metric:"bobnet_tun_searches" help:"Addresses that the segment is being asked for."`
+	Searches        int         `metric:"bobnet_tun_searches" help:"Address lookups in progress."`
 	// Packets carried so far, and their bytes.
 	PacketsSent     uint64 `metric:"bobnet_tun_packets_sent_total" help:"Packets sent to neighbours."`
-	PacketsReceived uint64 `metric:"bobnet_tun_packets_received_total" help:"Packets taken from neighbours."`
-	BytesSent       uint64 `metric:"bobnet_tun_bytes_sent_total" help:"Bytes of the packets sent."`
-	BytesReceived   uint64 `metric:"bobnet_tun_bytes_received_total" help:"Bytes of the packets taken."`
+	PacketsReceived uint64 `metric:"bobnet_tun_packets_received_total" help:"Packets received from neighbours."`
+	BytesSent       uint64 `metric:"bobnet_tun_bytes_sent_total" help:"Bytes of packets sent to neighbours."`
+	BytesReceived   uint64 `metric:"bobnet_tun_bytes_received_total" help:"Bytes of packets received from neighbours."`
 	Counts          Counts
 }
 
@@ -71,7 +71,7 @@ type Neighbour struct {
 	PacketsSent, PacketsReceived uint64
 	BytesSent, BytesReceived     uint64 // bytes of packets
 	Dropped                      uint64 // packets dropped because the queue was full
-	Queued                       int64  `metric:"bobnet_tun_queued_bytes" help:"Bytes that wait for neighbours to take them."`
+	Queued                       int64  `metric:"bobnet_tun_queued_bytes" help:"Bytes in the queues for neighbours."`
 }
 
 // Snapshot returns the current state.

@@ -4,16 +4,16 @@ package myrinet
 // is in exactly one of the drop counters of the port at which it arrived. Packets that a card sends
 // into a cable that is down are in the card's own counters.
 type PortStats struct {
-	PacketsIn  uint64 `metric:"bobnet_switch_receive_packets_total" help:"Packets that came in by the port."`
-	OctetsIn   uint64 `metric:"bobnet_switch_receive_bytes_total" help:"Their bytes, with route and CRC-8."`
-	PacketsOut uint64 `metric:"bobnet_switch_transmit_packets_total" help:"Packets that left by the port."`
-	OctetsOut  uint64 `metric:"bobnet_switch_transmit_bytes_total" help:"Their bytes, with what is left of the route, and CRC-8."`
+	PacketsIn  uint64 `metric:"bobnet_switch_receive_packets_total" help:"Packets received at the port."`
+	OctetsIn   uint64 `metric:"bobnet_switch_receive_bytes_total" help:"Bytes of packets received at the port, including route and CRC-8."`
+	PacketsOut uint64 `metric:"bobnet_switch_transmit_packets_total" help:"Packets sent from the port."`
+	OctetsOut  uint64 `metric:"bobnet_switch_transmit_bytes_total" help:"Bytes of packets sent from the port, including the rest of the route and CRC-8."`
 
-	Blocked      uint64 `metric:"bobnet_switch_blocked_packets_total" help:"Packets that came in and had to wait."`
-	BlockedNanos uint64 `metric:"bobnet_switch_blocked_seconds_total" help:"How long packets that came in have waited."`
+	Blocked      uint64 `metric:"bobnet_switch_blocked_packets_total" help:"Received packets that had to wait."`
+	BlockedNanos uint64 `metric:"bobnet_switch_blocked_seconds_total" help:"Total waiting time of received packets."`
 
-	Truncated uint64 `metric:"bobnet_switch_truncated_packets_total" help:"Packets that were cut short here."`
-	CRCErrors uint64 `metric:"bobnet_switch_crc_errors_total" help:"Packets that came in with a wrong CRC-8, and were passed on."`
+	Truncated uint64 `metric:"bobnet_switch_truncated_packets_total" help:"Packets truncated at the port."`
+	CRCErrors uint64 `metric:"bobnet_switch_crc_errors_total" help:"Packets received with a wrong CRC-8 and forwarded."`
 
 	TimedOut uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: still blocked when nothing was left to truncate
 	NoRoute  uint64 `metric:"bobnet_switch_dropped_packets_total"` // dropped: the route ended before a card

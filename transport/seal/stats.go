@@ -10,20 +10,20 @@ import (
 // one of the counters from Unsealed to Malformed, or was part of a handshake. If only the beginning of a long
 // frame is genuine, the frame is in both Opened and Altered, because its beginning was passed on.
 type Stats struct {
-	Sessions  uint64 `metric:"bobnet_seal_sessions_total" help:"Sessions with other hosts that were made, by either side."`
-	Opened    uint64 `metric:"bobnet_seal_receive_frames_total" help:"Frames that came sealed and were passed on."`
-	Sealed    uint64 `metric:"bobnet_seal_transmit_frames_total" help:"Frames sealed and sent."`
-	Handshake uint64 `metric:"bobnet_seal_handshake_frames_total" help:"Frames of handshakes and notices that came and were in order."`
-	Unsealed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"unsealed" help:"of a program that has no key"`
-	OtherKey  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"other_key" help:"handshakes, or frames to all, under a key that is none of ours"`
-	Altered   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"altered" help:"their tag is wrong"`
-	Replayed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"replayed" help:"they came before, or too late to tell"`
-	NoSession uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"no_session" help:"of sessions that are not known, or no more"`
-	Foreign   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"foreign" help:"their addresses are not those of their session, or they are for nobody"`
-	Malformed uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"malformed" help:"too short for their kind, or inside and outside contradict each other"`
-	Refused   uint64 `metric:"bobnet_seal_refusals_total" help:"Notices of other hosts that they could not open what this one had sent."`
-	Expired   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"expired" help:"own frames that waited for a session in vain"`
-	Crowded   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"crowded" help:"own frames for which there was no room to wait, and frames of handshakes"`
+	Sessions  uint64 `metric:"bobnet_seal_sessions_total" help:"Sessions established with other hosts, by either side."`
+	Opened    uint64 `metric:"bobnet_seal_receive_frames_total" help:"Encrypted frames received and decrypted."`
+	Sealed    uint64 `metric:"bobnet_seal_transmit_frames_total" help:"Frames encrypted and sent."`
+	Handshake uint64 `metric:"bobnet_seal_handshake_frames_total" help:"Valid frames of handshakes and notices received."`
+	Unsealed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"unsealed" help:"from a program without a key"`
+	OtherKey  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"other_key" help:"handshakes or broadcasts under an unknown key"`
+	Altered   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"altered" help:"invalid authentication tag"`
+	Replayed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"replayed" help:"replayed, or too old to tell"`
+	NoSession uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"no_session" help:"unknown or ended session"`
+	Foreign   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"foreign" help:"addresses do not match the session, or no receiver"`
+	Malformed uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"malformed" help:"too short for their kind, or inner and outer headers contradict each other"`
+	Refused   uint64 `metric:"bobnet_seal_refusals_total" help:"Notices from other hosts that they could not decrypt this host's frames."`
+	Expired   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"expired" help:"own frames that timed out waiting for a session"`
+	Crowded   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"crowded" help:"own frames and handshake frames for which the queue was full"`
 }
 
 // Dropped returns the number of received frames that were not passed on, without those of

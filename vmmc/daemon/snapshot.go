@@ -26,9 +26,9 @@ type Process struct {
 	Addr     ethertype.Addr
 	PID      int32 // 0 if it is of another pid namespace
 	UID      uint32
-	Exports  int `metric:"bobnet_daemon_exports" help:"Buffers that they export."`
+	Exports  int `metric:"bobnet_daemon_exports" help:"Buffers exported by processes of the node."`
 	Words    []string
-	Matching int `metric:"bobnet_daemon_waiting_imports" help:"Imports of theirs whose exporter is not found yet."`
+	Matching int `metric:"bobnet_daemon_waiting_imports" help:"Imports of processes of the node whose exporter is not found yet."`
 }
 
 // Snapshot returns the state of the daemon, for people and for metrics.

@@ -124,11 +124,11 @@ type table struct {
 // Stats counts what a daemon has done since it was started.
 type Stats struct {
 	Matches  uint64 `metric:"bobnet_daemon_matches_total" help:"Exporters found for imports."`
-	Proven   uint64 `metric:"bobnet_daemon_users_proven_total" help:"Times that another daemon was told whose a process of this node is."`
-	Unproven uint64 `metric:"bobnet_daemon_users_unproven_total" help:"Times that another daemon asked for a ticket that is no process's."`
-	Deaths   uint64 `metric:"bobnet_daemon_deaths_total" help:"Processes of this node that have ended without a word."`
-	Told     uint64 `metric:"bobnet_daemon_deaths_heard_total" help:"Processes of other nodes that have ended, as their daemons say."`
-	Refused  uint64 `metric:"bobnet_daemon_refused_processes_total" help:"Processes that were not let in."`
+	Proven   uint64 `metric:"bobnet_daemon_users_proven_total" help:"Times that the user of a process was confirmed to another daemon."`
+	Unproven uint64 `metric:"bobnet_daemon_users_unproven_total" help:"Requests of other daemons with an unknown ticket."`
+	Deaths   uint64 `metric:"bobnet_daemon_deaths_total" help:"Processes of this node that ended without unregistering."`
+	Told     uint64 `metric:"bobnet_daemon_deaths_heard_total" help:"Processes of other nodes reported as ended by their daemons."`
+	Refused  uint64 `metric:"bobnet_daemon_refused_processes_total" help:"Processes refused."`
 }
 
 func newTable(node ethertype.MAC, w world, draw func() provider.Ticket) *table {

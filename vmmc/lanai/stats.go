@@ -13,39 +13,39 @@ import (
 
 // Stats counts what a card's program has done.
 type Stats struct {
-	PacketsOut uint64 `metric:"bobnet_vmmccard_transmit_packets_total" help:"Packets that left, with answers."`
-	PacketsIn  uint64 `metric:"bobnet_vmmccard_receive_packets_total" help:"Packets that came, with answers."`
-	OctetsOut  uint64 `metric:"bobnet_vmmccard_transmit_memory_bytes_total" help:"Bytes of memory that left, without headers."`
-	OctetsIn   uint64 `metric:"bobnet_vmmccard_receive_memory_bytes_total" help:"Bytes that were written to memory."`
-	Chunks     uint64 `metric:"bobnet_vmmccard_chunks_total" help:"Pieces that were written to memory: a packet has one or two."`
-	Misses     uint64 `metric:"bobnet_vmmccard_tlb_misses_total" help:"Translations that a TLB did not have."`
-	Refills    uint64 `metric:"bobnet_vmmccard_tlb_refills_total" help:"Interrupts that have brought translations."`
-	LinesCut   uint64 `metric:"bobnet_vmmccard_lines_cut_total" help:"Times that a line between this node and another one has ended."`
+	PacketsOut uint64 `metric:"bobnet_vmmccard_transmit_packets_total" help:"Packets sent, including answers."`
+	PacketsIn  uint64 `metric:"bobnet_vmmccard_receive_packets_total" help:"Packets received, including answers."`
+	OctetsOut  uint64 `metric:"bobnet_vmmccard_transmit_memory_bytes_total" help:"Bytes of memory sent, without headers."`
+	OctetsIn   uint64 `metric:"bobnet_vmmccard_receive_memory_bytes_total" help:"Bytes written to memory."`
+	Chunks     uint64 `metric:"bobnet_vmmccard_chunks_total" help:"Pieces written to memory; a packet has one or two."`
+	Misses     uint64 `metric:"bobnet_vmmccard_tlb_misses_total" help:"Translations missing in a TLB."`
+	Refills    uint64 `metric:"bobnet_vmmccard_tlb_refills_total" help:"Interrupts that loaded translations."`
+	LinesCut   uint64 `metric:"bobnet_vmmccard_lines_cut_total" help:"Ended lines between this node and another one."`
 
-	Strange      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"strange" help:"not of this program, of unknown nodes, or without sense"`
-	Stale        uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"stale" help:"of a line that has ended"`
-	TooSoon      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"too_soon" help:"one before them is missing, or the driver has no room; they wait, or come again"`
-	NoRoute      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_route" help:"not sent: there is no route"`
-	Unanswered   uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_room" help:"as many answers wait to be sent as have room"`
-	Refused      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"not_writable" help:"for pages that may not be written, or may not any more"`
-	BadRequests  uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"too_long" help:"longer than a request can be"`
-	BadProxies   uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_imported" help:"to pages that the process has not imported"`
-	BadAddresses uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_its_memory" help:"from memory that is not the process's"`
-	BadQueues    uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"no_request" help:"the doorbell was rung, and there is no next request"`
-	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Tables of the mapper's that did not fit."`
+	Strange      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"strange" help:"of another program, of unknown nodes, or malformed"`
+	Stale        uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"stale" help:"of an ended line"`
+	TooSoon      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"too_soon" help:"an earlier packet is missing, or the driver has no room; they are sent again"`
+	NoRoute      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_route" help:"not sent: no route"`
+	Unanswered   uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_room" help:"the queue of answers is full"`
+	Refused      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"not_writable" help:"for pages that may not, or no longer, be written"`
+	BadRequests  uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"too_long" help:"longer than the largest request"`
+	BadProxies   uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_imported" help:"to pages not imported by the process"`
+	BadAddresses uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_its_memory" help:"from memory of another process"`
+	BadQueues    uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"no_request" help:"the doorbell was rung without a request"`
+	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Route tables of the mapper that did not fit."`
 }
 
 // Snapshot is the state of a card at a moment.
 type Snapshot struct {
 	station.Snapshot
 	MAC       ethertype.MAC
-	Mapped    bool `metric:"bobnet_vmmccard_loaded" help:"1 if VMMC's program is on the card, and not the mapping program yet."`
+	Mapped    bool `metric:"bobnet_vmmccard_loaded" help:"1 if VMMC's control program runs on the card; 0 while the mapping program does."`
 	Stats     Stats
 	Sent      channels.SenderCounters
 	Received  channels.ReceiverCounters
-	Nodes     int               `metric:"bobnet_vmmccard_nodes" help:"Nodes that the card knows, itself among them."`
-	Frames    int               `metric:"bobnet_vmmccard_writable_pages" help:"Pages of memory that others may write, or may yet."`
-	Buffers   int               `metric:"bobnet_vmmccard_busy_buffers" help:"Packets on the card that have not left, or were not answered."`
+	Nodes     int               `metric:"bobnet_vmmccard_nodes" help:"Nodes known to the card, including its own."`
+	Frames    int               `metric:"bobnet_vmmccard_writable_pages" help:"Pages of memory that others may write, or whose revocation is not complete."`
+	Buffers   int               `metric:"bobnet_vmmccard_busy_buffers" help:"Packets on the card that are not sent or not acknowledged."`
 	ToDriver  int               `metric:"bobnet_vmmccard_queued_messages"` // messages and notifications that wait for the driver
 	ToSend    int               `metric:"bobnet_vmmccard_queued_messages"` // messages of the driver's that wait to be sent
 	Processes []ProcessSnapshot `metric:"bobnet_vmmccard_processes" help:"Processes on the card."`
@@ -55,9 +55,9 @@ type Snapshot struct {
 type ProcessSnapshot struct {
 	Process uint32
 	Port    uint16
-	Pinned  int  `metric:"bobnet_vmmccard_pinned_pages" help:"Pages that translations of processes keep in memory."`
-	Proxies int  `metric:"bobnet_vmmccard_proxy_pages" help:"Proxy pages of processes that lead somewhere."`
-	Waiting int  `metric:"bobnet_vmmccard_queued_requests" help:"Requests of processes that wait for a slot of their send queue."`
+	Pinned  int  `metric:"bobnet_vmmccard_pinned_pages" help:"Pages pinned by translations of processes."`
+	Proxies int  `metric:"bobnet_vmmccard_proxy_pages" help:"Mapped proxy pages of processes."`
+	Waiting int  `metric:"bobnet_vmmccard_queued_requests" help:"Requests of processes that wait for a slot in their send queue."`
 	Missing bool // its TLB lacks a translation, and the driver has not brought it yet
 }
 

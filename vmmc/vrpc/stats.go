@@ -85,8 +85,8 @@ type ProgramSnapshot struct {
 	// Accepted counts the replies by AcceptStat. Those with ProgUnavail and ProgMismatch are in
 	// Snapshot, unless a procedure returned them.
 	Accepted [statusCount]uint64 `metric:"bobnet_rpc_calls_total"`
-	Denied   uint64              `metric:"bobnet_rpc_calls_total" reason:"denied" help:"the program does not believe the caller"`
-	NoReply  uint64              `metric:"bobnet_rpc_calls_total" reason:"no_reply" help:"the procedure has none"`
+	Denied   uint64              `metric:"bobnet_rpc_calls_total" reason:"denied" help:"the program did not accept the caller's authentication"`
+	NoReply  uint64              `metric:"bobnet_rpc_calls_total" reason:"no_reply" help:"the procedure sends no reply"`
 }
 
 // Snapshot are a server's counters since it was created. They are read one after the other while
@@ -94,25 +94,25 @@ type ProgramSnapshot struct {
 type Snapshot struct {
 	Programs []ProgramSnapshot // by number and version
 
-	ConnsOpen     int    `metric:"bobnet_rpc_connections" help:"Connections that are open."`
-	Conns         uint64 `metric:"bobnet_rpc_connections_total" help:"Connections that were accepted." text:"connections"`
+	ConnsOpen     int    `metric:"bobnet_rpc_connections" help:"Open connections."`
+	Conns         uint64 `metric:"bobnet_rpc_connections_total" help:"Connections accepted." text:"connections"`
 	ConnsRefused  uint64 `metric:"bobnet_rpc_refused_connections_total" help:"Connections closed at once, because too many were open." text:"refused connections"`
-	ConnsTimedOut uint64 `metric:"bobnet_rpc_timed_out_connections_total" help:"Connections closed because half a call, or nothing, came, or a reply was not read." text:"timed-out connections"`
-	ConnsBroken   uint64 `metric:"bobnet_rpc_broken_connections_total" help:"Connections closed for what they sent." text:"broken connections"`
+	ConnsTimedOut uint64 `metric:"bobnet_rpc_timed_out_connections_total" help:"Connections closed by a timeout: idle, an incomplete call, or an unread reply." text:"timed-out connections"`
+	ConnsBroken   uint64 `metric:"bobnet_rpc_broken_connections_total" help:"Connections closed because of malformed data." text:"broken connections"`
 
 	Datagrams              uint64 `metric:"bobnet_rpc_datagrams_total" help:"Datagrams received." text:"datagrams"`
-	DatagramsTruncated     uint64 `metric:"bobnet_rpc_truncated_datagrams_total" help:"Datagrams dropped because they are longer than can be received." text:"truncated datagrams"`
-	DatagramSendErrors     uint64 `metric:"bobnet_rpc_unsent_replies_total" help:"Replies that the kernel did not take." text:"replies not sent"`
-	Duplicates             uint64 `metric:"bobnet_rpc_duplicates_answered_total" help:"Calls that were repeated and answered from the duplicate request cache." text:"duplicates answered"`
-	DuplicatesDropped      uint64 `metric:"bobnet_rpc_duplicates_dropped_total" help:"Calls that were repeated while they were carried out, or have no reply." text:"duplicates dropped"`
-	DuplicatesEvictedYoung uint64 `metric:"bobnet_rpc_duplicates_forgotten_total" help:"Replies that left the duplicate request cache before their time, because it was full." text:"replies forgotten early"`
+	DatagramsTruncated     uint64 `metric:"bobnet_rpc_truncated_datagrams_total" help:"Datagrams dropped because they exceed the receive buffer." text:"truncated datagrams"`
+	DatagramSendErrors     uint64 `metric:"bobnet_rpc_unsent_replies_total" help:"Replies that the kernel could not send." text:"replies not sent"`
+	Duplicates             uint64 `metric:"bobnet_rpc_duplicates_answered_total" help:"Repeated calls answered from the duplicate request cache." text:"duplicates answered"`
+	DuplicatesDropped      uint64 `metric:"bobnet_rpc_duplicates_dropped_total" help:"Repeated calls dropped because the first one is running or has no reply." text:"duplicates dropped"`
+	DuplicatesEvictedYoung uint64 `metric:"bobnet_rpc_duplicates_forgotten_total" help:"Replies evicted early from the full duplicate request cache." text:"replies forgotten early"`
 
-	NotACall     uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"no_call" help:"the message is no call" text:"no call"`
-	RPCMismatch  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"rpc_mismatch" help:"it is of another version of the RPC protocol" text:"other RPC version"`
+	NotACall     uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"no_call" help:"the message is not a call" text:"no call"`
+	RPCMismatch  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"rpc_mismatch" help:"another version of the RPC protocol" text:"other RPC version"`
 	ProgUnavail  uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"program_unavailable" help:"the server does not have the program" text:"no program"`
 	ProgMismatch uint64                 `metric:"bobnet_rpc_refused_calls_total" reason:"program_mismatch" help:"the server has other versions of the program" text:"no version"`
-	AuthErrors   [len(authTexts)]uint64 `metric:"bobnet_rpc_refused_calls_total" reason:"authentication" help:"the server does not believe the caller, or the program does not"` // denied calls, by AuthStat
-	Panics       uint64                 `metric:"bobnet_rpc_procedure_panics_total" help:"Procedures that have panicked." text:"panics"`
+	AuthErrors   [len(authTexts)]uint64 `metric:"bobnet_rpc_refused_calls_total" reason:"authentication" help:"the server or the program did not accept the caller's authentication"` // denied calls, by AuthStat
+	Panics       uint64                 `metric:"bobnet_rpc_procedure_panics_total" help:"Panics of procedures." text:"panics"`
 }
 
 // Snapshot returns the counters.

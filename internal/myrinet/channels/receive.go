@@ -175,9 +175,9 @@ func (r *Receiver) entry(card int, channel uint8) *recvEntry {
 
 // ReceiverCounters is what a receive table has counted since Init.
 type ReceiverCounters struct {
-	Duplicates  uint64              `metric:"bobnet_amcard_duplicate_messages_total" help:"Messages that came again after they had been written, and were acknowledged again."`
+	Duplicates  uint64              `metric:"bobnet_amcard_duplicate_messages_total" help:"Duplicates of written messages, which were acknowledged again."`
 	Held        uint64              // packets that came while one was being written on their channel
-	Stale       uint64              `metric:"bobnet_amcard_dropped_total" reason:"stale" help:"packets that something sent later had overtaken"`
+	Stale       uint64              `metric:"bobnet_amcard_dropped_total" reason:"stale" help:"packets overtaken by a later one"`
 	Initialised uint64              // channels that began anew
 	Invalid     uint64              // headers that no sender would have made
 	Answers     [answerKinds]uint64 // by AnswerKind

@@ -179,7 +179,7 @@ func (s *Sender) find(want func(*sendEntry) bool) (card, channel int) {
 // SenderCounters is what a send table has counted since Init.
 type SenderCounters struct {
 	Sent    uint64              // packets bound to a channel
-	Again   uint64              `metric:"bobnet_vmmccard_retransmissions_total" help:"Packets that were sent again."`
+	Again   uint64              `metric:"bobnet_vmmccard_retransmissions_total" help:"Packets retransmitted."`
 	Scans   uint64              // scans begun
 	Looks   uint64              // channels that scans have looked at
 	Unbound uint64              // packets taken from their channels by Unbind

@@ -3,25 +3,25 @@ package hardware
 // CardStats counts what a card has done.
 type CardStats struct {
 	Steps, Cycles uint64 // of the control program
-	PacketsOut    uint64 `metric:"bobnet_card_transmit_packets_total" help:"Packets that left."`
-	OctetsOut     uint64 `metric:"bobnet_card_transmit_bytes_total" help:"Their bytes, with route and CRC-8."`
-	PacketsIn     uint64 `metric:"bobnet_card_receive_packets_total" help:"Packets that came intact."`
-	OctetsIn      uint64 `metric:"bobnet_card_receive_bytes_total" help:"Their bytes, with type and CRC-8."`
+	PacketsOut    uint64 `metric:"bobnet_card_transmit_packets_total" help:"Packets sent."`
+	OctetsOut     uint64 `metric:"bobnet_card_transmit_bytes_total" help:"Bytes of packets sent, including route and CRC-8."`
+	PacketsIn     uint64 `metric:"bobnet_card_receive_packets_total" help:"Intact packets received."`
+	OctetsIn      uint64 `metric:"bobnet_card_receive_bytes_total" help:"Bytes of intact packets received, including type and CRC-8."`
 
-	Truncated uint64 `metric:"bobnet_card_dropped_packets_total" reason:"truncated" help:"came cut short"`
-	TooLong   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"too_long" help:"came, longer than the buffer"`
-	CRCErrors uint64 `metric:"bobnet_card_dropped_packets_total" reason:"crc" help:"came with a wrong CRC-8"`
-	Misrouted uint64 `metric:"bobnet_card_dropped_packets_total" reason:"misrouted" help:"came with route left"`
-	Reloaded  uint64 `metric:"bobnet_card_dropped_packets_total" reason:"reloaded" help:"came while the control program was replaced"`
-	Refused   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"refused" help:"not sent: longer than the cable takes"`
+	Truncated uint64 `metric:"bobnet_card_dropped_packets_total" reason:"truncated" help:"received truncated"`
+	TooLong   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"too_long" help:"received, longer than the buffer"`
+	CRCErrors uint64 `metric:"bobnet_card_dropped_packets_total" reason:"crc" help:"received with a wrong CRC-8"`
+	Misrouted uint64 `metric:"bobnet_card_dropped_packets_total" reason:"misrouted" help:"received with an unused rest of the route"`
+	Reloaded  uint64 `metric:"bobnet_card_dropped_packets_total" reason:"reloaded" help:"received while the control program was being replaced"`
+	Refused   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"refused" help:"not sent: longer than the cable allows"`
 
-	NoBuffer   uint64 `metric:"bobnet_card_blocked_packets_total" help:"Times that a packet which came found no buffer, and waited."`
-	DMAs       uint64 `metric:"bobnet_card_transfers_total" help:"Transfers between the host's memory and the card's."`
+	NoBuffer   uint64 `metric:"bobnet_card_blocked_packets_total" help:"Received packets that had to wait for a buffer."`
+	DMAs       uint64 `metric:"bobnet_card_transfers_total" help:"Transfers between the memories of host and card."`
 	DMAOctets  uint64 `metric:"bobnet_card_transfer_bytes_total" help:"Bytes in these transfers."`
-	Doorbells  uint64 `metric:"bobnet_card_doorbells_total" help:"Times that the host has rung."`
-	Interrupts uint64 `metric:"bobnet_card_interrupts_total" help:"Times that the card has interrupted the host."`
+	Doorbells  uint64 `metric:"bobnet_card_doorbells_total" help:"Doorbells rung by the host."`
+	Interrupts uint64 `metric:"bobnet_card_interrupts_total" help:"Interrupts of the host by the card."`
 	HostNanos  uint64 // of the host's time, for access to the card
-	SRAMUsed   int    `metric:"bobnet_card_sram_used_bytes" help:"Memory of the card that is in use."`
+	SRAMUsed   int    `metric:"bobnet_card_sram_used_bytes" help:"Memory of the card in use."`
 	SRAMTotal  int    `metric:"bobnet_card_sram_bytes" help:"Memory of the card."`
 }
 

@@ -21,9 +21,9 @@ type Map struct {
 	IDs      []ethertype.MAC `metric:"bobnet_map_hosts" help:"Hosts on the last map."`
 	Mapper   int             // whose map it is: index of the host
 
-	Probes   uint64        `metric:"bobnet_map_probes" help:"Probes that the last map took."`
-	Lost     uint64        `metric:"bobnet_map_lost_probes" help:"Of these, probes that nothing came back for."`
-	Duration time.Duration `metric:"bobnet_map_seconds" help:"How long the last map took."`
+	Probes   uint64        `metric:"bobnet_map_probes" help:"Probes sent for the last map."`
+	Lost     uint64        `metric:"bobnet_map_lost_probes" help:"Probes for the last map without an answer."`
+	Duration time.Duration `metric:"bobnet_map_seconds" help:"Duration of the last mapping."`
 
 	Twice   []ethertype.MAC // identities that several hosts claim; the one nearest to the mapper has it
 	TooMany int             // hosts left out, because there are more than MaxHosts

@@ -293,7 +293,7 @@ func (l *Link) SetRoutes(routes []myrinet.HostRoute) error {
 type Snapshot struct {
 	station.Snapshot
 	Link         transport.Stats
-	BadDoorbells uint64 `metric:"bobnet_card_bad_doorbells_total" help:"Numbers of the host's in its doorbell page that cannot be."`
+	BadDoorbells uint64 `metric:"bobnet_card_bad_doorbells_total" help:"Invalid values in the host's doorbell page."`
 	ToSend       int    `metric:"bobnet_card_send_ring_frames" help:"Frames in the send ring."`
 	Received     int    `metric:"bobnet_card_receive_ring_frames" help:"Frames in the receive ring."`
 }

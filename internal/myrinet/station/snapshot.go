@@ -16,8 +16,8 @@ type Snapshot struct {
 	Card       hardware.CardSnapshot
 	Cable      *hardware.LivePort // nil in virtual time, where it is the fabric's
 	Mapper     *mapper.Snapshot   // nil for none
-	Stations   int                `metric:"bobnet_card_stations" help:"Stations in the card's table of routes."`
-	LongRoutes uint64             `metric:"bobnet_card_long_routes_total" help:"Routes of the mapper's that are too long for the card's table."`
+	Stations   int                `metric:"bobnet_card_stations" help:"Stations in the card's route table."`
+	LongRoutes uint64             `metric:"bobnet_card_long_routes_total" help:"Routes of the mapper that are too long for the card's table."`
 }
 
 // WriteCard writes the snapshot as text for people: the card, what host adds, its cable, and

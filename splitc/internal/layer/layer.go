@@ -150,17 +150,17 @@ type Open func(ctx context.Context, cfg Config) (Layer, error)
 
 // Stats are a layer's counters. Counters that do not apply to a layer stay 0.
 type Stats struct {
-	Requests        uint64        `metric:"bobnet_splitc_layer_requests_total" help:"Requests that the layer has sent." text:"requests"`
-	Replies         uint64        `metric:"bobnet_splitc_layer_replies_total" help:"Replies that the layer has sent." text:"replies"`
+	Requests        uint64        `metric:"bobnet_splitc_layer_requests_total" help:"Requests sent by the layer." text:"requests"`
+	Replies         uint64        `metric:"bobnet_splitc_layer_replies_total" help:"Replies sent by the layer." text:"replies"`
 	NoOps           uint64        `metric:"bobnet_splitc_layer_no_op_replies_total" help:"Replies that only acknowledge." text:"no-op replies"`
-	Acknowledgments uint64        `metric:"bobnet_splitc_layer_acknowledgments_total" help:"Special acknowledgements sent, which give credits back." text:"acknowledgements"`
-	Retransmissions uint64        `metric:"bobnet_splitc_layer_retransmissions_total" help:"Messages that the layer has sent again." text:"retransmissions"`
-	Duplicates      uint64        `metric:"bobnet_splitc_layer_duplicates_total" help:"Messages that had come before." text:"duplicates"`
-	CreditWaits     uint64        `metric:"bobnet_splitc_layer_credit_stalls_total" help:"Looks for a credit that found none." text:"waits for credits"`
+	Acknowledgments uint64        `metric:"bobnet_splitc_layer_acknowledgments_total" help:"Special acknowledgements sent, which return credits." text:"acknowledgements"`
+	Retransmissions uint64        `metric:"bobnet_splitc_layer_retransmissions_total" help:"Messages retransmitted by the layer." text:"retransmissions"`
+	Duplicates      uint64        `metric:"bobnet_splitc_layer_duplicates_total" help:"Duplicate messages received." text:"duplicates"`
+	CreditWaits     uint64        `metric:"bobnet_splitc_layer_credit_stalls_total" help:"Checks for a credit that found none." text:"waits for credits"`
 	CreditTime      time.Duration `metric:"bobnet_splitc_layer_credit_seconds_total" help:"Time spent waiting for credits." text:"time of these waits"`
 	Reads           uint64        `metric:"bobnet_splitc_layer_rdma_reads_total" help:"RDMA reads of the layer." text:"RDMA reads"`
 	Writes          uint64        `metric:"bobnet_splitc_layer_rdma_writes_total" help:"RDMA writes of the layer." text:"RDMA writes"`
-	Direct          uint64        `metric:"bobnet_splitc_layer_direct_stores_total" help:"Stores into memory of this host." text:"stores within the host"`
-	Refused         uint64        `metric:"bobnet_splitc_layer_refused_total" help:"Requests of others that were refused: outside the heap, or garbled." text:"refused requests"`
+	Direct          uint64        `metric:"bobnet_splitc_layer_direct_stores_total" help:"Stores into shared memory of this host." text:"stores within the host"`
+	Refused         uint64        `metric:"bobnet_splitc_layer_refused_total" help:"Requests of other processes that were refused: outside the heap, or malformed." text:"refused requests"`
 	Strays          uint64        `metric:"bobnet_splitc_layer_stray_messages_total" text:"stray messages"` // unexpected messages
 }

@@ -259,7 +259,7 @@ type Peer struct {
 	Asks     int // without an answer
 	Regions  int // that it has granted
 	Grants   int // granted to it
-	UnderWay int `metric:"bobnet_vmmc_writes_under_way" help:"Writes posted that are not known to be in the other process's memory."`
+	UnderWay int `metric:"bobnet_vmmc_writes_under_way" help:"Posted writes that are not confirmed to be in the other process's memory."`
 	Waiting  int // writes and messages that wait for room
 	Credits  int // notifications that may be sent
 	Err      error
@@ -268,13 +268,13 @@ type Peer struct {
 // Counters count since the start.
 type Counters struct {
 	Writes      uint64 // writes posted
-	Bytes       uint64 `metric:"bobnet_vmmc_written_bytes_total" help:"Bytes in writes posted." text:"bytes"`
-	Copied      uint64 `metric:"bobnet_vmmc_copied_writes_total" help:"Writes posted whose data was copied, because it is short." text:"copied writes"`
+	Bytes       uint64 `metric:"bobnet_vmmc_written_bytes_total" help:"Bytes of posted writes." text:"bytes"`
+	Copied      uint64 `metric:"bobnet_vmmc_copied_writes_total" help:"Posted writes whose data were copied because they are short." text:"copied writes"`
 	Notes       uint64 `metric:"bobnet_vmmc_notifications_sent_total" help:"Notifications sent." text:"notifications sent"`
 	NotesWaited uint64 `metric:"bobnet_vmmc_notification_stalls_total" help:"Notifications that had to wait for room at the receiver." text:"of them waited for room"`
-	Strangers   uint64 `metric:"bobnet_vmmc_refused_total" reason:"stranger" help:"of others: a request for a connection that makes no sense" text:"strangers"`
-	Violations  uint64 `metric:"bobnet_vmmc_refused_total" reason:"violation" help:"of others: what they sent breaks the protocol, and ended the connection" text:"violations"`
-	Broken      uint64 `metric:"bobnet_vmmc_broken_connections_total" help:"Connections with other processes that ended by an error." text:"broken connections"`
+	Strangers   uint64 `metric:"bobnet_vmmc_refused_total" reason:"stranger" help:"by a peer: an invalid connection request" text:"strangers"`
+	Violations  uint64 `metric:"bobnet_vmmc_refused_total" reason:"violation" help:"by a peer: a protocol violation, which ended the connection" text:"violations"`
+	Broken      uint64 `metric:"bobnet_vmmc_broken_connections_total" help:"Connections with other processes that ended with an error." text:"broken connections"`
 }
 
 // ProcessConfig describes a process that joins the host of a card.
