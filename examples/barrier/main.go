@@ -1,21 +1,19 @@
-// Command barrier joins programs by a barrier and a sum over all of them, made
-// of active messages that go up and down a binary tree.
+// Command barrier runs barriers and sums over several programs, made of active messages that go up
+// and down a binary tree.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/barrier -n 10000
 //
-// Or by hand, on machines of one Ethernet segment (as root, or with
-// cap_net_raw):
+// Or by hand, on machines of one Ethernet segment (as root, or with cap_net_raw):
 //
 //	BOBNET_SIZE=2 BOBNET_RANK=0 barrier &    # on one
 //	BOBNET_SIZE=2 BOBNET_RANK=1 barrier      # on another
 //
-// Rank r's parent is (r-1)/2. The values go up the tree, each rank adding its own
-// to its children's, and the sum of all comes down again: that it has come means
-// that all ranks have been there, so a barrier is a sum that nobody looks at.
-// Rank 0 prints how long a round takes.
+// The parent of rank r is (r-1)/2. Values go up the tree, and each rank adds its own value to its
+// children's. Then the total goes down. Its arrival means that all ranks have contributed, so a
+// barrier is a sum whose value is ignored. Rank 0 prints the time per round.
 //
-// With -card all programs use the cards of an emulated Myrinet: their interfaces are ends of
-// cables, to each other or to switches (bobnet switch).
+// With -card all programs use cards of an emulated Myrinet: their interfaces are ends of cables, to
+// each other or to switches (bobnet switch).
 package main
 
 import (
@@ -44,7 +42,7 @@ values up and down a binary tree.`,
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *count < 1 {
 		return fmt.Errorf("-n %d: want at least one round", *count)
@@ -73,7 +71,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.barrier(ctx); err != nil { // all are there
+	if err := t.barrier(ctx); err != nil { // all ranks have joined
 		return err
 	}
 	start := n.Now()
@@ -86,7 +84,7 @@ func run(ctx context.Context) error {
 	return t.leave(ctx)
 }
 
-// rounds sums and checks.
+// rounds computes sums and checks them.
 func rounds(ctx context.Context, t *tree, count int) error {
 	for i := range uint64(count) {
 		sum, err := t.sum(ctx, uint64(t.rank)*i)

@@ -7,17 +7,17 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 )
 
-// The handlers. The arguments are the halves of a sum.
+// The handlers. Their arguments are the halves of a sum.
 const (
 	hUp    = 1 // a child's sum
-	hDown  = 2 // the sum of all
-	hHeard = 3 // the reply to that, without arguments
+	hDown  = 2 // the total
+	hHeard = 3 // the reply to hDown, without arguments
 )
 
-// tag keeps the tree's messages apart from others.
+// tag separates the tree's messages from others.
 const tag endpoint.Tag = 0x7472
 
-// tree is one rank's place. Its translations are the parent, at index 0, and the
+// tree is one rank's place in the tree. Its translations are the parent, at index 0, and the
 // children.
 type tree struct {
 	node     *endpoint.Node
@@ -26,17 +26,17 @@ type tree struct {
 	rank     int
 	size     int
 	children []int // translations
-	// What the handlers leave. A child can be ahead by one message at most: it
-	// waits for the sum of all before it begins the next round.
+	// Results of the handlers. A child can be ahead by at most one message: it waits for the total
+	// before it starts the next round.
 	ups   int
-	below uint64 // what the children have summed
+	below uint64 // sum of the children
 	down  bool
 	total uint64
-	owed  int // sums of all that children have neither replied to nor returned
+	owed  int // totals that children have neither replied to nor returned
 	back  error
 }
 
-// join takes a rank's place in the tree of a job.
+// join adds a rank to the tree of a job.
 func join(ctx context.Context, node *endpoint.Node, job string, rank, size int) (*tree, error) {
 	t := &tree{node: node, rank: rank, size: size}
 	var err error
@@ -91,7 +91,7 @@ func (t *tree) neighbour(ctx context.Context, i int, job string, rank int) error
 	return t.ep.Map(i, name, tag)
 }
 
-// join64 puts a sum together that came in two arguments.
+// join64 joins the two halves of a sum.
 func join64(args []uint32) uint64 {
 	if len(args) != 2 {
 		return 0
@@ -99,7 +99,7 @@ func join64(args []uint32) uint64 {
 	return uint64(args[0]) | uint64(args[1])<<32
 }
 
-// sum returns the sum of all ranks' values, when all have given theirs.
+// sum returns the sum of all ranks' values, after all have contributed.
 func (t *tree) sum(ctx context.Context, value uint64) (uint64, error) {
 	if err := t.until(ctx, func() bool { return t.ups == len(t.children) }); err != nil {
 		return 0, err
@@ -130,7 +130,7 @@ func (t *tree) barrier(ctx context.Context) error {
 	return err
 }
 
-// until runs handlers until done.
+// until runs handlers until done returns true.
 func (t *tree) until(ctx context.Context, done func() bool) error {
 	for !done() {
 		if t.back != nil {
@@ -143,10 +143,10 @@ func (t *tree) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// leave ends a rank's part, when its children have what it has sent: what a
-// connection's end finds not handled is lost. The parent needs nothing more, or
-// it would not have sent the last sum of all. A child that has left has had that
-// too, and perhaps its reply was lost.
+// leave ends a rank's part after its children have received its messages: messages that are not
+// handled when a connection ends are lost. The parent needs nothing more, because otherwise it
+// would not have sent the last total. A child that has left has received the total, and perhaps its
+// reply was lost.
 func (t *tree) leave(ctx context.Context) error {
 	for t.owed > 0 {
 		if _, err := t.bundle.WaitPoll(ctx); err != nil {

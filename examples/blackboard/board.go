@@ -10,38 +10,38 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
-// What is exported: the board, by process 0, and each writer's copy.
+// Numbers of the exports: the board, by process 0, and each writer's copy.
 const (
 	boardID = 1
 	copyID  = 2
 )
 
-// lineSize is the room that a line has, in bytes: short, so that a send copies it.
+// lineSize is the size of a line in bytes: short, so that a send copies it.
 const lineSize = 64
 
-// board is a program's part in the blackboard. The board has a place for each line of each
-// writer, and behind them a word for each writer, which it writes when it has seen all. Nothing
-// is written twice, so whoever is notified may read without a lock.
+// board is a program's part of the blackboard. The board has a place for each line of each writer.
+// After these it has a word for each writer, which the writer sets when it has seen all lines.
+// Nothing is written twice, so a notified program may read without a lock.
 type board struct {
 	p              *vmmc.Process
 	writers, lines int
-	copies         []*vmmc.Import // process 0's
-	count          []int          // lines that each writer has written
+	copies         []*vmmc.Import // at process 0
+	count          []int          // lines written by each writer
 	total          uint32         // lines that this program has seen
 	err            error          // of the handler
 }
 
-// place returns where line i of a writer, from 1, is on the board.
+// place returns the offset on the board of line i of a writer, counted from 1.
 func (b *board) place(writer, i int) int { return ((writer-1)*b.lines + i) * lineSize }
 
-// seenAll returns where a writer's word is.
+// seenAll returns the offset of a writer's word.
 func (b *board) seenAll(writer int) int { return b.place(b.writers+1, 0) + writer*vmmc.WordSize }
 
-// keep is what process 0 does: it exports the board, and passes every line on.
+// keep is the part of process 0: it exports the board, and forwards every line.
 func (b *board) keep(ctx context.Context) error {
 	b.count = make([]int, b.writers+1)
 	for writer := range uint32(b.writers) {
-		i, err := b.p.Import(ctx, vmmc.Name{Process: writer + 1, ID: copyID}) // waits until there is one
+		i, err := b.p.Import(ctx, vmmc.Name{Process: writer + 1, ID: copyID}) // waits until it is exported
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (b *board) keep(ctx context.Context) error {
 	return errors.Join(b.err, e.Unexport(ctx))
 }
 
-// passOn writes a line to the end of every copy. Handlers may send.
+// passOn appends a line to every copy. Handlers may send.
 func (b *board) passOn(ctx context.Context, line []byte) error {
 	at := vmmc.ProxyAddr(b.total * lineSize)
 	b.total++
@@ -77,8 +77,8 @@ func (b *board) passOn(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// write is what a writer does: it writes its lines, and reads those of all from its copy. It
-// returns their checksum.
+// write is the part of a writer: it writes its lines, and reads the lines of all writers from its
+// copy. It returns their checksum.
 func (b *board) write(ctx context.Context, writer int) (sum uint32, err error) {
 	mine := make([]byte, b.place(b.writers+1, 0))
 	if _, err := b.p.Export(mine, copyID, vmmc.Everybody, func(vmmc.Notification) {
@@ -108,5 +108,5 @@ func (b *board) write(ctx context.Context, writer int) (sum uint32, err error) {
 	if err := b.p.SendMsg(ctx, []byte{1, 1, 1, 1}, board.Addr()+vmmc.ProxyAddr(b.seenAll(writer))); err != nil {
 		return 0, err
 	}
-	return sum, board.Unimport(ctx) // which returns when the word is there
+	return sum, board.Unimport(ctx) // returns when the word has arrived
 }

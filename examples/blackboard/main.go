@@ -1,22 +1,21 @@
-// Command blackboard is a board that several programs write on and all of them read. The
-// first exports it; the others, the writers, import it and write their lines into it, each
-// with a notification, and no receive anywhere.
+// Command blackboard is a board that several programs write to and all of them read. The first
+// program exports it. The others, the writers, import it and write their lines into it, each with a
+// notification. No program calls receive.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/blackboard -n 1000
 //
-// Or by hand, on machines of one Ethernet segment (as root, or with cap_net_raw), for two
-// writers:
+// Or by hand, on machines of one Ethernet segment (as root, or with cap_net_raw), for two writers:
 //
 //	BOBNET_SIZE=3 BOBNET_RANK=0 blackboard &    # on one
 //	BOBNET_SIZE=3 BOBNET_RANK=1 blackboard      # on another
 //	BOBNET_SIZE=3 BOBNET_RANK=2 blackboard      # on a third
 //
-// Each writer exports a copy of the board. When a line has come, the first program's
-// handler writes it to the end of every copy, with a notification again: all readers see the
-// same lines in the same order, which they print a checksum of. Read board.go for the steps.
+// Each writer exports a copy of the board. When a line arrives, the first program's handler appends
+// it to every copy, again with a notification. So all readers see the same lines in the same order,
+// and print their checksum. Read board.go for the steps.
 //
-// With -card all programs use the cards of an emulated Myrinet: their interfaces are ends of
-// cables, to each other or to switches (bobnet switch).
+// With -card all programs use cards of an emulated Myrinet: their interfaces are ends of cables, to
+// each other or to switches (bobnet switch).
 package main
 
 import (
@@ -50,7 +49,7 @@ the board; the other ranks import it (VMMC) and write lines into it.`,
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *count < 1 || *count > maxLines {
 		return fmt.Errorf("-n %d: want 1 to %d lines", *count, maxLines)
@@ -58,7 +57,7 @@ func checkFlags() error {
 	return nil
 }
 
-// open opens a process on a NIC, or on a card with -card, and has it watched.
+// open opens a process on a NIC, or on a card with -card, and adds it to the metrics.
 func open(ctx context.Context, cfg *vmmc.Config, seen *metrics.Collector) (p *vmmc.Process, closeProcess func(), err error) {
 	if !*card {
 		cfg.Interface = os.Getenv("BOBNET_IFACE")

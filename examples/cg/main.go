@@ -1,17 +1,16 @@
-// Command cg solves a sparse symmetric positive definite system of equations by the
-// method of conjugate gradients on all ranks of a Split-C program.
+// Command cg solves a sparse symmetric positive definite system of equations by the method of
+// conjugate gradients, on all ranks of a Split-C program.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/cg -check -serial
 //	BOBNET_SPLITC_LAYER=am go run ./cmd/bobnet lab -n 2 -- go run ./examples/cg -json
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/cg -mplite
 //
-// Rank 0 says what it took: time by phases, counts and bytes of get, put and store, steps
-// and residual. With -check it computes the residual afresh and compares the solution
-// with that of a serial run; with -serial it reports the speed-up. -mplite runs the same
-// program with an allgather in place of the stores; each rank's part to each other then
-// is counted as a store.
+// Rank 0 reports time by phases, counts and bytes of get, put and store, steps and residual. With
+// -check it computes the residual again and compares the solution with that of a serial run. With
+// -serial it reports the speed-up. -mplite runs the same program with an allgather instead of
+// stores; each part for another rank then counts as a store.
 //
-// Package cg beside this file does the work; its doc.go says how.
+// Package cg implements the method; see its doc.go.
 package main
 
 import (
@@ -67,7 +66,7 @@ func run(ctx context.Context) error {
 	return command.Print(rep)
 }
 
-// compare solves the system alone, too.
+// compare also solves the system serially.
 func compare(c cg.Config, rep *report.Report, res cg.Result) error {
 	t := cg.NewTimer()
 	alone, err := cg.Serial(c, t)

@@ -1,17 +1,16 @@
-// Command cholesky factors a symmetric positive definite matrix into L·Lᵀ on all ranks of
-// a Split-C program.
+// Command cholesky factors a symmetric positive definite matrix into L·Lᵀ, on all ranks of a
+// Split-C program.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/cholesky -check -serial
 //	BOBNET_SPLITC_LAYER=am go run ./cmd/bobnet lab -n 2 -- go run ./examples/cholesky -json
 //
-// The matrix has 1536 x 1536 elements in blocks of 16 x 16, which are laid out over 12 x 8
-// positions. Rank 0 says what it took: time by phases, counts and bytes of get, put and
-// store. With -check it multiplies L by Lᵀ and compares with the matrix; with -serial it
-// factors the matrix alone, too, reports the speed-up and, with both, compares the
-// factors bit for bit.
+// The matrix has 1536 x 1536 elements in blocks of 16 x 16, which are distributed over 12 x 8
+// positions. Rank 0 reports time by phases, and counts and bytes of get, put and store. With -check
+// it multiplies L by Lᵀ and compares the product with the matrix. With -serial it also factors the
+// matrix serially and reports the speed-up. With both it compares the factors bit for bit.
 //
-// Package cholesky beside this file does the work; its doc.go says how, and how the
-// paper's layout is read.
+// Package cholesky implements the method. Its doc.go explains it, and the interpretation of the
+// paper's layout.
 package main
 
 import (

@@ -1,17 +1,16 @@
-// Command em3d moves electromagnetic waves through an irregular graph on all ranks of a
+// Command em3d propagates electromagnetic waves through an irregular graph, on all ranks of a
 // Split-C program.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/em3d -check -serial
 //	BOBNET_SPLITC_LAYER=am go run ./cmd/bobnet lab -n 2 -- go run ./examples/em3d -json
 //
-// The graph grows with the number of ranks: 500 particles of each field for each, of
-// whose neighbours 30 % belong to other ranks. Rank 0 says what it took: time by phases,
-// counts and bytes of get, put and store. With -check it compares the values with those
-// of a serial run, bit for bit; with -serial it reports the speed-up: the time that one
-// process takes for the graph of all ranks, by the time that they take. With -single
-// each value is a store of its own.
+// The graph grows with the number of ranks: each rank has 500 particles of each field, and 30 % of
+// their neighbours belong to other ranks. Rank 0 reports time by phases, and counts and bytes of
+// get, put and store. With -check it compares the values with those of a serial run, bit for bit.
+// With -serial it reports the speed-up: the time of a single process for the graph of all ranks,
+// divided by the time of all ranks. With -single each value is a separate store.
 //
-// Package em3d beside this file does the work; its doc.go says how.
+// Package em3d implements the method; see its doc.go.
 package main
 
 import (

@@ -1,14 +1,13 @@
-// Command fabric has the hosts of a Myrinet send packets to each other in virtual time,
-// while links and switches die and return. A mapper among them finds out what is left
-// and gives the cards other routes.
+// Command fabric simulates the hosts of a Myrinet in virtual time. They send packets to each other
+// while links and switches fail and return. A mapper on the hosts finds the working parts and gives
+// the cards new routes.
 //
 //	go run ./examples/fabric -out map.svg
 //	go run ./examples/fabric -fabric FILE -time 10s -seed 7
 //
-// It tells what fails, what returns and what the mapper finds; at the end it prints what
-// each route has carried, and writes the last map as a picture. A file that describes
-// another network has the form that "bobnet map -h" explains. The same seed gives the
-// same run.
+// It reports each failure, each return and each new map. At the end it prints the traffic of each
+// route, and writes the last map as a picture. "bobnet map -h" explains the format of a file for
+// another network. The same seed gives the same run.
 package main
 
 import (
@@ -54,7 +53,7 @@ func main() {
 	about.Main(o.check, func(context.Context) error { return run(o, program.Stdout) })
 }
 
-// check reports flags that do not fit.
+// check validates the flags.
 func (o *options) check() error {
 	if o.time <= 0 {
 		return fmt.Errorf("-time %v: want some time", o.time)
@@ -105,7 +104,7 @@ func newScene(o options, t *topology.Topology, out io.Writer) (*scene, error) {
 	}
 	n, err := mapper.NewNetwork(w, f, t, func(i int) myrinet.MapperOptions {
 		return myrinet.MapperOptions{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports, Period: 100 * time.Millisecond,
-			Logger: slog.New(slog.DiscardHandler)} // the scene says what happens
+			Logger: slog.New(slog.DiscardHandler)} // the scene reports the events
 	})
 	if err != nil {
 		return nil, err

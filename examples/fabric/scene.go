@@ -13,7 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// scene is a network, what happens to it, and its packets.
+// scene is a network, with the events in it and its packets.
 type scene struct {
 	w   *sim.World
 	n   *mapper.Network
@@ -21,18 +21,18 @@ type scene struct {
 	out io.Writer
 
 	calm    bool
-	dead    []func()       // have what has died return
-	last    map[int]string // text of each host's map that was told last
+	dead    []func()       // restore failed parts
+	last    map[int]string // last reported text of each host's map
 	carried map[path]*load
-	current [][]*load // what each pair's packets go by, so that arrivals are counted where they were sent
+	current [][]*load // current route's load of each pair, so that arrivals count for the route of sending
 }
 
 const (
-	look  = 10 * time.Millisecond  // from one look at the mapper to the next
-	each  = 200 * time.Millisecond // from one failure to the next, about
-	quiet = 20 * time.Second       // the longest that the mapper may need at the end
+	look  = 10 * time.Millisecond  // interval of checks of the mapper
+	each  = 200 * time.Millisecond // approximate interval of failures
+	quiet = 20 * time.Second       // limit for the mapper at the end
 
-	mostDead = 3 // cables and switches at a time
+	mostDead = 3 // failed cables and switches at a time
 )
 
 func setScene(w *sim.World, n *mapper.Network, seed uint64, out io.Writer) *scene {
@@ -46,8 +46,7 @@ func (s *scene) tell(format string, args ...any) {
 	fmt.Fprintf(s.out, "%7.3f s  %s\n", now.Seconds(), fmt.Sprintf(format, args...))
 }
 
-// play has things fail for a while, then mends all, and returns the map of what is there
-// again.
+// play lets parts fail for a while, then restores all, and returns the final map.
 func (s *scene) play(d time.Duration) (*mapper.Map, error) {
 	if _, err := s.untilMapped(); err != nil {
 		return nil, err
@@ -70,10 +69,10 @@ func (s *scene) play(d time.Duration) (*mapper.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, s.w.Sleep(time.Second) // what is under way arrives
+	return m, s.w.Sleep(time.Second) // packets in flight arrive
 }
 
-// fail has a cable or switch die, or the one that died first return.
+// fail lets a cable or switch fail, or restores the one that failed first.
 func (s *scene) fail() {
 	if len(s.dead) > 0 && (len(s.dead) == mostDead || s.rng.IntN(3) == 0) {
 		s.revive()
@@ -103,8 +102,7 @@ func (s *scene) revive() {
 	s.dead = s.dead[1:]
 }
 
-// watch tells which hosts' maps have changed, and returns the last one that has most
-// hosts.
+// watch reports hosts whose maps have changed, and returns the last map with the most hosts.
 func (s *scene) watch() (most *mapper.Map) {
 	for _, i := range s.n.Leaders() {
 		m := s.n.Mapped(i)
@@ -122,8 +120,7 @@ func (s *scene) watch() (most *mapper.Map) {
 	return most
 }
 
-// untilMapped waits until the map is that of the whole network, and all hosts have their
-// routes.
+// untilMapped waits until the map covers the whole network, and all hosts have their routes.
 func (s *scene) untilMapped() (*mapper.Map, error) {
 	for end := s.w.Now() + int64(quiet); s.w.Now() < end; {
 		if err := s.w.Sleep(look); err != nil {
@@ -136,7 +133,7 @@ func (s *scene) untilMapped() (*mapper.Map, error) {
 	return nil, errors.New("the network is not mapped in time")
 }
 
-// parts is how many parts of the network with hosts have no path to each other.
+// parts returns the number of parts of the network with hosts that have no path to each other.
 func (s *scene) parts() (n int) {
 	routes := mapper.Routes(s.n.Topology)
 	for i := range routes {
@@ -151,7 +148,7 @@ func (s *scene) parts() (n int) {
 	return n
 }
 
-// way describes a route: the switches on it.
+// way returns a description of a route: its switches.
 func (s *scene) way(from int, route myrinet.Route) string {
 	_, cables := mapper.Walk(s.n.Topology, from, route)
 	way, at := "", topology.AtHost(from)

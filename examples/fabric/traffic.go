@@ -14,20 +14,20 @@ import (
 
 const (
 	packetType = 1
-	packetSize = 1024                   // octets of payload
-	packetGap  = 500 * time.Microsecond // from one packet of a host to the next, on the average
+	packetSize = 1024                   // bytes of payload
+	packetGap  = 500 * time.Microsecond // mean interval between packets of a host
 )
 
-// path is a route that packets of a pair have taken.
+// path is a route of packets of a pair.
 type path struct {
 	from, to int
-	route    string // the switches on it
+	route    string // its switches
 }
 
-// load is what a route has carried.
+// load is the traffic of a route.
 type load struct{ sent, arrived uint64 }
 
-// listen counts what arrives. A packet says by which route it was sent.
+// listen counts arrivals. A packet identifies its route.
 func (s *scene) listen() {
 	for _, h := range s.n.Hosts {
 		h.Deliver = func(typ uint16, payload []byte) {
@@ -40,7 +40,7 @@ func (s *scene) listen() {
 	}
 }
 
-// sentBy returns the load that a packet is counted in.
+// sentBy returns the load for a packet.
 func (s *scene) sentBy(payload []byte) *load {
 	from, n := int(binary.BigEndian.Uint32(payload)), int(binary.BigEndian.Uint32(payload[4:]))
 	if from >= len(s.current) || n >= len(s.current[from]) {
@@ -49,7 +49,7 @@ func (s *scene) sentBy(payload []byte) *load {
 	return s.current[from][n]
 }
 
-// traffic has each host send packets to the others, at random.
+// traffic makes each host send packets to the others, at random.
 func (s *scene) traffic() {
 	s.current = make([][]*load, len(s.n.Hosts))
 	for i := range s.n.Hosts {
@@ -57,7 +57,7 @@ func (s *scene) traffic() {
 	}
 }
 
-// send sends a packet of a host, and has the next one follow.
+// send sends a packet of a host, and schedules the next one.
 func (s *scene) send(from int) {
 	if s.calm {
 		return
@@ -85,7 +85,7 @@ func (s *scene) send(from int) {
 	s.w.At(s.w.Now()+s.rng.Int64N(2*int64(packetGap)), func() { s.send(from) })
 }
 
-// table prints what each route has carried.
+// table prints the traffic of each route.
 func (s *scene) table() {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nfrom\tto\tby switches\tpackets sent\tarrived\tlost")

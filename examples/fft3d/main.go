@@ -1,19 +1,19 @@
-// Command fft3d transforms a cube of complex numbers by a discrete Fourier transform in
-// three dimensions on all ranks of a Split-C program.
+// Command fft3d computes the discrete Fourier transform of a cube of complex numbers in three
+// dimensions, on all ranks of a Split-C program.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/fft3d -check -serial
 //	BOBNET_SPLITC_LAYER=am go run ./cmd/bobnet lab -n 2 -- go run ./examples/fft3d -json
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/fft3d -mplite
 //
-// Rank 0 says what it took: time by phases, counts and bytes of get, put and store. With
-// -check it compares the result with that of gonum's package fourier; with -serial it
-// transforms the cube alone, too, and reports the speed-up. -mplite runs the same program
-// with messages in place of stores, each of which then is counted as a store.
+// Rank 0 reports time by phases, and counts and bytes of get, put and store. With -check it
+// compares the result with that of gonum's package fourier. With -serial it also transforms the
+// cube serially and reports the speed-up. -mplite runs the same program with messages instead of
+// stores, each of which then counts as a store.
 //
-// The cube is in the spread heaps, which BOBNET_SPLITC_HEAP makes larger (512m, say) for
-// more points than fit.
+// The cube is in the spread heaps. If it does not fit, set BOBNET_SPLITC_HEAP to a larger size, for
+// example 512m.
 //
-// Package fft3d beside this file does the work; its doc.go says how.
+// Package fft3d implements the method; see its doc.go.
 package main
 
 import (

@@ -10,10 +10,10 @@ import (
 	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 )
 
-// remote is the tree of files of a server.
+// remote is the file tree of a server.
 type remote struct{ files.FileV1Client }
 
-// statusError is what a server says that it could not do.
+// statusError is a failure reported by a server.
 type statusError struct {
 	op, path string
 	status   files.FileStatus
@@ -21,7 +21,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("%s %s: %v", e.op, e.path, e.status) }
 
-// check makes an error of how a call went.
+// check returns the error of a call, or nil.
 func check(op, path string, status files.FileStatus, err error) error {
 	switch {
 	case err != nil:
@@ -58,10 +58,10 @@ func (r *remote) list(ctx context.Context, dir string, fn func(string, files.Fil
 	}
 }
 
-// window is how many reads of a file are under way at once.
+// window is the number of concurrent reads of a file.
 const window = 4
 
-// pending is a read that is under way.
+// pending is a read in progress.
 type pending struct {
 	arg  files.ReadArgs
 	res  files.ReadResult
@@ -69,13 +69,13 @@ type pending struct {
 	done chan struct{}
 }
 
-// stream reads a file with several calls under way, so that the connection never waits for
-// the server's disk, nor that for the connection.
+// stream reads a file with several calls in flight, so that neither the connection nor the server's
+// disk waits for the other.
 func (r *remote) stream(ctx context.Context, name string, w io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	defer cancel() // those that are under way at the end
+	defer cancel() // ends calls that are still in flight
 	var reads [window]pending
 	issued := uint64(0)
 	issue := func() {
@@ -89,7 +89,7 @@ func (r *remote) stream(ctx context.Context, name string, w io.Writer) error {
 		})
 	}
 	for next := uint64(0); ; next++ {
-		if issued == next { // the first, which is the last of a short file
+		if issued == next { // the first one, which is the last one for a short file
 			issue()
 		}
 		p := &reads[next%window]
@@ -119,7 +119,7 @@ func (r *remote) create(ctx context.Context, name string) (io.WriteCloser, error
 	return &upload{r: r, ctx: ctx, arg: files.WriteArgs{Path: files.FilePath(name)}}, nil
 }
 
-// upload writes a file, in as few calls as there can be.
+// upload writes a file, in as few calls as possible.
 type upload struct {
 	r   *remote
 	ctx context.Context
@@ -147,7 +147,7 @@ func (u *upload) send() {
 	u.arg.Data = u.arg.Data[:0]
 }
 
-// Close writes the rest, with which the file ends.
+// Close writes the rest of the file.
 func (u *upload) Close() error {
 	if u.err != nil {
 		return u.err

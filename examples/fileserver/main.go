@@ -1,29 +1,29 @@
-// Command fileserver serves the files below a directory by remote procedure calls, and
-// copies such trees. Its service is defined in internal/files/files.x, of which bobnet rpcgen makes
-// package files, and the C rpcgen what cclient/client.c uses: whoever speaks ONC RPC can be its
-// client.
+// Command fileserver serves the files below a directory by remote procedure calls, and copies such
+// trees. Its service is defined in internal/files/files.x. bobnet rpcgen generates package files
+// from it, and the C rpcgen generates the code for cclient/client.c. Any ONC RPC implementation can
+// be a client.
 //
 //	go run ./examples/fileserver serve ./docs &      # at 127.0.0.1:7711; -write lets clients write
-//	go run ./examples/fileserver hash                # streams it all, prints files, octets and a sum
-//	go run ./examples/fileserver get . /tmp/docs     # copies it, and prints the same sum
-//	go run ./examples/fileserver sum /tmp/docs       # that of a directory here
-//	go run ./examples/fileserver put /tmp/docs copy  # and back, to a server that lets clients write
+//	go run ./examples/fileserver hash                # reads all files; prints their number, bytes and a sum
+//	go run ./examples/fileserver get . /tmp/docs     # copies the tree, and prints the same sum
+//	go run ./examples/fileserver sum /tmp/docs       # prints the sum of a local directory
+//	go run ./examples/fileserver put /tmp/docs copy  # copies it back, if the server allows writes
 //
-// With -vmmc NAME the server answers over VMMC besides, and clients call over it: they need
-// no address, but the same name, on the segment of BOBNET_IFACE (as root, or with
-// cap_net_raw), or on one host with BOBNET_DRIVER=shm:
+// With -vmmc NAME the server also answers over VMMC, and clients call over it. They need the same
+// name instead of an address. They must be on the segment of BOBNET_IFACE (as root, or with
+// cap_net_raw), or on the same host with BOBNET_DRIVER=shm:
 //
 //	export BOBNET_DRIVER=shm
 //	go run ./examples/fileserver serve -vmmc docs ./docs &
 //	go run ./examples/fileserver hash -vmmc docs
 //
-// The C client copies as get does:
+// The C client copies a tree like get:
 //
 //	cd examples/fileserver/cclient && make && ./client 127.0.0.1 7711 . /tmp/docs
 //
-// The server never leaves its directory, whatever path it is asked for and wherever symbolic
-// links lead. It believes everybody: listen at an address of other hosts only where all of them
-// may read what is served.
+// The server never leaves its directory, whatever path a client requests and wherever symbolic links
+// lead. It does not authenticate clients: listen at an address that other hosts can reach only if
+// all of them may read the files.
 package main
 
 import (
@@ -74,7 +74,7 @@ const usage = `use: fileserver serve [-addr ADDR] [-vmmc NAME] [-write] DIR
 
 To try it: fileserver serve . & fileserver hash`
 
-// run carries out the command line.
+// run executes the command line.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New(usage)
@@ -107,7 +107,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.New(usage)
 }
 
-// serve answers calls until the context ends.
+// serve answers calls until ctx ends.
 func serve(ctx context.Context, at place, dir string, write bool, out io.Writer) error {
 	s, addr, err := start(at, dir, write)
 	if err != nil {
@@ -118,7 +118,7 @@ func serve(ctx context.Context, at place, dir string, write bool, out io.Writer)
 	return s.Close()
 }
 
-// service is a server that answers calls.
+// service is a running server.
 type service struct {
 	*server
 	rpc *vrpc.Server
@@ -127,7 +127,7 @@ type service struct {
 
 func (s *service) Close() error { return errors.Join(s.rpc.Close(), closeProcess(s.p), s.root.Close()) }
 
-// start serves a directory by TCP, and over VMMC if it is asked for, until Close.
+// start serves a directory over TCP, and also over VMMC if at requests it, until Close.
 func start(at place, dir string, write bool) (*service, net.Addr, error) {
 	files, err := newServer(dir, write)
 	if err != nil {
@@ -148,8 +148,7 @@ func start(at place, dir string, write bool) (*service, net.Addr, error) {
 	return s, addr, nil
 }
 
-// transfer copies between a server and a directory here, which is empty if what comes is only
-// looked at.
+// transfer copies between a server and a local directory. If dir is empty, it only reads.
 func transfer(ctx context.Context, at place, path, dir string, put bool, out io.Writer) error {
 	c, closeAll, err := at.dial(ctx)
 	if err != nil {
@@ -186,7 +185,7 @@ func copyTree(ctx context.Context, there *remote, path, dir string, put bool) (*
 	return walk(ctx, there, path, localDir{root}, ".")
 }
 
-// sum prints what hash prints of a directory of this machine.
+// sum prints the same line as hash, for a local directory.
 func sum(ctx context.Context, dir string, out io.Writer) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

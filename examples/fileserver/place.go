@@ -9,19 +9,18 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// place is where a server answers: at an address of TCP; and over VMMC by a name, which
-// clients prefer.
+// place is the address of a server: of TCP, and optionally a name for VMMC, which clients prefer.
 type place struct{ addr, vmmc string }
 
-// doorID is the number of the export that clients over VMMC knock at.
+// doorID is the number of the export that clients over VMMC contact first.
 const doorID = 1
 
-// open opens a process of VMMC. Nobody needs to know its number: clients find the program.
+// open opens a process of VMMC. Clients find the program, so the process's number does not matter.
 func (at place) open(ctx context.Context) (*vmmc.Process, error) {
 	return vmmc.Open(ctx, &vmmc.Config{Process: rand.Uint32(), Job: "fileserver/" + at.vmmc})
 }
 
-// listen makes a server answer over VMMC, from the memory of the process that it returns.
+// listen makes a server answer over VMMC, with memory of the returned process.
 func (at place) listen(s *vrpc.Server) (*vmmc.Process, error) {
 	p, err := at.open(context.Background())
 	if err != nil {
@@ -31,7 +30,7 @@ func (at place) listen(s *vrpc.Server) (*vmmc.Process, error) {
 	return p, err
 }
 
-// closeProcess closes a process, if there is one.
+// closeProcess closes a process if there is one.
 func closeProcess(p *vmmc.Process) error {
 	if p == nil {
 		return nil
@@ -39,7 +38,7 @@ func closeProcess(p *vmmc.Process) error {
 	return p.Close()
 }
 
-// dial returns a client of the server, and what closes it.
+// dial returns a client of the server, and a function that closes it.
 func (at place) dial(ctx context.Context) (c *vrpc.Client, closeAll func(), err error) {
 	if at.vmmc == "" {
 		c, err = vrpc.Dial(ctx, "tcp", at.addr, files.FileProg, files.FileV1, nil)

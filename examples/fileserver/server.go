@@ -15,12 +15,12 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// server answers calls with what is below one directory. All names go through an os.Root,
-// which no path and no symbolic link leads out of. It keeps nothing between calls.
+// server answers calls for the files below one directory. All names go through an os.Root, which no
+// path and no symbolic link can leave. It keeps no state between calls.
 type server struct {
 	root    *os.Root
 	write   bool
-	outside error // what os.Root says of paths that lead out of it
+	outside error // os.Root's error for paths that leave it
 }
 
 func newServer(dir string, write bool) (*server, error) {
@@ -32,15 +32,15 @@ func newServer(dir string, write bool) (*server, error) {
 	return &server{root: root, write: write, outside: errors.Unwrap(err)}, nil
 }
 
-// register enters the program into the dispatch table. Data to be written are used where they
-// have arrived.
+// register adds the program to the dispatch table. Data to be written are used in place in the
+// message.
 func (s *server) register(srv *vrpc.Server) error {
 	p := files.FileV1Program(s)
 	p.InPlace = true
 	return srv.Register(p)
 }
 
-// status returns how a call went that ended with err.
+// status returns the status of a call that ended with err.
 func (s *server) status(c *vrpc.Call, path files.FilePath, err error) files.FileStatus {
 	switch {
 	case err == nil:
@@ -60,10 +60,10 @@ func (s *server) status(c *vrpc.Call, path files.FilePath, err error) files.File
 	return files.FileFailed
 }
 
-// errKind: the file is no regular one where a regular one is called for, or no directory.
+// errKind: the file is not of the required kind, a regular file or a directory.
 var errKind = errors.New("wrong kind of file")
 
-// local returns the path for the os.Root. One that could mean a file outside is none.
+// local returns the path for the os.Root. A path that could leave it is an error.
 func local(path files.FilePath) (string, error) {
 	if !fs.ValidPath(string(path)) || strings.ContainsRune(string(path), 0) {
 		return "", fs.ErrInvalid
@@ -71,7 +71,7 @@ func local(path files.FilePath) (string, error) {
 	return string(path), nil
 }
 
-// Stat looks at a file.
+// Stat returns the attributes of a file.
 func (s *server) Stat(c *vrpc.Call, path files.FilePath, res *files.StatResult) error {
 	name, err := local(path)
 	var info fs.FileInfo
@@ -99,8 +99,8 @@ func kindOf(mode fs.FileMode) files.FileKind {
 	return files.FileOther
 }
 
-// open opens a file of the kind wanted, 0 or fs.ModeDir. Nothing else is opened, because to open
-// a device or a pipe can have effects; a pipe that has come in between does not block.
+// open opens a file of the given kind, 0 or fs.ModeDir. It opens no other kinds, because opening a
+// device or a pipe can have effects. A pipe that replaces the file meanwhile does not block.
 func (s *server) open(path files.FilePath, flags int, kind fs.FileMode) (*os.File, fs.FileInfo, error) {
 	name, err := local(path)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *server) open(path files.FilePath, flags int, kind fs.FileMode) (*os.Fil
 	return f, info, nil
 }
 
-// Read reads of a file.
+// Read reads a part of a file.
 func (s *server) Read(c *vrpc.Call, arg *files.ReadArgs, res *files.ReadResult) error {
 	chunk, err := s.read(arg)
 	if res.Status = s.status(c, arg.Path, err); err == nil {
@@ -155,7 +155,7 @@ func (s *server) read(arg *files.ReadArgs) (*files.ReadChunk, error) {
 	return &files.ReadChunk{End: err == io.EOF || arg.Offset+n == size, Data: data[:got]}, nil
 }
 
-// Write writes to a file.
+// Write writes a part of a file.
 func (s *server) Write(c *vrpc.Call, arg *files.WriteArgs) (files.FileStatus, error) {
 	if !s.write {
 		return files.FileReadOnly, nil
@@ -191,7 +191,7 @@ func (s *server) Readdir(c *vrpc.Call, arg *files.ReaddirArgs, res *files.Readdi
 	return nil
 }
 
-// page returns the entries of a directory that follow a name.
+// page returns the entries of a directory after a name.
 func page(dir *os.File, after string) (*files.ReaddirPage, error) {
 	list, err := dir.ReadDir(-1)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/examples/fileserver/internal/files"
 )
 
-// source is a tree of files that can be read.
+// source is a readable tree of files.
 type source interface {
 	// list calls fn for each file of a directory, in the order of their names.
 	list(ctx context.Context, dir string, fn func(name string, kind files.FileKind) error) error
@@ -22,14 +22,14 @@ type source interface {
 	stream(ctx context.Context, name string, w io.Writer) error
 }
 
-// sink is where a tree of files goes.
+// sink is the destination of a tree of files.
 type sink interface {
 	mkdir(ctx context.Context, name string) error
 	create(ctx context.Context, name string) (io.WriteCloser, error)
 }
 
-// summary is what a tree of files consists of. Two trees have the same sum if they have the
-// same directories and files with the same contents.
+// summary describes a tree of files. Two trees have the same sum if they have the same directories,
+// and files with the same contents.
 type summary struct {
 	files, skipped int
 	octets         int64
@@ -44,7 +44,7 @@ func (s *summary) String() string {
 	return text
 }
 
-// maxDepth is how deep directories may be: a server could pretend that there is no end.
+// maxDepth is the deepest nesting of directories: a server could pretend that there is no end.
 const maxDepth = 200
 
 // walk reads the tree below dir, and copies it below target unless to is nil.
@@ -67,7 +67,7 @@ type walker struct {
 	}
 }
 
-// dir walks through a directory, which is called label in the sum.
+// dir walks a directory, which is called label in the sum.
 func (w *walker) dir(ctx context.Context, dir, target, label string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: more than %d directories within each other", dir, maxDepth)
@@ -94,7 +94,7 @@ func (w *walker) dir(ctx context.Context, dir, target, label string, depth int) 
 	})
 }
 
-// plainName reports whether the name is that of one file in a directory.
+// plainName reports whether name is the name of a single file in a directory.
 func plainName(name string) bool {
 	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "/\x00")
 }
@@ -131,7 +131,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// localDir is a tree of this machine.
+// localDir is a tree of this host.
 type localDir struct{ root *os.Root }
 
 func (l localDir) list(_ context.Context, dir string, fn func(string, files.FileKind) error) error {

@@ -1,5 +1,5 @@
-// Command grpc runs gRPC over streams: a server, a client and a benchmark, which compares
-// it with the same over TCP on the same interface.
+// Command grpc runs gRPC over streams: a server, a client and a benchmark that compares it with TCP
+// on the same interface.
 //
 //	go run ./cmd/bobnet lab -n 2 -- go run ./examples/grpc -n 2000
 //
@@ -8,11 +8,10 @@
 //	BOBNET_RANK=0 grpc &    # on one: the server
 //	BOBNET_RANK=1 grpc      # on another: the client
 //
-// The service is gRPC's own for health checks (grpc.health.v1), whose code its module has,
-// and whose List tells where the server can be reached by TCP. Rank 1 makes unary
-// calls, one after another and eight at a time, first over streams and then over TCP, and
-// prints the rates. What makes them go over streams is a listener and a function that
-// dials.
+// The service is gRPC's own for health checks (grpc.health.v1), whose code is part of its module.
+// Its method List returns the server's address for TCP. Rank 1 makes unary calls, one after another
+// and eight at a time, first over streams and then over TCP, and prints the rates. To run over
+// streams, a program needs only another listener and another dial function.
 package main
 
 import (
@@ -49,7 +48,7 @@ same interface. Rank 0 is the server, rank 1 the client.`,
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *count < 1 {
 		return fmt.Errorf("-n %d: want at least one call", *count)
@@ -74,7 +73,7 @@ func run(ctx context.Context) error {
 	return server(ctx, host, name)
 }
 
-// service answers health checks, of the server itself.
+// service answers health checks for the server itself.
 type service struct {
 	grpc_health_v1.UnimplementedHealthServer
 	tcp    string
@@ -82,7 +81,7 @@ type service struct {
 	bye    context.CancelFunc
 }
 
-// Check is what is measured.
+// Check is the method that the benchmark calls.
 func (s *service) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	if req.Service != "" {
 		return nil, status.Error(codes.NotFound, "only the server itself is looked at")
@@ -91,19 +90,19 @@ func (s *service) Check(_ context.Context, req *grpc_health_v1.HealthCheckReques
 	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
 }
 
-// List tells where else the server can be reached: the address for TCP is the name of a service.
+// List returns the server's address for TCP as the name of a service.
 func (s *service) List(context.Context, *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
 	serving := &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}
 	return &grpc_health_v1.HealthListResponse{Statuses: map[string]*grpc_health_v1.HealthCheckResponse{s.tcp: serving}}, nil
 }
 
-// Watch ends the service: the server goes when the client has finished watching.
+// Watch ends the service: the server stops when the client has finished watching.
 func (s *service) Watch(_ *grpc_health_v1.HealthCheckRequest, out grpc_health_v1.Health_WatchServer) error {
 	s.bye()
 	return out.Send(&grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING})
 }
 
-// server serves until a client has said that it has finished.
+// server serves until a client reports that it has finished.
 func server(ctx context.Context, host *stream.Host, name string) error {
 	listeners, err := beside.Listen(ctx, host, name)
 	if err != nil {
@@ -126,7 +125,7 @@ func server(ctx context.Context, host *stream.Host, name string) error {
 	return errors.Join(errs...)
 }
 
-// client measures, and tells the server that it has finished.
+// client runs the benchmark, and reports to the server that it has finished.
 func client(ctx context.Context, host *stream.Host, name string) error {
 	if err := beside.Await(ctx, host, name); err != nil {
 		return err
@@ -177,7 +176,7 @@ func overTCP(ctx context.Context, address string) error {
 	return nil
 }
 
-// dial returns a client whose connections to address dial makes.
+// dial returns a client for address, whose connections dial makes.
 func dial(address string, dial func(ctx context.Context, address string) (net.Conn, error)) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 }

@@ -1,15 +1,14 @@
-// Command heat lets heat diffuse through a plate that is divided among ranks,
-// which exchange the edges of their parts at every step.
+// Command heat simulates heat diffusion in a plate that is divided among ranks, which exchange the
+// edges of their parts at every step.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/heat -out heat.png
 //
-// The plate starts as a picture, the embedded one or any PNG (-in): the
-// brighter a pixel, the hotter. White stays hot; so does the rim. Rank 0 reads
-// the picture, writes the result in colour, and with -check (which is the
-// default) computes it once more alone and compares bit for bit. Without a lab
-// it runs as the one rank of a job of one and needs no network.
+// The plate starts as a picture, the embedded one or any PNG (-in): the brighter a pixel, the
+// hotter. White stays hot, and so does the rim. Rank 0 reads the picture and writes the result in
+// colour. With -check, the default, it repeats the computation serially and compares the results
+// bit for bit. Without a lab the program is a job of one rank and needs no network.
 //
-// Package heat beside this file does the work; read its exchange.go first.
+// Package heat implements the simulation; read its exchange.go first.
 package main
 
 import (
@@ -45,7 +44,7 @@ edges of their parts by MPLite at every step. It also runs alone, as a job of on
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *steps < 1 {
 		return fmt.Errorf("-steps %d: want at least one step", *steps)
@@ -81,14 +80,14 @@ func run(ctx context.Context) error {
 	if err := comm.Finalize(ctx); err != nil {
 		return err
 	}
-	signal.Reset(os.Interrupt) // no rank waits for this one any more: it may just end
+	signal.Reset(os.Interrupt) // no rank waits for this one any more: an interrupt may end it
 	if res.Grid == nil {
 		return nil // not rank 0
 	}
 	return finish(cfg, res)
 }
 
-// finish is what rank 0 does with the result.
+// finish handles the result at rank 0.
 func finish(cfg heat.Config, res heat.Result) error {
 	g := res.Grid
 	fmt.Fprintf(program.Stdout, "%dx%d cells in %dx%d blocks, one a rank: %d steps in %v, of which rank 0 waited %v\n",

@@ -1,5 +1,5 @@
-// Command http runs net/http over streams: a server, a client and a benchmark, which
-// compares them with the same over TCP on the same interface.
+// Command http runs net/http over streams: a server, a client and a benchmark that compares it with
+// TCP on the same interface.
 //
 //	go run ./cmd/bobnet lab -n 2 -- go run ./examples/http -n 2000
 //
@@ -8,10 +8,10 @@
 //	BOBNET_RANK=0 http &    # on one: the server
 //	BOBNET_RANK=1 http      # on another: the client
 //
-// Rank 0 serves one handler at bobnet://http and, where the interface has an IP address, by
-// TCP. Rank 1 asks it to echo small bodies, one call after another and eight at a time, first
-// over streams and then over TCP, and prints the rates. Neither handler nor client knows
-// what carries them: the listener and the function that dials are all that differs.
+// Rank 0 serves one handler at bobnet://http and, if the interface has an IP address, over TCP.
+// Rank 1 sends it small bodies to echo, one call after another and eight at a time, first over
+// streams and then over TCP, and prints the rates. Handler and client do not depend on the
+// transport: only the listener and the dial function differ.
 package main
 
 import (
@@ -47,7 +47,7 @@ Rank 0 is the server, rank 1 the client.`,
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *count < 1 || *size < 1 || *size > 1<<20 {
 		return fmt.Errorf("-n %d, -size %d: want at least one call, of 1..%d bytes", *count, *size, 1<<20)
@@ -72,7 +72,7 @@ func run(ctx context.Context) error {
 	return server(ctx, host, name)
 }
 
-// server serves until a client has said that it has finished.
+// server serves until a client reports that it has finished.
 func server(ctx context.Context, host *stream.Host, name string) error {
 	listeners, err := beside.Listen(ctx, host, name)
 	if err != nil {
@@ -96,7 +96,7 @@ func server(ctx context.Context, host *stream.Host, name string) error {
 	<-ctx.Done()
 	quit, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err = srv.Shutdown(quit) // calls end first
+	err = srv.Shutdown(quit) // waits for calls in progress
 	for range listeners {
 		if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
 			err = errors.Join(err, e)
@@ -106,7 +106,7 @@ func server(ctx context.Context, host *stream.Host, name string) error {
 	return err
 }
 
-// client measures, and tells the server that it has finished.
+// client runs the benchmark, and reports to the server that it has finished.
 func client(ctx context.Context, host *stream.Host, name string) error {
 	if err := beside.Await(ctx, host, name); err != nil {
 		return err
@@ -138,7 +138,7 @@ func newClient(dial func(ctx context.Context, network, address string) (net.Conn
 	return &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 8}}
 }
 
-// measure has bodies echoed and compares what comes back.
+// measure sends bodies to echo and checks the answers.
 func measure(ctx context.Context, c *http.Client, url, over string) error {
 	body := bytes.Repeat([]byte("bobnet "), *size/7+1)[:*size]
 	return beside.Measure(over, *count, func() error {

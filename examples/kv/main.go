@@ -1,24 +1,22 @@
-// Command kv is a key-value store made of active messages. One program keeps
-// the table; the others put and get.
+// Command kv is a key-value store made of active messages. One program holds the table; the others
+// put and get values.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/kv -n 10000
 //
-// Or by hand, on machines of one Ethernet segment (as root, or with
-// cap_net_raw), for two clients:
+// Or by hand, on machines of one Ethernet segment (as root, or with cap_net_raw), for two clients:
 //
 //	BOBNET_SIZE=3 BOBNET_RANK=0 kv &    # on one
 //	BOBNET_SIZE=3 BOBNET_RANK=1 kv      # on another
 //	BOBNET_SIZE=3 BOBNET_RANK=2 kv      # on a third
 //
-// Rank 0 is the server: put and get are two handlers, which run where it polls,
-// one at a time, and so need no lock. Each client puts its own keys and gets
-// them back, one request at a time, and prints how fast that was; then it tells
-// the server that it has finished. The server ends when all clients have, and
-// prints how many keys it holds.
+// Rank 0 is the server. Put and get are two handlers, which run one at a time when it polls, and so
+// need no lock. Each client puts its own keys and gets them back, one request at a time, and prints
+// the rate. Then it reports to the server that it has finished. The server ends when all clients
+// have finished, and prints the number of keys.
 //
-// With -card all programs use the cards of an emulated Myrinet: their interfaces are ends of
-// cables, to each other or to switches (bobnet switch). Programs of one host share a card that
-// bobnet card --program am2 serves there.
+// With -card all programs use cards of an emulated Myrinet: their interfaces are ends of cables, to
+// each other or to switches (bobnet switch). Programs of one host share a card that bobnet card
+// --program am2 serves there.
 package main
 
 import (
@@ -47,7 +45,7 @@ put keys and get them back.`,
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *count < 1 {
 		return fmt.Errorf("-n %d: want at least one key", *count)
@@ -87,7 +85,7 @@ func run(ctx context.Context) error {
 	return exercise(ctx, store, rank, *count)
 }
 
-// exercise puts and gets what belongs to this client.
+// exercise puts and gets the keys of this client.
 func exercise(ctx context.Context, s *store, rank, count int) error {
 	start := s.node.Now()
 	for i := range count {

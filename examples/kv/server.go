@@ -10,7 +10,7 @@ import (
 
 // The handlers of the server, and of the client.
 const (
-	hPut = 1 // data: the key, args[0] bytes of it, and the value
+	hPut = 1 // data: the key of args[0] bytes, followed by the value
 	hGet = 2 // data: the key
 	hBye = 3 // the client has finished
 
@@ -19,14 +19,13 @@ const (
 	hNone  = 3 // no such key
 )
 
-// tag keeps apart those who mean this store from those who do not.
+// tag separates this store's messages from others.
 const tag endpoint.Tag = 0x6b76
 
-// drainTime is how long the server stays for its last answers to arrive.
+// drainTime is how long the server waits for its last answers to arrive.
 const drainTime = 100 * time.Millisecond
 
-// serve keeps the table until so many clients have finished, and returns how many
-// keys it has then.
+// serve holds the table until all clients have finished, and returns the number of keys.
 func serve(ctx context.Context, node *endpoint.Node, word string, clients int) (keys int, err error) {
 	bundle, err := node.NewBundle(endpoint.Sequential)
 	if err != nil {
@@ -37,7 +36,7 @@ func serve(ctx context.Context, node *endpoint.Node, word string, clients int) (
 		return 0, err
 	}
 	ep.SetTag(tag)
-	ep.SetReturnHandler(func(*endpoint.Returned) {}) // a client that is gone needs no answer
+	ep.SetReturnHandler(func(*endpoint.Returned) {}) // a client that has gone needs no answer
 	table := map[string][]byte{}
 	ep.SetHandler(hPut, func(t endpoint.Token, args []uint32, data []byte) {
 		if len(args) == 1 && int64(args[0]) <= int64(len(data)) {

@@ -9,8 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// send connects to the server, sends count numbers, checks the answers and
-// returns the last.
+// send connects to the server, sends count numbers, checks the answers and returns the last one.
 func send(ctx context.Context, nic *vipl.NIC, name string, rank, count int) (sum uint64, err error) {
 	vi, err := nic.CreateVI(nil, nil, nil)
 	if err != nil {
@@ -40,7 +39,7 @@ func send(ctx context.Context, nic *vipl.NIC, name string, rank, count int) (sum
 	for sent, got := 0, 0; got < count; got++ {
 		for ; sent < count && sent-got < depth; sent++ {
 			d := out[sent%depth]
-			if sent >= depth { // the answer has come, so the peer has the number that was in it
+			if sent >= depth { // the answer has arrived, so the peer has the number of this descriptor
 				if _, err := vi.SendWait(ctx); err != nil {
 					return 0, cmp.Or(vi.Err(), err)
 				}
@@ -65,5 +64,5 @@ func send(ctx context.Context, nic *vipl.NIC, name string, rank, count int) (sum
 	return sum, vi.Disconnect()
 }
 
-// number is what a client sends as its i-th.
+// number returns the i-th number of a client.
 func number(rank, i int) uint64 { return uint64(rank) * uint64(i+1) }

@@ -1,19 +1,18 @@
-// Command notify is a server without a loop: the completion queue calls it.
-// Clients connect and send numbers; the server answers each with the sum of all
-// that this client has sent.
+// Command notify is a server without a loop: the completion queue calls its handlers. Clients
+// connect and send numbers. The server answers each number with the sum of all numbers that the
+// client has sent.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/notify -n 10000
 //
-// Or by hand, on machines of one Ethernet segment (as root, or with
-// cap_net_raw), for two clients:
+// Or by hand, on machines of one Ethernet segment (as root, or with cap_net_raw), for two clients:
 //
 //	BOBNET_SIZE=3 BOBNET_RANK=0 notify &    # on one
 //	BOBNET_SIZE=3 BOBNET_RANK=1 notify      # on another
 //	BOBNET_SIZE=3 BOBNET_RANK=2 notify      # on a third
 //
-// Rank 0 is the server. Its main goroutine only takes connections; everything
-// else happens in handlers, of which one runs at a time, so that they need no
-// locks. It ends when all clients have come and gone.
+// Rank 0 is the server. Its main goroutine only accepts connections. Everything else happens in
+// handlers, which run one at a time, so they need no locks. The server ends when all clients have
+// connected and left.
 package main
 
 import (
@@ -42,7 +41,7 @@ send numbers, and the server answers each with the sum so far.`,
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *count < 1 {
 		return fmt.Errorf("-n %d: want at least one number", *count)
@@ -79,15 +78,15 @@ func run(ctx context.Context) error {
 	return err
 }
 
-// Messages are one number of wordSize bytes, either way. depth of them may be
-// under way from one client.
+// A message is one number of wordSize bytes, in either direction. A client may have depth of them
+// in flight.
 const (
 	wordSize = 8
 	depth    = 16
 )
 
-// slots is memory of one side of a connection, cut into descriptors that the
-// NIC may read or write at the same time.
+// slots returns the memory of one side of a connection, divided into descriptors that the NIC may
+// use at the same time.
 func slots(nic *vipl.NIC, n int) ([]*vipl.Descriptor, error) {
 	buf, mem, err := nic.AllocMem(n*wordSize, nil)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// server is what the handlers share.
+// server is the shared state of the handlers.
 type server struct {
 	nic      *vipl.NIC
 	cq       *vipl.CQ // of all clients' queues
 	listener *vipl.Listener
-	clients  int // that have not gone yet
+	clients  int // that have not left yet
 	out      io.Writer
-	err      error // the first thing that went wrong
+	err      error // the first failure
 }
 
-// conn is one client; it is the Context of its VI.
+// conn is one client. It is the Context of its VI.
 type conn struct {
 	messages int
 	sum      uint64
@@ -30,7 +30,7 @@ type conn struct {
 func serve(ctx context.Context, nic *vipl.NIC, name string, clients int, out io.Writer) error {
 	s := &server{nic: nic, clients: clients, out: out}
 	var err error
-	if s.cq, err = nic.CreateCQ(4 * depth * clients); err != nil { // large enough for all, so it never overflows
+	if s.cq, err = nic.CreateCQ(4 * depth * clients); err != nil { // large enough that it never overflows
 		return err
 	}
 	if s.listener, err = nic.Listen(0); err != nil {
@@ -45,7 +45,7 @@ func serve(ctx context.Context, nic *vipl.NIC, name string, clients int, out io.
 	}
 	for {
 		request, err := s.listener.Wait(ctx)
-		if errors.Is(err, vipl.ErrClosed) { // by s.failed, when the last client has gone
+		if errors.Is(err, vipl.ErrClosed) { // by s.failed, after the last client has left
 			return s.err
 		}
 		if err == nil {
@@ -57,15 +57,15 @@ func serve(ctx context.Context, nic *vipl.NIC, name string, clients int, out io.
 	}
 }
 
-// accept makes a VI for a client. Its receives are posted before it is
-// connected, so that none of the client's messages comes too early.
+// accept creates a VI for a client. It posts the VI's receives before it connects the VI, so that
+// no message of the client arrives too early.
 func (s *server) accept(request *vipl.Request) error {
 	vi, err := s.nic.CreateVI(nil, s.cq, s.cq)
 	if err != nil {
 		return err
 	}
 	vi.Context = &conn{}
-	in, err := slots(s.nic, 2*depth) // half of them while replies are under way
+	in, err := slots(s.nic, 2*depth) // half of them are in use while replies are in flight
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *server) accept(request *vipl.Request) error {
 		return err
 	}
 	for i, d := range in {
-		d.Context, replies[i].Context = replies[i], d // they take turns
+		d.Context, replies[i].Context = replies[i], d // each is used after the other
 		if err := vi.PostRecv(d); err != nil {
 			return err
 		}
@@ -82,8 +82,8 @@ func (s *server) accept(request *vipl.Request) error {
 	return request.AcceptStart(vi)
 }
 
-// completed is called with each completion: a number has come, or a reply has
-// been delivered. Then the descriptor that belongs to it has its turn.
+// completed is called with each completion: a number has arrived, or a reply has been delivered. It
+// then posts the other descriptor of the pair.
 func (s *server) completed(vi *vipl.VI, recv bool) {
 	var d *vipl.Descriptor
 	var err error
@@ -100,13 +100,13 @@ func (s *server) completed(vi *vipl.VI, recv bool) {
 		err = vi.PostRecv(d.Context.(*vipl.Descriptor))
 	}
 	if vi.State() != vipl.StateConnected {
-		err = nil // flushed: failed is told why
+		err = nil // flushed: failed gets the cause
 	}
 	s.note(err)
 	s.note(s.cq.Notify(s.completed)) // a handler is called once
 }
 
-// failed is called with what no call returns; here, that a client has gone.
+// failed is called with asynchronous errors; here, a client that has left.
 func (s *server) failed(e vipl.AsyncError) {
 	if e.Code != vipl.CodeConnLost {
 		s.note(e)
@@ -114,7 +114,7 @@ func (s *server) failed(e vipl.AsyncError) {
 	}
 	c := e.VI.Context.(*conn)
 	fmt.Fprintf(s.out, "client at %v: %d numbers, their sum is %d\n", e.VI.Remote(), c.messages, c.sum)
-	if !errors.Is(e, vipl.ErrDisconnected) { // its matter, not the server's
+	if !errors.Is(e, vipl.ErrDisconnected) { // a failure of the client, not of the server
 		fmt.Fprintf(s.out, "client at %v has not said goodbye: %v\n", e.VI.Remote(), e.Err)
 	}
 	s.note(e.VI.Close())

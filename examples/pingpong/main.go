@@ -1,16 +1,15 @@
-// Command pingpong bounces a message between two programs over a virtual
-// interface and prints percentiles of the one-way time.
+// Command pingpong bounces a message between two programs over a virtual interface and prints
+// percentiles of the one-way latency.
 //
 //	go run ./cmd/bobnet lab -n 2 -- go run ./examples/pingpong -size 64
 //
-// Or by hand, on two machines of one Ethernet segment (as root, or with
-// cap_net_raw):
+// Or by hand, on two machines of one Ethernet segment (as root, or with cap_net_raw):
 //
 //	BOBNET_RANK=1 pingpong &    # on one
 //	BOBNET_RANK=0 pingpong      # on the other
 //
-// Rank 1 is the server: it listens and gives its address a name. Rank 0 is the
-// client: it asks the segment who has that name. Further ranks do nothing.
+// Rank 1 is the server: it listens and advertises its address under a name. Rank 0 is the client:
+// it looks up the name on the segment. Other ranks do nothing.
 package main
 
 import (
@@ -43,7 +42,7 @@ percentiles of the one-way time.`,
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *size < 1 || *size > vipl.MaxTransferSize || *count < 1 {
 		return fmt.Errorf("-size %d, -n %d: want sizes in 1..%d and at least one round trip", *size, *count, vipl.MaxTransferSize)
@@ -79,8 +78,8 @@ func run(ctx context.Context) error {
 	return server(ctx, nic, end, name)
 }
 
-// end is one side of the connection: a VI, a descriptor to send with and two
-// to receive with, so that one is posted whenever a message may come.
+// end is one side of the connection: a VI, a descriptor to send with and two to receive with, so
+// that one is posted whenever a message may arrive.
 type end struct {
 	vi   *vipl.VI
 	send *vipl.Descriptor
@@ -124,7 +123,8 @@ func (e *end) pong(ctx context.Context) error {
 	return e.vi.PostRecv(d)
 }
 
-// because prefers the reason why the connection broke to a failed descriptor.
+// because returns the cause of the connection's end, if there is one, instead of the error of a
+// descriptor.
 func (e *end) because(err error) error {
 	if err != nil {
 		return cmp.Or(e.vi.Err(), err)

@@ -1,15 +1,15 @@
-// Command raytrace draws a teapot on all ranks of a Split-C program.
+// Command raytrace draws a teapot, on all ranks of a Split-C program.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/raytrace -out teapot.png -serial
 //	BOBNET_SPLITC_LAYER=am go run ./cmd/bobnet lab -n 2 -- go run ./examples/raytrace -json
 //	go run ./examples/raytrace -samples 16 -out teapot.png
 //
-// The work is shared by a counter at rank 0: who has nothing to do takes the next tile of
-// the picture. Rank 0 writes the picture and says what it took: time by phases, counts
-// and bytes of get, put and store. With -check it draws the picture alone, too, and
-// compares all pixels; with -serial it reports the speed-up.
+// A counter at rank 0 distributes the work: an idle rank takes the next tile of the picture. Rank 0
+// writes the picture and reports time by phases, and counts and bytes of get, put and store. With
+// -check it also draws the picture serially and compares all pixels. With -serial it reports the
+// speed-up.
 //
-// Package raytrace beside this file does the work; its doc.go says how.
+// Package raytrace implements the method; see its doc.go.
 package main
 
 import (

@@ -1,17 +1,15 @@
-// Command rdma joins its ranks to a ring and gives each the data of all, by
-// one-sided operations only: a rank writes into the memory of the rank to its
-// right (RDMA write), and at the end reads that rank's memory (RDMA read). The
-// owner of the memory takes no part in either.
+// Command rdma connects its ranks to a ring and gives each rank the data of all, with one-sided
+// operations only. A rank writes into the memory of the rank to its right (RDMA write), and at the
+// end reads that rank's memory (RDMA read). The owner of the memory takes no part in either.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/rdma
 //	go run ./cmd/bobnet lab -n 3 --mtu 9000 -- go run ./examples/rdma -size 100000
 //
-// Each rank has an array of one block for each rank and fills its own block.
-// In step after step it writes the block that it got last into its right
-// neighbour's array; immediate data tells the neighbour which block has come.
-// After size-1 steps every array is whole: a ring allgather. Then each rank
-// reads the array of its right neighbour and compares it with its own, byte by
-// byte. Read ring.go for the steps.
+// Each rank has an array with one block for each rank, and fills its own block. In each step it
+// writes the block that arrived last into its right neighbour's array. Immediate data identify the
+// block. After size-1 steps every array is complete: a ring allgather. Then each rank reads the
+// array of its right neighbour and compares it with its own, byte by byte. Read ring.go for the
+// steps.
 package main
 
 import (
@@ -40,7 +38,7 @@ only.`,
 
 func main() { about.Main(checkFlags, run) }
 
-// checkFlags reports flags that do not fit.
+// checkFlags validates the flags.
 func checkFlags() error {
 	if *size < 1 || *size > vipl.MaxTransferSize {
 		return fmt.Errorf("-size %d: want 1 to %d bytes", *size, vipl.MaxTransferSize)

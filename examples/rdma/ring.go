@@ -13,7 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// ring is one rank's place in it.
+// ring is one rank's place in the ring.
 type ring struct {
 	nic         *vipl.NIC
 	job         string
@@ -21,17 +21,16 @@ type ring struct {
 	size        int // bytes in a block
 
 	left, right *vipl.VI // to the neighbours
-	array       []byte   // a block for each rank; the left neighbour writes here and reads it
+	array       []byte   // a block for each rank; the left neighbour writes and reads it
 	arrayMem    vipl.MemHandle
-	copy        []byte // what is read from the right neighbour's array
+	copy        []byte // copy of the right neighbour's array
 	copyMem     vipl.MemHandle
-	note        []byte // for the few messages that are sent, and those that are received
+	note        []byte // for messages sent and received
 	noteMem     vipl.MemHandle
 	there       vipl.RemoteSegment // the right neighbour's array
 }
 
-// noteSize is the size of a message that says where an array is: address and
-// handle.
+// noteSize is the size of a message with the address and the handle of an array.
 const noteSize = 12
 
 func newRing(nic *vipl.NIC, job string, rank, ranks, size int) (*ring, error) {
@@ -60,10 +59,10 @@ func newRing(nic *vipl.NIC, job string, rank, ranks, size int) (*ring, error) {
 	return r, nil
 }
 
-// block returns rank's part of the array.
+// block returns the part of the array for a rank.
 func (r *ring) block(rank int) []byte { return r.array[rank*r.size : (rank+1)*r.size] }
 
-// fill gives a rank's block its content.
+// fill fills a rank's block.
 func fill(b []byte, rank int) {
 	rng := rand.New(rand.NewPCG(uint64(rank), 1))
 	for i := range b {
@@ -71,7 +70,7 @@ func fill(b []byte, rank int) {
 	}
 }
 
-// run does everything, and returns how long the writes and the read took.
+// run runs all steps, and returns the times of the writes and of the read.
 func (r *ring) run(ctx context.Context) (wrote, read time.Duration, err error) {
 	if err := r.join(ctx); err != nil {
 		return 0, 0, err
@@ -81,7 +80,7 @@ func (r *ring) run(ctx context.Context) (wrote, read time.Duration, err error) {
 		return 0, 0, err
 	}
 	middle := r.nic.Now()
-	// The array on the right is whole when its owner says so, and ours may go
+	// The array on the right is complete when its owner reports so. This rank may free its array
 	// when the left neighbour has read it.
 	if err := r.tell(ctx, r.left); err != nil {
 		return 0, 0, err
@@ -97,8 +96,8 @@ func (r *ring) run(ctx context.Context) (wrote, read time.Duration, err error) {
 	if err := r.compare(); err != nil {
 		return 0, 0, err
 	}
-	// The rank to the right may go when it hears this, and then its last
-	// acknowledgement may be lost. So it is no failure if it is gone.
+	// The rank to the right may leave when it receives this, and its last acknowledgement may be
+	// lost. So its end is not a failure.
 	if err := r.tell(ctx, r.right); err != nil && r.right.Err() == nil {
 		return 0, 0, err
 	}
@@ -108,9 +107,9 @@ func (r *ring) run(ctx context.Context) (wrote, read time.Duration, err error) {
 	return time.Duration(middle - start), time.Duration(end - begin), nil
 }
 
-// join connects this rank with its neighbours and learns where the array on
-// the right is. Rank 0 connects before it accepts and the others after, so
-// that no circle of ranks waits for each other.
+// join connects this rank with its neighbours and gets the address of the array on the right. Rank
+// 0 connects before it accepts, and the others after, so that no cycle of ranks waits for each
+// other.
 func (r *ring) join(ctx context.Context) error {
 	listener, err := r.nic.Listen(0)
 	if err != nil {
@@ -120,8 +119,8 @@ func (r *ring) join(ctx context.Context) error {
 	if err := r.nic.Advertise(r.name(r.rank), listener.Addr()); err != nil {
 		return err
 	}
-	// Every block that comes takes a receive for its immediate data, and so
-	// does each message. They are posted before anything can come.
+	// Each block consumes a receive for its immediate data, and so does each message. They are
+	// posted before anything can arrive.
 	for range r.ranks {
 		if err := r.left.PostRecv(&vipl.Descriptor{}); err != nil {
 			return err
@@ -168,7 +167,7 @@ func (r *ring) accept(ctx context.Context, listener *vipl.Listener) error {
 	return request.Accept(ctx, r.left)
 }
 
-// sayWhere tells the left neighbour where the array is.
+// sayWhere sends the array's address to the left neighbour.
 func (r *ring) sayWhere(ctx context.Context) error {
 	note := r.note[:noteSize]
 	binary.BigEndian.PutUint64(note, vipl.VirtualAddress(r.array))
@@ -189,8 +188,8 @@ func (r *ring) learnWhere(ctx context.Context) error {
 	return nil
 }
 
-// gather writes block after block into the array on the right: first the own
-// one, then each that has come from the left.
+// gather writes block after block into the array on the right: first this rank's own, then each
+// block that has arrived from the left.
 func (r *ring) gather(ctx context.Context) error {
 	for step := range r.ranks - 1 {
 		block := (r.rank - step + r.ranks) % r.ranks
@@ -222,8 +221,7 @@ func (r *ring) fetch(ctx context.Context) error {
 	})
 }
 
-// compare compares what was read, and the own array, with what every rank has
-// filled in.
+// compare compares the copy, and this rank's array, with the expected contents.
 func (r *ring) compare() error {
 	want := make([]byte, r.size)
 	for rank := range r.ranks {
@@ -258,7 +256,8 @@ func (r *ring) hear(ctx context.Context, vi *vipl.VI) (*vipl.Descriptor, error) 
 	return d, because(vi, err)
 }
 
-// because prefers the reason why the connection broke to a failed descriptor.
+// because returns the cause of the connection's end, if there is one, instead of the error of a
+// descriptor.
 func because(vi *vipl.VI, err error) error {
 	if err != nil {
 		return cmp.Or(vi.Err(), err)

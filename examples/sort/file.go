@@ -13,8 +13,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
-// Integers lie in a file as text, one to a line, or, if its name ends in
-// .bin, as eight bytes each, little end first.
+// isBinary reports whether a file holds integers of eight bytes each, in little-endian order. Other
+// files hold text, with one integer per line.
 func isBinary(name string) bool { return strings.HasSuffix(name, ".bin") }
 
 func readFile(name string) ([]int64, error) {
@@ -104,8 +104,7 @@ func writeFile(name string, data []int64) error {
 	return errors.Join(f.write(data), f.close())
 }
 
-// generate returns n random integers. A tenth of them are small, so that there
-// are equal ones.
+// generate returns n random integers. A tenth of them are small, so that some are equal.
 func generate(n int, seed uint64) []int64 {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	data := make([]int64, n)

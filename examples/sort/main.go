@@ -1,18 +1,16 @@
-// Command sort sorts a file of integers on all ranks of a job, by sample sort.
+// Command sort sorts a file of integers by sample sort, on all ranks of a job.
 //
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/sort -gen 1000000 -out sorted.txt
 //	go run ./cmd/bobnet lab -n 4 -- go run ./examples/sort -in numbers.txt -out sorted.txt
 //
-// Files hold one integer of 64 bits a line or, if their names end in .bin,
-// eight bytes each, little end first. -gen N sorts N random integers; with -in
-// as well it writes them to that file first.
+// Files hold one 64-bit integer per line or, if their names end in .bin, eight bytes each in
+// little-endian order. -gen N sorts N random integers; with -in, it writes them to that file first.
 //
-// Rank 0 reads the input and deals it out. Each rank sorts its share and offers
-// regular samples of it; from all samples all ranks choose the same splitters;
-// one alltoallv takes every integer to the rank between whose splitters it
-// lies; each rank merges what it got. The result is verified (in order, and
-// the same integers as before by checksum) and written by rank 0, part by
-// part. Read sample.go for the idea and parallel.go for the messages.
+// Rank 0 reads the input and distributes it. Each rank sorts its share and offers regular samples
+// of it. From all samples all ranks choose the same splitters. One alltoallv moves every integer to
+// the rank between whose splitters it lies, and each rank merges what it receives. The result is
+// verified: the integers are in order, and by checksum the same as before. Rank 0 writes it, part
+// by part. Read sample.go for the idea and parallel.go for the messages.
 package main
 
 import (
@@ -82,7 +80,7 @@ func run(ctx context.Context) error {
 	return comm.Finalize(ctx)
 }
 
-// input returns what is to be sorted.
+// input returns the integers to sort.
 func input(name string, n int, seed uint64) ([]int64, error) {
 	switch {
 	case n < 0 || n == 0 && name == "":

@@ -12,7 +12,7 @@ import (
 // portion is a range of the input.
 type portion struct{ first, count int }
 
-// share returns which of n integers a rank starts with.
+// share returns the part of n integers that a rank starts with.
 func share(n, ranks, rank int) portion {
 	first := n * rank / ranks
 	return portion{first, n*(rank+1)/ranks - first}
@@ -20,8 +20,8 @@ func share(n, ranks, rank int) portion {
 
 var errNotSorted = errors.New("the result is wrong")
 
-// sortAll sorts rank 0's data over all ranks of comm. Each rank returns its
-// part of the result: the parts in the order of ranks are the sorted data.
+// sortAll sorts rank 0's data over all ranks of comm. Each rank returns its part of the result; the
+// parts in the order of ranks are the sorted data.
 func sortAll(ctx context.Context, comm *mplite.Comm, data []int64) ([]int64, error) {
 	mine, err := deal(ctx, comm, data)
 	if err != nil {
@@ -56,8 +56,8 @@ func deal(ctx context.Context, comm *mplite.Comm, data []int64) (part, error) {
 	return part{mine, int64(s.first)}, err
 }
 
-// chooseSplitters gathers samples from all ranks on all ranks, which then
-// come to the same splitters.
+// chooseSplitters gathers samples from all ranks on all ranks, which then choose the same
+// splitters.
 func chooseSplitters(ctx context.Context, comm *mplite.Comm, mine part) ([]key, error) {
 	ranks := comm.Size()
 	var flat []int64
@@ -79,8 +79,7 @@ func chooseSplitters(ctx context.Context, comm *mplite.Comm, mine part) ([]key, 
 	return splitters(samples, ranks), nil
 }
 
-// exchange sends each rank what lies between its splitters and merges what
-// comes.
+// exchange sends each rank the integers between its splitters, and merges the received ones.
 func exchange(ctx context.Context, comm *mplite.Comm, mine part, keys []key) ([]int64, error) {
 	ranks := comm.Size()
 	sending, receiving := make([]int64, ranks), make([]int64, ranks)
@@ -99,11 +98,10 @@ func exchange(ctx context.Context, comm *mplite.Comm, mine part, keys []key) ([]
 	return merge(got, runs), nil
 }
 
-// verify checks that the parts are sorted, each and one after another, and
-// hold what was there before: as many integers with the same checksum. All
-// ranks return the same verdict.
+// verify checks that the parts are sorted, each and one after another, and hold the original
+// integers: the same number with the same checksum. All ranks return the same result.
 func verify(ctx context.Context, comm *mplite.Comm, sorted []int64, before uint64) error {
-	ends := []int64{0, 0, int64(len(sorted))} // first, last, how many
+	ends := []int64{0, 0, int64(len(sorted))} // first, last, number
 	if len(sorted) > 0 {
 		ends[0], ends[1] = sorted[0], sorted[len(sorted)-1]
 	}
@@ -128,8 +126,8 @@ func verify(ctx context.Context, comm *mplite.Comm, sorted []int64, before uint6
 	return nil
 }
 
-// inOrder reports whether each part, given as first, last and number, begins
-// no lower than the part before it ends. Empty parts do not count.
+// inOrder reports whether no part, given as first, last and number, begins below the end of the
+// part before it. It ignores empty parts.
 func inOrder(ends []int64) bool {
 	var last *int64
 	for ; len(ends) >= 3; ends = ends[3:] {
@@ -144,8 +142,8 @@ func inOrder(ends []int64) bool {
 	return true
 }
 
-// collect calls write on rank 0 with each rank's part, in order. Parts travel
-// one at a time, so that rank 0 holds no more than one of them.
+// collect calls write on rank 0 with each rank's part, in order. Parts are sent one at a time, so
+// that rank 0 holds only one of them.
 func collect(ctx context.Context, comm *mplite.Comm, sorted []int64, write func([]int64) error) error {
 	const tag = 1
 	if comm.Rank() != 0 {

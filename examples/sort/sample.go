@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// key orders integers that may be equal: by value, then by place in the whole
-// input. No two keys are equal, so splitters cut runs of one value as well,
-// and no rank gets more than about twice its share, whatever the input.
+// key orders integers that may be equal: by value, then by position in the whole input. No two keys
+// are equal, so splitters also divide runs of one value, and no rank gets more than about twice its
+// share, whatever the input.
 type key struct{ value, place int64 }
 
 func (k key) compare(other key) int {
 	return cmp.Or(cmp.Compare(k.value, other.value), cmp.Compare(k.place, other.place))
 }
 
-// part is a rank's sorted share of the input. Its i-th integer counts as being
-// at place first+i: that differs from the place that it was read from, but it
-// is its own, and grows with i, which is all that keys need.
+// part is a rank's sorted share of the input. Its i-th integer counts as being at position first+i.
+// This may differ from its position in the input, but it is unique and grows with i, which is
+// sufficient for keys.
 type part struct {
 	data  []int64
-	first int64 // place of the rank's first integer in the input
+	first int64 // position of the rank's first integer in the input
 }
 
 func (p part) key(i int) key { return key{p.data[i], p.first + int64(i)} }
@@ -34,8 +34,8 @@ func (p part) samples(n int) []key {
 	return keys
 }
 
-// splitters returns ranks-1 keys out of all samples; rank r gets what lies
-// between splitter r-1, included, and splitter r.
+// splitters returns ranks-1 keys out of all samples. Rank r gets the integers from splitter r-1,
+// inclusive, to splitter r, exclusive.
 func splitters(samples []key, ranks int) []key {
 	samples = slices.Clone(samples)
 	slices.SortFunc(samples, key.compare)
@@ -74,8 +74,8 @@ func (p part) search(k key) int {
 	return lo
 }
 
-// merge merges sorted runs that lie one after another in data, pair by pair,
-// and returns the result, which may be data.
+// merge merges sorted consecutive runs in data, pair by pair, and returns the result, which may be
+// data.
 func merge(data []int64, runs []int) []int64 {
 	spare := make([]int64, len(data))
 	for len(runs) > 1 {
@@ -105,9 +105,8 @@ func mergeTwo(out, a, b []int64) {
 	}
 }
 
-// checksum adds up a hash of every integer: the same for two collections that
-// hold the same integers equally often, in any order, and for others differs
-// but for one chance in 2^64.
+// checksum adds up a hash of every integer. It is the same for two collections with the same
+// integers, in any order. For others it differs, except with a probability of 2^-64.
 func checksum(data []int64) uint64 {
 	var sum uint64
 	for _, v := range data {

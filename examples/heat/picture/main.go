@@ -1,6 +1,6 @@
-// Command picture draws the plate that package heat embeds: the name in white
-// strokes, which stay hot, above an Ethernet segment, which cools down, with
-// stations, which have a core that stays hot.
+// Command picture draws the plate that package heat embeds. It shows the name in white strokes,
+// which stay hot, above an Ethernet segment, which cools down. The stations of the segment have a
+// core that stays hot.
 //
 //	go run ./examples/heat/picture -o bobnet.png
 package main
@@ -64,7 +64,7 @@ func draw(strokes []stroke) image.Image {
 	return m
 }
 
-// bounds returns a rectangle outside which the stroke leaves nothing.
+// bounds returns a rectangle that contains all pixels of the stroke.
 func (s stroke) bounds() image.Rectangle {
 	reach := s.radius + s.pen + s.heat/s.dim + 1
 	to := s.to
@@ -76,7 +76,7 @@ func (s stroke) bounds() image.Rectangle {
 		int(max(s.from.x, to.x)+reach)+1, int(max(s.from.y, to.y)+reach)+1)
 }
 
-// distance returns how far p lies from the middle of the stroke.
+// distance returns the distance of p from the middle of the stroke.
 func (s stroke) distance(p point) float64 {
 	if s.radius == 0 {
 		dx, dy := s.to.x-s.from.x, s.to.y-s.from.y
@@ -100,7 +100,7 @@ func (s stroke) distanceTo(p point, angle float64) float64 {
 	return math.Hypot(p.x-s.from.x-s.radius*math.Cos(angle), p.y-s.from.y-s.radius*math.Sin(angle))
 }
 
-// The letters stand in boxes of this size, in pixels.
+// Size of a letter's box, in pixels.
 const (
 	letterTop    = 120.0
 	letterHeight = 110.0
@@ -127,7 +127,7 @@ func letters() []stroke {
 	return all
 }
 
-// glyph draws a letter in a box of 1x1; radii are in parts of its height.
+// glyph returns the strokes of a letter in a box of 1x1; radii are fractions of its height.
 func glyph(name rune) []stroke {
 	line := func(x0, y0, x1, y1 float64) stroke { return stroke{from: point{x0, y0}, to: point{x1, y1}} }
 	arc := func(x, y, r, start, end float64) stroke {
