@@ -27,7 +27,7 @@ const (
 
 // errBusy is the answer to an agent's request while metrics are still being collected, because a
 // lock is held.
-var errBusy = fmt.Errorf("metrics: the metrics asked for before are not collected yet")
+var errBusy = fmt.Errorf("metrics: the previous collection is not complete")
 
 // AnswerAgent answers the requests of the node's agent with the metrics and the dump of what c
 // watches, until stop is called. The agent (bobnet agent, at BOBNET_AGENT or
@@ -67,7 +67,7 @@ func answerAgent(c forAgent, dump func() []byte) (stop func()) {
 			}
 			return got.text, got.err
 		}
-		return nil, fmt.Errorf("metrics: the agent asks for %q, and this program knows %q and %q", what, agent.Metrics, agent.Dump)
+		return nil, fmt.Errorf("metrics: the agent requested %q, this program supports %q and %q", what, agent.Metrics, agent.Dump)
 	})
 }
 
@@ -103,7 +103,7 @@ func answerFor(c forAgent, size int) ([]byte, error) {
 			return text, err
 		}
 	}
-	return nil, fmt.Errorf("metrics: more than %d bytes of them: the agent takes no more", size)
+	return nil, fmt.Errorf("metrics: more than %d bytes, the limit of the agent", size)
 }
 
 // cut returns the lines of text that fit into size bytes, and a last line with the number of
@@ -114,7 +114,7 @@ func cut(text []byte, size int) []byte {
 	}
 	const room = 60 // for the last line
 	end := bytes.LastIndexByte(text[:size-room], '\n') + 1
-	return fmt.Appendf(text[:end:end], "and %d bytes more, which are left out\n", len(text)-end)
+	return fmt.Appendf(text[:end:end], "and %d more bytes, omitted\n", len(text)-end)
 }
 
 // leased reports whether a NIC has sockets of the agent, which then queries the NIC directly.

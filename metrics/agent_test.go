@@ -114,7 +114,7 @@ func TestAnswerAgentMuch(t *testing.T) {
 		t.Errorf("%d NICs have their VIs added up, want 10", n)
 	}
 	dump := asked(t, s, agent.Dump)
-	if len(dump) > agent.MaxText || !strings.HasSuffix(string(dump), "bytes more, which are left out\n") {
+	if len(dump) > agent.MaxText || !strings.HasSuffix(string(dump), "more bytes, omitted\n") {
 		t.Errorf("a dump of %d bytes ends with %q", len(dump), dump[max(0, len(dump)-80):])
 	}
 	for range 100 {

@@ -160,7 +160,7 @@ func (c *Collector) DumpHandler() http.Handler {
 			enc.SetIndent("", "  ")
 			enc.Encode(c.Dump())
 		default:
-			http.Error(w, fmt.Sprintf("format %q is none of text, json", format), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("unknown format %q (want text or json)", format), http.StatusBadRequest)
 		}
 	})
 }

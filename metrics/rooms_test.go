@@ -193,7 +193,7 @@ func TestStreams(t *testing.T) {
 	}
 	var dump strings.Builder
 	c.Dump().WriteTo(&dump)
-	for _, want := range []string{"70 open, dialed=3", "listens at bobnet://files, 4 of 128 wait", "UNREAD 17 UNSENT 0 THERE 99 UNDERWAY 0, ended there, it is gone", "and 69 more"} {
+	for _, want := range []string{"70 open, dialed=3", "listening at bobnet://files, 4 of 128 waiting", "UNREAD 17 UNSENT 0 THERE 99 UNDERWAY 0, ended there, it is gone", "and 69 more"} {
 		if !strings.Contains(dump.String(), want) {
 			t.Errorf("no %q in\n%s", want, dump.String())
 		}

@@ -67,7 +67,7 @@ func ServeHandler(addr string, h http.Handler) (*Server, error) {
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("metrics: serve at %q: %w: choose another port, or an address of this host", addr, err)
+		return nil, fmt.Errorf("metrics: serve at %q: %w (choose another port, or an address of this host)", addr, err)
 	}
 	s := &Server{listener: listener, http: http.Server{
 		Handler: limitRequests(h), ConnContext: withPeer, ReadHeaderTimeout: timeouts.header, ReadTimeout: timeouts.read,

@@ -89,7 +89,7 @@ func setDefault[T comparable](p *T, value T) {
 func (c Config) fromEnvironment() (Config, error) {
 	if m := c.Member; m != nil {
 		if c.Job != "" || c.Rank != 0 || c.Size != 0 || c.Interface != "" || c.NIC != nil {
-			return c, opError("init", ErrArgument, "Job, Rank, Size, Interface and NIC are those of Member: leave them zero")
+			return c, opError("init", ErrArgument, "Job, Rank, Size, Interface and NIC come from Member and must be zero")
 		}
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()

@@ -33,7 +33,7 @@ func Atomic[A, R any](name string, f func(w *World, arg A) R) *Procedure[A, R] {
 		if why := pointers(t); why != "" {
 			err = opError("start", errType, "atomic procedure %q: %v has %s", name, t, why)
 		} else if t.Size() > maxAtomic {
-			err = opError("start", errType, "atomic procedure %q: %v has %d bytes, and may have %d", name, t, t.Size(), maxAtomic)
+			err = opError("start", errType, "atomic procedure %q: %v has %d bytes (at most %d)", name, t, t.Size(), maxAtomic)
 		}
 	}
 	register(&registry.procedures, name, p, err)
@@ -99,7 +99,7 @@ func (w *World) atomicError(name string, proc int, b *[layer.MaxCall]byte) error
 func (w *World) runAtomic(fn uint32, args, result []byte) (n int) {
 	w.stats.Served++
 	if uint64(fn) >= uint64(len(w.layout.procedures)) || len(args) != w.layout.procedures[fn].args {
-		return atomicText(result, atomicFailed, "there is no such procedure")
+		return atomicText(result, atomicFailed, "unknown procedure")
 	}
 	if w.stop != nil {
 		return atomicText(result, atomicFailed, "the process is ending: "+w.stop.Error())
@@ -121,7 +121,7 @@ func (w *World) runAtomic(fn uint32, args, result []byte) (n int) {
 	clear(result[:atomicHead])
 	p.run(w, args, result[atomicHead:])
 	if w.atomics.sent {
-		return atomicText(result, atomicSent, "it communicates, or calls another atomic procedure")
+		return atomicText(result, atomicSent, "it communicated or called another atomic procedure")
 	}
 	result[0] = atomicDone
 	return atomicHead + p.result

@@ -91,9 +91,9 @@ func (c call) String() string {
 	switch {
 	case c.op == 0:
 	case c.code == codeMalloc || c.code == codeFree:
-		text += fmt.Sprintf(", the array's place, blocks and type hash to %x", c.op)
+		text += fmt.Sprintf(", the array's address, blocks and type hash to %x", c.op)
 	case c.code == codeStart:
-		text += fmt.Sprintf(", the layer and what is registered hash to %x", c.op)
+		text += fmt.Sprintf(", the layer and the registrations hash to %x", c.op)
 	default:
 		text += fmt.Sprintf(", operation %x", c.op)
 	}
@@ -514,7 +514,7 @@ func checkPart[T any](call string) error {
 		return opError(call, err, "it cannot be sent")
 	}
 	if size[T]() > maxPart-1 {
-		return opError(call, errType, "it has %d bytes, and may have %d here", size[T](), maxPart-1)
+		return opError(call, errType, "it has %d bytes (at most %d here)", size[T](), maxPart-1)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func Layers() []string { return slices.Sorted(maps.Keys(layers)) }
 func (c Config) complete() (Config, error) {
 	if m := c.Member; m != nil {
 		if c.Job != "" || c.Rank != 0 || c.Size != 0 || c.Interface != "" || c.NIC != nil {
-			return c, opError("start", ErrArgument, "Job, Rank, Size, Interface and NIC are those of Member: leave them zero")
+			return c, opError("start", ErrArgument, "Job, Rank, Size, Interface and NIC come from Member and must be zero")
 		}
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
@@ -101,9 +101,9 @@ func (c Config) complete() (Config, error) {
 func (c *Config) check() error {
 	switch {
 	case layers[c.Layer] == nil:
-		return opError("start", ErrArgument, "there is no layer %q, but %s", c.Layer, strings.Join(Layers(), ", "))
+		return opError("start", ErrArgument, "unknown layer %q (want one of %s)", c.Layer, strings.Join(Layers(), ", "))
 	case c.Card != nil && c.Layer != "am" && c.Layer != "shm":
-		return opError("start", ErrArgument, "Card carries the layers am and shm, and not %s", c.Layer)
+		return opError("start", ErrArgument, "Card supports only the layers am and shm, not %s", c.Layer)
 	case c.HeapSize < minHeapSize || c.HeapSize > maxHeapSize:
 		return opError("start", ErrArgument, "a heap of %d bytes is not in %d..%d", c.HeapSize, minHeapSize, maxHeapSize)
 	case c.WaitTimeout < 0:
@@ -126,7 +126,7 @@ func heapSize(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > maxHeapSize>>shift {
-		return 0, opError("start", ErrArgument, "environment variable %s is %q, want a number of bytes, perhaps with k, m or g behind it, up to %d", EnvHeap, text, maxHeapSize)
+		return 0, opError("start", ErrArgument, "environment variable %s is %q (want a number of bytes, optionally with suffix k, m or g, up to %d)", EnvHeap, text, maxHeapSize)
 	}
 	return n << shift, nil
 }

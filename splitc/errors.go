@@ -21,11 +21,11 @@ var (
 	ErrArgument = errclass.New(transport.ErrArgument, "splitc: invalid argument")
 	ErrMemory   = errors.New("splitc: the spread heap is full")
 	// ErrInAtomic means that an atomic procedure has communicated, which is not allowed.
-	ErrInAtomic = errors.New("splitc: an atomic procedure is running, and must not communicate")
+	ErrInAtomic = errors.New("splitc: an atomic procedure must not communicate")
 	// ErrAtomic is the class of every AtomicError.
 	ErrAtomic = errors.New("splitc: the atomic procedure failed")
 	// ErrNever means that a call waits for stores that no process will make.
-	ErrNever = errors.New("splitc: what is waited for will never come")
+	ErrNever = errors.New("splitc: the awaited stores will never arrive")
 	// ErrClosed means that the program has ended by Exit or Fail.
 	ErrClosed = errclass.New(transport.ErrClosed, "splitc: the program has ended")
 	// ErrUnequal means that the ranks of a program have different layers, heaps, variables,
@@ -43,8 +43,8 @@ var (
 var (
 	errProcessor = errclass.New(ErrArgument, "splitc: no such processor")
 	errNull      = errclass.New(ErrArgument, "splitc: null pointer")
-	errOutside   = errclass.New(ErrArgument, "splitc: outside what is allocated in the spread heap")
-	errFreed     = errclass.New(ErrArgument, "splitc: memory that is not allocated, or not any more")
+	errOutside   = errclass.New(ErrArgument, "splitc: outside the allocated part of the spread heap")
+	errFreed     = errclass.New(ErrArgument, "splitc: memory that is not, or no longer, allocated")
 	errUnaligned = errclass.New(ErrArgument, "splitc: unaligned pointer")
 	errType      = errclass.New(ErrArgument, "splitc: not a type of fixed size without pointers")
 	errOverlap   = errclass.New(ErrArgument, "splitc: overlapping memory")
@@ -114,7 +114,7 @@ func verify[T any](w *World, call string, p Global[T], n int) error {
 		w.fit = key
 	}
 	if uint(p.proc) >= uint(w.procs) {
-		return opError(call, errProcessor, "the pointer is to processor %d, and there are %d", p.proc, w.procs)
+		return opError(call, errProcessor, "the pointer is to processor %d of %d", p.proc, w.procs)
 	}
 	over, bytes := bits.Mul64(uint64(n), size[T]())
 	if over != 0 || uint64(n) > w.spans.size {
@@ -124,7 +124,7 @@ func verify[T any](w *World, call string, p Global[T], n int) error {
 		return opError(call, errOutside, "%d elements of %d bytes do not fit into a heap of %d bytes", n, size[T](), w.spans.size)
 	}
 	if p.off%align[T]() != 0 {
-		return opError(call, errUnaligned, "address %#x is no multiple of %d", p.off, align[T]())
+		return opError(call, errUnaligned, "address %#x is not a multiple of %d", p.off, align[T]())
 	}
 	return w.spans.check(call, p.off, bytes)
 }
@@ -162,7 +162,7 @@ func (w *World) checkRoot(call string, proc int) error {
 		return err
 	}
 	if proc < 0 || proc >= w.procs {
-		return opError(call, errProcessor, "processor %d, and there are %d", proc, w.procs)
+		return opError(call, errProcessor, "processor %d of %d", proc, w.procs)
 	}
 	return nil
 }

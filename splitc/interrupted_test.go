@@ -42,7 +42,7 @@ func TestInterruptedSaysWhat(t *testing.T) {
 					_, err = splitc.FetchAdd(ctx, w, a.On(1), 1)
 					cancel()
 				}
-				if want := "splitc: a call that waits for room at process 1: "; !strings.HasPrefix(fmt.Sprint(err), want) {
+				if want := "splitc: wait for room at process 1: "; !strings.HasPrefix(fmt.Sprint(err), want) {
 					t.Errorf("%v, want %s...", err, want)
 				}
 				ended("splitc: barrier, for process 1: ", w.Barrier)

@@ -35,12 +35,12 @@ func AllSpreadMalloc[T any](ctx context.Context, w *World, n, m int) (a Array[T]
 		return a, opError(name, ErrArgument, "%d blocks of %d elements", n, m)
 	}
 	if per > 0 && m > most/per {
-		return a, opError(name, ErrMemory, "%d blocks of %d elements of %d bytes on each processor, and the heap has %d bytes", per, m, size[T](), w.spans.size)
+		return a, opError(name, ErrMemory, "%d blocks of %d elements of %d bytes on each processor do not fit into the heap of %d bytes", per, m, size[T](), w.spans.size)
 	}
 	bytes := uint64(per) * uint64(m) * size[T]()
 	lo, used, ok := w.spans.alloc(bytes)
 	if !ok {
-		return a, opError(name, ErrMemory, "%d bytes on each processor: no gap in the heap of %d bytes is so long", bytes, w.spans.size)
+		return a, opError(name, ErrMemory, "%d bytes on each processor: no gap in the heap of %d bytes is large enough", bytes, w.spans.size)
 	}
 	if used {
 		clear(w.heap[lo : lo+bytes])
@@ -83,7 +83,7 @@ func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
 	}
 	i, found := w.spans.find(a.base)
 	if !found || w.spans.live[i].lo != a.base || a.base < w.layout.end {
-		return opError(name, errFreed, "nothing that was allocated begins at %#x", a.base)
+		return opError(name, errFreed, "no allocation begins at %#x", a.base)
 	}
 	have, want := w.spans.live[i].hi-a.base, granules(uint64(a.rows()*a.m)*size[T]())
 	if have != want || int(a.procs) != w.procs {

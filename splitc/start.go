@@ -49,7 +49,7 @@ func Start(ctx context.Context, cfg *Config) (*World, error) {
 		return nil, err
 	}
 	if w.layout.end > uint64(c.HeapSize) {
-		return nil, opError("start", ErrMemory, "the registered variables end at %#x, and the heap has %#x bytes", w.layout.end, c.HeapSize)
+		return nil, opError("start", ErrMemory, "the registered variables end at %#x, beyond the heap of %#x bytes", w.layout.end, c.HeapSize)
 	}
 	if err := w.open(ctx); err != nil {
 		w.end(err)
@@ -108,7 +108,7 @@ func (w *World) open(ctx context.Context) (err error) {
 	err = w.meet(ctx, call{code: codeStart, size: uint64(w.cfg.HeapSize), op: w.sameness()})
 	var m *MismatchError
 	if errors.As(err, &m) && m.inStart() { // other ranks may be further, and detect the difference there
-		return fmt.Errorf("%w: the size of the heap, what is registered, or the version: %w", ErrUnequal, err)
+		return fmt.Errorf("%w: the size of the heap, the registrations, or the version differ: %w", ErrUnequal, err)
 	}
 	return err
 }
@@ -172,9 +172,9 @@ func (w *World) join(ctx context.Context) (err error) {
 		case chosen != w.cfg.Layer:
 			return w.otherLayer(proc, chosen)
 		case heap != w.cfg.HeapSize:
-			return opError("start", ErrUnequal, "rank %d has a heap of %d bytes, rank %d one of %d", w.me, w.cfg.HeapSize, proc, heap)
+			return opError("start", ErrUnequal, "rank %d has a heap of %d bytes, rank %d a heap of %d", w.me, w.cfg.HeapSize, proc, heap)
 		case other[1] != params[1]:
-			return opError("start", ErrUnequal, "rank %d and rank %d differ in what they have registered, or in their architecture", w.me, proc)
+			return opError("start", ErrUnequal, "rank %d and rank %d differ in their registrations or their architecture", w.me, proc)
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (w *World) params() [2]uint32 {
 
 // ofParams returns the heap's size and the name of the layer in params.
 func ofParams(params [2]uint32) (heap int, chosen string) {
-	chosen = "of a number that this rank does not know"
+	chosen = "unknown to this rank"
 	if n := int(params[0] >> layerShift); n < len(layers) {
 		chosen = Layers()[n]
 	}
@@ -233,7 +233,7 @@ func (w *World) Close() error {
 // and Exit or Fail notifies the others and releases everything.
 func (w *World) Fail(err error) {
 	if err == nil {
-		err = errors.New("for no reason given")
+		err = errors.New("no reason given")
 	}
 	if w.stop == nil || !errors.Is(err, w.stop) { // otherwise it is the error that a call has returned
 		err = fmt.Errorf("splitc: Fail was called: %w", err)
@@ -322,7 +322,7 @@ func (w *World) agree(ctx context.Context) (withdraw func(), err error) {
 		chosen[rank], late = w.layerOf(ctx, rank)
 		switch {
 		case late != nil && err == nil:
-			return withdraw, fmt.Errorf("splitc: start: rank %d does not say which layer it has: %w", rank, late)
+			return withdraw, fmt.Errorf("splitc: start: rank %d does not publish its layer: %w", rank, late)
 		case late != nil:
 			return withdraw, err
 		case chosen[rank] != w.cfg.Layer && err == nil:

@@ -46,7 +46,7 @@ func (w *World) StoreSync(ctx context.Context, bytes int) error {
 		return err
 	}
 	if have := w.received(); have < want {
-		return opError("store_sync", ErrNever, "%d bytes: %d have come, and all other processes have called Exit", bytes, have-w.consumed)
+		return opError("store_sync", ErrNever, "%d bytes: %d have arrived, and all other processes have called Exit", bytes, have-w.consumed)
 	}
 	w.consumed = want
 	return nil

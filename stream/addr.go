@@ -49,7 +49,7 @@ func ParseAddr(s string) (Addr, error) {
 		if _, err := ethertype.ParseMAC(station); err == nil {
 			a, err := ethertype.ParseAddr(station + "/" + s[i+1:])
 			if err != nil {
-				return Addr{}, &net.AddrError{Err: "want a port from 0 to 65535 behind the MAC", Addr: s}
+				return Addr{}, &net.AddrError{Err: "want a port from 0 to 65535 after the MAC", Addr: s}
 			}
 			return Addr{Addr: a}, nil
 		}

@@ -62,11 +62,11 @@ func (c *Config) withDefaults() (Config, error) {
 	d.PeerTimeout = cmp.Or(d.PeerTimeout, vipl.DefaultPeerTimeout)
 	for _, size := range []int{d.ReadBuffer, d.WriteBuffer} {
 		if size < minBuffer || size > maxBuffer {
-			return d, fmt.Errorf("stream: %w: a buffer of %d bytes, want %d..%d", vipl.ErrArgument, size, minBuffer, maxBuffer)
+			return d, fmt.Errorf("stream: %w: buffer of %d bytes (want %d..%d)", vipl.ErrArgument, size, minBuffer, maxBuffer)
 		}
 	}
 	if d.Linger < 0 || d.PeerTimeout < 0 {
-		return d, fmt.Errorf("stream: %w: Linger %v, PeerTimeout %v: neither may be negative", vipl.ErrArgument, d.Linger, d.PeerTimeout)
+		return d, fmt.Errorf("stream: %w: Linger %v, PeerTimeout %v: must not be negative", vipl.ErrArgument, d.Linger, d.PeerTimeout)
 	}
 	return d, nil
 }

@@ -68,7 +68,7 @@ func (lc *ListenConfig) listen(ctx context.Context, address string) (*Listener, 
 		backlog = defaultBacklog
 	}
 	if backlog < 1 {
-		return nil, fmt.Errorf("stream: %w: a backlog of %d, want 1 or more", vipl.ErrArgument, backlog)
+		return nil, fmt.Errorf("stream: %w: backlog %d (want 1 or more)", vipl.ErrArgument, backlog)
 	}
 	h, err := lc.Host.orStandard(ctx)
 	if err != nil {

@@ -145,6 +145,6 @@ func (c *Conn) take(d *vipl.Descriptor) error {
 
 var (
 	errEarly = fault("a message before the greeting")
-	errWord  = fault("a message of no known kind")
+	errWord  = fault("a message of unknown kind")
 	errAgain = fault("a second greeting")
 )

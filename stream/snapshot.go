@@ -92,11 +92,11 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams on %v: %d open, dialed=%d accepted=%d failed=%d refused=%d abandoned=%d\n",
 		s.Addr, s.Open, s.Dialed, s.Accepted, s.Failed, s.Refused, s.Stats.Abandoned)
-	fmt.Fprintf(&b, "  read %d bytes, written %d (%d from where they lay), messages=%d/%d coalesced=%d credits=%d/%d\n",
+	fmt.Fprintf(&b, "  read %d bytes, written %d (%d without a copy), messages=%d/%d coalesced=%d credits=%d/%d\n",
 		s.Stats.BytesRead, s.Stats.BytesWritten, s.Stats.DirectBytes, s.Stats.MessagesSent, s.Stats.MessagesReceived, s.Stats.Coalesced,
 		s.Stats.CreditsSent, s.Stats.CreditsReceived)
 	for _, l := range s.Listeners {
-		fmt.Fprintf(&b, "  listens at %v, %d of %d wait to be accepted\n", l.Addr, l.Waiting, l.Backlog)
+		fmt.Fprintf(&b, "  listening at %v, %d of %d waiting to be accepted\n", l.Addr, l.Waiting, l.Backlog)
 	}
 	for i := range s.Conns {
 		c := &s.Conns[i]

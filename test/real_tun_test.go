@@ -204,14 +204,14 @@ func TestTunRefused(t *testing.T) {
 		{verb(), "such as 10.9.0.1/24"},
 		{verb("--addr", "10.9.0.1"), "10.9.0.1: want an address"},
 		{verb("--addr", "10.9.0.300/24"), "such as 10.9.0.1/24"},
-		{verb("--addr", "224.0.0.1/24"), "no address of a host"},
+		{verb("--addr", "224.0.0.1/24"), "not a host address"},
 		{verb("--addr", "10.9.0.2/24"), l.MAC(1).String() + " answers to 10.9.0.2"},
 		{verb("--addr", "10.9.0.1/24", "--mtu", "1000"), "want a number from 1280 to 65000"},
-		{verb("--addr", "10.9.0.1/24", "--dev", lab.Interface), "there is an interface bob0 already: choose another name by --dev"},
+		{verb("--addr", "10.9.0.1/24", "--dev", lab.Interface), "interface bob0 already exists (choose another name with --dev"},
 		{verb("--addr", "10.9.0.1/24", "--dev", "a-name-that-is-too-long"), "1 to 15 bytes"},
 		{verb("--addr", "10.9.0.1/24", "--iface", "eth7"), "eth7"},
-		{append([]string{"sh", "-c", `mount -t tmpfs none /dev/net && exec "$@"`, "sh"}, verb(good...)...), "no /dev/net/tun: load the module (modprobe tun)"},
-		{append([]string{setpriv, "--bounding-set", "-net_admin"}, verb(good...)...), "an interface needs CAP_NET_ADMIN: run as root"},
+		{append([]string{"sh", "-c", `mount -t tmpfs none /dev/net && exec "$@"`, "sh"}, verb(good...)...), "no /dev/net/tun (load the module: modprobe tun"},
+		{append([]string{setpriv, "--bounding-set", "-net_admin"}, verb(good...)...), "creating an interface needs CAP_NET_ADMIN (run as root"},
 		{append([]string{setpriv, "--bounding-set", "-net_raw"}, verb(good...)...), "no permission for raw sockets"},
 	} {
 		out, code := in(t, l, 0, nil, c.argv...)

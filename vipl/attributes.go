@@ -110,9 +110,9 @@ func (a *Attributes) terms() conn.Terms {
 func (a *Attributes) validate(op string) error {
 	switch {
 	case !a.Reliability.Valid():
-		return opError(op, ErrInvalidReliability, "level %d is none of 1, 2 and 4", a.Reliability)
+		return opError(op, ErrInvalidReliability, "invalid level %d (want 1, 2 or 4)", a.Reliability)
 	case a.EnableRDMARead && a.Reliability == reliability.Unreliable:
-		return opError(op, ErrInvalidRDMARead, "the level %v has no RDMA reads: leave EnableRDMARead false", a.Reliability)
+		return opError(op, ErrInvalidRDMARead, "level %v has no RDMA reads (set EnableRDMARead to false)", a.Reliability)
 	case a.MaxTransferSize > MaxTransferSize:
 		return opError(op, ErrInvalidMTU, "MaxTransferSize %d is over the limit of %d", a.MaxTransferSize, MaxTransferSize)
 	case a.QueueDepth < 1 || a.QueueDepth > MaxQueueDepth:

@@ -58,7 +58,7 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 	case remote.MAC.IsGroup() || remote.IsZero():
 		return opError(op, ErrArgument, "%v is not the address of one endpoint", remote)
 	case !n.m.Reaches(remote.MAC):
-		return opError(op, ErrArgument, "%v is on this host, and this NIC has no way there: open it without Config.WireOnly", remote)
+		return opError(op, ErrArgument, "%v is on this host, which this NIC cannot reach (open it without Config.WireOnly)", remote)
 	}
 	if err := n.m.CheckLink(); err != nil {
 		return &ConnError{Local: v.Local(), Remote: remote, Err: err}
@@ -93,7 +93,7 @@ func (v *VI) connectOutcome() error {
 	case v.side.Err != nil:
 		return v.side.Err
 	case v.left:
-		return opError("connect", ErrInvalidState, "Disconnect was called on the VI and no attempt was made since")
+		return opError("connect", ErrInvalidState, "no attempt was made since Disconnect was called")
 	}
 	return opError("connect", ErrInvalidState, "no attempt was made")
 }

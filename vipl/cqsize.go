@@ -30,7 +30,7 @@ func (q *CQ) Resize(entries int) error {
 	case entries < 1 || entries > MaxCQEntries:
 		return opError(op, ErrArgument, "%d entries are not in 1..%d", entries, MaxCQEntries)
 	case entries < q.ring.Used():
-		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.ring.Used(), entries)
+		return opError(op, ErrResource, "the queue holds %d entries, more than its new size %d (take some first)", q.ring.Used(), entries)
 	}
 	q.ring.Size = entries
 	return nil

@@ -74,9 +74,9 @@ func (v *VI) connectFor(ctx context.Context, remote ethertype.Addr, discriminato
 func checkDiscriminator(op string, d []byte, data int) error {
 	switch {
 	case len(d) == 0 || len(d) > maxDiscriminator:
-		return opError(op, ErrArgument, "a discriminator has 1..%d bytes, this one has %d", maxDiscriminator, len(d))
+		return opError(op, ErrArgument, "a discriminator must have 1..%d bytes, this one has %d", maxDiscriminator, len(d))
 	case 1+len(d)+data > MaxConnData:
-		return opError(op, ErrArgument, "%d bytes of private data are over the limit of %d beside a discriminator of %d",
+		return opError(op, ErrArgument, "%d bytes of private data are over the limit of %d with a discriminator of %d",
 			data, MaxConnData-1-len(d), len(d))
 	}
 	return nil

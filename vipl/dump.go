@@ -101,7 +101,7 @@ func (s *Snapshot) writeVIs(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "\n  %s, %d of them idle\n", plural(len(s.VIs), "VI"), idle)
 	if s.Others > 0 {
-		fmt.Fprintf(b, "  and %d more, which are left out\n", s.Others)
+		fmt.Fprintf(b, "  and %d more, omitted\n", s.Others)
 	}
 	t.Flush()
 	for _, line := range failures {

@@ -39,7 +39,7 @@ func (c Config) FromEnvironment() (Config, error) {
 	if c.Driver == "" {
 		c.Driver = os.Getenv(EnvDriver)
 		if c.Driver != "" && !slices.Contains(Drivers(), c.Driver) {
-			return c, opError("read "+EnvDriver, ErrArgument, "%q is none of %s", c.Driver, strings.Join(Drivers(), ", "))
+			return c, opError("read "+EnvDriver, ErrArgument, "unknown driver %q (want one of %s)", c.Driver, strings.Join(Drivers(), ", "))
 		}
 	}
 	if c.Driver != "udp" || len(c.Peers) > 0 {
@@ -58,7 +58,7 @@ func parsePeers(list string) (peers []netip.Addr, err error) {
 		}
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			return nil, opError("read "+EnvPeers, ErrArgument, "%q is no IP address; want some with commas between them", text)
+			return nil, opError("read "+EnvPeers, ErrArgument, "%q is not an IP address (want a comma-separated list)", text)
 		}
 		peers = append(peers, ip)
 	}
@@ -73,7 +73,7 @@ func timeoutWanted() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, opError("read "+EnvTimeout, ErrArgument, "%q is no time; want more than 0 with its unit, such as 90s or 2m", text)
+		return 0, opError("read "+EnvTimeout, ErrArgument, "invalid duration %q (want a positive value with a unit, such as 90s or 2m)", text)
 	}
 	return d, nil
 }

@@ -55,7 +55,7 @@ func (n *NIC) listen(port uint16) (*Listener, error) {
 	}
 	switch {
 	case !n.m.Info.Ports.Contains(port) || port == n.m.Info.Ports.Lo:
-		return nil, opError("listen", ErrArgument, "port %d is not in %d..%d: open the NIC with Config.Ports around it",
+		return nil, opError("listen", ErrArgument, "port %d is not in %d..%d (open the NIC with other Config.Ports)",
 			port, n.m.Info.Ports.Lo+1, n.m.Info.Ports.Hi)
 	case n.m.Ports.InUse(port):
 		return nil, opError("listen", ErrResource, "port %d is already in use on this NIC", port)

@@ -147,7 +147,7 @@ func (n *NIC) sayUnlocked(size int) {
 	n.saidMlock = true
 	n.eng.Unlock()
 	if !said {
-		n.log.Debug("registered memory is not locked and may be paged out; everything works all the same",
+		n.log.Debug("registered memory is not locked and may be paged out; this affects only performance",
 			"bytes", size, "remedy", "raise the limit: ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit")
 	}
 }

@@ -269,7 +269,7 @@ func TestLookupCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(bg)
 	cancel(reason)
 	_, err := d.na.Lookup(ctx, "nobody")
-	want := `vipl: look up: name not found on the segment: context canceled: the question for "nobody" was given up: somebody pressed a key`
+	want := `vipl: look up: name not found on the segment: context canceled: the query for "nobody" was cancelled: somebody pressed a key`
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, vipl.ErrNameService) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

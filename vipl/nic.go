@@ -154,7 +154,7 @@ func Open(ctx context.Context, cfg *Config) (*NIC, error) {
 		return nil, err
 	}
 	if err := n.StartNames(cfg.Names); err != nil {
-		n.log.Warn("not all host names are known", "err", err)
+		n.log.Warn("the ethers file has errors", "err", err)
 	}
 	n.answerAgent()
 	n.eng.Start()

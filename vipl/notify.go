@@ -66,7 +66,7 @@ func (v *VI) notify(op string, recv bool, f func(v *VI, d *Descriptor, err error
 	case v.cqOf(recv) != nil:
 		return opError(op, ErrArgument, "the queue is bound to a completion queue: use CQ.Notify")
 	case waiting.Len() >= v.attr.QueueDepth:
-		return opError(op, ErrResource, "%d handlers wait already, as many as the queue is deep", waiting.Len())
+		return opError(op, ErrResource, "%d handlers already wait, as many as the queue has descriptors", waiting.Len())
 	}
 	n.m.FinishReceives()
 	waiting.Push(f)
@@ -94,7 +94,7 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	case f == nil:
 		return opError(op, ErrArgument, "the handler is nil")
 	case q.handlers.Len() >= q.ring.Size:
-		return opError(op, ErrResource, "%d handlers wait already, as many as the queue has entries", q.handlers.Len())
+		return opError(op, ErrResource, "%d handlers already wait, as many as the queue has entries", q.handlers.Len())
 	}
 	n.m.FinishReceives()
 	q.handlers.Push(f)

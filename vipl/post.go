@@ -44,7 +44,7 @@ func (v *VI) postSend(d *Descriptor, when conn.When) error {
 func (v *VI) checkSend(d *Descriptor, total uint32) error {
 	switch {
 	case d.Op > OpRDMARead:
-		return v.refuse(d, StatusFormatError, opError("post send", ErrArgument, "operation %d does not exist", d.Op))
+		return v.refuse(d, StatusFormatError, opError("post send", ErrArgument, "invalid operation %d", d.Op))
 	case d.Op == OpRDMARead && !v.conn.Reliable:
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidRDMARead, "the VI's level is %v", v.attr.Reliability))
 	case d.Op == OpRDMARead && d.HasImmediate:

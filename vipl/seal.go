@@ -25,7 +25,7 @@ func keyWanted() (seal.Source, error) {
 	path, text := os.Getenv(EnvKeyFile), os.Getenv(EnvKey)
 	switch {
 	case path != "" && text != "":
-		return nil, opError("read "+EnvKeyFile, ErrArgument, "%s is set, too: leave one of them out", EnvKey)
+		return nil, opError("read "+EnvKeyFile, ErrArgument, "%s is also set (set only one of them)", EnvKey)
 	case path != "":
 		return seal.File(path), nil
 	case text != "":
@@ -52,7 +52,7 @@ const maxForeignSealed = 64
 func (n *NIC) receiveSealed(frame []byte) {
 	src := ethertype.MAC(frame[framing.OffsetSrc:])
 	if _, _, known := n.sealedBy.Get(src); !known && n.sealedBy.Note(src, struct{}{}, n.m.Link.Now()) {
-		n.log.Warn("a station is not understood", "station", src, "why", noKey)
+		n.log.Warn("no common key with a station", "station", src, "why", noKey)
 	}
 }
 

@@ -73,7 +73,7 @@ func (v *VI) mayChange(op string, a *Attributes) error {
 	case a.Ptag != now.Ptag && posted > 0:
 		return opError(op, ErrInvalidState, "%d descriptors are posted with memory of tag %d", posted, now.Ptag)
 	case a.QueueDepth < max(v.conn.SQ.Len(), v.conn.RQ.Len()):
-		return opError(op, ErrResource, "the queues hold %d and %d descriptors, QueueDepth is to be %d", v.conn.SQ.Len(), v.conn.RQ.Len(), a.QueueDepth)
+		return opError(op, ErrResource, "the queues hold %d and %d descriptors, more than QueueDepth %d", v.conn.SQ.Len(), v.conn.RQ.Len(), a.QueueDepth)
 	}
 	return nil
 }

@@ -187,10 +187,10 @@ func TestPrintPeriod(t *testing.T) {
 func TestBadValues(t *testing.T) {
 	bobnet := copyProgram(t, t.TempDir())
 	for _, tt := range []struct{ env, args, says string }{
-		{"BOBNET_DRIVER=tcp", "ping --listen", `"tcp" is none of`},
-		{"BOBNET_DRIVER=tcp", "perf --local", `"tcp" is none of`},
-		{"BOBNET_DRIVER=tcp", "info", `"tcp" is none of`},
-		{"BOBNET_DRIVER=tcp", "run -n 1 -- true", `"tcp" is none of`},
+		{"BOBNET_DRIVER=tcp", "ping --listen", `unknown driver "tcp"`},
+		{"BOBNET_DRIVER=tcp", "perf --local", `unknown driver "tcp"`},
+		{"BOBNET_DRIVER=tcp", "info", `unknown driver "tcp"`},
+		{"BOBNET_DRIVER=tcp", "run -n 1 -- true", `unknown driver "tcp"`},
 		{"BOBNET_PEERS=here", "ping --listen --driver udp -i 127.0.0.1", `"here" is no IP address`},
 		{"BOBNET_FAULT=loss=lots", "ping --listen", "BOBNET_FAULT"},
 		{"BOBNET_KEY=short", "ping --listen", "characters that are no key"},

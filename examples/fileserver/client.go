@@ -53,7 +53,7 @@ func (r *remote) list(ctx context.Context, dir string, fn func(string, files.Fil
 		case res.Page.End:
 			return nil
 		case res.Page.First == nil:
-			return fmt.Errorf("list %s: the server's page is empty, but not the last", dir)
+			return fmt.Errorf("list %s: the server returned an empty page before the end", dir)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (r *remote) stream(ctx context.Context, name string, w io.Writer) error {
 			return err
 		}
 		if len(chunk.Data) != files.FileMaxData {
-			return fmt.Errorf("read %s: %d octets at %d, and it goes on: it has changed meanwhile", name, len(chunk.Data), p.arg.Offset)
+			return fmt.Errorf("read %s: short read of %d bytes at %d: the file changed meanwhile", name, len(chunk.Data), p.arg.Offset)
 		}
 		for issued < next+1+window {
 			issue()

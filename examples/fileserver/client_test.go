@@ -52,18 +52,18 @@ func TestLiars(t *testing.T) {
 		liar
 		want string
 	}{
-		"path up":        {liar{[]string{"../x"}, files.FileRegular, true, whole}, `"../x", which is no name`},
-		"absolute path":  {liar{[]string{"/tmp/x"}, files.FileRegular, true, whole}, "which is no name"},
-		"parent":         {liar{[]string{".."}, files.FileDirectory, true, whole}, "which is no name"},
-		"itself":         {liar{[]string{"."}, files.FileDirectory, true, whole}, "which is no name"},
+		"path up":        {liar{[]string{"../x"}, files.FileRegular, true, whole}, `invalid file name "../x"`},
+		"absolute path":  {liar{[]string{"/tmp/x"}, files.FileRegular, true, whole}, "invalid file name"},
+		"parent":         {liar{[]string{".."}, files.FileDirectory, true, whole}, "invalid file name"},
+		"itself":         {liar{[]string{"."}, files.FileDirectory, true, whole}, "invalid file name"},
 		"empty name":     {liar{[]string{""}, files.FileRegular, true, whole}, "names are not in order"},
-		"zero in a name": {liar{[]string{"a\x00"}, files.FileRegular, true, whole}, "which is no name"},
+		"zero in a name": {liar{[]string{"a\x00"}, files.FileRegular, true, whole}, "invalid file name"},
 		"order":          {liar{[]string{"b", "a"}, files.FileRegular, true, whole}, `not in order: "a" after "b"`},
 		"same page":      {liar{[]string{"a"}, files.FileRegular, false, whole}, `not in order: "a" after "a"`},
-		"empty page":     {liar{nil, files.FileRegular, false, whole}, "page is empty, but not the last"},
-		"no end":         {liar{[]string{"d"}, files.FileDirectory, true, whole}, "more than 200 directories within each other"},
-		"short chunk":    {liar{[]string{"a"}, files.FileRegular, true, files.ReadChunk{Data: []byte("x")}}, "it has changed meanwhile"},
-		"empty chunk":    {liar{[]string{"a"}, files.FileRegular, true, files.ReadChunk{}}, "it has changed meanwhile"},
+		"empty page":     {liar{nil, files.FileRegular, false, whole}, "an empty page before the end"},
+		"no end":         {liar{[]string{"d"}, files.FileDirectory, true, whole}, "directories nested more than 200 deep"},
+		"short chunk":    {liar{[]string{"a"}, files.FileRegular, true, files.ReadChunk{Data: []byte("x")}}, "the file changed meanwhile"},
+		"empty chunk":    {liar{[]string{"a"}, files.FileRegular, true, files.ReadChunk{}}, "the file changed meanwhile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := direct(t, func(srv *vrpc.Server) error { return srv.Register(files.FileV1Program(&test.liar)) })

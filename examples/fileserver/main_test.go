@@ -93,7 +93,7 @@ func TestCopies(t *testing.T) {
 	dir := tree(t)
 	addr := serveTCP(t, dir, false)
 	want := command(t, "sum", dir)
-	if !strings.Contains(want, "  533 files, 9454174 octets") || !strings.Contains(want, "(1 that are neither") {
+	if !strings.Contains(want, "  533 files, 9454174 bytes") || !strings.Contains(want, "(1 others skipped") {
 		t.Fatalf("the tree: %s", want)
 	}
 	if got := command(t, "hash", "-addr", addr); got != want {

@@ -37,9 +37,9 @@ type summary struct {
 }
 
 func (s *summary) String() string {
-	text := fmt.Sprintf("%x  %d files, %d octets", s.sum, s.files, s.octets)
+	text := fmt.Sprintf("%x  %d files, %d bytes", s.sum, s.files, s.octets)
 	if s.skipped > 0 {
-		text += fmt.Sprintf(" (%d that are neither files nor directories left out)", s.skipped)
+		text += fmt.Sprintf(" (%d others skipped)", s.skipped)
 	}
 	return text
 }
@@ -70,7 +70,7 @@ type walker struct {
 // dir walks a directory, which is called label in the sum.
 func (w *walker) dir(ctx context.Context, dir, target, label string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%s: more than %d directories within each other", dir, maxDepth)
+		return fmt.Errorf("%s: directories nested more than %d deep", dir, maxDepth)
 	}
 	if w.to != nil {
 		if err := w.to.mkdir(ctx, target); err != nil {
@@ -80,7 +80,7 @@ func (w *walker) dir(ctx context.Context, dir, target, label string, depth int) 
 	fmt.Fprintf(w.hash, "directory %q\n", label)
 	return w.from.list(ctx, dir, func(name string, kind files.FileKind) error {
 		if !plainName(name) {
-			return fmt.Errorf("%s: the server names a file %q, which is no name", dir, name)
+			return fmt.Errorf("%s: the server returned an invalid file name %q", dir, name)
 		}
 		inner, at, label := path.Join(dir, name), path.Join(target, name), path.Join(label, name)
 		switch kind {

@@ -70,7 +70,7 @@ func (c *claims) getOne(ctx context.Context, a netip.Addr) error {
 		return err
 	}
 	if len(who) > 0 {
-		return fmt.Errorf("%w: %v answers to %v on network %q: choose another address, or end what runs there", errTaken, who[0].MAC, a, c.network)
+		return fmt.Errorf("%w: %v answers to %v on network %q (choose another address, or stop that host's tun)", errTaken, who[0].MAC, a, c.network)
 	}
 	if err := c.tell(&c.contests, claimOf(name)); err != nil {
 		return err
@@ -101,11 +101,11 @@ func (c *claims) settle(ctx context.Context, a netip.Addr, name string) error {
 			return err
 		}
 		if lowest := slices.MinFunc(before, ethertype.Addr.Compare); lowest.Compare(c.at) < 0 {
-			return c.lost(a, lowest, "has claimed %v on network %q at the same time, and its Bobnet address is lower")
+			return c.lost(a, lowest, "claimed %v on network %q at the same time and has the lower Bobnet address")
 		}
 		if !said {
 			said = true
-			c.log.Warn("tun: another host claims the same address at the same time: it has to give up, as its Bobnet address is higher", "address", a, "other", before[0], "own", c.at)
+			c.log.Warn("tun: another host claims the same address at the same time; it must give up because its Bobnet address is higher", "address", a, "other", before[0], "own", c.at)
 		}
 		claiming, err := c.dir.LookupAll(ctx, claimOf(name))
 		if err != nil {
@@ -117,16 +117,16 @@ func (c *claims) settle(ctx context.Context, a netip.Addr, name string) error {
 		}
 		for _, other := range before {
 			if slices.Contains(after, other) && !slices.Contains(claiming, other) {
-				return c.lost(a, other, "has got %v on network %q a moment before")
+				return c.lost(a, other, "got %v on network %q just before")
 			}
 		}
 	}
-	return fmt.Errorf("%w: who gets %v on network %q was not settled within %v: choose another address", errTaken, a, c.network, claimTime)
+	return fmt.Errorf("%w: the claims on %v on network %q were not settled within %v (choose another address)", errTaken, a, c.network, claimTime)
 }
 
 // lost logs and returns an error that another host has an address, and why.
 func (c *claims) lost(a netip.Addr, other ethertype.Addr, why string) error {
-	err := fmt.Errorf("%w: %v "+why+": choose another address, or end what runs there", errTaken, other.MAC, a, c.network)
+	err := fmt.Errorf("%w: %v "+why+" (choose another address, or stop that host's tun)", errTaken, other.MAC, a, c.network)
 	c.log.Warn("tun: another host gets the address", "address", a, "other", other, "own", c.at, "error", err)
 	return err
 }

@@ -39,7 +39,7 @@ type Config struct {
 }
 
 // ErrConfig is wrapped by the error of Open for an invalid Config.
-var ErrConfig = errors.New("tun: bad configuration")
+var ErrConfig = errors.New("tun: invalid configuration")
 
 func (c *Config) withDefaults() (Config, error) {
 	var d Config
@@ -51,20 +51,20 @@ func (c *Config) withDefaults() (Config, error) {
 	d.Logger = logqueue.New(d.Logger).Logger()
 	switch {
 	case len(d.Addrs) == 0 || len(d.Addrs) > maxAddrs:
-		return d, fmt.Errorf("%w: %d addresses, want 1 to %d, such as 10.9.0.1/24", ErrConfig, len(d.Addrs), maxAddrs)
+		return d, fmt.Errorf("%w: %d addresses (want 1 to %d, such as 10.9.0.1/24)", ErrConfig, len(d.Addrs), maxAddrs)
 	case len(d.Network) > MaxNetwork || strings.Contains(d.Network, "/"):
-		return d, fmt.Errorf("%w: the network's name %q, want at most %d bytes without a slash", ErrConfig, d.Network, MaxNetwork)
+		return d, fmt.Errorf("%w: network name %q (want at most %d bytes without a slash)", ErrConfig, d.Network, MaxNetwork)
 	case d.MTU < MinMTU || d.MTU > MaxMTU:
-		return d, fmt.Errorf("%w: MTU %d, want %d to %d", ErrConfig, d.MTU, MinMTU, MaxMTU)
+		return d, fmt.Errorf("%w: MTU %d (want %d to %d)", ErrConfig, d.MTU, MinMTU, MaxMTU)
 	}
 	for i, p := range d.Addrs {
 		a := p.Addr()
 		if !p.IsValid() || !ofHost(a) {
-			return d, fmt.Errorf("%w: %v is no address of a host, with the length of its network's prefix", ErrConfig, p)
+			return d, fmt.Errorf("%w: %v is not a host address with a prefix length, such as 10.9.0.1/24", ErrConfig, p)
 		}
 		for _, q := range d.Addrs[:i] {
 			if q.Addr() == a {
-				return d, fmt.Errorf("%w: the address %v twice", ErrConfig, a)
+				return d, fmt.Errorf("%w: duplicate address %v", ErrConfig, a)
 			}
 		}
 	}

@@ -38,12 +38,12 @@ func openDevice(name string, mtu int, addrs []netip.Prefix) (d *device, err erro
 	}
 	req, err := unix.NewIfreq(name)
 	if err != nil {
-		return nil, fmt.Errorf("tun: the interface's name %q has to be 1 to 15 bytes long", name)
+		return nil, fmt.Errorf("tun: interface name %q must have 1 to 15 bytes", name)
 	}
 	req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR | unix.IFF_TUN_EXCL)
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
 		if errors.Is(err, unix.EBUSY) {
-			return nil, fmt.Errorf("tun: there is an interface %s already: choose another name by --dev: %w", name, err)
+			return nil, fmt.Errorf("tun: interface %s already exists (choose another name with --dev): %w", name, err)
 		}
 		return nil, deviceError(err)
 	}
@@ -100,7 +100,7 @@ func configure(name string, mtu int, addrs []netip.Prefix) error {
 // addressError explains why an interface cannot have an address.
 func addressError(name string, p netip.Prefix, err error) error {
 	if p.Addr().Is6() && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT)) {
-		return fmt.Errorf("tun: %s: address %v: this host has IPv6 switched off: give it IPv4 addresses only, or switch IPv6 on (sysctl net.ipv6.conf.default.disable_ipv6=0; the kernel's option ipv6.disable): %w", name, p, err)
+		return fmt.Errorf("tun: %s: address %v: IPv6 is disabled on this host (use IPv4 addresses only, or enable IPv6: sysctl net.ipv6.conf.default.disable_ipv6=0, and the kernel option ipv6.disable): %w", name, p, err)
 	}
 	return fmt.Errorf("tun: %s: address %v: %w", name, p, err)
 }
@@ -109,9 +109,9 @@ func addressError(name string, p netip.Prefix, err error) error {
 func deviceError(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("tun: an interface needs CAP_NET_ADMIN: run as root, or in a namespace of your own (bobnet lab): %w", err)
+		return fmt.Errorf("tun: creating an interface needs CAP_NET_ADMIN (run as root, or in a separate namespace: bobnet lab): %w", err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-		return fmt.Errorf("tun: no %s: load the module (modprobe tun), and in a container hand it in (--device %s): %w", devicePath, devicePath, err)
+		return fmt.Errorf("tun: no %s (load the module: modprobe tun; in a container, pass --device %s): %w", devicePath, devicePath, err)
 	}
 	return fmt.Errorf("tun: %s: %w", devicePath, err)
 }

@@ -28,10 +28,10 @@ const (
 )
 
 // errHello is wrapped by the error for an invalid greeting.
-var errHello = errors.New("tun: no greeting of this protocol")
+var errHello = errors.New("tun: invalid greeting")
 
 // errNoHost is the error for an address that is this host's own, or cannot belong to a host.
-var errNoHost = errors.New("tun: no address of another host")
+var errNoHost = errors.New("tun: not an address of another host")
 
 // append appends the greeting: magic, length of the rest, MTU, network and addresses, each with its
 // length in front.

@@ -294,10 +294,10 @@ func TestQueueMemory(t *testing.T) {
 			memory += len((<-p.queue).mem)
 		}
 		if memory > queueBytes {
-			t.Errorf("%d packets of %d octets take %d bytes, want %d at most", packets, size, memory, queueBytes)
+			t.Errorf("%d packets of %d bytes take %d bytes, want %d at most", packets, size, memory, queueBytes)
 		}
 		if packets < queueBytes/(64<<10)-1 {
-			t.Errorf("only %d packets of %d octets wait", packets, size)
+			t.Errorf("only %d packets of %d bytes wait", packets, size)
 		}
 	}
 }

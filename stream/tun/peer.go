@@ -80,7 +80,7 @@ func (t *Tun) greet(ctx context.Context, c *stream.Conn, first bool) (*peer, err
 		return nil, err
 	}
 	if h.network != t.cfg.Network {
-		return nil, fmt.Errorf("tun: it is of network %q, this host of %q", h.network, t.cfg.Network)
+		return nil, fmt.Errorf("tun: it is on network %q, this host on %q", h.network, t.cfg.Network)
 	}
 	if !first {
 		if err := say(); err != nil {
@@ -112,7 +112,7 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 			}
 			if err != nil || at.MAC != p.mac {
 				t.counts.Claims.Add(1)
-				t.cfg.Logger.Warn("tun: a neighbour claims an address that the segment does not say is its own", "neighbour", p.mac, "address", a, "answers", at.MAC)
+				t.cfg.Logger.Warn("tun: a neighbour claims an address that the directory assigns to another station", "neighbour", p.mac, "address", a, "answers", at.MAC)
 				continue
 			}
 		}
@@ -120,7 +120,7 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 	}
 	if len(p.addrs) == 0 {
 		p.end()
-		return fmt.Errorf("tun: none of the addresses that %v claims is its own", p.mac)
+		return fmt.Errorf("tun: the directory confirms none of the addresses that %v claims", p.mac)
 	}
 	var wait []*buffer
 	var before []*peer
@@ -148,7 +148,7 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 			t.group.Go(b.end) // it may linger; this goroutine is of the group, too
 		}
 	}
-	t.cfg.Logger.Info("tun: neighbour has come", "station", p.mac, "addresses", addresses(p.addrs), "mtu", p.mtu)
+	t.cfg.Logger.Info("tun: neighbour connected", "station", p.mac, "addresses", addresses(p.addrs), "mtu", p.mtu)
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (t *Tun) serve(p *peer) {
 	t.mu.Unlock()
 	t.drop(p)
 	if t.ctx.Err() == nil {
-		t.cfg.Logger.Info("tun: neighbour has gone", "station", p.mac, "addresses", addresses(p.addrs), "why", whyGone(err))
+		t.cfg.Logger.Info("tun: neighbour disconnected", "station", p.mac, "addresses", addresses(p.addrs), "why", whyGone(err))
 	}
 }
 

@@ -92,7 +92,7 @@ func TestReader(t *testing.T) {
 			for k, p := range want[i] {
 				got, err := from.next()
 				if err != nil || !bytes.Equal(slices.Concat(got.parts[:]...)[vnetSize:], p) {
-					t.Fatalf("round %d, neighbour %d, packet %d of %d octets: %v", round, i, k, len(p), err)
+					t.Fatalf("round %d, neighbour %d, packet %d of %d bytes: %v", round, i, k, len(p), err)
 				}
 			}
 			from.end()

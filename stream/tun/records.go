@@ -40,7 +40,7 @@ func (r *arrival) offload() []byte { return r.parts[0][:vnetSize] }
 func (r *arrival) packet() (begin []byte, n int) { return r.parts[0][vnetSize:], r.n - vnetSize }
 
 // errRecord is wrapped by the error for an invalid length of a record.
-var errRecord = errors.New("a record has a length that none can have")
+var errRecord = errors.New("invalid record length")
 
 func newRecords(from source) *records { return &records{from: from} }
 
@@ -57,7 +57,7 @@ func (r *records) next() (*arrival, error) {
 	n := int(binary.LittleEndian.Uint32(head[:]))
 	if n <= vnetSize || n > maxRecord {
 		r.from.Discard(0)
-		return nil, fmt.Errorf("%w: %d octets, want %d to %d", errRecord, n, vnetSize+1, maxRecord)
+		return nil, fmt.Errorf("%w: %d bytes, want %d to %d", errRecord, n, vnetSize+1, maxRecord)
 	}
 	if len(first)+len(rest) < recordHead+n {
 		r.from.Discard(0)

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// recordOf returns a record of a packet of n octets.
+// recordOf returns a record of a packet of n bytes.
 func recordOf(rng *rand.Rand, n int) []byte {
 	b := newBuffer()
 	defer b.free()
@@ -42,10 +42,10 @@ func TestRecords(t *testing.T) {
 		for ; i < len(want); i++ {
 			got, err := r.next()
 			if err != nil || !bytes.Equal(slices.Concat(got.parts[:]...), want[i]) {
-				t.Fatalf("ring of %d: record %d of %d octets came as %d, or %v", size, i, len(want[i]), got.n, err)
+				t.Fatalf("ring of %d: record %d of %d bytes came as %d, or %v", size, i, len(want[i]), got.n, err)
 			}
 			if b, n := got.packet(); n != len(want[i])-vnetSize || len(b) != min(n, beginSize-vnetSize) || from.has(got.parts[0]) {
-				t.Fatalf("ring of %d: record %d: %d octets of a packet of %d, of %d, are at hand", size, i, len(b), n, len(want[i])-vnetSize)
+				t.Fatalf("ring of %d: record %d: %d bytes of a packet of %d, of %d, are at hand", size, i, len(b), n, len(want[i])-vnetSize)
 			}
 		}
 		if _, err := r.next(); err != io.EOF || from.peeked != nil {
@@ -102,7 +102,7 @@ func TestRecordsWrong(t *testing.T) {
 	whole := recordOf(rng, 1000)
 	for _, n := range []int{1, recordHead - 1, recordHead, recordHead + 1, len(whole) - 1} {
 		if _, err := newRecords(&lying{rng: rng, rest: whole[:n], size: len(whole)}).next(); err != io.ErrUnexpectedEOF {
-			t.Errorf("cut after %d octets: %v", n, err)
+			t.Errorf("cut after %d bytes: %v", n, err)
 		}
 	}
 	for _, head := range [][]byte{{0, 0, 0, 0}, {vnetSize, 0, 0, 0}, {0xff, 0xff, 0xff, 0x7f}, {0, 0, 0, 0x80}} {

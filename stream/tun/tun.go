@@ -143,7 +143,7 @@ func (t *Tun) Run(ctx context.Context) error {
 func (t *Tun) watch() {
 	select {
 	case <-t.cfg.NIC.Ended():
-		t.shut(fmt.Errorf("tun: the NIC is of no use any more: %w", t.cfg.NIC.Cause()))
+		t.shut(fmt.Errorf("tun: the NIC has failed: %w", t.cfg.NIC.Cause()))
 	case <-t.ctx.Done():
 	}
 }
@@ -314,7 +314,7 @@ func (t *Tun) connect(ctx context.Context, a netip.Addr) (_ *peer, err error) {
 		return nil, err
 	}
 	if !t.enter(at.MAC) {
-		return nil, fmt.Errorf("tun: %v has %d streams already, or all neighbours have %d", at.MAC, maxStreams, maxPeers)
+		return nil, fmt.Errorf("tun: %v already has %d streams, or all neighbours together %d", at.MAC, maxStreams, maxPeers)
 	}
 	defer func() {
 		if err != nil {
@@ -376,7 +376,7 @@ func (t *Tun) answer(c *stream.Conn) {
 	cancel()
 	if err != nil {
 		t.counts.Strangers.Add(1)
-		t.cfg.Logger.Warn("tun: a stream was refused", "from", c.RemoteAddr(), "error", err)
+		t.cfg.Logger.Warn("tun: stream refused", "from", c.RemoteAddr(), "error", err)
 		c.Close()
 		t.leave(station(c))
 		return

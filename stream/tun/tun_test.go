@@ -253,7 +253,7 @@ func TestTaken(t *testing.T) {
 		says string
 	}{
 		{tun.Config{Addrs: prefix("10.9.0.1/24")}, tun.ErrTaken, vethtest.MACs[0].String()},
-		{tun.Config{Addrs: prefix("224.0.0.1/24")}, tun.ErrConfig, "no address of a host"},
+		{tun.Config{Addrs: prefix("224.0.0.1/24")}, tun.ErrConfig, "not a host address"},
 		{tun.Config{}, tun.ErrConfig, "such as 10.9.0.1/24"},
 		{tun.Config{Addrs: prefix("10.9.0.3/24"), MTU: 70000}, tun.ErrConfig, "want 1280 to 65000"},
 		{tun.Config{Addrs: prefix("10.9.0.3/24"), Device: "ip0"}, unix.EBUSY, "choose another name"},

@@ -40,7 +40,7 @@ func (m *machine) note(mac ethertype.MAC, what trouble, now int64) {
 		return
 	}
 	if m.troubles.by.Note(mac, what, now) {
-		m.opts.Logger.Warn("a station is not understood", "station", mac, "why", what.String())
+		m.opts.Logger.Warn("no common key with a station", "station", mac, "why", what.String())
 	}
 }
 

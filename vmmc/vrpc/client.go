@@ -209,7 +209,7 @@ func (c *Client) decode(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmar
 	d.Reset(x.Reply)
 	var h replyHeader
 	if !h.decode(d) || d.Err() != nil {
-		return fmt.Errorf("%w: %d octets that begin with the transaction id, but are no reply of RFC 5531", ErrBadReply, len(x.Reply))
+		return fmt.Errorf("%w: %d bytes with the transaction id that are not a reply of RFC 5531", ErrBadReply, len(x.Reply))
 	}
 	if h.stat != nil {
 		return &RPCError{Program: c.prog, Version: c.vers, Procedure: proc, Stat: h.stat, Low: h.low, High: h.high}

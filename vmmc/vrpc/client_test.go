@@ -39,7 +39,7 @@ func TestStart(t *testing.T) {
 					err = started[i].Wait(t.Context(), &back)
 				}
 				if err != nil || !bytes.Equal(back.data, data[:1000*i+round]) {
-					t.Fatalf("round %d, call %d: %d octets, %v", round, i, len(back.data), err)
+					t.Fatalf("round %d, call %d: %d bytes, %v", round, i, len(back.data), err)
 				}
 				if k%2 == 0 {
 					r.Release()
@@ -194,7 +194,7 @@ func echoPlaced(t *testing.T, c *vrpc.Client, g byte) {
 	for i, n := range []int{0, 1, 8191, 8192, 8193, 14000, 16000, 40000, 100001, 8200, 100, 9000, 9000} {
 		data := bytes.Repeat([]byte{byte(i), 2, 3, 4, 5, 6, g}, n/7+1)[:n]
 		if err := c.Call(t.Context(), 1, &blob{data}, &back); err != nil || !bytes.Equal(back.data, data) {
-			t.Errorf("%d octets: %d, %v", n, len(back.data), err)
+			t.Errorf("%d bytes: %d, %v", n, len(back.data), err)
 			return
 		}
 	}
@@ -218,7 +218,7 @@ func TestOnSent(t *testing.T) {
 			for i := range byte(20) {
 				n := []int32{50000, 100}[i%2]
 				if err := c.Call(t.Context(), 2, &number{n}, &back); err != nil || !bytes.Equal(back.data, bytes.Repeat([]byte{i}, int(n))) {
-					t.Fatalf("call %d: %d octets, the first is %d, %v", i, len(back.data), back.data[0], err)
+					t.Fatalf("call %d: %d bytes, the first is %d, %v", i, len(back.data), back.data[0], err)
 				}
 				if got := <-times; got != i {
 					t.Fatalf("call %d has heard of call %d", i, got)

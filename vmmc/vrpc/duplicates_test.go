@@ -45,7 +45,7 @@ func TestDuplicates(t *testing.T) {
 	now = now.Add(time.Minute)
 	expect(callKey(1), freshCall, "") // too old
 	if young.Load() != 0 || d.bytes != 0 || len(d.calls) != 2 {
-		t.Errorf("%d young ones, %d octets, %d calls", young.Load(), d.bytes, len(d.calls))
+		t.Errorf("%d young ones, %d bytes, %d calls", young.Load(), d.bytes, len(d.calls))
 	}
 }
 
@@ -58,7 +58,7 @@ func TestDuplicatesBounded(t *testing.T) {
 		d.begin(callKey(i+1), now, nil)
 		d.finish(callKey(i+1), now, make([]byte, i%300))
 		if d.bytes > 1000 || len(d.calls) > 10 {
-			t.Fatalf("%d calls, %d octets", len(d.calls), d.bytes)
+			t.Fatalf("%d calls, %d bytes", len(d.calls), d.bytes)
 		}
 	}
 	if _, seen := d.begin(callKey(0), now, nil); seen != silentCall || young.Load() == 0 {
@@ -67,7 +67,7 @@ func TestDuplicatesBounded(t *testing.T) {
 	d.begin(callKey(5000), now, nil)
 	d.finish(callKey(5000), now, make([]byte, 1001))
 	if d.bytes > 1000 {
-		t.Errorf("one long reply: %d octets", d.bytes)
+		t.Errorf("one long reply: %d bytes", d.bytes)
 	}
 	d.finish(callKey(0), now, []byte("reply"))
 }

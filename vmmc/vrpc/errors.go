@@ -60,7 +60,7 @@ type TransportError struct {
 func (e *TransportError) Unwrap() []error { return []error{ErrTransport, e.Err} }
 
 func (e *TransportError) Error() string {
-	after := "nothing was sent, the call can be repeated"
+	after := "nothing was sent, so the call can be repeated"
 	if e.Sent {
 		after = "the procedure may have run"
 	}

@@ -109,14 +109,14 @@ func TestMaxConns(t *testing.T) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(time.Minute))
 	if n, err := conn.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("a third connection: %d octets, %v", n, err)
+		t.Errorf("a third connection: %d bytes, %v", n, err)
 	}
 	if n := s.Snapshot(); n.Conns != 2 || n.ConnsRefused != 1 || n.ConnsOpen != 2 {
 		t.Errorf("%+v", n)
 	}
 }
 
-// A message that is no call ends its connection, as do fragments of up to 2^31-1 octets and too
+// A message that is no call ends its connection, as do fragments of up to 2^31-1 bytes and too
 // many of none.
 func TestNoCall(t *testing.T) {
 	s := newServer(t, vrpc.ServerConfig{})
@@ -178,7 +178,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		reply, err := ss.Answer(msg, nil)
 		if err != nil && len(reply) > 0 || len(reply)%4 != 0 || len(reply) > 1<<16 {
-			t.Fatalf("%d octets, %v", len(reply), err)
+			t.Fatalf("%d bytes, %v", len(reply), err)
 		}
 		if len(reply) > 0 && (!bytes.Equal(reply[:4], msg[:4]) || !bytes.Equal(reply[4:8], words(1))) {
 			t.Fatalf("reply %x to %x", reply, msg)
@@ -186,7 +186,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// fixed is a transport that answers each call with the same octets.
+// fixed is a transport that answers each call with the same bytes.
 type fixed struct{ reply []byte }
 
 func (t fixed) RoundTrip(_ context.Context, x *vrpc.Exchange) error {

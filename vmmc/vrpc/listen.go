@@ -150,10 +150,10 @@ func (s *Server) accept(ctx context.Context, l net.Listener) {
 			return
 		}
 		if errors.Is(err, transport.ErrGone) { // no more connections can arrive
-			s.cfg.Logger.Error("vrpc: no connection can come any more", "address", l.Addr(), "err", err)
+			s.cfg.Logger.Error("vrpc: no more connections can arrive", "address", l.Addr(), "err", err)
 			return
 		}
-		s.cfg.Logger.Warn("vrpc: no connection accepted", "address", l.Addr(), "err", err)
+		s.cfg.Logger.Warn("vrpc: cannot accept a connection", "address", l.Addr(), "err", err)
 		if !pause(ctx) {
 			return
 		}

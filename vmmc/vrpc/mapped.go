@@ -120,7 +120,7 @@ func (m *mapped) credits() [2]uint32 {
 // piece stays in the ring, in the record with this ticket. Other messages are copied.
 func (m *mapped) piece(rec ringRecord, ticket uint64, max int) (msg []byte, inRing, whole bool, err error) {
 	if have := len(m.partial); have+len(rec.payload) > max {
-		return nil, false, false, fmt.Errorf("%w: a message of %d octets and more, %d are allowed", errTooLarge, have+len(rec.payload), max)
+		return nil, false, false, fmt.Errorf("%w: a message of at least %d bytes, the limit is %d", errTooLarge, have+len(rec.payload), max)
 	}
 	if rec.last && len(m.partial) == 0 {
 		return rec.payload, true, true, nil
@@ -168,7 +168,7 @@ func VMMCAddr(name vmmc.Name) net.Addr { return mappedAddr(name) }
 // ParseVMMC parses an address of VMMC.
 func ParseVMMC(addr string) (name vmmc.Name, err error) {
 	parts := strings.Split(addr, "/")
-	bad := fmt.Errorf("vrpc: %.60q is no address of VMMC: it must be node/process/export, for example 02:00:00:00:00:01/7/100", addr)
+	bad := fmt.Errorf("vrpc: %.60q is not an address of VMMC (want node/process/export, for example 02:00:00:00:00:01/7/100)", addr)
 	if len(parts) != 3 {
 		return name, bad
 	}
@@ -287,7 +287,7 @@ func (m *mapped) postRecord(ctx context.Context, q *parcel, record [][]byte, to 
 }
 
 // errSilent: the other side has sent or received nothing for too long.
-var errSilent = errors.New("vrpc: nothing came in time")
+var errSilent = errors.New("vrpc: nothing arrived in time")
 
 // waitRoom waits until a piece of n bytes has room.
 func (m *mapped) waitRoom(ctx context.Context, n int, s *sending) error {

@@ -283,7 +283,7 @@ func (c *mappedConn) waiting(msg []byte) (*Exchange, error) {
 	xid, ok := messageXID(msg, msgReply)
 	if !ok {
 		c.stats.NotAReply.Add(1)
-		return nil, fmt.Errorf("%w: a message of %d octets that is no reply", ErrBadReply, len(msg))
+		return nil, fmt.Errorf("%w: a message of %d bytes that is not a reply", ErrBadReply, len(msg))
 	}
 	x := c.calls.take(xid)
 	if x == nil {

@@ -38,7 +38,7 @@ func twoProcesses(t testing.TB) (p [2]*vmmc.Process) {
 	return p
 }
 
-// post sends octets as a message by the rules of the ring.
+// post sends bytes as a message by the rules of the ring.
 func (m *mapped) post(t *testing.T, msg []byte) {
 	t.Helper()
 	s := sending{post: new(parcel)}
@@ -49,7 +49,7 @@ func (m *mapped) post(t *testing.T, msg []byte) {
 	}
 }
 
-// write writes octets anywhere in the other side's ring.
+// write writes bytes anywhere in the other side's ring.
 func (m *mapped) poke(t *testing.T, offset int, octets ...byte) {
 	t.Helper()
 	if err := m.proc.SendMsg(t.Context(), octets, m.base+vmmc.ProxyAddr(offset)); err != nil && m.to.Done() == nil {
@@ -149,7 +149,7 @@ func losesConnection(t *testing.T, cfg ServerConfig, broken bool, do func(*testi
 	callOnce(t, p[1], name)
 }
 
-// rawClient returns a client's side of a connection, of minRing octets.
+// rawClient returns a client's side of a connection, of minRing bytes.
 func rawClient(t *testing.T, p *vmmc.Process, name vmmc.Name) *mapped {
 	t.Helper()
 	door, err := p.Import(t.Context(), name)
@@ -200,7 +200,7 @@ func TestMappedHostileSetup(t *testing.T) {
 	}{
 		{"no offer", testWords(1, 2, 3)},
 		{"another magic", testWords(1, 0, 9, minRing, 0, 0)},
-		{"no octets", testWords(mappedMagic, 0, 9, 0, 0, 0)},
+		{"no bytes", testWords(mappedMagic, 0, 9, 0, 0, 0)},
 		{"too many", testWords(mappedMagic, 0, 9, 1<<32-8, 0, 0)},
 		{"not as many as there are", testWords(mappedMagic, 0, 9, 2*minRing, 0, 0)},
 		{"no such export", testWords(mappedMagic, 0, 8, minRing, 0, 0)},
@@ -274,7 +274,7 @@ func TestMappedHostileServer(t *testing.T) {
 		do   func(t *testing.T, m *mapped, xid uint32)
 	}{
 		{"no reply", func(t *testing.T, m *mapped, _ uint32) { m.post(t, testWords(1, 0, 0)) }},
-		{"a few octets", func(t *testing.T, m *mapped, _ uint32) { m.post(t, testWords(1)) }},
+		{"a few bytes", func(t *testing.T, m *mapped, _ uint32) { m.post(t, testWords(1)) }},
 		{"a reply cut short", func(t *testing.T, m *mapped, xid uint32) { m.post(t, testWords(xid, 1, 0)) }},
 		{"a length beyond the ring", func(t *testing.T, m *mapped, _ uint32) {
 			offset, tail := m.out.put(nil, 0, true, 0)

@@ -42,7 +42,7 @@ func (s *Server) ListenVMMC(p *vmmc.Process, id uint32, policy vmmc.Policy) (vmm
 	self := p.Self()
 	name := vmmc.Name{Node: self.Node, Process: self.Process, ID: id}
 	if id >= firstRingID {
-		return name, fmt.Errorf("vrpc: export %#x: numbers from %#x on are for rings", id, uint32(firstRingID))
+		return name, fmt.Errorf("vrpc: export %#x: numbers from %#x on are reserved for rings", id, uint32(firstRingID))
 	}
 	d, err := newDoor(s, p, id, policy)
 	if err != nil {
@@ -177,7 +177,7 @@ func (d *door) greet(ctx context.Context, from vmmc.Peer, full bool) (m *mapped,
 	}
 	defer greeting.Unimport(ctx)
 	if greeting.Size() != greetingSize {
-		return nil, fmt.Errorf("vrpc: a greeting of %d octets, want %d", greeting.Size(), greetingSize)
+		return nil, fmt.Errorf("vrpc: a greeting of %d bytes, want %d", greeting.Size(), greetingSize)
 	}
 	if full {
 		return nil, errors.Join(errFullServer, p.SendMsg(ctx, endGreeting(new(ringOffer).append(nil, greetingFull)), greeting.Addr()))
@@ -502,7 +502,7 @@ func (o *ringOffer) append(buf []byte, status uint32) []byte {
 func parseOffer(buf []byte) (o ringOffer, status uint32, err error) {
 	word := func(i int) uint32 { return binary.BigEndian.Uint32(buf[4*i:]) }
 	if word(0) != mappedMagic {
-		return o, 0, fmt.Errorf("vrpc: the other side speaks %#x, this one %#x", word(0), uint32(mappedMagic))
+		return o, 0, fmt.Errorf("vrpc: the other side has protocol %#x, this side %#x", word(0), uint32(mappedMagic))
 	}
 	return ringOffer{word(2), word(3), ringKey(buf[16:24])}, word(1), nil
 }
@@ -510,7 +510,7 @@ func parseOffer(buf []byte) (o ringOffer, status uint32, err error) {
 // accept imports the ring that the other side offers, and verifies the description.
 func (o *ringOffer) accept(ctx context.Context, p *vmmc.Process, from vmmc.Peer) (*vmmc.Import, error) {
 	if size := int(o.size); size != ringSize(size) {
-		return nil, fmt.Errorf("vrpc: a ring of %d octets is offered: %d to %d are possible", o.size, minRing, maxRing)
+		return nil, fmt.Errorf("vrpc: offered ring has %d bytes (want %d to %d)", o.size, minRing, maxRing)
 	}
 	i, err := p.Import(ctx, vmmc.Name{Node: from.Node, Process: from.Process, ID: o.id})
 	if err != nil {
@@ -518,7 +518,7 @@ func (o *ringOffer) accept(ctx context.Context, p *vmmc.Process, from vmmc.Peer)
 	}
 	if i.Size() != ringControl+int(o.size) {
 		i.Unimport(ctx)
-		return nil, fmt.Errorf("vrpc: a ring of %d octets is offered in an export of %d", o.size, i.Size())
+		return nil, fmt.Errorf("vrpc: offered ring has %d bytes, its export %d", o.size, i.Size())
 	}
 	return i, nil
 }

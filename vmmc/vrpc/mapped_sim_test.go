@@ -88,11 +88,11 @@ func callSimulated(p *vmmc.Process) error {
 	for i, n := range []int{0, 50, 60, 1000, 2999, 3000, 8000, 20000, 1} {
 		data := bytes.Repeat([]byte{byte(n), 1, 2}, n)[:n]
 		if err := c.Batch(ctx, 2, &octets{data}); err != nil {
-			return fmt.Errorf("batched call of %d octets: %w", n, err)
+			return fmt.Errorf("batched call of %d bytes: %w", n, err)
 		}
 		var back octets
 		if err := c.Call(ctx, 1, &octets{data}, &back); err != nil || !bytes.Equal(back.data, append(data, byte(i+1))) {
-			return fmt.Errorf("call of %d octets: %d, %w", n, len(back.data), err)
+			return fmt.Errorf("call of %d bytes: %d, %w", n, len(back.data), err)
 		}
 	}
 	conn.fail(ErrClosed)

@@ -96,7 +96,7 @@ func echoLengths(t *testing.T, c *vrpc.Client, g byte) {
 	for _, n := range []int{0, 1, 3, 63, 64, 65, 1000, 1500, 1536, 4096, 9000, 65536, 98304, 300000} {
 		data := bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, g}, n/7+1)[:n]
 		if err := c.Call(t.Context(), procEcho, &blob{data}, &back); err != nil || !bytes.Equal(back.data, data) {
-			t.Errorf("%d octets: %d, %v", n, len(back.data), err)
+			t.Errorf("%d bytes: %d, %v", n, len(back.data), err)
 			return
 		}
 	}
@@ -144,7 +144,7 @@ func TestMappedInPlace(t *testing.T) {
 		var back blob
 		r, err := c.CallInPlace(t.Context(), 1, &blob{data}, &back)
 		if err != nil || !bytes.Equal(back.data, data) {
-			t.Fatalf("call %d: %d octets, %v", i, len(back.data), err)
+			t.Fatalf("call %d: %d bytes, %v", i, len(back.data), err)
 		}
 		held, seen = append(held, r), append(seen, back)
 		if len(held) < 4 {

@@ -79,7 +79,7 @@ func TestCallsEverywhere(t *testing.T) {
 	})
 }
 
-// Messages of many lengths, in fragments of few octets, both ways.
+// Messages of many lengths, in fragments of few bytes, both ways.
 func TestLengths(t *testing.T) {
 	for _, fragment := range []int{0, 1, 7, 1000} {
 		t.Run(fmt.Sprint(fragment), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestLengths(t *testing.T) {
 				data := bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7}, n/7+1)[:n]
 				var back blob
 				if err := c.Call(t.Context(), procEcho, &blob{data}, &back); err != nil || !bytes.Equal(back.data, data) {
-					t.Fatalf("%d octets: %d, %v", n, len(back.data), err)
+					t.Fatalf("%d bytes: %d, %v", n, len(back.data), err)
 				}
 			}
 		})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// stream returns fragments: of each a word and the octets behind it.
+// stream returns fragments: of each a word and the bytes behind it.
 func stream(parts ...any) (p []byte) {
 	for _, part := range parts {
 		switch part := part.(type) {
@@ -37,7 +37,7 @@ func TestRecords(t *testing.T) {
 		{"as long as allowed", stream(last|8, "abcdefgh"), []string{"abcdefgh"}, io.EOF},
 		{"too long", stream(last|9, "abcdefghi"), nil, errTooLarge},
 		{"too long in parts", stream(8, "abcdefgh", 1, "i"), nil, errTooLarge},
-		{"2^31-1 octets", stream(maxFragment, "abc"), nil, errTooLarge},
+		{"2^31-1 bytes", stream(maxFragment, "abc"), nil, errTooLarge},
 		{"half a mark", stream(last|4, "abcd", "xx"), []string{"abcd"}, io.ErrUnexpectedEOF},
 		{"half a fragment", stream(last|4, "ab"), nil, io.ErrUnexpectedEOF},
 		{"endless empty fragments", make([]byte, 4*(maxEmptyFragments+1)), nil, errEmptyFragments},
@@ -54,7 +54,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// A length is believed only so far as its octets have arrived.
+// A length is believed only so far as its bytes have arrived.
 func TestRecordMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	in := append(stream(maxFragment), make([]byte, 1000)...)
@@ -63,7 +63,7 @@ func TestRecordMemory(t *testing.T) {
 	_, err := r.read(nil)
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 1<<20 {
-		t.Errorf("a length of 2^31-1 with 1000 octets behind it took %d octets of memory, %v", n, err)
+		t.Errorf("a length of 2^31-1 with 1000 bytes behind it took %d bytes of memory, %v", n, err)
 	}
 }
 
@@ -80,13 +80,13 @@ func FuzzRecords(f *testing.F) {
 		}
 		rec, err := newRecordReader(&wire, len(msg)).read(nil)
 		if err != nil || !bytes.Equal(rec[headroom:], msg) || wire.Len() > 0 {
-			t.Fatalf("%d octets of %d, %v", len(rec)-headroom, len(msg), err)
+			t.Fatalf("%d bytes of %d, %v", len(rec)-headroom, len(msg), err)
 		}
 		// The message itself, taken for a stream: it ends, without more memory than it has.
 		r := newRecordReader(bytes.NewReader(msg), len(msg))
 		for rec, err := r.read(nil); err == nil; rec, err = r.read(rec) {
 			if len(rec)-headroom > len(msg) {
-				t.Fatalf("a record of %d octets from %d", len(rec)-headroom, len(msg))
+				t.Fatalf("a record of %d bytes from %d", len(rec)-headroom, len(msg))
 			}
 		}
 	})

@@ -129,7 +129,7 @@ func (r *ringReader) next() (rec ringRecord, ok bool, err error) {
 	length := binary.BigEndian.Uint32(trailer[20:])
 	n := int(length &^ lastFragment)
 	if n > end-trailerSize || n > pieceMax(len(r.data)) {
-		return rec, false, fmt.Errorf("vrpc: a record of %d octets at %d of a ring of %d", n, end, len(r.data))
+		return rec, false, fmt.Errorf("vrpc: invalid record of %d bytes at %d of a ring of %d", n, end, len(r.data))
 	}
 	size := fill8(n) + trailerSize
 	if before := int(r.place.Load() >> 32); before != end {
@@ -200,7 +200,7 @@ func (w *ringWriter) credit(said [2]uint32) error {
 		case freed-w.freed <= w.sent-w.freed:
 			w.freed = freed
 		case int32(freed-w.freed) > 0:
-			return fmt.Errorf("vrpc: the other side has freed %d octets more than were sent to it", freed-w.sent)
+			return fmt.Errorf("vrpc: the other side freed %d bytes more than were sent to it", freed-w.sent)
 		}
 	}
 	w.said = said

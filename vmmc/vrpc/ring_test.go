@@ -37,7 +37,7 @@ func TestRing(t *testing.T) {
 			} else if len(sent) > 0 {
 				rec, ok, err := r.next()
 				if err != nil || !ok || !bytes.Equal(rec.payload, sent[0]) || rec.last != (len(sent[0])%2 == 0) || rec.freed != uint32(len(sent[0])) {
-					t.Fatalf("size %d: %d octets of %d, %v, %v", size, len(rec.payload), len(sent[0]), ok, err)
+					t.Fatalf("size %d: %d bytes of %d, %v, %v", size, len(rec.payload), len(sent[0]), ok, err)
 				}
 				sent, freed = sent[1:], append(freed, rec.count)
 			}
@@ -51,7 +51,7 @@ func TestRing(t *testing.T) {
 				freed = freed[:0]
 			}
 			if len(sent) == 0 && !w.room(pieceMax(size)) && w.sent-told <= uint32(ackShare(size)) {
-				t.Fatalf("size %d: no room for %d octets in an empty ring: the next ends at %d", size, pieceMax(size), w.end)
+				t.Fatalf("size %d: no room for %d bytes in an empty ring: the next ends at %d", size, pieceMax(size), w.end)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func FuzzRing(f *testing.F) {
 				t.Fatal("records without end")
 			}
 			if len(rec.payload) > pieceMax(minRing) || cap(rec.payload) != len(rec.payload) {
-				t.Fatalf("a record of %d octets", len(rec.payload))
+				t.Fatalf("a record of %d bytes", len(rec.payload))
 			}
 			_, inRing, whole, err := m.piece(rec, ticket, 1000)
 			if err != nil {
@@ -135,7 +135,7 @@ func FuzzRing(f *testing.F) {
 				m.free(ticket)
 			}
 			if len(m.partial) > 1000 || len(m.held) > 1 {
-				t.Fatalf("%d octets of pieces, %d records", len(m.partial), len(m.held))
+				t.Fatalf("%d bytes of pieces, %d records", len(m.partial), len(m.held))
 			}
 		}
 	})

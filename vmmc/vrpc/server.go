@@ -219,7 +219,7 @@ func (s *Server) wait() error {
 	case <-done:
 		return nil
 	case <-timer.C:
-		return errors.New("vrpc: the server is closed, but procedures are running: they must return when their context ends")
+		return errors.New("vrpc: the server is closed, but procedures are still running (they must return when their context ends)")
 	}
 }
 
@@ -262,7 +262,7 @@ func (s *Server) Register(p *Program) error {
 	defer s.mu.Unlock()
 	old := *s.table.Load()
 	if old[p.Number][p.Version] != nil {
-		return fmt.Errorf("vrpc: program %d version %d is registered already", p.Number, p.Version)
+		return fmt.Errorf("vrpc: program %d version %d is already registered", p.Number, p.Version)
 	}
 	next := maps.Clone(old)
 	versions := maps.Clone(old[p.Number])
@@ -421,7 +421,7 @@ func (p *Program) check() error {
 		case proc.Run == nil:
 			return fmt.Errorf("vrpc: program %d version %d: procedure %d has no Run", p.Number, p.Version, proc.Number)
 		case seen[proc.Number]:
-			return fmt.Errorf("vrpc: program %d version %d: procedure %d is there twice", p.Number, p.Version, proc.Number)
+			return fmt.Errorf("vrpc: program %d version %d: duplicate procedure %d", p.Number, p.Version, proc.Number)
 		default:
 			seen[proc.Number] = true
 		}

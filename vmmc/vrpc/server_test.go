@@ -36,7 +36,7 @@ func TestDirectCall(t *testing.T) {
 	data := bytes.Repeat([]byte("x"), 100001)
 	var back blob
 	if err := c.Call(t.Context(), procEcho, &blob{data}, &back); err != nil || !bytes.Equal(back.data, data) {
-		t.Errorf("%d octets, %v", len(back.data), err)
+		t.Errorf("%d bytes, %v", len(back.data), err)
 	}
 }
 
@@ -114,7 +114,7 @@ func words(list ...uint32) (p []byte) {
 	return p
 }
 
-// Messages octet for octet, as RFC 5531 section 9 writes them.
+// Messages byte for byte, as RFC 5531 section 9 writes them.
 func TestWire(t *testing.T) {
 	s := newServer(t, vrpc.ServerConfig{})
 	call := func(rest ...uint32) []byte { return words(append([]uint32{7, 0, 2, testProg, testVers}, rest...)...) }
@@ -136,10 +136,10 @@ func TestWire(t *testing.T) {
 		{"garbage", call(procAdd, 0, 0, 0, 0, 1), accepted(4)},
 		{"system", call(procFail, 0, 0, 0, 0, failPanic), accepted(5)},
 		{"no credential", call(0), denied(1, 1)},
-		{"credential of 401 octets", append(call(0, 0, 401), make([]byte, 500)...), denied(1, 1)},
+		{"credential of 401 bytes", append(call(0, 0, 401), make([]byte, 500)...), denied(1, 1)},
 		{"credential longer than the call", call(0, 0, 100, 0), denied(1, 1)},
 		{"no verifier", call(0, 0, 0), denied(1, 3)},
-		{"verifier of 2^32-1 octets", call(0, 0, 0, 0, 0xffffffff), denied(1, 3)},
+		{"verifier of 2^32-1 bytes", call(0, 0, 0, 0, 0xffffffff), denied(1, 3)},
 		{"AUTH_SYS of half a credential", call(0, 1, 8, 1, 0, 0, 0), denied(1, 1)},
 		{"AUTH_SYS with a verifier", call(0, 1, 20, 1, 0, 5, 6, 0, 1, 0), denied(1, 3)},
 		{"AUTH_SYS with 17 groups", append(append(call(0, 1, 88, 1, 0, 5, 6, 17), make([]byte, 68)...), words(0, 0)...), denied(1, 1)},

@@ -208,9 +208,9 @@ const (
 	keepBuffer = 64 << 10
 )
 
-var errNoMemory = errors.New("vrpc: the calls and replies of this peer, or of all, take too much memory (ServerConfig.MaxMemory)")
+var errNoMemory = errors.New("vrpc: the calls and replies of this peer, or of all peers, need too much memory (ServerConfig.MaxMemory)")
 
-var errEmptyFragments = errors.New("vrpc: too many fragments of no octets in one record")
+var errEmptyFragments = errors.New("vrpc: too many empty fragments in one record")
 
 // recordReader reads records from a stream.
 type recordReader struct {
@@ -251,7 +251,7 @@ func (r *recordReader) read(rec []byte) ([]byte, error) {
 		word := binary.BigEndian.Uint32(r.mark[:])
 		n := int(word &^ lastFragment)
 		if n > r.max-(len(rec)-headroom) {
-			return rec, fmt.Errorf("%w: a record of %d octets and more, %d are allowed", errTooLarge, len(rec)-headroom+n, r.max)
+			return rec, fmt.Errorf("%w: a record of at least %d bytes, the limit is %d", errTooLarge, len(rec)-headroom+n, r.max)
 		}
 		var err error
 		if rec, err = r.fragment(rec, n); err != nil {

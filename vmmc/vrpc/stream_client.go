@@ -180,7 +180,7 @@ func (t *streamClient) Send(ctx context.Context, x *Exchange) error {
 // prepare returns a connection for x that is not known to be broken.
 func (t *streamClient) prepare(ctx context.Context, x *Exchange) (clientConn, error) {
 	if len(x.Message) > t.max {
-		return nil, fmt.Errorf("%w: a call of %d octets, %d are allowed: raise MaxMessage on both sides", errTooLarge, len(x.Message), t.max)
+		return nil, fmt.Errorf("%w: a call of %d bytes, the limit is %d (raise MaxMessage on both sides)", errTooLarge, len(x.Message), t.max)
 	}
 	for {
 		c, err := t.connect(ctx, x)
@@ -299,7 +299,7 @@ func (c *streamConn) read() error {
 		xid, ok := messageXID(rec[headroom:], msgReply)
 		if !ok {
 			c.stats.NotAReply.Add(1)
-			return fmt.Errorf("%w: a record of %d octets that is no reply", ErrBadReply, len(rec)-headroom)
+			return fmt.Errorf("%w: a record of %d bytes that is not a reply", ErrBadReply, len(rec)-headroom)
 		}
 		x := c.calls.take(xid)
 		if x == nil {
@@ -379,7 +379,7 @@ func (c *streamConn) written(err error) error {
 }
 
 // errGivenUp ends a connection after a partial record.
-var errGivenUp = errors.New("a call was given up while it was being sent")
+var errGivenUp = errors.New("a call was cancelled while it was being sent")
 
 // keepBack holds a call back until another one is written, or there are many.
 func (c *streamConn) keepBack(ctx context.Context, x *Exchange) error {

@@ -14,7 +14,7 @@ type Decoder struct {
 
 	msg   []byte
 	off   int
-	owed  int64 // octets that the elements to come of the arrays around need at least
+	owed  int64 // bytes that the elements to come of the arrays around need at least
 	depth int
 	err   error
 }
@@ -51,7 +51,7 @@ func (d *Decoder) fail(kind error, what string, offset int, got, limit int64) {
 
 func (d *Decoder) left() int64 { return int64(len(d.msg) - d.off) }
 
-// take returns the next n octets of the message, or false.
+// take returns the next n bytes of the message, or false.
 func (d *Decoder) take(n int64, what string) ([]byte, bool) {
 	if d.err != nil {
 		return nil, false
@@ -168,7 +168,7 @@ func (d *Decoder) NoArm(what string, v int64) {
 	}
 }
 
-// counted takes a length and as many octets.
+// counted takes a length and as many bytes.
 func (d *Decoder) counted(what string, max uint32) []byte {
 	start := d.off
 	n := d.word(what)
@@ -179,7 +179,7 @@ func (d *Decoder) counted(what string, max uint32) []byte {
 	return d.octets(what, start, uint64(n))
 }
 
-// octets takes n octets and their padding, of the item that begins at start, where it
+// octets takes n bytes and their padding, of the item that begins at start, where it
 // stays if they are not there.
 func (d *Decoder) octets(what string, start int, n uint64) []byte {
 	p, ok := d.take(padded(n), what)
@@ -197,7 +197,7 @@ func (d *Decoder) octets(what string, start int, n uint64) []byte {
 	return p[:n:n]
 }
 
-// count takes the length of an array whose elements occupy at least size octets each. It
+// count takes the length of an array whose elements occupy at least size bytes each. It
 // owes those to them, so that no array within an element can be longer than what is left.
 func (d *Decoder) count(max uint32, size int64) int {
 	start := d.off

@@ -27,7 +27,7 @@ type Encoder struct {
 	buf      []byte
 	base     int // length of buf at Reset
 	refs     []Ref
-	referred int // octets in refs
+	referred int // bytes in refs
 	depth    int
 	err      error
 }
@@ -64,7 +64,7 @@ func (e *Encoder) fail(kind error, what string, got, limit int64) {
 	}
 }
 
-// room reports whether n octets more may be appended.
+// room reports whether n bytes more may be appended.
 func (e *Encoder) room(n int64, what string) bool {
 	if e.err != nil {
 		return false
@@ -173,7 +173,7 @@ func (e *Encoder) NoArm(what string, v int64) { e.fail(ErrValue, what, v, 0) }
 // Nil records that the value called what is nil but not optional: ErrNil.
 func (e *Encoder) Nil(what string) { e.fail(ErrNil, what, 0, 0) }
 
-// length encodes the length of n octets and reports whether they may follow.
+// length encodes the length of n bytes and reports whether they may follow.
 func (e *Encoder) length(what string, n int, max uint32) bool {
 	if uint64(n) > uint64(max) {
 		e.fail(ErrTooLong, what, int64(n), int64(max))
@@ -186,13 +186,13 @@ func (e *Encoder) length(what string, n int, max uint32) bool {
 	return true
 }
 
-// pad fills up n octets to a multiple of four.
+// pad fills up n bytes to a multiple of four.
 func (e *Encoder) pad(n int) {
 	var zero [4]byte
 	e.buf = append(e.buf, zero[:-n&3]...)
 }
 
-// padded returns how many octets n octets occupy.
+// padded returns how many bytes n bytes occupy.
 func padded(n uint64) int64 { return int64(n+3) &^ 3 }
 
 // Enter begins a level of nesting for the item called what; Leave ends it. It reports whether

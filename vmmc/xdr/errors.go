@@ -13,12 +13,12 @@ var (
 	ErrTooLong = errors.New("xdr: longer than declared")
 	// ErrValue: a number is not a bool, not in the enum, or selects no arm of the union.
 	ErrValue = errors.New("xdr: value not declared")
-	// errPadding: the octets that fill up the last four of an item are not zero.
+	// errPadding: the bytes that fill up the last four of an item are not zero.
 	errPadding = errors.New("xdr: padding not zero")
 	// ErrDepth: optional data and arrays are nested more deeply than MaxDepth.
 	ErrDepth = errors.New("xdr: nested too deeply")
-	// errTrailing: octets are left after the last item.
-	errTrailing = errors.New("xdr: octets after the last item")
+	// errTrailing: bytes are left after the last item.
+	errTrailing = errors.New("xdr: bytes after the last item")
 	// ErrNil: a value that the declaration requires is nil.
 	ErrNil = errors.New("xdr: nil value")
 	// ErrCycle: a linked list links back to one of its own elements.
@@ -40,10 +40,10 @@ type Error struct {
 func (e *Error) Unwrap() error { return e.Kind }
 
 func (e *Error) Error() string {
-	at := fmt.Sprintf("xdr: %s at octet %d: ", e.What, e.Offset)
+	at := fmt.Sprintf("xdr: %s at byte %d: ", e.What, e.Offset)
 	switch e.Kind {
 	case ErrShort:
-		return at + fmt.Sprintf("needs %d octets, has %d: the message is cut off, or a length in it is wrong", e.Got, e.Limit)
+		return at + fmt.Sprintf("needs %d bytes, has %d: the message is truncated, or a length in it is wrong", e.Got, e.Limit)
 	case ErrTooLong:
 		return at + fmt.Sprintf("length %d, but the declaration allows %d", e.Got, e.Limit)
 	case ErrValue:
@@ -51,15 +51,15 @@ func (e *Error) Error() string {
 	case errPadding:
 		return at + fmt.Sprintf("the padding is %#x, but must be zero (RFC 4506 section 4.9)", e.Got)
 	case ErrDepth:
-		return at + fmt.Sprintf("nested %d levels deep, %d are allowed: raise MaxDepth if the data are meant so", e.Got, e.Limit)
+		return at + fmt.Sprintf("nested %d levels deep, the limit is %d (raise MaxDepth if the data are valid)", e.Got, e.Limit)
 	case ErrNil:
 		return at + "the pointer to it is nil, but this value is not optional"
 	case ErrCycle:
-		return at + "it comes back to an element of itself, so that its encoding would have no end"
+		return at + "it links back to one of its own elements, so its encoding would not end"
 	case errTrailing:
-		return at + fmt.Sprintf("%d octets are left: the peer may encode another type", e.Got)
+		return at + fmt.Sprintf("%d bytes are left: the peer may encode another type", e.Got)
 	case errFull:
-		return at + fmt.Sprintf("makes the encoding %d octets long, %d are allowed: raise MaxSize or send less", e.Got, e.Limit)
+		return at + fmt.Sprintf("makes the encoding %d bytes long, the limit is %d (raise MaxSize or send less)", e.Got, e.Limit)
 	}
 	return at + e.Kind.Error()
 }

@@ -15,7 +15,7 @@ func Example_list() {
 		e.String(name, 255)
 	}
 	e.Bool(false)
-	fmt.Println(e.Len(), "octets", e.Err())
+	fmt.Println(e.Len(), "bytes", e.Err())
 
 	var d xdr.Decoder
 	d.Reset(e.Bytes())
@@ -24,7 +24,7 @@ func Example_list() {
 	}
 	fmt.Println(d.End())
 	// Output:
-	// 40 octets <nil>
+	// 40 bytes <nil>
 	// a
 	// bc
 	// def

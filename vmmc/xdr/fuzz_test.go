@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// FuzzUnmarshal: what is decoded is encoded to the same octets again, and the oracle
+// FuzzUnmarshal: what is decoded is encoded to the same bytes again, and the oracle
 // accepts what we accept and nothing else.
 func FuzzUnmarshal(f *testing.F) {
 	text := "lisp"
@@ -28,7 +28,7 @@ func FuzzUnmarshal(f *testing.F) {
 		err := xdr.Unmarshal(msg, &v)
 		n, err2 := oracle.Unmarshal(bytes.NewReader(msg), &other)
 		if accepted := err2 == nil && n == len(msg); accepted != (err == nil) {
-			t.Fatalf("%x: %v, the oracle: %d octets, %v", msg, err, n, err2)
+			t.Fatalf("%x: %v, the oracle: %d bytes, %v", msg, err, n, err2)
 		}
 		if err != nil {
 			return
@@ -39,7 +39,7 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// FuzzTree: whatever the lengths say, the nodes of a tree have an octet group each.
+// FuzzTree: whatever the lengths say, the nodes of a tree have an byte group each.
 func FuzzTree(f *testing.F) {
 	f.Add(octets("00000002 00000001 00000000 00000000"))
 	f.Add(octets("00000003 00000002 00000001 00000000"))
@@ -55,7 +55,7 @@ func FuzzTree(f *testing.F) {
 		var v tree
 		err := xdr.Unmarshal(msg, &v)
 		if n := count(&v); 4*n > len(msg) {
-			t.Fatalf("%d nodes from %d octets, %v", n, len(msg), err)
+			t.Fatalf("%d nodes from %d bytes, %v", n, len(msg), err)
 		}
 		if again, err2 := xdr.Append(nil, &v); err == nil && !bytes.Equal(again, msg) {
 			t.Fatalf("%x became %x, %v", msg, again, err2)
@@ -76,9 +76,9 @@ func FuzzItems(f *testing.F) {
 			view := takeItem(&d, item)
 			switch taken := d.Offset() - offset; {
 			case taken < 0 || taken%4 != 0 || d.Offset()+len(d.Rest()) != len(msg):
-				t.Fatalf("item %d: from octet %d to %d of %d", item, offset, d.Offset(), len(msg))
+				t.Fatalf("item %d: from byte %d to %d of %d", item, offset, d.Offset(), len(msg))
 			case d.Err() != nil && (taken != 0 || len(view) != 0):
-				t.Fatalf("item %d: %d octets taken, %d shown after %v", item, taken, len(view), d.Err())
+				t.Fatalf("item %d: %d bytes taken, %d shown after %v", item, taken, len(view), d.Err())
 			case err != nil && d.Err() != err:
 				t.Fatalf("item %d: %v became %v", item, err, d.Err())
 			case !bytes.Contains(msg[offset:d.Offset()], view):

@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// allocated returns how many octets of memory run takes. It is the least of several runs, because
+// allocated returns how many bytes of memory run takes. It is the least of several runs, because
 // the runtime counts for the whole process, and allocates a few kilobytes itself now and then.
 func allocated(run func()) uint64 {
 	least := uint64(math.MaxUint64)
@@ -35,9 +35,9 @@ func TestHugeLengths(t *testing.T) {
 		var d xdr.Decoder
 		message := octets("ffffffff 00000000 00000000")
 		if n := allocated(func() { d.Reset(message); decode(&d) }); n > 4096 {
-			t.Errorf("%s: %d octets of memory for a message of 12", name, n)
+			t.Errorf("%s: %d bytes of memory for a message of 12", name, n)
 		}
-		wantError(t, d.Err(), xdr.ErrShort, "octets, has 8")
+		wantError(t, d.Err(), xdr.ErrShort, "bytes, has 8")
 	}
 }
 
@@ -55,9 +55,9 @@ func TestNestedLengths(t *testing.T) {
 		d.Reset(e.Bytes())
 		v.UnmarshalXDR(&d)
 	})
-	wantError(t, d.Err(), xdr.ErrShort, "array at octet 4: needs 7992 octets, has 0")
-	if limit := uint64(words) * 24 * 2; n > limit { // a tree is a slice header of 24 octets
-		t.Errorf("%d octets of memory for a message of %d, want %d at most", n, e.Len(), limit)
+	wantError(t, d.Err(), xdr.ErrShort, "array at byte 4: needs 7992 bytes, has 0")
+	if limit := uint64(words) * 24 * 2; n > limit { // a tree is a slice header of 24 bytes
+		t.Errorf("%d bytes of memory for a message of %d, want %d at most", n, e.Len(), limit)
 	}
 }
 

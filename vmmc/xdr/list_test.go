@@ -27,7 +27,7 @@ func TestList(t *testing.T) {
 	var e xdr.Encoder
 	xdr.EncodeList(&e, first, encodeChain, linkChain)
 	if e.Err() != nil || e.Len() != 8*elements {
-		t.Fatalf("%d octets, %v", e.Len(), e.Err())
+		t.Fatalf("%d bytes, %v", e.Len(), e.Err())
 	}
 	for _, got := range []*chain{{}, {Next: &chain{7, &chain{}}}} {
 		var d xdr.Decoder
@@ -79,13 +79,13 @@ func TestEndlessList(t *testing.T) {
 			}
 			var e xdr.Encoder
 			xdr.EncodeList(&e, first, encodeChain, linkChain)
-			wantError(t, e.Err(), xdr.ErrCycle, "comes back to an element of itself")
+			wantError(t, e.Err(), xdr.ErrCycle, "links back to one of its own elements")
 		}
 	}
 	var e xdr.Encoder
 	e.MaxSize = 16
 	xdr.EncodeList(&e, &chain{Next: &chain{Next: &chain{}}}, encodeChain, linkChain)
-	wantError(t, e.Err(), xdr.ErrFull, "20 octets long, 16 are allowed")
+	wantError(t, e.Err(), xdr.ErrFull, "20 bytes long, 16 are allowed")
 }
 
 // TestNeed: optional data and elements of lists that a message cannot hold take no memory.
@@ -118,19 +118,19 @@ func TestNeed(t *testing.T) {
 		var d xdr.Decoder
 		d.Reset(octets("00000001 00000000 00000000"))
 		if n := allocated(func() { decode(&d) }); n > 1<<20 {
-			t.Errorf("%s: %d octets of memory for a message of 12", name, n)
+			t.Errorf("%s: %d bytes of memory for a message of 12", name, n)
 		}
-		wantError(t, d.Err(), xdr.ErrShort, name+" at octet 4: needs 16777216 octets, has 8")
+		wantError(t, d.Err(), xdr.ErrShort, name+" at byte 4: needs 16777216 bytes, has 8")
 	}
-	// Octets of the elements to come do not count.
+	// Bytes of the elements to come do not count.
 	var d xdr.Decoder
 	d.Reset(octets("00000002 00000000 00000000"))
 	xdr.DecodeArray(&d, nil, 2, 4, func(p *point, d *xdr.Decoder) {
 		if d.Need("element", 5) {
-			t.Error("the first element takes octets of the second")
+			t.Error("the first element takes bytes of the second")
 		}
 	})
-	wantError(t, d.Err(), xdr.ErrShort, "element at octet 4: needs 5 octets, has 4")
+	wantError(t, d.Err(), xdr.ErrShort, "element at byte 4: needs 5 bytes, has 4")
 }
 
 // TestNil: the error of a value that is missing says which.
@@ -138,5 +138,5 @@ func TestNil(t *testing.T) {
 	var e xdr.Encoder
 	e.Uint(1)
 	e.Nil("union choice, arm")
-	wantError(t, e.Err(), xdr.ErrNil, "union choice, arm at octet 4: the pointer to it is nil")
+	wantError(t, e.Err(), xdr.ErrNil, "union choice, arm at byte 4: the pointer to it is nil")
 }

@@ -30,7 +30,7 @@ func genSink(depth int) *rapid.Generator[sink] {
 			D:  rapid.Float64().Draw(t, "double"),
 			S:  rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00~")), 0, 10, 10).Draw(t, "string"),
 		}
-		octets := func(n int) []byte { return rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "octets") }
+		octets := func(n int) []byte { return rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "bytes") }
 		copy(s.Q[:], octets(16))
 		copy(s.Fixed[:], octets(5))
 		s.Var = octets(rapid.IntRange(0, 20).Draw(t, "length"))
@@ -49,7 +49,7 @@ func genSink(depth int) *rapid.Generator[sink] {
 	})
 }
 
-// TestSameOctetsAsOracle: both encode any value to the same octets, and each decodes
+// TestSameOctetsAsOracle: both encode any value to the same bytes, and each decodes
 // them to that value.
 func TestSameOctetsAsOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -133,10 +133,10 @@ func TestCutShort(t *testing.T) {
 			var got sink
 			d.Reset(msg[:n])
 			got.UnmarshalXDR(&d)
-			wantError(t, d.End(), xdr.ErrShort, "octets, has")
+			wantError(t, d.End(), xdr.ErrShort, "bytes, has")
 		}
 		var got sink
-		wantError(t, xdr.Unmarshal(append(msg, 0), &got), xdr.ErrTrailing, "1 octets are left")
+		wantError(t, xdr.Unmarshal(append(msg, 0), &got), xdr.ErrTrailing, "1 bytes are left")
 	})
 }
 

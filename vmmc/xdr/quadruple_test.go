@@ -25,7 +25,7 @@ func number(s string) *big.Float {
 	return x
 }
 
-// Numbers whose octets IEEE 754 gives, or that lie where rounding turns.
+// Numbers whose bytes IEEE 754 gives, or that lie where rounding turns.
 func TestQuadrupleOf(t *testing.T) {
 	for _, c := range []struct {
 		number, octets string

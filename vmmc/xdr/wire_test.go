@@ -32,7 +32,7 @@ func wantError(t interface {
 	}
 }
 
-// The items of RFC 4506 and their octets, encoded and decoded.
+// The items of RFC 4506 and their bytes, encoded and decoded.
 func TestWire(t *testing.T) {
 	words := func(v ...int32) []int32 { return v }
 	for _, c := range []struct {
@@ -122,19 +122,19 @@ func TestDecodingErrors(t *testing.T) {
 		kind   error
 		text   string
 	}{
-		{"000000", func(d *xdr.Decoder) { d.Int() }, xdr.ErrShort, "int at octet 0: needs 4 octets, has 3"},
-		{"00000000000000", func(d *xdr.Decoder) { d.Double() }, xdr.ErrShort, "double at octet 0: needs 8 octets, has 7"},
-		{"00000002", func(d *xdr.Decoder) { d.Bool() }, xdr.ErrValue, "bool at octet 0: the declaration has no value 2"},
-		{"ffffffff", func(d *xdr.Decoder) { d.Enum("enum color", isColor) }, xdr.ErrValue, "enum color at octet 0: the declaration has no value -1"},
-		{"00000005", func(d *xdr.Decoder) { d.NoArm("union u", int64(d.Int())) }, xdr.ErrValue, "union u at octet 0: the declaration has no value 5"},
-		{"00000003 61626301", func(d *xdr.Decoder) { d.String(9) }, xdr.ErrPadding, "string at octet 7: the padding is 0x1"},
-		{"61000200", func(d *xdr.Decoder) { d.FixedOpaqueView(1) }, xdr.ErrPadding, "opaque at octet 2: the padding is 0x2"},
-		{"00000003 616263", func(d *xdr.Decoder) { d.Opaque(nil, 9) }, xdr.ErrShort, "opaque at octet 4: needs 4 octets, has 3"},
-		{"ffffffff 61626364", func(d *xdr.Decoder) { d.Opaque(nil, xdr.Unbounded) }, xdr.ErrShort, "needs 4294967296 octets, has 4"},
-		{"0000000a 61626364", func(d *xdr.Decoder) { d.String(9) }, xdr.ErrTooLong, "string at octet 0: length 10, but the declaration allows 9"},
-		{"00000003", func(d *xdr.Decoder) { xdr.DecodeArray(d, nil, 2, 4, (*list).UnmarshalXDR) }, xdr.ErrTooLong, "array at octet 0: length 3, but the declaration allows 2"},
-		{"00000002 00000000", func(d *xdr.Decoder) { xdr.DecodeArray(d, nil, 9, 4, (*tree).UnmarshalXDR) }, xdr.ErrShort, "array at octet 0: needs 8 octets, has 4"},
-		{"00000002 00000000 00000000", func(d *xdr.Decoder) { xdr.DecodeArray(d, nil, 9, 8, (*point).UnmarshalXDR) }, xdr.ErrShort, "array at octet 0: needs 16 octets, has 8"},
+		{"000000", func(d *xdr.Decoder) { d.Int() }, xdr.ErrShort, "int at byte 0: needs 4 bytes, has 3"},
+		{"00000000000000", func(d *xdr.Decoder) { d.Double() }, xdr.ErrShort, "double at byte 0: needs 8 bytes, has 7"},
+		{"00000002", func(d *xdr.Decoder) { d.Bool() }, xdr.ErrValue, "bool at byte 0: the declaration has no value 2"},
+		{"ffffffff", func(d *xdr.Decoder) { d.Enum("enum color", isColor) }, xdr.ErrValue, "enum color at byte 0: the declaration has no value -1"},
+		{"00000005", func(d *xdr.Decoder) { d.NoArm("union u", int64(d.Int())) }, xdr.ErrValue, "union u at byte 0: the declaration has no value 5"},
+		{"00000003 61626301", func(d *xdr.Decoder) { d.String(9) }, xdr.ErrPadding, "string at byte 7: the padding is 0x1"},
+		{"61000200", func(d *xdr.Decoder) { d.FixedOpaqueView(1) }, xdr.ErrPadding, "opaque at byte 2: the padding is 0x2"},
+		{"00000003 616263", func(d *xdr.Decoder) { d.Opaque(nil, 9) }, xdr.ErrShort, "opaque at byte 4: needs 4 bytes, has 3"},
+		{"ffffffff 61626364", func(d *xdr.Decoder) { d.Opaque(nil, xdr.Unbounded) }, xdr.ErrShort, "needs 4294967296 bytes, has 4"},
+		{"0000000a 61626364", func(d *xdr.Decoder) { d.String(9) }, xdr.ErrTooLong, "string at byte 0: length 10, but the declaration allows 9"},
+		{"00000003", func(d *xdr.Decoder) { xdr.DecodeArray(d, nil, 2, 4, (*list).UnmarshalXDR) }, xdr.ErrTooLong, "array at byte 0: length 3, but the declaration allows 2"},
+		{"00000002 00000000", func(d *xdr.Decoder) { xdr.DecodeArray(d, nil, 9, 4, (*tree).UnmarshalXDR) }, xdr.ErrShort, "array at byte 0: needs 8 bytes, has 4"},
+		{"00000002 00000000 00000000", func(d *xdr.Decoder) { xdr.DecodeArray(d, nil, 9, 8, (*point).UnmarshalXDR) }, xdr.ErrShort, "array at byte 0: needs 16 bytes, has 8"},
 	} {
 		var d xdr.Decoder
 		d.Reset(octets(c.wire))
@@ -142,7 +142,7 @@ func TestDecodingErrors(t *testing.T) {
 		err := d.Err()
 		wantError(t, err, c.kind, c.text)
 		if d.Offset() != 0 || len(d.Rest()) != len(octets(c.wire)) {
-			t.Errorf("%s: %d octets are taken by an item that was refused", c.text, d.Offset())
+			t.Errorf("%s: %d bytes are taken by an item that was refused", c.text, d.Offset())
 		}
 		c.decode(&d)
 		if zero := d.Int() == 0 && d.Hyper() == 0 && !d.Bool() && d.OpaqueView(1) == nil; d.End() != err || !zero {
@@ -158,14 +158,14 @@ func TestEncodingErrors(t *testing.T) {
 		kind   error
 		text   string
 	}{
-		{func(e *xdr.Encoder) { e.String("abc", 2) }, xdr.ErrTooLong, "string at octet 4: length 3, but the declaration allows 2"},
-		{func(e *xdr.Encoder) { e.Opaque(make([]byte, 9), 8) }, xdr.ErrTooLong, "opaque at octet 4: length 9"},
-		{func(e *xdr.Encoder) { xdr.EncodeArray(e, make([]point, 2), 1, (*point).MarshalXDR) }, xdr.ErrTooLong, "array at octet 4: length 2"},
-		{func(e *xdr.Encoder) { e.Enum("enum color", 1, isColor) }, xdr.ErrValue, "enum color at octet 4"},
-		{func(e *xdr.Encoder) { e.NoArm("union u", 6) }, xdr.ErrValue, "union u at octet 4: the declaration has no value 6"},
-		{func(e *xdr.Encoder) { e.Opaque(make([]byte, 13), 13) }, xdr.ErrFull, "makes the encoding 24 octets long, 20 are allowed"},
-		{func(e *xdr.Encoder) { e.FixedOpaque(make([]byte, 17)) }, xdr.ErrFull, "makes the encoding 24 octets long, 20 are allowed"},
-		{func(e *xdr.Encoder) { e.Quadruple(xdr.Quadruple{}); e.Int(1) }, xdr.ErrFull, "int at octet 20"},
+		{func(e *xdr.Encoder) { e.String("abc", 2) }, xdr.ErrTooLong, "string at byte 4: length 3, but the declaration allows 2"},
+		{func(e *xdr.Encoder) { e.Opaque(make([]byte, 9), 8) }, xdr.ErrTooLong, "opaque at byte 4: length 9"},
+		{func(e *xdr.Encoder) { xdr.EncodeArray(e, make([]point, 2), 1, (*point).MarshalXDR) }, xdr.ErrTooLong, "array at byte 4: length 2"},
+		{func(e *xdr.Encoder) { e.Enum("enum color", 1, isColor) }, xdr.ErrValue, "enum color at byte 4"},
+		{func(e *xdr.Encoder) { e.NoArm("union u", 6) }, xdr.ErrValue, "union u at byte 4: the declaration has no value 6"},
+		{func(e *xdr.Encoder) { e.Opaque(make([]byte, 13), 13) }, xdr.ErrFull, "makes the encoding 24 bytes long, 20 are allowed"},
+		{func(e *xdr.Encoder) { e.FixedOpaque(make([]byte, 17)) }, xdr.ErrFull, "makes the encoding 24 bytes long, 20 are allowed"},
+		{func(e *xdr.Encoder) { e.Quadruple(xdr.Quadruple{}); e.Int(1) }, xdr.ErrFull, "int at byte 20"},
 	} {
 		e := xdr.Encoder{MaxSize: 20}
 		e.Reset(make([]byte, 3, 64))
@@ -178,22 +178,22 @@ func TestEncodingErrors(t *testing.T) {
 		e.FixedOpaque([]byte("x"))
 		xdr.EncodeOptional(&e, &point{}, (*point).MarshalXDR)
 		if e.Len() != n || n%4 != 0 || e.Err() != err {
-			t.Errorf("%s: after it %d octets became %d, the error %v", c.text, n, e.Len(), e.Err())
+			t.Errorf("%s: after it %d bytes became %d, the error %v", c.text, n, e.Len(), e.Err())
 		}
 	}
 }
 
-// TestFullIsExact: MaxSize octets fit, and in a slice of that capacity stay there.
+// TestFullIsExact: MaxSize bytes fit, and in a slice of that capacity stay there.
 func TestFullIsExact(t *testing.T) {
 	memory := make([]byte, 2, 22)
 	e := xdr.Encoder{MaxSize: 20}
 	e.Reset(memory)
 	e.Opaque(make([]byte, 13), 13)
 	if got := e.Bytes(); e.Err() != nil || e.Len() != 20 || &got[0] != &memory[0] {
-		t.Errorf("%d octets, %v, in other memory: %v", e.Len(), e.Err(), &got[0] != &memory[0])
+		t.Errorf("%d bytes, %v, in other memory: %v", e.Len(), e.Err(), &got[0] != &memory[0])
 	}
 	e.Bool(true)
-	wantError(t, e.Err(), xdr.ErrFull, "bool at octet 20")
+	wantError(t, e.Err(), xdr.ErrFull, "bool at byte 20")
 }
 
 func TestAppendLeavesBufferAfterError(t *testing.T) {
@@ -237,7 +237,7 @@ func TestViewsAndCopies(t *testing.T) {
 	}
 }
 
-// Where opaque data is referred to, Bytes with what Refs says in between are the octets that
+// Where opaque data is referred to, Bytes with what Refs says in between are the bytes that
 // Bytes has otherwise, and lengths and bounds are the same.
 func TestRefs(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789"), 10)
@@ -262,7 +262,7 @@ func TestRefs(t *testing.T) {
 		at := 0
 		for _, r := range refers.Refs() {
 			if len(r.Data) < 16 || &r.Data[0] != &data[0] {
-				t.Fatalf("%d octets are referred to, or a copy", len(r.Data))
+				t.Fatalf("%d bytes are referred to, or a copy", len(r.Data))
 			}
 			got = append(append(got, refers.Bytes()[at:r.At]...), r.Data...)
 			at = r.At
@@ -278,7 +278,7 @@ func TestRefs(t *testing.T) {
 	refers.Opaque(data[:60], 100)
 	wantError(t, refers.Err(), xdr.ErrFull, "128")
 	if len(refers.Refs()) != 1 || refers.Len() != 64 {
-		t.Errorf("%d references, %d octets, of what fits", len(refers.Refs()), refers.Len())
+		t.Errorf("%d references, %d bytes, of what fits", len(refers.Refs()), refers.Len())
 	}
 }
 

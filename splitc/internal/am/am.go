@@ -126,7 +126,7 @@ func (l *Layer) meet(ctx context.Context) error {
 			return err
 		}
 		if err := l.cfg.Watch.Check(ctx); err != nil && l.met < l.cfg.Procs-1 {
-			return fmt.Errorf("waiting for the endpoints of the other ranks, of which %d of %d have come: %w", l.met, l.cfg.Procs-1, err)
+			return fmt.Errorf("waiting for the endpoints of the other ranks (%d of %d have connected): %w", l.met, l.cfg.Procs-1, err)
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (l *Layer) failure(err error) error {
 
 // returned is the handler of returned messages: their destination has gone.
 func (l *Layer) returned(r *endpoint.Returned) {
-	cause := fmt.Errorf("an active message came back: %v", r.Reason)
+	cause := fmt.Errorf("an active message was returned: %v", r.Reason)
 	if r.Err != nil {
 		cause = fmt.Errorf("%w: %w", cause, r.Err)
 	}

@@ -38,7 +38,7 @@ const (
 )
 
 // errRefused is the failure of an operation that its owner has refused.
-var errRefused = errors.New("the owner of the memory has refused an operation: the ranks disagree about the heap")
+var errRefused = errors.New("the owner of the memory refused an operation: the ranks disagree about the heap")
 
 // handler handles a message, and reports whether it is valid.
 type handler func(t endpoint.Token, a []uint32, data []byte) bool

@@ -81,7 +81,7 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 
 // errUnanswered is the failure of a rank that answers requests with anything except their replies,
 // so that the credits return while the operations stay incomplete.
-var errUnanswered = errors.New("it has given back the credits of gets, puts or calls and has not answered them")
+var errUnanswered = errors.New("it returned the credits of gets, puts or calls without answering them")
 
 // sent records that a request of an operation was sent, unless err is not nil. Each unanswered
 // request occupies a credit, so more of them than credits is an error of the other rank.

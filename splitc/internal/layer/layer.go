@@ -142,7 +142,7 @@ type Config struct {
 }
 
 // ErrUnequal is wrapped by the error of a start whose ranks differ in something that must be equal.
-var ErrUnequal = errors.New("splitc: the ranks have started unequally")
+var ErrUnequal = errors.New("splitc: ranks disagree on configuration")
 
 // Open starts a layer. It returns when this rank can exchange messages with every other one, or an
 // error with the rank that is missing.

@@ -39,7 +39,7 @@ func (s *Stall) Check(ctx context.Context) error {
 		return err
 	}
 	if err := w.late(ctx); err != nil {
-		return fmt.Errorf("splitc: a call that waits for room at process %d: %w", s.rank, err)
+		return fmt.Errorf("splitc: wait for room at process %d: %w", s.rank, err)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (w *Watch) late(ctx context.Context) error {
 	case w.began == 0:
 		w.began = now
 	case time.Duration(now-w.began) > w.limit:
-		return fmt.Errorf("%w: longer than WaitTimeout, %v", ErrWaited, w.limit)
+		return fmt.Errorf("%w: longer than WaitTimeout (%v)", ErrWaited, w.limit)
 	}
 	return nil
 }

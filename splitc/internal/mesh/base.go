@@ -214,7 +214,7 @@ func (b *Base) Blame(e *End, err error) error {
 	return b.Err
 }
 
-var errGarbled = errors.New("it sends what is no message of this version: build all ranks from one source")
+var errGarbled = errors.New("it sent a malformed message (build all ranks from the same source)")
 
 // Garbled counts a malformed message, and fails its sender.
 func (b *Base) Garbled(e *End) {

@@ -144,7 +144,7 @@ func (m *mesh) step(ctx context.Context) error {
 		return nil
 	}
 	if err := m.Watch.Check(ctx); err != nil {
-		return fmt.Errorf("%d requests of lower ranks and %d answers of higher ones have not come: %w", m.wanted, len(m.pending), err)
+		return fmt.Errorf("%d requests of lower ranks and %d answers of higher ranks are missing: %w", m.wanted, len(m.pending), err)
 	}
 	timed, cancel := m.NIC.WithTimeout(m.Watch.Slice(), pause)
 	defer cancel()
@@ -200,13 +200,13 @@ func (m *mesh) take(r *vipl.Request) error {
 	b := r.Data()
 	if len(b) != requestSize || binary.BigEndian.Uint64(b) != m.Member.Identity().Nonce {
 		m.strays++
-		_ = r.Reject("this is a rank of a Split-C program, and the request is of none in its run")
+		_ = r.Reject("this is a rank of a Split-C program, and the requester is not in its run")
 		return nil
 	}
 	from, to, kind := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:]), binary.BigEndian.Uint32(b[16:])
 	if int64(from) >= int64(m.Rank) || int(to) != m.Rank || int64(kind) >= int64(m.Kinds) || m.vis[from][kind] != nil {
 		m.strays++
-		_ = r.Reject(fmt.Sprintf("rank %d has no connection %d to wait for from rank %d", m.Rank, kind, from))
+		_ = r.Reject(fmt.Sprintf("rank %d expects no connection %d from rank %d", m.Rank, kind, from))
 		return nil
 	}
 	if r.Remote().MAC != m.Member.Addr(int(from)).MAC {

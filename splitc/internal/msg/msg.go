@@ -79,7 +79,7 @@ func HasReply(kind byte) bool { return kind >= Get && kind < Store }
 func Valid(kind byte) bool { return kind >= Get && kind < ends }
 
 // errRefused is the failure of an operation that its owner has refused.
-var errRefused = errors.New("the owner of the memory has refused an operation: the ranks disagree about the heap")
+var errRefused = errors.New("the owner of the memory refused an operation: the ranks disagree about the heap")
 
 // Layer is layer.Layer over the channels of a scheme.
 type Layer struct {

@@ -121,7 +121,7 @@ func (l *Layer) greet(ctx context.Context) error {
 	l.Watch.Begin()
 	for l.greets > 0 {
 		if err := l.Idle(ctx); err != nil {
-			return fmt.Errorf("waiting for the heaps of the other ranks, of which %d have not come: %w", l.greets, err)
+			return fmt.Errorf("waiting for the heaps of the other ranks (%d are missing): %w", l.greets, err)
 		}
 	}
 	return nil

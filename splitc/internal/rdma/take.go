@@ -106,7 +106,7 @@ func (l *Layer) heard(p *peer, b []byte) bool {
 			return false
 		}
 		if h.c != uint64(len(l.Memory)) {
-			l.Blame(&p.End, fmt.Errorf("%w: it has a heap of %d bytes, and this rank one of %d", layer.ErrUnequal, h.c, len(l.Memory)))
+			l.Blame(&p.End, fmt.Errorf("%w: its heap has %d bytes, this rank's %d", layer.ErrUnequal, h.c, len(l.Memory)))
 			return false
 		}
 		p.handle, p.base, p.size = vipl.MemHandle(h.a), h.b, h.c

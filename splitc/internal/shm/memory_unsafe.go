@@ -17,7 +17,7 @@ import (
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // errFile is wrapped by the errors of files that are not a valid memory of a rank.
-var errFile = errors.New("the file with its memory is not as it must be")
+var errFile = errors.New("invalid memory file")
 
 // memory is a rank's part of the memory that the ranks of one host share: its heap, followed by its
 // inbox. It is a file without a name, which is deleted when the last process that has it open ends.

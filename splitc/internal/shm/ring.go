@@ -48,7 +48,7 @@ const (
 )
 
 // errGarbled is the failure of a rank that has written invalid data.
-var errGarbled = errors.New("it has written over the memory by which ranks of this host speak: what its program stores lies outside of the heap")
+var errGarbled = errors.New("it has overwritten the memory that ranks of this host use to communicate: its program stores outside of the heap")
 
 // ring is one side's view of a ring.
 type ring struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrUser is wrapped by the error of ranks of one host that belong to different users.
-var ErrUser = errors.New("it belongs to another user, who must not have this one's memory: run all ranks of a host as one user, or over the layer am")
+var ErrUser = errors.New("it belongs to another user, who may not share memory (run all ranks of a host as one user, or use the layer am)")
 
 // sockets is the meeting of processes of one host. Each listens at a Unix socket with a name in the
 // abstract name space, which disappears with the process. It passes its file to each neighbour over
@@ -50,7 +50,7 @@ func newSockets(secret string, rank int) (*sockets, error) {
 	}
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("a socket by which ranks of this host find rank %d: %w", rank, err)
+		return nil, fmt.Errorf("socket of rank %d: %w", rank, err)
 	}
 	return s, nil
 }
@@ -90,7 +90,7 @@ func (s *sockets) all(ctx context.Context, l *Layer) error {
 			if errors.Is(err, unix.EAGAIN) {
 				later = append(later, rank)
 			} else if err != nil {
-				return fmt.Errorf("rank %d has this rank's address, and does not take its memory: %w", rank, err)
+				return fmt.Errorf("rank %d is on this host, but does not accept this rank's memory: %w", rank, err)
 			}
 		}
 		unsent = later
@@ -124,7 +124,7 @@ func (s *sockets) give(rank, me, file int) error {
 	if user, err := userOf(fd); err != nil {
 		return err
 	} else if user != os.Geteuid() {
-		return fmt.Errorf("%w: user %d, and this one %d", ErrUser, user, os.Geteuid())
+		return fmt.Errorf("%w: user %d, this rank's is %d", ErrUser, user, os.Geteuid())
 	}
 	err = unix.Sendmsg(fd, binary.LittleEndian.AppendUint32(nil, uint32(me)), unix.UnixRights(file), nil, unix.MSG_NOSIGNAL)
 	return share.OwnFault(err)

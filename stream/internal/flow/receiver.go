@@ -23,9 +23,9 @@ func (r *Receiver) Arrived(w Word, written uint32) error {
 	free, edge := r.size-(r.arrived-r.told), r.size-r.arrived%r.size
 	switch {
 	case r.ended:
-		return fmt.Errorf("%w: %d bytes behind the end of the stream", ErrPeer, n)
+		return fmt.Errorf("%w: %d bytes after the end of the stream", ErrPeer, n)
 	case n == 0 || n != written || uint64(n) > min(free, edge):
-		return fmt.Errorf("%w: a message of %d bytes says that it has %d, where %d fit", ErrPeer, written, n, min(free, edge))
+		return fmt.Errorf("%w: a message of %d bytes announces %d, and %d fit", ErrPeer, written, n, min(free, edge))
 	case r.messages-r.toldMsgs == Depth:
 		return fmt.Errorf("%w: more than %d messages without credit", ErrPeer, Depth)
 	}
@@ -37,7 +37,7 @@ func (r *Receiver) Arrived(w Word, written uint32) error {
 // End processes the word of the end of the stream.
 func (r *Receiver) End(w Word, written uint32) error {
 	if r.ended || w != EndWord || written != 0 {
-		return fmt.Errorf("%w: an end with %d bytes, %#x, ended before: %v", ErrPeer, written, uint32(w), r.ended)
+		return fmt.Errorf("%w: invalid end with %d bytes, word %#x, already ended: %v", ErrPeer, written, uint32(w), r.ended)
 	}
 	r.ended = true
 	return nil

@@ -47,7 +47,7 @@ func (s *Sender) Unread() uint64 { return s.sent - s.freed }
 func (s *Sender) Credited(w Word) error {
 	n, m := uint64(w.Bytes()), uint64(w.Messages())
 	if n > s.sent-s.freed || m > s.messages-s.freedMsgs || n == 0 && m == 0 {
-		return fmt.Errorf("%w: credit for %d bytes and %d messages, of %d and %d under way", ErrPeer, n, m, s.sent-s.freed, s.messages-s.freedMsgs)
+		return fmt.Errorf("%w: credit for %d bytes and %d messages, with %d and %d in flight", ErrPeer, n, m, s.sent-s.freed, s.messages-s.freedMsgs)
 	}
 	s.freed += n
 	s.freedMsgs += m

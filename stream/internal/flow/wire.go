@@ -10,7 +10,7 @@ import (
 
 // ErrPeer is wrapped by every error about the other end's messages: they violate the protocol, and
 // nothing that the peer sends can be trusted any more.
-var ErrPeer = errclass.New(transport.ErrPeer, "the peer breaks the rules of streams")
+var ErrPeer = errclass.New(transport.ErrPeer, "the peer violates the stream protocol")
 
 // Kind is the kind of a Word.
 type Kind uint8
@@ -103,14 +103,14 @@ func (h *Hello) Put(b []byte) {
 // ParseHello decodes b, which may hold arbitrary bytes.
 func ParseHello(b []byte) (Hello, error) {
 	if len(b) != HelloSize || binary.BigEndian.Uint32(b) != magic {
-		return Hello{}, fmt.Errorf("%w: %d bytes that are no greeting", ErrPeer, len(b))
+		return Hello{}, fmt.Errorf("%w: invalid greeting of %d bytes", ErrPeer, len(b))
 	}
 	if v, d := binary.BigEndian.Uint16(b[4:]), binary.BigEndian.Uint16(b[6:]); v != version || d != Depth {
 		return Hello{}, fmt.Errorf("%w: version %d with %d messages, this program has version %d with %d: use the same release on both sides", ErrPeer, v, d, version, Depth)
 	}
 	h := Hello{binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:]), binary.BigEndian.Uint64(b[16:])}
 	if h.Size < MinRing || h.Size > MaxRing || h.Addr > h.Addr+uint64(h.Size) {
-		return Hello{}, fmt.Errorf("%w: a ring of %d bytes at %#x", ErrPeer, h.Size, h.Addr)
+		return Hello{}, fmt.Errorf("%w: invalid ring of %d bytes at %#x", ErrPeer, h.Size, h.Addr)
 	}
 	return h, nil
 }

@@ -33,7 +33,7 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (s *State) UnmarshalText(text []byte) error {
 	i := slices.Index(stateNames[:], string(text))
 	if i < 0 {
-		return fmt.Errorf("vipl: %q is no state of a VI", text)
+		return fmt.Errorf("vipl: invalid VI state %q", text)
 	}
 	*s = State(i)
 	return nil

@@ -113,5 +113,5 @@ func (o *Op) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("vipl: %q is no operation", text)
+	return fmt.Errorf("vipl: invalid operation %q", text)
 }

@@ -110,7 +110,7 @@ func (d *Directory) silence(op string, class error, format string, args ...any) 
 	}
 	err := code.Error(op, class, format, args...)
 	if trouble := d.nic.ShareTrouble(); trouble != nil {
-		err = fmt.Errorf("%w; programs of this host are not reached: %w", err, trouble)
+		err = fmt.Errorf("%w; cannot reach programs of this host: %w", err, trouble)
 	}
 	return err
 }

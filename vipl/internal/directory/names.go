@@ -144,10 +144,10 @@ func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time
 		case d.up("look up") != nil:
 			return ethertype.Addr{}, d.up("look up")
 		case d.nic.Dead() != nil: // wait neither waits nor gives up the lock then
-			return ethertype.Addr{}, code.Error("look up", d.nic.Dead(), "open the NIC again to ask for %q", q.name)
+			return ethertype.Addr{}, code.Error("look up", d.nic.Dead(), "open the NIC again to look up %q", q.name)
 		case d.eng.Ended(ctx) == context.Canceled:
 			err = fmt.Errorf("%w: %w", code.ErrNameService, context.Canceled)
-			return ethertype.Addr{}, code.Error("look up", err, "the question for %q was given up: %v", q.name, context.Cause(ctx))
+			return ethertype.Addr{}, code.Error("look up", err, "the query for %q was cancelled: %v", q.name, context.Cause(ctx))
 		case d.eng.Ended(ctx) != nil || d.nic.Now() >= end:
 			return ethertype.Addr{}, d.silence("look up", code.ErrNameService, "%s answers to %q: is its owner running? (to see whether frames pass between two hosts: bobnet doctor --host HOST,HOST)", d.nobody(q.at), q.name)
 		}

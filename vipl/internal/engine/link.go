@@ -81,12 +81,12 @@ func (l *health) check() {
 	m := l.m
 	if err := optional.ShareTrouble(m.Link); err != nil && !l.alone {
 		l.alone = true
-		m.log.Warn("programs of this host are not reached", "interface", m.Info.Interface, "err", err)
+		m.log.Warn("cannot reach programs of this host", "interface", m.Info.Interface, "err", err)
 	}
 	err := transport.Check(m.Link)
 	if err == nil {
 		if m.MTU() != m.Info.MTU || l.failed != nil {
-			m.log.Info("link is well again", "interface", m.Info.Interface)
+			m.log.Info("link works again", "interface", m.Info.Interface)
 		}
 		m.SetMTU(m.Info.MTU)
 		l.failed = nil
@@ -160,7 +160,7 @@ func (m *Machine) lookAtHardware() {
 	l := &m.health
 	if now := m.Link.Info().Hardware; now != m.Info.Hardware {
 		m.Info.Hardware, l.moved, l.seen = now, true, m.Now()
-		m.log.Info("interface has another MAC", "interface", m.Info.Interface, "mac", now)
+		m.log.Info("interface has a new MAC", "interface", m.Info.Interface, "mac", now)
 	}
 	if !l.moved || m.Now()-l.seen < forgetful {
 		return

@@ -29,11 +29,11 @@ func openDriver(ctx context.Context, cfg *Config) (transport.Link, error) {
 		et = ethertype.Default
 	}
 	if cfg.Driver != "" && cfg.Driver != "ring" && (cfg.XDP == ring.On || cfg.Long == ring.On) {
-		return nil, code.Error("choose driver", code.ErrArgument, "XDP is %v and Long is %v, which driver ring alone can; Driver is %q",
+		return nil, code.Error("choose driver", code.ErrArgument, "XDP is %v and Long is %v, which only driver ring supports, but Driver is %q",
 			cfg.XDP, cfg.Long, cfg.Driver)
 	}
 	if cfg.Driver != "udp" && len(cfg.Peers) > 0 {
-		return nil, code.Error("choose driver", code.ErrArgument, "Peers are %v, which only driver udp has a use for; Driver is %q", cfg.Peers, cfg.Driver)
+		return nil, code.Error("choose driver", code.ErrArgument, "Peers are %v, which only driver udp supports, but Driver is %q", cfg.Peers, cfg.Driver)
 	}
 	switch cfg.Driver {
 	case "", "ring":
@@ -49,7 +49,7 @@ func openDriver(ctx context.Context, cfg *Config) (transport.Link, error) {
 	case "shm":
 		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, AnyUser: cfg.AnyUser})
 	}
-	return nil, code.Error("choose driver", code.ErrArgument, "%q is none of %s", cfg.Driver, strings.Join(Drivers(), ", "))
+	return nil, code.Error("choose driver", code.ErrArgument, "unknown driver %q (want one of %s)", cfg.Driver, strings.Join(Drivers(), ", "))
 }
 
 // openRing opens a link of driver ring. If this process may open no packet sockets, the node's

@@ -50,9 +50,9 @@ func join(ctx context.Context, link transport.Link, cfg *Config, wrap func(trans
 	case err == nil:
 		return joined, nil
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, fmt.Errorf("vipl: open NIC: the way to other programs on this host: %w; Config.WireOnly does without it", err)
+		return nil, fmt.Errorf("vipl: open NIC: shared memory with other programs of this host: %w (set Config.WireOnly to disable it)", err)
 	case cfg.Logger != nil:
-		cfg.Logger.Warn("no way to other programs on this host", "interface", link.Info().Interface, "err", err)
+		cfg.Logger.Warn("cannot reach other programs of this host", "interface", link.Info().Interface, "err", err)
 	}
 	return wrap(link), nil
 }

@@ -22,7 +22,7 @@ func sealsOf(cfg *Config) (*seals, error) {
 		return &seals{}, nil
 	}
 	if cfg.AnyUser {
-		return nil, code.Error("open NIC", code.ErrArgument, "Config.AnyUser shares memory with users who need no key, and there is one: use one or the other")
+		return nil, code.Error("open NIC", code.ErrArgument, "Config.AnyUser shares memory with users without the key, but a key is set: use only one of them")
 	}
 	if err := seal.Check(cfg.Key); err != nil {
 		return nil, code.Within("open NIC", fmt.Errorf("%w: %w", code.ErrArgument, err))

@@ -48,7 +48,7 @@ const (
 	procCount = 13 // RPCBSTAT_HIGHPROC
 )
 
-// maxText is how many octets the netid, the address and the owner of an entry may have.
+// maxText is how many bytes the netid, the address and the owner of an entry may have.
 const maxText = 1024
 
 // Entry is a registration: rpcb of RFC 1833.
@@ -95,7 +95,7 @@ func (m *mapping) UnmarshalXDR(d *xdr.Decoder) {
 }
 
 // list is the linked lists of RFC 1833 as slices: before each element stands whether there
-// is one. An element has min octets or more.
+// is one. An element has min bytes or more.
 type list[T any, P interface {
 	*T
 	xdr.Marshaler
@@ -122,7 +122,7 @@ func (l *list[T, P]) UnmarshalXDR(d *xdr.Decoder) {
 	}
 }
 
-// The least octets of what lists contain.
+// The least bytes of what lists contain.
 const (
 	minEntry    = 20
 	minMapping  = 16
@@ -237,7 +237,7 @@ func (f *flag) UnmarshalXDR(d *xdr.Decoder)   { *f = flag(d.Bool()) }
 var errAddr = errors.New("rpcbind: not a universal address")
 
 // universalAddr returns an address as rpcbind has it (RFC 5665 section 5.2.3): of the Internet's
-// transports the IP address and the two octets of the port, with points between them
+// transports the IP address and the two bytes of the port, with points between them
 // ("192.0.2.1.8.1", "2001:db8::1.8.1"); of others the text of the address.
 func universalAddr(addr net.Addr) string {
 	switch a := addr.(type) {
@@ -269,7 +269,7 @@ func parseAddr(uaddr string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip, uint16(high)<<8|uint16(low)), nil
 }
 
-// cutLast takes the octet behind the last point.
+// cutLast takes the byte behind the last point.
 func cutLast(s string) (rest string, octet uint8, ok bool) {
 	i := strings.LastIndexByte(s, '.')
 	if i < 0 || len(s)-i > 4 {
@@ -299,7 +299,7 @@ func (n *Entry) check() error {
 	case n.Netid == "" || n.Addr == "":
 		return fmt.Errorf("%w: netid %.60q, address %.60q", errAddr, n.Netid, n.Addr)
 	case len(n.Netid) > maxText || len(n.Addr) > maxText || len(n.Owner) > maxText:
-		return fmt.Errorf("%w: longer than %d octets", errAddr, maxText)
+		return fmt.Errorf("%w: longer than %d bytes", errAddr, maxText)
 	case network(n.Netid) == "":
 		return nil
 	}

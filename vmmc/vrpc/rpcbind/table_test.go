@@ -34,7 +34,7 @@ func TestOneUserFillsTheTable(t *testing.T) {
 			l := entryList{items: tab.dump()}
 			b, err := xdr.Append(nil, &l)
 			if err != nil || len(b) > vrpc.DefaultMaxMessage*3/4 {
-				t.Errorf("the dump has %d octets, %v", len(b), err)
+				t.Errorf("the dump has %d bytes, %v", len(b), err)
 			}
 			if !tab.unset(0, 1, "", "1000") || !tab.set(entry("1000", 0)) {
 				t.Error("what a user gives back cannot be used again")
