@@ -272,7 +272,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 		cfg  mplite.Config
 		says string // empty: a job of one
 	}{
-		{mplite.Config{}, `"soon" is no time`},
+		{mplite.Config{}, `invalid duration "soon"`},
 		{mplite.Config{Config: jobs.Config{Timeout: 1}}, "rank 7 is not in 0..2"},
 		{mplite.Config{Config: jobs.Config{Timeout: 1, Rank: 5}}, "rank 5 is not in 0..2"},
 		{mplite.Config{Config: jobs.Config{Timeout: 1, Rank: 2}}, "needs a name"},

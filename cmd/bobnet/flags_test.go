@@ -191,7 +191,7 @@ func TestBadValues(t *testing.T) {
 		{"BOBNET_DRIVER=tcp", "perf --local", `unknown driver "tcp"`},
 		{"BOBNET_DRIVER=tcp", "info", `unknown driver "tcp"`},
 		{"BOBNET_DRIVER=tcp", "run -n 1 -- true", `unknown driver "tcp"`},
-		{"BOBNET_PEERS=here", "ping --listen --driver udp -i 127.0.0.1", `"here" is no IP address`},
+		{"BOBNET_PEERS=here", "ping --listen --driver udp -i 127.0.0.1", `"here" is not an IP address`},
 		{"BOBNET_FAULT=loss=lots", "ping --listen", "BOBNET_FAULT"},
 		{"BOBNET_KEY=short", "ping --listen", "characters that are no key"},
 		{"BOBNET_KEY_FILE=/no/such/key", "perf --local", "/no/such/key: no such file"},

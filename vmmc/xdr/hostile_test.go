@@ -112,7 +112,7 @@ func TestCycle(t *testing.T) {
 	l := &list{Value: 1}
 	l.Next = l
 	_, err := xdr.Append(nil, l)
-	wantError(t, err, xdr.ErrDepth, "nested 1025 levels deep, 1024 are allowed")
+	wantError(t, err, xdr.ErrDepth, "nested 1025 levels deep, the limit is 1024")
 }
 
 // TestDepthIsGivenBack: data side by side take no depth from each other.

@@ -85,7 +85,7 @@ func TestEndlessList(t *testing.T) {
 	var e xdr.Encoder
 	e.MaxSize = 16
 	xdr.EncodeList(&e, &chain{Next: &chain{Next: &chain{}}}, encodeChain, linkChain)
-	wantError(t, e.Err(), xdr.ErrFull, "20 bytes long, 16 are allowed")
+	wantError(t, e.Err(), xdr.ErrFull, "20 bytes long, the limit is 16")
 }
 
 // TestNeed: optional data and elements of lists that a message cannot hold take no memory.

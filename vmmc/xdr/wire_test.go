@@ -163,8 +163,8 @@ func TestEncodingErrors(t *testing.T) {
 		{func(e *xdr.Encoder) { xdr.EncodeArray(e, make([]point, 2), 1, (*point).MarshalXDR) }, xdr.ErrTooLong, "array at byte 4: length 2"},
 		{func(e *xdr.Encoder) { e.Enum("enum color", 1, isColor) }, xdr.ErrValue, "enum color at byte 4"},
 		{func(e *xdr.Encoder) { e.NoArm("union u", 6) }, xdr.ErrValue, "union u at byte 4: the declaration has no value 6"},
-		{func(e *xdr.Encoder) { e.Opaque(make([]byte, 13), 13) }, xdr.ErrFull, "makes the encoding 24 bytes long, 20 are allowed"},
-		{func(e *xdr.Encoder) { e.FixedOpaque(make([]byte, 17)) }, xdr.ErrFull, "makes the encoding 24 bytes long, 20 are allowed"},
+		{func(e *xdr.Encoder) { e.Opaque(make([]byte, 13), 13) }, xdr.ErrFull, "makes the encoding 24 bytes long, the limit is 20"},
+		{func(e *xdr.Encoder) { e.FixedOpaque(make([]byte, 17)) }, xdr.ErrFull, "makes the encoding 24 bytes long, the limit is 20"},
 		{func(e *xdr.Encoder) { e.Quadruple(xdr.Quadruple{}); e.Int(1) }, xdr.ErrFull, "int at byte 20"},
 	} {
 		e := xdr.Encoder{MaxSize: 20}

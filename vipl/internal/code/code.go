@@ -1,8 +1,8 @@
-// Package code has the numbers and words that the packages of vipl share: the return codes
-// of VIPL 1.0 (VIPL reference, section 3) as sentinel errors, and the one form in which they
-// are returned: what was asked, the code, what was found; operations and statuses of
-// descriptors; states of VIs; reasons for the ends of connections. Package
-// vipl exports under the same names what programs see of these.
+// Package code has the numbers and texts that the packages of vipl share. These are the return
+// codes of VIPL 1.0 (VIPL reference, section 3) as sentinel errors, with the common form of errors:
+// operation, code, cause. The others are operations and statuses of descriptors, states of VIs, and
+// reasons for the ends of connections. Package vipl exports those that programs see under the same
+// names.
 package code
 
 import (
@@ -31,21 +31,20 @@ var (
 	ErrNoMatch            = errors.New("vipl: nobody listens at the remote address")        // VIP_NO_MATCH
 )
 
-// ErrClosed says that the NIC is closed. It is an ErrInvalidState.
+// ErrClosed means that the NIC is closed. It is an ErrInvalidState.
 var ErrClosed = errclass.With(transport.ErrClosed, fmt.Errorf("%w: the NIC is closed", ErrInvalidState))
 
-// Error returns an error that says what was asked, wraps the code and says what was
-// found.
+// Error returns an error with the operation, the code, which it wraps, and the cause.
 func Error(op string, code error, format string, args ...any) error {
 	return fmt.Errorf("vipl: %s: %w: %s", op, errclass.Within("vipl: ", code), fmt.Sprintf(format, args...))
 }
 
-// Within returns err with the operation that it ended. The package's name is in front once.
+// Within returns err with the operation that it ended. The package's name occurs once, in front.
 func Within(op string, err error) error {
 	return fmt.Errorf("vipl: %s: %w", op, errclass.Within("vipl: ", err))
 }
 
-// What breaks a connection.
+// Causes of a broken connection.
 var (
 	ErrUnreachable  = errclass.New(transport.ErrPeer, "peer does not answer")
 	ErrDisconnected = errclass.New(transport.ErrPeer, "peer disconnected")

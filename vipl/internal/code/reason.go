@@ -2,28 +2,28 @@ package code
 
 import "fmt"
 
-// Reason says in a KindDisconnect frame why its sender ended the connection.
+// Reason is why the sender of a KindDisconnect frame ended the connection.
 type Reason uint8
 
 // The reasons, by their numbers in frames.
 const (
 	ReasonLeft      Reason = iota // the peer called Disconnect or Close
-	ReasonNoReceive               // a message came and no receive was posted
+	ReasonNoReceive               // a message arrived and no receive was posted
 	ReasonTooLong                 // a message was longer than the posted receive
-	ReasonRDMA                    // an RDMA write was outside a region or without the right
+	ReasonRDMA                    // an RDMA write was outside a region or without permission
 	ReasonProtocol                // frames contradicted each other
-	ReasonSilent                  // the other side had not answered for too long
-	ReasonLink                    // its sender's network interface was changed
-	ReasonRead                    // an RDMA read was outside a region or without the right
-	ReasonAltered                 // its program has shortened a send or a read that was posted
-	ReasonMTU                     // the path does not carry full-size frames any more
-	ReasonEnd                     // how many there are
+	ReasonSilent                  // the other side did not answer for too long
+	ReasonLink                    // the sender's network interface has changed
+	ReasonRead                    // an RDMA read was outside a region or without permission
+	ReasonAltered                 // the sender's program has changed a posted send or read
+	ReasonMTU                     // the path no longer carries full-size frames
+	ReasonEnd                     // number of reasons
 )
 
 // ErrAltered is the cause of ReasonAltered.
 var ErrAltered = fmt.Errorf("%w: a descriptor's segments were altered while it was posted", ErrArgument)
 
-// Cause returns the error that r means to both sides, or to the one that is told.
+// Cause returns the error that r means to both sides, or to the notified one.
 func (r Reason) Cause() error {
 	switch r {
 	case ReasonNoReceive:
@@ -46,6 +46,6 @@ func (r Reason) Cause() error {
 	return ErrDisconnected
 }
 
-// OfMessage reports whether r is the fault of a message, whose number the frame
-// that says so names. It may share a frame with others, which are not to blame.
+// OfMessage reports whether r is the fault of one message, whose number the frame contains. Other
+// messages in the same frame are not affected.
 func (r Reason) OfMessage() bool { return r == ReasonNoReceive || r == ReasonTooLong }

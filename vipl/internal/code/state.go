@@ -26,10 +26,10 @@ func (s State) String() string {
 	return "invalid"
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the output of MarshalText.
 func (s *State) UnmarshalText(text []byte) error {
 	i := slices.Index(stateNames[:], string(text))
 	if i < 0 {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Op is what a send descriptor asks for (VIP_CONTROL_OP_…).
+// Op is the operation of a send descriptor (VIP_CONTROL_OP_…).
 type Op uint8
 
 // The operations.
@@ -15,8 +15,8 @@ const (
 	OpRDMARead            // one-sided: comes from Descriptor.Remote; reliable levels only
 )
 
-// Status is a descriptor's completion status: StatusDone, perhaps an error,
-// flags and the operation (VIPL reference, section 6; the same bits).
+// Status is a descriptor's completion status: StatusDone, flags, the operation and possibly an
+// error (VIPL reference, section 6; the same bits).
 type Status uint32
 
 // The bits of a Status.
@@ -47,7 +47,7 @@ func (s Status) Done() bool { return s&StatusDone != 0 }
 // Failed reports whether it completed in error.
 func (s Status) Failed() bool { return s&StatusErrorMask != 0 }
 
-// OpStatus returns the bits that name an operation of the send queue.
+// OpStatus returns the bits for an operation of the send queue.
 func OpStatus(op Op) Status {
 	switch op {
 	case OpRDMAWrite:
@@ -70,7 +70,7 @@ var statusNames = []struct {
 
 var opNames = [...]string{"send", "receive", "RDMA write", "remote RDMA write", "RDMA read"}
 
-// String names the operation and the bits, for example "receive: done, immediate".
+// String returns the operation and the bits, for example "receive: done, immediate".
 func (s Status) String() string {
 	op := "op " + strconv.Itoa(int(s&StatusOpMask>>16))
 	if i := int(s & StatusOpMask >> 16); i < len(opNames) {
@@ -102,10 +102,10 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (o Op) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the output of MarshalText.
 func (o *Op) UnmarshalText(text []byte) error {
 	for _, known := range []Op{OpSend, OpRDMAWrite, OpRDMARead} {
 		if known.String() == string(text) {

@@ -1,9 +1,9 @@
-// Package directory finds who is on the segment: services by their names, hosts by
-// theirs, NICs by asking all, and one NIC by an echo. There is no server; each NIC
-// answers for itself. It knows neither connections nor memory.
+// Package directory finds services, hosts and NICs on the segment: services and hosts by name, all
+// NICs by an inquiry, and one NIC by an echo. There is no server: each NIC answers for itself. The
+// package does not depend on connections and memory.
 //
-// A Directory is guarded by its engine's lock: all its methods are called with that held,
-// and those with a context release it while they wait.
+// The engine's lock guards a Directory. The caller must hold it for all methods. Methods with a
+// context release it while they wait.
 package directory
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// NIC is what a directory asks of the NIC that it belongs to.
+// NIC is the interface of a directory to its NIC.
 type NIC interface {
 	Now() int64 // the link's clock
-	// Send adds a frame with the parts as its payload to the batch. The directory fills
-	// in destination, kind and ports, tag and the number in Sack.
+	// Send adds a frame with the parts as its payload to the batch. The directory sets destination,
+	// kind, ports, tag and the number in Sack.
 	Send(h ethertype.Header, parts ...[]byte)
 	// SendPadded is Send for a payload that begins with id and has size bytes.
 	SendPadded(h ethertype.Header, id []byte, size int)
@@ -29,29 +29,29 @@ type NIC interface {
 	MayAnswer(kind guard.Answer) bool
 	// Speaks reports whether this NIC answers for all NICs of its interface on this host.
 	Speaks() bool
-	Unknown() // counts a frame that answers nothing
+	Unknown() // counts a frame that answers no query
 	// Wait is progress.Engine.Wait, with the errors of vipl.
 	Wait(w *progress.Waiter, g *progress.Gate) error
 	Closed() bool
-	Dead() error    // why the link is of no use any more, else nil
-	Trouble() error // looks at the link and returns what is wrong with it, else nil
-	// ShareTrouble returns why stations of this host are not reached, else nil.
+	Dead() error    // why the link has failed permanently, or nil
+	Trouble() error // checks the link and returns its error, or nil
+	// ShareTrouble returns why stations of this host cannot be reached, or nil.
 	ShareTrouble() error
 }
 
-// Self is what a NIC says of itself.
+// Self is a NIC's description of itself.
 type Self struct {
 	Addr        ethertype.Addr
 	Ports       transport.PortRange
 	Interface   string
 	Driver      string
 	MTU         int // of the interface
-	MinMTU      int // that an interface may have
-	MaxData     int // bytes of payload that fit a frame
+	MinMTU      int // smallest permitted MTU of an interface
+	MaxData     int // bytes of payload that fit into a frame
 	Incarnation uint64
 }
 
-// Directory is what a NIC knows of the others on its segment, and answers to them.
+// Directory answers queries for its NIC, and makes queries to the others on its segment.
 type Directory struct {
 	nic    NIC
 	eng    *progress.Engine
@@ -60,18 +60,18 @@ type Directory struct {
 
 	names     nameTable
 	hosts     hostTable
-	inquiries map[uint32]*inquiry // under way, by their tag
-	echoes    map[uint64]*echo    // under way, by their number
+	inquiries map[uint32]*inquiry // in progress, by tag
+	echoes    map[uint64]*echo    // in progress, by number
 }
 
-// Init sets up the directory of a NIC.
+// Init initializes the directory of a NIC.
 func (d *Directory) Init(nic NIC, eng *progress.Engine, random *guard.Random, self Self) {
 	*d = Directory{nic: nic, eng: eng, random: random, self: self,
 		inquiries: map[uint32]*inquiry{}, echoes: map[uint64]*echo{}}
 	d.names.init()
 }
 
-// Receive takes a frame of the kinds Query, Answer, Echo and EchoReply.
+// Receive processes a frame of kind Query, Answer, Echo or EchoReply.
 func (d *Directory) Receive(h *ethertype.Header, payload []byte) {
 	switch {
 	case h.Kind == ethertype.KindEcho || h.Kind == ethertype.KindEchoReply:
@@ -87,7 +87,7 @@ func (d *Directory) Receive(h *ethertype.Header, payload []byte) {
 	}
 }
 
-// up returns an error if the name service does not run.
+// up returns an error if the name service is stopped.
 func (d *Directory) up(op string) error {
 	switch {
 	case d.nic.Closed():
@@ -98,8 +98,8 @@ func (d *Directory) up(op string) error {
 	return nil
 }
 
-// silence returns the error for a question that got no answer: what is wrong with the NIC's
-// own link, if anything is, else class and what the arguments say of the others.
+// silence returns the error for a query without an answer. It is the problem of the NIC's own link,
+// if there is one, and otherwise class with the formatted text.
 func (d *Directory) silence(op string, class error, format string, args ...any) error {
 	trouble := d.nic.Trouble()
 	switch {
@@ -115,8 +115,8 @@ func (d *Directory) silence(op string, class error, format string, args ...any) 
 	return err
 }
 
-// collect lets answers come in, each of which opens the gate, until the given time.
-// The error is the end of ctx, if that is not by its deadline.
+// collect waits for answers, each of which opens the gate, until the given time. It returns an
+// error if ctx ends, except by its deadline.
 func (d *Directory) collect(ctx context.Context, g *progress.Gate, until int64) error {
 	w := d.eng.Begin(ctx)
 	w.Until(until)

@@ -13,17 +13,16 @@ import (
 
 type echo struct {
 	from  ethertype.Addr
-	at    int64 // when the answer came
+	at    int64 // when the answer arrived
 	gate  progress.Gate
 	known bool
 }
 
 const echoSize = 8
 
-// Echo sends one frame with size bytes of payload, at least echoSize, to a NIC, waits for
-// it to come back, and returns the round-trip time. If the port of to is 0, one of the NICs on that interface
-// answers. The error is ErrTimeout when no answer has come until ctx has ended,
-// or for a second.
+// Echo sends one frame with size bytes of payload, at least echoSize, to a NIC, and returns the round-trip
+// time of the echo. If the port of to is 0, any NIC on that interface may answer. The error is ErrTimeout if
+// no answer arrives until ctx ends, or within a second without a deadline.
 func (d *Directory) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Duration, error) {
 	size = max(size, echoSize)
 	if size > d.self.MaxData {

@@ -13,10 +13,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// DefaultEthers is where the system keeps the names of Ethernet addresses.
+// DefaultEthers is the system's file of names of Ethernet addresses.
 const DefaultEthers = "/etc/ethers"
 
-// ethersMax is the most lines of an ethers file that are read.
+// ethersMax is the most lines that are read from an ethers file.
 const ethersMax = 1 << 16
 
 // ether is a line of an ethers file.
@@ -25,7 +25,7 @@ type ether struct {
 	name string
 }
 
-// readEthers reads an ethers file; a missing one is empty.
+// readEthers reads an ethers file; a missing file counts as empty.
 func readEthers(path string) ([]ether, error) {
 	if path == "" {
 		path = DefaultEthers
@@ -45,9 +45,9 @@ func readEthers(path string) ([]ether, error) {
 	return list, err
 }
 
-// parseEthers reads lines of the format of ethers(5): an address, blanks, a host
-// name; "#" begins a comment. Octets may have one digit. Lines that are none are
-// left out, and the error tells the first of them.
+// parseEthers parses the format of ethers(5): each line has an address, blanks and a host name; "#"
+// begins a comment. Bytes of an address may have one digit. Invalid lines are skipped, and the
+// error describes the first of them.
 func parseEthers(r io.Reader) (list []ether, err error) {
 	s := bufio.NewScanner(r)
 	for line := 1; s.Scan(); line++ {
@@ -78,7 +78,7 @@ func parseEther(fields []string) (ether, error) {
 	}
 	octets := strings.Split(fields[0], ":")
 	for i, o := range octets {
-		if len(o) == 1 { // which the format allows and ParseMAC does not
+		if len(o) == 1 { // the format allows one digit, ParseMAC does not
 			octets[i] = "0" + o
 		}
 	}

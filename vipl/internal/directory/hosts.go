@@ -9,40 +9,39 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// The name service has two halves. Services have names that their programs give
-// them: Advertise, Withdraw and Lookup, in names.go. Hosts have names that their
-// administrator gives them: HostByName and HostByAddr look into the ethers file
-// and then ask the segment, where every NIC answers for its host.
+// The name service has two halves. Programs give names to services: Advertise, Withdraw and Lookup,
+// in names.go. Administrators give names to hosts: HostByName and HostByAddr search the ethers file
+// and then query the segment, where every NIC answers for its host.
 
-// hostTable is what the NIC knows of hosts.
+// hostTable is the NIC's table of hosts.
 type hostTable struct {
 	Hosts
 	shut bool
 }
 
-// Hosts is what Start begins the name service with: the name that the NIC answers to, and
-// the lines of the ethers file.
+// Hosts is the configuration of Start: the host name that the NIC answers to, and the lines of the
+// ethers file.
 type Hosts struct {
 	name   string
 	ethers []ether
 }
 
-// ReadHosts reads the ethers file at a path, DefaultEthers if that is empty. An empty name
-// means the system's own. The error says what is wrong with the file; the rest is known all
-// the same. It takes no lock.
+// ReadHosts reads the ethers file at path, or DefaultEthers if path is empty. An empty name means
+// the system's host name. An error describes what is wrong with the file; the other lines are still
+// valid. It takes no lock.
 func ReadHosts(name, path string) (Hosts, error) {
 	if name == "" {
-		name, _ = os.Hostname() // without one, nobody finds it by name
+		name, _ = os.Hostname() // without a name, the host cannot be found by name
 	}
 	list, err := readEthers(path)
 	return Hosts{name: name[:min(len(name), MaxHostName)], ethers: list}, err
 }
 
-// StartHosts starts the name service, or starts it again.
+// StartHosts starts or restarts the name service.
 func (d *Directory) StartHosts(h Hosts) { d.hosts = hostTable{Hosts: h} }
 
-// Stop stops the name service: the names that the NIC advertises are withdrawn, questions
-// for names are not answered, and look-ups return ErrNameService until StartHosts.
+// Stop stops the name service: it withdraws the NIC's advertised names, and stops answering queries
+// for names. Lookups return ErrNameService until StartHosts.
 func (d *Directory) Stop() {
 	d.hosts.shut = true
 	clear(d.names.own)
@@ -51,13 +50,13 @@ func (d *Directory) Stop() {
 	}
 }
 
-// hostAfterFirst is how long HostByName listens after the first answer, so that the
-// order of several is the same each time.
+// hostAfterFirst is how long HostByName waits for more answers after the first one, so that the
+// order of several is always the same.
 const hostAfterFirst = 100 * time.Millisecond
 
-// HostByName returns the address of the host called name. If several have that name,
-// index picks one, from 0 on: first those in the ethers file, then those that answer on
-// the segment, in the order of their addresses.
+// HostByName returns the address of the host called name. If several hosts have that name, index
+// selects one, from 0: first those in the ethers file, then those that answer on the segment, in
+// the order of their addresses.
 func (d *Directory) HostByName(ctx context.Context, name string, index int) (ethertype.Addr, error) {
 	const op = "look up host name"
 	if name == "" || len(name) > MaxHostName || index < 0 {
@@ -79,7 +78,7 @@ func (d *Directory) HostByName(ctx context.Context, name string, index int) (eth
 	}
 	q := inquiry{to: ethertype.Addr{MAC: ethertype.Broadcast}, host: name, listen: DiscoverTime, afterFirst: hostAfterFirst}
 	if name == d.hosts.name {
-		q.first = d.nic.Now() // we have answered
+		q.first = d.nic.Now() // this host has answered
 	}
 	list, err := d.inquire(ctx, q)
 	if err != nil {
@@ -101,8 +100,8 @@ func (d *Directory) HostByName(ctx context.Context, name string, index int) (eth
 	return ethertype.Addr{}, d.silence(op, code.ErrNameService, "the ethers file and the segment of %s know no (further) host %q: is a Bobnet program running there?", d.self.Interface, name)
 }
 
-// HostByAddr returns the name of the host with the given address: that in the ethers file,
-// else what the NIC with that address answers, any NIC of the interface if the port is 0.
+// HostByAddr returns the name of the host with the given address. The ethers file takes precedence.
+// Otherwise it queries the NIC with that address, or any NIC of the interface if the port is 0.
 func (d *Directory) HostByAddr(ctx context.Context, addr ethertype.Addr) (string, error) {
 	const op = "look up host address"
 	if addr.MAC.IsGroup() || addr.MAC == (ethertype.MAC{}) {

@@ -14,35 +14,36 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// MaxName is the longest name, in bytes, that the name service carries.
+// MaxName is the longest name of the name service, in bytes.
 const MaxName = 200
 
-// The name service has no server: whoever advertises a name answers for it.
-// A KindQuery frame with the name as its payload is broadcast, or goes to the NIC that is
-// known to be the owner; a KindAnswer comes back with the port, two bytes, and the name. Both carry a random number, so
-// that an answer that comes late, to one that was asked again, does not answer the
-// next one about that name: its owner may have withdrawn it meanwhile. And who has not
-// heard the question cannot answer it.
+// nameTable is the state of the name service. The service has no server: the NIC that advertises a name answers for
+// it.
+//
+// A KindQuery frame with the name as its payload is broadcast, or sent to the NIC that must own the name. A
+// KindAnswer returns the port, two bytes, and the name. Both carry a random number. So a late answer to a repeated
+// query cannot answer the next query for that name, whose owner may have withdrawn it meanwhile. And a station that
+// has not received the query cannot answer it.
 type nameTable struct {
 	own     map[string]uint16 // name to port
 	pending map[question]*lookup
 	surveys map[uint64]*survey // by nonce
 }
 
-// What the name service reports but a name that nobody has. All are of the class ErrNameService.
+// Errors of the name service, in addition to an unknown name. All are of the class ErrNameService.
 var (
 	errTaken   = errclass.New(code.ErrNameService, "name is taken")
 	errStopped = errclass.New(code.ErrNameService, "name service was stopped")
 	errEthers  = errclass.New(code.ErrNameService, "wrong file")
 )
 
-// question is what is asked, and which NIC; the zero address stands for all.
+// question is the name and the NIC of a query; the zero address stands for all NICs.
 type question struct {
 	name string
 	at   ethertype.Addr
 }
 
-// to returns where the question goes.
+// to returns the destination of the query.
 func (q *question) to() ethertype.Addr {
 	if q.at == (ethertype.Addr{}) {
 		return ethertype.Addr{MAC: ethertype.Broadcast}
@@ -50,7 +51,7 @@ func (q *question) to() ethertype.Addr {
 	return q.at
 }
 
-// lookup is a question under way; several callers may share it.
+// lookup is a query in progress; several callers may share it.
 type lookup struct {
 	nonce  uint64
 	answer ethertype.Addr
@@ -63,8 +64,8 @@ func (t *nameTable) init() {
 	t.own, t.pending, t.surveys = map[string]uint16{}, map[question]*lookup{}, map[uint64]*survey{}
 }
 
-// Advertise has the NIC answer to a name with addr, an address of its own, until Withdraw.
-// The name must be new here.
+// Advertise makes the NIC answer queries for a name with addr, one of its own addresses, until
+// Withdraw. The name must be new on this NIC.
 func (d *Directory) Advertise(name string, addr ethertype.Addr) error {
 	switch _, dup := d.names.own[name]; {
 	case d.up("advertise") != nil:
@@ -80,21 +81,20 @@ func (d *Directory) Advertise(name string, addr ethertype.Addr) error {
 	return nil
 }
 
-// Names returns the names that the NIC answers for, in order.
+// Names returns the advertised names, sorted.
 func (d *Directory) Names() []string { return slices.Sorted(maps.Keys(d.names.own)) }
 
 // WithdrawAll undoes every Advertise.
 func (d *Directory) WithdrawAll() { clear(d.names.own) }
 
-// Withdraw undoes Advertise; an unknown name does nothing.
+// Withdraw undoes Advertise. It ignores unknown names.
 func (d *Directory) Withdraw(name string) {
 	delete(d.names.own, name)
 }
 
-// Lookup asks the NIC at an address for a name, or the segment if that is zero, and returns the
-// first answer. It asks again and again until ctx ends, or for timeout without a deadline; then the error is ErrNameService, and
-// context.Canceled too if ctx was cancelled. On a link that is of no use any more it is
-// what NIC.Dead returns, at once.
+// Lookup queries the NIC at an address for a name, or the segment if the address is zero, and returns the first
+// answer. It repeats the query until ctx ends, or for timeout without a deadline. Then the error is ErrNameService,
+// and also context.Canceled if ctx was cancelled. If the link has failed permanently, it returns NIC.Dead at once.
 func (d *Directory) Lookup(ctx context.Context, at ethertype.Addr, name string, timeout time.Duration) (ethertype.Addr, error) {
 	if name == "" || len(name) > MaxName {
 		return ethertype.Addr{}, code.Error("look up", code.ErrArgument, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
@@ -125,7 +125,7 @@ const (
 	askMax   = int64(400 * time.Millisecond)
 )
 
-// ask sends the question with growing intervals until it is answered.
+// ask sends the query at increasing intervals until it is answered.
 func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time.Duration) (ethertype.Addr, error) {
 	to, end := q.to(), d.nic.Now()+int64(d.eng.Left(ctx, timeout))
 	for interval := askFirst; ; interval = min(2*interval, askMax) {
@@ -143,7 +143,7 @@ func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time
 			return l.answer, nil
 		case d.up("look up") != nil:
 			return ethertype.Addr{}, d.up("look up")
-		case d.nic.Dead() != nil: // wait neither waits nor gives up the lock then
+		case d.nic.Dead() != nil: // wait then neither waits nor releases the lock
 			return ethertype.Addr{}, code.Error("look up", d.nic.Dead(), "open the NIC again to look up %q", q.name)
 		case d.eng.Ended(ctx) == context.Canceled:
 			err = fmt.Errorf("%w: %w", code.ErrNameService, context.Canceled)
@@ -154,7 +154,7 @@ func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time
 	}
 }
 
-// nobody says who does not answer.
+// nobody describes the NICs that do not answer.
 func (d *Directory) nobody(at ethertype.Addr) string {
 	if at == (ethertype.Addr{}) {
 		return "nobody on the segment of " + d.self.Interface
@@ -162,7 +162,7 @@ func (d *Directory) nobody(at ethertype.Addr) string {
 	return fmt.Sprintf("no NIC at %v", at)
 }
 
-// receiveQuestion answers for a name of this NIC.
+// receiveQuestion answers a query for a name of this NIC.
 func (d *Directory) receiveQuestion(h *ethertype.Header, payload []byte) {
 	if port, ok := d.names.own[string(payload)]; ok && !h.Src.IsGroup() && d.nic.MayAnswer(guard.Query) {
 		d.nic.Send(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: d.self.Addr.Port, Sack: h.Sack},
@@ -170,7 +170,7 @@ func (d *Directory) receiveQuestion(h *ethertype.Header, payload []byte) {
 	}
 }
 
-// receiveName takes the answer to a question.
+// receiveName processes the answer to a query.
 func (d *Directory) receiveName(h *ethertype.Header, payload []byte) {
 	if len(payload) <= 2 {
 		d.nic.Unknown()

@@ -13,7 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// Station is a NIC on the segment as it describes itself. The fields are those of
+// Station describes a NIC on the segment, as reported by the NIC itself. Its fields are those of
 // vipl.Station.
 type Station struct {
 	Addr        ethertype.Addr      // NIC.Addr
@@ -24,22 +24,21 @@ type Station struct {
 	Incarnation uint64 // random, new with every Open
 }
 
-// DiscoverTime is how long Discover listens without a deadline.
+// DiscoverTime is how long Discover waits without a deadline.
 const DiscoverTime = time.Second
 
 // MaxStations is the most stations that Discover returns.
 const MaxStations = 4096
 
-// Discover asks all NICs on the segment several times, because frames are lost, until ctx
-// ends or for DiscoverTime without a deadline, and returns who has answered, in the order
-// of their addresses, MaxStations at the most.
+// Discover broadcasts several inquiries, because frames may be lost, until ctx ends or for
+// DiscoverTime without a deadline. It returns the NICs that have answered, in the order of their
+// addresses, at most MaxStations.
 func (d *Directory) Discover(ctx context.Context) ([]Station, error) {
 	return d.inquire(ctx, inquiry{to: ethertype.Addr{MAC: ethertype.Broadcast}, listen: DiscoverTime})
 }
 
-// An inquiry is a KindQuery frame with a tag. Its payload is empty, or the host
-// name of those who are meant. They answer by a KindAnswer frame with the same
-// tag and a description of themselves:
+// An inquiry is a KindQuery frame with a tag. Its payload is empty, or the name of the wanted host.
+// NICs answer with a KindAnswer frame with the same tag and a description of themselves:
 //
 //	offset  size  field
 //	     0     8  incarnation of the NIC
@@ -50,14 +49,14 @@ func (d *Directory) Discover(ctx context.Context) ([]Station, error) {
 //	    18        both names
 const stationSize = 18
 
-// Longest names in an answer, in bytes: with both it is less than three times as long
-// as the inquiry, so that one who gives another's address as his gains little.
+// Longest names in an answer, in bytes. With both, the answer is less than three times as long as
+// the inquiry, so that forging another sender gains little.
 const (
 	maxDriver   = 40
 	MaxHostName = 64 // bytes of a host name, Linux's own limit
 )
 
-// This does not compile if an answer is longer than three inquiries.
+// The following does not compile if an answer is longer than three inquiries.
 var _ [3*ethertype.HeaderSize - (ethertype.HeaderSize + stationSize + maxDriver + MaxHostName)]struct{}
 
 func (d *Directory) describe(b []byte) []byte {
@@ -71,7 +70,7 @@ func (d *Directory) describe(b []byte) []byte {
 	return append(append(b, driver...), host...)
 }
 
-// parseStation judges an answer from MAC address from.
+// parseStation parses an answer from MAC address from.
 func parseStation(from ethertype.MAC, b []byte, minMTU int) (s Station, ok bool) {
 	if len(b) < stationSize || from.IsGroup() {
 		return Station{}, false
@@ -92,22 +91,22 @@ func parseStation(from ethertype.MAC, b []byte, minMTU int) (s Station, ok bool)
 	return s, true
 }
 
-// inquiry asks who is there.
+// inquiry is a query for NICs.
 type inquiry struct {
 	to         ethertype.Addr // all NICs of the segment, one NIC, or with port 0 any NIC of an interface
-	host       string         // only those of this name, if not empty
-	listen     time.Duration  // without a deadline in the context
-	afterFirst time.Duration  // if not 0, listen only so long after the first answer
+	host       string         // only NICs of this host, if not empty
+	listen     time.Duration  // limit without a deadline in the context
+	afterFirst time.Duration  // if not 0, limit after the first answer
 
 	found map[ethertype.Addr]Station
-	first int64 // when the first answer came
+	first int64 // when the first answer arrived
 	gate  progress.Gate
 }
 
 // askEvery bounds the interval between repetitions of an inquiry.
 const askEvery = int64(100 * time.Millisecond)
 
-// inquire asks and collects answers until the time is up.
+// inquire sends an inquiry and collects answers until its limit.
 func (d *Directory) inquire(ctx context.Context, q inquiry) ([]Station, error) {
 	if d.nic.Closed() {
 		return nil, code.ErrClosed
@@ -138,12 +137,12 @@ func sortStations(list []Station) {
 	slices.SortFunc(list, func(a, b Station) int { return ethertype.Addr.Compare(a.Addr, b.Addr) })
 }
 
-// over reports whether an inquiry has its answer.
+// over reports whether an inquiry is complete.
 func (q *inquiry) over(now, end int64) bool {
 	return now >= end || q.afterFirst != 0 && q.first != 0 && now-q.first >= int64(q.afterFirst)
 }
 
-// receiveInquiry answers an inquiry that means this NIC.
+// receiveInquiry answers an inquiry that this NIC matches.
 func (d *Directory) receiveInquiry(h *ethertype.Header, payload []byte) {
 	named := len(payload) > 0
 	if h.Src.IsGroup() || named && (d.hosts.shut || string(payload) != d.hosts.name) || h.DstPort != ethertype.PortAll && h.DstPort != d.self.Addr.Port {
@@ -156,7 +155,7 @@ func (d *Directory) receiveInquiry(h *ethertype.Header, payload []byte) {
 		d.describe(make([]byte, 0, stationSize+maxDriver+MaxHostName)))
 }
 
-// receiveStation takes the answer to an inquiry.
+// receiveStation processes the answer to an inquiry.
 func (d *Directory) receiveStation(h *ethertype.Header, payload []byte) {
 	q := d.inquiries[h.Tag]
 	s, ok := parseStation(h.Src, payload, d.self.MinMTU)

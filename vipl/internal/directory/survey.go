@@ -10,22 +10,22 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// LookupAllTime is how long LookupAll listens without a deadline.
+// LookupAllTime is how long LookupAll waits without a deadline.
 const LookupAllTime = 50 * time.Millisecond
 
 // MaxAnswers is the most addresses that LookupAll returns.
 const MaxAnswers = 16
 
-// survey is a question for everybody who answers to a name.
+// survey is a query for all NICs that answer to a name.
 type survey struct {
 	name  string
 	found []ethertype.Addr
 	gate  progress.Gate
 }
 
-// LookupAll asks the segment for a name and returns the addresses of all other NICs that
-// answer to it, in order, MaxAnswers at the most. It asks several times, because frames
-// are lost, until ctx ends or for LookupAllTime without a deadline.
+// LookupAll broadcasts a query for a name and returns the addresses of all other NICs that answer,
+// sorted, at most MaxAnswers. It repeats the query, because frames may be lost, until ctx ends or
+// for LookupAllTime without a deadline.
 func (d *Directory) LookupAll(ctx context.Context, name string) ([]ethertype.Addr, error) {
 	if name == "" || len(name) > MaxName {
 		return nil, code.Error("look up", code.ErrArgument, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
@@ -47,7 +47,7 @@ func (d *Directory) LookupAll(ctx context.Context, name string) ([]ethertype.Add
 	return s.found, err
 }
 
-// answered takes an answer to a survey and reports whether it is one.
+// answered processes an answer to a survey and reports whether it is one.
 func (d *Directory) answered(nonce uint64, name string, addr ethertype.Addr) bool {
 	s := d.names.surveys[nonce]
 	if s == nil || s.name != name {

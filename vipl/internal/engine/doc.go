@@ -1,9 +1,9 @@
-// Package engine is the one step of a NIC's engine: it takes frames from the link, sorts them, and
-// hands each to whom it concerns: a connection, a handshake, the directory. It runs what is due,
-// watches the interface under the link, and ends connections whose interface, station or peer has
-// gone. Who drives it, and when, is said in package progress.
+// Package engine implements the step of a NIC's engine. It takes frames from the link and
+// dispatches each to its connection, handshake or the directory. It runs due work, watches the
+// link's interface, and ends connections whose interface, station or peer has gone. Package
+// progress documents who drives it, and when.
 //
-// A Machine knows VIs by their connections and the sides of their handshakes, and listeners
-// by what they keep of requests. What the program is to be told of goes by Hooks. All of it
-// runs with the lock of the progress.Engine held that drives it.
+// A Machine knows VIs by their connections and the sides of their handshakes, and listeners by
+// their queues of requests. It reports to the program through Hooks. The caller must hold the lock
+// of the driving progress.Engine for everything.
 package engine

@@ -10,8 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// answerEnded answers a frame that reaches a connection in the Error state: the peer
-// has not heard yet, or has found an end of its own.
+// answerEnded answers a frame for a connection in the Error state: the peer has not been notified
+// yet, or has ended the connection for its own reason.
 func (m *Machine) answerEnded(c *conn.Conn, h *ethertype.Header) {
 	c.Drop(drops.Stale)
 	if !c.Plausible(h) {
@@ -28,9 +28,9 @@ func (m *Machine) answerEnded(c *conn.Conn, h *ethertype.Header) {
 	}
 }
 
-// receiveReset handles the answer to a frame for a connection that the peer
-// does not have, or has no longer. It counts only if it proves to be about this
-// one, or about one that this side has left.
+// receiveReset handles the answer to a frame for a connection that the peer does not have, or no
+// longer has. The answer counts only if it is verified to be about this connection, or about one
+// that this side has left.
 func (m *Machine) receiveReset(h *ethertype.Header, payload []byte) {
 	if !m.addressedHere(h) {
 		return

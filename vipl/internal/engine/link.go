@@ -12,34 +12,32 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
 
-// health is the state of a NIC's link, whose interface may be changed while it is in use.
+// health is the state of a NIC's link, whose interface may change while it is in use.
 //
-// An interface that goes down breaks nothing by itself: traffic goes on when
-// it comes up before PeerTimeout is over. One that is gone does not come back:
-// the NIC is dead. With a smaller MTU the connections
-// end whose frames it does not carry, and new ones use smaller frames. With
-// another MAC nothing arrives any more: the NIC is dead and must be opened
-// again. Peers are told in either case. The NIC looks a few times a second, also
-// when nothing is connected, and before it connects anything.
+// An interface that goes down does not break anything by itself: traffic continues when it comes up
+// within PeerTimeout. An interface that is deleted does not return: the NIC has failed. With a
+// smaller MTU the connections end whose frames no longer fit, and new ones use smaller frames. With
+// another MAC no frames arrive any more: the NIC has failed and must be reopened. Peers are
+// notified in both cases. The NIC checks a few times a second, even without connections, and before
+// it connects anything.
 //
-// A station of udp outlives the MAC. But its peers' kernels ask for the new one
-// only when they have doubted the old one for seconds, or when the station sends
-// something. So it does, to each, a while after the change: the interface has another
-// MAC before the kernel has forgotten its own neighbours, and what is sent in between has
-// it ask for nothing.
+// A udp station survives a change of the MAC. But its peers' kernels look up the new MAC only after
+// they have doubted the old one for seconds, or when the station sends something. So the station
+// sends a frame to each peer a while after the change. It waits because its own kernel must first
+// forget its neighbours: frames sent before that do not trigger a lookup.
 type health struct {
 	m      *Machine
-	checks bool  // somebody may change the interface under the link
-	failed error // what it returns, until it has recovered
-	dead   error // why it is of no use any more
-	alone  bool  // it was logged that no memory can be shared with other processes
-	moved  bool  // there is another MAC, of which the peers do not know
-	seen   int64 // when it was seen
+	checks bool  // the interface may change under the link
+	failed error // the link's current error, or nil
+	dead   error // the permanent error, or nil
+	alone  bool  // it was logged that memory cannot be shared with other processes
+	moved  bool  // the MAC has changed, and the peers do not know it
+	seen   int64 // when the change was detected
 }
 
-// forgetful is how long after a change of the MAC it is no use to have the kernel ask for
-// neighbours, in nanoseconds: it may know them from before the change, and theirs ignore a
-// second MAC of one address within a second, by the sysctl net.ipv4.neigh.*.locktime.
+// forgetful is how long, in nanoseconds, after a change of the MAC a lookup of neighbours has no
+// effect. The kernel may still know them from before the change, and theirs ignore a second MAC of
+// one address within a second (sysctl net.ipv4.neigh.*.locktime).
 const forgetful = 1_200_000_000
 
 func (l *health) init(m *Machine) {
@@ -47,10 +45,9 @@ func (l *health) init(m *Machine) {
 	l.m, l.checks = m, checks && !m.Info.Virtual
 }
 
-// recordError is called with what the link returns. A link that was closed, or whose
-// interface is gone, is dead. An interface that is down breaks nothing by itself:
-// it may come back, and the connections' own timeouts judge. The error is logged
-// once.
+// recordError records an error of the link. A link that was closed, or whose interface is gone, has
+// failed permanently. An interface that is down does not break anything by itself: it may return,
+// and the connections' own timeouts decide. The error is logged once.
 func (l *health) recordError(err error) {
 	m := l.m
 	if err == transport.ErrGone && l.dead == nil && l.checks {
@@ -70,13 +67,12 @@ func (l *health) recordError(err error) {
 	}
 }
 
-// closed reports whether somebody has closed the link under the NIC. It may carry frames
-// for a moment yet, but to answer them would tell peers that they are silent, before
-// whoever answers in this NIC's place can tell them what has happened.
+// closed reports whether another owner has closed the link. It may still carry frames for a moment.
+// Answering them would tell peers that this NIC lives, before the program that takes its place can
+// inform them.
 func (l *health) closed() bool { return l.dead != nil && errors.Is(l.dead, transport.ErrClosed) }
 
-// check asks the link whether its interface is as it was, and draws the
-// consequences.
+// check checks the link's interface for changes, and handles them.
 func (l *health) check() {
 	m := l.m
 	if err := optional.ShareTrouble(m.Link); err != nil && !l.alone {
@@ -109,7 +105,7 @@ func (l *health) check() {
 	}
 }
 
-// LinkError returns why the link fails at present, or is dead; nil if it works.
+// LinkError returns the current or the permanent error of the link, or nil if it works.
 func (m *Machine) LinkError() error {
 	if m.health.dead != nil {
 		return m.health.dead
@@ -117,15 +113,15 @@ func (m *Machine) LinkError() error {
 	return m.health.failed
 }
 
-// Trouble looks at the link now and returns what is wrong with it, or nil. A caller that is
-// about to say that a peer is silent asks first, because this side may be deaf.
+// Trouble checks the link now and returns its error, or nil. A caller that is about to report a
+// silent peer calls it first, because this side may be the one that receives nothing.
 func (m *Machine) Trouble() error {
 	m.health.check()
 	return m.LinkError()
 }
 
-// TroubleTo is Trouble of the way to a station: frames to those of this host go through memory
-// that is shared.
+// TroubleTo is Trouble for the path to one station. Frames to stations of this host go through
+// shared memory.
 func (m *Machine) TroubleTo(station ethertype.MAC) error {
 	trouble := m.Trouble()
 	if station == m.Info.MAC && m.health.dead == nil {
@@ -134,7 +130,7 @@ func (m *Machine) TroubleTo(station ethertype.MAC) error {
 	return trouble
 }
 
-// Dead returns what ends connections if the link is of no use any more, else nil.
+// Dead returns the error of connections if the link has failed permanently, or nil.
 func (m *Machine) Dead() error {
 	if m.health.dead == nil {
 		return nil
@@ -142,8 +138,8 @@ func (m *Machine) Dead() error {
 	return linkCause(m.health.dead)
 }
 
-// CheckLink looks at the interface before something is begun that a change of it
-// would spoil, and returns an error if the NIC is of no use any more.
+// CheckLink checks the interface before an operation that a change would break. It returns an error
+// if the NIC has failed.
 func (m *Machine) CheckLink() error {
 	if m.health.checks && m.health.dead == nil {
 		m.health.check()
@@ -151,11 +147,11 @@ func (m *Machine) CheckLink() error {
 	return m.Dead()
 }
 
-// linkCause is what ends connections when err befalls the link.
+// linkCause returns the error of connections that end because of the link's error err.
 func linkCause(err error) error { return fmt.Errorf("%w: %w", code.ErrLink, err) }
 
-// lookAtHardware has the peers learn the MAC of an interface whose stations have
-// another, a while after it has changed. The interface can send.
+// lookAtHardware informs the peers of a new MAC of the interface, a while after the change, if
+// stations have another MAC than the interface. The interface must be able to send.
 func (m *Machine) lookAtHardware() {
 	l := &m.health
 	if now := m.Link.Info().Hardware; now != m.Info.Hardware {
@@ -173,19 +169,18 @@ func (m *Machine) lookAtHardware() {
 	}
 }
 
-// appear sends a frame to the peer's host. What matters is that the kernel asks
-// for the way there, and says its own MAC with that.
+// appear sends a frame to the peer's host. It makes the kernel look up the peer, which announces
+// this host's own MAC.
 func (m *Machine) appear(c *conn.Conn) {
 	if c.Reliable {
 		c.SendAck(ethertype.FlagAckNow)
 		return
 	}
-	// The level has no keepalive. An inquiry to a port that is no NIC's own is for
-	// nobody.
+	// The level has no keep-alive. An inquiry to a port that belongs to a VI has no receiver.
 	m.SendControl(ethertype.Header{Dst: c.Remote.MAC, DstPort: c.Remote.Port, Kind: ethertype.KindQuery, SrcPort: c.Port, Tag: c.RemoteTag})
 }
 
-// shrink goes over to a smaller MTU.
+// shrink switches to a smaller MTU.
 func (m *Machine) shrink(change *transport.ChangeError) {
 	if m.MTU() == change.MTU {
 		return
@@ -196,8 +191,8 @@ func (m *Machine) shrink(change *transport.ChangeError) {
 	})
 }
 
-// endAll ends the connections, pending ones too, that a change of the interface
-// concerns, and tells their peers.
+// endAll ends the connections, including pending ones, that a change of the interface affects, and
+// notifies their peers.
 func (m *Machine) endAll(change error, concerned func(*conn.Conn) bool) {
 	m.log.Warn("connections end", "interface", m.Info.Interface, "err", change)
 	cause := linkCause(change)
@@ -208,7 +203,7 @@ func (m *Machine) endAll(change error, concerned func(*conn.Conn) bool) {
 	}
 }
 
-// end ends a connection, and an attempt to make one that has been answered.
+// end ends a connection, or an attempt to make one that has been answered.
 func (m *Machine) end(c *conn.Conn, side *handshake.Side, cause error, detail string, why code.Reason) {
 	switch {
 	case c.State == code.StateConnected:
@@ -222,7 +217,7 @@ func (m *Machine) end(c *conn.Conn, side *handshake.Side, cause error, detail st
 	}
 }
 
-// endConnections ends what depended on a link that is dead.
+// endConnections ends everything that depends on a failed link.
 func (m *Machine) endConnections() {
 	for c, side := range m.Ports.sides() {
 		switch c.State {

@@ -11,11 +11,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// local is what differs for connections between stations of one host, which
-// have the same MAC address: their frames do not go over the wire.
+// local is the state for connections between stations of one host. They have the same MAC address,
+// and their frames do not go over the wire.
 type local struct {
-	link optional.Local   // nil: there is no way there
-	says optional.Witness // which processes live; nil: the link does not know
+	link optional.Local   // nil if these stations cannot be reached
+	says optional.Witness // reports living processes; nil if the link cannot
 	mtu  int
 	rel  reliability.Config // with a window that fits the link's queue
 }
@@ -33,18 +33,18 @@ func (l *local) init(m *Machine) {
 	link.OnDeparture(m.departed)
 }
 
-// lives reports whether a silent peer is known to live. The link says so of processes of this
-// host, and departed ends their connections as soon as they do not.
+// lives reports whether a silent peer is known to be alive. The link knows this for processes of
+// this host, and departed ends their connections when they end.
 func (m *Machine) lives(peer ethertype.Addr) bool {
 	return peer.MAC == m.Info.MAC && m.host.says != nil && m.host.says.Lives(peer.Port)
 }
 
-// Reaches reports whether the NIC has a way to a station, which is of this host or not.
+// Reaches reports whether the NIC can reach a station, of this host or another.
 func (m *Machine) Reaches(mac ethertype.MAC) bool {
 	return mac != m.Info.MAC || m.host.link != nil || m.Info.SameHost
 }
 
-// mtuTo returns the MTU towards a station.
+// mtuTo returns the MTU of the path to a station.
 func (m *Machine) mtuTo(mac ethertype.MAC) int {
 	if mac == m.Info.MAC && m.host.link != nil {
 		return m.host.mtu
@@ -60,10 +60,9 @@ func (m *Machine) relTo(mac ethertype.MAC) *reliability.Config {
 	return &m.rel
 }
 
-// departed ends the connections to ports of this host whose station is gone:
-// there is nothing to wait for. A request that has not been answered goes on,
-// because it is repeated and another station may have taken the ports. The link
-// calls it from within Recv, so the engine's lock is held.
+// departed ends the connections to ports of this host whose station has gone. A request without an
+// answer continues, because it is repeated and another station may have claimed the ports. The link
+// calls departed from within Recv, with the engine's lock held.
 func (m *Machine) departed(ports transport.PortRange, why error) {
 	cause, reason := code.ErrUnreachable, code.ReasonSilent
 	if errors.Is(why, shm.ErrBroken) {

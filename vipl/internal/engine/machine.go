@@ -19,9 +19,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
 
-// Machine is a NIC as its engine sees it.
+// Machine is the state of a NIC that its engine drives.
 type Machine struct {
-	conn.Shared // the state that its connections share
+	conn.Shared // the common state of its connections
 	Link        transport.Link
 	Info        transport.Info
 	Ports       Ports
@@ -29,36 +29,36 @@ type Machine struct {
 	Connects    handshake.Table
 	Ended       TimeWait
 	Dir         directory.Directory
-	Closed      bool // the NIC is
+	Closed      bool // the NIC is closed
 
 	eng    *progress.Engine
 	log    *slog.Logger
 	hooks  Hooks
 	rel    reliability.Config
-	host   local // the way to stations of this host
+	host   local // path to stations of this host
 	health health
-	views  [][]byte // as many as one poll takes
+	views  [][]byte // as many as one poll receives
 }
 
-// Hooks are what a machine tells its NIC.
+// Hooks are the reports of a machine to its NIC.
 type Hooks struct {
-	// Dead tells that the link is of no use any more.
+	// Dead reports that the link has failed permanently.
 	Dead func(cause error)
-	// Damaged tells that a peer's RDMA write to a connection of the unreliable level has
-	// arrived damaged.
+	// Damaged reports that a peer's RDMA write to a connection of the unreliable level has arrived
+	// damaged.
 	Damaged func(c *conn.Conn)
-	// Sealed tells that a sealed frame has come to a link that has no key, and been
-	// counted. It has an outer layout.
+	// Sealed reports an encrypted frame on a link without a key, which has been counted. The frame
+	// has a valid outer layout.
 	Sealed func(frame []byte)
-	// Speaks reports whether the NIC answers for all NICs of its interface on this host. Nil
-	// means that it does.
+	// Speaks reports whether the NIC answers for all NICs of its interface on this host. Nil means
+	// true.
 	Speaks func(now int64) bool
 }
 
 var _ progress.Machine = (*Machine)(nil)
 
-// Init makes a machine of a link, whose frames are not smaller than handshake.MinMTU. The
-// incarnation and what else is random come from seed in virtual time.
+// Init initializes a machine for a link whose MTU is at least handshake.MinMTU. In virtual time
+// seed determines the incarnation and all other random values.
 func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logger, rel *reliability.Config, seed uint64, hooks Hooks) {
 	m.Link, m.Info, m.eng, m.log, m.rel, m.hooks = link, link.Info(), eng, log, *rel, hooks
 	m.limitFlight()
@@ -84,7 +84,7 @@ func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logg
 	})
 }
 
-// answersAtOnce is as many as the VIs of a NIC may be: each of another NIC's may ask for one.
+// answersAtOnce is the most VIs of a NIC, because each VI of another NIC may need an answer.
 const answersAtOnce = 1 << 14
 
 // Addr returns the address of the NIC itself: the lowest port of its range.
@@ -92,18 +92,17 @@ func (m *Machine) Addr() ethertype.Addr {
 	return ethertype.Addr{MAC: m.Info.MAC, Port: m.Info.Ports.Lo}
 }
 
-// flightBytes bounds what is under way at a time to what stays in a processor's cache
-// between the copies of its way: beyond, larger windows of large frames make them slower,
-// not faster.
+// flightBytes bounds the bytes in flight to what stays in a processor's cache between the copies.
+// Beyond that, larger windows of large frames are slower, not faster.
 const (
 	flightBytes = 4 << 20
 	flightMin   = 16 // frames
 )
 
-// limitFlight fits window and batches to the size of the link's frames.
+// limitFlight adjusts window and batches to the size of the link's frames.
 func (m *Machine) limitFlight() {
 	window := max(flightBytes/m.Info.MTU, flightMin)
-	if m.Info.Slots > 0 { // one peer alone must not be able to overrun our receive queue
+	if m.Info.Slots > 0 { // a single peer must not be able to overrun the receive queue
 		window = min(window, max(m.Info.Slots/2, 8))
 	}
 	m.rel.Window = min(m.rel.Window, window)
@@ -111,8 +110,8 @@ func (m *Machine) limitFlight() {
 	m.views = make([][]byte, min(conn.Burst(m.Info.MTU), transport.MaxBatch))
 }
 
-// Idle implements progress.Machine: the acknowledgement that was put off, and messages
-// that wait for others to share a frame with, go out.
+// Idle implements progress.Machine. It sends delayed acknowledgements, and messages that wait to
+// share a frame.
 func (m *Machine) Idle() {
 	m.FinishReceives()
 	m.Uncork()
@@ -134,10 +133,10 @@ func (m *Machine) Woke(err error) {
 // Failed implements progress.Machine.
 func (m *Machine) Failed() error { return m.health.dead }
 
-// sweep looks at the interface and has each connection ask after its peer.
+// sweep checks the interface and makes each connection check its peer.
 func (m *Machine) sweep() {
 	m.health.check()
-	if m.health.checks && m.health.dead == nil { // who waits for a request, or is about to make one, has no other way to know
+	if m.health.checks && m.health.dead == nil { // a listener, or a program about to connect, cannot detect a change otherwise
 		m.SweepFrom(m.Now())
 	}
 	for c := range m.Ports.Conns() {
@@ -145,10 +144,10 @@ func (m *Machine) sweep() {
 	}
 }
 
-// MinMTU is the smallest MTU on which the handshake's frames fit.
+// MinMTU is the smallest MTU for the frames of the handshake.
 const MinMTU = handshake.MinMTU
 
-// segment is the machine as its directory sees it.
+// segment is the machine as its directory accesses it.
 type segment struct{ m *Machine }
 
 func (s segment) Now() int64                                      { return s.m.Link.Now() }
@@ -168,8 +167,8 @@ func (s segment) MayAnswer(kind guard.Answer) bool {
 	return s.m.Strangers.Answers.Allow(kind, s.m.Now())
 }
 
-// Wait lets time pass for a caller that has found nothing at g, and returns for it to
-// look again, or an error that ends the wait.
+// Wait lets time pass for a caller that has found nothing at g. It returns nil to make the caller
+// check again, or an error that ends the wait.
 func (m *Machine) Wait(w *progress.Waiter, g *progress.Gate) error {
 	if err := m.eng.Wait(w, g); err != nil {
 		return WaitError(err)
@@ -177,7 +176,7 @@ func (m *Machine) Wait(w *progress.Waiter, g *progress.Gate) error {
 	return nil
 }
 
-// WaitError says in the words of package vipl why a wait of progress.Engine.Wait has ended.
+// WaitError converts the error of progress.Engine.Wait to an error of package vipl.
 func WaitError(err error) error {
 	var end *progress.EndError
 	errors.As(err, &end)

@@ -8,17 +8,17 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
 
-// Ports says who has which port of a NIC.
+// Ports maps a NIC's ports to their owners.
 type Ports struct {
 	Count     int // VIs
 	Listeners map[uint16]*handshake.Listener
-	Names     map[string]*handshake.Listener // those of discriminators
+	Names     map[string]*handshake.Listener // by discriminator
 	all       transport.PortRange
 	seats     []seat // by port - all.Lo
-	next      uint16 // where to look for a free one, less all.Lo
+	next      uint16 // where to start the search for a free port, minus all.Lo
 }
 
-// seat is a port that a VI may have: its connection and its side of handshakes, or nil.
+// seat is the owner of a port: a VI's connection and its side of handshakes, or nil.
 type seat struct {
 	conn *conn.Conn
 	side *handshake.Side
@@ -28,7 +28,7 @@ func (p *Ports) init(all transport.PortRange) {
 	*p = Ports{all: all, seats: make([]seat, all.Len()), Listeners: map[uint16]*handshake.Listener{}, Names: map[string]*handshake.Listener{}}
 }
 
-// Add puts a VI at the port of its connection.
+// Add registers a VI at the port of its connection.
 func (p *Ports) Add(c *conn.Conn, s *handshake.Side) {
 	p.seats[c.Port-p.all.Lo] = seat{c, s}
 	p.Count++
@@ -40,7 +40,7 @@ func (p *Ports) Remove(c *conn.Conn) {
 	p.Count--
 }
 
-// Conn returns the connection at a port, nil if there is none.
+// Conn returns the connection at a port, or nil.
 func (p *Ports) Conn(port uint16) *conn.Conn {
 	if i := int(port) - int(p.all.Lo); i >= 0 && i < len(p.seats) {
 		return p.seats[i].conn
@@ -70,7 +70,7 @@ func (p *Ports) sides() iter.Seq2[*conn.Conn, *handshake.Side] {
 	}
 }
 
-// side returns the side of handshakes at a port, nil if there is none.
+// side returns the side of handshakes at a port, or nil.
 func (p *Ports) side(port uint16) *handshake.Side {
 	if p.Conn(port) == nil {
 		return nil
@@ -78,8 +78,8 @@ func (p *Ports) side(port uint16) *handshake.Side {
 	return p.seats[port-p.all.Lo].side
 }
 
-// listener returns the one at a port, or of a discriminator if that is not nil; nil if there
-// is none.
+// listener returns the listener at a port, or of a discriminator if that is not nil. It returns nil
+// if there is none.
 func (p *Ports) listener(port uint16, discriminator []byte) *handshake.Listener {
 	if discriminator != nil {
 		return p.Names[string(discriminator)]
@@ -90,8 +90,8 @@ func (p *Ports) listener(port uint16, discriminator []byte) *handshake.Listener 
 // InUse reports whether a VI or a listener has a port.
 func (p *Ports) InUse(port uint16) bool { return p.Listeners[port] != nil || p.Conn(port) != nil }
 
-// Free picks the next port that no VI and no listener has, cyclically, so
-// that a port is not used again soon. The lowest is the NIC's own.
+// Free returns the next port that no VI and no listener uses, cyclically, so that a port is not
+// reused soon. The lowest port belongs to the NIC itself.
 func (p *Ports) Free() (uint16, bool) {
 	size := p.all.Len()
 	for range size {

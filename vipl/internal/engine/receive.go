@@ -9,9 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// Poll implements progress.Machine: the engine's step at now. It takes in the frames that
-// have arrived, runs due timers, and sends what became possible. It reports whether any
-// frame arrived.
+// Poll implements progress.Machine: the engine's step at now. It processes received frames, runs
+// due timers, and sends frames that may now be sent. It reports whether any frame arrived.
 func (m *Machine) Poll(now int64) bool {
 	m.SetClock(now)
 	k, err := m.Link.Recv(m.views)
@@ -30,8 +29,8 @@ func (m *Machine) Poll(now int64) bool {
 	return k > 0
 }
 
-// receiveFailed is called when the link has returned an error, and when it is of no use any more.
-// It returns how many of the k frames that have arrived count.
+// receiveFailed is called after an error of the link, and when the link has failed permanently. It
+// returns how many of the k received frames count.
 func (m *Machine) receiveFailed(k int, err error) int {
 	if err != nil {
 		m.health.recordError(err)
@@ -42,8 +41,8 @@ func (m *Machine) receiveFailed(k int, err error) int {
 	return k
 }
 
-// receive takes in the frames of one poll. If the last one is long, only its beginning is
-// there, and the rest of its bytes are with the link still.
+// receive processes the frames of one poll. If the last one is long, frames has only its beginning;
+// the link still holds the rest.
 func (m *Machine) receive(frames [][]byte) {
 	last, rest := frames[len(frames)-1], 0
 	if len(last) >= transport.LongBegin {
@@ -63,8 +62,8 @@ func (m *Machine) receive(frames [][]byte) {
 	}
 }
 
-// receiveFast receives the only frame of a poll by the fast path of its connection, if it can, and
-// reports whether it has.
+// receiveFast processes the only frame of a poll with the fast path of its connection, if possible,
+// and reports whether it has.
 func (m *Machine) receiveFast(frame []byte) bool {
 	c := m.Ports.Conn(framing.DstPort(frame))
 	if c == nil || !c.ReceiveFast(frame) {
@@ -109,10 +108,9 @@ func (m *Machine) parse(h *ethertype.Header, frame []byte) (payload []byte, ok b
 	return payload, true
 }
 
-// classifyNext takes the frames that follow first in its Ethernet frame. They are for
-// connections of this NIC, and from the program that has sent first: no other frame goes that
-// way, as what stands between programs and the segment (the node's agent, a receive filter)
-// has looked at first alone.
+// classifyNext processes the frames that follow first in its Ethernet frame. They must be for
+// connections of this NIC and from the sender of first. The node's agent or a receive filter has
+// checked only first, so other frames may not be sent this way.
 func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
 	for frame != nil {
 		h := m.Incoming()
@@ -130,7 +128,7 @@ func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
 	}
 }
 
-// classifyLong is classify for a long frame, of which rest bytes are with the link.
+// classifyLong is classify for a long frame, of which the link still holds rest bytes.
 func (m *Machine) classifyLong(begin []byte, rest int) {
 	if h, payload := m.BeginLong(begin, rest, m.straight); payload != nil {
 		whole := m.dispatch(h, payload, false)
@@ -141,15 +139,15 @@ func (m *Machine) classifyLong(begin []byte, rest int) {
 	m.classify(m.FetchLong(begin, rest), false)
 }
 
-// straight reports whether the data of a frame need not be seen before they lie
-// where they belong.
+// straight reports whether the data of a frame can be stored at their destination without being
+// examined first.
 func (m *Machine) straight(h *ethertype.Header) bool {
 	c := m.Ports.Conn(h.DstPort)
 	return c != nil && h.Flags&ethertype.FlagMore == 0 && c.TakesStraight(h)
 }
 
-// dispatch hands a frame to what its kind concerns. It returns a frame that has been put
-// together from pieces, nil if there is none.
+// dispatch passes a frame to the handler of its kind. If the frame completes a frame in pieces,
+// dispatch returns that frame.
 func (m *Machine) dispatch(h *ethertype.Header, payload []byte, alone bool) (whole []byte) {
 	switch h.Kind {
 	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindRDMARead, ethertype.KindReadData,
@@ -167,8 +165,8 @@ func (m *Machine) dispatch(h *ethertype.Header, payload []byte, alone bool) (who
 	return nil
 }
 
-// dropInvalid counts a frame of which h could not be parsed. A wrong CRC leaves
-// h as the frame has it.
+// dropInvalid counts a frame whose header could not be parsed. After a CRC error h holds the
+// frame's contents.
 func (m *Machine) dropInvalid(h *ethertype.Header, frame []byte, err error) {
 	if _, sealed := framing.IsSealed(frame); sealed {
 		m.Drop(drops.Sealed)
@@ -193,8 +191,8 @@ func parseReason(err error) drops.Reason {
 	return drops.Format
 }
 
-// receiveConn handles the frames of connections: those that carry a tag. It returns a
-// frame that has been put together from pieces.
+// receiveConn handles frames of connections, which carry a tag. If the frame completes a frame in
+// pieces, it returns that frame.
 func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (whole []byte) {
 	if !m.addressedHere(h) {
 		return nil
@@ -213,7 +211,7 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (
 		return c.Receive(h, payload, alone)
 	case code.StateConnectPending:
 		if !m.Ports.side(h.DstPort).Disconnect(h) {
-			c.Drop(drops.Early) // overtook the end of the handshake; it will come again
+			c.Drop(drops.Early) // it overtook the end of the handshake, and is sent again
 		}
 	case code.StateError:
 		m.answerEnded(c, h)
@@ -221,9 +219,9 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (
 	return nil
 }
 
-// addressedHere reports whether a frame was sent to this NIC and nobody else, as all frames
-// of connections are, and drops it if not: else one frame to all could reach into
-// connections of many hosts.
+// addressedHere reports whether a frame was sent to this NIC alone, as required for frames of
+// connections, and drops it otherwise. A broadcast frame could otherwise affect connections of many
+// hosts.
 func (m *Machine) addressedHere(h *ethertype.Header) bool {
 	if h.Dst == m.Info.MAC {
 		return true
@@ -232,9 +230,8 @@ func (m *Machine) addressedHere(h *ethertype.Header) bool {
 	return false
 }
 
-// stray answers a frame for a connection that is not there, so that its
-// sender learns at once and not by timeout, or need not be told again.
-// Resets are never answered.
+// stray answers a frame for a connection that does not exist, so that its sender learns this at
+// once and not from a timeout. Resets are never answered.
 func (m *Machine) stray(h *ethertype.Header) {
 	m.Drop(drops.Stale)
 	if h.Src.IsGroup() {
@@ -245,9 +242,8 @@ func (m *Machine) stray(h *ethertype.Header) {
 	}
 }
 
-// receiveDamaged looks at what a frame with a wrong CRC says of itself: the VI
-// whose connection it names has lost it. If it is an RDMA write on the
-// unreliable level, nobody will send it again.
+// receiveDamaged examines a frame with an invalid CRC. The connection that it names has lost it. If
+// it is an RDMA write on the unreliable level, it is not sent again.
 func (m *Machine) receiveDamaged(h *ethertype.Header) {
 	c := m.Ports.Conn(h.DstPort)
 	if c == nil || c.State != code.StateConnected || c.LocalTag != h.Tag || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || !c.Genuine(h) {

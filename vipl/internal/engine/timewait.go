@@ -12,22 +12,22 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// TimeWait has the connections that this side has left.
+// TimeWait holds the connections that this side has left.
 type TimeWait struct {
 	m     *Machine
 	table endedTable
-	gate  progress.Gate // opens when all their peers know
+	gate  progress.Gate // opens when all their peers have been notified
 }
 
 const (
 	timeWaitMax = 1024        // connections; more only if a NIC with more VIs closes
-	closeFirst  = 2_000_000   // ns until a peer is told again of the end, doubling up to closeEach
+	closeFirst  = 2_000_000   // ns until a peer is notified again, doubling up to closeEach
 	closeEach   = 32_000_000  // ns
-	closeMax    = 250_000_000 // ns that a NIC takes to close
+	closeMax    = 250_000_000 // ns; limit for closing a NIC
 )
 
-// Add puts a connection, which its owner leaves for the given reason, into time-wait. known
-// says that its peer knows.
+// Add moves a connection to time-wait, which its owner leaves for the given reason. known means
+// that its peer has been notified.
 func (t *TimeWait) Add(c *conn.Conn, why code.Reason, known bool) {
 	t.table.Add(endedConn{
 		Header: c.LastWord(), Why: byte(why), LocalTag: c.LocalTag, Port: c.Port,
@@ -35,8 +35,8 @@ func (t *TimeWait) Add(c *conn.Conn, why code.Reason, known bool) {
 	}, max(timeWaitMax, t.m.Ports.Count))
 }
 
-// answer answers h if it belongs to a connection in time-wait, and reports whether that is
-// all that is to be said.
+// answer answers h if it belongs to a connection in time-wait, and reports whether no further
+// answer is needed.
 func (t *TimeWait) answer(h *ethertype.Header) bool {
 	before := t.table.Waiting()
 	answer, ended := t.table.Answer(h)
@@ -47,8 +47,8 @@ func (t *TimeWait) answer(h *ethertype.Header) bool {
 	return answer != answerStranger
 }
 
-// confirm notes that the peer of a connection knows of its end: h is its answer to a frame
-// with the given tag. It reports whether there is such a connection.
+// confirm records that the peer of a connection knows of its end: h is its answer to a frame with
+// the given tag. It reports whether there is such a connection.
 func (t *TimeWait) confirm(h *ethertype.Header, tag uint32) bool {
 	before := t.table.Waiting()
 	ok := t.table.Confirm(h, tag)
@@ -56,18 +56,18 @@ func (t *TimeWait) confirm(h *ethertype.Header, tag uint32) bool {
 	return ok
 }
 
-// openIfAllKnow wakes the closing NIC if all peers know now, and did not before.
+// openIfAllKnow wakes the closing NIC if all peers now know, and did not before.
 func (t *TimeWait) openIfAllKnow(before int) {
 	if before > 0 && t.table.Waiting() == 0 {
 		t.gate.Open(t.m.eng)
 	}
 }
 
-// TellAll keeps a NIC that closes answering until every peer of a connection that
-// it has left knows of that, and tells those again that may not. Without it a
-// peer that has lost the word of the end would wait for its PeerTimeout, because nobody is
-// left to answer it, and take its last messages for lost. What has ended longer ago than life,
-// in ns, its peer has found out by itself.
+// TellAll keeps a closing NIC answering until every peer of its former connections knows of the
+// end, and notifies the others repeatedly. Otherwise a peer that lost the notification would wait
+// for its PeerTimeout, because no one would answer it, and would consider its last messages lost.
+// Peers of connections that ended more than life nanoseconds ago have detected the end by
+// themselves.
 func (t *TimeWait) TellAll(life int64) {
 	m := t.m
 	m.ReadClock()
@@ -88,7 +88,7 @@ func (t *TimeWait) TellAll(life int64) {
 	}
 }
 
-// tellAgain tells the peers that may not know that their connections are over.
+// tellAgain notifies the peers that may not know of the end.
 func (t *TimeWait) tellAgain() {
 	for ended := range t.table.Unknown() {
 		if !t.m.Full() {
@@ -100,41 +100,41 @@ func (t *TimeWait) tellAgain() {
 
 // endedConn is a connection that has ended.
 type endedConn struct {
-	Header     ethertype.Header // of the frame that tells the peer so, with the last numbers of the connection
-	Why        byte             // that the frame gives
-	LocalTag   uint32           // that the peer's frames carry
-	Port       uint16           // to which they go
-	At         int64            // when, in nanoseconds
+	Header     ethertype.Header // of the frame that notifies the peer, with the last numbers of the connection
+	Why        byte             // the reason in that frame
+	LocalTag   uint32           // tag of the peer's frames
+	Port       uint16           // destination of the peer's frames
+	At         int64            // time of the end, in nanoseconds
 	Known      bool             // the peer knows
-	Unreliable bool             // how far the peer's numbers went is not known
+	Unreliable bool             // the peer's numbers are not known
 }
 
-// endedTable keeps connections that have ended, for peers that may not know it yet: TIME-WAIT, as
-// in TCP (RFC 9293, section 3.5). It grows to a limit; then the oldest entry goes. It is pure: it
-// sends nothing and reads no clock.
+// endedTable holds connections that have ended, for peers that may not know it yet: TIME-WAIT, as
+// in TCP (RFC 9293, section 3.5). It grows to a limit; then the oldest entry is removed. It is
+// pure: it sends nothing and reads no clock.
 //
-// A peer that still sends gets the last acknowledgement and the reason of the end. Messages that
-// it sent in time then count as delivered, and the others fail for the right cause. A peer that
-// knows confirms it.
+// A peer that still sends gets the last acknowledgement and the reason of the end. Messages that it
+// sent in time then count as delivered, and the others fail with the right cause. A peer that knows
+// of the end confirms it.
 type endedTable struct {
 	ring    []endedConn
 	next    int            // the oldest
-	local   map[uint32]int // places in ring, by the tag of the peer's frames
-	remote  map[uint32]int // and by the tag of ours
-	waiting int            // how many of whose peers may not know
+	local   map[uint32]int // index in ring, by the tag of the peer's frames
+	remote  map[uint32]int // index in ring, by the tag of this side's frames
+	waiting int            // number of connections whose peers may not know
 }
 
-// lateAnswer is what a frame of a peer is to be answered by.
+// lateAnswer is the answer to a frame of a peer.
 type lateAnswer uint8
 
 // The answers.
 const (
-	answerStranger lateAnswer = iota // it is of no connection in the table, or of one whose peer knows now: that there is none
-	answerNothing                    // it claims to be of one and is not
-	answerAgain                      // the peer has not heard: the same as before
+	answerStranger lateAnswer = iota // no connection in the table, or the peer already knows: report that there is none
+	answerNothing                    // not a genuine frame of the connection that it names
+	answerAgain                      // the peer does not know: repeat the notification
 )
 
-// Add adds e, at most so many in all.
+// Add adds e. The table holds at most limit entries.
 func (t *endedTable) Add(e endedConn, limit int) {
 	if t.local == nil {
 		t.local, t.remote = map[uint32]int{}, map[uint32]int{}
@@ -154,7 +154,7 @@ func (t *endedTable) Add(e endedConn, limit int) {
 	}
 }
 
-// displace forgets what is at a place.
+// displace removes the entry at a place.
 func (t *endedTable) displace(at int) {
 	e := &t.ring[at]
 	if t.local[e.LocalTag] == at {
@@ -168,11 +168,11 @@ func (t *endedTable) displace(at int) {
 	}
 }
 
-// Waiting returns how many connections there are whose peers may not know of the end.
+// Waiting returns the number of connections whose peers may not know of the end.
 func (t *endedTable) Waiting() int { return t.waiting }
 
-// Answer returns how h, a frame of no connection that there is, is to be answered. The
-// connection is that which it belongs to if the answer is answerAgain.
+// Answer returns the answer to h, a frame that belongs to no existing connection. For answerAgain
+// it also returns the ended connection.
 func (t *endedTable) Answer(h *ethertype.Header) (lateAnswer, *endedConn) {
 	at, ok := t.local[h.Tag]
 	if !ok || !t.ring[at].between(h) {
@@ -189,8 +189,8 @@ func (t *endedTable) Answer(h *ethertype.Header) (lateAnswer, *endedConn) {
 	return answerAgain, e
 }
 
-// Confirm notes that the peer of a connection knows: h is its answer to a frame with the
-// given tag. It reports whether there is such a connection.
+// Confirm records that the peer of a connection knows: h is its answer to a frame with the given
+// tag. It reports whether there is such a connection.
 func (t *endedTable) Confirm(h *ethertype.Header, tag uint32) bool {
 	at, ok := t.remote[tag]
 	if !ok || !t.ring[at].between(h) || !t.ring[at].genuine(h) {
@@ -200,7 +200,7 @@ func (t *endedTable) Confirm(h *ethertype.Header, tag uint32) bool {
 	return true
 }
 
-// Expire takes it that the peers know of what ended before a time.
+// Expire marks connections that ended before a time as known to their peers.
 func (t *endedTable) Expire(before int64) {
 	for i := range t.ring {
 		if e := &t.ring[i]; e.At < before {
@@ -227,13 +227,13 @@ func (t *endedTable) know(e *endedConn) {
 	}
 }
 
-// between reports whether h came from the connection's peer to its port here.
+// between reports whether h was sent by the connection's peer to its port here.
 func (e *endedConn) between(h *ethertype.Header) bool {
 	return e.Port == h.DstPort && e.Header.Dst == h.Src && e.Header.DstPort == h.SrcPort
 }
 
-// genuine reports whether h says what the peer may have received, and its number is near
-// that which was expected of it: what is asked of frames of a connection, too.
+// genuine reports whether h acknowledges only what the peer may have received, and has a sequence
+// number near the expected one. Frames of live connections pass the same check.
 func (e *endedConn) genuine(h *ethertype.Header) bool {
 	const w = reliability.MaxWindow
 	acked, ahead := h.Ack.Sub(e.Header.Seq), h.Seq.Sub(e.Header.Ack)

@@ -1,18 +1,18 @@
-// Package guard has what a NIC knows strangers by: numbers that nobody can guess, tokens
-// by which a requester proves its address, and a bound on how often anybody is answered
-// who has proven nothing. It knows no connections.
+// Package guard protects a NIC against unverified senders. It has unpredictable numbers, tokens by
+// which a requester proves its address, and a limit on the rate of answers to unverified frames. It
+// does not depend on connections.
 //
-// Nothing here is safe for use by several goroutines; the NIC's lock guards it.
+// Nothing here is safe for concurrent use; the NIC's lock guards it.
 package guard
 
-// Strangers is what a NIC has against whoever is on the segment.
+// Strangers is a NIC's protection against unverified senders.
 type Strangers struct {
 	Random  Random
 	Tokens  Mint
 	Answers Budget
 }
 
-// Printable makes text from the wire safe to show.
+// Printable makes text from the wire safe to print.
 func Printable(b []byte) string {
 	out := make([]byte, 0, len(b))
 	for _, c := range b {

@@ -7,17 +7,17 @@ import (
 	"math/rand/v2"
 )
 
-// Random makes the numbers by which a NIC and its peers know what is meant for them:
-// tags, first sequence numbers, nonces, the NIC's incarnation. Some of them are told to
-// anybody, so none may tell another.
+// Random generates the numbers by which a NIC and its peers recognize their frames: tags, first
+// sequence numbers, nonces, the NIC's incarnation. Any station may learn some of them, so none may
+// allow predicting another.
 type Random struct {
 	from io.Reader // never fails
 	room [256]byte
-	left []byte // of room, not given out yet
+	left []byte // rest of room
 }
 
-// Init takes them from the system, or in virtual time from a generator, whose seed
-// makes them reproducible; 0 is a random seed.
+// Init initializes the generator. It reads the system's random source, or in virtual time a
+// generator whose seed makes the numbers reproducible; 0 is a random seed.
 func (r *Random) Init(seed uint64, virtual bool) {
 	r.from, r.left = crand.Reader, nil
 	if virtual && seed != 0 {

@@ -9,7 +9,7 @@ import (
 
 const (
 	waitingMax    = 256
-	rememberedMax = 1 << 14                 // requests that wait, are taken, or are decided: as many as a NIC has VIs
+	rememberedMax = 1 << 14                 // requests that wait, were taken or decided: as many as a NIC has VIs
 	decidedLife   = 10 * 1000e6             // ns
 	silentMax     = 1000 * time.Millisecond // in which a requester repeats its request ten times
 )
@@ -38,25 +38,25 @@ type Backlog struct {
 	decided []*Request              // those of known that are decided, in the order of their decisions
 }
 
-// requestKey tells repetitions of one request from a new one.
+// requestKey distinguishes repetitions of a request from a new one.
 type requestKey struct {
 	from ethertype.Addr
 	tag  uint32
 }
 
-// Verdict says what to do with a request that has come.
+// Verdict is the decision about a received request.
 type Verdict uint8
 
 // The verdicts.
 const (
-	RequestKnown   Verdict = iota // it has come before, and there is nothing to do
+	RequestKnown   Verdict = iota // received before: nothing to do
 	RequestNew                    // it waits now: announce it
-	RequestRefused                // it was refused, and its requester did not receive that: see Request.Refusal
-	RequestFull                   // it is not kept: too many wait or are remembered
+	RequestRefused                // it was refused, and its requester did not receive the refusal: see Request.Refusal
+	RequestFull                   // dropped: too many wait or are remembered
 )
 
-// Receive takes in a request whose sender has proven its address. h is the request's header and
-// info its contents. The request is nil if it is not kept.
+// Receive processes a request whose sender has proven its address. h is the request's header and
+// info its contents. It returns a nil request if the request is dropped.
 func (b *Backlog) Receive(h *ethertype.Header, info *Info, now int64) (Verdict, *Request) {
 	k := requestKey{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, info.Tag}
 	if r := b.known[k]; r != nil {
@@ -79,9 +79,10 @@ func (b *Backlog) Receive(h *ethertype.Header, info *Info, now int64) (Verdict, 
 	return RequestNew, r
 }
 
-// room reports whether there is room for a request of a station. It forgets decided ones that
-// nobody can repeat any more, or the oldest if there are too many. If too many wait it forgets one
-// whose requester has given up, or else the newest of a station that has more requests than this one.
+// room reports whether there is room for a request of a station. It removes decided requests that can
+// no longer be repeated, or the oldest if there are too many. If too many requests wait, it removes
+// one whose requester has given up, or else the newest one of a station that has more requests than
+// this one.
 func (b *Backlog) room(station ethertype.MAC, now int64) bool {
 	for len(b.decided) > 0 && (now-b.decided[0].at > decidedLife || len(b.known) >= rememberedMax) {
 		b.decided[0].Forget()
@@ -102,11 +103,11 @@ func (b *Backlog) room(station ethertype.MAC, now int64) bool {
 	return len(b.known) < rememberedMax
 }
 
-// Waiting returns how many requests nobody has taken yet.
+// Waiting returns the number of requests that have not been taken.
 func (b *Backlog) Waiting() int { return len(b.waiting) }
 
-// Pop removes and returns the request that has waited longest, nil if there is none. Requests whose
-// requesters seem to have gone come last.
+// Pop removes and returns the request that has waited longest, or nil. Requests whose requesters
+// seem to have gone come last.
 func (b *Backlog) Pop(now int64) *Request {
 	if len(b.waiting) == 0 {
 		return nil
@@ -115,7 +116,7 @@ func (b *Backlog) Pop(now int64) *Request {
 	return b.remove(i)
 }
 
-// remove takes the request at index i out of those that wait.
+// remove removes the waiting request at index i.
 func (b *Backlog) remove(i int) *Request {
 	r := b.waiting[i]
 	b.waiting = slices.Delete(b.waiting, i, i+1)
@@ -125,7 +126,7 @@ func (b *Backlog) remove(i int) *Request {
 	return r
 }
 
-// Clear takes all requests that wait, the oldest first.
+// Clear removes and returns all waiting requests, the oldest first.
 func (b *Backlog) Clear() []*Request {
 	all := b.waiting
 	b.waiting = nil
@@ -136,35 +137,35 @@ func (b *Backlog) Clear() []*Request {
 // Request is a connection request. Its sender has proven its address.
 type Request struct {
 	From    ethertype.Addr // the requester
-	Port    uint16         // that it was sent to, from which it is answered
+	Port    uint16         // its destination, from which it is answered
 	Info    Info
-	Refusal []byte // payload of the rejection, once refused, or accepted and given up; else nil
+	Refusal []byte // payload of the rejection, if it was refused, or accepted and given up; otherwise nil
 
 	backlog *Backlog
 	decided bool
 	at      int64 // when it was decided
-	heard   int64 // when the requester was last heard
+	heard   int64 // time of the requester's last frame
 }
 
-// Heard notes that something has come from the requester.
+// Heard records that a frame of the requester has arrived.
 func (r *Request) Heard(now int64) { r.heard = now }
 
 // Decided reports whether the request has been accepted or refused.
 func (r *Request) Decided() bool { return r.decided }
 
-// Decide notes that the request is accepted, or refused.
+// Decide records that the request is accepted or refused.
 func (r *Request) Decide(now int64) {
 	r.decided, r.at = true, now
 	r.backlog.decided = append(r.backlog.decided, r)
 }
 
-// Refuse notes that the request is refused, and the payload of the rejection.
+// Refuse records that the request is refused, with the payload of the rejection.
 func (r *Request) Refuse(body []byte, now int64) {
 	r.Decide(now)
 	r.Refusal = body
 }
 
-// Forget makes the backlog take the request for a new one if it comes again.
+// Forget makes the backlog treat a repetition of the request as a new one.
 func (r *Request) Forget() {
 	if k := (requestKey{r.From, r.Info.Tag}); r.backlog.known[k] == r {
 		delete(r.backlog.known, k)
@@ -174,8 +175,8 @@ func (r *Request) Forget() {
 // silent reports whether the requester seems to have given up.
 func (r *Request) silent(now int64) bool { return now-r.heard > int64(silentMax) }
 
-// HoldsUp reports whether the requester of this request, which the server has accepted, does
-// not answer while others wait at the listener.
+// HoldsUp reports whether the requester of this accepted request does not answer while others wait
+// at the listener.
 func (r *Request) HoldsUp(now int64) bool {
 	return r.silent(now) && now-r.at > int64(silentMax) && len(r.backlog.waiting) > 0
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 )
 
-// Terms are the attributes of a VI that its peer hears of.
+// Terms are the attributes of a VI that its peer learns.
 type Terms struct {
 	Reliability     reliability.Level
 	MaxTransferSize uint32
@@ -18,14 +18,13 @@ type Terms struct {
 	WholeCRC        bool
 }
 
-// MaxReadDepth is how many RDMA reads a side serves at a time, at the most.
+// MaxReadDepth is the most RDMA reads that a side serves at a time.
 const MaxReadDepth = 256
 
-// MinMTU is the smallest MTU on which the handshake's frames fit.
+// MinMTU is the smallest MTU for the frames of the handshake.
 const MinMTU = ethertype.BaseSize + InfoSize + MaxData
 
-// Info is what each side tells the other of itself in KindRequest and
-// KindAccept frames:
+// Info is each side's description of itself in KindRequest and KindAccept frames:
 //
 //	offset  size  field
 //	     0     8  incarnation of the NIC
@@ -66,13 +65,13 @@ const (
 	takesMore
 )
 
-// InfoSize is that of an Info without private data, in bytes.
+// InfoSize is the size of an Info without private data, in bytes.
 const InfoSize = 34
 
-// MaxData is the most private data, in bytes, that goes with a connection request.
+// MaxData is the most private data, in bytes, in a connection request.
 const MaxData = 256
 
-// Append appends what goes with a frame.
+// Append appends the encoded Info and its private data.
 func (c *Info) Append(b []byte) []byte {
 	be := binary.BigEndian
 	b = be.AppendUint64(b, c.Incarnation)
@@ -93,8 +92,7 @@ func (c *Info) Append(b []byte) []byte {
 	return append(b, c.Data...)
 }
 
-// ParseInfo decodes and judges what a peer says of itself. The result does
-// not refer to b.
+// ParseInfo decodes and validates a peer's Info. The result does not refer to b.
 func ParseInfo(b []byte) (c Info, ok bool) {
 	if len(b) < InfoSize {
 		return Info{}, false

@@ -8,12 +8,13 @@ import (
 	"github.com/bobnet-go/bobnet/internal/drops"
 )
 
-// Peer-to-peer connection: both sides ask, neither listens. Requests go to the
-// other NIC itself and match when each side has named the other's NIC and both
-// the same discriminator. The two requests cross; the NIC with the higher
-// address answers, the other one's request is only a sign of life. From there
-// on it is the handshake of client and server. Here too a request counts only with
-// the token that a Retry has brought, which the drawing leaves out.
+// PeerSize is the size of the data before the discriminator in a peer-to-peer request, in bytes.
+//
+// In a peer-to-peer connection both sides send requests, and neither listens. Requests go to the
+// other NIC itself. They match when each side names the other's NIC and both name the same
+// discriminator. The two requests cross. The NIC with the higher address answers; the other's
+// request only shows that the NIC lives. The rest is the handshake of client and server. Here, too,
+// a request counts only with the token of a Retry, which the drawing omits.
 //
 //	lower address                              higher address
 //	  | -- Request (discriminator) ---------->  |  may come before it has asked: dropped
@@ -28,36 +29,34 @@ import (
 //	     2     4  number of the attempt, which grows with each of that NIC
 const PeerSize = 6
 
-// peerKey is what the requests of both sides must have in common, as one side
-// sees it.
+// peerKey is what the requests of both sides must have in common, from one side's point of view.
 type peerKey struct {
 	remote        ethertype.Addr // the other NIC
 	discriminator string
 }
 
-// peerTable holds the attempts under way.
+// peerTable holds the pending attempts.
 type peerTable struct {
 	pending  map[peerKey]*Side
 	attempts uint32
-	refused  [64]refusal // the last ones, for requesters that did not hear
+	refused  [64]refusal // the last ones, for requesters that did not receive them
 	next     int
 }
 
-// refusal is what a request was refused by.
+// refusal is the rejection of a request.
 type refusal struct {
 	from ethertype.Addr
 	tag  uint32
 	body []byte
 }
 
-// Meets reports whether an attempt of the peer-to-peer kind is under way with the same
-// discriminator to the same NIC.
+// Meets reports whether a peer-to-peer attempt with the same discriminator to the same NIC is
+// pending.
 func (t *Table) Meets(remote ethertype.Addr, discriminator []byte) bool {
 	return t.peers.pending[peerKey{remote, string(discriminator)}] != nil
 }
 
-// AskPeer begins an attempt of the peer-to-peer kind to the NIC at remote. It gives up
-// after timeout.
+// AskPeer starts a peer-to-peer attempt to the NIC at remote. It gives up after timeout.
 func (s *Side) AskPeer(remote ethertype.Addr, discriminator []byte, timeout int64) {
 	t := s.table
 	t.peers.attempts++
@@ -71,7 +70,7 @@ func (s *Side) AskPeer(remote ethertype.Addr, discriminator []byte, timeout int6
 	s.Step()
 }
 
-// receivePeer handles a request of the peer-to-peer kind.
+// receivePeer handles a peer-to-peer request.
 func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 	if len(c.Data) < PeerSize || h.DstPort != t.nic.Port {
 		t.shared.Drop(drops.Format)
@@ -83,7 +82,7 @@ func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 	s := t.peers.pending[peerKey{remote, string(c.Data[PeerSize:])}]
 	switch {
 	case s == nil && refusal == nil:
-		t.shared.Drop(drops.NoListener) // it asks again, and we may ask by then
+		t.shared.Drop(drops.NoListener) // it is repeated, and this side may have asked by then
 		return
 	case !t.proven(h, c):
 		t.sendRetry(h, c)
@@ -102,11 +101,11 @@ func (t *Table) receivePeer(h *ethertype.Header, c *Info) {
 	s.meet(from, remote, c)
 }
 
-// meet goes on when the other side has asked as this one has.
+// meet continues when the other side has sent a matching request.
 func (s *Side) meet(from, remote ethertype.Addr, c *Info) {
 	a := s.attempt
 	now, number := s.table.shared.Now(), ethertype.Seq(binary.BigEndian.Uint32(c.Data[2:]))
-	if s.table.nic.Compare(remote) < 0 { // it waits for our request, which may have come too early
+	if s.table.nic.Compare(remote) < 0 { // it waits for this side's request, which may have arrived too early
 		if a.phase == phaseRequest {
 			a.Next = now
 			s.table.attempts.Resume(&a.Attempt, now)
@@ -115,7 +114,7 @@ func (s *Side) meet(from, remote ethertype.Addr, c *Info) {
 		return
 	}
 	if a.phase == phaseAccept && c.Incarnation == s.PeerIncarnation && !a.theirs.Less(number) {
-		return // heard before, or of an attempt that it has given up since
+		return // received before, or of an attempt that it has given up since
 	}
 	a.phase, a.theirs = phaseAccept, number
 	s.adopt(from, c)
@@ -123,14 +122,14 @@ func (s *Side) meet(from, remote ethertype.Addr, c *Info) {
 	s.Step()
 }
 
-// refuse notes that a request is refused, because the terms do not match, and
-// how the other side is told whenever it asks again.
+// refuse records that a request is refused because the terms do not match, and the answer to its
+// repetitions.
 func (t *peerTable) refuse(from ethertype.Addr, tag uint32, body []byte) {
 	t.refused[t.next%len(t.refused)] = refusal{from, tag, body}
 	t.next++
 }
 
-// refusal returns what is told of a request that was refused before, else nil.
+// refusal returns the rejection of a request that was refused before, or nil.
 func (t *peerTable) refusal(from ethertype.Addr, tag uint32) []byte {
 	for i := range t.refused {
 		if r := &t.refused[i]; r.body != nil && r.from == from && r.tag == tag {

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// addressed reports whether a frame of the handshake, whose tag is right, is meant for
-// the attempt that is being made, or has been made.
+// addressed reports whether a frame of the handshake with the right tag belongs to the current or
+// the last attempt.
 func (s *Side) addressed(h *ethertype.Header) bool {
 	if s.conn.State == code.StateConnectPending {
 		return h.Ack == s.attempt.local
@@ -17,19 +17,19 @@ func (s *Side) addressed(h *ethertype.Header) bool {
 	return s.conn.Genuine(h)
 }
 
-// pending reports whether an attempt is in the given phase, and its peer's port is the one that
-// h comes from.
+// pending reports whether an attempt is in the given phase, with the sender's port as its peer's
+// port.
 func (s *Side) pending(p phase, h *ethertype.Header) bool {
 	return s.conn.State == code.StateConnectPending && s.attempt.phase == p && h.SrcPort == s.conn.Remote.Port
 }
 
-// receiveRetry asks again, with the token.
+// receiveRetry repeats the request with the token.
 func (s *Side) receiveRetry(h *ethertype.Header) {
 	if !s.pending(phaseRequest, h) || h.Sack == s.attempt.token {
 		s.conn.Drop(drops.Stale)
 		return
 	}
-	if s.attempt.peer == nil { // else it has waited until the other program asked
+	if s.attempt.peer == nil { // otherwise it waits until the other program asks
 		s.answered()
 	}
 	s.attempt.token = h.Sack
@@ -42,7 +42,7 @@ func (s *Side) receiveAccept(h *ethertype.Header, payload []byte) {
 		s.conn.Drop(drops.Stale) // or a repetition: the probe's own timer answers it
 		return
 	}
-	if s.differs(&c.Terms) >= 0 { // the server has compared them; a peer that differs is broken
+	if s.differs(&c.Terms) >= 0 { // the server has already compared them: the peer violates the protocol
 		s.conn.Drop(drops.Format)
 		return
 	}
@@ -52,8 +52,8 @@ func (s *Side) receiveAccept(h *ethertype.Header, payload []byte) {
 	s.restart()
 }
 
-// receiveProbe handles a probe: a full-size one ends the server's part; any one is answered in
-// its own size, also when its first answer was lost.
+// receiveProbe handles a probe. A full-size one completes the server's part. Every probe is
+// answered in its own size, even if it is repeated because its answer was lost.
 func (s *Side) receiveProbe(h *ethertype.Header) {
 	pending := s.pending(phaseAccept, h)
 	if !pending && (s.conn.State != code.StateConnected || h.SrcPort != s.conn.Remote.Port) {
@@ -75,7 +75,7 @@ func (s *Side) receiveProbe(h *ethertype.Header) {
 }
 
 func (s *Side) receiveProbeAck(h *ethertype.Header) {
-	if s.conn.State == code.StateConnected && h.SrcPort == s.conn.Remote.Port { // to a probe that the connection has sent
+	if s.conn.State == code.StateConnected && h.SrcPort == s.conn.Remote.Port { // to a probe that the connection sent
 		s.conn.Path.Answered(h)
 		return
 	}
@@ -98,9 +98,8 @@ func (s *Side) receiveProbeAck(h *ethertype.Header) {
 	}
 }
 
-// The codes of KindReject, its first payload byte. Text for people may follow:
-// behind rejectRefused the server's words, behind those of terms the value
-// that the refusing side has.
+// The codes of KindReject, its first payload byte. Text may follow: after rejectRefused the
+// server's text, and after a mismatch of terms the value of the refusing side.
 const (
 	rejectNoListener byte = iota
 	rejectRefused
@@ -119,7 +118,7 @@ func (s *Side) receiveReject(h *ethertype.Header, payload []byte) {
 	switch reject := payload[0]; reject { // read once: the peer may still write to it
 	case rejectNoListener:
 		s.Fail(code.ErrNoMatch, "start the server first, or try again")
-	case rejectBacklog: // try again by and by
+	case rejectBacklog: // try again later
 	case rejectReliability, rejectTransfer, rejectQoS:
 		i := int(reject - rejectReliability)
 		s.Fail(agreed[i].err, s.mismatch(i, text))

@@ -6,15 +6,15 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
-// Side is one side of a connection's handshake. Its connection is Connect Pending from when an
-// attempt begins until it ends.
+// Side is one side of a connection's handshake. Its connection is in the state Connect Pending from
+// the start of an attempt until its end.
 type Side struct {
-	Terms Terms // that this side asks for or agrees to
-	// Err is why the last attempt failed, as Owner.Failure has it; nil if none has been
-	// made since the one before it, or if it did not fail.
+	Terms Terms // terms of this side
+	// Err is why the last attempt failed, from Owner.Failure; nil if it did not fail, or if a new
+	// one has started.
 	Err error
-	// The terms of the peer and the incarnation of its NIC, as it has told them. The terms are
-	// zero from the beginning of an attempt until then.
+	// The terms of the peer and the incarnation of its NIC. The terms are zero from the start of an
+	// attempt until the peer has sent them.
 	PeerTerms       Terms
 	PeerIncarnation uint64
 
@@ -24,17 +24,18 @@ type Side struct {
 	attempt *attempt // while Connect Pending
 }
 
-// Owner is what has a side. It hears how each attempt ends that it did not abandon itself.
+// Owner is the owner of a side. It is notified of the outcome of each attempt that it did not
+// abandon itself.
 type Owner interface {
-	// Connected tells that both sides have agreed and the MTU is proven.
+	// Connected reports that both sides have agreed and the MTU is verified.
 	Connected()
-	// Failed tells that the connection is idle again. Side.Err is why.
+	// Failed reports that the connection is idle again. Side.Err is the cause.
 	Failed()
-	// Failure returns the error that says why an attempt to connect to remote fails.
+	// Failure returns the error for a failed attempt to connect to remote.
 	Failure(remote ethertype.Addr, cause error, detail string) error
 }
 
-// phase is how far an attempt is.
+// phase is the progress of an attempt.
 type phase uint8
 
 const (
@@ -43,33 +44,33 @@ const (
 	phaseAccept               // server: waiting for the full-size Probe
 )
 
-// stages say how far an attempt has got in each phase.
+// stages maps each phase to its stage.
 var stages = [...]Stage{phaseRequest: StageAsks, phaseProbe: StageProves, phaseAccept: StageAnswers}
 
 // attempt is an attempt to connect that has not ended.
 type attempt struct {
 	Attempt[*Side]
 	phase   phase
-	local   ethertype.Seq // the first number of this side
-	remote  ethertype.Seq // and of the peer
+	local   ethertype.Seq // the first sequence number of this side
+	remote  ethertype.Seq // the first sequence number of the peer
 	reads   int           // RDMA reads that the peer serves at a time
 	data    []byte
-	token   uint64        // that the server has asked for; 0 before
+	token   uint64        // the token that the server requires; 0 before
 	named   bool          // a discriminator precedes data
-	request *Request      // that has been accepted; nil for the other kinds
-	serial  bool          // somebody waits for that one alone
+	request *Request      // the accepted request; nil for the other kinds
+	serial  bool          // the server waits for this request alone
 	peer    *peerKey      // of the peer-to-peer kind
-	theirs  ethertype.Seq // the number of the peer's attempt, then
-	tries   int           // times that probes were sent
-	longAck bool          // a probe as long as a long frame was answered
+	theirs  ethertype.Seq // the number of the peer's attempt, if peer-to-peer
+	tries   int           // number of times that probes were sent
+	longAck bool          // a probe with the size of a long frame was answered
 }
 
-// Init makes the side of an idle connection of the table's NIC.
+// Init initializes the side of an idle connection of the table's NIC.
 func (s *Side) Init(t *Table, c *conn.Conn, owner Owner) { *s = Side{table: t, conn: c, owner: owner} }
 
-// Ask begins an attempt to connect to who listens at remote. It sends data with the request,
-// which begins with the length of a discriminator and that if named is set. It gives up
-// after timeout.
+// Ask starts an attempt to connect to the listener at remote. It sends data with the request. If
+// named is set, data begin with the length of a discriminator and the discriminator. The attempt
+// fails after timeout.
 func (s *Side) Ask(remote ethertype.Addr, data []byte, named bool, timeout int64) {
 	s.conn.Remote = remote
 	s.enterPending(phaseRequest, timeout, data)
@@ -77,8 +78,8 @@ func (s *Side) Ask(remote ethertype.Addr, data []byte, named bool, timeout int64
 	s.Step()
 }
 
-// Answer begins the server's part: it accepts r, which Match has judged. serial says that
-// its caller waits until it is connected before it takes another request.
+// Answer starts the server's part: it accepts r, which Match has checked. serial means that the
+// caller waits until the connection is complete before it takes another request.
 func (s *Side) Answer(r *Request, serial bool, timeout int64) {
 	r.Decide(s.table.shared.Now())
 	s.enterPending(phaseAccept, timeout, nil)
@@ -87,7 +88,7 @@ func (s *Side) Answer(r *Request, serial bool, timeout int64) {
 	s.Step()
 }
 
-// enterPending enters Connect Pending.
+// enterPending enters the state Connect Pending.
 func (s *Side) enterPending(p phase, timeout int64, data []byte) {
 	t := s.table
 	s.Err, s.PeerTerms = nil, Terms{}
@@ -97,7 +98,7 @@ func (s *Side) enterPending(p phase, timeout int64, data []byte) {
 	s.attempt.local = ethertype.Seq(t.strangers.Random.Uint64())
 }
 
-// adopt takes over what the peer said.
+// adopt stores the peer's description of itself.
 func (s *Side) adopt(remote ethertype.Addr, c *Info) {
 	s.PeerIncarnation, s.PeerTerms = c.Incarnation, c.Terms
 	s.attempt.remote, s.attempt.reads = c.Seq, c.Terms.ReadDepth
@@ -107,17 +108,17 @@ func (s *Side) adopt(remote ethertype.Addr, c *Info) {
 	}, s.attempt.local)
 }
 
-// Due returns when Step is to be called, while Connect Pending.
+// Due returns when to call Step, while Connect Pending.
 func (s *Side) Due() int64 { return s.attempt.Due() }
 
-// Left returns how much time a pending attempt still has.
+// Left returns the remaining time of a pending attempt.
 func (s *Side) Left(now int64) int64 { return s.attempt.Left(now) }
 
 // Asks reports whether a pending attempt has not been answered yet.
 func (s *Side) Asks() bool { return s.attempt.phase == phaseRequest }
 
-// Expire ends a pending attempt whose time is over, or that is late: the caller has seen its
-// deadline pass since the last poll. It reports whether it has ended the attempt.
+// Expire ends a pending attempt whose time has passed. late means that the caller's deadline has
+// passed since the last poll. It reports whether it has ended the attempt.
 func (s *Side) Expire(late bool) bool {
 	if !late && s.table.shared.Now() < s.attempt.Deadline {
 		return false
@@ -139,7 +140,7 @@ func (s *Side) fail(remote ethertype.Addr, cause error, detail string) {
 	s.owner.Failed()
 }
 
-// connect enters Connected.
+// connect enters the state Connected.
 func (s *Side) connect() {
 	a := s.attempt
 	s.end()
@@ -147,16 +148,16 @@ func (s *Side) connect() {
 	s.owner.Connected()
 }
 
-// Abandon ends a pending attempt that the owner does not want any more. The owner is not
-// told, and returns the connection to Idle.
+// Abandon ends a pending attempt at the owner's request. It does not notify the owner, which
+// returns the connection to Idle.
 func (s *Side) Abandon() {
 	s.tellPeer()
 	s.Err = s.owner.Failure(s.conn.Remote, code.ErrDisconnected, "the attempt was abandoned here")
 	s.end()
 }
 
-// Disconnect takes in a frame by which the peer may give up a pending attempt, and reports
-// whether it has.
+// Disconnect processes a frame with which the peer may give up a pending attempt, and reports
+// whether it does.
 func (s *Side) Disconnect(h *ethertype.Header) bool {
 	if h.Kind != ethertype.KindDisconnect || h.Ack != s.attempt.local {
 		return false
@@ -166,9 +167,9 @@ func (s *Side) Disconnect(h *ethertype.Header) bool {
 	return true
 }
 
-// Reset ends a pending attempt of which the peer knows nothing, if that is the only one that
-// this side can still meet, and reports whether it is. Another one may follow when both
-// sides ask.
+// Reset ends a pending attempt that the peer does not know, if this side could not meet another
+// attempt of the peer. It reports whether it has. If both sides ask, another attempt of the peer
+// may follow.
 func (s *Side) Reset() bool {
 	a := s.attempt
 	if a.phase == phaseRequest || a.phase == phaseAccept && a.peer != nil {
@@ -180,7 +181,7 @@ func (s *Side) Reset() bool {
 
 const gaveUp = "it gave up in the middle of the handshake"
 
-// end forgets the attempt, whatever came of it.
+// end removes the attempt, whatever its outcome.
 func (s *Side) end() {
 	a, t := s.attempt, s.table
 	s.attempt = nil
@@ -190,8 +191,8 @@ func (s *Side) end() {
 	t.attempts.End(&a.Attempt, t.shared.Now())
 }
 
-// tellPeer tells the peer that this side gives up, and tells it again when it repeats
-// its request, because it has not heard that that was accepted.
+// tellPeer notifies the peer that this side gives up. It does so again when the peer repeats its
+// request, because it has not received the acceptance.
 func (s *Side) tellPeer() {
 	a := s.attempt
 	if a.phase != phaseRequest {

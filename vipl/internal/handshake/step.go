@@ -8,19 +8,19 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
-// lateStep is how much later than it is due a step may come, in nanoseconds, before the process is
-// believed to have had no processor meanwhile.
+// lateStep is the delay of a step, in nanoseconds, from which the process counts as not having been
+// scheduled.
 const lateStep = int64(250e6)
 
-// excuse has a pending attempt last longer by the time in which this process had no processor:
-// nothing was asked then.
+// excuse extends a pending attempt by the time in which this process was not scheduled, because
+// nothing was sent then.
 func (s *Side) excuse(now int64) {
 	if late := now - s.attempt.Due(); late > lateStep {
 		s.attempt.Deadline += late
 	}
 }
 
-// Step sends what the phase of a pending attempt asks for. It is called when it is due.
+// Step sends the frames of a pending attempt's phase. It is called when it is due.
 func (s *Side) Step() {
 	a, t := s.attempt, s.table
 	now := t.shared.Now()
@@ -52,7 +52,7 @@ func (s *Side) Step() {
 	}
 }
 
-// restart has the attempt, which has got on, send at once.
+// restart makes an attempt that has progressed send at once.
 func (s *Side) restart() {
 	now := s.table.shared.Now()
 	s.excuse(now)
@@ -61,21 +61,21 @@ func (s *Side) restart() {
 	s.Step()
 }
 
-// answered notes that the peer's NIC has answered what the attempt has sent.
+// answered records that the peer's NIC has answered the attempt.
 func (s *Side) answered() { s.table.attempts.Answered(&s.attempt.Attempt, s.table.shared.Now()) }
 
-// sendInfo sends h, a Request or an Accept, with what the side says of itself.
+// sendInfo sends h, a Request or an Accept, with this side's Info.
 func (s *Side) sendInfo(h ethertype.Header) {
 	c := s.describe()
 	h.Dst, h.DstPort, h.SrcPort = s.conn.Remote.MAC, s.conn.Remote.Port, s.conn.Port
 	s.table.shared.SendControl(h, c.Append(make([]byte, 0, InfoSize+MaxData)))
 }
 
-// describe returns what the side says of itself.
+// describe returns this side's Info.
 func (s *Side) describe() Info {
 	a, t := s.attempt, s.table
 	terms := s.Terms
-	terms.WholeCRC = terms.WholeCRC || t.info.Unprotected // the peer's link may be another
+	terms.WholeCRC = terms.WholeCRC || t.info.Unprotected // the peer's link may differ
 	asks := a.phase == phaseRequest
 	return Info{
 		Incarnation: t.shared.Incarnation(), Tag: s.conn.LocalTag, Seq: a.local, MTU: uint32(t.hooks.MTU(s.conn.Remote.MAC)),
@@ -84,11 +84,11 @@ func (s *Side) describe() Info {
 	}
 }
 
-// timeOut ends an attempt whose time is over, and says what is likely to be wrong.
+// timeOut ends an attempt whose time has passed, with the likely cause.
 func (s *Side) timeOut() {
 	a, t := s.attempt, s.table
 	if trouble := t.hooks.Trouble(s.conn.Remote.MAC); trouble != nil {
-		if s.attempt != nil { // else looking has ended it
+		if s.attempt != nil { // otherwise the check has ended it
 			s.Fail(fmt.Errorf("%w: %w", code.ErrTimeout, trouble), "")
 		}
 		return
@@ -112,8 +112,8 @@ func (s *Side) timeOut() {
 	s.Fail(code.ErrTimeout, detail)
 }
 
-// passOver gives up a requester that does not answer, and forgets its request: if it is
-// there after all, it asks anew.
+// passOver gives up a requester that does not answer, and removes its request. If the requester is
+// alive after all, its repetition counts as a new request.
 func (s *Side) passOver() {
 	s.attempt.request.Forget()
 	s.attempt.request = nil

@@ -8,43 +8,43 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// Table is what the handshakes of a NIC share.
+// Table is the common state of a NIC's handshakes.
 type Table struct {
 	shared    *conn.Shared
 	info      *transport.Info
-	nic       ethertype.Addr // of the NIC itself
+	nic       ethertype.Addr // address of the NIC itself
 	strangers *guard.Strangers
 	hooks     Hooks
 	attempts  Turns[*Side]
 	peers     peerTable
 }
 
-// Hooks are what handshakes ask of their NIC.
+// Hooks are the functions of the NIC that handshakes use.
 type Hooks struct {
-	// Side returns that of a port, nil if there is none.
+	// Side returns the side at a port, or nil.
 	Side func(port uint16) *Side
-	// Listener returns the one at a port, or if name is not nil the one of that
-	// discriminator; nil if there is none.
+	// Listener returns the listener at a port, or with a discriminator if name is not nil. It
+	// returns nil if there is none.
 	Listener func(port uint16, name []byte) *Listener
-	Reaches  func(mac ethertype.MAC) bool // whether there is a way to a station
-	MTU      func(to ethertype.MAC) int   // towards a station
-	Stray    func(h *ethertype.Header)    // has a frame of a handshake that there is not answered
-	Trouble  func(to ethertype.MAC) error // looks at the way to a station and returns what is wrong with it
+	Reaches  func(mac ethertype.MAC) bool // reports whether a station can be reached
+	MTU      func(to ethertype.MAC) int   // of the path to a station
+	Stray    func(h *ethertype.Header)    // answers a frame of an unknown handshake
+	Trouble  func(to ethertype.MAC) error // checks the path to a station and returns its error
 }
 
-// Listener is where requests go.
+// Listener is the destination of requests.
 type Listener struct {
 	Backlog Backlog
 	Owner   ListenerOwner
 }
 
-// ListenerOwner is what has a listener.
+// ListenerOwner is the owner of a listener.
 type ListenerOwner interface {
-	// Arrived tells that a request has come that waits now.
+	// Arrived reports that a request has arrived and waits.
 	Arrived()
 }
 
-// Init makes an empty table for a NIC with the address nic on the interface that info
+// Init initializes an empty table for a NIC with the address nic, on the interface that info
 // describes.
 func (t *Table) Init(shared *conn.Shared, info *transport.Info, nic ethertype.Addr, strangers *guard.Strangers, hooks Hooks) {
 	t.shared, t.info, t.nic, t.strangers, t.hooks = shared, info, nic, strangers, hooks
@@ -52,7 +52,7 @@ func (t *Table) Init(shared *conn.Shared, info *transport.Info, nic ethertype.Ad
 	t.peers.pending = map[peerKey]*Side{}
 }
 
-// Receive takes in a frame of a handshake that was sent to this NIC.
+// Receive processes a frame of a handshake for this NIC.
 func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 	if h.Flags&ethertype.FlagWholeCRC == 0 {
 		t.shared.Drop(drops.Format)
@@ -64,7 +64,7 @@ func (t *Table) Receive(h *ethertype.Header, payload []byte) {
 	}
 	s := t.hooks.Side(h.DstPort)
 	if s == nil || s.conn.LocalTag != h.Tag || h.Tag == 0 || h.Src != s.conn.Remote.MAC {
-		if h.Kind == ethertype.KindProbe || h.Kind == ethertype.KindAccept { // of one who waits for us, and we have gone
+		if h.Kind == ethertype.KindProbe || h.Kind == ethertype.KindAccept { // the sender waits for a side that has gone
 			t.hooks.Stray(h)
 			return
 		}
@@ -125,11 +125,11 @@ func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 	}
 }
 
-// sender returns who has sent a frame.
+// sender returns the sender of a frame.
 func sender(h *ethertype.Header) ethertype.Addr { return ethertype.Addr{MAC: h.Src, Port: h.SrcPort} }
 
-// listenerFor returns the listener that a request is for, nil if there is none, and
-// takes the discriminator off its private data.
+// listenerFor returns the listener for a request, or nil, and removes the discriminator from the
+// request's private data.
 func (t *Table) listenerFor(h *ethertype.Header, c *Info) *Listener {
 	if !c.Named {
 		return t.hooks.Listener(h.DstPort, nil)
@@ -143,12 +143,12 @@ func (t *Table) listenerFor(h *ethertype.Header, c *Info) *Listener {
 	return t.hooks.Listener(h.DstPort, name)
 }
 
-// proven reports whether a request carries a token of this NIC's.
+// proven reports whether a request carries a valid token of this NIC.
 func (t *Table) proven(h *ethertype.Header, c *Info) bool {
 	return t.strangers.Tokens.Proven(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.shared.Now())
 }
 
-// sendRetry has who sent a request ask again with a token.
+// sendRetry makes the sender of a request repeat it with a token.
 func (t *Table) sendRetry(h *ethertype.Header, c *Info) {
 	token := t.strangers.Tokens.Token(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.shared.Now())
 	t.shared.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.Tag, Ack: c.Seq, Sack: token})
@@ -161,13 +161,12 @@ func (t *Table) sendReject(to ethertype.Addr, port uint16, c *Info, body []byte)
 	}
 }
 
-// Refuse refuses a request, with a text for its requester, which is cut at
-// MaxData bytes.
+// Refuse refuses a request, with a text for its requester that is truncated to MaxData bytes.
 func (t *Table) Refuse(r *Request, text string) {
 	t.refuse(r, append([]byte{rejectRefused}, text[:min(len(text), MaxData)]...))
 }
 
-// Shut refuses the requests that wait at a listener: nobody listens any more.
+// Shut refuses the requests that wait at a listener, because the listener is closed.
 func (t *Table) Shut(l *Listener) {
 	for _, r := range l.Backlog.Clear() {
 		t.refuse(r, []byte{rejectNoListener})
@@ -179,7 +178,7 @@ func (t *Table) refuse(r *Request, body []byte) {
 	t.repeatRefusal(r)
 }
 
-// repeatRefusal sends the rejection of a request.
+// repeatRefusal sends the rejection of a request again.
 func (t *Table) repeatRefusal(r *Request) {
 	t.sendReject(r.From, r.Port, &r.Info, r.Refusal)
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// agreed are the terms that must be equal on both sides, in the order of the codes from
+// agreed lists the terms that must be equal on both sides, in the order of the codes from
 // rejectReliability on.
 var agreed = [...]struct {
 	name  string
-	err   error // when they are not
+	err   error // if they differ
 	value func(t *Terms) any
 }{
 	{"Reliability", code.ErrInvalidReliability, func(t *Terms) any { return t.Reliability }},
@@ -28,8 +28,8 @@ func (s *Side) Match(r *Request) error {
 	return s.owner.Failure(r.From, agreed[i].err, s.mismatch(i, fmt.Sprint(agreed[i].value(&r.Info.Terms))))
 }
 
-// differs compares what both sides must agree on. It returns which of agreed differs, -1 if
-// none does.
+// differs compares the terms that must be equal. It returns the index in agreed of the first
+// difference, or -1.
 func (s *Side) differs(there *Terms) int {
 	for i := range agreed {
 		if agreed[i].value(there) != agreed[i].value(&s.Terms) {
@@ -39,7 +39,7 @@ func (s *Side) differs(there *Terms) int {
 	return -1
 }
 
-// mismatch says what each side has of the terms with number i of agreed.
+// mismatch describes the values of both sides for the terms with index i in agreed.
 func (s *Side) mismatch(i int, there string) string {
 	a := &agreed[i]
 	return fmt.Sprintf("%s is %v here and %s there: give both VIs the same", a.name, a.value(&s.Terms), cmp.Or(there, "another"))

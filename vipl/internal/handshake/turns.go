@@ -9,22 +9,22 @@ import (
 // Never is the time at which an attempt that waits for its turn sends and gives up.
 const Never int64 = math.MaxInt64
 
-// Attempt is an attempt of an owner's to connect, from when it begins until Turns.End. All
-// times are in nanoseconds of one clock.
+// Attempt is an owner's attempt to connect, from its start until Turns.End. All times are in
+// nanoseconds of one clock.
 type Attempt[Owner any] struct {
 	Deadline int64 // when it gives up
 	Next     int64 // when it sends again
-	interval int64 // between its last sending and the next; 0: it begins anew
-	last     int64 // when it has sent last
-	tries    int   // times that it has sent since it began or got on
+	interval int64 // between its last transmission and the next; 0 after a restart
+	last     int64 // time of its last transmission
+	tries    int   // transmissions since its start or its last progress
 	owner    Owner
 	turn     standing
-	left     int64 // of the time that it has, while it waits for its turn
-	since    int64 // when it lost the turn last; 0: it has not
-	sent     int   // times that it has, in its turn
+	left     int64 // remaining time, while it waits for its turn
+	since    int64 // when it last lost its turn; 0 if it has not
+	sent     int   // transmissions in its turn
 }
 
-// Begin begins an attempt that sends at once, and has so much time.
+// Begin starts an attempt that sends at once, and fails after timeout.
 func (a *Attempt[Owner]) Begin(owner Owner, now, timeout int64) {
 	*a = Attempt[Owner]{owner: owner, Deadline: now + timeout, Next: now}
 }
@@ -32,11 +32,10 @@ func (a *Attempt[Owner]) Begin(owner Owner, now, timeout int64) {
 // Due returns when the attempt has something to do.
 func (a *Attempt[Owner]) Due() int64 { return min(a.Next, a.Deadline) }
 
-// Restart has the attempt, which has got on, send at once.
+// Restart makes an attempt that has progressed send at once.
 func (a *Attempt[Owner]) Restart(now int64) { a.Next, a.interval, a.tries = now, 0, 0 }
 
-// Left returns how much time the attempt has still. While it waits for its turn none of it
-// passes.
+// Left returns the remaining time of the attempt. Time does not count while it waits for its turn.
 func (a *Attempt[Owner]) Left(now int64) int64 {
 	if a.left > 0 {
 		return a.left
@@ -44,35 +43,35 @@ func (a *Attempt[Owner]) Left(now int64) int64 {
 	return a.Deadline - now
 }
 
-// standing is how an attempt stands with the table.
+// standing is the state of an attempt in the table.
 type standing uint8
 
 const (
-	turnNone standing = iota // it has not asked
+	turnNone standing = iota // it has not asked for a turn
 	turnWaits
 	turnHas
 	turnOver
 )
 
-// Stage is how far an attempt has got, for Turns.Admit.
+// Stage is the progress of an attempt, for Turns.Admit.
 type Stage uint8
 
 // The stages.
 const (
-	StageAsks    Stage = iota // nobody has answered it
+	StageAsks    Stage = iota // without an answer
 	StageProves               // the server has accepted it
-	StageAnswers              // it is the server's side of one: it answers who has the turn
+	StageAnswers              // it is the server's side, which answers the side that has the turn
 )
 
-// sendsBeforeYield is how often an attempt sends before it makes way.
+// sendsBeforeYield is the number of transmissions after which an attempt yields its turn.
 var sendsBeforeYield = [...]int{StageAsks: 4, StageProves: 12}
 
 const (
-	// turnShare is the part of a ring that one NIC's attempts may fill: each sends up to
-	// three frames.
+	// turnShare is the fraction of a ring that one NIC's attempts may fill: each sends up to three
+	// frames.
 	turnShare = 4
 	turnMin   = 4
-	turnSlots = 256 // of rings that do not tell theirs
+	turnSlots = 256 // for rings of unknown size
 )
 
 // Turns decides when the attempts of a NIC send, and when they give up. It is pure: the time is an
@@ -88,16 +87,16 @@ const (
 //   - The time limit of an attempt begins with its first turn. Later waiting does not count if other
 //     attempts made progress meanwhile.
 type Turns[Owner any] struct {
-	limit   int // attempts that have the turn
+	limit   int // attempts that may have the turn
 	active  int
-	gotOn   int64 // when one has got on last
+	gotOn   int64 // time of the last progress of any attempt
 	pace    pace
 	waiting fifo.Queue[*Attempt[Owner]]
 	watch   func(Owner)
 }
 
-// Init makes a table for peers whose rings hold as many frames as this NIC's; 0 if that is
-// not known. watch is called when an attempt that had no timer has one again.
+// Init initializes the table for peers whose rings hold slots frames, like this NIC's; 0 means
+// unknown. watch is called when an attempt without a timer gets one again.
 func (t *Turns[Owner]) Init(slots int, watch func(Owner)) {
 	if slots == 0 {
 		slots = turnSlots
@@ -130,8 +129,8 @@ func (t *Turns[Owner]) Admit(a *Attempt[Owner], at Stage, now int64) bool {
 	return true
 }
 
-// Sends notes that an attempt sends now. It sends again when an answer is overdue, and from
-// then on after twice the time that has passed between the last two, up to a tenth of a second.
+// Sends records a transmission of an attempt. The next one is due when an answer is overdue. Later
+// intervals double, up to a tenth of a second.
 func (t *Turns[Owner]) Sends(a *Attempt[Owner], now int64) {
 	if a.interval == 0 {
 		a.interval = t.pace.first()
@@ -142,9 +141,9 @@ func (t *Turns[Owner]) Sends(a *Attempt[Owner], now int64) {
 	a.last, a.Next = now, now+a.interval
 }
 
-// Answered notes that an attempt gets on by what the peer's NIC has answered at once. What the peer's
-// program has to do with, or what the peer repeats by itself, tells nothing of how long an
-// answer takes.
+// Answered records that an attempt has progressed by an immediate answer of the peer's NIC. Answers
+// that depend on the peer's program, and frames that the peer repeats by itself, do not count,
+// because they do not measure the time of an answer.
 func (t *Turns[Owner]) Answered(a *Attempt[Owner], now int64) {
 	switch {
 	case a.tries == 1:
@@ -154,21 +153,21 @@ func (t *Turns[Owner]) Answered(a *Attempt[Owner], now int64) {
 	}
 }
 
-// wait has an attempt wait for its turn. Its clock stands still.
+// wait makes an attempt wait for its turn. Its clock stops.
 func (t *Turns[Owner]) wait(a *Attempt[Owner], now int64) {
 	a.left, a.Deadline = a.Deadline-now, Never
 	a.turn, a.Next = turnWaits, Never
 	t.waiting.Push(a)
 }
 
-// Resume gives an attempt that has got on the turn.
+// Resume gives the turn to an attempt that has progressed.
 func (t *Turns[Owner]) Resume(a *Attempt[Owner], now int64) {
 	t.gotOn = now
 	t.giveTurn(a, now)
 }
 
-// giveTurn gives an attempt the turn. If it has lost one before, and nobody has got on
-// since, it was not the others that it waited for: the clock has run all the same.
+// giveTurn gives the turn to an attempt. If the attempt has lost its turn before, and no attempt
+// has progressed since, then it did not wait for the others: the time counts.
 func (t *Turns[Owner]) giveTurn(a *Attempt[Owner], now int64) {
 	if a.turn != turnHas {
 		a.turn = turnHas
@@ -184,7 +183,7 @@ func (t *Turns[Owner]) giveTurn(a *Attempt[Owner], now int64) {
 	a.sent = 0
 }
 
-// End takes note that an attempt is over.
+// End records the end of an attempt.
 func (t *Turns[Owner]) End(a *Attempt[Owner], now int64) {
 	had := a.turn == turnHas
 	a.turn = turnOver
@@ -194,7 +193,7 @@ func (t *Turns[Owner]) End(a *Attempt[Owner], now int64) {
 	}
 }
 
-// next gives the turn to those that have waited longest.
+// next gives the turn to the attempts that have waited longest.
 func (t *Turns[Owner]) next(now int64) {
 	for t.active < t.limit && t.waiting.Len() > 0 {
 		if a := t.waiting.Pop(); a.turn == turnWaits {
@@ -204,35 +203,34 @@ func (t *Turns[Owner]) next(now int64) {
 	}
 }
 
-// pace says how long an attempt waits for the answer to what it has sent first, before it
-// sends that again. It follows from how long answers have taken on this NIC, as RFC 6298
-// has it: their mean and four times their deviation from that. Only answers to what was sent
-// once count (Karn's rule), because of others nobody knows what they answer.
+// pace determines how long an attempt waits for its first answer before it repeats its frame. It
+// follows from the answer times on this NIC as in RFC 6298: their mean plus four times their mean
+// deviation. Only answers to frames that were sent once count (Karn's rule), because it is unknown
+// which transmission other answers belong to.
 //
-// But where a receiver is not scheduled for a while, everything is sent more than once, and the
-// pace would never be known. So after an answer to what was sent several times all
-// attempts wait as long as that one did in the end, until an answer comes to what was
-// sent once. A network that loses frames looks otherwise: there the last of them is
-// answered as fast as ever.
+// If a receiver is not scheduled for a while, every frame is sent more than once, and the pace
+// would never be known. So after an answer to a repeated frame, all attempts wait as long as that
+// attempt did at the end, until a frame that was sent once is answered. A network that loses frames
+// looks different: there the last transmission is answered as fast as usual.
 type pace struct {
-	mean      int64 // of the times that answers have taken, in ns; 0: there was none
+	mean      int64 // mean answer time in ns; 0: unknown
 	deviation int64
-	held      int64 // what an attempt that had to repeat waited for in the end; 0: none, or that is over
+	held      int64 // final wait of an attempt that had to repeat; 0: none, or no longer valid
 }
 
-// The limits of such a time. The lower one is for networks that lose a frame now and then. The
-// upper one bounds what a slow receiver costs others, and is that of later repetitions, too.
+// Limits of the pace. The lower one is for networks that lose a frame now and then. The upper one
+// bounds the effect of a slow receiver on others, and also applies to later repetitions.
 const (
 	firstRetry = 5_000_000   // ns
 	maxRetry   = 100_000_000 // ns
 )
 
-// first returns how long an attempt waits before it repeats the first time.
+// first returns how long an attempt waits before its first repetition.
 func (p *pace) first() int64 {
 	return min(max(p.mean+4*p.deviation, p.held, firstRetry), maxRetry)
 }
 
-// answered notes how long the answer to what was sent once has taken.
+// answered records the answer time of a frame that was sent once.
 func (p *pace) answered(took int64) {
 	took = min(max(took, 1), maxRetry)
 	p.held = 0
@@ -244,10 +242,10 @@ func (p *pace) answered(took int64) {
 	p.mean += (took - p.mean) / 8
 }
 
-// repeated notes that an attempt that had sent several times was answered, took ns after the last
-// time, when it would have sent again after interval. An answer that comes in the first part
-// of the interval answers the last of them: the others were lost. While no answer time is known, the
-// first part is a quarter.
+// repeated records the answer to an attempt that had sent several times. It arrived took ns after
+// the last transmission, which would have been repeated after interval. An answer in the first part
+// of the interval belongs to the last transmission: the others were lost. While no answer time is
+// known, the first part is a quarter.
 func (p *pace) repeated(took, interval int64) {
 	usual := 2 * p.mean
 	if p.mean == 0 {

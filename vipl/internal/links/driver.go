@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Drivers returns the names that Config.Driver may have, the default first.
+// Drivers returns the valid values of Config.Driver, the default first.
 func Drivers() []string { return []string{"ring", "packet", "udp", "shm", "myrinet"} }
 
 // openDriver opens the driver's link.
@@ -52,8 +52,8 @@ func openDriver(ctx context.Context, cfg *Config) (transport.Link, error) {
 	return nil, code.Error("choose driver", code.ErrArgument, "unknown driver %q (want one of %s)", cfg.Driver, strings.Join(Drivers(), ", "))
 }
 
-// openRing opens a link of driver ring. If this process may open no packet sockets, the node's
-// agent does.
+// openRing opens a link of driver ring. If this process may not open packet sockets, the node's
+// agent opens them.
 func openRing(ctx context.Context, cfg *ring.Config) (transport.Link, error) {
 	link, err := ring.Open(ctx, cfg)
 	if err == nil {
@@ -75,8 +75,8 @@ func openRing(ctx context.Context, cfg *ring.Config) (transport.Link, error) {
 	return nil, fmt.Errorf("%w; and %w", err, asked)
 }
 
-// refused reports whether this process may open no packet sockets. Then ports that it cannot claim itself
-// need not be another link's: to the agent the claim of a user without rights does not count.
+// refused reports whether this process may not open packet sockets. A failure to claim ports then does
+// not mean that another link has them: the agent ignores claims of unprivileged users.
 func refused() bool {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err == nil {

@@ -1,7 +1,7 @@
-// Package links opens the link of a NIC: the driver's, with the node's agent where this
-// process may open no packet sockets, wrapped by whoever asks for that, made worse by
-// faults, sealed if there is a key, and joined with the way to other stations of this host.
-// It knows no VI; package vipl says what each of its settings means to a program.
+// Package links opens the link of a NIC: a driver's link, with sockets of the node's agent if this
+// process may not open packet sockets. The link is wrapped as requested, with injected faults,
+// encryption if there is a key, and shared memory to other stations of this host. The package knows
+// no VIs; package vipl documents its settings.
 package links
 
 import (
@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says which link to open. All but Faults are the fields of vipl.Config with the same
-// names, what the environment says for them included.
+// Config configures the link. All fields except Faults are those of vipl.Config with the same
+// names, with values of the environment filled in.
 type Config struct {
 	Interface string
 	EtherType ethernet.EtherType
@@ -42,15 +42,14 @@ type Config struct {
 	Faults    fault.Options // of a link that is opened here
 }
 
-// Open opens the link that cfg names, wrapped as cfg says and sealed if there is a key, with
-// the way to other stations of this host, which is not. If it fails it closes
-// cfg.Link.
+// Open opens the link that cfg selects. It wraps the link as cfg requests and encrypts it if there is a key. It then
+// adds the path to other stations of this host, which is not encrypted. If it fails, it closes cfg.Link.
 //
-// Ports are claimed twice: at the interface and within the host, by names that any
-// program may take first, and root all the same. If another process has the second and not the first, a NIC whose ports
-// nobody has chosen takes the next block.
+// Ports are claimed twice: at the interface, and within the host with names that any program may take first, even if
+// this process is root. If another process has the name of ports that are free at the interface, and the caller has
+// not selected ports, the NIC uses the next block.
 //
-// ctx bounds the call alone. When it ends, the error wraps the context's.
+// ctx bounds the call alone. If it ends, the error wraps the context's error.
 func Open(ctx context.Context, cfg *Config) (transport.Link, error) {
 	seals, err := sealsOf(cfg)
 	if err == nil && ctx.Err() != nil {
@@ -78,12 +77,12 @@ func Open(ctx context.Context, cfg *Config) (transport.Link, error) {
 	return seals.result(openWrapped(ctx, cfg, wrap))
 }
 
-// ended returns the error of an Open that ctx has ended.
+// ended returns the error of an Open whose ctx has ended.
 func ended(ctx context.Context) error {
 	return code.Within("open NIC", fmt.Errorf("%w: %w", code.ErrTimeout, ctx.Err()))
 }
 
-// openWrapped is Open for a link that is opened here.
+// openWrapped is Open for a link that this package opens.
 func openWrapped(ctx context.Context, cfg *Config, wrap func(transport.Link) transport.Link) (transport.Link, error) {
 	try := *cfg
 	free := cfg.Ports == (transport.PortRange{})
@@ -101,10 +100,11 @@ func openWrapped(ctx context.Context, cfg *Config, wrap func(transport.Link) tra
 	return link, err
 }
 
-// portBlock is how many ports a NIC has for which nobody has chosen any.
+// portBlock is the number of ports of a NIC whose caller has not selected any.
 const portBlock = 1024
 
-// openJoined is Open for the ports of cfg. It waits so long for their names within the host.
+// openJoined is Open for the ports of cfg. It waits at most patience for their names within the
+// host.
 func openJoined(ctx context.Context, cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
 	link, err := openDriver(ctx, cfg)
 	switch {
@@ -125,7 +125,7 @@ func openJoined(ctx context.Context, cfg *Config, wrap func(transport.Link) tran
 	return joined, err
 }
 
-// withFaults wraps link if there are faults wanted.
+// withFaults wraps link if faults are requested.
 func withFaults(link transport.Link, wanted fault.Options) transport.Link {
 	if !wanted.Active() {
 		return link

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A station that has just ended may hold the name of its ports within the host a
-// little longer than the ports themselves. join tries again after each joinPause: until givenPatience
-// is over for ports that somebody has chosen, and freePatience for others, since there are other
-// blocks. Any user can hold a name for ever, but against root.
+// A station that has just ended may hold the name of its ports within the host slightly longer than
+// the ports themselves. join retries after each joinPause: until givenPatience has passed for ports
+// that the caller selected, and freePatience for others, because there are other blocks. Any user can
+// hold a name for ever, except against root.
 const (
 	givenPatience = time.Second
 	freePatience  = 50 * time.Millisecond
 	joinPause     = 10 * time.Millisecond
 )
 
-// join adds the way to other stations of this host to a link that has none. If
-// the host has none the NIC does without and says so. If somebody else has the
-// link's ports there it fails when its patience is over, and leaves link as it was: what is
-// meant for the NIC would go to him. The link is wrapped.
+// join adds the path to other stations of this host to a link without one. If the host does not
+// support it, the NIC works without and logs a warning. If another process has the link's ports
+// within the host, join fails after patience and leaves link unchanged: frames for the NIC would go
+// to that process. The result is wrapped.
 func join(ctx context.Context, link transport.Link, cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
 	if _, has := link.(optional.Local); has || cfg.WireOnly || link.Info().SameHost {
 		return wrap(link), nil
@@ -43,7 +43,7 @@ func join(ctx context.Context, link transport.Link, cfg *Config, wrap func(trans
 			return nil, ended(ctx)
 		case <-time.After(joinPause):
 		}
-		within.Sockets = nil // Join has taken them
+		within.Sockets = nil // Join owns them now
 		joined, err = host.Join(link, &within)
 	}
 	switch {

@@ -10,13 +10,13 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// seals is how the links of a NIC are sealed.
+// seals encrypts the links of a NIC.
 type seals struct {
 	cfg *Config
-	err error // of the last link that could not be
+	err error // of the last link that could not be encrypted
 }
 
-// sealsOf returns how cfg has links sealed.
+// sealsOf returns the seals for cfg.
 func sealsOf(cfg *Config) (*seals, error) {
 	if cfg.Key == nil {
 		return &seals{}, nil
@@ -30,8 +30,8 @@ func sealsOf(cfg *Config) (*seals, error) {
 	return &seals{cfg: cfg}, nil
 }
 
-// wrap returns link sealed, if that is wanted and link is no memory. If it cannot be, it
-// returns link, and result says why.
+// wrap returns link encrypted, if there is a key and link is not memory. On an error it returns
+// link unchanged, and result returns the error.
 func (s *seals) wrap(link transport.Link) transport.Link {
 	if s.cfg == nil || link.Info().SameHost {
 		return link
@@ -41,7 +41,7 @@ func (s *seals) wrap(link transport.Link) transport.Link {
 		var seed [32]byte
 		binary.BigEndian.PutUint64(seed[:], s.cfg.Seed)
 		copy(seed[8:], info.MAC[:])
-		binary.BigEndian.PutUint64(seed[16:], uint64(link.Now())) // another incarnation has other numbers
+		binary.BigEndian.PutUint64(seed[16:], uint64(link.Now())) // each incarnation has different numbers
 		opts.Random = rand.NewChaCha8(seed)
 	}
 	sealed, err := seal.New(link, opts)
@@ -52,7 +52,7 @@ func (s *seals) wrap(link transport.Link) transport.Link {
 	return sealed
 }
 
-// result returns the link and the error of a call that has used wrap.
+// result returns the link and the error of a call that used wrap.
 func (s *seals) result(link transport.Link, err error) (transport.Link, error) {
 	if err == nil && s.err != nil {
 		link.Close()

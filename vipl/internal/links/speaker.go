@@ -10,29 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Speaker decides which NIC of a host answers a question that goes to all NICs of its interface, so
-// that the sender gets one answer and not one from each. The first NIC that is asked binds a name, and
+// Speaker decides which NIC of a host answers a query to all NICs of its interface, so that the sender
+// gets one answer instead of one from each. The first NIC that receives a query binds a name, and
 // holds it until it closes. The kernel frees the name when the process ends, however it ends.
 //
-// Any user can take a name in the abstract name space and answer nothing. So a NIC of root's binds a
-// file under /run instead, and the others are silent while one has it.
+// Any user can take a name in the abstract name space and answer nothing. So a NIC of root binds a
+// file under /run instead, and the others are silent while a process has it bound.
 type Speaker struct {
 	fd    int
 	name  runsocket.Name
 	root  bool
 	holds bool
-	quiet bool  // a NIC of root's answers
-	again int64 // time before which it does not try to bind, or look for root's NIC
+	quiet bool  // a NIC of root answers
+	again int64 // earliest time of the next attempt to bind, or of the next check for root's NIC
 }
 
-// speakEvery is the least time between two attempts to get the name, and yieldEvery that between two looks
-// for a NIC of root's by one that has it, in ns.
+// speakEvery is the shortest interval between two attempts to bind the name. yieldEvery is the shortest
+// interval between two checks for a NIC of root, by a NIC that has the name. Both are in ns.
 const (
 	speakEvery = int64(1e6)
 	yieldEvery = int64(1e9)
 )
 
-// Init prepares the speaker of a NIC on the link that info describes. Call it in the network
+// Init initializes the speaker of a NIC on the link that info describes. Call it in the network
 // namespace of the link.
 func (s *Speaker) Init(info *transport.Info) (err error) {
 	s.name = runsocket.NameOf(fmt.Sprintf("@bobnet-speaker/%s/%04x/%d/%t", cmp.Or(info.Interface, info.MAC.String()), uint16(info.EtherType), info.BasePort, info.SameHost))
@@ -56,7 +56,7 @@ func (s *Speaker) Speaks(now int64) bool {
 	return s.holds && !s.quiet
 }
 
-// claim tries to bind the name. A process that is root and cannot make the file takes the abstract name.
+// claim tries to bind the name. A root process that cannot create the file uses the abstract name.
 func (s *Speaker) claim() bool {
 	if s.root {
 		err := s.name.TryFile(s.fd)

@@ -1,8 +1,8 @@
-// Package memory has the registered memory of a NIC: regions with their handles and
-// rights, protection tags, and pages outside the Go heap. It checks every access, of the
-// program's descriptors and of peers, and knows neither frames nor connections.
+// Package memory manages the registered memory of a NIC: regions with their handles and
+// permissions, protection tags, and pages outside the Go heap. It checks every access, of the
+// program's descriptors and of peers. It does not depend on frames and connections.
 //
-// Nothing here is safe for use by several goroutines; the NIC's lock guards it.
+// Nothing here is safe for concurrent use; the NIC's lock guards it.
 package memory
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// Handle names a registered region of one table: a slot, and the slot's generation, by
-// which a stale handle is told from a new one. The zero Handle names nothing.
+// Handle identifies a registered region of one table. It consists of a slot and the slot's
+// generation, so a stale handle is detected. The zero Handle is invalid.
 type Handle uint32
 
 const (
@@ -21,11 +21,11 @@ const (
 	maxGen   = 1<<(32-slotBits) - 1
 )
 
-// MaxRegions is how many regions a table holds at the most.
+// MaxRegions is the most regions of a table.
 const MaxRegions = 1 << slotBits
 
-// Tag is a protection tag. A descriptor or a peer can use a region only with the tag
-// that the region carries. Tag 0 always exists.
+// Tag is a protection tag. A descriptor or a peer can use a region only with the region's tag. Tag
+// 0 always exists.
 type Tag uint32
 
 // Attributes are a region's attributes.
@@ -33,11 +33,10 @@ type Attributes struct {
 	Ptag            Tag
 	EnableRDMAWrite bool // peers may write to the region
 	EnableRDMARead  bool // peers may read from the region
-	Once            bool // the region's handle is never used again, as long as there is the table
+	Once            bool // the region's handle is not reused during the life of the table
 }
 
-// Segment is a data segment of a descriptor: Data lies within the region that Handle
-// names.
+// Segment is a data segment of a descriptor: Data lies within the region with Handle.
 type Segment struct {
 	Data   []byte
 	Handle Handle
@@ -50,23 +49,23 @@ type region struct {
 	attr   Attributes
 	gen    uint32 // counts registrations of this slot, never 0 while in use
 	posted int32  // posted descriptors that refer to it
-	mapped bool   // pages that Map has returned
+	mapped bool   // pages were allocated by Map
 	locked bool
-	once   bool // the slot is for regions whose handles are not used again
+	once   bool // the slot is for regions whose handles are not reused
 }
 
 // Table holds the regions and protection tags of a NIC. The zero Table is empty.
 type Table struct {
 	regions []region
 	free    []uint32
-	once    []uint32 // the free slots of regions whose handles are not used again
-	inUse   int      // regions
-	bytes   int      // in them
+	once    []uint32 // free slots of regions whose handles are not reused
+	inUse   int      // number of regions
+	bytes   int      // total size of regions
 	tags    tags
-	retired map[Handle][]byte // of a closed NIC: pages that Map has returned
+	retired map[Handle][]byte // pages of Map, after the NIC is closed
 }
 
-// Size returns how many regions are registered, and how many bytes they have together.
+// Size returns the number of registered regions, and their total size in bytes.
 func (t *Table) Size() (regions, bytes int) { return t.inUse, t.bytes }
 
 func (t *Table) lookup(h Handle) *region {
@@ -81,8 +80,8 @@ func (t *Table) lookup(h Handle) *region {
 	return r
 }
 
-// Check validates the segments of a descriptor for a VI with tag p and returns the bytes
-// that they hold. It notes the use in each region; Release takes that back.
+// Check validates the segments of a descriptor for a VI with tag p and returns their total bytes.
+// It records the use in each region; Release undoes that.
 func (t *Table) Check(op string, segs []Segment, p Tag) (total uint64, err error) {
 	for i := range segs {
 		s := &segs[i]
@@ -100,7 +99,7 @@ func (t *Table) Check(op string, segs []Segment, p Tag) (total uint64, err error
 	return total, nil
 }
 
-// explain says what Check found wrong with segment i.
+// explain returns the error of Check for segment i.
 func (t *Table) explain(op string, i int, s *Segment, r *region, p Tag) error {
 	switch {
 	case r == nil:
@@ -112,8 +111,8 @@ func (t *Table) explain(op string, i int, s *Segment, r *region, p Tag) error {
 		i, len(s.Data), addressOf(s.Data), s.Handle, len(r.buf), r.addr)
 }
 
-// Release takes back what Check noted. It returns how many bytes the segments hold, and
-// false when they are not those that Check has seen.
+// Release undoes the recording of Check. It returns the total bytes of the segments, and false if
+// they are not the segments that Check has seen.
 func (t *Table) Release(segs []Segment) (total uint64, ok bool) {
 	ok = true
 	for i := range segs {
@@ -129,8 +128,8 @@ func (t *Table) Release(segs []Segment) (total uint64, ok bool) {
 	return total, ok
 }
 
-// Target returns the n bytes at addr that a peer wants to write through a VI with tag p,
-// or nil when the region, the tag or the rights forbid it.
+// Target returns the n bytes at addr that a peer wants to write through a VI with tag p, or nil if
+// the region, the tag or the permissions forbid it.
 func (t *Table) Target(addr uint64, n uint32, h Handle, p Tag) []byte {
 	if r := t.lookup(h); r != nil && r.attr.EnableRDMAWrite {
 		return r.part(addr, n, p)
@@ -146,8 +145,8 @@ func (t *Table) Source(addr uint64, n uint32, h Handle, p Tag) []byte {
 	return nil
 }
 
-// part returns the n bytes at addr, or nil when the tag is not p or any of them
-// lies outside.
+// part returns the n bytes at addr, or nil if the tag is not p or any byte lies outside of the
+// region.
 func (r *region) part(addr uint64, n uint32, p Tag) []byte {
 	if r.attr.Ptag != p || uint64(uintptr(addr)) != addr || !r.contains(uintptr(addr), uint64(n)) {
 		return nil
@@ -156,13 +155,13 @@ func (r *region) part(addr uint64, n uint32, p Tag) []byte {
 	return r.buf[at : at+uintptr(n) : at+uintptr(n)]
 }
 
-// contains reports whether n bytes at addr lie in r. The comparison cannot
-// wrap, whatever a peer sent.
+// contains reports whether n bytes at addr lie in r. The comparison cannot overflow, whatever a
+// peer sent.
 func (r *region) contains(addr uintptr, n uint64) bool {
 	return addr >= r.addr && uint64(addr-r.addr) <= uint64(len(r.buf)) && n <= uint64(len(r.buf))-uint64(addr-r.addr)
 }
 
-// String prints slot and generation.
+// String returns slot and generation.
 func (h Handle) String() string {
 	return strconv.Itoa(int(uint32(h)&slotMask)) + "." + strconv.Itoa(int(uint32(h)>>slotBits))
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// Register makes buf, which is not empty, known under a handle. mapped says that Map has
-// returned it, and locked that it is locked.
+// Register registers buf, which must not be empty, and returns its handle. mapped means that Map
+// has allocated it, and locked that it is locked.
 func (t *Table) Register(buf []byte, a Attributes, mapped, locked bool) (Handle, error) {
 	const op = "register memory"
 	switch {
@@ -38,7 +38,8 @@ func (t *Table) Register(buf []byte, a Attributes, mapped, locked bool) (Handle,
 	return Handle(gen<<slotBits | slot), nil
 }
 
-// MayDeregister returns an error if h names no region, or posted descriptors refer to it.
+// MayDeregister returns an error if h is not a registered region, or if posted descriptors refer to
+// it.
 func (t *Table) MayDeregister(h Handle) error {
 	const op = "deregister memory"
 	r := t.lookup(h)
@@ -51,20 +52,19 @@ func (t *Table) MayDeregister(h Handle) error {
 	return nil
 }
 
-// Deregister forgets a region for which MayDeregister has returned nil. Pages that Map has
-// returned are unmapped.
+// Deregister removes a region for which MayDeregister has returned nil. It unmaps pages of Map.
 func (t *Table) Deregister(h Handle) {
 	r, slot := t.lookup(h), uint32(h)&slotMask
 	t.drop(r)
 	switch {
 	case !r.once:
 		t.free = append(t.free, slot)
-	case r.gen < maxGen: // else the slot has had all its handles
+	case r.gen < maxGen: // otherwise the slot has had all its handles
 		t.once = append(t.once, slot)
 	}
 }
 
-// drop empties a slot, which keeps its generation.
+// drop clears a slot, except for its generation.
 func (t *Table) drop(r *region) {
 	t.UseTag(r.attr.Ptag, -1)
 	t.inUse--
@@ -75,8 +75,8 @@ func (t *Table) drop(r *region) {
 	*r = region{gen: r.gen, once: r.once}
 }
 
-// Close forgets all regions. Pages that Map has returned read as zeros from now on; their
-// addresses stay taken until GiveBack, because somebody may be about to look at them.
+// Close removes all regions. Pages of Map read as zeros from now on. Their addresses stay reserved
+// until GiveBack, because a goroutine may be about to read them.
 func (t *Table) Close() {
 	for i := range t.regions {
 		r := &t.regions[i]
@@ -95,7 +95,7 @@ func (t *Table) Close() {
 	}
 }
 
-// GiveBack unmaps a region whose addresses Close has kept.
+// GiveBack unmaps a region whose addresses Close has kept reserved.
 func (t *Table) GiveBack(h Handle) error {
 	buf, ok := t.retired[h]
 	if !ok {
@@ -106,8 +106,8 @@ func (t *Table) GiveBack(h Handle) error {
 	return nil
 }
 
-// SetAttributes changes a region's attributes. It fails while posted descriptors refer to
-// the region, because they have been checked against its tag.
+// SetAttributes changes a region's attributes. It fails while posted descriptors refer to the
+// region, because they were checked against its tag.
 func (t *Table) SetAttributes(h Handle, a Attributes) error {
 	const op = "set memory attributes"
 	r := t.lookup(h)
@@ -125,15 +125,15 @@ func (t *Table) SetAttributes(h Handle, a Attributes) error {
 	return nil
 }
 
-// Info is what Query tells of a region.
+// Info is the result of Query.
 type Info struct {
 	Attributes
 	Addr   uint64 // virtual address of the first byte
 	Len    int
-	Locked bool // the pages cannot be moved out of memory
+	Locked bool // the pages are locked into memory
 }
 
-// Query returns a region's attributes and place.
+// Query returns a region's attributes, address and size.
 func (t *Table) Query(h Handle) (Info, error) {
 	r := t.lookup(h)
 	if r == nil {

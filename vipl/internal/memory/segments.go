@@ -1,7 +1,7 @@
 package memory
 
-// Scatter copies data to offset in the concatenation of segs. It reports whether
-// there is room; they were long enough when they were posted.
+// Scatter copies data to offset in the concatenation of segs. It reports whether there is room; the
+// segments were long enough when they were posted.
 func Scatter(segs []Segment, offset uint32, data []byte) bool {
 	for i := 0; len(data) > 0; i++ {
 		if i == len(segs) {
@@ -18,8 +18,8 @@ func Scatter(segs []Segment, offset uint32, data []byte) bool {
 	return true
 }
 
-// AppendParts appends to body what lies in size bytes from offset on of the
-// concatenated segments. It reports whether that is there.
+// AppendParts appends the size bytes from offset of the concatenated segments to body, as parts. It
+// reports whether these bytes exist.
 func AppendParts(body [][]byte, segs []Segment, offset, size uint32) (parts [][]byte, ok bool) {
 	for i := 0; size > 0 && i < len(segs); i++ {
 		part := segs[i].Data
@@ -36,8 +36,8 @@ func AppendParts(body [][]byte, segs []Segment, offset, size uint32) (parts [][]
 	return body, size == 0
 }
 
-// CopyOut copies size bytes from offset on of the concatenated segments. It
-// reports whether they are there.
+// CopyOut copies size bytes from offset of the concatenated segments. It reports whether these
+// bytes exist.
 func CopyOut(dst []byte, segs []Segment, offset, size uint32) bool {
 	done := 0
 	for i := 0; uint32(done) < size && i < len(segs); i++ {

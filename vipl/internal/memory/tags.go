@@ -4,7 +4,7 @@ import "github.com/bobnet-go/bobnet/vipl/internal/code"
 
 // tags are the protection tags of a table.
 type tags struct {
-	users map[Tag]int // regions and VIs that carry the tag
+	users map[Tag]int // number of regions and VIs with the tag
 	last  Tag
 }
 
@@ -14,14 +14,14 @@ func (t *Table) HasTag(p Tag) bool {
 	return ok || p == 0
 }
 
-// UseTag notes that so many more regions or VIs carry the tag.
+// UseTag adds by to the number of regions and VIs with the tag.
 func (t *Table) UseTag(p Tag, by int) {
 	if p != 0 {
 		t.tags.users[p] += by
 	}
 }
 
-// CreateTag makes a new tag. There are at most limit of them.
+// CreateTag creates a new tag. There are at most limit tags.
 func (t *Table) CreateTag(limit int) (Tag, error) {
 	if len(t.tags.users) >= limit {
 		return 0, code.Error("create protection tag", code.ErrResource, "all %d tags are in use; destroy some", limit)
@@ -35,7 +35,7 @@ func (t *Table) CreateTag(limit int) (Tag, error) {
 	return t.tags.last, nil
 }
 
-// DestroyTag drops a tag. It fails with ErrResource while a region or a VI carries it.
+// DestroyTag deletes a tag. It fails with ErrResource while a region or a VI has it.
 func (t *Table) DestroyTag(p Tag) error {
 	users, ok := t.tags.users[p]
 	switch {
