@@ -26,9 +26,9 @@ func (r *crowdRates) series() []plot.Series {
 	}
 }
 
-// level is a value that is published for all of what the horizontal axis counts.
+// level is a published value that holds along the whole horizontal axis.
 func level(name string, value, from, to float64) plot.Series {
-	return plot.Series{Name: name, Points: []plot.Point{{X: from, Value: value}, {X: to, Value: value}}}
+	return plot.Series{Name: name, Published: true, Points: []plot.Point{{X: from, Value: value}, {X: to, Value: value}}}
 }
 
 // drawCrowds draws figures 7 to 9. Of them the paper's text has only the slope of figure 9,
@@ -36,14 +36,14 @@ func level(name string, value, from, to float64) plot.Series {
 func (b *Bench) drawCrowds(rates *crowdRates, bytes, trips plot.Series) {
 	gap := b.paper.item("fig9.slope_us").Published
 	from, to := trips.Points[1], trips.Points[len(trips.Points)-1].X
-	slope := plot.Series{Name: "paper, slope", Points: []plot.Point{from, {X: to, Value: from.Value + gap*(to-from.X)}}}
+	slope := plot.Series{Name: "paper, slope", Published: true, Points: []plot.Point{from, {X: to, Value: from.Value + gap*(to-from.X)}}}
 	for _, f := range []struct {
 		name, title, unit string
 		series            []plot.Series
 	}{
 		{"am2-figure7", "Message rates of one server and its clients", "messages/s", append(rates.series(), level("paper, one each gap", 1e6/gap, from.X, to))},
 		{"am2-figure8", "Bandwidth of messages of 1 KB to one server", "MB/s (2^20)", []plot.Series{bytes}},
-		{"am2-figure9", "Round trips to one server", "us", []plot.Series{trips, slope}},
+		{"am2-figure9", "Round trips to one server", "µs", []plot.Series{trips, slope}},
 	} {
 		b.Draw(Figure{f.name, f.title, []plot.Panel{{Title: f.title, X: "clients", Y: f.unit, Series: f.series}}})
 	}
@@ -53,12 +53,12 @@ func (b *Bench) drawCrowds(rates *crowdRates, bytes, trips plot.Series) {
 func paperThreads(b *Bench, clients float64) []plot.Series {
 	published := func(item string) float64 { return b.paper.item(item).Published }
 	mean := published("fig11.rate") / clients
-	point := func(name string, value float64) plot.Series {
-		return plot.Series{Name: "paper, " + name, Points: []plot.Point{{X: clients, Value: value}}}
+	point := func(name, of string, value float64) plot.Series {
+		return plot.Series{Name: "paper, " + name, Published: true, Of: of, Points: []plot.Point{{X: clients, Value: value}}}
 	}
 	return []plot.Series{
-		point("server", published("fig11.rate")), point("mean", mean),
-		point("slowest", mean*(1-published("fig11.slowest")/100)), point("fastest", mean*(1+published("fig11.fastest")/100)),
+		point("server", "server", published("fig11.rate")), point("mean", "client, mean", mean),
+		point("slowest", "slowest", mean*(1-published("fig11.slowest")/100)), point("fastest", "fastest", mean*(1+published("fig11.fastest")/100)),
 	}
 }
 
@@ -69,19 +69,24 @@ func drawLogP(b *Bench, all, reliable, plain, gam *logP) {
 		s := plot.Series{Name: name}
 		for i, v := range values {
 			if v > 0 {
-				s.Points = append(s.Points, plot.Point{X: float64(int(1) << i), Value: v})
+				s.Points = append(s.Points, plot.Point{X: float64(i), Value: v})
 			}
 		}
 		return s
 	}
 	ours := func(name string, l *logP) plot.Series { return parameters(name, l.send, l.receive, l.latency, l.gap) }
 	published := func(item string) float64 { return b.paper.item(item).Published }
-	base := parameters("paper, neither", 0, 0, published("fig5.l_base_us"), published("fig5.g_base_us"))
+	paper := func(of string, values ...float64) plot.Series {
+		s := parameters("paper, "+of, values...)
+		s.Published, s.Of = true, of
+		return s
+	}
+	base := paper("no reliability either", 0, 0, published("fig5.l_base_us"), published("fig5.g_base_us"))
 	b.Draw(Figure{"am2-figure5", "Parameters of LogP, of AM-II, parts of it, and GAM", []plot.Panel{{
-		Title: "LogP", X: "1 o_s, 2 o_r, 4 L, 8 g", Y: "us",
+		Title: "LogP", Names: []string{"o_s", "o_r", "L", "g"}, Y: "µs",
 		Series: []plot.Series{
 			ours("AM-II", all), ours("no protection", reliable), ours("no reliability either", plain), ours("GAM", gam),
-			parameters("paper, AM-II", published("fig5.o_s_us"), published("fig5.o_r_us"), published("fig5.l_us"), published("fig5.g_us")), base,
+			paper("AM-II", published("fig5.o_s_us"), published("fig5.o_r_us"), published("fig5.l_us"), published("fig5.g_us")), base,
 		},
 	}}})
 }

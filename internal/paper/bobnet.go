@@ -157,8 +157,8 @@ func drawBobnet(b *Bench, fast, gigabit map[int]float64) {
 		}
 		return s
 	}
-	published := func(item string, of func(slope, x float64) float64) plot.Series {
-		s := plot.Series{Name: "paper, " + item[len("fig6."):]}
+	published := func(name, measured, item string, of func(slope, x float64) float64) plot.Series {
+		s := plot.Series{Name: "paper, " + name, Published: true, Of: measured}
 		for _, n := range pingPongSizes {
 			if n >= 10_240 {
 				s.Points = append(s.Points, plot.Point{X: float64(n), Value: of(b.paper.item(item).Published, float64(n))})
@@ -169,19 +169,19 @@ func drawBobnet(b *Bench, fast, gigabit map[int]float64) {
 	rate := func(slope, _ float64) float64 { return 8 / slope }
 	time := func(slope, x float64) float64 { return slope * x }
 	b.Draw(Figure{"bobnet-figure3", "Bandwidth of the 100 Mb/s devices", []plot.Panel{{
-		Title: "Bandwidth, 100 Mb/s", Y: "Mb/s",
-		Series: []plot.Series{{Name: "ours", Points: bandwidth(fast)}, published("fig6.bobnet_intel", rate), published("fig6.tcp_intel", rate)},
+		Title: "Bandwidth, 100 Mb/s", Y: "Mbit/s", Linear: true,
+		Series: []plot.Series{{Name: "ours", Points: bandwidth(fast)}, published("Bobnet", "ours", "fig6.bobnet_intel", rate), published("TCP", "", "fig6.tcp_intel", rate)},
 	}}})
 	b.Draw(Figure{"bobnet-figure4", "Bandwidth of the Gigabit device", []plot.Panel{{
-		Title: "Bandwidth, Gigabit Ethernet", Y: "Mb/s",
-		Series: []plot.Series{{Name: "ours", Points: bandwidth(gigabit)}, published("fig6.bobnet_yellowfin", rate), published("fig6.tcp_yellowfin", rate)},
+		Title: "Bandwidth, Gigabit Ethernet", Y: "Mbit/s", Linear: true,
+		Series: []plot.Series{{Name: "ours", Points: bandwidth(gigabit)}, published("Bobnet", "ours", "fig6.bobnet_yellowfin", rate), published("TCP", "", "fig6.tcp_yellowfin", rate)},
 	}}})
 	b.Draw(Figure{"bobnet-figure5", "One-way time of all devices", []plot.Panel{{
-		Title: "One-way time", Y: "us",
+		Title: "One-way time", Y: "µs",
 		Series: []plot.Series{
 			{Name: "ours, 100 Mb/s", Points: latency(fast)}, {Name: "ours, Gigabit", Points: latency(gigabit)},
-			published("fig6.bobnet_intel", time), published("fig6.bobnet_yellowfin", time),
-			published("fig6.tcp_intel", time), published("fig6.tcp_yellowfin", time),
+			published("Bobnet, 100 Mb/s", "ours, 100 Mb/s", "fig6.bobnet_intel", time), published("Bobnet, Gigabit", "ours, Gigabit", "fig6.bobnet_yellowfin", time),
+			published("TCP, 100 Mb/s", "", "fig6.tcp_intel", time), published("TCP, Gigabit", "", "fig6.tcp_yellowfin", time),
 		},
 	}}})
 }

@@ -203,7 +203,7 @@ func (f figure5) nowLeads(app string, procs int) bool {
 func (f figure5) draw(b *Bench) {
 	var panels []plot.Panel
 	for _, a := range newVIAModel().applications() {
-		p := plot.Panel{Title: a.title, X: "processors", Y: "speed, one of the Millennium is 1"}
+		p := plot.Panel{Title: a.title, X: "processors", Y: "speed, one of the Millennium is 1", Linear: true}
 		for _, layer := range overAll {
 			s := plot.Series{Name: layer}
 			for _, n := range append([]int{1}, atOnce...) {
@@ -211,9 +211,10 @@ func (f figure5) draw(b *Bench) {
 					s.Points = append(s.Points, plot.Point{X: float64(n), Value: v})
 				}
 			}
-			if len(s.Points) > 1 {
-				p.Series = append(p.Series, s)
+			if len(s.Points) < 2 {
+				s.Points = nil // the legend is the same for all panels
 			}
+			p.Series = append(p.Series, s)
 		}
 		panels = append(panels, p)
 	}

@@ -56,10 +56,10 @@ func drawSignature(b *Bench, l viaLogP) {
 	}
 	level := func(name, item string, from, to float64) plot.Series {
 		v := b.paper.item(item).Published
-		return plot.Series{Name: name, Points: []plot.Point{{X: from, Value: v}, {X: to, Value: v}}}
+		return plot.Series{Name: name, Published: true, Points: []plot.Point{{X: from, Value: v}, {X: to, Value: v}}}
 	}
 	b.Draw(Figure{"splitc-figure6-2", "LogP signature of AMVIA", []plot.Panel{{
-		Title: "Time per message of a burst, AMVIA", X: "requests of the burst", Y: "us",
+		Title: "Time per message of a burst, AMVIA", X: "requests in the burst", Y: "µs",
 		Series: []plot.Series{ours, level("paper, plateau", "fig6-2.plateau_us", 4, 64), level("paper, gap", "table6-1.g_us", 256, 512)},
 	}}})
 }
@@ -119,23 +119,26 @@ func repeatPrimitives(b *Bench, m *viaModel) error {
 	return besidePrimitives(b, m)
 }
 
-// drawPrimitives draws figure 6-3: the primitives in the paper's order along the axis.
+// drawPrimitives draws figure 6-3, with the primitives in the paper's order.
 func drawPrimitives(b *Bench, one, both []primitives) {
 	panel := func(title string, names []string, times []primitives) plot.Panel {
-		p := plot.Panel{Title: title, X: "1 read, 2 write, 4 get, 8 put, 16 store", Y: "us"}
-		for i, name := range names {
+		p := plot.Panel{Title: title, Names: []string{"read", "write", "get", "put", "store"}, Y: "µs"}
+		for i, name := range names { // of all, so that both panels have the same colours
 			s := plot.Series{Name: name}
 			for k, us := range times[i] {
-				s.Points = append(s.Points, plot.Point{X: float64(int(1) << k), Value: us})
+				if us == 0 {
+					continue // not measured
+				}
+				s.Points = append(s.Points, plot.Point{X: float64(k), Value: us})
 			}
 			p.Series = append(p.Series, s)
 		}
 		return p
 	}
-	layers := []string{"AMVIA", "reliable VIA", "unreliable VIA"}
+	names := []string{"NOW", "AMVIA", "reliable VIA", "unreliable VIA"}
 	b.Draw(Figure{"splitc-figure6-3", "Split-C's primitives on integers", []plot.Panel{
-		panel("One process sends", append([]string{"NOW"}, layers...), one),
-		panel("Both processes send", layers, both),
+		panel("One process sends", names, one),
+		panel("Both processes send", names, append([]primitives{{}}, both...)),
 	}})
 }
 
@@ -156,6 +159,6 @@ func repeatBulk(b *Bench, m *viaModel) error {
 	ratio := func(i int) float64 { return times[1].Points[i].Value / times[0].Points[i].Value }
 	b.Set("fig6-4.small", ratio(0))
 	b.Holds("fig6-4.large", ratio(len(sizes)-1) < ratio(0))
-	b.Draw(Figure{"splitc-figure6-4", "Bulk gets over unreliable VIA", []plot.Panel{{Title: "Bulk gets, unreliable VIA", Y: "us", Series: times[:]}}})
+	b.Draw(Figure{"splitc-figure6-4", "Bulk gets over unreliable VIA", []plot.Panel{{Title: "Bulk gets, unreliable VIA", Y: "µs", Series: times[:]}}})
 	return besideBulk(b, m)
 }

@@ -30,7 +30,7 @@ func repeatLatency(b *Bench, m *vmmcModel) error {
 	}
 	b.Holds("fig2.thresholds", math.Abs(fetched/copied-1) < Near)
 	b.Draw(Figure{"vmmc-figure2", "One-way time of short messages", []plot.Panel{{
-		Title: "Latency", Y: "us", Series: []plot.Series{ours, {Name: "paper", Points: []plot.Point{{X: 4, Value: 9.8}}}},
+		Title: "Latency", Y: "µs", Series: []plot.Series{ours, {Name: "paper", Published: true, Of: "ours", Points: []plot.Point{{X: 4, Value: 9.8}}}},
 	}}})
 	return nil
 }
@@ -57,7 +57,7 @@ func repeatRates(b *Bench, m *vmmcModel) error {
 	b.Set("fig3.both_ways", highest[1])
 	b.Draw(Figure{"vmmc-figure3", "Bandwidth over message size", []plot.Panel{{
 		Title: "Bandwidth", Y: "MB/s",
-		Series: []plot.Series{one, both, {Name: "paper, one way", Points: []plot.Point{{X: 1_048_576, Value: 108.4}}}, {Name: "paper, both ways", Points: []plot.Point{{X: 1_048_576, Value: 91}}}},
+		Series: []plot.Series{one, both, {Name: "paper, one way", Published: true, Of: "one way", Points: []plot.Point{{X: 1_048_576, Value: 108.4}}}, {Name: "paper, both ways", Published: true, Of: "both ways, together", Points: []plot.Point{{X: 1_048_576, Value: 91}}}},
 	}}})
 	return nil
 }
@@ -81,7 +81,7 @@ func repeatOverheads(b *Bench, m *vmmcModel) error {
 	b.Holds("fig4.jump", sync[256] > 1.5*sync[128])
 	b.Holds("fig4.asynchronous", async[256] < async[128])
 	b.Draw(Figure{"vmmc-figure4", "Overhead of synchronous and asynchronous sends", []plot.Panel{{
-		Title: "Send overhead", Y: "us", Series: []plot.Series{synchronous, asynchronous},
+		Title: "Send overhead", Y: "µs", Series: []plot.Series{synchronous, asynchronous},
 	}}})
 	return nil
 }
@@ -110,7 +110,7 @@ func repeatCalls(b *Bench, m *vmmcModel) error {
 		return err
 	}
 	b.Draw(Figure{"vmmc-calls", "Bandwidth of remote procedure calls (the paper draws none)", []plot.Panel{{
-		Title: "Remote procedure calls", Y: "MB/s", Series: []plot.Series{ours, {Name: "paper", Points: []plot.Point{{X: 262_144, Value: 32.5}}}},
+		Title: "Remote procedure calls", Y: "MB/s", Series: []plot.Series{ours, {Name: "paper", Published: true, Of: "calls", Points: []plot.Point{{X: 262_144, Value: 32.5}}}},
 	}}})
 	return nil
 }

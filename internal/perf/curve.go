@@ -268,7 +268,11 @@ func WriteCurvePlot(w io.Writer, records []Record) error {
 		var row []plot.Panel
 		for _, test := range c.tests() {
 			title := strings.Split(curveTitle[test], ",")[0]
-			row = append(row, plot.Panel{Title: strings.ToUpper(title[:1]) + title[1:] + "\n" + c.String(), Y: units[test], Series: series(c.records, test)})
+			lines := series(c.records, test)
+			for i := range lines { // the title says how they wait; the control always blocks
+				lines[i].Name, _, _ = strings.Cut(lines[i].Name, ", ")
+			}
+			row = append(row, plot.Panel{Title: strings.ToUpper(title[:1]) + title[1:] + "\n" + c.String(), Y: units[test], Series: lines})
 		}
 		rows = append(rows, row)
 	}

@@ -405,7 +405,7 @@ func splitPanels(records []Record) (all []plot.Panel) {
 	for _, way := range []string{"", twoWay} {
 		words := map[string]string{"": "one way", twoWay: "two way"}[way]
 		if some := kindsOf(records, Primitives, way); len(some) > 0 {
-			all = append(all, plot.Panel{Title: "Primitives on an int, " + words + "\n" + overWhat(some), X: "operation", Names: primitives, Y: "µs", Series: primitiveSeries(some)})
+			all = append(all, plot.Panel{Title: "Primitives on an int, " + words + "\n" + overWhat(some), Names: primitives, Y: "µs", Series: primitiveSeries(some)})
 		}
 		for _, kind := range primitives {
 			bulk := slices.DeleteFunc(kindsOf(records, Bulk, way), func(r Record) bool { return r.Kind != kind+way })
@@ -445,7 +445,7 @@ func primitiveSeries(records []Record) []plot.Series {
 				i = len(lines)
 				lines = append(lines, plot.Series{Name: title})
 			}
-			lines[i].Points = append(lines[i].Points, plot.Point{X: float64(int(1) << place), Value: r.P50})
+			lines[i].Points = append(lines[i].Points, plot.Point{X: float64(place), Value: r.P50})
 		}
 	}
 	return lines

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"image/color"
 	"image/png"
+	"math"
 	"os"
 	"testing"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
 )
 
 func line(name string, fixed, perByte float64) Series {
@@ -35,8 +39,8 @@ func TestWritePNG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := img.Bounds(); b.Dx() != 3*7*resolution {
-		t.Errorf("picture is %v, want %d dots wide", b, 3*7*resolution)
+	if b, least := img.Bounds(), 3*panelWidth/vg.Inch*resolution; vg.Length(b.Dx()) <= least {
+		t.Errorf("picture is %v, want more than the %g dots of three panels without their legends", b, least)
 	}
 	seen := map[any]bool{}
 	for x := img.Bounds().Min.X; x < img.Bounds().Max.X; x++ {
@@ -53,9 +57,9 @@ func TestWritePNG(t *testing.T) {
 	}
 }
 
-// TestNamesBeside: a line ends before its name's sample begins, wherever it runs,
-// and behind the name there is a margin.
-func TestNamesBeside(t *testing.T) {
+// TestLegendBeside: a line ends before its sample in the legend begins, wherever it runs, and the
+// legend does not touch the edge of the picture.
+func TestLegendBeside(t *testing.T) {
 	p := Panel{Title: "Signature", X: "burst, requests", Y: "µs",
 		Series: []Series{line("grey as ink", 2000, 0), line("flat, on top", 1000, 0),
 			{Name: "bottom right", Points: []Point{{64, 500}, {1 << 20, 1}}}}}
@@ -96,6 +100,57 @@ func TestNamesBeside(t *testing.T) {
 	}
 }
 
+// TestAxisEnds: both ends of an axis have a label, and labels are apart.
+func TestAxisEnds(t *testing.T) {
+	for _, axis := range []struct {
+		ticks  []plot.Tick
+		lo, hi float64
+	}{
+		{powerTicks{sizeName}.Ticks(8, 4<<20), 8, 4 << 20}, {powerTicks{countName}.Ticks(7, 84), 7, 84}, {powerTicks{countName}.Ticks(1, 1), 1, 1},
+		{decadeTicks{}.Ticks(roundDown(1.3), roundUp(7041)), 1, 10_000}, {evenTicks{}.Ticks(0, roundUpFine(97)), 0, 100},
+	} {
+		var labelled []float64
+		for _, tick := range axis.ticks {
+			if tick.Label != "" {
+				labelled = append(labelled, tick.Value)
+			}
+		}
+		if n := len(labelled); n < 2 || labelled[0] != axis.lo || labelled[n-1] != axis.hi {
+			t.Errorf("from %g to %g labels are at %v", axis.lo, axis.hi, labelled)
+		}
+	}
+}
+
+// TestPublishedColour: published values have the colour of the measured ones that they belong to, and
+// no other series has that colour.
+func TestPublishedColour(t *testing.T) {
+	p := Panel{Series: []Series{{Name: "a"}, {Name: "b"}, {Name: "paper, b", Published: true, Of: "b"}, {Name: "paper", Published: true}, {Name: "c"}}}
+	for i, want := range []int{0, 1, 1, 2, 3} {
+		if got := p.colour(i); got != want {
+			t.Errorf("series %q has colour %d, want %d", p.Series[i].Name, got, want)
+		}
+	}
+}
+
+// TestBars: a panel with names draws a bar for each series and name, and refuses places without a name.
+func TestBars(t *testing.T) {
+	p := Panel{Title: "LogP", Names: []string{"o", "g"}, Y: "µs", Series: []Series{
+		{Name: "ours", Points: []Point{{0, 2}, {1, 3}}}, {Name: "paper", Published: true, Of: "ours", Points: []Point{{1, 3.1}}}}}
+	var out bytes.Buffer
+	if err := WritePNG(&out, p); err != nil {
+		t.Fatal(err)
+	}
+	if name := os.Getenv("PLOT_TEST_BARS"); name != "" { // for a look at it
+		if err := os.WriteFile(name, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Series[0].Points[0].X = 2
+	if err := WritePNG(&out, p); err == nil {
+		t.Error("a bar was drawn at a place without a name")
+	}
+}
+
 func TestWritePNGRefuses(t *testing.T) {
 	var out bytes.Buffer
 	if err := WritePNG(&out); !errors.Is(err, ErrEmpty) {
@@ -113,14 +168,19 @@ func TestWritePNGRefuses(t *testing.T) {
 }
 
 func TestTickNames(t *testing.T) {
-	for i, want := range map[int]string{0: "1", 6: "64", 10: "1 Ki", 16: "64 Ki", 20: "1 Mi", 30: "1 Gi"} {
-		if got := sizeName(i); got != want {
-			t.Errorf("sizeName(%d) = %q, want %q", i, got, want)
+	for v, want := range map[float64]string{1: "1", 64: "64", 1 << 10: "1 Ki", 1 << 16: "64 Ki", 10_752: "10.5 Ki", 1 << 20: "1 Mi", 1 << 30: "1 Gi"} {
+		if got := sizeName(v); got != want {
+			t.Errorf("sizeName(%g) = %q, want %q", v, got, want)
 		}
 	}
-	for i, want := range map[int]string{0: "1", 6: "64", 10: "1 024"} {
-		if got := countName(i); got != want {
-			t.Errorf("countName(%d) = %q, want %q", i, got, want)
+	for v, want := range map[float64]float64{1: 1, 1.1: 1, 3: 2, 0.7: 0.5, 51: 50, 99: 50, 20000: 20000} {
+		if got := roundDown(v); got != want {
+			t.Errorf("roundDown(%g) = %g, want %g", v, got, want)
+		}
+	}
+	for v, want := range map[float64]float64{97: 100, 101: 120, 12: 12, 0.3: 0.3, 4.1: 4.5} {
+		if got := roundUpFine(v); math.Abs(got-want) > 1e-9 {
+			t.Errorf("roundUpFine(%g) = %g, want %g", v, got, want)
 		}
 	}
 	for v, want := range map[float64]float64{1: 1, 1.1: 2, 3: 5, 0.7: 1, 51: 100, 20000: 20000} {

@@ -7,40 +7,74 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// powerTicks marks powers of two, about six of them with the name of their
-// exponent.
-type powerTicks struct{ name func(i int) string }
+// powerTicks marks powers of two and both ends of the axis. The ends and about six of the powers have labels.
+type powerTicks struct{ name func(v float64) string }
 
 // Ticks is part of plot.Ticker.
 func (p powerTicks) Ticks(lo, hi float64) []plot.Tick {
+	const near = 0.08 // of the axis: labels that are closer overlap
+	span := math.Log2(hi / lo)
 	first, last := int(math.Ceil(math.Log2(lo))), int(math.Floor(math.Log2(hi)))
 	every := max((last-first+5)/6, 1)
-	var ticks []plot.Tick
+	ticks := []plot.Tick{{Value: lo, Label: p.name(lo)}}
 	for i := first; i <= last; i++ {
 		t := plot.Tick{Value: math.Exp2(float64(i))}
-		if (i-first)%every == 0 {
-			t.Label = p.name(i)
+		if math.Log2(t.Value/lo) < 1e-9 || math.Log2(hi/t.Value) < 1e-9 {
+			continue
+		}
+		if (i-first)%every == 0 && math.Log2(t.Value/lo) > near*span && math.Log2(hi/t.Value) > near*span {
+			t.Label = p.name(t.Value)
 		}
 		ticks = append(ticks, t)
+	}
+	return append(ticks, plot.Tick{Value: hi, Label: p.name(hi)})
+}
+
+// sizeName writes a number of bytes: "64", "4 Ki", "1 Mi", "10.5 Ki".
+func sizeName(v float64) string {
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1 << 30, " Gi"}, {1 << 20, " Mi"}, {1 << 10, " Ki"}} {
+		if v >= unit.size {
+			return strconv.FormatFloat(math.Round(10*v/unit.size)/10, 'f', -1, 64) + unit.name
+		}
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// countName writes a count.
+func countName(v float64) string { return groupDigits(v) }
+
+// evenTicks marks a linear axis at four to ten even steps.
+type evenTicks struct{}
+
+// Ticks is part of plot.Ticker.
+func (evenTicks) Ticks(lo, hi float64) []plot.Tick {
+	step := evenStep(hi - lo)
+	var ticks []plot.Tick
+	for i := math.Ceil(lo / step); i*step <= hi*(1+1e-9); i++ {
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: groupDigits(i * step)})
 	}
 	return ticks
 }
 
-// sizeName names 2^i bytes: "64", "4 Ki", "1 Mi".
-func sizeName(i int) string {
-	for _, unit := range []struct {
-		log  int
-		name string
-	}{{30, " Gi"}, {20, " Mi"}, {10, " Ki"}} {
-		if i >= unit.log {
-			return strconv.Itoa(1<<(i-unit.log)) + unit.name
+// evenStep returns the step of an axis that is as long as span: 1, 2 or 5 times a power of ten.
+func evenStep(span float64) float64 {
+	step := math.Pow(10, math.Floor(math.Log10(span))) / 10
+	for _, times := range []float64{1, 2, 5} {
+		if span/(times*step) <= 10 {
+			return times * step
 		}
 	}
-	return strconv.Itoa(1 << max(i, 0))
+	return 10 * step
 }
 
-// countName names 2^i things.
-func countName(i int) string { return groupDigits(math.Exp2(float64(i))) }
+// roundUpFine returns the end of a linear axis that v fits on.
+func roundUpFine(v float64) float64 {
+	step := evenStep(v)
+	return step * math.Ceil(v/step-1e-9)
+}
 
 // decadeTicks marks 1, 2 and 5 of every decade by name and the rest without.
 type decadeTicks struct{}
@@ -74,6 +108,17 @@ func roundUp(v float64) float64 {
 		}
 	}
 	return 10 * decade
+}
+
+// roundDown returns the last of 1, 2 and 5 times a power of ten that is not above v.
+func roundDown(v float64) float64 {
+	decade := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, digit := range []float64{5, 2} {
+		if digit*decade <= v {
+			return digit * decade
+		}
+	}
+	return decade
 }
 
 // groupDigits prints v with its thousands apart: "20 000".
