@@ -16,27 +16,27 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// What becomes of a request, for errors.Is.
+// Results of a request, for errors.Is.
 var (
 	// ErrNotRegistered: the program is not registered for the transport.
 	ErrNotRegistered = errors.New("rpcbind: not registered")
-	// ErrRefused: rpcbind has answered a change with false: something else is registered
-	// there, the entry is another user's, or changes are not accepted by this transport.
+	// ErrRefused: rpcbind answered a change with false. Something else is registered there, the
+	// entry belongs to another user, or rpcbind accepts no changes over this transport.
 	ErrRefused = errors.New("rpcbind: refused")
 )
 
-// Client asks rpcbind at one machine, by version 4, 3 or 2, whichever is the highest that
-// it has. Goroutines may share it.
+// Client is a client of one machine's rpcbind. It uses the highest version that both sides support:
+// 4, 3 or 2. Goroutines may share it.
 type Client struct {
 	rpc     *vrpc.Client
 	version uint32
 	netid   string     // of its own transport
-	host    netip.Addr // where it asks; invalid for this machine
+	host    netip.Addr // rpcbind's machine; invalid for this one
 }
 
-// Dial returns a client of rpcbind at an address of a network: "tcp", "udp" and so on, with
-// a host or a host and a port, or "unix", with the path of a socket. Rpcbind has been asked
-// for its version then.
+// Dial connects to rpcbind at an address and agrees on a version with it. The network is "tcp",
+// "udp" and so on, and the address a host, or a host and a port. For the network "unix" the address
+// is the path of a socket.
 func Dial(ctx context.Context, network, address string, cfg *vrpc.ClientConfig) (*Client, error) {
 	if network != "unix" {
 		if _, _, err := net.SplitHostPort(address); err != nil {
@@ -59,7 +59,7 @@ func Dial(ctx context.Context, network, address string, cfg *vrpc.ClientConfig) 
 	return c, nil
 }
 
-// negotiate finds the highest version that both have.
+// negotiate finds the highest version that both sides support.
 func (c *Client) negotiate(ctx context.Context) error {
 	err := c.rpc.Ping(ctx)
 	var mismatch *vrpc.RPCError
@@ -71,8 +71,8 @@ func (c *Client) negotiate(ctx context.Context) error {
 	return err
 }
 
-// Local returns a client of this machine's rpcbind: by its socket, which lets programs
-// register, else by TCP.
+// Local returns a client of this machine's rpcbind. It tries rpcbind's socket first, through which
+// programs can register, and then TCP.
 func Local(ctx context.Context, cfg *vrpc.ClientConfig) (*Client, error) {
 	c, err := Dial(ctx, "unix", socket, cfg)
 	if err == nil {
@@ -80,20 +80,20 @@ func Local(ctx context.Context, cfg *vrpc.ClientConfig) (*Client, error) {
 	}
 	c, err2 := Dial(ctx, "tcp", "127.0.0.1", cfg)
 	if err2 != nil {
-		return nil, fmt.Errorf("rpcbind: this machine's: %w; %w", err, err2)
+		return nil, fmt.Errorf("rpcbind: connect to this machine's rpcbind: %w; %w", err, err2)
 	}
 	return c, nil
 }
 
-// Version returns the version that is spoken.
+// Version returns the protocol version in use.
 func (c *Client) Version() uint32 { return c.version }
 
-// Close ends all calls.
+// Close ends the client and all its calls.
 func (c *Client) Close() error { return c.rpc.Close() }
 
-// Set registers an entry (RPCBPROC_SET). It is no error if the same is registered already;
-// it is ErrRefused if the program has another address of the transport. Version 2 knows
-// the netids "tcp" and "udp" only.
+// Set registers an entry (RPCBPROC_SET). Registering the same entry again is not an error. If the
+// program has a different address for the transport, Set returns ErrRefused. Version 2 knows the
+// netids "tcp" and "udp" only.
 func (c *Client) Set(ctx context.Context, n Entry) error {
 	if err := n.check(); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (c *Client) Set(ctx context.Context, n Entry) error {
 	return c.changePort(ctx, procSet, n.Program, n.Version, n.Netid, a.Port())
 }
 
-// Unset removes the program's entry for a transport, or for all if netid is empty
-// (RPCBPROC_UNSET). It is ErrRefused if there is none, or if it is another user's.
+// Unset removes the program's entry for a transport, or all its entries if netid is empty
+// (RPCBPROC_UNSET). If there is no entry, or it belongs to another user, Unset returns ErrRefused.
 func (c *Client) Unset(ctx context.Context, prog, vers uint32, netid string) error {
 	n := Entry{Program: prog, Version: vers, Netid: netid, Owner: strconv.Itoa(os.Getuid())}
 	if c.version > version2 {
@@ -139,8 +139,9 @@ func (c *Client) change(ctx context.Context, proc uint32, args xdr.Marshaler, n 
 	return nil
 }
 
-// Addr returns the universal address of a program for a transport, as one that can be
-// reached from here, or ErrNotRegistered. The version of the program is the one asked for.
+// Addr returns the universal address of a program for a transport. The address is one that this
+// machine can reach. If exactly this version of the program is not registered, the error is
+// ErrNotRegistered.
 func (c *Client) Addr(ctx context.Context, prog, vers uint32, netid string) (string, error) {
 	if c.version == version4 && netid == c.netid { // other transports cannot be asked for
 		var addr text
@@ -180,23 +181,23 @@ func (c *Client) Dump(ctx context.Context) ([]Entry, error) {
 	return l.items, err
 }
 
-// Endpoints returns the addresses of a program at transports of the family by which the
-// client asks (RPCBPROC_GETADDRLIST, of version 4).
+// Endpoints returns a program's addresses on all transports of one family: that of the client's own
+// connection (RPCBPROC_GETADDRLIST, version 4).
 func (c *Client) Endpoints(ctx context.Context, prog, vers uint32) ([]Endpoint, error) {
 	l := endpointList{min: minEndpoint}
 	err := c.rpc.Program(program, version4).Call(ctx, procGetAddrList, &Entry{Program: prog, Version: vers}, &l)
 	return l.items, err
 }
 
-// Time returns the machine's clock, in seconds (RPCBPROC_GETTIME, from version 3 on).
+// Time returns the machine's clock in seconds (RPCBPROC_GETTIME, version 3 and later).
 func (c *Client) Time(ctx context.Context) (time.Time, error) {
 	var n number
 	err := c.rpc.Call(ctx, procGetTime, xdr.Void{}, &n)
 	return time.Unix(int64(n), 0), err
 }
 
-// port returns the port of a program by version 2 (PMAPPROC_GETPORT), for netid "tcp" or
-// "udp", or ErrNotRegistered. The program may have other versions there than vers.
+// port returns the port of a program for netid "tcp" or "udp", by version 2 (PMAPPROC_GETPORT), or
+// ErrNotRegistered. The program there may have a version other than vers.
 func (c *Client) Port(ctx context.Context, prog, vers uint32, netid string) (uint16, error) {
 	var port number
 	m := mapping{prog: prog, vers: vers, proto: protoOf(netid)}
@@ -209,7 +210,7 @@ func (c *Client) Port(ctx context.Context, prog, vers uint32, netid string) (uin
 	return uint16(port), nil
 }
 
-// Ports returns all entries by version 2 (PMAPPROC_DUMP).
+// Ports returns all entries, by version 2 (PMAPPROC_DUMP).
 func (c *Client) Ports(ctx context.Context) ([]Entry, error) {
 	l := mappingList{min: minMapping}
 	if err := c.rpc.Program(program, version2).Call(ctx, procDump, xdr.Void{}, &l); err != nil {
@@ -225,10 +226,10 @@ func (c *Client) Ports(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// Indirect has rpcbind call a procedure of a program at its machine, and returns the
-// program's universal address. By version 4 errors are told (RPCBPROC_INDIRECT); by
-// versions 2 and 3 a call that fails has no reply (PMAPPROC_CALLIT), which is
-// vrpc.ErrTimeout. Many machines do not make such calls.
+// Indirect asks rpcbind to call a procedure of a program on its machine. It also returns the
+// program's universal address. Version 4 reports errors (RPCBPROC_INDIRECT). With versions 2 and 3
+// a failed call has no reply (PMAPPROC_CALLIT), so that Indirect returns vrpc.ErrTimeout. Many
+// machines do not permit such calls.
 func (c *Client) Indirect(ctx context.Context, prog, vers, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) (string, error) {
 	encoded, err := xdr.Append(nil, args)
 	if err != nil {
@@ -286,9 +287,9 @@ func netidOf(proto uint32) string {
 	return ""
 }
 
-// DialProgram returns a client of a program at a host, wherever rpcbind there says that it
-// listens. The network is "tcp", "udp", "tcp6" or "udp6"; rpcbind is asked over it, too. The
-// host may have rpcbind's port with it.
+// DialProgram asks rpcbind at a host where a program listens, and returns a client of the program.
+// The network is "tcp", "udp", "tcp6" or "udp6", for rpcbind as well. The host may include
+// rpcbind's port.
 func DialProgram(ctx context.Context, network, host string, prog, vers uint32, cfg *vrpc.ClientConfig) (*vrpc.Client, error) {
 	c, err := Dial(ctx, network, host, cfg)
 	if err != nil {
@@ -313,11 +314,11 @@ type Answer struct {
 	Addr string         // the program's universal address
 }
 
-// Broadcast has the rpcbind of every machine that it reaches call a procedure (PMAPPROC_CALLIT,
-// which is what all versions of rpcbind answer), and collects the replies until the context
-// ends or each returns false, which is no error. Before each call of each the results are in
-// res. If to is empty, the question goes to the broadcast address of each network. Machines whose rpcbind
-// makes no remote calls, or that do not have the program, are not heard of.
+// Broadcast calls a procedure on every machine in reach, through the rpcbind there, and passes the
+// replies to each (PMAPPROC_CALLIT, which all versions of rpcbind answer). It returns when the context
+// ends or each returns false; neither is an error. Before each call of each, the results are in res. If
+// to is empty, Broadcast sends to the broadcast address of each network. Machines that do not have the
+// program, or whose rpcbind makes no remote calls, do not reply.
 func Broadcast(ctx context.Context, to []netip.AddrPort, prog, vers, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, each func(Answer) bool, cfg *vrpc.ClientConfig) error {
 	encoded, err := xdr.Append(nil, args)
 	if err != nil {
@@ -331,15 +332,15 @@ func Broadcast(ctx context.Context, to []netip.AddrPort, prog, vers, proc uint32
 	r := rmtresult{v2: true}
 	take := func(from netip.AddrPort) bool {
 		if r.decode(res) != nil {
-			return true // it is somebody who speaks another program
+			return true // a server of another program
 		}
 		return each(Answer{from, r.addrAt(from.Addr())})
 	}
 	return vrpc.Broadcast(ctx, to, program, version2, procCallit, &rmtcall{prog, vers, proc, encoded}, &r, take, cfg)
 }
 
-// broadcastAddrs returns rpcbind's port at the broadcast address of each network that the
-// machine is in by IP version 4, and at the loopback.
+// broadcastAddrs returns rpcbind's port at the broadcast address of each IPv4 network of the
+// machine, and at the loopback.
 func broadcastAddrs() (list []netip.AddrPort, err error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -363,8 +364,8 @@ func broadcastAddrs() (list []netip.AddrPort, err error) {
 	return list, nil
 }
 
-// broadcastOf returns the broadcast address of a network, or an interface's own address if it
-// has no broadcasts.
+// broadcastOf returns the broadcast address of a network, or the interface's own address if it has
+// no broadcasts.
 func broadcastOf(ip net.IP, mask net.IPMask, flags net.Flags) net.IP {
 	if flags&net.FlagBroadcast == 0 || len(mask) != net.IPv4len {
 		return ip
@@ -374,12 +375,11 @@ func broadcastOf(ip net.IP, mask net.IPMask, flags net.Flags) net.IP {
 	return all
 }
 
-// remotePatience is how long a call may take that is made for somebody else.
+// remotePatience limits the time of a call that rpcbind makes for a client.
 const remotePatience = 10 * time.Second
 
-// remote returns the procedure that calls another one for its caller. But for INDIRECT there
-// is no reply where that call has none, so that a broadcast is answered only by those who
-// have something to say.
+// remote returns the procedure that calls another one for its caller. If that call fails, only
+// INDIRECT gets a reply. So only servers with a result answer a broadcast.
 func (s *Server) remote(version, proc uint32, name string) vrpc.Procedure {
 	indirect := proc == procIndirect
 	return s.counted(version, proc, name, vrpc.Proc(proc, name, func(c *vrpc.Call, arg *rmtcall, res *rmtresult) error {
@@ -392,7 +392,7 @@ func (s *Server) remote(version, proc uint32, name string) vrpc.Procedure {
 	}))
 }
 
-// forward makes the call. Its error is what the caller of INDIRECT is told.
+// forward makes the call. The caller of INDIRECT receives its error.
 func (s *Server) forward(c *vrpc.Call, version uint32, arg *rmtcall, res *rmtresult) error {
 	if !s.cfg.RemoteCalls || arg.prog == program {
 		return vrpc.ProcUnavail

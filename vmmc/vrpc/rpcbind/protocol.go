@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where rpcbind is found: its program number, the port of its Internet transports, and its
-// socket for the programs of its own machine.
+// Rpcbind's address: its program number, its TCP and UDP port, and its socket for programs of the
+// same machine.
 const (
 	program = 100000
 	port    = 111
@@ -36,19 +36,19 @@ const (
 	procUnset       = 2
 	procGetAddr     = 3 // PMAPPROC_GETPORT
 	procDump        = 4
-	procCallit      = 5 // RPCBPROC_BCAST in version 4: no reply but to success
+	procCallit      = 5 // RPCBPROC_BCAST in version 4: only success has a reply
 	procGetTime     = 6
 	procUaddr2Taddr = 7
 	procTaddr2Uaddr = 8
 	procGetVersAddr = 9
-	procIndirect    = 10 // procCallit that tells errors, too
+	procIndirect    = 10 // procCallit, but also reports errors
 	procGetAddrList = 11
 	procGetStat     = 12
 
 	procCount = 13 // RPCBSTAT_HIGHPROC
 )
 
-// maxText is how many bytes the netid, the address and the owner of an entry may have.
+// maxText limits the netid, the address and the owner of an entry, in bytes each.
 const maxText = 1024
 
 // Entry is a registration: rpcb of RFC 1833.
@@ -56,7 +56,7 @@ type Entry struct {
 	Program, Version uint32
 	Netid            string // the transport: "tcp", "udp", "tcp6", "udp6", "local", "vmmc"
 	Addr             string // a universal address of the transport: see universalAddr
-	Owner            string // who may remove it; rpcbind fills it in
+	Owner            string // the user that may remove it; rpcbind fills it in
 }
 
 // MarshalXDR encodes the entry.
@@ -68,13 +68,13 @@ func (n *Entry) MarshalXDR(e *xdr.Encoder) {
 	e.String(n.Owner, maxText)
 }
 
-// UnmarshalXDR decodes an entry.
+// UnmarshalXDR decodes the entry.
 func (n *Entry) UnmarshalXDR(d *xdr.Decoder) {
 	n.Program, n.Version = d.Uint(), d.Uint()
 	n.Netid, n.Addr, n.Owner = d.String(maxText), d.String(maxText), d.String(maxText)
 }
 
-// The protocols of version 2, and what they are as netids.
+// Protocols of version 2, with their netids.
 const (
 	protoTCP = 6
 	protoUDP = 17
@@ -94,8 +94,8 @@ func (m *mapping) UnmarshalXDR(d *xdr.Decoder) {
 	m.prog, m.vers, m.proto, m.port = d.Uint(), d.Uint(), d.Uint(), d.Uint()
 }
 
-// list is the linked lists of RFC 1833 as slices: before each element stands whether there
-// is one. An element has min bytes or more.
+// list encodes the linked lists of RFC 1833 as slices: a flag before each element reports whether
+// an element follows. An element has at least min bytes.
 type list[T any, P interface {
 	*T
 	xdr.Marshaler
@@ -122,7 +122,7 @@ func (l *list[T, P]) UnmarshalXDR(d *xdr.Decoder) {
 	}
 }
 
-// The least bytes of what lists contain.
+// Minimum sizes of list elements, in bytes.
 const (
 	minEntry    = 20
 	minMapping  = 16
@@ -135,20 +135,20 @@ type (
 	endpointList = list[Endpoint, *Endpoint]
 )
 
-// Endpoint is an address of a program with what the netid means: rpcb_entry of RFC 1833.
+// Endpoint is an address of a program, with the meaning of the netid: rpcb_entry of RFC 1833.
 type Endpoint struct {
 	Addr      string
 	Netid     string
-	Semantics uint32 // of the transport (RFC 1833 section 2.1): 1 datagrams; 2 a stream; 3 a stream whose end waits until all has arrived
+	Semantics uint32 // of the transport (RFC 1833 section 2.1): 1 datagrams; 2 a stream; 3 a stream whose close waits for delivery
 	Family    string // of protocols: "inet", "inet6", "loopback"
 	Proto     string // "tcp", "udp", "-"
 }
 
-// The semantics of a transport.
+// Semantics of a transport.
 const (
 	semanticsDatagram      = 1
 	semanticsStream        = 2
-	semanticsOrderlyStream = 3 // one whose end waits until all has arrived
+	semanticsOrderlyStream = 3 // a stream whose close waits for delivery
 )
 
 // MarshalXDR encodes the endpoint.
@@ -166,7 +166,7 @@ func (n *Endpoint) UnmarshalXDR(d *xdr.Decoder) {
 	n.Family, n.Proto = d.String(maxText), d.String(maxText)
 }
 
-// rmtcall is a call that rpcbind is to make: rpcb_rmtcallargs. The arguments are encoded.
+// rmtcall is a call for rpcbind to make: rpcb_rmtcallargs. The arguments are already encoded.
 type rmtcall struct {
 	prog, vers, proc uint32
 	args             []byte
@@ -184,8 +184,8 @@ func (r *rmtcall) UnmarshalXDR(d *xdr.Decoder) {
 	r.args = d.Opaque(r.args, xdr.Unbounded)
 }
 
-// rmtresult is what became of it: rpcb_rmtcallres, or in version 2 call_result, which has the
-// port instead of the address.
+// rmtresult is the result of such a call: rpcb_rmtcallres, or in version 2 call_result, which has
+// the port instead of the address.
 type rmtresult struct {
 	addr    string
 	port    uint32
@@ -211,7 +211,7 @@ func (r *rmtresult) UnmarshalXDR(d *xdr.Decoder) {
 	r.results = d.Opaque(r.results, xdr.Unbounded)
 }
 
-// raw is arguments or results that are encoded already.
+// raw is arguments or results that are already encoded.
 type raw []byte
 
 func (r *raw) MarshalXDR(e *xdr.Encoder) { e.FixedOpaque(*r) }
@@ -219,7 +219,7 @@ func (r *raw) UnmarshalXDR(d *xdr.Decoder) {
 	*r = append((*r)[:0], d.FixedOpaqueView(len(d.Rest()))...)
 }
 
-// The items of which one stands alone.
+// Items that are encoded alone.
 type (
 	text   string
 	number uint32
@@ -233,12 +233,12 @@ func (n *number) UnmarshalXDR(d *xdr.Decoder) { *n = number(d.Uint()) }
 func (f *flag) MarshalXDR(e *xdr.Encoder)     { e.Bool(bool(*f)) }
 func (f *flag) UnmarshalXDR(d *xdr.Decoder)   { *f = flag(d.Bool()) }
 
-// errAddr is the error for what is no universal address of a transport.
+// errAddr reports that a text is not a universal address of a transport.
 var errAddr = errors.New("rpcbind: not a universal address")
 
-// universalAddr returns an address as rpcbind has it (RFC 5665 section 5.2.3): of the Internet's
-// transports the IP address and the two bytes of the port, with points between them
-// ("192.0.2.1.8.1", "2001:db8::1.8.1"); of others the text of the address.
+// universalAddr returns the universal address of a network address (RFC 5665 section 5.2.3). For
+// TCP and UDP it is the IP address and the two bytes of the port, separated by dots
+// ("192.0.2.1.8.1", "2001:db8::1.8.1"). For other transports it is the text of the address.
 func universalAddr(addr net.Addr) string {
 	switch a := addr.(type) {
 	case *net.TCPAddr:
@@ -253,8 +253,7 @@ func universal(a netip.AddrPort) string {
 	return fmt.Sprintf("%s.%d.%d", a.Addr().Unmap().WithZone(""), a.Port()>>8, a.Port()&0xff)
 }
 
-// parseAddr returns the IP address and port that a universal address of the Internet's
-// transports stands for, or errAddr.
+// parseAddr returns the IP address and port of a universal address of TCP or UDP, or errAddr.
 func parseAddr(uaddr string) (netip.AddrPort, error) {
 	var none netip.AddrPort
 	rest, low, ok1 := cutLast(uaddr)
@@ -269,7 +268,7 @@ func parseAddr(uaddr string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip, uint16(high)<<8|uint16(low)), nil
 }
 
-// cutLast takes the byte behind the last point.
+// cutLast splits the byte after the last dot off s.
 func cutLast(s string) (rest string, octet uint8, ok bool) {
 	i := strings.LastIndexByte(s, '.')
 	if i < 0 || len(s)-i > 4 {
@@ -282,7 +281,7 @@ func cutLast(s string) (rest string, octet uint8, ok bool) {
 	return s[:i], uint8(n), true
 }
 
-// network is what package net calls a transport of the Internet.
+// network returns the name that package net uses for a TCP or UDP transport.
 func network(netid string) string {
 	switch netid {
 	case "tcp", "udp":
@@ -293,7 +292,7 @@ func network(netid string) string {
 	return ""
 }
 
-// check says what is wrong with an entry that is to be registered.
+// check returns an error if an entry is not valid for registration.
 func (n *Entry) check() error {
 	switch {
 	case n.Netid == "" || n.Addr == "":
@@ -313,8 +312,8 @@ func (n *Entry) check() error {
 	return nil
 }
 
-// reachable returns an address, which may be "any" of a machine, as one of the machine that
-// peer can reach: the one that the routes have for peer.
+// reachable returns uaddr with a wildcard address replaced by the machine's address that peer can
+// reach: the source address of the route to peer.
 func reachable(uaddr string, peer netip.Addr) string {
 	a, err := parseAddr(uaddr)
 	if err != nil || !a.Addr().IsUnspecified() {
@@ -333,7 +332,7 @@ func reachable(uaddr string, peer netip.Addr) string {
 	return universal(netip.AddrPortFrom(ip, a.Port()))
 }
 
-// atHost returns an address, which may be "any" of a machine, as that of the machine at ip.
+// atHost returns uaddr with a wildcard address replaced by ip.
 func atHost(uaddr string, ip netip.Addr) string {
 	a, err := parseAddr(uaddr)
 	if err != nil || !a.Addr().IsUnspecified() || !ip.IsValid() || ip.Is4() != a.Addr().Is4() {
@@ -342,22 +341,22 @@ func atHost(uaddr string, ip netip.Addr) string {
 	return universal(netip.AddrPortFrom(ip, a.Port()))
 }
 
-// NetworkAddr returns what vrpc.Dial needs for an entry. The error is errAddr.
+// NetworkAddr returns the network and address of an entry for vrpc.Dial. The error is errAddr.
 func (n *Entry) NetworkAddr() (net, address string, err error) {
 	if n.Netid == "local" || n.Netid == "unix" {
 		return "unix", n.Addr, nil
 	}
 	if net = network(n.Netid); net == "" {
-		return "", "", fmt.Errorf("%w: netid %q is none of tcp, udp, tcp6, udp6 and local", errAddr, n.Netid)
+		return "", "", fmt.Errorf("%w: netid %q is not tcp, udp, tcp6, udp6 or local", errAddr, n.Netid)
 	}
 	a, err := parseAddr(n.Addr)
 	return net, a.String(), err
 }
 
-// netbuf is a transport's own form of an address: on Linux a struct sockaddr.
+// netbuf is an address in the transport's own form: on Linux a struct sockaddr.
 type netbuf []byte
 
-// sockaddr returns the transport's own form of a universal address, or nothing.
+// sockaddr returns a universal address in the transport's own form, or nil.
 func sockaddr(uaddr string) netbuf {
 	a, err := parseAddr(uaddr)
 	if err != nil {
@@ -377,7 +376,7 @@ func sockaddr(uaddr string) netbuf {
 	return b
 }
 
-// uaddr returns the universal address of a transport's own, or nothing.
+// uaddr returns the universal address of b, or "".
 func (b netbuf) uaddr() string {
 	switch {
 	case len(b) == unix.SizeofSockaddrInet4 && binary.NativeEndian.Uint16(b) == unix.AF_INET:
@@ -388,5 +387,5 @@ func (b netbuf) uaddr() string {
 	return ""
 }
 
-// peerIP returns the IP address of a call's peer, invalid if it has none.
+// peerIP returns the IP address of a call's peer; it is invalid if the peer has none.
 func peerIP(c *vrpc.Call) netip.Addr { return c.Peer().Addr.Addr() }

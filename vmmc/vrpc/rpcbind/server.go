@@ -20,17 +20,17 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// superuser may remove all entries.
+// superuser is the owner that may remove all entries.
 const superuser = "superuser"
 
-// firstOpenPort is the lowest port that a user other than root may take.
+// firstOpenPort is the lowest port that a user other than root may register.
 const firstOpenPort = 1024
 
-// ServerConfig says what a Server does besides keeping addresses.
+// ServerConfig configures what a Server does in addition to keeping addresses.
 type ServerConfig struct {
-	// RemoteCalls lets anybody who reaches the server call the programs that are registered,
-	// by its mediation: RPCBPROC_BCAST, INDIRECT and CALLIT, without which broadcasts (Broadcast)
-	// find nothing. To a program such a call seems to come from its own machine.
+	// RemoteCalls allows every client of the server to call the registered programs through it:
+	// RPCBPROC_BCAST, INDIRECT and CALLIT. Without it, broadcasts (Broadcast) find nothing. To a
+	// program, such a call seems to come from its own machine.
 	RemoteCalls bool
 }
 
@@ -41,7 +41,7 @@ type Server struct {
 	tallies tallies
 }
 
-// NewServer returns a server with no entries but those that Register makes.
+// NewServer returns a server without entries. Register adds rpcbind's own.
 func NewServer(cfg *ServerConfig) *Server {
 	s := &Server{}
 	if cfg != nil {
@@ -50,8 +50,8 @@ func NewServer(cfg *ServerConfig) *Server {
 	return s
 }
 
-// Register makes s a program of v, in versions 2, 3 and 4, and enters where v listens, so
-// that it is called after v's Listen.
+// Register adds rpcbind to v as program 100000, in versions 2, 3 and 4, and registers the addresses
+// where v listens. Call it after v's Listen.
 func (s *Server) Register(v *vrpc.Server) error {
 	for _, p := range []*vrpc.Program{s.version2(), s.version3(), s.version4()} {
 		if err := v.Register(p); err != nil {
@@ -64,10 +64,10 @@ func (s *Server) Register(v *vrpc.Server) error {
 	return nil
 }
 
-// Entries returns what is registered.
+// Entries returns all entries.
 func (s *Server) Entries() []Entry { return s.table.dump() }
 
-// counted returns a procedure that is counted.
+// counted returns a procedure that counts its calls.
 func (s *Server) counted(version, proc uint32, name string, p vrpc.Procedure) vrpc.Procedure {
 	run := p.Run
 	return vrpc.Procedure{Number: proc, Name: name, Run: func(c *vrpc.Call) error {
@@ -78,7 +78,7 @@ func (s *Server) counted(version, proc uint32, name string, p vrpc.Procedure) vr
 
 func (s *Server) tally(version uint32) *tally { return &s.tallies[version-version2] }
 
-// rpcb returns a procedure of versions 3 and 4 that gets an entry.
+// rpcb returns a procedure of versions 3 and 4 whose argument is an entry.
 func rpcb[R any, PR interface {
 	*R
 	xdr.Marshaler
@@ -179,7 +179,7 @@ func (s *Server) version2() *vrpc.Program {
 	}}
 }
 
-// uint32Result is a word of results, which may be a truth.
+// uint32Result is a word of results, which may be a boolean.
 type uint32Result struct{ n uint32 }
 
 func (r *uint32Result) MarshalXDR(e *xdr.Encoder) { e.Uint(r.n) }
@@ -191,7 +191,7 @@ func truth(b bool) uint32 {
 	return 0
 }
 
-// mappingsOf returns what version 2 can tell of entries.
+// mappingsOf returns the entries that version 2 can express.
 func mappingsOf(entries []Entry) (list []mapping) {
 	for _, n := range entries {
 		if a, err := parseAddr(n.Addr); err == nil && protoOf(n.Netid) != 0 {
@@ -201,7 +201,7 @@ func mappingsOf(entries []Entry) (list []mapping) {
 	return list
 }
 
-// MarshalXDR encodes a struct netbuf: the room that it had, and what is in it.
+// MarshalXDR encodes a struct netbuf: its capacity and its contents.
 func (b *netbuf) MarshalXDR(e *xdr.Encoder) {
 	e.Uint(uint32(len(*b)))
 	e.Opaque(*b, maxText)
@@ -213,8 +213,8 @@ func (b *netbuf) UnmarshalXDR(d *xdr.Decoder) {
 	*b = d.Opaque(*b, maxText)
 }
 
-// owner returns whose entries a caller makes and removes; not ok for callers of other
-// machines, and those whom the kernel does not tell.
+// owner returns the user for whose entries a caller acts. ok is false for callers on other machines
+// and for callers whose user the kernel does not report.
 func owner(c *vrpc.Call) (name string, ok bool) {
 	switch p := c.Peer(); {
 	case p.Proven && p.UID == 0, p.Netid == "direct":
@@ -227,8 +227,8 @@ func owner(c *vrpc.Call) (name string, ok bool) {
 	return "", false
 }
 
-// set registers an entry for the caller, who cannot change rpcbind's own, and cannot claim
-// ports that are root's.
+// set registers an entry for the caller. The caller cannot change rpcbind's own entries. Only root
+// can register ports below firstOpenPort.
 func (s *Server) set(c *vrpc.Call, version uint32, n Entry) bool {
 	who, ok := owner(c)
 	if !ok || n.Program == program || n.check() != nil {
@@ -251,8 +251,8 @@ func (s *Server) unset(c *vrpc.Call, version, prog, vers uint32, netid string) b
 	return t.change(&t.unsets, s.table.unset(prog, vers, netid, who))
 }
 
-// lookup returns the address of a program for the transport by which the call came, whatever
-// netid it names (RFC 1833 section 2.2.1), as one that the caller can reach.
+// lookup returns a program's address for the transport of the call, whatever netid the call names
+// (RFC 1833 section 2.2.1). The caller can reach the address.
 func (s *Server) lookup(c *vrpc.Call, version uint32, n *Entry, exact bool) string {
 	netid := c.Peer().Netid
 	addr := s.table.find(n.Program, n.Version, netid, exact)
@@ -260,7 +260,7 @@ func (s *Server) lookup(c *vrpc.Call, version uint32, n *Entry, exact bool) stri
 	return reachable(addr, peerIP(c))
 }
 
-// endpoints returns where a program is for transports of the family by which the call came.
+// endpoints returns a program's addresses on transports of the call's family.
 func (s *Server) endpoints(c *vrpc.Call, prog, vers uint32) (list []Endpoint) {
 	via := (&Entry{Netid: c.Peer().Netid}).endpoint()
 	for _, n := range s.table.dump() {
@@ -273,8 +273,8 @@ func (s *Server) endpoints(c *vrpc.Call, prog, vers uint32) (list []Endpoint) {
 	return list
 }
 
-// programAddr returns where a program is called for others: by UDP, as broadcasts have it, else
-// by another transport of the machine.
+// programAddr returns the address at which the server calls a program for a client: by UDP, as for
+// broadcasts, or else by another transport of the machine.
 func (s *Server) programAddr(prog, vers uint32) (Entry, bool) {
 	for _, netid := range []string{"udp", "tcp", "udp6", "tcp6", "local"} {
 		if addr := s.table.find(prog, vers, netid, true); addr != "" {
@@ -284,7 +284,7 @@ func (s *Server) programAddr(prog, vers uint32) (Entry, bool) {
 	return Entry{}, false
 }
 
-// portOf returns the port within a universal address, which version 2 tells instead.
+// portOf returns the port in a universal address. Version 2 reports it instead of the address.
 func portOf(uaddr string) uint32 {
 	a, err := parseAddr(uaddr)
 	if err != nil || strings.Contains(uaddr, "/") {
@@ -293,15 +293,15 @@ func portOf(uaddr string) uint32 {
 	return uint32(a.Port())
 }
 
-// Bounds of what may be registered: a user other than root may have the share-th part, so that
-// none can keep the others out, and all of it fits into the reply to DUMP.
+// Limits of the table. A user other than root may use one share-th of it, so that no user can lock
+// out the others. The whole table fits into the reply to DUMP.
 const (
 	maxEntries = 4096
 	maxOctets  = 2 << 20 // of entries in that reply
 	share      = 8
 )
 
-// table is what is registered.
+// table holds the registered entries.
 type table struct {
 	mu      sync.Mutex
 	entries []Entry // in the order of registration
@@ -321,7 +321,7 @@ func (t *table) set(n Entry) bool {
 	return true
 }
 
-// room reports whether an entry may be added.
+// room reports whether the table has room for an entry.
 func (t *table) room(n *Entry) bool {
 	own, octets, ownOctets := 1, n.octets(), n.octets()
 	for i := range t.entries {
@@ -338,7 +338,7 @@ func (t *table) room(n *Entry) bool {
 	return n.Owner == superuser || own <= maxEntries/share && ownOctets <= maxOctets/share
 }
 
-// octets returns how many an entry takes in a list.
+// octets returns the size of an entry in a list, in bytes.
 func (n *Entry) octets() int {
 	size := 4 + minEntry
 	for _, text := range []string{n.Netid, n.Addr, n.Owner} {
@@ -347,8 +347,8 @@ func (n *Entry) octets() int {
 	return size
 }
 
-// unset removes what owner may remove, of all netids if netid is empty, and reports whether
-// that was anything.
+// unset removes the entries that owner may remove, for all netids if netid is empty. It reports
+// whether it removed any.
 func (t *table) unset(prog, vers uint32, netid, owner string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -360,8 +360,8 @@ func (t *table) unset(prog, vers uint32, netid, owner string) bool {
 	return len(t.entries) < before
 }
 
-// find returns the address of a program for a netid: of the version, or, if there is none
-// and exact is not set, of another one. It is empty if there is none.
+// find returns a program's address for a netid, or "" if there is none. If the version is not
+// registered and exact is not set, find returns the address of another version.
 func (t *table) find(prog, vers uint32, netid string, exact bool) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -389,7 +389,7 @@ func (t *table) dump() []Entry {
 	return slices.Clone(t.entries)
 }
 
-// endpoint returns what an entry's netid means.
+// endpoint returns the entry as an Endpoint, with the meaning of its netid.
 func (n *Entry) endpoint() Endpoint {
 	e := Endpoint{Addr: n.Addr, Netid: n.Netid, Semantics: semanticsOrderlyStream, Family: "loopback", Proto: "-"}
 	if proto := strings.TrimSuffix(n.Netid, "6"); proto == "tcp" || proto == "udp" {
@@ -401,11 +401,11 @@ func (n *Entry) endpoint() Endpoint {
 	return e
 }
 
-// maxTallies bounds the programs that are counted by name; further ones are not.
+// maxTallies limits the number of programs that are counted by name. Further programs are not
+// counted.
 const maxTallies = 256
 
-// tally is what version 4 tells about one version of the protocol (RPCBPROC_GETSTAT):
-// rpcb_stat.
+// tally holds the statistics of one version of the protocol (RPCBPROC_GETSTAT): rpcb_stat.
 type tally struct {
 	mu          sync.Mutex
 	procs       [procCount]int32
@@ -415,14 +415,14 @@ type tally struct {
 	remoteCalls []callTally
 }
 
-// lookupTally counts requests for an address: rpcbs_addrlist.
+// lookupTally counts address lookups: rpcbs_addrlist.
 type lookupTally struct {
 	prog, vers       uint32
 	netid            string
 	success, failure int32
 }
 
-// callTally counts calls made for others: rpcbs_rmtcalllist.
+// callTally counts calls made for clients: rpcbs_rmtcalllist.
 type callTally struct {
 	prog, vers, proc           uint32
 	netid                      string
@@ -535,31 +535,33 @@ func (t *tally) marshal(e *xdr.Encoder) {
 }
 
 const (
-	// unsetPatience is how long the end of a server waits for rpcbind to take its entries out.
+	// unsetPatience limits how long Close of a server waits for rpcbind to remove its entries.
 	unsetPatience = 5 * time.Second
-	// startPause is between looks at an rpcbind that another process is just starting.
+	// startPause is the time between two attempts to reach an rpcbind that another process is
+	// starting.
 	startPause = 50 * time.Millisecond
 	startLooks = 40
 )
 
-// Config says how a server is announced. The zero value is for most of them.
+// Config configures how a server is announced. The zero value suits most servers.
 type Config struct {
-	// Replace removes what is registered for the same programs and transports before. A
-	// server that ended without Close leaves its entries behind.
+	// Replace removes earlier entries for the same programs and transports. A server that ends
+	// without Close leaves its entries behind.
 	Replace bool
-	// OnlySystem makes it an error if no rpcbind runs, instead of running one here.
+	// OnlySystem makes Announce return an error if no rpcbind runs, instead of running one in this
+	// process.
 	OnlySystem bool
-	// Port and Socket are where rpcbind is looked for, and served; 0 and "" mean port 111 and
-	// the system's socket.
+	// Port and Socket are where Announce looks for rpcbind, or serves it. 0 and "" mean port 111
+	// and the system's socket.
 	Port   int
 	Socket string
-	// Server is for the rpcbind that runs here.
+	// Server configures an rpcbind that runs in this process.
 	Server ServerConfig
-	// RPC bounds it.
+	// RPC sets the limits of that rpcbind.
 	RPC vrpc.ServerConfig
 }
 
-// Announcement is what a server is registered as.
+// Announcement is the registration of a server.
 type Announcement struct {
 	client *Client
 	own    *vrpc.Server // rpcbind, if it is served here
@@ -567,10 +569,10 @@ type Announcement struct {
 	set    []Entry
 }
 
-// Announce registers all programs of s, at all its endpoints, with this machine's rpcbind. If
-// none runs, it serves program 100000 itself, for other processes, too, until s is closed.
-// When s is closed the entries are removed. Programs and endpoints that s gets later are
-// announced by Update.
+// Announce registers all programs of s, at all its endpoints, with this machine's rpcbind. If none
+// runs, this process serves program 100000 itself, for other processes too, until s is closed.
+// Closing s removes the entries. To announce programs and endpoints that s gains later, call
+// Update.
 func Announce(ctx context.Context, s *vrpc.Server, cfg *Config) (*Announcement, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -594,8 +596,8 @@ func Announce(ctx context.Context, s *vrpc.Server, cfg *Config) (*Announcement, 
 	return a, nil
 }
 
-// find connects with the machine's rpcbind, or becomes it. Of several processes that want to,
-// the one wins that gets the port.
+// find connects to the machine's rpcbind, or becomes it. If several processes try, the one that
+// gets the port becomes rpcbind.
 func (c *Config) find(ctx context.Context) (*Announcement, error) {
 	for look := 1; ; look++ {
 		client, err := Dial(ctx, "unix", c.Socket, nil)
@@ -603,7 +605,7 @@ func (c *Config) find(ctx context.Context) (*Announcement, error) {
 			return &Announcement{client: client}, nil
 		}
 		if c.OnlySystem {
-			return nil, fmt.Errorf("rpcbind: none answers at %s: start it, or leave OnlySystem out: %w", c.Socket, err)
+			return nil, fmt.Errorf("rpcbind: no rpcbind answers at %s (start it, or do not set OnlySystem): %w", c.Socket, err)
 		}
 		a, err := c.serve()
 		if err == nil || look == startLooks || !errors.Is(err, syscall.EADDRINUSE) {
@@ -617,7 +619,7 @@ func (c *Config) find(ctx context.Context) (*Announcement, error) {
 	}
 }
 
-// serve begins rpcbind here.
+// serve starts rpcbind in this process.
 func (c *Config) serve() (*Announcement, error) {
 	own := vrpc.NewServer(&c.RPC)
 	port := ":" + strconv.Itoa(c.Port)
@@ -627,10 +629,10 @@ func (c *Config) serve() (*Announcement, error) {
 		}
 		if _, err := own.Listen(at.network, at.address); err != nil {
 			own.Close()
-			return nil, fmt.Errorf("rpcbind: no other runs, and this one cannot: %w", err)
+			return nil, fmt.Errorf("rpcbind: no other rpcbind runs, and this process cannot serve it: %w", err)
 		}
 	}
-	if err := os.Chmod(c.Socket, 0o666); err != nil { // everybody may register: the socket tells who it is
+	if err := os.Chmod(c.Socket, 0o666); err != nil { // every user may register: the kernel reports the socket's peer
 		own.Close()
 		return nil, err
 	}
@@ -642,7 +644,7 @@ func (c *Config) serve() (*Announcement, error) {
 	return &Announcement{client: &Client{rpc: rpc, version: version4, netid: "direct"}, own: own}, nil
 }
 
-// removeStale removes a socket at which nobody listens any more.
+// removeStale removes a socket that has no listener any more.
 func removeStale(path string) {
 	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSocket {
 		return
@@ -657,7 +659,7 @@ func removeStale(path string) {
 	}
 }
 
-// Update announces what s has got since Announce: programs and endpoints.
+// Update announces the programs and endpoints that s has gained since Announce.
 func (a *Announcement) Update(ctx context.Context, s *vrpc.Server) error {
 	return a.register(ctx, s, false)
 }
@@ -691,7 +693,7 @@ func (a *Announcement) one(ctx context.Context, n Entry, replace bool) error {
 		}
 	}
 	if err := a.client.Set(ctx, n); errors.Is(err, ErrRefused) {
-		return fmt.Errorf("%w: another server has the program, or left its entry behind (Config.Replace)", err)
+		return fmt.Errorf("%w: another server is registered for the program, or left its entry behind (set Config.Replace to replace it)", err)
 	} else if err != nil {
 		return err
 	}
@@ -699,18 +701,18 @@ func (a *Announcement) one(ctx context.Context, n Entry, replace bool) error {
 	return nil
 }
 
-// Serving reports whether rpcbind runs here.
+// Serving reports whether rpcbind runs in this process.
 func (a *Announcement) Serving() bool { return a.own != nil }
 
-// Entries returns what has been registered.
+// Entries returns the entries that Announce and Update registered.
 func (a *Announcement) Entries() []Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]Entry(nil), a.set...)
 }
 
-// Close removes the entries, and ends the rpcbind that runs here. The server's Close does it,
-// too. It may be called more than once.
+// Close removes the entries, and stops an rpcbind that runs in this process. Closing the server
+// does the same. Further calls do nothing.
 func (a *Announcement) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), unsetPatience)
 	defer cancel()
@@ -730,10 +732,9 @@ func (a *Announcement) Close() error {
 	return errors.Join(errs...)
 }
 
-// DialVMMC returns a client of a program over VMMC, from process p. Where its server is, is
-// what rpcbind at a host says for netid "vmmc", asked over TCP; if no host is named, or
-// rpcbind there does not answer or does not know it, what the name service of the segment
-// says.
+// DialVMMC returns a client of a program over VMMC, from process p. It first asks rpcbind at the
+// host, over TCP, for the program's address with netid "vmmc". If host is empty, or rpcbind there
+// does not answer or does not know the program, DialVMMC asks the name service of the segment.
 func DialVMMC(ctx context.Context, p *vmmc.Process, host string, prog, vers uint32, cfg *vrpc.ClientConfig) (*vrpc.Client, error) {
 	if host != "" {
 		if name, err := findVMMC(ctx, host, prog, vers, cfg); err == nil {
