@@ -17,31 +17,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says how to open a daemon.
+// Config configures a daemon.
 type Config struct {
-	// NIC is the daemon's, and stays the caller's; if it is nil, one is opened by VIPL.
+	// NIC is the daemon's NIC; the caller keeps it and closes it. If nil, Open opens one by VIPL.
 	NIC *vipl.NIC
-	// VIPL says how to open the NIC.
+	// VIPL configures the NIC that Open opens.
 	VIPL vipl.Config
-	// Socket is where processes find the daemon; empty means where they look by
-	// themselves. It begins with an @ if its name is in the abstract name space.
+	// Socket is the daemon's socket; empty means the socket where processes look by default. A name
+	// that begins with @ is in the abstract name space.
 	Socket string
-	// Logger receives what a person may want to know; nil means slog.Default(). Its handler is called
-	// as vipl.Config.Logger says, and may block.
+	// Logger receives rare, human-readable events; nil means slog.Default(). The handler may block;
+	// vipl.Config.Logger describes when it is called.
 	Logger *slog.Logger
 }
 
-// maxProcesses bounds the processes of a node.
+// maxProcesses limits the processes of a node.
 const maxProcesses = 1 << 14
 
-// Questions to other daemons, and of them: how many are under way at a time, how many of one user or node,
-// and how many of one node wait. How many of one user wait the table bounds.
+// Limits for questions to and from other daemons: how many run at a time, how many of them for one user or
+// node, and how many of one node wait. The table limits how many of one user wait.
 const (
 	maxAsks, maxUserAsks                = 128, 32
 	maxReplies, maxNodeReplies, maxLate = 64, 16, 64
 )
 
-// Daemon is the daemon of a node. It may be shared between goroutines.
+// Daemon is the VMMC daemon of a node. Goroutines may share it.
 type Daemon struct {
 	nic     *vipl.NIC
 	own     bool         // nic is closed with it
@@ -62,10 +62,10 @@ type Daemon struct {
 	conns map[*net.UnixConn]struct{}
 }
 
-// Open starts a daemon. Run it, and close it. A nil cfg means defaults.
+// Open starts a daemon. Then call Run, and finally Close. A nil cfg means defaults.
 //
-// ctx bounds the call alone, not the life of the daemon. When it ends while Open waits, as
-// vipl.Open may, or has ended before, the error wraps the context's.
+// Open may block as vipl.Open does. ctx limits only this call, not the life of the daemon. If ctx
+// ends first, the error wraps the context's error.
 func Open(ctx context.Context, cfg *Config) (*Daemon, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("vmmc daemon: open: %w", err)
@@ -100,8 +100,8 @@ func Open(ctx context.Context, cfg *Config) (*Daemon, error) {
 	return d, nil
 }
 
-// listen opens the daemon's socket, at name if it has one, and then its place on the segment. Only
-// one daemon of the node has the socket.
+// listen opens the daemon's socket, at name if not empty, and then its place on the segment. Only
+// one daemon of the node can hold the socket.
 func (d *Daemon) listen(name string) (err error) {
 	if name == "" {
 		name = directory.Socket(d.nic.Addr().MAC)
@@ -111,7 +111,7 @@ func (d *Daemon) listen(name string) (err error) {
 	}
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return fmt.Errorf("vmmc daemon: %s listens at %s already: %w", holder(name), name, err)
+		return fmt.Errorf("vmmc daemon: listen at %[2]s: %[1]s already uses it: %[3]w", holder(name), name, err)
 	case err != nil:
 		return fmt.Errorf("vmmc daemon: listen at %s: %w", name, err)
 	}
@@ -122,11 +122,11 @@ func (d *Daemon) listen(name string) (err error) {
 	return nil
 }
 
-// holder says who listens at a socket.
+// holder describes the process that listens at a socket.
 func holder(name string) string {
 	conn, err := directory.Connect(name)
 	if err != nil {
-		return "a file that nobody listens at, or another process,"
+		return "a file without a listener, or another process,"
 	}
 	defer conn.Close()
 	who, err := directory.PeerOf(conn)
@@ -136,13 +136,13 @@ func holder(name string) string {
 	return fmt.Sprintf("process %d of user %d", who.Pid, who.Uid)
 }
 
-// NIC returns the daemon's NIC, and Socket where processes find it.
+// NIC returns the daemon's NIC.
 func (d *Daemon) NIC() *vipl.NIC { return d.nic }
 
-// Socket returns the name of the socket that processes find the daemon at.
+// Socket returns the name of the socket at which processes find the daemon.
 func (d *Daemon) Socket() string { return d.socket.Addr().String() }
 
-// Run serves until ctx ends, which is no error, or Close.
+// Run serves until ctx ends, or Close. The end of ctx is not an error.
 func (d *Daemon) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { d.Close() })
 	defer stop()
@@ -160,8 +160,7 @@ func (d *Daemon) spawn(f func()) {
 	}()
 }
 
-// Close ends the daemon, and waits until it has. What is imported stays so. A second call
-// does nothing.
+// Close stops the daemon and waits for it. Existing imports stay. A second call does nothing.
 func (d *Daemon) Close() (err error) {
 	d.once.Do(func() {
 		d.end()
@@ -185,7 +184,7 @@ func (d *Daemon) Close() (err error) {
 	return err
 }
 
-// logFlush is how long Close waits for the last lines of the log to be handled.
+// logFlush limits how long Close waits for the handler to write the last lines of the log.
 const logFlush = 100 * time.Millisecond
 
 // answer answers another daemon.

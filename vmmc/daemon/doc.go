@@ -1,41 +1,42 @@
-// Package daemon is the VMMC daemon of a node: `bobnet daemon`. It matches imports with
-// the exports of other processes and nodes, says whose a process is that wants to import,
-// and tells who has died. No send passes it.
+// Package daemon is the VMMC daemon of a node: `bobnet daemon`. It finds the exporters for imports,
+// proves which user an importing process belongs to, and reports dead processes. Data do not pass
+// through it.
 //
 //	d, err := daemon.Open(ctx, &daemon.Config{VIPL: vipl.Config{Interface: "eth0"}})
 //	err = d.Run(ctx)
 //
-// A node is an interface, and has one daemon. Processes of package vmmc find it by
-// themselves when they are opened; where none runs they do without, and then policies by
-// user refuse everybody.
+// A node is a network interface and has one daemon. Processes of package vmmc find the daemon
+// automatically when they open. Without a daemon they work too, but policies by user then refuse
+// every importer.
 //
 // # Users
 //
-// The kernel tells the daemon whose each process is (SO_PEERCRED). With each export that
-// it finds, an importer gets a ticket, which it shows the exporter; the daemon of the
-// exporter's node asks that of the importer's node whose the ticket is. A ticket counts for
-// one importer at one exporter, until the import is made. So a user is proven if daemons
-// run at both nodes, and as far as the importer's node is to be trusted. Who may send raw
-// frames on the segment can speak in the name of any station, daemons included.
+// The kernel reports the user of each process to the daemon (SO_PEERCRED). For each export that it
+// finds, the daemon gives the importer a ticket. The importer shows the ticket to the exporter. The
+// daemon of the exporter's node asks the daemon of the importer's node for the ticket's user. A
+// ticket is valid for one importer at one exporter, until the import is complete.
 //
-// A process takes only a daemon of root's, or of its own user.
+// So a user is proven if daemons run on both nodes, and only as far as you trust the importer's
+// node. Any host that can send raw frames on the segment can spoof other hosts, daemons included.
+//
+// A process accepts only a daemon of root or of its own user.
 //
 // # Deaths
 //
-// A process whose connection with the daemon ends without a word has ended. Its daemon
-// tells the processes of its node, and the daemons of those nodes with whose processes it
-// had to do: what was imported from it fails, and lists of importers lose it, much sooner
-// than by Config.PeerTimeout of package vmmc, which remains where a daemon is missing.
+// If a process's connection to the daemon ends without a Leave message, the process has died. Its
+// daemon informs the processes of the node, and the daemons of all nodes with which the process
+// communicated. Imports from it then fail, and lists of importers lose it. This is much faster than
+// Config.PeerTimeout of package vmmc, which still applies where no daemon runs.
 //
-// # The daemon's own end
+// # Restarting the daemon
 //
-// Nothing depends on it but new imports, which wait for the next one. A daemon that is
-// started again, after kill -9 too, is told by the processes of its node what the last one
-// knew. It keeps no state in files. The socket of root's daemon is a file under /run/bobnet, so
-// that no other user can take its name; that of another user's has an abstract name.
+// Only new imports depend on the daemon; they wait for the next one. A restarted daemon, also after
+// kill -9, receives the state of the last one from the processes of its node. It keeps no state in
+// files. The socket of root's daemon is a file under /run/bobnet, so that no other user can take
+// its name. The socket of another user's daemon has an abstract name.
 //
-// # Bounds
+// # Limits
 //
-// What the processes of one user have open, in number and in memory, is bounded, and so is what
-// all users have. A process that goes beyond is left, and the log says so.
+// The daemon limits how much the processes of one user, and of all users, may have open, in number
+// and in memory. It disconnects a process that exceeds a limit, and logs that.
 package daemon

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doing is the daemon as the world of its table. The lock is held in all of it.
+// doing is the daemon as the world of its table. The caller of each method must hold the lock.
 type doing Daemon
 
 var _ world = (*doing)(nil)
@@ -47,7 +47,7 @@ func (w *doing) gone(c *client) bool {
 
 func (w *doing) advertise(name string, addr ethertype.Addr) {
 	if err := w.nic.Advertise(name, addr); err != nil {
-		w.log.Warn("vmmc daemon: a process is not found by other nodes", "err", err)
+		w.log.Warn("vmmc daemon: other nodes cannot find a process", "err", err)
 	}
 }
 
@@ -91,7 +91,7 @@ func (w *doing) ask(p *proof) {
 	})
 }
 
-// whose asks once whose a ticket is.
+// whose asks once for the user of a ticket.
 func (d *Daemon) whose(p *proof) (uid uint32, known bool) {
 	d.mu.Lock()
 	at := p.c.self.Addr
@@ -103,7 +103,7 @@ func (d *Daemon) whose(p *proof) (uid uint32, known bool) {
 	}
 	uid, known, err := d.seg.ask(d.ctx, p.from.Addr.MAC, &question{what: whose, who: p.from, ticket: p.ticket, port: at.Port})
 	if err != nil {
-		d.log.Debug("vmmc daemon: the daemon of a node does not say whose an importer is", "node", p.from.Addr.MAC, "err", err)
+		d.log.Debug("vmmc daemon: no answer from another daemon about an importer's user", "node", p.from.Addr.MAC, "err", err)
 	}
 	return uid, known
 }
@@ -118,7 +118,7 @@ func (w *doing) report(c *client, node ethertype.MAC) {
 			_, _, err = d.seg.ask(d.ctx, node, &question{what: died, who: dead})
 			return err == nil
 		}) {
-			d.log.Debug("vmmc daemon: the daemon of a node does not hear of a death", "node", node, "err", err)
+			d.log.Debug("vmmc daemon: cannot report a death to another daemon", "node", node, "err", err)
 		}
 	})
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// errands are questions of daemons, asked for users or answered to nodes. One takes seconds where the other
-// node is silent, and a process can name nodes that do not exist. So one of those who cause them, a user or
-// a node, has a part of the places, and those whose errands wait for a place take turns.
+// errands schedules questions to other daemons, asked for users or answered to nodes. A question takes
+// seconds if the other node does not reply, and a process can name nodes that do not exist. So each key, a
+// user or a node, gets only some of the places. Keys whose questions wait for a place take turns.
 type errands[K comparable] struct {
 	places, each int          // how many run, and how many of one
 	most         int          // how many of one wait; 0 is no bound
@@ -21,13 +21,13 @@ type errands[K comparable] struct {
 	turns   []K // of whom some wait
 }
 
-// errandsOf are those of one.
+// errandsOf are the errands of one key.
 type errandsOf struct {
 	waiting fifo.Queue[func()]
 	running int
 }
 
-// add runs f when there is a place for it. It returns false, and does nothing, if too many wait.
+// add runs f when a place is free. It returns false, and does nothing, if too many of k wait.
 func (e *errands[K]) add(k K, f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,7 +49,7 @@ func (e *errands[K]) add(k K, f func()) bool {
 	return true
 }
 
-// start begins errands while there are places for them. mu is held.
+// start starts errands while places are free. The caller must hold mu.
 func (e *errands[K]) start() {
 	for i := 0; i < len(e.turns) && e.running < e.places; {
 		k := e.turns[i]
@@ -71,7 +71,7 @@ func (e *errands[K]) start() {
 	}
 }
 
-// end ends an errand.
+// end finishes an errand.
 func (e *errands[K]) end(k K, o *errandsOf) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The half of a daemon that faces the processes of its node.
+// This file is the half of a daemon that serves the processes of its node.
 
-// accept takes processes until the daemon ends.
+// accept accepts processes until the daemon ends.
 func (d *Daemon) accept() {
 	for {
 		conn, err := d.socket.AcceptUnix()
@@ -20,7 +20,7 @@ func (d *Daemon) accept() {
 			if d.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			d.log.Warn("vmmc daemon: a process cannot be let in", "err", err)
+			d.log.Warn("vmmc daemon: cannot accept a process", "err", err)
 			if d.sleep(askAgain) != nil { // no descriptors are left, for example
 				return
 			}
@@ -28,7 +28,7 @@ func (d *Daemon) accept() {
 		}
 		who, err := passfd.PeerOf(conn)
 		if err != nil || !d.table.gate.Enter(who.Uid) {
-			d.log.Warn("vmmc daemon: there are too many processes, or too many of one user", "limit", maxProcesses, "of a user", userProcesses, "err", err)
+			d.log.Warn("vmmc daemon: process refused: limit of processes reached", "limit", maxProcesses, "limit per user", userProcesses, "err", err)
 			passfd.Refuse(conn)
 			continue
 		}
@@ -43,10 +43,10 @@ func (d *Daemon) accept() {
 	}
 }
 
-// greetTime is how long a process may take to say what it speaks.
+// greetTime limits how long a process may take to send its greeting.
 const greetTime = 5 * time.Second
 
-// attend hears one process until it ends.
+// attend serves one process until its connection ends.
 func (d *Daemon) attend(conn *net.UnixConn, who *unix.Ucred) {
 	defer func() {
 		d.mu.Lock()
@@ -73,8 +73,8 @@ func (d *Daemon) attend(conn *net.UnixConn, who *unix.Ucred) {
 	}
 }
 
-// greet exchanges greetings, and reports whether the process speaks the same. If not it
-// is told the daemon's version, and says so itself.
+// greet exchanges greetings and reports whether the process uses the same protocol version. If the
+// versions differ, the process receives the daemon's version and reports the mismatch.
 func greet(conn *net.UnixConn, uid uint32) bool {
 	var b [directory.MaxMessage]byte
 	_ = conn.SetReadDeadline(time.Now().Add(greetTime))
@@ -87,20 +87,20 @@ func greet(conn *net.UnixConn, uid uint32) bool {
 	return version == directory.Version
 }
 
-// read reads a message from a process of a user, who may pass no descriptors with it.
+// read reads a message from a process of a user. The process may not pass descriptors with it.
 func read(conn *net.UnixConn, uid uint32, b []byte) (int, error) {
 	m, err := passfd.Receive(conn, uid, b)
 	passfd.Close(uid, m.FDs...)
 	return m.N, err
 }
 
-// hear takes in what a process says. It reports whether the process has ended, and was not
-// left for what it did.
+// hear reads and handles the messages of a process. It returns true if the process ended, and false
+// if the daemon disconnected it.
 func (d *Daemon) hear(conn *net.UnixConn, c *client) (ended bool) {
 	b := make([]byte, directory.MaxMessage+1)
 	for again := true; ; {
 		n, err := read(conn, c.uid, b)
-		if errors.Is(err, unix.ECONNRESET) && again { // it had unread messages: its last ones come behind that
+		if errors.Is(err, unix.ECONNRESET) && again { // the process left messages unread: its last messages follow the error
 			again = false
 			continue
 		}
@@ -117,9 +117,9 @@ func (d *Daemon) hear(conn *net.UnixConn, c *client) (ended bool) {
 		if !ok {
 			switch {
 			case c.over:
-				d.log.Warn("vmmc daemon: the processes of a user have too much open, and one is left", "pid", c.pid, "user", c.uid, "bytes", userMemory)
+				d.log.Warn("vmmc daemon: process disconnected: its user exceeds the memory limit", "pid", c.pid, "user", c.uid, "bytes", userMemory)
 			case !left:
-				d.log.Warn("vmmc daemon: a process breaks the protocol, and is left", "pid", c.pid, "user", c.uid)
+				d.log.Warn("vmmc daemon: process disconnected: it violated the protocol", "pid", c.pid, "user", c.uid)
 			}
 			return false
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// What daemons say to each other. A question is the private data of a request for a
-// connection, which proves the asker's address; the answer is the one message on it.
+// Messages between daemons. A question is the private data of a connection request, which proves
+// the asker's address. The answer is the only message on the connection.
 //
 //	offset  size  field
 //	     0     4  magic number
@@ -19,7 +19,7 @@ import (
 //	    26    16  ticket
 //	    42     2  port at which it was shown, of the asker's node
 //
-// The answer has the magic number, the version, whether it is known, and the user.
+// The answer has the magic number, the version, whether the ticket is known, and the user.
 const (
 	whose = 1
 	died  = 2
@@ -42,8 +42,8 @@ func (q *question) bytes() []byte {
 	return binary.BigEndian.AppendUint16(append(b, q.ticket[:]...), q.port)
 }
 
-// parseQuestion takes a question of a node apart. Of the processes of its own node a
-// daemon asks nothing, and of those of others it reports nothing.
+// parseQuestion parses a question from a node. A daemon does not ask about processes of its own
+// node, and does not report processes of other nodes.
 func parseQuestion(b []byte, asker, self ethertype.MAC) (q question, ok bool) {
 	if len(b) != questionSize || binary.BigEndian.Uint32(b) != magic || b[4] != directory.Version {
 		return q, false

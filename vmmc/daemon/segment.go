@@ -10,11 +10,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// The half of a daemon that faces the segment: it asks other daemons, and answers them.
-// Each question has a connection of its own, so that nothing has to be kept, or to be
-// found out when a daemon is started again.
+// This file is the half of a daemon that asks other daemons and answers them. Each question has its
+// own connection. So there is no state to keep, or to restore after a restart.
 
-// Delays of questions.
+// Time limits of questions.
 const (
 	questionTime = 2 * time.Second // one attempt
 	askAgain     = 20 * time.Millisecond
@@ -23,10 +22,10 @@ const (
 	reportTime   = 30 * time.Second // all attempts to tell of a death
 )
 
-// daemonKey is the name by which the daemon of a node is found.
+// daemonKey is the advertised name of a node's daemon.
 func daemonKey(node ethertype.MAC) string { return "vmmc daemon/" + node.String() }
 
-// segment is a daemon's place on it.
+// segment is the daemon's presence on the segment.
 type segment struct {
 	nic      *vipl.NIC
 	listener *vipl.Listener
@@ -51,7 +50,7 @@ func (s *segment) close() {
 	s.listener.Close()
 }
 
-// end returns one end of a question's connection, whose one message is buf.
+// end returns one end of a question's connection, whose only message is buf.
 func (s *segment) end(buf []byte) (vi *vipl.VI, d *vipl.Descriptor, release func(), err error) {
 	h, err := s.nic.RegisterMem(buf, nil)
 	if err != nil {
@@ -68,13 +67,13 @@ func (s *segment) end(buf []byte) (vi *vipl.VI, d *vipl.Descriptor, release func
 	}, nil
 }
 
-// ask asks the daemon of a node once.
+// ask sends one question to the daemon of a node.
 func (s *segment) ask(ctx context.Context, node ethertype.MAC, q *question) (uid uint32, known bool, err error) {
 	ctx, cancel := s.nic.WithTimeout(ctx, questionTime)
 	defer cancel()
 	addr, err := s.nic.Lookup(ctx, daemonKey(node))
 	if err == nil && addr.MAC != node {
-		err = fmt.Errorf("%v answers as the daemon of %v", addr, node)
+		err = fmt.Errorf("%v answered in place of the daemon of %v", addr, node)
 	}
 	if err != nil {
 		return 0, false, err
@@ -96,12 +95,12 @@ func (s *segment) ask(ctx context.Context, node ethertype.MAC, q *question) (uid
 	}
 	uid, known, ok := parseAnswer(buf[:d.Length])
 	if !ok {
-		err = fmt.Errorf("the daemon of %v answers with %d bytes that make no sense", node, d.Length)
+		err = fmt.Errorf("the daemon of %v sent a malformed answer of %d bytes", node, d.Length)
 	}
 	return uid, known, err
 }
 
-// persist calls try until it reports success, or for d.
+// persist calls try until it returns true, or until d has passed.
 func (s *segment) persist(d time.Duration, try func() bool) bool {
 	end := s.nic.Now() + int64(d)
 	for delay := askAgain; !try(); delay = min(2*delay, askAgainMax) {
@@ -112,8 +111,8 @@ func (s *segment) persist(d time.Duration, try func() bool) bool {
 	return true
 }
 
-// serve answers questions until ctx ends or the segment is closed. add runs a function beside it, unless
-// too many of the asker's wait.
+// serve answers questions until ctx ends or the segment is closed. add runs a function concurrently. It
+// returns false if too many questions of the asker wait.
 func (s *segment) serve(ctx context.Context, add func(asker ethertype.MAC, f func()) bool) error {
 	for {
 		r, err := s.listener.Wait(ctx)
@@ -124,7 +123,7 @@ func (s *segment) serve(ctx context.Context, add func(asker ethertype.MAC, f fun
 			return err
 		}
 		if !add(r.Remote().MAC, func() { s.reply(ctx, r) }) {
-			_ = r.Reject("too many questions of this node wait: ask again")
+			_ = r.Reject("too many questions of this node are waiting: retry")
 		}
 	}
 }
@@ -134,7 +133,7 @@ func (s *segment) reply(ctx context.Context, r *vipl.Request) {
 	asker := r.Remote().MAC
 	q, ok := parseQuestion(r.Data(), asker, s.nic.Addr().MAC)
 	if !ok {
-		_ = r.Reject("this is a VMMC daemon, which does not understand the question: build all programs from one source")
+		_ = r.Reject("malformed question to a VMMC daemon (build all programs from the same source)")
 		return
 	}
 	uid, known := s.answer(asker, &q)
@@ -147,6 +146,6 @@ func (s *segment) reply(ctx context.Context, r *vipl.Request) {
 	ctx, cancel := s.nic.WithTimeout(ctx, questionTime)
 	defer cancel()
 	if r.Accept(ctx, vi) == nil && vi.PostSend(d) == nil {
-		_, _ = vi.SendWait(ctx) // the asker asks again if it has not come
+		_, _ = vi.SendWait(ctx) // the asker retries if the answer is lost
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Snapshot is the state of a daemon at a moment.
+// Snapshot is the state of a daemon at one moment.
 type Snapshot struct {
 	Node      ethertype.MAC
 	Processes []Process `metric:"bobnet_daemon_processes" help:"Processes of the node."`
 	Stats     Stats
 }
 
-// Process is one of the node's.
+// Process is a process of the node.
 type Process struct {
 	Job      string
 	Process  uint32
@@ -31,7 +31,7 @@ type Process struct {
 	Matching int `metric:"bobnet_daemon_waiting_imports" help:"Imports of processes of the node whose exporter is not found yet."`
 }
 
-// Snapshot returns the state of the daemon, for people and for metrics.
+// Snapshot returns the state of the daemon, for display and for metrics.
 func (d *Daemon) Snapshot() Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,8 +51,8 @@ func (d *Daemon) Snapshot() Snapshot {
 	return s
 }
 
-// WriteTo writes the snapshot as text for a person who wants to know who is at the node, and
-// which imports find no exporter. It implements io.WriterTo.
+// WriteTo writes the snapshot as text: the processes of the node, and the number of their imports
+// that wait for an exporter. It implements io.WriterTo.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	n := &s.Stats
@@ -72,7 +72,7 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// quoted returns what processes have said so that a terminal can show it.
+// quoted returns words of a process, quoted so that they are safe to print on a terminal.
 func quoted(words ...string) string {
 	var b strings.Builder
 	for i, w := range words {

@@ -11,29 +11,29 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// The table is what a daemon knows and decides, without sockets, clocks, locks and
-// goroutines: events come in by its methods, and what is to be done about them goes out by
-// world.
+// The table holds the state and the decisions of a daemon, without sockets, clocks, locks and
+// goroutines. Events enter through its methods. It acts through world.
 
-// world is what a table has done. None of it blocks, or calls the table back before it
-// returns.
+// world carries out the actions of a table. Its methods do not block, and do not call the table
+// back before they return.
 type world interface {
-	// tell sends a process a message.
+	// tell sends a message to a process.
 	tell(c *client, m directory.Message)
-	// gone reports whether a process has ended although its client is still here.
+	// gone reports whether a process has ended although its client still exists.
 	gone(c *client) bool
-	// advertise has the segment find addr by a name, until withdraw.
+	// advertise makes addr findable on the segment by name, until withdraw.
 	advertise(name string, addr ethertype.Addr)
 	withdraw(name string)
-	// seek asks the segment for w.key, for table.found, until w.stop is called if it is set.
+	// seek looks w.key up on the segment and calls table.found. If w.stop is set, calling it
+	// cancels the search.
 	seek(w *want)
-	// ask finds out about a ticket at the node that it comes from, for table.answered.
+	// ask asks the node that a ticket comes from about it, and calls table.answered.
 	ask(q *proof)
-	// report tells the daemon of a node of the death of c, and calls table.reported then.
+	// report sends the death of c to the daemon of a node, and then calls table.reported.
 	report(c *client, node ethertype.MAC)
 }
 
-// Bounds of what one process may have open.
+// Limits on what one process may have open.
 const (
 	maxWants   = 1 << 16
 	maxTickets = 1 << 16
@@ -42,8 +42,8 @@ const (
 	maxProofs  = 1 << 10 // more have no user
 )
 
-// Bounds of what all processes of one user, but root, may have open, and those of all users. Costs
-// are about the bytes that each thing takes, here and in the daemon's NIC.
+// Limits on what all processes of one user may have open, except root's, and those of all users. A
+// cost is about the number of bytes that an item uses, here and in the daemon's NIC.
 const (
 	userProcesses = 1 << 12
 	userMemory    = 64 << 20
@@ -59,7 +59,7 @@ const (
 	costReport = 512 // until the other daemon knows, or does not answer
 )
 
-// client is a process.
+// client is a process of the node.
 type client struct {
 	pid  int32
 	uid  uint32
@@ -84,7 +84,7 @@ type client struct {
 	behind  []directory.Message                // if not nil, it waits itself: what it has said
 }
 
-// want is a Match without an answer.
+// want is a Match without an answer yet.
 type want struct {
 	c    *client
 	seq  uint32
@@ -93,7 +93,7 @@ type want struct {
 	done bool
 }
 
-// proof is a Prove without an answer.
+// proof is a Prove without an answer yet.
 type proof struct {
 	c      *client
 	seq    uint32
@@ -102,8 +102,8 @@ type proof struct {
 	paid   bool              // costProof is counted
 }
 
-// shownBy is a ticket and who shows it: who gets one from another process, or sees it, and
-// says that it is its own, takes nothing from that.
+// shownBy is a ticket and the process that shows it. A process that obtains another process's
+// ticket, and shows it as its own, thereby takes nothing from that process.
 type shownBy struct {
 	ticket provider.Ticket
 	who    provider.Identity
@@ -121,7 +121,7 @@ type table struct {
 	stats   Stats
 }
 
-// Stats counts what a daemon has done since it was started.
+// Stats counts events since the daemon started.
 type Stats struct {
 	Matches  uint64 `metric:"bobnet_daemon_matches_total" help:"Exporters found for imports."`
 	Proven   uint64 `metric:"bobnet_daemon_users_proven_total" help:"Times that the user of a process was confirmed to another daemon."`
@@ -140,8 +140,8 @@ func newGate() *admission.Gate[uint32] {
 	return admission.New(admission.Limits{Conns: userProcesses, AllConns: maxProcesses, Bytes: userMemory, AllBytes: allMemory}, uint32(0))
 }
 
-// take counts what a process opens for its user, and reports whether he may have that. A process
-// that is over the bound is left.
+// take charges an item to the client's user, and reports whether the limit permits it. If not, the
+// daemon disconnects the client.
 func (c *client) take(cost int64) bool {
 	if !c.gate.Take(c.uid, cost) {
 		c.over = true
@@ -151,13 +151,13 @@ func (c *client) take(cost int64) bool {
 	return true
 }
 
-// give gives back what take has counted.
+// give returns a charge that take made.
 func (c *client) give(cost int64) {
 	c.gate.Give(c.uid, cost)
 	c.cost -= cost
 }
 
-// connect makes a process known that has said nothing yet.
+// connect adds a process that has not sent anything yet.
 func (t *table) connect(pid int32, uid uint32, conn any) *client {
 	c := &client{pid: pid, uid: uid, conn: conn, gate: t.gate, exports: map[uint32]struct{}{}, words: map[string]uint32{}, names: map[string]struct{}{},
 		wants: map[uint32]*want{}, tickets: map[provider.Ticket]ethertype.Addr{}, met: map[ethertype.MAC]struct{}{}}
@@ -165,8 +165,8 @@ func (t *table) connect(pid int32, uid uint32, conn any) *client {
 	return c
 }
 
-// hear acts upon a message. It returns false if the process breaks the rules and is to be
-// left.
+// hear handles a message. It returns false if the process violates the protocol; the caller then
+// disconnects it.
 func (t *table) hear(c *client, m *directory.Message) bool {
 	if c.left {
 		return false
@@ -214,11 +214,11 @@ func (t *table) hear(c *client, m *directory.Message) bool {
 	return true
 }
 
-// outside answers a process that was not let in, or has not asked for it.
+// outside answers a process that has not entered, or was refused.
 func (t *table) outside(c *client, m *directory.Message) bool {
 	switch m.Kind {
 	case directory.Match:
-		t.world.tell(c, directory.Message{Kind: directory.Refused, Seq: m.Seq, Text: "the process was not let in under its number"})
+		t.world.tell(c, directory.Message{Kind: directory.Refused, Seq: m.Seq, Text: "the daemon did not admit the process under its number"})
 	case directory.Prove:
 		c.proofs++
 		t.answered(&proof{c: c, seq: m.Seq}, 0, false)
@@ -226,7 +226,7 @@ func (t *table) outside(c *client, m *directory.Message) bool {
 	return true
 }
 
-// enter lets a process in under its number.
+// enter admits a process under its number.
 func (t *table) enter(c *client, m *directory.Message) bool {
 	if c.entered {
 		return false
@@ -237,7 +237,7 @@ func (t *table) enter(c *client, m *directory.Message) bool {
 		return true
 	}
 	if m.Self.Addr.MAC != t.node {
-		return refuse("this is the daemon of %v, and the NIC of the process is %v: start one for that interface", t.node, m.Self.Addr.MAC)
+		return refuse("this is the daemon of %v, but the process uses NIC %v (start a daemon for that interface)", t.node, m.Self.Addr.MAC)
 	}
 	if other := t.first(directory.NodeKey(m.Text, t.node, m.Self.Process)); other != nil {
 		if t.world.gone(other) { // what it has said last is to be heard first
@@ -245,7 +245,7 @@ func (t *table) enter(c *client, m *directory.Message) bool {
 			other.next = append(other.next, func() { t.goOn(c) })
 			return true
 		}
-		return refuse("process %d of scope %q is there already: the system's process %d of user %d", m.Self.Process, m.Text, other.pid, other.uid)
+		return refuse("process %d of scope %q already exists: PID %d of user %d", m.Self.Process, m.Text, other.pid, other.uid)
 	}
 	c.entered, c.self, c.scope = true, m.Self, m.Text
 	t.world.tell(c, directory.Message{Kind: directory.Entered, Seq: m.Seq})
@@ -254,7 +254,7 @@ func (t *table) enter(c *client, m *directory.Message) bool {
 	return true
 }
 
-// goOn hears what a process has said since it had to wait for another one's end.
+// goOn handles the messages that a process sent while it waited for another process's end.
 func (t *table) goOn(c *client) {
 	if c.left {
 		return
@@ -269,7 +269,7 @@ func (t *table) goOn(c *client) {
 	}
 }
 
-// first returns who is found by a name here.
+// first returns the client that is found by a name on this node.
 func (t *table) first(key string) *client {
 	if all := t.names[key]; len(all) > 0 {
 		return all[0]
@@ -277,7 +277,7 @@ func (t *table) first(key string) *client {
 	return nil
 }
 
-// name has c found by a name, unless another process was before it.
+// name makes c findable by a name, unless another client has the name first.
 func (t *table) name(c *client, key string) {
 	if _, has := c.names[key]; has {
 		return
@@ -293,7 +293,7 @@ func (t *table) name(c *client, key string) {
 	}
 }
 
-// unname takes a name from c. Who has it next is found by it then.
+// unname removes a name from c. The next client with the name is then found by it.
 func (t *table) unname(c *client, key string) {
 	if _, has := c.names[key]; !has {
 		return
@@ -348,8 +348,8 @@ func (t *table) unexport(c *client, id uint32, word string) {
 	t.unname(c, directory.WordKey(c.scope, word))
 }
 
-// match answers at once if the exporter is of this node and known, and asks the segment
-// otherwise, until it is one or the other.
+// match answers at once if the exporter is known and on this node. Otherwise it asks the segment
+// until the exporter is found on either.
 func (t *table) match(c *client, m *directory.Message) bool {
 	if c.wants[m.Seq] != nil || len(c.wants) >= maxWants || !c.take(costWant) {
 		return false
@@ -369,7 +369,7 @@ func (t *table) match(c *client, m *directory.Message) bool {
 	return true
 }
 
-// drop forgets a want.
+// drop deletes a want.
 func (t *table) drop(w *want) {
 	w.done = true
 	if w.c.wants[w.seq] == w {
@@ -384,7 +384,7 @@ func (t *table) drop(w *want) {
 	}
 }
 
-// found answers a want, with a ticket for the exporter.
+// found answers a want with a ticket for the exporter.
 func (t *table) found(w *want, addr ethertype.Addr) {
 	if w.done {
 		return
@@ -398,7 +398,7 @@ func (t *table) found(w *want, addr ethertype.Addr) {
 	t.world.tell(w.c, directory.Message{Kind: directory.Matched, Seq: w.seq, Addr: addr, Ticket: ticket})
 }
 
-// fail answers a want whose exporter cannot be looked for.
+// fail answers a want whose exporter cannot be looked up.
 func (t *table) fail(w *want, why error) {
 	if w.done {
 		return
@@ -407,7 +407,7 @@ func (t *table) fail(w *want, why error) {
 	t.world.tell(w.c, directory.Message{Kind: directory.Refused, Seq: w.seq, Text: why.Error()})
 }
 
-// shown notes that c shows a ticket at an address, and nowhere else.
+// shown records that c shows a ticket at an address, and nowhere else.
 func (t *table) shown(c *client, ticket provider.Ticket, at ethertype.Addr) bool {
 	if t.tickets[shownBy{ticket, c.self}] != nil || len(c.tickets) >= maxTickets || ticket == (provider.Ticket{}) || !c.meet(at.MAC) || !c.take(costTicket) {
 		return false
@@ -432,8 +432,8 @@ func (c *client) meet(node ethertype.MAC) bool {
 	return true
 }
 
-// whose returns the user of who has shown a ticket at an address. It is known if this
-// daemon has given the ticket to that process, to be shown there.
+// whose returns the user of the process that showed a ticket at an address. known is true if this
+// daemon gave the ticket to that process, for that address.
 func (t *table) whose(ticket provider.Ticket, from provider.Identity, at ethertype.Addr) (uid uint32, known bool) {
 	c := t.tickets[shownBy{ticket, from}]
 	if c == nil || c.tickets[ticket] != at {
@@ -442,7 +442,7 @@ func (t *table) whose(ticket provider.Ticket, from provider.Identity, at etherty
 	return c.uid, true
 }
 
-// answered takes what is known of a ticket.
+// answered handles the answer about a ticket.
 func (t *table) answered(q *proof, uid uint32, proven bool) {
 	if q.paid {
 		t.gate.Give(q.c.uid, costProof)
@@ -458,8 +458,8 @@ func (t *table) answered(q *proof, uid uint32, proven bool) {
 	t.world.tell(q.c, directory.Message{Kind: directory.Proven, Seq: q.seq, UID: uid, Yes: proven})
 }
 
-// ended: a process has ended without saying so. Its own node and all nodes that it had to
-// do with are told.
+// ended handles the end of a process that did not leave. It informs the processes of this node and
+// all nodes with which the process communicated.
 func (t *table) ended(c *client) {
 	if c.left {
 		return
@@ -476,10 +476,10 @@ func (t *table) ended(c *client) {
 	t.leave(c)
 }
 
-// reported: a report of the death of c has ended. It takes no lock.
+// reported handles the end of a report about the death of c. It takes no lock.
 func (t *table) reported(c *client) { t.gate.Give(c.uid, costReport) }
 
-// died: another daemon says that a process of its node has.
+// died handles another daemon's report that a process of its node has died.
 func (t *table) died(dead provider.Identity) {
 	t.stats.Told++
 	t.tellDeath(dead)
@@ -493,7 +493,7 @@ func (t *table) tellDeath(dead provider.Identity) {
 	}
 }
 
-// leave forgets a process.
+// leave removes a process.
 func (t *table) leave(c *client) {
 	if c.left {
 		return
