@@ -156,7 +156,7 @@ func (k *keyed) ask(t *testing.T, station int, address string) {
 		says string
 	}{
 		{[]string{"ping", "-c", "2", k.MAC(0).String()}, "2 sent, 0 answered"},
-		{[]string{"ping", "-c", "2", address}, "the same key or none?"},
+		{[]string{"ping", "-c", "2", address}, "with the same EtherType and key?"},
 		{[]string{"perf", "--to", address, "--stacks", "vipl", "--tests", "latency"}, why},
 	} {
 		if out, code := k.call(t, station, call.args...); code != 1 || !strings.Contains(out, call.says) {

@@ -9,12 +9,12 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// gonePause is the time between looks at an interface that may be gone, or may be there again.
+// gonePause is the interval of checks whether an interface has disappeared or reappeared.
 const gonePause = 250 * time.Millisecond
 
-// serveAgain calls serve. If that ends because its network interface is gone, serveAgain calls
-// it again when an interface of that name is there, until ctx is done. Serve writes the name of
-// the interface that it has opened to name, and takes it from there.
+// serveAgain calls serve. If serve returns because its network interface was deleted, serveAgain
+// calls it again as soon as an interface of that name exists, until ctx is done. serve stores the
+// name of the interface that it opened in name, and opens that name the next time.
 func serveAgain(ctx context.Context, what string, name *string, serve func() error) error {
 	tick := time.NewTicker(gonePause)
 	defer tick.Stop()
@@ -25,7 +25,7 @@ func serveAgain(ctx context.Context, what string, name *string, serve func() err
 			return err
 		case errors.Is(err, transport.ErrGone):
 			gone = true
-			slog.Warn(what+" waits for its interface to be there again", "interface", *name, "err", err)
+			slog.Warn(what+": interface deleted, waiting for a new one", "interface", *name, "err", err)
 		case !gone || !errors.Is(err, transport.ErrInterface) && !errors.Is(err, transport.ErrLinkDown):
 			return err
 		}
@@ -37,8 +37,8 @@ func serveAgain(ctx context.Context, what string, name *string, serve func() err
 	}
 }
 
-// closeWhenGone closes a link when its interface is gone, or ctx is done. It returns the error of
-// an interface that is gone, else nil.
+// closeWhenGone closes a link when its interface is deleted or ctx is done. It returns an error if
+// the interface was deleted, and nil otherwise.
 func closeWhenGone(ctx context.Context, link transport.Link) error {
 	defer link.Close()
 	tick := time.NewTicker(gonePause)

@@ -28,24 +28,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const agentLong = `Open packet sockets for the programs of this node that lack CAP_NET_RAW, until
-interrupted. A program of a user or group that the policy lets in gets sockets whose filter
-is locked to ports of its own, and the kernel (nftables) drops what it sends by them from
-other ports, addresses or interfaces. Users and groups that are not in /etc/passwd or
-/etc/group, such as those of LDAP, are given by number: group:1234. Programs find the agent
-by themselves, at
-` + agent.DefaultPath + ` or where $` + agent.EnvPath + ` says.
+const agentLong = `Open packet sockets for programs of this node that lack CAP_NET_RAW, until interrupted. The
+policy lists the permitted users and groups. A program gets sockets whose receive filter is
+locked to its own ports. The kernel (nftables) drops frames that it sends from other
+ports, addresses or interfaces. Programs find the agent automatically, at
+` + agent.DefaultPath + ` or at the path in $` + agent.EnvPath + `. Give users and groups that are not
+in /etc/passwd or /etc/group, such as those of LDAP, by number: group:1234.
 
-No frame passes the agent. Its end changes nothing for programs that run: the sockets are
-theirs, and they connect to the next agent by themselves. docs/security.md says what a
-program can do with such sockets, and what it cannot.
+Frames do not pass through the agent, and the agent can be restarted at any time: running
+programs keep their sockets, and connect to the next agent. docs/security.md describes what a
+program can do with such sockets.
 
---metrics ADDR serves the metrics and the dumps of all programs of this node that tell the
-agent, as all that are part of Bobnet do, with its sockets or with their own, if the policy
-lets their user in; SIGQUIT (Ctrl-\) prints the dumps.
-It takes CAP_NET_RAW and CAP_NET_ADMIN, and Linux 5.16.`
+--metrics ADDR serves the metrics and state dumps of all programs of this node that report to
+the agent. All of Bobnet's programs do, with sockets of the agent or with their own, if the
+policy allows their user. SIGQUIT (Ctrl-\) prints the dumps.
 
-// maxBlocks is the most that --blocks takes: more than all interfaces of a host have.
+The agent needs CAP_NET_RAW, CAP_NET_ADMIN and Linux 5.16.`
+
+// maxBlocks is the largest value of --blocks: more than all interfaces of a host have.
 const maxBlocks = 1 << 16
 
 func newAgentCmd() *cobra.Command {
@@ -53,12 +53,12 @@ func newAgentCmd() *cobra.Command {
 	var allow, policy, addr, types string
 	cmd := &cobra.Command{
 		Use:   "agent --allow user:NAME,group:NAME [flags]",
-		Short: "Open packet sockets for programs of this node without CAP_NET_RAW",
+		Short: "Open packet sockets for programs without CAP_NET_RAW",
 		Long:  agentLong,
 		Args:  usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (allow == "") == (policy == "") {
-				return usageError{errors.New("say who gets sockets, either by --allow user:NAME,group:NAME or by --policy FILE")}
+				return usageError{errors.New("agent: missing policy: want either --allow user:NAME,group:NAME or --policy FILE")}
 			}
 			cfg.Policy = func() (nodeagent.Policy, error) { return nodeagent.ReadPolicy(policy) }
 			if policy != "" {
@@ -82,14 +82,14 @@ func newAgentCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.Var(text(&allow, "", func(who string) error { _, err := nodeagent.ParsePolicy(who); return bare(err, "node agent: ") }), "allow", "`who` gets sockets, besides root: user:NAME and group:NAME with commas between them, or all")
-	f.Var(input(&policy), "policy", "`file` with such entries, which is read for each request")
+	f.Var(text(&allow, "", func(who string) error { _, err := nodeagent.ParsePolicy(who); return bare(err, "node agent: ") }), "allow", "comma-separated `users` and groups that get sockets, in addition to root: user:NAME, group:NAME, or all")
+	f.Var(input(&policy), "policy", "`file` with entries as for --allow; it is read for each request")
 	f.Var(text(&cfg.Path, agent.DefaultPath, most(maxSocket)), "socket", "`path` of the Unix socket")
-	f.Var(interfaces(&cfg.Interfaces), "interfaces", "`names` of the interfaces to serve, with commas between them; by default all")
-	f.Var(text(&types, fmt.Sprintf("%#04x", uint16(ethertype.Default)), func(list string) error { _, err := nodeagent.ParseEtherTypes(list); return bare(err, "node agent: ") }), "ethertypes", "`numbers` of the EtherTypes that programs may use, with commas between them; those of IP and the like are refused")
-	f.Var(number(&cfg.MaxBlocks, nodeagent.DefaultMaxBlocks, 1, maxBlocks), "blocks", "`number` of blocks of 1024 ports that a user may have, one for each NIC")
-	f.BoolVar(&cfg.Unguarded, "unguarded", false, "do not let the kernel judge what programs send: they may send anything, have long frames, and each frame costs less")
-	f.Var(listenAt(&addr), "metrics", "serve the metrics of all programs that tell the agent on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	f.Var(interfaces(&cfg.Interfaces), "interfaces", "comma-separated `names` of the interfaces to serve; by default all")
+	f.Var(text(&types, fmt.Sprintf("%#04x", uint16(ethertype.Default)), func(list string) error { _, err := nodeagent.ParseEtherTypes(list); return bare(err, "node agent: ") }), "ethertypes", "comma-separated `numbers` of the EtherTypes that programs may use; those of other protocols, such as IP, are refused")
+	f.Var(number(&cfg.MaxBlocks, nodeagent.DefaultMaxBlocks, 1, maxBlocks), "blocks", "maximum `number` of blocks of 1024 ports for a user; each NIC needs one")
+	f.BoolVar(&cfg.Unguarded, "unguarded", false, "do not check what programs send: they may send anything, including long frames, at less cost per frame")
+	f.Var(listenAt(&addr), "metrics", "serve the metrics of all programs that report to the agent on this `address` (:port means localhost): /metrics, and readable status at /debug/bobnet")
 	return cmd
 }
 
@@ -127,21 +127,21 @@ func runAgent(cmd *cobra.Command, cfg nodeagent.Config, addr string) error {
 	return errors.Join(server.Serve(ctx), context.Cause(cmd.Context()))
 }
 
-// Bounds on what one link of a program adds to the metrics of the node.
+// Limits for one link of a program in the node's metrics.
 const (
-	agentMaxVIs    = 8  // VIs with series of their own
-	agentMaxDriver = 64 // octets of the driver's name
+	agentMaxVIs    = 8  // VIs with their own series
+	agentMaxDriver = 64 // bytes of the driver's name
 )
 
-// agentHandler serves the metrics of an agent's programs, and for people what they say of
-// themselves. What one program says that makes no sense is left out, and the others' is not.
+// agentHandler serves the metrics and state dumps of an agent's programs. It leaves out invalid
+// metrics of one program without affecting the others.
 func agentHandler(s *nodeagent.Server) http.Handler {
 	mux := http.NewServeMux()
 	gather := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gatherAll(s) })
 	mux.Handle("/metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("/debug/bobnet", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		writeAgentDump(w, s) // if it fails the client is gone
+		writeAgentDump(w, s) // an error means that the client is gone
 	})
 	return mux
 }
@@ -150,8 +150,8 @@ var agentProgram = prometheus.NewDesc("bobnet_agent_program_answers",
 	"1 if a program reports its metrics in time, otherwise 0. With interface and port it is for a link with sockets of the agent, without them for the whole program.",
 	[]string{"program", "pid", "uid", "interface", "port"}, nil)
 
-// gatherAll asks all programs, and puts together what they say. The error says what was left
-// out: series that are there twice.
+// gatherAll collects the metrics of all programs. The error lists duplicate series, which it leaves
+// out.
 func gatherAll(s *nodeagent.Server) ([]*dto.MetricFamily, error) {
 	all := askAll(s, agent.Metrics)
 	registry := prometheus.NewRegistry()
@@ -165,11 +165,11 @@ func gatherAll(s *nodeagent.Server) ([]*dto.MetricFamily, error) {
 	return gatherers.Gather()
 }
 
-// linkCollector exports which programs answer, and what their links say.
+// linkCollector exports which programs answer, and the metrics of their links.
 type linkCollector []*answer
 
-// Describe implements prometheus.Collector. It describes nothing, because the labels are the
-// programs'.
+// Describe implements prometheus.Collector. It describes nothing, because the labels depend on the
+// programs.
 func (linkCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -197,19 +197,20 @@ func whose(p *nodeagent.Program) prometheus.Labels {
 	return prometheus.Labels{"program": p.Name, "pid": p.ID(), "uid": strconv.FormatUint(uint64(p.UID), 10)}
 }
 
-// answer is what a program said, as a whole or of a link: that has a Snapshot as a NIC has
+// answer is the response of a program, or of one of its links. For a link it has a Snapshot, like a
+// NIC.
 type answer struct {
 	program  *nodeagent.Program
 	snapshot vipl.Snapshot       // of a link
-	said     []*dto.MetricFamily // of a program, asked for metrics
-	dump     []byte              // of a program, asked for a dump
+	said     []*dto.MetricFamily // of a program, if metrics were requested
+	dump     []byte              // of a program, if a dump was requested
 	err      error
 }
 
-// Snapshot returns it for metrics.Collector.WatchNIC.
+// Snapshot returns the snapshot for metrics.Collector.WatchNIC.
 func (a *answer) Snapshot() vipl.Snapshot { return a.snapshot }
 
-// askAll asks all programs for metrics or dumps at the same time, and their links for snapshots.
+// askAll requests metrics or dumps from all programs concurrently, and snapshots from their links.
 func askAll(s *nodeagent.Server, what string) []*answer {
 	var all []*answer
 	var wg sync.WaitGroup
@@ -229,7 +230,7 @@ func askAll(s *nodeagent.Server, what string) []*answer {
 	return all
 }
 
-// ask asks a program, and notes what the answer takes.
+// ask sends a request to a program, and charges the response to the budget.
 func (a *answer) ask(what string, b *budget) ([]byte, error) {
 	body, err := a.program.Ask(what)
 	if err == nil {
@@ -238,7 +239,7 @@ func (a *answer) ask(what string, b *budget) ([]byte, error) {
 	return body, err
 }
 
-// askProgram asks a program.
+// askProgram requests metrics or a dump from a program.
 func (a *answer) askProgram(what string, b *budget) {
 	text, err := a.ask(what, b)
 	switch {
@@ -260,10 +261,10 @@ func (a *answer) askProgram(what string, b *budget) {
 	}
 }
 
-// errAnswerless is of a program that answers, and cannot say what was asked.
-var errAnswerless = errors.New("it cannot say how it is: somebody holds a lock for long, or it is too much")
+// errAnswerless is the error for an empty response.
+var errAnswerless = errors.New("snapshot unavailable: lock held too long or reply too large")
 
-// askLink asks a link for a snapshot. What the agent knows better it does not take from it.
+// askLink requests a snapshot from a link. It replaces the fields that the agent knows itself.
 func (a *answer) askLink(b *budget) {
 	body, err := a.ask(agent.Snapshot, b)
 	if err != nil {
@@ -281,8 +282,8 @@ func (a *answer) askLink(b *budget) {
 	attributes.Driver = strings.ToValidUTF8(attributes.Driver[:min(len(attributes.Driver), agentMaxDriver)], "_")
 }
 
-// writeAgentDump writes what each program says of itself and of its NICs. Characters that would
-// control a terminal are left out.
+// writeAgentDump writes the state of each program and of its NICs. It leaves out control
+// characters, which could affect a terminal.
 func writeAgentDump(w io.Writer, s *nodeagent.Server) error {
 	var text strings.Builder
 	all := askAll(s, agent.Dump)
@@ -292,7 +293,7 @@ func writeAgentDump(w io.Writer, s *nodeagent.Server) error {
 			programs++
 		}
 	}
-	fmt.Fprintf(&text, "bobnet agent: %d programs tell how they are, %d NICs have its sockets\n", programs, len(all)-programs)
+	fmt.Fprintf(&text, "bobnet agent: %d programs report their state, %d NICs use its sockets\n", programs, len(all)-programs)
 	for _, a := range all {
 		switch {
 		case a.err != nil:
@@ -301,7 +302,7 @@ func writeAgentDump(w io.Writer, s *nodeagent.Server) error {
 			fmt.Fprintf(&text, "\n%v\n%s", a.program, indent(string(a.dump)))
 		default:
 			var nic strings.Builder
-			a.snapshot.WriteTo(&nic) // a builder takes everything
+			a.snapshot.WriteTo(&nic) // a builder returns no error
 			fmt.Fprintf(&text, "\n%v\n%s", a.program, indent(nic.String()))
 		}
 	}
@@ -314,34 +315,34 @@ func writeAgentDump(w io.Writer, s *nodeagent.Server) error {
 	return err
 }
 
-// indent has lines begin so that none can be taken for what the agent says.
+// indent indents all lines, so that none can pass for a line of the agent.
 func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-// Bounds on what the answers of all programs of one user take, when all are asked once.
+// Limits for the responses of all programs of one user to one request.
 const (
-	agentUserOctets = 4 << 20
+	agentUserBytes  = 4 << 20
 	agentUserSeries = 32_000
 )
 
-// budget is what is left of these bounds. Root's programs have none.
+// budget counts how much of these limits is used. Root's programs have no limit.
 type budget struct {
-	mu             sync.Mutex
-	octets, series map[uint32]int // used, by user
-	reading        sync.Mutex     // held while an answer is taken apart, which takes more memory than what is left of it
+	mu            sync.Mutex
+	bytes, series map[uint32]int // used, by user
+	reading       sync.Mutex     // held while a response is parsed, because parsing needs more memory than its result
 }
 
 func newBudget() *budget {
-	return &budget{octets: map[uint32]int{}, series: map[uint32]int{}}
+	return &budget{bytes: map[uint32]int{}, series: map[uint32]int{}}
 }
 
-// take notes that a program's answer takes so many octets.
-func (b *budget) take(p *nodeagent.Program, octets int) error {
-	return b.use(b.octets, p, octets, agentUserOctets, "octets")
+// take charges the bytes of a program's response.
+func (b *budget) take(p *nodeagent.Program, size int) error {
+	return b.use(b.bytes, p, size, agentUserBytes, "bytes")
 }
 
-// takeSeries notes how many series a program's answer has.
+// takeSeries charges the series of a program's response.
 func (b *budget) takeSeries(p *nodeagent.Program, said []*dto.MetricFamily) error {
 	n := 0
 	for _, f := range said {
@@ -350,26 +351,26 @@ func (b *budget) takeSeries(p *nodeagent.Program, said []*dto.MetricFamily) erro
 	return b.use(b.series, p, n, agentUserSeries, "series")
 }
 
-// use notes that of something more is used, unless it is too much.
+// use charges more to the program's user, or returns an error if that exceeds most.
 func (b *budget) use(used map[uint32]int, p *nodeagent.Program, more, most int, what string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p.UID != 0 && used[p.UID]+more > most {
-		return fmt.Errorf("%v: left out: with its answer those of user %d would have %d %s, more than %d", p, p.UID, used[p.UID]+more, what, most)
+		return fmt.Errorf("%v: left out: the responses of user %d would have %d %s, more than %d", p, p.UID, used[p.UID]+more, what, most)
 	}
 	used[p.UID] += more
 	return nil
 }
 
-// viOctets is fewer than a VI's state has as JSON, whatever it is.
-const viOctets = 256
+// viBytes is a lower bound of the size of a VI's state as JSON.
+const viBytes = 256
 
-// readSnapshot reads what a link says, which takes a small multiple of it in memory, also if it
-// is made to take more.
+// readSnapshot parses the snapshot of a link. It needs memory in proportion to the length of body,
+// even if body is hostile.
 func readSnapshot(body []byte) (vipl.Snapshot, error) {
 	var s struct {
 		vipl.Snapshot
-		VIs fewVIs // in the place of the other
+		VIs fewVIs // shadows Snapshot.VIs
 	}
 	if err := json.Unmarshal(body, &s); err != nil {
 		return vipl.Snapshot{}, err
@@ -381,9 +382,9 @@ func readSnapshot(body []byte) (vipl.Snapshot, error) {
 	return s.Snapshot, nil
 }
 
-var errTooMany = fmt.Errorf("it lists more than a NIC has: more VIs than one for %d octets, or more than %d sends of one", viOctets, vipl.PendingMax)
+var errTooMany = fmt.Errorf("invalid snapshot: more than one VI for %d bytes, or more than %d sends of one VI", viBytes, vipl.PendingMax)
 
-// fewVIs are the VIs of a snapshot, if there are not more than it has octets for.
+// fewVIs lists the VIs of a snapshot. It rejects more VIs than the snapshot has bytes for.
 type fewVIs []vipl.VISnapshot
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -391,14 +392,14 @@ func (few *fewVIs) UnmarshalJSON(body []byte) error {
 	*few = nil
 	d := json.NewDecoder(bytes.NewReader(body))
 	if first, err := d.Token(); err != nil || first != json.Delim('[') {
-		return err // null, or what are no VIs
+		return err // null, or not a list
 	}
 	for d.More() {
 		var v vipl.VISnapshot
 		switch err := d.Decode(&v); {
 		case err != nil:
 			return err
-		case len(v.Pending) > vipl.PendingMax, (len(*few)+1)*viOctets > len(body):
+		case len(v.Pending) > vipl.PendingMax, (len(*few)+1)*viBytes > len(body):
 			return errTooMany
 		}
 		*few = append(*few, v)

@@ -138,7 +138,7 @@ func TestAgent(t *testing.T) {
 	if err := server.Process.Signal(unix.SIGQUIT); err != nil {
 		t.Fatal(err)
 	}
-	said("^bobnet agent: 3 programs tell how they are, 2 NICs have its sockets")
+	said("^bobnet agent: 3 programs report their state, 2 NICs use its sockets")
 }
 
 // daemonOf is the beginning of the line in the metrics of an agent for the node of a program that

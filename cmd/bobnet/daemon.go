@@ -13,24 +13,25 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const daemonLong = `Serve the processes of this node that use package vmmc, until interrupted: match
-their imports with the exports of other processes and nodes, prove whose a process
-is that wants to import, and tell who has died.
+const daemonLong = `Serve the processes of this node that use package vmmc, until interrupted. The
+daemon matches their imports with the exports of other processes and nodes,
+authenticates the user of an importing process, and reports dead processes.
 
-A node is an interface, and has one daemon, root's as a rule: processes take no other
-user's but their own. They find it by themselves if it runs before them, and do
-without where none runs; then buffers that are exported to some users only can be
-imported by nobody. No send passes the daemon, and its end cuts no import: start it
-again at any time. When its interface is deleted it waits for one of that name.
+A node is one interface, and has one daemon. Root usually runs it: a process uses
+only the daemon of root or of its own user. Processes that start after the daemon find
+it automatically. Without a daemon they work on their own, but then no process can
+import a buffer that is exported to certain users only. Sends do not pass
+through the daemon, and restarting it does not interrupt existing imports. If its
+interface is deleted, the daemon waits for a new one of the same name.
 
-SIGQUIT (Ctrl-\) prints which processes it knows, and whose imports wait.`
+SIGQUIT (Ctrl-\) prints the known processes and the imports that wait.`
 
 func newDaemonCmd() *cobra.Command {
 	var cfg daemon.Config
 	var addr string
 	cmd := &cobra.Command{
 		Use:   "daemon [flags]",
-		Short: "Serve this node's processes of VMMC: matching, users, deaths",
+		Short: "Run the VMMC daemon for this node",
 		Long:  daemonLong,
 		Args:  usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,12 +42,12 @@ func newDaemonCmd() *cobra.Command {
 		},
 	}
 	nicFlags(cmd, &cfg.VIPL)
-	cmd.Flags().Var(listenAt(&addr), "metrics", "serve the daemon's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
-	cmd.Flags().Var(text(&cfg.Socket, "", most(maxSocket)), "socket", "`name` of the Unix socket, which processes set in Config.Daemon; a name that begins with @ is in the abstract namespace")
+	cmd.Flags().Var(listenAt(&addr), "metrics", "serve the daemon's metrics on this `address` (:port means localhost): /metrics, and readable status at /debug/bobnet")
+	cmd.Flags().Var(text(&cfg.Socket, "", most(maxSocket)), "socket", "`name` of the Unix socket, as in the processes' Config.Daemon; @ starts a name in the abstract namespace")
 	return cmd
 }
 
-// runDaemon serves until ctx is done, or the interface is gone.
+// runDaemon serves until ctx is done or the interface is deleted.
 func runDaemon(ctx context.Context, cfg *daemon.Config, addr string, out io.Writer) error {
 	d, err := daemon.Open(ctx, cfg)
 	if err != nil {
@@ -62,8 +63,8 @@ func runDaemon(ctx context.Context, cfg *daemon.Config, addr string, out io.Writ
 	return errors.Join(d.Run(ctx), context.Cause(ctx))
 }
 
-// watchDaemon dumps the state of a daemon on SIGQUIT, tells the node's agent of it, and serves its metrics at addr if that is
-// not empty, until stop is called.
+// watchDaemon dumps the state of a daemon on SIGQUIT and reports it to the node's agent. If addr is
+// not empty, it also serves the metrics there. stop ends all of this.
 func watchDaemon(d *daemon.Daemon, addr string) (stop func(), err error) {
 	collector := metrics.NewCollector(nil)
 	collector.WatchDaemon(d)

@@ -25,12 +25,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const demoLong = `Show what Bobnet does, on this machine alone. The demo makes network
-namespaces, joins them by veth and a bridge, and lets heat diffuse through a
-picture that is divided among one process for each processor. The processes
-exchange edges by MPLite over raw Ethernet frames. The demo compares the result
-bit for bit with a serial run. Then it measures raw frames, VIs, MPLite and TCP
-on one veth pair, and draws what it measured.
+const demoLong = `Demonstrate Bobnet on this machine. The demo creates network namespaces, joins
+them by veth and a bridge, and runs one process for each processor. The processes
+share a picture, let heat diffuse through it, and exchange edges by MPLite over raw
+Ethernet frames. The demo compares the result bit for bit with a serial run. Then it
+measures raw frames, VIs, MPLite and TCP on one veth pair, and draws the results.
 
 It runs as root, or in an unprivileged user namespace where the system allows
 that. It takes about --time and three seconds, and leaves only two pictures
@@ -55,7 +54,7 @@ const (
 // maxDemoRanks bounds how long a run takes, because all ranks share this machine's processors.
 const maxDemoRanks = 64
 
-// maxDemoSteps is a limit of patience, too.
+// maxDemoSteps also bounds how long a run takes.
 const maxDemoSteps = 1_000_000
 
 // usualDemoRanks is the most ranks that the demo starts by default. With more, the parts of the
@@ -92,7 +91,7 @@ func newDemoCmd() *cobra.Command {
 	f.Var(number(&call.mtu, ethertype.MaxMTU, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every link in bytes")
 	f.Var(period(&call.time, 15*time.Second, minDemoTime, time.Hour), "time", "how long to measure; with more the plot has more sizes and samples")
 	f.Var(folder(&call.out, "out"), "out", "`directory` to write the pictures to")
-	f.Lookup("ranks").DefValue = "0" // its text has the default, which depends on the machine
+	f.Lookup("ranks").DefValue = "0" // the help text describes the default, which depends on the machine
 	cmd.AddCommand(newDemoRankCmd())
 	return cmd
 }
@@ -104,7 +103,7 @@ func (c *demoCall) run(ctx context.Context, out, errOut io.Writer) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
 		return err
 	}
-	if _, err := readPlate(c.picture); err != nil { // rather than when rank 0 does
+	if _, err := readPlate(c.picture); err != nil { // fail before rank 0 does
 		return err
 	}
 	if err := os.MkdirAll(c.out, 0o755); err != nil {
@@ -138,7 +137,7 @@ func (c *demoCall) heat(ctx context.Context, out, errOut io.Writer) error {
 	defer passQuit(l)()
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("demo: finding this program's file: %w", err)
+		return fmt.Errorf("demo: find this program's file: %w", err)
 	}
 	screen := &heatScreen{out: out, bar: newProgress(errOut), ranks: c.ranks}
 	argv := []string{self, "demo", "rank", "--steps", fmt.Sprint(c.steps), "--out", filepath.Join(c.out, demoHeat)}
@@ -188,8 +187,8 @@ func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
 	return c.draw(plotted(points, records))
 }
 
-// plotted returns the points of the plot in order of size. Of what the plot had no time for, the
-// points are those of the table, so that there is always something to draw.
+// plotted returns the points of the plot in order of size. If there was no time to measure a point
+// for the plot, it takes the table's, so that there is always something to draw.
 func plotted(points, table []perf.Record) []perf.Record {
 	for _, r := range table {
 		inPlot := r.Wait == perf.Spin || r.Stack == "tcp"
@@ -213,8 +212,8 @@ func explainBlocking(out io.Writer, records []perf.Record) {
 	}
 }
 
-// blockingSlower reports whether a blocking row of another stack has less of what a test measures
-// than TCP.
+// blockingSlower reports whether a blocking row of another stack is worse than TCP in a test. good
+// returns a figure of which more is better.
 func blockingSlower(records []perf.Record, test string, good func(perf.Record) float64) bool {
 	tcp := slices.IndexFunc(records, func(r perf.Record) bool { return r.Test == test && r.Stack == "tcp" })
 	return tcp >= 0 && slices.ContainsFunc(records, func(r perf.Record) bool {
@@ -223,14 +222,14 @@ func blockingSlower(records []perf.Record, test string, good func(perf.Record) f
 }
 
 const blockingStreamNote = `Blocking rows of bandwidth and messages: the kernel acknowledges TCP's segments while the
-programs sleep. Bobnet's acknowledgements come from the programs, which frames have to wake for that.`
+programs sleep. Bobnet's programs acknowledge themselves, so frames must wake them first.`
 
 const blockingNote = `Blocking rows: a thread sleeps until a frame wakes it. That wake-up is most of the time of a
-short message, over TCP as well, so little is left to gain. By default a wait of Bobnet spins
+short message, over TCP as well, so there is little to gain. By default a wait of Bobnet spins
 for up to 50 µs before it blocks.`
 
-// perf measures a plan. Cases that could not be measured are named, and only
-// if there is nothing else it is an error.
+// perf measures a plan. It prints the cases that could not be measured, and returns an error only if
+// there are no others.
 func (c *demoCall) perf(ctx context.Context, plan perf.Plan, errOut io.Writer, what string) ([]perf.Record, error) {
 	half, err := perfHalf()
 	if err != nil {
@@ -268,7 +267,7 @@ type heatEvent struct {
 	Serial        time.Duration `json:",omitzero"` // how long the check took; it passed
 }
 
-// heatScreen shows the events of rank 0 to people.
+// heatScreen displays the events of rank 0.
 type heatScreen struct {
 	out   io.Writer
 	bar   *progress
@@ -288,7 +287,7 @@ func (s *heatScreen) Write(p []byte) (int, error) {
 		s.rest = rest
 		var e heatEvent
 		if err := json.Unmarshal(line, &e); err != nil {
-			return 0, fmt.Errorf("demo: rank 0 said %q: %w", line, err)
+			return 0, fmt.Errorf("demo: parse event of rank 0 %q: %w", line, err)
 		}
 		s.show(e)
 	}
@@ -310,7 +309,7 @@ func (s *heatScreen) show(e heatEvent) {
 	}
 }
 
-// newDemoRankCmd returns what each rank of the demo runs.
+// newDemoRankCmd returns the hidden verb that each rank of the demo runs.
 func newDemoRankCmd() *cobra.Command {
 	var (
 		cfg     heat.Config
@@ -319,7 +318,7 @@ func newDemoRankCmd() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:    "rank",
-		Short:  "One of the processes that demo starts",
+		Short:  "Run one of the processes of the demo",
 		Hidden: true,
 		Args:   usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -332,7 +331,7 @@ func newDemoRankCmd() *cobra.Command {
 	return cmd
 }
 
-// demoRank takes part in the run; rank 0 also reads, writes and checks.
+// demoRank runs one rank of the demo. Rank 0 also reads the picture, writes the result and checks it.
 func demoRank(ctx context.Context, cfg heat.Config, picture, out string) (err error) {
 	comm, err := mplite.Init(ctx, nil)
 	if err != nil {
@@ -378,7 +377,7 @@ func readPlate(name string) (*heat.Grid, error) {
 	return plate, nil
 }
 
-// checkPlate computes the result once more, alone.
+// checkPlate compares the result with that of a serial run.
 func checkPlate(cfg heat.Config, got *heat.Grid, enc *json.Encoder) error {
 	start := time.Now()
 	cfg.Progress = nil

@@ -11,28 +11,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const doctorLong = `Look for what keeps Bobnet from working, or from working well, on this machine
-and its segment: rights, the interface with its state and MTU, memory, what the
-network card does, processors, and the Bobnet programs that answer on the
-segment, with the time of short frames and of full ones to each and back.
+const doctorLong = `Diagnose this machine and its segment. Doctor checks permissions, the interface with
+its state and MTU, memory, offloads of the network card, and processors. It also
+lists the Bobnet programs that answer on the segment, with the round-trip time of
+short and of full frames to each.
 
-Each finding has a level (ok, note, warn, fail), and where it is not ok says what
-it means and gives the command that changes it, or shows more. The exit code is 1
-when something fails.
+Each finding has a level (ok, note, warn, fail). Findings other than ok explain the
+problem and print a command that fixes it or shows more. The exit code is 1 if any
+finding has the level fail.
 
-With --hosts or --host it asks each of these what bobnet run would want to know: that it
-answers, has the same version, an interface that can be used, the same as the others have,
-and a clock that agrees. Then the hosts send frames to each other, short ones and such as
-are as long as the MTU, and a matrix shows the round trip between each two and the MTU that
-passes: "!" marks one that is less than the interfaces have, "none" that no frame came back,
-"lost" that frames leave and something between the hosts drops them, "+long" that frames beyond
-the MTU pass, as between the ends of a veth pair.
+With --hosts or --host, doctor checks these hosts as bobnet run would: each answers, runs the
+same version, has a usable interface like that of the others, and a clock that agrees. Then
+the hosts exchange short frames and frames of the MTU's length. A matrix shows, for each pair
+of hosts, the round-trip time and the MTU that passes:
 
-Rules of nftables that drop Bobnet's frames are named, here and on the hosts (families
-netdev and bridge; reading them takes CAP_NET_ADMIN).`
+  !      this MTU is less than the interfaces have
+  none   no frame came back
+  lost   frames leave one host, and something on the path drops them
+  +long  frames beyond the MTU pass, as between the ends of a veth pair
 
-// errUnwell is what doctor ends with when something does not work.
-var errUnwell = errors.New("doctor: something does not work: see the lines with fail")
+Doctor also names nftables rules that drop Bobnet's frames, here and on the hosts (families
+netdev and bridge; reading them needs CAP_NET_ADMIN).`
+
+// errUnwell is the error of doctor if a finding has the level fail.
+var errUnwell = errors.New("doctor: problems found (see the lines with fail)")
 
 func newDoctorCmd() *cobra.Command {
 	var (
@@ -42,7 +44,7 @@ func newDoctorCmd() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "doctor [-i IFACE] [--driver DRIVER] [--hosts FILE] [--json]",
-		Short:   "Find what keeps Bobnet from working well here, and how to change it",
+		Short:   "Diagnose this machine and print a fix for each problem",
 		Long:    doctorLong,
 		Example: "  bobnet doctor\n  bobnet doctor -i eth0 --json\n  bobnet doctor --hosts hosts.txt\n  bobnet lab -n 1 -- bobnet doctor",
 		Args:    usage(noArgs),
@@ -56,7 +58,7 @@ func newDoctorCmd() *cobra.Command {
 				return survey(cmd.Context(), cmd.OutOrStdout(), &where, cfg, asJSON)
 			}
 			facts := doctor.Collect(cmd.Context(), &cfg)
-			if cmd.Context().Err() != nil { // what it has not asked is no finding
+			if cmd.Context().Err() != nil { // an interrupted check is not a finding
 				return context.Cause(cmd.Context())
 			}
 			return report(cmd.OutOrStdout(), doctor.Judge(facts), asJSON)
@@ -69,7 +71,7 @@ func newDoctorCmd() *cobra.Command {
 	return cmd
 }
 
-// report prints findings, and returns errUnwell if one of them is that something fails.
+// report prints findings. It returns errUnwell if one of them has the level fail.
 func report(w io.Writer, findings []doctor.Finding, asJSON bool) error {
 	if err := writeFindings(w, findings, asJSON); err != nil {
 		return err

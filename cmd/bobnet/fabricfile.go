@@ -14,15 +14,15 @@ import (
 	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
-// fabrics are the ready fabric files.
+// fabrics contains the built-in fabric files.
 //
 //go:embed fabrics/*.fabric
 var fabrics embed.FS
 
-// readyFabrics are their names.
+// readyFabrics lists the names of the built-in fabric files.
 var readyFabrics = []string{"one", "two", "fattree"}
 
-// fabricFile is a flag whose value is what readFabric reads.
+// fabricFile is a flag whose value is a name for readFabric.
 func fabricFile(to *string) *setting[string] {
 	s := text(to, "", func(name string) error {
 		err := readable(name)
@@ -30,7 +30,7 @@ func fabricFile(to *string) *setting[string] {
 			return nil
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; ready ones are %s", err, either(readyFabrics))
+			err = fmt.Errorf("%w (built-in fabrics: %s)", err, either(readyFabrics))
 		}
 		return err
 	})
@@ -38,8 +38,8 @@ func fabricFile(to *string) *setting[string] {
 	return s
 }
 
-// readFabric reads a fabric file: the standard input for -, a file of that name, or else
-// a ready one.
+// readFabric reads a fabric file: the standard input for -, a file of that name, or otherwise
+// a built-in one.
 func readFabric(name string) (*topology.File, error) {
 	text, err := fabricText(name)
 	if err != nil {
@@ -52,7 +52,7 @@ func readFabric(name string) (*topology.File, error) {
 	return f, nil
 }
 
-// maxText bounds what is read of a text file that a person has written, in bytes.
+// maxText limits the size of a text file that a person has written, in bytes.
 const maxText = 16 << 20
 
 func fabricText(name string) ([]byte, error) {

@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagError puts what is wrong with a flag into words: "lab: --ranks 0: want a number from 1 to
-// 1023".
+// flagError formats the error for a flag: "lab: --ranks 0: want a number from 1 to 1023".
 func flagError(cmd *cobra.Command, err error) error {
 	var (
 		value   *pflag.InvalidValueError
@@ -35,7 +34,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		err = unknownFlag(cmd, unknown)
 	case errors.As(err, &missing):
-		err = fmt.Errorf("--%s wants a value; see: %s --help", missing.GetFlag().Name, cmd.CommandPath())
+		err = fmt.Errorf("--%s: missing value (see: %s --help)", missing.GetFlag().Name, cmd.CommandPath())
 	}
 	if name := verbPath(cmd); name != "" {
 		err = fmt.Errorf("%s: %w", name, err)
@@ -43,7 +42,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{err}
 }
 
-// verbPath returns the names of a command without that of the program: "perf app".
+// verbPath returns the command path without the program's name: "perf app".
 func verbPath(cmd *cobra.Command) string {
 	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
 	return path
@@ -52,12 +51,12 @@ func verbPath(cmd *cobra.Command) string {
 func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	name := unknown.GetSpecifiedName()
 	if all := unknown.GetSpecifiedShortnames(); all != "" {
-		return fmt.Errorf("unknown flag -%.1s in -%s; see: %s --help", name, all, cmd.CommandPath())
+		return fmt.Errorf("unknown flag -%.1s in -%s (see: %s --help)", name, all, cmd.CommandPath())
 	}
 	if near := nearest(name, flagNames(cmd)); near != "" {
-		return fmt.Errorf("unknown flag --%s; did you mean --%s?", name, near)
+		return fmt.Errorf("unknown flag --%s (did you mean --%s?)", name, near)
 	}
-	return fmt.Errorf("unknown flag --%s; see: %s --help", name, cmd.CommandPath())
+	return fmt.Errorf("unknown flag --%s (see: %s --help)", name, cmd.CommandPath())
 }
 
 func flagNames(cmd *cobra.Command) (names []string) {
@@ -79,9 +78,8 @@ func verbNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// nearest returns the one of words that text was most likely meant to be, or "" if none is near:
-// one that text begins, or from which it differs in at most two letters, and in half of them at
-// most.
+// nearest returns the word that the user most likely meant by text, or "". A word qualifies if text
+// is a prefix of it, or if the two differ in at most two letters and at most half of the letters.
 func nearest(text string, words []string) string {
 	best, distance := "", 3
 	for _, word := range words {
@@ -96,7 +94,7 @@ func nearest(text string, words []string) string {
 	return best
 }
 
-// editDistance returns how many letters have to be put in, left out or replaced to make b of a.
+// editDistance returns the number of insertions, deletions and replacements that turn a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -117,29 +115,29 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// noArgs refuses arguments.
+// noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if near := nearest(args[0], flagNames(cmd)); near != "" {
-		return fmt.Errorf("%s takes no arguments, found %s; did you mean --%s?", verbPath(cmd), shown(args[0]), near)
+		return fmt.Errorf("%s: unexpected argument %s (did you mean --%s?)", verbPath(cmd), shown(args[0]), near)
 	}
-	return fmt.Errorf("%s takes no arguments, found %s", verbPath(cmd), shown(args[0]))
+	return fmt.Errorf("%s: unexpected argument %s", verbPath(cmd), shown(args[0]))
 }
 
-// unknownVerb refuses an argument that is not the name of a verb of cmd.
+// unknownVerb returns the error for an argument that is not the name of a verb of cmd.
 func unknownVerb(cmd *cobra.Command, name string) error {
-	err := fmt.Errorf("unknown verb %q; see: %s --help", name, cmd.CommandPath())
+	err := fmt.Errorf("unknown verb %q (see: %s --help)", name, cmd.CommandPath())
 	if near := nearest(name, verbNames(cmd)); near != "" {
-		err = fmt.Errorf("unknown verb %q; did you mean %q?", name, near)
+		err = fmt.Errorf("unknown verb %q (did you mean %q?)", name, near)
 	}
 	return usageError{err}
 }
 
-// checkEnvironment refuses a bad value of an environment variable before anything starts, as
-// the flag is refused for which the variable stands. Doctor and info report such values
-// themselves, except for what keeps them from looking.
+// checkEnvironment rejects an invalid value of an environment variable before anything starts, like
+// an invalid value of the corresponding flag. Doctor and info report such values themselves, unless
+// the value keeps them from running.
 func checkEnvironment(cmd *cobra.Command) error {
 	driver := cmd.Flags().Lookup("driver")
 	if driver == nil || cmd.Hidden {
@@ -158,8 +156,8 @@ func checkEnvironment(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkKeyWanted refuses a key of the environment that cannot be used. flag may be one whose
-// key file is on other hosts only.
+// checkKeyWanted rejects an invalid key in the environment. It does not check the file if the flag's
+// key file may be on other hosts only.
 func checkKeyWanted(flag any) error {
 	source, err := seam.Key()
 	if _, here := flag.(keyFile); err != nil || source == nil || !here {
@@ -169,8 +167,8 @@ func checkKeyWanted(flag any) error {
 	return err
 }
 
-// usedEnvironment makes err a usage error if its cause is that no interface has the name that
-// the environment gives. Only the verb knows whether it uses that name.
+// usedEnvironment turns err into a usage error if the cause is an interface name in the environment
+// that does not exist. It runs after the verb, because only the verb knows whether it uses the name.
 func usedEnvironment(err error) error {
 	name := os.Getenv(vipl.EnvInterface)
 	if name == "" || !errors.Is(err, transport.ErrInterface) || errors.Is(err, transport.ErrGone) {

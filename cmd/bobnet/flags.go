@@ -19,26 +19,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setting is the value of a flag that is given once. parse refuses what makes no sense, so that
-// a verb starts with values it can use.
+// setting is the value of a flag that is given once. parse rejects invalid values, so that a verb
+// starts with valid ones only.
 type setting[T any] struct {
 	to    *T
-	kind  string // of value, as help shows it
+	kind  string // type of the value in the help
 	parse func(text string) (T, error)
-	print func(value T) string // "" for a default that help leaves out
+	print func(value T) string // returns "" for a default that the help does not show
 	hint
 }
 
-// hint is what help and completions show of a flag's values.
+// hint describes a flag's values for help and completions.
 type hint struct {
-	limits string   // "1 to 64"; "" if there are none to show
-	words  []string // the only values that there are; nil if there are others
+	limits string   // "1 to 64"; "" for none
+	words  []string // the only possible values; nil if other values are possible
 	files  bool     // the value is the path of a file or folder
 
-	some func() []string // values that come into question beside others; nil for none
+	some func() []string // suggestions among other values; nil for none
 }
 
-// hinted is a flag's value that says what it can be.
+// hinted is a flag's value that has a hint.
 type hinted interface {
 	pflag.Value
 	hints() hint
@@ -57,12 +57,12 @@ func (s *setting[T]) Set(text string) error {
 func (s *setting[T]) String() string { return s.print(*s.to) }
 func (s *setting[T]) Type() string   { return s.kind }
 
-// settings is the value of a flag that is a list, or that may be repeated. What is given takes
-// the place of the default.
+// settings is the value of a flag that is a list, or that may be repeated. Given values replace the
+// default.
 type settings[T any] struct {
 	to     *[]T
 	kind   string
-	commas bool // between values; else each is a flag of its own
+	commas bool // values are separated by commas; otherwise the flag is repeated
 	given  bool
 	parse  func(text string) (T, error)
 	print  func(value T) string
@@ -127,12 +127,12 @@ func numberIn(low, high int) func(text string) (int, error) {
 
 func printNumber(n int) string {
 	if n == 0 {
-		return "" // the default is said in words
+		return "" // the help describes the default in words
 	}
 	return strconv.Itoa(n)
 }
 
-// seed is a flag whose value is where random numbers begin.
+// seed is a flag whose value is the seed of a random number generator.
 func seed(to *uint64, value uint64) *setting[uint64] {
 	*to = value
 	parse := func(text string) (uint64, error) {
@@ -192,7 +192,7 @@ func choice[T ~string](to *T, value T, words ...string) *setting[T] {
 	return &setting[T]{to: to, kind: "string", parse: parse, print: func(value T) string { return string(value) }, hint: hint{words: words}}
 }
 
-// choices is a flag whose value is a list of some of words; nil stands for its default.
+// choices is a flag whose value is a list of words. nil means the default.
 func choices(to *[]string, words []string) *settings[string] {
 	parse := func(text string) (string, error) {
 		if !slices.Contains(words, text) {
@@ -203,7 +203,7 @@ func choices(to *[]string, words []string) *settings[string] {
 	return &settings[string]{to: to, kind: "strings", commas: true, parse: parse, print: verbatim, hint: hint{words: words}}
 }
 
-// either puts words into a sentence: a, b or c.
+// either joins words for a sentence: a, b or c.
 func either(words []string) string {
 	last := len(words) - 1
 	if last < 1 {
@@ -214,9 +214,9 @@ func either(words []string) string {
 
 func verbatim(text string) string { return text }
 
-var errEmpty = errors.New("it is empty: leave the flag out for the default")
+var errEmpty = errors.New("empty value (for the default, leave the flag out)")
 
-// text is a flag whose value is any text but the empty one that all checks let pass.
+// text is a flag whose value is a nonempty text that passes all checks.
 func text(to *string, value string, checks ...func(text string) error) *setting[string] {
 	*to = value
 	return &setting[string]{to: to, kind: "string", parse: checked(checks), print: verbatim}
@@ -241,8 +241,7 @@ func checked(checks []func(text string) error) func(text string) (string, error)
 	}
 }
 
-// shown returns what a user wrote as messages show it: in quotes where one would not see what
-// it is.
+// shown returns user input for a message. It adds quotes if the input would be unclear without them.
 func shown(text string) string {
 	if quoted := strconv.Quote(text); text == "" || strings.ContainsAny(text, " '") || quoted != `"`+text+`"` {
 		return quoted
@@ -257,8 +256,8 @@ func input(to *string, checks ...func(text string) error) *setting[string] {
 	return s
 }
 
-// output is a flag whose value is the path of a file that is written, or also - where that is
-// the default.
+// output is a flag whose value is the path of a file that is written. It can be - if that is the
+// default.
 func output(to *string, value string) *setting[string] {
 	s := text(to, value, func(path string) error {
 		if path == "-" && value == "-" {
@@ -270,12 +269,12 @@ func output(to *string, value string) *setting[string] {
 	return s
 }
 
-// folder is a flag whose value is the path of a folder that is made if need be.
+// folder is a flag whose value is the path of a folder, which is created if necessary.
 func folder(to *string, value string) *setting[string] {
 	s := text(to, value, func(path string) error {
 		info, err := os.Stat(path)
 		if err == nil && !info.IsDir() {
-			return errors.New("it is a file, want a folder")
+			return errors.New("want a folder, found a file")
 		}
 		if failed := (*fs.PathError)(nil); errors.As(err, &failed) && !errors.Is(err, fs.ErrNotExist) {
 			return failed.Err
@@ -286,7 +285,7 @@ func folder(to *string, value string) *setting[string] {
 	return s
 }
 
-// readable refuses the path of what is no file, or that this process may not read.
+// readable rejects a path that is not a file, or that this process may not read.
 func readable(path string) error {
 	if err := unix.Access(path, unix.R_OK); err != nil {
 		return err
@@ -301,13 +300,13 @@ func readable(path string) error {
 	return f.Close()
 }
 
-// writable refuses the path of a file that cannot be made because there is a folder of that
-// name, or none to have it, and that of a pipe that no process reads.
+// writable rejects a path if a folder has it, if its parent folder does not exist, or if it is a pipe
+// without a reader.
 func writable(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return errors.New("it is a folder, want a file")
+		return errors.New("want a file, found a folder")
 	case err == nil && info.Mode()&fs.ModeNamedPipe != 0:
 		err = userfile.Check(path)
 		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
@@ -316,7 +315,7 @@ func writable(path string) error {
 		return err
 	}
 	if dir := filepath.Dir(path); !isFolder(dir) {
-		return fmt.Errorf("there is no folder %s", dir)
+		return fmt.Errorf("no such folder: %s", dir)
 	}
 	return nil
 }
@@ -326,15 +325,15 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// existing refuses what is no folder.
+// existing rejects a path that is not a folder.
 func existing(path string) error {
 	if !isFolder(path) {
-		return errors.New("there is no such folder")
+		return errors.New("no such folder")
 	}
 	return nil
 }
 
-// listenAt is a flag whose value is a TCP address to listen at, as metrics.Serve takes it.
+// listenAt is a flag whose value is a TCP address to listen at, for metrics.Serve.
 func listenAt(to *string) *setting[string] {
 	return text(to, "", func(text string) error {
 		host, port, err := net.SplitHostPort(text)
@@ -342,7 +341,7 @@ func listenAt(to *string) *setting[string] {
 			_, err = strconv.ParseUint(port, 10, 16)
 		}
 		if err != nil || strings.ContainsAny(host, " /") {
-			return errors.New("want an address to listen at, such as :9464 or 10.0.0.1:9464")
+			return errors.New("want a TCP address such as :9464 or 10.0.0.1:9464")
 		}
 		return nil
 	})
@@ -365,17 +364,17 @@ func address(to *netip.Addr) *setting[netip.Addr] {
 	}}
 }
 
-// most refuses what is longer than n bytes.
+// most rejects a text longer than n bytes.
 func most(n int) func(text string) error {
 	return func(text string) error {
 		if len(text) > n {
-			return fmt.Errorf("it has %d bytes, want at most %d", len(text), n)
+			return fmt.Errorf("want at most %d bytes, found %d", n, len(text))
 		}
 		return nil
 	}
 }
 
-// maxSocket is the longest path of a Unix socket in bytes.
+// maxSocket is the maximum length of a Unix socket's path in bytes.
 const maxSocket = len(unix.RawSockaddrUnix{}.Path) - 1
 
 // bare removes the package name from the front of an error.
@@ -389,8 +388,8 @@ func bare(err error, prefix string) error {
 	return err
 }
 
-// finishFlags adds to the help of each flag of cmd and its verbs which numbers or times it takes,
-// and completes its values.
+// finishFlags appends the limits of its values to the help of each flag of cmd and its verbs, and
+// registers completions.
 func finishFlags(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		value, ok := f.Value.(hinted)
@@ -400,15 +399,15 @@ func finishFlags(cmd *cobra.Command) {
 		if value.hints().limits != "" {
 			f.Usage += fmt.Sprintf(" (%s)", value.hints().limits)
 		}
-		cmd.RegisterFlagCompletionFunc(f.Name, complete(value)) // fails only for a flag that there is not
+		cmd.RegisterFlagCompletionFunc(f.Name, complete(value)) // fails only if the flag does not exist
 	})
 	for _, verb := range cmd.Commands() {
 		finishFlags(verb)
 	}
 }
 
-// complete returns what a shell offers for the value of a flag: the only values that there are, those
-// that come into question, or files. Of a list it completes the last word.
+// complete returns the completions of a flag's value: its possible values, its suggestions, or
+// files. In a list it completes the last word.
 func complete(value hinted) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		h, before := value.hints(), ""
@@ -432,14 +431,14 @@ func complete(value hinted) cobra.CompletionFunc {
 	}
 }
 
-// helpVerbs makes help and completion refuse the name of what there is not.
+// helpVerbs makes the verbs help and completion reject unknown names.
 func helpVerbs(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, verb := range root.Commands() {
 		switch verb.Name() {
 		case "help":
-			verb.Short, verb.Use = "Show the help of a verb", "help [VERB]"
+			verb.Short, verb.Use = "Print the help of a verb", "help [VERB]"
 			verb.Run, verb.RunE = nil, func(_ *cobra.Command, args []string) error { return showHelp(root, args) }
 		case "completion":
 			verb.Args, verb.RunE = cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error {
@@ -452,11 +451,11 @@ func helpVerbs(root *cobra.Command) {
 	}
 }
 
-// showHelp prints the help of the verb that args name.
+// showHelp prints the help of the verb in args.
 func showHelp(root *cobra.Command, args []string) error {
 	cmd, rest, err := root.Find(args)
 	if cmd != nil && cmd != root && len(rest) > 0 {
-		return usageError{fmt.Errorf("help wants one verb, found %s behind %s", shown(rest[0]), cmd.Name())}
+		return usageError{fmt.Errorf("help: want one verb, found %s after %s", shown(rest[0]), cmd.Name())}
 	}
 	if cmd == nil || err != nil || len(rest) > 0 {
 		return unknownVerb(root, args[0])

@@ -195,13 +195,13 @@ func TestBadValues(t *testing.T) {
 		{"BOBNET_FAULT=loss=lots", "ping --listen", "BOBNET_FAULT"},
 		{"BOBNET_KEY=short", "ping --listen", "characters that are no key"},
 		{"BOBNET_KEY_FILE=/no/such/key", "perf --local", "/no/such/key: no such file"},
-		{"BOBNET_IFACE=nope", "ping --listen", `BOBNET_IFACE=nope: there is no Ethernet interface "nope"`},
-		{"BOBNET_IFACE=lo", "ping --listen", `BOBNET_IFACE=lo: there is no Ethernet interface "lo"`},
-		{"BOBNET_IFACE=nope", "run -n 1 -- true", `BOBNET_IFACE=nope: there is no Ethernet interface "nope"`},
+		{"BOBNET_IFACE=nope", "ping --listen", `BOBNET_IFACE=nope: no Ethernet interface "nope"`},
+		{"BOBNET_IFACE=lo", "ping --listen", `BOBNET_IFACE=lo: no Ethernet interface "lo"`},
+		{"BOBNET_IFACE=nope", "run -n 1 -- true", `BOBNET_IFACE=nope: no Ethernet interface "nope"`},
 		{"SOURCE_DATE_EPOCH=yesterday", "man .", "SOURCE_DATE_EPOCH"},
 		{"", "rpcgen none.x", "none.x: no such file"},
 		{"", "rpcgen /dev/null", "not a regular file"},
-		{"", "agent --allow all --interfaces lo", `--interfaces lo: there is no Ethernet interface "lo"`},
+		{"", "agent --allow all --interfaces lo", `--interfaces lo: no Ethernet interface "lo"`},
 	} {
 		cmd := exec.Command(bobnet, strings.Fields(tt.args)...)
 		cmd.Env = append(os.Environ(), tt.env)

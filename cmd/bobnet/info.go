@@ -30,11 +30,14 @@ func newInfoCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "info",
-		Short: "Show what Bobnet finds on this machine and which interface it would use",
-		Long: `Show the machine, the rights of this process, which rank of which job it would be and
-what says so (BOBNET_*, or the variables of a launcher), and the Ethernet interfaces of its
-network namespace, with the one that Bobnet would use and why. Then open a NIC
-there and show what it has picked: driver, ports, ways and why.`,
+		Short: "Show this machine and the interface that Bobnet would use",
+		Long: `Show what Bobnet finds on this machine:
+
+  - the kernel, and the permissions of this process
+  - the job and rank of a program started here, and the variables that set them
+    (BOBNET_*, or those of a launcher)
+  - the Ethernet interfaces of this network namespace, and which one Bobnet would use
+  - the driver, ports and paths of a NIC on that interface, with the reasons`,
 		Args: usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
@@ -59,7 +62,7 @@ there and show what it has picked: driver, ports, ways and why.`,
 	return cmd
 }
 
-// printSystem prints what does not depend on an interface.
+// printSystem prints the properties that do not depend on an interface.
 func printSystem(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
@@ -79,17 +82,16 @@ func printSystem(w io.Writer) error {
 	return table.Flush()
 }
 
-// ofJob says which rank of which job a program would be that is started as this one, and
-// what says so.
+// ofJob returns the rank and job of a program in this environment, and the variables that set them.
 func ofJob() string {
 	p, err := job.FindPlace()
 	if p.Others != "" {
-		return placed(p, err) + fmt.Sprintf("\nwhich goes before what is set of %s", p.Others)
+		return placed(p, err) + fmt.Sprintf("\ntakes precedence over the variables of %s", p.Others)
 	}
 	return placed(p, err)
 }
 
-// placed puts a place into words.
+// placed describes a place.
 func placed(p job.Place, err error) string {
 	switch {
 	case err != nil:
@@ -97,7 +99,7 @@ func placed(p job.Place, err error) string {
 	case p.Source == "":
 		return "alone: " + p.Why
 	case p.Size == 0:
-		return fmt.Sprintf("rank %d, as the launcher's port will tell: %s (%s)", p.Rank, p.Source, p.Why)
+		return fmt.Sprintf("rank %d, size from the launcher's port: %s (%s)", p.Rank, p.Source, p.Why)
 	case p.Job == "":
 		return fmt.Sprintf("rank %d of %d: %s (%s)", p.Rank, p.Size, p.Source, p.Why)
 	}
@@ -114,7 +116,7 @@ func kernel() string {
 	return text(u.Sysname[:]) + " " + text(u.Release[:]) + " " + text(u.Machine[:])
 }
 
-// rawSockets says whether this process may open them, by opening one.
+// rawSockets reports whether this process may open raw sockets, by opening one.
 func rawSockets() string {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	switch {
@@ -127,7 +129,7 @@ func rawSockets() string {
 	return fmt.Sprintf("not available: %v", err)
 }
 
-// labs says whether `bobnet lab` would work.
+// labs reports whether `bobnet lab` would work.
 func labs() string {
 	if err := lab.Check(); err != nil {
 		return err.Error()
@@ -135,7 +137,7 @@ func labs() string {
 	return "allowed"
 }
 
-// memlock says how much memory this process may lock.
+// memlock reports how much memory this process may lock.
 func memlock() string {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
@@ -144,10 +146,10 @@ func memlock() string {
 	if limit.Cur == unix.RLIM_INFINITY {
 		return "no limit"
 	}
-	return fmt.Sprintf("%d KiB without CAP_IPC_LOCK (more can be registered, unlocked); to raise it: ulimit -l", limit.Cur>>10)
+	return fmt.Sprintf("%d KiB without CAP_IPC_LOCK (memory beyond that is registered without lock; to raise it: ulimit -l)", limit.Cur>>10)
 }
 
-// faults says what goes wrong with frames on purpose.
+// faults describes the faults that are injected into frames.
 func faults() string {
 	opts, err := seam.Faults()
 	switch {
@@ -159,8 +161,8 @@ func faults() string {
 	return "none"
 }
 
-// printInterfaces prints the interfaces and the choice between them, and reports
-// whether there is one to open a NIC with.
+// printInterfaces prints the interfaces and the chosen one, and reports whether a NIC can be
+// opened.
 func printInterfaces(w io.Writer, cfg *vipl.Config) (found bool, err error) {
 	list, err := iface.List()
 	if err != nil {
@@ -199,13 +201,13 @@ func printInterfaces(w io.Writer, cfg *vipl.Config) (found bool, err error) {
 	return choiceErr == nil, nil
 }
 
-// printNIC opens a NIC on the interface that Bobnet would use and prints what
-// it has picked, and why. That it cannot be opened is a finding like others.
+// printNIC opens a NIC on the interface that Bobnet would use, and prints its choices and their
+// reasons. It prints the error if the NIC cannot be opened.
 func printNIC(ctx context.Context, w io.Writer, cfg vipl.Config) error {
 	cfg.NoService = true
 	nic, err := vipl.Open(ctx, &cfg)
 	if err != nil {
-		fmt.Fprintf(w, "no NIC can be opened: %v\n", err)
+		fmt.Fprintf(w, "cannot open a NIC: %v\n", err)
 		return nil
 	}
 	defer nic.Close()
@@ -215,8 +217,8 @@ func printNIC(ctx context.Context, w io.Writer, cfg vipl.Config) error {
 	for _, row := range [][2]string{
 		{"NIC", nic.Addr().String()},
 		{"driver", driver(info.Driver)},
-		{"ports", fmt.Sprintf("%d to %d: the first block that no process on %s has", info.Ports.Lo, info.Ports.Hi, info.Interface)},
-		{"frames", fmt.Sprintf("up to %d bytes of data, as the MTU of %d allows", info.MTU-ethertype.BaseSize, info.MTU)},
+		{"ports", fmt.Sprintf("%d to %d: the first free block on %s", info.Ports.Lo, info.Ports.Hi, info.Interface)},
+		{"frames", fmt.Sprintf("up to %d bytes of data (MTU %d)", info.MTU-ethertype.BaseSize, info.MTU)},
 		{"receive queue", fmt.Sprintf("%d frames", info.Slots)},
 		{"long frames", long(seam.Link(nic))},
 		{"this host", thisHost(seam.Link(nic))},
@@ -226,33 +228,33 @@ func printNIC(ctx context.Context, w io.Writer, cfg vipl.Config) error {
 	return table.Flush()
 }
 
-// driver says what the parts of a driver's name mean.
+// driver explains the parts of a driver's name.
 func driver(name string) string {
 	parts := strings.Split(name, "+")
 	has := func(part string) bool { return slices.Contains(parts, part) }
 	var why []string
 	if has("fault") {
-		why = append(why, "faults on purpose, as "+vipl.EnvFault+" says")
+		why = append(why, "injected faults, from "+vipl.EnvFault)
 	}
 	if has("seal") {
-		why = append(why, "frames to other hosts are sealed under a key")
+		why = append(why, "frames to other hosts are encrypted")
 	}
 	if has("ring") {
 		why = append(why, "mapped AF_PACKET receive ring, batched sends: the default")
 		switch {
 		case has("agent"):
-			why = append(why, "its sockets are from the agent at "+agent.Path())
+			why = append(why, "sockets from the agent at "+agent.Path())
 		case has("xdp"):
-			why = append(why, "frames up to 4096 bytes leave through AF_XDP, as far as it was measured to be faster just now")
+			why = append(why, "frames up to 4096 bytes are sent through AF_XDP if that was faster in a measurement just now")
 		default:
-			why = append(why, "no AF_XDP: not to be had, or measured not to be faster just now")
+			why = append(why, "no AF_XDP: unavailable, or not faster in a measurement just now")
 		}
 	}
 	if has("udp") {
-		why = append(why, "UDP datagrams, without any privilege and through routers")
+		why = append(why, "UDP datagrams, which need no privilege and can cross routers")
 	}
 	if has("packet") {
-		why = append(why, "a plain packet socket, a system call a frame")
+		why = append(why, "a plain packet socket, with a system call for each frame")
 	}
 	if has("shm") {
 		why = append(why, "shared memory, this host only")
@@ -261,14 +263,14 @@ func driver(name string) string {
 		why = append(why, "the card of an emulated Myrinet, at one end of a cable")
 	}
 	if has("host") {
-		why = append(why, "other programs of this host are reached beside the interface")
+		why = append(why, "shared memory to other programs of this host")
 	}
 	return name + ": " + strings.Join(why, "; ")
 }
 
 func long(link transport.Link) string {
 	if l, ok := link.(transport.LongLink); ok && !l.Info().Unprotected && l.StartLong() {
-		return fmt.Sprintf("up to an MTU of %d, to stations that only veth lies between", optional.LongMTU(link))
+		return fmt.Sprintf("up to an MTU of %d, to stations connected by veth only", optional.LongMTU(link))
 	}
 	return "none"
 }
@@ -277,10 +279,10 @@ func thisHost(link transport.Link) string {
 	if l, ok := link.(optional.Local); ok {
 		return fmt.Sprintf("through shared memory, frames up to an MTU of %d", l.LocalMTU())
 	}
-	return "cannot be reached: an interface hands no frames back"
+	return "unreachable: an interface does not loop frames back"
 }
 
-// infoReport is what bobnet info --json prints.
+// infoReport is the output of bobnet info --json.
 type infoReport struct {
 	Build      build           `json:"build"`
 	Kernel     string          `json:"kernel"`
@@ -293,17 +295,17 @@ type infoReport struct {
 	Faults     string          `json:"faults"`
 	Job        infoJob         `json:"job"`
 	Interfaces []infoInterface `json:"interfaces"`
-	Why        string          `json:"why"`           // that interface is used, or none
-	NIC        *infoNIC        `json:"nic,omitempty"` // that was opened
+	Why        string          `json:"why"`           // reason for the used interface, or for none
+	NIC        *infoNIC        `json:"nic,omitempty"` // the opened NIC
 	Error      string          `json:"error,omitempty"`
 }
 
 // infoJob is the place in a job that the environment gives a program.
 type infoJob struct {
 	Rank   int    `json:"rank"`
-	Size   int    `json:"size"` // 0: the launcher's port will tell
+	Size   int    `json:"size"` // 0: known only through the launcher's port
 	Name   string `json:"name,omitempty"`
-	Source string `json:"source,omitempty"` // "" for a program that is alone
+	Source string `json:"source,omitempty"` // "" for a program without a job
 	Why    string `json:"why,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
@@ -318,7 +320,7 @@ type infoInterface struct {
 	Used   bool        `json:"used"`
 }
 
-// infoNIC is a NIC as it was opened.
+// infoNIC describes an opened NIC.
 type infoNIC struct {
 	Address   string `json:"address"`
 	Driver    string `json:"driver"`
@@ -328,7 +330,7 @@ type infoNIC struct {
 	Slots     int    `json:"receive_slots"`
 }
 
-// infoJSON prints what bobnet info shows as one JSON object.
+// infoJSON prints the output of bobnet info as one JSON object.
 func infoJSON(ctx context.Context, w io.Writer, given *vipl.Config) error {
 	r := infoReport{Build: thisBuild(), Kernel: kernel(), Cores: runtime.NumCPU(), UsedCores: runtime.GOMAXPROCS(0),
 		EtherType: fmt.Sprintf("0x%04X", uint16(ethertype.Default)), RawSockets: rawSockets(), Labs: labs(), Memlock: memlock(),
@@ -360,13 +362,13 @@ func infoJSON(ctx context.Context, w io.Writer, given *vipl.Config) error {
 	if err := enc.Encode(r); err != nil {
 		return err
 	}
-	if cfg.Interface != "" { // one that was named and cannot be chosen is a failure, as in text
+	if cfg.Interface != "" { // an unusable interface that the user named is a failure, as in text output
 		return choiceErr
 	}
 	return nil
 }
 
-// openedNIC opens a NIC, closes it and returns what it was.
+// openedNIC opens a NIC, closes it and returns its description.
 func openedNIC(ctx context.Context, cfg vipl.Config) (*infoNIC, error) {
 	cfg.NoService = true
 	nic, err := vipl.Open(ctx, &cfg)

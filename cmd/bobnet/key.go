@@ -7,11 +7,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const keyLong = `Print a new key of sealed frames, for a key file: 64 hexadecimal digits from the
-system's random source. All stations of a segment that may talk to each other have
-the same file, which nobody else may read. A file with two keys, one a line, is for
-replacing one: what is begun here uses the first, and what others begin with
-either is taken. Programs read their key file again every two seconds.`
+const keyLong = `Print a new key for encrypted frames: 64 hexadecimal digits from the system's random
+source. Copy it into a key file on all hosts that communicate with each other. No other
+user may read the file.
+
+To replace a key, use a file with two keys, one per line. A program starts sessions with the
+first key, and accepts sessions with either. Programs read their key file again every two
+seconds.`
 
 const keyExample = `  (umask 077 && bobnet key > bobnet.key)
   bobnet ping --key bobnet.key 02:00:00:00:00:0b`
@@ -19,7 +21,7 @@ const keyExample = `  (umask 077 && bobnet key > bobnet.key)
 func newKeyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "key",
-		Short:   "Print a new key for sealed frames",
+		Short:   "Print a new key for encrypted frames",
 		Long:    keyLong,
 		Example: keyExample,
 		Args:    usage(noArgs),

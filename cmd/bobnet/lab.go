@@ -33,38 +33,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// continueUsage is of lab and run.
-const continueUsage = "let the other ranks go on when one fails, and say at the end which have failed"
+// continueUsage is the help of --continue, for lab and run.
+const continueUsage = "let the other ranks continue when one fails, and report the failed ranks at the end"
 
-// bindUsage is of lab and run.
-const bindUsage = "bind each rank to a processor of its own, as launchers of MPI do; there must be as many"
+// bindUsage is the help of --bind, for lab and run.
+const bindUsage = "bind each rank to its own processor, as MPI launchers do; needs as many processors as ranks"
 
-const labLong = `Make network namespaces joined into one Ethernet segment, run CMD as one rank
-in each, and remove everything when the last rank has ended. It runs as root,
-or in an unprivileged user namespace where the system allows that.
+const labLong = `Create network namespaces joined into one Ethernet segment, run CMD as one rank in each,
+and remove everything when the last rank has ended. It runs as root, or in an unprivileged
+user namespace if the system allows that.
 
-A rank finds its segment on the interface bob0 (IPv4 address 10.88.0.(namespace+1))
-and in its environment BOBNET_RANK, BOBNET_SIZE, BOBNET_JOB and BOBNET_IFACE,
-and BOBNET_METRICS, the address to serve its metrics on, with --metrics.
-With --per-host R they are hosts of R ranks each, which share a namespace, its bob0
-and the host's memory: -n 8 --per-host 2 is four two-way hosts. With --bind each rank
-runs on a processor of its own, as launchers of MPI have it, and finds their number in
-BOBNET_PROCESSORS. Else the kernel, which
-wakes a rank where its message was sent, now and then has two compute on one
-processor for some milliseconds, while another one is idle.
+A rank reaches the segment through the interface bob0 (IPv4 address 10.88.0.(namespace+1)).
+Its environment contains BOBNET_RANK, BOBNET_SIZE, BOBNET_JOB and BOBNET_IFACE, and with
+--metrics also BOBNET_METRICS, the address at which it serves its metrics.
 
-Standard input goes to rank 0. The first rank to fail ends the others, unless --continue
-is given: then all run to their end, what is printed last says which have failed and how,
-and the exit code is the worst of all. SIGQUIT
-(Ctrl-\) goes to all: a program that calls metrics.Collector.DumpOnQuit, as perf,
-ping, demo and the examples do, prints what it waits for, and goes on; any other
-Go program prints its goroutines' stacks, and ends.
+With --per-host R, each namespace is a host with R ranks, which share bob0 and the host's
+memory: -n 8 --per-host 2 makes four hosts with two ranks each. With --bind each rank runs on
+its own processor, and finds the number of processors in BOBNET_PROCESSORS. Without --bind,
+the kernel wakes a rank on the processor that sent its message. Sometimes two ranks then
+compute on one processor for some milliseconds while another processor is idle.
 
-With --loss, --dup, --reorder, --corrupt, --delay and --jitter every Bobnet
-program in the lab treats the frames that it sends so, each direction for
-itself. BOBNET_FAULT in its environment says so; what is printed at the start
-names the seed. With --corrupt no frame is longer than the MTU, as others may be
-in a pair, because the CRC then covers whole frames.
+Standard input goes to rank 0. The first rank that fails ends the others. With --continue all
+ranks run to their end, and the last line reports which failed and how. The exit code is the
+worst of all ranks.
+
+SIGQUIT (Ctrl-\) goes to all ranks. A program that calls metrics.Collector.DumpOnQuit, such
+as perf, ping, demo and the examples, prints its state and continues. Any other Go program
+prints the stacks of its goroutines and exits.
+
+With --loss, --dup, --reorder, --corrupt, --delay and --jitter, every Bobnet program in the
+lab injects these faults into the frames that it sends. BOBNET_FAULT passes them to the
+programs; the lab prints the seed at the start. With --corrupt no frame is longer than the
+MTU, because the CRC then covers whole frames.
 
 ` + labFabric + `
 
@@ -81,20 +81,20 @@ func newLabCmd() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "lab [flags] -- CMD [ARGS...]",
-		Short: "Run a command as every rank, in network namespaces joined by Ethernet",
+		Short: "Run a command as ranks in joined network namespaces",
 		Long:  labLong,
 		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 8 --per-host 2 -- ./fft3d\n  bobnet lab -n 2 --bind -- ./cg -serial\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
 			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong\n" +
 			"  bobnet lab -n 4 --partition 0,1/2,3@3s+5s --flap 1@10s+500ms -- ./heat\n" +
 			"  bobnet lab --fabric two -- ./pingpong",
-		Args: usage(wants("a command to run")),
+		Args: usage(wants("command to run")),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
 				return usageError{err}
 			}
 			if fabric != "" {
 				if cmd.Flags().Changed("ranks") || cmd.Flags().Changed("topology") {
-					return usageError{errors.New("lab: --fabric says how many ranks there are and how they are joined: leave out --ranks and --topology")}
+					return usageError{errors.New("lab: --fabric defines the number of ranks and their topology: leave out --ranks and --topology")}
 				}
 				cfg.N = 0
 				if cfg.Fabric, err = readFabric(fabric); err != nil {
@@ -113,19 +113,19 @@ func newLabCmd() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // CMD's own flags are not ours
 	flags.VarP(number(&cfg.N, 2, 1, lab.MaxRanks), "ranks", "n", "number of ranks")
-	flags.Var(number(&cfg.PerHost, 1, 1, lab.MaxRanks), "per-host", "number of ranks that share a namespace, and its bob0")
+	flags.Var(number(&cfg.PerHost, 1, 1, lab.MaxRanks), "per-host", "number of ranks that share a namespace and its bob0")
 	flags.BoolVar(&cfg.Bind, "bind", false, bindUsage)
-	flags.Var(number(&cfg.MTU, 0, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every bob0 in bytes; by default the largest, and 9000 with --fabric")
+	flags.Var(number(&cfg.MTU, 0, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every bob0 in bytes; by default the largest one, with --fabric 9000")
 	flags.BoolVar(&goOn, "continue", false, continueUsage)
-	flags.Var(choice(&topology, "auto", "auto", "pair", "bridge"), "topology", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
-	flags.Var(fabricFile(&fabric), "fabric", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")
-	flags.Var(listenAt(&metrics), "metrics", "serve the ranks' metrics on this `address` (:port is localhost's): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
+	flags.Var(choice(&topology, "auto", "auto", "pair", "bridge"), "topology", "how to join the ranks: pair, bridge, or auto (a pair for two ranks without link failures)")
+	flags.Var(fabricFile(&fabric), "fabric", "emulate the Myrinet that `FILE` describes, with its hosts as ranks; one, two and fattree are built in")
+	flags.Var(listenAt(&metrics), "metrics", "serve the ranks' metrics on this `address` (:port means localhost): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
 	faultFlags(cmd, &faults)
 	cutFlags(cmd, &cfg.Cuts)
 	return cmd
 }
 
-// runLab makes the lab, runs the command in it and removes the lab.
+// runLab creates the lab, runs the command in it and removes the lab.
 func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, goOn bool, metrics string, args []string) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
 		return err
@@ -163,22 +163,22 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, goOn bool
 	return l.Run(ctx, args, opts)
 }
 
-const labCuts = `With --flap, --partition and --mtu-drop links fail while CMD runs, and come back.
-Each is given as WHAT@START+DURATION, times counted from the start of the job;
-without @START it begins there, without +DURATION it lasts to the end. Ranks are
-listed as 0,2-4. Each flag may be given several times, and what is under way at a
-time holds together. Begin and end are told on standard error.
+const labCuts = `With --flap, --partition and --mtu-drop, links fail and recover while CMD runs. The format
+is WHAT@START+DURATION, with times from the start of the job. Without @START the failure
+begins with the job; without +DURATION it lasts to the end. Ranks are listed as 0,2-4. Each
+flag may be repeated, and failures may overlap. The lab reports on standard error when a
+failure begins and ends.
 
-  --flap 1@3s+500ms          bob0 of rank 1 has no carrier, as if unplugged
-  --partition 0,1/2,3@3s+5s  ranks 0 and 1 reach each other, and so do 2 and 3, but
-                             no others, and nobody is told; ranks that are not
-                             named are one more group: --partition 2 parts rank 2
-  --mtu-drop 1500@3s+5s      frames beyond an MTU of 1500 are lost on the way
-                             between any two ranks, without a word
+  --flap 1@3s+500ms          bob0 of rank 1 loses its carrier, as if unplugged
+  --partition 0,1/2,3@3s+5s  ranks 0 and 1 reach each other, and so do 2 and 3; all
+                             other frames are silently lost. Ranks that are not
+                             listed form one more group: --partition 2 isolates rank 2
+  --mtu-drop 1500@3s+5s      frames longer than an MTU of 1500 are silently lost
+                             between any two ranks
 
-The ranks are joined by a bridge then, where no frame is longer than the MTU.`
+The ranks are then joined by a bridge, where no frame is longer than the MTU.`
 
-// cutFlag is a flag that adds what it is given to a list of cuts.
+// cutFlag is a flag that adds its values to a list of cuts.
 type cutFlag struct {
 	kind lab.Kind
 	cuts *[]lab.Cut
@@ -205,21 +205,21 @@ func (f cutFlag) Set(text string) error {
 func (cutFlag) Type() string { return "cut" }
 func (cutFlag) hints() hint  { return hint{} }
 
-// cutFlags adds the flags that say how links fail.
+// cutFlags adds the flags for link failures.
 func cutFlags(cmd *cobra.Command, cuts *[]lab.Cut) {
 	for _, f := range []struct {
 		kind lab.Kind
 		text string
 	}{
-		{lab.Flap, "take the carrier of some ranks' `links` away for a while: 1@3s+500ms"},
-		{lab.Partition, "keep `groups` of ranks apart for a while: 0,1/2,3@3s+5s"},
-		{lab.MTUDrop, "lose frames beyond this `MTU` on the way for a while: 1500@3s+5s"},
+		{lab.Flap, "remove the carrier of the `links` of some ranks for a time: 1@3s+500ms"},
+		{lab.Partition, "separate `groups` of ranks for a time: 0,1/2,3@3s+5s"},
+		{lab.MTUDrop, "drop frames longer than this `MTU` on the path for a time: 1500@3s+5s"},
 	} {
 		cmd.Flags().Var(cutFlag{f.kind, cuts}, f.kind.String(), f.text)
 	}
 }
 
-// sayCut returns what tells w of a cut.
+// sayCut returns a function that reports a cut on w.
 func sayCut(w io.Writer) func(c lab.Cut, begun bool) {
 	return func(c lab.Cut, begun bool) {
 		what := "ends"
@@ -230,19 +230,18 @@ func sayCut(w io.Writer) func(c lab.Cut, begun bool) {
 	}
 }
 
-const labFabric = `With --fabric ranks are the hosts of a Myrinet in software: FILE says which hosts,
-switches and links there are. Each host and each switch is a namespace, each link a
-veth pair, and bobnet switch runs in each switch; one that is killed is started
-again. Bobnet's programs use the driver myrinet there (BOBNET_DRIVER), whose mapper
-finds the ways to the other hosts, and BOBNET_HOST, the host's name in FILE. Ready ones are one, two and fattree; bobnet map
---help says what such a file consists of.`
+const labFabric = `With --fabric the ranks are the hosts of an emulated Myrinet. FILE lists hosts, switches and
+links (format: bobnet map --help); one, two and fattree are built in. Each host and each
+switch is a namespace, and each link a veth pair. Bobnet switch runs in each switch, and is
+restarted if it is killed. Bobnet's programs use driver myrinet (BOBNET_DRIVER), whose mapper
+finds the routes to the other hosts. BOBNET_HOST is the host's name in FILE.`
 
-// startSwitches has a process in each switch of the lab, until stop is called or the lab
-// is closed. failed tells that one does not work.
+// startSwitches runs a process in each switch of the lab, until stop is called or the lab is
+// closed. If a switch fails, it cancels work.
 func startSwitches(ctx context.Context, l *lab.Lab, f *topology.File) (work context.Context, stop func(), err error) {
 	program, err := os.Executable()
 	if err != nil {
-		return nil, nil, fmt.Errorf("lab: finding this program, which is the switches: %w", err)
+		return nil, nil, fmt.Errorf("lab: find this program's file, to run the switches: %w", err)
 	}
 	work, cancel := context.WithCancelCause(ctx)
 	for i := range l.Switches() {
@@ -265,9 +264,9 @@ func startSwitch(l *lab.Lab, f *topology.File, program string, i int) (*lab.Proc
 	return l.StartSwitch(i, cmd)
 }
 
-// keepSwitch starts a switch again that was killed. One that ends by itself ends the lab.
+// keepSwitch restarts a switch that was killed. If the switch exits by itself, the lab ends.
 func keepSwitch(ctx context.Context, fail context.CancelCauseFunc, l *lab.Lab, f *topology.File, program string, i int, p *lab.Proc) {
-	log := logqueue.New(slog.Default()).Logger() // what nobody reads does not keep a switch from its start
+	log := logqueue.New(slog.Default()).Logger() // logging never blocks the restart of a switch
 	for {
 		<-p.Done()
 		code := p.Code()
@@ -275,10 +274,10 @@ func keepSwitch(ctx context.Context, fail context.CancelCauseFunc, l *lab.Lab, f
 			return
 		}
 		if !slices.Contains([]int{128 + int(unix.SIGKILL), 128 + int(unix.SIGTERM)}, code) {
-			fail(fmt.Errorf("lab: switch %s has ended with exit code %d", f.Switches[i], code))
+			fail(fmt.Errorf("lab: switch %s exited with code %d", f.Switches[i], code))
 			return
 		}
-		log.Warn("a switch was killed, and is started again", "switch", f.Switches[i])
+		log.Warn("restarting a switch that was killed", "switch", f.Switches[i])
 		var err error
 		if p, err = startSwitch(l, f, program, i); err != nil {
 			if !errors.Is(err, lab.ErrClosed) {
@@ -306,19 +305,19 @@ func rate(to *float64) *setting[float64] {
 	}}
 }
 
-// faultFlags adds the flags that say what goes wrong with frames.
+// faultFlags adds the flags for fault injection.
 func faultFlags(cmd *cobra.Command, o *fault.Options) {
 	flags := cmd.Flags()
-	flags.Var(rate(&o.Drop), "loss", "lose this `part` of the frames: 2% or 0.02")
-	flags.Var(rate(&o.Dup), "dup", "deliver this `part` of the frames twice")
-	flags.Var(rate(&o.Reorder), "reorder", "let later frames overtake this `part` of them")
-	flags.Var(rate(&o.Corrupt), "corrupt", "flip bits in this `part` of the frames")
+	flags.Var(rate(&o.Drop), "loss", "drop this `share` of the frames: 2% or 0.02")
+	flags.Var(rate(&o.Dup), "dup", "deliver this `share` of the frames twice")
+	flags.Var(rate(&o.Reorder), "reorder", "let later frames overtake this `share` of the frames")
+	flags.Var(rate(&o.Corrupt), "corrupt", "flip bits in this `share` of the frames")
 	flags.Var(period(&o.Delay, 0, 0, time.Hour), "delay", "delay every frame by this `time`, such as 100us")
-	flags.Var(period(&o.Jitter, 0, 0, time.Hour), "jitter", "delay each frame by up to this `time` more, by chance")
-	flags.Var(seed(&o.Seed, 0), "seed", "seed of the faults; 0 is a new one, which is printed")
+	flags.Var(period(&o.Jitter, 0, 0, time.Hour), "jitter", "add a random delay of up to this `time` to each frame")
+	flags.Var(seed(&o.Seed, 0), "seed", "seed of the faults; 0 chooses a new one and prints it")
 }
 
-// checkFaults refuses flags that do not go together.
+// checkFaults rejects inconsistent flags.
 func checkFaults(cmd *cobra.Command, o *fault.Options) error {
 	if !o.Active() && cmd.Flags().Changed("seed") {
 		return errors.New("lab: --seed has no meaning without faults: add --loss, --dup, --reorder, --corrupt, --delay or --jitter")
@@ -326,8 +325,8 @@ func checkFaults(cmd *cobra.Command, o *fault.Options) error {
 	return nil
 }
 
-// faultEnv returns what brings the faults to every program in the lab, and
-// tells w how to have the same ones again. Without faults it does neither.
+// faultEnv returns the environment variable that passes the faults to every program in the lab,
+// and prints on w how to repeat them. Without faults it returns and prints nothing.
 func faultEnv(o fault.Options, w io.Writer) []string {
 	if !o.Active() {
 		return nil
@@ -335,33 +334,33 @@ func faultEnv(o fault.Options, w io.Writer) []string {
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	fmt.Fprintf(w, "bobnet: faults on the frames of every rank: %v; the same ones again: --seed %d\n", o, o.Seed)
+	fmt.Fprintf(w, "bobnet: faults on the frames of every rank: %v; to repeat them: --seed %d\n", o, o.Seed)
 	return []string{vipl.EnvFault + "=" + o.String()}
 }
 
-// envMetrics tells a rank at which address to serve its metrics.
+// envMetrics names the variable with the address at which a rank serves its metrics.
 const envMetrics = "BOBNET_METRICS"
 
-// place is where a process of a lab serves its metrics: a port inside the
-// namespace of a rank.
+// place is the port, in the namespace of a rank, at which a process of a lab serves its metrics.
 type place struct {
 	Rank int
 	port uint16
 }
 
-// env is the place as the process gets it.
+// env returns the environment variable that passes the place to the process.
 func (p place) env() string { return fmt.Sprintf("%s=127.0.0.1:%d", envMetrics, p.port) }
 
-// serveMetrics makes the metrics of processes in a lab, given by the ranks whose
-// namespaces they are in, readable from outside on addr:
+// serveMetrics serves the metrics of processes in a lab on addr, outside the lab. ranks gives the
+// namespace of each process:
 //
-//	/                 an index of them, with links
-//	/metrics          the same as comments, for who scrapes the lab as a program
-//	/rank/0/metrics   what the first of them says
+//	/                 an index of the processes, with links
+//	/metrics          the same index as comments, for a scraper that treats the lab as a program
+//	/rank/0/metrics   the metrics of the first process
 //	/rank/0/          its own index
-//	/targets          all of them, for Prometheus's http_sd_configs
+//	/targets          all processes, for Prometheus's http_sd_configs
 //
-// It returns where each is to serve them, and the server to close.
+// It returns the place at which each process must serve its metrics, and the server, which the
+// caller closes.
 func serveMetrics(l *lab.Lab, addr string, ranks []int) ([]place, *metrics.Server, error) {
 	tree := http.NewServeMux()
 	server, err := metrics.ServeHandler(addr, tree)
@@ -374,9 +373,9 @@ func serveMetrics(l *lab.Lab, addr string, ranks []int) ([]place, *metrics.Serve
 	return places, server, nil
 }
 
-// placesOf gives each process the port that is served outside, which is free in
-// a new namespace, or the next one if another process of its namespace, which host
-// tells of its rank, has that.
+// placesOf assigns a port to each process. It is the port of the outer server, which is free in a
+// new namespace, or the next port if another process of the same namespace has it. host returns
+// the namespace of a rank.
 func placesOf(ranks []int, host func(rank int) int, port int) []place {
 	places := make([]place, len(ranks))
 	before := map[int]int{}
@@ -422,18 +421,18 @@ var indexPage = template.Must(template.New("index").Parse(`<!DOCTYPE html>
 <title>Bobnet lab</title>
 <h1>Bobnet lab</h1>
 <ul>
-{{range $i, $p := .}}<li>rank {{$p.Rank}}: <a href="/rank/{{$i}}/metrics">metrics</a>, <a href="/rank/{{$i}}/debug/bobnet">what it waits for</a></li>
+{{range $i, $p := .}}<li>rank {{$p.Rank}}: <a href="/rank/{{$i}}/metrics">metrics</a>, <a href="/rank/{{$i}}/debug/bobnet">state</a></li>
 {{end}}</ul>
 <p><a href="/targets">targets</a> for Prometheus</p>
 `))
 
-// target is one entry of Prometheus's HTTP service discovery.
+// target is an entry of Prometheus's HTTP service discovery.
 type target struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`
 }
 
-// targets lists size processes that can be reached through host.
+// targets lists size processes that are reachable through host.
 func targets(size int, host string) []target {
 	list := make([]target, size)
 	for rank := range list {
@@ -448,9 +447,8 @@ func targets(size int, host string) []target {
 	return list
 }
 
-// passQuit passes SIGQUIT on to the ranks of a lab, which print what they wait
-// for, until done is called. The ranks are in sessions of their own, so that a
-// terminal's Ctrl-\ reaches only us.
+// passQuit forwards SIGQUIT to the ranks of a lab, which print their state, until done is called.
+// Ranks run in their own sessions, so a terminal's Ctrl-\ reaches only this process.
 func passQuit(l *lab.Lab) (done func()) {
 	signals, quit := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, unix.SIGQUIT)
@@ -459,7 +457,7 @@ func passQuit(l *lab.Lab) (done func()) {
 			select {
 			case <-signals:
 				if err := l.Signal(unix.SIGQUIT); err != nil {
-					slog.Warn("passing SIGQUIT on", "err", err)
+					slog.Warn("cannot forward SIGQUIT to the ranks", "err", err)
 				}
 			case <-quit:
 				return

@@ -1,10 +1,15 @@
-// Command bobnet shows, measures and tries out Bobnet: messages between
+// Command bobnet demonstrates, measures and operates Bobnet: messages between
 // programs on one Ethernet segment without TCP/IP.
 //
-// Exit codes: 0 success, 1 failure, 2 wrong usage (a flag, value or interface, also of the
-// environment, that does not exist or makes no sense; nothing is started), 128 plus the signal
-// when interrupted, 1 then if a file could not be written. lab and run return the worst exit code of their ranks; 126 and 127 if the
-// command cannot be run or found.
+// Exit codes:
+//   - 0: success.
+//   - 1: failure. Also after a signal, if a file could not be written.
+//   - 2: wrong usage: a flag, value or interface, or an environment variable, is invalid or does
+//     not exist. Nothing was started.
+//   - 128 plus the signal: interrupted.
+//
+// The verbs lab and run return the worst exit code of their ranks. They return 126 if the command
+// cannot be executed and 127 if it is not found.
 package main
 
 import (
@@ -26,7 +31,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verbs are the subcommands, in the order in which help shows them.
+// verbs lists the subcommands in the order of the help.
 var verbs = []func() *cobra.Command{
 	newDemoCmd,
 	newLabCmd,
@@ -51,8 +56,8 @@ var verbs = []func() *cobra.Command{
 	newBindCmd,
 }
 
-// pipeGrace is how long the reader of a pipe has for what is still to be written to it, when a
-// signal has interrupted the command.
+// pipeGrace is the time that the reader of a pipe gets to read pending output after a signal has
+// interrupted the command.
 const pipeGrace = 2 * time.Second
 
 func main() {
@@ -61,22 +66,22 @@ func main() {
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	go func() {
 		sig := <-signals
-		signal.Stop(signals) // the second one ends us at once
+		signal.Stop(signals) // the second one kills this process
 		cancel(interrupted(sig.(syscall.Signal)))
 		time.AfterFunc(pipeGrace, userfile.GiveUp)
 	}()
 	root := newRootCmd()
 	root.SetOut(stdout)
 	err := ended(ctx, usedEnvironment(root.ExecuteContext(ctx)), stdout.Err())
-	if _, bare := err.(interrupted); err != nil && !bare { //nolint:errorlint // a verb's own words about it are printed
+	if _, bare := err.(interrupted); err != nil && !bare { //nolint:errorlint // a verb's own message that wraps it is printed
 		fmt.Fprintln(os.Stderr, "bobnet:", err)
 	}
 	os.Exit(exitCode(err))
 }
 
-// ended returns the error of a verb that has ended with err. printing is the first error of
-// writing to the standard output. When a signal has interrupted the verb, what it could not do
-// is no failure of its own, except for a file that it could not write.
+// ended returns the error of a verb that has returned err. printing is the first error of
+// writing to the standard output. If a signal has interrupted the verb, it returns the signal
+// instead of the verb's error, except for a file that could not be written.
 func ended(ctx context.Context, err, printing error) error {
 	var (
 		sig  interrupted
@@ -94,12 +99,12 @@ func ended(ctx context.Context, err, printing error) error {
 	return err
 }
 
-// newRootCmd returns the command with all its verbs.
+// newRootCmd returns the root command with all verbs.
 func newRootCmd() *cobra.Command {
 	var verbose int
 	root := &cobra.Command{
 		Use:           "bobnet",
-		Short:         "Messages between programs on one Ethernet segment, without TCP/IP",
+		Short:         "Exchange messages over one Ethernet segment without TCP/IP",
 		Version:       version(),
 		SilenceErrors: true, // main prints them
 		SilenceUsage:  true,
@@ -115,7 +120,7 @@ func newRootCmd() *cobra.Command {
 			return cmp.Or(checkInterface(cmd), checkEnvironment(cmd))
 		},
 	}
-	root.PersistentFlags().CountVarP(&verbose, "verbose", "v", "log what happens; twice: in detail")
+	root.PersistentFlags().CountVarP(&verbose, "verbose", "v", "log events; twice: in detail")
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	cobra.EnableCommandSorting = false
@@ -127,13 +132,13 @@ func newRootCmd() *cobra.Command {
 	return root
 }
 
-// version returns the version of this program, with the commit where that is not a release.
+// version returns the version of this program, with the commit if it is not a release.
 func version() string {
 	b := thisBuild()
 	return fmt.Sprintf("%s (%s)", b.name(), b.Go)
 }
 
-// knownVerb refuses arguments that are not the name of a verb.
+// knownVerb rejects arguments that are not the name of a verb.
 func knownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -146,7 +151,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage makes the errors of check usage errors, which show how it is done.
+// usage turns the errors of check into usage errors, and appends the usage line.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -156,11 +161,11 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// wants refuses a call without arguments, and says what is missing.
+// wants rejects a call without arguments. The error names the missing argument.
 func wants(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return fmt.Errorf("%s wants %s", cmd.Name(), what)
+			return fmt.Errorf("%s: missing %s", cmd.Name(), what)
 		}
 		return nil
 	}
@@ -171,7 +176,7 @@ type interrupted syscall.Signal
 
 func (s interrupted) Error() string { return syscall.Signal(s).String() }
 
-// exitCode returns the exit code for what the command ended with.
+// exitCode returns the exit code for the error of a command.
 func exitCode(err error) int {
 	var (
 		wrong usageError
@@ -202,6 +207,6 @@ func exitCode(err error) int {
 	return 1
 }
 
-// stdout is the standard output, of verbs and of the ranks that they start. The first error of
-// writing becomes the command's if it has no other.
+// stdout is the standard output of verbs and of the ranks that they start. The first write error
+// becomes the command's error if it has no other.
 var stdout = userfile.Keep(os.Stdout)

@@ -20,8 +20,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newManCmd makes the man pages, for packages of distributions. It is not among the verbs that help
-// shows.
+// newManCmd returns the hidden verb that writes the man pages, for packages of distributions.
 func newManCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
@@ -38,7 +37,7 @@ func newManCmd() *cobra.Command {
 	}
 }
 
-// writePages writes the page of a command, and those of its verbs, into a folder.
+// writePages writes the man pages of a command and of its verbs into a folder.
 func writePages(cmd *cobra.Command, date time.Time, dir string) error {
 	if err := userfile.Write(filepath.Join(dir, pageName(cmd)+".1"), manPage(cmd, date), 0o644); err != nil {
 		return err
@@ -56,7 +55,7 @@ func writePages(cmd *cobra.Command, date time.Time, dir string) error {
 
 func oneFolder(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("man wants one folder, found %d", len(args))
+		return fmt.Errorf("man: want one folder, found %d", len(args))
 	}
 	if err := existing(args[0]); err != nil {
 		return fmt.Errorf("man %s: %w", shown(args[0]), err)
@@ -64,7 +63,7 @@ func oneFolder(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// sourceDate returns the time that says in seconds when the source is of; now if it is empty.
+// sourceDate parses a date in seconds since 1970. It returns the current time for "".
 func sourceDate(seconds string) (time.Time, error) {
 	if seconds == "" {
 		return time.Now(), nil
@@ -100,7 +99,7 @@ func manPage(cmd *cobra.Command, date time.Time) []byte {
 	return p.Bytes()
 }
 
-// pageName is what the page of a command is called: bobnet-perf.
+// pageName returns the name of a command's man page: bobnet-perf.
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
 func longOf(cmd *cobra.Command) string {
@@ -117,7 +116,7 @@ func (p *manText) line(format string, args ...any) { fmt.Fprintf(p, format+"\n",
 
 func (p *manText) section(name string) { p.line(".SH %s", name) }
 
-// roff returns a text that man prints as it is.
+// roff escapes text so that man prints it unchanged.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", "").Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
@@ -126,7 +125,7 @@ func roff(text string) string {
 	return text
 }
 
-// text writes paragraphs. What is indented stays as it is.
+// text writes paragraphs. It keeps the layout of indented lines.
 func (p *manText) text(text string) {
 	fixed := false
 	for line := range strings.Lines(text) {
@@ -150,10 +149,10 @@ func (p *manText) text(text string) {
 	}
 }
 
-// entry is an item of a list, and what there is to say of it.
+// entry is an item of a list with its description.
 type entry struct{ name, text string }
 
-// list writes a section of entries, if there are any.
+// list writes a section with the entries. It writes nothing if there are none.
 func (p *manText) list(section string, entries []entry) {
 	if len(entries) == 0 {
 		return
@@ -164,7 +163,7 @@ func (p *manText) list(section string, entries []entry) {
 	}
 }
 
-// verbs lists those of a command.
+// verbs lists the verbs of a command.
 func (p *manText) verbs(cmd *cobra.Command) {
 	var list []entry
 	for _, verb := range cmd.Commands() {
@@ -175,7 +174,7 @@ func (p *manText) verbs(cmd *cobra.Command) {
 	p.list("VERBS", list)
 }
 
-// flags lists flags: "-n, --ranks int", what they do, and the default if there is one to name.
+// flags lists flags: "-n, --ranks int", their help and their default, if it has one.
 func (p *manText) flags(section string, set *pflag.FlagSet) {
 	var list []entry
 	set.VisitAll(func(f *pflag.Flag) {
@@ -201,7 +200,7 @@ func (p *manText) flags(section string, set *pflag.FlagSet) {
 	p.list(section, list)
 }
 
-// seeAlso names the pages of the other commands.
+// seeAlso lists the man pages of related commands.
 func (p *manText) seeAlso(cmd *cobra.Command) {
 	var names []string
 	if cmd.HasParent() {
@@ -220,51 +219,52 @@ func (p *manText) seeAlso(cmd *cobra.Command) {
 func exitStatus(cmd *cobra.Command) []entry {
 	list := []entry{
 		{"0", "Success."},
-		{"1", "Failure; the message says of what."},
-		{"2", "Wrong usage: a flag, a value, a file or an interface that does not exist or makes no sense. Nothing was started."},
+		{"1", "Failure; the message gives the cause."},
+		{"2", "Wrong usage: a flag, value, file or interface is invalid or does not exist. Nothing was started."},
 	}
 	switch cmd.Name() {
 	case "run", "lab":
 		list[1].text = "A rank failed with 1, or the job could not be started."
-		list = append(list, entry{"126, 127", "The command cannot be run, or is not found."},
-			entry{"other", "The worst exit code of the ranks; 128 plus the signal for a rank that a signal has killed."})
+		list = append(list, entry{"126, 127", "The command cannot be executed, or was not found."},
+			entry{"other", "The worst exit code of the ranks; 128 plus the signal for a rank that was killed."})
 	case "doctor":
 		list[1].text = "At least one finding has the level fail."
 	case "ping":
-		list[1].text = "No echo was answered, or another failure."
+		list[1].text = "No echo was answered, or another failure occurred."
 	case "map":
-		list[1].text = "The map differs from the truth, or another failure."
+		list[1].text = "The map differs from the truth, or another failure occurred."
 	case "top":
-		list[1].text = "An address that was named does not answer, or there was nobody to ask."
+		list[1].text = "An address of --metrics does not answer, or there is no source at all."
 	case "bobnet":
-		list = append(list, entry{"126, 127", "lab and run: the command cannot be run, or is not found."},
+		list = append(list, entry{"126, 127", "lab and run: the command cannot be executed, or was not found."},
 			entry{"other", "lab and run: the worst exit code of the ranks."})
 	}
-	return append(list, entry{"128 plus n", "Signal n interrupted it: 130 after Ctrl-C."})
+	return append(list, entry{"128 plus n", "Interrupted by signal n: 130 after Ctrl-C."})
 }
 
-// environment are the variables that Bobnet reads, and those by which lab and run tell programs
-// what they are.
+// environment lists the variables that Bobnet reads, and those that lab and run set for their
+// ranks.
 var environment = []entry{
 	{vipl.EnvInterface, "Interface to use, by name or MAC: the default of --iface. lab sets it."},
-	{vipl.EnvDriver, "How frames travel: the default of --driver."},
-	{vipl.EnvPeers, "IP addresses of the stations, with commas between them, for driver udp."},
-	{vipl.EnvKeyFile, "File with the key of sealed frames: the default of --key."},
+	{vipl.EnvDriver, "Driver that carries the frames: the default of --driver."},
+	{vipl.EnvPeers, "Comma-separated IP addresses of the stations, for driver udp."},
+	{vipl.EnvKeyFile, "File with the key that encrypts frames: the default of --key."},
 	{vipl.EnvKey, "The key itself, as 64 hexadecimal digits."},
-	{vipl.EnvTimeout, "How long the ranks of a job wait for each other to appear, such as 90s."},
-	{vipl.EnvFault, "Faults on purpose on every frame sent, such as loss=0.01,seed=5. lab sets it."},
+	{vipl.EnvTimeout, "Maximum time that the ranks of a job wait for each other, such as 90s."},
+	{vipl.EnvFault, "Faults to inject into frames that are sent, such as loss=0.01,seed=5. lab sets it."},
 	{agent.EnvPath, "Path of the agent's Unix socket."},
 	{job.EnvRank, "Rank of this process in its job. lab and run set it."},
 	{job.EnvSize, "Number of ranks of the job. lab and run set it."},
 	{job.EnvJob, "Name of the job. lab and run set it."},
-	{lab.EnvProcessors, "With --bind, the number of processors of the ranks. lab and run set it."},
+	{lab.EnvProcessors, "Number of processors of the ranks. lab and run set it with --bind."},
 	{envMetrics, "Address at which a rank serves its metrics. lab --metrics sets it."},
 	{plain.EnvHost, "Name of this host on an emulated Myrinet. lab --fabric sets it."},
 	{splitc.EnvLayer, "Communication layer of Split-C programs."},
-	{splitc.EnvHeap, "Size in bytes of a Split-C heap; k, m and g may follow."},
+	{splitc.EnvHeap, "Size of a Split-C heap in bytes, with an optional suffix k, m or g."},
 }
 
-// environmentOf returns the variables that a verb reads or sets: all for the whole command.
+// environmentOf returns the variables that a verb reads or sets, and all variables for the root
+// command.
 func environmentOf(cmd *cobra.Command) (list []entry) {
 	has := func(flag string) bool { return cmd.Flags().Lookup(flag) != nil }
 	named := map[string]bool{
@@ -291,17 +291,17 @@ func environmentOf(cmd *cobra.Command) (list []entry) {
 	return list
 }
 
-// filesOf returns the files that a verb uses without being told.
+// filesOf returns the files that a verb uses by default.
 func filesOf(cmd *cobra.Command) (list []entry) {
-	socket := entry{agent.DefaultPath, "Unix socket of bobnet agent, where programs without CAP_NET_RAW get packet sockets."}
-	policy := entry{"/etc/bobnet/agent.policy", "Who gets sockets of the agent, as its systemd unit starts it."}
+	socket := entry{agent.DefaultPath, "Unix socket of bobnet agent, which opens packet sockets for programs without CAP_NET_RAW."}
+	policy := entry{"/etc/bobnet/agent.policy", "Policy of the agent's systemd unit: the users and groups that get sockets."}
 	switch cmd.Name() {
 	case "bobnet", "agent":
 		return []entry{socket, policy}
 	case "demo":
-		return []entry{{"out/" + demoHeat + ", out/" + demoPerf, "The pictures, below the folder of --out."}}
+		return []entry{{"out/" + demoHeat + ", out/" + demoPerf, "The pictures, in the folder of --out."}}
 	case "rpcgen":
-		return []entry{{"FILE_xdr.go", "The Go file, beside FILE.x, unless --output names another."}}
+		return []entry{{"FILE_xdr.go", "The generated Go file, next to FILE.x unless --output names another."}}
 	}
 	if cmd.Flags().Lookup("driver") != nil && cmd.Flags().Lookup("iface") != nil {
 		return []entry{socket}

@@ -32,29 +32,28 @@ type mapOptions struct {
 	limit         time.Duration
 }
 
-const mapLong = `Find out by probes what a Myrinet in software consists of, and print that: as text, as
-JSON or as a picture. Then say, and end with exit code 1, where it differs from what
---truth says. Switches have no names of their own, and their ports no numbers that a
-probe could see, so that these count for nothing.
+const mapLong = `Probe an emulated Myrinet and print its hosts, switches and cables as text, JSON or a picture.
+If the map differs from the file of --truth, print the differences and exit with code 1. Names
+of switches and numbers of their ports are not compared, because probes cannot see them.
 
-With --iface the fabric is a running one: this program is a card at the end of a cable,
-on an interface that no other program has a card or a switch on. It asks the other
-hosts who they are, leads nobody, and prints what two mappings in a row agree on. Hosts
-are called what BOBNET_HOST says to their programs, or else by their host names. (A
-program that has a card shows the map of its host, if that leads, to who sends it
-SIGQUIT, and at /debug/bobnet.)
+With --iface, the fabric is a running one. This program becomes a card at the end of a cable, on
+an interface without a card or switch of another program. It asks the other hosts for their
+names, does not become the active mapper, and prints the map as soon as two consecutive
+mappings agree. The name of a host is BOBNET_HOST of its programs, or its host name. (A program
+with a card also prints the map of its host on SIGQUIT and at /debug/bobnet, if that host is
+the active mapper.)
 
-With --fabric the fabric that FILE describes is built in virtual time, and one of its
-hosts maps it. It is compared with FILE if there is no --truth.
+With --fabric, the fabric of FILE is simulated in virtual time, and one of its hosts maps it. The
+map is compared with FILE unless --truth names another file.
 
-A line of FILE is empty, or one of these; # begins a comment:
+FILE consists of these lines; empty lines are allowed, and # starts a comment:
 
-	ports 8            of each switch; 8 if there is no such line
+	ports 8            number of ports of each switch; by default 8
 	host h0 h1         names of hosts, each with one card
 	switch s0 s1       names of switches
-	link h0 s0:3       a cable from a host, or a switch's port, to another one
+	link h0 s0:3       a cable between two ends; an end is a host or a switch's port
 
-As text the map is such a file again.`
+The map as text has the same format.`
 
 const mapExample = `  bobnet map --iface eth1 --truth cluster.fabric
   bobnet map --iface eth1 --format svg -o cluster.svg
@@ -65,25 +64,25 @@ func newMapCmd() *cobra.Command {
 	var opt mapOptions
 	cmd := &cobra.Command{
 		Use:     "map [--fabric FILE] [flags]",
-		Short:   "Map a Myrinet in software: hosts, switches and cables, as probes find them",
+		Short:   "Map the hosts, switches and cables of an emulated Myrinet",
 		Long:    mapLong,
 		Example: mapExample,
 		Args:    usage(noArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return opt.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	flags.VarP(ifaceName(&opt.iface), "iface", "i", "map a running fabric, from the cable at the interface of this `name` or MAC; by default $"+vipl.EnvInterface)
-	flags.Var(fabricFile(&opt.fabric), "fabric", "simulate the fabric that this `FILE` describes; - is the standard input; one, two and fattree are ready")
-	flags.Var(fabricFile(&opt.truth), "truth", "the `FILE` to compare the map with (default that of --fabric)")
-	flags.Var(text(&opt.from, ""), "from", "the `HOST` of a simulated fabric that maps (default the first one)")
-	flags.Var(choice(&opt.format, "text", "text", "json", "svg"), "format", "what to print: text, json or svg")
-	flags.VarP(output(&opt.out, "-"), "output", "o", "the `FILE` to write; - is the standard output")
-	flags.Var(seed(&opt.seed, 1), "seed", "of everything random in the simulation")
-	flags.Var(period(&opt.limit, time.Minute, time.Millisecond, 24*time.Hour), "limit", "the longest that it may take, in virtual time if the fabric is simulated")
+	flags.VarP(ifaceName(&opt.iface), "iface", "i", "map a running fabric through the cable at the interface with this `name` or MAC; by default $"+vipl.EnvInterface)
+	flags.Var(fabricFile(&opt.fabric), "fabric", "simulate the fabric of this `FILE`; - is standard input; one, two and fattree are built in")
+	flags.Var(fabricFile(&opt.truth), "truth", "compare the map with this `FILE` (default that of --fabric)")
+	flags.Var(text(&opt.from, ""), "from", "`HOST` of a simulated fabric that does the mapping (default the first one)")
+	flags.Var(choice(&opt.format, "text", "text", "json", "svg"), "format", "output format: text, json or svg")
+	flags.VarP(output(&opt.out, "-"), "output", "o", "write the map to this `FILE`; - is standard output")
+	flags.Var(seed(&opt.seed, 1), "seed", "seed of the simulation")
+	flags.Var(period(&opt.limit, time.Minute, time.Millisecond, 24*time.Hour), "limit", "maximum time for mapping, in virtual time if the fabric is simulated")
 	return cmd
 }
 
-// printMap says how maps are printed.
+// printMap contains a function for each output format.
 var printMap = map[string]func(m *mapper.Map) (string, error){
 	"text": func(m *mapper.Map) (string, error) { return m.Text(), nil },
 	"svg":  func(m *mapper.Map) (string, error) { return mapper.SVG(&m.Topology, m.Summary()), nil },
@@ -120,15 +119,14 @@ func (o *mapOptions) run(ctx context.Context, stdout io.Writer) error {
 	return nil
 }
 
-// find maps the fabric that the flags name. truth is what to compare the map with, nil for
-// nothing.
+// find maps the fabric of the flags. truth is the fabric for the comparison; it can be nil.
 func (o *mapOptions) find(ctx context.Context) (m *mapper.Map, truth *topology.File, err error) {
 	if o.iface != "" && o.fabric != "" {
-		return nil, nil, usageError{errors.New("map: --iface is for a running fabric, --fabric for one to be simulated: leave one out; --truth compares")}
+		return nil, nil, usageError{errors.New("map: --iface (a running fabric) and --fabric (a simulated one) exclude each other (to compare the map with a file, use --truth)")}
 	}
 	if o.iface == "" && o.fabric == "" {
 		if o.iface = os.Getenv(vipl.EnvInterface); o.iface == "" {
-			return nil, nil, usageError{errors.New("map wants a fabric: an interface that is the end of a cable with --iface, or a file to be simulated with --fabric")}
+			return nil, nil, usageError{errors.New("map: missing fabric: want --iface for a running fabric, or --fabric for a simulated one")}
 		}
 	}
 	if o.truth != "" {
@@ -151,14 +149,14 @@ func (o *mapOptions) find(ctx context.Context) (m *mapper.Map, truth *topology.F
 	return m, truth, err
 }
 
-// simulate has one host map the topology.
+// simulate lets one host of a simulated fabric map the topology.
 func (o *mapOptions) simulate(ctx context.Context, t *topology.Topology) (*mapper.Map, error) {
 	from := 0
 	if o.from != "" {
 		from = slices.Index(t.Hosts, o.from)
 	}
 	if from < 0 || from >= len(t.Hosts) {
-		return nil, usageError{fmt.Errorf("the fabric has no host %q that could map: name one with --from", o.from)}
+		return nil, usageError{fmt.Errorf("map: --from: the fabric has no host %q", o.from)}
 	}
 	w := sim.New(sim.Options{Seed: o.seed, Limit: o.limit})
 	f, err := myrinet.New(w, myrinet.Options{Seed: o.seed, Ports: t.Ports})
@@ -168,7 +166,7 @@ func (o *mapOptions) simulate(ctx context.Context, t *topology.Topology) (*mappe
 	n, err := mapper.NewNetwork(w, f, t, func(i int) myrinet.MapperOptions {
 		opts := myrinet.MapperOptions{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports}
 		if i != from {
-			opts.Period = time.Hour // it waits for others to map
+			opts.Period = time.Hour // it does not map within the limit
 		}
 		return opts
 	})
@@ -180,7 +178,7 @@ func (o *mapOptions) simulate(ctx context.Context, t *topology.Topology) (*mappe
 			return m, nil
 		}
 		if err := w.Sleep(time.Millisecond); err != nil {
-			return nil, fmt.Errorf("mapping takes longer than %v of virtual time: give it more with --limit: %w", o.limit, err)
+			return nil, fmt.Errorf("map: not complete after %v of virtual time (raise --limit): %w", o.limit, err)
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -190,11 +188,11 @@ func (o *mapOptions) simulate(ctx context.Context, t *topology.Topology) (*mappe
 
 const (
 	mapPause   = 50 * time.Millisecond // between two mappings of a running fabric
-	mapTimeout = 4 * time.Millisecond  // least time for an answer: more than mappers give, because who asks wants the truth
-	mapWait    = 20 * time.Millisecond // after which it is looked whether the verb is interrupted
+	mapTimeout = 4 * time.Millisecond  // minimum time for an answer: longer than that of mappers, to miss fewer hosts
+	mapWait    = 20 * time.Millisecond // interval of checks whether the verb is interrupted
 )
 
-// live maps the running fabric at the end of a cable, until two mappings in a row agree.
+// live maps the running fabric at the end of a cable, until two consecutive mappings agree.
 func (o *mapOptions) live(ctx context.Context, truth *topology.File) (*mapper.Map, error) {
 	with := plain.LiveMapper()
 	with.Observe, with.Period, with.Timeout = true, mapPause, mapTimeout
@@ -218,7 +216,7 @@ func (o *mapOptions) live(ctx context.Context, truth *topology.File) (*mapper.Ma
 		if err := link.Wait(link.Now() + int64(mapWait)); err != nil {
 			return nil, err
 		}
-		if _, err := link.Recv(make([][]byte, transport.MaxBatch)); err != nil { // what comes for a station is not ours
+		if _, err := link.Recv(make([][]byte, transport.MaxBatch)); err != nil { // frames for a station are ignored
 			return nil, err
 		}
 		if ctx.Err() != nil {
@@ -234,10 +232,10 @@ func (o *mapOptions) live(ctx context.Context, truth *topology.File) (*mapper.Ma
 		last = found
 	}
 	if obstacle := iface.Obstacle(link.Info().Interface); obstacle != "" && !card.Up() {
-		return nil, fmt.Errorf("map: nothing answers at the other end of the cable: %s", obstacle)
+		return nil, fmt.Errorf("map: no answer from the other end of the cable: %s", obstacle)
 	}
 	if !card.Up() {
-		return nil, fmt.Errorf("map: nothing is at the other end of the cable on %s after %v: want a switch or a card there", link.Info().Interface, o.limit)
+		return nil, fmt.Errorf("map: no answer from the other end of the cable on %s within %v (is a switch or a card running there?)", link.Info().Interface, o.limit)
 	}
-	return nil, fmt.Errorf("map: no two mappings in a row have agreed within %v: the fabric changes too fast, or give it more with --limit", o.limit)
+	return nil, fmt.Errorf("map: no two consecutive mappings agree within %v (does the fabric change? raise --limit)", o.limit)
 }

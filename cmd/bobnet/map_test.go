@@ -141,7 +141,7 @@ func TestMapNoCable(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	if code, _, stderr := mapOf(t, l, program, "--limit", "100ms"); code != 1 || !strings.Contains(stderr, "nothing is at the other end of the cable on bob0") {
+	if code, _, stderr := mapOf(t, l, program, "--limit", "100ms"); code != 1 || !strings.Contains(stderr, "no answer from the other end of the cable on bob0") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
 }

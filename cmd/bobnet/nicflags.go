@@ -17,22 +17,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// nicFlags adds the flags by which every verb is told its interface and driver.
+// nicFlags adds the flags for interface, driver and key that most verbs have.
 func nicFlags(cmd *cobra.Command, cfg *vipl.Config) {
 	linkFlags(cmd, cfg)
 	cmd.Flags().Var(keyFile{cfg: cfg, path: new(string)}, "key", keyUsage)
 }
 
-const keyUsage = "`file` with the key of sealed frames, as bobnet key makes it; by default $" + vipl.EnvKeyFile + ", or none"
+const keyUsage = "`file` with the key that encrypts frames, from bobnet key; by default $" + vipl.EnvKeyFile + ", or none"
 
-// linkFlags are those of them that say which interface, and how.
+// linkFlags adds the flags for interface and driver.
 func linkFlags(cmd *cobra.Command, cfg *vipl.Config) {
 	f := cmd.Flags()
 	f.VarP(ifaceName(&cfg.Interface), "iface", "i",
 		"`name` or MAC of the interface to use, or for udp an IP address; by default $"+vipl.EnvInterface+", or the only one that is up")
 	f.Var(driverName(&cfg.Driver), "driver",
-		strings.Join(vipl.Drivers(), ", ")+": how frames travel; udp needs no privilege, and asks the stations of $"+vipl.EnvPeers+
-			" one by one; by default $"+vipl.EnvDriver+", or ring")
+		"driver that carries the frames: "+strings.Join(vipl.Drivers(), ", ")+"; udp needs no privilege, and finds the stations of $"+vipl.EnvPeers+
+			"; by default $"+vipl.EnvDriver+", or ring")
 }
 
 // keyFile is a flag whose value is the path of a key file.
@@ -60,8 +60,8 @@ func (k keyFile) Set(path string) error {
 func (keyFile) Type() string { return "file" }
 func (keyFile) hints() hint  { return hint{files: true} }
 
-// driverName is a flag whose value is the name of a driver; empty it stands for the default, so
-// that scripts can hand on a variable.
+// driverName is a flag whose value is the name of a driver. An empty value means the default, so
+// that scripts can pass an empty variable.
 func driverName(to *string) *setting[string] {
 	s := choice(to, "", vipl.Drivers()...)
 	name := s.parse
@@ -74,9 +74,9 @@ func driverName(to *string) *setting[string] {
 	return s
 }
 
-// checkInterface refuses an --iface that this host does not have, before anything starts. The
-// interface may be on other hosts than this one if the verb has those. For run, which itself
-// opens no interface, it looks at the environment, too.
+// checkInterface rejects an --iface that this host does not have, before anything starts. It checks
+// nothing if the verb runs on other hosts. For run, which opens no interface itself, it also checks
+// the environment.
 func checkInterface(cmd *cobra.Command) error {
 	flag := cmd.Flags().Lookup("iface")
 	if flag == nil || cmd.Hidden {
@@ -107,8 +107,8 @@ func checkInterface(cmd *cobra.Command) error {
 	return nil
 }
 
-// isOwnAddress reports whether text is an IP address of this host, or an interface that is none
-// of Ethernet.
+// isOwnAddress reports whether text is an IP address of this host, or an interface that may be other
+// than Ethernet.
 func isOwnAddress(text string) bool {
 	if _, err := net.InterfaceByName(text); err == nil {
 		return true
@@ -123,14 +123,14 @@ func isOwnAddress(text string) bool {
 			return true
 		}
 	}
-	return err != nil // then opening it will tell
+	return err != nil // then opening it reports the error
 }
 
-// noInterface returns the error for a name or MAC that no interface has. It lists the interfaces.
+// noInterface returns an error, which lists the interfaces, if no interface has this name or MAC.
 func noInterface(want string) error {
 	list, err := iface.List()
 	if err != nil {
-		return nil //nolint:nilerr // opening the interface will tell
+		return nil //nolint:nilerr // opening the interface reports the error
 	}
 	mac, bad := ethertype.ParseMAC(want)
 	var all []string
@@ -141,13 +141,13 @@ func noInterface(want string) error {
 		all = append(all, i.String())
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("there is no Ethernet interface %q, and no other in this network namespace (see: ip link)", want)
+		return fmt.Errorf("no Ethernet interface %q, and no other in this network namespace (see: ip link)", want)
 	}
-	return fmt.Errorf("there is no Ethernet interface %q; there are: %s", want, strings.Join(all, ", "))
+	return fmt.Errorf("no Ethernet interface %q (available: %s)", want, strings.Join(all, ", "))
 }
 
-// ifaceName is a flag whose value names an interface; empty it stands for the default, so that
-// scripts can hand on a variable. checkInterface looks whether there is one.
+// ifaceName is a flag whose value names an interface. An empty value means the default, so that
+// scripts can pass an empty variable. checkInterface checks that the interface exists.
 func ifaceName(to *string) *setting[string] {
 	return &setting[string]{to: to, kind: "string", parse: func(text string) (string, error) { return text, nil }, print: verbatim, hint: hint{some: interfaceNames}}
 }
@@ -162,15 +162,15 @@ func interfaces(to *[]string) *settings[string] {
 
 // interfaceNames returns the names of the Ethernet interfaces of this host.
 func interfaceNames() (names []string) {
-	list, _ := iface.List() // without one there is nothing to offer
+	list, _ := iface.List() // an error means that there is nothing to complete
 	for _, i := range list {
 		names = append(names, i.Name)
 	}
 	return names
 }
 
-// capture opens the file of a --pcap flag and returns how links are wrapped for
-// it; nil for no file. The file is closed after the links.
+// capture opens the file of a --pcap flag. It returns the file, which must be closed after the
+// links, and a function that wraps a link; the function is nil without a file.
 func capture(name string) (io.Closer, func(transport.Link) transport.Link, error) {
 	if name == "" {
 		return io.NopCloser(nil), nil, nil

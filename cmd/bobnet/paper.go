@@ -15,26 +15,29 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const paperLong = `Repeat the measurements of the papers that Bobnet follows, in virtual time, and print
-each published value beside ours: am2 (Chun, Mainwaring, Culler), vmmc (Dubnicki et al.)
-and splitc (Begel, Buonadonna, Gay), on emulated Myrinet cards of their hardware, and
-bobnet (Csanady, Wyckoff), over two simulated machines with Fast Ethernet and Gigabit
-cards.
+const paperLong = `Repeat the measurements of the papers that Bobnet follows, in virtual time, and print each
+published value next to ours. The papers am2 (Chun, Mainwaring, Culler), vmmc (Dubnicki et
+al.) and splitc (Begel, Buonadonna, Gay) run on emulated Myrinet cards with the constants of
+their hardware. The paper bobnet (Csanady, Wyckoff) runs on two simulated machines with Fast
+Ethernet and Gigabit cards.
 
-The kind of a row says what the comparison is worth. An input is a published number that
-fixed a constant of the model. An output comes out of the programs that run. Derived is
-arithmetic of inputs, or not measured by the paper. A shape has no number, and says what
-holds. The column on says what ran: Bobnet's code, a model in its place, or nothing (a
-constant, or arithmetic). A row marked with ! is not as it should be.
+The kind of a row tells how to read the comparison:
 
-With --json each row is a line, in which published and ours are null where there is no
-number. --plot draws the figures as the papers do. --doc writes the document that
-docs/paper.md is, with its figures in a directory beside it that has the document's name
-without its extension.
+  input    a published number that determined a constant of the model
+  output   a result of the running programs
+  derived  computed from inputs, or not measured by the paper
+  shape    a statement without a number, which holds or does not
 
---sensitivity repeats the papers with each constant that no published number fixes a half
-less and a half more, and prints which rows move by 1 % or more. It takes much longer.
---doc does so, too.`
+The column on tells what ran: Bobnet's code, a model in its place, or nothing (a constant or
+arithmetic). A row marked with ! is not as expected.
+
+With --json each row is one line; published and ours are null if there is no number. --plot
+draws the figures of the papers. --doc writes docs/paper.md, with its figures in a directory
+of the same name without the extension.
+
+--sensitivity repeats the papers with each constant that no published number determines
+decreased and increased by half, and prints the rows that change by 1 % or more. This takes
+much longer. --doc includes it.`
 
 const paperExample = `  bobnet paper
   bobnet paper --only bobnet --json
@@ -54,7 +57,7 @@ func newPaperCmd() *cobra.Command {
 	var call paperCall
 	cmd := &cobra.Command{
 		Use:     "paper",
-		Short:   "Repeat the papers' measurements in virtual time: published values beside ours",
+		Short:   "Repeat the papers' measurements in virtual time",
 		Long:    paperLong,
 		Example: paperExample,
 		Args:    usage(noArgs),
@@ -63,9 +66,9 @@ func newPaperCmd() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.Var(choices(&call.only, paperNames()), "only", "the papers to repeat: "+strings.Join(paperNames(), ", "))
-	flags.BoolVar(&call.json, "json", false, "print a line of JSON for each row")
-	flags.BoolVar(&call.sensitivity, "sensitivity", false, "print what moves when a choice is a half less and a half more")
+	flags.Var(choices(&call.only, paperNames()), "only", "papers to repeat: "+strings.Join(paperNames(), ", "))
+	flags.BoolVar(&call.json, "json", false, "print one JSON object per row")
+	flags.BoolVar(&call.sensitivity, "sensitivity", false, "print the rows that change when a free constant is halved or increased by half")
 	flags.Var(folder(&call.plot, ""), "plot", "draw the figures into this `DIR`")
 	flags.Var(output(&call.doc, ""), "doc", "write the document to this `FILE`")
 	return cmd
@@ -78,14 +81,14 @@ func paperNames() (names []string) {
 	return names
 }
 
-// papers returns those that --only names, if the flags fit each other.
+// papers returns the papers of --only. It rejects inconsistent flags.
 func (c *paperCall) papers() ([]*paper.Paper, error) {
 	all := paper.Papers()
 	if c.sensitivity && (c.doc != "" || c.plot != "") {
-		return nil, usageError{errors.New("--sensitivity measures no figures: leave --doc and --plot out (--doc has the table of choices anyway)")}
+		return nil, usageError{errors.New("--sensitivity measures no figures: leave --doc and --plot out (--doc includes the table of sensitivities)")}
 	}
 	if c.doc != "" && filepath.Ext(c.doc) == "" {
-		return nil, usageError{fmt.Errorf("--doc %s has no extension: its plots go to a directory of its name without one", c.doc)}
+		return nil, usageError{fmt.Errorf("--doc %s has no extension (the plots go to a directory of the same name without extension)", c.doc)}
 	}
 	if len(c.only) == 0 {
 		return all, nil
@@ -102,10 +105,10 @@ func (c *paperCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	bar := newProgress(stderr)
-	bar.every = 0 // a line for each measurement: some take a minute
+	bar.every = 0 // one line per measurement, because some take a minute
 	progress := func(n, all int, what string) {
 		if what != "" {
-			bar.step(n, all, what) // the one that begins
+			bar.step(n, all, what) // the measurement that begins
 		}
 	}
 	var changes []paper.Change
@@ -130,7 +133,7 @@ func (c *paperCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return errors.Join(print(stdout, results), c.write(results, changes))
 }
 
-// printChanges prints what moves.
+// printChanges prints the rows that change.
 func (c *paperCall) printChanges(w io.Writer, changes []paper.Change) error {
 	if !c.json {
 		return paper.WriteChanges(w, changes)
@@ -144,7 +147,7 @@ func (c *paperCall) printChanges(w io.Writer, changes []paper.Change) error {
 	return nil
 }
 
-// write writes the files.
+// write writes the files of --plot and --doc.
 func (c *paperCall) write(results []paper.Result, changes []paper.Change) error {
 	if c.plot != "" {
 		if err := paper.WritePlots(c.plot, results); err != nil {

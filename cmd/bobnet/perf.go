@@ -23,95 +23,91 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const perfLong = `Measure one-way time, bandwidth and message rate of raw frames, VIs, MPLite,
-active messages (am2), writes into exported memory (vmmc), remote procedures
-(vrpc), Split-C (splitc), streams (stream), TCP and UDP over one link, in turns, so that their ratios
-hold on a noisy machine.
+const perfLong = `Measure one-way latency, bandwidth and message rate over one link. The stacks are raw frames
+(raw), VIs (vipl), MPLite (mplite), active messages (am2), writes into exported memory
+(vmmc), remote procedures (vrpc), Split-C (splitc), streams (stream), TCP and UDP. Perf
+measures the stacks in turns, so that their ratios are meaningful even on a busy machine.
 
-  --local    makes a pair of network namespaces joined by veth, for each --mtu,
-             and runs both ends; as root, or in an unprivileged user namespace
+  --local    creates two network namespaces joined by veth, for each --mtu, and runs
+             both ends; needs root or unprivileged user namespaces
   --listen   waits for clients on this machine's segment
-  --to ADDR  measures against a --listen: its address, or the name it printed
+  --to ADDR  measures against a --listen, given its address or the name that it prints
   --apps     runs applications in namespaces of this machine
 
-With --curve the latency and the bandwidth of all stacks are measured for messages of 1 byte to
-8 MiB, with the sizes beside each power of two, at MTU 1500, 9000 and 65535, spinning and
-blocking; without --listen or --to it implies --local. The tables have a row for each size, and
-list at which sizes TCP is ahead of each stack; --plot draws a line for each stack.
-Other flags restrict what is measured: all of it takes about half an hour. --topology joins the ends
-of --local by a bridge, or runs both on one host.
+Latency is half a round trip, in microseconds. The tests read and write measure RDMA of vipl
+and splitc; the time of a read is the full round trip. The cache-line time ("line ns") shows
+whether the two cores were close to each other or not; only measurements in the same state
+are compared. With --json each measurement is one line; fields that do not apply are 0 or
+missing.
 
-With --key FILE --local measures vipl over the link ring twice, as it is and with
-sealed frames; the others have all that goes between them sealed.
+With --curve perf measures latency and bandwidth of all stacks, spinning and blocking, at MTU
+1500, 9000 and 65535. The sizes are the powers of two from 1 byte to 8 MiB and their
+neighbours. The tables have a row for each size, and list the sizes at which TCP is ahead of
+each stack. --plot draws a line for each stack. --curve implies --local unless --listen or
+--to is set. A full run takes about half an hour; other flags restrict it. --topology joins
+the ends of --local by a bridge, or runs both on one host.
 
-With --link shm both ends are processes of one namespace, joined by shared
-memory; the stacks "line" and "handoff" then show what a bare cache line takes
-between the two, and messages copied once.
+With --key FILE --local measures vipl over the link ring twice, with plain and with encrypted
+frames. All frames of the other stacks are encrypted.
 
-Latency is half a round trip, in microseconds; the tests read and write are of
-RDMA, which vipl and splitc have, and a read's time is the whole of it. The cache-line time ("line ns")
-tells whether the machine's two cores were near or far from each other; what is
-compared was measured in the same state. With --json each measurement is one
-line; fields that do not apply are 0 or left out.
+With --link shm both ends are processes of one namespace that share memory. Two more stacks
+are then available: "line" measures the transfer of a bare cache line, "handoff" that of
+messages that are copied once.
 
-The size decides which kind of message am2 sends: up to 64 bytes are the
-arguments of a short request, up to 4096 the payload of a medium one, and what is
-longer is placed in the other side's segment, as a bulk one. Each request is
-answered: by a reply of its own size in the test latency, and by an empty reply
-in bandwidth and rate. All stacks use the same sizes by default; those of the
-virtual-network paper are --sizes 16,4096,1048576.
+Am2 selects the kind of message by size. Up to 64 bytes are arguments of a short request, up
+to 4096 bytes the payload of a medium request. Longer messages are bulk requests, which write
+into the other side's segment. Each request gets a reply: of its own size in the test latency,
+and an empty one in bandwidth and rate. The sizes of the virtual-network paper are
+--sizes 16,4096,1048576.
 
-With vmmc nobody receives: a half that spins looks at the last word of the
-message in its memory, one that blocks waits for a notification. The tests
-bidirectional and overhead, which only vmmc has, are the VMMC paper's. In the
-first both ends send at the same time, and wait for each other's message before
-they send again; what is printed is the total of both. Overhead is the time of
-the call that sends, to an end that is idle: a synchronous call returns when the
-source may be used again, an asynchronous one when the send is posted. --plot
-draws the paper's figures 2, 3 and 4 with the sizes of the example.
+Vmmc has no receive call. An end that spins polls the last word of the message in its
+memory; an end that blocks waits for a notification. Only vmmc has the tests bidirectional and
+overhead, from the VMMC paper. In bidirectional both ends send concurrently, and wait for
+each other's message before they send again; the result is the total of both. Overhead is the
+time of the send call while the other end is idle. A synchronous call returns when
+the source may be reused, an asynchronous one when the send is posted. --plot draws the
+paper's figures 2, 3 and 4 with the sizes of the example.
 
-Vrpc calls a procedure with arguments and results of the size in the test latency,
-and first the null procedure, as messages of 0 bytes; in the test bandwidth each
-call gets a reply of the size. One call follows the other. The same service is
-measured over VMMC (with replies left in place, too), TCP and UDP, and compared
-with that over TCP. With --local a C program of the RPC library libtirpc is
-compared, too, where it can be built: its latency over TCP ("vrpc/libtirpc").
+Vrpc makes one call after the other. In the test latency arguments and results have the given
+size; the null procedure is measured first, as messages of 0 bytes. In the test bandwidth each
+reply has the given size. The same service runs over VMMC (also with replies left in place),
+TCP and UDP; the table compares them with TCP. With --local the table also shows a C program
+of the RPC library libtirpc over TCP ("vrpc/libtirpc"), if it can be built.
 
-Splitc is two processes of Split-C, over each of --layer. Its latency is that of
-stores, its read a blocking one; it stores in the tests rate and bandwidth, and puts
-in the test write. The tests primitives and bulk, which only splitc has, are figures
-6-3 and 6-4 of its paper: the mean time of each of many reads, writes, gets, puts and
-stores of an int, and of more, with the other process idle, or, two-way, doing the same; the
-paper's 10,000 repetitions are --count 10000. --plot draws both figures. With
---stacks splitc,vipl,am2 VIA and active messages are beside it, as in figure 6-1, and the
-test logp is their figure 6-2.
+Splitc runs two Split-C processes over each of --layer. The tests latency, rate and bandwidth
+use stores, read uses blocking reads, write uses puts. Only splitc has the tests primitives
+and bulk, figures 6-3 and 6-4 of its paper: the mean time of many reads, writes, gets, puts and
+stores of an int, or of more. The other process is idle, or (two-way) does the same. The paper
+uses --count 10000. --plot draws both figures. --stacks splitc,vipl,am2 adds VIA and active
+messages, as in figure 6-1; for them the test logp is figure 6-2.
 
-The test barrier, which splitc and mplite have, is the time of one barrier of both
-ends. A barrier is a message each way, so that it is compared with the latency.
+The test barrier of splitc and mplite is the time of one barrier between both ends. A barrier
+is one message in each direction, so it is comparable with latency.
 
-With --apps the applications of that paper run at its sizes, over each of --layer, on
-each of --ranks and on one, as in figure 6-5: what they take, and their speed-up to
-the run of one process. The work of em3d grows with the ranks, and so its speed-up is
-of as much work. Each rank is bound to a processor of its own; ranks beyond the
-processors of the machine are not, and are marked.
+With --apps the applications of the Split-C paper run at its sizes over each of --layer, on each
+of --ranks and on one rank, as in figure 6-5. The table shows their time, and their speed-up
+over one process. The work of em3d grows with the ranks; its speed-up takes this into account.
+Each rank is bound to its own processor. If a run has more ranks than processors, its ranks are
+not bound, and the run is marked.
 
-The test logp, which am2 has for short and medium requests, finds the
-parameters of the LogP model by the method of "Assessing Fast Network Interfaces"
-(Culler, Liu, Martin, Yoshikawa): it sends bursts of 1 to 512 requests that are
-answered in kind, with delays of 0 to 50 us between them, and takes the average
-time of a request. o_s, the overhead of sending, is that of a lone request; g, the
-gap, what each further request of a long burst takes without a delay; o_r, the
-overhead of receiving, what it takes beyond o_s and the delay when the delay is
-longer than the gap, and than the round trip if there are such; and L is what
-remains of half a round trip, RTT/2 - o_s - o_r. g may be much less than o_s,
-because a lone request takes a system call, and requests that come one upon the other
-share a frame. L is small or negative where the sender's own processor carries the frame
-to the receiver, as over veth: o_s contains the way then, and the end of the call, when
-the receiver is at work already. Splitc has it, too, if it is named: its
-requests are puts, which the other end's layer answers, and stores, which the other
-process answers by stores; they poll after each delay, and o_r is what that takes
-when an answer has come. A sample of logp is one sweep,
-whatever --sample and --count say.`
+The test logp determines the parameters of the LogP model for short and medium requests of
+am2, by the method of "Assessing Fast Network Interfaces" (Culler, Liu, Martin, Yoshikawa). It
+sends bursts of 1 to 512 requests, which get replies of the same kind, with delays of 0 to
+50 us between the requests, and averages the time of a request:
+
+  o_s  send overhead: the time of a single request
+  g    gap: the time of each further request of a long burst without delay
+  o_r  receive overhead: the time beyond o_s and the delay, for delays longer than the
+       gap, and longer than the round trip if there are such
+  L    latency: RTT/2 - o_s - o_r
+
+g can be much less than o_s, because a single request needs a system call, and back-to-back
+requests share a frame. L is small or negative if the sender's own processor carries the frame
+to the receiver, as over veth: o_s then includes the transfer, and the call returns after the
+receiver has started to work. Splitc has the test if it is named: with puts, which the other
+end's layer answers, and with stores, which the other process answers by stores. They poll
+after each delay; o_r is the time of a poll that finds an answer. A sample of logp is one sweep,
+whatever --sample and --count are.`
 
 const perfExample = `  bobnet perf --local
   bobnet perf --local --json --stacks raw,vipl,tcp --tests latency --wait spin
@@ -138,7 +134,7 @@ type perfCall struct {
 	listen   bool
 	to       string
 	nic      vipl.Config
-	key      string // the file
+	key      string // path of the key file
 	ip       netip.Addr
 	json     bool
 	plot     string
@@ -155,7 +151,7 @@ func newPerfCmd() *cobra.Command {
 	var call perfCall
 	cmd := &cobra.Command{
 		Use:     "perf --local | --curve | --listen | --to ADDR | --apps",
-		Short:   "Measure latency, bandwidth and message rate of every stack on one link",
+		Short:   "Measure latency, bandwidth and message rate of each stack",
 		Long:    perfLong,
 		Example: perfExample,
 		Args:    usage(noArgs),
@@ -173,7 +169,7 @@ func newPerfCmd() *cobra.Command {
 	call.addFlags(cmd)
 	cmd.AddCommand(newPerfAppCmd(), &cobra.Command{
 		Use:    "half",
-		Short:  "One of the two processes that --local starts",
+		Short:  "Run one of the two processes of perf --local",
 		Hidden: true,
 		Args:   usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -188,7 +184,7 @@ func newPerfCmd() *cobra.Command {
 	return cmd
 }
 
-// Limits of patience.
+// Limits of --count and --rounds.
 const (
 	maxCount  = 1_000_000_000
 	maxRounds = 1_000_000
@@ -198,42 +194,42 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVar(&c.local, "local", false, "measure between two namespaces of this machine")
-	f.BoolVar(&c.curve, "curve", false, "measure latency and bandwidth of 1 byte to 8 MiB, and say where TCP is ahead")
-	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyHost), "topology", "how --local joins the ends: by a pair or a bridge, or both on one host (link shm)")
+	f.BoolVar(&c.curve, "curve", false, "measure latency and bandwidth from 1 byte to 8 MiB, and list the sizes at which TCP is ahead")
+	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyHost), "topology", "how --local joins the ends: by a pair, by a bridge, or on one host (link shm)")
 	f.BoolVar(&c.listen, "listen", false, "serve clients of other machines")
-	f.Var(text(&c.to, "", perf.CheckTarget), "to", "measure against the --listen at this `address` or name")
-	f.Var(choices(&c.apps, append(appNames(), allApps)), "apps", "run applications of Split-C on this machine, all or `some` of "+strings.Join(appNames(), ",")+", by layer and ranks")
+	f.Var(text(&c.to, "", perf.CheckTarget), "to", "measure against the --listen with this `address` or name")
+	f.Var(choices(&c.apps, append(appNames(), allApps)), "apps", "run Split-C applications on this machine, by layer and ranks: all or `some` of "+strings.Join(appNames(), ","))
 	f.Lookup("apps").NoOptDefVal = allApps
-	f.Var(numbers(&c.ranks, []int{2, 4, 8, 16}, 1, maxDemoRanks), "ranks", "on how many ranks --apps runs them, beside one")
-	f.Var(number(&c.perHost, 1, 1, maxDemoRanks), "per-host", "how many of these are in a namespace, as the processes of one host")
+	f.Var(numbers(&c.ranks, []int{2, 4, 8, 16}, 1, maxDemoRanks), "ranks", "numbers of ranks for --apps, in addition to one")
+	f.Var(number(&c.perHost, 1, 1, maxDemoRanks), "per-host", "number of these ranks per namespace, as processes of one host")
 	list := func(field *[]string, name string, values []string, text string) {
 		f.Var(choices(field, values), name, fmt.Sprintf("%s: some of %s (default all)", text, strings.Join(values, ",")))
 	}
-	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
-	f.Var(choices(&c.plan.Tests, perf.Tests), "tests", "which tests: some of "+strings.Join(perf.Tests, ",")+" (default all but primitives, bulk and barrier, and logp only of am2)")
-	f.Var(numbers(&c.plan.Sizes, nil, 1, perf.MaxSize), "sizes", "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives are of 4, barriers of 0)")
-	f.Var(numbers(&c.plan.MTUs, nil, ethertype.MinMTU, ethertype.MaxMTU), "mtu", "MTUs of the links that --local makes (default 1500)")
+	list(&c.plan.Stacks, "stacks", perf.Stacks(), "stacks to measure")
+	f.Var(choices(&c.plan.Tests, perf.Tests), "tests", "tests to run: some of "+strings.Join(perf.Tests, ",")+" (default all except primitives, bulk and barrier, and logp for am2 only)")
+	f.Var(numbers(&c.plan.Sizes, nil, 1, perf.MaxSize), "sizes", "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives always use 4, barriers 0)")
+	f.Var(numbers(&c.plan.MTUs, nil, ethertype.MinMTU, ethertype.MaxMTU), "mtu", "MTUs of the links that --local creates (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
 	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream wait")
-	f.Var(choices(&c.plan.Links, perf.Links), "link", "drivers of raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
+	f.Var(choices(&c.plan.Links, perf.Links), "link", "drivers of raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream: "+strings.Join(perf.Links, ",")+" (default: the one of --driver)")
 	list(&c.plan.Layers, "layer", perf.Layers, "communication layers of splitc")
-	f.Var(choices(&c.plan.XDP, perf.Choices), "xdp", "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
+	f.Var(choices(&c.plan.XDP, perf.Choices), "xdp", "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: the faster way in a measurement)")
 	f.Var(choices(&c.plan.Long, perf.Choices), "long", "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
-	f.Var(numbers(&c.plan.Credits, nil, 1, endpoint.MaxCredits), "credits", "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 128,64,4)")
-	f.Var(number(&c.plan.Count, 0, 1, maxCount), "count", "messages in each measurement (default as many as fit its samples' time)")
-	f.Var(number(&c.plan.Rounds, perf.DefaultRounds, 1, maxRounds), "rounds", "samples of each measurement")
-	f.Var(period(&c.plan.Sample, perf.DefaultSample, time.Microsecond, time.Hour), "sample", "length of a sample")
+	f.Var(numbers(&c.plan.Credits, nil, 1, endpoint.MaxCredits), "credits", "maximum `number` of am2 requests in flight: the test rate uses each value, other tests the first (default 128,64,4)")
+	f.Var(number(&c.plan.Count, 0, 1, maxCount), "count", "number of messages in each measurement (default: as many as fit into its samples)")
+	f.Var(number(&c.plan.Rounds, perf.DefaultRounds, 1, maxRounds), "rounds", "number of samples of each measurement")
+	f.Var(period(&c.plan.Sample, perf.DefaultSample, time.Microsecond, time.Hour), "sample", "duration of a sample")
 	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
-	f.Var(output(&c.plot, ""), "plot", "draw latency, bandwidth, overhead and bulk over size, primitives, and the signatures of logp, to the PNG `FILE`")
+	f.Var(output(&c.plot, ""), "plot", "draw latency, bandwidth, overhead and bulk by size, primitives, and the signatures of logp into the PNG `FILE`")
 	nicFlags(cmd, &c.nic)
-	f.Var(address(&c.ip), "ip", "IP `address` of that interface, to measure tcp, udp and vrpc by default as well, or by another address than its first")
-	f.Var(listenAt(&c.metrics), "metrics", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")
-	f.Var(output(&c.pcap, ""), "pcap", "write the frames measured to `FILE` for Wireshark, --local's server's to a file with -server before the extension; takes time")
-	f.Var(output(&c.profiles.CPU, ""), "cpuprofile", "write a CPU profile of --local's client to `FILE`, of its server to one with -server before the extension")
-	f.Var(output(&c.profiles.Memory, ""), "memprofile", "the same for a profile of allocations, to such `FILE`s")
+	f.Var(address(&c.ip), "ip", "IP `address` of that interface (default its first one); measure tcp, udp and vrpc even without --stacks")
+	f.Var(listenAt(&c.metrics), "metrics", "serve Prometheus metrics at this `address` during the measurement; with --local those of the client as rank 0 and of the server as rank 1, like lab --metrics")
+	f.Var(output(&c.pcap, ""), "pcap", "write the measured frames to `FILE` for Wireshark, and those of --local's server to a file with -server before the extension; slows the measurement")
+	f.Var(output(&c.profiles.CPU, ""), "cpuprofile", "write a CPU profile of --local's client to `FILE`, and of its server to a file with -server before the extension")
+	f.Var(output(&c.profiles.Memory, ""), "memprofile", "write a profile of allocations to `FILE`, and to a second file as for --cpuprofile")
 }
 
-// check refuses flags that do not go together.
+// check rejects inconsistent flags.
 func (c *perfCall) check(cmd *cobra.Command) error {
 	modes := 0
 	for _, on := range []bool{c.local, c.listen, c.to != "", c.apps != nil} {
@@ -247,7 +243,7 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	c.plan.Sealed = c.local && cmd.Flags().Changed("key")
 	c.key = cmd.Flag("key").Value.String()
 	if modes != 1 {
-		return errors.New("perf wants one of --local, --curve, --listen, --to and --apps; see: bobnet perf --help")
+		return errors.New("perf: want one of --local, --curve, --listen, --to and --apps (see: bobnet perf --help)")
 	}
 	if c.apps != nil {
 		return c.checkApps(cmd)
@@ -272,7 +268,7 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 		return err
 	}
 	if c.plot != "" && !slices.ContainsFunc(c.plan.Tests, drawn) && len(c.plan.Tests) > 0 {
-		return fmt.Errorf("--plot draws the tests %s, and none of them is asked for", strings.Join(drawnTests, ", "))
+		return fmt.Errorf("--plot: none of the tests can be drawn: want %s", strings.Join(drawnTests, ", "))
 	}
 	return c.plan.Validate()
 }
@@ -288,7 +284,7 @@ const (
 func (c *perfCall) checkCurve(cmd *cobra.Command) error {
 	if c.topology == topologyHost {
 		if cmd.Flags().Changed("link") {
-			return errors.New("--topology host runs both ends over shared memory: leave --link out")
+			return errors.New("--topology host always uses the link shm: leave --link out")
 		}
 		c.plan.Links = []string{"shm"}
 	}
@@ -296,7 +292,7 @@ func (c *perfCall) checkCurve(cmd *cobra.Command) error {
 		return nil
 	}
 	if i := slices.IndexFunc(c.plan.Tests, func(test string) bool { return test != perf.Latency && test != perf.Bandwidth }); i >= 0 {
-		return fmt.Errorf("--curve is of the tests %s and %s, not of %s", perf.Latency, perf.Bandwidth, c.plan.Tests[i])
+		return fmt.Errorf("--curve measures %s and %s, not %s", perf.Latency, perf.Bandwidth, c.plan.Tests[i])
 	}
 	if !cmd.Flags().Changed("rounds") {
 		c.plan.Rounds = 0
@@ -352,7 +348,7 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	at := perf.Station{NIC: c.nic, IP: c.ip, Watch: watch, Wrap: wrap}
 	if c.listen {
 		return perf.Listen(ctx, at, func(addr ethertype.Addr, name string) {
-			fmt.Fprintf(out, "listening at %v; on another machine of the segment: bobnet perf --to %s\n", addr, name)
+			fmt.Fprintf(out, "listening at %v; on another machine of the segment run: bobnet perf --to %s\n", addr, name)
 		})
 	}
 	show := newProgress(errOut)
@@ -397,11 +393,11 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	return errors.Join(c.show(out, records), err)
 }
 
-// passKey tells the halves where the key file is, whatever their working directory.
+// passKey passes the absolute path of the key file to the halves.
 func passKey(path string) error {
 	full, err := filepath.Abs(path)
 	if err != nil {
-		return fmt.Errorf("finding the key file: %w", err)
+		return fmt.Errorf("find the key file: %w", err)
 	}
 	return os.Setenv(perf.EnvKeyFile, full)
 }
@@ -410,12 +406,12 @@ func passKey(path string) error {
 func perfHalf() ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding this program's file: %w", err)
+		return nil, fmt.Errorf("find this program's file: %w", err)
 	}
 	return []string{self, "perf", "half"}, nil
 }
 
-// show prints and draws what was measured.
+// show prints and draws the measurements.
 func (c *perfCall) show(out io.Writer, records []perf.Record) error {
 	return errors.Join(c.print(out, records), c.draw(records))
 }
@@ -436,8 +432,8 @@ func (c *perfCall) print(out io.Writer, records []perf.Record) error {
 	return nil
 }
 
-// buildLibtirpc makes the C program that vrpc is compared with, if vrpc is measured, or says
-// why there is none. done removes it.
+// buildLibtirpc builds the C program for the comparison with vrpc, if vrpc is measured, or prints
+// why it cannot. done removes the program.
 func (c *perfCall) buildLibtirpc(ctx context.Context, errOut io.Writer) (done func()) {
 	if len(c.plan.Stacks) > 0 && !slices.Contains(c.plan.Stacks, "vrpc") {
 		return func() {}
@@ -447,14 +443,14 @@ func (c *perfCall) buildLibtirpc(ctx context.Context, errOut io.Writer) (done fu
 		c.plan.Libtirpc, err = perf.BuildLibtirpc(ctx, dir)
 	}
 	if err != nil {
-		fmt.Fprintf(errOut, "vrpc/libtirpc is left out: %v\n", err)
+		fmt.Fprintf(errOut, "vrpc/libtirpc not measured: %v\n", err)
 	}
 	return func() { os.RemoveAll(dir) }
 }
 
-// watchFor dumps what perf or ping opens on SIGQUIT, tells the node's agent of it, and serves its metrics at
-// addr if that is not empty, until done is called. perf's NICs come and go with
-// the samples.
+// watchFor dumps the state of everything that perf or ping opens on SIGQUIT, and reports it to the
+// node's agent. If addr is not empty, it also serves metrics there. done ends all of this. watch adds
+// and removes objects, because perf opens new NICs for each sample.
 func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 	collector := metrics.NewCollector(nil)
 	if done, err = collector.Instrument(addr); err != nil {
@@ -489,13 +485,13 @@ func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 	return watch, done, nil
 }
 
-// drawnTests are what --plot has a picture for.
+// drawnTests lists the tests that --plot can draw.
 var drawnTests = []string{perf.Latency, perf.Bandwidth, perf.Bidirectional, perf.Overhead, perf.LogP, perf.Primitives, perf.Bulk}
 
 func drawn(test string) bool { return slices.Contains(drawnTests, test) }
 
-// checkPlot finds out before the measurement whether the file of --plot can be
-// written. What it contains stays until there is a new picture.
+// checkPlot checks before the measurement that the file of --plot can be written. It does not
+// change the file.
 func (c *perfCall) checkPlot() error {
 	if err := userfile.Check(c.plot); err != nil {
 		return fmt.Errorf("--plot: %w", err)

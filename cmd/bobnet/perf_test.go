@@ -134,7 +134,7 @@ func TestAppMedians(t *testing.T) {
 	if err := table.end(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"cg         shm     *4     2.000", "* more ranks than this host has processors"} {
+	for _, want := range []string{"cg         shm     *4     2.000", "* more ranks than processors of this host"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -27,11 +27,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// appsFlags are the flags of perf that have a meaning with --apps.
+// appsFlags lists the flags of perf that are valid with --apps.
 var appsFlags = []string{"apps", "layer", "ranks", "per-host", "rounds", "json", "plot"}
 
-// appRun is the run of an application, or the median one of several. The names are those
-// that the applications themselves report by.
+// appRun is one run of an application, or the median of several runs. The JSON names are those of
+// the applications' own reports.
 type appRun struct {
 	App     string  `json:"app"`
 	Size    string  `json:"size"`
@@ -42,17 +42,17 @@ type appRun struct {
 	Seconds float64 `json:"seconds"`
 	Compute float64 `json:"compute_seconds"`
 	Wait    float64 `json:"wait_seconds"`
-	SpeedUp float64 `json:"speed_up"` // to the run of one process, without a layer
+	SpeedUp float64 `json:"speed_up"` // over the run of one process, without a layer
 	Runs    int     `json:"runs"`
 
-	Phases  json.RawMessage `json:"phases,omitempty"`  // what each took, mean and longest of all ranks
+	Phases  json.RawMessage `json:"phases,omitempty"`  // time of each phase, mean and maximum of all ranks
 	Traffic json.RawMessage `json:"traffic,omitempty"` // operations and bytes of gets, puts and stores, of all ranks together
 }
 
-// alone says that one process has no layer.
+// alone is the layer of a run with one process.
 const alone = "-"
 
-// checkApps refuses what does not go with --apps.
+// checkApps rejects flags that are invalid with --apps.
 func (c *perfCall) checkApps(cmd *cobra.Command) error {
 	var wrong error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -75,8 +75,8 @@ func (c *perfCall) checkApps(cmd *cobra.Command) error {
 	return c.plan.Validate()
 }
 
-// runApps runs the applications by layer and ranks, each case once in a round, and shows
-// the median of each as soon as it is known. Who interrupts it has what was measured.
+// runApps runs the applications by layer and ranks, each case once per round. It prints the median
+// of each case as soon as it is known. After an interrupt it prints the results so far.
 func (c *perfCall) runApps(ctx context.Context, out, errOut io.Writer) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (c *perfCall) runApps(ctx context.Context, out, errOut io.Writer) error {
 	return errors.Join(append(failures, table.end(), c.drawApps(medians(runs)))...)
 }
 
-// appCases returns what to run: each application by one process, which the speed-up is
-// measured by, and then by layer and ranks.
+// appCases returns the cases to run: each application with one process, as the base of the
+// speed-up, and then by layer and ranks.
 func (c *perfCall) appCases() (cases []appRun) {
 	for _, name := range c.apps {
 		cases = append(cases, appRun{App: name, Layer: alone, Ranks: 1})
@@ -124,7 +124,7 @@ func (c *perfCall) appCases() (cases []appRun) {
 	return cases
 }
 
-// runApp runs a case in a lab of its own.
+// runApp runs a case in a new lab.
 func (c *perfCall) runApp(ctx context.Context, errOut io.Writer, k appRun) (r appRun, err error) {
 	perHost := min(c.perHost, k.Ranks)
 	free, err := lab.Processors()
@@ -139,7 +139,7 @@ func (c *perfCall) runApp(ctx context.Context, errOut io.Writer, k appRun) (r ap
 	defer passQuit(l)()
 	self, err := os.Executable()
 	if err != nil {
-		return r, fmt.Errorf("finding this program's file: %w", err)
+		return r, fmt.Errorf("find this program's file: %w", err)
 	}
 	argv := []string{self, "perf", "app", k.App}
 	if k.Layer != alone {
@@ -150,14 +150,14 @@ func (c *perfCall) runApp(ctx context.Context, errOut io.Writer, k appRun) (r ap
 		return r, err
 	}
 	if err := json.Unmarshal(said.Bytes(), &r); err != nil {
-		return r, fmt.Errorf("rank 0 said %q: %w", said.String(), err)
+		return r, fmt.Errorf("parse report of rank 0 %q: %w", said.String(), err)
 	}
 	r.Layer, r.PerHost = k.Layer, perHost
 	return r, nil
 }
 
-// medians returns the median run of each case, by time, with its speed-up. The work of an
-// application that scales grows with the ranks.
+// medians returns the median run of each case, by time, with its speed-up. If the work of an
+// application grows with the ranks, its speed-up counts the larger work.
 func medians(runs [][]appRun) (results []appRun) {
 	single := map[string]float64{}
 	for _, of := range runs {
@@ -181,18 +181,18 @@ func medians(runs [][]appRun) (results []appRun) {
 	return results
 }
 
-// appTable writes cases as they become known: rows of a table, or lines of JSON.
+// appTable writes results as they become known: as rows of a table, or as lines of JSON.
 type appTable struct {
 	out     io.Writer
 	json    bool
-	written int  // results that were written
-	crowded bool // one of them had more ranks than processors
+	written int  // number of written results
+	crowded bool // one of them has more ranks than processors
 }
 
-// appRow is the form of a row.
+// appRow is the format of a row.
 const appRow = "%12s  %10s  %5s  %8s  %9s  %8s  %8s\n"
 
-// add writes those of the results that follow the ones which were written.
+// add writes the results that are not yet written.
 func (t *appTable) add(results []appRun) error {
 	for ; t.written < len(results); t.written++ {
 		if err := t.write(results[t.written]); err != nil {
@@ -221,23 +221,23 @@ func (t *appTable) write(r appRun) error {
 	return err
 }
 
-// end says what the marks in the table mean.
+// end explains the marks in the table.
 func (t *appTable) end() error {
 	if !t.crowded {
 		return nil
 	}
-	_, err := fmt.Fprintln(t.out, "* more ranks than this host has processors: what they wait for each other is the host's doing")
+	_, err := fmt.Fprintln(t.out, "* more ranks than processors of this host: the ranks wait for processors as well as for each other")
 	return err
 }
 
-// drawApps draws the speed-up over the ranks, a panel for each application.
+// drawApps draws the speed-up by ranks, in a panel for each application.
 func (c *perfCall) drawApps(results []appRun) error {
 	if c.plot == "" || len(results) == 0 {
 		return nil
 	}
 	panels := c.appPanels(results)
 	if len(panels) == 0 {
-		return errors.New("--plot: nothing to draw: no application has run on more than one rank")
+		return errors.New("--plot: nothing to draw: no application ran on more than one rank")
 	}
 	f, err := userfile.Create(c.plot)
 	if err != nil {
@@ -246,7 +246,7 @@ func (c *perfCall) drawApps(results []appRun) error {
 	return errors.Join(plot.WritePNG(f, panels...), f.Close())
 }
 
-// appPanels returns what is to be drawn. Points of more ranks than processors are marked.
+// appPanels returns the panels to draw. It marks points with more ranks than processors.
 func (c *perfCall) appPanels(results []appRun) (panels []plot.Panel) {
 	x, crowded := "processes", map[float64]bool{}
 	for _, r := range results {
@@ -263,7 +263,7 @@ func (c *perfCall) appPanels(results []appRun) (panels []plot.Panel) {
 					s.Points = append(s.Points, plot.Point{X: float64(r.Ranks), Value: r.SpeedUp})
 				}
 			}
-			if len(s.Points) > 1 { // one is that of a process alone
+			if len(s.Points) > 1 { // the first is that of one process
 				p.Series = append(p.Series, s)
 			}
 		}
@@ -277,13 +277,13 @@ func (c *perfCall) appPanels(results []appRun) (panels []plot.Panel) {
 // reporter is the report of an application.
 type reporter interface{ JSON(w io.Writer) error }
 
-// application is a program that perf --apps measures, with the sizes of the paper.
+// application is a program that perf --apps measures, with the paper's sizes.
 type application struct {
-	scales bool // its work grows with the ranks
+	scales bool // the work grows with the ranks
 	run    func(ctx context.Context, w *splitc.World) (reporter, error)
 }
 
-// allApps stands for all of them.
+// allApps selects all applications.
 const allApps = "all"
 
 var applications = map[string]*application{
@@ -311,12 +311,12 @@ var applications = map[string]*application{
 
 func appNames() []string { return slices.Sorted(maps.Keys(applications)) }
 
-// newPerfAppCmd returns what each rank of perf --apps runs.
+// newPerfAppCmd returns the hidden verb that each rank of perf --apps runs.
 func newPerfAppCmd() *cobra.Command {
 	var layer string
 	cmd := &cobra.Command{
 		Use:    "app NAME",
-		Short:  "One of the processes that --apps starts",
+		Short:  "Run one of the processes of perf --apps",
 		Hidden: true,
 		Args:   usage(cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -328,7 +328,7 @@ func newPerfAppCmd() *cobra.Command {
 	return cmd
 }
 
-// perfApp takes part in a run, of which rank 0 reports.
+// perfApp runs an application as one rank. Rank 0 prints the report.
 func perfApp(ctx context.Context, app *application, layer string) error {
 	watch, done, err := watchFor("")
 	if err != nil {

@@ -15,22 +15,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const pingLong = `Send echo frames to an open NIC and print how long each took to come back. Any
-Bobnet program answers on the interfaces that it has open; bobnet ping --listen
-is one that does nothing else.
+const pingLong = `Send echo frames to an open NIC and print the round-trip times. Every Bobnet program
+answers on the interfaces that it has open; bobnet ping --listen does nothing else.
 
-The target is an address (MAC/port), a MAC address alone for any program on that
-interface, or a name that a program has advertised. The exit code is 1 when
-nothing was answered.`
+The target is an address (MAC/port), a MAC address for any program on that interface,
+or a name that a program has advertised. The exit code is 1 if no echo was answered.`
 
 const pingExample = `  bobnet ping --listen             # on one machine, and on another:
   bobnet ping -c 5 ping/HOSTNAME
   bobnet lab -n 2 -- sh -c 'if [ $BOBNET_RANK = 0 ]; then timeout 5 bobnet ping --listen; else bobnet ping -c 3 02:62:6f:62:00:01; fi'`
 
-// minEcho is the shortest payload of an echo in bytes: a number to know it by.
+// minEcho is the shortest payload of an echo in bytes: its sequence number.
 const minEcho = 8
 
-// surelyFits is a payload in bytes that fits the frames of every interface with a NIC.
+// surelyFits is the largest payload in bytes that fits into a frame of any interface with a NIC.
 const surelyFits = vipl.MinMTU - ethertype.BaseSize
 
 // pingCall is a call of `bobnet ping`.
@@ -49,7 +47,7 @@ func newPingCmd() *cobra.Command {
 	var call pingCall
 	cmd := &cobra.Command{
 		Use:     "ping [flags] ADDR | --listen",
-		Short:   "Ask a Bobnet program on the segment to answer, and time it",
+		Short:   "Measure round trips to a Bobnet program on the segment",
 		Long:    pingLong,
 		Example: pingExample,
 		Args: usage(func(cmd *cobra.Command, args []string) error {
@@ -60,9 +58,9 @@ func newPingCmd() *cobra.Command {
 				return perf.CheckTarget(args[0])
 			}
 			if len(args) > 1 {
-				return fmt.Errorf("ping asks one address or name, found %d", len(args))
+				return fmt.Errorf("ping: want one address or name, found %d", len(args))
 			}
-			return errors.New("ping wants the address or name to ask, or --listen")
+			return errors.New("ping: missing address or name of the target, or --listen")
 		}),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := call.check(cmd); err != nil {
@@ -92,37 +90,37 @@ func newPingCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.VarP(number(&call.count, 0, 0, maxCount), "count", "c", "stop after `N` echoes; 0 goes on until interrupted")
-	f.Var(period(&call.interval, time.Second, 0, 24*time.Hour), "interval", "time from one echo to the next")
-	f.VarP(period(&call.timeout, time.Second, time.Microsecond, time.Hour), "timeout", "W", "how long to wait for an answer")
+	f.VarP(number(&call.count, 0, 0, maxCount), "count", "c", "stop after `N` echoes; 0 continues until interrupted")
+	f.Var(period(&call.interval, time.Second, 0, 24*time.Hour), "interval", "time between echoes")
+	f.VarP(period(&call.timeout, time.Second, time.Microsecond, time.Hour), "timeout", "W", "maximum time for an answer")
 	f.VarP(number(&call.size, 56, minEcho, ethertype.MaxMTU-ethertype.BaseSize), "size", "s", "payload in `bytes`")
 	nicFlags(cmd, &call.nic)
-	f.BoolVar(&call.listen, "listen", false, "answer instead of asking")
-	f.Var(output(&call.pcap, ""), "pcap", "write the frames to `FILE`, which Wireshark opens")
-	f.Var(text(&call.name, "", most(vipl.MaxName)), "name", "the name under which --listen can be found (default ping/ and the host's name)")
+	f.BoolVar(&call.listen, "listen", false, "answer echoes instead of sending them")
+	f.Var(output(&call.pcap, ""), "pcap", "write the frames to `FILE` for Wireshark")
+	f.Var(text(&call.name, "", most(vipl.MaxName)), "name", "name that --listen advertises (default ping/ and the host's name)")
 	return cmd
 }
 
-// check refuses flags of the other way to use ping.
+// check rejects flags of the other mode.
 func (c *pingCall) check(cmd *cobra.Command) error {
-	way, without := "an address", []string{"name"}
+	mode, without := "an address", []string{"name"}
 	if c.listen {
-		way, without = "--listen", []string{"count", "interval", "timeout", "size"}
+		mode, without = "--listen", []string{"count", "interval", "timeout", "size"}
 	}
 	for _, name := range without {
 		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("ping: --%s has no meaning with %s", name, way)
+			return fmt.Errorf("ping: --%s has no meaning with %s", name, mode)
 		}
 	}
 	return nil
 }
 
-// serve answers, which the NIC does by itself, until ctx is done.
+// serve advertises the name and waits until ctx is done. The NIC itself answers the echoes.
 func (c *pingCall) serve(ctx context.Context, nic *vipl.NIC, out io.Writer) error {
 	if c.name == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return fmt.Errorf("ping: naming this machine: %w", err)
+			return fmt.Errorf("ping: read the host name: %w", err)
 		}
 		c.name = "ping/" + host
 	}
@@ -134,12 +132,12 @@ func (c *pingCall) serve(ctx context.Context, nic *vipl.NIC, out io.Writer) erro
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-nic.Ended():
-		return fmt.Errorf("ping: no echo is answered any more: %w", nic.Cause())
+		return fmt.Errorf("ping: stopped answering: %w", nic.Cause())
 	}
 }
 
-// ping sends echoes and prints them and their summary. An interrupt ends it
-// as -c does.
+// ping sends echoes, and prints the answers and a summary, until the count is reached or an
+// interrupt arrives.
 func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out io.Writer) error {
 	to, err := pingTarget(ctx, nic, target)
 	if err != nil {
@@ -174,7 +172,7 @@ func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out i
 	return nil
 }
 
-// after returns text behind a separator, or nothing if there is no text.
+// after returns separator and text, or "" if text is empty.
 func after(separator, text string) string {
 	if text == "" {
 		return ""
@@ -182,17 +180,17 @@ func after(separator, text string) string {
 	return separator + text
 }
 
-// unanswered returns the error for a target that answered no echo. It blames the own
-// interface if that cannot carry frames, and asks about the target otherwise.
+// unanswered returns the error for a target that answered no echo. If the local interface cannot
+// carry frames, the error says so. Otherwise it gives hints about the target.
 func (c *pingCall) unanswered(nic *vipl.NIC, to ethertype.Addr) error {
 	if obstacle := nic.Obstacle(); obstacle != "" {
 		return fmt.Errorf("ping: no answer from %v: %s", to, obstacle)
 	}
 	hint := ""
 	if c.size > surelyFits {
-		hint = " Or is its MTU, or a switch's, too small for that? Try without -s."
+		hint = " or is the MTU of the path too small? try without -s"
 	}
-	return fmt.Errorf("ping: no answer from %v: is a Bobnet program running there, on this segment, with the same EtherType, and the same key or none?%s", to, hint)
+	return fmt.Errorf("ping: no answer from %v (is a Bobnet program running there, on this segment, with the same EtherType and key?%s)", to, hint)
 }
 
 func (c *pingCall) echo(ctx context.Context, nic *vipl.NIC, to ethertype.Addr) (time.Duration, error) {
@@ -209,7 +207,7 @@ func pingTarget(ctx context.Context, nic *vipl.NIC, text string) (ethertype.Addr
 	return perf.Resolve(ctx, nic, text)
 }
 
-// waitUntil waits for t and reports whether ctx let it.
+// waitUntil waits for t. It reports false if ctx is done before.
 func waitUntil(ctx context.Context, t time.Time) bool {
 	select {
 	case <-time.After(time.Until(t)):
@@ -222,7 +220,7 @@ func waitUntil(ctx context.Context, t time.Time) bool {
 // pingStats sums up echoes.
 type pingStats struct {
 	sent, answered  int
-	cut             bool    // an interrupt came while one more was under way
+	cut             bool    // an interrupt arrived while one more echo was in flight
 	lo, hi          float64 // ns
 	sum, sumSquares float64
 }
@@ -242,14 +240,14 @@ func (s *pingStats) add(rtt time.Duration, ok bool) {
 	s.sumSquares += ns * ns
 }
 
-// String prints the last lines of ping(8), in microseconds.
+// String returns a summary like that of ping(8), in microseconds.
 func (s *pingStats) String() string {
 	text := fmt.Sprintf("%d sent, %d answered", s.sent, s.answered)
 	if s.sent > 0 {
 		text += fmt.Sprintf(", %.0f%% lost", 100*float64(s.sent-s.answered)/float64(s.sent))
 	}
 	if s.cut {
-		text += ", and one under way when interrupted"
+		text += ", one in flight when interrupted"
 	}
 	if s.answered == 0 {
 		return text

@@ -13,7 +13,7 @@ func TestPingStats(t *testing.T) {
 		t.Errorf("no echo: %q", got)
 	}
 	s.cut = true
-	if got := s.String(); got != "0 sent, 0 answered, and one under way when interrupted" {
+	if got := s.String(); got != "0 sent, 0 answered, one in flight when interrupted" {
 		t.Errorf("the first echo was interrupted: %q", got)
 	}
 	s.cut = false

@@ -17,11 +17,11 @@ import (
 // progressWidth is the length of a bar, in characters.
 const progressWidth = 30
 
-// plainInterval is the time between two lines of progress where w is no terminal.
+// plainInterval is the time between two lines of progress if w is not a terminal.
 const plainInterval = 3 * time.Second
 
-// progress shows how far a long task is: a bar that is redrawn on a terminal, and
-// a line every few seconds elsewhere.
+// progress displays the progress of a long task: a bar on a terminal, and otherwise a line every few
+// seconds.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -33,7 +33,7 @@ func newProgress(w io.Writer) *progress {
 	return &progress{w: w, terminal: lab.IsTerminal(w), every: plainInterval, last: time.Now()}
 }
 
-// step shows that done of total steps are done, and what the last one was.
+// step displays that done of total steps are complete, and describes the last one.
 func (p *progress) step(done, total int, what ...any) {
 	text := fmt.Sprint(what...)
 	if p.terminal {
@@ -52,7 +52,7 @@ func (p *progress) step(done, total int, what ...any) {
 	}
 }
 
-// sample is a perf.Progress.
+// sample implements perf.Progress.
 func (p *progress) sample(done, total int, last perf.Case) { p.step(done, total, last) }
 
 // end removes the bar.

@@ -27,15 +27,15 @@ func newRPCGenCmd() *cobra.Command {
 	var opt rpcgenOptions
 	cmd := &cobra.Command{
 		Use:   "rpcgen [flags] FILE.x",
-		Short: "Make Go of a file in RPC language: types, client and server",
-		Long: `Make Go of a specification in RPC language (RFC 4506 section 6, RFC 5531 section
-12): its types, which encode and decode themselves, and of each version of a program
-a client and an interface for servers. The code uses the packages vmmc/xdr and
-vmmc/vrpc. As a line in a Go file:
+		Short: "Generate Go code from a file in RPC language",
+		Long: `Generate Go code from a specification in RPC language (RFC 4506 section 6, RFC 5531
+section 12). The code contains the types with their encoders and decoders. For each version
+of a program it contains a client, and an interface for servers. It uses the packages
+vmmc/xdr and vmmc/vrpc. Typical use in a Go file:
 
 	//go:generate go run github.com/bobnet-go/bobnet/cmd/bobnet rpcgen files.x
 
-"go doc ./internal/rpcgen" has the language, and the rule for names.`,
+"go doc ./internal/rpcgen" describes the language and the rules for names.`,
 		Args: usage(oneSpecification),
 		RunE: func(cmd *cobra.Command, args []string) error { return opt.run(cmd.OutOrStdout(), args[0]) },
 	}
@@ -43,16 +43,16 @@ vmmc/vrpc. As a line in a Go file:
 		return []cobra.Completion{"x"}, cobra.ShellCompDirectiveFilterFileExt
 	}
 	flags := cmd.Flags()
-	flags.VarP(output(&opt.out, ""), "output", "o", "the Go file to write; - is the standard output (default FILE_xdr.go beside FILE.x)")
-	flags.VarP(text(&opt.pkg, "", identifier), "package", "p", "the name of its package (default $GOPACKAGE, else the name of its folder)")
-	flags.VarP(texts(&opt.defines, macro), "define", "D", "NAME or NAME=TEXT: a macro, as by #define")
-	flags.VarP(texts(&opt.dirs, existing), "include", "I", "a folder of files to #include, besides that of the file that does so")
+	flags.VarP(output(&opt.out, ""), "output", "o", "write this Go `file`; - is standard output (default FILE_xdr.go next to FILE.x)")
+	flags.VarP(text(&opt.pkg, "", identifier), "package", "p", "package `name` (default $GOPACKAGE, else the name of the folder)")
+	flags.VarP(texts(&opt.defines, macro), "define", "D", "define a `macro`, like #define: NAME or NAME=TEXT")
+	flags.VarP(texts(&opt.dirs, existing), "include", "I", "search this `folder` for #include, after the folder of the including file")
 	return cmd
 }
 
 func identifier(text string) error {
 	if !token.IsIdentifier(text) {
-		return errors.New("want a name that a Go package can have")
+		return errors.New("want the name of a Go package")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func macro(text string) error {
 
 func oneSpecification(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("rpcgen wants one file in RPC language, found %d", len(args))
+		return fmt.Errorf("rpcgen: want one file in RPC language, found %d", len(args))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (o *rpcgenOptions) run(stdout io.Writer, name string) error {
 	return replaceGenerated(out, text)
 }
 
-// packageName returns the name of the package of the file to be written.
+// packageName returns the package name of the generated file.
 func (o *rpcgenOptions) packageName(out string) (string, error) {
 	if o.pkg != "" {
 		return o.pkg, nil
@@ -118,10 +118,10 @@ func (o *rpcgenOptions) packageName(out string) (string, error) {
 	if base := filepath.Base(dir); token.IsIdentifier(base) {
 		return base, nil
 	}
-	return "", usageError{fmt.Errorf("the folder %s has no name that a package could have: give one with --package", dir)}
+	return "", usageError{fmt.Errorf("rpcgen: the name of folder %s is not a package name (set one with --package)", dir)}
 }
 
-// include finds a file that another one includes.
+// include finds and reads an included file.
 func (o *rpcgenOptions) include(from, name string) (path string, text []byte, err error) {
 	for _, dir := range append([]string{filepath.Dir(from)}, o.dirs...) {
 		path = filepath.Join(dir, name)
@@ -132,11 +132,11 @@ func (o *rpcgenOptions) include(from, name string) (path string, text []byte, er
 			return path, text, err
 		}
 	}
-	return "", nil, fmt.Errorf("no such file there or in %d folders given with -I", len(o.dirs))
+	return "", nil, fmt.Errorf("not found there or in the %d folders of -I", len(o.dirs))
 }
 
-// replaceGenerated writes the file, unless there is one that somebody has written by hand.
-// One that is the same already is left alone.
+// replaceGenerated writes the file, unless it exists and was written by hand. It does not touch a
+// file with the same content.
 func replaceGenerated(name string, text []byte) error {
 	old, err := userfile.Read(name, maxText)
 	switch {
@@ -148,7 +148,7 @@ func replaceGenerated(name string, text []byte) error {
 	case bytes.Equal(old, text):
 		return nil
 	case len(old) > 0 && !bytes.HasPrefix(old, []byte(rpcgen.Marker)):
-		return fmt.Errorf("%s was not made by bobnet rpcgen and is left as it is: remove it, or give another name with -o", name)
+		return fmt.Errorf("%s was not generated by bobnet rpcgen, so it is not replaced (remove it, or set another name with -o)", name)
 	}
 	temp, err := os.CreateTemp(filepath.Dir(name), ".rpcgen-*")
 	if err != nil {

@@ -20,46 +20,49 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const runLong = `Start CMD as the ranks of one job, on this host or on several, and wait for all.
+const runLong = `Start CMD as the ranks of one job on one or more hosts, and wait for all of them.
 
-A rank finds its place in BOBNET_RANK, BOBNET_SIZE and BOBNET_JOB, and finds the others by
-PMI-1 (PMI_FD), whose key-value space bobnet run serves: programs of package job need
-nothing else, and those that are linked with MPICH can be started, too. The environment
-goes along, and the directory, which all hosts have, and with --key the path of the key file. Ranks read nothing from standard
-input. With --bind each rank runs on a processor of its own, as in bobnet lab, and finds the
-number of these, on all hosts, in BOBNET_PROCESSORS.
+A rank finds its place in BOBNET_RANK, BOBNET_SIZE and BOBNET_JOB, and the other ranks through
+PMI-1 (PMI_FD), whose key-value space bobnet run serves. Programs of package job need nothing
+else; programs linked with MPICH can be started as well. Ranks get the environment, the
+working directory, which must exist on all hosts, and with --key the path of the key file.
+Ranks cannot read standard input. With --bind each rank runs on its own processor, as in
+bobnet lab, and finds the number of processors of all hosts in BOBNET_PROCESSORS.
 
-Hosts are reached by MPICH's mpiexec (hydra) where that is installed, and else by ssh, which
-must not have to ask anything: keys and known hosts are there before. The bobnet command is
-the same on all of them. A host that does not answer, or has another version, no interface
-to use, another one than the others, or a clock that is off, is named before anything
-starts, and with --bind one that has fewer processors than ranks; bobnet doctor --hosts shows
-all that is known. A host takes 63 ranks of Bobnet on an
-interface: each has a block of 1,024 ports, and there are so many.
+Bobnet run reaches hosts through MPICH's mpiexec (hydra) if it is installed, and otherwise
+through ssh. Ssh must not prompt: set up keys and known hosts before. All hosts need the same
+bobnet command. Before anything starts, bobnet run names each host that does not answer, runs
+another version, has no usable interface or another one than the other hosts, or has a clock
+that is off; with --bind also a host with fewer processors than ranks. Bobnet doctor --hosts
+shows the details. A host can run 63 ranks of Bobnet on an interface, because each rank needs
+a block of 1,024 ports.
 
-Each line of output begins with the number of its rank. The first rank to fail, or host to
-be lost, ends the others, as does Ctrl-C: by SIGTERM, and two seconds later SIGKILL. A rank
-fails by an exit code other than 0, or a signal. Nothing is left behind, however bobnet run
-ends: the hosts notice that the connection is closed. On each host a pair of processes (hydra:
-for each rank) ends what ranks have started, daemons too, even if SIGKILL ends one of the pair.
-If both get it at once, daemons that ranks have started stay. A host that sends nothing for 20
-seconds is lost; its own ranks end when it notices that.
+Each line of output starts with the number of its rank. A rank fails if it exits with a code
+other than 0 or is killed by a signal. The first failed rank or lost host ends the others: by
+SIGTERM, and two seconds later by SIGKILL. So does Ctrl-C. A host that sends nothing for 20
+seconds is lost; its ranks end when it detects this.
 
-With --continue a rank that fails, or a host that is lost, ends no other rank. What bobnet
-run prints last says which ranks have failed and how, and the exit code is the worst of all.
-A rank that calls Abort ends the job all the same, and so does one that ends while others
-wait for it to join. Hydra cannot do this: --engine auto then takes ssh.
+No process is left behind, however bobnet run ends: the hosts detect the closed connection.
+On each host a pair of processes (hydra: a pair for each rank) ends everything that ranks have
+started, including daemons, even if SIGKILL ends one process of the pair. Only if SIGKILL ends
+both at once, daemons that ranks have started remain.
 
-The exit code of bobnet run is 0 if all ranks end with 0. If ranks fail it is the worst, that
-is the highest, of all that have failed, where 128 plus the signal stands for a killed one,
-and those that this engine ended by SIGTERM or SIGKILL do not count. With hydra it is that of
-one rank, the first of whose failure hydra has heard, 128 plus the signal likewise, and the
-others are ended by SIGKILL at once; 255, or another code of hydra's own, says that hydra
-failed. It is 127 with either where the command is not found, 126 where it cannot be run, 130
-after Ctrl-C, 2 for flags that make no sense, and 1 where nothing was started because of a
-host, or a host was lost.`
+With --continue a failed rank or a lost host does not end the others. The last line reports
+which ranks failed and how. A rank that calls Abort still ends the job; so does a rank that
+ends while others wait for it to join. Hydra cannot continue: --engine auto then uses ssh.
 
-// hostFlags are the flags by which verbs are told hosts.
+The exit code is 0 if all ranks exit with 0. Otherwise it is:
+
+  the worst  the highest exit code of the failed ranks, 128 plus the signal for a killed
+             rank; ranks that bobnet run itself ended do not count. With hydra: the code
+             of the first failed rank that hydra detects (hydra kills the others by
+             SIGKILL), or 255 or another code of hydra's own if hydra failed
+  127, 126   the command was not found, or cannot be executed
+  130        after Ctrl-C
+  2          wrong usage
+  1          nothing was started because of a host, or a host was lost`
+
+// hostFlags are the flags that select hosts.
 type hostFlags struct {
 	list, file string
 	key        string // file
@@ -70,19 +73,19 @@ type hostFlags struct {
 
 func (f *hostFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Var(text(&f.list, "", func(list string) error { _, err := launch.ParseHosts(list); return err }), "host", "`hosts` with commas between them, each with its number of ranks: a,b:2,[fd00::1]:2")
-	flags.Var(input(&f.file), "hosts", "`file` of hosts, one on a line: a, b:2, or b slots=2")
-	flags.Var(text(&f.ssh, strings.Join(launch.SSH, " "), command), "ssh", "`command` that runs another one on the host that is given to it, with its options")
-	flags.Var(text(&f.program, ""), "program", "`file` of the bobnet command on other hosts; by default the same as here")
+	flags.Var(text(&f.list, "", func(list string) error { _, err := launch.ParseHosts(list); return err }), "host", "comma-separated `hosts`, each with its number of ranks: a,b:2,[fd00::1]:2")
+	flags.Var(input(&f.file), "hosts", "`file` of hosts, one per line: a, b:2, or b slots=2")
+	flags.Var(text(&f.ssh, strings.Join(launch.SSH, " "), command), "ssh", "`command`, with its options, that runs a command on another host")
+	flags.Var(text(&f.program, ""), "program", "`path` of the bobnet command on other hosts; by default the same as here")
 	flags.Var(period(&f.timeout, 20*time.Second, time.Millisecond, time.Hour), "connect-timeout", "how long a host may take to answer")
 }
 
-// config returns what the flags ask for.
+// config returns the configuration for the flags.
 func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 	c := &launch.Config{Version: thisBuild().name(), Interface: nic.Interface, Driver: nic.Driver, SSH: strings.Fields(f.ssh),
 		Program: f.program, Timeout: f.timeout, Stdout: stdout, Stderr: os.Stderr}
 	var err error
-	if f.key != "" && f.list == "" && f.file == "" { // other hosts are asked whether they have it
+	if f.key != "" && f.list == "" && f.file == "" { // other hosts check their own file
 		if _, err := seal.File(f.key)(); err != nil {
 			return nil, usageError{fmt.Errorf("--key: %w", err)}
 		}
@@ -92,7 +95,7 @@ func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 	}
 	switch {
 	case f.list != "" && f.file != "":
-		return nil, usageError{errors.New("--host and --hosts are two ways to say the same: give one")}
+		return nil, usageError{errors.New("--host and --hosts exclude each other")}
 	case f.list != "":
 		if c.Hosts, err = launch.ParseHosts(f.list); err != nil {
 			return nil, usageError{fmt.Errorf("--host: %w", err)}
@@ -111,26 +114,26 @@ func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 	return c, nil
 }
 
-// command refuses a command line whose program is not there.
+// command rejects a command line whose program does not exist.
 func command(line string) error {
 	fields := strings.Fields(line)
 	if len(fields) == 0 {
 		return errEmpty
 	}
 	if _, err := exec.LookPath(fields[0]); err != nil {
-		return fmt.Errorf("there is no command %s: %w", fields[0], errors.Unwrap(err))
+		return fmt.Errorf("command %s not found: %w", fields[0], errors.Unwrap(err))
 	}
 	return nil
 }
 
-// keyPath is a flag whose value is the path of a key file that may be on other hosts only.
+// keyPath is a flag whose value is the path of a key file that may exist on other hosts only.
 func keyPath(to *string) *setting[string] {
 	s := text(to, "")
 	s.files = true
 	return s
 }
 
-// keyFileWanted returns the path of the key file that a flag or the environment names.
+// keyFileWanted returns the path of the key file from a flag or the environment.
 func keyFileWanted(flag string) (string, error) {
 	if flag == "" {
 		if _, err := seam.Key(); err != nil {
@@ -169,11 +172,11 @@ func newRunCmd() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARGS...]",
-		Short: "Run a command as the ranks of one job, on one host or several",
+		Short: "Run a command as the ranks of a job on one or more hosts",
 		Long:  runLong,
 		Example: "  bobnet run -n 4 -- ./heat\n  bobnet run --host a:2,b:2 -- ./heat\n  bobnet run -n 2 --bind -- ./cg -serial\n" +
 			"  bobnet run -n 64 --hosts hosts.txt --map node --iface eth1 -- ./fft3d",
-		Args: usage(wants("a command to run")),
+		Args: usage(wants("command to run")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			nic, err := nic.FromEnvironment()
 			if err != nil {
@@ -192,41 +195,41 @@ func newRunCmd() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // CMD's own flags are not ours
-	flags.VarP(number(&ranks, 0, 1, launch.MaxRanks), "ranks", "n", "number of ranks; by default as many as the hosts take")
-	flags.Var(choice(&order, launch.ByCore, string(launch.ByCore), string(launch.ByNode)), "map", "core: ranks that follow each other fill a host; node: they are on different hosts")
+	flags.SetInterspersed(false) // flags after CMD belong to CMD
+	flags.VarP(number(&ranks, 0, 1, launch.MaxRanks), "ranks", "n", "number of ranks; by default the sum of the hosts' numbers")
+	flags.Var(choice(&order, launch.ByCore, string(launch.ByCore), string(launch.ByNode)), "map", "order of ranks: core fills each host in turn; node assigns ranks to hosts round-robin")
 	flags.BoolVar(&bind, "bind", false, bindUsage)
 	flags.BoolVar(&goOn, "continue", false, continueUsage+"; not with hydra")
-	flags.Var(choice(&engine, "auto", "auto", "hydra", "ssh"), "engine", "what starts ranks: hydra, that is "+launch.Mpiexec+"; ssh, that is bobnet itself; or auto: hydra where it is installed and there is another host, else ssh")
-	flags.Var(keyPath(&where.key), "key", keyUsage+"; all hosts have it in the same place")
+	flags.Var(choice(&engine, "auto", "auto", "hydra", "ssh"), "engine", "what starts the ranks: hydra ("+launch.Mpiexec+"), ssh (bobnet itself), or auto (hydra if it is installed and another host is used, else ssh)")
+	flags.Var(keyPath(&where.key), "key", keyUsage+"; the path is the same on all hosts")
 	where.add(cmd)
 	linkFlags(cmd, &nic)
 	return cmd
 }
 
-// start runs the job by an engine.
+// start runs the job with an engine.
 func start(ctx context.Context, cfg *launch.Config, engine string) error {
 	mpiexec, err := exec.LookPath(launch.Mpiexec)
 	switch {
 	case engine == "ssh" || engine == "auto" && (err != nil || cfg.Continue || !cfg.Remote() || cfg.HydraTakes() != nil):
 		return cfg.Run(ctx)
 	case cfg.Continue:
-		return usageError{errors.New("run: --engine hydra: hydra ends all ranks when one fails, so that --continue needs --engine ssh")}
+		return usageError{errors.New("run: --engine hydra: hydra ends all ranks when one fails (for --continue use --engine ssh)")}
 	case err != nil:
-		return fmt.Errorf("run: --engine hydra: %w: Debian has it in the package mpich", err)
+		return fmt.Errorf("run: --engine hydra: %w (on Debian, install the package mpich)", err)
 	}
 	return cfg.Hydra(ctx, mpiexec)
 }
 
-// newBindCmd is what bobnet run --bind has started in place of each rank's command, which it
-// becomes.
+// newBindCmd returns the hidden verb that bobnet run --bind starts instead of each rank's command.
+// It binds itself to a processor and then executes the command.
 func newBindCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:                "bind CMD [ARGS...]",
-		Short:              "Run a rank's command on a processor of its own for bobnet run, which has this started itself",
+		Short:              "Run a rank's command on its own processor, for bobnet run",
 		Hidden:             true,
-		DisableFlagParsing: true, // what follows is CMD's
-		Args:               usage(wants("a command to run")),
+		DisableFlagParsing: true, // all flags belong to CMD
+		Args:               usage(wants("command to run")),
 		RunE: func(_ *cobra.Command, args []string) error {
 			code, err := launch.Bind(args)
 			fmt.Fprintln(os.Stderr, "bobnet:", err)
@@ -236,7 +239,7 @@ func newBindCmd() *cobra.Command {
 	}
 }
 
-// newNodeCmd is what bobnet run starts on each host.
+// newNodeCmd returns the hidden verb that bobnet run starts on each host.
 func newNodeCmd() *cobra.Command {
 	var (
 		given vipl.Config
@@ -244,7 +247,7 @@ func newNodeCmd() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:    "node",
-		Short:  "Run the ranks of one host for bobnet run, which starts this itself",
+		Short:  "Run the ranks of one host, for bobnet run",
 		Hidden: true,
 		Args:   usage(noArgs),
 		RunE: func(*cobra.Command, []string) error {
@@ -267,7 +270,7 @@ func newNodeCmd() *cobra.Command {
 	return cmd
 }
 
-// survey prints what hosts say of themselves.
+// survey prints the findings about hosts.
 func survey(ctx context.Context, out io.Writer, where *hostFlags, nic vipl.Config, asJSON bool) error {
 	cfg, err := where.config(nic)
 	if err == nil {
@@ -277,7 +280,7 @@ func survey(ctx context.Context, out io.Writer, where *hostFlags, nic vipl.Confi
 		return err
 	}
 	findings := cfg.Survey(ctx)
-	if ctx.Err() != nil { // what was not asked is no finding
+	if ctx.Err() != nil { // an interrupted check is not a finding
 		return context.Cause(ctx)
 	}
 	return report(out, findings, asJSON)

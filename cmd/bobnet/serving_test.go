@@ -249,7 +249,7 @@ func TestInterruptedPing(t *testing.T) {
 	}
 	defer nic.Close()
 	for target, want := range map[string]string{
-		"02:62:6f:62:00:09": "0 sent, 0 answered, and one under way when interrupted\n",
+		"02:62:6f:62:00:09": "0 sent, 0 answered, one in flight when interrupted\n",
 		"nobody":            "",
 	} {
 		var out strings.Builder

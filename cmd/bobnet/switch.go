@@ -30,30 +30,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const switchLong = `Be a crossbar switch of the emulated Myrinet. Each port is a network interface,
-which is one end of a cable; at the other end is a card (a program with the driver
-myrinet), or a port of another switch. The ends find each other. A switch has no
-address and no table: packets carry their route.
+const switchLong = `Run a crossbar switch of the emulated Myrinet. Each port is a network interface, which is
+one end of a cable. At the other end is a card (a program with driver myrinet) or a port of
+another switch. The two ends find each other automatically. A switch has no address and no
+table, because packets carry their route.
 
-Ports are numbered in the order in which they are given, from 0, or as they say:
---port 3=eth1. Numbers between them are ports without a cable.
+Ports are numbered from 0 in the order of the flags, or explicitly: --port 3=eth1. Unused
+numbers are ports without a cable.
 
-It runs until it is interrupted, and then prints what each port has carried.
-SIGQUIT (Ctrl-\) prints that at once.
+The switch runs until it is interrupted, and then prints the traffic of each port. SIGQUIT
+(Ctrl-\) prints the traffic at any time.
 
-When the interface of a port is deleted the other ports go on, and the port waits for
-an interface of that name.`
+If the interface of a port is deleted, the other ports continue, and the port waits for a
+new interface of the same name.`
 
 const switchExample = `  bobnet switch --port eth0 --port eth1
   bobnet switch --port 0=eth0 --port 5=eth1 --metrics :9464`
 
-// defaultSwitchPorts is how many ports a switch has unless more are asked for.
+// defaultSwitchPorts is the default number of ports of a switch.
 const defaultSwitchPorts = 8
 
-// maxSwitchName is the longest name of a switch in bytes: it is a label of metrics.
+// maxSwitchName is the maximum length of a switch's name in bytes. The name is a label of metrics.
 const maxSwitchName = 255
 
-// logFlush is how long the last lines of the log are waited for.
+// logFlush is the maximum wait for the last log lines.
 const logFlush = 100 * time.Millisecond
 
 // switchCall is a call of `bobnet switch`.
@@ -64,14 +64,14 @@ type switchCall struct {
 	driver  string
 	metrics string
 	options myrinet.LiveOptions
-	log     *slog.Logger // of ports that work; it blocks none of them
+	log     *slog.Logger // for running ports; it never blocks
 }
 
 func newSwitchCmd() *cobra.Command {
 	var call switchCall
 	cmd := &cobra.Command{
 		Use:     "switch --port IFACE --port IFACE ...",
-		Short:   "Be a crossbar switch of the emulated Myrinet, with an interface as each port",
+		Short:   "Run a crossbar switch of the emulated Myrinet",
 		Long:    switchLong,
 		Example: switchExample,
 		Args:    usage(noArgs),
@@ -84,18 +84,18 @@ func newSwitchCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.VarP(switchPort(&call.ports), "port", "p", "an `interface` that is a port, with or without its number: eth0, 3=eth1; once for each port")
-	f.Var(number(&call.size, defaultSwitchPorts, 2, crossbar.MaxPorts), "ports", "how many ports the switch has, with or without a cable")
-	f.Var(choice(&call.driver, "ring", "ring", "packet"), "driver", "ring or packet: how frames travel")
-	f.Var(text(&call.name, "switch", most(maxSwitchName)), "name", "what the switch is called in what it prints and in its metrics")
-	f.Var(period(&call.options.Timeout, 0, time.Millisecond, time.Hour), "timeout", "after how long a packet that is blocked is broken (default 500ms)")
-	f.Var(period(&call.options.Silence, 0, time.Millisecond, time.Hour), "silence", "after how long a neighbour that says nothing is taken for gone (default 2s)")
-	f.Var(period(&call.options.Spin, 0, 0, time.Minute), "spin", "how long a port polls after the last frame before it sleeps")
-	f.Var(listenAt(&call.metrics), "metrics", "serve the ports' metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	f.VarP(switchPort(&call.ports), "port", "p", "`interface` of a port, with or without its number: eth0, 3=eth1; repeat for each port")
+	f.Var(number(&call.size, defaultSwitchPorts, 2, crossbar.MaxPorts), "ports", "number of ports of the switch, including those without a cable")
+	f.Var(choice(&call.driver, "ring", "ring", "packet"), "driver", "driver that carries the frames: ring or packet")
+	f.Var(text(&call.name, "switch", most(maxSwitchName)), "name", "`name` of the switch in its output and metrics")
+	f.Var(period(&call.options.Timeout, 0, time.Millisecond, time.Hour), "timeout", "time after which a blocked packet is aborted (default 500ms)")
+	f.Var(period(&call.options.Silence, 0, time.Millisecond, time.Hour), "silence", "time after which a silent neighbour counts as absent (default 2s)")
+	f.Var(period(&call.options.Spin, 0, 0, time.Minute), "spin", "time that a port polls after the last frame before it sleeps")
+	f.Var(listenAt(&call.metrics), "metrics", "serve the ports' metrics on this `address` (:port means localhost): /metrics, and readable status at /debug/bobnet")
 	return cmd
 }
 
-// switchPort is a flag whose values are interfaces, each with or without the number of its port.
+// switchPort is a flag whose values are interfaces, each with or without a port number.
 func switchPort(to *[]string) *settings[string] {
 	s := texts(to)
 	s.some = interfaceNames
@@ -105,7 +105,7 @@ func switchPort(to *[]string) *settings[string] {
 // layout returns the interface of each port, "" for one without a cable.
 func (c *switchCall) layout() (names []string, err error) {
 	if len(c.ports) == 0 {
-		return nil, errors.New("switch: want the interfaces that are its ports: --port eth0 --port eth1")
+		return nil, errors.New("switch: missing interfaces of the ports (try: --port eth0 --port eth1)")
 	}
 	names = make([]string, c.size)
 	next := 0
@@ -115,15 +115,15 @@ func (c *switchCall) layout() (names []string, err error) {
 		if !numbered {
 			name = text
 		} else if at, err = strconv.Atoi(number); err != nil {
-			return nil, fmt.Errorf("switch: --port %s: %q is no number of a port", text, number)
+			return nil, fmt.Errorf("switch: --port %s: invalid port number %q", text, number)
 		}
 		switch {
 		case name == "":
-			return nil, fmt.Errorf("switch: --port %q names no interface", text)
+			return nil, fmt.Errorf("switch: --port %s: missing interface", text)
 		case at < 0 || at >= c.size:
-			return nil, fmt.Errorf("switch: --port %s: there is no port %d, they are 0 to %d: raise --ports", text, at, c.size-1)
+			return nil, fmt.Errorf("switch: --port %s: no port %d: the ports are 0 to %d (raise --ports)", text, at, c.size-1)
 		case names[at] != "":
-			return nil, fmt.Errorf("switch: --port %s: port %d is %s already", text, at, names[at])
+			return nil, fmt.Errorf("switch: --port %s: port %d is already %s", text, at, names[at])
 		}
 		names[at] = name
 		for next < c.size && names[next] != "" {
@@ -141,7 +141,7 @@ func (c *switchCall) layout() (names []string, err error) {
 	return names, nil
 }
 
-// run is a switch until ctx is done.
+// run runs the switch until ctx is done.
 func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (err error) {
 	logs := logqueue.New(slog.Default())
 	c.log = logs.Logger()
@@ -174,7 +174,7 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 	return context.Cause(ctx)
 }
 
-// open opens the link that is a port.
+// open opens the link of a port.
 func (c *switchCall) open(ctx context.Context, name string) (link transport.Link, err error) {
 	if c.driver == "packet" {
 		link, err = packet.Open(ctx, &packet.Config{Interface: name, EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
@@ -184,7 +184,7 @@ func (c *switchCall) open(ctx context.Context, name string) (link transport.Link
 		})
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is a port of a switch already, or has a card: choose another interface, or end that program: %w", name, err)
+		return nil, fmt.Errorf("%s is in use by another switch or card (choose another interface, or end that program): %w", name, err)
 	}
 	if err != nil {
 		return nil, err
@@ -202,7 +202,8 @@ func listPorts(names []string) string {
 	return strings.Join(list, " ")
 }
 
-// serve shows the switch from outside: on SIGQUIT, to the node's agent, and over HTTP if that was asked for.
+// serve makes the state of the switch available: on SIGQUIT, to the node's agent, and over HTTP if
+// requested.
 func (c *switchCall) serve(sw *hardware.LiveSwitch) (stop func(), err error) {
 	quits, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(quits, unix.SIGQUIT)
@@ -210,7 +211,7 @@ func (c *switchCall) serve(sw *hardware.LiveSwitch) (stop func(), err error) {
 		for {
 			select {
 			case <-quits:
-				hardware.WriteLivePorts(os.Stderr, sw.Ports()) // there is nobody else to tell
+				hardware.WriteLivePorts(os.Stderr, sw.Ports()) // an error cannot be reported anywhere
 			case <-done:
 				return
 			}
@@ -233,7 +234,7 @@ func (c *switchCall) serve(sw *hardware.LiveSwitch) (stop func(), err error) {
 	mux.HandleFunc("GET /debug/bobnet", func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("format") == "json" {
 			w.Header().Set("Content-Type", "application/json")
-			json.NewEncoder(w).Encode(sw.Ports()) // if it fails the client is gone
+			json.NewEncoder(w).Encode(sw.Ports()) // an error means that the client is gone
 			return
 		}
 		hardware.WriteLivePorts(w, sw.Ports())
@@ -251,7 +252,7 @@ func (c *switchCall) serve(sw *hardware.LiveSwitch) (stop func(), err error) {
 	}, nil
 }
 
-// drive lets the switch work until ctx is done.
+// drive runs all ports until ctx is done.
 func (c *switchCall) drive(ctx context.Context, sw *hardware.LiveSwitch, names []string, links []transport.Link) {
 	var ports sync.WaitGroup
 	for i := range links {
@@ -262,8 +263,8 @@ func (c *switchCall) drive(ctx context.Context, sw *hardware.LiveSwitch, names [
 	ports.Wait()
 }
 
-// keep has a port work until ctx is done. When its interface is gone it opens the one that
-// comes in its place.
+// keep runs a port until ctx is done. If the interface is deleted, it opens the next interface of
+// the same name.
 func (c *switchCall) keep(ctx context.Context, sw *hardware.LiveSwitch, i int, name string, link *transport.Link) {
 	for {
 		watched, stop := context.WithCancel(ctx)
@@ -273,29 +274,28 @@ func (c *switchCall) keep(ctx context.Context, sw *hardware.LiveSwitch, i int, n
 		err := sw.Drive(i)
 		stop()
 		watch.Wait()
-		if gone != nil { // Drive then reports the link that was closed
+		if gone != nil { // then err only reports that the link was closed
 			err = gone
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		sw.Unplug(i)
-		c.log.Warn("the interface of a port is gone; the port waits for one of its name", "switch", sw, "port", i, "interface", name, "err", err)
+		c.log.Warn("interface of a port deleted, waiting for a new one", "switch", sw, "port", i, "interface", name, "err", err)
 		next := c.reopen(ctx, name)
 		if next == nil {
 			return
 		}
 		*link = next
 		if err := sw.Replug(i, next); err != nil {
-			c.log.Error("a port cannot use the interface that has come", "switch", sw, "port", i, "interface", name, "err", err)
+			c.log.Error("a port cannot use the new interface", "switch", sw, "port", i, "interface", name, "err", err)
 			return
 		}
-		c.log.Info("the interface of a port is there again", "switch", sw, "port", i, "interface", name)
+		c.log.Info("port restored with a new interface", "switch", sw, "port", i, "interface", name)
 	}
 }
 
-// reopen opens the interface of a port as soon as it is there, and returns nil when ctx is
-// done.
+// reopen opens the interface of a port as soon as it exists. It returns nil when ctx is done.
 func (c *switchCall) reopen(ctx context.Context, name string) transport.Link {
 	tick := time.NewTicker(gonePause)
 	defer tick.Stop()

@@ -150,7 +150,7 @@ func refusedTwice(t *testing.T, l *lab.Lab, program string) {
 		t.Fatal(err)
 	}
 	p.Wait()
-	if p.Code() != 1 || !strings.Contains(out.String(), "is a port of a switch already, or has a card") {
+	if p.Code() != 1 || !strings.Contains(out.String(), "is in use by another switch or card") {
 		t.Errorf("a second switch on a port: code %d, %s", p.Code(), &out)
 	}
 }

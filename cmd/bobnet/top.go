@@ -17,26 +17,25 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const topLong = `Show what goes on at the stations of the segment, and on their VIs: what is sent and
-received in a second, what is sent again, and how old the oldest frame is that is not
-acknowledged.
+const topLong = `Show the stations of the segment and their VIs: messages and bytes per second in both
+directions, retransmissions, and the age of the oldest unacknowledged frame.
 
-The figures come from the metrics that programs serve, with metrics.Serve, --metrics of perf,
-lab, tun and others, or the node's agent for all of its programs. --metrics names where, also
-on other hosts; it may be repeated. By default those of this host are read, at
-localhost:9464, where programs usually serve them, and at localhost:9465, where the agent's
-unit does. Where that is a lab, all ranks are read. Stations that serve no metrics are shown
-as they answer on the segment, where this program may ask there.
+The figures come from metrics that programs serve (metrics.Serve, or --metrics of perf, lab,
+tun and other verbs), or that the node's agent serves for all of its programs. --metrics gives
+their address, which can be on another host. The default is localhost:9464, where programs
+usually serve metrics, and localhost:9465, where the agent's systemd unit does. At the address
+of a lab, top reads all ranks. It shows stations without metrics as well, if they answer on
+the segment and this program has the right to send there.
 
-On a terminal it goes on until q is pressed. Else, and with --once, it prints one view and
-ends: two looks, --interval apart, so that there are rates. The exit code is 1 if an address
-that --metrics names does not answer the second one, or if there was nobody to ask.`
+On a terminal, top runs until q is pressed. Otherwise, or with --once, it prints one view. For
+this view it reads the metrics twice, --interval apart, to compute rates. The exit code is 1 if
+an address of --metrics does not answer the second time, or if there is no source at all.`
 
-// defaultMetrics is where programs usually serve their metrics, and the agent as its systemd unit
-// starts it.
+// defaultMetrics lists the addresses where programs and the agent's systemd unit usually serve
+// metrics.
 var defaultMetrics = []string{"localhost:9464", "localhost:9465"}
 
-// topCall is what bobnet top is asked for.
+// topCall is a call of bobnet top.
 type topCall struct {
 	nic       vipl.Config
 	addresses []string
@@ -51,7 +50,7 @@ func newTopCmd() *cobra.Command {
 	var call topCall
 	cmd := &cobra.Command{
 		Use:     "top [flags]",
-		Short:   "Show stations, VIs and their rates, as a terminal view or as text",
+		Short:   "Show stations, VIs and their rates on a terminal or as text",
 		Long:    topLong,
 		Example: "  bobnet top\n  bobnet top --metrics :9464 --metrics host2:9464\n  bobnet top --once --json --discover=false",
 		Args:    usage(noArgs),
@@ -60,11 +59,11 @@ func newTopCmd() *cobra.Command {
 	nicFlags(cmd, &call.nic)
 	f := cmd.Flags()
 	f.Var(texts(&call.addresses, func(text string) error { _, err := top.NewSources([]string{text}); return err }), "metrics", "`address` or URL where metrics are served; may be repeated; by default "+strings.Join(defaultMetrics, " and "))
-	f.Var(period(&call.every, 2*time.Second, time.Millisecond, time.Hour), "interval", "time between two looks")
-	f.Var(choice(&call.order, top.ByTraffic, string(top.ByTraffic), string(top.ByRetransmissions), string(top.ByOldest), string(top.ByName)), "sort", "what comes first: traffic, retransmissions, oldest or name")
-	f.BoolVar(&call.once, "once", false, "print one view and end, also on a terminal")
-	f.BoolVar(&call.asJSON, "json", false, "print one view as JSON and end")
-	f.BoolVar(&call.discover, "discover", true, "ask on the segment which stations there are")
+	f.Var(period(&call.every, 2*time.Second, time.Millisecond, time.Hour), "interval", "time between two updates")
+	f.Var(choice(&call.order, top.ByTraffic, string(top.ByTraffic), string(top.ByRetransmissions), string(top.ByOldest), string(top.ByName)), "sort", "sort by traffic, retransmissions, oldest or name")
+	f.BoolVar(&call.once, "once", false, "print one view and exit, even on a terminal")
+	f.BoolVar(&call.asJSON, "json", false, "print one view as JSON and exit")
+	f.BoolVar(&call.discover, "discover", true, "find stations on the segment by broadcast")
 	return cmd
 }
 
@@ -84,7 +83,7 @@ func (c *topCall) run(ctx context.Context, out io.Writer) error {
 		segment = openSegment(ctx, c.nic)
 		defer segment.close()
 	}
-	var silent error // of the last look
+	var silent error // of the last update
 	take := func() *top.Sample {
 		s := &top.Sample{At: time.Now()}
 		silent = sources.Take(ctx, s)
@@ -110,28 +109,28 @@ func (c *topCall) run(ctx context.Context, out io.Writer) error {
 		err = view.Write(out)
 	}
 	if silent != nil && (len(c.addresses) > 0 || segment.nic == nil) {
-		err = errors.Join(err, fmt.Errorf("top: %w (do programs serve metrics there? see: bobnet top --help)", silent))
+		err = errors.Join(err, fmt.Errorf("top: %w (does a program serve metrics there? see: bobnet top --help)", silent))
 	}
 	return err
 }
 
-// segment is where stations are asked; without a NIC there is none.
+// segment finds stations by broadcast. Without a NIC it finds none.
 type segment struct {
 	nic  *vipl.NIC
-	note string // why it cannot be asked
+	note string // why there is no NIC
 }
 
-// openSegment opens a NIC to ask by. That it cannot is no failure: metrics need none.
+// openSegment opens a NIC for broadcasts. It cannot fail, because metrics need no NIC.
 func openSegment(ctx context.Context, cfg vipl.Config) *segment {
 	cfg.Logger = slog.Default()
 	nic, err := vipl.Open(ctx, &cfg)
 	if err != nil {
-		return &segment{note: fmt.Sprintf("the segment is not asked: %v", err)}
+		return &segment{note: fmt.Sprintf("no broadcast on the segment: %v", err)}
 	}
 	return &segment{nic: nic}
 }
 
-// listenFor is how long stations have to answer.
+// listenFor is the time that stations have to answer.
 const listenFor = 250 * time.Millisecond
 
 func (s *segment) take(ctx context.Context, to *top.Sample) {
@@ -146,7 +145,7 @@ func (s *segment) take(ctx context.Context, to *top.Sample) {
 	found, err := s.nic.Discover(ctx)
 	to.Found(found)
 	if err != nil && !errors.Is(err, vipl.ErrTimeout) {
-		to.Notes = append(to.Notes, fmt.Sprintf("the segment: %v", err))
+		to.Notes = append(to.Notes, fmt.Sprintf("broadcast on the segment: %v", err))
 	}
 }
 

@@ -14,30 +14,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const tunLong = `Join this host to an IP network whose packets travel on VIs, until interrupted: make
-an interface with the addresses given, so that any program reaches the other hosts of
-the segment on which this runs, by TCP, UDP or whatever it likes.
+const tunLong = `Create an IP interface whose packets travel over VIs, until interrupted. Any program can
+then reach the hosts of the segment that also run bobnet tun, by TCP, UDP or another IP
+protocol.
 
-Hosts find each other by their addresses. Packets are up to 65,000 bytes long whatever
-the segment's frames take, what the wire loses is sent again below IP, and the kernel's
-own network on the same card goes on. The interface is gone when this ends, however that
-comes. Multicast is not carried, nor are packets of other hosts passed on.
+Hosts find each other by their addresses. Packets can have up to 65,000 bytes, whatever the
+segment's MTU. Lost packets are retransmitted below IP. The kernel's own network on the same
+card is not affected. The interface disappears when this process ends, even if it is killed.
+Multicast is not supported, and packets of other hosts are not forwarded.
 
-When the interface that carries the packets is deleted this one goes, too, and comes back
-when there is one of that name again.
+If the interface that carries the packets is deleted, the IP interface disappears as well. It
+returns when an interface of the same name appears.
 
-It logs neighbours that come and go. Packets to an address that no host has are answered by
-ICMP's "host unreachable" after 3 s.
+Bobnet tun logs neighbours that appear and disappear. If no host has the destination address,
+the sender gets ICMP "host unreachable" after 3 s.
 
-It needs CAP_NET_ADMIN, and for its frames CAP_NET_RAW, sockets of bobnet agent, or driver
-udp. SIGQUIT (Ctrl-\\) prints who the neighbours are.`
+It needs CAP_NET_ADMIN. Its frames need CAP_NET_RAW, sockets of bobnet agent, or driver udp.
+SIGQUIT (Ctrl-\) prints the neighbours.`
 
 func newTunCmd() *cobra.Command {
 	var cfg tun.Config
 	var address, frames string
 	cmd := &cobra.Command{
 		Use:   "tun --addr ADDR/BITS [flags]",
-		Short: "An IP interface whose packets travel on VIs, for programs that know nothing of them",
+		Short: "Create an IP interface whose packets travel over VIs",
 		Long:  tunLong,
 		Example: "  bobnet tun --iface eth1 --addr 10.9.0.1/24 --addr fd09::1/64\n" +
 			"  bobnet tun --iface eth1 --addr 10.9.0.2/24 --addr fd09::2/64   # on another host",
@@ -48,21 +48,21 @@ func newTunCmd() *cobra.Command {
 	}
 	nicFlags(cmd, &cfg.VIPL)
 	f := cmd.Flags()
-	f.Var(prefixes(&cfg.Addrs), "addr", "`address` of the interface and the length of its network's prefix, IPv4 or IPv6; may be repeated")
-	f.Var(text(&cfg.Device, "", deviceName), "dev", "`name` of the interface to make; by default bobnet0, bobnet1 and so on")
-	f.Var(text(&cfg.Network, tun.DefaultNetwork, most(tun.MaxNetwork), slashless), "network", "`name` of the network: hosts of others on the segment are none of its business")
+	f.Var(prefixes(&cfg.Addrs), "addr", "IPv4 or IPv6 `address` of the interface, with its prefix length; may be repeated")
+	f.Var(text(&cfg.Device, "", deviceName), "dev", "`name` of the interface to create; by default bobnet0, bobnet1 and so on")
+	f.Var(text(&cfg.Network, tun.DefaultNetwork, most(tun.MaxNetwork), slashless), "network", "`name` of the network; hosts with another name are ignored")
 	f.Var(number(&cfg.MTU, tun.MaxMTU, tun.MinMTU, tun.MaxMTU), "mtu", "longest packet in `bytes`")
-	f.Var(output(&frames, ""), "pcap", "write the frames that carry the packets to `FILE`, which Wireshark opens")
-	f.Var(listenAt(&address), "metrics", "serve metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	f.Var(output(&frames, ""), "pcap", "write the frames that carry the packets to `FILE` for Wireshark")
+	f.Var(listenAt(&address), "metrics", "serve metrics on this `address` (:port means localhost): /metrics, and readable status at /debug/bobnet")
 	return cmd
 }
 
-// prefixes is a flag whose values are addresses, each with the length of its network's prefix.
+// prefixes is a flag whose values are addresses with their prefix lengths.
 func prefixes(to *[]netip.Prefix) *settings[netip.Prefix] {
 	parse := func(text string) (netip.Prefix, error) {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return p, errors.New("want an address and the length of its network's prefix, such as 10.9.0.1/24")
+			return p, errors.New("want an address with its prefix length, such as 10.9.0.1/24")
 		}
 		return p, nil
 	}
@@ -76,10 +76,10 @@ func slashless(name string) error {
 	return nil
 }
 
-// deviceName refuses what no interface can be called.
+// deviceName rejects names that an interface cannot have.
 func deviceName(name string) error {
 	if len(name) >= unix.IFNAMSIZ || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n%") {
-		return fmt.Errorf("want a name that an interface can have: 1 to %d bytes without spaces, slashes and colons", unix.IFNAMSIZ-1)
+		return fmt.Errorf("want an interface name: 1 to %d bytes without spaces, slashes and colons", unix.IFNAMSIZ-1)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func deviceName(name string) error {
 // to the file called frames if that is not empty.
 func runTun(cmd *cobra.Command, cfg *tun.Config, address, frames string) error {
 	cfg.Logger = slog.Default()
-	if !cfg.Logger.Enabled(cmd.Context(), slog.LevelInfo) { // neighbours that come and go
+	if !cfg.Logger.Enabled(cmd.Context(), slog.LevelInfo) { // neighbours are logged at level info
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	file, wrap, err := capture(frames)
@@ -100,7 +100,7 @@ func runTun(cmd *cobra.Command, cfg *tun.Config, address, frames string) error {
 	return errors.Join(err, file.Close())
 }
 
-// list writes values with commas between them.
+// list joins values with commas.
 func list[T fmt.Stringer](values []T) string {
 	texts := make([]string, len(values))
 	for i, v := range values {
@@ -109,7 +109,7 @@ func list[T fmt.Stringer](values []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// serveTun is runTun until the interface that carries the packets is gone.
+// serveTun serves an IP network until the interface that carries the packets is deleted.
 func serveTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 	t, err := tun.Open(cmd.Context(), cfg)
 	if errors.Is(err, tun.ErrConfig) {

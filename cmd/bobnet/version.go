@@ -12,20 +12,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build is which program this is.
+// build identifies this program.
 type build struct {
 	Version  string `json:"version"`  // of the module
-	Commit   string `json:"commit"`   // it was built from, with -dirty behind it if files were changed; unknown where Go was not told
+	Commit   string `json:"commit"`   // of the source; ends in -dirty if files were changed; "unknown" if Go does not know it
 	Protocol int    `json:"protocol"` // version of the frame header
-	Launch   int    `json:"launch"`   // version of what the hosts of bobnet run say to each other
+	Launch   int    `json:"launch"`   // version of the protocol between the hosts of bobnet run
 	Go       string `json:"go"`
 }
 
-// released and commit are the version, and the commit with -dirty or not, that packaging/release.sh
-// makes the linker write into the program.
+// released and commit are the version and the commit (with or without -dirty) that
+// packaging/release.sh sets through the linker.
 var released, commit string
 
-// thisBuild returns what the linker and Go have written into the program.
+// thisBuild returns the build information that the linker and Go have stored in the program.
 func thisBuild() build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -38,8 +38,8 @@ func thisBuild() build {
 // commit's first digits.
 var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(\+dirty)?$`)
 
-// buildOf returns which program it is. What release.sh says comes before what Go knows: the
-// folder's commit, or that of a module's version.
+// buildOf assembles the build information. Values of release.sh take precedence over Go's, which are
+// the commit of the work tree or of the module's version.
 func buildOf(info *debug.BuildInfo, released, commit string) build {
 	b := build{Version: cmp.Or(released, info.Main.Version, "(devel)"), Commit: commit, Protocol: ethertype.Version, Launch: launch.Protocol, Go: info.GoVersion}
 	if b.Commit != "" {
@@ -61,10 +61,10 @@ func buildOf(info *debug.BuildInfo, released, commit string) build {
 	return b
 }
 
-// release matches the version of a release, which is one commit's, also where Go was not told which.
+// release matches the version of a release. It identifies one commit, even if Go does not know which.
 var release = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 
-// name returns what hosts of one job must have in common.
+// name returns the version that all hosts of a job must have in common.
 func (b build) name() string {
 	if release.MatchString(b.Version) {
 		return b.Version
@@ -76,14 +76,14 @@ func newVersionCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version [--json]",
-		Short: "Show the version of this program, and of what it speaks",
+		Short: "Print the version of this program and of its protocols",
 		Args:  usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, out := thisBuild(), cmd.OutOrStdout()
 			if asJSON {
 				return json.NewEncoder(out).Encode(b)
 			}
-			_, err := fmt.Fprintf(out, "bobnet %s\ncommit %s\nprotocol %d, between hosts of bobnet run %d\n%s\n", b.Version, b.Commit, b.Protocol, b.Launch, b.Go)
+			_, err := fmt.Fprintf(out, "bobnet %s\ncommit %s\nprotocol %d, launch protocol %d\n%s\n", b.Version, b.Commit, b.Protocol, b.Launch, b.Go)
 			return err
 		},
 	}
