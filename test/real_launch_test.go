@@ -341,7 +341,7 @@ func TestRunOverSSH(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct{ hosts, ssh, says string }{
-		{hosts + ",10.88.0.99", ssh, "nothing was started: host 10.88.0.99 cannot be reached: ssh: exit status 255"},
+		{hosts + ",10.88.0.99", ssh, "nothing was started: host 10.88.0.99 is unreachable: ssh: exit status 255"},
 		{hosts, strings.Replace(ssh, "IdentityFile=", "IdentityFile=/none", 1), "Permission denied"},
 	} {
 		argv := []string{bobnet, "run", "--engine", "ssh", "--ssh", tc.ssh, "--host", tc.hosts, "--", "true"}

@@ -14,23 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What both engines tell a rank of its host: which of the ranks there it is, and of how many.
+// Environment variables that both engines set: the index of a rank on its host, and the number of
+// ranks there.
 const (
 	envPlace = "MPI_LOCALRANKID"
 	envHere  = "MPI_LOCALNRANKS"
 )
 
-// bindVerb makes this program one that binds a rank: bobnet bind CMD [ARGS...].
+// bindVerb is the verb that binds a rank: bobnet bind CMD [ARGS...].
 const bindVerb = "bind"
 
-// Bind is what both engines start in place of each rank's command with Config.Bind: this process
-// binds itself to the processor of its place among the ranks of its host, and becomes the command.
-// It returns only if it cannot, with the exit code that says so.
+// Bind binds this process to a processor and executes the command argv. With Config.Bind both
+// engines start it instead of each rank's command. The processor follows from the rank's index on
+// its host. Bind returns only on failure, with the exit code.
 func Bind(argv []string) (code int, err error) {
 	place, placeErr := strconv.Atoi(os.Getenv(envPlace))
 	here, hereErr := strconv.Atoi(os.Getenv(envHere))
 	if placeErr != nil || hereErr != nil || place < 0 || place >= here {
-		return 126, fmt.Errorf("bind: %s is %q, and %s %q, want which rank of this host it is, and of how many: bobnet run has this started by its engine",
+		return 126, fmt.Errorf("bind: %s is %q and %s is %q: want the rank's index on this host and the number of ranks here (bobnet run starts this verb itself)",
 			envPlace, os.Getenv(envPlace), envHere, os.Getenv(envHere))
 	}
 	path, code, err := keep.LookUp(argv[0])
@@ -41,12 +42,12 @@ func Bind(argv []string) (code int, err error) {
 	if err != nil {
 		return 126, fmt.Errorf("bind: %w", err)
 	}
-	runtime.LockOSThread() // what is bound here is this thread, which execve keeps
+	runtime.LockOSThread() // the binding belongs to this thread, which execve keeps
 	if err := lab.BindThread(cpus[place]); err != nil {
 		return 126, fmt.Errorf("bind: %w", err)
 	}
-	// The setting of the signal at the parent's death belongs to the thread that began this
-	// process, and ends with that thread. So this thread sets it again.
+	// The signal at the parent's death was set for the first thread of this process, and is lost
+	// with that thread. So this thread sets it again.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return 126, fmt.Errorf("bind: prctl: %w", err)
 	}
@@ -54,8 +55,8 @@ func Bind(argv []string) (code int, err error) {
 	return 126, fmt.Errorf("bind: %s: %w", path, syscall.Exec(path, argv, env))
 }
 
-// judge is Judge, and with c.Bind it names hosts that have fewer processors than ranks. The
-// answers are of the hosts that seats, the host of each rank, are indices of.
+// judge is Judge, and with c.Bind it also reports hosts with fewer processors than ranks. seats
+// contains the index in answers of each rank's host.
 func (c *Config) judge(answers []Answer, seats []int) []doctor.Finding {
 	all := Judge(c.Version, answers)
 	if !c.Bind {
@@ -68,7 +69,7 @@ func (c *Config) judge(answers []Answer, seats []int) []doctor.Finding {
 	for i, a := range answers {
 		if a.Err == nil && ranks[i] > a.Inv.CPUs {
 			all = append(all, doctor.Finding{Level: doctor.Fail, Check: "host " + a.Host.Name,
-				Found: fmt.Sprintf("has %d processors for %d ranks, each bound to one of its own: ask for fewer ranks, name more hosts, or do not bind them", a.Inv.CPUs, ranks[i])})
+				Found: fmt.Sprintf("has %d processors for %d bound ranks (use fewer ranks or more hosts, or omit --bind)", a.Inv.CPUs, ranks[i])})
 		}
 	}
 	return all

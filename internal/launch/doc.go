@@ -1,21 +1,21 @@
 // Package launch starts a program as the ranks of one job on several hosts: bobnet run.
 //
-// On each host a node, which is this program again, starts that host's ranks, serves them
-// PMI-1 (package internal/pmi), and sends their output home. The node of this host is a child,
-// that of another one is reached by ssh; with both the head talks by lines of JSON over
-// standard input and output. No port is opened anywhere, and a node whose input ends kills
-// its ranks: however the head dies, nothing is left behind.
+// On each host a node, which is the same program, starts that host's ranks, serves PMI-1 to them
+// (package internal/pmi), and sends their output to the head. The head is the process of bobnet
+// run. The node of its own host is a child; nodes of other hosts are started over ssh. Head and
+// nodes exchange lines of JSON over standard input and output. No port is opened anywhere. A node
+// whose input ends kills its ranks, so no process is left behind, however the head dies.
 //
 //	head: Run                      node: ServeNode                rank
 //	  | hello: version, interface,   |                              |
 //	  |        clock             <---|                              |
-//	  | beat: how often           -->|                              |
+//	  | beat: interval            -->|                              |
 //	  | start: ranks, command     -->| starts each, PMI_FD=3     -->|
 //	  |                              |<--- put, barrier_in ---------|
-//	  | fence: what was put      <---|  (all of this node are in)   |
+//	  | fence: values that were put<-|  (all of this node are in)   |
 //	  | release: of all nodes     -->|---- barrier_out, get ------->|
 //	  | line, exit, abort        <---|<--- output, exit, abort -----|
-//	  | alive: again and again   <---|                              |
+//	  | alive: at that interval  <---|                              |
 //
 // For a survey (bobnet doctor --hosts) the nodes open NICs, and send frames to each other:
 //
@@ -24,18 +24,19 @@
 //	| reach: all ends           -->| echoes to and from the other nodes' NICs
 //	| reached: round trips, MTU<---|
 //
-// The hosts say what they are before anything starts: one that does not answer, or has
-// another version, no interface, or a clock that is off, is named (Judge). One that says
-// nothing for too long while its ranks run is lost, and named (drive.go).
+// The hosts describe themselves before anything starts. Judge reports a host that does not answer,
+// or has another version, no interface, or a clock that is off. A host that sends nothing for too
+// long while its ranks run is reported as lost (drive.go).
 //
-// Ranks that are to be bound to processors are started, by nodes and by hydra, as this program,
-// which binds itself and becomes the command (Bind).
+// To bind ranks to processors, nodes and hydra start this program, which binds itself and executes
+// the command (Bind).
 //
-// Where MPICH's hydra is installed its mpiexec can start the ranks instead (Hydra), each by
-// this program (keep.RankVerb). The nodes stay then until it has ended, since its ssh goes
-// through their connections (share.go).
+// If MPICH's hydra is installed, its mpiexec can start the ranks instead (Hydra), each through this
+// program (keep.RankVerb). The nodes then stay until mpiexec has ended, because its ssh uses their
+// connections (share.go).
 //
-// A node, and what runs a rank under hydra, is a pair of processes (package keep). A SIGKILL to
-// one of them leaves the other to end what the ranks have started. What two SIGKILLs at once
-// leave behind in sessions of its own, an ordinary user's process cannot find.
+// A node is a pair of processes (package keep); so is the process that runs a rank under hydra. If
+// SIGKILL ends one process of a pair, the other ends everything that the ranks have started. After
+// two SIGKILLs at once, processes in sessions of their own can remain: an ordinary user's process
+// cannot find them.
 package launch

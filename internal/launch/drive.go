@@ -25,7 +25,7 @@ type head struct {
 	cfg    *Config
 	nodes  []*remote
 	events chan event
-	over   chan struct{} // closed when nobody takes events any more
+	over   chan struct{} // closed when events are no longer handled
 
 	printing sync.Mutex // of lines, one at a time
 	named    *named
@@ -37,19 +37,19 @@ type head struct {
 	fenced  map[*remote]bool // nodes all of whose ranks are
 	puts    []pmi.Word       // in that barrier
 	failure *ExitError
-	stopped error            // why the ranks were told to end
-	kill    <-chan time.Time // when their time is up
-	killed  bool             // they have been told to kill what does not end
+	stopped error            // why the ranks were ended
+	kill    <-chan time.Time // fires when their grace time is over
+	killed  bool             // SIGKILL was sent
 }
 
-// event is what has come from a node.
+// event is a message from a node, or its end.
 type event struct {
 	from *remote
 	m    *message
 	err  error // the node has gone
 }
 
-// run starts the ranks, and sees to them until all have ended.
+// run starts the ranks, and handles events until all ranks have ended.
 func (h *head) run(ctx context.Context, layout string) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -82,7 +82,7 @@ func (h *head) run(ctx context.Context, layout string) error {
 			h.stop(fmt.Errorf("run: interrupted: %w", context.Cause(ctx)))
 		case <-h.kill:
 			h.signal(unix.SIGKILL)
-			if h.killed { // a node that has not done so is given up
+			if h.killed { // abandon nodes that have not ended their ranks
 				h.giveUp()
 			}
 			h.killed, h.kill = true, time.After(grace)
@@ -94,12 +94,11 @@ func (h *head) run(ctx context.Context, layout string) error {
 	return h.stopped
 }
 
-// maxTold is how many messages may wait for a node that does not take them.
+// maxTold is the maximum number of queued messages for a node that does not read.
 const maxTold = 16
 
-// tell has a node be sent a message, behind those that it has been told before. Nobody waits
-// for that: a host that has gone takes nothing, and the others have to end all the same. A
-// node that takes nothing for too long is cut off.
+// tell queues a message for a node. It never blocks, because a lost host reads nothing and the
+// others must end all the same. If the queue is full, it closes the connection to the node.
 func (r *remote) tell(m *message) {
 	select {
 	case r.told <- m:
@@ -108,8 +107,8 @@ func (r *remote) tell(m *message) {
 	}
 }
 
-// deliver sends a node what it is told, until it takes no more or nobody tells it anything.
-// That it does not take it is an event, too: its output ends.
+// deliver sends queued messages to a node, until a send fails or the queue is closed. A failed send
+// needs no event of its own, because the node's output ends as well.
 func (h *head) deliver(r *remote) {
 	for {
 		select {
@@ -123,8 +122,8 @@ func (h *head) deliver(r *remote) {
 	}
 }
 
-// listen prints what a node's ranks print, and passes on what it says besides, until it says no
-// more. While nobody takes the output the ranks have to wait, and nobody else does.
+// listen prints the output of a node's ranks, and forwards other messages as events, until the node's
+// output ends. If printing blocks, only these ranks wait.
 func (h *head) listen(r *remote) {
 	for {
 		m, err := receive(r.in)
@@ -137,7 +136,7 @@ func (h *head) listen(r *remote) {
 		}
 		select {
 		case h.events <- event{r, m, err}:
-		case <-h.over: // nobody wants it, and the node must not wait
+		case <-h.over: // discard the event: the node must not block
 		}
 		if err != nil {
 			return
@@ -145,7 +144,7 @@ func (h *head) listen(r *remote) {
 	}
 }
 
-// handle sees to one event. Of a node that has been lost there are none.
+// handle handles one event. It ignores events of a lost node.
 func (h *head) handle(e event) {
 	if e.from.lost {
 		return
@@ -166,12 +165,12 @@ func (h *head) handle(e event) {
 		h.exit(e.from, m.Exit)
 	}
 	if h.waits && h.anyGone && h.stopped == nil {
-		h.fail(h.nodes[0], &ending{Rank: h.gone, Code: 1, State: "it ended before it came to the barrier that others wait in"})
+		h.fail(h.nodes[0], &ending{Rank: h.gone, Code: 1, State: "it ended while others wait for it in a barrier"})
 	}
 }
 
-// check says what is wrong with a message: a node speaks of its own ranks alone, each of
-// them ends once, and a barrier begins once for it.
+// check validates a message: a node may report its own ranks only, the end of each rank once, and
+// each barrier once.
 func (h *head) check(from *remote, m *message) error {
 	rank, what := -1, ""
 	switch {
@@ -180,20 +179,20 @@ func (h *head) check(from *remote, m *message) error {
 	case m.Abort != nil:
 		rank, what = m.Abort.Rank, "aborts"
 		if m.Abort.Code < 1 || m.Abort.Code > 255 {
-			return fmt.Errorf("%w: it says that rank %d aborts the job with exit code %d", errNoNode, rank, m.Abort.Code)
+			return fmt.Errorf("%w: rank %d reported as aborting with exit code %d", errNoNode, rank, m.Abort.Code)
 		}
 	case m.Exit != nil:
 		rank, what = m.Exit.Rank, "has ended"
 		if m.Exit.Code < 0 || m.Exit.Code > 255 {
-			return fmt.Errorf("%w: it says that rank %d has ended with code %d", errNoNode, rank, m.Exit.Code)
+			return fmt.Errorf("%w: rank %d reported as ended with code %d", errNoNode, rank, m.Exit.Code)
 		}
 	case m.Fence != nil && h.fenced[from]:
-		return fmt.Errorf("%w: it says twice that its ranks are in one barrier", errNoNode)
+		return fmt.Errorf("%w: barrier reported twice", errNoNode)
 	default:
 		return nil
 	}
 	if !slices.Contains(from.ranks, rank) || m.Exit != nil && !from.running[rank] {
-		return fmt.Errorf("%w: it says that rank %d %s, which it does not run", errNoNode, rank, what)
+		return fmt.Errorf("%w: it reports that rank %d %s, but does not run this rank", errNoNode, rank, what)
 	}
 	return nil
 }
@@ -210,7 +209,7 @@ func (h *head) print(l *line) {
 	to.Write(append([]byte(lab.Prefix(l.Rank, colours(to))), l.Text...))
 }
 
-// hostSays writes what the command that reaches a host says of its own.
+// hostSays prints the standard error of the command that reaches a host.
 type hostSays struct{ h *head }
 
 func (w hostSays) Write(b []byte) (int, error) {
@@ -219,8 +218,8 @@ func (w hostSays) Write(b []byte) (int, error) {
 	return w.h.cfg.Stderr.Write(b)
 }
 
-// fence takes note that all ranks of a node are in the barrier, which ends when those of
-// all nodes are.
+// fence records that all ranks of a node are in the barrier. It releases the barrier when the ranks
+// of all nodes are in it.
 func (h *head) fence(from *remote, f *fence) {
 	h.puts = append(h.puts, f.Puts...)
 	if h.fenced[from] = true; len(h.fenced) < len(h.nodes) {
@@ -234,8 +233,7 @@ func (h *head) fence(from *remote, f *fence) {
 	}
 }
 
-// exit takes note of how a rank has ended. After a stop the ends that the stop itself
-// brings about do not count.
+// exit records how a rank has ended. After a stop, it ignores ends that the stop itself causes.
 func (h *head) exit(from *remote, e *ending) {
 	delete(from.running, e.Rank)
 	h.left--
@@ -251,14 +249,14 @@ func (h *head) exit(from *remote, e *ending) {
 	}
 }
 
-// fail takes note of a failure that ends the job.
+// fail records a failure that ends the job.
 func (h *head) fail(from *remote, e *ending) {
 	h.note(from, e.Rank, e)
 	h.stop(h.failure)
 }
 
-// note takes note of the failure of first, a rank or -1 for a host, by which the ranks of
-// its endings fail.
+// note records a failure. first is the rank that failed, or -1 for a host; all lists the ranks that
+// fail with it.
 func (h *head) note(from *remote, first int, all ...*ending) {
 	for _, e := range all {
 		if h.failure == nil {
@@ -283,8 +281,8 @@ func (h *head) hostOf(from *remote, rank int) string {
 	return from.host.Name
 }
 
-// lose takes note that a node has closed the connection, says what makes no sense, or nothing
-// for too long, and cuts it.
+// lose closes the connection to a node, and records why: the node has closed it, has sent an invalid
+// message, or has sent nothing for too long.
 func (h *head) lose(r *remote, err error) {
 	r.lost = true
 	if !errors.Is(err, io.EOF) {
@@ -307,7 +305,7 @@ func (h *head) lose(r *remote, err error) {
 	}
 }
 
-// stop has all ranks end because of err, unless they have been told so.
+// stop ends all ranks because of err, unless they are already stopped.
 func (h *head) stop(err error) {
 	if h.stopped != nil {
 		return
@@ -325,7 +323,7 @@ func (h *head) signal(sig syscall.Signal) {
 	}
 }
 
-// giveUp waits no longer for nodes that do not end their ranks: their connections are cut.
+// giveUp closes the connections to nodes that do not end their ranks.
 func (h *head) giveUp() {
 	if h.failure != nil {
 		var left []*remote
@@ -345,8 +343,8 @@ func (h *head) giveUp() {
 	}
 }
 
-// named notes which other host the errors of each rank name by a MAC address. A rank knows its
-// peers by their addresses only; the head knows which host has which address.
+// named records, for each rank, the host whose MAC address appears in the rank's errors. A rank
+// knows its peers by address only; the head knows the host of each address.
 type named struct {
 	hosts map[ethertype.MAC]string // of the interfaces that ranks use
 	own   []string                 // the host of each rank
@@ -361,7 +359,8 @@ type Named struct {
 	own       string
 }
 
-// newNamed returns a named for hosts that have answered, with the place among answers of each rank.
+// newNamed returns a named for the hosts in answers. seats contains the index in answers of each
+// rank's host.
 func newNamed(answers []Answer, seats []int) *named {
 	n := &named{hosts: map[ethertype.MAC]string{}, last: map[int]Named{}}
 	for _, a := range answers {
@@ -378,7 +377,7 @@ func newNamed(answers []Answer, seats []int) *named {
 // aMAC matches a MAC address in a text.
 var aMAC = regexp.MustCompile(`\b[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}\b`)
 
-// note takes a line that a rank has printed to its standard error.
+// note examines a line of a rank's standard error.
 func (n *named) note(rank int, line []byte) {
 	if rank < 0 || rank >= len(n.own) {
 		return
@@ -393,7 +392,7 @@ func (n *named) note(rank int, line []byte) {
 	}
 }
 
-// by returns the host that a rank's errors name; the zero Named if they name none.
+// by returns the host that a rank's errors name, or the zero Named.
 func (n *named) by(rank int) Named {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -405,22 +404,22 @@ func (n Named) add(text string) string {
 	if n.Host == "" {
 		return text
 	}
-	return text + fmt.Sprintf("; its last error names %s, which is host %s (if frames between these hosts are lost, this shows it: bobnet doctor --host %s,%s)", n.MAC, n.Host, n.own, n.Host)
+	return text + fmt.Sprintf("; its last error names %s, which is host %s (to check for lost frames between these hosts, try: bobnet doctor --host %s,%s)", n.MAC, n.Host, n.own, n.Host)
 }
 
-// Silence is how long a host may say nothing, unless Config.Silence says something else.
+// Silence is the default of Config.Silence.
 const Silence = 20 * time.Second
 
-// beats is how often a node says in that time that it is there. It does so whatever its ranks
-// do: only a host that has gone, that hangs, or whose node is stopped, says nothing. What
-// reaches the host need not notice that: ssh does so only if it is told to, and hydra not
-// even when its ssh has ended.
+// beats is the number of keep-alive messages that a node sends in that time. It sends them whatever
+// its ranks do: only a host that is down or hangs, or whose node is stopped, sends none. The
+// transport to the host may not detect this: ssh does only if configured, and hydra does not
+// even if its ssh has ended.
 const beats = 10
 
-// overdue returns how long a host says nothing that has missed a sign of life.
+// overdue returns the time after which a keep-alive message is overdue.
 func (c *Config) overdue() time.Duration { return c.silence() * 3 / (2 * beats) }
 
-// silence returns how long a host may say nothing.
+// silence returns the time after which a silent host is lost.
 func (c *Config) silence() time.Duration {
 	if c.Silence > 0 {
 		return c.Silence
@@ -428,16 +427,16 @@ func (c *Config) silence() time.Duration {
 	return Silence
 }
 
-// hearing reads what a node says.
+// hearing reads a node's output.
 type hearing struct {
 	from *os.File
-	most time.Duration // that one Read waits; 0: for ever
-	// waits is when the Read that is under way began to wait, in nanoseconds since 1970; 0 if
-	// there is none.
+	most time.Duration // maximum wait of one Read; 0: no limit
+	// waits is the time at which the current Read began to wait, in nanoseconds since 1970; 0 if no
+	// Read waits.
 	waits atomic.Int64
 }
 
-// quiet returns for how long the node has said nothing to the Read that waits for it.
+// quiet returns for how long the current Read has been waiting for the node.
 func (h *hearing) quiet() time.Duration {
 	since := h.waits.Load()
 	if since == 0 {
@@ -446,18 +445,18 @@ func (h *hearing) quiet() time.Duration {
 	return time.Duration(time.Now().UnixNano() - since)
 }
 
-// Silent is a host of which nothing was heard when the job ended.
+// Silent is a host that sent nothing when the job ended.
 type Silent struct {
 	Host string
 	For  time.Duration
 }
 
-// String says so.
+// String describes the silent host.
 func (s Silent) String() string {
-	return fmt.Sprintf("nothing was heard of host %s for %v: it has gone, or the network to it", s.Host, s.For.Round(time.Second))
+	return fmt.Sprintf("host %s has sent nothing for %v (is it down, or the network to it?)", s.Host, s.For.Round(time.Second))
 }
 
-// silent returns those of nodes that have said nothing for at least so long.
+// silent returns the nodes that have sent nothing for at least the time least.
 func silent(nodes []*remote, least time.Duration) (all []Silent) {
 	for _, r := range nodes {
 		if quiet := r.hears.quiet(); quiet >= least {
@@ -475,9 +474,9 @@ func withSilent(text string, hosts []Silent) string {
 	return text
 }
 
-// Read implements io.Reader. Only the time in which it waits counts as silence, not that in
-// which nobody calls it because the output is blocked; and it waits in pieces, of which one
-// alone is over at once when this process has been stopped and goes on.
+// Read implements io.Reader. Only its own waiting counts as silence, not the time in which it is
+// not called because the output is blocked. It waits in pieces, so that only one piece expires
+// when this process is stopped and continued.
 func (h *hearing) Read(b []byte) (int, error) {
 	h.waits.Store(time.Now().UnixNano())
 	defer h.waits.Store(0)
@@ -492,10 +491,10 @@ func (h *hearing) Read(b []byte) (int, error) {
 			return n, err
 		}
 	}
-	return 0, fmt.Errorf("it has said nothing for %v: it has gone, or hangs, or its bobnet is stopped", h.most)
+	return 0, fmt.Errorf("no keep-alive for %v (is the host down or hanging, or its bobnet stopped?)", h.most)
 }
 
-// beat says to the head that this node is there, until the head hears no more.
+// beat sends keep-alive messages to the head, until a send fails.
 func (n *node) beat(every time.Duration) {
 	for range time.Tick(every) {
 		if n.out.send(&message{Alive: true}) != nil {
@@ -504,14 +503,14 @@ func (n *node) beat(every time.Duration) {
 	}
 }
 
-// watch has nodes say that they are there while hydra runs their ranks, and returns what tells
-// of hosts that are lost, or say nothing for too long.
+// watch makes nodes send keep-alive messages while hydra runs their ranks. The returned channel
+// reports a host that is lost or has sent nothing for too long.
 func watch(nodes []*remote, most time.Duration) <-chan *ExitError {
 	lost := make(chan *ExitError, len(nodes))
 	for _, r := range nodes {
 		r.hears.most = most
 		go func() {
-			r.send(&message{Beat: most / beats}) // if it does not take that its output ends, too
+			r.send(&message{Beat: most / beats}) // if this fails, the node's output ends as well
 			for {
 				if _, err := receive(r.in); err != nil {
 					lost <- &ExitError{Rank: -1, Host: r.host.Name, State: r.loss(err), Code: 1}

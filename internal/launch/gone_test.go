@@ -58,7 +58,7 @@ func TestHostGoesAtStart(t *testing.T) {
 		fifo := newFIFO(t)
 		err := withGoner(when, fifo.script).Run(t.Context())
 		var exit *ExitError
-		if !errors.As(err, &exit) || exit.Host != "other" || exit.Rank != -1 || exit.Code != 1 || !strings.Contains(err.Error(), "the connection to it was lost") {
+		if !errors.As(err, &exit) || exit.Host != "other" || exit.Rank != -1 || exit.Code != 1 || !strings.Contains(err.Error(), "connection lost") {
 			t.Errorf("%s: %v, want that host other has gone", when, err)
 		}
 		fifo.ended(t)
@@ -90,7 +90,7 @@ func overSSH(t *testing.T) func(*Config) error {
 // or stops when its ranks run. It is named, and the other host's ranks are ended.
 func TestHostGoesSilently(t *testing.T) {
 	fifo := newFIFO(t)
-	const says = "it has said nothing for 2s"
+	const says = "no keep-alive for 2s"
 	loses(t, "gone", says, withGoner("silently", fifo.script), overSSH(t))
 	fifo.ended(t)
 	fifo = newFIFO(t)
@@ -102,7 +102,7 @@ func TestHostGoesSilently(t *testing.T) {
 // TestHydraHostGoes: a host goes whose ranks hydra has started, with its connection, or without
 // a word, when it is hydra that would wait for ever. It is named, and all ranks are ended.
 func TestHydraHostGoes(t *testing.T) {
-	for when, says := range map[string]string{"greeted": "the connection to it was lost", "silently": "it has said nothing for 2s"} {
+	for when, says := range map[string]string{"greeted": "connection lost", "silently": "no keep-alive for 2s"} {
 		fifo := newFIFO(t)
 		c, mpiexec := withHydra(t, "sh", "-c", fifo.script)
 		ssh := strings.Replace(fakeSSH, roleEnv+"=node", roleEnv+"=goner "+lieEnv+"="+when, 1)
@@ -210,7 +210,7 @@ func TestSilentHostNamed(t *testing.T) {
 	if !errors.As(err, &exit) || len(exit.Silent) != 1 || exit.Silent[0].Host != "other" || exit.Silent[0].For < grace {
 		t.Fatalf("%v, want that host other was silent", err)
 	}
-	for _, want := range []string{"on host localhost failed first: exit status 3", "; nothing was heard of host other for "} {
+	for _, want := range []string{"on host localhost failed first: exit status 3", "; host other has sent nothing for "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q says nothing of %q", err, want)
 		}
@@ -220,7 +220,7 @@ func TestSilentHostNamed(t *testing.T) {
 // TestNamedHost: the error of a rank names its peer by a MAC address only. The head says which host
 // has it.
 func TestNamedHost(t *testing.T) {
-	const lost = "; its last error names 02:00:00:00:0b:ad, which is host other (if frames between these hosts are lost, this shows it: bobnet doctor --host localhost,other)"
+	const lost = "; its last error names 02:00:00:00:0b:ad, which is host other (to check for lost frames between these hosts, try: bobnet doctor --host localhost,other)"
 	err := withGoner("silently", "echo 02:00:00:00:00:77; echo no answer from 02-00-00-00-0B-AD:1025 for 10s >&2; exit 3").Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "failed first: exit status 3; worst exit code 3"+lost) {
 		t.Error(err)

@@ -18,32 +18,33 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Config says what to run, and where.
+// Config describes a job: the command and the hosts.
 type Config struct {
-	Version   string // of this program, which all hosts must have
-	N         int    // ranks; 0 = one for each slot
-	Hosts     []Host // none = this one
-	By        Order  // how ranks are laid over hosts; "" = ByCore
-	Continue  bool   // the other ranks go on when one fails
-	Bind      bool   // each rank runs on a processor of its own; every host must have as many
+	Version   string // of this program; all hosts must have the same
+	N         int    // number of ranks; 0 means one for each slot
+	Hosts     []Host // empty means this host
+	By        Order  // assignment of ranks to hosts; "" means ByCore
+	Continue  bool   // the other ranks continue when one fails
+	Bind      bool   // each rank runs on its own processor; every host must have enough processors
 	Argv      []string
-	Interface string   // for all hosts; "" = what each one chooses
-	Driver    string   // the same
-	KeyFile   string   // with the key of sealed frames, the same on all hosts; "" = what the environment says
-	SSH       []string // nil = SSH
-	Program   string   // the file of the bobnet command on other hosts
-	Own       string   // the same on this one
-	// Timeout bounds how long a host may take to answer.
+	Interface string   // for all hosts; "" lets each host choose
+	Driver    string   // for all hosts; "" lets each host choose
+	KeyFile   string   // path of the key file, the same on all hosts; "" means the one of the environment
+	SSH       []string // nil means SSH
+	Program   string   // path of the bobnet command on other hosts
+	Own       string   // path of the bobnet command on this host
+	// Timeout is the maximum time for a host to answer.
 	Timeout time.Duration
-	// Silence bounds how long a host may say nothing while its ranks run; 0 = Silence.
+	// Silence is the time after which a host is lost that sends nothing while its ranks run; 0 means
+	// the constant Silence.
 	Silence        time.Duration
 	Stdout, Stderr io.Writer
 }
 
-// MaxRanks is the most ranks that a job can have.
+// MaxRanks is the maximum number of ranks of a job.
 const MaxRanks = job.MaxRanks
 
-// Complete fills in defaults, and says what is wrong with c.
+// Complete fills in defaults and validates c.
 func (c *Config) Complete() error {
 	if len(c.Hosts) == 0 {
 		c.Hosts = []Host{{Name: "localhost", Slots: max(c.N, 1)}}
@@ -65,7 +66,7 @@ func (c *Config) Complete() error {
 	case c.By != ByCore && c.By != ByNode:
 		return fmt.Errorf("order %q: want %s or %s", c.By, ByNode, ByCore)
 	case c.Timeout <= 0:
-		return fmt.Errorf("time-out %v: want more than 0", c.Timeout)
+		return fmt.Errorf("timeout %v: want more than 0", c.Timeout)
 	}
 	return nil
 }
@@ -73,18 +74,17 @@ func (c *Config) Complete() error {
 // ExitError reports that a job failed.
 type ExitError struct {
 	Rank  int    // the first rank to fail; -1 if a host did
-	Host  string // where it ran
+	Host  string // its host
 	State string // how it ended
 	Code  int    // the worst exit code of any rank; 128 plus the signal for a killed one
-	// Failed has all ranks that failed, in order of failing, with Config.Continue; else
-	// nil.
+	// Failed lists all failed ranks in order of failure, with Config.Continue. Otherwise it is nil.
 	Failed []lab.Failure
-	Ranks  int      // in the job
-	Silent []Silent // hosts that did not answer when the job was to end: one of these may be the cause
+	Ranks  int      // number of ranks of the job
+	Silent []Silent // hosts that sent nothing when the job ended, a possible cause of the failure
 	Named  Named    // the host that the errors of Rank name, if any
 }
 
-// Error names the first rank that failed, or all.
+// Error names the first failed rank, or all failed ranks.
 func (e *ExitError) Error() string {
 	if e.Failed != nil {
 		return withSilent(fmt.Sprintf("run: %s; worst exit code %d", lab.Failures(e.Failed, e.Ranks), e.Code), e.Silent)
@@ -95,8 +95,8 @@ func (e *ExitError) Error() string {
 	return withSilent(e.Named.add(fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code)), e.Silent)
 }
 
-// add takes note of how a rank failed. There may be two things to say of one: that it has
-// aborted the job, and its exit code.
+// add records how a rank failed. A rank can have two entries: that it aborted the job, and its exit
+// code.
 func (e *ExitError) add(f lab.Failure) {
 	for i := range e.Failed {
 		if had := &e.Failed[i]; had.Rank == f.Rank {
@@ -107,7 +107,7 @@ func (e *ExitError) add(f lab.Failure) {
 	e.Failed = append(e.Failed, f)
 }
 
-// Survey asks all hosts what they are, makes them send frames to each other, and lets them go.
+// Survey collects findings about all hosts, and makes them exchange frames.
 func (c *Config) Survey(ctx context.Context) []doctor.Finding {
 	all, answers := c.connect(ctx, c.Hosts)
 	defer leaveAll(all)
@@ -118,8 +118,8 @@ func (c *Config) Survey(ctx context.Context) []doctor.Finding {
 	return findings
 }
 
-// connect starts nodes on all hosts at once, and returns those that have answered, and
-// what all have.
+// connect starts nodes on all hosts concurrently. It returns the nodes that have answered, and the
+// answers of all hosts.
 func (c *Config) connect(ctx context.Context, hosts []Host) ([]*remote, []Answer) {
 	all, answers := make([]*remote, len(hosts)), make([]Answer, len(hosts))
 	var wait sync.WaitGroup
@@ -142,7 +142,7 @@ func (c *Config) connect(ctx context.Context, hosts []Host) ([]*remote, []Answer
 	return slices.DeleteFunc(all, func(r *remote) bool { return r == nil }), answers
 }
 
-// leaveAll has all nodes end, at once.
+// leaveAll ends all nodes concurrently.
 func leaveAll(nodes []*remote) {
 	var wait sync.WaitGroup
 	for _, r := range nodes {
@@ -151,7 +151,7 @@ func leaveAll(nodes []*remote) {
 	wait.Wait()
 }
 
-// refusal is why nothing was started: what is wrong with hosts.
+// refusal returns an error with the findings for which nothing was started.
 func refusal(findings []doctor.Finding) error {
 	var why []string
 	for _, f := range findings {
@@ -165,14 +165,14 @@ func refusal(findings []doctor.Finding) error {
 	return errors.New("run: nothing was started: " + strings.Join(why, "; "))
 }
 
-// warn tells what is odd about hosts, and does not keep a job from running.
+// warn prints findings that do not keep the job from running.
 func (c *Config) warn(findings []doctor.Finding) {
 	slots := 0
 	for _, h := range c.Hosts {
 		slots += h.Slots
 	}
 	if c.N > slots {
-		fmt.Fprintf(c.Stderr, "bobnet run: %d ranks on hosts that take %d: some get more than they are said to take; name more hosts, or more slots as in host:%d\n",
+		fmt.Fprintf(c.Stderr, "bobnet run: %d ranks for %d slots: some hosts get more ranks than slots (list more hosts, or more slots, as in host:%d)\n",
 			c.N, slots, (c.N+len(c.Hosts)-1)/len(c.Hosts))
 	}
 	for _, f := range findings {
@@ -186,17 +186,17 @@ func (c *Config) warn(findings []doctor.Finding) {
 	}
 }
 
-// Run runs c.Argv as every rank and returns when all have ended. The first rank to fail,
-// or host to be lost, ends the others, by SIGTERM and two seconds later SIGKILL, and the
-// error is an *ExitError. A rank that ends by these signals does not count for the worst
-// exit code. With c.Continue the other ranks go on, unless one calls Abort, or ends before
-// the job has come together. When ctx is done the ranks are ended likewise, and the error wraps its cause.
-// Complete has checked c.
+// Run runs c.Argv as every rank and returns when all ranks have ended. The first failed rank or lost
+// host ends the others, by SIGTERM and two seconds later by SIGKILL; the error is then an
+// *ExitError. Ranks that end by these signals do not count for the worst exit code. With c.Continue
+// the other ranks continue, unless one calls Abort, or ends before all ranks have joined. When ctx is
+// done, Run ends the ranks in the same way, and the error wraps the cause of ctx. The caller must
+// have called Complete.
 func (c *Config) Run(ctx context.Context) error {
 	h := &head{cfg: c, events: make(chan event), over: make(chan struct{}), fenced: map[*remote]bool{}}
 	seats := Assign(c.N, c.Hosts, c.By)
 	var used []Host
-	place := map[int]int{} // among used, by the index among c.Hosts
+	place := map[int]int{} // index in used, by index in c.Hosts
 	for rank, i := range seats {
 		if _, known := place[i]; !known {
 			place[i] = len(used)
@@ -225,11 +225,11 @@ func (c *Config) Run(ctx context.Context) error {
 	return h.run(ctx, mapping(seats))
 }
 
-// newJob returns a name that no other job has.
+// newJob returns a unique name for a job.
 func newJob() string { return "run-" + rand.Text()[:10] }
 
-// ofHost matches the variables that belong to a host, a login, or a launcher's ranks, and
-// are not taken along.
+// ofHost reports whether a variable belongs to a host, a login, or a launcher's ranks. Such
+// variables are not passed to the ranks.
 func ofHost(name string) bool {
 	for _, prefix := range []string{"SSH_", "XDG_", "PMI_", "MPI_LOCAL", "SLURM_", "OMPI_", "PMIX_", "PALS_", "FLUX_"} {
 		if strings.HasPrefix(name, prefix) {
@@ -240,7 +240,7 @@ func ofHost(name string) bool {
 		job.EnvRank, job.EnvSize, job.EnvJob, "JOB_COMPLETION_INDEX"}, name)
 }
 
-// environment returns what all ranks get of this process's environment.
+// environment returns the part of this process's environment that all ranks get.
 func (c *Config) environment() []string {
 	env := slices.DeleteFunc(c.inherited(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -250,13 +250,13 @@ func (c *Config) environment() []string {
 		env = append(env, v.name+"="+v.value)
 	}
 	if c.KeyFile != "" {
-		env = append(env, vipl.EnvKey+"=") // a host's own environment may have one
+		env = append(env, vipl.EnvKey+"=") // overrides a key in the host's own environment
 	}
 	return env
 }
 
-// inherited returns this process's environment, without a key in place of which the ranks get a
-// file.
+// inherited returns this process's environment. It leaves out the key if the ranks get a key file
+// instead.
 func (c *Config) inherited() []string {
 	env := os.Environ()
 	if c.KeyFile == "" {
@@ -267,11 +267,11 @@ func (c *Config) inherited() []string {
 
 type variable struct{ name, value string }
 
-// asked returns the variables that tell the ranks what was asked for.
+// asked returns the variables that pass the flags to the ranks.
 func (c *Config) asked() []variable {
 	return slices.DeleteFunc([]variable{{vipl.EnvInterface, c.Interface}, {vipl.EnvDriver, c.Driver}, {vipl.EnvKeyFile, c.KeyFile}},
 		func(v variable) bool { return v.value == "" })
 }
 
-// colours reports whether lines that go to w are to be coloured.
+// colours reports whether to colour lines on w.
 func colours(w io.Writer) bool { return lab.IsTerminal(w) && os.Getenv("NO_COLOR") == "" }

@@ -36,17 +36,17 @@ func lie() error {
 // node's ranks are taken to have ended.
 func TestLiar(t *testing.T) {
 	for lies, says := range map[string]string{
-		`{"Exit":{"Rank":0}}`:                       "it says that rank 0 has ended, which it does not run",
-		`{"Exit":{"Rank":2}}|{"Exit":{"Rank":2}}`:   "it says that rank 2 has ended, which it does not run",
-		`{"Exit":{"Rank":2,"Code":256}}`:            "it says that rank 2 has ended with code 256",
+		`{"Exit":{"Rank":0}}`:                       "it reports that rank 0 has ended, but does not run this rank",
+		`{"Exit":{"Rank":2}}|{"Exit":{"Rank":2}}`:   "it reports that rank 2 has ended, but does not run this rank",
+		`{"Exit":{"Rank":2,"Code":256}}`:            "rank 2 reported as ended with code 256",
 		`{"Exit":{"Rank":2,"Code":-1}}`:             "with code -1",
-		`{"Exit":{"Rank":-1}}`:                      "rank -1 has ended, which",
-		`{"Abort":{"Rank":1,"Code":3}}`:             "rank 1 aborts, which it does not run",
-		`{"Abort":{"Rank":2,"Code":256}}`:           "it says that rank 2 aborts the job with exit code 256",
-		`{"Abort":{"Rank":2,"Code":0}}`:             "aborts the job with exit code 0",
-		`{"Line":{"Rank":4000,"Text":"eA=="}}`:      "rank 4000 prints, which it does not run",
-		`{"Fence":{}}|{"Fence":{}}`:                 "twice that its ranks are in one barrier",
-		`{"Exit":{"Rank":99999999999999999999999}}`: "no bobnet node: it says",
+		`{"Exit":{"Rank":-1}}`:                      "rank -1 has ended, but",
+		`{"Abort":{"Rank":1,"Code":3}}`:             "rank 1 aborts, but does not run this rank",
+		`{"Abort":{"Rank":2,"Code":256}}`:           "rank 2 reported as aborting with exit code 256",
+		`{"Abort":{"Rank":2,"Code":0}}`:             "aborting with exit code 0",
+		`{"Line":{"Rank":4000,"Text":"eA=="}}`:      "rank 4000 prints, but does not run this rank",
+		`{"Fence":{}}|{"Fence":{}}`:                 "barrier reported twice",
+		`{"Exit":{"Rank":99999999999999999999999}}`: "not a bobnet node: received",
 	} {
 		c := config("sleep", "1000")
 		c.SSH = []string{"sh", "-c", fmt.Sprintf("%s=liar %s='%s' exec sh -c \"$1\"", roleEnv, lieEnv, lies)}

@@ -13,10 +13,10 @@ import (
 // Host is a machine to run ranks on.
 type Host struct {
 	Name  string // as ssh takes it: host, user@host, an IPv6 address without brackets
-	Slots int    // ranks that it takes before the next host is used
+	Slots int    // number of ranks before the next host is used
 }
 
-// ParseHosts reads "a,b:2": hosts with commas between them, each with its slots, or one.
+// ParseHosts parses comma-separated hosts such as "a,b:2". A host has one slot by default.
 func ParseHosts(list string) ([]Host, error) {
 	var hosts []Host
 	for text := range strings.SplitSeq(list, ",") {
@@ -29,8 +29,8 @@ func ParseHosts(list string) ([]Host, error) {
 	return unique(hosts)
 }
 
-// ReadHosts reads a file of hosts, one on a line: "host", "host:4" or "host slots=4".
-// What follows # is a comment.
+// ReadHosts reads a file of hosts, one per line: "host", "host:4" or "host slots=4". # starts a
+// comment.
 func ReadHosts(r io.Reader) ([]Host, error) {
 	var hosts []Host
 	in := bufio.NewScanner(r)
@@ -56,16 +56,16 @@ func ReadHosts(r io.Reader) ([]Host, error) {
 		return nil, err
 	}
 	if len(hosts) == 0 {
-		return nil, fmt.Errorf("it names no host")
+		return nil, fmt.Errorf("no host listed")
 	}
 	return unique(hosts)
 }
 
-// maxSlots bounds what a host may be said to take.
+// maxSlots is the maximum number of slots of a host.
 const maxSlots = 4096
 
-// parseHost reads name, name:slots, [address] or [address]:slots, the latter for IPv6, with
-// a user and @ in front or not.
+// parseHost parses name, name:slots, and for IPv6 [address] or [address]:slots. A user and @ may
+// precede it.
 func parseHost(text string) (Host, error) {
 	name, number, counted := strings.Cut(text, ":")
 	valid := true
@@ -73,7 +73,7 @@ func parseHost(text string) (Host, error) {
 		address, rest, closed := strings.Cut(text[open+1:], "]")
 		ip, err := netip.ParseAddr(address)
 		valid = closed && err == nil && ip.Is6() && (open == 0 || text[open-1] == '@')
-		name = text[:open] + address // as ssh takes it
+		name = text[:open] + address // the format of ssh
 		number, counted = strings.CutPrefix(rest, ":")
 		valid = valid && (counted || rest == "")
 	}
@@ -82,9 +82,9 @@ func parseHost(text string) (Host, error) {
 	if counted {
 		h.Slots, err = strconv.Atoi(number)
 	}
-	// A name that begins with - would be an option of ssh.
+	// ssh would parse a name that begins with - as an option.
 	if !valid || err != nil || name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\"'\\$`;|&<>(){}*?") || h.Slots < 1 || h.Slots > maxSlots {
-		return h, fmt.Errorf("%q is no host: want a name or [IPv6 address], or that with :slots, 1 to %d of them", text, maxSlots)
+		return h, fmt.Errorf("invalid host %q: want a name or [IPv6 address], optionally followed by :slots (1 to %d)", text, maxSlots)
 	}
 	return h, nil
 }
@@ -92,7 +92,7 @@ func parseHost(text string) (Host, error) {
 // numeric reports whether a host is named by an IPv6 address.
 func (h Host) numeric() bool { return strings.Contains(h.Name, ":") }
 
-// unique has each host once, with all its slots.
+// unique merges repeated hosts and adds up their slots.
 func unique(hosts []Host) ([]Host, error) {
 	var list []Host
 	at := map[string]int{}
@@ -110,23 +110,23 @@ func unique(hosts []Host) ([]Host, error) {
 	return list, nil
 }
 
-// local reports whether a host is this one, which needs no ssh.
+// local reports whether h is this host, which needs no ssh.
 func (h Host) local() bool {
 	own, err := os.Hostname()
 	return h.Name == "localhost" || err == nil && h.Name == own
 }
 
-// Order says how ranks are laid over hosts.
+// Order is the assignment of ranks to hosts.
 type Order string
 
 // The orders.
 const (
-	ByCore Order = "core" // a host's slots are filled with ranks that follow each other
-	ByNode Order = "node" // ranks that follow each other are on different hosts
+	ByCore Order = "core" // fill each host's slots in turn
+	ByNode Order = "node" // assign ranks to hosts round-robin
 )
 
-// Assign returns the index of the host of each of n ranks. When all slots are taken it
-// begins again, which Run warns of.
+// Assign returns the index of the host of each of n ranks. When all slots are used, it starts again
+// with the first host; Run prints a warning.
 func Assign(n int, hosts []Host, by Order) []int {
 	seats := make([]int, 0, n)
 	for len(seats) < n {
@@ -152,9 +152,8 @@ func Assign(n int, hosts []Host, by Order) []int {
 	return seats
 }
 
-// mapping returns seats as PMI_process_mapping has them: blocks of the first node, the
-// number of nodes, and the ranks of each. It returns "" when they are too many for a
-// value.
+// mapping formats seats as PMI_process_mapping: blocks of the first node, the number of nodes, and
+// the number of ranks on each. It returns "" if the value would be too long.
 func mapping(seats []int) string {
 	var b strings.Builder
 	b.WriteString("(vector")

@@ -81,7 +81,7 @@ func TestOddHosts(t *testing.T) {
 }
 
 func TestTooManyRanks(t *testing.T) {
-	for n, want := range map[int]string{3: "", 4: "4 ranks on hosts that take 3: some get more than they are said to take; name more hosts, or more slots as in host:2\n"} {
+	for n, want := range map[int]string{3: "", 4: "4 ranks for 3 slots: some hosts get more ranks than slots (list more hosts, or more slots, as in host:2)\n"} {
 		var said strings.Builder
 		c := &Config{N: n, Hosts: []Host{{"a", 2}, {"b", 1}}, Stderr: &said}
 		if c.warn(nil); said.String() != "" && want == "" || !strings.HasSuffix(said.String(), want) {
@@ -92,11 +92,11 @@ func TestTooManyRanks(t *testing.T) {
 
 // TestHydraTakes: hydra would take a part of an IPv6 address for a number of ranks.
 func TestHydraTakes(t *testing.T) {
-	if err := (&Config{Hosts: []Host{{"a", 1}, {"::1", 2}}}).HydraTakes(); err == nil || !strings.Contains(err.Error(), "such as ::1: give its name") {
+	if err := (&Config{Hosts: []Host{{"a", 1}, {"::1", 2}}}).HydraTakes(); err == nil || !strings.Contains(err.Error(), "such as ::1 (use the host's name") {
 		t.Error(err)
 	}
 	uneven := []Host{{"a", 1}, {"b", 3}}
-	if err := (&Config{Hosts: uneven, N: 4, By: ByNode}).HydraTakes(); err == nil || !strings.Contains(err.Error(), "starts rank 2 on a, however many ranks a host takes, and not on b: give") {
+	if err := (&Config{Hosts: uneven, N: 4, By: ByNode}).HydraTakes(); err == nil || !strings.Contains(err.Error(), "start rank 2 on a instead of b (give") {
 		t.Error("one by one, of which hosts take differently many:", err)
 	}
 	for _, c := range []*Config{{Hosts: uneven, N: 2, By: ByNode}, {Hosts: uneven, N: 4, By: ByCore}, {Hosts: []Host{{"a", 2}, {"b", 2}}, N: 5, By: ByNode}} {
@@ -149,14 +149,14 @@ func TestJudge(t *testing.T) {
 		found  string
 	}{
 		"all well":  {func(*Answer) {}, doctor.OK, "interface eth0 of MTU 1500"},
-		"no answer": {func(a *Answer) { a.Err = errors.New("cannot be reached: ssh: exit status 255") }, doctor.Fail, "cannot be reached"},
-		"version":   {func(a *Answer) { a.Inv.Version = "v0" }, doctor.Fail, "has bobnet v0 (protocol 3), and here is v1"},
+		"no answer": {func(a *Answer) { a.Err = errors.New("is unreachable: ssh: exit status 255") }, doctor.Fail, "is unreachable"},
+		"version":   {func(a *Answer) { a.Inv.Version = "v0" }, doctor.Fail, "has bobnet v0 (protocol 3), this host has v1"},
 		"protocol":  {func(a *Answer) { a.Inv.Protocol++ }, doctor.Fail, "(protocol 3)"},
-		"none":      {func(a *Answer) { a.Inv.Trouble = "it is down" }, doctor.Fail, "has no interface to use: it is down"},
-		"interface": {func(a *Answer) { a.Inv.Interface = "eth1" }, doctor.Warn, `would use interface "eth1", and host a "eth0"`},
-		"MTU":       {func(a *Answer) { a.Inv.MTU = 9000 }, doctor.Warn, "has MTU 9000 on interface eth0, and host a has 1500 on eth0"},
-		"behind":    {func(a *Answer) { a.Inv.Clock -= int64(time.Minute) }, doctor.Warn, "clock of the wall that is -1m0s off"},
-		"ahead":     {func(a *Answer) { a.Inv.Clock += int64(time.Hour) }, doctor.Warn, "is 1h0m0s off"},
+		"none":      {func(a *Answer) { a.Inv.Trouble = "it is down" }, doctor.Fail, "has no usable interface: it is down"},
+		"interface": {func(a *Answer) { a.Inv.Interface = "eth1" }, doctor.Warn, `would use interface "eth1", host a would use "eth0"`},
+		"MTU":       {func(a *Answer) { a.Inv.MTU = 9000 }, doctor.Warn, "has MTU 9000 on interface eth0, host a has 1500 on eth0"},
+		"behind":    {func(a *Answer) { a.Inv.Clock -= int64(time.Minute) }, doctor.Warn, "wall clock that is off by -1m0s"},
+		"ahead":     {func(a *Answer) { a.Inv.Clock += int64(time.Hour) }, doctor.Warn, "is off by 1h0m0s"},
 	} {
 		first, second := good, good
 		second.Host = "y"

@@ -21,11 +21,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mpiexec is what MPICH's process manager, hydra, is called where it is installed beside
-// others.
+// Mpiexec is the name of the command of MPICH's process manager, hydra.
 const Mpiexec = "mpiexec.hydra"
 
-// Remote reports whether a host of c is another one than this.
+// Remote reports whether c has a host other than this one.
 func (c *Config) Remote() bool {
 	for _, h := range c.Hosts {
 		if !h.local() {
@@ -35,24 +34,24 @@ func (c *Config) Remote() bool {
 	return false
 }
 
-// HydraTakes returns an error if hydra cannot run c. Hydra takes what is behind a colon in a
-// host's name for a number of ranks. It assigns ranks round-robin whatever number each host
-// takes. It has one file name of the bobnet command for all hosts.
+// HydraTakes returns an error if hydra cannot run c. Hydra parses the text after a colon in a host's
+// name as a number of ranks. Its round-robin assignment ignores the slots of hosts. It
+// uses one path of the bobnet command for all hosts.
 func (c *Config) HydraTakes() error {
 	for _, h := range c.Hosts {
 		if h.numeric() {
-			return fmt.Errorf("run: hydra takes no IPv6 address as a host, such as %s: give its name, or use --engine ssh", h.Name)
+			return fmt.Errorf("run: hydra does not support IPv6 addresses such as %s (use the host's name, or --engine ssh)", h.Name)
 		}
 		if h.local() && c.Program != c.Own {
 			if _, err := os.Stat(c.Program); err != nil {
-				return fmt.Errorf("run: hydra takes one --program for all hosts, and %s is not on this one: use --engine ssh", c.Program)
+				return fmt.Errorf("run: hydra uses the same --program on all hosts, and %s does not exist on this one (use --engine ssh)", c.Program)
 			}
 		}
 	}
 	if c.By == ByNode {
 		for rank, host := range Assign(c.N, c.Hosts, ByNode) {
 			if in := rank % len(c.Hosts); host != in {
-				return fmt.Errorf("run: with --map node hydra starts rank %d on %s, however many ranks a host takes, and not on %s: give all hosts as many, or use --engine ssh",
+				return fmt.Errorf("run: with --map node hydra ignores slots: it would start rank %d on %s instead of %s (give all hosts the same number of slots, or use --engine ssh)",
 					rank, c.Hosts[in].Name, c.Hosts[host].Name)
 			}
 		}
@@ -60,10 +59,10 @@ func (c *Config) HydraTakes() error {
 	return nil
 }
 
-// Hydra is Run by the mpiexec of hydra, which serves PMI-1 itself. The hosts are looked at
-// first, as Run does, and hydra's ssh uses the connections that were made for that, where
-// ssh can share them. The exit code is that of the rank that failed first, which
-// ends the job (failing); of a rank that was killed it is 128 plus the signal.
+// Hydra is like Run, but hydra's mpiexec starts the ranks and serves PMI-1. It checks the hosts
+// first, as Run does. Hydra's ssh uses the connections of this check if ssh can share them. The
+// exit code is that of the first failed rank, which ends the job (failing); for a killed rank it is
+// 128 plus the signal.
 func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	if err := c.HydraTakes(); err != nil {
 		return err
@@ -73,7 +72,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	with := *c
 	with.SSH = shared.ssh(c.SSH, "ControlMaster=yes")
 	nodes, answers := with.connect(ctx, c.Hosts)
-	defer leaveAll(nodes) // with them their connections end
+	defer leaveAll(nodes) // closes their connections
 	if ctx.Err() != nil {
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
 	}
@@ -88,7 +87,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	cmd.Stdout, cmd.Stderr = c.Stdout, &failing{to: c.Stderr, first: failed, named: newNamed(answers, seats)}
 	cmd.Env = append(c.inherited(), job.EnvJob+"="+newJob(),
 		"HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(shared.ssh(c.SSH, "ControlMaster=no")[1:], " "))
-	used := make([]*remote, 0, len(nodes)) // all hosts have answered, and nodes are as these
+	used := make([]*remote, 0, len(nodes)) // all hosts have answered, so nodes has the same order
 	for i, r := range nodes {
 		if slices.Contains(seats, i) {
 			used = append(used, r)
@@ -96,21 +95,21 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	}
 	err := c.mpiexec(ctx, cmd, failed, watch(used, c.silence()))
 	var first *HydraError
-	if errors.As(err, &first) { // a host that is lost need not be the first that is noticed
+	if errors.As(err, &first) { // a lost host may be the cause even if a rank's failure is detected first
 		first.Silent = silent(used, c.overdue())
 	}
 	return err
 }
 
-// mpiexec runs hydra's mpiexec. It is killed when this process ends, in whatever way: its
-// proxies notice, and kill the ranks. When ctx is done, a rank has failed, or a host is lost,
-// it passes SIGTERM to all ranks, and is killed two seconds later.
+// mpiexec runs hydra's mpiexec. However this process ends, mpiexec is killed; its proxies detect this
+// and kill the ranks. When ctx is done, a rank has failed, or a host is lost, mpiexec passes SIGTERM to
+// all ranks, and is killed two seconds later.
 func (c *Config) mpiexec(ctx context.Context, cmd *keep.Group, failed <-chan *HydraError, lost <-chan *ExitError) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = grace
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the signal comes when the thread that has started it ends
+		runtime.LockOSThread() // the kernel sends the signal when the starting thread ends
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		if started <- err; err == nil {
@@ -144,20 +143,20 @@ func (c *Config) mpiexec(ctx context.Context, cmd *keep.Group, failed <-chan *Hy
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return &HydraError{State: Mpiexec + " ended with " + exit.String(), Code: max(keep.ExitCode(exit.ProcessState), 1)}
+		return &HydraError{State: Mpiexec + ": " + exit.String(), Code: max(keep.ExitCode(exit.ProcessState), 1)}
 	}
 	return err
 }
 
-// HydraError reports that a job failed that hydra ran.
+// HydraError reports that a job under hydra failed.
 type HydraError struct {
-	State  string   // which rank failed first, and how; or how mpiexec ended, if none has said so: one has called Abort, or hydra itself has failed
-	Code   int      // of that
-	Silent []Silent // hosts that have missed a sign of life: one of these may be the cause
-	Named  Named    // the host that the errors of that rank name, if any
+	State  string   // which rank failed first, and how; or how mpiexec ended, if no rank reported a failure: a rank called Abort, or hydra failed
+	Code   int      // exit code of that rank or of mpiexec
+	Silent []Silent // hosts that missed a keep-alive message, a possible cause of the failure
+	Named  Named    // the host in the errors of that rank, if any
 }
 
-// Error says so.
+// Error describes the failure.
 func (e *HydraError) Error() string { return withSilent(e.Named.add("run: "+e.State), e.Silent) }
 
 // hydraArgs returns the arguments of mpiexec.
@@ -180,24 +179,24 @@ func (c *Config) hydraArgs() []string {
 	return append(args, c.Argv...)
 }
 
-// saidFailed matches a keep.FailedLine in what mpiexec prints. Hydra puts a prefix before it, and it
-// may come within a line of another rank.
+// saidFailed matches a keep.FailedLine in the output of mpiexec. Hydra adds a prefix. The line can
+// appear within a line of another rank.
 var saidFailed = regexp.MustCompile(`\[\d+\] bobnet run: rank (\d{1,9}) on host (\S+) ended with exit code (\d{1,3}), which ends the job\n$`)
 
-// saidBy matches a line of a rank in what mpiexec prints.
+// saidBy matches a line of a rank in the output of mpiexec.
 var saidBy = regexp.MustCompile(`^\[(\d{1,9})\] `)
 
-// maxSaid bounds how much of a line is kept: its last bytes.
+// maxSaid is the maximum number of bytes kept of a line: its last ones.
 const maxSaid = 512
 
-// failing passes on what mpiexec prints to its standard error, and tells first, which has room
-// for it, of the first rank that says there that it has failed.
+// failing forwards the standard error of mpiexec. It sends the first reported failure of a rank to
+// the channel first, which is buffered.
 type failing struct {
 	to    io.Writer
 	first chan *HydraError
 	named *named
 	told  bool
-	line  []byte // the last bytes of the line that is under way
+	line  []byte // the last bytes of the current line
 }
 
 // Write implements io.Writer.
@@ -211,7 +210,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return f.to.Write(b)
 }
 
-// note takes a line, or a part of one.
+// note examines a line, or a part of one.
 func (f *failing) note(part []byte) {
 	f.line = append(f.line, part...)
 	f.line = f.line[max(len(f.line)-maxSaid, 0):]

@@ -165,7 +165,7 @@ func TestHydraSays(t *testing.T) {
 		c.Stderr = &errOut
 		var failed *HydraError
 		err := c.Hydra(t.Context(), mpiexec)
-		if !errors.As(err, &failed) || failed.Code != tc.code || strings.Contains(err.Error(), " on host a-host failed first: exit code ") == strings.Contains(err.Error(), Mpiexec+" ended with ") {
+		if !errors.As(err, &failed) || failed.Code != tc.code || strings.Contains(err.Error(), " on host a-host failed first: exit code ") == strings.Contains(err.Error(), Mpiexec+": ") {
 			t.Errorf("%s: %v, want code %d", tc.name, err, tc.code)
 		}
 		if errOut.String() != strings.Join(tc.pieces, "") {

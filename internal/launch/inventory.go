@@ -15,24 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Inventory is what a host says of itself before it is given work.
+// Inventory describes a host. Each host sends it before it gets work.
 type Inventory struct {
 	Protocol   int    // Protocol
 	Version    string // of the bobnet command
 	Host       string
-	Clock      int64 // of the wall, in nanoseconds since 1970
+	Clock      int64 // wall clock, in nanoseconds since 1970
 	CPUs       int
 	Interface  string `json:",omitempty"` // that would be used
 	MAC        string `json:",omitempty"` // of that interface
 	MTU        int    `json:",omitempty"`
-	Why        string `json:",omitempty"` // that one
-	Trouble    string `json:",omitempty"` // why none can be used
-	KeyFile    string `json:",omitempty"` // that was asked for, with the key of sealed frames
-	KeyTrouble string `json:",omitempty"` // why it cannot be read
+	Why        string `json:",omitempty"` // reason for this interface
+	Trouble    string `json:",omitempty"` // why no interface can be used
+	KeyFile    string `json:",omitempty"` // path of the requested key file
+	KeyTrouble string `json:",omitempty"` // why the key file cannot be read
 }
 
-// Look returns the inventory of this host. What the environment says is filled into cfg
-// already. keyFile is the file with the key of sealed frames, "" for none.
+// Look returns the inventory of this host. cfg already contains the values of the environment.
+// keyFile is the path of the key file, or "".
 func Look(version string, cfg *vipl.Config, keyFile string) *Inventory {
 	inv := &Inventory{Protocol: Protocol, Version: version, CPUs: runtime.NumCPU()}
 	inv.Host, _ = os.Hostname()
@@ -50,7 +50,7 @@ func Look(version string, cfg *vipl.Config, keyFile string) *Inventory {
 	}
 	if inv.Trouble == "" && cfg.Driver != "udp" && cfg.Driver != "shm" {
 		if inv.Trouble = rawSocket(); inv.Trouble != "" && agent.Path() != "" && doctor.AskAgent(inv.Interface) == nil {
-			inv.Trouble = "" // the ranks get their sockets as this process would
+			inv.Trouble = "" // the ranks get their sockets from the agent
 		}
 	}
 	if inv.KeyFile = keyFile; keyFile != "" {
@@ -62,29 +62,29 @@ func Look(version string, cfg *vipl.Config, keyFile string) *Inventory {
 	return inv
 }
 
-// rawSocket says why a process may open no packet socket.
+// rawSocket returns why a process may not open packet sockets, or "".
 func rawSocket() string {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Sprintf("raw sockets are refused (%v): see bobnet doctor there", err)
+		return fmt.Sprintf("raw sockets not permitted: %v (run bobnet doctor there)", err)
 	}
 	unix.Close(fd)
 	return ""
 }
 
-// Answer is what a host answered, or why it did not.
+// Answer is the answer of a host, or the error.
 type Answer struct {
 	Host    Host
 	Err     error
 	Inv     *Inventory
-	Arrived int64 // when, on the clock here
+	Arrived int64 // time of arrival, on this host's clock
 }
 
-// maxSkew is how far clocks may be apart, which includes the way of the answer.
+// maxSkew is the maximum difference between clocks, including the delay of the answer.
 const maxSkew = 2 * time.Second
 
-// Judge says what is wrong with the hosts of a job, for a head of a version. It is pure.
-// The first host that answers is what the others' interfaces are compared with.
+// Judge returns findings about the hosts of a job. version is the head's version. Judge compares the
+// interfaces with that of the first host that answers. It is pure.
 func Judge(version string, answers []Answer) []doctor.Finding {
 	var all []doctor.Finding
 	var first *Answer
@@ -107,24 +107,24 @@ func judgeHost(version string, a Answer, first *Answer, several bool) (all []doc
 		if missing := (*noProgram)(nil); errors.As(a.Err, &missing) {
 			fix = "ssh " + a.Host.Name + " command -v bobnet"
 		}
-		bad(doctor.Fail, a.Err.Error(), "nothing can be started there", fix)
+		bad(doctor.Fail, a.Err.Error(), "no rank can be started there", fix)
 		return all
 	}
 	inv := a.Inv
 	if inv.Protocol != Protocol || inv.Version != version {
-		bad(doctor.Fail, fmt.Sprintf("has bobnet %s (protocol %d), and here is %s (protocol %d)", inv.Version, inv.Protocol, version, Protocol),
-			"they may not understand each other: install the same there, or name another file by --program", "ssh "+a.Host.Name+" bobnet version")
+		bad(doctor.Fail, fmt.Sprintf("has bobnet %s (protocol %d), this host has %s (protocol %d)", inv.Version, inv.Protocol, version, Protocol),
+			"the versions may be incompatible: install the same version there, or set its path with --program", "ssh "+a.Host.Name+" bobnet version")
 		return all
 	}
 	if inv.Trouble != "" {
 		level := doctor.Fail
-		if !several { // its ranks may do without
+		if !several { // ranks on one host may not need an interface
 			level = doctor.Warn
 		}
-		bad(level, "has no interface to use: "+inv.Trouble, "its ranks cannot reach the others", "ssh "+a.Host.Name+" bobnet doctor")
+		bad(level, "has no usable interface: "+inv.Trouble, "its ranks cannot reach the others", "ssh "+a.Host.Name+" bobnet doctor")
 	}
 	if inv.KeyTrouble != "" {
-		bad(doctor.Fail, "cannot read the key of sealed frames: "+inv.KeyTrouble, "its ranks would not start: all hosts have the same file in the same place",
+		bad(doctor.Fail, "cannot read the key file: "+inv.KeyTrouble, "its ranks would not start: all hosts need the same file at the same path",
 			"scp -p "+inv.KeyFile+" "+a.Host.Name+":"+inv.KeyFile)
 	}
 	if first != nil && inv.Trouble == "" && first.Inv.Trouble == "" {
@@ -132,7 +132,7 @@ func judgeHost(version string, a Answer, first *Answer, several bool) (all []doc
 	}
 	skew := time.Duration(a.Arrived - inv.Clock)
 	if skew.Abs() > maxSkew {
-		bad(doctor.Warn, fmt.Sprintf("has a clock of the wall that is %v off", (-skew).Round(time.Millisecond)), "times in logs and files will not agree", "ssh "+a.Host.Name+" date")
+		bad(doctor.Warn, fmt.Sprintf("has a wall clock that is off by %v", (-skew).Round(time.Millisecond)), "times in logs and files will not agree", "ssh "+a.Host.Name+" date")
 	}
 	if len(all) == 0 {
 		found := fmt.Sprintf("bobnet %s, %d processors, clock within %v", inv.Version, inv.CPUs, max(skew.Abs(), time.Millisecond).Round(time.Millisecond))
@@ -144,15 +144,15 @@ func judgeHost(version string, a Answer, first *Answer, several bool) (all []doc
 	return all
 }
 
-// judgeInterfaces says how the interface of a host differs from that of the first one.
+// judgeInterfaces reports how the interface of a host differs from that of the first host.
 func judgeInterfaces(a, first Answer) (all []doctor.Finding) {
 	odd := func(found, means, fix string) {
 		all = append(all, doctor.Finding{Level: doctor.Warn, Check: "host " + a.Host.Name, Found: found, Means: means, Fix: fix})
 	}
 	mine, theirs := a.Inv, first.Inv
 	if mine.Interface != theirs.Interface {
-		odd(fmt.Sprintf("would use interface %q, and host %s %q", mine.Interface, first.Host.Name, theirs.Interface),
-			"they may be on different segments: --iface names one for all hosts", on(a.Host, "bobnet info"))
+		odd(fmt.Sprintf("would use interface %q, host %s would use %q", mine.Interface, first.Host.Name, theirs.Interface),
+			"they may be on different segments: set one for all hosts with --iface", on(a.Host, "bobnet info"))
 	}
 	if mine.MTU == theirs.MTU || mine.Interface == "" || theirs.Interface == "" {
 		return all
@@ -161,13 +161,13 @@ func judgeInterfaces(a, first Answer) (all []doctor.Finding) {
 	if mine.MTU > theirs.MTU {
 		low, high = first, a
 	}
-	odd(fmt.Sprintf("has MTU %d on interface %s, and host %s has %d on %s", mine.MTU, mine.Interface, first.Host.Name, theirs.MTU, theirs.Interface),
-		"one of them sends frames that the other does not take, or messages need more frames: give all hosts, and the switch, one MTU",
+	odd(fmt.Sprintf("has MTU %d on interface %s, host %s has %d on %s", mine.MTU, mine.Interface, first.Host.Name, theirs.MTU, theirs.Interface),
+		"one of them sends frames that the other drops, or messages need more frames: set the same MTU on all hosts and on the switch",
 		on(low.Host, fmt.Sprintf("sudo ip link set dev %s mtu %d", low.Inv.Interface, max(high.Inv.MTU, vipl.MinMTU))))
 	return all
 }
 
-// on returns the command that runs another one on a host.
+// on returns a shell command that runs command on a host.
 func on(h Host, command string) string {
 	if h.local() {
 		return command

@@ -14,30 +14,30 @@ import (
 	"github.com/bobnet-go/bobnet/internal/pmi"
 )
 
-// Protocol is the version of what head and nodes say to each other.
+// Protocol is the version of the protocol between head and nodes.
 const Protocol = 3
 
-// message is one line between head and node: one of its fields is set.
+// message is one line between head and node. Exactly one field is set.
 type message struct {
-	Hello   *Inventory    `json:",omitempty"` // of a node, first
+	Hello   *Inventory    `json:",omitempty"` // from a node, first
 	Start   *start        `json:",omitempty"` // to a node
 	Release *fence        `json:",omitempty"` // to a node: the barrier ends
-	Beat    time.Duration `json:",omitempty"` // to a node: say that often that it is there
+	Beat    time.Duration `json:",omitempty"` // to a node: interval of keep-alive messages
 	Signal  int           `json:",omitempty"` // to a node, for all its ranks
-	Alive   bool          `json:",omitempty"` // of a node: it is there
-	Line    *line         `json:",omitempty"` // of a node: output of a rank
-	Waits   bool          `json:",omitempty"` // of a node: one of its ranks is in a barrier
-	Fence   *fence        `json:",omitempty"` // of a node: all its ranks are
-	Abort   *ending       `json:",omitempty"` // of a node: a rank ends the job
-	Exit    *ending       `json:",omitempty"` // of a node: a rank has ended
+	Alive   bool          `json:",omitempty"` // from a node: keep-alive
+	Line    *line         `json:",omitempty"` // from a node: output of a rank
+	Waits   bool          `json:",omitempty"` // from a node: one of its ranks is in a barrier
+	Fence   *fence        `json:",omitempty"` // from a node: all its ranks are in the barrier
+	Abort   *ending       `json:",omitempty"` // from a node: a rank ends the job
+	Exit    *ending       `json:",omitempty"` // from a node: a rank has ended
 
-	Open    bool              `json:",omitempty"` // to a node: open a NIC, to try paths
-	End     *doctor.EndFacts  `json:",omitempty"` // of a node: it has
-	Reach   []doctor.EndFacts `json:",omitempty"` // to a node: the NICs of all nodes, to which it is to send
-	Reached *reached          `json:",omitempty"` // of a node: what came of that
+	Open    bool              `json:",omitempty"` // to a node: open a NIC to test paths
+	End     *doctor.EndFacts  `json:",omitempty"` // from a node: its NIC is open
+	Reach   []doctor.EndFacts `json:",omitempty"` // to a node: send frames to these NICs, those of all nodes
+	Reached *reached          `json:",omitempty"` // from a node: the results
 }
 
-// start is what a node is to do.
+// start is the work of a node.
 type start struct {
 	Job     string
 	Size    int
@@ -45,30 +45,30 @@ type start struct {
 	Mapping string
 	Dir     string
 	Argv    []string
-	Env     []string // beside the node's own environment
-	Bind    bool     `json:",omitempty"` // each rank to a processor of its own
+	Env     []string // in addition to the node's own environment
+	Bind    bool     `json:",omitempty"` // bind each rank to its own processor
 }
 
 type fence struct{ Puts []pmi.Word }
 
 type line struct {
 	Rank int
-	Err  bool // of standard error
+	Err  bool // from standard error
 	Text []byte
 }
 
-// ending is how a rank ended, or wants all to end.
+// ending describes how a rank ended, or how it wants all ranks to end.
 type ending struct {
 	Rank  int
 	Code  int    // exit code, or 128 plus the signal
 	State string // the same in words
 }
 
-// greeting begins a node's first line, so that what the shell of a host prints before is
-// told from it.
+// greeting starts a node's first line. It distinguishes this line from earlier output of the host's
+// shell.
 const greeting = "bobnet-node "
 
-// The limits of what a node may send, in bytes.
+// Limits of a node's output, in bytes.
 const (
 	maxNoise   = 64 << 10 // before its greeting
 	maxMessage = 16 << 20
@@ -93,10 +93,10 @@ func (w *writer) line(prefix string, m *message) error {
 	return err
 }
 
-// errNoNode is wrapped by what is wrong with an answer that is none of a node.
-var errNoNode = errors.New("what answers is no bobnet node")
+// errNoNode is the error for output that is not a node's.
+var errNoNode = errors.New("peer is not a bobnet node")
 
-// greet returns a node's hello, and skips what comes before it.
+// greet returns a node's hello, and skips the output before it.
 func greet(in *bufio.Reader) (*Inventory, error) {
 	for noise := 0; noise <= maxNoise; {
 		text, err := readLine(in, maxNoise)
@@ -104,7 +104,7 @@ func greet(in *bufio.Reader) (*Inventory, error) {
 		if rest, ok := bytes.CutPrefix(text, []byte(greeting)); ok && err == nil {
 			var m message
 			if err := json.Unmarshal(rest, &m); err != nil || m.Hello == nil {
-				return nil, fmt.Errorf("%w: it says %.100q", errNoNode, rest)
+				return nil, fmt.Errorf("%w: received %.100q", errNoNode, rest)
 			}
 			return m.Hello, nil
 		}
@@ -112,7 +112,7 @@ func greet(in *bufio.Reader) (*Inventory, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: it prints more than %d bytes first", errNoNode, maxNoise)
+	return nil, fmt.Errorf("%w: more than %d bytes of other output before its greeting", errNoNode, maxNoise)
 }
 
 // receive returns the next message.
@@ -123,7 +123,7 @@ func receive(in *bufio.Reader) (*message, error) {
 	}
 	m := &message{}
 	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("%w: it says %.100q", errNoNode, text)
+		return nil, fmt.Errorf("%w: received %.100q", errNoNode, text)
 	}
 	return m, nil
 }
@@ -139,7 +139,7 @@ func readLine(in *bufio.Reader, most int) (text []byte, err error) {
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return text, err
 		case len(text) > most:
-			return text, fmt.Errorf("%w: a line has more than %d bytes", errNoNode, most)
+			return text, fmt.Errorf("%w: line of more than %d bytes", errNoNode, most)
 		}
 	}
 }

@@ -24,43 +24,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is how long a rank may take to end after SIGTERM before it gets SIGKILL.
+// grace is the time between SIGTERM and SIGKILL.
 const grace = keep.Grace
 
-// rankFD is the descriptor by which a rank reaches its node.
+// rankFD is the descriptor of a rank's PMI connection to its node.
 const rankFD = 3
 
 // node runs the ranks of one host.
 type node struct {
 	out    *writer
-	beats  bool // it says at intervals that it is there
+	beats  bool // keep-alive messages are being sent
 	nic    *vipl.Config
-	end    *doctor.End // while paths are tried
+	end    *doctor.End // during a test of paths
 	work   *start
-	path   string // of what each rank is started as
+	path   string // of the program of each rank
 	argv   []string
 	server *pmi.Server
-	ranks  []*rank // that have been started
-	left   int     // of them, that have not ended
+	ranks  []*rank // the started ranks
+	left   int     // number of ranks that have not ended
 	ended  chan *rank
 }
 
-// rank is one process of the job, with what it has started.
+// rank is one process of the job with its descendants.
 type rank struct {
 	number int
 	keep.Group
 }
 
-// ServeNode is a node. It sends its greeting, starts the ranks that it is asked for over in,
-// and reports over out. It returns when in ends or SIGTERM comes, and neither a rank nor
-// what one has started is left. To try paths to other hosts it opens a NIC with nic.
-// ServeNode keeps the calling thread: ranks end with the thread that has started them. Call
-// keep.Guard first.
+// ServeNode runs a node. It sends its greeting, starts the ranks that the head requests over in, and
+// reports over out. After in ends or SIGTERM arrives, it returns as soon as no rank and no descendant of a
+// rank is left. To test paths to other hosts it opens a NIC with nic. ServeNode locks the calling
+// thread, because ranks end with the thread that started them. Call keep.Guard first.
 func ServeNode(in io.Reader, out io.Writer, inv *Inventory, nic *vipl.Config) error {
 	runtime.LockOSThread()
 	keep.Adopt()
 	defer keep.KillLeft(grace)
-	signal.Ignore(unix.SIGPIPE, unix.SIGINT, unix.SIGHUP) // the end of in is what counts
+	signal.Ignore(unix.SIGPIPE, unix.SIGINT, unix.SIGHUP) // only the end of in ends the node
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
 	defer signal.Stop(term)
@@ -88,7 +87,7 @@ func ServeNode(in io.Reader, out io.Writer, inv *Inventory, nic *vipl.Config) er
 	return n.run(asked, over, term)
 }
 
-// run works until the node is to end, and no rank is left. A node that has lost its guard
+// run handles requests until the node must end and no rank is left. A node that has lost its guard
 // counts as killed: it kills its ranks at once and reports nothing.
 func (n *node) run(asked <-chan *message, over <-chan error, term <-chan os.Signal) error {
 	var kill <-chan time.Time
@@ -136,7 +135,7 @@ func (n *node) started(pid int) bool {
 	return slices.ContainsFunc(n.ranks, func(r *rank) bool { return r.Has(pid) })
 }
 
-// handle does what the head asks.
+// handle handles a message of the head.
 func (n *node) handle(m *message) {
 	switch {
 	case m.Beat > 0 && !n.beats:
@@ -155,7 +154,7 @@ func (n *node) handle(m *message) {
 	}
 }
 
-// begin starts the ranks. One that cannot be started has ended.
+// begin starts the ranks. A rank that cannot be started counts as ended.
 func (n *node) begin(work *start) {
 	n.work = work
 	n.server = pmi.NewServer(pmi.ServerConfig{
@@ -163,7 +162,7 @@ func (n *node) begin(work *start) {
 		Waits: func() { n.out.send(&message{Waits: true}) },
 		Fence: func(puts []pmi.Word) { n.out.send(&message{Fence: &fence{Puts: puts}}) },
 		Abort: func(rank, code int) {
-			n.out.send(&message{Abort: &ending{Rank: rank, Code: code, State: fmt.Sprintf("it has aborted the job with exit code %d", code)}})
+			n.out.send(&message{Abort: &ending{Rank: rank, Code: code, State: fmt.Sprintf("it aborted the job with exit code %d", code)}})
 		},
 	})
 	code, err := 1, os.Chdir(work.Dir)
@@ -185,7 +184,7 @@ func (n *node) begin(work *start) {
 	}
 }
 
-// start starts one rank, which is the place-th of this node.
+// start starts one rank. place is its index on this node.
 func (n *node) start(place, number int) error {
 	here, there, err := socketPair()
 	if err != nil {
@@ -231,9 +230,9 @@ func (n *node) start(place, number int) error {
 	}()
 	go func() {
 		r.end()
-		select { // what it has asked for comes before its end
+		select { // handle its last PMI requests before its end
 		case <-served:
-		case <-time.After(grace): // something that it has left behind holds the connection
+		case <-time.After(grace): // a descendant of the rank holds the connection
 			here.Close()
 		}
 		for _, f := range finish {
@@ -244,7 +243,7 @@ func (n *node) start(place, number int) error {
 	return nil
 }
 
-// socketPair returns both ends of one: that of a server, and that of a rank.
+// socketPair returns the server's end and the rank's end of a socket pair.
 func socketPair() (here net.Conn, there *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -271,9 +270,9 @@ func (s lineSender) Write(text []byte) (int, error) {
 	return len(text), s.out.send(&message{Line: &line{Rank: s.rank, Err: s.isErr, Text: text}})
 }
 
-// signal sends a signal to all ranks, and what they have started. Processes in sessions of
-// their own get SIGKILL only: they may hold the output of a rank that has ended, which the
-// node would wait for until the head gives it up.
+// signal sends a signal to all ranks and their descendants. Processes in sessions of their own get
+// SIGKILL only: they may hold the output of a rank that has ended, and the node would wait for this
+// output until the head abandons the node.
 func (n *node) signal(sig syscall.Signal) {
 	for _, r := range n.ranks {
 		r.Signal(sig)
@@ -283,7 +282,7 @@ func (n *node) signal(sig syscall.Signal) {
 	}
 }
 
-// end waits for the rank, and kills what it leaves in its process group.
+// end waits for the rank, and kills the rest of its process group.
 func (r *rank) end() {
 	keep.AwaitEnd(r.Process.Pid)
 	r.Signal(unix.SIGKILL)

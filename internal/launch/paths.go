@@ -12,10 +12,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// pathPatience bounds how long the nodes may take to send frames to each other.
+// pathPatience is the maximum time for the exchange of frames between nodes.
 const pathPatience = time.Minute
 
-// reached is what a node says of its paths to the others, in the order in which it was told them.
+// reached is a node's report about its paths to the others, in the order of the request.
 type reached struct {
 	Paths   []doctor.Reach
 	Traffic doctor.Traffic
@@ -33,7 +33,7 @@ func (n *node) reach(others []doctor.EndFacts) {
 	n.out.send(&message{Reached: &reached{paths, traffic}})
 }
 
-// ask sends a node something, and returns its next message, for which it has so long.
+// ask sends a message to a node, and waits at most patience for its next message.
 func (r *remote) ask(ctx context.Context, m *message, patience time.Duration) (*message, error) {
 	timer := time.AfterFunc(patience, r.kill)
 	defer timer.Stop()
@@ -44,7 +44,7 @@ func (r *remote) ask(ctx context.Context, m *message, patience time.Duration) (*
 	return receive(r.in)
 }
 
-// tryPaths makes all nodes send frames to each other, and judges what came of it.
+// tryPaths makes all nodes exchange frames, and judges the results.
 func (c *Config) tryPaths(ctx context.Context, nodes []*remote) []doctor.Finding {
 	hosts := make([]string, len(nodes))
 	ends, results := make([]doctor.EndFacts, len(nodes)), make([]reached, len(nodes))
@@ -77,7 +77,7 @@ func (c *Config) tryPaths(ctx context.Context, nodes []*remote) []doctor.Finding
 	return JudgePaths(hosts, ends, results)
 }
 
-// askAll calls f for all nodes at once.
+// askAll calls f for all nodes concurrently.
 func askAll(nodes []*remote, f func(i int, r *remote)) {
 	var wait sync.WaitGroup
 	for i, r := range nodes {
@@ -86,10 +86,9 @@ func askAll(nodes []*remote, f func(i int, r *remote)) {
 	wait.Wait()
 }
 
-// JudgePaths says which hosts reach which, as a matrix, and what keeps frames from passing. It is
-// pure.
+// JudgePaths reports which hosts reach each other, as a matrix, and why frames are lost. It is pure.
 func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all []doctor.Finding) {
-	clean := make([]bool, len(hosts)) // nothing on the host is known to drop frames
+	clean := make([]bool, len(hosts)) // no known cause of drops on the host
 	for i, host := range hosts {
 		found := judgeEnd(host, &ends[i], &results[i].Traffic)
 		clean[i] = doctor.Worst(found) < doctor.Fail
@@ -110,7 +109,7 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 				none = append(none, from+" to "+to)
 				unexplained = unexplained || clean[i] && clean[j]
 				if sent := results[i].Traffic.Left; lostBetween(i, j, clean, results) {
-					between = append(between, fmt.Sprintf("%s (%d left %s) to %s (%d came to %s)", from, sent, ends[i].Interface, to, results[j].Traffic.Came, ends[j].Interface))
+					between = append(between, fmt.Sprintf("%s (%d left %s) to %s (%d arrived at %s)", from, sent, ends[i].Interface, to, results[j].Traffic.Came, ends[j].Interface))
 				}
 			case r.Full == 0:
 				narrow = append(narrow, from+" to "+to)
@@ -124,20 +123,20 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 	switch {
 	case len(none) > 0:
 		paths.Level = doctor.Fail
-		paths.Means = "no frame came back from " + some(none) + ": programs there do not find each other"
+		paths.Means = "no frame came back from " + some(none) + ": programs there cannot find each other"
 		if len(between) > 0 {
 			paths.Means += ". Frames leave these hosts and do not arrive: " + some(between) +
-				". Neither host drops them, so something between does, such as a filter for the EtherType in a switch or bridge, or a VLAN"
+				". Neither host drops them, so the path does, for example a filter for the EtherType in a switch or bridge, or a VLAN"
 		}
-		paths.Fix = "bobnet doctor --hosts ...   # looks again, when what is said of the hosts above has been changed"
+		paths.Fix = "bobnet doctor --hosts ...   # run again after fixing the hosts above"
 		if unexplained {
-			paths.Fix = "sudo bridge -s link   # where the switch or bridge between is: shows what each port drops\nsudo nft list ruleset   # the same: shows rules"
+			paths.Fix = "sudo bridge -s link   # on the switch or bridge between them: shows drops of each port\nsudo nft list ruleset   # on the switch or bridge: shows its rules"
 		}
 	case len(narrow) > 0:
 		paths.Level = doctor.Fail
-		paths.Means = "full frames do not come back from " + some(narrow) + ", and short ones do: connections fail with ErrInvalidMTU"
+		paths.Means = "short frames come back from " + some(narrow) + ", full frames do not: connections fail with ErrInvalidMTU"
 		if carries > 0 && carries < vipl.MinMTU {
-			paths.Means += fmt.Sprintf("; a NIC needs %d bytes, so what lies between must carry more", vipl.MinMTU)
+			paths.Means += fmt.Sprintf("; a NIC needs %d bytes, so the path must carry longer frames", vipl.MinMTU)
 			paths.Fix = doctor.ShowLinks
 			break
 		}
@@ -147,34 +146,34 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 			}
 		}
 		if paths.Fix = strings.TrimSuffix(paths.Fix, "\n"); paths.Fix == "" {
-			paths.Fix = "bobnet doctor --hosts ...   # looks again: what the paths carry was not found out"
+			paths.Fix = "bobnet doctor --hosts ...   # run again: the MTU of the paths could not be determined"
 		}
 	}
 	return append(all, paths)
 }
 
-// judgeEnd says what keeps one host's frames from passing.
+// judgeEnd reports why one host's frames are lost.
 func judgeEnd(host string, end *doctor.EndFacts, t *doctor.Traffic) (all []doctor.Finding) {
 	check := "host " + host
 	if end.Err != "" {
-		return []doctor.Finding{{Level: doctor.Fail, Check: check, Found: "opens no NIC: " + end.Err, Means: "nothing could be sent from it", Fix: "ssh " + host + " bobnet doctor"}}
+		return []doctor.Finding{{Level: doctor.Fail, Check: check, Found: "cannot open a NIC: " + end.Err, Means: "no frame can be sent from it", Fix: "ssh " + host + " bobnet doctor"}}
 	}
 	all = doctor.JudgeDrops(check, end.Drops)
 	for i := range all {
 		all[i].Fix = "ssh " + host + " " + strings.ReplaceAll(all[i].Fix, "\n", "\nssh "+host+" ")
 	}
 	if len(all) == 0 && t.Sent > 0 && t.Left == 0 {
-		all = append(all, doctor.Finding{Level: doctor.Fail, Check: check, Found: fmt.Sprintf("%d frames were sent, and %s has counted none that left", t.Sent, end.Interface),
-			Means: "something on the host drops them as they leave: a rule of nftables (hook egress), or of traffic control", Fix: "ssh " + host + " sudo nft list ruleset netdev"})
+		all = append(all, doctor.Finding{Level: doctor.Fail, Check: check, Found: fmt.Sprintf("%d frames were sent, but %s counted none of them", t.Sent, end.Interface),
+			Means: "the host drops them on egress: by a rule of nftables (hook egress) or of traffic control", Fix: "ssh " + host + " sudo nft list ruleset netdev"})
 	}
 	if t.TxDropped+t.RxDropped > 0 {
-		all = append(all, doctor.Finding{Level: doctor.Note, Check: check, Found: fmt.Sprintf("%s dropped %d frames that came and %d that were to leave, meanwhile", end.Interface, t.RxDropped, t.TxDropped),
-			Means: "they may be of other programs", Fix: "ssh " + host + " ip -s link show dev " + end.Interface})
+		all = append(all, doctor.Finding{Level: doctor.Note, Check: check, Found: fmt.Sprintf("%s dropped %d received and %d outgoing frames during the test", end.Interface, t.RxDropped, t.TxDropped),
+			Means: "they may belong to other programs", Fix: "ssh " + host + " ip -s link show dev " + end.Interface})
 	}
 	return all
 }
 
-// passes returns the largest MTU whose frames come back; 0 if none do.
+// passes returns the largest MTU whose frames came back, or 0.
 func passes(r *doctor.Reach) int {
 	switch {
 	case r.Small == 0:
@@ -185,7 +184,7 @@ func passes(r *doctor.Reach) int {
 	return r.MTU
 }
 
-// some names a few of many.
+// some joins the first few elements of a list.
 func some(list []string) string {
 	const most = 4
 	if len(list) <= most {
@@ -194,14 +193,15 @@ func some(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
-// lostBetween reports whether frames leave host i and host j receives none, although nothing on either
-// host is known to drop them.
+// lostBetween reports whether frames leave host i and host j receives none, without a known cause of
+// drops on either host.
 func lostBetween(i, j int, clean []bool, results []reached) bool {
 	return results[i].Paths[j].Small == 0 && clean[i] && clean[j] && results[i].Traffic.Left > 0
 }
 
-// matrix returns a table: a row for each host that sends, a column for each that answers. A cell
-// has the round trip of short frames, the MTU that passes, and whether long frames do.
+// matrix returns a table with a row for each sending host and a column for each answering host. A
+// cell contains the round-trip time of short frames, the MTU that passes, and whether long frames
+// pass.
 func matrix(hosts []string, ends []doctor.EndFacts, results []reached, clean []bool) string {
 	rows := [][]string{append([]string{"from \\ to"}, hosts...)}
 	for i, host := range hosts {
@@ -213,14 +213,14 @@ func matrix(hosts []string, ends []doctor.EndFacts, results []reached, clean []b
 			case ends[i].Err != "" || ends[j].Err != "":
 				row = append(row, "?")
 			case lostBetween(i, j, clean, results):
-				row = append(row, "lost") // between the hosts
+				row = append(row, "lost") // on the path
 			case results[i].Paths[j].Small == 0:
 				row = append(row, "none")
 			default:
 				r := &results[i].Paths[j]
 				cell := fmt.Sprintf("%.0fus/%d", float64(r.Small)/float64(time.Microsecond), passes(r))
 				if r.Full == 0 {
-					cell += "!" // less than both interfaces have
+					cell += "!" // less than the MTU of both interfaces
 				}
 				if r.Long {
 					cell += "+long"
@@ -248,8 +248,8 @@ func matrix(hosts []string, ends []doctor.EndFacts, results []reached, clean []b
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// able returns the nodes that can take part in a test of paths: they have the same version, and
-// an interface to use.
+// able returns the nodes that can take part in a test of paths: those with the same version and a
+// usable interface.
 func (c *Config) able(nodes []*remote, answers []Answer) []*remote {
 	return slices.DeleteFunc(slices.Clone(nodes), func(r *remote) bool {
 		i := slices.IndexFunc(answers, func(a Answer) bool { return a.Host == r.host })

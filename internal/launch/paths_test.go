@@ -61,7 +61,7 @@ func TestSurveyPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths, _ = surveyed(t, p)
-	if paths.Level != doctor.Fail || !strings.Contains(paths.Found, "lost") || !strings.Contains(paths.Means, "left bob0) to m1 (") || !strings.Contains(paths.Means, "something between does") {
+	if paths.Level != doctor.Fail || !strings.Contains(paths.Found, "lost") || !strings.Contains(paths.Means, "left bob0) to m1 (") || !strings.Contains(paths.Means, "so the path does") {
 		t.Errorf("%+v", paths)
 	}
 	for hook, at := range map[string]*nftables.ChainHook{"ingress": nftables.ChainHookIngress, "egress": nftables.ChainHookEgress} {
@@ -119,14 +119,14 @@ x          12us/9000  none       -`
 		t.Errorf("%+v", all)
 	}
 	results[0].Paths[2], results[0].Traffic = none, doctor.Traffic{Sent: 9, Left: 8}
-	if all := JudgePaths(hosts, ends, results); !strings.Contains(all[0].Found, "lost") || !strings.Contains(all[0].Means, "node01 (8 left eth1) to x (0 came to eth1). Neither host drops them, so something between does") {
+	if all := JudgePaths(hosts, ends, results); !strings.Contains(all[0].Found, "lost") || !strings.Contains(all[0].Means, "node01 (8 left eth1) to x (0 arrived at eth1). Neither host drops them, so the path does") {
 		t.Errorf("%+v", all)
 	}
 	results[0].Paths[2], results[0].Traffic = good, doctor.Traffic{}
 	ends[2].Err = "no interface"
 	results[1].Traffic = doctor.Traffic{Sent: 5}
 	all = JudgePaths(hosts, ends, results)
-	if len(all) != 3 || !strings.Contains(all[0].Found, "none that left") || !strings.Contains(all[1].Found, "opens no NIC: no interface") || all[2].Level != doctor.OK || !strings.Contains(all[2].Found, "?") {
+	if len(all) != 3 || !strings.Contains(all[0].Found, "counted none of them") || !strings.Contains(all[1].Found, "cannot open a NIC: no interface") || all[2].Level != doctor.OK || !strings.Contains(all[2].Found, "?") {
 		t.Errorf("%+v", all)
 	}
 }

@@ -19,28 +19,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SSH is the command by which hosts are reached, unless Config.SSH names another one. It
-// never asks: who cannot answer is nobody at the terminal. It ends when a host has gone.
+// SSH is the default of Config.SSH. Its options make ssh fail instead of prompting, and end when a
+// host is down.
 var SSH = []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}
 
-// remote is a node as the head has it.
+// remote is the head's state of a node.
 type remote struct {
 	host       Host
-	program    string    // the file of the bobnet command there
-	ranks      []int     // that it is to run
-	keep.Group           // that reaches it
-	life       io.Closer // the node's standard input: it ends with that
+	program    string    // path of the bobnet command there
+	ranks      []int     // the ranks that it runs
+	keep.Group           // the command that reaches it
+	life       io.Closer // the node's standard input: closing it ends the node
 	*writer
 	hears   *hearing
-	in      *bufio.Reader // from there
-	told    chan *message // what it is yet to be sent, while it has ranks
-	said    *tail         // what the command says on standard error
-	heard   chan struct{} // closed when it has said all
+	in      *bufio.Reader // the node's output
+	told    chan *message // queued messages, while it has ranks
+	said    *tail         // standard error of the command
+	heard   chan struct{} // closed when standard error has ended
 	running map[int]bool  // ranks that have not ended
-	lost    bool          // its connection is closed, or was cut
+	lost    bool          // its connection is closed
 }
 
-// reach starts a node on a host, which has said nothing yet.
+// reach starts a node on a host. It does not wait for the greeting.
 func (c *Config) reach(h Host) (*remote, error) {
 	node := append([]string{c.Program}, c.nodeArgs()...)
 	if h.local() {
@@ -53,9 +53,9 @@ func (c *Config) reach(h Host) (*remote, error) {
 	}
 	r := &remote{host: h, program: c.Program, Group: keep.Group{Cmd: exec.Command(node[0], node[1:]...)}, said: &tail{}, heard: make(chan struct{})}
 	if h.local() {
-		r.Args[0] = "bobnet" // whatever the file is called
+		r.Args[0] = "bobnet" // whatever the name of the file
 	}
-	// A session of its own keeps the terminal's signals away, and has it ask nothing there.
+	// A new session shields the command from the terminal's signals, and keeps it from prompting there.
 	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err := r.StdinPipe()
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Config) reach(h Host) (*remote, error) {
 	}
 	if err != nil {
 		in.Close()
-		return nil, fmt.Errorf("cannot be reached: %w", err)
+		return nil, fmt.Errorf("is unreachable: %w", err)
 	}
 	go func() {
 		defer close(r.heard)
@@ -82,7 +82,7 @@ func (c *Config) reach(h Host) (*remote, error) {
 	return r, nil
 }
 
-// nodeArgs returns what makes the program a node.
+// nodeArgs returns the program's arguments for a node.
 func (c *Config) nodeArgs() []string {
 	args := []string{"node"}
 	if c.Interface != "" {
@@ -97,10 +97,10 @@ func (c *Config) nodeArgs() []string {
 	return args
 }
 
-// quote makes a word one of a shell.
+// quote quotes a word for a shell.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// greet returns what the host says of itself, or why it says nothing.
+// greet returns the inventory of the host, or why it sent none.
 func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, error) {
 	late := make(chan struct{})
 	timer := time.AfterFunc(timeout, func() {
@@ -117,7 +117,7 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 	ended := r.reap()
 	select {
 	case <-late:
-		err = fmt.Errorf("has not answered within %v: does it ask for something, or hang?", timeout)
+		err = fmt.Errorf("did not answer within %v (does ssh prompt for something, or does the host hang?)", timeout)
 	default:
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -132,33 +132,32 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 	return nil, err
 }
 
-// unreached says why the command that was to reach the host has ended without a word of the
-// node. The exit codes are those of a shell there that has not found the bobnet command, or
-// may not run it.
+// unreached returns the error for a command that has ended before the node sent its greeting. Exit
+// codes 126 and 127 come from a shell there that cannot execute or find the bobnet command.
 func (r *remote) unreached(ended error) error {
 	var exit *exec.ExitError
 	if errors.As(ended, &exit) && !r.host.local() {
 		switch exit.ExitCode() {
 		case 127:
-			return &noProgram{"has no " + r.program + ": put the same bobnet there, or name its file by --program"}
+			return &noProgram{"has no " + r.program + " (install the same bobnet there, or set its path with --program)"}
 		case 126:
-			return &noProgram{"cannot run " + r.program + ": put the same bobnet there, or name its file by --program"}
+			return &noProgram{"cannot execute " + r.program + " (install the same bobnet there, or set its path with --program)"}
 		}
 	}
 	if ended == nil {
-		return errors.New("cannot be reached")
+		return errors.New("is unreachable")
 	}
-	return fmt.Errorf("cannot be reached: %s: %w", r.Args[0], ended)
+	return fmt.Errorf("is unreachable: %s: %w", r.Args[0], ended)
 }
 
-// noProgram says that a host has been reached, and has no bobnet command.
+// noProgram is the error for a host that was reached but cannot run the bobnet command.
 type noProgram struct{ text string }
 
 func (e *noProgram) Error() string { return e.text }
 
-// loss says what has become of a node of which there is no more to hear.
+// loss describes why a node is lost.
 func (r *remote) loss(err error) string {
-	state := "the connection to it was lost"
+	state := "connection lost"
 	if !errors.Is(err, io.EOF) {
 		state = err.Error()
 	}
@@ -168,11 +167,11 @@ func (r *remote) loss(err error) string {
 	return state
 }
 
-// kill ends the command that reaches the node, and with it the node.
+// kill kills the command that reaches the node. The node ends with it.
 func (r *remote) kill() { r.Signal(unix.SIGKILL) }
 
-// reap waits for the command, and for what it has said, but not for long: whoever takes that
-// may be stopped, and something that it has left behind may hold its output.
+// reap waits for the command and for its standard error, but only for a short time: the reader of
+// that output may be stopped, or a descendant of the command may hold it open.
 func (r *remote) reap() error {
 	keep.AwaitEnd(r.Process.Pid)
 	select {
@@ -182,8 +181,8 @@ func (r *remote) reap() error {
 	return r.Group.Reap()
 }
 
-// leave has the node end, and waits until the command has. A node that does not end has
-// its connection cut, which ends it where it is.
+// leave ends the node, and waits until the command has ended. If the node does not end, it closes
+// the connection, which ends the node on its host.
 func (r *remote) leave() {
 	r.life.Close()
 	timer := time.AfterFunc(2*grace, r.kill)
@@ -191,17 +190,16 @@ func (r *remote) leave() {
 	timer.Stop()
 }
 
-// tail is the end of what a command has said, for error texts.
+// tail keeps the end of a command's standard error, for error texts.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
-	pass io.Writer // where it goes besides; nil: nowhere
+	pass io.Writer // gets a copy; nil: none
 }
 
 const maxTail = 1000
 
-// Write implements io.Writer. While nobody takes what is passed on it waits, and String does
-// not.
+// Write implements io.Writer. It can block on pass; String does not.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	t.text = append(t.text, b...)
@@ -216,37 +214,36 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String returns it in one line.
+// String returns the text in one line.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.Join(strings.Fields(string(t.text)), " ")
 }
 
-// passOn has what is said from here on go to w, too.
+// passOn copies further output to w.
 func (t *tail) passOn(w io.Writer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass = w
 }
 
-// shared is how commands share ssh's connections: the one that makes a connection listens
-// on a socket in a folder of this user's alone, and others go through it. A connection ends
-// with the command that made it, when the others have ended.
+// shared lets ssh commands share connections. The command that opens a connection listens on a
+// socket in a private folder of this user; others use the connection through it. The connection
+// closes with the command that opened it, after the others have ended.
 type shared struct {
 	dir     string    // "": nothing is shared
-	life    io.Closer // while it is open the folder is there
+	life    io.Closer // closing it removes the folder
 	remover *exec.Cmd
 }
 
-// maxControlDir is the longest folder in which ssh can make its socket: the address takes 107
-// octets, of which a name of 40, a suffix of 17 while it is made, and a slash are ssh's.
+// maxControlDir is the maximum length of the folder for ssh's socket in bytes: an address has 107
+// bytes, of which ssh needs 40 for a name, 17 for a temporary suffix, and a slash.
 const maxControlDir = 107 - 40 - 17 - 1
 
-// share has the commands that shared.ssh returns share connections, if c.SSH is OpenSSH,
-// and its user has not told it how to share them himself. Nothing depends on it: where
-// connections cannot be shared, or ssh does not say so within c.Timeout, each command makes
-// its own.
+// share makes the commands that shared.ssh returns share connections, if c.SSH is OpenSSH and its
+// user has not configured sharing. Sharing is only an optimisation: if it is impossible, or ssh does
+// not report its configuration within c.Timeout, each command opens its own connection.
 func (c *Config) share(ctx context.Context) *shared {
 	var remote []Host
 	for _, h := range c.Hosts {
@@ -269,10 +266,10 @@ func (c *Config) share(ctx context.Context) *shared {
 	return s
 }
 
-// keep starts what removes the folder when this process ends, in whatever way.
+// keep starts a process that removes the folder when this process ends, in whatever way.
 func (s *shared) keep() error {
 	s.remover = exec.Command("/bin/sh", "-c", `read -r line; exec rm -rf -- "$1"`, "sh", s.dir)
-	s.remover.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not for it
+	s.remover.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C must not reach it
 	life, err := s.remover.StdinPipe()
 	if err != nil {
 		return err
@@ -281,8 +278,8 @@ func (s *shared) keep() error {
 	return s.remover.Start()
 }
 
-// sharable reports whether c.SSH says of all hosts that it would share no connection unless
-// it is told to. Other programs than OpenSSH have no -G, and say nothing of the kind.
+// sharable reports whether, for all hosts, c.SSH would not share connections by its own
+// configuration. Programs other than OpenSSH have no -G, and never qualify.
 func (c *Config) sharable(ctx context.Context, hosts []Host) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -299,10 +296,10 @@ func (c *Config) sharable(ctx context.Context, hosts []Host) bool {
 	return len(no) == 0
 }
 
-// saysUnshared asks ssh what it would do for a host, until ctx ends: what its user has it run
-// to find that out (Match exec) may hang.
+// saysUnshared asks ssh for its configuration for a host, until ctx ends: a command in that
+// configuration (Match exec) may hang.
 func (c *Config) saysUnshared(ctx context.Context, h Host) bool {
-	if name := filepath.Base(c.SSH[0]); name != "ssh" { // another program may take -G for anything
+	if name := filepath.Base(c.SSH[0]); name != "ssh" { // -G may mean anything to another program
 		return false
 	}
 	var out bytes.Buffer
@@ -330,8 +327,8 @@ func (c *Config) saysUnshared(ctx context.Context, h Host) bool {
 	return known
 }
 
-// ssh returns an ssh command that shares connections, with one option more: whether it
-// makes one for others.
+// ssh returns an ssh command that shares connections. option tells whether it opens a connection for
+// others.
 func (s *shared) ssh(argv []string, option string) []string {
 	if s.dir == "" {
 		return argv
@@ -339,7 +336,7 @@ func (s *shared) ssh(argv []string, option string) []string {
 	return append(append([]string(nil), argv...), "-o", "ControlPath="+s.dir+"/%C", "-o", "ControlPersist=no", "-o", option)
 }
 
-// end removes the folder. Connections that are still shared go on.
+// end removes the folder. Connections that are still shared remain open.
 func (s *shared) end() {
 	if s.dir != "" {
 		s.life.Close()

@@ -240,11 +240,11 @@ func TestPMI(t *testing.T) {
 		code      int
 	}{
 		{"", "", 0},
-		{"abort", "rank 3 on host other failed first: it has aborted the job with exit code 9", 9},
-		{"abort by 256", "rank 3 on host other failed first: it has aborted the job with exit code 1", 1},
-		{"leave", "rank 3 on host other failed first: it ended before it came to the barrier", 1},
+		{"abort", "rank 3 on host other failed first: it aborted the job with exit code 9", 9},
+		{"abort by 256", "rank 3 on host other failed first: it aborted the job with exit code 1", 1},
+		{"leave", "rank 3 on host other failed first: it ended while others wait for it in a barrier", 1},
 		{"garbage", "rank 3: pmi: a line is not of PMI-1", 1},
-		{"node dies", "host other failed first: the connection to it was lost", 1},
+		{"node dies", "host other failed first: connection lost", 1},
 	} {
 		var errOut bytes.Buffer
 		c := config("env", roleEnv+"=rank", "LAUNCH_TEST_END="+tc.end, own)
@@ -281,12 +281,12 @@ func TestHostRefused(t *testing.T) {
 		timeout   time.Duration
 		says      string
 	}{
-		{"refused", "echo 'Permission denied (publickey).' >&2; exit 255", time.Minute, "host other cannot be reached: sh: exit status 255: Permission denied (publickey)."},
-		{"not installed", "echo 'sh: 1: bobnet: not found' >&2; exit 127", time.Minute, ": put the same bobnet there, or name its file by --program: sh: 1: bobnet: not found"},
-		{"not there", roleEnv + `=node exec sh -c "$1"`, time.Minute, "host other has no /no/such/bobnet: put the same bobnet there"},
-		{"asks", "echo 'password:' >&2; exec sleep 1000", time.Second, "host other has not answered within 1s: does it ask for something, or hang?"},
-		{"other program", "yes", time.Minute, "no bobnet node: it prints more than"},
-		{"other version", roleEnv + `='old node' exec sh -c "$1"`, time.Minute, "host other has bobnet old (protocol 3), and here is test"},
+		{"refused", "echo 'Permission denied (publickey).' >&2; exit 255", time.Minute, "host other is unreachable: sh: exit status 255: Permission denied (publickey)."},
+		{"not installed", "echo 'sh: 1: bobnet: not found' >&2; exit 127", time.Minute, " (install the same bobnet there, or set its path with --program): sh: 1: bobnet: not found"},
+		{"not there", roleEnv + `=node exec sh -c "$1"`, time.Minute, "host other has no /no/such/bobnet (install the same bobnet there"},
+		{"asks", "echo 'password:' >&2; exec sleep 1000", time.Second, "host other did not answer within 1s (does ssh prompt for something, or does the host hang?)"},
+		{"other program", "yes", time.Minute, "not a bobnet node: more than"},
+		{"other version", roleEnv + `='old node' exec sh -c "$1"`, time.Minute, "host other has bobnet old (protocol 3), this host has test"},
 	} {
 		c := config("touch", mark)
 		c.Hosts, c.SSH, c.Timeout = []Host{{"other", 4}}, []string{"sh", "-c", tc.ssh}, tc.timeout
