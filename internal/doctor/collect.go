@@ -23,9 +23,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Collect looks at the machine, at the interface that cfg chooses and, through a
-// NIC that it opens with cfg for a second, at the segment. What the environment
-// says is filled in in cfg already. What cannot be found out is part of the facts.
+// Collect examines the machine, the interface that cfg selects, and the segment. For the segment it
+// opens a NIC with cfg for a second. cfg already contains the values of the environment. Errors are
+// part of the facts.
 func Collect(ctx context.Context, cfg *vipl.Config) *Facts {
 	f := &Facts{Driver: cfg.Driver, Rights: collectRights()}
 	f.Program, f.Temporary = program()
@@ -45,8 +45,7 @@ func Collect(ctx context.Context, cfg *vipl.Config) *Facts {
 	return f
 }
 
-// program returns this program's file, which a name in PATH is not, and whether
-// go run has put it among what it removes.
+// program returns the path of this program's file, and whether go run will remove it.
 func program() (file string, temporary bool) {
 	file, err := os.Executable()
 	if err != nil {
@@ -55,7 +54,7 @@ func program() (file string, temporary bool) {
 	return file, strings.Contains(file, "/go-build")
 }
 
-// capabilities returns the effective ones of this thread, as bits.
+// capabilities returns the effective capabilities of this thread, as bits.
 func capabilities() (bits uint64) {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -86,7 +85,7 @@ func trySocket(family int) error {
 	return err
 }
 
-// collectAgent asks the agent for sockets of the chosen interface, and gives them back.
+// collectAgent requests sockets for the chosen interface from the agent, and returns them.
 func collectAgent(driver string, in *Interfaces) Agent {
 	path := agent.Path()
 	if path == "" || !raw(driver) || in.Err != nil {
@@ -96,7 +95,7 @@ func collectAgent(driver string, in *Interfaces) Agent {
 	return Agent{Path: path, None: agent.None(err), Err: err, User: os.Getuid()}
 }
 
-// AskAgent says why the node's agent gives this process no sockets of an interface.
+// AskAgent returns why the node's agent gives this process no sockets for an interface, or nil.
 func AskAgent(name string) error {
 	lease, err := agent.Open(context.Background(), agent.Path(), agent.Wish{Interface: name, Long: func(iface.Interface) bool { return false }})
 	if err != nil {
@@ -140,9 +139,8 @@ func collectHost(files files) Host {
 	return h
 }
 
-// Choose returns the interface that vipl.Open would use with cfg, in which what
-// the environment says is filled in already, and why that one. The interface is
-// the zero one if the driver does without.
+// Choose returns the interface that vipl.Open would use with cfg, and the reason. cfg already
+// contains the values of the environment. The interface is zero if the driver needs none.
 func Choose(cfg *vipl.Config) (chosen iface.Interface, why string, err error) {
 	only := "no other is up"
 	switch {
@@ -158,7 +156,7 @@ func Choose(cfg *vipl.Config) (chosen iface.Interface, why string, err error) {
 		if chosen, err = iface.Find(cfg.Interface); err != nil {
 			return chosen, "", err
 		}
-		list, _ := iface.List() // Find has just done so
+		list, _ := iface.List() // it cannot fail, because Find has just called it
 		if slices.ContainsFunc(list, func(i iface.Interface) bool { return i.Bridge != "" }) {
 			only += " but ports of bridges"
 		}
@@ -172,18 +170,18 @@ func Choose(cfg *vipl.Config) (chosen iface.Interface, why string, err error) {
 // raw reports whether a driver needs raw sockets.
 func raw(driver string) bool { return driver != "udp" && driver != "shm" }
 
-// files are those that the kernel shows under / in /proc and /sys.
+// files is the file system with /proc and /sys.
 type files struct{ fs.FS }
 
-// read returns the text of a file, "" if it cannot be read.
+// read returns the text of a file, or "" if it cannot be read.
 func (f files) read(name string) string {
 	file, err := f.Open(name)
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
-	// Not fs.ReadFile, which begins with as many bytes as the file says it has:
-	// those of /proc/sys say none, and give no more than the first call asks for.
+	// fs.ReadFile would start with a buffer of the file's size. Files of /proc/sys have size 0, and
+	// return no more than fits into the first read.
 	text, err := io.ReadAll(file)
 	if err != nil {
 		return ""
@@ -191,7 +189,7 @@ func (f files) read(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// cpus returns how many processors are online, 0 if that cannot be told.
+// cpus returns the number of processors online, or 0 if it is unknown.
 func (f files) cpus() (n int) {
 	for part := range strings.SplitSeq(f.read("sys/devices/system/cpu/online"), ",") {
 		lo, hi, ranged := strings.Cut(part, "-")
@@ -208,8 +206,8 @@ func (f files) cpus() (n int) {
 	return n
 }
 
-// quota returns how many processors' worth of time the control group of this
-// process and those above it grant, 0 for no limit.
+// quota returns the processor time that this process's control group and its ancestors grant, in
+// processors; 0 means no limit.
 func (f files) quota() float64 {
 	least := 0.0
 	keep := func(q float64) {
@@ -237,7 +235,7 @@ func (f files) quota() float64 {
 	return least
 }
 
-// ratio reads "QUOTA PERIOD" or "max PERIOD".
+// ratio parses "QUOTA PERIOD" or "max PERIOD".
 func (f files) ratio(name string) float64 {
 	var quota, period float64
 	if n, _ := fmt.Sscan(f.read(name), &quota, &period); n != 2 || period <= 0 {
@@ -246,7 +244,7 @@ func (f files) ratio(name string) float64 {
 	return quota / period
 }
 
-// legacyRatio does for a directory of control groups of version 1.
+// legacyRatio is ratio for a directory of control groups of version 1.
 func (f files) legacyRatio(dir string) float64 {
 	var quota, period float64
 	fmt.Sscan(f.read(path.Join(dir, "cpu.cfs_quota_us")), &quota)

@@ -1,8 +1,6 @@
-// Package doctor finds out what keeps Bobnet from working, or from working
-// well, on this machine and segment.
+// Package doctor diagnoses problems of Bobnet on this machine and its segment.
 //
-// Collect finds the Facts; Judge turns them into Findings and does nothing else,
-// so that every judgement can be tested without the machine that it is about.
-// A finding says what was found and what it means, and, where it is not ok, gives
-// the command that changes it or, where that depends, shows more.
+// Collect gathers Facts. Judge turns facts into Findings and has no other effect, so that every
+// judgement can be tested without the machine. A finding describes what was found and what it means.
+// If its level is not OK, it also contains a command that fixes the problem or shows more.
 package doctor

@@ -18,11 +18,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Facts are what Collect has found and Judge judges.
+// Facts are the input of Judge, from Collect.
 type Facts struct {
 	Driver     string // of the NIC, as vipl.Config has it
 	Program    string // this program's file, for advice
-	Temporary  bool   // it was built by go run, and is gone when this program ends
+	Temporary  bool   // it was built by go run, which removes it when this program ends
 	Rights     Rights
 	Agent      Agent
 	Interfaces Interfaces
@@ -31,112 +31,114 @@ type Facts struct {
 	Segment    Segment
 	Filter     Filter
 	Traffic    Traffic
-	Faults     string // what vipl.EnvFault asks for; "" if nothing
-	FaultsErr  error  // why it cannot be read
+	Faults     string // faults set by vipl.EnvFault; "" for none
+	FaultsErr  error  // why vipl.EnvFault cannot be parsed
 }
 
-// Rights are what this process may do.
+// Rights are the permissions of this process.
 type Rights struct {
 	NetRaw, NetAdmin, IPCLock bool  // effective capabilities
 	RawSocket                 error // of opening a packet socket
 	XDPSocket                 error // of opening an AF_XDP socket
-	Lab                       error // why namespaces cannot be made
+	Lab                       error // why namespaces cannot be created
 }
 
-// Agent is what came of asking the node's agent for sockets. Nothing is asked without an
-// interface, for a driver without such sockets, or if vipl.Config and the environment say so.
+// Agent is the result of a request for sockets to the node's agent. There is no request without an
+// interface, for a driver without such sockets, or if vipl.Config or the environment disables the
+// agent.
 type Agent struct {
-	Path string // of its socket; "" if nothing was asked
-	None bool   // no agent serves there, or none that this process may speak to
-	Err  error  // why it gives no sockets
+	Path string // of its socket; "" without a request
+	None bool   // no agent serves there, or this process may not connect to it
+	Err  error  // why the agent gives no sockets
 	User int    // of this process
 }
 
 // Interfaces are the Ethernet interfaces and the choice between them.
 type Interfaces struct {
-	Want   string // what the user named; "" for the only one that is up
+	Want   string // the name that the user gave; "" means the only interface that is up
 	List   []iface.Interface
-	Chosen iface.Interface // valid if Err is nil; the zero one if the driver does without
-	Why    string          // that one
+	Chosen iface.Interface // valid if Err is nil; zero if the driver needs none
+	Why    string          // reason for the choice
 	Err    error           // why none was chosen
-	Driver Driver          // of the chosen one
+	Driver Driver          // of the chosen interface
 }
 
-// Driver is what the network card's driver says of itself.
+// Driver contains what the network card's driver reports.
 type Driver struct {
 	Name           string
-	Err            error // why it could not be asked; the rest is empty then
+	Err            error // why the driver could not be queried; the other fields are then zero
 	GRO            bool  // generic receive offload
-	UDPSegments    bool  // the card cuts datagrams
-	Coalesces      bool  // the card can hold back receive interrupts, as follows
-	CoalesceMicros int   // for how long at the most
-	AdaptiveRx     bool  // and it chooses itself
-	RxRing         int   // frames that the card's receive queue holds; 0: unknown
-	RxRingMax      int   // and could hold
+	UDPSegments    bool  // the card segments datagrams
+	Coalesces      bool  // the card can delay receive interrupts
+	CoalesceMicros int   // maximum delay of an interrupt in microseconds
+	AdaptiveRx     bool  // the card adapts the delay
+	RxRing         int   // size of the card's receive queue in frames; 0: unknown
+	RxRingMax      int   // maximum size
 }
 
 // Host is the machine as this process sees it.
 type Host struct {
 	CPUs       int     // of the machine
-	Affinity   int     // of them, those that this process may use
-	Quota      float64 // processors' worth of time that the control group grants; 0: no limit
+	Affinity   int     // number of processors that this process may use
+	Quota      float64 // processor time that the control group grants, in processors; 0: no limit
 	GOMAXPROCS int
 	Load       float64 // runnable threads, averaged over a minute
 	Memlock    uint64  // bytes; Unlimited: no limit
-	RmemMax    int     // net.core.rmem_max in bytes; 0: not to be seen
-	WmemMax    int     // net.core.wmem_max
-	Share      error   // why this process can make no shared memory
+	RmemMax    int     // net.core.rmem_max in bytes; 0: unknown
+	WmemMax    int     // net.core.wmem_max in bytes; 0: unknown
+	Share      error   // why this process cannot create shared memory
 }
 
-// Unlimited is the value of a limit that is none.
+// Unlimited is the value of Host.Memlock without a limit.
 const Unlimited = ^uint64(0)
 
-// NIC is what came of opening one. Nothing is tried without an interface.
+// NIC is the result of opening a NIC. Without an interface none is opened.
 type NIC struct {
 	Tried  bool
 	Err    error
 	Addr   ethertype.Addr
 	Driver string
 	MTU    int
-	Slots  int // frames that the receive queue holds; 0: unknown
+	Slots  int // size of the receive queue in frames; 0: unknown
 }
 
-// Filter is what nftables does with Bobnet's frames on the chosen interface.
+// Filter contains the nftables rules that drop Bobnet's frames on the chosen interface.
 type Filter struct {
 	Drops []Drop
 	Err   error // why the rules could not be read
 }
 
-// Traffic is what was counted while the segment was asked. It is zero where nothing was counted.
+// Traffic contains the counters of the time in which the segment was examined. It is zero without
+// counters.
 type Traffic struct {
-	Sent                 uint64 // frames that the NIC has sent, or tried to
-	Left, Came           uint64 // frames that the interface has counted as they left and came
-	TxDropped, RxDropped uint64 // that it has dropped
+	Sent                 uint64 // frames that the NIC has sent or tried to send
+	Left, Came           uint64 // frames that the interface has counted as sent and received
+	TxDropped, RxDropped uint64 // frames that the interface has dropped
 }
 
-// Segment is who else is there.
+// Segment lists the other stations of the segment.
 type Segment struct {
-	Err   error // why nobody could be asked
+	Err   error // why no station could be asked
 	Peers []Peer
 	Local int // NICs that other programs have on the same interface
 }
 
-// Peer is a NIC that has answered.
+// Peer is another station's NIC that answered a broadcast.
 type Peer struct {
 	Addr      ethertype.Addr
 	Host      string
 	MTU       int
-	Small     time.Duration // round trip of a short frame, the best of a few
+	Small     time.Duration // best round-trip time of a few short frames
 	SmallErr  error
-	Full      time.Duration // of one as long as both MTUs allow
+	Full      time.Duration // the same for frames as long as both MTUs allow
 	FullErr   error
-	FullBytes int  // of its payload
+	FullBytes int  // payload of such a frame in bytes
 	Carries   int  // the largest MTU whose frames came back, if full frames did not; 0: not measured
-	Gone      bool // it did not answer, and was no longer there afterwards
+	Gone      bool // it stopped answering altogether
 }
 
-// askDriver asks the driver of an interface what `ethtool -i`, -k, -c and -g
-// show. What it does not know is left at zero.
+// askDriver queries the driver of an interface for what `ethtool -i`, -k, -c and -g show. Unknown
+// values are zero.
 func askDriver(name string) (d Driver) {
 	tool, err := ethtool.NewEthtool()
 	if err != nil {
@@ -161,8 +163,8 @@ func askDriver(name string) (d Driver) {
 	return d
 }
 
-// countTraffic returns what a NIC and its interface have counted so far. Without an interface, or
-// its counters, it returns zero.
+// countTraffic returns the counters of a NIC and its interface. Without an interface, or without
+// counters, it returns zero.
 func countTraffic(nic *vipl.NIC) Traffic {
 	link := seam.Link(nic)
 	at, err := netlink.LinkByName(link.Info().Interface)
@@ -170,11 +172,11 @@ func countTraffic(nic *vipl.NIC) Traffic {
 		return Traffic{}
 	}
 	s := at.Attrs().Statistics
-	sent := link.Stats() // a frame that is dropped as it leaves may be an error of the call, and is not counted as sent then
+	sent := link.Stats() // a drop on egress can be an error of the send call; the frame then does not count as sent
 	return Traffic{Sent: max(sent.TxFrames, sent.TxCalls), Left: s.TxPackets, Came: s.RxPackets, TxDropped: s.TxDropped, RxDropped: s.RxDropped}
 }
 
-// since returns what was counted after before.
+// since returns the increase of the counters since before.
 func (t Traffic) since(before Traffic) Traffic {
 	return Traffic{Sent: t.Sent - before.Sent, Left: t.Left - before.Left, Came: t.Came - before.Came,
 		TxDropped: t.TxDropped - before.TxDropped, RxDropped: t.RxDropped - before.RxDropped}
@@ -189,17 +191,17 @@ type End struct {
 	before Traffic
 }
 
-// EndFacts are what an End tells the others, and the judge.
+// EndFacts describe an End to the others, and to the judge.
 type EndFacts struct {
 	Addr      ethertype.Addr
 	Interface string
 	MTU       int
 	Stream    string `json:",omitempty"` // where a stream echoes what is written, to try long frames; "" where none could pass
-	Err       string `json:",omitempty"` // why there is no NIC
+	Err       string `json:",omitempty"` // why no NIC was opened
 	Drops     []Drop `json:",omitempty"` // rules of the host that drop frames, as far as they can be read
 }
 
-// Reach is what came of sending frames to another End and back.
+// Reach is the result of sending frames to another End and back.
 type Reach struct {
 	Small, Full time.Duration // round trips of short frames, and of frames as long as both MTUs allow; 0: none came back
 	MTU         int           // of those
@@ -207,7 +209,7 @@ type Reach struct {
 	Long        bool          `json:",omitempty"` // long frames pass to the other end
 }
 
-// OpenEnd opens a NIC with cfg. Where it cannot, EndFacts says why.
+// OpenEnd opens a NIC with cfg. EndFacts contains the error if that fails.
 func OpenEnd(ctx context.Context, cfg *vipl.Config) *End {
 	e := &End{}
 	nic, err := vipl.Open(ctx, cfg)
@@ -218,7 +220,7 @@ func OpenEnd(ctx context.Context, cfg *vipl.Config) *End {
 	info := seam.Link(nic).Info()
 	e.nic, e.Addr, e.Interface, e.MTU = nic, nic.Addr(), info.Interface, nic.Query().NativeMTU
 	if raw(cfg.Driver) {
-		e.Drops, _ = Drops(info.Interface, cmp.Or(cfg.EtherType, ethertype.Default)) // who may not read them sees by the traffic that nothing leaves
+		e.Drops, _ = Drops(info.Interface, cmp.Or(cfg.EtherType, ethertype.Default)) // without permission to read the rules, the traffic counters show that no frame leaves
 		e.before = countTraffic(nic)
 	}
 	if driver, _ := iface.Driver(info.Interface); driver == "veth" && info.MTU < framing.LongMTU {
@@ -227,8 +229,8 @@ func OpenEnd(ctx context.Context, cfg *vipl.Config) *End {
 	return e
 }
 
-// Reach sends frames to the other ends, to all at once, and returns what came of each, in their order,
-// and the traffic since OpenEnd. An end without a NIC is not tried.
+// Reach sends frames to all other ends concurrently. It returns the results in the order of others,
+// and the traffic since OpenEnd. It skips ends without a NIC.
 func (e *End) Reach(ctx context.Context, others []EndFacts) ([]Reach, Traffic) {
 	all := make([]Reach, len(others))
 	if e.nic == nil {

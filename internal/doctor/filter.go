@@ -22,10 +22,10 @@ type Drop struct {
 	Family string // netdev or bridge
 	Table  string
 	Chain  string
-	Hook   string // where frames meet the chain
+	Hook   string // hook of the base chain
 	Handle uint64 // of the rule; 0: the chain's policy
-	Maybe  bool   // it drops some frames: what else it asks for is not known here
-	Others bool   // it sees frames that this host bridges for others, and not the interface's own
+	Maybe  bool   // it drops some frames: it has further conditions, which this package cannot evaluate
+	Others bool   // it applies to frames that this host bridges for others, not to the interface's own
 }
 
 // String names the rule.
@@ -37,7 +37,7 @@ func (d Drop) String() string {
 	return fmt.Sprintf("%s of chain %q in table %s %q (hook %s)", what, d.Chain, d.Family, d.Table, d.Hook)
 }
 
-// fix returns the commands that show the rule, and take it away.
+// fix returns the commands that show and remove the rule.
 func (d Drop) fix() string {
 	show := fmt.Sprintf("sudo nft -a list chain %s %s %s", d.Family, d.Table, d.Chain)
 	if d.Handle == 0 {
@@ -46,22 +46,22 @@ func (d Drop) fix() string {
 	return show + "\n" + fmt.Sprintf("sudo nft delete rule %s %s %s handle %d", d.Family, d.Table, d.Chain, d.Handle)
 }
 
-// chain is a chain of nftables as judge sees it.
+// chain is a chain of nftables, reduced to what the judge needs.
 type chain struct {
 	family, table, name string
 	hook                string   // "" for a chain that others jump to
-	devices             []string // that it is hooked to; nil: any
+	devices             []string // interfaces that it is hooked to; nil: any
 	drops               bool     // its policy
 	rules               []*nftables.Rule
 }
 
-// sample is a frame as rules see it.
+// sample contains the properties of a frame that rules can test.
 type sample struct {
 	iface string
 	typ   ethernet.EtherType
 }
 
-// findDrops returns what drops a sample among chains. It is pure.
+// findDrops returns the rules and policies that drop a sample. It is pure.
 func findDrops(chains []chain, s sample) (all []Drop) {
 	for _, c := range chains {
 		if c.hook != "" && (c.devices == nil || slices.Contains(c.devices, s.iface)) {
@@ -84,21 +84,21 @@ const (
 	dropped
 )
 
-// maxJumps bounds jumps within jumps, as the kernel does, and maxWalks how many chains are gone
-// through in all.
+// maxJumps limits nested jumps, as in the kernel. maxWalks limits the total number of chains that are
+// walked.
 const (
 	maxJumps = 16
 	maxWalks = 10000
 )
 
-// walk is what a sample meets from a base chain on.
+// walk follows a sample from a base chain.
 type walk struct {
 	chains []chain
 	sample sample
 	base   chain
 	drops  []Drop
-	unsure bool // a rule that may have accepted the sample is passed
-	left   int  // chains that may still be gone through
+	unsure bool // an earlier rule may have accepted the sample
+	left   int  // number of chains that may still be walked
 }
 
 func (w *walk) found(c chain, handle uint64, maybe bool) {
@@ -109,7 +109,7 @@ func (w *walk) found(c chain, handle uint64, maybe bool) {
 	w.drops = append(w.drops, Drop{Family: c.family, Table: c.table, Chain: c.name, Hook: w.base.hook, Handle: handle, Maybe: maybe})
 }
 
-// chain goes through the rules of a chain. maybe is whether it is not sure that the sample gets there.
+// chain walks the rules of a chain. maybe reports that the sample possibly does not reach the chain.
 func (w *walk) chain(c chain, maybe bool, depth int) end {
 	for _, rule := range c.rules {
 		matches, sure, verdict := w.sample.meets(rule.Exprs)
@@ -151,10 +151,10 @@ func (w *walk) chain(c chain, maybe bool, depth int) end {
 	return passOn
 }
 
-// meets reports whether a rule applies to the sample, whether that is sure, and its verdict; nil
-// if it has none.
+// meets reports whether a rule matches the sample, whether that is certain, and the rule's verdict,
+// which can be nil.
 func (s sample) meets(rule []expr.Any) (matches, sure bool, verdict *expr.Verdict) {
-	registers := map[uint32][]byte{} // what is known of them
+	registers := map[uint32][]byte{} // known contents
 	sure = true
 	for _, e := range rule {
 		switch e := e.(type) {
@@ -180,14 +180,14 @@ func (s sample) meets(rule []expr.Any) (matches, sure bool, verdict *expr.Verdic
 			return true, sure, &expr.Verdict{Kind: expr.VerdictDrop}
 		case *expr.Verdict:
 			return true, sure, e
-		default: // a set, a limit, what is to come
+		default: // a set, a limit, or an unknown expression
 			sure = false
 		}
 	}
 	return true, sure, nil
 }
 
-// meta returns what a rule loads of the sample's circumstances; nil if that is not known.
+// meta returns the metadata of the sample that a rule loads, or nil if it is unknown.
 func (s sample) meta(key expr.MetaKey) []byte {
 	switch key {
 	case expr.MetaKeyPROTOCOL:
@@ -200,7 +200,7 @@ func (s sample) meta(key expr.MetaKey) []byte {
 	return nil
 }
 
-// payload returns what a rule loads of the sample's bytes; nil if that is not known.
+// payload returns the bytes of the sample that a rule loads, or nil if they are unknown.
 func (s sample) payload(e *expr.Payload) []byte {
 	known := append(binary.BigEndian.AppendUint16(nil, uint16(s.typ)), ethertype.Version)
 	from := int(e.Offset)
@@ -218,7 +218,7 @@ func (s sample) payload(e *expr.Payload) []byte {
 	return known[from : from+int(e.Len)]
 }
 
-// mask returns what a rule makes of a value; nil if that is not known.
+// mask returns the result of a bitwise operation, or nil if it is unknown.
 func mask(value []byte, e *expr.Bitwise) []byte {
 	if len(value) < int(e.Len) || len(e.Mask) < int(e.Len) || len(e.Xor) < int(e.Len) {
 		return nil
@@ -230,7 +230,7 @@ func mask(value []byte, e *expr.Bitwise) []byte {
 	return out
 }
 
-// compares reports whether an operator takes what bytes.Compare has returned.
+// compares reports whether an operator accepts a result of bytes.Compare.
 func compares(op expr.CmpOp, c int) bool {
 	switch op {
 	case expr.CmpOpEq:
@@ -247,23 +247,23 @@ func compares(op expr.CmpOp, c int) bool {
 	return c >= 0
 }
 
-// families are those of nftables whose chains see frames of any EtherType.
+// families lists the nftables families whose chains process frames of any EtherType.
 var families = map[nftables.TableFamily]string{nftables.TableFamilyNetdev: "netdev", nftables.TableFamilyBridge: "bridge"}
 
-// hooks are the names of the places that their base chains are at.
+// hooks contains the names of the hooks of their base chains.
 var hooks = map[nftables.TableFamily][]string{
 	nftables.TableFamilyNetdev: {"ingress", "egress"},
 	nftables.TableFamilyBridge: {"prerouting", "input", "forward", "output", "postrouting"},
 }
 
-// Drops returns what drops frames of an EtherType on an interface in this network namespace. To
-// read the rules takes CAP_NET_ADMIN: without it the error wraps EPERM.
+// Drops returns the nftables rules that drop frames of an EtherType on an interface in this network
+// namespace. Reading the rules needs CAP_NET_ADMIN: without it the error wraps EPERM.
 func Drops(name string, typ ethernet.EtherType) ([]Drop, error) {
 	var chains []chain
 	for family := range families {
 		more, err := listChains(family)
 		if err != nil {
-			return nil, fmt.Errorf("doctor: rules of nftables: %w", err)
+			return nil, fmt.Errorf("doctor: read nftables rules: %w", err)
 		}
 		chains = append(chains, more...)
 	}
@@ -313,14 +313,14 @@ func listChains(family nftables.TableFamily) (all []chain, err error) {
 	return all, nil
 }
 
-// Attributes of nftables that package unix does not have.
+// Attributes of nftables that are missing in package unix.
 const (
 	hookDevices = 4 // NFTA_HOOK_DEVS
 	typeMask    = 0x3fff
 )
 
 // chainDevices returns the interfaces that the chains of a family are hooked to, by table and
-// chain, which package nftables does not read.
+// chain. Package nftables does not read this attribute.
 func chainDevices(family nftables.TableFamily) (map[[2]string][]string, error) {
 	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, unix.NLM_F_DUMP)
 	request.AddRawData([]byte{byte(family), 0, 0, 0}) // struct nfgenmsg
@@ -366,7 +366,7 @@ func attributes(b []byte) func(yield func(typ int, value []byte) bool) {
 	}
 }
 
-// text returns what is before a NUL.
+// text returns the text before the first NUL.
 func text(b []byte) string {
 	before, _, _ := bytes.Cut(b, []byte{0})
 	return string(before)

@@ -160,7 +160,7 @@ func TestCollectFilter(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 		f.Filter = Filter{} // as a user without CAP_NET_ADMIN has it
-		if all := judgeFilter(f); len(all) == 0 || !strings.Contains(all[0].Found, "none that left") {
+		if all := judgeFilter(f); len(all) == 0 || !strings.Contains(all[0].Found, "counted none of them") {
 			t.Errorf("%+v, %+v", all, f.Traffic)
 		}
 		return nil

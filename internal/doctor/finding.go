@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level int
 
 // The levels, from good to bad.
 const (
-	OK   Level = iota // as it should be
-	Note              // works; could be better, or is good to know
-	Warn              // works, with a price that a user will notice
+	OK   Level = iota // no problem
+	Note              // works, but could be better
+	Warn              // works, at a cost that a user will notice
 	Fail              // does not work
 )
 
@@ -26,17 +26,17 @@ func (l Level) String() string { return levelNames[l] }
 // MarshalText implements encoding.TextMarshaler.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Level Level  `json:"level"`
-	Check string `json:"check"`           // what was looked at, a word or two
-	Found string `json:"found"`           // how it is
-	Means string `json:"means,omitempty"` // what follows from it
-	Fix   string `json:"fix,omitempty"`   // what changes it, or shows more: a command, or several, one per line
+	Check string `json:"check"`           // subject of the check, in one or two words
+	Found string `json:"found"`           // state of the subject
+	Means string `json:"means,omitempty"` // consequence
+	Fix   string `json:"fix,omitempty"`   // commands that fix the problem or show more, one per line
 	Paths []Path `json:"paths,omitempty"` // between hosts, in order
 }
 
-// Path is what came of sending frames from one host to another and back.
+// Path is the result of sending frames from one host to another and back.
 type Path struct {
 	From  string        `json:"from"`
 	To    string        `json:"to"`
@@ -55,8 +55,8 @@ func Worst(findings []Finding) Level {
 	return worst
 }
 
-// Write prints findings for people: a line for each, and below it what it
-// means and the commands of its fix.
+// Write prints findings as text: one line each, followed by the consequence and the commands of the
+// fix.
 func Write(w io.Writer, findings []Finding) error {
 	width := 0
 	for _, f := range findings {

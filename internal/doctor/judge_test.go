@@ -66,8 +66,8 @@ var judgements = []struct {
 	{"right, but forbidden", func(f *Facts) { f.Rights.RawSocket = unix.EPERM }, Fail, "raw sockets", "seccomp"},
 	{"no right, but an agent", func(f *Facts) {
 		f.Rights.NetRaw, f.Rights.RawSocket, f.Agent.Path = false, unix.EPERM, "/run/a"
-	}, OK, "raw sockets", "no need to"},
-	{"an agent that serves", func(f *Facts) { f.Agent.Path = "/run/a" }, OK, "agent", "get theirs from it"},
+	}, OK, "raw sockets", "does not need to"},
+	{"an agent that serves", func(f *Facts) { f.Agent.Path = "/run/a" }, OK, "agent", "get sockets from it"},
 	{"no right, and no agent", func(f *Facts) {
 		f.Rights.NetRaw, f.Rights.RawSocket, f.Agent = false, unix.EPERM, Agent{Path: "/run/a", None: true, Err: unix.ENOENT, User: 1000}
 	}, Fail, "raw sockets", "sudo setcap cap_net_raw=ep bobnet\nsudo bobnet agent --allow user:1000"},
@@ -201,7 +201,7 @@ func TestSmallBuffers(t *testing.T) {
 	facts := healthy()
 	for _, facts.Host.RmemMax = range []int{0, 212992} {
 		means := judgeBuffers(facts).Means
-		if !strings.Contains(means, "udp and packet lose bursts") || strings.Contains(means, "ring copies") {
+		if !strings.Contains(means, "udp and packet lose frames of a burst") || strings.Contains(means, "ring copies") {
 			t.Errorf("a limit of %d means: %s", facts.Host.RmemMax, means)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// How long the segment may take, and how often an echo is tried. A few tries
-// find the round trip of a peer that is not busy.
+// Time limits for the segment, and the number of tries of an echo. A few tries find the round-trip
+// time of a peer that is not busy.
 const (
 	discoverTime = 500 * time.Millisecond
 	echoTime     = 200 * time.Millisecond
 	echoTries    = 5
-	maxPeers     = 64 // that are asked one by one
+	maxPeers     = 64 // number of peers that get unicast echoes
 )
 
-// collectSegment opens a NIC with cfg and asks who is there.
+// collectSegment opens a NIC with cfg and discovers the other stations.
 func (f *Facts) collectSegment(ctx context.Context, cfg *vipl.Config) {
 	f.NIC.Tried = true
 	nic, err := vipl.Open(ctx, cfg)
@@ -27,7 +27,7 @@ func (f *Facts) collectSegment(ctx context.Context, cfg *vipl.Config) {
 		f.NIC.Err = err
 		return
 	}
-	defer nic.Close() // after what is deferred below
+	defer nic.Close() // after the calls deferred below
 	info := seam.Link(nic).Info()
 	if raw(f.Driver) {
 		before := countTraffic(nic)
@@ -47,15 +47,15 @@ func (f *Facts) collectSegment(ctx context.Context, cfg *vipl.Config) {
 	f.Segment.Peers = askPeers(ctx, nic, stations[:min(len(stations), maxPeers)])
 }
 
-// discover asks for some time who is there.
+// discover finds stations by broadcast, for a limited time.
 func discover(ctx context.Context, nic *vipl.NIC) ([]vipl.Station, error) {
 	ctx, cancel := nic.WithTimeout(ctx, discoverTime)
 	defer cancel()
 	return nic.Discover(ctx)
 }
 
-// askPeers asks each station for itself. Those that do not answer may have ended
-// since they were found, so that in the end it is asked once more who is there.
+// askPeers sends unicast echoes to each station. A station that does not answer may have ended since
+// the broadcast, so askPeers broadcasts again at the end.
 func askPeers(ctx context.Context, nic *vipl.NIC, stations []vipl.Station) (all []Peer) {
 	silent := false
 	for _, s := range stations {
@@ -76,8 +76,8 @@ func askPeers(ctx context.Context, nic *vipl.NIC, stations []vipl.Station) (all 
 	return all
 }
 
-// measure sends short frames to a peer, then such as are as long as both MTUs allow, and, if those do
-// not come back, looks for the longest that do.
+// measure sends short frames to a peer, and then frames as long as both MTUs allow. If the latter do
+// not come back, it searches the longest frames that do.
 func (p *Peer) measure(ctx context.Context, nic *vipl.NIC) {
 	mtu := min(nic.Query().NativeMTU, p.MTU)
 	p.FullBytes = mtu - ethertype.BaseSize
@@ -91,7 +91,7 @@ func (p *Peer) measure(ctx context.Context, nic *vipl.NIC) {
 	for passes+1 < fails && ctx.Err() == nil {
 		middle := (passes + fails) / 2
 		if middle < etherMTU && etherMTU < fails {
-			middle = etherMTU // what is likely
+			middle = etherMTU // a likely result
 		}
 		if passed(ctx, nic, p.Addr, middle-ethertype.BaseSize) {
 			passes = middle
@@ -104,7 +104,7 @@ func (p *Peer) measure(ctx context.Context, nic *vipl.NIC) {
 	}
 }
 
-// searchTries is how often a length is tried before it counts as one that does not pass.
+// searchTries is the number of tries before a length counts as too long.
 const searchTries = 3
 
 // passed reports whether an echo with size bytes of payload comes back.

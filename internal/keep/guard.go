@@ -1,4 +1,4 @@
-// Package keep starts commands so that nothing that they have started outlives them.
+// Package keep starts commands and ensures that their descendants end with them.
 //
 // It imports no other package of this module and runs a rank in its init function. Hydra
 // starts two processes of this program for each rank, and the initialization of all packages
@@ -36,7 +36,7 @@ const lostSignal = unix.SIGPWR
 // started, in whatever session that is. Lost tells the child that the guard has ended.
 func Guard(last func(code int)) error {
 	if text, guarded := os.LookupEnv(envGuard); guarded {
-		os.Unsetenv(envGuard) // it is not for ranks
+		os.Unsetenv(envGuard) // ranks must not inherit it
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, lostSignal)
 		if os.Getppid() != pidOf(text) {
@@ -61,8 +61,9 @@ func Guard(last func(code int)) error {
 	child := &Group{Cmd: &exec.Cmd{
 		Path: own, Args: os.Args, Env: append(os.Environ(), envGuard+"="+strconv.Itoa(os.Getpid())),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		// What kills the guard's group spares the child. Being of the guard's session, a stopped
-		// child is continued by the kernel when the guard ends, and so gets the signal.
+		// A signal to the guard's process group does not reach the child. The child is in the guard's
+		// session, so if it is stopped, the kernel continues it when the guard ends, and it gets the
+		// signal.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: lostSignal},
 	}}
 	if err := child.Start(); err != nil {
@@ -86,13 +87,13 @@ func Guard(last func(code int)) error {
 	return nil
 }
 
-// passedOn are the signals that a guard passes on to its child.
+// passedOn lists the signals that a guard forwards to its child.
 var passedOn = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2}
 
-// ErrGuardLost is why a process ends whose guard has ended.
-var ErrGuardLost = errors.New("guard: the process that guards this one has ended")
+// ErrGuardLost reports that this process's guard has ended.
+var ErrGuardLost = errors.New("guard: the guard of this process has ended")
 
-// Grace is how long processes that are to end may take before they are given up.
+// Grace is the time that processes get to end before they are abandoned.
 const Grace = 2 * time.Second
 
 // lost is closed when the guard has ended.
@@ -102,6 +103,6 @@ var lost = make(chan struct{})
 func Lost() <-chan struct{} { return lost }
 
 func pidOf(text string) int {
-	pid, _ := strconv.Atoi(text) // 0 is nobody's parent
+	pid, _ := strconv.Atoi(text) // 0 is not a valid parent
 	return pid
 }

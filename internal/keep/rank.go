@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RankVerb makes a program that imports this package one that runs a rank under hydra:
+// RankVerb is the verb by which a program that imports this package runs a rank under hydra:
 // bobnet rank CMD [ARGS...].
 const RankVerb = "rank"
 
-// FailedLine is what the guard of a rank prints last if the rank has failed: with its number,
-// its host and the exit code. Hydra is not asked to end the job (PMI-1's abort): the mpiexec
+// FailedLine is the last line that the guard of a failed rank prints, with the rank's number, host
+// and exit code. Hydra is not asked to end the job (PMI-1's abort): the mpiexec
 // of MPICH 4.0 waits for its proxies then, and if the second of the clock changes meanwhile
 // it kills process groups whose numbers it reads from behind the end of a list.
 const FailedLine = "bobnet run: rank %s on host %s ended with exit code %d, which ends the job\n"
@@ -40,7 +40,7 @@ func init() {
 	}
 }
 
-// rank is what hydra starts as each rank. It adds BOBNET_* to the environment that hydra
+// rank runs a rank that hydra starts. It adds BOBNET_* to the environment that hydra
 // sets, runs the command and passes signals on to it. When the command ends, rank kills what
 // the command has left running: that may hold the rank's output and its connection to hydra,
 // whose end hydra waits for. Then this process exits with the rank's exit code. If that is
@@ -56,7 +56,7 @@ func init() {
 func rank(argv []string) error {
 	number := os.Getenv(envPMIRank)
 	if number == "" {
-		return fmt.Errorf("rank: %s is not set: bobnet run has this started by %s", envPMIRank, "hydra's mpiexec")
+		return fmt.Errorf("rank: %s is not set (bobnet run starts this verb through %s)", envPMIRank, "hydra's mpiexec")
 	}
 	if _, guarded := os.LookupEnv(envGuard); !guarded {
 		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
