@@ -260,7 +260,7 @@ func TestSnapshotMemory(t *testing.T) {
 		if used := after.TotalAlloc - before.TotalAlloc; used > tt.most {
 			t.Errorf("%s: %d octets take %d", name, len(tt.body), used)
 		}
-		if err == nil && (len(s.VIs) > len(tt.body)/viOctets || s.Rest != nil) {
+		if err == nil && (len(s.VIs) > len(tt.body)/viBytes || s.Rest != nil) {
 			t.Errorf("%s: %d VIs of %d octets", name, len(s.VIs), len(tt.body))
 		}
 	}
@@ -271,7 +271,7 @@ func TestSnapshotMemory(t *testing.T) {
 func TestBudget(t *testing.T) {
 	b := newBudget()
 	alice, other, root := &nodeagent.Program{UID: 7, Tells: true}, &nodeagent.Program{UID: 8}, &nodeagent.Program{}
-	for range agentUserOctets / agent.MaxAnswer {
+	for range agentUserBytes / agent.MaxAnswer {
 		if err := b.take(alice, agent.MaxAnswer); err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestBudget(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "of user 7 would have 4194305 octets") {
 		t.Error(err)
 	}
-	if err := errors.Join(b.take(other, agentUserOctets), b.take(root, 2*agentUserOctets), b.take(alice, 0)); err != nil {
+	if err := errors.Join(b.take(other, agentUserBytes), b.take(root, 2*agentUserBytes), b.take(alice, 0)); err != nil {
 		t.Error(err)
 	}
 	said := []*dto.MetricFamily{{Metric: make([]*dto.Metric, agentUserSeries)}, {Metric: make([]*dto.Metric, 1)}}

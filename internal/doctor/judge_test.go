@@ -123,7 +123,7 @@ var judgements = []struct {
 	{"small ring", func(f *Facts) { f.NIC.Slots = 16 }, Warn, "receive queue", "mtu 9000"},
 	{"small buffers", func(f *Facts) { f.Host.RmemMax = 212992 }, Note, "socket buffers", "net.core.rmem_max="},
 	{"hidden buffers", func(f *Facts) { f.Host.RmemMax = 0 }, Note, "socket buffers", "sysctl"},
-	{"silent driver", func(f *Facts) { f.Driver, f.Interfaces.Driver = "udp", Driver{Err: unix.EOPNOTSUPP} }, OK, "offloads", "not known"},
+	{"silent driver", func(f *Facts) { f.Driver, f.Interfaces.Driver = "udp", Driver{Err: unix.EOPNOTSUPP} }, OK, "offloads", "unknown"},
 	{"GRO off", func(f *Facts) { f.Driver, f.Interfaces.Driver.GRO = "udp", false }, Note, "offloads", "gro on"},
 	{"a rule drops frames", func(f *Facts) {
 		f.Filter.Drops = []Drop{{Family: "netdev", Table: "t", Chain: "c", Hook: "egress of eth0", Handle: 4}}

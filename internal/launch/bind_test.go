@@ -64,7 +64,7 @@ func TestBoundTooMany(t *testing.T) {
 		t.Helper()
 		c.Bind, c.Hosts, c.N = true, []Host{{"localhost", 1}, {"other", many}}, 1+many
 		const want = "nothing was started: host other has "
-		if err := run(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("processors for %d ranks", many)) {
+		if err := run(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("processors for %d bound ranks", many)) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fewGroups is how many groups are asked for at first.
+// fewGroups is the number of groups that fit into the first request.
 const fewGroups = 32
 
-// groupsOf returns the supplementary groups that the process at the other end of a connection
-// had when it connected, as the kernel knows them, whatever directory they are from. There are
-// none where the kernel cannot say, before Linux 4.13.
+// groupsOf returns the supplementary groups that the kernel recorded for the process at the other end
+// of a connection when it connected, from whatever directory they came. It returns none before
+// Linux 4.13.
 func groupsOf(conn *net.UnixConn) (groups []uint32, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -23,8 +23,8 @@ func groupsOf(conn *net.UnixConn) (groups []uint32, err error) {
 	return groups, errors.Join(failed, err)
 }
 
-// peerGroups is groupsOf for a descriptor. If there are more groups than fit, the kernel says
-// what they take.
+// peerGroups is groupsOf for a descriptor. If the groups do not fit, the kernel returns the size that
+// they need.
 func peerGroups(fd uintptr) ([]uint32, error) {
 	const each = uint32(unsafe.Sizeof(uint32(0)))
 	groups := make([]uint32, fewGroups)

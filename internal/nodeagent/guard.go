@@ -18,20 +18,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Marks of the sockets that the agent gives away: markMask of them is markBase. The rest is 0 for
-// sockets that receive, and a number of the grant's own for the one that sends.
+// Marks of the sockets that the agent grants. The bits of markMask are markBase. The other bits are 0
+// for sockets that receive, and a number of the grant for the socket that sends.
 const (
 	markBase    = 0xb0000000
 	markMask    = 0xff000000
 	receiveMark = markBase
 )
 
-// guard has the kernel drop what programs send by the agent's sockets and may not: in
-// nftables, where frames leave an interface (netdev, hook egress; Linux 5.16), for all
-// interfaces of the network namespace. A frame whose mark is an agent's passes if an element
-// of a set says that this mark may send from this interface, under this MAC, with this
-// EtherType, from this block of ports. Its mark is cleared then, because it may pass other
-// interfaces, such as the port of a bridge. Only privileged processes can set marks.
+// guard makes the kernel drop frames that programs send through the agent's sockets without
+// permission. It uses nftables on egress (netdev, hook egress; Linux 5.16) of all interfaces of
+// the network namespace. A frame with a mark of an agent passes if an element of a set allows its
+// combination of mark, interface, MAC, EtherType and block of ports. The mark is then cleared,
+// because the frame may pass other interfaces, such as the port of a bridge. Only privileged
+// processes can set marks.
 //
 // The table outlives the agent, because the sockets do.
 type guard struct {
@@ -39,7 +39,7 @@ type guard struct {
 	table    *nftables.Table
 	senders  *nftables.Set
 	hooked   map[int]bool // interfaces, by index
-	lost     bool         // the table was missing when a chain was to be made
+	lost     bool         // the table was missing when a chain was to be created
 	elements map[block]element
 	next     uint32 // mark
 }
@@ -51,25 +51,24 @@ type block struct {
 	n     int
 }
 
-// element is who may send from a block.
+// element identifies the socket that may send from a block.
 type element struct {
 	mark uint32
 	mac  ethertype.MAC
 }
 
-// setSize is how many elements the set may have. The kernel looks faster into one that has a
-// bound.
+// setSize is the maximum number of elements of the set. Lookups are faster in a set with a bound.
 const setSize = 8192
 
-// setName is the set's name. It changes when sockets that earlier releases gave away must not
-// send any more: those of a table with the sets plain and long can send what was not judged.
+// setName is the name of the set. A release changes it if sockets of earlier releases must no longer
+// send: those of a table with the sets plain and long can send frames that were not checked.
 const setName = "senders"
 
 // tableName is the table's name in nftables.
 const tableName = "bobnet-agent"
 
-// Sizes of keys: the mark, the interface, the protocol that the kernel goes by, and sixteen
-// bytes of the frame from its source on.
+// Layout of keys: the mark, the interface, the kernel's protocol field, and sixteen bytes of the
+// frame from its source address on.
 const (
 	wordSize  = 4
 	frameAt   = framing.OffsetSrc
@@ -77,8 +76,8 @@ const (
 	keySize   = 3*wordSize + frameSize
 )
 
-// newGuard makes the table, or takes over the one that an agent before has left, and guards
-// all interfaces. The error says what the kernel lacks.
+// newGuard creates the table, or takes over that of an earlier agent, and guards all interfaces. The
+// error tells what the kernel lacks.
 func newGuard(seed uint32) (*guard, error) {
 	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyNetdev}
 	g := &guard{table: table, hooked: map[int]bool{}, elements: map[block]element{}, next: seed,
@@ -87,7 +86,7 @@ func newGuard(seed uint32) (*guard, error) {
 	var conn nftables.Conn
 	conn.AddTable(table)
 	if err := errors.Join(conn.AddSet(g.senders, nil), conn.Flush()); err != nil {
-		return nil, fmt.Errorf("node agent: nftables: %w: judging what programs send takes CAP_NET_ADMIN and nftables for netdev (Linux 5.16, CONFIG_NF_TABLES_NETDEV, CONFIG_NETFILTER_EGRESS)", err)
+		return nil, fmt.Errorf("node agent: create nftables table: %w (checking what programs send needs CAP_NET_ADMIN, and Linux 5.16 with CONFIG_NF_TABLES_NETDEV and CONFIG_NETFILTER_EGRESS)", err)
 	}
 	if err := g.load(); err != nil {
 		return nil, err
@@ -95,12 +94,12 @@ func newGuard(seed uint32) (*guard, error) {
 	return g, g.hook()
 }
 
-// load reads the elements that are there.
+// load reads the existing elements.
 func (g *guard) load() error {
 	var conn nftables.Conn
 	list, err := conn.GetSetElements(g.senders)
 	if err != nil {
-		return fmt.Errorf("node agent: nftables: set %s: %w", g.senders.Name, err)
+		return fmt.Errorf("node agent: read nftables set %s: %w", g.senders.Name, err)
 	}
 	clear(g.elements)
 	for _, e := range list {
@@ -115,7 +114,7 @@ func (g *guard) load() error {
 func (g *guard) hook() error {
 	all, err := net.Interfaces()
 	if err != nil {
-		return fmt.Errorf("node agent: interfaces: %w", err)
+		return fmt.Errorf("node agent: list interfaces: %w", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,7 +124,7 @@ func (g *guard) hook() error {
 		if !g.hooked[i.Index] {
 			if err := g.hookOne(i.Index, i.Name); err != nil && gone(i.Index) == nil {
 				g.lost = g.lost || errors.Is(err, unix.ENOENT)
-				failed = append(failed, fmt.Errorf("node agent: nftables: guard of %s: %w: it takes Linux 5.16 with CONFIG_NETFILTER_EGRESS", i.Name, err))
+				failed = append(failed, fmt.Errorf("node agent: guard interface %s with nftables: %w (needs Linux 5.16 with CONFIG_NETFILTER_EGRESS)", i.Name, err))
 				continue
 			}
 		}
@@ -135,15 +134,15 @@ func (g *guard) hook() error {
 	return errors.Join(failed...)
 }
 
-// restore makes the table anew, with who may send, if somebody has removed it: programs that load rules
-// of their own often flush all others. It reports whether it did; hook makes the chains then.
+// restore creates the table and its elements again if they were removed: programs that load their own
+// rules often flush all others. It reports whether it did; then hook must create the chains.
 func (g *guard) restore() (restored bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var conn nftables.Conn
 	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyNetdev)
 	if err != nil {
-		return false, fmt.Errorf("node agent: nftables: chains: %w", err)
+		return false, fmt.Errorf("node agent: list nftables chains: %w", err)
 	}
 	there := map[string]bool{}
 	for _, c := range chains {
@@ -166,27 +165,27 @@ func (g *guard) restore() (restored bool, err error) {
 		err = errors.Join(err, conn.SetAddElements(g.senders, part))
 	}
 	if err = errors.Join(err, conn.Flush()); err != nil {
-		return false, fmt.Errorf("node agent: nftables: %w", err)
+		return false, fmt.Errorf("node agent: restore nftables table: %w", err)
 	}
 	clear(g.hooked)
 	g.lost = false
 	return true, nil
 }
 
-// maxElements bounds the elements in one netlink attribute, whose length has 16 bits. An element takes
-// 40 bytes.
+// maxElements is the maximum number of elements in one netlink attribute, whose length has 16 bits. An
+// element has 40 bytes.
 const maxElements = 1024
 
 // chainName is the name of the chain of an interface.
 func chainName(index int) string { return fmt.Sprintf("if%d", index) }
 
-// gone returns an error if there is no interface with an index any more.
+// gone returns an error if no interface has the index any more.
 func gone(index int) error {
 	_, err := net.InterfaceByIndex(index)
 	return err
 }
 
-// hookOne guards an interface. What an agent before has put there is replaced in one step.
+// hookOne guards an interface. It replaces the chain of an earlier agent atomically.
 func (g *guard) hookOne(index int, name string) error {
 	var conn nftables.Conn
 	policy := nftables.ChainPolicyAccept
@@ -199,11 +198,11 @@ func (g *guard) hookOne(index int, name string) error {
 	return conn.Flush()
 }
 
-// Registers of four octets.
+// Registers of four bytes.
 const firstRegister = unix.NFT_REG32_00
 
-// rules returns those of a chain: what has no mark of ours passes, then what a set has, and
-// nothing else.
+// rules returns the rules of a chain: accept frames without a mark of ours, accept frames in the set,
+// and drop all others.
 func (g *guard) rules() [][]expr.Any {
 	accept := &expr.Verdict{Kind: expr.VerdictAccept}
 	word := func(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
@@ -240,7 +239,7 @@ func loadKey() []expr.Any {
 	}
 }
 
-// frameMask returns which bits of the sixteen bytes count.
+// frameMask returns the significant bits of the sixteen bytes.
 func frameMask() []byte {
 	mask := make([]byte, frameSize)
 	for i := range framing.OffsetVersion + 1 - frameAt {
@@ -250,10 +249,10 @@ func frameMask() []byte {
 	return mask
 }
 
-// blockMask is the bits of a port that say which block it is in.
+// blockMask returns the bits of a port that identify its block.
 func blockMask() []byte { return binary.BigEndian.AppendUint16(nil, ^uint16(blockSize-1)) }
 
-// key returns the key of the frames that may be sent.
+// key returns the key of the permitted frames.
 func key(b block, e element) []byte {
 	k := make([]byte, keySize)
 	binary.NativeEndian.PutUint32(k, e.mark)
@@ -280,7 +279,7 @@ func parseKey(k []byte) (b block, e element, ok bool) {
 	return b, e, true
 }
 
-// mark returns one that no socket has which may send.
+// mark returns a mark that no sending socket has.
 func (g *guard) mark() uint32 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -296,7 +295,7 @@ func (g *guard) mark() uint32 {
 	}
 }
 
-// other returns the first of blocks that sockets with another mark may send from.
+// other returns the first of blocks from which sockets with another mark may send.
 func (g *guard) other(blocks []block, mark uint32) (b block, has bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -308,23 +307,23 @@ func (g *guard) other(blocks []block, mark uint32) (b block, has bool) {
 	return b, false
 }
 
-// allow has e alone send from blocks, and nobody else any more.
+// allow permits e, and no other socket, to send from blocks.
 func (g *guard) allow(blocks []block, e element) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	err := g.replace(blocks, e)
-	if errors.Is(err, unix.ENOENT) { // somebody else has changed the table
+	if errors.Is(err, unix.ENOENT) { // another program has changed the table
 		if err = g.load(); err == nil {
 			err = g.replace(blocks, e)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("node agent: nftables: %w: if the table is gone, the agent makes it again within a second", err)
+		return fmt.Errorf("node agent: change nftables set: %w (if the table was removed, the agent restores it within a second)", err)
 	}
 	return nil
 }
 
-// replace is allow, once.
+// replace is one attempt of allow.
 func (g *guard) replace(blocks []block, e element) error {
 	var conn nftables.Conn
 	for _, b := range blocks {
@@ -349,7 +348,7 @@ func (g *guard) replace(blocks []block, e element) error {
 	return nil
 }
 
-// ours reports whether a mark is one of an agent's.
+// ours reports whether a mark belongs to an agent.
 func ours(mark uint32) bool { return mark&markMask == markBase }
 
 // blocksOf returns the blocks of a grant.

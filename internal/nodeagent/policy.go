@@ -20,16 +20,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Policy says who gets sockets: everybody, or some users and groups. The zero Policy lets in
-// root alone.
+// Policy selects the users that get sockets: all, or some users and groups. The zero Policy allows
+// root only.
 type Policy struct {
 	all          bool
 	users, group []uint32
 }
 
-// ParsePolicy reads entries with commas, spaces or lines between them: user:NAME or
-// user:NUMBER, group:NAME or group:NUMBER, and all. What follows # on a line is a comment. Names
-// are looked up in /etc/passwd and /etc/group; others, such as those of LDAP, need their numbers.
+// ParsePolicy parses entries separated by commas, spaces or newlines: user:NAME or user:NUMBER,
+// group:NAME or group:NUMBER, and all. # starts a comment. It looks names up in /etc/passwd and
+// /etc/group; users and groups of other directories, such as LDAP, must be given by number.
 func ParsePolicy(text string) (p Policy, err error) {
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		line, _, _ := strings.Cut(lines.Text(), "#")
@@ -42,10 +42,10 @@ func ParsePolicy(text string) (p Policy, err error) {
 	return p, nil
 }
 
-// maxPolicy bounds what is read of a policy file, in bytes.
+// maxPolicy is the maximum size of a policy file in bytes.
 const maxPolicy = 1 << 20
 
-// ReadPolicy is ParsePolicy for a file. One that others than its owner may write is refused.
+// ReadPolicy is ParsePolicy for a file. It rejects a file that users other than its owner may write.
 func ReadPolicy(path string) (Policy, error) {
 	f, err := userfile.Open(path)
 	if err != nil {
@@ -57,7 +57,7 @@ func ReadPolicy(path string) (Policy, error) {
 		return Policy{}, fmt.Errorf("node agent: policy: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return Policy{}, fmt.Errorf("node agent: policy %s: others than its owner may write it (mode %o): chmod go-w %s", path, mode, path)
+		return Policy{}, fmt.Errorf("node agent: policy %s: writable by users other than its owner (mode %o; try: chmod go-w %s)", path, mode, path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxPolicy))
 	if err != nil {
@@ -92,12 +92,12 @@ func (p *Policy) add(entry string) error {
 		p.group = append(p.group, id)
 		return err
 	default:
-		return fmt.Errorf("it is none")
+		return fmt.Errorf("invalid")
 	}
 	return nil
 }
 
-// number returns the number that name is, or that it stands for.
+// number parses name as a number, or looks it up.
 func number(name string, lookup func() (string, error)) (uint32, error) {
 	id, err := strconv.ParseUint(name, 10, 32)
 	if err == nil {
@@ -105,42 +105,42 @@ func number(name string, lookup func() (string, error)) (uint32, error) {
 	}
 	text, err := lookup()
 	if err != nil {
-		return 0, fmt.Errorf("%w: names that are not in /etc/passwd or /etc/group, such as those of LDAP, need their numbers, as in group:1234 (getent group NAME prints it)", err)
+		return 0, fmt.Errorf("%w (give names that are not in /etc/passwd or /etc/group, such as those of LDAP, by number: group:1234, which getent group NAME prints)", err)
 	}
 	id, err = strconv.ParseUint(text, 10, 32)
 	return uint32(id), err
 }
 
-// Allows reports whether a user gets sockets, whose process has a group and others beside it, as
-// the kernel says. No list of users or groups is asked: a user need not be in any.
+// Allows reports whether a user gets sockets. gid and groups are the groups that the kernel reports
+// for the user's process. Allows needs no directory of users or groups.
 func (p Policy) Allows(uid, gid uint32, groups ...uint32) bool {
 	return p.all || uid == 0 || slices.Contains(p.users, uid) || slices.Contains(p.group, gid) ||
 		slices.ContainsFunc(groups, func(g uint32) bool { return slices.Contains(p.group, g) })
 }
 
-// A user may make requestBurst requests at once, and requestRate more each second; who asks
-// faster is kept waiting, for requestWait at most.
+// A user may make requestBurst requests at once, and requestRate more each second. Further requests
+// wait, for at most requestWait.
 const (
 	requestBurst = 128
 	requestRate  = 16
 	requestWait  = 5 * time.Second
 )
 
-// So many answers of all users, and of one, are received at the same time. Others wait in the
-// sockets, until these are there or are out of time: an answer takes up to agent.MaxAnswer.
+// Maximum number of answers that are received concurrently, of all users and of one user. Further
+// answers wait in the sockets. An answer has up to agent.MaxAnswer bytes.
 const (
 	answersAtOnce = 64
 	answersOfUser = 4
 )
 
-// limits bounds what users cost: their connections, the rate of their requests, and the memory
-// for their answers.
+// limits bounds the cost of users: their connections, the rate of their requests, and the memory of
+// their answers.
 type limits struct {
 	gate  *admission.Gate[uint32] // connections
 	mu    sync.Mutex
 	users map[uint32]*usage
 	clock func() time.Time
-	all   chan struct{} // has one for each answer under way
+	all   chan struct{} // one element for each answer that is being received
 }
 
 type usage struct {
@@ -149,7 +149,7 @@ type usage struct {
 	room   room
 }
 
-// room is that for the answers of a user.
+// room limits the concurrent answers of a user.
 type room struct{ own, all chan struct{} }
 
 // enter waits until there is room for an answer.
@@ -163,16 +163,16 @@ func (r *room) leave() {
 	<-r.own
 }
 
-// allConns is how many connections all users have at most.
+// allConns is the maximum number of connections of all users.
 const allConns = 8192
 
-// init lets a user have so many connections. Root may have those of all.
+// init sets the maximum number of connections of a user. Root may use those of all users.
 func (l *limits) init(conns int) {
 	l.gate = admission.New(admission.Limits{Conns: conns, AllConns: max(conns, allConns)}, uint32(0))
 	l.users, l.clock, l.all = map[uint32]*usage{}, time.Now, make(chan struct{}, answersAtOnce)
 }
 
-// enter notes a connection of a user's, unless there are too many.
+// enter counts a connection of a user, unless the user has too many.
 func (l *limits) enter(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,14 +190,14 @@ func (l *limits) enter(uid uint32) bool {
 
 func (l *limits) leave(uid uint32) { l.gate.Leave(uid) }
 
-// roomOf returns the room for the answers of a user who has a connection.
+// roomOf returns the room of a user with a connection.
 func (l *limits) roomOf(uid uint32) *room {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &l.users[uid].room
 }
 
-// forget drops users who have no connection and all their tokens.
+// forget removes users without a connection whose tokens are complete.
 func (l *limits) forget() {
 	for uid, u := range l.users {
 		if conns, _ := l.gate.Conns(uid); conns == 0 && u.filled(l.clock()) >= requestBurst {
@@ -210,7 +210,7 @@ func (u *usage) filled(now time.Time) float64 {
 	return min(requestBurst, u.tokens+requestRate*now.Sub(u.at).Seconds())
 }
 
-// wait takes a token of a user's, and waits for it.
+// wait takes a token of a user, and waits until it is available.
 func (l *limits) wait(uid uint32) error {
 	pause, err := l.take(uid)
 	if err == nil && pause > 0 {
@@ -219,20 +219,20 @@ func (l *limits) wait(uid uint32) error {
 	return err
 }
 
-// take takes a token, and returns how long it is until there is one.
+// take takes a token, and returns the time until it is available.
 func (l *limits) take(uid uint32) (pause time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u, now := l.users[uid], l.clock()
 	u.tokens, u.at = u.filled(now), now
 	if pause = time.Duration((1 - u.tokens) / requestRate * float64(time.Second)); pause > requestWait {
-		return 0, errors.New("too many requests: try again later")
+		return 0, errors.New("too many requests (try again later)")
 	}
 	u.tokens--
 	return max(0, pause), nil
 }
 
-// judge says whether a program may ask for anything at all.
+// judge checks whether a program may make requests at all.
 func (s *Server) judge(conn *net.UnixConn, r *agent.Request, cred *unix.Ucred) (agent.Refusal, error) {
 	policy, err := s.cfg.Policy()
 	if err != nil {
@@ -241,24 +241,25 @@ func (s *Server) judge(conn *net.UnixConn, r *agent.Request, cred *unix.Ucred) (
 	groups, err := groupsOf(conn)
 	switch {
 	case err != nil:
-		return agent.Failed, fmt.Errorf("groups of a program: %w", err)
+		return agent.Failed, fmt.Errorf("read the groups of a program: %w", err)
 	case !policy.Allows(cred.Uid, cred.Gid, groups...):
-		return agent.Denied, fmt.Errorf("user %d may not: ask the administrator of this node for --allow user:%d", cred.Uid, cred.Uid)
+		return agent.Denied, fmt.Errorf("user %d is not allowed (ask the administrator of this node for --allow user:%d)", cred.Uid, cred.Uid)
 	case r.Version != agent.Version:
-		return agent.Invalid, fmt.Errorf("the agent speaks version %d, the program %d: use the same release of both", agent.Version, r.Version)
+		return agent.Invalid, fmt.Errorf("the agent has protocol version %d, the program %d (use the same release of both)", agent.Version, r.Version)
 	}
 	return "", nil
 }
 
-// decide makes or takes what a request for sockets is about. On an error fds are the caller's.
+// decide handles a request for sockets: it creates them, or takes over those in fds. After an error
+// the caller owns fds.
 func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.Grant, agent.Refusal, error) {
 	switch {
 	case s.cfg.Interfaces != nil && !slices.Contains(s.cfg.Interfaces, r.Interface):
-		return nil, agent.Denied, fmt.Errorf("the agent serves %q, and not %q", s.cfg.Interfaces, r.Interface)
+		return nil, agent.Denied, fmt.Errorf("the agent serves interfaces %q, not %q", s.cfg.Interfaces, r.Interface)
 	case !slices.Contains(s.cfg.EtherTypes, r.EtherType):
-		return nil, agent.Denied, fmt.Errorf("the agent serves EtherTypes %#04x, and not %#04x", s.cfg.EtherTypes, uint16(r.EtherType))
+		return nil, agent.Denied, fmt.Errorf("the agent serves EtherTypes %#04x, not %#04x", s.cfg.EtherTypes, uint16(r.EtherType))
 	case r.Ports.Hi < r.Ports.Lo, r.Held != (len(fds) > 0):
-		return nil, agent.Invalid, fmt.Errorf("ports %d..%d with %d sockets", r.Ports.Lo, r.Ports.Hi, len(fds))
+		return nil, agent.Invalid, fmt.Errorf("invalid request: ports %d..%d with %d sockets", r.Ports.Lo, r.Ports.Hi, len(fds))
 	}
 	ifi, err := agent.Find(r)
 	if err != nil {
@@ -293,20 +294,19 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 	return granted, refusal, err
 }
 
-// again takes what a program shows that it holds since an agent before. The claim proves that
-// the ports are its own, and the mark of its sockets that an agent has given them. What the
-// guard knows of the ports is of the same mark then, or nothing, if somebody has removed its
-// table; ports that were given under another mark have another claim, or had it until their
-// program ended, and are given anew.
+// again takes over sockets that a program got from an earlier agent. The claim proves that the
+// program owns the ports, and the mark of its sockets proves that an agent granted them. The guard
+// has the ports under the same mark, or not at all if the table was removed. Ports under
+// another mark belong to another claim, or to a program that has ended, and are refused.
 func (s *Server) again(r *agent.Request, ifi iface.Interface, cred *unix.Ucred, fds []int) (*agent.Grant, agent.Refusal, error) {
 	grant, err := agent.Take(r, ifi, fds)
 	if err != nil || s.guard != nil && !ours(grant.Guard.Send) {
-		return nil, agent.Invalid, fmt.Errorf("ports %d..%d are not held by sockets of an agent's: %w", r.Ports.Lo, r.Ports.Hi, errors.Join(err, unix.EINVAL))
+		return nil, agent.Invalid, fmt.Errorf("ports %d..%d: the sockets are not from an agent: %w", r.Ports.Lo, r.Ports.Hi, errors.Join(err, unix.EINVAL))
 	}
 	blocks := blocksOf(grant)
 	if s.guard != nil {
 		if b, has := s.guard.other(blocks, grant.Guard.Send); has {
-			return nil, agent.Taken, fmt.Errorf("ports from %d on were given to other sockets than those that are shown: close the program that holds the claim on them, and ask for ports without showing sockets", b.n*blockSize)
+			return nil, agent.Taken, fmt.Errorf("ports from %d on were granted to other sockets (end the program that holds the claim on them, and request ports without passing sockets)", b.n*blockSize)
 		}
 	}
 	more := 0
@@ -321,15 +321,15 @@ func (s *Server) again(r *agent.Request, ifi iface.Interface, cred *unix.Ucred, 
 	return s.admit(grant, cred)
 }
 
-// bound returns an error if a user may not have so many blocks more. Root may have all.
+// bound returns an error if a user may not have more additional blocks. Root may have all.
 func (s *Server) bound(uid uint32, more int) error {
 	if has := s.count(uid); uid != 0 && more > 0 && has+more > s.cfg.MaxBlocks {
-		return fmt.Errorf("user %d has %d blocks of %d ports, and wants %d more: no user has more than %d", uid, has, blockSize, more, s.cfg.MaxBlocks)
+		return fmt.Errorf("user %d has %d blocks of %d ports and requests %d more: the maximum is %d (see --blocks)", uid, has, blockSize, more, s.cfg.MaxBlocks)
 	}
 	return nil
 }
 
-// admit lets the sockets of a grant send, and notes whose the ports are.
+// admit permits the sockets of a grant to send, and records the owner of the ports.
 func (s *Server) admit(g *agent.Grant, cred *unix.Ucred) (*agent.Grant, agent.Refusal, error) {
 	blocks := blocksOf(g)
 	if s.guard != nil {
@@ -343,7 +343,7 @@ func (s *Server) admit(g *agent.Grant, cred *unix.Ucred) (*agent.Grant, agent.Re
 	return g, "", nil
 }
 
-// count returns how many blocks a user has that the agent knows of.
+// count returns the number of blocks of a user that the agent knows.
 func (s *Server) count(uid uint32) (n int) {
 	for b, who := range s.held {
 		switch {

@@ -18,32 +18,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerPatience is how long a program may take to answer, and dumpPatience for a dump, which
-// waits for what is stuck in the program.
+// answerPatience is the maximum time for an answer, and dumpPatience that for a dump, which waits for
+// locks that the program holds for long.
 const (
 	answerPatience = time.Second
 	dumpPatience   = 6 * time.Second
 )
 
 // ErrSilent is wrapped by Ask's errors for a program that does not answer in time.
-var ErrSilent = errors.New("node agent: the program does not answer")
+var ErrSilent = errors.New("node agent: no answer from the program")
 
-// Program is a link of a program that has sockets of the agent's, or a program that tells how it
-// is as a whole.
+// Program is a link of a program with sockets of the agent, or a whole program that reports its
+// state.
 type Program struct {
-	Name      string // of the program, as the kernel has it
+	Name      string // of the program, from the kernel
 	PID       int    // 0 in another pid namespace
 	UID       uint32
-	Tells     bool // the program as a whole: it has no interface and no ports here
-	Number    int  // among those that tell of the same process, from 1
+	Tells     bool // a whole program, without interface and ports
+	Number    int  // among the reports of the same process, from 1
 	Interface string
 	Ports     transport.PortRange
 
 	conn    *net.UnixConn
-	asking  sync.Mutex // one question at a time
+	asking  sync.Mutex // one request at a time
 	mu      sync.Mutex
-	asked   string // what an answer is due to; "" if none is
-	waiting bool   // somebody waits for it
+	asked   string // the request that has no answer yet; "" for none
+	waiting bool   // a caller of Ask waits for the answer
 	answers chan []byte
 	ended   chan struct{}
 }
@@ -53,7 +53,7 @@ func newProgram(conn *net.UnixConn, cred *unix.Ucred) *Program {
 		conn: conn, answers: make(chan []byte, 1), ended: make(chan struct{})}
 }
 
-// nameOf returns the name of a process, of at most 15 octets, in printable ASCII.
+// nameOf returns the name of a process, at most 15 bytes of printable ASCII.
 func nameOf(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
@@ -67,8 +67,8 @@ func nameOf(pid int) string {
 	}, strings.TrimSuffix(string(text), "\n"))
 }
 
-// ID returns the number of the process. If several tell of one process, or of processes whose
-// number the agent cannot see, all but the first have "#2", "#3" and so on behind it.
+// ID returns the process number. If several programs have the same number, or a number that the agent
+// cannot see, the suffixes "#2", "#3" and so on distinguish them.
 func (p *Program) ID() string {
 	if p.Number == 1 {
 		return strconv.Itoa(p.PID)
@@ -84,13 +84,13 @@ func (p *Program) String() string {
 	return fmt.Sprintf("%s (process %s of user %d, ports %d..%d of %s)", p.Name, p.ID(), p.UID, p.Ports.Lo, p.Ports.Hi, p.Interface)
 }
 
-// compare has links of a process stand behind what the process tells.
+// compare orders programs by process: first the whole program, then its links.
 func compare(a, b *Program) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Ports.Lo, b.Ports.Lo), cmp.Compare(a.Number, b.Number))
 }
 
-// run takes answers until the connection ends. One that nobody has asked for ends it, as soon as
-// it begins.
+// run receives answers until the connection ends. An answer without a request ends the connection
+// as soon as it begins.
 func (p *Program) run(room *room) {
 	defer close(p.ended)
 	for {
@@ -102,10 +102,10 @@ func (p *Program) run(room *room) {
 	}
 }
 
-// messagePatience is how long a program may take to send an answer that it has begun.
+// messagePatience is the maximum time for the rest of an answer that has begun.
 const messagePatience = 2 * time.Second
 
-// hear takes an answer that has begun to come. It returns false if none is due, or if it is none.
+// hear receives an answer that has begun. It returns false if no answer is due, or if it is invalid.
 func (p *Program) hear(m *agent.Incoming, room *room) bool {
 	p.mu.Lock()
 	asked := p.asked
@@ -121,8 +121,8 @@ func (p *Program) hear(m *agent.Incoming, room *room) bool {
 	return err == nil && p.take(body)
 }
 
-// take takes an answer. It returns false if none is due. One that nobody waits for any more is
-// not kept.
+// take handles an answer. It returns false if no answer is due. It discards an answer that no caller
+// waits for any more.
 func (p *Program) take(body []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,8 +137,8 @@ func (p *Program) take(body []byte) bool {
 	return true
 }
 
-// Ask asks the program, waits a second, or six for a dump, and returns its answer. While it has
-// not answered the question before, it is not asked again.
+// Ask sends a request to the program and returns the answer. It waits for one second, or six for a
+// dump. It sends nothing while the previous request is unanswered.
 func (p *Program) Ask(what string) ([]byte, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -159,7 +159,7 @@ func (p *Program) Ask(what string) ([]byte, error) {
 		defer p.mu.Unlock()
 		p.waiting = false
 		select {
-		case body := <-p.answers: // just now
+		case body := <-p.answers: // arrived at the deadline
 			return body, nil
 		default:
 		}
@@ -167,8 +167,7 @@ func (p *Program) Ask(what string) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %v", ErrSilent, p)
 }
 
-// question sends a question, unless an answer is due. No answer to another question is left
-// after it.
+// question sends a request, unless an answer is due. It discards an old answer.
 func (p *Program) question(what string) (sent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,7 @@
-// Package nodeagent is the node's agent, `bobnet agent`: it opens packet sockets for programs
-// that may not, by a policy, locks what they receive, has the kernel judge what they send, and
-// asks programs how they are. Package internal/link/agent is the programs' side.
+// Package nodeagent implements the node's agent, `bobnet agent`. The agent opens packet sockets for
+// programs without permission, according to a policy. It locks the sockets' receive filters, makes
+// the kernel check what programs send, and collects metrics and dumps from programs. Package
+// internal/link/agent is the programs' side.
 package nodeagent
 
 import (
@@ -27,29 +28,28 @@ import (
 
 const blockSize = agent.BlockSize
 
-// Config says how to serve.
+// Config configures a Server.
 type Config struct {
 	// Path of the socket; "" is agent.DefaultPath.
 	Path string
-	// Policy returns who gets sockets. It is asked for each request. Nil: root alone.
+	// Policy returns the current policy. It is called for each request. Nil allows root only.
 	Policy func() (Policy, error)
-	// Interfaces are the names of those that are served; nil: all.
+	// Interfaces lists the names of the served interfaces; nil means all.
 	Interfaces []string
-	// EtherTypes are those that programs may use; nil: ethertype.Default.
+	// EtherTypes lists the EtherTypes that programs may use; nil means ethertype.Default.
 	EtherTypes []ethernet.EtherType
-	// MaxBlocks is how many blocks of 1024 ports a user has at most, over all interfaces; 0 is
+	// MaxBlocks is the maximum number of blocks of 1024 ports for a user, over all interfaces; 0 means
 	// DefaultMaxBlocks.
 	MaxBlocks int
-	// Unguarded leaves out what the kernel judges programs' sends by, and with it what that
-	// costs for each frame: whoever gets sockets may send anything. What they receive is
-	// locked as always.
+	// Unguarded disables the kernel's check of frames that programs send, and its cost. Programs with
+	// sockets may then send anything. The receive filters are locked all the same.
 	Unguarded bool
-	// Logger receives what a person may want to know; nil is none. Its handler is called as
-	// vipl.Config.Logger says, and may block.
+	// Logger receives rare, human-readable events; nil means none. Its handler is called as described
+	// at vipl.Config.Logger, and may block.
 	Logger *slog.Logger
 }
 
-// DefaultMaxBlocks is the default of Config.MaxBlocks: half of those that an interface has.
+// DefaultMaxBlocks is the default of Config.MaxBlocks: half of the blocks of an interface.
 const DefaultMaxBlocks = 32
 
 // Server is a running agent. It may be shared between goroutines.
@@ -60,7 +60,7 @@ type Server struct {
 	limits limits
 
 	giving sync.Mutex       // held while a request is decided
-	held   map[block]uint32 // by whom, as far as known
+	held   map[block]uint32 // user of each block, as far as known
 
 	mu       sync.Mutex
 	programs map[*Program]bool
@@ -69,8 +69,8 @@ type Server struct {
 	wg       sync.WaitGroup
 }
 
-// Listen makes the socket, and takes over what an agent before has left. It fails with
-// EADDRINUSE if an agent serves there.
+// Listen creates the socket, and takes over the state of an earlier agent. It fails with EADDRINUSE
+// if an agent serves there.
 func Listen(cfg Config) (*Server, error) {
 	if cfg.Path == "" {
 		cfg.Path = agent.DefaultPath
@@ -89,7 +89,7 @@ func Listen(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, held: map[block]uint32{}, programs: map[*Program]bool{}, conns: map[*net.UnixConn]bool{}}
-	s.limits.init(4 * cfg.MaxBlocks) // for each block a link, and what its program tells; the rest tell without a block
+	s.limits.init(4 * cfg.MaxBlocks) // for each block a link and the report of its program; the others are reports without a block
 	var err error
 	if !cfg.Unguarded {
 		if s.guard, err = newGuard(rand.Uint32()); err != nil {
@@ -102,15 +102,15 @@ func Listen(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// listen makes a socket at path, which all users may connect to: the policy judges them. One
-// that a dead agent has left is replaced.
+// listen creates a socket at path. All users may connect; the policy decides about their requests. It
+// replaces the socket of a dead agent.
 func listen(path string) (*net.UnixListener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
 	if c, err := net.Dial("unix", path); err == nil {
 		c.Close()
-		return nil, fmt.Errorf("node agent: %w: an agent serves at %s: stop it, or choose another path", unix.EADDRINUSE, path)
+		return nil, fmt.Errorf("node agent: %w: another agent serves at %s (stop it, or choose another path)", unix.EADDRINUSE, path)
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
 		os.Remove(path)
@@ -142,7 +142,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return s.Close()
-		case err != nil: // such as too many open files: who is connected goes on
+		case err != nil: // for example too many open files: existing connections continue
 			s.cfg.Logger.Warn("node agent: accept", "err", err)
 			select {
 			case <-ctx.Done():
@@ -156,7 +156,7 @@ func (s *Server) Serve(ctx context.Context) error {
 
 const acceptPause = 100 * time.Millisecond
 
-// start serves a connection on a goroutine of its own.
+// start serves a connection on a new goroutine.
 func (s *Server) start(conn *net.UnixConn) {
 	cred, err := passfd.PeerOf(conn)
 	if err != nil || !s.limits.enter(cred.Uid) {
@@ -180,7 +180,7 @@ func (s *Server) start(conn *net.UnixConn) {
 	})
 }
 
-// requestPatience is how long a program has for its request and for taking the reply.
+// requestPatience is the maximum time for a program to send its request and to read the reply.
 const requestPatience = 5 * time.Second
 
 // serve serves a connection until it ends.
@@ -204,16 +204,16 @@ func (s *Server) serve(conn *net.UnixConn, cred *unix.Ucred) {
 	}
 	conn.SetDeadline(time.Time{})
 	if program.Tells {
-		s.cfg.Logger.Info("program tells", "user", cred.Uid, "process", cred.Pid, "program", program.Name)
+		s.cfg.Logger.Info("program reports its state", "user", cred.Uid, "process", cred.Pid, "program", program.Name)
 	} else {
 		s.cfg.Logger.Info("sockets", "user", cred.Uid, "process", cred.Pid, "program", program.Name, "interface", program.Interface, "ports", program.Ports, "again", r.Held)
 	}
 	s.attend(program)
 }
 
-// give decides about a request and replies. It returns nil if nothing was given. One request
-// is decided after the other, the next when the agent has closed its own descriptors: so
-// of two one is within the bounds, and ports are free when their program has ended.
+// give decides about a request and replies. It returns nil if nothing was granted. It handles one
+// request at a time, including closing the agent's own descriptors. So concurrent requests
+// cannot exceed the limits together, and ports are free as soon as their program has ended.
 func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fds []int) *Program {
 	s.giving.Lock()
 	defer s.giving.Unlock()
@@ -238,12 +238,12 @@ func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fd
 		}
 		return p
 	}
-	defer grant.Close(cred.Uid) // the program's are its own
+	defer grant.Close(cred.Uid) // the program has its own descriptors
 	var give []int
 	if !r.Held {
 		if r.Near {
 			if err := grant.MakeNear(cred.Uid); err != nil {
-				s.cfg.Logger.Warn("no names within the host for a program", "user", cred.Uid, "ports", grant.Ports, "err", err)
+				s.cfg.Logger.Warn("cannot create a program's names within the host", "user", cred.Uid, "ports", grant.Ports, "err", err)
 			}
 		}
 		give = grant.Descriptors()
@@ -270,7 +270,7 @@ func (s *Server) attend(p *Program) {
 	s.cfg.Logger.Info("program left", "user", p.UID, "process", p.PID, "program", p.Name)
 }
 
-// numbered reports whether another program has the number of p. s.mu is held.
+// numbered reports whether another program has the number of p. The caller must hold s.mu.
 func (s *Server) numbered(p *Program) bool {
 	for other := range s.programs {
 		if other.Tells && other.PID == p.PID && other.Number == p.Number {
@@ -280,8 +280,8 @@ func (s *Server) numbered(p *Program) bool {
 	return false
 }
 
-// Programs returns those that are connected, by their processes: what a process tells, then its
-// links in the order of their ports.
+// Programs returns the connected programs by process: first the whole program, then its links in the
+// order of their ports.
 func (s *Server) Programs() []*Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +293,7 @@ func (s *Server) Programs() []*Program {
 	return all
 }
 
-// Close ends the server. What it has given away goes on.
+// Close ends the server. Granted sockets remain usable.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -301,11 +301,11 @@ func (s *Server) Close() error {
 		passfd.HangUp(c)
 	}
 	s.mu.Unlock()
-	passfd.CloseListener(s.listen) // removes the socket; the second time in vain
+	passfd.CloseListener(s.listen) // removes the socket; a second call has no effect
 	s.wg.Wait()
 	logqueue.New(s.cfg.Logger).Flush(logFlush)
 	return nil
 }
 
-// logFlush is how long Close waits for the last lines of the log to be handled.
+// logFlush is the maximum wait of Close for the last log lines.
 const logFlush = 100 * time.Millisecond

@@ -415,7 +415,7 @@ func TestBounds(t *testing.T) {
 	startAgent(t, p, 0, testConfig{Path: path, Allow: allow, MaxBlocks: 2})
 	for i := range 3 {
 		_, line := play(t, p, 0, "tenant", alice, agent.EnvPath+"="+path)
-		if refused := strings.Contains(line, "no user has more than 2"); refused != (i == 2) {
+		if refused := strings.Contains(line, "the maximum is 2"); refused != (i == 2) {
 			t.Errorf("NIC %d: %s", i, line)
 		}
 	}
@@ -517,7 +517,7 @@ func TestSquatted(t *testing.T) {
 	if _, line := play(t, p, 0, "echo", alice, agent.EnvPath+"="+path); !strings.HasPrefix(line, "ring+agent+host ") {
 		t.Errorf("a third NIC of a user who may have three: %s", line)
 	}
-	if _, line := play(t, p, 0, "echo", alice, agent.EnvPath+"="+path); !strings.Contains(line, "no user has more than 3") {
+	if _, line := play(t, p, 0, "echo", alice, agent.EnvPath+"="+path); !strings.Contains(line, "the maximum is 3") {
 		t.Errorf("a fourth NIC of a user who may have three: %s", line)
 	}
 }

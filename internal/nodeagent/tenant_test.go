@@ -174,7 +174,7 @@ func TestTenants(t *testing.T) {
 	if ports[0] == ports[1] {
 		t.Errorf("both have %s", ports[0])
 	}
-	if _, line := play(t, p, 0, "tenant", 65532, agent.EnvPath+"="+path); !strings.Contains(line, "user 65532 may not") {
+	if _, line := play(t, p, 0, "tenant", 65532, agent.EnvPath+"="+path); !strings.Contains(line, "user 65532 is not allowed") {
 		t.Errorf("a user who is not let in: %s", line)
 	}
 }

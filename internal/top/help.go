@@ -2,37 +2,37 @@ package top
 
 import "strings"
 
-// column is a column of a table: its heading, which begins with > if the cells below are flush
-// right, and what is in it. The most important columns come first, after the name.
+// column is a column of a table: its heading and its explanation. A heading that begins with >
+// aligns its cells to the right. The most important columns come first, after the name.
 type column struct{ head, what string }
 
 var stationColumns = []column{
 	{"STATION", "host, MAC address and port of a NIC"},
-	{">TX B/s", "bytes sent in a second, headers included"},
-	{">RX B/s", "bytes received in a second, headers included"},
-	{">AGAIN/s", "frames sent again in a second, because they or their acknowledgement were lost"},
-	{">DROPS/s", "frames received and dropped in a second"},
-	{"PROGRAM", "the program that has the NIC, as it calls itself or where its metrics are served; - if it tells nothing"},
+	{">TX B/s", "bytes sent per second, including headers"},
+	{">RX B/s", "bytes received per second, including headers"},
+	{">AGAIN/s", "retransmitted frames per second: they or their acknowledgement were lost"},
+	{">DROPS/s", "frames received and dropped per second"},
+	{"PROGRAM", "program of the NIC, by its name or the address of its metrics; - if it serves none"},
 	{"INTERFACE", "network interface of the NIC"},
 	{">VIS", "VIs of the NIC, connected or not"},
-	{">TX fr/s", "frames sent in a second"},
-	{">RX fr/s", "frames received in a second"},
-	{"DRIVER", "how frames travel"},
+	{">TX fr/s", "frames sent per second"},
+	{">RX fr/s", "frames received per second"},
+	{"DRIVER", "driver that carries the frames"},
 }
 
 var viColumns = []column{
-	{"VI", "interface and port of one end of a connection; other: those that are added up"},
-	{">TX B/s", "bytes of payload sent in a second"},
-	{">RX B/s", "bytes of payload received in a second"},
-	{">AGAIN/s", "frames sent again in a second"},
+	{"VI", "interface and port of one end of a connection; other: the sum of several"},
+	{">TX B/s", "payload bytes sent per second"},
+	{">RX B/s", "payload bytes received per second"},
+	{">AGAIN/s", "retransmitted frames per second"},
 	{">RTT", "round-trip time, smoothed"},
-	{">OLDEST", "age of the oldest frame that is not acknowledged"},
+	{">OLDEST", "age of the oldest unacknowledged frame"},
 	{"REMOTE", "address of the other end"},
-	{">FLIGHT", "frames sent and not acknowledged"},
-	{">QUEUE", "sends that are posted and not done"},
-	{">UNTAKEN", "receives that are done and that the program has not taken"},
+	{">FLIGHT", "unacknowledged frames"},
+	{">QUEUE", "posted sends that are not complete"},
+	{">UNTAKEN", "completed receives that the program has not taken"},
 	{"STATE", "state of the connection"},
-	{"PROGRAM", "the program that has the VI"},
+	{"PROGRAM", "program of the VI"},
 }
 
 // heads returns the headings of columns.
@@ -44,12 +44,12 @@ func heads(columns []column) []string {
 	return row
 }
 
-// help explains keys and columns, in lines that fit the width; 0 is any width.
+// help explains keys and columns, in lines that fit the width; 0 means no limit.
 func help(width int) []string {
 	rows := [][]string{
 		{"KEY", "WHAT IT DOES"},
 		{"t r o n", "order: most traffic, most retransmissions, oldest frame, name"},
-		{"left right", "show other columns, where a heading ends in < or >"},
+		{"left right", "show other columns, if a heading ends in < or >"},
 		{"up down", "scroll"},
 		{"p", "pause"},
 		{"?", "this help, and back"},
@@ -66,8 +66,8 @@ func help(width int) []string {
 	return lines
 }
 
-// explain lays out rows of a name and its explanation, which continues below itself where it
-// is too long for the width.
+// explain lays out rows of a name and its explanation. An explanation that is too long for the width
+// continues on the next line.
 func explain(rows [][]string, width int) []string {
 	names := 0
 	for _, row := range rows {

@@ -16,33 +16,33 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Sample is what all sources said at one time. The zero value is empty.
+// Sample contains the reports of all sources at one time. The zero value is empty.
 type Sample struct {
 	At    time.Time
-	Notes []string // what could not be asked, and why
+	Notes []string // errors of sources
 
 	nics  map[nicKey]*nic
 	vis   map[viKey]*vi
 	found []vipl.Station
 }
 
-// nicKey names a NIC as long as its program runs.
+// nicKey identifies a NIC while its program runs.
 type nicKey struct{ program, iface, port string }
 
-// viKey names a VI of a NIC.
+// viKey identifies a VI of a NIC.
 type viKey struct {
 	nicKey
 	vi string
 }
 
-// nic is what the metrics say of a NIC.
+// nic contains the metrics of a NIC.
 type nic struct {
 	mac, driver, incarnation string
 	vis                      float64
 	total                    totals
 }
 
-// vi is what the metrics say of a VI.
+// vi contains the metrics of a VI.
 type vi struct {
 	remote, state, level        string
 	flight, roundTrip, oldest   float64
@@ -50,15 +50,15 @@ type vi struct {
 	sendQueue, receiveUnclaimed float64
 }
 
-// totals are the counters of which rates are shown.
+// totals contains the counters that are displayed as rates.
 type totals struct{ txBytes, rxBytes, txFrames, rxFrames, again, dropped float64 }
 
-// own are the labels that tell what a metric is of within a program. All others tell the
+// own lists the labels that identify an object within a program. All other labels identify the
 // program.
 var own = map[string]bool{"interface": true, "port": true, "vi": true, "mac": true, "driver": true, "incarnation": true,
 	"remote": true, "level": true, "state": true, "reason": true, "cause": true}
 
-// ofNIC says which field of a NIC a metric is added to, and ofVI of a VI.
+// ofNIC maps a metric to the field of a NIC that it is added to; ofVI does the same for a VI.
 var (
 	ofNIC = map[string]func(*nic) *float64{
 		"bobnet_nic_virtual_interfaces":            func(n *nic) *float64 { return &n.vis },
@@ -86,9 +86,9 @@ var (
 	}
 )
 
-// Read adds what one source says, in Prometheus's text format. labels are what is known of
-// the source's program besides, and name is the program's where no label says it. A text
-// that is wrong from some point on counts as far as it goes.
+// Read adds the metrics of one source, in Prometheus's text format. labels are additional labels of
+// the source; name is the program's name if no label contains it. If the text is invalid from some
+// point on, the part before it counts.
 func (s *Sample) Read(name string, labels map[string]string, in io.Reader) error {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(in)
@@ -100,7 +100,7 @@ func (s *Sample) Read(name string, labels map[string]string, in io.Reader) error
 	return err
 }
 
-// add adds one metric, if it is one that is shown.
+// add adds one metric, if it is displayed.
 func (s *Sample) add(family string, m *dto.Metric, name string, labels map[string]string) {
 	toNIC, toVI := ofNIC[family], ofVI[family]
 	if toNIC == nil && toVI == nil && family != "bobnet_nic_info" && family != "bobnet_vi_info" {
@@ -148,7 +148,7 @@ func (s *Sample) vi(key viKey) *vi {
 // Found adds the stations that have answered on the segment.
 func (s *Sample) Found(stations []vipl.Station) { s.found = append(s.found, stations...) }
 
-// programOf names a program by the labels that are of no part of it.
+// programOf names a program by the labels that do not identify a part of it.
 func programOf(name string, known, label map[string]string) string {
 	all := map[string]string{}
 	for k, v := range known {
@@ -182,7 +182,7 @@ func valueOf(m *dto.Metric) float64 {
 	return m.GetUntyped().GetValue()
 }
 
-// printable makes what a program says safe to show on a terminal.
+// printable makes text from a program safe for a terminal.
 func printable(text string) string {
 	if len(text) > maxText {
 		text = text[:maxText]
@@ -195,5 +195,5 @@ func printable(text string) string {
 	}, text)
 }
 
-// maxText bounds what one label takes on the screen.
+// maxText is the maximum length of a label on the screen.
 const maxText = 80

@@ -10,10 +10,10 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// Screen shows one view after the other on a terminal until a person ends it. It is a thin
-// layer: what it shows are the lines of a View.
+// Screen displays one view after the other on a terminal until the user quits. It is a thin layer:
+// it displays the lines of a View.
 type Screen struct {
-	take   func() *Sample // of all sources; it may take a while
+	take   func() *Sample // reads all sources, which can take a while
 	every  time.Duration
 	before *Sample
 	view   *View
@@ -28,13 +28,12 @@ type Screen struct {
 
 var _ tea.Model = Screen{}
 
-// NewScreen makes a screen that takes a sample, and the next one when so much time has passed
-// since that has come.
+// NewScreen returns a screen that takes the next sample at the interval every after the last one.
 func NewScreen(take func() *Sample, every time.Duration, by Order) Screen {
 	return Screen{take: take, every: every, by: by}
 }
 
-// Run shows the screen until a person ends it, which is no error, or ctx does.
+// Run displays the screen until the user quits, which is not an error, or ctx is done.
 func (s Screen) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
@@ -46,7 +45,7 @@ func (s Screen) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// again asks for the next sample.
+// again requests the next sample.
 type again struct{}
 
 // Init implements tea.Model.
@@ -74,7 +73,7 @@ func (s Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// key does what a key asks for.
+// key handles a key.
 func (s Screen) key(name string) (tea.Model, tea.Cmd) {
 	order := map[string]Order{"t": ByTraffic, "r": ByRetransmissions, "o": ByOldest, "n": ByName}
 	switch name {
@@ -103,7 +102,7 @@ func (s Screen) key(name string) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// lines returns what is known, and room how much of that the screen shows at a time.
+// lines returns all lines, and in room the number of lines that fit on the screen.
 func (s Screen) lines() (all []string, room int) {
 	all = []string{"asking..."}
 	if s.view != nil {
@@ -118,7 +117,7 @@ func (s Screen) lines() (all []string, room int) {
 	return all, room
 }
 
-// last returns the first line that is shown when all behind it are.
+// last returns the first line on the last page.
 func (s Screen) last() int {
 	all, room := s.lines()
 	return max(len(all)-room, 0)

@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limits of what a source may take.
+// Limits of a source.
 const (
 	askFor     = 5 * time.Second
 	maxAnswer  = 64 << 20 // bytes
 	maxTargets = 4096     // of one list
 )
 
-// Sources are where programs serve their metrics, as metrics.Serve and bobnet lab do.
+// Sources reads metrics that programs serve, as metrics.Serve and bobnet lab do.
 type Sources struct {
 	urls   []source
 	client http.Client
@@ -32,19 +32,19 @@ type Sources struct {
 
 type source struct {
 	url      *url.URL
-	optional bool // nobody need serve metrics there
+	optional bool // no error if no program serves metrics there
 }
 
-// target is what is read at a time.
+// target is one address to read.
 type target struct {
 	url    string
-	name   string // of the program, where no label says it
+	name   string // of the program, if no label contains it
 	labels map[string]string
 }
 
-// NewSources takes addresses as :PORT, HOST:PORT, or as URLs. Where a URL has no path, the
-// source's list of targets is read, /targets, if it has one, and else /metrics.
-// At an address of optional nobody need serve metrics.
+// NewSources returns sources for addresses of the form :PORT, HOST:PORT, or URLs. For a URL without
+// a path, it reads the list of targets at /targets if there is one, and otherwise /metrics. At the
+// addresses of optional, missing metrics are not an error.
 func NewSources(addresses []string, optional ...string) (*Sources, error) {
 	s := &Sources{client: http.Client{Timeout: askFor}}
 	for i, a := range append(slices.Clone(addresses), optional...) {
@@ -54,7 +54,7 @@ func NewSources(addresses []string, optional ...string) (*Sources, error) {
 		}
 		u, err := url.Parse(full)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("%q is no address of metrics: want :PORT, HOST:PORT or a URL such as http://localhost:9464/metrics", a)
+			return nil, fmt.Errorf("invalid address of metrics %q: want :PORT, HOST:PORT or a URL such as http://localhost:9464/metrics", a)
 		}
 		if strings.HasPrefix(u.Host, ":") {
 			u.Host = "localhost" + u.Host
@@ -64,14 +64,14 @@ func NewSources(addresses []string, optional ...string) (*Sources, error) {
 	return s, nil
 }
 
-// Close gives back the connections.
+// Close closes the connections.
 func (s *Sources) Close() { s.client.CloseIdleConnections() }
 
 // ErrSilent is wrapped by an error of Take: a source has not answered.
 var ErrSilent = errors.New("no answer")
 
-// Take adds what all sources say to a sample, and a note for each that does not answer. The error
-// names the sources that do not: those that were asked for, or all of the optional ones.
+// Take adds the metrics of all sources to a sample, and a note for each source that does not answer.
+// The error names these sources. Optional sources count only if none of them answers.
 func (s *Sources) Take(ctx context.Context, to *Sample) error {
 	var refused, silent []string
 	for _, u := range s.urls {
@@ -89,7 +89,7 @@ func (s *Sources) Take(ctx context.Context, to *Sample) error {
 		}
 	}
 	if len(refused) == len(s.urls) && len(refused) > 0 {
-		to.Notes = append(to.Notes, fmt.Sprintf("nobody serves metrics at %s", strings.Join(refused, " or ")))
+		to.Notes = append(to.Notes, fmt.Sprintf("no metrics served at %s", strings.Join(refused, " or ")))
 		silent = refused
 	}
 	if len(silent) > 0 {
@@ -98,7 +98,7 @@ func (s *Sources) Take(ctx context.Context, to *Sample) error {
 	return nil
 }
 
-// read reads all targets at once, and returns how many have answered.
+// read reads all targets concurrently, and returns the number that have answered.
 func (s *Sources) read(ctx context.Context, targets []target, to *Sample) (answered int) {
 	texts, errs := make([]string, len(targets)), make([]error, len(targets))
 	turns := make(chan struct{}, 16)
@@ -126,7 +126,7 @@ func (s *Sources) read(ctx context.Context, targets []target, to *Sample) (answe
 	return answered
 }
 
-// targets returns what is to be read of a source.
+// targets returns the targets of a source.
 func (s *Sources) targets(ctx context.Context, u *url.URL) ([]target, error) {
 	if u.Path != "" && u.Path != "/" && u.Path != "/targets" {
 		return []target{{url: u.String(), name: u.Host}}, nil
@@ -141,14 +141,14 @@ func (s *Sources) targets(ctx context.Context, u *url.URL) ([]target, error) {
 	return parseTargets(u.Scheme, list)
 }
 
-// parseTargets reads a list for Prometheus's http_sd_configs.
+// parseTargets parses a list for Prometheus's http_sd_configs.
 func parseTargets(scheme string, list []byte) (all []target, err error) {
 	var groups []struct {
 		Targets []string
 		Labels  map[string]string
 	}
 	if err := json.Unmarshal(list, &groups); err != nil {
-		return nil, fmt.Errorf("its list of targets is none: %w", err)
+		return nil, fmt.Errorf("invalid list of targets: %w", err)
 	}
 	for _, g := range groups {
 		path := g.Labels["__metrics_path__"]
@@ -157,7 +157,7 @@ func parseTargets(scheme string, list []byte) (all []target, err error) {
 		}
 		for _, host := range g.Targets {
 			if _, _, err := net.SplitHostPort(host); err != nil || len(all) >= maxTargets {
-				return nil, fmt.Errorf("its list of targets has %.80q, or more than %d", host, maxTargets)
+				return nil, fmt.Errorf("invalid list of targets: it contains %.80q, or more than %d targets", host, maxTargets)
 			}
 			all = append(all, target{url: (&url.URL{Scheme: scheme, Host: host, Path: path}).String(), name: host, labels: g.Labels})
 		}
@@ -165,7 +165,7 @@ func parseTargets(scheme string, list []byte) (all []target, err error) {
 	return all, nil
 }
 
-// get returns what is served at an address.
+// get returns the response of an address.
 func (s *Sources) get(ctx context.Context, address string) (text []byte, code int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -174,18 +174,18 @@ func (s *Sources) get(ctx context.Context, address string) (text []byte, code in
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
 	res, err := s.client.Do(req)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
-		err = failed.Err // the caller says where
+		err = failed.Err // the caller adds the address
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, res.StatusCode, fmt.Errorf("it answers %s", res.Status)
+		return nil, res.StatusCode, fmt.Errorf("HTTP status %s", res.Status)
 	}
 	text, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err == nil && len(text) > maxAnswer {
-		err = fmt.Errorf("it says more than %d bytes", maxAnswer)
+		err = fmt.Errorf("response of more than %d bytes", maxAnswer)
 	}
 	return text, res.StatusCode, err
 }

@@ -14,10 +14,10 @@ func (v *View) Write(w io.Writer) error {
 	return err
 }
 
-// lines returns the view as lines of text: of tables the columns that fit into width characters
-// (0: all), the first and those behind the next skip.
+// lines returns the view as lines of text. A table contains the first column, and the columns after
+// the next skip that fit into width characters (0: all).
 func (v *View) lines(width, skip int) []string {
-	since := "no rates: seen once"
+	since := "no rates: only one sample"
 	if v.Seconds > 0 {
 		since = fmt.Sprintf("rates of %.3g s", v.Seconds)
 	}
@@ -63,9 +63,9 @@ func (v *View) vis() [][]string {
 
 func trimHead(head string) string { return strings.TrimPrefix(head, ">") }
 
-// layOut lays cells out: the first column, and those behind the next skip that fit into limit
-// characters (0: all). Cells below a heading that begins with > are flush right. The first
-// heading ends in < if columns were skipped, the last one in > if there are more.
+// layOut lays out cells: the first column, and the columns after the next skip that fit into limit
+// characters (0: all). It aligns cells below a heading that begins with > to the right. The first
+// heading ends in < if columns were skipped, and the last one in > if there are more.
 func layOut(rows [][]string, limit, skip int) []string {
 	right, width := make([]bool, len(rows[0])), make([]int, len(rows[0]))
 	for i, head := range rows[0] {
@@ -102,7 +102,7 @@ func layOut(rows [][]string, limit, skip int) []string {
 	return lines
 }
 
-// layRow lays out the cells of a row that are shown.
+// layRow lays out the displayed cells of a row.
 func layRow(row []string, shown []int, right []bool, width []int) string {
 	var b strings.Builder
 	for n, i := range shown {
@@ -128,7 +128,7 @@ func orDash(text string) string {
 	return text
 }
 
-// String writes a rate in at most five characters: 0, 12, 3.4k, 56M.
+// String formats a rate in at most five characters: 0, 12, 3.4k, 56M.
 func (r Rate) String() string {
 	f := float64(r)
 	switch {
@@ -151,7 +151,7 @@ func (r Rate) String() string {
 	return "much"
 }
 
-// seconds writes a time in at most five characters.
+// seconds formats a time in at most five characters.
 func seconds(s float64) string {
 	switch {
 	case s <= 0:
@@ -166,7 +166,7 @@ func seconds(s float64) string {
 	return fmt.Sprintf("%.0fs", min(s, 99999))
 }
 
-// oneLine keeps a line that may be long from moving the cursor.
+// oneLine makes a line that may be long safe for the screen: it does not move the cursor.
 func oneLine(line string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {

@@ -234,7 +234,7 @@ func TestOptionalSources(t *testing.T) {
 		notes           string
 	}{
 		{nil, []string{gone, one.URL}, ""},
-		{nil, []string{gone, gone}, "nobody serves metrics at " + gone + " or " + gone},
+		{nil, []string{gone, gone}, "no metrics served at " + gone + " or " + gone},
 		{[]string{gone}, nil, "refused"},
 	} {
 		s, err := NewSources(tc.asked, tc.optional...)

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// View is what two samples say together.
+// View combines two samples.
 type View struct {
-	At       time.Time `json:"at"`      // of the later one
-	Seconds  float64   `json:"seconds"` // between them; 0: there is only one, and no rate
+	At       time.Time `json:"at"`      // time of the later sample
+	Seconds  float64   `json:"seconds"` // time between the samples; 0: only one sample, without rates
 	Stations []Station `json:"stations"`
 	VIs      []VI      `json:"vis"`
 	Notes    []string  `json:"notes,omitempty"`
 }
 
-// Station is a NIC: one whose program says how it is, or one that answers on the segment.
+// Station is a NIC whose program serves metrics, or that answers on the segment.
 type Station struct {
-	Program   string `json:"program,omitempty"` // "" if it has told nothing
-	Host      string `json:"host,omitempty"`    // as it calls itself on the segment
+	Program   string `json:"program,omitempty"` // "" if it serves no metrics
+	Host      string `json:"host,omitempty"`    // name that the station reports on the segment
 	Interface string `json:"interface,omitempty"`
 	Port      string `json:"port,omitempty"`
 	MAC       string `json:"mac,omitempty"`
@@ -34,7 +34,7 @@ type Station struct {
 type VI struct {
 	Program   string `json:"program,omitempty"`
 	Interface string `json:"interface,omitempty"`
-	VI        string `json:"vi"` // its port, or "other" for those that are added up
+	VI        string `json:"vi"` // its port, or "other" for the sum of several VIs
 	Remote    string `json:"remote,omitempty"`
 	State     string `json:"state,omitempty"`
 	Level     string `json:"level,omitempty"`
@@ -46,8 +46,8 @@ type VI struct {
 	Oldest    float64 `json:"oldestUnacknowledgedSeconds"`
 }
 
-// Rates are what a station or a VI does in a second. Of a VI bytes are payload, of a station
-// they include headers.
+// Rates contains the rates of a station or a VI per second. Bytes of a VI are payload; bytes of a
+// station include headers.
 type Rates struct {
 	TxBytes       Rate `json:"transmitBytesPerSecond"`
 	RxBytes       Rate `json:"receiveBytesPerSecond"`
@@ -57,10 +57,10 @@ type Rates struct {
 	Dropped       Rate `json:"droppedFramesPerSecond"`
 }
 
-// Rate is a number in a second, or unknown: not a number, and null as JSON.
+// Rate is a number per second. An unknown rate is NaN, and null in JSON.
 type Rate float64
 
-// Unknown is the rate of what has been seen once.
+// Unknown is the rate of a counter with one sample.
 var Unknown = Rate(math.NaN())
 
 // Known reports whether r is a number.
@@ -74,7 +74,7 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(r))
 }
 
-// NewView makes a view of a sample, with rates since the one before, which may be nil.
+// NewView returns a view of the sample now, with rates since the sample before, which may be nil.
 func NewView(before, now *Sample) *View {
 	v := &View{At: now.At, Notes: now.Notes, Stations: []Station{}, VIs: []VI{}}
 	if before != nil {
@@ -115,7 +115,7 @@ func NewView(before, now *Sample) *View {
 
 func unknown() Rates { return Rates{Unknown, Unknown, Unknown, Unknown, Unknown, Unknown} }
 
-// rates returns what the counters have grown by in a second.
+// rates returns the increase of the counters per second.
 func rates(old, now *totals, seconds float64) Rates {
 	return Rates{
 		rate(old.txBytes, now.txBytes, seconds), rate(old.rxBytes, now.rxBytes, seconds),
@@ -124,7 +124,7 @@ func rates(old, now *totals, seconds float64) Rates {
 	}
 }
 
-// rate is unknown where the counter has begun anew.
+// rate returns the increase per second. It is unknown if the counter was reset.
 func rate(old, now, seconds float64) Rate {
 	if r := Rate((now - old) / seconds); seconds > 0 && now >= old && r.Known() {
 		return r
@@ -132,7 +132,7 @@ func rate(old, now, seconds float64) Rate {
 	return Unknown
 }
 
-// finite makes what a program says a number, and whole one that counts.
+// finite replaces NaN and infinities from a program; whole also converts to a count.
 func finite(f float64) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0
@@ -142,13 +142,13 @@ func finite(f float64) float64 {
 
 func whole(f float64) int { return int(min(max(finite(f), 0), math.MaxInt32)) }
 
-// Order says what comes first in a view.
+// Order is the sort order of a view.
 type Order string
 
-// The orders. What is equal, or not known, goes by its name.
+// The orders. Equal or unknown values are ordered by name.
 const (
 	ByTraffic         Order = "traffic"         // most bytes first
-	ByRetransmissions Order = "retransmissions" // most frames sent again first
+	ByRetransmissions Order = "retransmissions" // most retransmissions first
 	ByOldest          Order = "oldest"          // the oldest unacknowledged frame first; stations as by retransmissions
 	ByName            Order = "name"
 )
@@ -168,7 +168,7 @@ func (v *View) Sort(by Order) {
 	})
 }
 
-// weight is what an order goes by.
+// weight returns the sort key of an order.
 func (r *Rates) weight(by Order) float64 {
 	w := 0.0
 	switch by {
