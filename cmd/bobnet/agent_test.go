@@ -134,7 +134,7 @@ func TestAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitPage(t, p, addr, "/metrics", answers(0, 1024, 0), answers(1, 2048, 1), daemonOf(programs[1], nobody))
-	awaitPage(t, p, addr, "/debug/bobnet", fmt.Sprintf("\nbobnet (process %d of user 0)\n  bobnet: process %[1]d at ", programs[2].Process.Pid), fmt.Sprintf("\nbobnet (process %d of user %d)\n", programs[1].Process.Pid, nobody), "\n  vmmc daemon of node ", fmt.Sprintf("does not answer: bobnet (process %d of user %d, ports 1024..2047 of bob0)", programs[0].Process.Pid, nobody), "\n  NIC bob0 ")
+	awaitPage(t, p, addr, "/debug/bobnet", fmt.Sprintf("\nbobnet (process %d of user 0)\n  bobnet: process %[1]d at ", programs[2].Process.Pid), fmt.Sprintf("\nbobnet (process %d of user %d)\n", programs[1].Process.Pid, nobody), "\n  vmmc daemon of node ", fmt.Sprintf("no answer from the program: bobnet (process %d of user %d, ports 1024..2047 of bob0)", programs[0].Process.Pid, nobody), "\n  NIC bob0 ")
 	if err := server.Process.Signal(unix.SIGQUIT); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	err := b.take(alice, 1)
-	if err == nil || !strings.Contains(err.Error(), "of user 7 would have 4194305 octets") {
+	if err == nil || !strings.Contains(err.Error(), "of user 7 would have 4194305 bytes") {
 		t.Error(err)
 	}
 	if err := errors.Join(b.take(other, agentUserBytes), b.take(root, 2*agentUserBytes), b.take(alice, 0)); err != nil {
