@@ -68,6 +68,7 @@ func (x *ender) Turn() { // the other importer answers
 }
 func (x *ender) Moved(*provider.Grant)                             {}
 func (x *ender) Ring()                                             {}
+func (x *ender) Reaches([]byte) error                              { return nil }
 func (x *ender) Seen() uint32                                      { return 0 }
 func (x *ender) Wait(context.Context, time.Duration, uint32) error { return errWaits }
 

@@ -37,7 +37,7 @@ var (
 func typed(err error) error {
 	for _, x := range []struct{ from, to error }{
 		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, errUnimported}, {provider.ErrPeer, ErrPeer},
-		{provider.ErrNoRoom, ErrNoRoom}, {hardware.ErrSRAM, ErrNoRoom},
+		{provider.ErrNoRoom, ErrNoRoom}, {hardware.ErrSRAM, ErrNoRoom}, {provider.ErrMemory, ErrArgument},
 		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrClosed},
 		{directory.ErrNone, ErrDaemon}, {directory.ErrUser, ErrDaemon}, {directory.ErrVersion, ErrDaemon}, {directory.ErrTaken, ErrTaken},
 	} {

@@ -32,6 +32,9 @@ type Export struct {
 // written to buf at once, and the program may read and change it at any time (with Word, Spin
 // and WaitWord). buf must stay allocated until Unexport, and must not overlap another
 // export. handler may be nil; notifications then have no effect.
+//
+// If another process of the operating system serves the card (Config.Card), buf must be memory of
+// AllocMem: that process writes to it. For other memory the error wraps ErrArgument.
 func (p *Process) Export(buf []byte, id uint32, policy Policy, handler Handler) (*Export, error) {
 	e := &Export{p: p, id: id, buf: buf, to: buf, policy: policy.copied(), handler: handler, grants: map[*provider.Grant]struct{}{}}
 	p.mu.Lock()
@@ -47,6 +50,28 @@ func (p *Process) Export(buf []byte, id uint32, policy Policy, handler Handler) 
 	return e, nil
 }
 
+// AllocMem returns n bytes of memory, which hold 0, that the process may export wherever it runs. Sends
+// from it are not copied if they are aligned as their destination is. It stays valid until FreeMem, also
+// after Close, and is not garbage collected before if another process serves the card (Config.Card). The
+// error wraps ErrNoRoom if that one has no room for more, or not for this user.
+func (p *Process) AllocMem(n int) ([]byte, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("%w: memory of %d bytes", ErrArgument, n)
+	}
+	if p.life.Err() != nil {
+		return nil, ErrClosed
+	}
+	mem, err := p.via.AllocMem(n)
+	if err != nil {
+		return nil, typed(err)
+	}
+	return mem, nil
+}
+
+// FreeMem gives back memory that AllocMem has returned, and that is neither exported nor sent from any
+// more. The program must not use it from then on.
+func (p *Process) FreeMem(mem []byte) { p.via.FreeMem(mem) }
+
 func (p *Process) enter(e *Export) error {
 	if p.closed {
 		return ErrClosed
@@ -56,6 +81,9 @@ func (p *Process) enter(e *Export) error {
 	}
 	if err := p.overlaps(e.buf, nil); err != nil {
 		return err
+	}
+	if err := p.via.Reaches(e.buf); err != nil {
+		return typed(err)
 	}
 	p.exports[e.id] = e
 	p.askAgain()
@@ -244,6 +272,9 @@ func (e *Export) Redirect(ctx context.Context, buf []byte) (late int, err error)
 	if addressOf(buf) != addressOf(e.buf) {
 		if err := p.overlaps(buf, e); err != nil {
 			return 0, err
+		}
+		if err := p.via.Reaches(buf); err != nil {
+			return 0, typed(err)
 		}
 	}
 	e.to, e.late, e.moving = buf, 0, map[*provider.Grant]struct{}{}

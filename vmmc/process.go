@@ -38,7 +38,7 @@ type Config struct {
 	NIC *vipl.NIC
 	// Card is used instead of a NIC: an emulated card that runs VMMC's control program (package
 	// vmmc/lanai). The caller keeps ownership. Processes find each other through the card, without
-	// a daemon, and users are not authenticated.
+	// a daemon, and the cards authenticate users.
 	Card *lanai.Card
 	// Member is the process's membership in a job. Its NIC is used, its rank is the number of the
 	// process, and Job is the job's name. The caller keeps ownership.

@@ -8,12 +8,15 @@ import (
 	"os"
 	"sync"
 
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	endpointcard "github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vipl"
+	vmmccard "github.com/bobnet-go/bobnet/vmmc/lanai"
 	"github.com/spf13/cobra"
 )
 
@@ -26,9 +29,11 @@ A card runs one control program:
   plain  carries frames, for programs with driver myrinet
   am2    holds the endpoints of active messages, for programs whose endpoints are on a card
          (endpoint.Config.Card; bobnet card --program am2, then kv -card, for example)
+  vmmc   carries out the sends of VMMC, for programs whose processes are on a card
+         (vmmc.Config.Card; bobnet card --program vmmc, then blackboard -card, for example)
 
 The card runs until it is interrupted. Programs of driver myrinet go on when there is a card
-again; programs with endpoints must open the card again. When the interface is deleted, the
+again; those of the other control programs must open the card again. When the interface is deleted, the
 card waits for a new one of the same name, and its programs must start again. SIGQUIT
 (Ctrl-\\) prints what the card is doing.`
 
@@ -47,8 +52,11 @@ func newCardCmd() *cobra.Command {
 				cfg.Interface = os.Getenv(vipl.EnvInterface)
 			}
 			return serveAgain(cmd.Context(), "card", &cfg.Interface, func() error {
-				if program == share.AMII {
-					return runEndpointCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
+				switch program {
+				case share.AMII:
+					return runServed(cmd.Context(), &cfg, address, cmd.OutOrStdout(), "endpoints", openEndpointCard)
+				case share.VMMC:
+					return runServed(cmd.Context(), &cfg, address, cmd.OutOrStdout(), "processes of VMMC", openVMMCCard)
 				}
 				return runCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
 			})
@@ -56,7 +64,7 @@ func newCardCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.VarP(ifaceName(&cfg.Interface), "iface", "i", "`name` or MAC of the interface; by default $"+vipl.EnvInterface+", or the only one that is up")
-	f.Var(choice(&program, share.Plain, share.Plain, share.AMII), "program", "the card's control program: plain or am2")
+	f.Var(choice(&program, share.Plain, share.Plain, share.AMII, share.VMMC), "program", "the card's control program: plain, am2 or vmmc")
 	f.BoolVar(&cfg.AnyUser, "any-user", false, "serve programs of every user, not only of root and of the card's own")
 	f.Var(listenAt(&address), "metrics", "serve the card's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
@@ -96,22 +104,56 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// runEndpointCard serves a card that holds endpoints until ctx is done.
-func runEndpointCard(ctx context.Context, cfg *share.Config, address string, out io.Writer) error {
-	card, err := lanai.Open(ctx, &lanai.Config{Interface: cfg.Interface})
+// served is a card that programs use by its control program, and not by frames.
+type served interface {
+	Serve(ctx context.Context, anyUser bool) error
+	MAC() ethertype.MAC
+	Close() error
+}
+
+// openEndpointCard opens a card that holds endpoints.
+func openEndpointCard(ctx context.Context, iface string, c *metrics.Collector) (card served, name string, err error) {
+	x, err := endpointcard.Open(ctx, &endpointcard.Config{Interface: iface})
+	if err != nil {
+		return nil, "", err
+	}
+	c.WatchEndpointCard(x)
+	return x, x.Snapshot().Card.Name, nil
+}
+
+// What bobnet card has room for: more than the paper's card, whose memory is enough for 4 processes.
+const (
+	vmmcProcesses = 32
+	vmmcMemory    = 1 << 17 // pages, 512 MiB
+	vmmcSRAM      = 2 << 20
+)
+
+// openVMMCCard opens a card that carries out the sends of VMMC.
+func openVMMCCard(ctx context.Context, iface string, c *metrics.Collector) (card served, name string, err error) {
+	x, err := vmmccard.Open(ctx, &vmmccard.Config{Interface: iface, Processes: vmmcProcesses, Memory: vmmcMemory, Card: myrinet.CardConfig{SRAM: vmmcSRAM}})
+	if err != nil {
+		return nil, "", err
+	}
+	c.WatchVMMCCard(x)
+	return x, x.Snapshot().Card.Name, nil
+}
+
+// runServed serves a card until ctx is done.
+func runServed(ctx context.Context, cfg *share.Config, address string, out io.Writer, what string,
+	open func(ctx context.Context, iface string, c *metrics.Collector) (card served, name string, err error)) error {
+	c := metrics.NewCollector(nil)
+	card, name, err := open(ctx, cfg.Interface, c)
 	if err != nil {
 		return err
 	}
 	defer card.Close()
-	c := metrics.NewCollector(nil)
-	c.WatchEndpointCard(card)
 	stop, err := c.Instrument(address)
 	if err != nil {
 		return fmt.Errorf("--metrics: %w", err)
 	}
 	defer stop()
-	cfg.Interface = card.Snapshot().Card.Name
-	fmt.Fprintf(out, "card %v on %s, for endpoints\n", card.MAC(), cfg.Interface)
+	cfg.Interface = name
+	fmt.Fprintf(out, "card %v on %s, for %s\n", card.MAC(), cfg.Interface, what)
 	if err := card.Serve(ctx, cfg.AnyUser); err != nil {
 		return fmt.Errorf("card on %s: %w", cfg.Interface, err)
 	}

@@ -47,7 +47,10 @@ func (b *board) keep(ctx context.Context) error {
 		}
 		b.copies = append(b.copies, i)
 	}
-	buf := make([]byte, b.seenAll(b.writers+1))
+	buf, err := b.p.AllocMem(b.seenAll(b.writers + 1))
+	if err != nil {
+		return err
+	}
 	e, err := b.p.Export(buf, boardID, vmmc.Everybody, func(n vmmc.Notification) {
 		writer := int(n.From.Process)
 		at := b.place(writer, b.count[writer])
@@ -80,7 +83,10 @@ func (b *board) passOn(ctx context.Context, line []byte) error {
 // write is the part of a writer: it writes its lines, and reads the lines of all writers from its
 // copy. It returns their checksum.
 func (b *board) write(ctx context.Context, writer int) (sum uint32, err error) {
-	mine := make([]byte, b.place(b.writers+1, 0))
+	mine, err := b.p.AllocMem(b.place(b.writers+1, 0))
+	if err != nil {
+		return 0, err
+	}
 	if _, err := b.p.Export(mine, copyID, vmmc.Everybody, func(vmmc.Notification) {
 		at := b.total * lineSize
 		sum = crc32.Update(sum, crc32.IEEETable, mine[at:at+lineSize])

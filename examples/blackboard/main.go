@@ -15,7 +15,8 @@
 // and print their checksum. Read board.go for the steps.
 //
 // With -card all programs use cards of an emulated Myrinet: their interfaces are ends of cables, to
-// each other or to switches (bobnet switch).
+// each other or to switches (bobnet switch). Programs of one host share a card that
+// bobnet card --program vmmc serves there.
 package main
 
 import (

@@ -33,22 +33,26 @@ type Card struct {
 	closing bool
 	idle    progress.Gate // open when nothing is under way any more
 	frames  frames
-	procs   map[uint16]*process
+	procs   map[uint16]*seat
 	port    uint16 // given last
-	missing []*process
+	missing []*seat
 	came    fifo.Queue[message] // for the driver
 	leaving fifo.Queue[message] // from it
 	causes  uint32
 	kept    []kept // frames of grants that have ended before their importers knew
 	kicks   progress.Calls[*process]
 	names   names
+
+	far     *far                 // to the process that has the card, if that is another
+	tenants map[*tenant]struct{} // the other processes that use it
+	limits  limits               // of these
 }
 
 // start loads the first program on a card that is plugged in.
 func (h *Card) start(birth uint64) error {
 	h.costs = *h.cfg.Costs
-	h.frames = newFrames(h.cfg.Memory)
-	h.procs = map[uint16]*process{}
+	h.frames = newFrames(0, h.cfg.Memory)
+	h.procs = map[uint16]*seat{}
 	h.names.init(h)
 	h.kicks.Init(&h.host.Engine, func(p **process) { (*p).kick() })
 	h.host.Card.OnInterrupt(func(causes uint32) {
@@ -87,6 +91,7 @@ func (h *Card) loadProgram(routes []myrinet.HostRoute) error {
 			return err
 		}
 	}
+	h.announce()
 	h.page.Ring()
 	return nil
 }
@@ -107,6 +112,7 @@ func (s *routeSetter) SetRoutes(entries []myrinet.HostRoute) {
 	if err := h.prog.nodes.Set(routes); err != nil {
 		h.prog.count.RouteErrors++
 	}
+	h.announce()
 }
 
 // mapped has the driver load VMMC's program, with these routes to begin with.
@@ -119,7 +125,7 @@ func (h *Card) mapped(routes []myrinet.HostRoute) {
 func (h *Card) Close() error {
 	h.close.Do(func() {
 		h.host.Engine.Lock()
-		if h.closing = true; !h.Virtual() {
+		if h.closing = true; !h.Virtual() && h.far == nil {
 			h.waitIdle()
 		}
 		for _, p := range h.inOrder() {
@@ -183,6 +189,6 @@ func (h *Card) Virtual() bool { return h.host.Engine.Virtual() }
 
 // inOrder returns the processes by their ports, so that what happens to several happens in the same
 // order in each run of a simulation.
-func (h *Card) inOrder() []*process {
-	return slices.SortedFunc(maps.Values(h.procs), func(a, b *process) int { return cmp.Compare(a.port, b.port) })
+func (h *Card) inOrder() []*seat {
+	return slices.SortedFunc(maps.Values(h.procs), func(a, b *seat) int { return cmp.Compare(a.port, b.port) })
 }

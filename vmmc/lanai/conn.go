@@ -90,17 +90,34 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 	}
 	h := p.h
 	h.host.Engine.Lock()
-	defer h.host.Engine.Unlock()
-	node, ok := h.prog.nodes.Find(at.MAC)
-	if !ok || !h.prog.ready {
+	node, line, ok := h.line(at.MAC)
+	if ok {
+		h.hang(node, 1, int64(p.cfg.PeerTimeout))
+	}
+	h.host.Engine.Unlock()
+	if !ok {
 		return nil, fmt.Errorf("%w: %w: %v", provider.ErrPeer, errNode, at.MAC)
 	}
-	k := &conn{p: p, at: at, node: node, peer: provider.Identity{Addr: at}, notes: notes{room: maxNotes}, regions: map[uint32]*region{}}
+	if p.guest != nil { // that the line has begun anew is perhaps not handled yet
+		p.lineBegan(at.MAC, node, line)
+	}
+	k := &conn{p: p, at: at, node: node, line: line, peer: provider.Identity{Addr: at}, notes: notes{room: maxNotes}, regions: map[uint32]*region{}}
 	k.Imports.Init(k, p.up)
-	k.line = h.prog.lines[node].number
 	p.conns[at] = k
-	h.hang(node, 1, int64(p.cfg.PeerTimeout))
 	return k, nil
+}
+
+// line returns by which number the card knows a node, and that of the line to it; false if it knows no
+// such node. The lock is held.
+func (h *Card) line(mac ethertype.MAC) (node int, line uint64, ok bool) {
+	if h.far != nil {
+		x, ok := h.far.lines[mac]
+		return x.node, x.line, ok
+	}
+	if node, ok = h.prog.nodes.Find(mac); !ok || !h.prog.ready {
+		return 0, 0, false
+	}
+	return node, h.prog.lines[node].number, true
 }
 
 // say sends the peer a message.
@@ -113,7 +130,9 @@ func (k *conn) say(body []byte) {
 	b := append(make([]byte, 0, 1+envelopeSize+len(body)), ctlProcess)
 	p.h.host.Engine.Lock()
 	defer p.h.host.Engine.Unlock()
-	if k.holds() {
+	if p.guest != nil {
+		p.guest.say(&e, k.at.MAC, k.line, body)
+	} else if k.holds() {
 		p.h.send(k.node, false, append(e.append(b), body...))
 		p.h.drive()
 	}
@@ -121,7 +140,10 @@ func (k *conn) say(body []byte) {
 
 // holds reports whether the line is that of the connection's beginning: else the
 // connection has ended, and is about to be told. The host's lock is held.
-func (k *conn) holds() bool { return k.p.h.prog.lines[k.node].number == k.line }
+func (k *conn) holds() bool {
+	_, line, _ := k.p.h.line(k.at.MAC)
+	return line == k.line
+}
 
 // body begins a message.
 func body(kind byte, numbers ...uint32) []byte {
@@ -180,10 +202,15 @@ func (p *process) receive(e *event) {
 func (p *process) stray(e *event) {
 	h := p.h
 	to := envelope{port: e.from.Port, incarnation: e.id.Incarnation, from: p.self}
+	bye := []byte{sayBye, byte(byeNobody)}
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
-	if node, ok := h.prog.nodes.Find(e.from.MAC); ok {
-		h.send(node, false, append(to.append([]byte{ctlProcess}), sayBye, byte(byeNobody)))
+	switch node, line, ok := h.line(e.from.MAC); {
+	case !ok:
+	case p.guest != nil:
+		p.guest.say(&to, e.from.MAC, line, bye)
+	default:
+		h.send(node, false, append(to.append([]byte{ctlProcess}), bye...))
 		h.drive()
 	}
 }

@@ -9,7 +9,23 @@
 // On a live cable (Config.Interface) the interface is one end of a cable, whose other end is
 // another card or a bobnet switch. NewVirtual creates a card in virtual time, with the costs
 // of the paper's hardware (Config.Costs). Programs use the processes as over a NIC. Processes
-// find each other through their cards, without a daemon, and users are not authenticated.
+// find each other through their cards, whose drivers do what a daemon does over a NIC: they match imports
+// with exports, prove users, and tell of processes that have ended.
+//
+// # Several programs on one card
+//
+// If a process of the operating system serves the card (bobnet card --program vmmc, or Card.Serve), Open
+// uses that card together with programs of other processes, and of other users if the card serves
+// them. Each maps its own send queue, page table and memory, and nothing of the others. Programs of this
+// kind export memory of vmmc.Process.AllocMem only, because the card's process writes to it.
+//
+// The kernel tells the card whose each program is; a policy by user (vmmc.Policy) refuses those of other
+// users, as far as the importer's node is to be trusted. A user other than root and the card's own may
+// have a quarter of the card's processes, and of the memory that programs share with the card.
+//
+// When a program ends, also by kill -9, the card frees what it had, and tells the processes that had to
+// do with it. When the card's process ends, all waits of its programs return an error that wraps
+// transport.ErrGone; they open the card again.
 //
 // Lost and damaged packets are sent again, and a send ends when its data is in the
 // exporter's memory. With Config.Drop they are only counted, as in the paper, and a send ends
@@ -86,11 +102,35 @@ package lanai
 // guards card, program and driver; a process's own lock guards its connections, and is
 // taken before.
 //
-// # One process
+// # Programs of other processes
 //
-// A card belongs to one process, as many VMMC processes (vmmc.Process) as it may have. AM-II's cards serve
-// several (endpoint/lanai, "Programs of other processes"). What a VMMC card would need for that: the same desk
-// and bells; the doorbell page and the send queue of a process in memory that it shares with the card's process,
-// of which the card copies a request before it judges it; exported memory and what is sent from lying in such
-// memory, too (AllocMem can make it), because the card reads and writes it without the process; page tables and the
-// driver's names, grants and notes where the driver is. An export of other memory would be refused.
+// Card.Serve lets programs of other processes of the operating system use the card. Its process has the
+// cable, the control program, the driver and the daemon's part. Each program (far.go) has a connection
+// with it (share.Desk, share.Line), and each VMMC process of the program shares a page with the card
+// (page.go). The program runs its own half: connections, questions, grants, regions, notes and the choice of
+// proxy pages are the code of a process on a card of its own. The other half (serve.go) is a guest, which has
+// the process's seat on the card.
+//
+//   - The send queue lies in the page. The card copies a request before it judges it. A process rings by a
+//     bell (shared.Bell); what became of a request the card writes into the page, and rings.
+//   - The outgoing page table lies in the page, too, and the process writes it: an entry says where a proxy
+//     page leads, not that the process may write there. The exporter's card decides that: each frame has
+//     one importer, named by node and port, and the port is what the sending card says.
+//   - In the page the process also says which line to each node it knows. A request for a line that has
+//     ended fails, until the process has ended what hung on it: else a write could land though those
+//     before it are lost.
+//   - The card makes the memory that a process exports and sends from (AllocMem), and gives it virtual
+//     addresses, so that there is nothing to judge about them. Other data is copied to the request's place in
+//     the page. Imports and exports need no trust in the process: the card writes only to memory that it has
+//     made.
+//   - A guest has a run of frame numbers for itself. Its process chooses among them. It says which memory a
+//     number stands for, and for whom (grant); it waits for the answer when it takes memory back (shut).
+//     The run is given out again when all importers have said that nothing more comes, or their lines
+//     have ended: a process cannot have another one's importer write by a number of its own.
+//   - Messages to other processes leave with the name that the card knows the process by. The card looks at
+//     their first octet, to know with whom the process has to do: when the process ends without a word,
+//     the card says it. It reads no more of a program whose messages wait, and gives up a
+//     program that does not take what it is told.
+//
+// The card's process waits for no program. What a program may have is bounded by process, program and user
+// (serve.go). Memory that is given back is retired first (shared.Memory): the mapping stays, and holds 0.

@@ -8,6 +8,7 @@ type message struct {
 	query bool   // it may be lost
 	data  []byte // nil for a notification
 	frame uint32
+	of    *tenant // whose process has said it, nil for none
 }
 
 // mostMessages is how many messages may wait for the driver.
@@ -17,9 +18,11 @@ const mostMessages = 256
 // ended at the other side, too, is heard when that is asked.
 type kept struct {
 	run
-	node int
-	peer ethertype.Addr
-	port uint16
+	frames *frames
+	guest  *guest // whose run it is, which others may name, too; nil for a run of its own
+	node   int
+	peer   ethertype.Addr
+	port   uint16
 }
 
 // service is the driver's handler of interrupts. The lock is held.
@@ -52,7 +55,7 @@ func (h *Card) service() {
 }
 
 // missed notes that a process lacks a translation.
-func (h *Card) missed(p *process) { h.missing = append(h.missing, p) }
+func (h *Card) missed(p *seat) { h.missing = append(h.missing, p) }
 
 // hasRoom reports whether a message for the driver can be taken.
 func (h *Card) hasRoom() bool { return h.came.Len() < mostMessages }
@@ -95,15 +98,27 @@ func (h *Card) refused(node int, port uint16, frame uint32) {
 // at once, and the connections are told.
 func (h *Card) lineCut(node int) {
 	mac := h.prog.nodes.MAC(node)
-	h.leaving.Keep(func(m *message) bool { return m.node != node || m.query || m.data[0] == ctlPing })
+	h.leaving.Keep(func(m *message) bool {
+		keep := m.node != node || m.query || m.data[0] == ctlPing
+		if !keep {
+			m.of.left()
+		}
+		return keep
+	})
 	h.came.Keep(func(m *message) bool { return m.node != node || m.query || m.data == nil })
 	for _, p := range h.inOrder() {
-		if p.queue.open {
+		if p.queue.open && p.queue.lines == nil {
 			p.queue.table.closeNode(node)
 		}
-		p.tell(event{kind: eventCut, from: ethertype.Addr{MAC: mac}, line: h.prog.lines[node].number})
+		p.tell(event{kind: eventCut, from: ethertype.Addr{MAC: mac}, node: node, line: h.prog.lines[node].number})
+	}
+	for i := range h.frames.all {
+		if x := &h.frames.all[i]; x.owner != nil && x.to.node == node {
+			h.shut(run{uint32(i), 1})
+		}
 	}
 	h.keepFrames(func(k *kept) bool { return k.peer.MAC != mac })
+	h.announce()
 }
 
 // keepFrames gives back the kept frames for which keep returns false.
@@ -113,8 +128,14 @@ func (h *Card) keepFrames(keep func(k *kept) bool) {
 		if k := h.kept[i]; keep(&k) {
 			left = append(left, k)
 		} else {
-			h.frames.free(k.run)
-			h.prog.lines[k.node].users--
+			if k.guest == nil {
+				k.frames.free(k.run)
+			} else if k.guest.named--; k.guest.named == 0 {
+				k.frames.free(k.guest.pages)
+			}
+			if h.far == nil {
+				h.prog.lines[k.node].users--
+			}
 		}
 	}
 	h.kept = left
@@ -123,6 +144,9 @@ func (h *Card) keepFrames(keep func(k *kept) bool) {
 // hang counts what hangs on a line: connections, and what waits for the other side's word that one
 // has ended.
 func (h *Card) hang(node, by int, patient int64) {
+	if h.far != nil {
+		return // the card's process does
+	}
 	l := &h.prog.lines[node]
 	l.users += by
 	if patient > 0 {

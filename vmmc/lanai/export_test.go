@@ -1,6 +1,7 @@
 package lanai
 
 import (
+	"context"
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -76,9 +77,9 @@ func (h *Card) Scribble(process uint32, octet byte) {
 	p.page.Ring()
 }
 
-func (h *Card) of(process uint32) *process {
-	for _, p := range h.procs {
-		if p.cfg.Process == process {
+func (h *Card) of(number uint32) *process {
+	for _, s := range h.procs {
+		if p, here := s.listener.(*process); here && p.cfg.Process == number {
 			return p
 		}
 	}
@@ -117,6 +118,11 @@ func (h *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	defer h.host.Engine.Unlock()
 	h.page.Ring()
 	return h.prog.nodes.Set(routes)
+}
+
+// Desk is Card.Serve in two steps: when it returns, programs can come.
+func Desk(h *Card, anyUser bool) (serve func(ctx context.Context) error, err error) {
+	return h.desk(anyUser)
 }
 
 // Sizes and the packet type of this program, for its tests.

@@ -9,27 +9,50 @@ import (
 
 // Open implements asking.Conn: it gives mem frames that the peer may write.
 func (k *conn) Open(mem []byte) (asking.Place, error) {
-	h := k.p.h
+	h, to := k.p.h, importer{k.node, k.at.Port}
+	if err := k.p.Reaches(mem); err != nil {
+		return asking.Place{}, err
+	}
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
 	offset := pageOffset(mem)
-	r, ok := h.frames.take(k.p, mem)
-	if !ok {
+	r, ok := k.p.frames.take(&k.p.seat, mem, to)
+	switch {
+	case !ok:
 		return asking.Place{}, fmt.Errorf("%w: the node has no %d pages in a row (Config.Memory)", provider.ErrNoRoom, pagesOf(offset, uint64(len(mem))))
-	}
-	for i := range r.n {
-		h.prog.flags[r.first+i] = frameWrite | frameNotify
+	case h.far != nil:
+		k.p.guest.grant(k, r, mem)
+	default:
+		h.prog.allow(r)
 	}
 	return asking.Place{Addr: uint64(offset), Key: r.first, Pages: r.n}, nil
 }
 
 // Shut implements asking.Conn. The numbers of the frames stay taken.
 func (k *conn) Shut(at asking.Place) {
-	h := k.p.h
+	h, r := k.p.h, run{at.Key, at.Pages}
+	if h.far != nil {
+		k.p.guest.shut(r)
+		return
+	}
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
-	h.frames.close(run{at.Key, at.Pages})
-	clear(h.prog.flags[at.Key:][:at.Pages])
+	h.shut(r)
+}
+
+// allow lets the importers of frames write there.
+func (p *program) allow(r run) {
+	for i := range r.n {
+		p.flags[r.first+i] = frameWrite | frameNotify
+	}
+}
+
+// shut has nothing be written to frames any more.
+func (h *Card) shut(r run) {
+	h.frames.close(r)
+	if h.prog.ready {
+		clear(h.prog.flags[r.first:][:r.n])
+	}
 }
 
 // Free implements asking.Conn. After the end of the connection the frames keep their numbers until
@@ -39,9 +62,9 @@ func (k *conn) Free(at asking.Place) {
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
 	if !k.ended || k.silent || !k.holds() {
-		h.frames.free(r)
+		k.p.frames.free(r)
 		return
 	}
-	h.kept = append(h.kept, kept{r, k.node, k.at, k.p.port})
+	h.kept = append(h.kept, kept{run: r, frames: k.p.frames, node: k.node, peer: k.at, port: k.p.port})
 	h.hang(k.node, 1, 0)
 }

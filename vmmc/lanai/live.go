@@ -2,10 +2,12 @@ package lanai
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -18,11 +20,19 @@ import (
 // An interface that goes down may come back. One that is deleted, or moved to another network
 // namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
 //
+// If another process serves the card there (Card.Serve, bobnet card --program vmmc) it uses that one: then
+// only Interface and Logger of cfg count. The error wraps share.ErrFull if the card serves as many programs
+// as it can, or as many of this user. When that process ends, all waits return an error that wraps
+// transport.ErrGone.
+//
 // ctx bounds the call alone, not the life of the card. When it has ended, the error wraps the
 // context's.
 func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	if cfg == nil {
 		cfg = &Config{}
+	}
+	if c, err := attach(ctx, cfg); !errors.Is(err, share.ErrNoCard) {
+		return c, err
 	}
 	return station.Open(ctx, cfg.Interface, false, func(cable transport.Link) (*Card, error) {
 		return Join(cable, cfg)

@@ -13,7 +13,15 @@ import "github.com/bobnet-go/bobnet/vipl"
 type frame struct {
 	mem   []byte // what may be written, nil for nothing
 	from  int    // octet of the page at which it begins
-	owner *process
+	owner *seat
+	to    importer
+}
+
+// importer is the process that may write to a frame: the node that the card knows it by, and its
+// port there.
+type importer struct {
+	node int
+	port uint16
 }
 
 // run is frames in a row, those of one grant. The zero run has none.
@@ -21,15 +29,19 @@ type run struct{ first, n uint32 }
 
 func (r run) has(frame uint32) bool { return frame >= r.first && frame < r.first+r.n }
 
-// frames is the pages that may be written. Frame 0 is none, so that address 0 is none.
+// frames is the pages that may be written. The first number is not given out, so that address 0 is
+// none.
 type frames struct {
+	base uint32 // number of all[0]
 	all  []frame
 	used []bool
 	next int // where to look first: a number is used again as late as possible
 	n    int
 }
 
-func newFrames(n int) frames { return frames{all: make([]frame, n), used: make([]bool, n), next: 1} }
+func newFrames(base uint32, n int) frames {
+	return frames{base: base, all: make([]frame, n), used: make([]bool, n), next: 1}
+}
 
 // pageOffset returns at which octet of a page mem begins.
 func pageOffset(mem []byte) int {
@@ -43,9 +55,16 @@ func pageOffset(mem []byte) int {
 func pagesOf(offset int, n uint64) uint64 { return max((uint64(offset)+n+pageSize-1)/pageSize, 1) }
 
 // take gives mem a run of frames; false if there is none that is long enough.
-func (f *frames) take(owner *process, mem []byte) (run, bool) {
-	offset := pageOffset(mem)
-	n := int(pagesOf(offset, uint64(len(mem))))
+func (f *frames) take(owner *seat, mem []byte, to importer) (run, bool) {
+	r, ok := f.reserve(int(pagesOf(pageOffset(mem), uint64(len(mem)))))
+	if ok {
+		f.fill(r, owner, mem, to)
+	}
+	return r, ok
+}
+
+// reserve takes n numbers in a row; false if there are not as many.
+func (f *frames) reserve(n int) (run, bool) {
 	at := f.gap(f.next, n)
 	if at == 0 {
 		at = f.gap(1, n)
@@ -53,15 +72,22 @@ func (f *frames) take(owner *process, mem []byte) (run, bool) {
 	if at == 0 {
 		return run{}, false
 	}
-	r := run{uint32(at), uint32(n)}
-	for i := range n {
-		size := min(pageSize-offset, len(mem))
-		f.all[at+i], f.used[at+i] = frame{mem[:size:size], offset, owner}, true
-		mem, offset = mem[size:], 0
+	for i := at; i < at+n; i++ {
+		f.used[i] = true
 	}
 	f.n += n
 	f.next = at + n
-	return r, true
+	return run{f.base + uint32(at), uint32(n)}, true
+}
+
+// fill has an importer write to mem by a run of frames.
+func (f *frames) fill(r run, owner *seat, mem []byte, to importer) {
+	offset := pageOffset(mem)
+	for i := r.first - f.base; i < r.first-f.base+r.n; i++ {
+		size := min(pageSize-offset, len(mem))
+		f.all[i] = frame{mem[:size:size], offset, owner, to}
+		mem, offset = mem[size:], 0
+	}
 }
 
 // gap returns where n free frames begin, at from or behind it; 0 for nowhere.
@@ -79,31 +105,35 @@ func (f *frames) gap(from, n int) int {
 }
 
 // close has nothing be written to the frames any more. Their numbers stay taken.
-func (f *frames) close(r run) {
-	for i := r.first; i < r.first+r.n; i++ {
-		f.all[i] = frame{}
+func (f *frames) close(r run) { clear(f.all[r.first-f.base:][:r.n]) }
+
+// filled returns how many of the frames have memory.
+func (f *frames) filled(r run) (n int) {
+	for i := range f.all[r.first-f.base:][:r.n] {
+		if f.all[int(r.first-f.base)+i].owner != nil {
+			n++
+		}
 	}
+	return n
 }
 
 // free gives the numbers back.
 func (f *frames) free(r run) {
 	f.close(r)
-	for i := r.first; i < r.first+r.n; i++ {
-		f.used[i] = false
-	}
+	clear(f.used[r.first-f.base:][:r.n])
 	f.n -= int(r.n)
 }
 
-// at returns the n octets of memory at a physical address, and whose they are; nil if not
-// all of them may be written.
-func (f *frames) at(addr uint64, n int) ([]byte, *process) {
-	number, offset := addr>>pageShift, int(addr%pageSize)
+// at returns the n octets of memory at a physical address, and whose they are; nil if the
+// importer may not write to all of them.
+func (f *frames) at(addr uint64, n int, from importer) ([]byte, *seat) {
+	number, offset := addr>>pageShift-uint64(f.base), int(addr%pageSize)
 	if number >= uint64(len(f.all)) {
 		return nil, nil
 	}
 	x := &f.all[number]
 	at := offset - x.from
-	if x.owner == nil || at < 0 || at+n > len(x.mem) {
+	if x.owner == nil || x.to != from || at < 0 || at+n > len(x.mem) {
 		return nil, nil
 	}
 	return x.mem[at : at+n], x.owner
@@ -124,14 +154,13 @@ type memRange struct {
 
 func newSpace() space { return space{pins: map[uint64]uint32{}} }
 
-// enter has sends name mem, until leave.
-func (s *space) enter(mem []byte) {
-	s.ranges = append(s.ranges, memRange{vipl.VirtualAddress(mem), mem})
+// enter has sends name mem, at a virtual address, until leave.
+func (s *space) enter(at uint64, mem []byte) {
+	s.ranges = append(s.ranges, memRange{at, mem})
 }
 
 // leave takes mem back. What was entered first ends first, as a rule.
-func (s *space) leave(mem []byte) {
-	at := vipl.VirtualAddress(mem)
+func (s *space) leave(at uint64, mem []byte) {
 	for i := range s.ranges {
 		if r := &s.ranges[i]; r.at == at && len(r.mem) == len(mem) {
 			last := len(s.ranges) - 1
@@ -141,6 +170,18 @@ func (s *space) leave(mem []byte) {
 			return
 		}
 	}
+}
+
+// reaches returns the virtual address of memory that was entered; false if not all of it was.
+func (s *space) reaches(mem []byte) (at uint64, ok bool) {
+	own := vipl.VirtualAddress(mem)
+	for i := range s.ranges {
+		r := &s.ranges[i]
+		if base := vipl.VirtualAddress(r.mem); own >= base && own-base <= uint64(len(r.mem)) && uint64(len(mem)) <= uint64(len(r.mem))-(own-base) {
+			return r.at + own - base, true
+		}
+	}
+	return 0, false
 }
 
 // find returns n octets at a virtual address; nil if not all of them are the process's.

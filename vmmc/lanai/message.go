@@ -17,6 +17,8 @@ const (
 	ctlRefused            // port of the process, frame: it has written where it may not
 	ctlQuery              // seq, key: whose name is this?
 	ctlFound              // seq, identity of the process
+	ctlWhose              // seq, port, incarnation: whose process is this?
+	ctlTheirs             // seq, user
 )
 
 // What processes say to each other. The first octet of the body says what.
@@ -88,6 +90,13 @@ func (h *Card) hear(m *message) {
 	case ctlFound:
 		seq := r.U32()
 		h.names.found(seq, ethertype.Addr{MAC: mac, Port: r.U16()})
+	case ctlWhose:
+		seq, port, incarnation := r.U32(), r.U16(), r.U64()
+		if uid, ok := h.names.user(port, incarnation); ok {
+			h.send(m.node, true, be32(be32([]byte{ctlTheirs}, seq), uid))
+		}
+	case ctlTheirs:
+		h.names.theirs(mac, r.U32(), r.U32())
 	default:
 		r.Bad = true
 	}

@@ -25,6 +25,8 @@ type names struct {
 type look struct {
 	gate  progress.Gate
 	found ethertype.Addr
+	of    ethertype.MAC // of whom it is asked whose a process is
+	uid   uint32
 	is    bool
 }
 
@@ -47,10 +49,57 @@ func (n *names) asked(node int, seq uint32, key string) {
 
 // found takes in an answer.
 func (n *names) found(seq uint32, at ethertype.Addr) {
-	if l := n.looks[seq]; l != nil && !l.is {
+	if l := n.looks[seq]; l != nil && !l.is && l.of == (ethertype.MAC{}) {
 		l.found, l.is = at, true
 		l.gate.Open(&n.h.host.Engine)
 	}
+}
+
+// user returns whose a process of this node is.
+func (n *names) user(port uint16, incarnation uint64) (uid uint32, ok bool) {
+	s := n.h.procs[port]
+	if s == nil || s.self.Incarnation != incarnation {
+		return 0, false
+	}
+	return s.uid, true
+}
+
+// theirs takes in whose a process of another node is.
+func (n *names) theirs(mac ethertype.MAC, seq, uid uint32) {
+	if l := n.looks[seq]; l != nil && !l.is && l.of == mac {
+		l.uid, l.is = uid, true
+		l.gate.Open(&n.h.host.Engine)
+	}
+}
+
+// whoseLimit is how long whose waits for the answer of another node.
+const whoseLimit = 2 * time.Second
+
+// whose asks the node of a process, again and again, whose it is.
+func (n *names) whose(ctx context.Context, at ethertype.Addr, incarnation uint64) (uid uint32, proven bool) {
+	e := &n.h.host.Engine
+	ctx, cancel := e.WithTimeout(ctx, whoseLimit)
+	defer cancel()
+	e.Lock()
+	defer e.Unlock()
+	if at.MAC == n.h.cfg.MAC {
+		return n.user(at.Port, incarnation)
+	}
+	l := &look{of: at.MAC}
+	n.seq++
+	seq := n.seq
+	n.looks[seq] = l
+	defer delete(n.looks, seq)
+	for pause := askMin; !l.is; pause = min(2*pause, askMax) {
+		if node, _, ok := n.h.line(at.MAC); ok {
+			n.h.send(node, true, be64(be16(be32([]byte{ctlWhose}, seq), at.Port), incarnation))
+			n.h.drive()
+		}
+		if n.pause(ctx, l, pause) != nil {
+			return 0, false
+		}
+	}
+	return l.uid, true
 }
 
 // ask asks all nodes that there is a way to.
@@ -119,6 +168,9 @@ var _ directory.Directory = (*hostDirectory)(nil)
 
 func init() {
 	directory.OnCard = func(host any, scope string) directory.Directory {
+		if f := host.(*Card).far; f != nil {
+			return &farDirectory{far: f, scope: scope}
+		}
 		return &hostDirectory{h: host.(*Card), scope: scope, mine: map[string]bool{}}
 	}
 }
@@ -170,9 +222,13 @@ func (d *hostDirectory) Match(ctx context.Context, name directory.Name) (directo
 	return directory.Found{Addr: at}, err
 }
 
-// Prove proves nothing.
-func (d *hostDirectory) Prove(_ provider.Ticket, _ provider.Identity, answer func(uid uint32, proven bool)) {
-	answer(0, false)
+// Prove asks the node of the process, the driver of which knows whose it is.
+func (d *hostDirectory) Prove(_ provider.Ticket, from provider.Identity, answer func(uid uint32, proven bool)) {
+	if d.h.Virtual() { // where other goroutines do not run
+		answer(0, false)
+		return
+	}
+	go func() { answer(d.h.names.whose(context.Background(), from.Addr, from.Incarnation)) }()
 }
 
 // Spent has nothing to do.

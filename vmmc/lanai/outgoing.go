@@ -1,6 +1,6 @@
 package lanai
 
-import "encoding/binary"
+import "github.com/bobnet-go/bobnet/internal/shared"
 
 // outgoing is the outgoing page table of a process, in SRAM: for each proxy page a node
 // and a physical page there, in 32 bits; 0 for none.
@@ -27,7 +27,7 @@ func (o *outgoing) get(page uint32) (node int, frame uint32, ok bool) {
 	if page >= outgoingPages {
 		return 0, 0, false
 	}
-	e := binary.LittleEndian.Uint32(o.mem[page*outgoingEntry:])
+	e := shared.Load(o.mem, int(page*outgoingEntry))
 	return int(e >> frameBits), e & (maxMemory - 1), e != 0
 }
 
@@ -52,12 +52,16 @@ func (o *outgoing) reserve(n uint64) (first uint32, ok bool) {
 // set has pages lead to frames of a node.
 func (o *outgoing) set(first uint32, node int, to run) {
 	for i := range to.n {
-		binary.LittleEndian.PutUint32(o.mem[(first+i)*outgoingEntry:], uint32(node)<<frameBits|(to.first+i))
+		shared.Store(o.mem, int((first+i)*outgoingEntry), uint32(node)<<frameBits|(to.first+i))
 	}
 }
 
 // close has pages lead nowhere. They stay reserved.
-func (o *outgoing) close(first, n uint32) { clear(o.mem[first*outgoingEntry:][:n*outgoingEntry]) }
+func (o *outgoing) close(first, n uint32) {
+	for i := first; i < first+n; i++ {
+		shared.Store(o.mem, int(i*outgoingEntry), 0)
+	}
+}
 
 // free gives pages back.
 func (o *outgoing) free(first, n uint32) {
@@ -65,10 +69,15 @@ func (o *outgoing) free(first, n uint32) {
 	clear(o.used[first:][:n])
 }
 
-// count returns how many pages are reserved.
+// count returns how many pages are reserved, or lead somewhere.
 func (o *outgoing) count() (n int) {
 	for _, used := range o.used {
 		if used {
+			n++
+		}
+	}
+	for page := range uint32(len(o.mem) / outgoingEntry) {
+		if _, _, leads := o.get(page); o.used == nil && leads {
 			n++
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
-	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
@@ -21,10 +21,9 @@ import (
 // package says; what is guarded by the host's lock says so.
 type process struct {
 	asking.Provider
-	h    *Card
-	up   provider.Up
-	cfg  provider.ProcessConfig
-	self provider.Identity
+	seat
+	up  provider.Up
+	cfg provider.ProcessConfig
 
 	conns  map[ethertype.Addr]*conn
 	parted map[ethertype.Addr]parting
@@ -34,13 +33,10 @@ type process struct {
 	count  provider.Counters
 	spare  []*send
 
-	// Guarded by the host's lock.
-	port    uint16
-	page    *hardware.Page
-	queue   queue
-	space   space
+	// Guarded by the host's lock, as the seat is.
 	next    uint32           // number of the next request
 	slots   [slots]*send     // whose request is in it
+	guest   *farProcess      // nil, but on a card of another process
 	backlog fifo.Queue[part] // requests that wait for a slot
 	inbox   []event
 	gate    progress.Gate
@@ -56,6 +52,7 @@ type event struct {
 	id     provider.Identity
 	body   []byte
 	frame  uint32
+	node   int
 	line   uint64
 	number uint32
 	how    ending
@@ -85,71 +82,17 @@ func init() {
 // join adds a process to the host. Its error wraps hardware.ErrSRAM when the card has no
 // room for it. It calls up from the first Turn on.
 func (h *Card) join(cfg provider.ProcessConfig, up provider.Up) (*process, error) {
+	p := &process{up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, next: 1}
+	p.seat = seat{listener: p, h: h, frames: &h.frames, uid: uint32(os.Geteuid()), self: provider.Identity{Process: cfg.Process}}
+	if h.far != nil {
+		return p, h.far.join(p)
+	}
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
-	switch {
-	case h.host.Failed() != nil:
-		return nil, h.failure()
-	case len(h.procs) >= h.cfg.Processes:
-		return nil, fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", hardware.ErrSRAM, cfg.Process, h.cfg.Processes)
-	}
-	p := &process{h: h, up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, space: newSpace(), next: 1}
-	for h.port++; h.port == 0 || h.procs[h.port] != nil; {
-		h.port++
-	}
-	p.port = h.port
-	p.self = provider.Identity{Addr: ethertype.Addr{MAC: h.cfg.MAC, Port: p.port}, Process: cfg.Process,
-		Incarnation: h.prog.birth ^ uint64(p.port)<<48}
-	var err error
-	if p.page, err = h.host.Card.OpenPage(fmt.Sprint("process ", cfg.Process)); err != nil {
-		return nil, err
-	}
-	if h.prog.ready {
-		err = p.attach()
-	}
-	if err != nil {
-		p.page.Close()
-		return nil, err
-	}
-	h.procs[p.port] = p
-	return p, nil
+	return p, h.sit(&p.seat, nil)
 }
 
-// attach gives the process its tables on the card. The lock is held.
-func (p *process) attach() error {
-	q := &p.queue
-	*q = queue{proc: p, page: p.page, next: p.next, words: make([]byte, slots*4)}
-	q.table.used = make([]bool, outgoingPages)
-	var err error
-	if q.blocks[0], err = p.h.host.Card.SRAM().Alloc("outgoing page table", outgoingSize); err != nil {
-		return err
-	}
-	if q.blocks[1], err = p.h.host.Card.SRAM().Alloc("TLB", tlbSize); err != nil {
-		p.h.host.Card.SRAM().Free(q.blocks[0])
-		return err
-	}
-	q.table.mem, q.tlb.mem, q.open = q.blocks[0].Data, q.blocks[1].Data, true
-	p.h.prog.procs = append(p.h.prog.procs, q)
-	return nil
-}
-
-// detach takes the process off the card. The lock is held.
-func (p *process) detach() {
-	h := p.h
-	delete(h.procs, p.port)
-	if p.queue.open {
-		p.queue.open = false
-		h.prog.drop(&p.queue)
-		for _, b := range p.queue.blocks {
-			h.host.Card.SRAM().Free(b)
-		}
-	}
-	p.page.Close()
-	p.space = newSpace()
-	p.backlog.Clear()
-}
-
-// tell has the process's next Turn see to something. The lock is held.
+// tell implements listener: it has the process's next Turn see to something. The lock is held.
 func (p *process) tell(e event) {
 	p.inbox = append(p.inbox, e)
 	p.gate.Open(&p.h.host.Engine)
@@ -167,19 +110,15 @@ func (p *process) kick() {
 	p.cfg.Kick()
 }
 
-// finished is told by the card how a request has ended. The lock is held.
+// touched implements listener.
+func (p *process) touched() { p.gate.Open(&p.h.host.Engine) }
+
+// waiting implements listener.
+func (p *process) waiting() int { return p.backlog.Len() }
+
+// finished implements listener.
 func (p *process) finished(number uint32, how ending) {
 	p.tell(event{kind: eventEnded, number: number, how: how})
-}
-
-// pages is the driver's part of a miss: it pins the page that is missing and those behind
-// it that are the process's, and returns how many these are.
-func (p *process) pages() int {
-	last, ok := p.space.extent(p.queue.page0)
-	if !ok {
-		return 0
-	}
-	return int(min(last-p.queue.page0+1, refillPages))
 }
 
 // Self implements provider.Provider.
@@ -281,6 +220,34 @@ func (p *process) Turn() {
 	}
 }
 
+// Reaches implements provider.Provider.
+func (p *process) Reaches(mem []byte) error {
+	if p.guest == nil || len(mem) == 0 {
+		return nil
+	}
+	p.h.host.Engine.Lock()
+	defer p.h.host.Engine.Unlock()
+	if _, ok := p.space.reaches(mem); !ok {
+		return fmt.Errorf("%w: another process has the card, which writes to memory of Process.AllocMem only", provider.ErrMemory)
+	}
+	return nil
+}
+
+// AllocMem implements provider.Provider.
+func (p *process) AllocMem(n int) ([]byte, error) {
+	if p.guest == nil {
+		return make([]byte, n), nil
+	}
+	return p.guest.alloc(n)
+}
+
+// FreeMem implements provider.Provider.
+func (p *process) FreeMem(mem []byte) {
+	if p.guest != nil {
+		p.guest.free(mem)
+	}
+}
+
 // handle sees to one event.
 func (p *process) handle(e *event) {
 	switch e.kind {
@@ -291,12 +258,7 @@ func (p *process) handle(e *event) {
 	case eventEnded:
 		p.requestEnded(e.number, e.how)
 	case eventCut:
-		for _, k := range p.inOrder() {
-			if k.at.MAC == e.from.MAC && k.line < e.line {
-				k.fail(provider.ErrPeer, byeNone)
-			}
-		}
-		p.parts(func(at ethertype.Addr, x parting) bool { return at.MAC == e.from.MAC && x.line < e.line })
+		p.lineBegan(e.from.MAC, e.node, e.line)
 	case eventRefused:
 		for _, k := range p.inOrder() {
 			if k.at.MAC == e.from.MAC && k.names(e.frame) {
@@ -305,6 +267,19 @@ func (p *process) handle(e *event) {
 		}
 	case eventClosed:
 		p.Close()
+	}
+}
+
+// lineBegan ends what hung on the lines to a node before this one.
+func (p *process) lineBegan(mac ethertype.MAC, node int, line uint64) {
+	for _, k := range p.inOrder() {
+		if k.at.MAC == mac && k.line < line {
+			k.fail(provider.ErrPeer, byeNone)
+		}
+	}
+	p.parts(func(at ethertype.Addr, x parting) bool { return at.MAC == mac && x.line < line })
+	if p.guest != nil {
+		p.guest.began(node, line)
 	}
 }
 
@@ -341,6 +316,7 @@ func (p *process) Close() {
 	}
 	p.h.host.Engine.Lock()
 	p.detach()
+	p.backlog.Clear()
 	p.h.host.Engine.Unlock()
 }
 

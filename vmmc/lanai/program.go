@@ -226,7 +226,7 @@ func (p *program) round() (busy bool) {
 func (p *program) look() {
 	for page := p.c.Rung(); page != nil; page = p.c.Rung() {
 		for _, q := range p.procs {
-			if q.page == page && !holds(page.Bytes(), q.next) {
+			if q.page == page && !holds(q.mem, q.next) {
 				p.count.BadQueues++
 			}
 		}
@@ -345,6 +345,7 @@ func (p *program) fetch() bool {
 		return false
 	}
 	m := p.h.leaving.Pop()
+	m.of.left()
 	if m.data[0] == ctlPing {
 		p.lines[m.node].pinged = false
 	}

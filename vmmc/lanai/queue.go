@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
 // The send queue of a process is its doorbell page: slots, which the process writes in
@@ -39,23 +40,19 @@ type request struct {
 	size   int
 	proxy  uint32
 	at     uint64 // virtual address, of a long one
-	data   []byte // in the page, of a short one
+	data   []byte // of a short one
 }
 
-// write puts a request into its slot, and rings. It is the process's, and allocates
-// nothing.
-func (r *request) write(page *hardware.Page) {
-	var b [20]byte
+// head writes what lies in a slot before the data of a short request, and returns how much that is.
+func (r *request) head(b *[20]byte) (n int) {
 	le := binary.LittleEndian
-	at := slotOf(r.number)
 	word := uint32(r.size)
 	if r.notify {
 		word |= slotNotify
 	}
-	n := slotData
+	n = slotData
 	if r.short {
 		word |= slotShort
-		_ = page.Write(at+slotData, r.data) // it lies in the page, as all that follows
 	} else {
 		le.PutUint64(b[slotData:], r.at)
 		n += 8
@@ -63,8 +60,30 @@ func (r *request) write(page *hardware.Page) {
 	le.PutUint32(b[0:], r.number)
 	le.PutUint32(b[4:], word)
 	le.PutUint32(b[8:], r.proxy)
+	return n
+}
+
+// write puts a request into its slot, and rings. It is the process's, and allocates
+// nothing.
+func (r *request) write(page *hardware.Page) {
+	var b [20]byte
+	at, n := slotOf(r.number), r.head(&b)
+	if r.short {
+		_ = page.Write(at+slotData, r.data) // it lies in the page, as all that follows
+	}
 	_ = page.Write(at, b[:n])
 	page.Ring()
+}
+
+// share puts a request into its slot of memory that the card's process shares: its number last.
+func (r *request) share(mem []byte) {
+	var b [20]byte
+	at, n := slotOf(r.number), r.head(&b)
+	if r.short {
+		copy(mem[at+slotData:], r.data)
+	}
+	copy(mem[at+4:], b[4:n])
+	shared.Store(mem, at, r.number)
 }
 
 func slotOf(number uint32) int { return int((number-1)%slots) * slotSize }
@@ -77,17 +96,11 @@ const lastNumber = 1 << 28 / slots * slots
 func after(number uint32) uint32 { return number%lastNumber + 1 }
 
 // holds reports whether a page holds the request of a number.
-func holds(page []byte, number uint32) bool {
-	return binary.LittleEndian.Uint32(page[slotOf(number):]) == number
-}
+func holds(page []byte, number uint32) bool { return shared.Load(page, slotOf(number)) == number }
 
-// read takes the request of a number from a page, if it is there.
-func (r *request) read(page []byte, number uint32) bool {
-	if !holds(page, number) {
-		return false
-	}
+// parse takes the request of a number apart. b is its slot, which the process cannot write to any more.
+func (r *request) parse(b []byte, number uint32) {
 	le := binary.LittleEndian
-	b := page[slotOf(number):][:slotSize]
 	word := le.Uint32(b[4:])
 	*r = request{number: number, short: word&slotShort != 0, notify: word&slotNotify != 0, size: int(word &^ slotFlags), proxy: le.Uint32(b[8:])}
 	if r.short {
@@ -95,7 +108,6 @@ func (r *request) read(page []byte, number uint32) bool {
 	} else {
 		r.at = le.Uint64(b[slotData:])
 	}
-	return true
 }
 
 // Codes that a request ends with.

@@ -18,7 +18,7 @@ type arrival struct {
 	piece  int    // which of the two addresses it goes to next
 	moved  int    // octets of the transfer that is under way
 	refuse bool   // it may not be written, or not all of it
-	owner  *process
+	owner  *seat
 }
 
 // Flags of a frame in the incoming page table.
@@ -259,7 +259,7 @@ func (p *program) onStored() {
 		p.h.messageCame(in.node, in.kind == kindQuery, in.data[:in.moved])
 		return
 	}
-	mem, owner := p.h.frames.at(in.to[in.piece], in.moved)
+	mem, owner := p.h.frames.at(in.to[in.piece], in.moved, importer{in.node, in.port})
 	if owner == nil {
 		in.refuse = true
 		return
@@ -290,7 +290,7 @@ func (p *program) finishStore() {
 		p.notify(in.to[0])
 	}
 	if in.owner != nil {
-		in.owner.gate.Open(&p.h.host.Engine)
+		in.owner.touched()
 	}
 	in.busy = false
 	switch {

@@ -4,17 +4,21 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
 // queue is a process as the card has it: its send queue and tables.
 type queue struct {
-	proc   *process
+	proc   *seat
 	open   bool
 	page   *hardware.Page
+	mem    []byte // the send queue
 	blocks [2]hardware.Block
 	table  outgoing
 	tlb    tlb
+	lines  []byte // of a process elsewhere: the numbers of lines that it knows; nil for others
 	words  []byte // in the host's memory: what the card tells of each slot
+	copied [slotSize]byte
 
 	next    uint32 // number of the request that comes next
 	req     request
@@ -60,9 +64,11 @@ func (p *program) scan() bool {
 
 // pick takes the next request of a queue.
 func (p *program) pick(q *queue) bool {
-	if !q.req.read(q.page.Bytes(), q.next) {
+	if !holds(q.mem, q.next) {
 		return false
 	}
+	copy(q.copied[:], q.mem[slotOf(q.next):]) // which the process may change meanwhile
+	q.req.parse(q.copied[:], q.next)
 	p.c.Work(p.h.costs.Pick)
 	q.next = after(q.next)
 	q.has, q.sent = true, 0
@@ -87,11 +93,14 @@ func (p *program) check(q *queue) ending {
 		return endSize
 	}
 	node, _, ok := q.table.get(r.proxy >> pageShift)
-	if !ok {
+	if !ok || node >= p.nodes.Len() {
 		p.count.BadProxies++
 		return endProxy
 	}
 	q.node, q.number = node, p.lines[node].number
+	if q.lines != nil && shared.Load(q.lines, node*lineWord) != uint32(q.number) {
+		return endLost // the process has not heard yet that the line has ended
+	}
 	return endDone
 }
 

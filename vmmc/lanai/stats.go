@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
@@ -32,6 +31,7 @@ type Stats struct {
 	BadProxies   uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_imported" help:"to pages not imported by the process"`
 	BadAddresses uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_its_memory" help:"from memory of another process"`
 	BadQueues    uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"no_request" help:"the doorbell was rung without a request"`
+	Unsaid       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" help:"Messages from or to processes of other programs, dropped because such a process communicates with too many others."`
 	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Route tables of the mapper that did not fit."`
 }
 
@@ -39,6 +39,7 @@ type Stats struct {
 type Snapshot struct {
 	station.Snapshot
 	MAC       ethertype.MAC
+	Served    bool // another process serves the card; the snapshot is of this process's part of it
 	Mapped    bool `metric:"bobnet_vmmccard_loaded" help:"1 if VMMC's control program runs on the card; 0 while the mapping program does."`
 	Stats     Stats
 	Sent      channels.SenderCounters
@@ -65,6 +66,11 @@ type ProcessSnapshot struct {
 func (h *Card) Snapshot() Snapshot {
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
+	if h.far != nil {
+		s := Snapshot{Served: true, MAC: h.cfg.MAC, Processes: h.processes()}
+		s.Card.Name = h.far.info.Interface
+		return s
+	}
 	p := h.prog
 	s := Snapshot{
 		Snapshot: h.host.Snapshot(&h.maps, &p.nodes),
@@ -73,18 +79,32 @@ func (h *Card) Snapshot() Snapshot {
 	if p.ready {
 		s.Sent, s.Received, s.Nodes, s.Buffers = p.send.Stats(), p.recv.Stats(), p.nodes.Len(), sendBuffers-p.free
 	}
+	s.Processes = h.processes()
 	for _, x := range h.procs {
-		s.Processes = append(s.Processes, ProcessSnapshot{Process: x.cfg.Process, Port: x.port, Pinned: len(x.space.pins),
-			Proxies: x.queue.table.count(), Waiting: x.backlog.Len(), Missing: x.queue.missing})
+		if g, other := x.listener.(*guest); other { // its run is its own, whatever it has exported
+			s.Frames -= int(g.pages.n) - h.frames.filled(g.pages)
+		}
 	}
-	slices.SortFunc(s.Processes, func(a, b ProcessSnapshot) int { return int(a.Port) - int(b.Port) })
 	return s
+}
+
+func (h *Card) processes() (all []ProcessSnapshot) {
+	for _, x := range h.inOrder() {
+		all = append(all, ProcessSnapshot{Process: x.self.Process, Port: x.port, Pinned: len(x.space.pins),
+			Proxies: x.queue.table.count(), Waiting: x.waiting(), Missing: x.queue.missing})
+	}
+	return all
 }
 
 // WriteTo writes the snapshot as text for people: the card, its processes and what they have
 // moved, its cable, and the host's mapper. It implements io.WriterTo.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
+	if s.Served {
+		fmt.Fprintf(&b, "card %s of another process\n", s.Card.Name)
+		s.writeProcesses(&b)
+		return b.WriteTo(w)
+	}
 	s.WriteCard(&b, func() { s.writeProgram(&b) })
 	return b.WriteTo(w)
 }
@@ -104,6 +124,10 @@ func (s *Snapshot) writeProgram(b *bytes.Buffer) {
 		n.BadRequests, n.BadProxies, n.BadAddresses, n.BadQueues)
 	fmt.Fprintf(b, "         dropped: strange %d, stale %d, too soon %d, no route %d, no room for an answer %d, refused %d; tables that did not fit %d\n",
 		n.Strange, n.Stale, n.TooSoon, n.NoRoute, n.Unanswered, n.Refused, n.RouteErrors)
+	s.writeProcesses(b)
+}
+
+func (s *Snapshot) writeProcesses(b *bytes.Buffer) {
 	for i := range s.Processes {
 		p := &s.Processes[i]
 		fmt.Fprintf(b, "         process %d at port %d: pinned %d pages, proxy pages %d, requests that wait %d", p.Process, p.Port, p.Pinned, p.Proxies, p.Waiting)

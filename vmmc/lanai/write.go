@@ -96,7 +96,7 @@ func (p *process) cut(s *send, w *provider.Write, notify bool) {
 	case w.Copy:
 		b := w.Gather(s.mem[:])
 		p.short(s, at, b)
-	case s.x.aligned(at, w):
+	case s.x.aligned(at, w) && p.inReach(w):
 		skip, left := w.Skip, w.Size
 		for _, b := range w.Data {
 			if skip >= len(b) {
@@ -105,16 +105,38 @@ func (p *process) cut(s *send, w *provider.Write, notify bool) {
 			}
 			b = b[skip:]
 			b = b[:min(len(b), left)]
-			p.long(s, at, b)
+			p.long(s, at, b, longData)
 			at += uint64(len(b))
 			if skip, left = 0, left-len(b); left == 0 {
 				break
 			}
 		}
 	default:
-		p.long(s, at, s.copy(at, w))
+		p.copied(s, at, w)
 	}
 	p.backlog.At(p.backlog.Len() - 1).notify = notify
+}
+
+// inReach reports whether the card can read all that a write writes from where it lies.
+func (p *process) inReach(w *provider.Write) bool {
+	if p.guest == nil {
+		return true
+	}
+	for _, b := range w.Data {
+		if _, ok := p.space.reaches(b); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// copied sends a copy of the data, which is aligned as the destination is.
+func (p *process) copied(s *send, at uint64, w *provider.Write) {
+	if p.guest == nil {
+		p.long(s, at, s.copy(at, w), longData)
+		return
+	}
+	p.long(s, at, s.copy(at, w), stageData) // each part is copied again when it has a slot
 }
 
 // add has a request wait for a slot.
@@ -136,14 +158,16 @@ func (p *process) short(s *send, at uint64, b []byte) {
 	}
 }
 
-// long sends data from where it lies.
-func (p *process) long(s *send, at uint64, b []byte) {
-	p.space.enter(b)
-	s.mapped = append(s.mapped, b)
+// long sends data from where it lies, so much with a request.
+func (p *process) long(s *send, at uint64, b []byte, most int) {
+	if p.guest == nil {
+		p.space.enter(vipl.VirtualAddress(b), b)
+		s.mapped = append(s.mapped, b)
+	}
 	for len(b) > 0 {
 		n := len(b)
-		if n > longData {
-			n = longData - int((s.x.base()+at+longData)%wordSize)
+		if n > most {
+			n = most - int((s.x.base()+at+uint64(most))%wordSize)
 		}
 		p.add(part{s: s, at: at, data: b[:n:n]})
 		at, b = at+uint64(n), b[n:]
@@ -197,13 +221,17 @@ func (p *process) push() {
 		}
 		q := request{number: p.next, short: x.short, notify: x.notify, size: len(x.data), data: x.data}
 		q.proxy = r.first<<pageShift + uint32(uint64(r.offset)+x.at)
-		if !x.short {
-			q.at = vipl.VirtualAddress(x.data)
-		}
 		*slot = x.s
-		p.backlog.Pop()
 		p.next = after(p.next)
-		q.write(p.page)
+		if p.guest != nil {
+			p.guest.put(&q, x)
+		} else {
+			if !x.short {
+				q.at = vipl.VirtualAddress(x.data)
+			}
+			q.write(p.page)
+		}
+		p.backlog.Pop()
 	}
 }
 
@@ -260,7 +288,7 @@ func (p *process) ends(s *send, err error) {
 	}
 	p.h.host.Engine.Lock()
 	for i, b := range s.mapped {
-		p.space.leave(b)
+		p.space.leave(vipl.VirtualAddress(b), b)
 		s.mapped[i] = nil
 	}
 	p.h.host.Engine.Unlock()

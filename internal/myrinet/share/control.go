@@ -29,6 +29,7 @@ var ErrFull = errors.New("share: too many programs use the card")
 const (
 	Plain = "plain"
 	AMII  = "am2"
+	VMMC  = "vmmc"
 )
 
 // Welcome is what the card's process says to a program that connects, as a line of JSON. What follows

@@ -45,6 +45,7 @@ var (
 	ErrFull     = errors.New("too many sends are under way")
 	ErrClosed   = errors.New("closed")
 	ErrNoRoom   = errors.New("lanai: a page table is full") // of proxy pages, or of pages that may be written
+	ErrMemory   = errors.New("lanai: the card does not reach the memory")
 )
 
 // Identity is a process as others know it.
@@ -218,6 +219,12 @@ type Provider interface {
 	// Moved ends a Redirect: what went to the old memory has been copied, of this grant and
 	// of all others of the export, and the importer's writes go on.
 	Moved(g *Grant)
+
+	// Reaches returns an error that wraps ErrMemory if others could not be let write to mem.
+	Reaches(mem []byte) error
+	// AllocMem returns memory that Reaches takes, and FreeMem gives it back. The lock may be held, or not.
+	AllocMem(n int) ([]byte, error)
+	FreeMem(mem []byte)
 
 	// Post posts a write. It fails with the Region's Err, or ErrFull unless Write.More.
 	Post(w *Write) error

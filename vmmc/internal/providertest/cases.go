@@ -32,7 +32,7 @@ var Cases = []Case{
 // serving is an exporter of size bytes for export 0 that wants after of them in the end.
 func serving(size int, after func(n *Node, memory []byte) error) func(n, other *Node) error {
 	return func(n, _ *Node) error {
-		memory := make([]byte, size)
+		memory := n.memory(size)
 		n.under(func() { n.allow(memory) })
 		if after == nil {
 			return nil
@@ -139,7 +139,7 @@ const orderWrites = 40
 // caseWatch: of two writes the second is not seen before the first, and of one the last
 // word is seen last.
 func caseWatch(n, _ *Node) error {
-	buf := make([]byte, 4096)
+	buf := n.memory(4096)
 	n.under(func() { n.allow(buf) })
 	for last := uint32(0); last < orderWrites; {
 		second := atomic.LoadUint32(word(buf, 1024))
@@ -199,7 +199,7 @@ const notes = 150
 // caseCount: notifications wait until there is room, and each is told once, when its data
 // is there.
 func caseCount(n, _ *Node) error {
-	buf := make([]byte, 4096)
+	buf := n.memory(4096)
 	n.under(func() { n.allow(buf) })
 	if err := n.until("a notification", func() bool { return len(n.noted) > 0 }); err != nil {
 		return err

@@ -40,7 +40,7 @@ func caseStream(want error) func(n, other *Node) error {
 
 // streaming waits until an importer's data comes.
 func (n *Node) streaming() (*provider.Grant, error) {
-	buf := make([]byte, streamSize+1000)
+	buf := n.memory(streamSize + 1000)
 	n.under(func() { n.allow(buf) })
 	seen := 0
 	return n.grantWhen(func() bool { // writes that have come, by what they count
@@ -93,7 +93,7 @@ func caseRevoke(atOnce bool) func(n, other *Node) error {
 
 // caseMove: after a Redirect writes land in the new memory, and what came before is told.
 func caseMove(n, _ *Node) error {
-	first, second := make([]byte, 8192), make([]byte, 8192)
+	first, second := n.memory(8192), n.memory(8192)
 	n.under(func() { n.allow(first) })
 	if err := n.until("the first write", func() bool { return atomic.LoadUint32(word(first, 4000)) != 0 }); err != nil {
 		return err
@@ -243,7 +243,7 @@ const held = Sends
 
 // caseHold handles no notification before its importer says so.
 func caseHold(n, _ *Node) error {
-	buf := make([]byte, 4096)
+	buf := n.memory(4096)
 	n.under(func() { n.allow(buf) })
 	if err := n.serve(func() (told bool) {
 		n.under(func() { told = n.seen > 0 })

@@ -273,6 +273,16 @@ func (n *Node) ends(what string, token any) (err error) {
 	return errors.Join(waited, err)
 }
 
+// memory returns memory that can be exported.
+func (n *Node) memory(size int) []byte {
+	mem, err := n.p.AllocMem(size)
+	if err != nil {
+		n.fail("%d bytes of memory: %w", size, err)
+		return make([]byte, size)
+	}
+	return mem[:size]
+}
+
 // pattern returns n bytes that tell message k from others.
 func pattern(n, k int) []byte {
 	b := make([]byte, n)

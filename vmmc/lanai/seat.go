@@ -1,0 +1,116 @@
+package lanai
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/shared"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// seat is the place of a process on the card and at the driver. The host's lock guards it.
+type seat struct {
+	listener
+	h      *Card
+	self   provider.Identity
+	uid    uint32
+	port   uint16
+	page   *hardware.Page // its doorbell
+	queue  queue
+	space  space
+	frames *frames // where it takes numbers for its memory
+}
+
+// listener is a process as the card speaks to it: one of this process of the operating system (process),
+// or of another one (guest). All calls are with the host's lock held.
+type listener interface {
+	tell(e event)
+	finished(number uint32, how ending) // a request has ended
+	touched()                           // its memory has been written to
+	waiting() int                       // requests that wait for a slot
+}
+
+// sit gives a process its place: with a page that it shares with the card, or without. The lock is held.
+func (h *Card) sit(s *seat, page *shared.Memory) error {
+	switch {
+	case h.host.Failed() != nil:
+		return h.failure()
+	case len(h.procs) >= h.cfg.Processes:
+		return fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", hardware.ErrSRAM, s.self.Process, h.cfg.Processes)
+	}
+	for h.port++; h.port == 0 || h.procs[h.port] != nil; {
+		h.port++
+	}
+	s.port, s.space = h.port, newSpace()
+	s.self.Addr = ethertype.Addr{MAC: h.cfg.MAC, Port: s.port}
+	s.self.Incarnation = h.prog.birth ^ uint64(s.port)<<48
+	var err error
+	if s.page, err = h.host.Card.OpenPage(fmt.Sprint("process ", s.self.Process)); err != nil {
+		return err
+	}
+	s.queue = queue{proc: s, page: s.page, mem: s.page.Bytes(), next: 1, words: make([]byte, slots*4)}
+	if page != nil {
+		s.queue.share(page.Bytes())
+	}
+	if h.prog.ready {
+		err = s.attach()
+	}
+	if err != nil {
+		s.page.Close()
+		return err
+	}
+	h.procs[s.port] = s
+	return nil
+}
+
+// attach gives the process its tables on the card. One that shares its queue and its outgoing page table
+// with the card takes as much of the card's memory as another one. The lock is held.
+func (s *seat) attach() error {
+	q := &s.queue
+	sram := s.h.host.Card.SRAM()
+	var err error
+	if q.blocks[0], err = sram.Alloc("outgoing page table", outgoingSize); err != nil {
+		return err
+	}
+	if q.blocks[1], err = sram.Alloc("TLB", tlbSize); err != nil {
+		sram.Free(q.blocks[0])
+		return err
+	}
+	if q.lines == nil {
+		q.table = outgoing{mem: q.blocks[0].Data, used: make([]bool, outgoingPages)}
+	}
+	q.tlb.mem, q.open = q.blocks[1].Data, true
+	s.h.prog.procs = append(s.h.prog.procs, q)
+	return nil
+}
+
+// detach takes the process off the card. The lock is held.
+func (s *seat) detach() {
+	h := s.h
+	delete(h.procs, s.port)
+	if h.far != nil {
+		s.queue.open = false
+		h.far.leave(s)
+		return
+	}
+	if s.queue.open {
+		s.queue.open = false
+		h.prog.drop(&s.queue)
+		for _, b := range s.queue.blocks {
+			h.host.Card.SRAM().Free(b)
+		}
+	}
+	s.page.Close()
+	s.space = newSpace()
+}
+
+// pages is the driver's part of a miss: it pins the page that is missing and those behind
+// it that are the process's, and returns how many these are.
+func (s *seat) pages() int {
+	last, ok := s.space.extent(s.queue.page0)
+	if !ok {
+		return 0
+	}
+	return int(min(last-s.queue.page0+1, refillPages))
+}

@@ -1,0 +1,757 @@
+package lanai
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/bits"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/myrinet/share"
+	"github.com/bobnet-go/bobnet/internal/passfd"
+	"github.com/bobnet-go/bobnet/internal/progress"
+	"github.com/bobnet-go/bobnet/internal/shared"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+	"golang.org/x/sys/unix"
+)
+
+// What a program may have of a card. Its user may have a part of all.
+const (
+	mostGuests  = 16      // processes of one program
+	mostAreas   = 256     // pieces of memory of one process
+	mostWords   = 256     // that name one process
+	mostName    = 512     // bytes of a scope or word
+	mostFinds   = 16      // questions of one program that are open at a time; it asks the others later
+	mostPeers   = 1024    // processes that one process has to do with
+	mostSaying  = 32      // messages of one program that have not begun to leave
+	mostBacklog = 1 << 20 // bytes that a program has not taken
+	userPart    = 4       // of processes and memory, for one user
+)
+
+// limits are those of programs of other processes, by user.
+type limits struct {
+	guests *admission.Gate[uint32] // connections: processes of VMMC
+	memory *admission.Gate[uint32] // bytes that they share with the card
+}
+
+// Serve lets programs of other processes use the card until ctx is done or the card fails for good:
+// those that open a card at the same interface (Open). Without anyUser it serves those of root and of
+// its own user. The error wraps EADDRINUSE if a process serves a card there, and is nil when ctx is done.
+// The caller closes the card; programs of other processes then hear that it is gone.
+func (h *Card) Serve(ctx context.Context, anyUser bool) error {
+	serve, err := h.desk(anyUser)
+	if err != nil {
+		return err
+	}
+	return serve(ctx)
+}
+
+// desk opens the desk where programs come, in the network namespace of the calling thread, and returns
+// what serves them.
+func (h *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err error) {
+	if h.far != nil {
+		return nil, fmt.Errorf("lanai: serve: another process serves the card: %w", unix.EADDRINUSE)
+	}
+	if h.host.Live == nil {
+		return nil, fmt.Errorf("lanai: serve: %w: the card is in virtual time", transport.ErrArgument)
+	}
+	at, err := iface.Find(h.host.Live.Cable.Info().Interface)
+	if err != nil {
+		return nil, err
+	}
+	desk, err := share.OpenDesk(at, anyUser)
+	if err != nil {
+		return nil, fmt.Errorf("lanai: serving the card at %s: %w", at.Name, err)
+	}
+	own := uint32(os.Geteuid())
+	all := 2 * int64(h.cfg.Memory) * pageSize
+	h.limits = limits{
+		guests: admission.New(admission.Limits{Conns: h.userGuests()}, 0, own),
+		memory: admission.New(admission.Limits{Bytes: all / userPart, AllBytes: all}, 0, own),
+	}
+	return func(ctx context.Context) error {
+		work, cancel := context.WithCancel(ctx)
+		var served sync.WaitGroup
+		served.Go(func() { desk.Serve(work, share.Welcome{Program: share.VMMC}, h.tenant) })
+		err := h.serveUntil(ctx)
+		cancel()
+		desk.Close()
+		served.Wait()
+		return err
+	}, nil
+}
+
+// userGuests is how many processes one user may have.
+func (h *Card) userGuests() int { return max(1, h.cfg.Processes/userPart) }
+
+// guestPages is how many pages one process may have exported, counted once for each importer.
+func (h *Card) guestPages() int { return max(1, (h.cfg.Memory-1)/h.cfg.Processes) }
+
+// serveUntil drives the card until ctx is done or the card fails.
+func (h *Card) serveUntil(ctx context.Context) (err error) {
+	e := &h.host.Engine
+	e.Lock()
+	defer e.Unlock()
+	w := e.Begin(ctx)
+	defer e.End(&w)
+	var never progress.Gate
+	for err == nil {
+		err = e.Wait(&w, &never)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return h.host.Failed()
+}
+
+// tenant is a program of another process that uses the card.
+type tenant struct {
+	card  *Card
+	uid   uint32
+	conn  *net.UnixConn
+	line  *share.Line
+	calls *shared.Bell // which the program rings
+	news  *shared.Bell
+	over  atomic.Bool
+	ctx   context.Context // ends with it
+	work  sync.WaitGroup  // its questions
+
+	// The host's lock guards what follows.
+	guests [shared.Bits]*guest // by their bits
+	told   map[int]uint64      // numbers of lines that it has been told, by node
+	saying int                 // messages that have not begun to leave
+	room   progress.Gate       // opens when one does
+	finds  map[uint32]context.CancelFunc
+	asked  int // questions that are open
+}
+
+// guest is a process of a tenant.
+type guest struct {
+	*tenant
+	seat   seat
+	bit    int
+	page   *shared.Memory
+	pages  run // its part of the incoming page table
+	named  int // importers that may still name it, after the end of the process
+	areas  map[uint64]*shared.Memory
+	next   uint64 // virtual address for the next area
+	peers  map[ethertype.Addr]*acquaintance
+	keys   map[string]bool // by which it is known
+	memory int64           // bytes that it shares
+}
+
+// acquaintance is a process that a guest has to do with, from its first message until it says that
+// nothing more comes.
+type acquaintance struct {
+	node        int
+	line        uint64
+	incarnation uint64 // 0 if it is not known
+	imports     bool   // it has been given memory to write to
+}
+
+// tenant serves a program as long as its connection lasts.
+func (h *Card) tenant(conn *net.UnixConn, uid uint32) {
+	m, fd, err := shared.New(bellsSize)
+	if err != nil {
+		return // out of descriptors, say
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &tenant{card: h, uid: uid, conn: conn, line: share.NewLine(conn, uid), calls: shared.NewBell(m, callsAt), news: shared.NewBell(m, newsAt),
+		ctx: ctx, told: map[int]uint64{}, finds: map[uint32]context.CancelFunc{}}
+	var n memo
+	if fds, err := t.line.Receive(&n); err != nil || n.Do != doHello || len(fds) > 0 {
+		passfd.Close(uid, fds...)
+		unix.Close(fd)
+		t.line.Finish(0)
+		cancel()
+		return
+	}
+	t.line.Send(memo{Do: doHello, MAC: h.cfg.MAC, Drop: h.cfg.Drop}, fd)
+	h.host.Engine.Lock()
+	if h.tenants == nil {
+		h.tenants = map[*tenant]struct{}{}
+	}
+	h.tenants[t] = struct{}{}
+	t.announce()
+	h.host.Engine.Unlock()
+	var hears sync.WaitGroup
+	hears.Go(t.hear)
+	t.read()
+	t.over.Store(true)
+	t.calls.Wake()
+	cancel()
+	hears.Wait()
+	t.work.Wait()
+	h.host.Engine.Lock()
+	for _, g := range t.guests {
+		if g != nil {
+			g.leave()
+		}
+	}
+	delete(h.tenants, t)
+	h.drive()
+	h.host.Engine.Unlock()
+	t.line.Finish(0)
+}
+
+// announce tells all programs of other processes the lines that have begun. The lock is held.
+func (h *Card) announce() {
+	for t := range h.tenants {
+		t.announce()
+	}
+}
+
+// announce tells the program of nodes and lines that it has not been told of.
+func (t *tenant) announce() {
+	p := t.card.prog
+	if !p.ready {
+		return
+	}
+	for node := range p.nodes.Len() {
+		if line := p.lines[node].number; t.told[node] != line {
+			t.told[node] = line
+			t.send(memo{Do: doLine, MAC: p.nodes.MAC(node), Node: node, Line: line})
+		}
+	}
+}
+
+// send tells the program something. One that does not take what it is told loses its connection.
+func (t *tenant) send(n memo) {
+	if t.line.Send(n); t.line.Backlog() > mostBacklog {
+		passfd.HangUp(t.conn)
+	}
+}
+
+// A process can ring for nothing, and end the sleeps of hear, as often as it likes. After mostVain rounds in a
+// row without a reason hear pauses before each round, until there is one.
+const (
+	mostVain  = 64
+	vainPause = time.Millisecond
+)
+
+// hear makes the card look at the queues that the program rings for.
+func (t *tenant) hear() {
+	h := t.card
+	for vain := 0; !t.over.Load(); vain++ {
+		if vain > mostVain {
+			time.Sleep(vainPause)
+		}
+		if !t.calls.Ready() {
+			began := time.Now()
+			t.calls.Sleep(time.Hour)
+			if t.calls.Ready() || time.Since(began) >= vainPause {
+				vain-- // it has slept, or was woken for something
+			}
+			continue
+		}
+		h.host.Engine.Lock()
+		rung := false
+		for i := range shared.Words {
+			for set := t.calls.Take(i); set != 0; set &= set - 1 {
+				g := t.guests[32*i+bits.TrailingZeros32(set)]
+				if g == nil || !g.seat.queue.open || !holds(g.seat.queue.mem, g.seat.queue.next) {
+					continue
+				}
+				g.seat.page.Ring()
+				rung, vain = true, -1
+			}
+		}
+		if rung {
+			h.drive()
+		}
+		h.host.Engine.Unlock()
+		runtime.Gosched() // goroutines that wait for the lock go first
+	}
+}
+
+// read does what the program asks for, until its connection ends or it asks for what no program does.
+func (t *tenant) read() {
+	for {
+		var n memo
+		fds, err := t.line.Receive(&n)
+		passfd.Close(t.uid, fds...)
+		if err != nil || t.line.Backlog() > mostBacklog || !t.do(&n) {
+			return
+		}
+	}
+}
+
+// do does one thing. It returns false if no program of this package asks for it.
+func (t *tenant) do(n *memo) (ok bool) {
+	h := t.card
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
+	if n.Do == doJoin {
+		answer, fd := t.join(n)
+		t.answer(answer, fd)
+		return true
+	}
+	g := t.guestAt(n.Port)
+	if g == nil { // it has ended
+		switch n.Do {
+		case doAlloc, doShut, doEnter, doWord:
+			t.line.Send(memo{Do: n.Do, Error: "the process has ended"})
+		}
+		return true
+	}
+	switch n.Do {
+	case doAlloc:
+		answer, fd := g.alloc(n.Size)
+		t.answer(answer, fd)
+	case doShut:
+		r := run{n.First, n.Pages}
+		if !g.owns(r) {
+			return false
+		}
+		h.shut(r)
+		t.line.Send(memo{Do: doShut})
+	case doEnter:
+		t.line.Send(memo{Do: doEnter, Error: g.enter(n.Scope)})
+	case doWord:
+		t.line.Send(memo{Do: doWord, Error: g.take(directory.WordKey(n.Scope, n.Word))})
+	case doUnword:
+		g.drop(directory.WordKey(n.Scope, n.Word))
+	case doUnname:
+		g.dropAll()
+	case doLeave:
+		g.leave()
+		h.drive()
+	case doFree:
+		g.free(n.At)
+	case doGrant:
+		return g.grant(n)
+	case doSay:
+		return g.say(n)
+	case doFind:
+		return t.find(n)
+	case doWhose:
+		return t.whose(n)
+	case doUnfind:
+		if cancel := t.finds[n.Seq]; cancel != nil {
+			cancel()
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// answer answers a question, with a file unless fd is negative.
+func (t *tenant) answer(n memo, fd int) {
+	if fd < 0 {
+		t.line.Send(n)
+		return
+	}
+	t.line.Send(n, fd)
+}
+
+func (t *tenant) guestAt(port uint16) *guest {
+	for _, g := range t.guests {
+		if g != nil && g.seat.port == port {
+			return g
+		}
+	}
+	return nil
+}
+
+// join makes a process.
+func (t *tenant) join(n *memo) (answer memo, fd int) {
+	h, refused := t.card, memo{Do: doJoin, Full: true}
+	bit := slices.Index(t.guests[:mostGuests], nil)
+	if bit < 0 {
+		refused.Error = fmt.Sprintf("a program has %d processes on a card at the most", mostGuests)
+		return refused, -1
+	}
+	if !h.limits.guests.Enter(t.uid) {
+		refused.Error = fmt.Sprintf("user %d has %d processes on it, which is the most", t.uid, h.userGuests())
+		return refused, -1
+	}
+	g := &guest{tenant: t, bit: bit, areas: map[uint64]*shared.Memory{}, next: pageSize, peers: map[ethertype.Addr]*acquaintance{}, keys: map[string]bool{}}
+	g.seat = seat{listener: g, h: h, uid: t.uid, self: provider.Identity{Process: n.Process}}
+	at, page, fd, err := g.share(pageEnd)
+	if err == nil {
+		var ok bool
+		if g.page = page; page != nil {
+			g.pages, ok = h.frames.reserve(h.guestPages())
+		}
+		if !ok {
+			err = fmt.Errorf("the card's incoming page table has no part left (Config.Memory)")
+		}
+	}
+	if err == nil {
+		if err = h.sit(&g.seat, page); err == nil {
+			g.seat.space.enter(at+stageAt, page.Bytes()[stageAt:])
+		}
+	}
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		g.retire()
+		h.limits.guests.Leave(t.uid)
+		refused.Error = err.Error()
+		return refused, -1
+	}
+	t.guests[bit] = g
+	return memo{Do: doJoin, Port: g.seat.port, Bit: bit, Incarnation: g.seat.self.Incarnation, First: g.pages.first, Pages: g.pages.n, At: at}, fd
+}
+
+// share makes memory that the process shares with the card, and returns its virtual address.
+func (g *guest) share(size int) (at uint64, m *shared.Memory, fd int, err error) {
+	size = int(pagesOf(0, uint64(size))) * pageSize
+	if !g.card.limits.memory.Take(g.uid, int64(size)) {
+		return 0, nil, -1, fmt.Errorf("%d bytes more are too many for user %d, or for all: they may have %d and %d (Config.Memory)", size, g.uid,
+			2*int64(g.card.cfg.Memory)*pageSize/userPart, 2*int64(g.card.cfg.Memory)*pageSize)
+	}
+	if m, fd, err = shared.New(size); err != nil {
+		g.card.limits.memory.Give(g.uid, int64(size))
+		return 0, nil, -1, err
+	}
+	g.memory += int64(size)
+	at, g.next = g.next, g.next+uint64(size)+pageSize
+	return at, m, fd, nil
+}
+
+// alloc makes memory that the process may export and send from.
+func (g *guest) alloc(size int) (answer memo, fd int) {
+	answer = memo{Do: doAlloc, Full: true}
+	if size <= 0 || size > 1<<40 || len(g.areas) >= mostAreas {
+		answer.Error = fmt.Sprintf("%d bytes, or more than %d pieces of memory", size, mostAreas)
+		return answer, -1
+	}
+	at, m, fd, err := g.share(size)
+	if err != nil {
+		answer.Error = err.Error()
+		return answer, -1
+	}
+	g.areas[at] = m
+	g.seat.space.enter(at, m.Bytes())
+	return memo{Do: doAlloc, At: at, Size: len(m.Bytes())}, fd
+}
+
+// free takes memory back. What importers may write of it they may write no more.
+func (g *guest) free(at uint64) {
+	m := g.areas[at]
+	if m == nil {
+		return
+	}
+	delete(g.areas, at)
+	g.seat.space.leave(at, m.Bytes())
+	f := &g.card.frames
+	for i := g.pages.first; i < g.pages.first+g.pages.n; i++ {
+		if mem := f.all[i].mem; len(mem) > 0 && within(mem, m.Bytes()) {
+			g.card.shut(run{i, 1})
+		}
+	}
+	g.card.limits.memory.Give(g.uid, int64(len(m.Bytes())))
+	g.memory -= int64(len(m.Bytes()))
+	m.Retire()
+}
+
+// within reports whether some memory is a part of other memory.
+func within(some, other []byte) bool {
+	s := space{}
+	s.enter(0, other)
+	_, ok := s.reaches(some)
+	return ok
+}
+
+// owns reports whether frames are the process's.
+func (g *guest) owns(r run) bool {
+	return r.n > 0 && r.first >= g.pages.first && uint64(r.first)+uint64(r.n) <= uint64(g.pages.first)+uint64(g.pages.n)
+}
+
+// grant lets another process write to memory. It returns false if no program asks for that.
+func (g *guest) grant(n *memo) bool {
+	h, r := g.card, run{n.First, n.Pages}
+	if !g.owns(r) || n.Size < 0 || pagesOf(int(n.At%pageSize), uint64(n.Size)) != uint64(r.n) {
+		return false
+	}
+	for i := r.first; i < r.first+r.n; i++ {
+		if h.frames.all[i].owner != nil {
+			return false
+		}
+	}
+	var mem []byte
+	if n.Size > 0 {
+		if mem = g.seat.space.find(n.At, n.Size); mem == nil {
+			return false
+		}
+	}
+	x, ok := g.meets(ethertype.Addr{MAC: n.MAC, Port: n.Other}, n.Line)
+	if !ok {
+		return true // the line has ended, and the process hears of it
+	}
+	x.imports = true
+	h.frames.fill(r, &g.seat, mem, importer{x.node, n.Other})
+	h.prog.allow(r)
+	return true
+}
+
+// meets notes that the process has to do with another one. It returns false if the line is not the one that
+// there is, or the process has to do with too many.
+func (g *guest) meets(at ethertype.Addr, line uint64) (*acquaintance, bool) {
+	h := g.card
+	node, now, ok := h.line(at.MAC)
+	if !ok || now != line {
+		return nil, false
+	}
+	x := g.peers[at]
+	if x == nil {
+		if len(g.peers) >= mostPeers {
+			return nil, false
+		}
+		x = &acquaintance{node: node, line: line}
+		g.peers[at] = x
+		h.hang(node, 1, 0)
+	}
+	return x, true
+}
+
+// parts notes that the process has nothing to do with another one any more.
+func (g *guest) parts(at ethertype.Addr) {
+	if x := g.peers[at]; x != nil {
+		delete(g.peers, at)
+		g.card.hang(x.node, -1, 0)
+	}
+}
+
+// say has a message go to another process, with the name that the card knows the process by. It returns
+// false if no program says that.
+func (g *guest) say(n *memo) bool {
+	h, at := g.card, ethertype.Addr{MAC: n.MAC, Port: n.Other}
+	if len(n.Body) == 0 || len(n.Body) > mostData-1-envelopeSize {
+		return false
+	}
+	node, line, ok := h.line(n.MAC)
+	if !ok || line != n.Line {
+		return true // the line has ended, and the process hears of it
+	}
+	if n.Body[0] != sayBye {
+		if _, ok := g.meets(at, line); !ok {
+			h.prog.count.Unsaid++
+			return true
+		}
+	} else if x := g.peers[at]; x != nil && !x.imports && len(n.Body) == 2 && bye(n.Body[1]) >= byeAnswer {
+		g.parts(at) // who gets this answers nothing
+	}
+	g.speak(node, &envelope{port: n.Other, incarnation: n.Incarnation, from: g.seat.self}, n.Body)
+	h.drive()
+	for e := &h.host.Engine; g.saying >= mostSaying && g.waitForRoom(e); {
+	}
+	return true
+}
+
+// speak has a message leave.
+func (g *guest) speak(node int, e *envelope, body []byte) {
+	b := e.append(append(make([]byte, 0, 1+envelopeSize+len(body)), ctlProcess))
+	g.saying++
+	g.card.leaving.Push(message{node: node, data: append(b, body...), of: g.tenant})
+	g.card.page.Ring()
+}
+
+// waitForRoom waits until another message of the program may wait to leave, and so reads nothing more of
+// it. It returns false if the program or the card has ended.
+func (t *tenant) waitForRoom(e *progress.Engine) bool {
+	w := e.Begin(t.ctx)
+	defer e.End(&w)
+	return e.Wait(&w, &t.room) == nil
+}
+
+// left notes that a message has begun to leave, or will not.
+func (t *tenant) left() {
+	if t != nil {
+		t.saying--
+		t.room.Open(&t.card.host.Engine)
+	}
+}
+
+// enter makes the process known by its number.
+func (g *guest) enter(scope string) (refused string) {
+	self := g.seat.self
+	if refused = g.take(directory.NodeKey(scope, self.Addr.MAC, self.Process)); refused == "" {
+		refused = g.take(directory.NumberKey(scope, self.Process))
+	}
+	return refused
+}
+
+// take makes the process known by a key. It returns why not, if not.
+func (g *guest) take(key string) (refused string) {
+	mine := g.card.names.mine
+	_, taken := mine[key]
+	switch {
+	case g.keys[key]:
+	case taken:
+		return "another process has the name"
+	case len(key) > mostName || len(g.keys) >= mostWords:
+		return fmt.Sprintf("a name is longer than %d bytes, or the process has %d names: these are the most", mostName, mostWords)
+	default:
+		mine[key], g.keys[key] = g.seat.self.Addr, true
+	}
+	return ""
+}
+
+func (g *guest) drop(key string) {
+	if g.keys[key] {
+		delete(g.keys, key)
+		delete(g.card.names.mine, key)
+	}
+}
+
+func (g *guest) dropAll() {
+	for key := range g.keys {
+		g.drop(key)
+	}
+}
+
+// ask has a question of the program be answered beside its other work.
+func (t *tenant) ask(seq uint32, answer func(ctx context.Context) memo) bool {
+	if t.asked >= mostFinds || t.finds[seq] != nil {
+		return false
+	}
+	ctx, cancel := context.WithCancel(t.ctx)
+	t.asked++
+	t.finds[seq] = cancel
+	t.work.Go(func() {
+		n := answer(ctx)
+		cancel()
+		t.card.host.Engine.Lock()
+		t.asked--
+		delete(t.finds, seq)
+		if n.Seq = seq; t.ctx.Err() == nil {
+			t.send(n)
+		}
+		t.card.host.Engine.Unlock()
+	})
+	return true
+}
+
+// find looks for a name.
+func (t *tenant) find(n *memo) bool {
+	key := n.Name.Key(n.Scope)
+	if len(key) > mostName {
+		return false
+	}
+	return t.ask(n.Seq, func(ctx context.Context) memo {
+		at, err := t.card.names.find(ctx, key)
+		found := memo{Do: doFound, MAC: at.MAC, Other: at.Port}
+		if err != nil {
+			found.Error = err.Error()
+		}
+		return found
+	})
+}
+
+// whose asks whose a process is.
+func (t *tenant) whose(n *memo) bool {
+	at, incarnation := ethertype.Addr{MAC: n.MAC, Port: n.Other}, n.Incarnation
+	return t.ask(n.Seq, func(ctx context.Context) memo {
+		uid, proven := t.card.names.whose(ctx, at, incarnation)
+		return memo{Do: doTheirs, UID: uid, Proven: proven}
+	})
+}
+
+// tell implements listener.
+func (g *guest) tell(e event) {
+	n := memo{Port: g.seat.port, MAC: e.from.MAC, Other: e.from.Port}
+	switch e.kind {
+	case eventMessage:
+		if len(e.body) > 0 && e.body[0] == sayBye {
+			g.parts(e.from)
+		} else if _, line, ok := g.card.line(e.from.MAC); ok {
+			x, ok := g.meets(e.from, line)
+			if !ok {
+				g.card.prog.count.Unsaid++
+				return
+			}
+			x.incarnation = e.id.Incarnation
+		}
+		n.Do, n.Process, n.Incarnation, n.Body = doHeard, e.id.Process, e.id.Incarnation, e.body
+	case eventNote:
+		n.Do, n.First = doNote, e.frame
+	case eventRefused:
+		n.Do, n.First = doRefused, e.frame
+	case eventCut: // announce tells the program
+		for _, at := range g.acquaintances() {
+			if at.MAC == e.from.MAC {
+				g.parts(at)
+			}
+		}
+		return
+	default:
+		return
+	}
+	g.send(n)
+}
+
+// acquaintances returns the processes that this one has to do with, in an order.
+func (g *guest) acquaintances() []ethertype.Addr {
+	return slices.SortedFunc(maps.Keys(g.peers), ethertype.Addr.Compare)
+}
+
+// finished implements listener: the word in the page says how.
+func (g *guest) finished(uint32, ending) { g.news.Ring(g.bit) }
+
+// touched implements listener.
+func (g *guest) touched() { g.news.Ring(g.bit) }
+
+// waiting implements listener: the program knows.
+func (g *guest) waiting() int { return 0 }
+
+// leave ends the process: nothing is written to its memory any more, and those that it has to do with
+// hear that it has ended, as if it had said so. The numbers of its frames are given out again when all that
+// it has given some have said that nothing more comes, or their lines have ended.
+func (g *guest) leave() {
+	h := g.card
+	g.guests[g.bit] = nil
+	g.dropAll()
+	h.shut(g.pages)
+	for _, at := range g.acquaintances() {
+		x := g.peers[at]
+		g.speak(x.node, &envelope{port: at.Port, incarnation: x.incarnation, from: g.seat.self}, []byte{sayBye, byte(byeClosed)})
+		if x.imports {
+			g.named++
+			h.kept = append(h.kept, kept{run: g.pages, frames: &h.frames, guest: g, node: x.node, peer: at, port: g.seat.port})
+			h.hang(x.node, 1, 0)
+		}
+		g.parts(at)
+	}
+	if g.named == 0 {
+		h.frames.free(g.pages)
+	}
+	g.pages = run{g.pages.first, g.pages.n}
+	g.seat.detach()
+	g.retireMemory()
+	h.limits.guests.Leave(g.uid)
+}
+
+// retire gives back what a process that does not come to be has.
+func (g *guest) retire() {
+	if g.pages.n > 0 {
+		g.card.frames.free(g.pages)
+	}
+	g.retireMemory()
+}
+
+func (g *guest) retireMemory() {
+	for _, m := range g.areas {
+		m.Retire()
+	}
+	g.areas = nil
+	if g.page != nil {
+		g.page.Retire()
+	}
+	g.card.limits.memory.Give(g.uid, g.memory)
+	g.memory = 0
+}
