@@ -152,4 +152,4 @@ package splitc
 // measured on one machine. With the layer shm, a read takes 20 to 70 ns and needs nothing from the
 // other process. With any other layer it takes 2 to 6 µs, for a message in vipl's memory and its
 // answer. Long stores take two to seven times as long there, because they are copied twice. So shm is
-// the default (docs/figures.md). With it, all processes of a host must belong to one user.
+// the default (docs/performance.md). With it, all processes of a host must belong to one user.
