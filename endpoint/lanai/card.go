@@ -21,8 +21,8 @@ import (
 // maxCards is how many cards a card speaks with, itself among them.
 const maxCards = 256
 
-// Config describes a card and its control program. Every zero field means the default, which is
-// the paper's.
+// Config configures a card and its control program. A zero field means the default, which is the
+// paper's value.
 type Config struct {
 	// Interface is the name or MAC address of the network interface that is the end of the cable;
 	// "" means the only interface that is up. Open uses it.
@@ -37,21 +37,21 @@ type Config struct {
 	// Routes lead to the other cards. Nil means what a direct cable needs, a route of no turns to
 	// every card, until the mapper finds others.
 	Routes []myrinet.HostRoute
-	// Mapper makes the card find the other cards, before and beside its work; its ID and Card are
-	// set by this package. Nil means no mapper in virtual time. On a live cable, nil means a mapper
-	// with defaults if Routes is nil.
+	// Mapper makes the card discover the other cards, at the start and continuously. This package
+	// sets its ID and Card. Nil means no mapper in virtual time. On a live cable, nil means a
+	// mapper with defaults if Routes is nil.
 	Mapper *myrinet.MapperOptions
-	// Logger is the mapper's if Mapper.Logger is nil; nil means slog.Default(). The handler of either
-	// is called as vipl.Config.Logger says, and may block.
+	// Logger is the mapper's logger if Mapper.Logger is nil; nil means slog.Default(). The handler
+	// may block; vipl.Config.Logger describes when it is called.
 	Logger *slog.Logger
 
-	Frames      int             // endpoint frames, the privileged one among them; 0 means 8
+	Frames      int             // endpoint frames, including the driver's; 0 means 8
 	Endpoints   int             // endpoints, resident or not, of all programs; 0 means 256
-	Attempts    int             // sends that an endpoint may try in its turn; 0 means 2^8 (VNT, 4.1)
-	Channels    channels.Config // between two cards; Cards and Owners are the card's
-	Residence   time.Duration   // how long an endpoint keeps its frame at least when others want it; 0 means twice Channels.Timeout
-	SendersStay int             // how many times Residence an endpoint keeps its frame while it has something to send; 0 means 4
-	Pinned      int             // bytes of staging areas that are pinned at a time, in addition to those of resident endpoints; 0 means 16 MiB
+	Attempts    int             // attempts to send in an endpoint's turn; 0 means 2^8 (VNT, 4.1)
+	Channels    channels.Config // channels between two cards; the card sets Cards and Owners
+	Residence   time.Duration   // minimum time that an endpoint keeps its frame while others wait for one; 0 means twice Channels.Timeout
+	SendersStay int             // multiple of Residence for which an endpoint keeps its frame while it has messages to send; 0 means 4
+	Pinned      int             // bytes of pinned staging areas, in addition to those of resident endpoints; 0 means 16 MiB
 
 	// The fields of GAM remove what the paper adds to it (VNT, 5.1).
 	Unreliable  bool // no channels: the card assumes that the network loses no packet, and a packet without room in an endpoint waits in the network
@@ -59,24 +59,24 @@ type Config struct {
 	Unnamed     bool // no virtual networks: a card has one endpoint, so packets need no private header, and the host's messages name neither endpoints nor tags
 	Pipelined   bool // fetches a message from the host while the previous one is being sent
 
-	Spin  bool  // waiting programs poll all the time and need no interrupt
+	Spin  bool  // waiting programs poll continuously and need no interrupt
 	Costs Costs // in virtual time
 	Seed  uint64
 }
 
-// Costs are cycles of the card's processor, and the host's own time. They count in virtual
-// time if Card.Timing does.
+// Costs are the costs of the control program's steps, in cycles of the card's processor. They count
+// in virtual time, if Card.Timing does.
 type Costs struct {
-	Send     int // a message is found and its packet built
-	Header   int // of that, and of Receive, what the private header costs
-	Bind     int // it is bound to a channel
-	Resend   int // it goes again
-	Loiter   int // an attempt to send that finds nothing, while others wait; with 0 all that are left to a turn are made at once
-	Receive  int // a packet is looked at
-	Arrive   int // its channel is looked up
-	Check    int // the tag
-	Answer   int // an ACK or NACK is built
-	Answered int // one is taken
+	Send     int // to find a message and build its packet
+	Header   int // the share of the private header in Send, and in Receive
+	Bind     int // to bind the message to a channel
+	Resend   int // to retransmit a message
+	Loiter   int // an attempt that finds no message while other endpoints wait; with 0 a turn ends at its first such attempt
+	Receive  int // to examine a received packet
+	Arrive   int // to look up its channel
+	Check    int // to check its tag
+	Answer   int // to build an ACK or NACK
+	Answered int // to handle an ACK or NACK
 }
 
 // Defaults of Config.
@@ -130,8 +130,8 @@ func (c *Config) resolve() error {
 	return nil
 }
 
-// Card is a card that runs AM-II's control program, and the driver on its host. Goroutines
-// may share it.
+// Card is an emulated card that runs AM-II's control program, with the driver on its host.
+// Goroutines may share it.
 type Card struct {
 	host   station.Host // its engine's lock is around all of this
 	cfg    Config
@@ -189,8 +189,8 @@ func (c *Card) random() uint32 { return c.rng.Uint32() | 1 }
 // Now returns the card's time, in nanoseconds.
 func (c *Card) Now() int64 { return c.host.Now() }
 
-// WithTimeout returns a copy of ctx that ends when d has passed on the card's clock, or
-// when cancel is called.
+// WithTimeout returns a copy of ctx that ends after d on the card's clock, or when cancel is
+// called.
 func (c *Card) WithTimeout(ctx context.Context, d time.Duration) (timed context.Context, cancel context.CancelFunc) {
 	return c.host.Engine.WithTimeout(ctx, d)
 }
@@ -198,8 +198,8 @@ func (c *Card) WithTimeout(ctx context.Context, d time.Duration) (timed context.
 // MAC returns the card's address.
 func (c *Card) MAC() ethertype.MAC { return c.cfg.MAC }
 
-// SetRoutes replaces the card's routes, until a mapper does. Messages under way to cards that have no
-// route any more return to their senders.
+// SetRoutes replaces the card's routes, until a mapper replaces them. Messages under way to cards
+// that lose their route return to their senders.
 func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	if c.driver.far != nil {
 		return errors.New("lanai: set routes: another process has the card: give them to that one")
@@ -222,8 +222,8 @@ func (c *Card) failure() error {
 	return c.host.Failed()
 }
 
-// Close ends the card. Programs on it get errors, and those that they have spoken with find
-// out that it is silent: so close nodes before.
+// Close closes the card. Programs on it get errors, and their peers detect that the card is silent.
+// So close the nodes first.
 func (c *Card) Close() error {
 	c.lock()
 	if c.closed {

@@ -5,18 +5,18 @@
 //	card, err := lanai.Open(ctx, &lanai.Config{Interface: "eth0"})
 //	node, err := endpoint.Open(ctx, &endpoint.Config{Card: card})
 //
-// The card takes the place of the NIC; endpoints work as before. On a live cable
-// (Config.Interface) the interface is one end of a cable, whose other end is another card or
-// a bobnet switch. If a process serves the card there (bobnet card --program am2, or Card.Serve), Open
-// uses that card together with programs of other processes, and of other users if the card serves them.
-// NewVirtual creates a card in virtual time, with the costs of the paper's
-// hardware. A card holds 7 endpoints and
-// the driver's own at a time (Config.Frames); the driver moves endpoints between the card and
-// the host's memory. The caller closes the card after its nodes.
+// The card takes the place of the NIC; endpoints work as usual. On a live cable (Config.Interface) the
+// interface is one end of a cable. The other end is another card or a bobnet switch. If a process
+// already serves the card (bobnet card --program am2, or Card.Serve), Open uses that card together with
+// programs of other processes. It can be shared with other users if the serving process permits them.
+// NewVirtual creates a card in virtual time, with the costs of the paper's hardware.
+//
+// A card holds 7 endpoints and the driver's own at a time (Config.Frames). The driver moves endpoints
+// between the card and the host's memory. The caller closes the card after its nodes.
 //
 // # GAM
 //
-// Config.Unreliable, Unprotected and Pipelined together give the paper's baseline: a control
+// Config.Unreliable, Unprotected and Pipelined together configure the paper's baseline: a control
 // program without channels and tags, which trusts the network and its peers.
 package lanai
 

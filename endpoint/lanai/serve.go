@@ -36,10 +36,10 @@ const (
 	userPart    = 4       // of the endpoints, for one user
 )
 
-// Serve lets programs of other processes use the card until ctx is done or the card fails for good:
-// those that open a card at the same interface (Open). Without anyUser it serves those of root and of
-// its own user. The error wraps EADDRINUSE if a process serves a card there, and is nil when ctx is done.
-// The caller closes the card; programs of other processes then hear that it is gone.
+// Serve lets programs of other processes use the card, until ctx is done or the card fails permanently.
+// Without anyUser, it serves only processes of root and of its own user. Those processes open a card at
+// the same interface (Open). The error wraps EADDRINUSE if a process already serves a card there. It is
+// nil when ctx is done. The caller closes the card; waits of the other processes then return an error.
 func (c *Card) Serve(ctx context.Context, anyUser bool) error {
 	serve, err := c.desk(anyUser)
 	if err != nil {

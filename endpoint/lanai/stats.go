@@ -11,7 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
-// Stats counts what a card's control program and driver have done.
+// Stats counts events of a card's control program and driver.
 type Stats struct {
 	Sent       uint64 `metric:"bobnet_amcard_sent_messages_total" help:"Message packets sent, including retransmissions."`
 	Again      uint64 `metric:"bobnet_amcard_retransmissions_total" help:"Message packets retransmitted."`
@@ -23,14 +23,14 @@ type Stats struct {
 	Unloads    uint64 `metric:"bobnet_amcard_evictions_total" help:"Endpoints unloaded from frames."`
 	Faults     uint64 `metric:"bobnet_amcard_faults_total" help:"Requests for endpoints that were not in a frame, or whose staging area was not pinned."`
 	Turns      uint64 `metric:"bobnet_amcard_turns_total" help:"Turns in which a frame could send."`
-	Loitered   uint64 // attempts to send while there was nothing, and others waited
-	Passed     uint64 // turns of others, at the most, between two messages of a frame that had something to send
+	Loitered   uint64 // attempts to send that found no message while other endpoints waited
+	Passed     uint64 // maximum number of other frames' turns between two messages of a frame that had messages to send
 
-	Nacked [channels.NackNoEndpoint + 1]uint64 `metric:"bobnet_amcard_nacks_total"` // packets, by the answer
+	Nacked [channels.NackNoEndpoint + 1]uint64 `metric:"bobnet_amcard_nacks_total"` // packets, by reason of the NACK
 
 	BadEntries   uint64 `metric:"bobnet_amcard_returned_messages_total" reason:"bad_entry" help:"the program posted an invalid message"`
 	Privileged   uint64 `metric:"bobnet_amcard_dropped_total" reason:"privileged" help:"messages of programs to or from a driver's endpoint"`
-	BadTags      uint64 // messages with another tag than their endpoint's
+	BadTags      uint64 // messages whose tag differs from their endpoint's
 	Forged       uint64 `metric:"bobnet_amcard_dropped_total" reason:"forged" help:"messages for another card's connection"`
 	Malformed    uint64 `metric:"bobnet_amcard_dropped_total" reason:"malformed" help:"malformed packets"`
 	Misdelivered uint64 `metric:"bobnet_amcard_dropped_total" reason:"misdelivered" help:"packets for another card"`
@@ -41,10 +41,10 @@ type Stats struct {
 	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because the queue of answers is full"`
 }
 
-// Snapshot is the state of a card at a moment.
+// Snapshot is the state of a card at one moment.
 type Snapshot struct {
 	station.Snapshot
-	Served    bool // another process has the card and tells what is not said here: of programs, endpoints and messages, those of this process
+	Served    bool // another process serves the card; programs, endpoints and messages are then those of this process only
 	Stats     Stats
 	Sends     channels.SenderCounters
 	Receives  channels.ReceiverCounters
@@ -54,7 +54,7 @@ type Snapshot struct {
 	Frames    int `metric:"bobnet_amcard_frames" help:"Frames for endpoints."`
 	Waiting   int `metric:"bobnet_amcard_waiting_endpoints" help:"Endpoints that wait for a frame."`
 	Pinned    int `metric:"bobnet_amcard_pinned_bytes" help:"Pinned memory of staging areas."`
-	Cards     int // that it has spoken with, or has routes to
+	Cards     int // cards that it has communicated with, or has routes to
 	Posted    int `metric:"bobnet_amcard_posted_messages" help:"Messages in send queues that the card has not completed."`
 	Queued    int `metric:"bobnet_amcard_queued_messages" help:"Messages in the host that wait for room in a send queue."`
 	Answers   int `metric:"bobnet_amcard_queued_answers" help:"ACKs and NACKs that wait to be sent."`
@@ -101,8 +101,8 @@ func (s *Snapshot) count(d *driver) {
 	}
 }
 
-// WriteTo writes the snapshot as text for people: the card, its endpoints and messages, its
-// cable, and the host's mapper. It implements io.WriterTo.
+// WriteTo writes the snapshot as text for display: the card, its endpoints and messages, its cable,
+// and the host's mapper. It implements io.WriterTo.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	if s.Served {

@@ -16,8 +16,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Card is a card that runs VMMC's control program, with the driver and the daemon of its node.
-// Processes of VMMC share it (vmmc.Config.Card). Goroutines may share it.
+// Card is an emulated card that runs VMMC's control program, with the driver and the daemon of its
+// node. VMMC processes share it (vmmc.Config.Card). Goroutines may share it.
 type Card struct {
 	cfg   Config
 	costs Costs
@@ -121,7 +121,7 @@ func (h *Card) mapped(routes []myrinet.HostRoute) {
 	h.later()
 }
 
-// Close ends the card: its processes' connections end, and nothing leaves any more.
+// Close closes the card. The connections of its processes end, and it sends nothing any more.
 func (h *Card) Close() error {
 	h.close.Do(func() {
 		h.host.Engine.Lock()
@@ -178,13 +178,13 @@ func (h *Card) idleWithin(d time.Duration) bool {
 // MAC returns the node's address.
 func (h *Card) MAC() ethertype.MAC { return h.cfg.MAC }
 
-// WithTimeout returns a copy of ctx that ends when d has passed on the host's clock, which
-// is the world's in virtual time.
+// WithTimeout returns a copy of ctx that ends after d on the host's clock, or when cancel is
+// called. In virtual time the host's clock is the world's.
 func (h *Card) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return h.host.Engine.WithTimeout(ctx, d)
 }
 
-// Virtual reports whether the host is in virtual time.
+// Virtual reports whether the card runs in virtual time.
 func (h *Card) Virtual() bool { return h.host.Engine.Virtual() }
 
 // inOrder returns the processes by their ports, so that what happens to several happens in the same

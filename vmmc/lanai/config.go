@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Config describes a card and its control program. Every zero field means the default.
+// Config configures a card and its control program. A zero field means the default.
 type Config struct {
 	// Interface is the name or MAC address of the network interface that is the end of the cable;
 	// "" means the only interface that is up. Open uses it.
@@ -22,33 +22,33 @@ type Config struct {
 	MAC ethertype.MAC
 	// Card describes the card: SRAM, pages and timing.
 	Card myrinet.CardConfig
-	// Routes lead to the other nodes. With Routes the card does not map, and the table stays as it
-	// is, as in the paper.
+	// Routes lead to the other nodes. If Routes is set, the card has no mapper and the routes never
+	// change, as in the paper.
 	Routes []myrinet.HostRoute
-	// Mapper makes the card find the other cards, before and beside its work; its ID and Card are
-	// set by this package. Nil means no mapper in virtual time. On a live cable, nil means a mapper
-	// with defaults if Routes is nil.
+	// Mapper makes the card discover the other cards, at the start and continuously. This package
+	// sets its ID and Card. Nil means no mapper in virtual time. On a live cable, nil means a
+	// mapper with defaults if Routes is nil.
 	Mapper *myrinet.MapperOptions
-	// Logger is the mapper's if Mapper.Logger is nil; nil means slog.Default(). The handler of either
-	// is called as vipl.Config.Logger says, and may block.
+	// Logger is the mapper's logger if Mapper.Logger is nil; nil means slog.Default(). The handler
+	// may block; vipl.Config.Logger describes when it is called.
 	Logger *slog.Logger
-	// Drop makes the card drop and count packets with CRC errors, as in the paper, and sends end
-	// when their data is in the card. By default lost packets are sent again, and sends end
-	// when their data is in the exporter's memory.
+	// Drop makes the card drop and count packets with CRC errors, as in the paper. A send then
+	// completes when its data is in the card. By default the card retransmits lost packets, and a
+	// send completes when its data is in the exporter's memory.
 	Drop bool
-	// Processes is how many processes the card has room for; 0 means 4.
-	// Nodes is how many nodes it knows, including itself; 0 means 64, at most 256.
-	// Memory is how many pages of 4 KiB the host can export, counted once for
-	// each importer; 0 means 16384 (64 MiB, as the paper's hosts have), at most 2^24.
+	// Processes is the maximum number of processes on the card; 0 means 4. Nodes is the maximum
+	// number of nodes that the card knows, including itself; 0 means 64, and the maximum is 256.
+	// Memory is the maximum number of 4 KiB pages that the host can export, counted once for each
+	// importer; 0 means 16384 (64 MiB, as on the paper's hosts), and the maximum is 2^24.
 	Processes, Nodes, Memory int
-	// PeerTimeout is how long a node may be silent before it counts as dead; 0 means
-	// vipl.DefaultPeerTimeout. A process may have a shorter one (vmmc.Config). Retry is the time
-	// after which an unanswered packet is sent again; 0 means PeerTimeout/250.
+	// PeerTimeout is how long a node may be silent before the card treats it as dead; 0 means
+	// vipl.DefaultPeerTimeout. A process may have a shorter timeout (vmmc.Config). Retry is the
+	// retransmission timeout; 0 means PeerTimeout/250.
 	PeerTimeout, Retry time.Duration
-	// Serial makes the card fetch the next chunk from the host only after the previous one has
-	// left, without pipelining, to measure what pipelining gains.
+	// Serial disables pipelining: the card fetches the next chunk from the host only after it has
+	// sent the previous one. Use it to measure the effect of pipelining.
 	Serial bool
-	// Costs are those of the program's steps; nil means DefaultCosts.
+	// Costs are the costs of the program's steps; nil means DefaultCosts.
 	Costs *Costs
 }
 

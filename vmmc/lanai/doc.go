@@ -1,35 +1,37 @@
-// Package lanai runs VMMC in the control program of an emulated Myrinet card, as in Dubnicki
-// et al., "Design and Implementation of Virtual Memory-Mapped Communication on Myrinet",
-// 1997, section 4 (package transport/myrinet has the card). A Card has the control program,
-// and the driver and the daemon of its node. Processes of package vmmc share it:
+// Package lanai runs VMMC in the control program of an emulated Myrinet card. It follows Dubnicki
+// et al., "Design and Implementation of Virtual Memory-Mapped Communication on Myrinet", 1997,
+// section 4. Package transport/myrinet emulates the card. A Card contains the control program, and
+// the driver and the daemon of its node. Processes of package vmmc share it:
 //
 //	card, err := lanai.Open(ctx, &lanai.Config{Interface: "eth1"})
 //	p, err := vmmc.Open(ctx, &vmmc.Config{Card: card, Process: 1})
 //
-// On a live cable (Config.Interface) the interface is one end of a cable, whose other end is
-// another card or a bobnet switch. NewVirtual creates a card in virtual time, with the costs
-// of the paper's hardware (Config.Costs). Programs use the processes as over a NIC. Processes
-// find each other through their cards, whose drivers do what a daemon does over a NIC: they match imports
-// with exports, prove users, and tell of processes that have ended.
+// On a live cable (Config.Interface) the interface is one end of a cable. The other end is another
+// card or a bobnet switch. NewVirtual creates a card in virtual time, with the costs of the paper's
+// hardware (Config.Costs). Programs use the processes as they do over a NIC. Processes find each
+// other through their cards. The drivers of the cards do the work of a daemon: they match imports
+// with exports, prove users, and report processes that have ended.
 //
 // # Several programs on one card
 //
-// If a process of the operating system serves the card (bobnet card --program vmmc, or Card.Serve), Open
-// uses that card together with programs of other processes, and of other users if the card serves
-// them. Each maps its own send queue, page table and memory, and nothing of the others. Programs of this
-// kind export memory of vmmc.Process.AllocMem only, because the card's process writes to it.
+// If another process serves the card (bobnet card --program vmmc, or Card.Serve), Open uses that
+// card together with programs of other processes. The serving process can also permit other users.
+// Each program maps its own send queue, page table and memory, and nothing of the others. Such
+// programs can export only memory of vmmc.Process.AllocMem, because the serving process writes to
+// it.
 //
-// The kernel tells the card whose each program is; a policy by user (vmmc.Policy) refuses those of other
-// users, as far as the importer's node is to be trusted. A user other than root and the card's own may
-// have a quarter of the card's processes, and of the memory that programs share with the card.
+// The kernel reports the user of each program to the card. A policy by user (vmmc.Policy) refuses
+// programs of other users, as far as you trust the importer's node. A user other than root and the
+// card's own may have a quarter of the card's processes, and a quarter of the memory that programs
+// share with the card.
 //
-// When a program ends, also by kill -9, the card frees what it had, and tells the processes that had to
-// do with it. When the card's process ends, all waits of its programs return an error that wraps
-// transport.ErrGone; they open the card again.
+// When a program ends, also by kill -9, the card frees its resources and notifies its peers. When
+// the serving process ends, all waits of its programs return an error that wraps transport.ErrGone.
+// The programs can then open the card again.
 //
-// Lost and damaged packets are sent again, and a send ends when its data is in the
-// exporter's memory. With Config.Drop they are only counted, as in the paper, and a send ends
-// when its data is in the card. If a node does not answer for Config.PeerTimeout or
+// The card retransmits lost and damaged packets, and a send completes when its data is in the
+// exporter's memory. With Config.Drop the card only counts such packets, as in the paper, and a
+// send completes when its data is in the card. If a node does not answer for Config.PeerTimeout, or
 // restarts, all imports from it end.
 //
 // The card refuses and counts requests for memory that the process may not use. Cards and

@@ -13,20 +13,21 @@ import (
 )
 
 // Open opens the card at a network interface, which is one end of a cable. At the other end is a
-// card of the same kind, or a port of a switch (bobnet switch). Its errors are those of ring.Open;
-// one that wraps EADDRINUSE says that the interface has a card or a switch already. A nil cfg means
-// defaults.
+// card of the same kind, or a port of a switch (bobnet switch). Open returns the errors of
+// ring.Open. An error that wraps EADDRINUSE means that a card or a switch already uses the
+// interface. A nil cfg means defaults.
 //
-// An interface that goes down may come back. One that is deleted, or moved to another network
-// namespace, ends the card: all waits then return an error that wraps transport.ErrGone.
-//
-// If another process serves the card there (Card.Serve, bobnet card --program vmmc) it uses that one: then
-// only Interface and Logger of cfg count. The error wraps share.ErrFull if the card serves as many programs
-// as it can, or as many of this user. When that process ends, all waits return an error that wraps
+// The card survives if its interface goes down and up again. If the interface is deleted, or moved
+// to another network namespace, the card fails: all waits then return an error that wraps
 // transport.ErrGone.
 //
-// ctx bounds the call alone, not the life of the card. When it has ended, the error wraps the
-// context's.
+// If another process serves the card there (Card.Serve, bobnet card --program vmmc), Open uses that
+// card. Then only Interface and Logger of cfg count. The error wraps share.ErrFull if the card
+// already serves its maximum number of programs, in all or of this user. If the serving process
+// ends, all waits return an error that wraps transport.ErrGone.
+//
+// ctx limits the call only, not the life of the card. If ctx ends first, the error wraps the
+// context's error.
 func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -39,8 +40,8 @@ func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	})
 }
 
-// Join returns a new card at the end of a live cable. The cable is the card's: Close closes it. On
-// an error the cable is as it was. A nil cfg means defaults.
+// Join returns a new card at the end of a live cable. The card owns the cable, and Close closes it.
+// If Join fails, the caller still owns the cable. A nil cfg means defaults.
 func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	info := cable.Info()
 	var with Config

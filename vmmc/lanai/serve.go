@@ -45,10 +45,10 @@ type limits struct {
 	memory *admission.Gate[uint32] // bytes that they share with the card
 }
 
-// Serve lets programs of other processes use the card until ctx is done or the card fails for good:
-// those that open a card at the same interface (Open). Without anyUser it serves those of root and of
-// its own user. The error wraps EADDRINUSE if a process serves a card there, and is nil when ctx is done.
-// The caller closes the card; programs of other processes then hear that it is gone.
+// Serve lets programs of other processes use the card, until ctx is done or the card fails permanently.
+// Without anyUser, it serves only processes of root and of its own user. Those processes open a card at
+// the same interface (Open). The error wraps EADDRINUSE if a process already serves a card there. It is
+// nil when ctx is done. The caller closes the card; waits of the other processes then return an error.
 func (h *Card) Serve(ctx context.Context, anyUser bool) error {
 	serve, err := h.desk(anyUser)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 )
 
-// Stats counts what a card's program has done.
+// Stats counts events of a card's control program.
 type Stats struct {
 	PacketsOut uint64 `metric:"bobnet_vmmccard_transmit_packets_total" help:"Packets sent, including answers."`
 	PacketsIn  uint64 `metric:"bobnet_vmmccard_receive_packets_total" help:"Packets received, including answers."`
@@ -35,7 +35,7 @@ type Stats struct {
 	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Route tables of the mapper that did not fit."`
 }
 
-// Snapshot is the state of a card at a moment.
+// Snapshot is the state of a card at one moment.
 type Snapshot struct {
 	station.Snapshot
 	MAC       ethertype.MAC
@@ -48,7 +48,7 @@ type Snapshot struct {
 	Frames    int               `metric:"bobnet_vmmccard_writable_pages" help:"Pages of memory that others may write, or whose revocation is not complete."`
 	Buffers   int               `metric:"bobnet_vmmccard_busy_buffers" help:"Packets on the card that are not sent or not acknowledged."`
 	ToDriver  int               `metric:"bobnet_vmmccard_queued_messages"` // messages and notifications that wait for the driver
-	ToSend    int               `metric:"bobnet_vmmccard_queued_messages"` // messages of the driver's that wait to be sent
+	ToSend    int               `metric:"bobnet_vmmccard_queued_messages"` // the driver's messages that wait to be sent
 	Processes []ProcessSnapshot `metric:"bobnet_vmmccard_processes" help:"Processes on the card."`
 }
 
@@ -59,7 +59,7 @@ type ProcessSnapshot struct {
 	Pinned  int  `metric:"bobnet_vmmccard_pinned_pages" help:"Pages pinned by translations of processes."`
 	Proxies int  `metric:"bobnet_vmmccard_proxy_pages" help:"Mapped proxy pages of processes."`
 	Waiting int  `metric:"bobnet_vmmccard_queued_requests" help:"Requests of processes that wait for a slot in their send queue."`
-	Missing bool // its TLB lacks a translation, and the driver has not brought it yet
+	Missing bool // its TLB lacks a translation, which the driver has not supplied yet
 }
 
 // Snapshot returns the state of the card. Any goroutine may call it.
@@ -96,8 +96,8 @@ func (h *Card) processes() (all []ProcessSnapshot) {
 	return all
 }
 
-// WriteTo writes the snapshot as text for people: the card, its processes and what they have
-// moved, its cable, and the host's mapper. It implements io.WriterTo.
+// WriteTo writes the snapshot as text for display: the card, its processes and their traffic, its
+// cable, and the host's mapper. It implements io.WriterTo.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	if s.Served {

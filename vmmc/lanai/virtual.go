@@ -5,8 +5,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// NewVirtual returns a new card in virtual time. plug makes the card's port, as Fabric.Host
-// does. Only processes of the world may call methods of the card.
+// NewVirtual returns a new card in virtual time. plug creates the card's port, as Fabric.Host does.
+// Only processes of the virtual world may call methods of the card.
 func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg *Config) (*Card, error) {
 	var with Config
 	if cfg != nil {
