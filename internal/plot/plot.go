@@ -109,7 +109,7 @@ func WriteRows(w io.Writer, rows ...[]Panel) error {
 				drawLegend(&legends[0], c)
 				legends = legends[1:]
 			} else if i == 0 && k == columns-1 {
-				drawLegend(&legends[0], c)
+				drawLegend(fullest(legends), c)
 			}
 		}
 	}
@@ -131,14 +131,29 @@ func sameSeries(rows [][]Panel) bool {
 	return true
 }
 
+// legendSize returns the size of a legend.
+func legendSize(l *plot.Legend) vg.Point {
+	return l.Rectangle(draw.New(vgimg.NewWith(vgimg.UseWH(panelWidth, height), vgimg.UseDPI(resolution)))).Size()
+}
+
 // legendRoom returns the width of the widest legend, with its gap.
 func legendRoom(legends []plot.Legend) vg.Length {
-	c := draw.New(vgimg.NewWith(vgimg.UseWH(panelWidth, height), vgimg.UseDPI(resolution)))
 	widest := vg.Length(0)
 	for i := range legends {
-		widest = max(widest, legends[i].Rectangle(c).Size().X)
+		widest = max(widest, legendSize(&legends[i]).X)
 	}
 	return widest + legendGap
+}
+
+// fullest returns the legend with the most entries: a panel does not list series without points.
+func fullest(legends []plot.Legend) *plot.Legend {
+	most := &legends[0]
+	for i := range legends {
+		if legendSize(&legends[i]).Y > legendSize(most).Y {
+			most = &legends[i]
+		}
+	}
+	return most
 }
 
 // drawLegend draws a legend at the right of c.
