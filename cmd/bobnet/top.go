@@ -29,7 +29,8 @@ the segment and this program has the right to send there.
 
 On a terminal, top runs until q is pressed. Otherwise, or with --once, it prints one view. For
 this view it reads the metrics twice, --interval apart, to compute rates. The exit code is 1 if
-an address of --metrics does not answer the second time, or if there is no source at all.`
+an address of --metrics does not answer the second time, if the interface fails after it was
+opened, or if there is no source at all.`
 
 // defaultMetrics lists the addresses where programs and the agent's systemd unit usually serve
 // metrics.
@@ -78,16 +79,17 @@ func (c *topCall) run(ctx context.Context, out io.Writer) error {
 		return usageError{fmt.Errorf("top: --metrics: %w", err)}
 	}
 	defer sources.Close()
-	segment := &segment{}
+	segment := &top.Segment{}
 	if c.discover {
-		segment = openSegment(ctx, c.nic)
-		defer segment.close()
+		c.nic.Logger = slog.Default()
+		segment = top.OpenSegment(ctx, c.nic)
+		defer segment.Close()
 	}
-	var silent error // of the last update
+	var silent, gone error // of the last update
 	take := func() *top.Sample {
 		s := &top.Sample{At: time.Now()}
 		silent = sources.Take(ctx, s)
-		segment.take(ctx, s)
+		gone = segment.Take(ctx, s)
 		return s
 	}
 	if !c.once && !c.asJSON && lab.IsTerminal(out) {
@@ -108,49 +110,11 @@ func (c *topCall) run(ctx context.Context, out io.Writer) error {
 	} else {
 		err = view.Write(out)
 	}
-	if silent != nil && (len(c.addresses) > 0 || segment.nic == nil) {
+	if silent != nil && (len(c.addresses) > 0 || !segment.Open()) {
 		err = errors.Join(err, fmt.Errorf("top: %w (does a program serve metrics there? see: bobnet top --help)", silent))
 	}
+	if gone != nil {
+		err = errors.Join(err, fmt.Errorf("top: %w (see: bobnet doctor)", gone))
+	}
 	return err
-}
-
-// segment finds stations by broadcast. Without a NIC it finds none.
-type segment struct {
-	nic  *vipl.NIC
-	note string // why there is no NIC
-}
-
-// openSegment opens a NIC for broadcasts. It cannot fail, because metrics need no NIC.
-func openSegment(ctx context.Context, cfg vipl.Config) *segment {
-	cfg.Logger = slog.Default()
-	nic, err := vipl.Open(ctx, &cfg)
-	if err != nil {
-		return &segment{note: fmt.Sprintf("no broadcast on the segment: %v", err)}
-	}
-	return &segment{nic: nic}
-}
-
-// listenFor is the time that stations have to answer.
-const listenFor = 250 * time.Millisecond
-
-func (s *segment) take(ctx context.Context, to *top.Sample) {
-	if s.note != "" {
-		to.Notes = append(to.Notes, s.note)
-	}
-	if s.nic == nil {
-		return
-	}
-	ctx, cancel := s.nic.WithTimeout(ctx, listenFor)
-	defer cancel()
-	found, err := s.nic.Discover(ctx)
-	to.Found(found)
-	if err != nil && !errors.Is(err, vipl.ErrTimeout) {
-		to.Notes = append(to.Notes, fmt.Sprintf("broadcast on the segment: %v", err))
-	}
-}
-
-func (s *segment) close() {
-	if s.nic != nil {
-		s.nic.Close()
-	}
 }

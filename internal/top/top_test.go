@@ -3,6 +3,7 @@ package top
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -341,5 +343,27 @@ func TestNames(t *testing.T) {
 		if !strings.Contains(string(reference), "| `"+name+"` |") {
 			t.Errorf("docs/metrics.md has no %s", name)
 		}
+	}
+}
+
+// TestSegmentGone: an interface that vanishes between two looks is an error of the second look, and a
+// note of its sample.
+func TestSegmentGone(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1})
+	station := w.Station("q0")
+	w.Go("top", func() {
+		s := OpenSegment(t.Context(), vipl.Config{Link: station})
+		defer s.Close()
+		first, second := new(Sample), new(Sample)
+		if err := s.Take(t.Context(), first); !s.Open() || err != nil || len(first.Notes) > 0 {
+			t.Errorf("the first look ends with %v and notes %q, want neither", err, first.Notes)
+		}
+		w.Kill(station)
+		if err := s.Take(t.Context(), second); err == nil || errors.Is(err, vipl.ErrTimeout) || len(second.Notes) != 1 {
+			t.Errorf("the look after the interface is gone ends with %v and notes %q, want an error and one note", err, second.Notes)
+		}
+	})
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
 	}
 }
