@@ -10,23 +10,23 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Kind says what a Cut does to links.
+// Kind is the kind of a Cut.
 type Kind int
 
 // The kinds of cuts.
 const (
 	Flap      Kind = iota // the links of some ranks lose their carrier
-	Partition             // groups of ranks do not reach each other; carriers stay
-	MTUDrop               // frames beyond an MTU are lost on the way, without a word
+	Partition             // groups of ranks cannot reach each other; carriers stay up
+	MTUDrop               // frames longer than an MTU are silently lost on the path
 )
 
 var kindNames = [...]string{"flap", "partition", "mtu-drop"}
 
-// String returns the kind's name, which is the flag's of `bobnet lab`.
+// String returns the kind's name, which is also the name of the flag of `bobnet lab`.
 func (k Kind) String() string { return kindNames[k] }
 
-// Cut is something that happens to the links of a lab while a job runs, and
-// passes. Its zero times mean from the job's start, and until its end.
+// Cut is a temporary failure of links while a job runs. Zero times mean from the job's start, and
+// until its end.
 type Cut struct {
 	Kind   Kind
 	Groups [][]int       // of Partition: ranks that stay together; all others are one more group. Of Flap: one group, the ranks it is about
@@ -65,16 +65,16 @@ func ParseCut(kind Kind, text string) (Cut, error) {
 	err := c.parseWhat(what)
 	if err == nil && hasStart {
 		if c.After, err = time.ParseDuration(start); err != nil || c.After < 0 {
-			err = fmt.Errorf("%q is no time to begin at", start)
+			err = fmt.Errorf("invalid start time %q", start)
 		}
 	}
 	if err == nil && hasLength {
 		if c.For, err = time.ParseDuration(lasts); err != nil || c.For <= 0 {
-			err = fmt.Errorf("%q is no time that it could last", lasts)
+			err = fmt.Errorf("invalid duration %q", lasts)
 		}
 	}
 	if err != nil {
-		return c, fmt.Errorf("lab: %v %q: %w; want something like %s", kind, text, err, cutExamples[kind])
+		return c, fmt.Errorf("lab: %v %q: %w (example: %s)", kind, text, err, cutExamples[kind])
 	}
 	return c, nil
 }
@@ -83,7 +83,7 @@ func ParseCut(kind Kind, text string) (Cut, error) {
 func (c *Cut) parseWhat(what string) (err error) {
 	if c.Kind == MTUDrop {
 		if c.MTU, err = strconv.Atoi(what); err != nil {
-			return fmt.Errorf("%q is no MTU", what)
+			return fmt.Errorf("invalid MTU %q", what)
 		}
 		return nil
 	}
@@ -109,7 +109,7 @@ func parseRanks(list string) (ranks []int, err error) {
 			last, err = strconv.Atoi(to)
 		}
 		if err != nil || first < 0 || last < first || last >= MaxRanks {
-			return nil, fmt.Errorf("%q is no rank or range of ranks", part)
+			return nil, fmt.Errorf("invalid rank or range of ranks %q", part)
 		}
 		for rank := first; rank <= last; rank++ {
 			ranks = append(ranks, rank)
@@ -118,18 +118,18 @@ func parseRanks(list string) (ranks []int, err error) {
 	return ranks, nil
 }
 
-// check says what is wrong with c in a lab of such a Config, which has its defaults.
+// check validates c for a lab with the Config of, which has its defaults.
 func (c Cut) check(of Config) error {
 	n, mtu := of.N, of.MTU
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("lab: %v %v: %s", c.Kind, c, fmt.Sprintf(format, args...))
 	}
 	if c.After < 0 || c.For < 0 {
-		return bad("neither its start nor its length may be negative")
+		return bad("start and duration must not be negative")
 	}
 	if c.Kind == MTUDrop {
 		if c.MTU < ethertype.MinMTU || c.MTU >= mtu {
-			return bad("want an MTU of %d and more, and less than that of the lab, %d", ethertype.MinMTU, mtu)
+			return bad("want an MTU of at least %d and less than the lab's MTU %d", ethertype.MinMTU, mtu)
 		}
 		return nil
 	}
@@ -139,22 +139,21 @@ func (c Cut) check(of Config) error {
 			return bad("rank %d: have 0 to %d", rank, n-1)
 		}
 		if slices.Contains(all[:i], rank) {
-			return bad("rank %d is named twice", rank)
+			return bad("rank %d is listed twice", rank)
 		}
 	}
 	if c.Kind == Partition && len(c.Groups) == 1 && len(all) == n {
-		return bad("all ranks are in one group, and nothing is parted")
+		return bad("all ranks are in one group, so nothing is separated")
 	}
 	for rank := range n {
 		if first := of.host(rank) * of.PerHost; c.group(rank) != c.group(first) {
-			return bad("ranks %d and %d are in one namespace and have one link: name all that share it", first, rank)
+			return bad("ranks %d and %d share a namespace and its link (list all ranks of the namespace)", first, rank)
 		}
 	}
 	return nil
 }
 
-// group returns in which of c's groups a rank is; those that are in none are in
-// one more.
+// group returns the index of a rank's group. All ranks that are in no group form one more group.
 func (c Cut) group(rank int) int {
 	for i, g := range c.Groups {
 		if slices.Contains(g, rank) {

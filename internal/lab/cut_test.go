@@ -166,7 +166,7 @@ func TestCutCarrier(t *testing.T) {
 func TestCutRefused(t *testing.T) {
 	drop := Cut{Kind: MTUDrop, MTU: 1500}
 	for _, l := range []*Lab{newLab(t, Config{N: 2}), newLab(t, Config{N: 2, Topology: Bridge})} {
-		if err := l.Cut(drop); err == nil || !strings.Contains(err.Error(), "mtu-drop 1500: the lab was not made for it") {
+		if err := l.Cut(drop); err == nil || !strings.Contains(err.Error(), "mtu-drop 1500: not supported by this lab") {
 			t.Errorf("%v: %v", l.Topology(), err)
 		}
 		l.Close()
@@ -209,7 +209,7 @@ func TestParseCut(t *testing.T) {
 		if (err == nil) != (tt.want != "") || err == nil && c.String() != tt.want {
 			t.Errorf("%v %q: %v, %v, want %q", tt.kind, tt.text, c, err, tt.want)
 		}
-		if err != nil && !strings.Contains(err.Error(), "want something like ") {
+		if err != nil && !strings.Contains(err.Error(), "(example: ") {
 			t.Errorf("%v %q: %v names no example", tt.kind, tt.text, err)
 		}
 	}

@@ -17,13 +17,13 @@ import (
 //
 //	h0: bob0 ==== p0 | s0 | p7 ==== p0 | s1 | p3 ==== bob0 :h1
 //
-// Who makes the lab starts the switches (StartSwitch).
+// The caller of New starts the switches (StartSwitch).
 
-// fabricMTU is that of a fabric's cables by default, in bytes: the memory of a card has
-// room for some tens of packets of a frame each.
+// fabricMTU is the default MTU of a fabric's cables in bytes. With it, the memory of a card has room
+// for some tens of packets of one frame each.
 const fabricMTU = 9000
 
-// checkFabric says what of c.Fabric cannot be built, if anything, and on which line that is.
+// checkFabric validates c.Fabric. The error contains the line.
 func (c *Config) checkFabric() error {
 	f := c.Fabric
 	if f == nil {
@@ -31,15 +31,15 @@ func (c *Config) checkFabric() error {
 	}
 	switch {
 	case c.N != 0 || c.Topology != Auto:
-		return fmt.Errorf("lab: a fabric says itself how many ranks there are and how they are joined: leave out N and topology")
+		return fmt.Errorf("lab: a fabric defines the number of ranks and their topology: leave out N and topology")
 	case c.PerHost > 1:
-		return fmt.Errorf("lab: %d ranks in a namespace: a host of a fabric has one card, which one program drives: leave out the fabric", c.PerHost)
+		return fmt.Errorf("lab: %d ranks in a namespace: a host of a fabric has one card, which one program drives (leave out the fabric)", c.PerHost)
 	case len(c.Cuts) > 0:
-		return fmt.Errorf("lab: %v %v: the cables of a fabric cannot be cut so: use topology bridge", c.Cuts[0].Kind, c.Cuts[0])
+		return fmt.Errorf("lab: %v %v: the cables of a fabric cannot be cut (use topology bridge)", c.Cuts[0].Kind, c.Cuts[0])
 	case len(f.Hosts) == 0:
-		return fmt.Errorf("lab: the fabric has no host, so that there is nothing to run: add lines that begin with host")
+		return fmt.Errorf("lab: the fabric has no host to run ranks on (add lines that begin with host)")
 	case len(f.Hosts) > MaxRanks:
-		return fmt.Errorf("lab: line %d: host %s is one too many: a lab has up to %d ranks", f.HostLines[MaxRanks], f.Hosts[MaxRanks], MaxRanks)
+		return fmt.Errorf("lab: line %d: host %s: too many hosts: a lab has at most %d ranks", f.HostLines[MaxRanks], f.Hosts[MaxRanks], MaxRanks)
 	}
 	hosts, switches := make([]bool, len(f.Hosts)), make([]bool, len(f.Switches))
 	for _, cable := range f.Cables {
@@ -53,19 +53,19 @@ func (c *Config) checkFabric() error {
 	}
 	for i, plugged := range hosts {
 		if !plugged {
-			return fmt.Errorf("lab: line %d: host %s has no link, and would have no interface: add one, as in: link %s s0:3", f.HostLines[i], f.Hosts[i], f.Hosts[i])
+			return fmt.Errorf("lab: line %d: host %s has no link and therefore no interface (add a link, as in: link %s s0:3)", f.HostLines[i], f.Hosts[i], f.Hosts[i])
 		}
 	}
 	for i, plugged := range switches {
 		if !plugged {
-			return fmt.Errorf("lab: line %d: switch %s has no link, and so no port: add one, or delete the switch", f.SwitchLines[i], f.Switches[i])
+			return fmt.Errorf("lab: line %d: switch %s has no link and therefore no port (add a link, or delete the switch)", f.SwitchLines[i], f.Switches[i])
 		}
 	}
 	return nil
 }
 
-// layCables makes the switches' namespaces and the cables, and returns when the switches'
-// ends are up.
+// layCables creates the switches' namespaces and the cables, and waits until the switches' ends are
+// up.
 func (l *Lab) layCables(ctx context.Context) error {
 	for range l.cfg.Fabric.Switches {
 		ns, err := newNamespace(l.quietLoopback)
@@ -95,8 +95,8 @@ func (l *Lab) layCables(ctx context.Context) error {
 	return l.hostsUp(ctx)
 }
 
-// hostsUp switches the hosts' ends on, and returns when the switches' ends, which have a
-// carrier then, are up.
+// hostsUp brings the hosts' ends up, and waits until the switches' ends, which then have a carrier,
+// are up.
 func (l *Lab) hostsUp(ctx context.Context) error {
 	for host, ns := range l.hosts {
 		if err := inside(ns, func() error { return change(Interface, netlink.LinkSetUp) }); err != nil {
@@ -119,7 +119,7 @@ func (l *Lab) hostsUp(ctx context.Context) error {
 	return nil
 }
 
-// layCable makes the veth pair that is a cable.
+// layCable creates the veth pair of a cable.
 func (l *Lab) layCable(c topology.Join) error {
 	ns, attrs := l.plug(c.A)
 	peer, far := l.plug(c.B)
@@ -127,13 +127,13 @@ func (l *Lab) layCable(c topology.Join) error {
 	veth.PeerName, veth.PeerHardwareAddr, veth.PeerNamespace = far.Name, far.HardwareAddr, netlink.NsFd(peer)
 	return inside(ns, func() error {
 		if err := netlink.LinkAdd(veth); err != nil {
-			return fmt.Errorf("adding a veth pair with MTU %d: %w", attrs.MTU, err)
+			return fmt.Errorf("add a veth pair with MTU %d: %w", attrs.MTU, err)
 		}
 		return nil
 	})
 }
 
-// plug returns the namespace of a cable's end, and the interface that it is to be.
+// plug returns the namespace and the interface attributes of a cable's end.
 func (l *Lab) plug(p topology.Plug) (netns.NsHandle, netlink.LinkAttrs) {
 	if p.Host {
 		attrs := l.attrs(Interface)
@@ -168,8 +168,8 @@ func (l *Lab) Switches() int { return len(l.boxes) }
 // SwitchPorts returns the ports of switch i that have a cable, in the order of the cables.
 func (l *Lab) SwitchPorts(i int) []SwitchPort { return l.ports(i) }
 
-// StartSwitch starts cmd in the namespace of switch i, in a session of its own. From here
-// on cmd is the lab's; Close kills what still runs.
+// StartSwitch starts cmd in the namespace of switch i, in a new session. The lab then owns cmd; Close
+// kills it if it still runs.
 func (l *Lab) StartSwitch(i int, cmd *exec.Cmd) (*Proc, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -15,17 +15,16 @@ import (
 // keeperName is the argv[0] of a keeper.
 const keeperName = "bobnet-keeper"
 
-// init turns this process into a keeper if it was started as one. It does so
-// here and not at the call of some function, because a program that forgot
-// the call would start itself as its own keeper, and so on.
+// init turns this process into a keeper if it was started as one. An init function cannot be
+// forgotten: a program without the call would start itself as its own keeper, and so on.
 func init() {
 	if os.Args[0] == keeperName {
 		holdNamespaces()
 	}
 }
 
-// keeper is the first process of the process namespace that the ranks live
-// in. The kernel kills them all when it exits.
+// keeper is the first process of the ranks' process namespace. When it exits, the kernel kills all
+// ranks.
 type keeper struct {
 	cmd  *exec.Cmd
 	life *os.File // the write end of its standard input, close-on-exec
@@ -46,17 +45,17 @@ func startKeeper() (*keeper, error) {
 		Env:    []string{"GOMAXPROCS=1"},
 		Stdin:  r,
 		Stderr: os.Stderr,
-		// A session of its own keeps the terminal's signals away.
+		// A new session shields it from the terminal's signals.
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Setsid: true, PidFD: &pidfd},
 	}}
 	if err := k.cmd.Start(); err != nil {
 		life.Close()
-		return nil, fmt.Errorf("starting a process namespace: %w", err)
+		return nil, fmt.Errorf("start a process namespace: %w", err)
 	}
 	if pidfd < 0 {
 		k.release()
 		k.wait()
-		return nil, errors.New("the kernel has no descriptors of processes: Linux 5.8 has")
+		return nil, errors.New("pidfd not supported: Linux 5.8 or newer required")
 	}
 	k.pid = os.NewFile(uintptr(pidfd), keeperName)
 	return k, nil
@@ -90,9 +89,9 @@ func holdNamespaces() {
 	signal.Notify(orphans, unix.SIGCHLD)
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
-		unix.Exit(0) // at once: there is nothing to be put in order
+		unix.Exit(0) // at once: nothing needs cleanup
 	}()
-	for ; ; <-orphans { // the first may have come before Notify
+	for ; ; <-orphans { // the first signal may have arrived before Notify
 		for {
 			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 			if pid <= 0 && !errors.Is(err, unix.EINTR) {

@@ -1,22 +1,20 @@
-// Package lab makes a small Ethernet segment out of network namespaces and
-// runs jobs on it: one namespace per rank, or per Config.PerHost ranks, each with an
-// interface bob0.
+// Package lab builds a small Ethernet segment from network namespaces and runs jobs on it. Each
+// rank, or each group of Config.PerHost ranks, has a namespace with an interface bob0.
 //
-// It needs no daemon and leaves nothing behind, however it ends. Namespaces
-// are anonymous: only this process's descriptors and the ranks hold them.
-// Ranks live in a process namespace whose first process, the keeper, reads
-// from a pipe that only this process can write to. When this process dies, of
-// SIGKILL too, the keeper reads the end of the file and exits, the kernel
-// kills what the keeper was first process of, and with the last process and
-// descriptor go the namespaces and their interfaces.
+// A lab needs no daemon and leaves nothing behind, however it ends. Namespaces are anonymous: only
+// this process's descriptors and the ranks hold them. Ranks run in a process namespace whose first
+// process, the keeper, reads from a pipe that only this process can write to. When this process dies,
+// even by SIGKILL, the keeper reads the end of the file and exits. The kernel then kills all processes
+// of the namespace. With the last process and descriptor, the namespaces and their interfaces
+// disappear.
 //
 //	if err := lab.ReexecIfNeeded(); err != nil { ... } // first thing in main
 //	l, err := lab.New(ctx, lab.Config{N: 4})
 //	defer l.Close()
 //	err = l.Run(ctx, []string{"./heat"}, lab.RunOptions{Prefix: true})
 //
-// A rank sees its own interfaces and its own /sys. Its /proc is the one
-// outside, so that it shows the process numbers of outside.
+// A rank sees its own interfaces and its own /sys. Its /proc is that of the host, with the host's
+// process numbers.
 package lab
 
 import (
@@ -38,10 +36,10 @@ import (
 // Interface is the name of the segment's interface in every rank's namespace.
 const Interface = "bob0"
 
-// MaxRanks is the most ranks that a lab can have: the ports of a Linux bridge.
+// MaxRanks is the maximum number of ranks of a lab: the number of ports of a Linux bridge.
 const MaxRanks = 1023
 
-// Topology says how the ranks are joined.
+// Topology is the way in which the ranks are joined.
 type Topology int
 
 // The topologies. The zero value joins two ranks by a pair and others by a
@@ -49,8 +47,8 @@ type Topology int
 const (
 	Auto   Topology = iota // a pair for two ranks, unless their links are cut
 	Pair                   // one veth pair; two ranks only
-	Bridge                 // a bridge in a namespace of its own, one veth pair per rank
-	Cables                 // as Config.Fabric says
+	Bridge                 // a bridge in a separate namespace, with one veth pair per rank
+	Cables                 // the cables of Config.Fabric
 )
 
 // ParseTopology parses "auto", "pair" or "bridge".
@@ -63,7 +61,7 @@ func ParseTopology(s string) (Topology, error) {
 	return Auto, fmt.Errorf("lab: topology %q: want auto, pair or bridge", s)
 }
 
-// String returns the name that ParseTopology reads.
+// String returns the name that ParseTopology parses.
 func (t Topology) String() string {
 	switch t {
 	case Pair:
@@ -76,20 +74,20 @@ func (t Topology) String() string {
 	return "auto"
 }
 
-// Config says what lab to make.
+// Config describes a lab.
 type Config struct {
 	N        int            // ranks, 1..MaxRanks
 	PerHost  int            // ranks that share a namespace and its bob0, as the processes of one host do: 0 and PerHost-1, and so on; 0 = 1
 	MTU      int            // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes, but with Fabric 9000
 	Topology Topology       // how the ranks are joined
-	Cuts     []Cut          // what happens to the links during every Run; auto is a bridge then
+	Cuts     []Cut          // link failures during every Run; Auto then means a bridge
 	Fabric   *topology.File // hosts, which are the ranks, switches, and cables between them; N and Topology are left zero
-	Bind     bool           // each rank runs on a processor of its own; there must be as many
+	Bind     bool           // bind each rank to its own processor; there must be as many processors as ranks
 	Narrow   bool           // links that Cut can give an MTUDrop; so with one among Cuts
 	Log      *slog.Logger   // nil = slog.Default()
 }
 
-// Validate says what is wrong with c, if anything. New does so too.
+// Validate returns an error if c is invalid. New calls it, too.
 func (c Config) Validate() error {
 	if err := c.checkFabric(); err != nil {
 		return err
@@ -103,9 +101,9 @@ func (c Config) Validate() error {
 	case c.PerHost < 1 || c.PerHost > MaxRanks:
 		return fmt.Errorf("lab: %d ranks in a namespace: want 1 to %d", c.PerHost, MaxRanks)
 	case c.Topology == Pair && c.hosts() != 2:
-		return fmt.Errorf("lab: a pair joins 2 namespaces, not %d: use topology bridge", c.hosts())
+		return fmt.Errorf("lab: a pair joins 2 namespaces, not %d (use topology bridge)", c.hosts())
 	case c.Topology == Pair && len(c.Cuts) > 0:
-		return fmt.Errorf("lab: %v %v: the links of a pair cannot be cut: use topology bridge", c.Cuts[0].Kind, c.Cuts[0])
+		return fmt.Errorf("lab: %v %v: the links of a pair cannot be cut (use topology bridge)", c.Cuts[0].Kind, c.Cuts[0])
 	}
 	for _, cut := range c.Cuts {
 		if err := cut.check(c); err != nil {
@@ -146,19 +144,17 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// hosts returns how many namespaces the ranks are in, of a c with its defaults.
+// hosts returns the number of namespaces. c must have its defaults.
 func (c Config) hosts() int { return (c.N + c.PerHost - 1) / c.PerHost }
 
-// host returns which of them a rank is in.
+// host returns the index of a rank's namespace.
 func (c Config) host(rank int) int { return rank / c.PerHost }
 
 // Errors that callers tell apart.
 var (
-	// ErrForbidden is wrapped by the error that says which right is missing
-	// and how to get it.
+	// ErrForbidden reports a missing permission. The error that wraps it tells how to get it.
 	ErrForbidden = errors.New("lab: the system does not allow network namespaces")
-	// ErrClosed is wrapped by whatever is asked of a closed lab, or of one
-	// whose keeper somebody killed.
+	// ErrClosed is the error of calls after Close, or after the keeper was killed.
 	ErrClosed = errors.New("lab: closed")
 )
 
@@ -184,8 +180,8 @@ type Lab struct {
 	live   map[*Proc]bool // that have been started and not reaped
 }
 
-// New makes a lab. ctx bounds the making, not the life of the lab: that ends
-// with Close. The error wraps ErrForbidden when rights are missing.
+// New creates a lab. ctx applies to the creation only; the lab exists until Close. The error wraps
+// ErrForbidden if a permission is missing.
 func New(ctx context.Context, cfg Config) (*Lab, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -208,13 +204,13 @@ func New(ctx context.Context, cfg Config) (*Lab, error) {
 	}
 	if err != nil {
 		l.Close()
-		return nil, explain("making a lab", err)
+		return nil, explain("create lab", err)
 	}
-	cfg.Log.Info("lab made", "ranks", cfg.N, "mtu", cfg.MTU, "topology", cfg.Topology, "namespaces", cfg.hosts())
+	cfg.Log.Info("lab created", "ranks", cfg.N, "mtu", cfg.MTU, "topology", cfg.Topology, "namespaces", cfg.hosts())
 	return l, nil
 }
 
-// newJob returns a name that no other job on the segment has.
+// newJob returns a name that is unique on the segment.
 func newJob() string { return "lab-" + rand.Text()[:10] }
 
 // Size returns the number of ranks.
@@ -245,10 +241,9 @@ func hostAddr(host int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 88, byte(n >> 8), byte(n)})
 }
 
-// Exec calls fn on a thread in rank's network namespace, which ends with fn,
-// and returns fn's error. Sockets that fn opens stay in that namespace, and
-// keep it alive until they are closed. Goroutines that fn starts run outside;
-// among them are those that package net starts to look up names.
+// Exec calls fn on a new thread in rank's network namespace, and returns fn's error. Sockets that fn
+// opens belong to that namespace, and keep it alive until they are closed. Goroutines that fn starts
+// run outside; package net starts such goroutines to look up names.
 func (l *Lab) Exec(rank int, fn func() error) error {
 	ns, err := l.handle(rank)
 	if err != nil {
@@ -272,8 +267,8 @@ func (l *Lab) handle(rank int) (netns.NsHandle, error) {
 	return l.hosts[l.Host(rank)], nil
 }
 
-// Close kills what still runs in the lab, waits for it and lets go of the
-// namespaces, which the kernel then removes. Further calls do nothing.
+// Close kills all processes of the lab, waits for them and closes the namespaces, which the kernel
+// then removes. Further calls have no effect.
 func (l *Lab) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 
 const bridgeName = "hub"
 
-// upTimeout bounds how long an interface may take to come up. The kernel
-// does it from a work queue, in well under a second.
+// upTimeout is the maximum time for an interface to come up. The kernel does this in a work queue, in
+// well under a second.
 const upTimeout = 10 * time.Second
 
-// build makes the namespaces, joins them and returns when every bob0 is up.
+// build creates the namespaces, joins them and waits until every bob0 is up.
 func (l *Lab) build(ctx context.Context) error {
 	for range l.cfg.hosts() {
 		ns, err := newNamespace(l.quietLoopback)
@@ -41,7 +41,7 @@ func (l *Lab) build(ctx context.Context) error {
 	return l.awaitAll(ctx)
 }
 
-// awaitAll returns when every interface of the segment is up, both ends.
+// awaitAll waits until both ends of every interface of the segment are up.
 func (l *Lab) awaitAll(ctx context.Context) error {
 	for host, ns := range l.hosts {
 		if err := inside(ns, func() error { return awaitUp(ctx, Interface) }); err != nil {
@@ -67,13 +67,13 @@ func (l *Lab) awaitAll(ctx context.Context) error {
 	})
 }
 
-// quietLoopback prepares the calling thread's new namespace: loopback up, and
-// no IPv6 on interfaces to come, whose router solicitations and duplicate
-// address detection would be stray frames in every trace.
+// quietLoopback prepares the calling thread's new namespace. It brings loopback up, and disables IPv6
+// on new interfaces: router solicitations and duplicate address detection would be stray frames
+// in every trace.
 func (l *Lab) quietLoopback() error {
 	const noIPv6 = "/proc/sys/net/ipv6/conf/default/disable_ipv6"
 	if err := os.WriteFile(noIPv6, []byte("1"), 0); err != nil {
-		l.cfg.Log.Debug("lab interfaces will speak IPv6", "err", err)
+		l.cfg.Log.Debug("cannot disable IPv6 on lab interfaces", "err", err)
 	}
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -123,7 +123,7 @@ func (l *Lab) addBridge() error {
 			return fmt.Errorf("%s: %w", attrs.Name, err)
 		}
 		if err := netlink.LinkSetUp(port); err != nil {
-			return fmt.Errorf("%s up: %w", attrs.Name, err)
+			return fmt.Errorf("bring %s up: %w", attrs.Name, err)
 		}
 	}
 	return nil
@@ -134,10 +134,10 @@ func (l *Lab) newBridge(name string) (*netlink.Bridge, error) {
 	snooping := false
 	bridge := &netlink.Bridge{LinkAttrs: l.attrs(name), MulticastSnooping: &snooping}
 	if err := netlink.LinkAdd(bridge); err != nil {
-		return nil, fmt.Errorf("adding a bridge with MTU %d: %w", l.cfg.MTU, err)
+		return nil, fmt.Errorf("add a bridge with MTU %d: %w", l.cfg.MTU, err)
 	}
 	if err := netlink.LinkSetUp(bridge); err != nil {
-		return nil, fmt.Errorf("bridge up: %w", err)
+		return nil, fmt.Errorf("bring the bridge up: %w", err)
 	}
 	return bridge, nil
 }
@@ -150,7 +150,7 @@ func (l *Lab) addVeth(near netlink.LinkAttrs, host int) error {
 	veth.PeerHardwareAddr = hostMAC(host).HardwareAddr()
 	veth.PeerNamespace = netlink.NsFd(l.hosts[host])
 	if err := netlink.LinkAdd(veth); err != nil {
-		return fmt.Errorf("adding a veth pair with MTU %d to namespace %d: %w", near.MTU, host, err)
+		return fmt.Errorf("add a veth pair with MTU %d to namespace %d: %w", near.MTU, host, err)
 	}
 	return nil
 }
@@ -173,17 +173,16 @@ func (l *Lab) configure(host int) error {
 	}
 	addr := &netlink.Addr{IPNet: &net.IPNet{IP: hostAddr(host).AsSlice(), Mask: net.CIDRMask(16, 32)}}
 	if err := netlink.AddrAdd(link, addr); err != nil {
-		return fmt.Errorf("%s: adding address %s: %w", Interface, addr, err)
+		return fmt.Errorf("add address %s to %s: %w", addr, Interface, err)
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
-		return fmt.Errorf("%s up: %w", Interface, err)
+		return fmt.Errorf("bring %s up: %w", Interface, err)
 	}
 	return nil
 }
 
-// awaitUp returns when the interface in the calling thread's namespace is
-// operational. Until then a bridge port forwards nothing, and the first frames
-// of a job would be lost.
+// awaitUp waits until the interface in the calling thread's namespace is operational. Before that, a
+// bridge port forwards nothing, and the first frames of a job would be lost.
 func awaitUp(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
@@ -250,7 +249,7 @@ func (l *Lab) addNarrow(host int, edge, hub *netlink.Bridge) error {
 	pair := netlink.NewVeth(way)
 	pair.PeerName = l.cfg.hubPort(host)
 	if err := netlink.LinkAdd(pair); err != nil {
-		return fmt.Errorf("adding the veth pair %s: %w", way.Name, err)
+		return fmt.Errorf("add the veth pair %s: %w", way.Name, err)
 	}
 	port, err := netlink.LinkByName(pair.PeerName)
 	if err != nil {
@@ -258,22 +257,21 @@ func (l *Lab) addNarrow(host int, edge, hub *netlink.Bridge) error {
 	}
 	err = errors.Join(netlink.LinkSetMTU(port, l.cfg.MTU), netlink.LinkSetMaster(port, hub), netlink.LinkSetUp(port), netlink.LinkSetUp(pair))
 	if err != nil {
-		return fmt.Errorf("joining %s to %s: %w", way.Name, bridgeName, err)
+		return fmt.Errorf("join %s to %s: %w", way.Name, bridgeName, err)
 	}
 	return nil
 }
 
-// Cut makes the links as the cuts of active, all at once, have them, whatever
-// their times are; without any the links are whole. It takes a Bridge, and
-// for an MTUDrop Config.Narrow. While a job runs that has cuts of its own, these
-// change the links too.
+// Cut applies the cuts in active together and ignores their times. Without arguments it
+// restores all links. It needs topology Bridge, and Config.Narrow for an MTUDrop. If a running job has
+// cuts of its own, these change the links as well.
 func (l *Lab) Cut(active ...Cut) error {
 	for _, c := range active {
 		if err := c.check(l.cfg); err != nil {
 			return err
 		}
 		if l.cfg.Topology != Bridge || c.Kind == MTUDrop && !l.cfg.Narrow {
-			return fmt.Errorf("lab: %v %v: the lab was not made for it: it takes topology bridge, and for an MTU Config.Narrow", c.Kind, c)
+			return fmt.Errorf("lab: %v %v: not supported by this lab (needs topology bridge, and Config.Narrow for an MTU)", c.Kind, c)
 		}
 	}
 	l.mu.RLock()
@@ -288,13 +286,13 @@ func (l *Lab) Cut(active ...Cut) error {
 	defer l.wiring.Unlock()
 	want := l.wanted(active)
 	if err := inside(l.hub, func() error { return l.rewire(want) }); err != nil {
-		return fmt.Errorf("lab: cutting links: %w", err)
+		return fmt.Errorf("lab: cut links: %w", err)
 	}
 	return nil
 }
 
-// wanted returns the state in which all of active hold: ranks meet where no
-// partition parts them, and the lowest MTU counts.
+// wanted returns the state in which all of active apply: ranks reach each other unless a partition
+// separates them, and the lowest MTU counts.
 func (l *Lab) wanted(active []Cut) wires {
 	w := newWires(l.cfg)
 	parts := make([]string, l.cfg.hosts()) // by host: its group in each partition
@@ -322,8 +320,7 @@ func (l *Lab) wanted(active []Cut) wires {
 	return w
 }
 
-// rewire changes what is not as wanted, in the hub's namespace, which the calling
-// thread is in.
+// rewire changes the links to the state want. The calling thread must be in the hub's namespace.
 func (l *Lab) rewire(want wires) error {
 	have := &l.wires
 	for host := range have.down {
@@ -354,7 +351,7 @@ func (l *Lab) rewire(want wires) error {
 	return nil
 }
 
-// moveTo puts a host's port on another bridge, which it makes if it has to.
+// moveTo moves a host's port to another bridge, which it creates if necessary.
 func (l *Lab) moveTo(island string, host int) error {
 	bridge, err := netlink.LinkByName(island)
 	if errors.As(err, new(netlink.LinkNotFoundError)) {

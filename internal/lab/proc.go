@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a rank finds in its environment.
+// The variables in a rank's environment.
 const (
 	EnvRank       = "BOBNET_RANK"       // 0..size-1
 	EnvSize       = "BOBNET_SIZE"       // number of ranks
 	EnvJob        = "BOBNET_JOB"        // the job's name, unique on the segment
 	EnvInterface  = "BOBNET_IFACE"      // the name of the interface to use
-	EnvHost       = plain.EnvHost       // what the host is called, with Config.Fabric
-	EnvProcessors = "BOBNET_PROCESSORS" // with Config.Bind, on how many the ranks run, each of which sees its own only
+	EnvHost       = plain.EnvHost       // the host's name, with Config.Fabric
+	EnvProcessors = "BOBNET_PROCESSORS" // number of processors of all ranks, with Config.Bind; each rank sees only its own
 )
 
-// grace is how long a rank may take to end after SIGTERM before it gets
-// SIGKILL, and how long others may write to its output once it has ended.
+// grace is the time between SIGTERM and SIGKILL, and the time that descendants may write to a rank's
+// output after the rank has ended.
 const grace = 2 * time.Second
 
 // Proc is a running process of a rank. It may be shared between goroutines.
@@ -41,12 +41,12 @@ type Proc struct {
 	err  error // of cmd.Wait; valid when done is closed
 
 	mu     sync.Mutex
-	reaped bool // the process number may be another's
+	reaped bool // the process number may belong to another process
 }
 
-// Start starts cmd in rank's namespace, in a session of its own. To cmd.Env,
-// or this process's environment if that is nil, it adds the rank's variables.
-// From here on cmd is the lab's; Close kills what still runs.
+// Start starts cmd in rank's namespace, in a new session. It adds the rank's variables to cmd.Env, or
+// to this process's environment if cmd.Env is nil. The lab then owns cmd; Close kills it if it
+// still runs.
 func (l *Lab) Start(rank int, cmd *exec.Cmd) (*Proc, error) {
 	return l.start(rank, cmd, l.job)
 }
@@ -71,7 +71,7 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 	return l.launch(ns, rank, fmt.Sprintf("rank %d", rank), cmd)
 }
 
-// launch starts cmd in a namespace of the lab, for the caller who holds l.mu for reading.
+// launch starts cmd in a namespace of the lab. The caller must hold l.mu for reading.
 func (l *Lab) launch(ns netns.NsHandle, rank int, name string, cmd *exec.Cmd) (*Proc, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -82,7 +82,7 @@ func (l *Lab) launch(ns netns.NsHandle, rank int, name string, cmd *exec.Cmd) (*
 	}
 	err := inside(ns, func() error {
 		if err := privateSys(); err != nil {
-			l.cfg.Log.Debug("a process sees the /sys of outside", "process", name, "err", err)
+			l.cfg.Log.Debug("process sees the host's /sys", "process", name, "err", err)
 		}
 		if err := l.keeper.enter(); err != nil {
 			return err
@@ -95,12 +95,11 @@ func (l *Lab) launch(ns netns.NsHandle, rank int, name string, cmd *exec.Cmd) (*
 		return cmd.Start()
 	})
 	if errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ESRCH) {
-		// What fork says in a process namespace whose first process is dead, and
-		// what setns says of that process.
+		// The errors of fork and setns for a process namespace whose first process is dead.
 		err = fmt.Errorf("%w: its keeper was killed", ErrClosed)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lab: starting %s: %w", name, err)
+		return nil, fmt.Errorf("lab: start %s: %w", name, err)
 	}
 	p := &Proc{rank: rank, name: name, cmd: cmd, done: make(chan struct{})}
 	l.procs.Add(1)
@@ -134,8 +133,8 @@ func (l *Lab) Signal(sig syscall.Signal) error {
 	return errors.Join(all...)
 }
 
-// reap waits for the process, and kills what it leaves in its process group
-// as long as that cannot be another's.
+// reap waits for the process, and kills the rest of its process group while the group's number
+// cannot belong to another group.
 func (p *Proc) reap() {
 	defer close(p.done)
 	keep.AwaitEnd(p.Pid())
@@ -188,7 +187,7 @@ func (p *Proc) Signal(sig syscall.Signal) error {
 		return nil
 	}
 	if err := unix.Kill(-p.Pid(), sig); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("lab: signalling %s: %w", p.name, err)
+		return fmt.Errorf("lab: signal %s: %w", p.name, err)
 	}
 	return nil
 }
@@ -213,16 +212,15 @@ func (p *Proc) Code() int {
 // errGoexit is what onThread returns when fn ended its goroutine.
 var errGoexit = errors.New("lab: the function ended its goroutine")
 
-// onThread calls fn on a thread of its own. fn may change the thread's
-// namespaces at will, because the thread ends with it: a goroutine that exits
-// locked takes its thread along.
+// onThread calls fn on a new thread. fn may change the thread's namespaces, because the thread ends
+// with fn: a goroutine that exits while locked to its thread ends the thread.
 func onThread(fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The main thread cannot end, and /proc/self speaks of it.
-			// Occupy it, so that the next goroutine gets another.
+			// The main thread cannot end, and /proc/self refers to it. Occupy it, so that the next
+			// goroutine gets another thread.
 			done <- onThread(fn)
 			runtime.UnlockOSThread()
 			return
@@ -234,7 +232,7 @@ func onThread(fn func() error) error {
 	return <-done
 }
 
-// inside calls fn on a thread of its own in network namespace ns.
+// inside calls fn on a new thread in network namespace ns.
 func inside(ns netns.NsHandle, fn func() error) error {
 	return onThread(func() error {
 		if err := unix.Setns(int(ns), unix.CLONE_NEWNET); err != nil {
@@ -244,10 +242,9 @@ func inside(ns netns.NsHandle, fn func() error) error {
 	})
 }
 
-// newNamespace makes a network namespace, calls setup in it and returns a
-// descriptor, which is all that keeps it. The thread is found in /proc by
-// thread-self: in a lab within a lab /proc does not have the numbers that this
-// process knows.
+// newNamespace creates a network namespace, calls setup in it and returns a descriptor, which keeps
+// the namespace alive. It finds the thread through /proc/thread-self, because in a lab within a lab
+// /proc has other process numbers.
 func newNamespace(setup func() error) (netns.NsHandle, error) {
 	ns := netns.None()
 	err := onThread(func() error {
@@ -285,17 +282,17 @@ func Bind(n int) ([]int, error) {
 		return nil, err
 	}
 	if n > len(all) {
-		return nil, fmt.Errorf("%d ranks, each bound to a processor of its own: this process may run on %d of them: ask for fewer ranks, or do not bind them", n, len(all))
+		return nil, fmt.Errorf("cannot bind %d ranks to %d processors (use fewer ranks, or do not bind them)", n, len(all))
 	}
 	return all[:n], nil
 }
 
-// BindThread has the calling thread, and what it starts, run on one processor only.
+// BindThread restricts the calling thread, and the processes that it starts, to one processor.
 func BindThread(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("sched_setaffinity, processor %d: %w", cpu, err)
+		return fmt.Errorf("bind to processor %d: sched_setaffinity: %w", cpu, err)
 	}
 	return nil
 }

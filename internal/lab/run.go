@@ -17,19 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunOptions say how to run a job.
+// RunOptions configures a job.
 type RunOptions struct {
 	Env []string // added to this process's environment, "KEY=value"
-	// RankEnv, if not nil, is called for each rank, for more of it.
+	// RankEnv, if not nil, returns additional variables for a rank.
 	RankEnv func(rank int) []string
-	Stdin   *os.File  // for rank 0; the others, and nil, read nothing
+	Stdin   *os.File  // for rank 0; nil and the other ranks read an empty input
 	Stdout  io.Writer // nil = os.Stdout
 	Stderr  io.Writer // nil = os.Stderr
 	// Prefix puts "[rank] " before every line, in colour on a terminal. With
 	// or without it lines are never mixed, unless the writers are files and
 	// there is no prefix: then the ranks get the files themselves.
 	Prefix bool
-	// Continue lets the other ranks go on when one fails.
+	// Continue lets the other ranks continue when one fails.
 	Continue bool
 	// OnCut, if not nil, is called when one of Config.Cuts has begun or ended.
 	OnCut func(c Cut, begun bool)
@@ -40,20 +40,19 @@ type ExitError struct {
 	Rank  int    // the first rank to fail
 	State string // how it ended: "exit status 3" or "signal: killed"
 	Code  int    // the worst exit code of any rank; 128 plus the signal for a killed one
-	// Failed has all ranks that failed, in order of failing, with RunOptions.Continue;
-	// else nil.
+	// Failed lists all failed ranks in order of failure, with RunOptions.Continue. Otherwise it is nil.
 	Failed []Failure
-	Ranks  int // in the job
+	Ranks  int // number of ranks of the job
 }
 
-// Failure says how a rank failed.
+// Failure describes how a rank failed.
 type Failure struct {
 	Rank  int
-	Host  string // where it ran; "" where that says nothing
+	Host  string // its host; "" if all ranks run on one host
 	State string
 }
 
-// Error names the first rank that failed, or all.
+// Error names the first failed rank, or all failed ranks.
 func (e *ExitError) Error() string {
 	if e.Failed != nil {
 		return fmt.Sprintf("lab: %s; worst exit code %d", Failures(e.Failed, e.Ranks), e.Code)
@@ -61,10 +60,10 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("lab: rank %d failed first: %s; worst exit code %d", e.Rank, e.State, e.Code)
 }
 
-// maxFailures is how many failures an error text has in full.
+// maxFailures is the maximum number of failures that an error text lists.
 const maxFailures = 16
 
-// Failures sums up which of so many ranks failed, and how.
+// Failures describes which ranks failed, and how. ranks is the number of all ranks.
 func Failures(failed []Failure, ranks int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d of %d ranks failed", len(failed), ranks)
@@ -85,11 +84,11 @@ func Failures(failed []Failure, ranks int) string {
 	return text.String()
 }
 
-// Run runs argv as every rank and returns when all have ended. The first rank
-// to fail ends the others, with SIGTERM and two seconds later SIGKILL, unless
-// opts.Continue is set. The error is an *ExitError. A rank that ends by these signals does not count
-// for the worst exit code. When ctx is done the ranks are ended likewise, and
-// the error wraps its cause. A command that cannot be run gives exec.Error.
+// Run runs argv as every rank and returns when all ranks have ended. Unless opts.Continue is set, the
+// first rank that fails ends the others, by SIGTERM and two seconds later by SIGKILL. The error is an
+// *ExitError. Ranks that end by these signals do not count for the worst exit code. When ctx is done,
+// Run ends the ranks in the same way, and the error wraps the cause of ctx. If the command cannot be
+// executed, the error is an *exec.Error.
 func (l *Lab) Run(ctx context.Context, argv []string, opts RunOptions) error {
 	if len(argv) == 0 {
 		return errors.New("lab: no command to run")
@@ -123,7 +122,7 @@ type job struct {
 }
 
 func (j *job) run(ctx context.Context) error {
-	var stopped error // why the ranks were told to end
+	var stopped error // why the ranks were ended
 	for rank := range j.lab.cfg.N {
 		if stopped = j.start(rank); stopped != nil {
 			break
@@ -170,8 +169,7 @@ func (j *job) run(ctx context.Context) error {
 	return stopped
 }
 
-// newGrace returns a channel that delivers when the ranks' time to end is up,
-// or never.
+// newGrace returns a channel that fires when the ranks' grace time is over, or never.
 func newGrace(running bool) <-chan time.Time {
 	if !running {
 		return nil
@@ -179,7 +177,7 @@ func newGrace(running bool) <-chan time.Time {
 	return time.After(grace)
 }
 
-// start starts one rank and what carries its output.
+// start starts one rank and the goroutines for its output.
 func (j *job) start(rank int) error {
 	cmd := &exec.Cmd{Path: j.path, Args: j.argv, Env: append(os.Environ(), j.opts.Env...)}
 	if j.opts.RankEnv != nil {
@@ -200,7 +198,7 @@ func (j *job) start(rank int) error {
 	}{{j.opts.Stdout, &cmd.Stdout}, {j.opts.Stderr, &cmd.Stderr}} {
 		file, s, err := j.printer.stream(rank, out.dst)
 		if err != nil {
-			return fmt.Errorf("lab: output of rank %d: %w", rank, err)
+			return fmt.Errorf("lab: open output of rank %d: %w", rank, err)
 		}
 		*out.to = file
 		if s != nil {
@@ -226,8 +224,8 @@ func (j *job) start(rank int) error {
 	return nil
 }
 
-// judge takes note of how p ended and reports whether it failed. After a stop
-// the ends that the stop itself brings about do not count.
+// judge records how p ended and reports whether it failed. After a stop, it ignores ends that the stop
+// itself causes.
 func (j *job) judge(p *Proc, stopping bool) bool {
 	code := p.Code()
 	if code == 0 || stopping && (code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGKILL)) {
@@ -248,13 +246,12 @@ func (j *job) judge(p *Proc, stopping bool) bool {
 func (j *job) signal(sig syscall.Signal) {
 	for _, p := range j.procs {
 		if err := p.Signal(sig); err != nil {
-			j.lab.cfg.Log.Warn("ending the job", "err", err)
+			j.lab.cfg.Log.Warn("cannot signal a rank", "err", err)
 		}
 	}
 }
 
-// maxLine is the longest piece of output that is kept together; a longer line
-// goes out as several.
+// maxLine is the maximum length of a line of output in bytes; a longer line is split.
 const maxLine = 64 << 10
 
 // printer writes the ranks' lines, whole and one at a time.
@@ -270,12 +267,12 @@ type stream struct {
 	dst     io.Writer
 	src     *os.File
 	child   *os.File  // the rank's end; closed once the rank has it
-	rest    io.Reader // what was in the pipe when the time for it was up; nil before
+	rest    io.Reader // content of the pipe at the end of the grace time; nil before
 	done    chan struct{}
 }
 
-// stream returns what the rank is to write to for its lines to reach dst: a
-// file, and the stream to be run, which is nil if the file is dst itself.
+// stream returns the file to which the rank writes, and the stream that copies its lines to dst. The
+// stream is nil if the file is dst itself.
 func (p *printer) stream(rank int, dst io.Writer) (*os.File, *stream, error) {
 	if file, ok := dst.(*os.File); ok && !p.prefix {
 		return file, nil, nil
@@ -291,10 +288,10 @@ func (p *printer) stream(rank int, dst io.Writer) (*os.File, *stream, error) {
 	return w, s, nil
 }
 
-// Lines returns a file for a process to write to, whose lines go to dst, whole, each by
-// one call of Write. The caller closes the file when the process has it, and calls finish
-// when that has ended: it returns when the rest of the output has been written. What others
-// write to it counts for two seconds from there.
+// Lines returns a file for the output of a process. Each line goes to dst in one call of Write. The
+// caller closes the file after the process has inherited it, and calls finish after the process has
+// ended. finish returns when the rest of the output has been written; it waits at most two seconds
+// for output of descendants.
 func Lines(dst io.Writer) (child *os.File, finish func(), err error) {
 	file, s, err := (&printer{}).stream(0, dst)
 	if err != nil {
@@ -310,7 +307,7 @@ func Lines(dst io.Writer) (child *os.File, finish func(), err error) {
 	}, nil
 }
 
-// Prefix returns what every line of rank begins with.
+// Prefix returns the prefix of a rank's lines.
 func Prefix(rank int, colour bool) string {
 	if !colour {
 		return fmt.Sprintf("[%d] ", rank)
@@ -319,8 +316,8 @@ func Prefix(rank int, colour bool) string {
 	return fmt.Sprintf("\x1b[%dm[%d]\x1b[0m ", colours[rank%len(colours)], rank)
 }
 
-// copy moves lines until the rank's end is closed everywhere, or for a while after the
-// rank ended.
+// copy copies lines until no process has the rank's end open, or until the grace time after the
+// rank's end is over.
 func (s *stream) copy() {
 	defer close(s.done)
 	defer s.src.Close()
@@ -341,9 +338,9 @@ func (s *stream) copy() {
 	}
 }
 
-// Read reads from the rank, until its end is closed everywhere or a while after it has ended,
-// so that a daemon that it left behind with its output open holds up nobody, whether that
-// says something or not. All that the rank has said is read, however late.
+// Read reads the rank's output, until no process has the rank's end open, or until the grace time
+// after the rank's end is over. A daemon that inherited the output therefore delays nothing. Read
+// returns everything that the rank itself has written, however late.
 func (s *stream) Read(b []byte) (int, error) {
 	if s.rest == nil {
 		n, err := s.src.Read(b)
@@ -362,7 +359,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	return s.rest.Read(b)
 }
 
-// waiting returns how many bytes are in the pipe: what the rank has said is among them.
+// waiting returns the number of bytes in the pipe, which include the rank's output.
 func (s *stream) waiting() (n int, err error) {
 	raw, err := s.src.SyscallConn()
 	if err != nil {
@@ -372,12 +369,11 @@ func (s *stream) waiting() (n int, err error) {
 	return n, errors.Join(failed, err)
 }
 
-// finish tells the stream that its rank has ended. The rest of its output has
-// been written when done is closed.
+// finish notifies the stream that its rank has ended. done is closed when the rest of the output has
+// been written.
 func (s *stream) finish() { s.src.SetReadDeadline(time.Now().Add(grace)) }
 
-// write passes one line on. Whoever reads our output may have gone: that is
-// no reason to stop a job.
+// write writes one line. It ignores errors: a reader of the output that is gone must not stop a job.
 func (p *printer) write(dst io.Writer, line []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -394,24 +390,22 @@ func IsTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// obstacles are the switches by which systems forbid namespaces to users, as
-// paths under /proc/sys: the value that forbids and one that allows.
+// obstacles lists settings under /proc/sys that can forbid namespaces to users, with the forbidding
+// value and a permitting one.
 var obstacles = []struct{ path, forbids, allows, why string }{
 	{"kernel/apparmor_restrict_unprivileged_userns", "1", "0", "AppArmor withholds capabilities in user namespaces"},
-	{"kernel/unprivileged_userns_clone", "0", "1", "user namespaces are for root only"},
+	{"kernel/unprivileged_userns_clone", "0", "1", "user namespaces are restricted to root"},
 	{"user/max_user_namespaces", "0", "15000", "no user namespaces are allowed"},
 	{"user/max_net_namespaces", "0", "15000", "no network namespaces are allowed"},
 	{"user/max_pid_namespaces", "0", "15000", "no process namespaces are allowed"},
 	{"user/max_mnt_namespaces", "0", "15000", "no mount namespaces are allowed"},
 }
 
-// readOnlyProc is the advice against EROFS: nothing else that a lab does writes
-// to a file.
-const readOnlyProc = "/proc is mounted read-only, so that the users of a new namespace cannot be written there; " +
-	"run it as root, which needs none, or allow it: sudo mount -o remount,rw /proc"
+// readOnlyProc is the advice for EROFS: a lab writes no other file.
+const readOnlyProc = "/proc is mounted read-only, so the user mapping of a new namespace cannot be written; " +
+	"run it as root, which needs no mapping, or allow it: sudo mount -o remount,rw /proc"
 
-// explain turns err, met while doing what, into an error that says what to do
-// about it where this package knows.
+// explain wraps an error of the operation what, and adds a hint for known causes.
 func explain(what string, err error) error {
 	found := fmt.Sprintf("%s: %v", what, err)
 	switch {
@@ -420,19 +414,17 @@ func explain(what string, err error) error {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
 		return forbidden(found)
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("lab: %s: %w: load the drivers: sudo modprobe -a veth bridge", what, err)
+		return fmt.Errorf("lab: %s: %w (load the drivers: sudo modprobe -a veth bridge)", what, err)
 	}
 	return fmt.Errorf("lab: %s: %w", what, err)
 }
 
-// forbidden returns the error for missing rights, with what was found and
-// with what would help on this machine.
+// forbidden returns the error for missing permissions, with the cause and a fix for this machine.
 func forbidden(found string) error {
 	return fmt.Errorf("%w: %s\n%s", ErrForbidden, found, advice(os.DirFS("/proc/sys")))
 }
 
-// advice names the commands that would allow a lab on the machine whose
-// /proc/sys is given.
+// advice returns the commands that would permit a lab on the machine with the given /proc/sys.
 func advice(sys fs.FS) string {
 	var lines []string
 	for _, o := range obstacles {

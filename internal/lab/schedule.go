@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// moment is when cuts begin or end.
+// moment is a time at which cuts begin or end.
 type moment struct {
 	at     time.Duration // from the start of the job
 	active []Cut         // from here to the next moment
@@ -14,7 +14,7 @@ type moment struct {
 	ended  []Cut
 }
 
-// moments returns when something happens in a job with cuts, in order.
+// moments returns the times at which the links of a job with cuts change, in order.
 func moments(cuts []Cut) []moment {
 	var times []time.Duration
 	for _, c := range cuts {
@@ -44,9 +44,8 @@ func moments(cuts []Cut) []moment {
 	return all
 }
 
-// keepTo calls apply at each of moments with what is active from there on, and
-// told with each cut that has begun or ended, until ctx is done. The error is
-// apply's.
+// keepTo calls apply at each of moments with the cuts that are active from then on, and told with
+// each cut that has begun or ended, until ctx is done. It returns an error of apply.
 func keepTo(ctx context.Context, moments []moment, apply func(active []Cut) error, told func(c Cut, begun bool)) error {
 	start := time.Now()
 	for _, m := range moments {
@@ -68,8 +67,8 @@ func keepTo(ctx context.Context, moments []moment, apply func(active []Cut) erro
 	return nil
 }
 
-// cutLinks makes the lab's cuts happen from now on, until stop is called, which
-// makes the links whole again. An error comes out of failed.
+// cutLinks applies the lab's cuts from now on, until stop is called, which restores the links. The
+// channel failed delivers an error.
 func (l *Lab) cutLinks(told func(c Cut, begun bool)) (failed <-chan error, stop func()) {
 	if len(l.cfg.Cuts) == 0 {
 		return nil, func() {}
@@ -89,12 +88,12 @@ func (l *Lab) cutLinks(told func(c Cut, begun bool)) (failed <-chan error, stop 
 		cancel()
 		<-done
 		if err := l.heal(); err != nil {
-			l.cfg.Log.Warn("the lab's links are not whole again", "err", err)
+			l.cfg.Log.Warn("cannot restore the lab's links", "err", err)
 		}
 	}
 }
 
-// heal ends all cuts, and returns when every interface is up.
+// heal ends all cuts, and waits until every interface is up.
 func (l *Lab) heal() error {
 	if err := l.Cut(); err != nil {
 		return err

@@ -14,28 +14,26 @@ import (
 // reexecEnv marks the environment of a program that ReexecIfNeeded started.
 const reexecEnv = "BOBNET_LAB_REEXEC"
 
-// reexecuted says that ReexecIfNeeded started this process. The mark itself
-// must not reach the ranks, which may make labs of their own.
+// reexecuted reports that ReexecIfNeeded started this process. The ranks must not inherit the mark
+// itself, because they may create labs of their own.
 var reexecuted = func() bool {
 	_, ok := os.LookupEnv(reexecEnv)
 	os.Unsetenv(reexecEnv)
 	return ok
 }()
 
-// ReexecIfNeeded makes sure that this process may call New. With the rights
-// (root, as a rule) it does nothing and returns nil. Otherwise it runs the
-// program again, same arguments and environment, as root of a new user
-// namespace, passes signals on and exits with its exit code, so that it
-// returns only in the new process. The user's files stay the user's there.
+// ReexecIfNeeded ensures that this process may call New. If the process has the permissions (usually
+// as root), it returns nil. Otherwise it runs the program again, with the same arguments and
+// environment, as root of a new user namespace. It forwards signals, and exits with the new process's
+// exit code, so it returns only in the new process. The user's files still belong to the user there.
 //
-// A program calls it before it has read or printed anything. The error is
-// that of Check.
+// A program must call it before it reads or prints anything. The error is that of Check.
 func ReexecIfNeeded() error {
 	if privileged() {
 		return nil
 	}
 	if reexecuted {
-		return forbidden("the new user namespace gives no capabilities")
+		return forbidden("no capabilities in the new user namespace")
 	}
 	cmd := &exec.Cmd{
 		Path:   "/proc/self/exe",
@@ -44,18 +42,18 @@ func ReexecIfNeeded() error {
 		Stdin:  os.Stdin,
 		Stdout: os.Stdout,
 		Stderr: os.Stderr,
-		// The session keeps the terminal from signalling it a second time.
+		// In a new session it does not get the terminal's signals a second time.
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true},
 	}
 	userNamespace(cmd.SysProcAttr)
-	// Pdeathsig goes by the thread that starts the process, not by its program.
+	// Pdeathsig depends on the thread that starts the process, not on its program.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	if err := cmd.Start(); err != nil {
 		signal.Stop(signals)
-		return explain("making a user namespace", err)
+		return explain("create a user namespace", err)
 	}
 	go func() {
 		for sig := range signals {
@@ -78,9 +76,9 @@ func privileged() bool {
 	return data[0].Effective&need == need
 }
 
-// Check returns nil if this process could make a lab, with or without
-// ReexecIfNeeded; otherwise an error that says how to allow it and wraps
-// ErrForbidden. It makes the namespaces and lets them go at once.
+// Check returns nil if this process could create a lab, with or without ReexecIfNeeded. Otherwise it
+// returns an error that wraps ErrForbidden and contains a fix. It creates the namespaces and closes
+// them at once.
 func Check() error {
 	flags := uintptr(unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWNS)
 	attr := &syscall.SysProcAttr{Cloneflags: flags}
@@ -90,7 +88,7 @@ func Check() error {
 	// A keeper whose standard input is empty ends at once.
 	probe := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName}, Env: []string{}, SysProcAttr: attr}
 	if err := probe.Run(); err != nil {
-		return explain("making namespaces", err)
+		return explain("create namespaces", err)
 	}
 	return nil
 }
@@ -104,7 +102,7 @@ func Check() error {
 // dumpable, which any process may make itself; the new program has the
 // capabilities of its namespace, and none from its file.
 func userNamespace(attr *syscall.SysProcAttr) {
-	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // without it the start says what is missing
+	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // if this fails, starting the process reports the cause
 	attr.Cloneflags |= unix.CLONE_NEWUSER
 	attr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}

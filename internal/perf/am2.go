@@ -118,7 +118,7 @@ func (a *amConn) meet(h *Half) (err error) {
 	}
 	a.ep.SetTag(endpoint.TagAll)
 	a.ep.SetReturnHandler(func(r *endpoint.Returned) {
-		a.back = fmt.Errorf("perf: am2: a message came back: %v (%v)", r.Reason, r.Err)
+		a.back = fmt.Errorf("perf: am2: message returned to sender: %v (%v)", r.Reason, r.Err)
 	})
 	a.ep.SetHandler(amPing, func(t endpoint.Token, args []uint32, data []byte) { a.pong(t, args, data) })
 	a.ep.SetHandler(amPong, func(endpoint.Token, []uint32, []byte) { a.pongs++ })

@@ -55,7 +55,7 @@ func (c *control) send(m message) error {
 
 func (c *control) recv() (m message, err error) {
 	if err = c.dec.Decode(&m); errors.Is(err, io.EOF) {
-		return m, fmt.Errorf("%w: the other half has gone: %w", errControl, io.ErrUnexpectedEOF)
+		return m, fmt.Errorf("%w: connection to the other half lost: %w", errControl, io.ErrUnexpectedEOF)
 	}
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", errControl, err)

@@ -112,7 +112,7 @@ func (h *Half) Exchange(text string) (string, error) {
 }
 
 func unexpected(m message) error {
-	return fmt.Errorf("%w: unexpected %q; are both halves of one version?", errControl, m.Op)
+	return fmt.Errorf("%w: unexpected %q (do both halves have the same version?)", errControl, m.Op)
 }
 
 // open opens a connection for c on this half, and returns an error if either

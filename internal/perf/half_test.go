@@ -197,7 +197,7 @@ func TestMeasureSurvivesFailures(t *testing.T) {
 			if len(records) != 0 || err == nil {
 				t.Fatalf("records %+v, error %v", records, err)
 			}
-			if text := err.Error(); !strings.HasPrefix(text, "none of 3 measurements could be made: ") || strings.Count(text, broken.Error()) != 1 {
+			if text := err.Error(); !strings.HasPrefix(text, "all 3 measurements failed: ") || strings.Count(text, broken.Error()) != 1 {
 				t.Errorf("error %q does not say once that %v", err, broken)
 			}
 			if serverErr != nil {
@@ -342,7 +342,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	f.add(rate, fs.ErrExist)
-	if got, want := f.err(2).Error(), "none of 2 measurements could be made: file already exists"; got != want {
+	if got, want := f.err(2).Error(), "all 2 measurements failed: file already exists"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	f.add(latency, fs.ErrClosed)

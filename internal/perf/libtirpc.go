@@ -31,7 +31,7 @@ func BuildLibtirpc(ctx context.Context, dir string) (program string, err error) 
 	cmd.Stdin = bytes.NewReader(libtirpcSource)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-		return "", fmt.Errorf("perf: building a C program with libtirpc: %w: %s: apt-get install gcc libc6-dev libtirpc-dev", err, first)
+		return "", fmt.Errorf("perf: build a C program with libtirpc: %w: %s (try: apt-get install gcc libc6-dev libtirpc-dev)", err, first)
 	}
 	return program, nil
 }
@@ -60,7 +60,7 @@ func openLibtirpc(ctx context.Context, h *Half, c Case) (Conn, error) {
 		return nil, errNoIP
 	}
 	if h.Libtirpc == "" {
-		return nil, errors.New("perf: this half has no program of libtirpc: it is measured by --local only")
+		return nil, errors.New("perf: libtirpc is measured with --local only")
 	}
 	r := new(cConn)
 	if h.server {
@@ -111,7 +111,7 @@ func (r *cConn) announce(ctx context.Context, h *Half) error {
 	defer context.AfterFunc(ctx, r.kill)()
 	line, err := r.out.ReadString('\n')
 	if err != nil {
-		return fmt.Errorf("perf: the port of libtirpc's server: %w", err)
+		return fmt.Errorf("perf: read the port of libtirpc's server: %w", err)
 	}
 	_, err = h.Exchange(net.JoinHostPort(h.IP.String(), strings.TrimSpace(line)))
 	return err
@@ -131,7 +131,7 @@ func (r *cConn) PingPong(ctx context.Context, rtt []int64) error {
 		_, err = io.ReadFull(r.out, r.rtt[:each*len(rtt)])
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("perf: the times of libtirpc's calls: %w", err), r.Close())
+		return errors.Join(fmt.Errorf("perf: read the times of libtirpc's calls: %w", err), r.Close())
 	}
 	for i := range rtt {
 		rtt[i] = int64(binary.NativeEndian.Uint64(r.rtt[each*i:]))
@@ -148,7 +148,7 @@ func (r *cConn) Stream(context.Context, int) (int, error) { return 0, errNoStrea
 // Sink is part of Conn.
 func (r *cConn) Sink(context.Context, int) error { return errNoStream }
 
-var errNoStream = errors.New("perf: calls by libtirpc come one after another: only the test latency is of them")
+var errNoStream = errors.New("perf: libtirpc has only the test latency, because its calls follow one another")
 
 // Counters is part of Conn. What the kernel sends again is not read.
 func (r *cConn) Counters() Counters { return Counters{} }

@@ -152,10 +152,10 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 		defer conn.Close()
 		hc := halfConfig{Server: i == 1, IP: l.Addr(p.rank(i)), Plan: plan, Cases: p.cases, Profiles: p.cfg.Profiles, Pcap: p.cfg.Pcap}
 		if err := json.NewEncoder(conn).Encode(hc); err != nil {
-			return fmt.Errorf("perf: starting half %d: %w", i, err)
+			return fmt.Errorf("perf: start half %d: %w", i, err)
 		}
 		if err := conn.CloseWrite(); err != nil {
-			return fmt.Errorf("perf: starting half %d: %w", i, err)
+			return fmt.Errorf("perf: start half %d: %w", i, err)
 		}
 	}
 	failure := p.listen()
@@ -221,7 +221,7 @@ func (p *pair) start(l *lab.Lab, env [2][]string) ([]*lab.Proc, error) {
 }
 
 // errSilent ends a measurement in which a half is stuck: all that a half waits for has its time.
-var errSilent = errors.New("a half is stuck: what it waits for is on standard error, and worth a report")
+var errSilent = errors.New("a half hangs (its state is on standard error; please report it)")
 
 // patience returns how long the client half of a plan may say nothing: longer than a try of a
 // sample takes, in which either half may wait until its time is up, on a machine that does much
@@ -266,9 +266,9 @@ func (p *pair) listen() error {
 		case errors.Is(err, io.EOF):
 			return failure
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return fmt.Errorf("perf: nothing from the client half for %v: %w", p.patience, errSilent)
+			return fmt.Errorf("perf: no output of the client half for %v: %w", p.patience, errSilent)
 		case err != nil:
-			return fmt.Errorf("perf: reading from the client half: %w", err)
+			return fmt.Errorf("perf: read from the client half: %w", err)
 		case e.Err != "":
 			failure = errors.Join(failure, errors.New(e.Err))
 		case e.Lost != "":
@@ -286,20 +286,20 @@ func (p *pair) listen() error {
 func RunHalf(ctx context.Context, watch Watcher) error {
 	ctl, err := fileConn(os.NewFile(fdControl, "control"))
 	if err != nil {
-		return fmt.Errorf("perf: this command is for `bobnet perf` itself to start: %w", err)
+		return fmt.Errorf("perf: only `bobnet perf` itself starts this verb: %w", err)
 	}
 	defer ctl.Close()
 	parent, err := fileConn(os.NewFile(fdParent, "parent"))
 	if err != nil {
-		return fmt.Errorf("perf: this command is for `bobnet perf` itself to start: %w", err)
+		return fmt.Errorf("perf: only `bobnet perf` itself starts this verb: %w", err)
 	}
 	defer parent.Close()
 	var cfg halfConfig
 	// To the end: a byte left unread would turn our close into a reset.
 	if b, err := io.ReadAll(parent); err != nil {
-		return fmt.Errorf("perf: reading what to do: %w", err)
+		return fmt.Errorf("perf: read the plan: %w", err)
 	} else if err := json.Unmarshal(b, &cfg); err != nil {
-		return fmt.Errorf("perf: what to do: %w", err)
+		return fmt.Errorf("perf: parse the plan: %w", err)
 	}
 	h := NewHalf(lab.Interface, cfg.IP, ctl)
 	h.Watch, h.Libtirpc = watch, cfg.Plan.Libtirpc

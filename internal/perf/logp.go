@@ -31,8 +31,8 @@ type BurstPoint struct {
 }
 
 var (
-	errNoBurst = errors.New("the sweep has too few bursts: want one of 1 request, and two longer ones, for each delay")
-	errNoDelay = errors.New("no delay of the sweep is longer than the gap, so that the receive overhead does not show")
+	errNoBurst = errors.New("too few bursts in the sweep: want one of 1 request and two longer ones for each delay")
+	errNoDelay = errors.New("cannot determine the receive overhead: no delay of the sweep is longer than the gap")
 )
 
 // characterize finds the parameters of the model by the method of "Assessing
@@ -84,7 +84,7 @@ func characterize(points []BurstPoint, rtt float64) (*Signature, error) {
 		received = alone
 	}
 	if len(received) == 0 {
-		return nil, fmt.Errorf("%w: it is %.1f us, the longest delay %v: try again when nothing else uses the processors", errNoDelay, s.Gap, sweepRest)
+		return nil, fmt.Errorf("%w: gap %.1f us, longest delay %v (try again on an idle machine)", errNoDelay, s.Gap, sweepRest)
 	}
 	s.ReceiveOverhead = median(received)
 	s.Latency = rtt/2 - s.SendOverhead - s.ReceiveOverhead

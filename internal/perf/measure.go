@@ -155,7 +155,7 @@ func (c *coordinator) take(ctx context.Context, m *measurement) error {
 		c.tell(m)
 	}
 	m.failed++
-	m.err = fmt.Errorf("%d samples in succession failed: %w", maxLost, errLost)
+	m.err = fmt.Errorf("%d consecutive samples failed: %w", maxLost, errLost)
 	return nil
 }
 

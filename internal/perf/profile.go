@@ -26,7 +26,7 @@ func (p Profiles) during(server bool, f func() error) (err error) {
 			return failed
 		}
 		if err := pprof.StartCPUProfile(out); err != nil {
-			return errors.Join(fmt.Errorf("perf: CPU profile: %w", err), out.Close())
+			return errors.Join(fmt.Errorf("perf: start CPU profile: %w", err), out.Close())
 		}
 		defer func() {
 			pprof.StopCPUProfile()
@@ -58,7 +58,7 @@ func createProfile(name string, server bool) (*userfile.File, error) {
 	}
 	f, err := userfile.Create(name)
 	if err != nil {
-		return nil, fmt.Errorf("perf: profile: %w", err)
+		return nil, fmt.Errorf("perf: create profile: %w", err)
 	}
 	return f, nil
 }

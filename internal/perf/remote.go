@@ -143,7 +143,7 @@ func Listen(ctx context.Context, at Station, announce func(ethertype.Addr, strin
 	defer l.Close()
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("perf: naming this machine: %w", err)
+		return fmt.Errorf("perf: read the host name: %w", err)
 	}
 	name := "perf/" + host
 	if err := nic.Advertise(name, l.Addr()); err != nil {
@@ -231,14 +231,14 @@ func CheckTarget(text string) error {
 	_, notIP := netip.ParseAddr(host)
 	switch {
 	case text == "":
-		return errors.New("it is empty: want an address or a name")
+		return errors.New("empty target: want an address or a name")
 	case notIP == nil:
 		return fmt.Errorf("%s is an IP address: Bobnet addresses are MAC/port, such as 02:00:00:00:00:01/1024, or names that programs advertise (bobnet top shows the stations)", text)
 	case addressLike(text):
 		_, err := ethertype.ParseAddr(text)
 		return err
 	case len(text) > vipl.MaxName:
-		return fmt.Errorf("a name has at most %d bytes, this one has %d", vipl.MaxName, len(text))
+		return fmt.Errorf("want a name of at most %d bytes, found %d", vipl.MaxName, len(text))
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (sharedStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	defer unix.Close(fd)
 	mem, err := mapShared(fd)
 	if err != nil {
-		return nil, fmt.Errorf("perf: mapping shared memory: %w", err)
+		return nil, fmt.Errorf("perf: map shared memory: %w", err)
 	}
 	return &sharedConn{mem: mem, tx: newCursor(c.Size)}, nil
 }
@@ -61,7 +61,7 @@ func (h *Half) shareMemory(ctx context.Context) (int, error) {
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("@bobnet/perf/%d/%d", unix.Getpid(), time.Now().UnixNano()), Net: "unix"})
 	if err != nil {
-		return -1, fmt.Errorf("perf: sharing memory: %w", err)
+		return -1, fmt.Errorf("perf: share memory: %w", err)
 	}
 	defer l.Close()
 	if _, err := h.Exchange(l.Addr().String()); err != nil {
@@ -75,7 +75,7 @@ func (h *Half) shareMemory(ctx context.Context) (int, error) {
 func sendMemory(ctx context.Context, l *net.UnixListener) (int, error) {
 	fd, err := unix.MemfdCreate("bobnet-perf", unix.MFD_CLOEXEC)
 	if err != nil {
-		return -1, fmt.Errorf("perf: sharing memory: %w", err)
+		return -1, fmt.Errorf("perf: share memory: %w", err)
 	}
 	err = unix.Ftruncate(fd, int64(sharedSize))
 	if err == nil {
@@ -94,28 +94,28 @@ func sendMemory(ctx context.Context, l *net.UnixListener) (int, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("perf: sharing memory: %w", err)
+		return -1, fmt.Errorf("perf: share memory: %w", err)
 	}
 	return fd, nil
 }
 
 // errNoMemory ends a sample of halves that are not on one host.
-var errNoMemory = errors.New("perf: the other half passes no memory: are both in one network namespace?")
+var errNoMemory = errors.New("perf: no shared memory from the other half (are both in the same network namespace?)")
 
 func receiveMemory(ctx context.Context, name string) (int, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", name)
 	if err != nil {
-		return -1, fmt.Errorf("%w (%w)", errNoMemory, err)
+		return -1, fmt.Errorf("%w: %w", errNoMemory, err)
 	}
 	defer conn.Close()
 	conn.SetDeadline(deadlineOf(ctx))
 	who, err := passfd.PeerOf(conn.(*net.UnixConn))
 	if err != nil {
-		return -1, fmt.Errorf("%w (%w)", errNoMemory, err)
+		return -1, fmt.Errorf("%w: %w", errNoMemory, err)
 	}
 	if int64(who.Uid) != int64(os.Geteuid()) {
-		return -1, fmt.Errorf("%w (it is user %d's)", errNoMemory, who.Uid)
+		return -1, fmt.Errorf("%w: it belongs to user %d", errNoMemory, who.Uid)
 	}
 	m, err := passfd.Receive(conn.(*net.UnixConn), who.Uid, make([]byte, 1))
 	if err != nil || len(m.FDs) != 1 {

@@ -75,7 +75,7 @@ var stacks = []struct {
 var ErrPlan = errors.New("cannot be measured")
 
 // errLost ends a sample in which an unprotected frame did not arrive.
-var errLost = errors.New("a frame was lost and nothing repairs it")
+var errLost = errors.New("a frame was lost, and this stack does not retransmit")
 
 // Stacks returns the names of the stacks, in the order of the output.
 func Stacks() []string {

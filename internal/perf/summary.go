@@ -9,7 +9,7 @@ import (
 )
 
 // errNoSample is why a case has no record although nothing failed.
-var errNoSample = errors.New("the machine's state changed during every sample: try again, or with more --rounds")
+var errNoSample = errors.New("the machine's state changed during every sample (try again, or increase --rounds)")
 
 // summarize makes the records of all measurements in the most common state. A
 // case without samples in it is reported in the next most common one.
@@ -105,7 +105,7 @@ func (f *failures) err(measurements int) error {
 		cases := f.cases[cause.Error()]
 		who := strings.Join(cases, "; ")
 		if len(cases) == measurements && measurements > 1 {
-			who = fmt.Sprintf("none of %d measurements could be made", measurements)
+			who = fmt.Sprintf("all %d measurements failed", measurements)
 		}
 		all = append(all, fmt.Errorf("%s: %w", who, cause))
 	}

@@ -64,4 +64,4 @@ func openTCP(ctx context.Context, h *Half) (*net.TCPConn, error) {
 }
 
 // errNoIP is why TCP and UDP cannot be measured on an interface.
-var errNoIP = fmt.Errorf("the interface has no IP address: give it one, or leave tcp and udp out of --stacks: %w", ErrPlan)
+var errNoIP = fmt.Errorf("interface without IP address (add one, or leave tcp and udp out of --stacks): %w", ErrPlan)

@@ -359,7 +359,7 @@ func (v *viplConn) oneSided(h *Half, c Case) (Conn, error) {
 	}
 	if err != nil {
 		v.Close()
-		return nil, fmt.Errorf("perf: the peer's memory: %w", err)
+		return nil, fmt.Errorf("perf: import the peer's memory: %w", err)
 	}
 	for i := range v.sends {
 		d := &v.sends[i]

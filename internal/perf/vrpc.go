@@ -184,7 +184,7 @@ func (vrpcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 		r.forget = h.watch(Opened{NIC: r.nic, Process: r.p, Server: r.server})
 		return r, nil
 	}
-	return nil, errors.New("perf: vrpc has no mode " + c.Mode + "; are both halves of one version?")
+	return nil, errors.New("perf: vrpc: unknown mode " + c.Mode + " (do both halves have the same version?)")
 }
 
 // openServer makes the end whose calls are answered in the background.
