@@ -323,7 +323,7 @@ func TestPerHostCut(t *testing.T) {
 		cfg.Cuts = cuts(t, kind, texts...)
 		for _, c := range cfg.Cuts {
 			cfg.Cuts = []Cut{c}
-			if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "are in one namespace") {
+			if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "share a namespace") {
 				t.Errorf("%v %v: %v", kind, c, err)
 			}
 		}
