@@ -111,8 +111,7 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 // such node. The lock is held.
 func (h *Card) line(mac ethertype.MAC) (node int, line uint64, ok bool) {
 	if h.far != nil {
-		x, ok := h.far.lines[mac]
-		return x.node, x.line, ok
+		return h.far.to(mac)
 	}
 	if node, ok = h.prog.nodes.Find(mac); !ok || !h.prog.ready {
 		return 0, 0, false

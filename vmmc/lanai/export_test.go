@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/shared"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -123,6 +124,76 @@ func (h *Card) SetRoutes(routes []myrinet.HostRoute) error {
 // Desk is Card.Serve in two steps: when it returns, programs can come.
 func Desk(h *Card, anyUser bool) (serve func(ctx context.Context) error, err error) {
 	return h.desk(anyUser)
+}
+
+// Wreck writes nonsense to every byte that a program maps of a card that another process has, and rings: of
+// its processes' pages, and of the page of bells. Most of the requests are for what a process could ask for.
+func (h *Card) Wreck(rng *rand.Rand) {
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
+	f := h.far
+	f.said.Lock()
+	defer f.said.Unlock()
+	for _, g := range f.guests {
+		if g == nil {
+			continue
+		}
+		mem := g.page.Bytes()
+		for shared.Load(g.p.queue.words, int((g.p.next-1)%slots)*4)>>3 == g.p.next { // it has ended
+			g.p.next = after(g.p.next)
+		}
+		for i := range mem[:stageAt] {
+			mem[i] = byte(rng.Uint32())
+		}
+		for node := range 4 { // lines that there are
+			for _, x := range f.lines {
+				if x.node == node {
+					shared.Store(mem, linesAt+node*lineWord, uint32(x.line))
+				}
+			}
+		}
+		for page := range uint32(outgoingPages) {
+			shared.Store(mem, tableAt+int(page)*outgoingEntry, rng.Uint32N(4)<<frameBits|rng.Uint32N(1<<15))
+		}
+		for slot := range uint32(slots) {
+			r := request{number: g.p.next + slot, short: rng.IntN(2) == 0, notify: rng.IntN(2) == 0, size: rng.IntN(1 << rng.IntN(25)),
+				proxy: rng.Uint32N(outgoingPages << pageShift), at: rng.Uint64() >> rng.IntN(64)}
+			r.data = mem[:min(r.size, shortData)]
+			r.share(g.p.queue.mem)
+		}
+		for range 3 {
+			g.calls.Ring(rng.IntN(shared.Bits))
+		}
+		g.calls.Ring(g.bit)
+	}
+}
+
+// Babble has a program say to the process that has the card what no program of this package says.
+func (h *Card) Babble(rng *rand.Rand) {
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
+	f := h.far
+	f.said.Lock()
+	defer f.said.Unlock()
+	does := []string{doHello, doJoin, doAlloc, doShut, doEnter, doWord, doLeave, doFree, doGrant, doSay, doFind, doUnfind, doWhose, doUnword, doUnname, "x"}
+	n := memo{Do: does[rng.IntN(len(does))], Port: uint16(rng.IntN(8)), Seq: rng.Uint32N(20), Other: uint16(rng.IntN(8)), First: rng.Uint32() >> rng.IntN(32),
+		Pages: rng.Uint32() >> rng.IntN(32), At: rng.Uint64() >> rng.IntN(64), Size: int(rng.Uint64() >> rng.IntN(64)), Word: "word", Node: rng.IntN(300)}
+	for mac, x := range f.lines {
+		n.MAC, n.Line = mac, x.line
+	}
+	for port, s := range h.procs {
+		if rng.IntN(2) == 0 {
+			n.Port = port
+		}
+		if rng.IntN(2) == 0 {
+			n.First, n.Pages, n.At, n.Size = s.frames.base+rng.Uint32N(8), 1+rng.Uint32N(3), uint64(rng.IntN(1<<20)), rng.IntN(3*pageSize)
+		}
+	}
+	n.Body = make([]byte, rng.IntN(30))
+	for i := range n.Body {
+		n.Body[i] = byte(rng.Uint32() >> rng.IntN(32))
+	}
+	f.line.Send(n)
 }
 
 // Sizes and the packet type of this program, for its tests.

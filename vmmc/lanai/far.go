@@ -38,12 +38,12 @@ type far struct {
 	closed  atomic.Bool
 	places  chan struct{} // a token for each question that is open
 
-	said    sync.Mutex
+	said    sync.Mutex // guards these two
 	unheard []memo
-	stirred chan struct{} // of capacity 1: there is something unheard
+	lines   map[ethertype.MAC]farLine // what hung on those before has perhaps not ended yet
+	stirred chan struct{}             // of capacity 1: there is something unheard
 
 	// The engine's lock guards what follows.
-	lines  map[ethertype.MAC]farLine
 	guests [shared.Bits]*farProcess // by their bits
 	seq    uint32
 	open   map[uint32]chan memo // questions
@@ -197,10 +197,20 @@ func (f *far) join(p *process) error {
 	f.h.host.Engine.Lock()
 	defer f.h.host.Engine.Unlock()
 	f.guests[g.bit], f.h.procs[s.port] = g, s
+	f.said.Lock()
+	defer f.said.Unlock()
 	for _, x := range f.lines {
 		g.began(x.node, x.line)
 	}
 	return nil
+}
+
+// to returns what the card has told of a node.
+func (f *far) to(mac ethertype.MAC) (node int, line uint64, ok bool) {
+	f.said.Lock()
+	defer f.said.Unlock()
+	x, ok := f.lines[mac]
+	return x.node, x.line, ok
 }
 
 // leave ends the place of a process. Its memory stays mapped until the program frees it.
@@ -333,6 +343,11 @@ func (f *far) listen() {
 			}
 		default:
 			closeFiles(fds)
+			if n.Do == doLine {
+				f.said.Lock()
+				f.lines[n.MAC] = farLine{n.Node, n.Line}
+				f.said.Unlock()
+			}
 			f.pass(n)
 		}
 	}
@@ -386,7 +401,6 @@ func (f *far) hear(n *memo) {
 	h := f.h
 	switch n.Do {
 	case doLine:
-		f.lines[n.MAC] = farLine{n.Node, n.Line}
 		for _, s := range h.inOrder() {
 			s.tell(event{kind: eventCut, from: ethertype.Addr{MAC: n.MAC}, node: n.Node, line: n.Line})
 		}

@@ -33,11 +33,8 @@ type listener interface {
 
 // sit gives a process its place: with a page that it shares with the card, or without. The lock is held.
 func (h *Card) sit(s *seat, page *shared.Memory) error {
-	switch {
-	case h.host.Failed() != nil:
-		return h.failure()
-	case len(h.procs) >= h.cfg.Processes:
-		return fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", hardware.ErrSRAM, s.self.Process, h.cfg.Processes)
+	if err := h.full(s.self.Process); err != nil {
+		return err
 	}
 	for h.port++; h.port == 0 || h.procs[h.port] != nil; {
 		h.port++
@@ -61,6 +58,17 @@ func (h *Card) sit(s *seat, page *shared.Memory) error {
 		return err
 	}
 	h.procs[s.port] = s
+	return nil
+}
+
+// full returns why the card takes no other process, or nil. The lock is held.
+func (h *Card) full(process uint32) error {
+	switch {
+	case h.host.Failed() != nil:
+		return h.failure()
+	case len(h.procs) >= h.cfg.Processes:
+		return fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", hardware.ErrSRAM, process, h.cfg.Processes)
+	}
 	return nil
 }
 

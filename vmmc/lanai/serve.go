@@ -96,7 +96,9 @@ func (h *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err er
 func (h *Card) userGuests() int { return max(1, h.cfg.Processes/userPart) }
 
 // guestPages is how many pages one process may have exported, counted once for each importer.
-func (h *Card) guestPages() int { return max(1, (h.cfg.Memory-1)/h.cfg.Processes) }
+// There are twice as many parts of the table as processes, because importers of a process that has ended may
+// still name its part.
+func (h *Card) guestPages() int { return max(1, (h.cfg.Memory-1)/(2*h.cfg.Processes)) }
 
 // serveUntil drives the card until ctx is done or the card fails.
 func (h *Card) serveUntil(ctx context.Context) (err error) {
@@ -371,6 +373,10 @@ func (t *tenant) join(n *memo) (answer memo, fd int) {
 	bit := slices.Index(t.guests[:mostGuests], nil)
 	if bit < 0 {
 		refused.Error = fmt.Sprintf("a program has %d processes on a card at the most", mostGuests)
+		return refused, -1
+	}
+	if err := h.full(n.Process); err != nil {
+		refused.Error = err.Error()
 		return refused, -1
 	}
 	if !h.limits.guests.Enter(t.uid) {

@@ -1,0 +1,87 @@
+package lanai_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/lanai"
+)
+
+// TestWrecked: a program that scribbles over every byte that it maps, and says what no program says,
+// does not stop others on its card, and writes to nothing of theirs.
+func TestWrecked(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, false, lanai.Config{Processes: 16, Card: myrinet.CardConfig{SRAM: 1 << 20}})
+	other := openVeth(t, veth, 1, lanai.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	near := openVeth(t, veth, 0, lanai.Config{})
+	bystander, e, err := exporter(ctx, near, 90)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, importing, err := exporter(ctx, other, 91) // what the wild program may write to
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	var wild sync.WaitGroup
+	for seed := range uint64(2) {
+		wild.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			for round := 0; ; round++ {
+				c := openVeth(t, veth, 0, lanai.Config{})
+				p, err := vmmc.Open(ctx, &vmmc.Config{Card: c, Process: uint32(1000*(seed+1)) + uint32(round)})
+				if err == nil && seed == 0 {
+					_, err = p.Import(ctx, vmmc.Name{Process: 91, ID: 7})
+				}
+				if err != nil {
+					t.Errorf("wild program %d, round %d: %v", seed, round, err)
+					c.Close()
+					return
+				}
+				for range 50 {
+					select {
+					case <-over:
+						c.Close()
+						return
+					default:
+					}
+					if seed == 0 {
+						c.Wreck(rng)
+					} else {
+						c.Babble(rng)
+					}
+				}
+				c.Close()
+			}
+		})
+	}
+	for i, pair := range [][2]*lanai.Card{{near, other}, {other, near}, {near, near}, {near, other}} {
+		if err := writes(t, pair[0], pair[1], uint32(100+2*i)); err != nil {
+			t.Error(fmt.Errorf("pair %d: %w", i, err))
+		}
+	}
+	close(over)
+	wild.Wait()
+	for i, b := range e.Bytes() {
+		if b != 0 {
+			t.Fatalf("byte %d of a bystander's memory is %d", i, b)
+		}
+	}
+	_ = importing
+	bystander.Close()
+	if err := left(card); err != nil {
+		t.Error(err)
+	}
+	if s := card.Snapshot().Stats; s.BadRequests+s.BadProxies+s.BadAddresses == 0 {
+		t.Errorf("no request was refused: %+v", s)
+	}
+}
