@@ -34,6 +34,7 @@ type line struct {
 	expect  uint32               // of the next that may come
 	refused [channelCount]uint64 // by channel: 1 + the place of the last one that was refused, 0 for none
 	under   int                  // packets under way
+	held    int                  // buffers of packets for it
 	last    int64                // when the other side was heard, or had nothing to answer
 	users   int                  // what hangs on the line
 	pinged  bool                 // a question for the other side waits for a buffer
@@ -173,7 +174,7 @@ func (p *program) ended(x channels.Passage) {
 
 // again sends again what is due.
 func (p *program) again() (busy bool) {
-	for p.send.Deadline() <= p.now && p.queued.Len() < sendBuffers {
+	for p.send.Deadline() <= p.now && p.queued.Len() < len(p.bufs) {
 		x, more := p.send.Scan(p.now)
 		if !more {
 			return busy

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	sendBuffers = 8
+	sendBuffers = 8 // for so many processes as the paper's card has room for; more have more
 	ownBuffers  = 2 // of them, those that only the driver's messages use
+	lineBuffers = 4 // of them, those that one node may have while the card has several processes
 	leastRecv   = 4
 	mostRecv    = 16
 
@@ -35,7 +36,7 @@ type program struct {
 
 	nodes  station.Table // entry 0 is the card itself; outgoing page tables name nodes by number
 	flags  []byte        // the incoming page table, in SRAM: an octet for each frame
-	bufs   [sendBuffers]buffer
+	bufs   []buffer
 	free   int // buffers
 	queued fifo.Queue[*buffer]
 	out    *buffer // that the send engine has
@@ -138,6 +139,7 @@ func (p *program) Load(c *hardware.Card) error {
 			return err
 		}
 	}
+	p.bufs = make([]buffer, sendBuffers*max(1, cfg.Processes/defaultProcesses))
 	for i := range p.bufs {
 		b := &p.bufs[i]
 		b.index = i
@@ -145,7 +147,7 @@ func (p *program) Load(c *hardware.Card) error {
 			return err
 		}
 	}
-	p.free = sendBuffers
+	p.free = len(p.bufs)
 	if err := p.h.maps.Alloc(c.SRAM()); err != nil {
 		return err
 	}
@@ -198,7 +200,7 @@ func (p *program) Step(now int64) (next int64) {
 
 // busy reports whether anything is on its way out.
 func (p *program) busy() bool {
-	return p.free < sendBuffers || p.answers.Len()+p.h.leaving.Len() > 0 || p.c.Sending()
+	return p.free < len(p.bufs) || p.answers.Len()+p.h.leaving.Len() > 0 || p.c.Sending()
 }
 
 // round does one of each thing that there is to do. What it does may make more possible.
@@ -254,14 +256,21 @@ func (p *program) finish() bool {
 	return true
 }
 
+// mayTake reports whether a packet to a node may have a buffer. One that does not answer keeps what it has for
+// long: so it leaves some to packets of other processes, to other nodes.
+func (p *program) mayTake(node int) bool {
+	return node == 0 || len(p.procs) < 2 || p.lines[node].held < lineBuffers
+}
+
 // take returns a free buffer, nil if there is none. Data leaves some to the driver.
 func (p *program) take(node int, data bool) *buffer {
-	if p.free == 0 || data && p.free <= ownBuffers {
+	if p.free == 0 || data && p.free <= ownBuffers || !p.mayTake(node) {
 		return nil
 	}
 	for i := range p.bufs {
 		if b := &p.bufs[i]; b.state == free {
 			p.free--
+			p.lines[node].held++
 			*b = buffer{index: i, mem: b.mem, node: node, state: ready}
 			b.from = p.h.cfg.MAC
 			return b
@@ -273,6 +282,7 @@ func (p *program) take(node int, data bool) *buffer {
 // give makes a buffer free.
 func (p *program) give(b *buffer) {
 	b.state, b.of = free, nil
+	p.lines[b.node].held--
 	p.free++
 }
 
@@ -335,9 +345,27 @@ func (p *program) wait(b *buffer) {
 	l.waiting.Push(b)
 }
 
+// bringForward makes the oldest message whose node may have a buffer the driver's next one. It reports false
+// if there is none.
+func (p *program) bringForward() bool {
+	q := &p.h.leaving
+	for i := range q.Len() {
+		m := *q.At(i)
+		if !p.mayTake(m.node) {
+			continue
+		}
+		for ; i > 0; i-- {
+			*q.At(i) = *q.At(i - 1)
+		}
+		*q.At(0) = m
+		return true
+	}
+	return false
+}
+
 // fetch takes the driver's next message.
 func (p *program) fetch() bool {
-	if p.h.leaving.Len() == 0 {
+	if !p.bringForward() {
 		return false
 	}
 	b := p.take(p.h.leaving.At(0).node, false)

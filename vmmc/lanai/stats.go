@@ -77,7 +77,7 @@ func (h *Card) Snapshot() Snapshot {
 		MAC:      h.cfg.MAC, Mapped: p.ready, Stats: p.count, Frames: h.frames.n, ToDriver: h.came.Len(), ToSend: h.leaving.Len(),
 	}
 	if p.ready {
-		s.Sent, s.Received, s.Nodes, s.Buffers = p.send.Stats(), p.recv.Stats(), p.nodes.Len(), sendBuffers-p.free
+		s.Sent, s.Received, s.Nodes, s.Buffers = p.send.Stats(), p.recv.Stats(), p.nodes.Len(), len(p.bufs)-p.free
 	}
 	s.Processes = h.processes()
 	for _, x := range h.procs {
