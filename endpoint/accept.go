@@ -53,8 +53,7 @@ func (ep *Endpoint) acceptRequest(h *wire.Header, payload []byte, medium int) Re
 	return ep.inSegment(h)
 }
 
-// acceptReply returns why a reply is refused, or 0. A call's reply names no
-// handler.
+// acceptReply returns the reason to refuse a reply, or 0. The reply of a call names no handler.
 func (ep *Endpoint) acceptReply(h *wire.Header, payload []byte, call bool) Reason {
 	if !admits(ep.tag, h.Tag) {
 		return ReasonBadTag
@@ -79,10 +78,9 @@ func (ep *Endpoint) acceptReply(h *wire.Header, payload []byte, call bool) Reaso
 	return ep.inSegment(h)
 }
 
-// acceptData decides once more when the data of a long bulk message has come,
-// because the tag and the handler may have changed since it was granted. The
-// segment has not: see segment.go. What is refused here has been
-// written, but nobody is told that it has.
+// acceptData checks again when the data of a long bulk message has arrived, because the tag and the
+// handler may have changed since the grant. The segment cannot have changed: see segment.go. A
+// refused message has already been written to the segment, without a notification.
 func (ep *Endpoint) acceptData(h *wire.Header, call bool) Reason {
 	switch {
 	case !admits(ep.tag, h.Tag):
@@ -93,7 +91,7 @@ func (ep *Endpoint) acceptData(h *wire.Header, call bool) Reason {
 	return 0
 }
 
-// acceptFetch decides once more when the data of a long get are to go.
+// acceptFetch checks again before the data of a long get is sent.
 func (ep *Endpoint) acceptFetch(h *wire.Header) Reason {
 	if !admits(ep.tag, h.Tag) {
 		return ReasonBadTag
@@ -115,8 +113,8 @@ func mediumData(payload []byte, medium int) Reason {
 	return 0
 }
 
-// inSegment checks where bulk data is to go, or to come from. The comparison
-// cannot wrap, whatever a peer sent.
+// inSegment checks the offset and length of bulk data. The comparison cannot overflow, whatever a
+// peer sent.
 func (ep *Endpoint) inSegment(h *wire.Header) Reason {
 	size := uint64(len(ep.segment))
 	switch {

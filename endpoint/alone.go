@@ -14,10 +14,10 @@ import (
 //     notified not to wait for it. A skip replaces a request: the server handles it in the
 //     request's turn, and ends what the request may have started. A done replaces a reply, and a
 //     return replaces the data of a get.
-//   - Any other message, including these replacements. It is sent again once. If it returns again,
-//     the connection breaks, because neither side could continue.
+//   - Any other message, including these replacements. It is retransmitted once. If it returns
+//     again, the connection breaks, because neither side could continue.
 
-// Undelivered is half's.
+// Undelivered implements half.
 func (c *client) Undelivered(at int, reason wire.Reason) {
 	switch i := at - len(c.slots); {
 	case c.closed || c.reason != 0:
@@ -34,7 +34,7 @@ func (c *client) Undelivered(at int, reason wire.Reason) {
 	c.Sent()
 }
 
-// requestLost has the request in slot i come back, and the server skip it.
+// requestLost returns the request in slot i to its sender, and makes the server skip it.
 func (c *client) requestLost(i int, reason wire.Reason) {
 	s := &c.slots[i]
 	if s.state != slotWaiting || s.cleared || s.hole { // the server has answered, so it did arrive
@@ -47,9 +47,9 @@ func (c *client) requestLost(i int, reason wire.Reason) {
 	c.ready()
 }
 
-// holeAnswered takes a message for a slot whose request has come back alone. What ends
-// the request at the server ends it here: the answer to the skip, or the request's own,
-// which the provider has taken for lost.
+// holeAnswered handles a message for a slot whose request has returned alone. If the message ends
+// the request at the server, it ends the request here too. It may be the answer to the skip, or to
+// the request itself, which the provider reported as lost.
 func (c *client) holeAnswered(s *slot, p *provider.Packet) {
 	kind, i := p.Head.Kind, int(p.Head.Slot)
 	if kind == wire.KindDone {
@@ -69,7 +69,7 @@ func (c *client) holeAnswered(s *slot, p *provider.Packet) {
 	}
 }
 
-// fillHole notes that the server waits for nothing that slot s owes.
+// fillHole records that the server no longer waits for a message of slot s.
 func (c *client) fillHole(s *slot) {
 	s.hole = false
 	if s.owed != 0 {
@@ -78,8 +78,7 @@ func (c *client) fillHole(s *slot) {
 	}
 }
 
-// owe sends a refuse or a skip for slot i, as soon as the slot's second send buffer is
-// idle.
+// owe sends a refuse or a skip for slot i, as soon as the slot's second send buffer is idle.
 func (c *client) owe(i int, kind wire.Kind) {
 	s := &c.slots[i]
 	if s.second && !c.ch.Idle(len(c.slots)+i) {
@@ -94,7 +93,7 @@ func (c *client) owe(i int, kind wire.Kind) {
 	c.control(i, &h, nil)
 }
 
-// payOwed sends what slots owe whose buffers have become idle.
+// payOwed sends the owed messages of slots whose buffers have become idle.
 func (c *client) payOwed() {
 	for i := range c.slots {
 		if s := &c.slots[i]; s.owed != 0 && c.ch.Idle(len(c.slots)+i) {
@@ -106,7 +105,7 @@ func (c *client) payOwed() {
 	}
 }
 
-// Undelivered is half's.
+// Undelivered implements half.
 func (s *server) Undelivered(at int, reason wire.Reason) {
 	i := at % len(s.slots)
 	slot := &s.slots[i]
@@ -127,15 +126,15 @@ func (s *server) Undelivered(at int, reason wire.Reason) {
 	s.Sent()
 }
 
-// replyLost has the reply of slot i come back.
+// replyLost returns the reply of slot i to its sender.
 func (s *server) replyLost(i int, reason wire.Reason) {
 	slot := &s.slots[i]
 	slot.state, slot.why, slot.placed = serverLost, reason, provider.Packet{Slot: i}
 	s.waitsTurn(&slot.placed)
 }
 
-// giveUp gives the reply of slot i back. Then the request comes back to its sender, who may
-// wait for an end of it: it has been handled.
+// giveUp gives up on the reply of slot i. The server has handled the request, but its sender may
+// wait for its end. So the request returns to its sender.
 func (s *server) giveUp(i int) {
 	slot := &s.slots[i]
 	if slot.head.Kind == wire.KindGet {
@@ -148,17 +147,17 @@ func (s *server) giveUp(i int) {
 	s.comeBack(i, slot.why, nil)
 }
 
-// answerInPlace has the next answer of slot i built where the last one was, if that buffer
-// is idle. If it is not, the other one is.
+// answerInPlace builds the next answer of slot i in the buffer of the last one, if that buffer is
+// idle. If it is not, the other buffer is idle.
 func (s *server) answerInPlace(i int) {
 	if s.ch.Idle(s.last(i)) {
 		s.slots[i].posts++
 	}
 }
 
-// skipped ends what a request has begun that its sender has got back: its data are not
-// waited for, and its bulk reply comes back. A request that is still to be handled, or has
-// been answered, ends by its answer.
+// skipped ends the work that a returned request has started: the server no longer waits for the
+// request's data, and its bulk reply returns. A request that is not handled yet, or has an answer,
+// ends with its answer.
 func (s *server) skipped(i int, p *provider.Packet) {
 	s.ch.Release(p)
 	switch slot := &s.slots[i]; slot.state {

@@ -33,8 +33,8 @@ const (
 	NotEmpty                  // AM_NOTEMPTY: a message waits for its handler
 )
 
-// pollBatch is the most messages that one poll handles. AMUDP's is 10 or the
-// depth (AM2 reference, section 9).
+// pollBatch is the maximum number of messages that one poll handles. AMUDP's is 10 or the depth
+// (AM2 reference, section 9).
 const pollBatch = 64
 
 // Bundle is a set of endpoints that are polled and waited for together (eb_t). Its type determines
@@ -88,7 +88,7 @@ func (b *Bundle) free() {
 	b.node.bundles.remove(b)
 }
 
-// enter begins every call that polls or sends.
+// enter must be called first in every call that polls or sends.
 func (b *Bundle) enter() error {
 	switch {
 	case b.freed || b.node.closed:
@@ -109,7 +109,7 @@ func (b *Bundle) Poll() (int, error) {
 	return served, err
 }
 
-// poll is Poll. It also reports whether to make way for others.
+// poll implements Poll. It also reports whether to yield the processor to others.
 func (b *Bundle) poll() (served int, crowded bool, err error) {
 	n := b.node
 	n.lock()
@@ -129,12 +129,12 @@ func (b *Bundle) poll() (served int, crowded bool, err error) {
 	return served, crowded, nil
 }
 
-// serve handles up to limit messages, answers first: they end what others wait
-// for, and need nothing. Connections take turns, so that no sender has to wait
-// for another's flood.
+// serve handles up to limit messages. It handles answers first, because goroutines wait for them
+// and they need no resources. Connections take turns, so that no sender waits for another's flood
+// of messages.
 //
-// While answers are corked it looks whether more requests arrive, so that
-// a busy server answers in fewer VI messages; then they go.
+// While answers are batched, serve checks whether more requests arrive. So a busy server answers in
+// fewer VI messages. Then it sends the batch.
 func (b *Bundle) serve(limit int) (served int) {
 	defer b.sendAnswers() // also if a handler ends the goroutine
 	for more := true; more && served < limit; more = b.moreComes() {
@@ -149,23 +149,23 @@ func (b *Bundle) serve(limit int) (served int) {
 // pending reports whether messages wait for their handlers.
 func (b *Bundle) pending() bool { return b.replies.Len()+b.requests.Len() > 0 }
 
-// waits reports whether serve would find something to do.
+// waits reports whether serve has anything to handle.
 func (b *Bundle) waits() bool {
 	return b.pending() || b.node.corked[wire.Serving] > 0
 }
 
-// sendAnswers sends the answers that are corked.
+// sendAnswers sends the batched answers.
 func (b *Bundle) sendAnswers() {
 	if b.node.corked[wire.Serving] > 0 {
 		b.node.way.Flush(wire.Serving)
 	}
 }
 
-// answerPolls is how often moreComes looks: for a few microseconds, in which
-// who sends a stream sends the next message.
+// answerPolls is how often moreComes polls. That takes a few microseconds, in which the sender of a
+// stream of messages sends the next one.
 const answerPolls = 32
 
-// moreComes waits for something to handle while answers are corked.
+// moreComes polls for further messages while answers are batched.
 func (b *Bundle) moreComes() bool {
 	n := b.node
 	for i := 0; i < answerPolls && n.corked[wire.Serving] > 0 && n.leader == nil; i++ {
@@ -179,7 +179,7 @@ func (b *Bundle) moreComes() bool {
 	return false
 }
 
-// handle is serve without looking for more.
+// handle is serve without polling for further messages.
 func (b *Bundle) handle(limit int) (served int) {
 	for served < limit {
 		if b.replies.Len() > 0 {
@@ -213,8 +213,8 @@ func (b *Bundle) posts() bool {
 	return false
 }
 
-// event notes that there is something to handle, for an endpoint whose events post the semaphore or
-// do not.
+// event records that there is a message to handle. posts reports whether the endpoint's events post
+// the semaphore.
 func (b *Bundle) event(posts bool) {
 	if posts && b.mask == NotEmpty {
 		b.posted = true

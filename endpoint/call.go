@@ -36,7 +36,7 @@ type RemoteError struct{ Text string }
 
 func (e *RemoteError) Error() string { return e.Text }
 
-// call is a Call that waits. The node's mutex guards it.
+// call is a Call that waits for its result. The node's mutex guards it.
 type call struct {
 	done   bool
 	failed bool // data is the text of an error
@@ -50,7 +50,7 @@ func (c *call) finish(err error) {
 	}
 }
 
-// answer takes the reply: args say 0, or 1 for an error.
+// answer handles the reply. args contains 0 for a result, or 1 for an error.
 func (c *call) answer(args []uint32, data []byte) {
 	c.finish(nil)
 	c.failed = len(args) > 0 && args[0] != 0
@@ -151,7 +151,7 @@ func encode(b []byte, v any) ([]byte, error) {
 	return b, nil
 }
 
-// decode reads what encode has made. v is a pointer.
+// decode reads the output of encode. v is a pointer.
 func decode(b []byte, v any) error {
 	switch v := v.(type) {
 	case *[]byte:

@@ -7,8 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// client is the half of a connection that has the translation: it sends requests
-// and gets their answers.
+// client is the half of a connection that belongs to the translation: it sends requests and
+// receives their answers.
 type client struct {
 	ep      *Endpoint
 	tr      *translation // nil when that has been unmapped, or has a newer connection
@@ -30,7 +30,7 @@ type client struct {
 	refused Reason // why the reply to slot current is refused; 0: it is not
 }
 
-// turn is a half's place among those that have something to handle.
+// turn is a half's place in the queue of halves with messages to handle.
 type turn struct {
 	queued  bool
 	running bool // it is being served
@@ -38,17 +38,17 @@ type turn struct {
 	args    [MaxShort]uint32
 	reason  Reason // why the connection has broken; 0: it has not
 	lost    error  // more about that; may be nil
-	// What serve leaves to rest, because a handler may end the goroutine.
+	// State that serve leaves to rest, because a handler may end the goroutine.
 	handled bool // there was one, or what takes its place
 	current int  // its slot
 	inUse   *provider.Packet
 	granted bool // it looks at the segment, which is counted in Endpoint.grants
 }
 
-// begin comes before a handler for a slot, which may look at p.
+// begin is called before a handler for a slot. The handler may read p.
 func (t *turn) begin(slot int, p *provider.Packet) { t.handled, t.current, t.inUse = true, slot, p }
 
-// ended comes after a handler, for endpoint ep.
+// ended is called after a handler of endpoint ep.
 func (t *turn) ended(ep *Endpoint) {
 	if t.granted {
 		ep.grants--
@@ -56,13 +56,13 @@ func (t *turn) ended(ep *Endpoint) {
 	t.handled, t.inUse, t.granted = false, nil, false
 }
 
-// idle reports whether the half, of an endpoint in bundle home, may handle a message
-// for bundle b before any other.
+// idle reports whether the half, of an endpoint in bundle home, may handle a message for bundle b
+// before all others.
 func (t *turn) idle(home, b *Bundle) bool {
 	return home == b && !b.pending() && !t.queued && !t.running && !t.closed && t.reason == 0
 }
 
-// Received takes in a message. What needs no handler is seen to at once.
+// Received queues a message, or handles it at once if it needs no handler.
 func (c *client) Received(p *provider.Packet) {
 	if c.closed {
 		return
@@ -100,15 +100,15 @@ func (c *client) Received(p *provider.Packet) {
 	}
 }
 
-// ungrant takes back what was granted to slot i.
+// ungrant revokes the grant to slot i.
 func (c *client) ungrant(i int) {
 	c.ch.Revoke(i)
 	c.ep.grants--
 	c.slots[i].state = slotWaiting
 }
 
-// HandleNow is half's. It does what received, serve and answered do of a reply that is
-// in order, short or with a payload, when nothing else waits to be handled.
+// HandleNow implements half. If no other message waits, it does the work of received, serve and
+// answered for a valid reply, short or with a payload.
 func (c *client) HandleNow(p *provider.Packet) bool {
 	h := &p.Head
 	if !c.idle(c.ep.bundle, c.ep.node.atOnce) || c.queue.Head != nil || h.Kind != wire.KindReply && h.Kind != wire.KindReplyMedium {
@@ -143,7 +143,7 @@ func (c *client) stray(p *provider.Packet) {
 	c.ch.Release(p)
 }
 
-// ready puts c among those that have something to handle.
+// ready queues c among the halves with messages to handle.
 func (c *client) ready() {
 	if !c.queued && !c.running && !c.closed {
 		c.queued = true
@@ -152,7 +152,7 @@ func (c *client) ready() {
 	c.ep.bundle.event(!c.ep.silent)
 }
 
-// Placed hears that the data of a bulk reply is there.
+// Placed handles the arrival of a bulk reply's data.
 func (c *client) Placed(i int) {
 	if s := &c.slots[i]; s.state == slotGranting {
 		s.state = slotPlaced
@@ -162,7 +162,7 @@ func (c *client) Placed(i int) {
 	}
 }
 
-// Wrote hears that the data of a bulk request is no longer needed.
+// Wrote handles the completion of the write of a bulk request's data.
 func (c *client) Wrote(i int) {
 	c.slots[i].data = nil
 	c.ep.bundle.changed()
@@ -177,7 +177,7 @@ func (c *client) Sent() {
 	}
 }
 
-// take returns a free slot for op, or -1 when there is no credit.
+// take returns a free slot for op, or -1 if there is no credit.
 func (c *client) take(op Op) int {
 	from := c.credits.poolOf(op)
 	p := &c.pools[from]
@@ -207,7 +207,7 @@ func (c *client) arrived(i int) bool {
 	return s.data == nil && c.ch.Idle(i) && (!s.second || c.ch.Idle(len(c.slots)+i))
 }
 
-// free ends a request: its credit comes back.
+// free ends a request and returns its credit.
 func (c *client) free(i int) {
 	s := &c.slots[i]
 	c.fillHole(s)
@@ -223,8 +223,8 @@ func (c *client) free(i int) {
 	}
 }
 
-// Broken hears that the connection is gone. The requests under way come back to
-// the endpoint one by one, as its bundle is polled.
+// Broken handles the loss of the connection. The requests in flight return to the endpoint one by
+// one, as its bundle is polled.
 func (c *client) Broken(reason Reason, err error) {
 	if c.closed || c.reason != 0 {
 		return
@@ -238,7 +238,7 @@ func (c *client) Broken(reason Reason, err error) {
 	c.ready()
 }
 
-// detach lets c go when its requests have ended.
+// detach destroys c once its requests have ended.
 func (c *client) detach() {
 	c.tr, c.index = nil, -1
 	if c.used == 0 && c.reason == 0 {
@@ -246,8 +246,7 @@ func (c *client) detach() {
 	}
 }
 
-// destroy closes the connection and forgets c, once no handler looks at its
-// memory.
+// destroy closes the connection and deletes c, once no handler uses its memory.
 func (c *client) destroy() {
 	c.closed = true
 	if c.running {
@@ -264,8 +263,8 @@ func (c *client) destroy() {
 	c.ch.Close()
 }
 
-// serve handles answers for bundle b, up to limit while no other connection has
-// some, or returns one request of a broken connection. It returns how many.
+// serve handles answers for bundle b, and returns their number. It handles up to limit while no
+// other connection has answers. For a broken connection it returns one request.
 func (c *client) serve(b *Bundle, limit int) (served int) {
 	if c.closed {
 		return 0
@@ -281,7 +280,7 @@ func (c *client) serve(b *Bundle, limit int) (served int) {
 	return served
 }
 
-// serveOne reports false when there was nothing.
+// serveOne handles one answer. It reports false if there was none.
 func (c *client) serveOne() bool {
 	switch p := c.queue.Pop(); {
 	case c.closed:
@@ -296,7 +295,7 @@ func (c *client) serveOne() bool {
 	return true
 }
 
-// rest is the end of serve, also when a handler has ended the goroutine.
+// rest finishes serve, also if a handler has ended the goroutine.
 func (c *client) rest() {
 	if c.handled {
 		c.over()
@@ -310,8 +309,8 @@ func (c *client) rest() {
 	}
 }
 
-// over follows a handler, in which c may have been closed: it ends the request,
-// or has the server end it.
+// over is called after a handler, which may have closed c. It ends the request, or asks the server
+// to end it.
 func (c *client) over() {
 	i, p, refused := c.current, c.inUse, c.refused
 	c.ended(c.ep)
@@ -333,8 +332,7 @@ func (c *client) over() {
 	}
 }
 
-// giveBack returns the request that was sent first of those that a broken connection
-// leaves.
+// giveBack returns the oldest request of a broken connection.
 func (c *client) giveBack() bool {
 	first := -1
 	for i := range c.slots {
@@ -354,7 +352,7 @@ func (c *client) giveBack() bool {
 	return true
 }
 
-// begin comes before a handler, which may look at p.
+// begin is called before a handler. The handler may read p.
 func (c *client) begin(i int, p *provider.Packet) {
 	c.slots[i].state = slotHandling
 	c.turn.begin(i, p)
@@ -432,7 +430,7 @@ func (c *client) answered(p *provider.Packet) {
 	c.run(h.Handler, h.Arguments(p.Body, &c.args), data)
 }
 
-// run gives a reply to the call that waits for it, or to its handler.
+// run passes a reply to the call that waits for it, or to its handler.
 func (c *client) run(handler uint8, args []uint32, data []byte) {
 	if call := c.slots[c.current].call; call != nil {
 		call.answer(args, data)
@@ -457,7 +455,7 @@ func (c *client) control(i int, h *wire.Header, w *wire.Window) {
 	c.ch.Post(at, n, 0)
 }
 
-// refuse tells the server that its reply to slot i is not wanted.
+// refuse notifies the server that the client refuses its reply to slot i.
 func (c *client) refuse(i int, reason Reason) {
 	s := &c.slots[i]
 	c.ep.node.stats.Refused[reason]++
@@ -489,8 +487,8 @@ func (c *client) grant(i int, h *wire.Header, p *provider.Packet) {
 	c.control(i, &wire.Header{Kind: wire.KindClear}, &w)
 }
 
-// bulkReplied runs the handler of a bulk reply whose data has come, or that of the return
-// of a request that has come back alone.
+// bulkReplied runs the handler of a bulk reply whose data has arrived, or handles the return of a
+// request that has returned alone.
 func (c *client) bulkReplied(i int) {
 	s := &c.slots[i]
 	if s.state == slotLost {

@@ -25,8 +25,8 @@ const (
 	MaxCredits            = wire.MaxSlots // requests in flight to one destination
 	defaultMaxConnections = 1024          // senders to one endpoint
 
-	// leastConnectionMemory is what Config.MaxConnectionMemory is at least if
-	// nobody says anything: room for one connection of the largest shape.
+	// leastConnectionMemory is the minimum default of Config.MaxConnectionMemory: room for one
+	// connection of the largest shape.
 	leastConnectionMemory = 256 << 20
 )
 

@@ -122,7 +122,7 @@ func (ep *Endpoint) Move(to *Bundle) error {
 	return nil
 }
 
-// move takes what is wanted out of a queue and puts it into another.
+// move moves the elements for which wanted returns true from one queue to another.
 func move[T any](from, to *fifo.Queue[T], wanted func(v T) bool) {
 	from.Keep(func(v *T) bool {
 		if wanted(*v) {
@@ -217,7 +217,7 @@ func (ep *Endpoint) SetReturnHandler(h ReturnHandler) {
 	ep.returned = h
 }
 
-// giveBack returns a message to the endpoint that has sent it.
+// giveBack returns a message to the endpoint that sent it.
 func (ep *Endpoint) giveBack(r *Returned) {
 	n := ep.node
 	n.stats.Returned[r.Reason]++
@@ -233,20 +233,20 @@ func (ep *Endpoint) giveBack(r *Returned) {
 	n.runReturn(ep.bundle, h, r)
 }
 
-// replyLost is what becomes of a reply that comes back without a ReturnHandler. One line a
-// second is logged at most, however many clients end.
+// replyLost handles a returned reply if there is no ReturnHandler. It logs at most one line a
+// second, however many clients end.
 func (ep *Endpoint) replyLost(r *Returned) {
 	n := ep.node
 	n.stats.LostReplies++
 	if now := n.way.Now(); n.lostLogged == 0 || now-n.lostLogged >= int64(time.Second) {
 		n.lostLogged = now
-		n.cfg.Logger.Warn("endpoint: a reply came back: its client has ended, or does not take it",
+		n.cfg.Logger.Warn("endpoint: reply returned: its client has ended or refused it",
 			append(ep.described(r), "so far", n.stats.LostReplies)...)
 	}
 }
 
-// described returns the attributes of a log line about a message that came back. Err is one of
-// them only if there is one.
+// described returns the attributes of a log line about a returned message. It includes Err only if
+// there is one.
 func (ep *Endpoint) described(r *Returned) []any {
 	list := []any{"endpoint", ep.Name(), "reason", r.Reason, "operation", r.Op, "to", r.To, "handler", r.Handler}
 	if r.Err != nil {
@@ -255,9 +255,9 @@ func (ep *Endpoint) described(r *Returned) []any {
 	return list
 }
 
-// abort is the default ReturnHandler, of requests at least.
+// abort is the default ReturnHandler of requests, and of replies with Config.ExitForReplies.
 func (ep *Endpoint) abort(r *Returned) {
-	ep.node.cfg.Logger.Error("endpoint: a message came back and there is no ReturnHandler", append(ep.described(r), "dest", r.Dest)...)
+	ep.node.cfg.Logger.Error("endpoint: message returned and no ReturnHandler is set", append(ep.described(r), "dest", r.Dest)...)
 	ep.node.flushLog()
 	exit := ep.node.cfg.Exit
 	if exit == nil {

@@ -25,14 +25,14 @@ var (
 	ErrNoReply = errors.New("endpoint: the handler ended without a reply")
 )
 
-// What ErrClosed is about.
+// The causes of ErrClosed.
 var (
 	errNodeClosed    = fmt.Errorf("%w: the node has been closed", ErrClosed)
 	errBundleFreed   = fmt.Errorf("%w: the bundle has been freed", ErrClosed)
 	errEndpointFreed = fmt.Errorf("%w: the endpoint has been freed", ErrClosed)
 )
 
-// gone returns why the bundle cannot be used any more, or nil.
+// gone returns why the bundle is unusable, or nil.
 func (b *Bundle) gone() error {
 	switch {
 	case b.node.closed: // lets others in before it frees the bundles
@@ -43,7 +43,7 @@ func (b *Bundle) gone() error {
 	return nil
 }
 
-// gone returns why the endpoint cannot be used any more, or nil.
+// gone returns why the endpoint is unusable, or nil.
 func (ep *Endpoint) gone() error {
 	if err := ep.bundle.gone(); err != nil || !ep.freed {
 		return err
@@ -68,7 +68,7 @@ const (
 
 var ops = [opEnd]string{"none", "request", "medium request", "bulk request", "reply", "medium reply", "bulk reply", "get"}
 
-// reply reports whether a server sends such messages.
+// reply reports whether o is an operation of a server.
 func (o Op) reply() bool { return o == OpReply || o == OpReplyMedium || o == OpReplyBulk }
 
 func (o Op) String() string {

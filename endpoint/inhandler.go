@@ -5,19 +5,19 @@ import (
 	"runtime"
 )
 
-// runCode and runReturnCode are the functions that every handler runs beneath.
+// runCode and runReturnCode are the functions that run all handlers.
 var (
 	runCode       = codeOf((*Node).run)
 	runReturnCode = codeOf((*Node).runReturn)
 )
 
-// code is where the instructions of a function are.
+// code is the address range of a function's instructions.
 type code struct{ from, to uintptr }
 
 func (c code) contains(pc uintptr) bool { return pc >= c.from && pc < c.to }
 
-// codeOf returns that of f, which is never inlined. Where it ends nobody tells
-// but by example.
+// codeOf returns the range of f, which must never be inlined. Go reports no end of a function, so
+// codeOf finds it by trial.
 func codeOf(f any) code {
 	c := code{from: runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Entry()}
 	for c.to = c.from + 1; ; c.to++ {
@@ -27,9 +27,9 @@ func codeOf(f any) code {
 	}
 }
 
-// inHandler reports whether the calling goroutine is running a handler, by a look
-// at its stack, as Go does not tell goroutines apart. It takes about a microsecond, so
-// it is asked only where other goroutines might be the ones that run handlers.
+// inHandler reports whether the calling goroutine is running a handler. Go does not identify
+// goroutines, so inHandler examines the stack, which takes about 1 us. Callers use it only if other
+// goroutines could be running the handlers.
 func inHandler() bool {
 	var pcs [32]uintptr
 	for skip := 2; ; skip += len(pcs) {

@@ -248,7 +248,7 @@ func TestDefaultReturnHandler(t *testing.T) {
 	if err != nil || code != 1 {
 		t.Fatalf("exit with %d, %v", code, err)
 	}
-	if text := log.String(); !strings.Contains(text, "a message came back") || strings.Contains(text, "nil") {
+	if text := log.String(); !strings.Contains(text, "message returned and no ReturnHandler") || strings.Contains(text, "nil") {
 		t.Errorf("the log has %s", text)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // Error classes for errors.Is. The errors of this package wrap these, with details.
 var (
 	ErrArgument       = errclass.New(transport.ErrArgument, "vmmc: an argument is not allowed")
-	ErrExists         = errors.New("vmmc: the process has such an export already")
+	ErrExists         = errors.New("vmmc: the export already exists")
 	errOverlap        = errors.New("vmmc: the buffer overlaps an exported one")
 	ErrProxy          = errors.New("vmmc: not an address of an import")
 	ErrDenied         = errors.New("vmmc: the exporter refuses the import")

@@ -229,7 +229,7 @@ func (c *Config) complete() error {
 	set(&c.MaxSends, defaultMaxSends)
 	switch {
 	case c.Card != nil && (c.NIC != nil || c.Member != nil || c.Daemon != "" && c.Daemon != NoDaemon):
-		return fmt.Errorf("%w: Card is set, and NIC, Member or Daemon, too: a process has one of them", ErrArgument)
+		return fmt.Errorf("%w: Card excludes NIC, Member and Daemon (set only one of them)", ErrArgument)
 	case c.Short > maxShort:
 		return fmt.Errorf("%w: Short %d is over %d", ErrArgument, c.Short, maxShort)
 	case c.MaxConnections < 1 || c.MaxSends < 1 || c.MaxSends > vipl.MaxQueueDepth:

@@ -120,7 +120,7 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 	}
 	if len(p.addrs) == 0 {
 		p.end()
-		return fmt.Errorf("tun: the directory confirms none of the addresses that %v claims", p.mac)
+		return fmt.Errorf("tun: %v: the directory confirms none of its addresses", p.mac)
 	}
 	var wait []*buffer
 	var before []*peer

@@ -314,7 +314,7 @@ func (t *Tun) connect(ctx context.Context, a netip.Addr) (_ *peer, err error) {
 		return nil, err
 	}
 	if !t.enter(at.MAC) {
-		return nil, fmt.Errorf("tun: %v already has %d streams, or all neighbours together %d", at.MAC, maxStreams, maxPeers)
+		return nil, fmt.Errorf("tun: too many streams: %v has the maximum of %d, or all neighbours together %d", at.MAC, maxStreams, maxPeers)
 	}
 	defer func() {
 		if err != nil {

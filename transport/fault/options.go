@@ -83,7 +83,7 @@ func Pattern(pattern string) (Script, error) {
 	for i, letter := range []byte(pattern) {
 		action, ok := letters[letter]
 		if !ok {
-			return nil, fmt.Errorf("fault: pattern %q: letter %q at %d is none of . x 2 r c", pattern, letter, i)
+			return nil, fmt.Errorf("fault: pattern %q: invalid letter %q at %d (want . x 2 r or c)", pattern, letter, i)
 		}
 		actions[i] = action
 	}

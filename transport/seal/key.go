@@ -138,7 +138,7 @@ func checkKeys(keys []Key) error {
 			return fmt.Errorf("%w: key %d is all zeros", ErrKey, i+1)
 		}
 		if i > 0 && k == keys[0] {
-			return fmt.Errorf("%w: the same key twice", ErrKey)
+			return fmt.Errorf("%w: duplicate key", ErrKey)
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
-// Package loop is the provider for endpoints of one node: a message is copied from the
-// send buffer of one half to a receive buffer of the other, and bulk data from
-// memory to memory. What is posted is delivered at once, so there is nothing to poll or
-// wait for: the node waits for its other provider.
+// Package loop is the provider for endpoints of the same node. It copies a message from the send
+// buffer of one half to a receive buffer of the other, and bulk data from memory to memory. It
+// delivers at once, so there is nothing to poll or wait for: the node waits for its other provider.
 package loop
 
 import (
@@ -20,7 +19,7 @@ type Provider struct {
 // New returns the provider of the node up.
 func New(up provider.Host, memory *provider.Budget) *Provider { return &Provider{up, memory} }
 
-// Dial is Dialer's. The channel is connected, or refused, when it returns.
+// Dial implements Dialer. When it returns, the channel is connected or refused.
 func (l *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provider.Channel, error) {
 	c := newChannel(greeting.Shape, wire.Asking, up)
 	s, reason := l.up.Admit(&greeting)
@@ -81,7 +80,7 @@ func (ch *channel) Buffer(i int) []byte { return ch.sends[i] }
 func (ch *channel) Idle(int) bool       { return true }
 func (ch *channel) Writing(int) bool    { return false }
 
-// gone tells up, when it sends something, that nobody is there.
+// gone notifies up, when it sends, that the other end has gone.
 func (ch *channel) gone() bool {
 	if ch.dead != 0 && !ch.told {
 		ch.told = true

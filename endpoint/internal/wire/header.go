@@ -1,12 +1,12 @@
-// Package wire is the messages of endpoints as bytes: their header, several in one
-// message of a provider's, and what goes with the request for a connection.
+// Package wire defines the binary form of the messages of endpoints: the header, several messages
+// in one message of a provider, and the private data of a connection request.
 package wire
 
 import "encoding/binary"
 
-// Kind says what a message on a connection is. Requests and answers to grants
-// go from the client half, which has the translation, to the server half;
-// replies, grants and returns go the other way.
+// Kind is the type of a message on a connection. Requests and answers to grants travel from the
+// client half, which owns the translation, to the server half. Replies, grants and returns travel
+// from the server half to the client half.
 type Kind uint8
 
 const (
@@ -28,22 +28,22 @@ const (
 	KindDone          // the end of a request without a (further) reply
 	// Both ways.
 	KindClear // the announced data may be written to the window that follows
-	// The channel's own (vi/batch.go).
+	// Of the channel itself (vi/batch.go).
 	KindAsk     // from client to server: for windows for batches
 	KindWindows // from server to client: they follow
 	KindEnd     // one more than the last
 )
 
-// Request reports whether messages of the kind take a slot.
+// Request reports whether messages of the kind occupy a slot.
 func (k Kind) Request() bool { return k >= KindShort && k <= KindGet }
 
 // Tagged reports whether messages of the kind carry tags: requests and replies.
 func (k Kind) Tagged() bool { return k.Request() || k >= KindReply && k <= KindReplyAnnounce }
 
-// Own reports whether messages of the kind are the channel's, and not its half's.
+// Own reports whether messages of the kind belong to the channel and not to its half.
 func (k Kind) Own() bool { return k >= KindAsk }
 
-// located reports whether messages of the kind concern a part of a segment.
+// located reports whether messages of the kind refer to a part of a segment.
 func (k Kind) located() bool {
 	return k >= KindBulk && k <= KindGet || k == KindReplyBulk || k == KindReplyAnnounce
 }
@@ -55,9 +55,9 @@ func (k Kind) located() bool {
 //	tagged, without sameTags:   tag (8)   reply tag (8)
 //	located:                    length (4)   offset (8)
 //
-// All numbers are little-endian. The flags are about the VI message that it is
-// part of: sameTags means those of the message before it, and spaced that the next
-// one begins where it would if this one were of full length.
+// All numbers are little-endian. The flags refer to the enclosing VI message: sameTags means that
+// the tags are those of the previous message. spaced means that the next message begins where it
+// would if this one had full length.
 type Header struct {
 	Kind     Kind
 	Handler  uint8
@@ -87,20 +87,20 @@ const (
 	flags    = sameTags | Spaced
 )
 
-// Copy makes h what from is. Field by field, because the processor waits before it
-// reads what has just been written in other pieces; so does parse.
+// Copy copies from into h, field by field: the processor stalls if it reads memory that it has just
+// written in pieces of another size. Parse copies field by field for the same reason.
 func (h *Header) Copy(from *Header) {
 	h.Kind, h.Args, h.Handler, h.Reason, h.Underway = from.Kind, from.Args, from.Handler, from.Reason, from.Underway
 	h.Slot, h.Use, h.Length, h.Tag, h.ReplyTag, h.Offset = from.Slot, from.Use, from.Length, from.Tag, from.ReplyTag, from.Offset
 }
 
-// LastTags are the tags of the last message that carried some.
+// LastTags are the tags of the last tagged message.
 type LastTags struct {
 	tag, replyTag Tag
 	known         bool
 }
 
-// Put writes the header, tags included, and returns where it ends.
+// Put writes the header, including tags, and returns its length.
 func (h *Header) Put(b []byte) int {
 	_ = b[headerSize-1]
 	b[0], b[1], b[2], b[3] = byte(h.Kind), h.Args, h.Handler, byte(h.Reason)|h.Underway
@@ -121,10 +121,9 @@ func (h *Header) Put(b []byte) int {
 	return at
 }
 
-// Parse reads a header and returns the arguments and the payload that follow. It
-// reports false for bytes that no version of this package sends. last holds the
-// tags of the messages before it in the same VI message, and then its own; it may
-// be nil.
+// Parse reads a header and returns the arguments and the payload that follow. It reports false for
+// bytes that no version of this package sends. last holds the tags of the previous messages in the
+// same VI message, and Parse updates it; it may be nil.
 func (h *Header) Parse(b []byte, last *LastTags) (body []byte, ok bool) {
 	if len(b) < BaseSize {
 		return nil, false
@@ -168,11 +167,11 @@ func (h *Header) Parse(b []byte, last *LastTags) (body []byte, ok bool) {
 	return b, len(b) >= int(h.Args)*argSize
 }
 
-// Payload returns what follows the arguments in the body of a message.
+// Payload returns the part of a message's body after the arguments.
 func (h *Header) Payload(body []byte) []byte { return body[int(h.Args)*argSize:] }
 
-// Arguments reads those of a message from its body into args, which it returns
-// cut to length.
+// Arguments reads a message's arguments from its body into args. It returns args, cut to their
+// number.
 func (h *Header) Arguments(body []byte, args *[MaxArgs]uint32) []uint32 {
 	for i := range args[:h.Args] {
 		args[i] = binary.LittleEndian.Uint32(body[i*argSize:])
@@ -180,7 +179,7 @@ func (h *Header) Arguments(body []byte, args *[MaxArgs]uint32) []uint32 {
 	return args[:h.Args:h.Args]
 }
 
-// PutArgs writes arguments to b from at on and returns where they end.
+// PutArgs writes arguments to b from offset at, and returns the offset of their end.
 func PutArgs(b []byte, at int, args []uint32) int {
 	for _, a := range args {
 		binary.LittleEndian.PutUint32(b[at:], a)
@@ -189,8 +188,8 @@ func PutArgs(b []byte, at int, args []uint32) int {
 	return at
 }
 
-// Window is where a peer may write bulk data once: an address and what gives
-// the right to it.
+// Window is memory to which a peer may write bulk data once: an address and the key that permits
+// it.
 type Window struct {
 	Addr   uint64
 	Handle uint32

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Hello goes with the request for a connection.
+// Hello is the private data of a connection request.
 //
 //	0 version (4)   4 from (16)   20 endpoint (4)   24 incarnation (4)
 //	28 slots (2)   30 small slots (2)   32 payload (4)
@@ -37,8 +37,7 @@ func (h *Hello) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(h.Shape.Medium))
 }
 
-// Parse reads the binary form. It reports false for that of another version, and for a
-// shape that makes no sense.
+// Parse reads the binary form. It reports false for another version, and for an invalid shape.
 func (h *Hello) Parse(b []byte) bool {
 	if len(b) != HelloSize || binary.LittleEndian.Uint32(b) != version {
 		return false
@@ -53,7 +52,7 @@ func (h *Hello) Parse(b []byte) bool {
 	return s.Slots > 0 && s.Slots <= MaxSlots && s.Small <= s.Slots && s.Medium > 0 && s.Medium <= MaxMedium
 }
 
-// Side says which half a channel belongs to.
+// Side is the half that a channel belongs to.
 type Side uint8
 
 const (
@@ -61,7 +60,7 @@ const (
 	Serving             // server
 )
 
-// Shape says how large a channel is.
+// Shape is the size of a channel.
 type Shape struct {
 	Slots  int // requests under way at most
 	Small  int // the first of these carry no payload
@@ -71,15 +70,14 @@ type Shape struct {
 // Full returns the length of the longest message.
 func (s Shape) Full() int { return SmallSize + (s.Medium+7)&^7 }
 
-// Receives is how many messages a side may have to keep at a time: one for each slot,
+// Receives is the maximum number of messages that a side must keep at a time: one for each slot,
 // and the one whose handler is running (endpoint/slot.go).
 func (s Shape) Receives() int { return s.Slots + 1 }
 
-// Sends returns the length of send buffer i. A client has one for each slot,
-// which keeps the request until it is answered, and behind these one for each
-// slot in which it answers about bulk replies. A server has two for each slot,
-// which it uses in turn, because the client may go on in a slot before the provider
-// knows that the last answer has arrived.
+// Sends returns the length of send buffer i. A client has one for each slot, which keeps the
+// request until its answer. After these it has one for each slot for its answers about bulk
+// replies. A server has two for each slot and alternates between them, because the client may reuse
+// the slot before the provider knows that the last answer has arrived.
 func (s Shape) Sends(i int, at Side) int {
 	switch {
 	case at == Asking && (i < s.Small || i >= s.Slots):
@@ -92,7 +90,7 @@ func (s Shape) Sends(i int, at Side) int {
 // NumSends is the number of send buffers of each side.
 func (s Shape) NumSends() int { return 2 * s.Slots }
 
-// Memory returns the bytes that all buffers of one end take.
+// Memory returns the number of bytes of all buffers of one end.
 func (s Shape) Memory(at Side) int {
 	total := s.Receives() * s.Full()
 	for i := range s.NumSends() {

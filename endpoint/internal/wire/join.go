@@ -2,16 +2,16 @@ package wire
 
 import "encoding/binary"
 
-// Bytes 6 and 7 of a message's header say how long it is if another one follows
-// in the same VI message; 0: it is the last.
+// LengthAt is the offset of a message's length in its header, 2 bytes. The length is 0 for the last
+// message of a VI message.
 const LengthAt = 6
 
-// Rounded is the room that a message of n bytes takes before another, so that
-// each begins at a multiple of 4 bytes.
+// Rounded returns the space of a message of n bytes before another one: each begins at a multiple
+// of 4 bytes.
 func Rounded(n int) int { return (n + 3) &^ 3 }
 
-// Follow says in the header of a message of n bytes that it is followed by others in
-// the same VI message, if it is. It returns how many bytes it takes there.
+// Follow writes into the header of a message of n bytes whether others follow it in the same VI
+// message. It returns the space of the message there, in bytes.
 func Follow(m []byte, n, others int) int {
 	if others == 0 {
 		return n
@@ -21,8 +21,8 @@ func Follow(m []byte, n, others int) int {
 	return Rounded(n)
 }
 
-// Join copies a message behind others and returns its length there. Its tags stay
-// away if they are those that came last.
+// Join appends a message to others and returns its length there. It omits the tags if they equal
+// the previous ones.
 func Join(dst, m []byte, last **[TagsSize]byte) int {
 	if !Kind(m[0]).Tagged() {
 		return copy(dst, m)
@@ -37,8 +37,8 @@ func Join(dst, m []byte, last **[TagsSize]byte) int {
 	return n + copy(dst[n:], m[BaseSize+TagsSize:])
 }
 
-// SplitNext cuts the first message off the messages b, of which none is longer than
-// full. It reports false for what no version of this package sends.
+// SplitNext splits the first message off the messages b. No message is longer than full. It reports
+// false for bytes that no version of this package sends.
 func SplitNext(b []byte, full int) (m, rest []byte, ok bool) {
 	if len(b) < BaseSize {
 		return nil, nil, false

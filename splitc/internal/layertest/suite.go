@@ -209,7 +209,7 @@ func longToOne(r *rank) error {
 		err = r.until("the others", func() bool { return r.w.ready == r.procs })
 	}
 	if err == nil && r.w.waits == 0 {
-		err = errors.New("nobody has waited for a credit")
+		err = errors.New("no request waited for a credit")
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func newMemory(heap, procs int) (*memory, error) {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
-		return nil, fmt.Errorf("splitc: layer shm: a heap of %d bytes: %w", heap, share.OwnFault(err))
+		return nil, fmt.Errorf("splitc: layer shm: allocate a heap of %d bytes: %w", heap, share.OwnFault(err))
 	}
 	m.fd = fd
 	return m, nil

@@ -28,7 +28,7 @@ var (
 	ErrDescriptor         = errors.New("vipl: descriptor completed in error")               // VIP_DESCRIPTOR_ERROR
 	ErrInvalidState       = errors.New("vipl: not possible in this state")                  // VIP_INVALID_STATE
 	ErrNameService        = errors.New("vipl: name not found on the segment")               // VIP_ERROR_NAMESERVICE
-	ErrNoMatch            = errors.New("vipl: nobody listens at the remote address")        // VIP_NO_MATCH
+	ErrNoMatch            = errors.New("vipl: no listener at the remote address")           // VIP_NO_MATCH
 )
 
 // ErrClosed means that the NIC is closed. It is an ErrInvalidState.

@@ -259,7 +259,7 @@ func (r *rmtresult) addrAt(ip netip.Addr) string {
 
 func (r *rmtresult) decode(res xdr.Unmarshaler) error {
 	if r.port > 65535 {
-		return fmt.Errorf("%w: rpcbind says that the program is at port %d", vrpc.ErrBadReply, r.port)
+		return fmt.Errorf("%w: rpcbind returned port %d for the program", vrpc.ErrBadReply, r.port)
 	}
 	if err := xdr.Unmarshal(r.results, res); err != nil {
 		return fmt.Errorf("%w: results by way of rpcbind: %w", vrpc.ErrBadReply, err)
