@@ -45,6 +45,17 @@ const askedMost = 64
 
 // Requested admits or refuses a request for a connection. The caller must hold the lock of Links.
 func (j *Job) Requested(req *vipl.Request) {
+	if t, ok := j.links.(*tree); ok {
+		switch h, late := j.isLate(req); {
+		case !late:
+		case j.joined:
+			t.late(req, &h)
+			return
+		case len(j.early) < j.Size+askedMost:
+			j.early = append(j.early, req)
+			return
+		}
+	}
 	switch {
 	case j.joined:
 		j.refuseLate(req)
@@ -69,14 +80,16 @@ func (m *meeting) welcome() error {
 		if err := m.dialMore(); err != nil {
 			return err
 		}
-		if !m.any(Absent) {
+		if m.all() {
 			return nil
 		}
 		until := m.end
 		if len(m.undialed) > 0 && len(m.dialed) < dialMost { // one was asked too early
 			until = m.dialAt
 		}
-		if err := m.attendFor(time.Duration(max(until-m.nic.Now(), 1)), func() bool { return len(m.asked) > 0 || m.anyDone(m.accepting) || m.anyDone(m.dialed) }); err != nil {
+		if err := m.attendFor(time.Duration(max(until-m.nic.Now(), 1)), func() bool {
+			return len(m.asked) > 0 || m.anyDone(m.accepting) || m.anyDone(m.dialed) || m.tree && m.all()
+		}); err != nil {
 			return err
 		}
 		m.takeIn()
@@ -84,6 +97,14 @@ func (m *meeting) welcome() error {
 			return err
 		}
 	}
+}
+
+// all reports whether all ranks are there. In a tree that is when this rank knows where they are.
+func (m *meeting) all() bool {
+	if t, ok := m.links.(*tree); ok {
+		return t.known()
+	}
+	return !m.any(Absent)
 }
 
 // takeIn greets the ranks whose handshake is over.
@@ -116,6 +137,9 @@ func (m *meeting) admit(req *vipl.Request) error {
 	err := m.Check(&h)
 	if err == nil && int(h.Rank) < m.Rank {
 		err = fmt.Errorf("rank %d does not ask rank %d: the higher one asks", h.Rank, m.Rank)
+	}
+	if err == nil && m.tree && above(int(h.Rank)) != m.Rank {
+		err = fmt.Errorf("rank %d does not ask rank %d: it asks rank %d", h.Rank, m.Rank, above(int(h.Rank)))
 	}
 	if err != nil {
 		m.refuse(req, err)
@@ -166,8 +190,10 @@ func (j *Job) refuseLate(req *vipl.Request) {
 		return
 	}
 	first := j.listener.Addr()
-	if vi := j.vis[h.Rank]; vi != nil {
+	if vi := j.vis[int(h.Rank)]; vi != nil {
 		first = vi.Remote()
+	} else if t, ok := j.links.(*tree); ok && int(h.Rank) != j.Rank {
+		first = t.table[h.Rank].addr
 	}
 	req.Reject(Report{Rank: int(h.Rank), First: first, Second: req.Remote()}.String())
 }
@@ -181,4 +207,8 @@ func (m *meeting) adjourn() {
 		m.refuseLate(req)
 	}
 	m.asked, m.postponed = nil, nil
+	for _, req := range m.early {
+		m.Requested(req)
+	}
+	m.early = nil
 }

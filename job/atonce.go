@@ -22,13 +22,8 @@ func (m *meeting) meetAtOnce() error {
 	if err := m.publish(); err != nil {
 		return err
 	}
-	m.links.Lock()
-	for rank := m.Rank - 1; rank >= 0; rank-- {
-		if m.links.State(rank) == Absent {
-			m.undialed = append(m.undialed, rank)
-		}
-	}
-	m.links.Unlock()
+	m.undialed = m.lower()
+	slices.Reverse(m.undialed)
 	m.waits.at(waitAll, 0, ethertype.Addr{})
 	if err := m.welcome(); err != nil {
 		return err

@@ -5,7 +5,8 @@
 // Open is for programs that make their connections later, or only between some ranks. It
 // returns a Member, which has the addresses of the other ranks and reports failed ranks.
 // New and Job.Meet are for message-passing packages, such as mplite, that connect all
-// ranks at the start.
+// ranks at the start. Member.New and Job.OnUse are for those that connect two ranks when one of
+// them first has a message for the other.
 //
 //	m, err := job.Open(ctx, nil, job.Program{Name: "Halo", Version: 1, Params: [2]uint32{port}})
 //	if err != nil {
@@ -81,7 +82,7 @@ package job
 // connections, and describes them by Links: their VIs have the buffers, reliability and depth that
 // the program needs, and carry its messages after Meet. Meet decides when each connection is made,
 // and with which rank. It sends a request to every lower rank and accepts the requests of every
-// higher one. It refuses strangers with a reason, and counts them (Job.Refused). A requester has
+// higher one; in the tree of a Member (tree.go) it connects with its neighbours only. It refuses strangers with a reason, and counts them (Job.Refused). A requester has
 // proven its address (vipl.Listener). One that stops answering blocks its rank for a quarter of a
 // second.
 //

@@ -22,6 +22,7 @@ type Identity struct {
 
 	under string // of one of several programs of a rank: what its names end in
 	told  bool   // every rank has the nonce, before it asks another one
+	tree  bool   // ranks connect along a tree (tree.go), and learn the nonce from the one above
 }
 
 // Address returns the name under which a rank of the job is advertised on the segment
@@ -112,10 +113,10 @@ func (id *Identity) otherVersion() string { return id.Program + " wire version "
 
 // Check returns what is wrong with the Hello of a process that claims to belong to this job. The
 // ranks of a run share the nonce that rank 0 has chosen; another run of a job of the same name has
-// a different one. Only rank 0 accepts a rank without a nonce, and not if a launcher has
-// distributed it. A different version is ErrVersion.
+// a different one. Only rank 0, or in a tree the rank above, accepts a rank without a nonce, and
+// not if a launcher has distributed it. A different version is ErrVersion.
 func (id *Identity) Check(m *Hello) error {
-	newcomer := m.Nonce == 0 && id.Rank == 0 && !id.told
+	newcomer := m.Nonce == 0 && (id.Rank == 0 || id.tree) && !id.told
 	switch {
 	case m.Version != id.Version:
 		return errclass.With(ErrVersion, fmt.Errorf("%s%d, this is %d: build all ranks from one source", id.otherVersion(), m.Version, id.Version))

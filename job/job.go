@@ -75,10 +75,11 @@ type Job struct {
 	log      *slog.Logger
 
 	listener *vipl.Listener
-	vis      []*vipl.VI        // by rank, nil where there is none
-	said     []bool            // by rank: its Hello has come
+	vis      map[int]*vipl.VI  // by rank
+	said     map[int]bool      // by rank: its Hello has come
 	known    map[int][2]uint32 // what ranks would tell in Hellos, of those that need not say it
 	asked    []*vipl.Request
+	early    []*vipl.Request // for connections on first use, before this rank has come together with the others
 	joined   bool
 	refused  uint64
 }
@@ -86,7 +87,8 @@ type Job struct {
 // New returns the membership of the rank that id identifies. It does nothing until Meet, which
 // takes at most timeout. A job of one rank needs no Meet.
 func New(id Identity, links Links, timeout time.Duration) *Job {
-	return &Job{Identity: id, links: links, timeout: timeout, vis: make([]*vipl.VI, id.Size), said: make([]bool, id.Size)}
+	_, id.tree = links.(*tree)
+	return &Job{Identity: id, links: links, timeout: timeout, vis: map[int]*vipl.VI{}, said: map[int]bool{}}
 }
 
 // Close stops other ranks from finding this one. It closes no VI. It may be called twice, and
@@ -131,12 +133,20 @@ func (j *Job) hello() []byte {
 // errGarbled is why a rank fails that sends what no rank does.
 var errGarbled = errors.New("it sent a message that is not one")
 
+// first returns the rank that sends the nonce to this one: rank 0, or in a tree the rank above.
+func (id *Identity) first() int {
+	if id.tree && id.Rank > 0 {
+		return above(id.Rank)
+	}
+	return 0
+}
+
 // Greeted processes the first message over the connection with a rank. It returns the Hello, or the
-// error for which the program must fail the rank. Rank 0's Hello tells this rank which run of the
+// error for which the program must fail the rank. The Hello of rank 0, or in a tree of the rank above, tells this rank which run of the
 // job it is. The caller must hold the lock of Links.
 func (j *Job) Greeted(rank int, body []byte) (Hello, error) {
 	m := j.ParseHello(body)
-	if rank == 0 && j.Nonce == 0 {
+	if rank == j.first() && j.Nonce == 0 {
 		j.Nonce = m.Nonce
 	}
 	if err := j.Check(&m); err != nil {

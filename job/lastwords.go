@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/vipl"
@@ -50,8 +51,8 @@ func (j *Job) nextAck(ctx context.Context) (came bool, err error) {
 }
 
 // leave tells the others why this rank ends: those that it is connected with, and
-// rank 0 in any case. Rank 0, by which all come, stays for a moment to tell the
-// rest.
+// rank 0, or in a tree the one above, in any case. Rank 0, by which all come, and in a tree each
+// rank with others below it, stays for a moment to tell the rest.
 func (m *meeting) leave(err error) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
@@ -59,7 +60,7 @@ func (m *meeting) leave(err error) {
 	last.waits.said = true
 	r := m.ReportOf(err)
 	own := r.Rank == m.Rank && !r.Twice() // else all that can be told have been
-	if own && m.Rank > 0 && m.links.State(0) == Absent && !errors.Is(err, vipl.ErrReject) {
+	if own && m.Rank > 0 && m.links.State(m.first()) == Absent && !errors.Is(err, vipl.ErrReject) {
 		last.introduce()
 	}
 	m.links.Lock()
@@ -68,7 +69,7 @@ func (m *meeting) leave(err error) {
 		m.links.Tell(r)
 	}
 	m.drain()
-	if m.Rank == 0 {
+	if m.Rank == 0 || m.tree {
 		m.tellLate(r)
 	}
 	m.turnAway(r, func(*Hello) {})
@@ -84,21 +85,21 @@ func (m *meeting) drain() {
 
 // turnAway tells those who have asked for a connection why there will be none.
 func (m *meeting) turnAway(r Report, told func(*Hello)) {
-	for _, req := range append(m.asked, m.postponed...) {
+	for _, req := range slices.Concat(m.asked, m.postponed, m.early) {
 		if h := m.ParseHello(req.Data()); m.Named(&h) {
 			told(&h)
 		}
 		req.Reject(r.String())
 	}
-	m.asked, m.postponed = nil, nil
+	m.asked, m.postponed, m.early = nil, nil, nil
 }
 
-// introduce connects with rank 0 for no other end than to tell it why this rank
-// does not come. It may be for want of memory, so it takes little.
+// introduce connects with rank 0, or in a tree with the rank above, for no other end than to tell
+// it why this rank does not come. It may be for want of memory, so it takes little.
 func (m *meeting) introduce() {
-	m.links.Reset(0)
-	m.vis[0] = nil
-	m.dial(0)
+	m.links.Reset(m.first())
+	delete(m.vis, m.first())
+	m.dial(m.first())
 }
 
 // tellLate tells who asks now why the job does not come together, until all ranks
@@ -108,7 +109,7 @@ func (m *meeting) tellLate(r Report) {
 	defer cancel()
 	untold := map[int]bool{}
 	for rank := range m.Size {
-		if rank != m.Rank && !m.said[rank] {
+		if rank != m.Rank && !m.said[rank] && (!m.tree || rank > 0 && above(rank) == m.Rank) {
 			untold[rank] = true
 		}
 	}

@@ -21,7 +21,8 @@ import (
 // where they are and which run this is: nobody asks the segment by broadcast then. The
 // process has one connection with its launcher, and its first job uses it. Where that
 // job ends in order, so does the conversation, as launchers want it before a process
-// exits. What is built on that job's Member asks each rank's own NIC, whose address the job
+// exits. A Member reads the entries of the ranks next to it in the tree alone (tree.go). What is
+// built on that job's Member asks each rank's own NIC, whose address the job
 // knows (vipl.NIC.LookupAt). Whatever job begins later in the process asks the segment.
 
 // space is what ranks tell each other by.
@@ -122,6 +123,10 @@ const endFor = 5 * time.Second
 // this job. Such a launcher ends the whole job if a process exits without this report. Done may be
 // called twice.
 func (j *Job) Done() {
+	if j.member != nil {
+		j.member.t.job.Done()
+		return
+	}
 	if j.launcher == nil {
 		return
 	}
@@ -148,7 +153,7 @@ func (l *launcher) finalize() {
 func (j *Job) Abort(code int) {
 	l := j.launcher
 	if j.member != nil {
-		l = j.member.l.job.launcher
+		l = j.member.t.job.launcher
 	}
 	launchers.Lock()
 	defer launchers.Unlock()

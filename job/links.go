@@ -12,12 +12,12 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// links are the Links of a Member: a VI to each other rank, or to those next to it in a tree
-// (tree.go). A rank sends three messages at the most over each, so that receives posted once
-// are enough: its Hello, one Report, and its word that it leaves.
-type links struct {
+// tree is the Links of a Member: a VI to each rank next to it in a tree (tree.go). Over each link a rank sends its Hello, one message of what it passes on (told.go) until
+// the other rank has answered that, an answer to each such message of the other rank, and in the
+// end its word that it leaves. So a few receives are enough.
+type tree struct {
 	mu     sync.Mutex
-	kicked atomic.Bool // attend has been told of what nobody has seen to yet
+	kicked atomic.Bool // attend has been called, and nobody has handled what completed
 	closed bool
 	job    *Job
 	cfg    Config
@@ -25,10 +25,22 @@ type links struct {
 	nic    *vipl.NIC
 	own    bool // we opened nic
 	cq     *seam.Queue
-	peers  []*link // by rank, nil for this rank
+	peers  []*link // by rank; nil for this rank, and for a rank with which there was nothing to do
+	near   []*link // those that have, or had, a VI
 	err    error   // the first failure
+	deaths int     // ranks that have failed
+
+	table   []place   // by rank
+	places  []arrival // in the order in which they came to be known
+	reports []Report  // in the order in which they came to be known
+
+	up      int     // the rank above in the tree; -1 if there is none
+	dialing []*link // attempts to connect since the job has come together
+
+	leaving, parted bool // this rank leaves; all do
 
 	programs map[string]bool // that use the Member now
+	events   events          // for the one that connects on first use
 }
 
 // link is the connection with another rank.
@@ -37,160 +49,193 @@ type link struct {
 	rank   int
 	state  State
 	err    error // of a dead rank
-	params [2]uint32
-	addr   ethertype.Addr // of one without a VI, once it is known
-	told   bool           // a Report has been sent
-	sent   int            // messages
-	recvs  [maxSends]receive
+	caller bool  // this rank asked for the connection
+
+	reports int // those before this one of tree.reports have been sent
+	places  int // and of tree.places
+	bye     int // the number of leaving ranks that was sent last; -1: to a rank below
+	open    bool
+	owed    int // answers
+
+	left  int // ranks below it, with itself, that leave
+	recvs []receive
 }
 
 type receive = channel.Receive[struct{}]
 
 const (
-	maxSends    = 3
-	messageSize = 1 + ReportMax
+	linkReceives = 4 // a Hello, the last goodbye, one message that is passed on, one answer
+	linkSends    = 8
+	messageSize  = 1 + placesMost*placeSize
 )
 
 // What the first byte of a message says is behind it.
 const (
 	sayHello  = 'h' // a Hello
 	sayReport = 'r' // a Report
-	sayBye    = 'b' // nothing: the rank leaves in order
+	sayPlaces = 'p' // where ranks are
+	sayAnswer = 'a' // nothing: the last message that was passed on has been handled
+	sayBye    = 'b' // how many ranks leave in order, or nothing: all do
 )
 
-func (l *links) Lock()             { l.mu.Lock() }
-func (l *links) Params() [2]uint32 { return l.params }
-func (l *links) Err() error        { return l.err }
+func (t *tree) Lock()             { t.mu.Lock() }
+func (t *tree) Params() [2]uint32 { return t.params }
+func (t *tree) Err() error        { return t.err }
 
 // Unlock implements Links.
-func (l *links) Unlock() {
-	l.mu.Unlock()
-	l.seeTo()
+func (t *tree) Unlock() {
+	kick := t.events.due()
+	t.mu.Unlock()
+	t.seeTo()
+	if kick != nil {
+		kick()
+	}
 }
 
-// State implements Links. A rank that has no link with this one has come to the launcher's
-// barrier, and this one waits for nothing from it.
-func (l *links) State(rank int) State {
-	if p := l.peers[rank]; p.state != Absent || l.linked(rank) {
+// peer returns the link with another rank, which may have no VI.
+func (t *tree) peer(rank int) *link {
+	if t.peers[rank] == nil {
+		t.peers[rank] = &link{rank: rank}
+	}
+	return t.peers[rank]
+}
+
+// State implements Links. A rank that has no link with this one counts as Live when this one
+// knows where it is.
+func (t *tree) State(rank int) State {
+	switch p := t.peers[rank]; {
+	case p != nil && p.state != Absent:
 		return p.state
+	case t.linked(rank) || t.table[rank].addr.IsZero():
+		return Absent
 	}
 	return Live
 }
 
 // Open implements Links.
-func (l *links) Open(rank int, connect time.Duration) (*vipl.VI, error) {
-	p := l.peers[rank]
+func (t *tree) Open(rank int, connect time.Duration) (*vipl.VI, error) {
+	p := t.peer(rank)
+	p.recvs = make([]receive, linkReceives)
+	t.near = append(t.near, p)
 	err := channel.Open(&p.Channel, &channel.Config{
-		NIC: l.nic, CQ: l.cq.CQ, Context: p, Size: messageSize, Sends: maxSends, Memory: make([]byte, 2*maxSends*messageSize),
-		Attributes: vipl.Attributes{PeerTimeout: l.cfg.PeerTimeout, ConnectTimeout: max(connect, 1)},
-	}, p.recvs[:])
+		NIC: t.nic, CQ: t.cq.CQ, Context: p, Size: messageSize, Sends: linkSends, Memory: make([]byte, (linkReceives+linkSends)*messageSize),
+		Attributes: vipl.Attributes{PeerTimeout: t.cfg.PeerTimeout, ConnectTimeout: max(connect, 1)},
+	}, p.recvs)
 	return p.VI, err
 }
 
 // Reset implements Links.
-func (l *links) Reset(rank int) {
-	l.peers[rank].Close()
-	l.peers[rank] = &link{rank: rank}
+func (t *tree) Reset(rank int) {
+	if p := t.peers[rank]; p != nil {
+		t.forgetLink(p)
+		p.Close()
+	}
+	t.peers[rank] = nil
 }
 
 // say sends a message to p, if p is connected.
-func (l *links) say(p *link, kind byte, body []byte) {
-	if p.VI == nil || p.state == Absent || p.state == Dead || p.sent == maxSends {
+func (t *tree) say(p *link, kind byte, body []byte) {
+	if p.VI == nil || p.state == Absent || p.state == Dead || !p.Room() {
 		return
 	}
-	p.sent++
 	mem := p.Next()
 	mem[0] = kind
 	if err := p.Send(1 + copy(mem[1:], body)); err != nil {
-		l.Fail(p.rank, err)
+		t.Fail(p.rank, err)
 	}
 }
 
 // Greet implements Links. Where a launcher has told all ranks which run this is, two that
 // connect know each other already, and neither says Hello.
-func (l *links) Greet(rank int) {
-	p := l.peers[rank]
-	params, known := l.job.known[rank]
-	if known {
-		p.params, l.job.said[rank] = params, true
+func (t *tree) Greet(rank int) {
+	p := t.peer(rank)
+	if _, known := t.job.known[rank]; known {
+		t.job.said[rank] = true
 		if p.state == Absent {
 			p.state = Live
 		}
+		t.pass(p)
 		return
 	}
 	if p.state != Absent {
 		return // its first message has ended it already
 	}
 	p.state = Greeting
-	if l.job.Said(rank) {
+	if t.job.Said(rank) {
 		p.state = Live
 	}
-	l.say(p, sayHello, l.job.hello())
+	t.say(p, sayHello, t.job.hello())
+	t.pass(p)
 }
 
-// Tell implements Links. Each rank is told the first thing only.
-func (l *links) Tell(r Report) {
-	for _, p := range l.peers {
-		if p != nil && p.state != Absent && !p.told && (p.rank != r.Rank || r.Twice()) {
-			p.told = true
-			l.say(p, sayReport, []byte(r.String()))
-		}
-	}
+// Tell implements Links.
+func (t *tree) Tell(r Report) {
+	t.reports = append(t.reports, r)
+	t.passAll()
 }
 
 // Fail implements Links.
-func (l *links) Fail(rank int, cause error) error {
-	p := l.peers[rank]
+func (t *tree) Fail(rank int, cause error) error {
+	p := t.peer(rank)
 	if p.state >= Dead {
 		return p.err
 	}
 	p.state = Dead
 	p.err = &RankError{Rank: rank, Err: cause}
-	if l.err == nil {
-		l.err = p.err
+	t.deaths++
+	if t.err == nil {
+		t.err = p.err
 	}
 	p.Disconnect()
-	l.Tell(l.job.ReportOf(p.err))
+	t.part() // what ranks above know of those that leave must not count this one twice
+	t.Tell(t.job.ReportOf(p.err))
+	t.events.died(rank, p.err)
+	if t.up == rank {
+		t.climb()
+	}
 	return p.err
 }
 
 // End implements Links.
-func (l *links) End(err *DuplicateError) {
-	if l.err == nil {
-		l.err = err
+func (t *tree) End(err *DuplicateError) {
+	if t.err == nil {
+		t.err = err
 	}
-	l.Tell(l.job.ReportOf(err))
+	t.Tell(t.job.ReportOf(err))
 }
 
-// Unacked implements Links.
-func (l *links) Unacked() (n int) {
-	for _, p := range l.peers {
-		if p != nil && p.Busy > 0 && p.Connected() {
-			n += p.Busy
+// Unacked implements Links. Reports that wait for an answer to the last one count.
+func (t *tree) Unacked() (n int) {
+	for _, p := range t.near {
+		if !p.Connected() {
+			continue
+		}
+		if n += p.Busy; p.talks() {
+			n += len(t.reports) - p.reports
 		}
 	}
 	return n
 }
 
 // Step implements Links.
-func (l *links) Step(ctx context.Context) error {
-	seen := l.cq.Seen()
-	l.Unlock()
-	err := l.cq.WaitSince(ctx, 0, seen)
-	l.Lock()
-	l.handle(l.cq.Reap())
+func (t *tree) Step(ctx context.Context) error {
+	seen := t.cq.Seen()
+	t.Unlock()
+	err := t.cq.WaitSince(ctx, 0, seen)
+	t.Lock()
+	t.handle(t.cq.Reap())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
 }
 
-// handle sees to what has completed.
-func (l *links) handle(done []seam.Completion) {
+// handle handles what has completed.
+func (t *tree) handle(done []seam.Completion) {
 	for i := range done {
 		c := &done[i]
 		if c.Request != nil {
-			l.job.Requested(c.Request)
+			t.job.Requested(c.Request)
 			continue
 		}
 		p := c.VI.Context.(*link)
@@ -199,9 +244,33 @@ func (l *links) handle(done []seam.Completion) {
 		}
 		switch {
 		case c.Descriptor.Status.Failed():
-			l.Fail(p.rank, p.VI.Err())
+			t.Fail(p.rank, p.VI.Err())
 		case c.Recv:
-			l.heard(p, c.Descriptor.Context.(*receive).Data())
+			t.arrived(p, c.Descriptor.Context.(*receive))
 		}
+		t.pass(p)
 	}
+	t.dialed()
+	t.part()
+}
+
+// arrived handles a message, and posts its receive again.
+func (t *tree) arrived(p *link, rx *receive) {
+	t.dialed() // p may have become connected with this
+	kind := t.heard(p, rx.Data())
+	if p.state >= Dead {
+		return
+	}
+	if err := p.Repost(&rx.Buffer); err != nil {
+		t.Fail(p.rank, err)
+		return
+	}
+	if kind == sayReport || kind == sayPlaces || kind == sayBye {
+		p.owed++
+	}
+}
+
+// address returns where a rank listens; the zero address if that is not known.
+func (t *tree) address(rank int) ethertype.Addr {
+	return t.table[rank].addr
 }

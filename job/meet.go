@@ -31,6 +31,9 @@ import (
 // nonce. Nobody asks the segment then, and nobody waits for his turn. See launcher.go
 // and atonce.go.
 //
+// A Member connects along the edges of a tree only (tree.go): the rank above a rank has the part
+// of rank 0 for it, and Meet ends when each rank knows where all others listen.
+//
 // Whatever a rank waits for, it hears those that it is connected with: when one
 // dies, or says that another has, Meet ends and names that one. Who ends for a
 // reason of its own says it to the others; see lastwords.go.
@@ -75,6 +78,9 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 	began := j.nic.Now()
 	m := &meeting{Job: j, cq: cq, ctx: ctx, end: began + int64(j.timeout), checked: map[uint32]int64{}, accepted: map[ethertype.Addr]bool{}}
 	m.waits.sayAt = began + int64(sayAfter)
+	if t, ok := j.links.(*tree); ok {
+		t.begin(j.listener.Addr())
+	}
 	err := m.meet()
 	m.links.Lock()
 	why := m.links.Err()
@@ -113,6 +119,17 @@ func (j *Job) open(cq *vipl.CQ) (err error) {
 	return j.nic.Advertise(j.Address(j.Rank), j.listener.Addr())
 }
 
+// lower returns the ranks that this one asks for a connection, in ascending order.
+func (m *meeting) lower() (ranks []int) {
+	if m.tree && m.Rank > 0 {
+		return []int{above(m.Rank)}
+	}
+	for rank := range m.Rank {
+		ranks = append(ranks, rank)
+	}
+	return ranks
+}
+
 // meet is the order of it that the comment above describes.
 func (m *meeting) meet() error {
 	if m.space != nil {
@@ -123,7 +140,7 @@ func (m *meeting) meet() error {
 			return err
 		}
 	}
-	for rank := range m.Rank {
+	for _, rank := range m.lower() {
 		if err := m.dial(rank); err != nil {
 			return err
 		}
@@ -224,7 +241,7 @@ func (m *meeting) dial(rank int) error {
 		switch {
 		case err == nil:
 			m.greet(rank)
-			return m.attend(m.ctx, func() bool { return rank != 0 || m.links.State(0) != Greeting })
+			return m.attend(m.ctx, func() bool { return rank != m.first() || m.links.State(rank) != Greeting })
 		case !m.again(err):
 			return m.turnedAway(rank, addr, err)
 		}

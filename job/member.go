@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -13,13 +14,12 @@ import (
 )
 
 // Member is the membership of a rank in a job whose ranks have all joined. It is for programs whose
-// connections between ranks are made later, or not at all. It keeps a small VI to every other rank,
-// which reports the rank's failure and its reason. If a launcher with PMI-1 has distributed the
-// addresses, it keeps at most five, and those ranks forward reports. The job fails as a whole:
-// after the first failure only Fail and Leave are useful.
+// connections between ranks are made later, or not at all. It keeps a small VI to each neighbour in a
+// tree of all ranks, at most five. Along the tree the ranks forward reports of a failed rank and its
+// reason. The job fails as a whole: after the first failure only Fail and Leave are useful.
 //
 // One goroutine at a time may use a Member. Others may use its NIC.
-type Member struct{ l *links }
+type Member struct{ t *tree }
 
 // Program describes the software that a rank runs, for Open.
 type Program struct {
@@ -46,164 +46,195 @@ func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	}
 	full.Logger = logqueue.New(full.Logger).Logger()
 	id := Identity{Job: full.Job, Rank: full.Rank, Size: full.Size, Program: program.Name, Version: program.Version}
-	l := &links{cfg: full, params: program.Params, peers: make([]*link, full.Size)}
-	l.job = New(id, l, full.Timeout)
-	if l.nic = full.NIC; full.Size == 1 {
+	t := &tree{cfg: full, params: program.Params, peers: make([]*link, full.Size)}
+	t.job = New(id, t, full.Timeout)
+	if t.nic = full.NIC; full.Size == 1 {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("job: open: %w: %w", ErrInit, err)
 		}
-		return &Member{l}, nil
+		return &Member{t}, nil
 	}
-	if l.nic, l.own, err = full.openNIC(ctx); err != nil {
-		return nil, l.job.errorf("%w", err)
+	if t.nic, t.own, err = full.openNIC(ctx); err != nil {
+		return nil, t.job.errorf("%w", err)
 	}
-	if err := l.join(ctx); err != nil {
-		l.close()
+	if err := t.join(ctx); err != nil {
+		t.close()
 		return nil, err
 	}
-	return &Member{l}, nil
+	return &Member{t}, nil
 }
 
-// join connects with the other ranks.
-func (l *links) join(ctx context.Context) (err error) {
-	for rank := range l.peers {
-		if rank != l.job.Rank {
-			l.peers[rank] = &link{rank: rank}
-		}
+// join connects with the ranks next to this one in the tree, and has all know where all are.
+func (t *tree) join(ctx context.Context) (err error) {
+	if t.cq, err = seam.NewQueue(t.nic, t.entries(), 16); err != nil {
+		return t.job.errorf("%w", err)
 	}
-	if l.cq, err = seam.NewQueue(l.nic, 2*maxSends*len(l.peers)+1, 16); err != nil {
-		return l.job.errorf("%w", err)
-	}
-	if err := l.job.Meet(ctx, l.nic, l.cq.CQ, l.cfg.Logger); err != nil {
+	t.up, t.table = -1, make([]place, t.job.Size)
+	if err := t.job.Meet(ctx, t.nic, t.cq.CQ, t.cfg.Logger); err != nil {
 		return err
 	}
-	return l.attend()
+	t.Lock()
+	t.up = t.nextAbove()
+	t.Unlock()
+	if err := t.attend(); err != nil {
+		return t.job.errorf("%w", err)
+	}
+	return nil
 }
 
+// entries returns how many completions there may be at a time.
+func (t *tree) entries() int { return min((linkReceives+linkSends)*len(t.peers), vipl.MaxCQEntries) }
+
 // close gives back what Open took.
-func (l *links) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.job.Close()
-	for _, p := range l.peers {
-		if p != nil {
-			p.Close()
-		}
+func (t *tree) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.job.Close()
+	for _, p := range t.near {
+		p.Close()
 	}
-	if l.cq != nil {
-		l.cq.Close()
+	if t.cq != nil {
+		t.cq.Close()
 	}
-	if l.own {
-		l.nic.Close()
+	if t.own {
+		t.nic.Close()
 	}
-	logqueue.New(l.cfg.Logger).Flush(logFlush)
+	logqueue.New(t.cfg.Logger).Flush(logFlush)
 }
 
 // logFlush is how long the last lines of the log are waited for.
 const logFlush = 100 * time.Millisecond
 
-// heard handles a message.
-func (l *links) heard(p *link, b []byte) {
+// heard handles a message, and returns its kind.
+func (t *tree) heard(p *link, b []byte) (kind byte) {
 	if p.state >= Dead {
-		return
+		return 0
 	}
-	if len(b) == 0 {
-		l.Fail(p.rank, errGarbled)
-		return
+	ok := len(b) > 0
+	if ok {
+		kind, b = b[0], b[1:]
+		ok = t.heardOf(p, kind, b)
 	}
-	switch kind, body := b[0], b[1:]; kind {
+	if !ok {
+		t.Fail(p.rank, errGarbled)
+	}
+	return kind
+}
+
+// heardOf handles a message of a kind, and reports whether it is one.
+func (t *tree) heardOf(p *link, kind byte, body []byte) bool {
+	switch kind {
 	case sayHello:
-		m, err := l.job.Greeted(p.rank, body)
-		if err != nil {
-			l.Fail(p.rank, err)
-			return
+		if _, err := t.job.Greeted(p.rank, body); err != nil {
+			t.Fail(p.rank, err)
+			return true
 		}
-		p.params = m.Params
 		if p.state == Greeting {
 			p.state = Live
 		}
 	case sayReport:
-		r, ok := ParseReport(string(body), l.job.Size)
+		r, ok := ParseReport(string(body), t.job.Size)
 		switch {
 		case !ok:
-			l.Fail(p.rank, errGarbled)
-		case r.Rank == l.job.Rank && !r.Twice():
-			l.Fail(p.rank, fmt.Errorf("it takes rank %d for dead: %s", r.Rank, r.Why))
+			return false
+		case r.Rank == t.job.Rank && !r.Twice():
+			t.Fail(p.rank, fmt.Errorf("it takes rank %d for dead: %s", r.Rank, r.Why))
 		default:
-			l.job.Hear(r, p.rank)
+			t.job.Hear(r, p.rank)
 		}
+	case sayPlaces:
+		return t.learned(body, p.rank)
+	case sayAnswer:
+		if !p.open {
+			return false
+		}
+		p.open = false
 	case sayBye:
-		p.state = Left
+		return t.leaves(p, body)
 	default:
-		l.Fail(p.rank, errGarbled)
+		return false
 	}
+	return true
+}
+
+// leaves handles p's word that it leaves.
+func (t *tree) leaves(p *link, body []byte) bool {
+	switch {
+	case len(body) == 0 && p.rank < t.job.Rank:
+		p.state = Left
+	case len(body) == 4 && p.rank > t.job.Rank:
+		p.left = int(min(binary.LittleEndian.Uint32(body), MaxRanks))
+		return p.left > 0
+	default:
+		return false
+	}
+	return true
 }
 
 // Identity returns the job and the rank of this process, with the nonce of the run.
-func (m *Member) Identity() Identity { return m.l.job.Identity }
+func (m *Member) Identity() Identity { return m.t.job.Identity }
 
 // NIC returns the NIC of the member, which several packages may share. In a job of one rank it is
 // Config.NIC, which may be nil.
-func (m *Member) NIC() *vipl.NIC { return m.l.nic }
+func (m *Member) NIC() *vipl.NIC { return m.t.nic }
 
-// Addr returns the address of another rank: the station, and a port of its NIC. If the launcher
-// must be asked and does not answer, the address is zero and Err returns the cause.
+// Addr returns the address at which another rank listens: the station, and a port of its NIC.
 func (m *Member) Addr(rank int) ethertype.Addr {
-	addr, _ := m.l.where(rank)
+	addr, _ := m.t.where(rank)
 	return addr
 }
 
-// Params returns the values that the program of another rank has published. It fails as Addr does.
+// Params returns the values that the program of another rank has published.
 func (m *Member) Params(rank int) [2]uint32 {
-	_, params := m.l.where(rank)
+	_, params := m.t.where(rank)
 	return params
 }
 
 // Refused returns the number of refused connection requests, which did not belong to the job.
 func (m *Member) Refused() uint64 {
-	m.l.Lock()
-	defer m.l.Unlock()
-	return m.l.job.Refused()
+	m.t.Lock()
+	defer m.t.Unlock()
+	return m.t.job.Refused()
 }
 
 // Err processes received messages, without waiting, and returns the first failure: a RankError with
 // its reason, or nil if no failure is known. A program calls it when it waits for another rank, and
 // when an operation has failed.
 func (m *Member) Err() error {
-	l := m.l
-	l.Lock()
-	defer l.Unlock()
-	if l.cq == nil {
+	t := m.t
+	t.Lock()
+	defer t.Unlock()
+	if t.cq == nil {
 		return nil
 	}
-	done, err := l.cq.Poll()
-	l.handle(done)
-	if l.err == nil && err != nil && !errors.Is(err, vipl.ErrNotDone) {
-		return l.job.errorf("%w", err)
+	done, err := t.cq.Poll()
+	t.handle(done)
+	if t.err == nil && err != nil && !errors.Is(err, vipl.ErrNotDone) {
+		return t.job.errorf("%w", err)
 	}
-	return l.err
+	return t.err
 }
 
 // Fail ends the membership because of err and notifies the others, which takes at most a quarter of
 // a second. It releases everything.
 func (m *Member) Fail(err error) {
-	l := m.l
-	l.Lock()
-	l.Tell(l.job.ReportOf(err))
-	if l.cq != nil {
-		(&meeting{Job: l.job}).drain()
+	t := m.t
+	t.Lock()
+	t.Tell(t.job.ReportOf(err))
+	if t.cq != nil {
+		(&meeting{Job: t.job}).drain()
 	}
-	l.Unlock()
-	l.close()
+	t.Unlock()
+	t.close()
 }
 
 // Close is Leave without a context: Config.Timeout bounds it. After Leave, Fail or Close it
 // does nothing.
 func (m *Member) Close() error {
-	m.l.mu.Lock()
-	closed := m.l.closed
-	m.l.mu.Unlock()
+	m.t.mu.Lock()
+	closed := m.t.closed
+	m.t.mu.Unlock()
 	if closed {
 		return nil
 	}
@@ -215,36 +246,28 @@ func (m *Member) Close() error {
 // said goodbye, it waits at most three seconds for each further acknowledgement. It releases
 // everything in any case.
 func (m *Member) Leave(ctx context.Context) error {
-	l := m.l
-	defer l.close()
-	if l.cq == nil {
+	t := m.t
+	defer t.close()
+	if t.cq == nil {
 		return nil
 	}
-	ctx, cancel := l.nic.WithTimeout(ctx, l.cfg.Timeout)
+	ctx, cancel := t.nic.WithTimeout(ctx, t.cfg.Timeout)
 	defer cancel()
-	l.Lock()
-	defer l.Unlock()
-	var err error
-	if l.isTree() {
-		err = l.part(ctx)
-	} else {
-		for _, p := range l.peers {
-			if p != nil {
-				l.say(p, sayBye, nil)
-			}
-		}
-		err = l.stepUntil(ctx, func() bool { return !l.job.any(Live) })
-	}
-	if err == nil && l.err == nil {
-		err = l.job.AwaitAcks(ctx)
+	t.Lock()
+	defer t.Unlock()
+	t.leaving = true
+	t.part()
+	err := t.stepUntil(ctx, func() bool { return t.parted })
+	if err == nil && t.err == nil {
+		err = t.job.AwaitAcks(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf(l.job.prefix()+": leave: %w", err)
+		return fmt.Errorf(t.job.prefix()+": leave: %w", err)
 	}
-	if l.err != nil { // others may have to hear it from this rank
-		(&meeting{Job: l.job}).drain()
+	if t.err != nil { // others may have to hear it from this rank
+		(&meeting{Job: t.job}).drain()
 	} else {
-		l.job.Done()
+		t.job.Done()
 	}
-	return l.err
+	return t.err
 }

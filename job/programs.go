@@ -31,16 +31,16 @@ func (m *Member) New(program string, version uint32, links Links, timeout time.D
 	if n := len(id.Address(id.Size - 1)); n > vipl.MaxName {
 		return nil, fmt.Errorf("job: the ranks of program %q of job %q would be found by names of %d bytes: at most %d are allowed", program, id.Job, n, vipl.MaxName)
 	}
-	l := m.l
-	l.Lock()
-	defer l.Unlock()
-	if l.programs[program] {
+	t := m.t
+	t.Lock()
+	defer t.Unlock()
+	if t.programs[program] {
 		return nil, fmt.Errorf("job: %s uses this member already: a program has one connection with each rank at a time", program)
 	}
-	if l.programs == nil {
-		l.programs = map[string]bool{}
+	if t.programs == nil {
+		t.programs = map[string]bool{}
 	}
-	l.programs[program] = true
+	t.programs[program] = true
 	j := New(id, links, timeout)
 	j.member = m
 	return j, nil
@@ -48,7 +48,7 @@ func (m *Member) New(program string, version uint32, links Links, timeout time.D
 
 // forget lets a program of the name begin again.
 func (m *Member) forget(program string) {
-	m.l.Lock()
-	defer m.l.Unlock()
-	delete(m.l.programs, program)
+	m.t.Lock()
+	defer m.t.Unlock()
+	delete(m.t.programs, program)
 }

@@ -43,16 +43,16 @@ func eachRank(t *testing.T, size int, fn func(w *sim.World, m *Member) error) {
 // begin has a program of the name come together in the member's run. What it runs on top
 // is a Member's connections.
 func begin(m *Member, name string) (*Member, error) {
-	l := &links{cfg: m.l.cfg, nic: m.l.nic, params: [2]uint32{uint32(len(name))}, peers: make([]*link, len(m.l.peers))}
+	t := &tree{cfg: m.t.cfg, nic: m.t.nic, params: [2]uint32{uint32(len(name))}, peers: make([]*link, len(m.t.peers))}
 	var err error
-	if l.job, err = m.New(name, 3, l, l.cfg.Timeout); err != nil {
+	if t.job, err = m.New(name, 3, t, t.cfg.Timeout); err != nil {
 		return nil, err
 	}
-	if err := l.join(context.Background()); err != nil {
-		l.close()
+	if err := t.join(context.Background()); err != nil {
+		t.close()
 		return nil, err
 	}
-	return &Member{l}, nil
+	return &Member{t}, nil
 }
 
 // TestPrograms: several programs of a process are one rank of one run, over one NIC.

@@ -100,30 +100,3 @@ func computeFor(nic *vipl.NIC, while time.Duration) {
 	defer cancel()
 	nic.Lookup(ctx, "nobody")
 }
-
-// TestTreeAddressFails: where the launcher does not say any more where a rank is, the Member
-// says so.
-func TestTreeAddressFails(t *testing.T) {
-	const size = 3
-	w := newWorld(size, sim.Options{})
-	s := newSpace(t, w)
-	w.cfg.Size = size
-	for rank := range size {
-		w.host(fmt.Sprint("rank ", rank), 0, func(nic *vipl.NIC) error {
-			m, err := w.join(bg, nic, rank)
-			if err != nil || rank != 1 {
-				if err == nil {
-					m.Leave(bg)
-				}
-				return err
-			}
-			s.refuse = errors.New("the launcher has gone")
-			if got := m.Addr(2); !got.IsZero() || !contains(m.Err(), "rank 2: the launcher has gone") {
-				return fmt.Errorf("at %v, %w", got, m.Err())
-			}
-			m.Fail(m.Err())
-			return nil
-		})
-	}
-	check(t, w.run())
-}

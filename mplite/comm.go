@@ -35,7 +35,7 @@ type Comm struct {
 	rank    int
 	group   []int32 // rank in the first communicator, by rank here
 	index   []int32 // rank here, by rank in the first communicator; -1 if not in it
-	peers   []*peer // by rank here, nil for this rank; empty once freed
+	ranks   int     // as many as in group; 0 once freed
 	context uint32  // even; odd is the same communicator's collectives
 	log     *callLog
 	outer   call // what the collectives called are part of, or 0
@@ -48,13 +48,12 @@ const worldContext = 0
 
 // newComm makes a communicator. The mutex is held.
 func newComm(w *world, group []int32, context uint32) *Comm {
-	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), peers: make([]*peer, len(group)), log: &callLog{}}
+	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), ranks: len(group), log: &callLog{}}
 	for i := range c.index {
 		c.index[i] = -1
 	}
 	for i, g := range group {
 		c.index[g] = int32(i)
-		c.peers[i] = w.peers[g]
 	}
 	c.rank = int(c.index[w.rank])
 	if w.comms == nil {
@@ -117,7 +116,7 @@ func (c *Comm) Free() error {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(c.peers) == 0 {
+	if c.ranks == 0 {
 		return ErrFinalized
 	}
 	switch c.context {
@@ -126,7 +125,7 @@ func (c *Comm) Free() error {
 	case maxContext:
 		return opError("free", ErrComm, "it is the communicator that Self returns: Finalize releases it")
 	}
-	c.peers = nil
+	c.ranks = 0
 	delete(w.comms, c.context)
 	return nil
 }
@@ -136,12 +135,20 @@ func (c *Comm) String() string {
 	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.job.Identity.Job)
 }
 
+// peer returns another rank of c; nil if that is this rank.
+func (c *Comm) peer(rank int) *peer {
+	if rank == c.rank {
+		return nil
+	}
+	return c.w.peer(int(c.group[rank]))
+}
+
 // usable returns why nothing can be done with c, or nil.
 func (c *Comm) usable() error {
 	if c.w.fatal != nil {
 		return c.w.fatal
 	}
-	if len(c.peers) == 0 {
+	if c.ranks == 0 {
 		return ErrFinalized
 	}
 	return nil

@@ -39,6 +39,9 @@ type Config struct {
 	// SpillLimit bounds the memory, in bytes, for unexpected messages beyond
 	// the receive buffers; 0 means 64 MiB, negative means none.
 	SpillLimit int
+	// Connect says when ranks connect: on first use, or all of them in Init. The zero value
+	// lets the size of the job decide (ConnectBySize). All ranks of a job need the same.
+	Connect Connect
 	// Exit ends the process in Abort, with a code of 1 to 255; nil means os.Exit.
 	Exit func(code int)
 }
@@ -61,6 +64,10 @@ func (c *Config) check() error {
 	switch {
 	case c.EagerSize < 64 || c.EagerSize > maxEagerSize:
 		return bad("EagerSize %d is not in 64..%d", c.EagerSize, maxEagerSize)
+	case c.Connect > Ahead:
+		return bad("Connect %d is none of ConnectBySize, OnUse, Ahead", c.Connect)
+	case c.Connect == OnUse && c.Member != nil:
+		return bad("Connect is OnUse, which a Config with a Member does not support: use Ahead")
 	case c.Credits < 2 || c.Credits > maxCredits:
 		return bad("Credits %d is not in 2..%d", c.Credits, maxCredits)
 	}

@@ -51,6 +51,9 @@ func (p *peer) fail(err error) {
 	p.Disconnect()
 	p.endOwn(dead)
 	p.endOthers(dead)
+	if w.onUse {
+		w.job.Failed(p.rank, err)
+	}
 	w.sayAll(w.job.ReportOf(dead))
 	w.notify()
 }
@@ -122,7 +125,7 @@ func (p *peer) endOwn(err error) {
 			p.end(r, err)
 		}
 	}
-	for n := w.match.arrived[p.rank].head; n != nil; {
+	for n := w.match.of(int32(p.rank)).arrived.head; n != nil; {
 		in := n.of
 		n = n.next
 		if in.kind == kindReady {
@@ -229,6 +232,9 @@ func (w *world) duplicate(err *DuplicateError) {
 
 // sayAll tells every rank that this one is connected with.
 func (w *world) sayAll(r job.Report) {
+	if w.onUse {
+		return // the Member tells all
+	}
 	for _, p := range w.peers {
 		if p != nil && p.state != peerAbsent && (p.rank != r.Rank || r.Twice()) {
 			p.say(control{kind: kindFail, tag: int32(r.Rank), body: []byte(r.String())})

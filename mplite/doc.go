@@ -66,6 +66,16 @@
 // and then for Config.SpillLimit bytes of unexpected messages. Beyond that the sender
 // waits.
 //
+// # Connections
+//
+// In a job of more than eight ranks two ranks connect when one of them first sends to the
+// other (OnUse). That message takes about three round trips more than later ones. Init takes
+// time in proportion to the logarithm of the number of ranks, and a rank has buffers only for
+// those that it talks with. A collective connects the ranks between which its algorithm sends. If a
+// connection fails because the peer refuses it or this rank has no resources, the sends that wait for
+// it end with the error, and the next send tries again. In a smaller job, and with Config.Connect
+// Ahead, Init connects all ranks.
+//
 // # Progress
 //
 // Calls that wait, Test and Iprobe drive the protocol. A message is matched with its
@@ -139,7 +149,9 @@
 // # Failure
 //
 // A rank is dead if it ends without Finalize, does not answer for Config.PeerTimeout, or
-// sends malformed messages. The first rank that detects this notifies all others. These
+// sends malformed messages. The ranks that are connected with it detect this. With OnUse these are
+// those that it talks with, and its neighbours in a tree of all ranks (package job). The first
+// rank that detects it notifies all others, along that tree. These
 // operations then end with a RankError that names the dead rank: every operation with it,
 // and on communicators with it every collective and every receive or probe from AnySource
 // without a message. The other ranks can continue to communicate, and can use
@@ -182,6 +194,7 @@ package mplite
 // send must also notice incoming messages, and vipl waits on one queue. Each send completion costs
 // an entry, but it is taken while the answer is in flight. A rendezvous ends with the immediate
 // data of the last write instead of a further message. Header fields have a fixed byte order, and
-// payloads have the sender's, so only payloads from foreign machines are swapped. Init connects all
-// ranks with each other: its error names missing ranks, and no first message is slow.
-// slow.
+// payloads have the sender's, so only payloads from foreign machines are swapped. In a small job Init connects
+// all ranks with each other: its error names missing ranks, and no first message is slow. In a
+// larger job the cost of that grows with the square of the ranks, so ranks connect on first use
+// (onuse.go).

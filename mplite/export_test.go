@@ -204,3 +204,13 @@ func Requests(c *Comm) int { return len(c.w.requests) }
 
 // Staged returns the bytes of staging memory that the rank keeps.
 func Staged(c *Comm) int { return c.w.stages.kept }
+
+// Connected returns how many ranks c's rank has a VI for.
+func Connected(c *Comm) (n int) {
+	for _, p := range c.w.peers {
+		if p != nil && p.VI != nil {
+			n++
+		}
+	}
+	return n
+}

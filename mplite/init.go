@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/logqueue"
@@ -14,8 +15,8 @@ import (
 )
 
 // Init joins the job that cfg describes and returns the communicator of all
-// its ranks (MPI_Init, MP_Init). It blocks until this rank is connected with every other
-// rank. After three seconds it logs which ranks are missing and why. After cfg.Timeout it
+// its ranks (MPI_Init, MP_Init). It blocks until all ranks have come and, with Ahead, until this
+// rank is connected with every other one (Config.Connect). After three seconds it logs which ranks are missing and why. After cfg.Timeout it
 // fails, about a fifth of a second later, with an error that names missing ranks.
 //
 // It fails at once with a RankError if another rank dies or leaves Init, or has itself waited in
@@ -84,14 +85,18 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {
 		return err
 	}
+	w.onUse = w.cfg.onUse()
 	for i := range w.peers {
-		if i != w.rank {
-			w.peers[i] = &peer{w: w, rank: i}
+		if i != w.rank && !w.onUse {
+			w.peer(i)
 		}
 	}
-	w.cq, err = seam.NewQueue(w.nic, (w.size-1)*(2*w.cfg.Credits+controlCredits+maxWrites), reapBatch)
-	if err != nil {
+	entries := min((w.size-1)*(2*w.cfg.Credits+controlCredits+maxWrites), vipl.MaxCQEntries)
+	if w.cq, err = seam.NewQueue(w.nic, entries, reapBatch); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
+	}
+	if w.onUse {
+		return w.joinOnUse(ctx)
 	}
 	return w.job.Meet(ctx, w.nic, w.cq.CQ, w.cfg.Logger)
 }
@@ -139,11 +144,12 @@ func (c *Comm) Finalize(ctx context.Context) error {
 		}
 		w.leave(ctx)
 	}
+	w.cause = err
 	w.shutdown(ErrFinalized)
 	if err == nil {
 		w.job.Done()
 	}
-	c.peers = nil
+	c.ranks = 0
 	w.close()
 	return err
 }
@@ -175,7 +181,7 @@ func (w *world) leave(ctx context.Context) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
 	w.sayBye()
-	for w.living() != nil {
+	for w.living() != nil || w.onUse && !w.parted {
 		if err := w.step(ctx); err != nil {
 			return
 		}
@@ -191,12 +197,16 @@ func (w *world) farewell(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sayBye()
-	for p := w.living(); p != nil; p = w.living() {
+	for p := w.living(); p != nil || w.onUse && !w.parted; p = w.living() {
 		if err := cmp.Or(w.fatal, w.unaccepted()); err != nil {
 			return err
 		}
 		if err := w.step(ctx); err != nil {
-			return w.interrupted(fmt.Sprintf("finalize, which waits for rank %d", p.rank), err)
+			what := "finalize, which waits for all ranks"
+			if p != nil {
+				what = fmt.Sprintf("finalize, which waits for rank %d", p.rank)
+			}
+			return w.interrupted(what, err)
 		}
 	}
 	return cmp.Or(w.fatal, w.unaccepted())
@@ -209,9 +219,12 @@ func (w *world) sayBye() {
 	}
 	w.saidBye = true
 	for _, p := range w.peers {
-		if p != nil {
+		if p != nil && !(w.onUse && p.state == peerAbsent) {
 			p.say(control{kind: kindBye})
 		}
+	}
+	if w.onUse {
+		w.job.Leave()
 	}
 }
 
@@ -240,10 +253,22 @@ func (w *world) close() {
 		w.cq.Close()
 	}
 	w.cq = nil
+	w.leaveMember()
 	if w.own {
 		w.nic.Close()
 	}
 	logqueue.New(w.cfg.Logger).Flush(logFlush)
+}
+
+// leaveMember ends the membership of a rank that connects on first use.
+func (w *world) leaveMember() {
+	switch m := w.member; {
+	case m == nil:
+	case w.parted:
+		m.Close()
+	default:
+		m.Fail(cmp.Or(w.cause, w.fatal, ErrFinalized))
+	}
 }
 
 // logFlush is how long the last lines of the log are waited for.
@@ -269,6 +294,9 @@ func (c *Comm) Abort(code int) {
 		if p != nil && p.state == peerLive {
 			p.say(control{kind: kindAbort, tag: int32(code)})
 		}
+	}
+	if w.onUse {
+		w.job.Say(wordAbort + strconv.Itoa(code))
 	}
 	w.shutdown(&AbortError{Rank: w.rank, Code: code})
 	if w.nic != nil {
@@ -378,6 +406,10 @@ func (p *peer) greet() {
 // greeted handles the peer's first message.
 func (p *peer) greeted(body []byte) {
 	w := p.w
+	if w.onUse {
+		p.fail(errGarbled)
+		return
+	}
 	m, err := w.job.Greeted(p.rank, body)
 	eager, credits := m.Params[0], m.Params[1]
 	if err == nil && (credits < 2 || eager < 64) {

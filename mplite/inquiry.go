@@ -29,6 +29,9 @@ type question struct {
 // patience returns how long a step may wait before it is time to ask; 0 if there
 // is nothing to ask.
 func (w *world) patience() time.Duration {
+	if len(w.later) > 0 {
+		return dialPause
+	}
 	if w.unasked == 0 {
 		return 0
 	}
@@ -52,7 +55,7 @@ func (w *world) stepped(late bool) {
 		w.stopAsking(r)
 		p := r.peer
 		if r.state == recvPosted {
-			p = w.peers[r.env.src]
+			p = w.peer(int(r.env.src))
 		}
 		body := make([]byte, askSize)
 		binary.LittleEndian.PutUint64(body, r.call)

@@ -13,20 +13,31 @@ package mplite
 
 // matcher holds what waits for a match. It is not safe for concurrent use.
 type matcher struct {
-	posted  []list[request] // by source
-	wild    list[request]   // from any source
-	arrived []list[inbound] // by source
-	all     list[inbound]   // in order of arrival
-	claimed list[inbound]   // taken by matched probes, not received yet
-	claims  uint64          // how many ever were
-	next    uint64          // number of the next posted receive
-	waiting int             // messages in all
-	waitMax int             // its maximum so far
+	sources []*source     // by rank; nil before the first use
+	wild    list[request] // receives from any source
+	all     list[inbound] // in order of arrival
+	claimed list[inbound] // taken by matched probes, not received yet
+	claims  uint64        // how many ever were
+	next    uint64        // number of the next posted receive
+	waiting int           // messages in all
+	waitMax int           // its maximum so far
 }
 
-func (m *matcher) init(ranks int) {
-	m.posted = make([]list[request], ranks)
-	m.arrived = make([]list[inbound], ranks)
+// source is what waits from one rank.
+type source struct {
+	posted  list[request]
+	arrived list[inbound]
+}
+
+func (m *matcher) init(ranks int) { m.sources = make([]*source, ranks) }
+
+func (m *matcher) of(rank int32) *source {
+	s := m.sources[rank]
+	if s == nil {
+		s = &source{}
+		m.sources[rank] = s
+	}
+	return s
 }
 
 // envelope is what matching looks at. In a receive, src may be AnySource and
@@ -57,7 +68,7 @@ func (m *matcher) post(r *request) *inbound {
 // peek returns the oldest message that a receive of e would take, or nil.
 func (m *matcher) peek(e envelope) *inbound {
 	if e.src != AnySource {
-		return firstOf(&m.arrived[e.src], e)
+		return firstOf(&m.of(e.src).arrived, e)
 	}
 	return firstOf(&m.all, e)
 }
@@ -75,7 +86,7 @@ func firstOf(l *list[inbound], e envelope) *inbound {
 // arrive returns the oldest receive that takes a message of envelope e and
 // removes it, or returns nil: then the caller queues the message with enqueue.
 func (m *matcher) arrive(e *envelope) *request {
-	r := firstTaking(&m.posted[e.src], e)
+	r := firstTaking(&m.of(e.src).posted, e)
 	if m.wild.head != nil {
 		if w := firstTaking(&m.wild, e); w != nil && (r == nil || w.number < r.number) {
 			r = w
@@ -100,7 +111,7 @@ func firstTaking(l *list[request], e *envelope) *request {
 
 // enqueue queues an unexpected message, which no receive has taken.
 func (m *matcher) enqueue(in *inbound) {
-	m.arrived[in.env.src].push(&in.bySource, in)
+	m.of(in.env.src).arrived.push(&in.bySource, in)
 	m.all.push(&in.inOrder, in)
 	m.waiting++
 	m.waitMax = max(m.waitMax, m.waiting)
@@ -108,7 +119,7 @@ func (m *matcher) enqueue(in *inbound) {
 
 // removeMessage takes an unexpected message out.
 func (m *matcher) removeMessage(in *inbound) {
-	m.arrived[in.env.src].remove(&in.bySource)
+	m.of(in.env.src).arrived.remove(&in.bySource)
 	m.all.remove(&in.inOrder)
 	if in.ahead != nil {
 		in.ahead.remove(&in.inLog)
@@ -139,7 +150,7 @@ func (m *matcher) queueOf(r *request) *list[request] {
 	if r.env.src == AnySource {
 		return &m.wild
 	}
-	return &m.posted[r.env.src]
+	return &m.of(r.env.src).posted
 }
 
 // inbound is a message, or the announcement of one, that waits for its receive.

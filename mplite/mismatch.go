@@ -341,8 +341,8 @@ func isMismatch(err error) bool {
 func (c *Comm) tell(v *MismatchError) {
 	m := v.word(c)
 	for _, g := range c.group {
-		if p := c.w.peers[g]; p != nil {
-			p.say(m)
+		if int(g) != c.w.rank {
+			c.w.peer(int(g)).say(m)
 		}
 	}
 }

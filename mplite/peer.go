@@ -32,6 +32,9 @@ type peer struct {
 
 	leaving bool // it has finalized, and a write is under way still
 
+	caller bool      // the attempt to connect is this rank's
+	params [2]uint32 // what it says of its receive buffers, before there is a connection
+
 	credits  int           // data messages that may be sent now
 	control  int           // control messages that may be sent now
 	eagerMax int           // payload bytes that its receive buffers take
@@ -46,6 +49,19 @@ type peer struct {
 	unexpected  int  // receive buffers that hold unexpected messages
 	rx          []rxBuf
 	withheld    []*rxBuf // free, but not posted until fewer answers wait
+}
+
+// peer returns another rank, of which there is nothing in memory before the first use.
+func (w *world) peer(rank int) *peer {
+	p := w.peers[rank]
+	if p == nil {
+		p = &peer{w: w, rank: rank}
+		if w.fatal != nil {
+			p.state, p.err = peerDead, w.fatal
+		}
+		w.peers[rank] = p
+	}
+	return p
 }
 
 // rxBuf is a receive buffer, with the message in it while that is unexpected.
@@ -99,6 +115,9 @@ const (
 
 // pump sends what had to wait and can go now.
 func (p *peer) pump() {
+	if p.state == peerAbsent {
+		return
+	}
 	for p.pending.Len() > 0 && p.control > 1 && p.Room() && p.state != peerDead {
 		if p.pending.At(0).kind == kindInvalid && p.writes == maxWrites {
 			break
@@ -230,6 +249,7 @@ func (p *peer) say(c control) {
 		return
 	}
 	p.pending.Push(c)
+	p.need()
 	p.pump()
 }
 

@@ -143,6 +143,9 @@ func (r *request) describe() Operation {
 	case r.state == recvPosted:
 	case r.peer != nil:
 		o.Rank = r.peer.rank
+		if r.state == sendQueued && r.peer.state == peerAbsent {
+			o.State = "for a connection"
+		}
 	}
 	if r.state == sendWriting {
 		o.Moved = r.written
@@ -159,6 +162,9 @@ func (in *inbound) describe() Message {
 
 // quiet reports whether there is nothing to say of p.
 func (p *peer) quiet() bool {
+	if p.state == peerAbsent && p.w.onUse {
+		return p.VI == nil && p.queue.head == nil && p.pending.Len() == 0
+	}
 	return p.state == peerLive && p.credits > 0 && p.control > 1 && p.queue.head == nil && p.pending.Len() == 0 && p.Busy == 0 && p.writes == 0 && p.unexpected == 0
 }
 
@@ -306,6 +312,9 @@ func (c *Comm) Snapshot() Stats {
 	s.Unexpected, s.UnexpectedMax = w.match.waiting, w.match.waitMax
 	s.SpillBytes = w.spill.used
 	s.Refused = w.job.Refused()
+	if w.member != nil {
+		s.Refused += w.member.Refused()
+	}
 	s.Requests = len(w.requests)
 	return s
 }

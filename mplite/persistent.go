@@ -63,7 +63,7 @@ func (c *Comm) persistent(p plan) (Request, error) {
 	var err error
 	if p.recv {
 		_, err = c.envelope("receive", p.peer, p.tag, c.context)
-	} else if uint(p.peer) >= uint(len(c.peers)) || uint(p.tag) > MaxTag {
+	} else if uint(p.peer) >= uint(c.ranks) || uint(p.tag) > MaxTag {
 		err = c.badPeer("send", p.peer, p.tag)
 	}
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
@@ -26,7 +25,10 @@ type world struct {
 	maxWrite int
 	order    uint8 // flagBig if programs here have big-endian numbers
 
-	mu        sync.Mutex
+	onUse  bool        // ranks connect on first use
+	member *job.Member // then, and of this package alone
+
+	mu        guard
 	peers     []*peer // by rank, nil for this rank
 	match     matcher
 	requests  []*request // every one there is, by id
@@ -53,6 +55,11 @@ type world struct {
 	probing   int              // goroutines that wait for a message to probe
 	changed   chan struct{}    // without a cq: closed when something has changed
 	stats     Stats
+	dialing   []*peer // attempts to connect on first use
+	later     []*peer // to be asked again
+	laterAt   int64   // when, on the NIC's clock
+	parted    bool    // all ranks leave
+	cause     error   // what Finalize returns
 }
 
 // step waits until something has happened and handles it. The mutex is held
@@ -66,6 +73,7 @@ func (w *world) step(ctx context.Context) error {
 		w.advance()
 		return nil
 	}
+	w.askAgain()
 	over := w.fatal
 	err := w.wait(ctx)
 	late := errors.Is(err, vipl.ErrNotDone)
@@ -180,6 +188,11 @@ func (w *world) handle(done []seam.Completion) {
 			continue
 		}
 		p := c.VI.Context.(*peer)
+		if p.state == peerAbsent && w.onUse {
+			if w.connected(); p.state == peerAbsent {
+				continue // its attempt has ended in another way
+			}
+		}
 		if c.Recv {
 			p.received(c.Descriptor)
 		} else {

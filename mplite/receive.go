@@ -91,14 +91,14 @@ var fromNone = Status{Source: None, Tag: AnyTag}
 // None stays that.
 func (c *Comm) envelope(op string, src, tag int, context uint32) (envelope, error) {
 	env := envelope{context: context, src: AnySource, tag: int32(tag)}
-	if len(c.peers) == 0 || c.w.fatal != nil {
+	if c.ranks == 0 || c.w.fatal != nil {
 		return env, c.usable()
 	}
 	switch {
 	case src == AnySource:
 	case src == None:
 		env.src = None
-	case uint(src) >= uint(len(c.peers)):
+	case uint(src) >= uint(c.ranks):
 		return env, c.badPeer(op, src, tag)
 	default:
 		env.src = c.group[src]
@@ -127,8 +127,9 @@ func (c *Comm) unreachable(env envelope) error {
 	if last != nil {
 		return last
 	}
-	for _, p := range c.peers {
-		if p != nil && p.state < peerDead {
+	for rank, g := range c.group {
+		p := w.peers[g]
+		if rank != c.rank && (p == nil || p.state < peerDead) {
 			return nil
 		}
 		if p != nil {

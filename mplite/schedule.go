@@ -139,7 +139,7 @@ func (s *schedule) run() {
 
 func (s *schedule) beginSend(st *step) {
 	x := s.x
-	p := x.c.peers[st.peer]
+	p := x.c.peer(st.peer)
 	if p.clearToSend(len(st.buf)) {
 		p.sendEager(st.buf, x.tag, x.s, 0)
 		return

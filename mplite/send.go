@@ -71,17 +71,17 @@ func (c *Comm) send(ctx context.Context, buf []byte, dst, tag int, s spec) error
 	}
 	w := c.w
 	w.mu.Lock()
-	if uint(dst) >= uint(len(c.peers)) || uint(tag) > MaxTag {
+	if uint(dst) >= uint(c.ranks) || uint(tag) > MaxTag {
 		err := c.badPeer("send", dst, tag)
 		w.mu.Unlock()
 		return err
 	}
-	if p := c.peers[dst]; p != nil && s.flags&flagSync == 0 && p.clearToSend(len(buf)) {
+	if p := w.peers[c.group[dst]]; p != nil && s.flags&flagSync == 0 && p.clearToSend(len(buf)) {
 		p.sendEager(buf, tag, s, 0)
 		w.mu.Unlock()
 		return nil
 	}
-	_, err := w.finish(ctx, w.beginSend(c, c.peers[dst], buf, tag, s))
+	_, err := w.finish(ctx, w.beginSend(c, c.peer(dst), buf, tag, s))
 	w.mu.Unlock()
 	return err
 }
@@ -95,13 +95,13 @@ func (c *Comm) isend(buf []byte, dst, tag int, s spec) (*request, error) {
 // startSend starts a send.
 func (c *Comm) startSend(buf []byte, dst, tag int, s spec) (*request, error) {
 	w := c.w
-	if uint(dst) >= uint(len(c.peers)) || uint(tag) > MaxTag {
+	if uint(dst) >= uint(c.ranks) || uint(tag) > MaxTag {
 		if err := c.badPeer("send", dst, tag); err != nil {
 			return nil, err
 		}
 		return c.nothing(s, Status{}), nil
 	}
-	return w.beginSend(c, c.peers[dst], buf, tag, s), nil
+	return w.beginSend(c, c.peer(dst), buf, tag, s), nil
 }
 
 func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, recvbuf []byte, src, recvtag int, s spec) (Status, error) {
@@ -111,7 +111,7 @@ func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, r
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if uint(dst) >= uint(len(c.peers)) || uint(sendtag) > MaxTag {
+	if uint(dst) >= uint(c.ranks) || uint(sendtag) > MaxTag {
 		if err := c.badPeer("send", dst, sendtag); err != nil {
 			return Status{}, err
 		}
@@ -123,11 +123,11 @@ func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, r
 	if dst == None {
 		return w.finish(ctx, recv)
 	}
-	if p := c.peers[dst]; p != nil && p.clearToSend(len(sendbuf)) {
+	if p := w.peers[c.group[dst]]; p != nil && p.clearToSend(len(sendbuf)) {
 		p.sendEager(sendbuf, sendtag, s, 0)
 		return w.finish(ctx, recv)
 	}
-	send := w.beginSend(c, c.peers[dst], sendbuf, sendtag, s)
+	send := w.beginSend(c, c.peer(dst), sendbuf, sendtag, s)
 	st, err := w.finish(ctx, recv)
 	if err != nil && send.coll && !isTruncate(err) { // no rank can use it
 		w.cancel(send, err)
@@ -176,6 +176,9 @@ func (w *world) beginSend(c *Comm, p *peer, buf []byte, tag int, s spec) *reques
 		w.complete(r, c.casualty())
 	case r.coll && c.log.overruled(int32(tag)) != nil:
 		w.complete(r, c.log.overruled(int32(tag)))
+	case p.state == peerAbsent:
+		p.queue.push(&r.place, r)
+		p.need()
 	case p.queue.head != nil || p.credits == 0 || !p.Room() || p.state != peerLive:
 		w.stats.CreditStalls++
 		p.queue.push(&r.place, r)

@@ -118,7 +118,8 @@ func (n *NIC) letGo() {
 }
 
 // AllocMem returns size bytes of new registered memory, rounded up to whole pages. The memory is
-// outside the Go heap, and locked if the limit allows it (see QueryMem). Regions of 2 MiB and more
+// outside the Go heap, and locked if the limit allows it (see QueryMem). A page takes memory when it
+// is first used. Regions of 2 MiB and more
 // use huge pages if the kernel has free ones, which makes long messages faster. The slice is valid
 // until DeregisterMem. NIC.Close fills it with zeros.
 func (n *NIC) AllocMem(size int, attr *MemAttributes) ([]byte, MemHandle, error) {

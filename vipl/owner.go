@@ -74,11 +74,11 @@ func (o *viOwner) Connected() {
 func (o *viOwner) Failed() { o.attemptEnded() }
 
 // attemptEnded wakes goroutines that wait for the end of an attempt to connect, at the VI and at
-// the completion queue of its receives.
+// the completion queue of its receives, and calls who attends that queue.
 func (o *viOwner) attemptEnded() {
 	o.gate.Open(&o.nic.eng)
 	if o.recvCQ != nil {
-		o.recvCQ.ring.Gate.Open(&o.nic.eng)
+		o.recvCQ.ring.AttemptEnded()
 	}
 }
 

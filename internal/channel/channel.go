@@ -142,8 +142,13 @@ func (c *Channel) Send(n int) error {
 	return nil
 }
 
-// Sent takes back the buffer of the oldest send: sends complete in order.
-func (c *Channel) Sent() { c.Busy-- }
+// Sent takes back the buffer of the oldest send: sends complete in order. When none is under way,
+// the first buffer is next, so that a connection which carries little uses memory of few.
+func (c *Channel) Sent() {
+	if c.Busy--; c.Busy == 0 {
+		c.next = 0
+	}
+}
 
 // Connected reports whether the VI is connected.
 func (c *Channel) Connected() bool { return c.VI != nil && c.VI.State() == vipl.StateConnected }

@@ -104,6 +104,9 @@ func (q *Queue) Wake() { q.of.Wake() }
 // Attend itself if there are completions. It may call any method. Handlers of CQ.Notify come
 // first. Nil ends the registration.
 //
+// f is also called when an attempt to connect a VI whose receive queue is bound to the queue has
+// ended.
+//
 // While f is registered, WaitSince also returns when a peer has written to memory through a VI
 // whose receive queue is bound to the queue. Such a write makes no entry.
 func (q *Queue) Attend(f func()) error { return q.of.Attend(f) }

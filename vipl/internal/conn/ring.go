@@ -159,6 +159,14 @@ func (r *Ring) Alert() {
 	}
 }
 
+// AttemptEnded tells that an attempt to connect has ended, which makes no entry.
+func (r *Ring) AttemptEnded() {
+	r.Gate.Open(r.shared.eng)
+	if r.attended {
+		r.owner.Alert()
+	}
+}
+
 // Announce tells that something has come to l.
 func (r *Ring) Announce(l *Notice) {
 	if r.Handlers > 0 {

@@ -22,6 +22,8 @@ const hugePage = 2 << 20
 // Copies of long messages then need fewer address translations, which adds 5 to 10 % to the
 // bandwidth of large frames. A region of at least a huge page is mapped to the next multiple,
 // because the kernel aligns such mappings. The part after the last used page occupies no memory.
+// A page takes memory, and is locked, when it is first used: most buffers of a connection that
+// carries little never are.
 func Map(size int) (buf []byte, locked bool, err error) {
 	space := roundUp(size, os.Getpagesize())
 	if size >= hugePage {
@@ -34,7 +36,20 @@ func Map(size int) (buf []byte, locked bool, err error) {
 	if whole := size / hugePage * hugePage; whole > 0 {
 		_ = unix.Madvise(buf[:whole], unix.MADV_HUGEPAGE) // fails on a kernel without huge pages
 	}
-	return buf[:size:cap(buf)], unix.Mlock(buf[:roundUp(size, os.Getpagesize())]) == nil, nil
+	return buf[:size:cap(buf)], lock(buf[:roundUp(size, os.Getpagesize())]) == nil, nil
+}
+
+// lock has the pages of buf locked when they are first used. A kernel older than Linux 4.4 locks
+// them all at once.
+func lock(buf []byte) error {
+	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)), unix.MLOCK_ONFAULT)
+	if errno == unix.ENOSYS {
+		return unix.Mlock(buf)
+	}
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -1,0 +1,181 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Connections on first use. A program on a Member may connect two ranks when one of them first has
+// something for the other: every rank knows where all others listen. Its request carries a Hello
+// of this run and one byte more, the purpose, and comes to the Member, which hands it to the program. So a
+// rank takes requests while its program computes.
+
+// What the byte behind the Hello of a request is for.
+const (
+	forLink    = 1 // a link of the Member's tree, in place of one to a rank that has failed
+	forProgram = 2 // the program on the Member
+)
+
+// Event is something that a program which connects on first use has to handle: the request of
+// a rank for a connection, the failure of a rank, or that all ranks leave.
+type Event struct {
+	Rank    int           // -1: all ranks leave
+	Request *vipl.Request // nil if Rank has failed
+	Params  [2]uint32     // of the program of the rank that asks
+	Err     error         // the RankError
+}
+
+// events are those that the program on a Member has not taken yet.
+type events struct {
+	kick     func() // of the program; nil if none has asked for events
+	queue    []Event
+	requests int  // of queue
+	fresh    bool // kick is to be called
+}
+
+// due returns what is to be called without the lock, or nil. The caller holds the lock.
+func (e *events) due() func() {
+	if !e.fresh || e.kick == nil {
+		return nil
+	}
+	e.fresh = false
+	return e.kick
+}
+
+func (e *events) add(ev Event) {
+	e.queue = append(e.queue, ev)
+	e.fresh = true
+}
+
+func (e *events) died(rank int, err error) {
+	if e.kick != nil {
+		e.add(Event{Rank: rank, Err: err})
+	}
+}
+
+func (e *events) left() {
+	if e.kick != nil {
+		e.add(Event{Rank: -1})
+	}
+}
+
+// OnUse has the program of j, whose Member all ranks have joined, connect with other ranks by
+// Dial. It is used in place of Meet. The Member calls kick, without a lock, when Next has
+// something, also while the program computes.
+func (j *Job) OnUse(kick func()) {
+	t := j.member.t
+	j.nic = t.nic
+	t.Lock()
+	defer t.Unlock()
+	t.events.kick = kick
+	for rank, p := range t.peers {
+		if p != nil && p.state == Dead {
+			t.events.died(rank, p.err)
+		}
+	}
+}
+
+// Next returns the next event of the Member. The lock of Links may be held.
+func (j *Job) Next() (ev Event, ok bool) {
+	t := j.member.t
+	t.Lock()
+	defer t.Unlock()
+	e := &t.events
+	if len(e.queue) == 0 {
+		return ev, false
+	}
+	ev = e.queue[0]
+	e.queue = slices.Delete(e.queue, 0, 1)
+	if ev.Request != nil {
+		e.requests--
+	}
+	return ev, true
+}
+
+// Dial begins to connect vi with the program of another rank, and returns at once
+// (VI.ConnectDone).
+func (j *Job) Dial(vi *vipl.VI, rank int) error {
+	return vi.ConnectStart(j.member.Addr(rank), j.member.t.job.request(forProgram, j.links.Params()))
+}
+
+// Again reports whether a rank has refused Dial for now only: ask it again, a little later.
+func Again(err error) bool {
+	var refused *vipl.ConnError
+	return errors.As(err, &refused) && refused.Detail == busy
+}
+
+// Busy refuses a request for now. The caller of Dial asks again.
+func Busy(req *vipl.Request) { req.Reject(busy) }
+
+// Failed has the Member tell all ranks that one has failed. The lock of Links may be held.
+func (j *Job) Failed(rank int, cause error) {
+	t := j.member.t
+	t.Lock()
+	defer t.Unlock()
+	t.Fail(rank, cause)
+}
+
+// Say has the Member tell all ranks that this one fails, and why. The lock of Links may be held.
+func (j *Job) Say(why string) {
+	t := j.member.t
+	t.Lock()
+	defer t.Unlock()
+	t.Tell(Report{Rank: j.Rank, Why: why})
+}
+
+// Leave has the Member tell all ranks that this one leaves. An Event says when all that live do.
+func (j *Job) Leave() {
+	t := j.member.t
+	t.Lock()
+	defer t.Unlock()
+	t.leaving = true
+	t.part()
+}
+
+// request returns what goes with a request of this rank that others do not expect.
+func (j *Job) request(purpose byte, params [2]uint32) []byte {
+	var b [HelloSize + 1]byte
+	mine := j.Hello(params)
+	mine.Put(b[:])
+	b[HelloSize] = purpose
+	return b[:]
+}
+
+// isLate reports whether a request is one that Meet does not expect, of a rank of this job.
+func (j *Job) isLate(req *vipl.Request) (h Hello, late bool) {
+	h = j.ParseHello(req.Data())
+	return h, len(req.Data()) == HelloSize+1 && j.Claims(&h) && int(h.Rank) != j.Rank
+}
+
+// late handles such a request, when this rank knows the run. The lock is held.
+func (t *tree) late(req *vipl.Request, h *Hello) {
+	j, rank := t.job, int(h.Rank)
+	why := j.Check(h)
+	if at := t.address(rank); why == nil && !at.IsZero() && at.MAC != req.Remote().MAC {
+		why = fmt.Errorf("rank %d of job %q is at %v", rank, j.Identity.Job, at)
+	}
+	if p := t.peers[rank]; why == nil && p != nil && p.state >= Dead {
+		why = fmt.Errorf("rank %d takes rank %d for dead", j.Rank, rank)
+	}
+	if why != nil || h.Nonce == 0 {
+		j.refused++
+		req.Reject(fmt.Sprint(why))
+		return
+	}
+	switch purpose := req.Data()[HelloSize]; {
+	case purpose == forLink:
+		t.takeLink(req, rank)
+	case purpose == forProgram && t.events.requests < j.Size+askedMost:
+		t.events.requests++
+		t.events.add(Event{Rank: rank, Request: req, Params: h.Params})
+	default:
+		req.Reject(busy)
+	}
+}
+
+// Station returns where the Member of another rank listens, and what its program tells of itself.
+func (j *Job) Station(rank int) (ethertype.Addr, [2]uint32) { return j.member.t.where(rank) }

@@ -1,0 +1,122 @@
+package job
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// What ranks pass on along their links: where each rank listens and what its program tells of
+// itself, and which rank has failed and why. Each rank keeps both lists in the order in which it
+// has learned of them, and sends each link what that has not had yet. A link carries one such
+// message at a time: the other rank answers it when it has handled it and posted the receive again.
+// So a link needs a few receives however much there is to pass on, and places that come one
+// after the other share a message.
+
+// place is where a rank listens, and what its program tells of itself in a Hello.
+type place struct {
+	addr   ethertype.Addr
+	params [2]uint32
+}
+
+// arrival is a place that has come to be known.
+type arrival struct{ rank, from uint16 }
+
+const (
+	placeSize  = 2 + 8 + 8 // rank, address, params
+	placesMost = 56        // of one message
+)
+
+// learn takes note of where a rank is, which rank from has told.
+func (t *tree) learn(rank int, at place, from int) {
+	if !t.table[rank].addr.IsZero() {
+		return
+	}
+	t.table[rank] = at
+	t.places = append(t.places, arrival{uint16(rank), uint16(from)})
+}
+
+// learned takes in a message of places, and reports whether it is one.
+func (t *tree) learned(b []byte, from int) bool {
+	if len(b) == 0 || len(b)%placeSize != 0 {
+		return false
+	}
+	le := binary.LittleEndian
+	for ; len(b) > 0; b = b[placeSize:] {
+		var at place
+		rank := int(le.Uint16(b))
+		copy(at.addr.MAC[:], b[2:8])
+		at.addr.Port = le.Uint16(b[8:])
+		at.params = [2]uint32{le.Uint32(b[10:]), le.Uint32(b[14:])}
+		if rank >= t.job.Size || at.addr.IsZero() || at.addr.MAC.IsGroup() {
+			return false
+		}
+		if rank != t.job.Rank {
+			t.learn(rank, at, from)
+		}
+	}
+	t.passAll()
+	return true
+}
+
+// pack puts places that p has not had into b, and returns how many bytes that takes.
+func (t *tree) pack(b []byte, p *link) (n int) {
+	le := binary.LittleEndian
+	for ; p.places < len(t.places) && n+placeSize <= len(b); p.places++ {
+		a := t.places[p.places]
+		if int(a.rank) == p.rank || int(a.from) == p.rank {
+			continue
+		}
+		at := &t.table[a.rank]
+		le.PutUint16(b[n:], a.rank)
+		copy(b[n+2:], at.addr.MAC[:])
+		le.PutUint16(b[n+8:], at.addr.Port)
+		le.PutUint32(b[n+10:], at.params[0])
+		le.PutUint32(b[n+14:], at.params[1])
+		n += placeSize
+	}
+	return n
+}
+
+// talks reports whether p is connected, and has not ended.
+func (p *link) talks() bool { return p.state == Greeting || p.state == Live }
+
+// passAll passes on to all links.
+func (t *tree) passAll() {
+	for _, p := range t.near {
+		t.pass(p)
+	}
+}
+
+// pass sends p the next message of what it has not had, if it has answered the last one.
+func (t *tree) pass(p *link) {
+	for ; p.owed > 0 && p.talks() && p.Room(); p.owed-- {
+		t.say(p, sayAnswer, nil)
+	}
+	for !p.open && p.talks() && p.Room() {
+		var body [placesMost * placeSize]byte
+		switch count := t.byes(p); {
+		case count != p.bye:
+			p.bye, p.open = count, true
+			binary.LittleEndian.PutUint32(body[:], uint32(count))
+			t.say(p, sayBye, body[:4])
+		case p.reports < len(t.reports):
+			r := t.reports[p.reports]
+			p.reports++
+			if r.Rank != p.rank || r.Twice() {
+				p.open = true
+				t.say(p, sayReport, []byte(r.String()))
+			}
+		case p.places < len(t.places):
+			if n := t.pack(body[:], p); n > 0 {
+				p.open = true
+				t.say(p, sayPlaces, body[:n])
+			}
+		default:
+			return
+		}
+	}
+}
+
+// known reports whether this rank knows where all others are.
+func (t *tree) known() bool { return len(t.places) == t.job.Size }
