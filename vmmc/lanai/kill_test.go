@@ -16,6 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
+	"golang.org/x/sys/unix"
 )
 
 // childEnv has this test program be one that is killed: "card" serves a card, "exporter" exports a board
@@ -93,6 +94,13 @@ func exporter(ctx context.Context, c *lanai.Card, number uint32) (p *vmmc.Proces
 // start starts a child at a side of a cable, and returns what kills it.
 func start(t *testing.T, veth *vethtest.Pair, side int, what string) (kill func()) {
 	t.Helper()
+	kill, _ = startChild(t, veth, side, what)
+	return kill
+}
+
+// startChild returns the process, too.
+func startChild(t *testing.T, veth *vethtest.Pair, side int, what string) (kill func(), child *os.Process) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+what)
 	cmd.Stderr = os.Stderr
@@ -111,7 +119,43 @@ func start(t *testing.T, veth *vethtest.Pair, side int, what string) (kill func(
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("%s does not start: %v", what, err)
 	}
-	return kill
+	return kill, cmd.Process
+}
+
+// TestStoppedExporter: writes to the memory of a program that does not run end all the same, and other
+// programs on its card go on.
+func TestStoppedExporter(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, false, lanai.Config{})
+	near, other := openVeth(t, veth, 0, lanai.Config{}), openVeth(t, veth, 1, lanai.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	kill, stopped := startChild(t, veth, 0, "exporter")
+	p, err := vmmc.Open(ctx, &vmmc.Config{Card: other, Process: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := p.Import(ctx, vmmc.Name{Process: 1, ID: 7})
+	if err == nil {
+		err = stopped.Signal(unix.SIGSTOP)
+	}
+	for n := 0; n < 100 && err == nil; n++ {
+		err = p.SendMsg(ctx, make([]byte, boardSize), i.Addr())
+	}
+	for n := 0; n < 100 && err == nil; n++ { // more than there is room for
+		err = p.SendMsgWithNotify(ctx, []byte{1}, i.Addr())
+	}
+	if err == nil {
+		err = writes(t, near, other, 10)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	p.Close()
+	if err := left(card); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestKilledExporter: kill -9 of a program that has exported memory, while others write there, ends

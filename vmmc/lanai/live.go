@@ -22,9 +22,9 @@ import (
 // transport.ErrGone.
 //
 // If another process serves the card there (Card.Serve, bobnet card --program vmmc), Open uses that
-// card. Then only Interface and Logger of cfg count. The error wraps share.ErrFull if the card
-// already serves its maximum number of programs, in all or of this user. If the serving process
-// ends, all waits return an error that wraps transport.ErrGone.
+// card. Then only Interface and Logger of cfg count. Open fails if the card already
+// serves its maximum number of programs, in all or of this user. If the serving process ends, all
+// waits return an error that wraps transport.ErrGone.
 //
 // ctx limits the call only, not the life of the card. If ctx ends first, the error wraps the
 // context's error.
