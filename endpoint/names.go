@@ -5,7 +5,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// What is said in messages, and by providers, is declared below, where these know it.
+// The types of messages and providers are declared in those packages, and aliased here.
 
 // Name identifies an endpoint on the segment (en_t). It is comparable, and has a binary form of
 // fixed size, so that messages can carry it. It does not change when the endpoint moves to another
@@ -47,7 +47,7 @@ const (
 // Reasons returns all reasons.
 func Reasons() []Reason { return wire.Reasons() }
 
-// The return codes of AM-II that providers return, too (AM2 reference, section 4).
+// The return codes of AM-II that providers also return (AM2 reference, section 4).
 var (
 	ErrArgument = provider.ErrArgument // AM_ERR_BAD_ARG
 	ErrResource = provider.ErrResource // AM_ERR_RESOURCE

@@ -85,7 +85,7 @@ func (n *Node) Close() error {
 	return err
 }
 
-// flushLog waits a moment for the last lines of the log to be handled.
+// flushLog waits briefly for the handler to write the last lines of the log.
 func (n *Node) flushLog() { logqueue.New(n.cfg.Logger).Flush(logFlush) }
 
 const logFlush = 100 * time.Millisecond
@@ -109,8 +109,8 @@ func (n *Node) close() error {
 	return n.way.Close()
 }
 
-// endLead gets the leader, if any, out of the closed node's way: it wakes it, and waits at
-// a gate that the leader opens as it leaves. It reports false if the provider has failed in
+// endLead makes the leader, if any, return from the closed node. It wakes the leader and waits at a
+// gate that the leader opens when it returns. It reports false if the provider has failed in
 // virtual time, where the leader cannot run before the caller sleeps.
 func (n *Node) endLead() bool {
 	for n.leader != nil {
@@ -143,8 +143,8 @@ func (n *Node) owes() bool {
 	return false
 }
 
-// run runs a handler of bundle b without the mutex. The half that it belongs to
-// is marked running, so that its memory stays.
+// run runs a handler of bundle b without the mutex. It marks the handler's half as running, so that
+// its memory stays.
 func (n *Node) run(b *Bundle, h Handler, t Token, args []uint32, data []byte) {
 	b.running++
 	n.running++
@@ -162,8 +162,7 @@ func (n *Node) runReturn(b *Bundle, h ReturnHandler, r *Returned) {
 	h(r)
 }
 
-// ended is deferred by run, so that neither a panic nor the end of the
-// goroutine in a handler leaves the node locked.
+// ended is deferred by run, so that neither a panic nor runtime.Goexit in a handler leaves the node locked.
 func (n *Node) ended(b *Bundle) {
 	cause := recover()
 	if cause != nil {
@@ -177,7 +176,7 @@ func (n *Node) ended(b *Bundle) {
 	n.running--
 }
 
-// host is a Node as its providers call it. It implements provider.Host.
+// host is the interface of a Node to its providers. It implements provider.Host.
 type host Node
 
 func (n *host) Admit(h *wire.Hello) (provider.Half, Reason) {

@@ -10,9 +10,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// This file alone knows which providers there are, and chooses one.
+// Only this file knows all providers. It selects one.
 
-// open opens the provider that the configuration asks for.
+// open opens the provider that the configuration selects.
 func (c *Config) open(ctx context.Context, up provider.Host, memory *provider.Budget, count *provider.Corked) (provider.Provider, error) {
 	if c.provider != nil {
 		return c.provider(up, memory, count)
@@ -27,8 +27,8 @@ func (c *Config) open(ctx context.Context, up provider.Host, memory *provider.Bu
 	return way, nil
 }
 
-// connectionMemory is the most that the provider takes for one connection of a shape
-// that another node asks for, in bytes.
+// connectionMemory returns the maximum memory, in bytes, that the provider uses for a connection of
+// a shape that another node requests.
 func connectionMemory(s wire.Shape) int { return vi.ConnectionMemory(s) }
 
 // Now returns the current time of the clock that the node uses, in nanoseconds.

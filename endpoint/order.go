@@ -9,21 +9,20 @@ import (
 
 // The order of requests
 //
-// Requests of one connection are handled in the order in which they were sent: each carries
-// its number, and one that comes early is held until those before it have come. That is
-// the only order that the API promises: replies run in the order in which they come.
+// The server handles the requests of one connection in the order of sending. Each carries its
+// number, and an early one is held until its predecessors have arrived. The API promises no other
+// order: replies run in the order of arrival.
 //
-// A message is also held while the last reply of its slot waits to be given back, and while
-// its answer would have nowhere to go. The server answers in
-// two send buffers of the slot in turn, and the provider may hear late that an earlier
-// answer has arrived, or that the data of a bulk reply have. At most one message of a slot
-// is held, so credits bound what is.
+// A message is also held while the last reply of its slot waits for its return, and while no send
+// buffer is free for its answer. The server answers in two send buffers of the slot alternately.
+// The provider may report late that an earlier answer, or the data of a bulk reply, has arrived. At
+// most one message of a slot is held, so credits limit the number of held messages.
 
-// errViolation is why a connection ends whose client does not keep to its credits.
+// errViolation ends a connection whose client exceeds its credits.
 var errViolation = errors.New("the client has sent a request with a number that its credits do not allow")
 
-// arrives takes in a message that the state of slot i allows, or what comes in place of
-// one: at once, if it is its turn and it can be answered, and else when that is so.
+// arrives handles a message that the state of slot i permits, or its substitute. It holds the
+// message until it is the message's turn and the server can answer it.
 func (s *server) arrives(i int, p *provider.Packet) {
 	slot := &s.slots[i]
 	switch {
@@ -42,7 +41,7 @@ func (s *server) arrives(i int, p *provider.Packet) {
 	}
 }
 
-// mayTake reports whether it is p's turn, and p can be answered.
+// mayTake reports whether it is p's turn, and the server can answer p.
 func (s *server) mayTake(i int, p *provider.Packet) bool {
 	h, slot := &p.Head, &s.slots[i]
 	switch {
@@ -60,7 +59,7 @@ func (s *server) mayTake(i int, p *provider.Packet) bool {
 	return int32(h.Use-s.due) <= 0 && slot.state != serverLost
 }
 
-// resume takes what is held and may be taken now.
+// resume handles the held messages whose turn it is now.
 func (s *server) resume() {
 	for more := true; more && s.held > 0; {
 		more = false
@@ -76,7 +75,7 @@ func (s *server) resume() {
 	}
 }
 
-// dropHeld counts the messages whose turn never came, because the connection has ended.
+// dropHeld counts held messages that are dropped because the connection has ended.
 func (s *server) dropHeld() {
 	for i := range s.slots {
 		if p := s.slots[i].held; p != nil && (p.Head.Kind.Request() || p.Head.Kind == wire.KindRefuse) {
@@ -87,8 +86,8 @@ func (s *server) dropHeld() {
 	s.held = 0
 }
 
-// fresh reports whether a request, or a skip in place of one, has a number whose turn is
-// still to come. One beyond those that the client's credits allow ends the connection.
+// fresh reports whether a request, or a skip in its place, has a number whose turn is still to
+// come. A number beyond the client's credits ends the connection.
 func (s *server) fresh(h *wire.Header) bool {
 	ahead := int32(h.Use - s.due)
 	if ahead >= int32(len(s.slots)) {

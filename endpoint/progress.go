@@ -9,18 +9,18 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// Who makes progress
+// Progress
 //
-// Whoever polls takes in what has arrived for all bundles of the node, and then
-// handles what concerns his own. Of those that wait one, the leader, waits for
-// the provider with the mutex released; the others, followers, wait at gates of the
-// provider until something concerns their bundle, or it is their turn to lead. While there is a
-// leader it alone takes things in, or two goroutines would do so out of order.
+// A goroutine that polls receives the messages for all bundles of the node, and then handles those
+// of its own bundle. Of the goroutines that wait, one is the leader: it waits for the provider,
+// with the mutex released. The others are followers. They wait at gates of the provider until an
+// event of their bundle, or until they become the leader. While there is a leader, only the leader
+// receives messages; two goroutines could receive them out of order.
 //
-// A leader that has got something for others only wakes those, lets them run, and
-// leads on. Whoever leaves, or runs a handler, while others follow and nobody leads
-// makes one of them the next leader, which leads if it has nothing else to do, and else
-// passes that on. So each message wakes whom it is for, and nobody else.
+// A leader that has received messages for others only wakes those goroutines, yields to them, and
+// continues to lead. A goroutine that returns, or runs a handler, while there are followers and no
+// leader, makes one follower the next leader. That follower leads if it has nothing else to do, or
+// else selects the next one. So a message wakes only the goroutines that it is for.
 //
 // The engine below has a leader of its own (package progress). The two are not one, because
 // they keep different things in order. The engine's leader drives the link, under the
@@ -37,7 +37,7 @@ type follower struct {
 	isNext bool
 }
 
-// followers are a node's.
+// followers are the followers of a node.
 type followers struct {
 	list        []*follower
 	spare       []*follower
@@ -45,20 +45,20 @@ type followers struct {
 	woken       bool // one has been woken since the leader last looked
 }
 
-// crowdPolls is for how many polls that handle nothing a node counts as crowded.
-// It is counted anew whenever somebody has to wait for the mutex.
+// crowdPolls is the number of polls without a message for which a node stays crowded. The count
+// restarts whenever a goroutine has to wait for the mutex.
 const crowdPolls = 1 << 16
 
-// lock locks the mutex, and notes when another goroutine had it: goroutines that
-// poll in a loop would keep each other from it for milliseconds, so while there
-// are several they make way. Under virtual time there is but one at a time.
+// lock locks the mutex, and records contention. Goroutines that poll in a loop would keep each
+// other from the mutex for milliseconds, so they yield while there are several. In virtual time
+// only one runs at a time.
 func (n *Node) lock() {
 	if !n.mu.TryLock() {
 		n.crowd()
 	}
 }
 
-// crowd locks the mutex, which another goroutine has.
+// crowd locks the mutex, which another goroutine holds.
 func (n *Node) crowd() {
 	n.mu.Lock()
 	if !n.virtual {
@@ -66,7 +66,7 @@ func (n *Node) crowd() {
 	}
 }
 
-// poll takes in what has arrived, without blocking.
+// poll receives messages without blocking.
 func (n *Node) poll() error {
 	n.pacing.looked()
 	if n.leader != nil {
@@ -75,15 +75,15 @@ func (n *Node) poll() error {
 	return n.way.Poll()
 }
 
-// flush sends everything that is corked.
+// flush sends all batched messages.
 func (n *Node) flush() {
 	n.way.Flush(wire.Asking)
 	n.way.Flush(wire.Serving)
 }
 
-// step lets time pass for a goroutine that has found nothing to do for bundle b.
-// The mutex is held on entry and on return. It may return for no reason. If atOnce is set and one
-// message arrives alone, step may handle that message, and reports whether it has.
+// step lets time pass for a goroutine that has nothing to handle for bundle b. The caller holds the
+// mutex, before and after. step may return spuriously. If atOnce is set and one message arrives
+// alone, step may handle it, and then returns true.
 func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error) {
 	n := b.node
 	n.flush()
@@ -121,8 +121,8 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error
 	return false, err
 }
 
-// makeWay lets those run that the leader has woken. They would have to find
-// another thread if it slept at once.
+// makeWay yields to the goroutines that the leader has woken. If it slept at once, they would need
+// another thread.
 func (n *Node) makeWay() {
 	n.followers.nextLeaders++
 	n.mu.Unlock()
@@ -131,9 +131,8 @@ func (n *Node) makeWay() {
 	n.followers.nextLeaders--
 }
 
-// pause is step for a goroutine that has handled so many messages, and not got
-// what it waits for: it lets time pass only if there were none, but ctx ends the
-// wait also while messages keep coming.
+// pause is step for a goroutine that has handled served messages but still waits. It lets time pass
+// only if served is 0. But the end of ctx ends the wait even while messages keep arriving.
 func (b *Bundle) pause(ctx context.Context, served int) error {
 	if served == 0 {
 		_, err := b.step(ctx, false)
@@ -142,8 +141,8 @@ func (b *Bundle) pause(ctx context.Context, served int) error {
 	return b.node.over(ctx)
 }
 
-// over returns ctx's error if it has ended on the node's clock. Under virtual time
-// the host's clock does not count.
+// over returns ctx's error if ctx has ended on the node's clock. In virtual time the host's clock
+// does not count.
 func (n *Node) over(ctx context.Context) error {
 	err := ctx.Err()
 	if n.virtual && err != context.Canceled {
@@ -152,7 +151,7 @@ func (n *Node) over(ctx context.Context) error {
 	return err
 }
 
-// follow waits until something changes for b, or it is the caller's turn to lead.
+// follow waits until something changes for b, or the caller becomes the leader.
 func (b *Bundle) follow(ctx context.Context) error {
 	n := b.node
 	f := n.followers.add(b)
@@ -166,7 +165,7 @@ func (b *Bundle) follow(ctx context.Context) error {
 	return err
 }
 
-// changed wakes those that wait for bundle b.
+// changed wakes the goroutines that wait for bundle b.
 func (b *Bundle) changed() {
 	if b.following > 0 {
 		b.node.followers.wake(b)
@@ -176,7 +175,7 @@ func (b *Bundle) changed() {
 	}
 }
 
-// leave is the end of calls that may have led: it unlocks the mutex.
+// leave is called at the end of calls that may have led: it unlocks the mutex.
 func (n *Node) leave() {
 	if l := &n.followers; len(l.list) > 0 && l.nextLeaders == 0 && n.leader == nil {
 		l.makeNext()
@@ -216,7 +215,7 @@ func (l *followers) remove(f *follower) {
 	l.spare = append(l.spare, f)
 }
 
-// wake wakes those that wait for bundle b.
+// wake wakes the goroutines that wait for bundle b.
 func (l *followers) wake(b *Bundle) {
 	for _, f := range l.list {
 		if f.bundle == b {

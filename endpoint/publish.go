@@ -10,18 +10,18 @@ import (
 	"github.com/bobnet-go/bobnet/internal/errclass"
 )
 
-// Endpoints that nobody has told each other's names yet meet by words: one
-// publishes a word, others find it. AM-II leaves this to the job's start-up.
+// Endpoints can find each other by words instead of names: one publishes a word, and others look it
+// up. AM-II leaves this to the start-up of the job.
 
-// serviceName is what the NIC advertises for a word.
+// serviceName returns the name that the NIC advertises for a word.
 func serviceName(word string) string { return "am2/" + word }
 
-// reword names the word in an error that names what the NIC advertises for it.
+// reword replaces the advertised name by its word in an error.
 func reword(err error, word string) error {
 	return errclass.Reword(err, strconv.Quote(serviceName(word)), "the word "+strconv.Quote(word))
 }
 
-// serviceID is the number that a word has in place of an endpoint's.
+// serviceID returns the number that represents a word in place of an endpoint's ID.
 func serviceID(word string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(word))
@@ -50,7 +50,7 @@ func (ep *Endpoint) Publish(word string) error {
 	return nil
 }
 
-// withdraw undoes Publish.
+// withdraw reverts Publish.
 func (ep *Endpoint) withdraw() {
 	for _, word := range ep.published {
 		delete(ep.node.services, serviceID(word))

@@ -52,10 +52,10 @@ func (ep *Endpoint) Get(ctx context.Context, dest int, handler uint8, from, to u
 	return ep.request(ctx, dest, &message{op: OpGet, handler: handler, offset: from, to: to, length: length, wait: true}, args, nil, nil)
 }
 
-// getSize is the payload of a get: where the data is to go.
+// getSize is the size of a get's payload, in bytes: the destination offset of the data.
 const getSize = 8
 
-// message is a request, without what would escape to the heap with it.
+// message is a request, without the parts that would make it escape to the heap.
 type message struct {
 	op      Op
 	handler uint8
@@ -96,8 +96,8 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 	return ep.requestLater(ctx, dest, m, args, data, call, c, served)
 }
 
-// requestLater goes on with a request for which connection c, nil if there is none yet,
-// had no credit, after so many messages were handled.
+// requestLater continues a request that had no credit, after served messages were handled. c is its
+// connection, or nil if there is none yet.
 func (ep *Endpoint) requestLater(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call, c *client, served int) error {
 	var at stall
 	defer at.leave()
@@ -131,11 +131,11 @@ func (ep *Endpoint) requestLater(ctx context.Context, dest int, m *message, args
 // waited counts the time since began as spent waiting for a credit.
 func (n *Node) waited(began int64) { n.stats.StallTime += time.Duration(n.way.Now() - began) }
 
-// errNoCredit is send's word that a request has to wait.
+// errNoCredit is send's internal result for a request that must wait.
 var errNoCredit = errors.New("endpoint: no credit")
 
-// send sends m if there is a credit. If not it returns errNoCredit, and the connection
-// that has none, or nil while requests of the last one have yet to come back.
+// send sends m if there is a credit. Otherwise it returns errNoCredit and the connection without
+// credit. The connection is nil while requests of the previous one are still to return.
 func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call) (*client, error) {
 	if reason, detail := ep.examine(dest, m, args, data); reason != 0 {
 		if call == nil {
@@ -165,8 +165,8 @@ func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint3
 	return nil, nil
 }
 
-// stall follows a look for a credit that has found none, after so many messages were
-// handled. It returns when there may be one.
+// stall waits until there may be a credit, after served messages were handled and no credit was
+// found.
 func (ep *Endpoint) stall(ctx context.Context, dest int, m *message, served int, polled bool) error {
 	n := ep.node
 	wait := m.wait && !n.cfg.FailWithoutCredit
@@ -186,7 +186,7 @@ func (ep *Endpoint) stall(ctx context.Context, dest int, m *message, served int,
 	return ep.bundle.pause(ctx, served)
 }
 
-// examine says what is wrong with a request, as far as this side can tell.
+// examine returns the reason why a request is invalid, as far as this side can determine, or 0.
 func (ep *Endpoint) examine(dest int, m *message, args []uint32, data []byte) (Reason, string) {
 	if dest < 0 || dest >= len(ep.translations) || ep.translations[dest] == nil {
 		return ReasonBadEntry, "the translation index is not in use"
@@ -256,7 +256,7 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	c.ch.Post(i, s.n, together)
 }
 
-// await waits until the data of the bulk request in slot i may be changed.
+// await waits until the caller may change the data of the bulk request in slot i.
 func (ep *Endpoint) await(ctx context.Context, c *client, i int) {
 	s := &c.slots[i]
 	use := s.use

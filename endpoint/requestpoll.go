@@ -1,10 +1,9 @@
 package endpoint
 
-// Requests poll too (AM2 reference, section 8), but not all of them. A poll sends
-// what is corked, so one for each request of a stream would send each in a
-// frame of its own, and who runs out of credits polls anyway. Those that come one
-// by one poll each: to see which they are the clock is read at some of a stream,
-// and, from where one has found that they do, at each.
+// Some requests also poll (AM2 reference, section 8), but not all. A poll sends the batch. So if
+// each request of a stream polled, each would travel in its own frame. A program without credits
+// polls anyway. Single requests poll every time. To recognize them, some requests of a stream read
+// the clock. Once one finds that requests are apart, all read it.
 const (
 	pollEvery   = 64    // requests between polls at most
 	pollLook    = 4     // at so many of a stream, twice, and so on, the clock is read
@@ -13,7 +12,7 @@ const (
 	pollsMost   = 12    // requests so far apart are as long as there may be none
 )
 
-// pacing says when requests poll.
+// pacing decides when requests poll.
 type pacing struct {
 	asked    int   // requests since the last poll
 	bytes    int64 // that they carried
@@ -22,21 +21,20 @@ type pacing struct {
 	left     int64 // when the last request returned, while they come one by one
 }
 
-// due notes a request of size bytes and reports whether to look if it begins with a
-// poll.
+// due records a request of size bytes and reports whether it should poll first.
 func (g *pacing) due(size int) bool {
 	g.asked++
 	g.bytes += int64(size)
 	return g.oneByOne || g.asked >= pollLook && g.asked&(g.asked-1) == 0
 }
 
-// pollIfDue is the poll that a request begins with, if it is due.
+// pollIfDue polls at the start of a request, if a poll is due.
 func (n *Node) pollIfDue() error {
 	g := &n.pacing
 	now := n.way.Now()
 	if g.oneByOne && now-g.left < pollSpacing {
-		// It was the request before that took so long, which polled and went alone, and not
-		// what the program did in between: this may be a stream.
+		// The time went into the previous request, which polled and was sent alone, and not into
+		// the program's own work: this may be a stream.
 		g.oneByOne, g.polled = false, g.left
 		return nil
 	}
@@ -50,5 +48,5 @@ func (n *Node) pollIfDue() error {
 	return err
 }
 
-// looked notes a poll, after which requests may come as a stream.
+// looked records a poll, after which requests may form a stream.
 func (g *pacing) looked() { g.asked, g.bytes, g.oneByOne = 0, 0, false }

@@ -5,10 +5,9 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// The segment is the program's memory, which bulk messages are placed in and gets
-// are read from. What refers to it beyond one call under the node's mutex is
-// counted in Endpoint.grants, so that SetSegment does not succeed meanwhile:
-// whoever has replaced a segment may unmap it.
+// The segment is the program's memory into which bulk messages place data, and from which gets
+// read. Endpoint.grants counts the references to it that outlast one call under the node's mutex.
+// SetSegment fails while there are any, because a program that has replaced a segment may unmap it:
 //
 //   - A window that a peer may write to, from the answer that names it until the
 //     handler of the message has returned, or the message is refused.
@@ -36,14 +35,13 @@ func (ep *Endpoint) SetSegment(mem []byte) error {
 	return nil
 }
 
-// part returns the part of the segment that a header names, which inSegment has
-// accepted.
+// part returns the part of the segment that a header names. inSegment has checked the header.
 func (ep *Endpoint) part(h *wire.Header) []byte {
 	return ep.segment[h.Offset:][:h.Length:h.Length]
 }
 
-// keep notes that a get of the slot reads the segment, until letGo. There are two
-// at most: one is announced, and the data of the one before are on their way.
+// keep records that a get of the slot reads the segment, until letGo. There are at most two: one
+// that was announced, and the previous one, whose data are being sent.
 func (s *server) keep(slot *serverSlot) {
 	slot.reads++
 	s.ep.grants++
@@ -54,8 +52,8 @@ func (s *server) letGo(slot *serverSlot) {
 	s.ep.grants--
 }
 
-// cleared sends the data of a bulk reply to where the client wants them. A get is
-// judged once more, because the tag may have changed since it was announced.
+// cleared sends the data of a bulk reply to the client's window. It checks a get again, because the
+// tag may have changed since the announcement.
 func (s *server) cleared(i int, to wire.Window) {
 	slot := &s.slots[i]
 	slot.state = serverIdle
@@ -71,7 +69,7 @@ func (s *server) cleared(i int, to wire.Window) {
 	s.ch.Write(i, data, to)
 }
 
-// Wrote hears that the data of a bulk reply have arrived.
+// Wrote handles the arrival of a bulk reply's data at the client.
 func (s *server) Wrote(i int) {
 	if slot := &s.slots[i]; slot.fetching {
 		slot.fetching = false

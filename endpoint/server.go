@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// server is the half of a connection that gets requests and answers them.
+// server is the half of a connection that receives requests and answers them.
 type server struct {
 	ep    *Endpoint
 	from  Name // as the client says; over VIs its MAC is that which the request came from
@@ -16,9 +16,9 @@ type server struct {
 	shape wire.Shape
 	slots []serverSlot
 	queue provider.Packets // requests, and replies that came back
-	// together is how many answers may be coalesced: a share of what the client
-	// has under way, so that it does not run out of credits meanwhile, and one if
-	// it waits for the only one.
+	// together is the number of answers that may be batched: a share of the client's requests in
+	// flight, so that the client does not run out of credits meanwhile. It is 1 if the client waits
+	// for its only request.
 	together int
 	turn
 	use     uint32 // of the token, counts handlers
@@ -27,11 +27,10 @@ type server struct {
 	replied bool   // the current one has
 }
 
-// replyShare is the share of a client's requests whose answers go together: one
-// in so many.
+// replyShare determines the batch of answers: one in replyShare of the client's requests.
 const replyShare = 2
 
-// serverState says how far a request is, at the server.
+// serverState is the progress of a request at the server.
 type serverState uint8
 
 const (
@@ -44,7 +43,7 @@ const (
 	serverDeferred              // its handler has left the reply to others
 )
 
-// serverSlot is what the server knows of one of the client's slots.
+// serverSlot is the server's state of one of the client's slots.
 type serverSlot struct {
 	state    serverState
 	posts    uint8       // messages sent; the send buffers of the slot are used in turn
@@ -66,11 +65,11 @@ type serverSlot struct {
 // last returns the number of the slot's send buffer that was used last.
 func (s *server) last(i int) int { return i + s.shape.Slots*int(s.slots[i].posts&1) }
 
-// next returns the number of the one to build the next message in, which is idle when
-// there is something to answer.
+// next returns the number of the send buffer for the next message. It is idle whenever there is
+// something to answer.
 func (s *server) next(i int) int { return i + s.shape.Slots*int((s.slots[i].posts+1)&1) }
 
-// post sends the first n bytes of what next has returned.
+// post sends the first n bytes of the buffer that next returned.
 func (s *server) post(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
@@ -78,7 +77,7 @@ func (s *server) post(i, n int, answer Op) {
 	s.ch.Post(s.last(i), n, s.together)
 }
 
-// Received takes in a message.
+// Received handles a message.
 func (s *server) Received(p *provider.Packet) {
 	if s.closed || s.reason != 0 {
 		return
@@ -111,7 +110,7 @@ func (s *server) Received(p *provider.Packet) {
 	s.arrives(i, p)
 }
 
-// take does what a message, or what has come in its place, asks for in slot i.
+// take carries out a message, or its substitute, in slot i.
 func (s *server) take(i int, p *provider.Packet) {
 	slot, h := &s.slots[i], &p.Head
 	switch {
@@ -146,15 +145,14 @@ func (s *server) take(i int, p *provider.Packet) {
 	}
 }
 
-// waitsTurn has p wait for a handler.
+// waitsTurn queues p for a handler.
 func (s *server) waitsTurn(p *provider.Packet) {
 	s.queue.Push(p)
 	s.ready()
 }
 
-// HandleNow is half's. It does what received, serve and handle do of a request that is
-// in order, short or with a payload, when nothing else waits to be handled and the
-// answer need not be corked.
+// HandleNow implements half. If no other message waits, it does the work of received, serve and
+// handle for a valid request, short or with a payload, whose answer need not be batched.
 func (s *server) HandleNow(p *provider.Packet) bool {
 	h := &p.Head
 	i := int(h.Slot)
@@ -181,7 +179,7 @@ func (s *server) stray(p *provider.Packet) {
 	s.ch.Release(p)
 }
 
-// ready puts s among those that have something to handle.
+// ready queues s among the halves with messages to handle.
 func (s *server) ready() {
 	if !s.queued && !s.running && !s.closed {
 		s.queued = true
@@ -190,7 +188,7 @@ func (s *server) ready() {
 	s.ep.bundle.event(!s.ep.silent)
 }
 
-// Placed hears that the data of a bulk request is there.
+// Placed handles the arrival of a bulk request's data.
 func (s *server) Placed(i int) {
 	if slot := &s.slots[i]; slot.state == serverGranted {
 		slot.state, slot.placed = serverPlaced, provider.Packet{Slot: i}
@@ -198,17 +196,16 @@ func (s *server) Placed(i int) {
 	}
 }
 
-// Sent is half's.
+// Sent implements half.
 func (s *server) Sent() {
 	if s.held > 0 && !s.closed && s.reason == 0 {
 		s.resume()
 	}
 }
 
-// Broken hears that the connection is gone. Requests that have not been handled
-// go with it: their sender gets them back. Replies come back here. If the client has
-// left of its own will, nobody gets anything back: what it has said before is handled, but
-// for what needs more of it.
+// Broken handles the loss of the connection. Requests that were not handled return to their sender.
+// Replies return here. If the client closed the connection itself, nothing returns: the server
+// handles the messages already received, except those that need further data.
 func (s *server) Broken(reason Reason, err error) {
 	if s.closed || s.reason != 0 {
 		return
@@ -231,8 +228,7 @@ func (s *server) Broken(reason Reason, err error) {
 // left reports whether the client has ended the connection.
 func (s *server) left() bool { return s.reason == ReasonBadEndpoint }
 
-// destroy closes the connection and forgets s, once no handler looks at its
-// memory.
+// destroy closes the connection and deletes s, once no handler uses its memory.
 func (s *server) destroy() {
 	s.closed = true
 	if s.running {
@@ -250,8 +246,8 @@ func (s *server) destroy() {
 	s.ch.Close()
 }
 
-// serve handles requests for bundle b, up to limit while nobody else has something
-// to handle, or returns one reply of a broken connection. It returns how many.
+// serve handles requests for bundle b, and returns their number. It handles up to limit while no
+// other connection has messages. For a broken connection it returns one reply.
 func (s *server) serve(b *Bundle, limit int) (served int) {
 	if s.closed {
 		return 0
@@ -267,7 +263,7 @@ func (s *server) serve(b *Bundle, limit int) (served int) {
 	return served
 }
 
-// serveOne reports false when there was nothing.
+// serveOne handles one request. It reports false if there was none.
 func (s *server) serveOne() bool {
 	switch p := s.queue.Pop(); {
 	case s.closed:
@@ -285,7 +281,7 @@ func (s *server) serveOne() bool {
 	return true
 }
 
-// rest is as client's.
+// rest finishes serve, as for a client.
 func (s *server) rest() {
 	if s.handled {
 		s.over()
@@ -299,8 +295,7 @@ func (s *server) rest() {
 	}
 }
 
-// over follows a handler: it ends the request, unless there was a reply that
-// does.
+// over is called after a handler. It ends the request, unless a reply does that.
 func (s *server) over() {
 	p := s.inUse
 	s.ended(s.ep)
@@ -318,7 +313,7 @@ func (s *server) over() {
 	}
 }
 
-// giveBack returns the next reply of which it is not known that it arrived.
+// giveBack returns the next reply that may not have arrived.
 func (s *server) giveBack() bool {
 	for i := range s.slots {
 		slot := &s.slots[i]
@@ -345,8 +340,8 @@ func (s *server) comeBack(i int, reason Reason, err error) {
 	}
 	slot.answer, slot.source = 0, nil
 	if h.Handler == 0 || slot.head.Kind == wire.KindGet {
-		// Of Serve, and whoever called its handler otherwise than by Call is to
-		// blame; or data that the endpoint has not sent, but the client fetched.
+		// The reply belongs to a function of Serve, and the peer called its handler without Call.
+		// Or it is data that the client fetched by a get.
 		return
 	}
 	s.ep.giveBack(&r)
@@ -409,7 +404,7 @@ func (s *server) run(args []uint32, data []byte) {
 	n.run(s.ep.bundle, s.ep.handlers[s.slots[s.current].head.Handler], Token{s: s, use: s.use}, args, data)
 }
 
-// grant lets the client write the data of a bulk request.
+// grant permits the client to write the data of a bulk request.
 func (s *server) grant(i int) {
 	slot := &s.slots[i]
 	h := &slot.head
@@ -423,15 +418,15 @@ func (s *server) grant(i int) {
 	s.say(i, &wire.Header{Kind: wire.KindClear}, &w)
 }
 
-// get answers with data of the segment, which needs no handler here.
+// get answers with data of the segment; no handler runs here.
 func (s *server) get(i int, to uint64) {
 	h := &s.slots[i].head
 	s.current, s.replied = i, false
 	s.answer(OpReplyBulk, h.Handler, s.slots[i].args[:h.Args], s.ep.part(h), to)
 }
 
-// bulkPlaced runs the handler of a bulk request whose data has come, or that of a reply
-// that has come back alone.
+// bulkPlaced runs the handler of a bulk request whose data has arrived, or of a reply that has
+// returned alone.
 func (s *server) bulkPlaced(i int) {
 	slot := &s.slots[i]
 	h := &slot.head
@@ -450,7 +445,7 @@ func (s *server) bulkPlaced(i int) {
 	s.run(append(s.args[:0], slot.args[:h.Args]...), s.ep.part(h))
 }
 
-// finish ends a request that has no reply, or had one that was refused.
+// finish ends a request without a reply, or whose reply was refused.
 func (s *server) finish(i int) {
 	s.slots[i].state = serverIdle
 	s.say(i, &wire.Header{Kind: wire.KindDone}, nil)
@@ -462,7 +457,7 @@ func (s *server) turnBack(i int, reason Reason) {
 	s.fail(i, reason)
 }
 
-// fail ends a request that comes back to its sender.
+// fail ends a request by returning it to its sender.
 func (s *server) fail(i int, reason Reason) {
 	s.slots[i].state = serverIdle
 	s.say(i, &wire.Header{Kind: wire.KindReturn, Reason: reason}, nil)
