@@ -17,13 +17,13 @@ func asBytes[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
 }
 
-// asNumbers returns words as elements of another type, as many as fit.
+// asNumbers returns the memory of words as elements of type T, as many as fit.
 func asNumbers[T any](words []uint64) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8/int(unsafe.Sizeof(t)))
 }
 
-// asElements returns bytes, which are those of Ts, as Ts.
+// asElements returns bytes that hold Ts as a slice of T.
 func asElements[T any](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))

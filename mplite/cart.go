@@ -45,9 +45,9 @@ func DimsCreate(n int, dims []int) error {
 	return nil
 }
 
-// balanced returns n as a product of k factors, none larger than the one before
-// it: those whose largest and smallest differ least, and of several such those
-// with the smallest first factor, then the smallest second, and so on.
+// balanced returns n as a product of k factors in descending order. It prefers the smallest
+// difference between the largest and the smallest factor, then the smallest first factor, then the
+// smallest second one, and so on.
 func balanced(n, k int) []int {
 	b := balance{spread: n}
 	for d := 1; d <= n/d; d++ {
@@ -69,7 +69,7 @@ type balance struct {
 	spread   int // of best; what none reaches before the first is found
 }
 
-// choose adds k factors up to most, whose product is n, in all ways that may be
+// choose adds k factors of at most most, whose product is n. It tries all combinations that may be
 // better than the best so far.
 func (b *balance) choose(n, k, most int) {
 	for _, f := range b.divisors {
@@ -96,7 +96,7 @@ func (b *balance) choose(n, k, most int) {
 	}
 }
 
-// floorRoot returns the largest r with r to the power of k not above n.
+// floorRoot returns the largest r such that r to the power of k is at most n.
 func floorRoot(n, k int) int {
 	r := int(math.Pow(float64(n), 1/float64(k)))
 	for pow(r+1, k) <= n {

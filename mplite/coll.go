@@ -8,7 +8,7 @@ import (
 	"math/bits"
 )
 
-// Where algorithms change, in bytes. See the table in the package comment.
+// Sizes, in bytes, at which algorithms change. See the table in the package comment.
 const (
 	bcastLong      = 128 << 10 // message
 	reduceLong     = 16 << 10  // vector
@@ -18,13 +18,13 @@ const (
 	alltoallShort  = 256       // part
 )
 
-// coll is one call of a collective. Its messages have a context of their own
-// (no user's tag can reach it) and the number of the call as their tag, so
-// that a rank which runs ahead into the next call cannot be misunderstood.
+// coll is one call of a collective. Its messages have a separate context, which no user's tag can
+// reach. Their tag is the number of the call, so that messages of a rank that is already in the
+// next call cannot be confused with this one's.
 //
-// One function for each collective serves both forms of the call. In a blocking
-// one its sends, receives, copies and reductions happen as it runs. In a
-// nonblocking one they are written down, in sched.
+// One function for each collective implements both forms of the call. In a blocking call, its
+// sends, receives, copies and reductions happen while it runs. In a nonblocking call, the function
+// records them in sched.
 type coll struct {
 	c     *Comm
 	ctx   context.Context
@@ -66,7 +66,7 @@ func (c *Comm) begin(ctx context.Context, sig signature) (coll, error) {
 	}, nil
 }
 
-// send returns when buf may be used again.
+// send returns when the caller may reuse buf.
 func (x *coll) send(buf []byte, dst int) error {
 	if x.over != nil {
 		return x.over
@@ -125,8 +125,8 @@ func apply[T any](x *coll, op Op[T], dst, left, right []T) {
 	}
 }
 
-// checked turns a message of another size, or of other elements, than expected
-// into an error: the ranks have called the collective with different arguments.
+// checked returns an error for a message whose size or element type differs from the expected one:
+// the ranks have called the collective with different arguments.
 func (x *coll) checked(st Status, err error, want int) error {
 	if err == nil && st.Count == want {
 		return nil
@@ -136,7 +136,7 @@ func (x *coll) checked(st Status, err error, want int) error {
 	return x.judged(st, err, want)
 }
 
-// judged is checked with the mutex held.
+// judged is checked for callers that hold the mutex.
 func (x *coll) judged(st Status, err error, want int) error {
 	got := st.Count
 	if e, ok := err.(*TruncateError); ok {
@@ -154,8 +154,7 @@ func (x *coll) judged(st Status, err error, want int) error {
 
 func (x *coll) mine() callSig { return callSig{x.s.call, x.s.typ.sig} }
 
-// invalid says what is wrong with the caller's arguments, to him and to the other
-// ranks.
+// invalid reports invalid arguments of the caller, both to the caller and to the other ranks.
 func (x *coll) invalid(class error, format string, args ...any) error {
 	w := x.c.w
 	w.mu.Lock()
@@ -165,7 +164,7 @@ func (x *coll) invalid(class error, format string, args ...any) error {
 	return opError(x.call.String(), class, "%s", reason)
 }
 
-// checkRoot says what is wrong with the root that a caller gives.
+// checkRoot returns an error if root is not a valid rank.
 func (x *coll) checkRoot(root int) error {
 	if root < 0 || root >= x.size {
 		return x.invalid(ErrRank, "root %d is not in 0..%d", root, x.size-1)
@@ -173,7 +172,7 @@ func (x *coll) checkRoot(root int) error {
 	return nil
 }
 
-// checkLen says that a buffer does not have the length that the call implies.
+// checkLen returns an error if a buffer does not have the length that the call requires.
 func (x *coll) checkLen(what string, got, want int) error {
 	if got != want {
 		return x.invalid(ErrArgument, "%s has %d elements, want %d", what, got, want)
@@ -184,8 +183,8 @@ func (x *coll) checkLen(what string, got, want int) error {
 // scratchKept is the most scratch memory, in bytes, that a communicator keeps.
 const scratchKept = 4 << 20
 
-// words returns scratch memory of at least n bytes. For blocking calls, of which
-// one runs at a time, it is the same memory at every call.
+// words returns scratch memory of at least n bytes. All blocking calls share the same memory,
+// because only one runs at a time.
 func (x *coll) words(n int) []uint64 {
 	need := (n + 7) / 8
 	if x.sched == nil && need <= len(x.c.scratch) {
@@ -203,7 +202,7 @@ func scratch[T any](x *coll, n int) []T { return asNumbers[T](x.words(n * sizeOf
 
 func (x *coll) scratchBytes(n int) []byte { return scratch[byte](x, n) }
 
-// layout says where each rank's part lies in a buffer.
+// layout is the position of each rank's part in a buffer.
 type layout struct {
 	block  int   // bytes of every part, one behind the other, if ends is nil
 	starts []int // where each part begins
@@ -217,10 +216,9 @@ func (l layout) part(buf []byte, i int) []byte {
 	return buf[l.starts[i]:l.ends[i]:l.ends[i]]
 }
 
-// partsOf makes the layout of parts with counts elements of size bytes each, and
-// checks it against a buffer's length. Without displacements, the number of the
-// element at which each part begins, they lie one behind the other and fill the
-// buffer.
+// partsOf returns the layout of parts with counts elements of size bytes each, and checks it
+// against a buffer's length. displs are the optional displacements: the index of the first element
+// of each part. Without them, the parts follow one another and fill the buffer.
 func (x *coll) partsOf(what string, counts, displs []int, size, length int) (layout, error) {
 	bad := func(format string, args ...any) (layout, error) {
 		return layout{}, x.invalid(ErrArgument, format, args...)
@@ -248,8 +246,8 @@ func (x *coll) partsOf(what string, counts, displs []int, size, length int) (lay
 	return l, x.checkLen(what, length, at)
 }
 
-// optional returns the i-th of the n displacements that a caller has given, or
-// nil if there are none: he gives all or none.
+// optional returns the i-th of the caller's n displacements, or nil if there are none. The caller
+// must pass all or none.
 func (x *coll) optional(displs [][]int, i, n int) ([]int, error) {
 	if len(displs) == 0 {
 		return nil, nil
@@ -260,10 +258,10 @@ func (x *coll) optional(displs [][]int, i, n int) ([]int, error) {
 	return displs[i], nil
 }
 
-// floorPow2 returns the largest power of two up to n.
+// floorPow2 returns the largest power of two that is at most n.
 func floorPow2(n int) int { return 1 << (bits.Len(uint(n)) - 1) }
 
-// around returns i modulo n, for i from -n up.
+// around returns i modulo n, for i >= -n.
 func around(i, n int) int {
 	if i %= n; i < 0 {
 		i += n

@@ -22,8 +22,8 @@ func Iallgather[T any](c *Comm, send, recv []T) (Request, error) {
 	return x.launch(allgather(x, send, recv))
 }
 
-// partLen returns the length of one rank's part, when that may be in place in
-// the buffer of all parts.
+// partLen returns the length of one rank's part, which may already be in place in the buffer of all
+// parts.
 func partLen[T any](c *Comm, part, all []T) int {
 	if part == nil {
 		return len(all) / len(c.group)
@@ -92,7 +92,7 @@ func allgatherv[T any](x *coll, send, recv []T, counts []int, displs [][]int) er
 	return x.allgatherRing(b, parts)
 }
 
-// allgatherRing passes each part once around.
+// allgatherRing passes each part once around the ring.
 func (x *coll) allgatherRing(b []byte, parts layout) error {
 	next, prev := around(x.rank+1, x.size), around(x.rank-1, x.size)
 	for k := range x.size - 1 {
@@ -104,9 +104,8 @@ func (x *coll) allgatherRing(b []byte, parts layout) error {
 	return nil
 }
 
-// allgatherBruck takes ceil(log2) rounds for any number of ranks: in round k
-// each rank has the parts of 2^k ranks from itself on, and gets as many more
-// from the rank 2^k further on.
+// allgatherBruck takes ceil(log2) rounds for any number of ranks. In round k each rank has the
+// parts of the 2^k ranks from itself on, and receives as many more from the rank 2^k after it.
 func (x *coll) allgatherBruck(b []byte) error {
 	block := len(b) / x.size
 	tmp := x.scratchBytes(len(b))

@@ -46,9 +46,9 @@ func allreduce[T any](x *coll, v []T, op Op[T]) error {
 	return allreduceHalving(x, v, op)
 }
 
-// fold brings the number of ranks down to a power of two: of the first pairs
-// of neighbours, the even rank gives its vector to the odd one and stands by.
-// It returns the rank among those that remain, -1 if standing by.
+// fold reduces the number of ranks to a power of two. In the first pairs of neighbours, the even
+// rank sends its vector to the odd one and then waits for the result. fold returns this rank's
+// number among the remaining ranks, or -1 if it waits.
 func fold[T any](x *coll, v, tmp []T, op Op[T]) (int, error) {
 	extra := x.size - floorPow2(x.size)
 	switch {
@@ -64,7 +64,7 @@ func fold[T any](x *coll, v, tmp []T, op Op[T]) (int, error) {
 	return x.rank / 2, nil
 }
 
-// unfold gives the result to those that stood by.
+// unfold sends the result to the ranks that wait.
 func unfold[T any](x *coll, v []T) error {
 	extra := x.size - floorPow2(x.size)
 	switch {
@@ -84,8 +84,8 @@ func (x *coll) unfolded(i int) int {
 	return 2*i + 1
 }
 
-// merge sets v to the reduction of v and what another block of ranks has,
-// lower ranks on the left.
+// merge sets v to the reduction of v and other, the vector of another block of ranks. The lower
+// ranks are the left operand.
 func merge[T any](x *coll, op Op[T], v, other []T, otherLower bool) {
 	if otherLower {
 		apply(x, op, v, other, v)
@@ -119,10 +119,10 @@ func (s span) halves() (lower, upper span) {
 	return span{s.lo, mid}, span{mid, s.hi}
 }
 
-// halve does the reduce-scatter of Rabenseifner's algorithm among the ranks
-// that fold left: in each round, partners twice as far apart as before split
-// the part they share. Near partners first keeps blocks of ranks contiguous,
-// and so the order of operands. path gets the part before each round.
+// halve does the reduce-scatter of Rabenseifner's algorithm among the ranks that remain after fold.
+// In each round the partners are twice as far apart, and split the part that they share. Starting
+// with near partners keeps blocks of ranks contiguous, and so the order of operands. path receives
+// the part before each round.
 func halve[T any](x *coll, v, tmp []T, op Op[T], me int, path []span) (mine span, rounds int, err error) {
 	mine = span{0, len(v)}
 	for k := 1; k < floorPow2(x.size); k <<= 1 {
@@ -143,8 +143,8 @@ func halve[T any](x *coll, v, tmp []T, op Op[T], me int, path []span) (mine span
 	return mine, rounds, nil
 }
 
-// allreduceHalving is Rabenseifner's algorithm: halve, then the same way back
-// as an allgather. Each rank sends about twice the vector in all.
+// allreduceHalving is Rabenseifner's algorithm: halve, and then its reverse as an allgather. Each
+// rank sends about twice the size of the vector in all.
 func allreduceHalving[T any](x *coll, v []T, op Op[T]) error {
 	tmp := scratch[T](x, len(v))
 	me, err := fold(x, v, tmp, op)
@@ -173,9 +173,9 @@ func allreduceHalving[T any](x *coll, v []T, op Op[T]) error {
 	return unfold(x, v)
 }
 
-// allreduceRing is a ring reduce-scatter and a ring allgather: as few bytes as
-// halving for any number of ranks, but the order of operands starts at another
-// rank in every part, so the operation must be commutative.
+// allreduceRing is a ring reduce-scatter and a ring allgather. It sends as few bytes as halving,
+// for any number of ranks. But the order of operands starts at a different rank in each part, so
+// the operation must be commutative.
 func allreduceRing[T any](x *coll, v []T, op Op[T]) error {
 	part := func(i int) []T {
 		i = around(i, x.size)

@@ -45,8 +45,7 @@ func alltoall[T any](x *coll, send, recv []T) error {
 	return x.alltoallPairs(from, to, layout{block: block}, layout{block: block})
 }
 
-// inPlace returns a copy of what is to be sent from a buffer that is received
-// into as well.
+// inPlace returns a copy of the data to send, if they are in the receive buffer.
 func (x *coll) inPlace(b []byte) []byte {
 	tmp := x.scratchBytes(len(b))
 	x.copy(tmp, b)
@@ -101,8 +100,7 @@ func alltoallv[T any](x *coll, send []T, sendCounts []int, recv []T, recvCounts 
 	return x.alltoallPairs(asBytes(send), to, out, in)
 }
 
-// alltoallPairs exchanges with every rank in turn, each rank with another one
-// at any time.
+// alltoallPairs exchanges parts with every rank in turn. In each round the ranks form pairs.
 func (x *coll) alltoallPairs(send, recv []byte, out, in layout) error {
 	x.copy(in.part(recv, x.rank), out.part(send, x.rank))
 	for k := 1; k < x.size; k++ {
@@ -114,9 +112,9 @@ func (x *coll) alltoallPairs(send, recv []byte, out, in layout) error {
 	return nil
 }
 
-// alltoallBruck takes ceil(log2) rounds instead of one for each rank: in round
-// k everything that has a distance with bit k still to go travels 2^k ranks in
-// one message. Each byte is sent about log2/2 times.
+// alltoallBruck takes ceil(log2) rounds instead of one for each rank. In round k all parts whose
+// remaining distance has bit k set travel 2^k ranks in one message. Each byte is sent about log2/2
+// times.
 func (x *coll) alltoallBruck(send, recv []byte, block int) error {
 	n := x.size
 	tmp := x.scratchBytes(3 * n * block)

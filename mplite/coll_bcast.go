@@ -2,7 +2,7 @@ package mplite
 
 import "context"
 
-// barrierCall is the same for all barriers.
+// barrierCall is the signature of all barriers.
 var barrierCall = signature{call: callBarrier, typ: rawBytes}
 
 // Barrier waits until all ranks of c have called it (MPI_Barrier, MP_Sync).
@@ -24,8 +24,7 @@ func (c *Comm) Ibarrier() (Request, error) {
 	return x.launch(x.barrier())
 }
 
-// barrier is the dissemination algorithm: in round k every rank tells the one
-// 2^k further on.
+// barrier is the dissemination algorithm: in round k every rank notifies the rank 2^k after it.
 func (x *coll) barrier() error {
 	for k := 1; k < x.size; k <<= 1 {
 		if err := x.swap(nil, around(x.rank+k, x.size), nil, around(x.rank-k, x.size)); err != nil {
@@ -60,7 +59,7 @@ func Ibcast[T any](c *Comm, buf []T, root int) (Request, error) {
 	return x.launch(x.bcast(asBytes(buf), root, sizeOf[T]()))
 }
 
-// bcast chooses the algorithm for elements of elem bytes.
+// bcast selects the algorithm for elements of elem bytes.
 func (x *coll) bcast(b []byte, root, elem int) error {
 	if err := x.checkRoot(root); err != nil {
 		return err
@@ -71,7 +70,7 @@ func (x *coll) bcast(b []byte, root, elem int) error {
 	return x.bcastTree(b, root)
 }
 
-// bcastTree is a binomial tree.
+// bcastTree uses a binomial tree.
 func (x *coll) bcastTree(b []byte, root int) error {
 	me := around(x.rank-root, x.size)
 	k := 1
@@ -93,8 +92,8 @@ func (x *coll) bcastTree(b []byte, root int) error {
 	return nil
 }
 
-// bcastScatter is van de Geijn's algorithm: a binomial scatter, then a ring
-// allgather. Each byte crosses each line twice, however many ranks there are.
+// bcastScatter is van de Geijn's algorithm: a binomial scatter, then a ring allgather. Each byte
+// crosses each link twice, for any number of ranks.
 func (x *coll) bcastScatter(b []byte, root, elem int) error {
 	part := func(i int) (lo, hi int) { // of relative rank i, in whole elements
 		n := len(b) / elem
@@ -134,7 +133,7 @@ func (x *coll) bcastScatter(b []byte, root, elem int) error {
 	return nil
 }
 
-// ceilPow2 returns the smallest power of two from n up.
+// ceilPow2 returns the smallest power of two that is at least n.
 func ceilPow2(n int) int {
 	if p := floorPow2(n); p < n {
 		return 2 * p

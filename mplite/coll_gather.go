@@ -22,7 +22,7 @@ func Igather[T any](c *Comm, send, recv []T, root int) (Request, error) {
 	return x.launch(gather(x, send, recv, root))
 }
 
-// rootLen is partLen for a buffer of all parts that only root has.
+// rootLen is partLen for a buffer of all parts that exists only at root.
 func rootLen[T any](c *Comm, part, all []T, root int) int {
 	if c.rank == root {
 		return partLen(c, part, all)
@@ -85,9 +85,9 @@ func gatherv[T any](x *coll, send, recv []T, counts []int, root int, displs [][]
 	return x.gatherDirect(mine, asBytes(recv), parts, root)
 }
 
-// rootParts checks what the root of Gatherv or Scatterv gives. It returns the
-// layout of the buffer of all parts, and the root's own part: that in this
-// buffer if the caller gives no other one.
+// rootParts checks the root's arguments of Gatherv or Scatterv. It returns the layout of the buffer
+// of all parts, and the root's own part. If the caller passes no separate part, that is the part in
+// this buffer.
 func rootParts[T any](x *coll, nameAll, namePart string, all, part []T, counts []int, displs [][]int) (layout, []byte, error) {
 	at, err := x.optional(displs, 0, 1)
 	if err != nil {
@@ -103,7 +103,7 @@ func rootParts[T any](x *coll, nameAll, namePart string, all, part []T, counts [
 	return parts, asBytes(part), x.checkLen(namePart, len(part), counts[x.rank])
 }
 
-// gatherDirect receives from each rank straight to where its part belongs.
+// gatherDirect receives each rank's part directly at its place.
 func (x *coll) gatherDirect(send, recv []byte, parts layout, root int) error {
 	if x.rank != root {
 		return x.send(send, root)
@@ -112,7 +112,7 @@ func (x *coll) gatherDirect(send, recv []byte, parts layout, root int) error {
 	return x.fromAll(recv, parts)
 }
 
-// fromAll receives every other rank's part, all at the same time.
+// fromAll receives every other rank's part, all concurrently.
 func (x *coll) fromAll(recv []byte, parts layout) error {
 	if x.sched != nil {
 		for i := range x.size {
@@ -143,15 +143,15 @@ func (x *coll) fromAll(recv []byte, parts layout) error {
 	return first
 }
 
-// end is Wait for requests that no user knows: it cancels when ctx ends.
+// end is Wait for internal requests: it cancels the request when ctx ends.
 func (r *request) end(ctx context.Context) (Status, error) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	return r.w.finish(ctx, r)
 }
 
-// gatherTree collects in a binomial tree of ranks relative to root: each sends
-// its own and its subtree's parts, which lie side by side, in one message.
+// gatherTree collects parts in a binomial tree of ranks relative to root. Each rank sends its own
+// and its subtree's parts, which are adjacent, in one message.
 func (x *coll) gatherTree(send, recv []byte, root int) error {
 	block := len(send)
 	me := around(x.rank-root, x.size)

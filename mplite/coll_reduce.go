@@ -50,8 +50,8 @@ func reduce[T any](x *coll, send, recv []T, op Op[T], root int) error {
 	return reduceTree(x, send, recv, op, root)
 }
 
-// reduceTree is a binomial tree. It is rooted at root; at rank 0, whose result
-// then travels on, when the order of operands must be that of the ranks.
+// reduceTree uses a binomial tree, rooted at root. If the operands must keep the order of the
+// ranks, it is rooted at rank 0, which then sends the result to root.
 func reduceTree[T any](x *coll, send, recv []T, op Op[T], root int) error {
 	top := root
 	if !op.commutative {
@@ -87,8 +87,8 @@ func reduceTree[T any](x *coll, send, recv []T, op Op[T], root int) error {
 	return nil
 }
 
-// reduceHalving is the reduce-scatter of Rabenseifner's algorithm, after which
-// every rank sends its part to root.
+// reduceHalving is the reduce-scatter of Rabenseifner's algorithm. Then every rank sends its part
+// to root.
 func reduceHalving[T any](x *coll, send, recv []T, op Op[T], root int) error {
 	n := len(send)
 	tmp := scratch[T](x, 2*n)
@@ -126,7 +126,7 @@ func reduceHalving[T any](x *coll, send, recv []T, op Op[T], root int) error {
 	return nil
 }
 
-// partAfterHalving is the part of a vector of n that halve leaves to rank i.
+// partAfterHalving returns the part of a vector of n elements that halve leaves to rank i.
 func partAfterHalving(i, n, ranks int) span {
 	s := span{0, n}
 	for k := 1; k < ranks; k <<= 1 {

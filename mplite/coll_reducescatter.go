@@ -55,7 +55,7 @@ func reduceScatter[T any](x *coll, send, recv []T, counts []int, op Op[T]) error
 // of returns the part of rank i, in elements.
 func (l layout) of(i int) span { return span{l.starts[i], l.ends[i]} }
 
-// reduceScatterAll is an allreduce of which each rank keeps its part.
+// reduceScatterAll is an allreduce after which each rank keeps only its part.
 func reduceScatterAll[T any](x *coll, send, recv []T, parts layout, op Op[T]) error {
 	v := make([]T, len(send)) // allreduce has the scratch memory
 	x.copy(asBytes(v), asBytes(send))
@@ -67,9 +67,9 @@ func reduceScatterAll[T any](x *coll, send, recv []T, parts layout, op Op[T]) er
 	return nil
 }
 
-// reduceScatterPairs exchanges with every rank in turn; each sends only what
-// the other keeps. Operands come in the order own rank, one before, ...: the
-// operation must be commutative.
+// reduceScatterPairs exchanges data with every rank in turn. Each rank sends only the part that the
+// other one keeps. The operands come in the order own rank, previous rank, and so on: the operation
+// must be commutative.
 func reduceScatterPairs[T any](x *coll, send, recv []T, parts layout, op Op[T]) error {
 	in := scratch[T](x, len(recv))
 	mine := parts.of(x.rank)

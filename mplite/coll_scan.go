@@ -69,8 +69,8 @@ func exscan[T any](x *coll, send, recv []T, op Op[T]) error {
 	})
 }
 
-// prefixBuffers checks the arguments of a Scan or Exscan and returns the vector
-// that this rank contributes, which may be reduced into, and room for another.
+// prefixBuffers checks the arguments of a Scan or Exscan. It returns the vector that this rank
+// contributes, which may be overwritten, and a buffer for another vector.
 func prefixBuffers[T any](x *coll, send, recv []T, op Op[T]) (partial, in []T, err error) {
 	if err := x.checkOp(op.code); err != nil {
 		return nil, nil, err
@@ -87,9 +87,9 @@ func prefixBuffers[T any](x *coll, send, recv []T, op Op[T]) (partial, in []T, e
 	return partial, in, nil
 }
 
-// prefixes is recursive doubling: in round k, ranks that differ in bit k
-// exchange the reduction of their block of 2^k ranks; lower calls with in when
-// that is a block of lower ranks.
+// prefixes is recursive doubling. In round k, ranks that differ in bit k exchange the reduction of
+// their blocks of 2^k ranks. prefixes calls lower with the received vector if it comes from lower
+// ranks.
 func prefixes[T any](x *coll, partial, in []T, op Op[T], lower func(in []T)) error {
 	for k := 1; k < x.size; k <<= 1 {
 		peer := x.rank ^ k

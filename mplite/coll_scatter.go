@@ -77,7 +77,7 @@ func scatterv[T any](x *coll, send []T, counts []int, recv []T, root int, displs
 	return x.scatterDirect(asBytes(send), mine, parts, root)
 }
 
-// scatterDirect sends each rank its part, all at the same time.
+// scatterDirect sends each rank its part, all concurrently.
 func (x *coll) scatterDirect(send, recv []byte, parts layout, root int) error {
 	if x.rank != root {
 		return x.recv(recv, root)
@@ -112,7 +112,7 @@ func (x *coll) scatterDirect(send, recv []byte, parts layout, root int) error {
 	return first
 }
 
-// scatterTree is gatherTree the other way round.
+// scatterTree is the reverse of gatherTree.
 func (x *coll) scatterTree(send, recv []byte, root int) error {
 	block := len(recv)
 	me := around(x.rank-root, x.size)
