@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -19,7 +20,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// childEnv has this test program be one that is killed: "card" serves a card, "server" echoes.
+// childEnv has this test program be a process of its own: "card" serves a card, "server" echoes, and "client"
+// asks the server as often as it can while it is told to.
 const childEnv = "BOBNET_LANAI_CHILD"
 
 func init() {
@@ -32,7 +34,7 @@ func init() {
 	}
 }
 
-// child is the main of a program that is killed. It prints a line when it is ready.
+// child is the main of such a process. It prints a line when it is ready.
 func child(what string) error {
 	ctx := context.Background()
 	c, err := lanai.Open(ctx, &lanai.Config{Interface: vethtest.Name, Routes: []myrinet.HostRoute{{To: ethertype.Broadcast}}})
@@ -51,6 +53,9 @@ func child(what string) error {
 	if err != nil {
 		return err
 	}
+	if what == "client" {
+		return p.flood(ctx)
+	}
 	if err := p.ep.Publish("child"); err != nil {
 		return err
 	}
@@ -63,11 +68,27 @@ func child(what string) error {
 }
 
 // start starts a child at a side of a cable, and returns what kills it.
-func start(t *testing.T, veth *vethtest.Pair, side int, what string) (kill func()) {
+func start(t testing.TB, veth *vethtest.Pair, side int, what string) (kill func()) {
+	t.Helper()
+	return startChild(t, veth, side, what).kill
+}
+
+// process is a child.
+type process struct {
+	in   io.Writer
+	out  *bufio.Reader
+	kill func()
+}
+
+func startChild(t testing.TB, veth *vethtest.Pair, side int, what string) (p process) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+what)
 	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = veth.In(side, cmd.Start)
@@ -75,19 +96,19 @@ func start(t *testing.T, veth *vethtest.Pair, side int, what string) (kill func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	kill = func() {
+	p = process{in: in, out: bufio.NewReader(out), kill: func() {
 		cmd.Process.Kill()
 		cmd.Wait()
-	}
-	t.Cleanup(kill)
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+	}}
+	t.Cleanup(p.kill)
+	if _, err := p.out.ReadString('\n'); err != nil {
 		t.Fatalf("%s does not start: %v", what, err)
 	}
-	return kill
+	return p
 }
 
 // find opens a party on a card that has mapped the child's endpoint.
-func find(t *testing.T, c *lanai.Card) *party {
+func find(t testing.TB, c *lanai.Card) *party {
 	t.Helper()
 	p, err := newParty(c, endpoint.Config{PeerTimeout: 2 * time.Second})
 	if err != nil {

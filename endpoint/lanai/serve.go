@@ -6,10 +6,8 @@ import (
 	"math/bits"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -137,11 +135,12 @@ func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 		return
 	}
 	t.line.Send(note{Do: doHello, MAC: c.cfg.MAC}, fd)
+	caller := c.host.NewCaller(t.calls, t.take)
 	var hears sync.WaitGroup
-	hears.Go(t.hear)
+	hears.Go(caller.Hear)
 	t.read()
 	t.over.Store(true)
-	t.calls.Wake()
+	caller.End()
 	hears.Wait()
 	c.lock()
 	for _, s := range t.seats {
@@ -153,38 +152,17 @@ func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 	t.line.Finish(0)
 }
 
-// A process can ring for nothing, and end the sleeps of hear, as often as it likes. After mostVain rounds in a
-// row without a reason hear pauses before each round, until there is one.
-const (
-	mostVain  = 64
-	vainPause = time.Millisecond
-)
-
-// hear makes the card look at the endpoints that the process rings for.
-func (t *tenant) hear() {
-	for vain := 0; !t.over.Load(); vain++ {
-		if vain > mostVain {
-			time.Sleep(vainPause)
-		}
-		if !t.calls.Ready() {
-			began := time.Now()
-			t.calls.Sleep(time.Hour)
-			if t.calls.Ready() || time.Since(began) >= vainPause {
-				vain-- // it has slept, or was woken for something
-			}
-			continue
-		}
-		t.card.lock()
-		for i := range shared.Words {
-			for set := t.calls.Take(i); set != 0; set &= set - 1 {
-				if e := t.ends[32*i+bits.TrailingZeros32(set)]; e != nil && t.card.driver.rung(e) {
-					vain = -1
-				}
+// take makes the card look at the endpoints that the process has rung for, and reports whether there was a
+// reason to ring for one of them. The engine's lock is held.
+func (t *tenant) take() (some bool) {
+	for i := range shared.Words {
+		for set := t.calls.Take(i); set != 0; set &= set - 1 {
+			if e := t.ends[32*i+bits.TrailingZeros32(set)]; e != nil && t.card.driver.rung(e) {
+				some = true
 			}
 		}
-		t.card.unlock()
-		runtime.Gosched() // goroutines that wait for the lock go first
 	}
+	return some
 }
 
 // read does what the process asks for, until its connection ends or it asks for what no program

@@ -100,9 +100,10 @@ func conforms(t *testing.T, w *sim.World, cards [2]*lanai.Card, client, server *
 // timing model, and as GAM.
 func TestConforms(t *testing.T) {
 	for name, cfg := range map[string]lanai.Config{
-		"default": {},
-		"SBus":    {Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}},
-		"GAM":     {Unreliable: true, Unprotected: true, Unnamed: true, Pipelined: true, Spin: true},
+		"default":  {},
+		"suspends": {Suspend: true, Frames: 2},
+		"SBus":     {Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}},
+		"GAM":      {Unreliable: true, Unprotected: true, Unnamed: true, Pipelined: true, Spin: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			providertest.Run(t, func(t *testing.T, client, server *providertest.Host) providertest.Net {
@@ -132,7 +133,7 @@ func TestConformsLive(t *testing.T) {
 }
 
 // openVeth opens a card at one side of a cable between two network namespaces.
-func openVeth(t *testing.T, veth *vethtest.Pair, side int) (c *lanai.Card) {
+func openVeth(t testing.TB, veth *vethtest.Pair, side int) (c *lanai.Card) {
 	t.Helper()
 	err := veth.In(side, func() (err error) {
 		routes := []myrinet.HostRoute{{To: ethertype.Broadcast}} // no mapper, which allocates

@@ -41,6 +41,9 @@ type Config struct {
 	// something has arrived; 0 means DefaultSpin, negative means never. Waits spin
 	// less, down to not at all, by themselves where spinning does not pay.
 	Spin time.Duration
+	// GiveWay has waits stop to spin as soon as the machine is crowded. It is for a program that is answered by
+	// another process of this machine, which spins itself, and wakes the program.
+	GiveWay bool
 	// NoService leaves out the service goroutine. The machine then stands still
 	// while nobody waits or polls. A virtual link never has one.
 	NoService bool
@@ -78,7 +81,7 @@ func (e *Engine) Init(link transport.Link, m Machine, cfg *Config) {
 	e.link, e.machine, e.virtual, e.yield = link, m, link.Info().Virtual, runtime.Gosched
 	e.now = link.Now()
 	e.lead.due = transport.Forever
-	e.spin.init(cfg.Spin, e.virtual)
+	e.spin.init(cfg.Spin, e.virtual, cfg.GiveWay)
 	if !cfg.NoService && !e.virtual {
 		e.service = &service{engine: e, quit: make(chan struct{})}
 	}

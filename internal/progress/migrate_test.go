@@ -13,7 +13,7 @@ import (
 func TestSqueezed(t *testing.T) {
 	const long, short = yieldLong, yieldLong - 1
 	var s spinner
-	s.init(0, false)
+	s.init(0, false, false)
 	now := int64(stayFor)
 	for i, c := range []struct {
 		after, took int64

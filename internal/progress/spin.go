@@ -29,6 +29,7 @@ type spinner struct {
 	until   int64 // no spinning before
 	squeeze int   // yields in succession in which another thread has run
 	stay    int64 // no migration before
+	gives   bool  // gives way first (Config.GiveWay)
 	shift   shift.Shift
 	load    loadText
 	busy    func() bool // instead of load, for tests
@@ -46,7 +47,8 @@ const (
 	pauseMax   = 64_000_000 // ns
 )
 
-func (s *spinner) init(spin time.Duration, virtual bool) {
+func (s *spinner) init(spin time.Duration, virtual, gives bool) {
+	s.gives = gives
 	switch {
 	case spin < 0 || virtual:
 		s.limit = 0
@@ -103,11 +105,15 @@ func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 	return share, doubt
 }
 
-// judge pauses spinning if the machine is crowded.
+// judge pauses spinning if the machine is crowded. Who gives way pauses for long at once: those who do not are
+// then no longer in each other's way.
 func (s *spinner) judge(now int64, crowded bool) {
-	if !crowded {
+	switch {
+	case !crowded:
 		s.pause = pauseMin
 		return
+	case s.gives:
+		s.pause = pauseMax
 	}
 	s.until = now + s.pause
 	s.pause = min(2*s.pause, pauseMax)
@@ -157,7 +163,7 @@ func (e *Engine) lookAround(share, doubt bool) {
 		migrate()
 	}
 	e.mu.Lock()
-	if doubt {
+	if doubt || share && e.spin.gives {
 		e.spin.judge(e.now, crowded)
 	}
 }

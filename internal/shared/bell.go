@@ -76,6 +76,22 @@ func (l *Bell) Wake() {
 	l.strike()
 }
 
+// Count returns a number that each end of a sleep changes, for Await.
+func (l *Bell) Count() uint32 { return l.count.Load() }
+
+// Want says whether Ring is to end Await, which takes the other process a system call.
+func (l *Bell) Want(yes bool) {
+	v := uint32(0)
+	if yes {
+		v = 1
+	}
+	l.sleeps.Store(v)
+}
+
+// Await blocks until a Ring while that is wanted, or Wake, since Count has returned count. It may return for
+// no reason. Who uses Await does not use Sleep.
+func (l *Bell) Await(count uint32) { sleep(l.count, count, int64(longest)) }
+
 // longest is the longest sleep. What the other process writes to the bell may make this one miss a
 // call, and then it looks again after that time.
 const longest = time.Second

@@ -33,11 +33,12 @@ type Host struct {
 	Card   *hardware.Card
 	Live   *Live // nil in virtual time
 
-	remote Remote         // nil, but for a card of another process
-	link   transport.Link // where goroutines wait: the cable, or the clock
-	logs   *logqueue.Queue
-	failed error
-	seen   uint64 // packets that had come when Poll returned last
+	remote  Remote         // nil, but for a card of another process
+	link    transport.Link // where goroutines wait: the cable, or the clock
+	callers callers
+	logs    *logqueue.Queue
+	failed  error
+	seen    uint64 // packets that had come when Poll returned last
 }
 
 var _ progress.Machine = (*Host)(nil)
@@ -51,8 +52,8 @@ func (h *Host) Join(cable transport.Link, opts myrinet.LiveOptions, cfg myrinet.
 	if err := live.Plug(cfg, need); err != nil {
 		return err
 	}
-	h.Live, h.Card, h.link = live, live.Card, cable
-	h.Engine.Init(cable, h, nil)
+	h.Live, h.Card, h.link = live, live.Card, &called{cable, &h.callers}
+	h.Engine.Init(h.link, h, nil)
 	return nil
 }
 
@@ -73,7 +74,7 @@ type Remote interface {
 // Use makes h the host of a card of another process, without a card of its own. Goroutines wait at the link.
 func (h *Host) Use(link transport.Link, r Remote) {
 	h.link, h.remote = link, r
-	h.Engine.Init(link, h, nil)
+	h.Engine.Init(link, h, &progress.Config{GiveWay: true})
 }
 
 // Logged returns a copy of a mapper's options whose log is called without the lock of the engine: opts.Logger,
@@ -116,8 +117,9 @@ func (h *Host) Poll(now int64) (arrived bool) {
 	if h.Live == nil {
 		return h.remote != nil && h.remote.Poll(now)
 	}
+	arrived = h.callers.look()
 	h.move(now)
-	arrived, h.seen = h.Live.Arrivals != h.seen, h.Live.Arrivals
+	arrived, h.seen = arrived || h.Live.Arrivals != h.seen, h.Live.Arrivals
 	return arrived
 }
 
