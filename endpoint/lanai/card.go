@@ -53,6 +53,10 @@ type Config struct {
 	SendersStay int             // multiple of Residence for which an endpoint keeps its frame while it has messages to send; 0 means 4
 	Pinned      int             // bytes of pinned staging areas, in addition to those of resident endpoints; 0 means 16 MiB
 
+	// Suspend has a program wait that would write a message to an endpoint which is in no frame, until the endpoint
+	// has one, as the paper's programs do (VNT, 5.4). By default the host keeps the message until then.
+	Suspend bool
+
 	// The fields of GAM remove what the paper adds to it (VNT, 5.1).
 	Unreliable  bool // no channels: the card assumes that the network loses no packet, and a packet without room in an endpoint waits in the network
 	Unprotected bool // no tags

@@ -2,6 +2,7 @@ package lanai
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
@@ -101,7 +102,8 @@ func (ch *channel) Buffer(i int) []byte { return ch.sends[i].mem }
 
 // Idle implements provider.Channel. It looks at the card when it must.
 func (ch *channel) Idle(i int) bool {
-	if !ch.sends[i].busy {
+	suspends := ch.p.card.cfg.Suspend
+	if !ch.sends[i].busy && !suspends {
 		return true
 	}
 	ch.p.card.lock()
@@ -112,8 +114,37 @@ func (ch *channel) Idle(i int) bool {
 	if ch.sends[i].busy {
 		ch.asked = true
 		ch.e.want(true)
+		return false
 	}
-	return !ch.sends[i].busy
+	return !suspends || ch.faces()
+}
+
+// faces reports whether the endpoint is in a frame, and a message may be written. Otherwise the half hears when it
+// is. The engine's lock is held.
+func (ch *channel) faces() bool {
+	if ch.over || !ch.known || ch.e.gone || ch.e.state == endResident {
+		return true
+	}
+	if !slices.Contains(ch.e.suspended, ch) {
+		ch.e.suspended = append(ch.e.suspended, ch)
+	}
+	ch.p.card.driver.want(ch.e)
+	return false
+}
+
+// resume has halves look again that wait for a frame, if the endpoint is in one. The engine's lock is held.
+func (p *way) resume(e *end) {
+	if len(e.suspended) == 0 {
+		return
+	}
+	if e.state != endResident {
+		p.card.driver.want(e)
+		return
+	}
+	for _, ch := range e.suspended {
+		p.push(item{what: itemSent, ch: ch})
+	}
+	e.suspended = e.suspended[:0]
 }
 
 // Post implements provider.Channel. Nothing is corked.

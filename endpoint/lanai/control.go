@@ -35,6 +35,7 @@ type saying struct {
 	what topic
 	to   peerName
 	from *seat // nil: no program waits for its end
+	user user
 	body []byte
 	back int // how often it has come back
 }
@@ -43,22 +44,34 @@ type saying struct {
 func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *saying {
 	b := make([]byte, sayHead, sayHead+len(more))
 	binary.LittleEndian.PutUint16(b, to.port)
+	u := nobody
 	if from != nil {
+		u = userOf(from.listener)
 		binary.LittleEndian.PutUint16(b[2:], from.port)
 		binary.LittleEndian.PutUint32(b[8:], from.life)
 	}
 	binary.LittleEndian.PutUint32(b[4:], conn)
-	return &saying{what: what, to: peerName{mac: to.mac}, from: from, body: append(b, more...)}
+	return &saying{what: what, to: peerName{mac: to.mac}, from: from, user: u, body: append(b, more...)}
 }
 
 // goneTries is how often a driver says that a connection has ended before it gives up. The
 // other one finds out when it asks.
 const goneTries = 16
 
+// mostReplies is how many sayings of the driver's own may be under way or wait: answers to other drivers, which
+// ask again.
+const mostReplies = 1024
+
 // say sends what the driver has to say, for a program if from is not nil, about a connection.
 func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...byte) {
-	if from != nil {
+	switch {
+	case from != nil:
 		from.saying++
+	case d.answers == mostReplies:
+		d.prog.stats.Unsaid++
+		return
+	default:
+		d.answers++
 	}
 	if d.far != nil {
 		d.far.say(what, to, from, conn, more)
@@ -91,6 +104,9 @@ func (d *driver) said(r *ref, why wire.Reason) {
 	if s.back++; s.what == sayGone && why == wire.ReasonUnreachable && s.back < goneTries {
 		d.put(d.control, requests, *r)
 		return
+	}
+	if s.from == nil {
+		d.answers--
 	}
 	if p := s.from; p != nil {
 		p.saying--

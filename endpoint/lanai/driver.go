@@ -1,6 +1,8 @@
 package lanai
 
 import (
+	"time"
+
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
@@ -15,6 +17,7 @@ type end struct {
 	port    uint16
 	id      uint32
 	owner   listener // nil for the driver
+	user    user
 	state   endState
 	frame   *frame // that it is in, or comes to; nil in a process that has no card
 	image   []byte // the page while it is away; that of a program of another process always
@@ -36,6 +39,8 @@ type end struct {
 	news       bool  // its program has not looked since the card has told it something
 
 	tag, shownTag wire.Tag // as the host has set it, and as the page has it
+
+	suspended []*channel // that wait for a frame (Config.Suspend)
 
 	post  posting
 	shows func() // driver.showPosted
@@ -192,6 +197,7 @@ type driver struct {
 	control  *end // privileged, and always in frame 0
 	queries  queries
 	askAt    int64 // when programs elsewhere are to be asked for
+	answers  int   // sayings of the driver itself that have not ended
 }
 
 func keyOf(port uint16, id uint32) uint64 { return uint64(port)<<32 | uint64(id) }
@@ -218,7 +224,7 @@ func (d *driver) open(port uint16, id uint32, owner listener) (*end, bool) {
 }
 
 func (d *driver) newEnd(port uint16, id uint32, owner listener) *end {
-	e := &end{port: port, id: id, owner: owner}
+	e := &end{port: port, id: id, owner: owner, user: userOf(owner)}
 	e.shows = func() { d.showPosted(e) }
 	return e
 }
@@ -355,12 +361,13 @@ func (d *driver) assign() {
 	d.free()
 	leaving := 0
 	for i := range d.prog.frames {
-		switch d.prog.frames[i].state {
-		case frameEmpty:
+		switch f := &d.prog.frames[i]; {
+		case f.state == frameEmpty:
 			if e, ok := d.next(); ok {
-				d.bring(&d.prog.frames[i], e)
+				d.bring(f, e)
 			}
-		case frameDraining, frameSaving:
+		case f.state == frameDraining && d.stuck(f): // another one is to leave in its place
+		case f.state == frameDraining || f.state == frameSaving:
 			leaving++
 		}
 	}
@@ -374,8 +381,49 @@ func (d *driver) assign() {
 	}
 }
 
-// next returns the endpoint that is to be loaded next: by turns the one that has waited
-// longest, and of those that are being spoken to just now the one that has waited longest.
+// drainMost is how many times Config.Residence an endpoint takes to leave its frame at the most while stations
+// answer. silentMost is how long a station may be silent that keeps the endpoint of another user waiting for it.
+const (
+	drainMost  = 4
+	silentMost = int64(time.Second)
+)
+
+// stuck reports whether an endpoint cannot leave its frame because a station does not answer. When an endpoint of
+// another user has waited for that long enough, what is not answered comes back.
+func (d *driver) stuck(f *frame) bool {
+	now, stuck, over := d.now(), f.drains+drainMost*int64(d.cfg.Residence), f.drains+silentMost
+	switch {
+	case d.prog.drained(f):
+		return false
+	case now < stuck:
+		d.alarm = min(d.alarm, stuck)
+		return false
+	case now < over:
+		d.alarm = min(d.alarm, over)
+	default:
+		for i := range d.load.Len() {
+			if (*d.load.At(i)).user != f.end.user {
+				d.prog.abandon(f)
+				d.kick()
+				break
+			}
+		}
+	}
+	return true
+}
+
+// framesOf returns how many frames have endpoints of a user.
+func (d *driver) framesOf(u user) (n int) {
+	for i := range d.prog.frames {
+		if e := d.prog.frames[i].end; e != nil && e.user == u && !e.privileged() {
+			n++
+		}
+	}
+	return n
+}
+
+// next returns the endpoint that is to be loaded next, of those whose users have the fewest frames: by turns the
+// one that has waited longest, and of those that are being spoken to just now the one that has waited longest.
 // The card that speaks has its endpoint in a frame only for a while: one that came when all
 // who wait before it have had their turns would find nobody there.
 func (d *driver) next() (e *end, ok bool) {
@@ -383,17 +431,30 @@ func (d *driver) next() (e *end, ok bool) {
 	if n == 0 {
 		return nil, false
 	}
+	fewest := len(d.prog.frames)
+	for i := range n {
+		fewest = min(fewest, d.framesOf((*d.load.At(i)).user))
+	}
 	d.spoken = !d.spoken
-	if d.spoken {
-		recent := d.now() - int64(d.cfg.Residence)
-		for i := range n {
-			if e = *d.load.At(i); e.asked >= recent {
-				d.load.Keep(func(x **end) bool { return *x != e })
-				return e, true
-			}
+	recent := d.now() - int64(d.cfg.Residence)
+	for i := range n {
+		x := *d.load.At(i)
+		if d.framesOf(x.user) > fewest {
+			continue
+		}
+		if e == nil {
+			e = x
+		}
+		if !d.spoken {
+			break
+		}
+		if x.asked >= recent {
+			e = x
+			break
 		}
 	}
-	return d.load.Pop(), true
+	d.load.Keep(func(x **end) bool { return *x != e })
+	return e, true
 }
 
 // bring begins to load an endpoint.
@@ -403,9 +464,9 @@ func (d *driver) bring(f *frame, e *end) {
 	d.kick()
 }
 
-// victim returns the frame that is to be emptied next, nil for none at present.
+// victim returns the frame that is to be emptied next, nil for none at present: of a user that has the most.
 func (d *driver) victim() (f *frame) {
-	now := d.now()
+	now, most := d.now(), 0
 	for i := range d.prog.frames {
 		x := &d.prog.frames[i]
 		if x.state != frameLive || x.end.privileged() {
@@ -415,8 +476,8 @@ func (d *driver) victim() (f *frame) {
 			d.alarm = min(d.alarm, from)
 			continue
 		}
-		if f == nil || x.since < f.since {
-			f = x
+		if n := d.framesOf(x.end.user); f == nil || n > most || n == most && x.since < f.since {
+			f, most = x, n
 		}
 	}
 	return f

@@ -4,10 +4,13 @@ import (
 	"context"
 	"math/rand/v2"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 	"github.com/bobnet-go/bobnet/internal/shared"
+	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
 
@@ -181,6 +184,28 @@ func Say(c *Card, port uint16, to ethertype.MAC, times int) {
 	}
 }
 
+// SayAs makes the driver say so many things to another station, as if a program of a user did.
+func SayAs(c *Card, uid uint32, to ethertype.MAC, times int) {
+	c.lock()
+	defer c.unlock()
+	for range times {
+		s := newSaying(sayOpen, peerName{mac: to, port: 1}, nil, 1, nil)
+		s.user = user(uid)
+		c.driver.answers++
+		c.driver.send(s)
+	}
+}
+
+// SetUser has an endpoint be one of a user who shares the card.
+func SetUser(c *Card, name wire.Name, uid uint32) {
+	c.lock()
+	defer c.unlock()
+	c.driver.find(name.Addr.Port, name.ID).user = user(uid)
+}
+
+// MostReplies is how many sayings of its own a driver has under way, or that wait.
+const MostReplies = mostReplies
+
 // Saying returns how many of the things that a program has said are not known to have ended.
 func Saying(c *Card, port uint16) int {
 	c.lock()
@@ -219,9 +244,13 @@ func Asker(c *Card) (ask func(name string) (looks bool, all int)) {
 }
 
 // deaf is a program that does not look at its endpoints.
-type deaf struct{ listener }
+type deaf struct{}
 
-func (deaf) told(e *end) { e.news = false }
+func (deaf) told(e *end)                                   { e.news = false }
+func (deaf) heard(topic, peerName, uint32, uint32, []byte) {}
+func (deaf) said(topic, peerKey, uint32, wire.Reason)      {}
+func (deaf) found(string, ethertype.Addr)                  {}
+func (deaf) attend(int64) (next int64)                     { return transport.Forever }
 
 // ServedEnd makes an endpoint of a program of another process, and returns what posts entries of it, and what
 // rings for it and reports whether there was a reason.
@@ -245,3 +274,87 @@ func ServedEnd(c *Card) (post func(entries uint16), ring func() (reason bool), e
 	}
 	return post, ring, nil
 }
+
+// Tenant is an endpoint of a program of another process, as the process that has the card sees it.
+type Tenant struct {
+	c     *Card
+	e     *end
+	seat  *seat
+	ended *shared.Memory // when the card has forgotten it
+}
+
+// NewTenant makes a program of a user with an endpoint.
+func NewTenant(c *Card, uid uint32) (*Tenant, error) {
+	m, fd, err := shared.New(sharedSize)
+	if err != nil {
+		return nil, err
+	}
+	unix.Close(fd)
+	c.lock()
+	defer c.unlock()
+	t := &Tenant{c: c, seat: c.sit(deaf{})}
+	e, ok := c.driver.open(t.seat.port, 1, deaf{})
+	if !ok {
+		return nil, provider.ErrResource
+	}
+	t.e, e.user = e, user(uid)
+	e.share(m, 0)
+	e.freed = func() {
+		clear(m.Bytes())
+		t.ended = m
+	}
+	return t, nil
+}
+
+// Post writes an entry, if the card has done with the one before, and rings; with a message in its entry or,
+// longer, in the staging area.
+func (t *Tenant) Post(i int, x *Entry) {
+	t.c.lock()
+	defer t.c.unlock()
+	posted := shared.Load(t.e.image, postedAt)
+	if (posted^shared.Load(t.e.image, doneAt))>>i&1 != 0 {
+		return
+	}
+	if x.Flags&flagStaged != 0 {
+		copy(t.e.staging.sendPart(i), x.Message[:connSize])
+	}
+	b, at := x.Bytes(i)
+	copy(t.e.image[at:], b)
+	shared.Store(t.e.image, postedAt, posted^1<<i)
+	t.c.driver.rung(t.e)
+}
+
+// Take takes all that has come.
+func (t *Tenant) Take() {
+	t.c.lock()
+	defer t.c.unlock()
+	shared.Store(t.e.image, takenAt, shared.Load(t.e.image, filledAt))
+	t.c.driver.rung(t.e)
+}
+
+// Name returns where messages for the endpoint go.
+func (t *Tenant) Name() (port uint16, id uint32) { return t.e.port, t.e.id }
+
+// Kill ends the program, as when its process has ended.
+func (t *Tenant) Kill() {
+	t.c.lock()
+	defer t.c.unlock()
+	t.c.driver.forget(t.e)
+	delete(t.c.driver.programs, t.seat.port)
+}
+
+// Ended reports whether the card has forgotten the program, and whether it has left its memory alone since.
+func (t *Tenant) Ended() (ended, alone bool) {
+	if t.ended == nil {
+		return false, true
+	}
+	for _, b := range t.ended.Bytes() {
+		if b != 0 {
+			return true, false
+		}
+	}
+	return true, true
+}
+
+// FlagStaged is of an entry whose message lies in the staging area.
+const FlagStaged = flagStaged

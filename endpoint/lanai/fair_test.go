@@ -17,7 +17,7 @@ import (
 
 // flooders is a node with so many endpoints, all of which flood one each of another node.
 // It returns how many answers each has got after some time.
-func flooders(t *testing.T, cfg lanai.Config, n int, last time.Duration) (answered []int, cards [2]*lanai.Card) {
+func flooders(t *testing.T, cfg lanai.Config, n int, last time.Duration, mark func(c *lanai.Card, i int, ep *endpoint.Endpoint)) (answered []int, cards [2]*lanai.Card) {
 	t.Helper()
 	s := newSegment(t, myrinet.Options{})
 	cards[0], cards[1] = s.pair(cfg)
@@ -33,7 +33,9 @@ func flooders(t *testing.T, cfg lanai.Config, n int, last time.Duration) (answer
 			if err := ep.Map(0, p.targets[i], tag); err != nil {
 				return err
 			}
-			eps = append(eps, ep)
+			if eps = append(eps, ep); mark != nil {
+				mark(cards[1], i, ep)
+			}
 		}
 		for end := s.w.Now() + int64(last); s.w.Now() < end; {
 			for _, ep := range eps {
@@ -80,7 +82,7 @@ func TestFair(t *testing.T) {
 				need.Long(t, "it simulates 84 endpoints for seconds")
 			}
 			quick := channels.Config{Timeout: 1_000_000, Channels: x.channels}
-			answered, cards := flooders(t, lanai.Config{Attempts: x.attempts, Channels: quick, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming(), SRAM: 1 << 20}, Costs: lanai.Costs{Send: 100, Loiter: 5}}, x.n, x.last)
+			answered, cards := flooders(t, lanai.Config{Attempts: x.attempts, Channels: quick, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming(), SRAM: 1 << 20}, Costs: lanai.Costs{Send: 100, Loiter: 5}}, x.n, x.last, nil)
 			least, most, total := answered[0], answered[0], 0
 			for _, n := range answered {
 				least, most, total = min(least, n), max(most, n), total+n
@@ -124,7 +126,7 @@ func takesTurns(t *testing.T, c *lanai.Card, most int) {
 // which takes others longer turns to wait for, if an attempt in vain takes time, and else none.
 func TestLoiters(t *testing.T) {
 	perTurn := func(cost int) float64 {
-		answered, cards := flooders(t, lanai.Config{Channels: channels.Config{Timeout: 1_000_000}, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}, Costs: lanai.Costs{Send: 100, Loiter: cost}}, 3, 20*time.Millisecond)
+		answered, cards := flooders(t, lanai.Config{Channels: channels.Config{Timeout: 1_000_000}, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}, Costs: lanai.Costs{Send: 100, Loiter: cost}}, 3, 20*time.Millisecond, nil)
 		if slices.Min(answered) == 0 {
 			t.Errorf("with attempts of %d cycles: answers %v", cost, answered)
 		}

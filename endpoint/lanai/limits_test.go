@@ -217,3 +217,42 @@ func TestReturningAway(t *testing.T) {
 		return nil
 	})
 }
+
+// TestSuspends: a message for an endpoint that is in no frame is kept by the host, or its program waits.
+func TestSuspends(t *testing.T) {
+	for _, suspend := range []bool{false, true} {
+		s := newSegment(t, myrinet.Options{})
+		a, b := s.pair(lanai.Config{Frames: 2, Suspend: suspend})
+		converse(t, s.w, [2]*lanai.Card{a, b}, func(p *party) error {
+			ep, err := p.newEndpoint()
+			if err == nil {
+				err = ep.Map(0, p.targets[0], tag)
+			}
+			if err != nil {
+				return err
+			}
+			for n := range 4 {
+				from := []*endpoint.Endpoint{p.ep, ep}[n%2]
+				if n < 2 { // makes a connection
+					if err := from.Request(t.Context(), 0, hEcho, 1); err != nil {
+						return err
+					}
+				} else {
+					err := from.RequestBulkAsync(0, hEcho, nil, 0)
+					if queued := b.Snapshot().Queued; errors.Is(err, endpoint.ErrInUse) != suspend || err != nil && !suspend || (queued == 0) != suspend {
+						return fmt.Errorf("suspend %v: %v, %d messages wait", suspend, err, queued)
+					}
+					if suspend {
+						if err := from.Request(t.Context(), 0, hEcho, 1); err != nil {
+							return err
+						}
+					}
+				}
+				if err := p.until("an answer", func() bool { return len(p.got) == n+1 }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}

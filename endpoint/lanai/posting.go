@@ -84,14 +84,14 @@ func (d *driver) flush(e *end) {
 }
 
 // bringForward makes a saying the first of those that wait: the oldest whose station has fewer entries than
-// are free. So a station that does not answer, and keeps its entries for long, leaves others to the rest.
-// bringForward reports false if there is no such saying.
+// are free, and whose user has, if the user shares the card. So stations that do not answer, and keep their entries
+// for long, leave others to the rest. bringForward reports false if there is no such saying.
 func (p *posting) bringForward() bool {
 	waiting := &p.waiting[requests]
 	free := sendEntries - bits.OnesCount8(uint8(p.posted^p.done))
 	for i := range waiting.Len() {
 		r := *waiting.At(i)
-		if p.entriesTo(r.say.to.mac) >= free {
+		if to, of := p.holds(r.say); to >= free || of >= free && r.say.user != ours {
 			continue
 		}
 		for ; i > 0; i-- {
@@ -103,14 +103,21 @@ func (p *posting) bringForward() bool {
 	return false
 }
 
-// entriesTo returns how many entries have sayings to a station.
-func (p *posting) entriesTo(station ethertype.MAC) (n int) {
+// holds returns how many entries have sayings to the station of a saying, and how many those of its user.
+func (p *posting) holds(s *saying) (to, of int) {
 	for i := range p.refs[:sendEntries] {
-		if x := p.refs[i].say; x != nil && x.to.mac == station {
-			n++
+		x := p.refs[i].say
+		if x == nil {
+			continue
+		}
+		if x.to.mac == s.to.mac {
+			to++
+		}
+		if x.user == s.user {
+			of++
 		}
 	}
-	return n
+	return to, of
 }
 
 // writeEntry writes the first message that waits into entry i.

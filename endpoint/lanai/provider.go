@@ -304,6 +304,7 @@ func (p *way) drain() {
 		d.showTag(x)
 		d.flush(x)
 		d.show(x)
+		p.resume(x)
 	}
 }
 

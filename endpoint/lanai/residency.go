@@ -120,6 +120,18 @@ func (p *program) unbind(f *frame) {
 
 // drain begins to unload the endpoint in a frame.
 func (p *program) drain(f *frame) {
-	f.state = frameDraining
+	f.state, f.drains = frameDraining, p.d.now()
 	p.sends.Drain(f.end.slot)
+}
+
+// abandon has what an endpoint that leaves has under way, and nobody answers, come back.
+func (p *program) abandon(f *frame) {
+	p.unbind(f)
+	for {
+		x, ok := p.sends.Abandon(f.end.slot)
+		if !ok {
+			break
+		}
+		p.ended(&x)
+	}
 }

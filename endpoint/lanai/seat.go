@@ -36,3 +36,23 @@ func (c *Card) sit(l listener) *seat {
 	d.programs[s.port] = s
 	return s
 }
+
+// user is whose program or endpoint something is, of those who share a card.
+type user int64
+
+// Users that are none of other processes.
+const (
+	nobody user = -1 - iota // the driver's own
+	ours                    // of programs of this process
+)
+
+// userOf returns the user of a program, nil for the driver.
+func userOf(l listener) user {
+	switch p := l.(type) {
+	case nil:
+		return nobody
+	case *visitor:
+		return user(p.uid)
+	}
+	return ours
+}

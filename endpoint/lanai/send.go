@@ -13,11 +13,12 @@ import (
 // frame is an endpoint frame, as the control program knows it: what it keeps for itself of
 // the page, which the program of the host can write to as it likes.
 type frame struct {
-	page  *hardware.Page
-	end   *end // that is in it, nil for none
-	state frameState
-	since int64 // when it was loaded
-	used  int64 // when a message last passed
+	page   *hardware.Page
+	end    *end // that is in it, nil for none
+	state  frameState
+	since  int64 // when it was loaded
+	drains int64 // when it began to be emptied
+	used   int64 // when a message last passed
 
 	posted    uint16 // as of the last doorbell
 	done      uint16

@@ -16,6 +16,8 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/providertest"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
@@ -479,13 +481,14 @@ func TestRung(t *testing.T) {
 	}
 }
 
-// TestSilentStation: sayings to a station that does not answer keep back no others.
-func TestSilentStation(t *testing.T) {
+// TestSilentStations: sayings of a user to stations that do not answer keep back no others.
+func TestSilentStations(t *testing.T) {
 	s := newSegment(t, myrinet.Options{})
-	silent := mac(9) // packets to it go to the other card, which drops them
 	a, b := s.pair(lanai.Config{})
 	converse(t, s.w, [2]*lanai.Card{a, b}, func(p *party) error {
-		lanai.Say(b, 0, silent, 64)
+		for i := range 4 {
+			lanai.SayAs(b, 7, mac(9+i), 64) // packets to it go to the other card, which drops them
+		}
 		ep, err := p.newEndpoint()
 		if err == nil {
 			err = ep.Map(0, p.targets[0], tag)
@@ -505,4 +508,128 @@ func TestSilentStation(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestReplies: what a driver answers to drivers that take no answers has a bound, and what is beyond it is counted.
+func TestReplies(t *testing.T) {
+	const tooMany = 100
+	s := newSegment(t, myrinet.Options{})
+	_, b := s.pair(lanai.Config{})
+	s.w.Go("driver", func() {
+		for round := range 2 {
+			lanai.Say(b, 0, mac(9), lanai.MostReplies+tooMany)
+			if n := b.Snapshot().Stats.Unsaid; n != uint64(round+1)*tooMany {
+				t.Errorf("%d answers are dropped, want %d", n, (round+1)*tooMany)
+			}
+			if err := b.SetRoutes([]myrinet.HostRoute{}); err != nil { // all come back, some of them to be said again
+				t.Error(err)
+			}
+			for b.Snapshot().Queued > 0 {
+				if err := s.w.Sleep(time.Millisecond); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			if err := b.SetRoutes([]myrinet.HostRoute{{To: ethertype.Broadcast}}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err := s.w.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSilentFrames: endpoints of a user that wait for a station that does not answer keep another user's from a
+// frame for a second or so.
+func TestSilentFrames(t *testing.T) {
+	s := newSegment(t, myrinet.Options{})
+	a, b := s.pair(lanai.Config{})
+	converse(t, s.w, [2]*lanai.Card{a, b}, func(p *party) error {
+		ctx := t.Context()
+		eps := []*endpoint.Endpoint{p.ep}
+		for len(eps) < lanai.DefaultFrames-1 {
+			ep, err := p.newEndpoint()
+			if err == nil {
+				err = ep.Map(0, p.targets[0], tag)
+			}
+			if err != nil {
+				return err
+			}
+			eps = append(eps, ep)
+		}
+		ask := func(what string) error {
+			for _, ep := range eps {
+				if err := ep.Request(ctx, 0, hEcho, 1); err != nil {
+					return fmt.Errorf("%s: %w", what, err)
+				}
+			}
+			return nil
+		}
+		if err := ask("first"); err != nil {
+			return err
+		}
+		if err := p.until("answers", func() bool { return len(p.got) == len(eps) }); err != nil {
+			return err
+		}
+		if err := a.SetRoutes([]myrinet.HostRoute{}); err != nil { // it does not answer any more
+			return err
+		}
+		if err := ask("then"); err != nil {
+			return err
+		}
+		var others [2]*party
+		for i := range others {
+			var err error
+			if others[i], err = newParty(b, endpoint.Config{}); err != nil {
+				return err
+			}
+			defer others[i].n.Close()
+			lanai.SetUser(b, others[i].ep.Name(), 7)
+		}
+		began := s.w.Now()
+		err := others[0].ep.Map(0, others[1].ep.Name(), tag)
+		if err == nil {
+			err = others[0].ep.Request(ctx, 0, hEcho, 1)
+		}
+		for err == nil && len(others[0].got) == 0 && s.w.Now() < began+int64(time.Minute) {
+			for _, p := range others {
+				if _, err := p.b.Poll(); err != nil {
+					return err
+				}
+			}
+			err = s.w.Sleep(time.Millisecond)
+		}
+		if err != nil {
+			return err
+		}
+		if took := time.Duration(s.w.Now() - began); took > 2*time.Second {
+			return fmt.Errorf("another user's endpoints have frames after %v", took)
+		}
+		for served := 1; served > 0; {
+			if served, err = p.b.Poll(); err != nil {
+				return err
+			}
+		}
+		if n := len(p.returned); n == 0 || n == len(eps) {
+			return fmt.Errorf("%d of %d messages come back: want some; it took %v", n, len(eps), time.Duration(s.w.Now()-began))
+		}
+		return nil
+	})
+}
+
+// TestUsersTakeTurns: a user with one endpoint gets a frame as often as a user with many.
+func TestUsersTakeTurns(t *testing.T) {
+	const n = 28
+	cfg := lanai.Config{Channels: channels.Config{Timeout: 1_000_000, Channels: 32}, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming(), SRAM: 1 << 20}}
+	answered, _ := flooders(t, cfg, n, 400*time.Millisecond, func(c *lanai.Card, i int, ep *endpoint.Endpoint) {
+		lanai.SetUser(c, ep.Name(), uint32(min(i, 1)))
+	})
+	others := 0
+	for _, n := range answered[1:] {
+		others += n
+	}
+	if mean := others / (n - 1); answered[0] < 2*mean {
+		t.Errorf("the only endpoint of a user got %d answers, each of %d of another one %d: want twice as many at least", answered[0], n-1, mean)
+	}
 }

@@ -37,6 +37,7 @@ type Stats struct {
 	Strangers    uint64 `metric:"bobnet_amcard_dropped_total" reason:"stranger" help:"the table of cards is full"`
 	NoRoute      uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_route" help:"answers without a route"`
 	Unheard      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unheard" help:"driver messages to processes that do not read them"`
+	Unsaid       uint64 `metric:"bobnet_amcard_dropped_total" reason:"unsaid" help:"answers to other drivers beyond their limit"`
 	Unasked      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unasked" help:"name lookups of processes beyond their limit"`
 	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because the queue of answers is full"`
 }
