@@ -42,7 +42,7 @@ func half(now int64, tx *Sender, txr *Receiver, rxs *Sender, rx *Receiver) {
 	txr.AckSent(now, true)
 	rxs.OnAck(now+2000, ack, sack, nil)
 	if rx.Check(seq) == Accept {
-		rx.Accept(now+2000, seq, ackNow)
+		rx.Accept(now+2000, seq, ackNow, false)
 	}
 	if rxs.Deadline() < now || rx.AckDue(now+2000) {
 		panic("a timer or an acknowledgement is due in a ping-pong")
@@ -61,10 +61,10 @@ func stream(tx *Sender, rx *Receiver, now int64, lossy bool) int64 {
 				missing, hole = 1, seq
 				continue
 			}
-			rx.Accept(now, seq, ackNow)
+			rx.Accept(now, seq, ackNow, false)
 		}
 		if _, seq, ok := tx.Retransmit(now); ok && missing == 1 && seq == hole {
-			rx.Accept(now, seq, true)
+			rx.Accept(now, seq, true, false)
 			missing = 0
 		}
 		now += 20_000

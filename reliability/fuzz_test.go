@@ -75,7 +75,7 @@ func FuzzReceiver(f *testing.F) {
 			}
 			switch want {
 			case Accept:
-				r.Accept(now, seq, op&8 != 0)
+				r.Accept(now, seq, op&8 != 0, op&16 != 0)
 				if r.Deadline() > now+talkDelay {
 					t.Fatal("an acknowledgement may wait for longer than it ever should")
 				}

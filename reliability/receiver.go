@@ -70,9 +70,10 @@ func (r *Receiver) Check(seq ethertype.Seq) Verdict {
 }
 
 // Accept records that the frame seq has been accepted. The last Check must have returned Accept for
-// it. ackNow means that the frame carried FlagAckNow. In a conversation the acknowledgement of a
-// single frame waits for the answer even then; see AckHeld.
-func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow bool) {
+// it. ackNow means that the frame carried FlagAckNow, and ends that it is the last frame of a message.
+// In a conversation the acknowledgement of a single frame, or of the last frame of a message, waits for
+// the answer even if ackNow is set; see AckHeld.
+func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow, ends bool) {
 	r.stats.Accepted++
 	r.pending++
 	r.talk.came = min(r.talk.came, now)
@@ -83,7 +84,7 @@ func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow bool) {
 	} else {
 		r.acceptBeyond(seq)
 	}
-	if !inOrder || r.pending >= r.cfg.AckEvery || ackNow && (r.pending > 1 || !r.talk.on()) {
+	if !inOrder || r.pending >= r.cfg.AckEvery || ackNow && (r.pending > 1 && !ends || !r.talk.on()) {
 		r.urgent = true
 		return
 	}

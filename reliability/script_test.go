@@ -130,7 +130,7 @@ func (s *script) turn() {
 func (s *script) frame(seq ethertype.Seq, ackNow bool) {
 	switch verdict := s.Check(seq); verdict {
 	case Accept:
-		s.Accept(s.now, seq, ackNow)
+		s.Accept(s.now, seq, ackNow, false)
 	case Duplicate:
 		s.say("%v", verdict)
 		s.Receiver.Duplicate()

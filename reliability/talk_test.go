@@ -17,7 +17,7 @@ type talker struct {
 
 // hear has a frame come, and returns for how long its acknowledgement waits.
 func (k *talker) hear() int64 {
-	k.Accept(k.now, k.seq, false)
+	k.Accept(k.now, k.seq, false, false)
 	k.seq++
 	return k.Deadline() - k.now
 }
@@ -111,7 +111,7 @@ func TestTalkAsked(t *testing.T) {
 	k := talker{now: 1e9}
 	k.Init(nil, 0)
 	ask := func() (due, held bool) {
-		k.Accept(k.now, k.seq, true)
+		k.Accept(k.now, k.seq, true, false)
 		k.seq++
 		return k.AckDue(k.now), k.AckHeld()
 	}
@@ -134,7 +134,14 @@ func TestTalkAsked(t *testing.T) {
 		t.Error("the answer has carried the acknowledgement, which is still held")
 	}
 	k.hear()
+	k.Accept(k.now, k.seq, true, true)
+	k.seq++
+	if k.AckDue(k.now) || !k.AckHeld() {
+		t.Error("of two frames the second ends a message and asks, and the acknowledgement is not held")
+	}
+	k.answer(10_000)
+	k.hear()
 	if due, _ := ask(); !due {
-		t.Error("of two frames the second asks, and no acknowledgement is due")
+		t.Error("of two frames the second asks within a message, and no acknowledgement is due")
 	}
 }

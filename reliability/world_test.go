@@ -169,7 +169,7 @@ func (p *peer) arrive(pkt *packet) {
 	case Duplicate:
 		p.Receiver.Duplicate()
 	case Accept:
-		p.Accept(w.now, pkt.seq, pkt.ackNow)
+		p.Accept(w.now, pkt.seq, pkt.ackNow, false)
 		if p.got[pkt.id]++; p.got[pkt.id] > 1 {
 			p.err = fmt.Errorf("frame %d was taken twice", pkt.id)
 		}

@@ -151,7 +151,7 @@ func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
 	}
 	copy(d.Segs[0].Data, payload)
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked())
+	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked(), true)
 	d.length, d.HasImmediate = h.Length, false
 	c.rx.finishReceive(d)
 	return true
@@ -174,7 +174,7 @@ func (c *Conn) receiveFastWrite(h *ethertype.Header, payload []byte) bool {
 	latch.StoreWords(dst, data)
 	c.rx.wrote()
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked())
+	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked(), true)
 	c.Stats.RDMABytes += uint64(len(data))
 	return true
 }
@@ -195,7 +195,7 @@ func (c *Conn) receiveFastRead(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	c.rx.deferAck(h.Ack)
-	c.rx.receiver.Accept(sh.now, h.Seq, c.rx.asked())
+	c.rx.receiver.Accept(sh.now, h.Seq, c.rx.asked(), true)
 	s.last = c.addFast(&fastFrame{kind: ethertype.KindReadData, msg: t.next, length: h.Length, data: data,
 		what: reliability.Sent{First: t.next, Size: h.Length, Count: 1, Flags: sentAnswer}})
 	*t.slot(t.next) = s
@@ -220,7 +220,7 @@ func (c *Conn) receiveFastAnswer(h *ethertype.Header, payload []byte) bool {
 	}
 	copy(d.Segs[0].Data, payload)
 	c.tx.sender.OnAck(c.shared.now, h.Ack, 0, nil)
-	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked())
+	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked(), true)
 	c.serves.retire()
 	t.done++
 	c.tx.finishSend(d)

@@ -80,7 +80,7 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 		result, why := r.place(h, payload)
 		switch {
 		case result == placed:
-			r.receiver.Accept(sh.now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
+			r.receiver.Accept(sh.now, h.Seq, h.Flags&ethertype.FlagAckNow != 0, h.Flags&ethertype.FlagLast != 0)
 			if inOrder {
 				r.completeReceived()
 				if alone {
