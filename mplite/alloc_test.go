@@ -21,7 +21,8 @@ func TestNoAllocations(t *testing.T) {
 	}{
 		{"ping-pong 64 B", pingPong(64)},
 		{"ping-pong 8 KiB", pingPong(8 << 10)},
-		{"rendezvous 64 KiB", pingPong(64 << 10)},
+		{"landing 64 KiB", pingPong(64 << 10)},
+		{"rendezvous 64 KiB", synchronous(64 << 10)},
 		{"nonblocking", exchangeAll},
 		{"unexpected", unexpected},
 		{"persistent 64 B", persistent(64)},
@@ -85,6 +86,22 @@ func pingPong(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) err
 			return err
 		}
 		return c.Send(bg, buf[:n], 0, 0)
+	}
+}
+
+// synchronous is pingPong by Ssend.
+func synchronous(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
+	return func(c *mplite.Comm, buf []byte, _ []mplite.Request) error {
+		for i := range 2 {
+			if c.Rank() == i {
+				if err := c.Ssend(bg, buf[:n], 1-i, 0); err != nil {
+					return err
+				}
+			} else if _, err := c.Recv(bg, buf, i, 0); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 

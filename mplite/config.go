@@ -29,8 +29,9 @@ type Config struct {
 	// (job.Open). Job, Rank, Size, Interface and NIC then come from the member and must be zero.
 	// The caller keeps ownership and closes the member after Finalize.
 	Member *job.Member
-	// EagerSize is the longest message, in bytes, that this rank receives without a rendezvous; 0
-	// means 16 KiB, and 32 KiB if the MTU is 4000 or more.
+	// EagerSize is the longest message, in bytes, that this rank always receives without a
+	// rendezvous; 0 means 16 KiB, and 32 KiB if the MTU is 4000 or more. Longer messages may go to
+	// landing memory: see Eager and rendezvous in the package comment.
 	EagerSize int
 	// Credits is the number of messages that each other rank may have in flight to this one. 0
 	// means 128 up to eight ranks, and less in a larger job, but at least 8. Each message takes

@@ -62,9 +62,14 @@
 // receiver's buffer: no copy, but Send returns after the receiver has called Recv. Post
 // receives early to overlap such transfers with computation.
 //
+// A rank that has received messages of more than Config.EagerSize and up to 256 KiB from another
+// rank grants that rank landing memory. Further messages of such a size go there without an
+// announcement, while there is room. Send then returns when the message has arrived, also without a
+// Recv. Ssend always waits for the Recv.
+//
 // Memory is bounded. A rank has room for Config.Credits messages from each other rank,
 // and then for Config.SpillLimit bytes of unexpected messages. Beyond that the sender
-// waits.
+// waits. Landing memory is 516 KiB for each rank that sends such messages, and at most 16 MiB.
 //
 // # Connections
 //
@@ -186,7 +191,8 @@ package mplite
 // the buffers. Then they move to a pool of Config.SpillLimit bytes, so that a message with another
 // tag still gets through. When the pool is full, credits are withheld and the sender waits. So
 // memory is bounded whatever peers do. Messages of the protocol itself have separate credits (see
-// peer.go), so that a flood cannot block a rendezvous. A buffer is cleared for one rank: another
+// peer.go), so that a flood cannot block a rendezvous. Medium messages are written to landing memory
+// (landing.go). A buffer is cleared for one rank: another
 // rank that learns its address cannot write there.
 //
 // # Decisions

@@ -183,6 +183,12 @@ func SpillKept(c *Comm) (kept, believed int) {
 	return kept, c.w.spill.kept
 }
 
+// LandTotal bounds Landings.
+const LandTotal = landTotal
+
+// Landings returns the bytes of landing memory of the rank.
+func Landings(c *Comm) int { return c.w.landings }
+
 // Hello returns what a rank says when it asks another one for a connection.
 func Hello(job string, rank, size int) []byte {
 	w := &world{rank: rank, size: size}

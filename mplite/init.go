@@ -308,7 +308,7 @@ func (c *Comm) Abort(code int) {
 }
 
 // wireVersion changes whenever the format of a hello or a message does.
-const wireVersion = 5
+const wireVersion = 6
 
 // program is what job's errors and names call this package.
 const program = "MPLite"

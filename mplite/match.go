@@ -164,7 +164,8 @@ type inbound struct {
 	sendID uint32
 	data   []byte   // payload of an eager message
 	from   *peer    // nil if from this rank itself
-	rx     *rxBuf   // receive buffer that data lies in, nil if it was moved out
+	rx     *rxBuf   // receive buffer that data lies in, nil if it lies elsewhere
+	slots  uint8    // of landing memory that it lies in
 	self   *request // a send of this rank to itself that is not buffered
 
 	ticket    uint64 // of the matched probe that has it, or 0

@@ -49,6 +49,8 @@ type peer struct {
 	unexpected  int  // receive buffers that hold unexpected messages
 	rx          []rxBuf
 	withheld    []*rxBuf // free, but not posted until fewer answers wait
+
+	land landing
 }
 
 // peer returns another rank, of which there is nothing in memory before the first use.
@@ -147,7 +149,7 @@ func (p *peer) pump() {
 // hungry peer.
 func (p *peer) returnCredits() {
 	forced := p.owedControl >= controlDue
-	if p.owed < p.due && !forced && (!p.hungry || p.owed == 0) {
+	if p.owed < p.due && !forced && !p.landingDue() && (!p.hungry || p.owed == 0) {
 		return
 	}
 	if p.control < 1 || p.control == 1 && !forced || !p.Room() || p.state >= peerDead {
@@ -156,6 +158,13 @@ func (p *peer) returnCredits() {
 	p.control--
 	p.w.stats.CreditMessages++
 	p.post(&header{kind: kindCredit}, nil)
+}
+
+// returnSoon sends a credit message if one is due, when p is not answered yet.
+func (p *peer) returnSoon() {
+	if p.owed >= p.due || p.hungry || p.landingDue() {
+		p.pump()
+	}
 }
 
 // congested reports whether so many control messages wait for p that it gets no
@@ -257,7 +266,7 @@ func (p *peer) say(c control) {
 func (p *peer) sendControl(c control) {
 	h := header{kind: c.kind, tag: c.tag, sendID: c.sendID, recvID: c.recvID, size: c.size, context: c.context}
 	switch c.kind {
-	case kindClear:
+	case kindClear, kindLand:
 		var body [targetSize]byte
 		c.target.put(body[:])
 		p.post(&h, body[:])

@@ -288,6 +288,7 @@ type Stats struct {
 	EagerReceived      uint64                 `metric:"bobnet_mplite_eager_received_total" help:"Messages received through bounce buffers."`
 	RendezvousSent     uint64                 `metric:"bobnet_mplite_rendezvous_sent_total" help:"Messages announced and then written to the receiver's memory by RDMA."`
 	RendezvousReceived uint64                 `metric:"bobnet_mplite_rendezvous_received_total" help:"Messages that senders wrote to this rank's memory by RDMA."`
+	LandingSent        uint64                 `metric:"bobnet_mplite_landing_sent_total" help:"Messages written directly to landing memory that the receiver granted."`
 	BytesSent          uint64                 `metric:"bobnet_mplite_sent_bytes_total" help:"Payload sent."`
 	BytesReceived      uint64                 `metric:"bobnet_mplite_received_bytes_total" help:"Payload received."`
 	SelfMessages       uint64                 `metric:"bobnet_mplite_self_messages_total" help:"Messages from the rank to itself."`

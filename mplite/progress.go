@@ -35,6 +35,7 @@ type world struct {
 	free      []*request
 	detached  []*request // freed by their users before they ended
 	spill     spillPool
+	landings  int // bytes of landing memory that others write to
 	stages    stagePool
 	emptied   *rxBuf // the last one that was, not posted again yet
 	context   uint32 // next unused communicator number

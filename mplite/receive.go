@@ -147,6 +147,10 @@ func (p *peer) received(d *vipl.Descriptor) {
 		return
 	}
 	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
+		if d.Immediate&landMark != 0 {
+			p.landed(d.Immediate&^landMark, int(d.Length), rx)
+			return
+		}
 		p.writtenTo(d.Immediate)
 		p.repostControl(rx)
 		return
@@ -160,20 +164,19 @@ func (p *peer) received(d *vipl.Descriptor) {
 	if h.kind == kindReady && p.state >= peerDead {
 		return // what it announces can no longer come
 	}
-	p.credits += int(h.data)
-	p.control += int(h.control)
+	if !p.returned(&h) {
+		p.fail(errGarbled)
+		return
+	}
 	switch h.kind {
 	case kindEager, kindReady:
-		p.arrived(&h, payload, rx)
-		if h.flags&flagHungry != 0 {
-			p.hungry = true
-		}
-		if p.pending.Len() > 0 || p.queue.head != nil || p.owed >= p.due || p.hungry {
-			p.pump()
-		}
+		p.arrived(&h, payload, rx, 0)
+		p.followUp(&h)
 		return
 	case kindClear:
 		p.cleared(&h, payload)
+	case kindLand:
+		p.mayLand(h.size, payload)
 	case kindDone:
 		p.acknowledged(&h)
 	case kindNack:
@@ -194,13 +197,24 @@ func (p *peer) received(d *vipl.Descriptor) {
 	p.repostControl(rx)
 }
 
-// arrived takes in an eager message or an announcement.
-func (p *peer) arrived(h *header, payload []byte, rx *rxBuf) {
+// followUp sends what can go after a data message of p.
+func (p *peer) followUp(h *header) {
+	if h.flags&flagHungry != 0 {
+		p.hungry = true
+	}
+	if p.pending.Len() > 0 || p.queue.head != nil || p.owed >= p.due || p.hungry {
+		p.pump()
+	}
+}
+
+// arrived takes in an eager message or an announcement, which has come to rx. The message itself may
+// have come to some slots of landing memory.
+func (p *peer) arrived(h *header, payload []byte, rx *rxBuf, slots uint8) {
 	w := p.w
 	env := envelope{context: h.context, src: int32(p.rank), tag: h.tag}
 	r := w.match.arrive(&env)
 	if r == nil {
-		p.keep(h, env, payload, rx)
+		p.keep(h, env, payload, rx, slots)
 		return
 	}
 	switch {
@@ -213,6 +227,7 @@ func (p *peer) arrived(h *header, payload []byte, rx *rxBuf) {
 			p.say(control{kind: kindDone, sendID: h.sendID})
 		}
 	}
+	p.vacate(slots)
 	w.repostEmptied()
 	w.emptied = rx
 	rx.With.from = p
@@ -256,9 +271,7 @@ func (w *world) repostEmptied() {
 	w.emptied = nil
 	p := rx.With.from
 	p.repost(rx)
-	if p.owed >= p.due || p.hungry {
-		p.pump()
-	}
+	p.returnSoon()
 }
 
 // receiveKept gives an unexpected message to the receive r that it has been matched with.

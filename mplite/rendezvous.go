@@ -64,6 +64,7 @@ func (p *peer) accept(r *request, tag int32, size uint64, sendID uint32, flags u
 		w.complete(r, nil)
 	}
 	p.say(c)
+	p.showsLanding(size)
 }
 
 // register makes buf known for transfers with p, and with nobody else.
@@ -123,15 +124,20 @@ func (p *peer) cleared(h *header, body []byte) {
 // one tells the receiver.
 func (p *peer) write(r *request) {
 	n := min(r.accepted-r.written, p.w.maxWrite)
+	to := target{addr: r.remote.addr + uint64(r.written), handle: r.remote.handle}
 	r.segs[0] = vipl.Segment{Data: r.buf[r.written : r.written+n], Handle: r.mem}
-	d := &r.desc
-	d.Op = vipl.OpRDMAWrite
-	d.Unordered = true // the memory is this message's until it has been received
-	d.Remote = vipl.RemoteSegment{Addr: r.remote.addr + uint64(r.written), Handle: vipl.MemHandle(r.remote.handle)}
-	d.HasImmediate = r.written+n == r.accepted
-	d.Immediate = r.remoteID
-	d.AckNow = true // Send waits for it
 	r.written += n
+	p.postWrite(r, r.segs[:1], to, r.remoteID)
+}
+
+// postWrite posts a write of r's, the last one with immediate data.
+func (p *peer) postWrite(r *request, segs []vipl.Segment, to target, immediate uint32) {
+	d := &r.desc
+	d.Op, d.Segs = vipl.OpRDMAWrite, segs
+	d.Unordered = true // the memory is this message's until it has been received
+	d.Remote = vipl.RemoteSegment{Addr: to.addr, Handle: vipl.MemHandle(to.handle)}
+	d.HasImmediate, d.Immediate = r.written == r.accepted, immediate
+	d.AckNow = true // Send waits for it
 	p.writes++
 	if err := p.VI.PostSend(d); err != nil {
 		p.writes--
@@ -142,6 +148,8 @@ func (p *peer) write(r *request) {
 
 // wrote takes back the descriptor of a write.
 func (p *peer) wrote(r *request, d *vipl.Descriptor) {
+	p.land.busy &^= r.landing
+	r.landing = 0
 	switch {
 	case d.Status.Failed() || p.state >= peerDead:
 		p.fail(p.VI.Err())

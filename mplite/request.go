@@ -69,6 +69,7 @@ type request struct {
 	remoteSig uint32         // what the sender says of its elements
 	accepted  int            // bytes that the receiver takes
 	written   int            // bytes that have been written
+	landing   uint8          // first slot of the landing memory that a send goes to, as a bit
 	self      *inbound       // what a send to this rank waits as
 
 	sched *schedule // that it is part of
@@ -79,7 +80,7 @@ type request struct {
 	number uint64        // order of posting
 	place  node[request] // among the posted receives, or the sends that wait for credits
 	desc   vipl.Descriptor
-	segs   [1]vipl.Segment
+	segs   [2]vipl.Segment
 }
 
 // Status describes a message that was received or probed (MPI_Status). The Status of a send is
@@ -106,12 +107,11 @@ func (w *world) request(c *Comm, buf []byte, s spec) *request {
 		r, w.free = w.free[last], w.free[:last]
 	} else {
 		r = &request{w: w, id: uint32(len(w.requests))}
-		r.desc.Segs = r.segs[:]
 		r.desc.Context = r
 		w.requests = append(w.requests, r)
 	}
 	r.c, r.buf, r.typ, r.flags = c, buf, s.typ, s.flags
-	r.call = s.call
+	r.call, r.landing = s.call, 0
 	if r.coll = s.context&1 != 0; r.coll {
 		r.asked = false
 		w.unasked++

@@ -10,7 +10,8 @@ import (
 //
 //	send, isend   check rank and tag; a message that is clear to send takes no request
 //	beginSend     makes a request, which waits for credits if there are none
-//	launch        sends the message, or beyond the receiver's eager size announces it (rendezvous.go)
+//	launch        sends the message; beyond the receiver's eager size to landing memory (landing.go),
+//	              or announces it (rendezvous.go)
 //	sendEager     spends a credit (peer.go)
 //	post          puts header and payload into a bounce buffer and posts it
 //	sent          frees the bounce buffer, and sends what waits
@@ -189,13 +190,15 @@ func (w *world) beginSend(c *Comm, p *peer, buf []byte, tag int, s spec) *reques
 }
 
 // launch sends what there is to send of r; a credit and a bounce buffer are
-// there. Up to the receiver's eager size that is the message, else its
-// announcement.
+// there. Up to the receiver's eager size that is the message, beyond it the message in
+// one write to landing memory, or its announcement.
 func (p *peer) launch(r *request) {
 	w := p.w
 	s := spec{context: r.env.context, flags: r.flags, typ: r.typ, call: r.call}
 	if len(r.buf) > p.eagerMax {
-		p.announce(r)
+		if !p.sendLanding(r) {
+			p.announce(r)
+		}
 		return
 	}
 	if r.flags&flagSync != 0 {
@@ -235,15 +238,33 @@ func (p *peer) spend(h *header) {
 // post sends the header h and payload through the next bounce buffer, which
 // must be free, with whatever credits are owed.
 func (p *peer) post(h *header, payload []byte) {
-	h.data, h.control = uint16(p.owed), uint8(p.owedControl)
-	p.hungry = p.hungry && p.owed == 0 // until something is returned
-	p.owed, p.owedControl = 0, 0
+	p.returns(h)
 	mem := p.Next()
 	n := h.put(mem)
 	n += copy(mem[n:], payload)
 	if err := p.Send(n); err != nil {
 		p.refuses(err)
 	}
+}
+
+// returns has h return whatever is owed to p.
+func (p *peer) returns(h *header) {
+	h.data, h.control, h.land = uint16(p.owed), uint8(p.owedControl), p.land.owed
+	p.hungry = p.hungry && p.owed == 0 // until something is returned
+	p.owed, p.owedControl, p.land.owed = 0, 0, 0
+}
+
+// returned takes what h returns. It reports false if p returns slots that it has not been sent.
+func (p *peer) returned(h *header) bool {
+	if l := &p.land; h.land != 0 {
+		if l.at.handle == 0 || l.free&h.land != 0 {
+			return false
+		}
+		l.free |= h.land
+	}
+	p.credits += int(h.data)
+	p.control += int(h.control)
+	return true
 }
 
 // refuses handles that p's VI takes no descriptor, because the connection has ended. After

@@ -2,16 +2,22 @@ package mplite
 
 import "math/bits"
 
-// Unexpected messages wait in their receive buffers, and beyond half of these in the spill pool.
+// Unexpected messages wait in landing memory, in their receive buffers, and beyond half of these in the spill pool.
 
 // keep stores a message that no receive takes yet. It stays in its receive
 // buffer, and its credit with it, until half of the peer's data buffers are
 // taken so; from then on messages move out to the spill pool as long as that
 // has room.
-func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
+//
+// A message in slots of landing memory stays there.
+func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf, slots uint8) {
 	w := p.w
 	in := &rx.With
-	if p.unexpected >= w.cfg.Credits/2 {
+	if slots != 0 {
+		in = &p.land.kept[bits.TrailingZeros8(slots)]
+		in.data, in.slots = payload, slots
+		p.repost(rx)
+	} else if p.unexpected >= w.cfg.Credits/2 {
 		if moved := w.spill.get(payload); moved != nil {
 			in = moved
 			p.repost(rx)
@@ -43,17 +49,20 @@ func (w *world) keepMessage(in *inbound) {
 
 // drop frees the memory of a message that has been taken out of the matcher.
 func (w *world) drop(in *inbound) {
-	if in.rx == nil {
+	p, rx := in.from, in.rx
+	switch {
+	case in.slots != 0:
+		p.vacate(in.slots)
+		in.data, in.slots = nil, 0
+	case rx == nil:
 		w.spill.put(in)
 		return
+	default:
+		in.data = nil
+		p.unexpected--
+		p.repost(rx)
 	}
-	p, rx := in.from, in.rx
-	in.data = nil
-	p.unexpected--
-	p.repost(rx)
-	if p.owed >= p.due || p.hungry {
-		p.pump()
-	}
+	p.returnSoon()
 }
 
 // spillPool is bounded memory for unexpected messages, recycled by size class:

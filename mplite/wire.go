@@ -12,7 +12,7 @@ const headerSize = 32
 const (
 	fieldKind    = 0  // kind
 	fieldFlags   = 1  // flags
-	fieldPad     = 2  // must be zero
+	fieldLand    = 2  // slots of landing memory that the sender returns, a bit each
 	fieldControl = 3  // control credits that the sender returns
 	fieldData    = 4  // data credits that the sender returns
 	fieldZero    = 6  // must be zero
@@ -42,6 +42,7 @@ const (
 	kindAbort  // abort the job with the code in the tag field
 	kindAsk    // the sender waits in this collective: does it fit the receiver's?
 	kindDiffer // collectives that do not fit, or wrong arguments of one
+	kindLand   // landing memory: where to write messages without an announcement
 	kindEnd
 )
 
@@ -56,6 +57,7 @@ const (
 type header struct {
 	kind    kind
 	flags   uint8
+	land    uint8
 	control uint8
 	data    uint16
 	context uint32
@@ -74,6 +76,14 @@ const callSize = 8
 // context are; others have none or an even one.
 func (h *header) collective() bool { return h.context&1 != 0 }
 
+// length returns how many bytes put takes.
+func (h *header) length() int {
+	if h.collective() {
+		return headerSize + callSize
+	}
+	return headerSize
+}
+
 // put encodes h into the first bytes of b and returns how many that takes.
 func (h *header) put(b []byte) int {
 	n := headerSize
@@ -83,7 +93,7 @@ func (h *header) put(b []byte) int {
 		n += callSize
 	}
 	b = b[:headerSize:headerSize]
-	le.PutUint32(b[fieldKind:], uint32(h.kind)|uint32(h.flags)<<8|uint32(h.control)<<24)
+	le.PutUint32(b[fieldKind:], uint32(h.kind)|uint32(h.flags)<<8|uint32(h.land)<<16|uint32(h.control)<<24)
 	le.PutUint32(b[fieldData:], uint32(h.data))
 	le.PutUint32(b[fieldContext:], h.context)
 	le.PutUint32(b[fieldTag:], uint32(h.tag))
@@ -102,7 +112,7 @@ func (h *header) parse(b []byte) (payload []byte, ok bool) {
 	payload = b[headerSize:]
 	b = b[:headerSize:headerSize]
 	le := binary.LittleEndian
-	h.kind, h.flags, h.control = kind(b[fieldKind]), b[fieldFlags], b[fieldControl]
+	h.kind, h.flags, h.land, h.control = kind(b[fieldKind]), b[fieldFlags], b[fieldLand], b[fieldControl]
 	h.data = le.Uint16(b[fieldData:])
 	h.context = le.Uint32(b[fieldContext:])
 	h.tag = int32(le.Uint32(b[fieldTag:]))
@@ -116,7 +126,7 @@ func (h *header) parse(b []byte) (payload []byte, ok bool) {
 		h.call = le.Uint64(payload)
 		payload = payload[callSize:]
 	}
-	return payload, h.valid(len(payload)) && b[fieldPad] == 0 && le.Uint16(b[fieldZero:]) == 0
+	return payload, h.valid(len(payload)) && le.Uint16(b[fieldZero:]) == 0
 }
 
 func (h *header) valid(payload int) bool {
@@ -127,6 +137,8 @@ func (h *header) valid(payload int) bool {
 		return h.flags < flagEnd && h.tag >= 0 && h.size <= maxMessage && payload == 0
 	case kindClear:
 		return h.size <= maxMessage && payload == targetSize
+	case kindLand:
+		return h.size <= landMax && payload == targetSize
 	case kindHello:
 		return payload == job.HelloSize
 	case kindFail:
@@ -145,7 +157,7 @@ func (h *header) valid(payload int) bool {
 // can claim; memory ends earlier.
 const maxMessage = 1 << 46
 
-// target is the body of a clear message: where the payload goes.
+// target is the body of a clear or land message: where payloads go.
 type target struct {
 	addr   uint64
 	handle uint32

@@ -10,7 +10,7 @@ type Word struct {
 	Size   uint64
 	SendID uint32
 	RecvID uint32
-	Addr   uint64 // of a clear message
+	Addr   uint64 // of a clear or land message
 	Handle uint32
 	Body   []byte // of all others
 }
@@ -20,7 +20,7 @@ func (w Word) Bytes() []byte {
 	b := make([]byte, headerSize+targetSize)
 	h := header{kind: kind(w.Kind), flags: w.Flags, tag: w.Tag, size: w.Size, sendID: w.SendID, recvID: w.RecvID}
 	h.put(b)
-	if h.kind != kindClear {
+	if h.kind != kindClear && h.kind != kindLand {
 		return append(b[:headerSize], w.Body...)
 	}
 	t := target{addr: w.Addr, handle: w.Handle}
@@ -36,7 +36,7 @@ func Hear(b []byte) (w Word, ok bool) {
 		return w, false
 	}
 	w = Word{Kind: uint8(h.kind), Flags: h.flags, Tag: h.tag, Size: h.size, SendID: h.sendID, RecvID: h.recvID}
-	if h.kind == kindClear {
+	if h.kind == kindClear || h.kind == kindLand {
 		var t target
 		t.parse(body)
 		w.Addr, w.Handle = t.addr, t.handle
@@ -54,6 +54,7 @@ const (
 	KindHello = uint8(kindHello)
 	KindBye   = uint8(kindBye)
 	KindFail  = uint8(kindFail)
+	KindLand  = uint8(kindLand)
 	KindEnd   = uint8(kindEnd)
 )
 

@@ -11,7 +11,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	payload := []byte{1, 2, 3}
 	for range 1000 {
 		want := header{
-			kind: kindEager, flags: uint8(rng.IntN(flagEnd)), control: uint8(rng.Uint32()), data: uint16(rng.Uint32()),
+			kind: kindEager, flags: uint8(rng.IntN(flagEnd)), land: uint8(rng.Uint32()), control: uint8(rng.Uint32()), data: uint16(rng.Uint32()),
 			context: rng.Uint32(), tag: rng.Int32(), size: uint64(len(payload)), sendID: rng.Uint32(), recvID: rng.Uint32(),
 		}
 		if want.collective() {
