@@ -193,7 +193,7 @@ func (c *client) take(op Op) int {
 		return -1
 	}
 	s := &c.slots[i]
-	s.state, s.op, s.pool, s.cleared, s.second = slotWaiting, op, from, false, false
+	s.state, s.op, s.pool, s.cleared, s.second, s.landed = slotWaiting, op, from, false, false, false
 	c.sends++
 	s.use = c.sends
 	c.used++
@@ -421,7 +421,7 @@ func (c *client) answered(p *provider.Packet) {
 		c.grant(i, h, p)
 		return
 	case wire.KindReplyBulk:
-		data = c.ep.part(h)
+		data, s.landed = c.ep.part(h), p.Landed
 		copy(data, payload)
 		c.ep.grants++
 		c.granted = true

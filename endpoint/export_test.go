@@ -70,6 +70,7 @@ const (
 	KindSkip          = uint8(wire.KindSkip)
 	KindAsk           = uint8(wire.KindAsk)
 	KindWindows       = uint8(wire.KindWindows)
+	KindLanding       = uint8(wire.KindLanding)
 )
 
 // BatchSize is the length of a window for batches.

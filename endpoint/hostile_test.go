@@ -209,7 +209,7 @@ func (x *intruder) attack(w *world, server *endpoint.Node, from, to endpoint.Nam
 			i += len(parts) - 1
 		}
 		silent := func(kind uint8) bool {
-			return kind == endpoint.KindAsk || knows && (kind == endpoint.KindAnnounce || kind == endpoint.KindGet || kind == endpoint.KindClear)
+			return kind == endpoint.KindAsk || kind == endpoint.KindLanding || knows && (kind == endpoint.KindAnnounce || kind == endpoint.KindGet || kind == endpoint.KindClear)
 		}
 		before := tallyOf(server, silent)
 		if connected = x.say(msg); !connected {
@@ -375,6 +375,7 @@ type intruder struct {
 	top     uint32            // the highest of them
 	sent    uint32            // the number of its last request, as it thinks
 	window  [windowKnown]byte // that the other side has opened last
+	landing [windowKnown]byte // the landing memory that it has given
 	windows []byte            // that it has opened for batches
 }
 
@@ -471,6 +472,8 @@ func (x *intruder) learn(b []byte) {
 	switch b[0] {
 	case endpoint.KindClear:
 		copy(x.window[:], b[endpoint.BaseSize:])
+	case endpoint.KindLanding:
+		copy(x.landing[:], b[endpoint.BaseSize:])
 	case endpoint.KindWindows:
 		x.windows = bytes.Clone(b[endpoint.BaseSize:])
 	}

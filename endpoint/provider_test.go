@@ -97,6 +97,7 @@ func (*frailChannel) Grant(int, []byte) (wire.Window, error) { return wire.Windo
 func (*frailChannel) Revoke(int)                             {}
 func (*frailChannel) Write(int, []byte, wire.Window)         {}
 func (*frailChannel) Writing(int) bool                       { return false }
+func (*frailChannel) Land(int, int, int, []byte) bool        { return false }
 func (*frailChannel) Release(*provider.Packet)               {}
 func (*frailChannel) Close()                                 {}
 

@@ -246,6 +246,10 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	s.n = n + copy(b[n:], data)
 	c.ep.node.stats.Sent++
 	c.ep.node.sent(s)
+	if h.Kind == wire.KindAnnounce && c.ch.Land(i, i, s.n, s.data) {
+		s.cleared = true
+		return
+	}
 	together := provider.CoalesceMost
 	switch {
 	case c.used == 1:

@@ -71,10 +71,15 @@ func (s *server) next(i int) int { return i + s.shape.Slots*int((s.slots[i].post
 
 // post sends the first n bytes of the buffer that next returned.
 func (s *server) post(i, n int, answer Op) {
+	s.built(i, n, answer)
+	s.ch.Post(s.last(i), n, s.together)
+}
+
+// built notes that the message which is built in what next has returned leaves.
+func (s *server) built(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
 	slot.answer, slot.n, slot.again = answer, n, false
-	s.ch.Post(s.last(i), n, s.together)
 }
 
 // Received handles a message.
@@ -362,7 +367,11 @@ func (s *server) handle(p *provider.Packet) {
 	}
 	slot.head.Copy(h)
 	slot.answer, slot.source = 0, nil
-	if reason := s.ep.acceptRequest(h, payload, s.shape.Medium); reason != 0 {
+	medium := s.shape.Medium
+	if p.Landed {
+		medium = len(payload)
+	}
+	if reason := s.ep.acceptRequest(h, payload, medium); reason != 0 {
 		s.turnBack(i, reason)
 		s.ch.Release(p)
 		return

@@ -78,6 +78,7 @@ type slot struct {
 	call    *call
 	reply   wire.Header // of the bulk reply under way
 	hole    bool        // the server has not answered the skip yet
+	landed  bool        // the bulk reply came by Land
 	second  bool        // the slot's second send buffer has been used
 	again   bool        // and what is in it has come back once
 	length  int         // bytes of it
@@ -91,7 +92,7 @@ type slot struct {
 func (s *slot) granting() bool { return s.state == slotGranting || s.state == slotPlaced }
 
 // long reports whether the last request in the slot, or its reply, was a bulk transfer.
-func (s *slot) long() bool { return s.op == OpRequestBulk || s.second }
+func (s *slot) long() bool { return s.op == OpRequestBulk || s.second || s.landed }
 
 // pool holds the free slots of a size, in the order in which they became free. The next one is that
 // which has been free for longest, or the newest for a lone request behind a long one.

@@ -150,7 +150,26 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 	}
 	n := wire.PutArgs(b, h.Put(b), args)
 	n += copy(b[n:], data)
+	if slot.state == serverAnnounced && s.land(i, n) {
+		s.built(i, n, op)
+		return
+	}
 	s.post(i, n, op)
+}
+
+// land sends the bulk reply of slot i, whose announcement has n bytes, at once, if it can.
+func (s *server) land(i, n int) bool {
+	slot := &s.slots[i]
+	get := slot.head.Kind == wire.KindGet
+	data := slot.source
+	if get {
+		data = s.ep.part(&slot.head)
+	}
+	if !s.ch.Land(s.next(i), i, n, data) {
+		return false
+	}
+	slot.state, slot.fetching = serverIdle, get
+	return true
 }
 
 // stage returns a copy of the data of a bulk reply. Those of a get stay in the

@@ -202,6 +202,9 @@ func (ch *channel) Write(slot int, data []byte, to wire.Window) {
 	ch.send(ref{what: refFragment, ch: ch, i: slot})
 }
 
+// Land implements provider.Channel. The card writes to no memory that was not granted for it.
+func (ch *channel) Land(int, int, int, []byte) bool { return false }
+
 // Writing implements provider.Channel.
 func (ch *channel) Writing(slot int) bool { return ch.writes[slot].busy }
 

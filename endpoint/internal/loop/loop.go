@@ -80,6 +80,9 @@ func (ch *channel) Buffer(i int) []byte { return ch.sends[i] }
 func (ch *channel) Idle(int) bool       { return true }
 func (ch *channel) Writing(int) bool    { return false }
 
+// Land does nothing: a reply within the node costs no round trip.
+func (ch *channel) Land(int, int, int, []byte) bool { return false }
+
 // gone notifies up, when it sends, that the other end has gone.
 func (ch *channel) gone() bool {
 	if ch.dead != 0 && !ch.told {

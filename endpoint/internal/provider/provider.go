@@ -154,6 +154,11 @@ type Channel interface {
 	// Write places data in the peer's window; wrote is called when data may be
 	// changed again. No other write for the slot may be under way.
 	Write(slot int, data []byte, to wire.Window)
+	// Land sends the announcement of bulk data in the first n bytes of buffer i, and the data
+	// with it as a message of the kind that has its data, if the peer has memory for that and
+	// no write for the slot is under way. It reports false, and does nothing, if it cannot.
+	// Wrote is called when data may be changed again. The buffer stays idle.
+	Land(i, slot, n int, data []byte) bool
 	// Writing reports whether the last write for a slot is still under way.
 	Writing(slot int) bool
 	// Release gives a received packet back.
@@ -193,11 +198,12 @@ const MaxBulk = 1 << 30
 
 // Packet is a received message. The provider parses it, and drops what is none.
 type Packet struct {
-	Head wire.Header
-	Body []byte  // arguments and payload, in the provider's memory; not nil
-	Slot int     // if placed: body is nil and bulk data for the slot has come
-	next *Packet // in the queue of its half
-	Home any     // the provider's own
+	Head   wire.Header
+	Body   []byte  // arguments and payload, in the provider's memory; not nil
+	Slot   int     // if placed: body is nil and bulk data for the slot has come
+	next   *Packet // in the queue of its half
+	Landed bool    // it has come by Land, and may be longer than medium messages are
+	Home   any     // the provider's own
 }
 
 // Packets is a queue, linked through the packets themselves, because there are two for each

@@ -376,7 +376,8 @@ func (ch *channel) Write(slot int, data []byte, to wire.Window) {
 }
 
 // Writing is provider.Channel's.
-func (ch *channel) Writing(slot int) bool { return ch.writing[slot] }
+func (ch *channel) Land(int, int, int, []byte) bool { return false }
+func (ch *channel) Writing(slot int) bool           { return ch.writing[slot] }
 
 // Release is provider.Channel's.
 func (ch *channel) Release(p *provider.Packet) {

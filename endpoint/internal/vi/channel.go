@@ -23,6 +23,7 @@ type channel struct {
 	writes   []bulkWrite      // by slot
 	writings int              // of them, busy
 	windows  []vipl.MemHandle // by slot; 0: none is open
+	landing  landing
 	broken   bool
 	cause    error // of that, if the VI knows none
 	closed   bool
@@ -49,7 +50,8 @@ type sendBuffer struct {
 type receiveBuffer struct {
 	mem    []byte
 	refs   int            // messages in it that have not been released
-	window vipl.MemHandle // of a window; 0: it is a receive
+	window vipl.MemHandle // of a window; 0: it is a receive, or lands
+	lands  bool           // it is a place of landing memory
 	desc   vipl.Descriptor
 	segs   [1]vipl.Segment
 }
@@ -59,14 +61,15 @@ type bulkWrite struct {
 	slot int
 	busy bool
 	desc vipl.Descriptor
-	segs [1]vipl.Segment
+	data vipl.MemHandle
+	segs [2]vipl.Segment
 }
 
 // channel makes a VI with its buffers, and posts the receives.
 func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*channel, error) {
-	ch := &channel{way: w, up: up, side: at, sends: make([]sendBuffer, s.NumSends()), receives: make([]receiveBuffer, s.Receives()+1+notes(s)),
+	ch := &channel{way: w, up: up, side: at, sends: make([]sendBuffer, s.NumSends()), receives: make([]receiveBuffer, s.Receives()+1+notes(s)+1),
 		writes: make([]bulkWrite, s.Slots), windows: make([]vipl.MemHandle, s.Slots), full: s.Full(), room: min(envelopeSize, s.Full(), s.Slots*wire.SmallSize)}
-	ch.batching.most = Batches(s)
+	ch.batching.most, ch.landing.place = Batches(s), landPlace(s)
 	if err := ch.open(s); err != nil {
 		ch.Close()
 		return nil, provider.OpError("connect", orClosed(err, provider.ErrResource), "%v", err)
@@ -87,7 +90,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	if ch.ptag, err = w.NIC.CreatePtag(); err != nil {
 		return err
 	}
-	posts := s.NumSends() + numEnvelopes + s.Slots + notes(s)*(1+batchesMost+1)
+	posts := s.NumSends() + numEnvelopes + s.Slots + notes(s)*(1+batchesMost+1) + 1
 	ch.entries = posts + len(ch.receives)
 	if err := w.grow(ch.entries); err != nil {
 		return err
@@ -102,7 +105,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	ch.vi.Context = ch
 	// Memory of Go's, because the NIC may be closed before the node: what has not
 	// been delivered then comes back from here.
-	mem := make([]byte, s.Memory(ch.side)+(1+notes(s))*s.Full()+numEnvelopes*ch.room+notes(s)*noteSize)
+	mem := make([]byte, s.Memory(ch.side)+(1+notes(s)+1)*s.Full()+numEnvelopes*ch.room+notes(s)*noteSize+wire.SmallSize)
 	slab, err := w.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return err
@@ -124,13 +127,14 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	if ch.batching.most > 0 {
 		ch.batching.note.init(take(noteSize), slab)
 	}
+	ch.landing.note.init(take(wire.SmallSize), slab)
 	for i := range ch.writes {
 		x := &ch.writes[i]
 		x.slot = i
-		x.desc.Op, x.desc.HasImmediate, x.desc.Immediate = vipl.OpRDMAWrite, true, uint32(i)
+		x.desc.Op, x.desc.HasImmediate = vipl.OpRDMAWrite, true
 		x.desc.Unordered = true                // nothing else writes to what the peer has granted
 		x.desc.AckNow = ch.side == wire.Asking // RequestBulk waits for it; nothing waits for a reply's
-		x.desc.Segs, x.desc.Context = x.segs[:], x
+		x.desc.Context = x
 	}
 	for i := range ch.receives {
 		x := &ch.receives[i]
@@ -215,8 +219,13 @@ func (ch *channel) Grant(slot int, mem []byte) (w wire.Window, err error) {
 
 // written hears that the peer says to have written to a window.
 func (ch *channel) written(x *receiveBuffer) {
-	slot, length := int64(x.desc.Immediate), int(x.desc.Length)
+	word, length := x.desc.Immediate, int(x.desc.Length)
 	ch.posted(ch.vi.PostRecv(&x.desc))
+	if word&landMark != 0 {
+		ch.tookLanding(word&^landMark, length)
+		return
+	}
+	slot := int64(word)
 	if i := slot - int64(len(ch.windows)); i >= 0 {
 		ch.batched(i, length)
 		return
@@ -244,8 +253,15 @@ func (ch *channel) Write(slot int, data []byte, to wire.Window) {
 		ch.posted(err)
 		return
 	}
-	ch.flush() // what was posted before goes before
 	x.segs[0] = vipl.Segment{Data: data, Handle: h}
+	x.desc.Segs, x.data = x.segs[:1], h
+	ch.write(x, to, uint32(slot))
+}
+
+// write posts a write whose segments are set.
+func (ch *channel) write(x *bulkWrite, to wire.Window, word uint32) {
+	ch.flush() // what was posted before goes before
+	x.desc.Immediate = word
 	x.desc.Remote = vipl.RemoteSegment{Addr: to.Addr, Handle: vipl.MemHandle(to.Handle)}
 	x.busy = true
 	ch.writings++
@@ -288,9 +304,10 @@ func (ch *channel) Close() {
 			nic.DeregisterMem(ch.windows[i])
 		}
 		if ch.writes[i].busy {
-			nic.DeregisterMem(ch.writes[i].segs[0].Handle)
+			nic.DeregisterMem(ch.writes[i].data)
 		}
 	}
 	ch.batching.close(ch.way)
+	ch.landing.close(ch.way)
 	nic.DestroyPtag(ch.ptag)
 }

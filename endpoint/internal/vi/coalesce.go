@@ -330,6 +330,9 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	x.refs = 1
 	p.Body, p.Home = body, x
 	ch.heard(int(p.Head.Slot))
+	if p.Head.Kind.Announces() {
+		ch.announced(p.Head.Length)
+	}
 	if ch.up.HandleNow(p) {
 		return true
 	}
@@ -361,6 +364,9 @@ func (ch *channel) arrived(x *receiveBuffer, length int) {
 		if waits {
 			ch.heard(int(p.Head.Slot))
 		}
+		if p.Head.Kind.Announces() {
+			ch.announced(p.Head.Length)
+		}
 		if ch.up.Received(p); ch.closed || ch.broken {
 			return
 		}
@@ -378,6 +384,8 @@ func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 		ch.way.up.Stray()
 	case h.Kind == wire.KindAsk:
 		ch.asked()
+	case h.Kind == wire.KindLanding:
+		ch.mayLand(h.Payload(body))
 	default:
 		ch.opened(h.Payload(body))
 	}
@@ -386,7 +394,7 @@ func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 // Release is channel's.
 func (ch *channel) Release(p *provider.Packet) {
 	x := p.Home.(*receiveBuffer)
-	p.Body, p.Home = nil, nil // the connection may end before p is used again
+	p.Body, p.Home, p.Landed = nil, nil, false // the connection may end before p is used again
 	ch.way.spare.Push(p)
 	ch.unuse(x)
 }
@@ -401,6 +409,9 @@ func (ch *channel) unuse(x *receiveBuffer) {
 	}
 	if x.window != 0 {
 		ch.reopen(x)
+		return
+	}
+	if x.lands {
 		return
 	}
 	if ch.late == nil {

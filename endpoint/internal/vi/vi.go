@@ -268,7 +268,7 @@ func (w *Provider) complete(c *seam.Completion) {
 		x.busy = false
 		ch.writings--
 		w.flying--
-		w.NIC.DeregisterMem(x.segs[0].Handle)
+		w.NIC.DeregisterMem(x.data)
 		ch.up.Wrote(x.slot)
 	}
 }

@@ -31,6 +31,8 @@ const (
 	// Of the channel itself (vi/batch.go).
 	KindAsk     // from client to server: for windows for batches
 	KindWindows // from server to client: they follow
+	// The channel's own, both ways (vi/landing.go).
+	KindLanding // bulk messages may land in the window that follows
 	KindEnd     // one more than the last
 )
 
@@ -39,6 +41,17 @@ func (k Kind) Request() bool { return k >= KindShort && k <= KindGet }
 
 // Tagged reports whether messages of the kind carry tags: requests and replies.
 func (k Kind) Tagged() bool { return k.Request() || k >= KindReply && k <= KindReplyAnnounce }
+
+// Announces reports whether messages of the kind announce bulk data.
+func (k Kind) Announces() bool { return k == KindAnnounce || k == KindReplyAnnounce }
+
+// Landing returns the kind of the message that has the data of an announcement of kind k with it.
+func (k Kind) Landing() Kind {
+	if k == KindAnnounce {
+		return KindBulk
+	}
+	return KindReplyBulk
+}
 
 // Own reports whether messages of the kind belong to the channel and not to its half.
 func (k Kind) Own() bool { return k >= KindAsk }
