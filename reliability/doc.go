@@ -19,7 +19,7 @@ package reliability
 //
 // # Protocol
 //
-// Each sequenced frame has a 32-bit sequence number, and keeps it when it is sent again. The receiver acknowledges
+// Each sequenced frame has a 32-bit sequence number, and keeps it in retransmissions. The receiver acknowledges
 // cumulatively (the next number that it expects) and selectively (a bitmap of later frames that it has), in every
 // frame that it sends back. It sends a bare acknowledgement in these cases: after a short delay, which is longer
 // while frames are answered soon (talk.go); every few frames; on a gap; and if the sender requests it with

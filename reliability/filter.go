@@ -13,7 +13,7 @@ const filterWords = 4
 // the window moves to them.
 const filterRun = 4
 
-// Filter accepts each frame at most once on the unreliable level, where nothing is sent again and
+// Filter accepts each frame at most once on the unreliable level, where nothing is retransmitted and
 // gaps remain. Its window slides with the newest frame.
 //
 // A frame outside the window is refused, because otherwise one frame with a wrong number would make

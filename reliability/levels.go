@@ -18,7 +18,7 @@ func (l Level) Valid() bool {
 	return l == Unreliable || l == ReliableDelivery || l == ReliableReception
 }
 
-// Reliable reports whether frames at level l are acknowledged and sent again.
+// Reliable reports whether frames at level l are acknowledged and retransmitted.
 func (l Level) Reliable() bool { return l == ReliableDelivery || l == ReliableReception }
 
 // String returns the name in flags and tables: "unreliable", "delivery" or "reception".

@@ -55,7 +55,7 @@ func mustBeValid(cfg *Config) {
 	}
 }
 
-// Room returns how many new frames may be sent at now. It is 0 while frames that must be sent again
+// Room returns the number of new frames that may be sent at now. It is 0 while retransmissions
 // need all the room: call Retransmit first.
 func (s *Sender) Room(now int64) int {
 	room := s.cfg.Window - s.nxt.Sub(s.una)

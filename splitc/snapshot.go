@@ -20,7 +20,8 @@ func (c *Count) add(bytes uint64) {
 	c.Bytes += bytes
 }
 
-// Stats count the operations that a process has requested since Start, of others or of itself.
+// Stats counts the operations that this process has started since Start, on other processes or
+// itself.
 type Stats struct {
 	Reads       Count  `reason:"read"`
 	Writes      Count  `reason:"write"`

@@ -21,9 +21,9 @@ type Notification struct {
 // counted.
 type Handler func(n Notification)
 
-// noteQueue says what is to be told, and when. SBL's rules (reference, section 4): the
-// counter of blocks nests, what comes while it is not zero is queued, a handler runs with
-// it raised by one, which it cannot undo.
+// noteQueue decides which notification is handled next, and when. It follows SBL's rules
+// (reference, section 4): the counter of blocks nests. Notifications are queued while it is not
+// zero. A handler runs with the counter raised by one, and cannot undo that.
 type noteQueue[T any] struct {
 	blocks  int // without the handler's
 	running bool
@@ -33,13 +33,13 @@ type noteQueue[T any] struct {
 // push queues a notification.
 func (q *noteQueue[T]) push(n T) { q.waiting.Push(n) }
 
-// len returns how many are queued.
+// len returns the number of queued notifications.
 func (q *noteQueue[T]) len() int { return q.waiting.Len() }
 
-// ready reports whether one may be told now.
+// ready reports whether a handler may run now.
 func (q *noteQueue[T]) ready() bool { return !q.running && q.blocks == 0 && q.len() > 0 }
 
-// begin takes the next one off; its handler runs until end.
+// begin dequeues the next notification. Its handler runs until end.
 func (q *noteQueue[T]) begin() T {
 	q.running = true
 	return q.waiting.Pop()
@@ -60,7 +60,7 @@ func (q *noteQueue[T]) unblock() error {
 	return errNotBlocked
 }
 
-// drop forgets those for which gone is true.
+// drop removes the notifications for which gone returns true.
 func (q *noteQueue[T]) drop(gone func(T) bool) {
 	q.waiting.Keep(func(n *T) bool { return !gone(*n) })
 }
@@ -75,7 +75,7 @@ func (p *Process) Poll() {
 	}
 }
 
-// spinLook is how many polls Spin makes between looks at its context and at handlers.
+// spinLook is the number of polls after which Spin checks its context and the handlers.
 const spinLook = 64
 
 // Spin polls a word until it differs from old, and returns its value. It drives the
@@ -97,8 +97,8 @@ func (p *Process) Spin(ctx context.Context, word *uint32, old uint32) (uint32, e
 	}
 }
 
-// over returns why a loop has to end. Under virtual time nothing happens while a process
-// only polls.
+// over returns the error that ends a polling loop, or nil. In virtual time, no time passes while a
+// process only polls.
 func (p *Process) over(ctx context.Context) error {
 	p.mu.Lock()
 	p.turn() // or the wait would end at once for what has been written before

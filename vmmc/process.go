@@ -171,7 +171,7 @@ func (p *Process) start(ctx context.Context) error {
 	return nil
 }
 
-// openDirectory returns the daemon of the node, or what does without.
+// openDirectory connects to the node's daemon, or returns the substitute for it.
 func (p *Process) openDirectory(ctx context.Context) (directory.Directory, error) {
 	if p.cfg.Card != nil {
 		return directory.OnCard(p.cfg.Card, p.cfg.Job), nil
@@ -213,7 +213,7 @@ func (p *Process) openProvider() (provider.Provider, error) {
 	return v, nil
 }
 
-// complete fills in the defaults and says what is wrong.
+// complete fills in the defaults and returns an error for invalid fields.
 func (c *Config) complete() error {
 	if c.Member != nil {
 		id := c.Member.Identity()
@@ -267,14 +267,15 @@ func (p *Process) Close() error {
 	return err
 }
 
-// logFlush is how long Close waits for the last lines of the log to be handled.
+// logFlush limits how long Close waits for the handler to write the last lines of the log.
 const logFlush = 100 * time.Millisecond
 
-// drainTime is how long Close lets what was posted arrive.
+// drainTime limits how long Close waits for posted sends to arrive.
 const drainTime = time.Second
 
-// drain waits for that. Notifications that nobody will handle give their room back, because
-// their senders may be closing, too. The lock is held, and given up meanwhile.
+// drain waits until posted sends have arrived. It returns the room of notifications that no handler
+// will handle, because their senders may be closing too. The caller holds the lock, which drain
+// releases while it waits.
 func (p *Process) drain() {
 	p.notes.drop(func(n note) bool {
 		p.via.Handled(n.grant)
@@ -320,9 +321,9 @@ func (p *Process) Hosts() []Node {
 
 // The lock
 //
-// What the provider has to see to, it announces by kick, from any goroutine: also from one
-// that has the lock and is in a call of the NIC's. So kick does not wait for the lock;
-// whoever has it sees to the work when he gives it up.
+// The provider announces work by kick, from any goroutine, including one that holds the lock and is
+// in a call of the NIC. So kick does not wait for the lock. The goroutine that holds the lock does
+// the work when it releases it.
 
 func (p *Process) kick() {
 	p.owed.Store(true)
@@ -336,8 +337,7 @@ func (p *Process) relay() {
 	}
 }
 
-// release unlocks, and has handlers that are due run on a goroutine of their own if no
-// other is there for it.
+// release unlocks. If handlers are due and no goroutine is there to run them, it starts one.
 func (p *Process) release() {
 	start := !p.notifier && !p.virtual && !p.closed && p.waiters == 0 && p.notes.ready()
 	if start {
@@ -349,14 +349,14 @@ func (p *Process) release() {
 	}
 }
 
-// turn sees to what is owed. The lock is held.
+// turn does the announced work. The caller must hold the lock.
 func (p *Process) turn() {
 	if p.owed.Swap(false); !p.ended && p.via != nil {
 		p.via.Turn()
 	}
 }
 
-// unlock gives up the lock.
+// unlock releases the lock.
 func (p *Process) unlock() {
 	if p.owed.Load() {
 		p.turn()
@@ -365,8 +365,8 @@ func (p *Process) unlock() {
 	p.relay()
 }
 
-// await blocks until done, which is called with the lock held, as is await. Handlers run
-// meanwhile, unless the caller is one.
+// await blocks until done returns true. The caller must hold the lock, and done is called with the
+// lock held. Handlers run meanwhile, unless the caller is a handler.
 func (p *Process) await(ctx context.Context, done func() bool) error {
 	for {
 		p.turn()
@@ -398,8 +398,8 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 	}
 }
 
-// runHandler runs the handler of the next notification. The lock is held on entry and on
-// return, and not meanwhile.
+// runHandler runs the handler of the next notification. The caller holds the lock, before and
+// after. The handler runs without it.
 func (p *Process) runHandler() {
 	n := p.notes.begin()
 	p.mu.Unlock()
@@ -408,8 +408,8 @@ func (p *Process) runHandler() {
 	n.export.handler(Notification{Export: n.export, From: peerOf(n.grant.To)})
 }
 
-// handlerEnded is deferred, so that neither a panic nor the end of the goroutine in a
-// handler stops the notifications.
+// handlerEnded is deferred, so that neither a panic nor runtime.Goexit in a handler stops the
+// notifications.
 func (p *Process) handlerEnded(n note) {
 	cause := recover()
 	if cause != nil {
@@ -428,7 +428,7 @@ func (p *Process) handlerEnded(n note) {
 	p.via.Ring()
 }
 
-// notify runs handlers while nobody waits, on a goroutine of its own.
+// notify runs handlers on its own goroutine while no other goroutine waits.
 func (p *Process) notify() {
 	p.mu.Lock()
 	defer func() {

@@ -6,10 +6,10 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Requests for exports that some users may import wait here until the directory has said
-// whose the asker is. That takes seconds if nobody knows its ticket; so there is a bound on
-// the questions that a node has open, and nodes take turns: one that shows tickets which
-// are none keeps only its own requests waiting.
+// proofs holds requests for exports that only some users may import, until the directory has
+// reported the asker's user. That takes seconds if no daemon knows the ticket. So the number of
+// open questions of a node is limited, and nodes take turns: a node that shows invalid tickets
+// delays only its own requests.
 type proofs struct {
 	nodes   map[ethertype.MAC]*nodeProofs
 	turns   fifo.Queue[*nodeProofs] // nodes of which requests wait, and may be asked about
@@ -18,7 +18,7 @@ type proofs struct {
 	asking  bool                    // a goroutine puts them
 }
 
-// nodeProofs is what one node has in proofs.
+// nodeProofs is one node's part of proofs.
 type nodeProofs struct {
 	waiting fifo.Queue[unproven]
 	open    int
@@ -35,7 +35,7 @@ const (
 	maxNodeProving = 16  // of one node's processes
 )
 
-// prove has the directory say whose the asker is, outside the lock.
+// prove asks the directory for the asker's user, without the lock.
 func (p *Process) prove(r *provider.Request, e *Export) {
 	switch {
 	case p.virtual: // where other goroutines do not run
@@ -49,7 +49,7 @@ func (p *Process) prove(r *provider.Request, e *Export) {
 	p.proveMore()
 }
 
-// proveMore has a goroutine put the questions that may be put. The lock is held.
+// proveMore starts a goroutine that asks the permitted questions. The caller must hold the lock.
 func (p *Process) proveMore() {
 	if q := &p.proofs; !q.asking && !p.closed && q.ready() {
 		q.asking = true
@@ -57,7 +57,7 @@ func (p *Process) proveMore() {
 	}
 }
 
-// putQuestions puts questions while there are some that may be put.
+// putQuestions asks questions while any is permitted.
 func (p *Process) putQuestions() {
 	p.mu.Lock()
 	for !p.closed && p.proofs.ready() {
@@ -82,7 +82,7 @@ func (p *Process) putQuestions() {
 	p.unlock()
 }
 
-// push has a request wait.
+// push queues a request.
 func (q *proofs) push(u unproven) {
 	node := u.r.From.Addr.MAC
 	n := q.nodes[node]
@@ -98,7 +98,7 @@ func (q *proofs) push(u unproven) {
 	q.queue(n)
 }
 
-// queue gives a node a turn, if it may have one.
+// queue gives a node a turn, if permitted.
 func (q *proofs) queue(n *nodeProofs) {
 	if !n.queued && n.waiting.Len() > 0 && n.open < maxNodeProving {
 		n.queued = true
@@ -106,10 +106,10 @@ func (q *proofs) queue(n *nodeProofs) {
 	}
 }
 
-// ready reports whether a question may be put.
+// ready reports whether a question may be asked.
 func (q *proofs) ready() bool { return q.open < maxProving && q.turns.Len() > 0 }
 
-// pop returns the next request, which is open until done.
+// pop returns the next request. It is open until done.
 func (q *proofs) pop() (unproven, *nodeProofs) {
 	n := q.turns.Pop()
 	n.queued = false

@@ -27,8 +27,8 @@ func (a ProxyAddr) Offset() int { return int(a % PageSize) }
 // String returns page and offset.
 func (a ProxyAddr) String() string { return fmt.Sprintf("proxy %#x+%d", a.Page(), a.Offset()) }
 
-// proxySpace finds the import that an address lies in. Pages are given out upwards, with
-// a guard page between imports, and never again.
+// proxySpace finds the import of an address. It allocates pages upwards, with a guard page between
+// imports, and never reuses them.
 type proxySpace struct {
 	next   uint64 // page
 	used   []proxyRange
@@ -47,17 +47,18 @@ type endedRange struct {
 	why        error
 }
 
-// mostEnded is how many ended imports keep their error. Addresses of earlier ones lie in no import.
+// mostEnded is the number of ended imports whose error is kept. Addresses of earlier ones belong to
+// no import.
 const mostEnded = 1024
 
-// newProxySpace returns a space whose first page is drawn from a seed, so that addresses
-// of other processes are not found in it.
+// newProxySpace returns a space whose first page depends on a seed, so that addresses of other
+// processes are not valid in it.
 func newProxySpace(seed uint64) proxySpace {
 	seed = (seed ^ seed>>31) * 0x9E3779B97F4A7C15
 	return proxySpace{next: seed>>44<<31 | 1}
 }
 
-// add makes room for an import of so many bytes and returns its address.
+// add allocates an import of size bytes and returns its address.
 func (s *proxySpace) add(size uint64, imp *Import) ProxyAddr {
 	at := ProxyAddr(s.next * PageSize)
 	s.next += max((size+PageSize-1)/PageSize, 1) + 1
@@ -70,7 +71,7 @@ func (s *proxySpace) find(a ProxyAddr) int {
 	return sort.Search(len(s.used), func(i int) bool { return s.used[i].start > a }) - 1
 }
 
-// remove takes an import's range away, and keeps why the import has ended.
+// remove removes an import's range, and keeps the error with which the import ended.
 func (s *proxySpace) remove(a ProxyAddr, why error) {
 	i := s.find(a)
 	if i < 0 || s.used[i].start != a {
@@ -86,7 +87,7 @@ func (s *proxySpace) remove(a ProxyAddr, why error) {
 	s.oldest = (s.oldest + 1) % mostEnded
 }
 
-// outside returns why an address that lies in no import does not.
+// outside returns the error for an address outside all imports.
 func (s *proxySpace) outside(a ProxyAddr) error {
 	for _, x := range s.ended {
 		if a >= x.start && a <= x.end {
@@ -96,11 +97,11 @@ func (s *proxySpace) outside(a ProxyAddr) error {
 	return fmt.Errorf("%w: %v lies in no import of this process: it was given up long ago, or is another's", ErrProxy, a)
 }
 
-// errPastEnd is ErrProxy of an address in an import that ends too soon.
+// errPastEnd is ErrProxy for an address in an import that is too short.
 var errPastEnd = fmt.Errorf("%w", ErrProxy)
 
-// resolve returns the import that all n bytes from a on lie in, and the offset there. The
-// error of an import that has ended says why it has.
+// resolve returns the import that contains all n bytes from a on, and the offset in it. For an
+// import that has ended, it returns the import's error.
 func (s *proxySpace) resolve(a ProxyAddr, n int) (*Import, uint64, error) {
 	i := s.find(a)
 	switch {

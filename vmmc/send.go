@@ -48,7 +48,7 @@ func (s *Send) Status() Status { return Status(s.status.Load()) }
 // Err returns why the send has failed. Call it only if Status is StatusFailed.
 func (s *Send) Err() error { return s.err }
 
-// finish ends the send. The lock is held.
+// finish ends the send. The caller must hold the lock.
 func (s *Send) finish() {
 	status := StatusDone
 	if s.err != nil {
@@ -95,7 +95,7 @@ func (p *Process) sendMsg(ctx context.Context, src []byte, dst ProxyAddr, notify
 	return err
 }
 
-// errFull says that a synchronous send has to wait.
+// errFull makes a synchronous send wait.
 var errFull = fmt.Errorf("%w: wait for some", ErrFull)
 
 func (p *Process) sendShort(src []byte, dst ProxyAddr, notify bool) error {

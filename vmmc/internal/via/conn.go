@@ -14,12 +14,13 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// How two processes come to one connection
+// How two processes establish one connection
 //
-// Whoever wants an import first asks for a connection at the other's listener. When both
-// ask at the same time, the request of the one whose address is lower counts: the other
-// one gives its own up and accepts. The lower one keeps the request that it has got until
-// its own has been decided, and accepts it if that has failed. A process has two ends with
+// A process that wants an import first requests a connection at the peer's listener. If both
+// request one at the same time, the request of the process with the lower address wins: the other
+// process withdraws its own and accepts. The process with the lower address keeps the peer's
+// request until its own is decided, and accepts it if its own fails. A process has two ends of a
+// connection with itself.
 // itself.
 
 type state uint8
@@ -35,15 +36,15 @@ func (s state) String() string {
 	return [...]string{"dialing", "accepting", "live", "dead"}[s]
 }
 
-// Credits that each side has in the beginning: of notifications and of messages. Credits
-// themselves come in messages that need none, of which few are under way at a time.
+// Initial credits of each side, for notifications and for messages. Messages that carry credits
+// need no credit; few of them are in flight at a time.
 const (
 	maxNotes = 32
 	maxTalk  = 16
 	receives = maxNotes + maxTalk + 8
 )
 
-// conn is one end of the connection with another process.
+// conn is one end of the connection to another process.
 type conn struct {
 	p      *Provider
 	at     ethertype.Addr // the peer's listener
@@ -82,7 +83,7 @@ type receive struct {
 	desc vipl.Descriptor
 }
 
-// newConn makes an end, with its VI.
+// newConn creates an end, with its VI.
 func (p *Provider) newConn(at ethertype.Addr) (*conn, error) {
 	if len(p.conns) >= p.cfg.Connections {
 		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows", at, len(p.conns))
@@ -114,7 +115,7 @@ func (p *Provider) newConn(at ethertype.Addr) (*conn, error) {
 	return k, nil
 }
 
-// open makes the VI and posts its receives.
+// open creates the VI and posts its receives.
 func (k *conn) open() (err error) {
 	k.vi, err = k.p.nic.CreateVI(&vipl.Attributes{Ptag: k.tag, EnableRDMAWrite: true, QueueDepth: max(k.p.cfg.Sends, receives),
 		PeerTimeout: k.p.cfg.PeerTimeout}, k.p.cq.CQ, k.p.cq.CQ)
@@ -132,8 +133,7 @@ func (k *conn) open() (err error) {
 	return nil
 }
 
-// dial returns the connection with the process at an address, and begins it if there is
-// none.
+// dial returns the connection to the process at an address, and starts one if there is none.
 func (p *Provider) dial(at ethertype.Addr) (*conn, error) {
 	if p.closed {
 		return nil, provider.ErrClosed
@@ -154,7 +154,7 @@ func (p *Provider) dial(at ethertype.Addr) (*conn, error) {
 	return k, nil
 }
 
-// accept decides about a request for a connection.
+// accept accepts or rejects a connection request.
 func (p *Provider) accept(r *vipl.Request) {
 	id, dials, ok := parseHello(r.Data(), r.Remote().MAC)
 	if !ok {
@@ -216,8 +216,8 @@ func (k *conn) take(r *vipl.Request, id provider.Identity, dials uint32) {
 	k.say(putHello(message(sayHello), k.p.self, k.p.dials))
 }
 
-// yield gives up the own attempt and accepts the peer's. A connection that is not made has
-// asks only, which are asked again.
+// yield withdraws the own attempt and accepts the peer's. A connection that is not established has
+// only asks, which are asked again.
 func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 	k.vi.Close()
 	for k.flying.Len() > 0 {
@@ -234,7 +234,7 @@ func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 	k.Asks.Again()
 }
 
-// why says how the connection has ended.
+// why returns the error with which the connection ended.
 func (k *conn) why() error {
 	err := k.vi.Err()
 	if err == nil {
@@ -249,7 +249,7 @@ func (k *conn) why() error {
 	return fmt.Errorf("%w: %w", provider.ErrPeer, err)
 }
 
-// fail ends the connection, and all that hangs on it.
+// fail ends the connection and everything that depends on it.
 func (k *conn) fail(why error) {
 	if k.state == dead {
 		return
@@ -285,7 +285,7 @@ func (k *conn) fail(why error) {
 	}
 }
 
-// drop gives back what newConn took, but for the VI.
+// drop releases the resources of newConn, except the VI.
 func (k *conn) drop() {
 	n := k.p.nic
 	for _, s := range k.slabs {
@@ -297,7 +297,7 @@ func (k *conn) drop() {
 	n.DestroyPtag(k.tag)
 }
 
-// violated ends the connection because the peer breaks the protocol.
+// violated ends the connection because the peer violated the protocol.
 func (k *conn) violated() {
 	k.p.count.Violations++
 	k.fail(fmt.Errorf("%w: %w: it breaks the protocol", provider.ErrPeer, provider.ErrRefused))

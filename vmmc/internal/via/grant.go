@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Open implements asking.Conn: it makes mem known to the peer alone, under a handle that is never
-// used again. Nothing can be written to no memory, which needs no registration.
+// Open implements asking.Conn: it makes mem writable for the peer alone, under a handle that is
+// never reused. Empty memory needs no registration.
 func (k *conn) Open(mem []byte) (asking.Place, error) {
 	if len(mem) == 0 {
 		return asking.Place{}, nil
@@ -23,11 +23,11 @@ func (k *conn) Shut(at asking.Place) {
 	}
 }
 
-// Free implements asking.Conn: a handle is never used again.
+// Free implements asking.Conn: handles are never reused.
 func (k *conn) Free(asking.Place) {}
 
-// notified hands on a notification; one for a slot that is none costs its sender the
-// credit's way back, and nothing else.
+// notified passes a notification on. A notification for an invalid slot only costs its sender the
+// credit.
 func (k *conn) notified(slot uint32) {
 	if k.state == dead {
 		return

@@ -5,21 +5,21 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Writes behind a redirection
+// Writes after a redirection
 //
-// What importers have written to the old memory, the exporter copies to the new one, when it
-// hears from each how much that is. A write to the new memory, which goes there without the
-// exporter's doing, could come before, and the copy would put old data over it, of this
-// importer or of another. So importers hold their writes to the region until the exporter has
-// heard from all.
+// The exporter copies the data that importers have written from the old memory to the new memory.
+// It does so when it knows from each importer how much that is. Importers write to the new memory
+// without the exporter. A write could arrive before the copy, and the copy would then overwrite it
+// with old data, of this importer or another one. So importers hold their writes to the region
+// until the exporter has reports from all of them.
 
-// held is what a region's writes wait in, in order.
+// held is the queue of a region's waiting writes, in order.
 type held struct {
 	sends  []*send
 	leaves bool // the region is given up behind them
 }
 
-// hold has the writes to a region wait.
+// hold makes the writes to a region wait.
 func (k *conn) hold(r *provider.Region) {
 	if k.held == nil {
 		k.held = map[*provider.Region]*held{}
@@ -27,7 +27,7 @@ func (k *conn) hold(r *provider.Region) {
 	k.held[r] = &held{}
 }
 
-// moved: the exporter has copied what went to the old memory.
+// moved handles the message that the exporter has copied the data of the old memory.
 func (k *conn) moved(m *asking.Reader) {
 	r := k.regions[m.U32()]
 	if r == nil {
@@ -51,7 +51,7 @@ func (k *conn) moved(m *asking.Reader) {
 	}
 }
 
-// endHeld ends the writes that wait, because the connection has ended.
+// endHeld ends the waiting writes, because the connection has ended.
 func (k *conn) endHeld(why error) {
 	for r, h := range k.held {
 		delete(k.held, r)

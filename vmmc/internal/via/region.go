@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// granted takes in an import. One that nobody wants any more is given up at once.
+// granted handles a granted import. If no caller wants it any more, it releases the import at once.
 func (k *conn) granted(r *asking.Reader) {
 	seq := r.U32()
 	g := &provider.Region{Owner: k.peer, Link: k, Slot: r.U32(), Addr: r.U64(), Key: r.U32(), Size: r.U64()}
@@ -34,14 +34,14 @@ func (k *conn) lose(r *provider.Region, why error) {
 	}
 }
 
-// revoked: what has been posted goes before the answer, since both go the same way in
-// order.
+// revoked answers a revocation. Posted writes arrive before the answer, because both use the same
+// ordered connection.
 func (k *conn) revoked(r *provider.Region) {
 	k.lose(r, provider.ErrRevoked)
 	k.leave(r)
 }
 
-// leave says that no more comes, behind what was posted before.
+// leave notifies the exporter, after the posted writes, that no more follow.
 func (k *conn) leave(r *provider.Region) {
 	if k.regions[r.Slot] != r {
 		return
@@ -66,7 +66,7 @@ func (p *Provider) Release(r *provider.Region) {
 	}
 }
 
-// redirect has the writes from now on go elsewhere.
+// redirect makes later writes go to another place.
 func (k *conn) redirect(m *asking.Reader) {
 	slot, at, key := m.U32(), m.U64(), m.U32()
 	r := k.regions[slot]
@@ -84,7 +84,7 @@ func (k *conn) redirect(m *asking.Reader) {
 	r.Lo, r.Hi, r.Count = r.Size, 0, 0
 }
 
-// Frame implements provider.Provider: a frame's data at the least, whatever the path.
+// Frame implements provider.Provider: the minimum data of a frame, for any path.
 func (p *Provider) Frame(*provider.Region) int {
 	return p.frame
 }
@@ -106,7 +106,7 @@ const (
 	slab   = 32  // records made at a time
 )
 
-// record returns a record.
+// record returns a free record.
 func (k *conn) record() (*send, error) {
 	if len(k.spare) == 0 {
 		mem := make([]byte, slab*inline)
@@ -127,13 +127,13 @@ func (k *conn) record() (*send, error) {
 	return s, nil
 }
 
-// copied has s send a copy of b.
+// copied makes s send a copy of b.
 func (s *send) copied(b []byte) {
 	s.segs[0] = vipl.Segment{Data: s.mem[:copy(s.mem, b)], Handle: s.handle}
 	s.desc = vipl.Descriptor{Segs: s.segs[:1], Context: s}
 }
 
-// recycle gives back a record that is not posted.
+// recycle frees a record that is not posted.
 func (k *conn) recycle(s *send) {
 	for i := range s.pinned {
 		k.p.nic.DeregisterMem(s.segs[i].Handle)
@@ -143,7 +143,7 @@ func (k *conn) recycle(s *send) {
 	k.spare = append(k.spare, s)
 }
 
-// end tells how a send went.
+// end reports the result of a send.
 func (k *conn) end(s *send, err error) {
 	token := s.token
 	if s.region != nil {
@@ -156,13 +156,13 @@ func (k *conn) end(s *send, err error) {
 	}
 }
 
-// post posts s behind the others, at once if the VI's queue has room.
+// post queues s, and posts it at once if the VI's queue has room.
 func (k *conn) post(s *send) {
 	k.flying.Push(s)
 	k.push()
 }
 
-// push posts what the VI's queue has room for.
+// push posts as many queued sends as the VI's queue has room for.
 func (k *conn) push() {
 	for k.posted < k.flying.Len() && k.posted < k.p.cfg.Sends {
 		s, post := *k.flying.At(k.posted), (*vipl.VI).PostSend
@@ -177,7 +177,7 @@ func (k *conn) push() {
 	}
 }
 
-// sent is told of the oldest send: they complete in order.
+// sent handles the completion of the oldest send. Sends complete in order.
 func (k *conn) sent(s *send) {
 	k.posted--
 	k.flying.Pop()
@@ -237,7 +237,7 @@ func (p *Provider) Post(w *provider.Write) error {
 	return nil
 }
 
-// notify has s carry a notification if there is credit, else notes that one is to follow.
+// notify adds a notification to s if there is credit. Otherwise it records that one must follow.
 func (k *conn) notify(s *send, r *provider.Region) {
 	if k.mayNote > 0 && k.notes.Len() == 0 && k.held[r] == nil {
 		k.mayNote--
@@ -249,7 +249,7 @@ func (k *conn) notify(s *send, r *provider.Region) {
 	k.notes.Push(r.Slot)
 }
 
-// note sends a notification alone.
+// note sends a notification without data.
 func (k *conn) note(slot uint32) {
 	s, err := k.record()
 	if err != nil {
@@ -262,7 +262,7 @@ func (k *conn) note(slot uint32) {
 	k.post(s)
 }
 
-// pin has s send w's data from where it lies.
+// pin makes s send w's data from their own memory, without a copy.
 func (k *conn) pin(s *send, w *provider.Write) error {
 	skip, left := w.Skip, w.Size
 	for _, b := range w.Data {

@@ -9,11 +9,11 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// maxQueue bounds the messages that wait for credit, which a peer that gives none makes
-// many: an honest one has at most asking.Most questions open.
+// maxQueue limits the messages that wait for credit. A peer that returns no credit could otherwise
+// make them many. A well-behaved peer has at most asking.Most questions open.
 const maxQueue = 2 * asking.Most
 
-// say sends a message, when there is credit for it.
+// say queues a message, and sends it when there is credit.
 func (k *conn) say(b []byte) {
 	if k.state == dead {
 		return
@@ -28,7 +28,7 @@ func (k *conn) say(b []byte) {
 	k.put(b)
 }
 
-// put posts a message, with the credits that are owed.
+// put posts a message, together with the owed credits.
 func (k *conn) put(b []byte) {
 	b[1], b[2] = byte(k.oweNote), byte(k.oweTalk)
 	k.oweNote, k.oweTalk = 0, 0
@@ -42,7 +42,7 @@ func (k *conn) put(b []byte) {
 	k.post(s)
 }
 
-// sendWaiting sends what credits allow, and returns those that are owed if they are many.
+// sendWaiting sends as many messages as credits allow. If many credits are owed, it returns them.
 func (k *conn) sendWaiting() {
 	for k.state != dead && k.mayTalk > 0 && len(k.talk) > 0 {
 		b := k.talk[0]
@@ -58,8 +58,8 @@ func (k *conn) sendWaiting() {
 	}
 }
 
-// arrived takes in a message or a notification. Its receive is posted again at once: what
-// bounds notifications is that their credit is returned when they have been handled.
+// arrived handles a message or a notification. It posts the receive again at once. The number of
+// notifications stays limited because their credit returns only when they have been handled.
 func (k *conn) arrived(x *receive) {
 	d := &x.desc
 	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
@@ -74,7 +74,7 @@ func (k *conn) arrived(x *receive) {
 	k.receive(b)
 }
 
-// receive takes in a message.
+// receive parses a message.
 func (k *conn) receive(b []byte) {
 	if len(b) < headSize || k.state == dialing && b[0] != sayHello {
 		k.violated()
@@ -99,7 +99,7 @@ func (k *conn) again(x *receive) {
 	}
 }
 
-// hear acts upon a message.
+// hear handles a message.
 func (k *conn) hear(kind byte, r *asking.Reader) {
 	switch kind {
 	case sayHello:

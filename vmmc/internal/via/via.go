@@ -1,8 +1,7 @@
-// Package via is the provider over virtual interfaces: one connection, with a protection
-// tag of its own, for each pair of processes. An import is a registration of the
-// exporter's buffer with that tag and the right to write, under a handle that is never
-// used again, so that to revoke it is one DeregisterMem, and who knows a handle and has
-// another connection reaches nothing by it.
+// Package via is the provider over virtual interfaces. Each pair of processes has one connection,
+// with its own protection tag. An import is a registration of the exporter's buffer with that tag
+// and with the right to write. Its handle is never reused, so one DeregisterMem revokes it. A
+// process that knows the handle but uses another connection cannot write.
 package via
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Config says how to open a provider.
+// Config configures a provider.
 type Config struct {
 	NIC         *vipl.NIC
 	Process     uint32
@@ -50,7 +49,7 @@ type Provider struct {
 
 var _ provider.Provider = (*Provider)(nil)
 
-// Open starts to take requests. up is called from the first Turn on.
+// Open starts to accept requests. It calls up from the first Turn on.
 func Open(cfg Config, up provider.Up) (*Provider, error) {
 	p := &Provider{up: up, nic: cfg.NIC, cfg: cfg, conns: map[ethertype.Addr]*conn{}, entries: 64}
 	p.frame = seam.Link(p.nic).Info().MTU - ethertype.BaseSize - ethertype.RDMASize - 8
@@ -127,7 +126,7 @@ func (p *Provider) Turn() {
 	}
 }
 
-// complete sees to one completion.
+// complete handles one completion.
 func (p *Provider) complete(c *seam.Completion) {
 	if c.Request != nil {
 		p.accept(c.Request)
@@ -148,7 +147,7 @@ func (p *Provider) complete(c *seam.Completion) {
 	}
 }
 
-// reserve makes room in the completion queue for one connection more, or less.
+// reserve resizes the completion queue by a number of connections, which may be negative.
 func (p *Provider) reserve(by int) error {
 	p.entries += by
 	return p.cq.Resize(p.entries)
@@ -186,8 +185,8 @@ func (p *Provider) Dead(addr ethertype.Addr, incarnation uint64) {
 	}
 }
 
-// all returns the connections by their addresses, so that what happens to several happens in the same
-// order in each run of a simulation.
+// all returns the connections in the order of their addresses, so that each run of a simulation
+// handles them in the same order.
 func (p *Provider) all() []*conn {
 	all := slices.SortedFunc(maps.Values(p.conns), func(a, b *conn) int { return a.at.Compare(b.at) })
 	if p.itself != nil {

@@ -15,11 +15,11 @@ import (
 //	     2     1  messages that it may send more
 //	     3        body
 //
-// A hello, which is the private data of a request for a connection and the first message
-// of the other side, has in its body the magic number, process, port and incarnation, and
-// how many connections the process has asked for: a request that comes late, when the
-// process has accepted the other side's instead, is told by it from a new one. A
-// notification is no message but an RDMA write with immediate data, the slot.
+// A hello is the private data of a connection request, and the first message of the other side. Its
+// body has the magic number, process, port and incarnation, and the number of connections that the
+// process has requested. The number distinguishes a new request from a late one whose process has
+// accepted the peer's request instead. A notification is not a message but an RDMA write with
+// immediate data, the slot.
 const (
 	sayHello      = 1 + iota
 	sayAsk        // seq, export, ticket, word: an import, please
@@ -49,7 +49,7 @@ func putHello(b []byte, id provider.Identity, dials uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, dials)
 }
 
-// parseHello takes what the process at a station says of itself.
+// parseHello parses the hello of the process at a station.
 func parseHello(b []byte, mac ethertype.MAC) (id provider.Identity, dials uint32, ok bool) {
 	if len(b) != helloSize || binary.BigEndian.Uint32(b) != magic {
 		return id, 0, false
@@ -60,7 +60,7 @@ func parseHello(b []byte, mac ethertype.MAC) (id provider.Identity, dials uint32
 	return id, binary.BigEndian.Uint32(b[18:]), true
 }
 
-// message begins a message. The credits are filled in when it is sent.
+// message starts a message. The credits are filled in when it is sent.
 func message(kind byte, numbers ...uint32) []byte {
 	b := append(make([]byte, 0, messageSize), kind, 0, 0)
 	for _, n := range numbers {
