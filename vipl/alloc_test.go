@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -12,6 +13,7 @@ import (
 // TestNoAllocations posts, polls and takes in steady state at each level, with
 // one-frame and multi-frame messages, and wants nothing allocated.
 func TestNoAllocations(t *testing.T) {
+	need.Simulated(t)
 	for _, level := range levels {
 		for _, size := range []int{0, 64, 64 << 10} {
 			t.Run(fmt.Sprintf("%v/%d", level, size), func(t *testing.T) {
@@ -112,6 +114,7 @@ func connectOver(t *testing.T, l *vipl.Listener, d *duo) []*vipl.VI {
 // TestReadNoAllocations reads in steady state and wants nothing allocated at
 // either side.
 func TestReadNoAllocations(t *testing.T) {
+	need.Simulated(t)
 	for _, level := range reliableLevels {
 		for _, size := range []int{0, 64, 64 << 10} {
 			t.Run(fmt.Sprintf("%v/%d", level, size), func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/drops"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -427,6 +428,7 @@ func (x *asked) refusals() (n int) {
 // One that is still to be answered it does not forget: the same request would be taken
 // for a new one.
 func TestListenerRemembers(t *testing.T) {
+	need.Simulated(t)
 	const most = vipl.MaxVIs
 	x := newAsked(t)
 	if x.ask(0, nil) == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -328,6 +329,7 @@ func TestPeerInName(t *testing.T) {
 
 // TestAnswersBounded: what a NIC answers to frames of anybody goes at a bounded rate.
 func TestAnswersBounded(t *testing.T) {
+	need.Simulated(t)
 	for answer, ask := range map[ethertype.Kind]func(to, from ethertype.Addr, i int) transport.Frame{
 		ethertype.KindReset: func(to, from ethertype.Addr, i int) transport.Frame {
 			return control(ethertype.Header{Dst: to.MAC, Src: from.MAC, Kind: ethertype.KindAck, DstPort: to.Port + 9, SrcPort: from.Port, Tag: uint32(i + 1)}, nil)

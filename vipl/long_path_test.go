@@ -26,6 +26,7 @@ import (
 // messages of all kinds. They arrive all the same, soon, and those behind them in frames
 // of the MTU; when it carries long frames again they are used again.
 func TestLongBlackHole(t *testing.T) {
+	need.Simulated(t)
 	rounds := 3
 	if !need.Full() { // the race detector has nothing to find where one goroutine drives both ends
 		rounds = 1
