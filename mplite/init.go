@@ -16,8 +16,9 @@ import (
 
 // Init joins the job that cfg describes and returns the communicator of all
 // its ranks (MPI_Init, MP_Init). It blocks until all ranks have come and, with Ahead, until this
-// rank is connected with every other one (Config.Connect). After three seconds it logs which ranks are missing and why. After cfg.Timeout it
-// fails, about a fifth of a second later, with an error that names missing ranks.
+// rank is connected with every other one (Config.Connect). After three seconds it logs which ranks
+// are missing and why. After cfg.Timeout it fails, about a fifth of a second later, with an error
+// that names missing ranks.
 //
 // It fails at once with a RankError if another rank dies or leaves Init, or has itself waited in
 // vain for a rank until its timeout. It fails with a DuplicateError if two processes claim one rank

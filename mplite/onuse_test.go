@@ -133,18 +133,18 @@ func TestIncast(t *testing.T) {
 // themselves.
 func TestKillOnUse(t *testing.T) {
 	const size = 12
-	count := 12
+	count := 6
 	if need.Full() {
 		count = 500
 	}
 	seeds(t, count, func(seed uint64) error {
 		cfg := onUse
 		cfg.PeerTimeout = 100 * time.Millisecond
-		cfg.Timeout = 5 * time.Second
+		cfg.Timeout = 2 * time.Second
 		victim := int(seed*7) % size
 		j := newJob(size, sim.Options{Seed: seed, Loss: 0.02 * float64(seed%3)}, cfg)
 		j.Go("killer", func() {
-			j.Sleep(time.Duration(seed*seed*37%20000) * time.Microsecond)
+			j.Sleep(time.Duration(seed*seed*3701%60000) * time.Microsecond)
 			j.Kill(j.stations[victim])
 		})
 		for rank := range size {
