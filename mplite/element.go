@@ -9,9 +9,8 @@ import (
 	"sync"
 )
 
-// element is what the library has to know of a type whose values are elements
-// of messages: how large one is, what matches it, and what changes place
-// between byte orders.
+// element describes a type whose values are elements of messages: their size, the types that match,
+// and the parts to swap between byte orders.
 type element struct {
 	sig  uint32 // signature: what a receive compares with the sender's
 	size int    // bytes of an element, padding included
@@ -20,16 +19,16 @@ type element struct {
 	err  error  // why the type cannot be an element
 }
 
-// run is a row of numbers of one kind in a struct.
+// run is a sequence of numbers of one kind in a struct.
 type run struct {
 	offset, count int
 	sig           uint32 // of the numbers
 	unit          int
 }
 
-// Signatures. A message carries its sender's; 0 is raw bytes and matches
-// everything. That of a number is its class and its size in bytes, that of a
-// struct a hash of all its runs, with sigStruct set.
+// Signatures. A message carries its sender's signature. 0 means raw bytes and matches everything.
+// The signature of a number is its class and its size in bytes. The signature of a struct is a hash
+// of all its runs, with sigStruct set.
 const (
 	sigRaw    uint32 = 0
 	sigStruct uint32 = 1 << 31
@@ -72,8 +71,7 @@ var numbers = func() (table [reflect.UnsafePointer + 1]*element) {
 	return table
 }()
 
-// elementOf returns the element that T is. If T cannot be one, err in it says
-// why.
+// elementOf returns the element of T. If T cannot be an element, its err field contains the reason.
 func elementOf[T any]() *element {
 	t := reflect.TypeFor[T]()
 	if e := numbers[t.Kind()]; e != nil {
@@ -82,10 +80,10 @@ func elementOf[T any]() *element {
 	return composed(t)
 }
 
-// structs remembers the elements of structs and arrays by their reflect.Type.
+// structs caches the elements of structs and arrays by their reflect.Type.
 var structs sync.Map
 
-// composed returns the element that a struct or array is.
+// composed returns the element of a struct or array.
 func composed(t reflect.Type) *element {
 	if e, ok := structs.Load(t); ok {
 		return e.(*element)
@@ -95,8 +93,8 @@ func composed(t reflect.Type) *element {
 	return e
 }
 
-// compose takes a type apart. A type that is nothing but numbers of one kind in
-// a row is that many of them, as in MPI; any other one is a struct.
+// compose analyses a type. A type that consists only of adjacent numbers of one kind counts as that
+// many numbers, as in MPI. Any other type is a struct.
 func compose(t reflect.Type) *element {
 	e := &element{size: int(t.Size())}
 	if e.size == 0 {
@@ -123,11 +121,10 @@ func compose(t reflect.Type) *element {
 	return e
 }
 
-// maxRuns bounds what taking a type apart may cost.
+// maxRuns limits the work of compose.
 const maxRuns = 1 << 12
 
-// appendRuns adds the runs of t, which lies at offset and which people call
-// name. Blank fields are padding.
+// appendRuns appends the runs of t at offset. Errors use name for it. Blank fields are padding.
 func appendRuns(runs []run, t reflect.Type, offset int, name string) (_ []run, err error) {
 	if n := numbers[t.Kind()]; n != nil {
 		sig := n.sig
@@ -172,7 +169,7 @@ func appendArray(runs []run, t reflect.Type, offset int, name string) ([]run, er
 	return runs, nil
 }
 
-// addRun appends r, to the last run if it goes on there.
+// addRun appends r, or extends the last run if r continues it.
 func addRun(runs []run, r run) []run {
 	if r.count == 0 {
 		return runs
@@ -203,7 +200,7 @@ func (e *element) swap(b []byte) {
 	}
 }
 
-// sigName says for people what a signature stands for.
+// sigName returns a human-readable name of a signature.
 func sigName(sig uint32) string {
 	if sig&sigStruct != 0 {
 		return fmt.Sprintf("a struct of signature %08x", sig)
@@ -232,16 +229,16 @@ var hostBig = func() uint8 {
 	return 0
 }()
 
-// putRight makes the payload b, of a message with these flags and this
-// signature, right for a receive of elements e. Raw bytes stay as they are.
+// putRight converts the payload b, of a message with these flags and this signature, for a receive
+// of elements e. Raw bytes stay unchanged.
 func (w *world) putRight(b []byte, e *element, flags uint8, sig uint32) {
 	if flags&flagBig != w.order && sig != sigRaw && e.sig != sigRaw {
 		e.swap(b)
 	}
 }
 
-// swap reverses the bytes of each whole unit of b in place. Receiver makes
-// right: it is called on what came from a host of the other byte order.
+// swap reverses the bytes of each whole unit of b in place. The receiver converts: it calls swap on
+// data from a host of the other byte order.
 func swap(b []byte, unit int) {
 	ne := binary.NativeEndian
 	switch unit {

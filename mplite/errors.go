@@ -104,7 +104,7 @@ func (e *RequestsError) Unwrap() []error {
 	return all
 }
 
-// with returns e, or a new one for n requests, with the error of request i.
+// with returns e with the error of request i added. If e is nil it creates one for n requests.
 func (e *RequestsError) with(n, i int, err error) *RequestsError {
 	if e == nil {
 		e = &RequestsError{Errs: make([]error, n)}
@@ -113,7 +113,7 @@ func (e *RequestsError) with(n, i int, err error) *RequestsError {
 	return e
 }
 
-// orNil returns e as an error, nil if no request has failed.
+// orNil returns e as an error, or nil if no request has failed.
 func (e *RequestsError) orNil() error {
 	if e == nil {
 		return nil
@@ -171,7 +171,7 @@ func (e *AbortError) Error() string {
 // Unwrap returns ErrAborted.
 func (e *AbortError) Unwrap() error { return ErrAborted }
 
-// checkContext says what is wrong with a caller's context.
+// checkContext returns an error for a nil context.
 func checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -179,11 +179,11 @@ func checkContext(ctx context.Context) error {
 	return nil
 }
 
-// errNilContext is one value, because the path of a message must not allocate.
+// errNilContext is a variable, because the path of a message must not allocate.
 var errNilContext = fmt.Errorf("mplite: %w: the context is nil: pass context.Background() to wait without a limit", ErrArgument)
 
-// interrupted returns err, with which a wait for what has ended early. The error that has ended
-// everything on this rank stays as it is.
+// interrupted returns the error of a wait that err has ended early. If an error has ended all work
+// of this rank, it returns that error unchanged.
 func (w *world) interrupted(what string, err error) error {
 	if err == w.fatal {
 		return err
@@ -191,11 +191,11 @@ func (w *world) interrupted(what string, err error) error {
 	return fmt.Errorf("mplite: %s: %w", what, err)
 }
 
-// interrupted returns err, with which a wait for r has ended early, and what r is.
+// interrupted returns the error of a wait for r that err has ended early. It describes r.
 func (r *request) interrupted(err error) error { return r.w.interrupted(r.String(), err) }
 
-// String describes r for people: what it is, with which rank of its communicator, and in which
-// call of a collective.
+// String describes r for error messages: the operation, the rank in its communicator, and the call
+// of a collective that it belongs to.
 func (r *request) String() string {
 	if r.state == collRunning {
 		for _, part := range r.sched.parts {
@@ -220,12 +220,12 @@ func (r *request) String() string {
 	return text
 }
 
-// from returns where a message is to come from, with which tag.
+// from describes the source and tag of a receive.
 func from(src, tag int) string {
 	return "from rank " + wild(src) + ", tag " + wild(tag)
 }
 
-// opError is the package's one funnel: what was asked, the class, what was found.
+// opError returns an error of the package: operation, class, and cause.
 func opError(op string, class error, format string, args ...any) error {
 	return fmt.Errorf("mplite: %s: %w: %s", op, class, fmt.Sprintf(format, args...))
 }

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// A rank that waits in a collective for longer than askAfter asks the rank that
-// it waits for which call that has made, or makes, under this number: it sends
-// its own signature. If they agree, nothing follows. Two ranks that each take the
-// other for the root of a broadcast would otherwise wait for ever, since neither
-// sends anything.
+// A rank may wait in a collective for longer than askAfter. Then it sends its own signature to the
+// rank that it waits for, and so asks which call that rank makes under this number. If both agree,
+// nothing follows. Without such questions, two ranks that each take the other for the root of a
+// broadcast would wait for ever, because neither sends.
 
 const (
 	askAfter = 100 * time.Millisecond
@@ -18,7 +17,7 @@ const (
 	maxAsked = 1024
 )
 
-// question is one that came before this rank made the call.
+// question is a question that arrived before this rank made the call.
 type question struct {
 	context uint32
 	turn    int32
@@ -26,8 +25,7 @@ type question struct {
 	sig     callSig
 }
 
-// patience returns how long a step may wait before it is time to ask; 0 if there
-// is nothing to ask.
+// patience returns how long a step may wait before the rank asks; 0 if there is nothing to ask.
 func (w *world) patience() time.Duration {
 	if len(w.later) > 0 {
 		return dialPause
@@ -38,7 +36,7 @@ func (w *world) patience() time.Duration {
 	return askAfter
 }
 
-// stepped counts a step, and asks if it is time.
+// stepped counts a step, and asks when it is time.
 func (w *world) stepped(late bool) {
 	if w.unasked == 0 {
 		w.steps = 0
@@ -65,7 +63,7 @@ func (w *world) stepped(late bool) {
 
 const askSize = 8
 
-// stopAsking notes that nothing is to be asked about r any more.
+// stopAsking ends the questions about r.
 func (w *world) stopAsking(r *request) {
 	if r.coll && !r.asked {
 		r.asked = true
@@ -73,8 +71,7 @@ func (w *world) stopAsking(r *request) {
 	}
 }
 
-// inquired compares another rank's call with this one's, now or when that is
-// made.
+// inquired compares another rank's call with this rank's, now or when this rank makes it.
 func (p *peer) inquired(h *header, body []byte) {
 	w := p.w
 	q := question{h.context, h.tag, int32(p.rank), callSig{binary.LittleEndian.Uint64(body), h.recvID}}
@@ -92,7 +89,7 @@ func (p *peer) inquired(h *header, body []byte) {
 	}
 }
 
-// compareAsked compares the latest call of c with what has been asked about it.
+// compareAsked compares the latest call of c with the questions about it.
 func (w *world) compareAsked(c *Comm, mine callSig) error {
 	if len(w.questions) == 0 {
 		return nil

@@ -11,7 +11,7 @@ package mplite
 // order of arrival, which receives from any source search. So the cost of a
 // match depends on what waits from that source, not on the number of ranks.
 
-// matcher holds what waits for a match. It is not safe for concurrent use.
+// matcher holds posted receives and unexpected messages. It is not safe for concurrent use.
 type matcher struct {
 	sources []*source     // by rank; nil before the first use
 	wild    list[request] // receives from any source
@@ -23,7 +23,7 @@ type matcher struct {
 	waitMax int           // its maximum so far
 }
 
-// source is what waits from one rank.
+// source holds the posted receives and unexpected messages of one rank.
 type source struct {
 	posted  list[request]
 	arrived list[inbound]
@@ -40,8 +40,8 @@ func (m *matcher) of(rank int32) *source {
 	return s
 }
 
-// envelope is what matching looks at. In a receive, src may be AnySource and
-// tag AnyTag.
+// envelope holds the fields that matching compares. In a receive, src may be AnySource and tag
+// AnyTag.
 type envelope struct {
 	context uint32
 	src     int32 // rank in the job's first communicator
@@ -52,8 +52,8 @@ func (e envelope) takes(m *envelope) bool {
 	return e.context == m.context && (e.tag == m.tag || e.tag == AnyTag)
 }
 
-// post looks for the oldest message that r takes and removes it; when there is
-// none it queues r and returns nil.
+// post removes and returns the oldest message that matches r. If there is none, it queues r and
+// returns nil.
 func (m *matcher) post(r *request) *inbound {
 	if in := m.peek(r.env); in != nil {
 		m.removeMessage(in)
@@ -65,7 +65,7 @@ func (m *matcher) post(r *request) *inbound {
 	return nil
 }
 
-// peek returns the oldest message that a receive of e would take, or nil.
+// peek returns the oldest message that matches a receive of e, or nil.
 func (m *matcher) peek(e envelope) *inbound {
 	if e.src != AnySource {
 		return firstOf(&m.of(e.src).arrived, e)
@@ -73,7 +73,7 @@ func (m *matcher) peek(e envelope) *inbound {
 	return firstOf(&m.all, e)
 }
 
-// firstOf returns the oldest message in l that a receive of e would take, or nil.
+// firstOf returns the oldest message in l that matches a receive of e, or nil.
 func firstOf(l *list[inbound], e envelope) *inbound {
 	for n := l.head; n != nil; n = n.next {
 		if e.takes(&n.of.env) {
@@ -83,8 +83,8 @@ func firstOf(l *list[inbound], e envelope) *inbound {
 	return nil
 }
 
-// arrive returns the oldest receive that takes a message of envelope e and
-// removes it, or returns nil: then the caller queues the message with enqueue.
+// arrive removes and returns the oldest receive that matches a message of envelope e. If there is
+// none, it returns nil, and the caller queues the message with enqueue.
 func (m *matcher) arrive(e *envelope) *request {
 	r := firstTaking(&m.of(e.src).posted, e)
 	if m.wild.head != nil {
@@ -98,8 +98,7 @@ func (m *matcher) arrive(e *envelope) *request {
 	return r
 }
 
-// firstTaking returns the oldest receive in l that takes a message of envelope e,
-// or nil.
+// firstTaking returns the oldest receive in l that matches a message of envelope e, or nil.
 func firstTaking(l *list[request], e *envelope) *request {
 	for n := l.head; n != nil; n = n.next {
 		if n.of.env.takes(e) {
@@ -109,7 +108,7 @@ func firstTaking(l *list[request], e *envelope) *request {
 	return nil
 }
 
-// enqueue queues an unexpected message, which no receive has taken.
+// enqueue queues an unexpected message: no receive matches it.
 func (m *matcher) enqueue(in *inbound) {
 	m.of(in.env.src).arrived.push(&in.bySource, in)
 	m.all.push(&in.inOrder, in)
@@ -117,7 +116,7 @@ func (m *matcher) enqueue(in *inbound) {
 	m.waitMax = max(m.waitMax, m.waiting)
 }
 
-// removeMessage takes an unexpected message out.
+// removeMessage removes an unexpected message.
 func (m *matcher) removeMessage(in *inbound) {
 	m.of(in.env.src).arrived.remove(&in.bySource)
 	m.all.remove(&in.inOrder)
@@ -128,7 +127,7 @@ func (m *matcher) removeMessage(in *inbound) {
 	m.waiting--
 }
 
-// claim takes an unexpected message out for the one who has the ticket that it returns.
+// claim removes an unexpected message from matching, and returns the ticket that receives it.
 func (m *matcher) claim(in *inbound) uint64 {
 	m.removeMessage(in)
 	m.claimed.push(&in.inOrder, in)
@@ -137,13 +136,13 @@ func (m *matcher) claim(in *inbound) uint64 {
 	return in.ticket
 }
 
-// unclaim ends that: the message is about to be received.
+// unclaim ends the claim: the message is about to be received.
 func (m *matcher) unclaim(in *inbound) {
 	m.claimed.remove(&in.inOrder)
 	in.ticket = 0
 }
 
-// removeRecv takes a posted receive out.
+// removeRecv removes a posted receive.
 func (m *matcher) removeRecv(r *request) { m.queueOf(r).remove(&r.place) }
 
 func (m *matcher) queueOf(r *request) *list[request] {
@@ -177,9 +176,9 @@ type inbound struct {
 	ahead    *list[inbound] // if it is in one
 }
 
-// list is a line of Ts, oldest first. Its nodes are fields of the Ts themselves,
-// so that it never allocates, and what is in two lists has two nodes. It is no fifo.Queue
-// because what is matched leaves from the middle.
+// list is a list of Ts, oldest first. Its nodes are fields of the Ts, so it never allocates; a T in
+// two lists has two nodes. A fifo.Queue does not suffice, because matched elements leave from the
+// middle.
 type list[T any] struct{ head, tail *node[T] }
 
 // node is a T's place in a list. In none it is zero.
@@ -199,7 +198,7 @@ func (l *list[T]) push(n *node[T], of *T) {
 	l.tail = n
 }
 
-// remove takes out what n, which is in l, stands for.
+// remove removes the element of n, which must be in l.
 func (l *list[T]) remove(n *node[T]) {
 	if n.prev == nil {
 		l.head = n.next

@@ -7,16 +7,15 @@ import (
 	"github.com/bobnet-go/bobnet/job"
 )
 
-// Collectives that do not fit each other. Each message of a collective carries
-// its sender's signature of the call. A rank compares it when it matches the
-// message, when the message comes and no receive takes it, and when it makes the
-// call that the message is ahead for. A rank that waits for long asks whom it
-// waits for the same, so that ranks which all wait find the difference too. Who
-// finds one tells all ranks of the communicator, as does a rank that has given
-// wrong arguments and takes no part in the call therefore.
+// Mismatched collectives. Each message of a collective carries its sender's signature of the call.
+// A rank compares it when it matches the message, when the message arrives and no receive matches
+// it, and when the rank makes a call for which the message is early. A rank that waits for long
+// asks the rank that it waits for. So the ranks also find a mismatch if all of them wait. The rank
+// that finds a mismatch notifies all ranks of the communicator. So does a rank that takes no part
+// in a call because its arguments are invalid.
 
-// callSig is a signature as messages carry it: function, operation, root and
-// size in one word, and what the elements are.
+// callSig is the signature in messages: function, operation, root and size in one word, and the
+// element type.
 type callSig struct {
 	call uint64
 	elem uint32
@@ -30,19 +29,19 @@ const (
 	elemUnknown = 0xffffffff // elements of which nothing is known
 )
 
-// pack returns the signature under the name of call k, which the collective is or is
-// part of.
+// pack returns the signature under the name of call k: the collective itself, or the call that
+// contains it.
 func (s signature) pack(k call) callSig {
 	return callSig{uint64(k) | uint64(s.op)<<sigOpAt | uint64(s.root)&(job.MaxRanks-1)<<sigRootAt | uint64(s.size)<<sigSizeAt, s.typ.sig}
 }
 
-// differs reports whether ranks with these signatures cannot take part in one
-// call. Where sizes may differ, elements are compared with each message.
+// differs reports whether ranks with these signatures cannot take part in one call. Where sizes may
+// differ, the elements are compared with each message.
 func (s callSig) differs(t callSig) bool {
 	return s.call != t.call || s.call>>sigSizeAt != 0 && s.elem != t.elem && s.elem != sigRaw && t.elem != sigRaw
 }
 
-// String describes the call for people.
+// String describes the call for error messages.
 func (s callSig) String() string {
 	k, op := call(s.call&(1<<sigOpAt-1)), opCode(s.call>>sigOpAt&(1<<(sigRootAt-sigOpAt)-1))
 	if k == 0 || k >= numCalls || op >= numOps {
@@ -79,7 +78,7 @@ func elementsName(size uint64, elem uint32) string {
 	return fmt.Sprintf("%d %s", size/uint64(numberSize(elem)), sigName(elem))
 }
 
-// callLog is what a communicator knows of its calls.
+// callLog is the state of a communicator's collective calls.
 type callLog struct {
 	turn   int32                // number of the latest call, 0 before the first
 	recent [recentCalls]callSig // of the latest calls, by number
@@ -105,7 +104,7 @@ func (l *callLog) at(turn int32) (callSig, bool) {
 	return s, s.call != 0
 }
 
-// verdict returns what ends a call, or nil.
+// verdict returns the error that ends a call, or nil.
 func (l *callLog) verdict(turn int32) *MismatchError {
 	if l.broken != nil && !before(turn, l.broken.turn) {
 		return l.broken
@@ -118,8 +117,8 @@ func (l *callLog) verdict(turn int32) *MismatchError {
 	return nil
 }
 
-// overruled returns what ends a call that is about to begin something, which is
-// how this rank's program hears of it.
+// overruled returns the error that ends a call which is about to start something. So this rank's
+// program receives it.
 func (l *callLog) overruled(turn int32) error {
 	if l.broken == nil && len(l.failed) == 0 {
 		return nil
@@ -131,10 +130,9 @@ func (l *callLog) overruled(turn int32) error {
 	return nil
 }
 
-// enter counts a call and compares it with what other ranks have said of theirs.
-// It returns the error that the call ends with; over, if it ends because another
-// rank's arguments are invalid: the caller's may be as well, and then he is told
-// of these.
+// enter counts a call and compares it with the reports of other ranks. It returns the error that
+// ends the call. It returns over if the call ends because another rank's arguments are invalid. The
+// caller's arguments may be invalid too, and then the caller gets that error instead.
 func (c *Comm) enter(mine callSig) (over, err error) {
 	w, l := c.w, c.log
 	l.turn = (l.turn + 1) & MaxTag
@@ -163,9 +161,9 @@ func (c *Comm) enter(mine callSig) (over, err error) {
 	return nil, w.compareAsked(c, mine)
 }
 
-// reviewFailed looks at the calls that have failed at other ranks. One that this
-// rank has left as if nothing had happened ends the communicator: ranks would
-// not agree on what has been done.
+// reviewFailed examines the calls that have failed on other ranks. If this rank has returned from
+// one of them without an error, the communicator ends, because ranks would not agree on the
+// completed calls.
 func (c *Comm) reviewFailed() {
 	l := c.log
 	left := l.failed[:0]
@@ -183,8 +181,8 @@ func (c *Comm) reviewFailed() {
 	l.failed = left
 }
 
-// extend makes what has ended one call, which this rank has left, end the latest
-// and all later ones.
+// extend applies v, the error of a call that this rank has returned from, to the latest and all
+// later calls.
 func (c *Comm) extend(v *MismatchError) {
 	v.said = true
 	if c.log.broken != nil {
@@ -196,8 +194,8 @@ func (c *Comm) extend(v *MismatchError) {
 	c.tell(&all)
 }
 
-// differ tells all ranks that this one's call and another rank's do not fit. The
-// receive r, if any, has met the other's message.
+// differ reports to all ranks that this rank's call and another rank's do not match. r, if not nil,
+// is the receive that has matched the other's message.
 func (c *Comm) differ(turn int32, mine, theirs callSig, src int32, reason string, r *request) error {
 	v := c.log.verdict(turn)
 	found := v == nil
@@ -215,8 +213,8 @@ func (c *Comm) differ(turn int32, mine, theirs callSig, src int32, reason string
 	return v
 }
 
-// conflict ends r, which has met a message of another call than its own. It
-// returns false if the calls fit.
+// conflict ends r if it has matched a message of a different call. It returns false if the calls
+// match.
 func (w *world) conflict(r *request, p *peer, h *header) bool {
 	mine, theirs := callSig{r.call, r.typ.sig}, callSig{h.call, h.recvID}
 	if !mine.differs(theirs) {
@@ -229,8 +227,8 @@ func (w *world) conflict(r *request, p *peer, h *header) bool {
 	return true
 }
 
-// wrong tells all other ranks that this one takes no part in a call, because of
-// its arguments.
+// wrong notifies all other ranks that this rank takes no part in a call, because its arguments are
+// invalid.
 func (c *Comm) wrong(turn int32, mine callSig, reason string) {
 	if len(c.group) == 1 || c.log.verdict(turn) != nil {
 		return
@@ -271,7 +269,7 @@ func (c *Comm) apply(v *MismatchError) {
 
 const maxFailed = 2 * recentCalls
 
-// overruledMessage returns a message for a call that has ended so, or nil.
+// overruledMessage returns a message of a call that v has ended, or nil.
 func (c *Comm) overruledMessage() *inbound {
 	for n := c.w.match.all.head; n != nil; n = n.next {
 		if in := n.of; in.env.context == c.context|1 && c.log.verdict(in.env.tag) != nil {
@@ -281,7 +279,7 @@ func (c *Comm) overruledMessage() *inbound {
 	return nil
 }
 
-// discard drops an unexpected message of a collective, and lets its sender go on.
+// discard drops an unexpected message of a collective, and lets its sender continue.
 func (w *world) discard(in *inbound) {
 	w.match.removeMessage(in)
 	if in.kind == kindReady {
@@ -290,7 +288,7 @@ func (w *world) discard(in *inbound) {
 	w.drop(in)
 }
 
-// inspect looks at an unexpected message of a collective that no receive has taken.
+// inspect checks an unexpected message of a collective that no receive matches.
 func (w *world) inspect(in *inbound) {
 	c := w.comms[in.env.context&^1]
 	if c == nil { // not made here yet
@@ -311,7 +309,7 @@ func (w *world) inspect(in *inbound) {
 	}
 }
 
-// newMismatch makes the error that all ranks get. The second rank may be noRank.
+// newMismatch creates the error that all ranks receive. The second rank may be noRank.
 func newMismatch(turn int32, ranks [2]int32, sigs [2]callSig, reason string) *MismatchError {
 	v := &MismatchError{Call: int(turn), Reason: reason, turn: turn, ranks: ranks, sigs: sigs}
 	for i, s := range sigs {
@@ -347,7 +345,7 @@ func (c *Comm) tell(v *MismatchError) {
 	}
 }
 
-// word returns the message that tells v.
+// word returns the message that reports v.
 func (v *MismatchError) word(c *Comm) control {
 	body := make([]byte, differSize, differSize+differText)
 	for i, s := range v.sigs {
@@ -362,7 +360,7 @@ func (v *MismatchError) word(c *Comm) control {
 	return m
 }
 
-// differed takes in what another rank tells.
+// differed handles another rank's report of a mismatch.
 func (p *peer) differed(h *header, body []byte) {
 	w := p.w
 	var sigs [2]callSig
@@ -382,7 +380,7 @@ func (p *peer) differed(h *header, body []byte) {
 	}
 }
 
-// toldOf is what has been told of a communicator that this rank has not made.
+// toldOf holds reports about a communicator that this rank has not created yet.
 type toldOf struct {
 	context uint32
 	v       *MismatchError
@@ -417,9 +415,9 @@ var collectiveNames = [numCollectives]string{
 // String returns the name as metrics use it.
 func (k Collective) String() string { return collectiveNames[k] }
 
-// call is a collective function. Those with counts for each rank are functions of
-// their own, since their ranks cannot talk with those of the plain ones. So are those
-// that make communicators, by several collectives each; see Comm.within.
+// call is a collective function. Functions with counts for each rank are separate, because their
+// ranks cannot communicate with those of the plain functions. So are the functions that create
+// communicators; each uses several collectives; see Comm.within.
 type call uint8
 
 const (
@@ -475,11 +473,11 @@ var calls = [numCalls]struct {
 func (k call) String() string         { return calls[k].name }
 func (k call) collective() Collective { return calls[k].collective }
 
-// composed reports whether the call is made of several collectives, whose elements
-// and operations are not the user's.
+// composed reports whether the call consists of several collectives, whose elements and operations
+// are not the user's.
 func (k call) composed() bool { return k >= callSplit }
 
-// signature is what has to be equal at all ranks of a collective call.
+// signature holds the arguments that must be equal on all ranks of a collective call.
 type signature struct {
 	call call
 	op   opCode
@@ -488,8 +486,8 @@ type signature struct {
 	typ  *element
 }
 
-// within returns c for the collectives that a call is made of: other ranks, and errors,
-// hear of the call that the user has made.
+// within returns c for the collectives inside a call. Other ranks, and errors, then refer to the
+// call that the user made.
 func (c *Comm) within(k call) *Comm {
 	if c.outer != 0 { // itself within another one
 		return c

@@ -38,19 +38,19 @@ import (
 // Events of the Member and ends of attempts are handled by whoever releases the world's mutex next,
 // or at once if nobody holds it (guard).
 
-// Connect says when ranks connect.
+// Connect selects when ranks connect.
 type Connect uint8
 
 const (
 	// ConnectBySize means Ahead in a job of up to eight ranks, and for a Config with a Member. It
 	// means OnUse otherwise.
 	ConnectBySize Connect = iota
-	// OnUse connects two ranks when one of them first sends to the other. That message takes about
-	// three round trips more than later ones. The time that Init takes, and the memory of a rank, depend
-	// on the ranks that it talks with.
+	// OnUse connects two ranks when one of them first sends to the other. That message takes about three
+	// round trips more than later ones. The time of Init and the memory of a rank then depend only on
+	// the ranks that it communicates with.
 	OnUse
-	// Ahead connects every rank with each other one in Init. An error of Init then names ranks that
-	// cannot be reached, and no first message takes longer than others.
+	// Ahead connects all ranks with each other in Init. An error of Init then names the unreachable
+	// ranks, and the first message takes no longer than others.
 	Ahead
 )
 

@@ -16,7 +16,7 @@ type Op[T any] struct {
 	code        opCode
 }
 
-// opCode names an operation to other ranks.
+// opCode identifies an operation to other ranks.
 type opCode uint8
 
 const (
@@ -77,7 +77,7 @@ type Real interface {
 	Integer | ~float32 | ~float64
 }
 
-// builtin returns an operation of this package; they all are commutative.
+// builtin returns an operation of this package. All of them are commutative.
 func builtin[T any](code opCode, apply func(dst, left, right []T)) Op[T] {
 	return Op[T]{code: code, apply: apply, commutative: true}
 }
@@ -127,7 +127,7 @@ func MinLoc[T Real]() Op[Loc[T]] { return builtin(opMinLoc, minLoc[T]) }
 // NaN is smaller than everything.
 func MaxLoc[T Real]() Op[Loc[T]] { return builtin(opMaxLoc, maxLoc[T]) }
 
-// checkOp says that a call was given no operation.
+// checkOp returns an error if the operation is missing.
 func (x *coll) checkOp(code opCode) error {
 	if code == opNone {
 		return x.invalid(ErrArgument, "the operation is the zero Op: use Sum or another of this package, or NewOp")

@@ -2,7 +2,7 @@ package mplite
 
 import "slices"
 
-// plan is what a persistent request starts again and again.
+// plan is the operation that a persistent request starts each time.
 type plan struct {
 	recv      bool
 	buf       []byte
@@ -53,7 +53,7 @@ func (c *Comm) recvInit(buf []byte, src, tag int, s spec) (Request, error) {
 	return c.persistent(plan{recv: true, buf: buf, peer: src, tag: tag, spec: s})
 }
 
-// persistent makes an inactive request, if its arguments are right.
+// persistent creates an inactive request, if its arguments are valid.
 func (c *Comm) persistent(p plan) (Request, error) {
 	if p.spec.typ.err != nil {
 		return Request{}, p.spec.typ.err
@@ -107,8 +107,8 @@ func Startall(reqs []Request) error {
 	return failed.orNil()
 }
 
-// operation returns what r stands for: itself or, if it is persistent, what it has
-// started; the null request if that is nothing. The caller must hold the mutex.
+// operation returns the request of the operation: r itself or, if r is persistent, the request that
+// it has started. It returns the null request if there is none. The caller must hold the mutex.
 func (r Request) operation() Request {
 	if r.of != nil && r.of.plan != nil {
 		return r.of.plan.active

@@ -6,7 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// state says where an operation stands.
+// state is the state of an operation.
 type state uint8
 
 const (
@@ -41,8 +41,8 @@ type Request struct {
 	generation uint64
 }
 
-// request is what a Request stands for. It serves one operation after another; its
-// generation tells which one a Request means.
+// request is the state behind a Request. It serves one operation after another. Its generation
+// identifies the operation that a Request refers to.
 type request struct {
 	w          *world
 	c          *Comm
@@ -94,10 +94,10 @@ type Status struct {
 	Canceled bool
 }
 
-// empty is the status of what has not been started.
+// empty is the status of an operation that has not been started.
 var empty = Status{Source: AnySource, Tag: AnyTag}
 
-// request takes a free request, or makes one.
+// request returns a free request, or a new one.
 func (w *world) request(c *Comm, buf []byte, s spec) *request {
 	if len(w.detached) > 0 {
 		w.sweep()
@@ -121,7 +121,7 @@ func (w *world) request(c *Comm, buf []byte, s spec) *request {
 	return r
 }
 
-// release ends the user's claim on r: handles of it are stale from now on.
+// release ends the user's ownership of r: from then on, handles of it are stale.
 func (w *world) release(r *request) {
 	r.gone = true
 	r.generation++
@@ -137,7 +137,7 @@ func (w *world) recycle(r *request) {
 	w.free = append(w.free, r)
 }
 
-// endTimeWait gives up what is kept of a request whose answer has come, or never will.
+// endTimeWait releases the state kept for a request whose answer has arrived, or never will.
 func (w *world) endTimeWait(r *request) {
 	r.timeWait = false
 	if r.gone {
@@ -167,10 +167,9 @@ func (w *world) complete(r *request, err error) {
 	}
 }
 
-// cancel tries to end r now with err. It cannot when the buffer is in use: a
-// write that is under way ends soon by itself, but a receive that has been
-// cleared only when the sender's program has come by. To forbid the write
-// instead would end the connection.
+// cancel ends r now with err, if possible. It is not possible while the buffer is in use. A write
+// in progress ends soon by itself. A granted receive ends only when the sender's program calls this
+// package. Forbidding the write instead would end the connection.
 func (w *world) cancel(r *request, err error) bool {
 	switch r.state {
 	case stateDone:
@@ -206,8 +205,8 @@ func (w *world) cancel(r *request, err error) bool {
 	return true
 }
 
-// finish waits for r and gives it back. When ctx ends first, r is cancelled if
-// it still can be, else finish goes on waiting: the peer is at the buffer.
+// finish waits for r and releases it. If ctx ends first, finish cancels r if possible. Otherwise it
+// continues to wait, because the peer writes to the buffer.
 func (w *world) finish(ctx context.Context, r *request) (Status, error) {
 	r.waited = true
 	for r.state != stateDone {
@@ -220,7 +219,7 @@ func (w *world) finish(ctx context.Context, r *request) (Status, error) {
 	return st, err
 }
 
-// handle returns the caller's handle of an operation that has just been started.
+// handle returns the caller's handle of an operation that has just started.
 func handle(r *request, err error) (Request, error) {
 	if err != nil {
 		return Request{}, err
@@ -231,12 +230,12 @@ func handle(r *request, err error) (Request, error) {
 // Null reports whether r is the null request.
 func (r Request) Null() bool { return r.of == nil }
 
-// stale reports whether the end of the operation has been reported before, or the
-// request has been freed. The caller must hold the mutex.
+// stale reports whether the end of the operation was already reported, or the request was freed.
+// The caller must hold the mutex.
 func (r Request) stale() bool { return r.of.generation != r.generation }
 
-// over reports whether there is nothing to wait for: r is stale or its operation has
-// ended. The caller must hold the mutex.
+// over reports whether there is nothing to wait for: r is stale or its operation has ended. The
+// caller must hold the mutex.
 func (r Request) over() bool { return r.stale() || r.of.state == stateDone }
 
 func stale(op string) error {
@@ -250,7 +249,7 @@ func (r Request) Wait(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// wait is Wait and tells the end of r from that of ctx.
+// wait is Wait, and distinguishes the end of r from that of ctx.
 func (r Request) wait(ctx context.Context) (st Status, ended bool, err error) {
 	if err := checkContext(ctx); err != nil {
 		return Status{}, false, err
@@ -298,7 +297,7 @@ func (r Request) Test() (st Status, done bool, err error) {
 	return st, true, err
 }
 
-// The calls over several requests. What they have in common is said at Request.
+// Calls over several requests. The comment of Request describes their common rules.
 
 // Waitall waits for all requests (MPI_Waitall), even if some of them fail. statuses, if not nil,
 // must be as long as reqs; a null or inactive request gives the empty Status. If ctx ends, the
@@ -344,7 +343,7 @@ func Testall(reqs []Request, statuses []Status) (done bool, err error) {
 	}
 }
 
-// firstPending returns the first request that a wait would block for, or the null one.
+// firstPending returns the first request that a wait would block for, or the null request.
 func firstPending(reqs []Request) Request {
 	for _, r := range reqs {
 		if r.Null() {
@@ -462,9 +461,8 @@ func worldOf(reqs []Request) *world {
 	return nil
 }
 
-// firstEnded returns the index of the first request that has ended, or -1: then
-// all are waited for. Active says whether there is one that is neither null nor
-// inactive.
+// firstEnded returns the index of the first request that has ended, or -1 if the caller must wait
+// for all. active reports whether any request is neither null nor inactive.
 func firstEnded(reqs []Request) (index int, active bool) {
 	for i, r := range reqs {
 		o := r.operation()
@@ -480,8 +478,8 @@ func firstEnded(reqs []Request) (index int, active bool) {
 	return -1, active
 }
 
-// interrupted returns the error of a wait for one of the requests that the end of its context
-// has ended. It names the first of them that has not completed.
+// interrupted returns the error of a wait for one of the requests that err, of its context, has
+// ended. It names the first request that has not completed.
 func interrupted(reqs []Request, err error) error {
 	for _, r := range reqs {
 		if o := r.operation(); !o.Null() && !o.over() {
@@ -491,22 +489,22 @@ func interrupted(reqs []Request, err error) error {
 	return err
 }
 
-// forget takes the request i out of reqs, unless it can be started again.
+// forget removes request i from reqs, unless it is persistent.
 func forget(reqs []Request, i int) {
 	if r := reqs[i].of; r != nil && r.plan == nil {
 		reqs[i] = Request{}
 	}
 }
 
-// endOf reports the end of the request i.
+// endOf reports the end of request i.
 func (w *world) endOf(reqs []Request, i int) (Status, error) {
 	r := reqs[i]
 	forget(reqs, i)
 	return w.end("wait", r, r.operation())
 }
 
-// endAll reports the end of all requests that have ended: Undefined if none is
-// left that could.
+// endAll reports the end of all requests that have ended. n is Undefined if all are null or
+// inactive.
 func (w *world) endAll(reqs []Request, indices []int, statuses []Status) (n int, err error) {
 	var failed *RequestsError
 	active := false

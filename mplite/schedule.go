@@ -5,15 +5,13 @@ import (
 	"context"
 )
 
-// Nonblocking collectives. No algorithm looks at the data: who sends what to whom
-// depends on ranks, lengths and roots only. So the function that is a blocking
-// call runs through at once in a nonblocking one and writes down what it would do:
-// the schedule. Whoever makes progress carries that out: when the sends and
-// receives under way have ended, the next step is due. No goroutine belongs to
-// it, several schedules proceed side by side, and one algorithm serves both
-// forms.
+// Nonblocking collectives. No algorithm depends on the data: who sends to whom depends on ranks,
+// lengths and roots only. In a nonblocking call, the function of the blocking call runs to its end
+// at once and records its operations: the schedule. The goroutine that makes progress executes the
+// schedule: the next step is due when the sends and receives in progress have ended. A schedule
+// needs no goroutine, several schedules proceed concurrently, and both forms share one algorithm.
 
-// schedule is a nonblocking collective under way.
+// schedule is a nonblocking collective in progress.
 type schedule struct {
 	x       *coll
 	req     *request // the user's
@@ -27,8 +25,7 @@ type schedule struct {
 	running bool
 }
 
-// step is a send or receive that begins, a copy, a reduction, or the end of all
-// that has begun.
+// step starts a send or receive, copies, reduces, or waits for everything started.
 type step struct {
 	kind stepKind
 	peer int
@@ -56,13 +53,12 @@ func (s *schedule) reduce(dst, left, right []byte) {
 	s.add(step{kind: stepReduce, buf: dst, from: left, with: right})
 }
 
-// erased returns what op does to elements that are given as bytes; In the path of the blocking calls, op must not get to where it escapes.
+// erased returns op for elements that are given as bytes. In the path of blocking calls, op must not escape.
 func erased[T any](op Op[T]) func(dst, left, right []byte) {
 	return func(dst, left, right []byte) { op.apply(asElements[T](dst), asElements[T](left), asElements[T](right)) }
 }
 
-// plan starts a nonblocking call: what it would do is written down. Reductions
-// use apply.
+// plan starts a nonblocking call by recording its operations. Reductions use apply.
 func (c *Comm) plan(sig signature, apply func(dst, left, right []byte)) (*coll, error) {
 	x, err := c.begin(context.Background(), sig)
 	if err != nil {
@@ -74,8 +70,8 @@ func (c *Comm) plan(sig signature, apply func(dst, left, right []byte)) (*coll, 
 	return &x, nil
 }
 
-// launch begins to carry out what has been written down, unless that failed. The
-// request completes when all steps have been taken.
+// launch starts executing the schedule, unless recording it failed. The request completes after the
+// last step.
 func (x *coll) launch(err error) (Request, error) {
 	if err = cmp.Or(err, x.over); err != nil {
 		return Request{}, err
@@ -89,8 +85,7 @@ func (x *coll) launch(err error) (Request, error) {
 	return handle(s.req, nil)
 }
 
-// advance carries out the schedules of which a step is due. It may release the
-// mutex meanwhile.
+// advance executes the due steps of all schedules. It may release the mutex meanwhile.
 func (w *world) advance() {
 	for len(w.due) > 0 {
 		s := w.due[0]
@@ -100,8 +95,8 @@ func (w *world) advance() {
 	}
 }
 
-// run takes steps until one has to wait. The user's operations run without the
-// mutex: they may take long, and may call this package.
+// run executes steps until one has to wait. It runs the user's operations without the mutex: they
+// may take long, and may call this package.
 func (s *schedule) run() {
 	w := s.x.c.w
 	s.running = true
@@ -157,7 +152,7 @@ func (s *schedule) beginRecv(st *step) {
 	s.adopt(r)
 }
 
-// adopt makes r, which has begun, one of the parts.
+// adopt adds r, which has started, to the parts.
 func (s *schedule) adopt(r *request) {
 	s.parts = append(s.parts, r)
 	if r.state != stateDone {
@@ -166,7 +161,7 @@ func (s *schedule) adopt(r *request) {
 	}
 }
 
-// ended notes that a part has ended.
+// ended records that a part has ended.
 func (s *schedule) ended(r *request) {
 	w := s.x.c.w
 	r.sched = nil
@@ -178,7 +173,7 @@ func (s *schedule) ended(r *request) {
 	}
 }
 
-// look takes the results of the parts that have ended.
+// look collects the results of the parts that have ended.
 func (s *schedule) look() {
 	w := s.x.c.w
 	left := s.parts[:0]
@@ -200,8 +195,8 @@ func (s *schedule) look() {
 	s.parts = left
 }
 
-// abandon ends what has begun, as far as that can be ended: see cancel. The rest
-// ends by itself.
+// abandon ends the operations in progress, as far as possible: see cancel. The rest end by
+// themselves.
 func (s *schedule) abandon() {
 	w := s.x.c.w
 	for _, r := range s.parts {

@@ -2,8 +2,8 @@ package mplite
 
 import "context"
 
-// Staging. Elements that do not lie in a row travel through memory of the
-// library, and so does what SendrecvReplace sends. That memory is recycled.
+// Staging. Elements that are not contiguous travel through memory of the library, and so do the
+// data that SendrecvReplace sends. That memory is recycled.
 
 // stagePool is free staging memory by size class, powers of two as in spillPool.
 type stagePool struct {
@@ -48,14 +48,14 @@ func (w *world) giveBack(b []byte) {
 	w.stages.put(b)
 }
 
-// take copies to the parts what a receive that ended so has left in stage.
+// take copies the data of a completed receive from stage to the parts.
 func (s *strided) take(stage []byte, st Status, err error) {
 	if err == nil || isTruncate(err) {
 		s.scatter(stage[:st.Count])
 	}
 }
 
-// unstage ends the use of staging memory by r, which is done.
+// unstage ends the use of staging memory by r, which has completed.
 func (w *world) unstage(r *request) {
 	r.shape.take(r.stage, r.status, r.err)
 	w.stages.put(r.stage)
@@ -84,7 +84,7 @@ func (c *Comm) startStrided(p plan) (Request, error) {
 	return handle(c.carryOut(&p))
 }
 
-// carryOut starts what p says, through staging memory if that is not in a row.
+// carryOut starts the operation p, through staging memory if its elements are not contiguous.
 func (c *Comm) carryOut(p *plan) (r *request, err error) {
 	w, buf := c.w, p.buf
 	staged := p.shape.count > 0

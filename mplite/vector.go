@@ -119,8 +119,7 @@ func (v Vector[T]) RecvInit(c *Comm, src, tag int) (Request, error) {
 	return c.persistent(plan{recv: true, shape: v.strided(), peer: src, tag: tag, spec: c.user(elementOf[T]())})
 }
 
-// strided is memory in parts that are not next to each other; all is in bytes.
-// What is in a row has no stride.
+// strided is memory in separate parts; all fields are in bytes. Contiguous memory has no stride.
 type strided struct {
 	mem                  []byte
 	count, block, stride int
@@ -128,7 +127,7 @@ type strided struct {
 
 func (s *strided) size() int { return s.count * s.block }
 
-// gather copies the parts to dst, which is as long as they are.
+// gather copies the parts to dst, which must have their total length.
 func (s *strided) gather(dst []byte) {
 	ne := binary.NativeEndian
 	src := s.mem
@@ -148,7 +147,7 @@ func (s *strided) gather(dst []byte) {
 	}
 }
 
-// scatter copies src to the parts, as far as it goes.
+// scatter copies src to the parts, until src ends.
 func (s *strided) scatter(src []byte) {
 	ne := binary.NativeEndian
 	whole := len(src) / max(s.block, 1)
