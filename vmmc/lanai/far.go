@@ -334,7 +334,7 @@ func (f *far) listen() {
 			break
 		}
 		switch n.Do {
-		case doHello, doJoin, doAlloc, doShut, doEnter, doWord:
+		case doHello, doJoin, doAlloc, doShut, doEnter, doWord, doUnname:
 			n.fds = fds
 			select {
 			case f.answers <- n:
@@ -590,5 +590,5 @@ func (d *farDirectory) OnDeath(func(addr ethertype.Addr, incarnation uint64)) {}
 
 // Close withdraws all names.
 func (d *farDirectory) Close() {
-	d.line.Send(memo{Do: doUnname, Port: d.self.Addr.Port})
+	_, _ = d.request(memo{Do: doUnname, Port: d.self.Addr.Port}) // so that the next process can have the number
 }

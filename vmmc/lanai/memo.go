@@ -43,6 +43,8 @@ const (
 	doShut  = "shut"  // nothing is to be written to frames any more
 	doEnter = "enter" // the process is to be known by its number
 	doWord  = "word"  // a word names the process
+
+	doUnname = "unname" // all names of the process end, which has perhaps ended before
 )
 
 // What a program says without an answer, or with one that comes later.
@@ -55,7 +57,6 @@ const (
 	doUnfind = "unfind" // nobody wants to know any more
 	doWhose  = "whose"  // whose is a process? the card says "theirs"
 	doUnword = "unword"
-	doUnname = "unname" // all names of the process end
 )
 
 // What the card says by itself.

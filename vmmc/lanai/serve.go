@@ -7,11 +7,8 @@ import (
 	"math/bits"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/admission"
@@ -125,7 +122,6 @@ type tenant struct {
 	line  *share.Line
 	calls *shared.Bell // which the program rings
 	news  *shared.Bell
-	over  atomic.Bool
 	ctx   context.Context // ends with it
 	work  sync.WaitGroup  // its questions
 
@@ -187,11 +183,11 @@ func (h *Card) tenant(conn *net.UnixConn, uid uint32) {
 	h.tenants[t] = struct{}{}
 	t.announce()
 	h.host.Engine.Unlock()
+	caller := h.host.NewCaller(t.calls, t.take)
 	var hears sync.WaitGroup
-	hears.Go(t.hear)
+	hears.Go(caller.Hear)
 	t.read()
-	t.over.Store(true)
-	t.calls.Wake()
+	caller.End()
 	cancel()
 	hears.Wait()
 	t.work.Wait()
@@ -235,46 +231,19 @@ func (t *tenant) send(n memo) {
 	}
 }
 
-// A process can ring for nothing, and end the sleeps of hear, as often as it likes. After mostVain rounds in a
-// row without a reason hear pauses before each round, until there is one.
-const (
-	mostVain  = 64
-	vainPause = time.Millisecond
-)
-
-// hear makes the card look at the queues that the program rings for.
-func (t *tenant) hear() {
-	h := t.card
-	for vain := 0; !t.over.Load(); vain++ {
-		if vain > mostVain {
-			time.Sleep(vainPause)
-		}
-		if !t.calls.Ready() {
-			began := time.Now()
-			t.calls.Sleep(time.Hour)
-			if t.calls.Ready() || time.Since(began) >= vainPause {
-				vain-- // it has slept, or was woken for something
-			}
-			continue
-		}
-		h.host.Engine.Lock()
-		rung := false
-		for i := range shared.Words {
-			for set := t.calls.Take(i); set != 0; set &= set - 1 {
-				g := t.guests[32*i+bits.TrailingZeros32(set)]
-				if g == nil || !g.seat.queue.open || !holds(g.seat.queue.mem, g.seat.queue.next) {
-					continue
-				}
+// take makes the card look at the queues that the program has rung for. It reports whether one of them has a
+// request. The host's lock is held.
+func (t *tenant) take() (some bool) {
+	for i := range shared.Words {
+		for set := t.calls.Take(i); set != 0; set &= set - 1 {
+			g := t.guests[32*i+bits.TrailingZeros32(set)]
+			if g != nil && g.seat.queue.open && holds(g.seat.queue.mem, g.seat.queue.next) {
 				g.seat.page.Ring()
-				rung, vain = true, -1
+				some = true
 			}
 		}
-		if rung {
-			h.drive()
-		}
-		h.host.Engine.Unlock()
-		runtime.Gosched() // goroutines that wait for the lock go first
 	}
+	return some
 }
 
 // read does what the program asks for, until its connection ends or it asks for what no program does.
@@ -302,7 +271,7 @@ func (t *tenant) do(n *memo) (ok bool) {
 	g := t.guestAt(n.Port)
 	if g == nil { // it has ended
 		switch n.Do {
-		case doAlloc, doShut, doEnter, doWord:
+		case doAlloc, doShut, doEnter, doWord, doUnname:
 			t.line.Send(memo{Do: n.Do, Error: "the process has ended"})
 		}
 		return true
@@ -326,6 +295,7 @@ func (t *tenant) do(n *memo) (ok bool) {
 		g.drop(directory.WordKey(n.Scope, n.Word))
 	case doUnname:
 		g.dropAll()
+		t.line.Send(memo{Do: doUnname})
 	case doLeave:
 		g.leave()
 		h.drive()
