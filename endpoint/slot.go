@@ -30,28 +30,25 @@ import (
 //	  | skip (the request came back: alone.go) --> |  handles those behind it
 //	  | <--------------------------------- done    |
 //
-// So with k slots at most k messages are under way or unhandled in each
-// direction, whatever their sizes, and k receive buffers would do, were it not
-// for the message whose handler is running. Its payload is handed to the handler
-// where it lies, so its buffer is posted again only when the handler has
-// returned, while its reply may already have let the client send another
-// request. That is what the extra receive is for (AMVIA, section 4.2). One is
-// enough, because the handlers of one connection run one at a time.
-// Batches (internal/vi/batch.go) need no more: what they carry lies in windows, and each takes
-// one receive for at least one request; but where there are some, each side gets one
-// message about windows, for which it has one receive more.
-// Because every buffer takes every size, a reply need not be of its request's
-// size, as AMVIA demands.
+// With k slots at most k messages are in flight or unhandled in each direction, whatever their
+// sizes. k receive buffers would suffice, except for the message whose handler is running. The
+// handler reads its payload in place, so its buffer is posted again only after the handler has
+// returned. But its reply may already have let the client send another request. So there is one
+// extra receive (AMVIA, section 4.2). One is enough, because the handlers of one connection run one
+// at a time.
 //
-// From this follows that a handler never waits. Its reply needs no credit: the
-// send buffer belongs to the slot, and a receive is posted for it. A long bulk
-// reply is copied and announced. Whoever waits for a slot is no handler, and
-// serves replies and requests meanwhile; so of two endpoints that flood each
-// other neither stops serving, whatever both are waiting for. What remains is
-// the provider, which delivers or breaks within bounded time, and a broken
-// connection ends every slot.
+// Batches (internal/vi/batch.go) need no more: their messages are in windows, and each batch uses
+// one receive for at least one request. With batches, each side gets one message about windows, for
+// which it has one more receive. Every buffer holds every size, so a reply may have another size
+// than its request, as AMVIA requires.
+//
+// It follows that a handler never waits. Its reply needs no credit: the send buffer belongs to the
+// slot, and a receive is posted for it. A long bulk reply is copied and announced. A caller that
+// waits for a slot is not a handler, and serves replies and requests meanwhile. So two endpoints
+// that flood each other both keep serving. The provider delivers or breaks within bounded time, and
+// a broken connection ends every slot.
 
-// slotState says how far a request is, at the client.
+// slotState is the progress of a request at the client.
 type slotState uint8
 
 const (
@@ -65,7 +62,7 @@ const (
 	slotSkipping           // that has returned; for the answer to the skip
 )
 
-// slot is a request under way.
+// slot is a request in flight.
 type slot struct {
 	state   slotState
 	op      Op
@@ -94,8 +91,8 @@ func (s *slot) granting() bool { return s.state == slotGranting || s.state == sl
 // long reports whether the last request in the slot, or its reply, was a bulk transfer.
 func (s *slot) long() bool { return s.op == OpRequestBulk || s.second || s.landed }
 
-// pool holds the free slots of a size, in the order in which they became free. The next one is that
-// which has been free for longest, or the newest for a lone request behind a long one.
+// pool holds the free slots of a size, in the order in which they became free. The next one is the
+// slot that has been free for longest, or the newest for a single request after a long one.
 type pool struct {
 	slots   []uint16
 	head, n int
@@ -116,7 +113,7 @@ func (p *pool) take() {
 	}
 }
 
-// newest returns the slot that has become free last. There must be one.
+// newest returns the slot that became free last. There must be one.
 func (p *pool) newest() int {
 	at := p.head + p.n - 1
 	if at >= len(p.slots) {
@@ -134,7 +131,7 @@ func (p *pool) put(i int) {
 	p.n++
 }
 
-// poolOf returns which pool a request takes its slot from.
+// poolOf returns the pool from which a request takes its slot.
 func (c Credits) poolOf(op Op) uint8 {
 	switch {
 	case c.shared() || op == OpRequest:
@@ -149,7 +146,7 @@ func (c Credits) pools() [3]pool {
 	return [3]pool{newPool(0, c.Short), newPool(c.Short, c.Medium), newPool(c.Short+c.Medium, c.Bulk)}
 }
 
-// shape returns the channel's for these credits.
+// shape returns the shape of a channel with these credits.
 func (c Credits) shape(medium int) wire.Shape {
 	s := wire.Shape{Slots: c.total(), Medium: medium}
 	if !c.shared() {

@@ -165,7 +165,7 @@ func (c *client) snapshot(now int64) TranslationSnapshot {
 	return s
 }
 
-// waits says what a request waits for.
+// waits describes what a request waits for.
 func (c *client) waits(i int) string {
 	s := &c.slots[i]
 	switch {
@@ -206,14 +206,14 @@ func (s *server) snapshot() SenderSnapshot {
 	return a
 }
 
-// fresh holds the requests that have been sent since the node last read the
-// clock: to read it for each would be felt.
+// fresh holds the requests that were sent since the node last read the clock. Reading it for each
+// request would be too slow.
 type fresh struct {
 	slots [pollEvery]*slot
 	n     int
 }
 
-// sent notes that a request goes.
+// sent records that a request is sent.
 func (n *Node) sent(s *slot) {
 	n.fresh.slots[n.fresh.n] = s
 	if n.fresh.n++; n.fresh.n == len(n.fresh.slots) {
@@ -221,7 +221,7 @@ func (n *Node) sent(s *slot) {
 	}
 }
 
-// stamp gives all of them the time.
+// stamp sets the time of all of them.
 func (n *Node) stamp() {
 	if n.fresh.n == 0 {
 		return

@@ -2,19 +2,18 @@ package endpoint
 
 import "slices"
 
-// A request that finds no credit waits for one of its connection. If that breaks,
-// the request comes back like those that are under way, behind them and in the order
-// in which requests began to wait: the program sees an end of what it has sent, and not
-// something of it handled by whoever serves at the same address afterwards. For the
-// same reason the translation connects again only when all of them have come back.
+// A request without credit waits for one of its connection. If the connection breaks, the request
+// returns after those in flight, in the order in which requests began to wait. So all requests end,
+// and none is handled by a later program at the same address. For the same reason the translation
+// connects again only after all of them have returned.
 
-// stall is the place of a request among those that wait for a credit.
+// stall is a request's place in the queue for a credit.
 type stall struct {
 	c      *client // of whose connection; nil: it has not waited
 	ticket uint64
 }
 
-// join takes a place behind the others that wait for a credit of c.
+// join queues for a credit of c.
 func (at *stall) join(c *client) {
 	if at.c == c {
 		return
@@ -25,7 +24,7 @@ func (at *stall) join(c *client) {
 	*at = stall{c, c.tickets}
 }
 
-// leave gives the place up.
+// leave leaves the queue.
 func (at *stall) leave() {
 	c := at.c
 	if c == nil {
@@ -39,14 +38,14 @@ func (at *stall) leave() {
 	}
 }
 
-// broken reports whether the request has to come back.
+// broken reports whether the request must return.
 func (at *stall) broken() bool { return at.c != nil && at.c.reason != 0 }
 
-// due reports whether what was sent or began to wait before has come back.
+// due reports whether all earlier requests have returned.
 func (at *stall) due() bool { return at.c.used == 0 && at.c.stalled[0] == at.ticket }
 
-// returning reports whether requests of the translation's last connection, which
-// broke, have yet to come back.
+// returning reports whether requests of the translation's last, broken connection have not returned
+// yet.
 func (t *translation) returning() bool {
 	if c := t.last; c != nil && c.used == 0 && len(c.stalled) == 0 {
 		t.last = nil
@@ -54,8 +53,7 @@ func (t *translation) returning() bool {
 	return t.last != nil
 }
 
-// comeBack returns a request that was not sent because the connection broke whose
-// credit it waited for.
+// comeBack returns a request that was not sent because its connection broke.
 func (at *stall) comeBack(dest int, m *message, args []uint32, data []byte, call *call) error {
 	c := at.c
 	if call != nil {

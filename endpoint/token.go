@@ -88,7 +88,7 @@ func (t Token) reply(op Op, handler uint8, args []uint32, data []byte, offset ui
 	return s.reply(op, handler, args, data, offset)
 }
 
-// unanswered says why the request of t cannot be replied to, for a call of this name.
+// unanswered returns the error for a reply to t by the named call.
 func (t Token) unanswered(call string) error {
 	switch {
 	case t.s.use != t.use:
@@ -99,7 +99,7 @@ func (t Token) unanswered(call string) error {
 	return nil
 }
 
-// reply answers the current request, if the message is a good one.
+// reply answers the current request, if the reply is valid.
 func (s *server) reply(op Op, handler uint8, args []uint32, data []byte, offset uint64) error {
 	if detail := badArgs(op, args, data, s.shape.Medium); detail != "" {
 		r := Returned{Endpoint: s.ep, Reason: ReasonBadArgs, Op: op, Dest: -1, To: s.from, Handler: handler,
@@ -111,7 +111,7 @@ func (s *server) reply(op Op, handler uint8, args []uint32, data []byte, offset 
 	return nil
 }
 
-// badArgs says what is wrong with a message, as far as its sender can tell.
+// badArgs returns why a message is invalid, as far as its sender can determine, or "".
 func badArgs(op Op, args []uint32, data []byte, medium int) string {
 	switch {
 	case len(args) > MaxShort:
@@ -124,8 +124,8 @@ func badArgs(op Op, args []uint32, data []byte, medium int) string {
 	return ""
 }
 
-// answer sends a reply to the current request, which is the end of the request
-// unless its data has to be fetched.
+// answer sends a reply to the current request, and ends the request unless the client must fetch
+// the data.
 func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset uint64) {
 	i := s.current
 	slot := &s.slots[i]
@@ -172,9 +172,8 @@ func (s *server) land(i, n int) bool {
 	return true
 }
 
-// stage returns a copy of the data of a bulk reply. Those of a get stay in the
-// segment, and nil stands for them. The memory of a slot is used again when the last
-// reply has left it.
+// stage returns a copy of the data of a bulk reply. The data of a get stay in the segment, and
+// stage returns nil for them. A slot's memory is reused when its last reply has been sent.
 func (s *server) stage(slot *serverSlot, data []byte) []byte {
 	if slot.head.Kind == wire.KindGet {
 		s.keep(slot)

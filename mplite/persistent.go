@@ -153,7 +153,7 @@ func (r Request) Free() error {
 	return nil
 }
 
-// sweep gives back the requests of which nobody is told, when they have ended.
+// sweep releases ended requests whose end no caller waits for.
 func (w *world) sweep() {
 	w.detached = slices.DeleteFunc(w.detached, func(r *request) bool {
 		if r.state != stateDone {

@@ -90,7 +90,7 @@ type Status struct {
 	Tag    int
 	Count  int // bytes; see Elements
 
-	// Canceled says that Cancel has ended the operation (MPI_Test_cancelled).
+	// Canceled is true if Cancel has ended the operation (MPI_Test_cancelled).
 	Canceled bool
 }
 

@@ -24,7 +24,7 @@ const (
 	maxVIs                = 1 << 14
 	maxRegions            = memory.MaxRegions
 	maxRegisterBytes      = math.MaxInt // of all regions of a NIC together, and so of one
-	maxPtags              = maxVIs      // of one NIC, beside tag 0
+	maxPtags              = maxVIs      // of one NIC, in addition to tag 0
 	maxCQs                = 2 * maxVIs  // of one NIC: one for each queue
 	MaxCQEntries          = 1 << 20
 )
@@ -144,7 +144,7 @@ type NICAttributes struct {
 	MaxRegisterRegions     int
 	MaxRegisterBytes       int // of all regions together
 	MaxRegisterBlockBytes  int // of one region
-	MaxPtags               int // beside tag 0
+	MaxPtags               int // in addition to tag 0
 	MaxCQ                  int
 	MaxCQEntries           int
 	ReliabilityLevels      reliability.Level // bits

@@ -100,7 +100,7 @@
 //	VipQueryVi                    VI.Query              state, attributes, whether the queues are empty                           2.2 V
 //	VipSetViAttributes            VI.SetAttributes      changes attributes, the tag too                                           11 V
 //	VipConnectWait                Listener.Wait         the next request for the listener's port, or its discriminator            8 V
-//	VipConnectAccept              Request.Accept        wants an idle VI and equal attributes; if not, the requester is not told  8 V
+//	VipConnectAccept              Request.Accept        wants an idle VI and equal attributes; if not, the requester waits on     8 V
 //	VipConnectReject              Request.Reject        the requester gets ErrReject                                              8 V
 //	VipConnectRequest             VI.ConnectFor         by discriminator; VI.Connect by port: ErrNoMatch, ErrReject, ErrTimeout   8 V
 //	VipDisconnect                 VI.Disconnect         from any state back to Idle; the peer gets CodeConnLost                   8 V

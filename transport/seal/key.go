@@ -45,10 +45,10 @@ func NewKey() (k Key) {
 	return k
 }
 
-// String does not tell the key.
+// String returns a constant, so that no log contains the key.
 func (Key) String() string { return "(key)" }
 
-// GoString does not tell the key either.
+// GoString returns a constant, as String does.
 func (Key) GoString() string { return "seal.Key{...}" }
 
 // Text returns the key in the format of key files: 64 hexadecimal digits.

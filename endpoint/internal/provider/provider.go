@@ -1,5 +1,5 @@
-// Package provider is the contract between endpoints and what carries their messages: the
-// interfaces of both sides, and the rules that these keep.
+// Package provider defines the contract between endpoints and the provider that carries their
+// messages: the interfaces of both sides, and their rules.
 //
 // A provider carries messages between endpoints and knows nothing of handlers,
 // credits or events, and of tags only what Tagged says. It makes channels, each between one endpoint that has a translation,
@@ -149,7 +149,7 @@ type Channel interface {
 	// Grant lets the peer write to mem on behalf of a slot, until it has done so
 	// (placed).
 	Grant(slot int, mem []byte) (wire.Window, error)
-	// Revoke takes back what grant has let the peer do, who has not done it.
+	// Revoke withdraws a grant that the peer has not used.
 	Revoke(slot int)
 	// Write places data in the peer's window; wrote is called when data may be
 	// changed again. No other write for the slot may be under way.

@@ -73,9 +73,9 @@ func (m *Machine) receiveFast(frame []byte) bool {
 	return true
 }
 
-// classify parses a frame and dispatches it: then also the frames that follow it in its Ethernet
-// frame, and the long frame of which it is the last missing piece. alone says that the poll has
-// found no other frame.
+// classify parses a frame and dispatches it. It also dispatches the frames that follow it in the
+// same Ethernet frame, and the long frame whose last missing fragment it is. alone reports that the
+// poll found no other frame.
 func (m *Machine) classify(frame []byte, alone bool) {
 	for frame != nil {
 		h := m.Incoming()
