@@ -155,9 +155,6 @@ local function records(tvb, tree, size)
   end
 end
 
--- A long frame has a shim between the Ethernet header and ours.
-local shim = 40
-
 -- sealed shows what can be read of a sealed frame without its key.
 local function sealed(tvb, pinfo, root)
   local kind = seal_kinds[tvb(1, 1):uint()]
@@ -216,7 +213,6 @@ local function plain(tvb, pinfo, root, before)
 end
 
 function bobnet.dissector(tvb, pinfo, root)
-  if tvb:len() >= shim + header and tvb(0, 1):uint() == 0x45 then tvb = tvb(shim):tvb() end
   if tvb:len() >= 36 and seal_kinds[tvb(1, 1):uint()] then
     pinfo.cols.protocol = "Bobnet"
     return sealed(tvb, pinfo, root)
@@ -292,6 +288,39 @@ end
 
 DissectorTable.get("ethertype"):add(0x88b5, bobnet)
 DissectorTable.get("ethertype"):add(0x88b6, fabric)
+
+-- A long frame, as it is on the wire, is a TCP segment between addresses of ff10::/16, whose
+-- second part is the EtherType that the frame has otherwise. If the path has cut the frame, only
+-- the first segment begins with our header. Wireshark's dissector of TCP gets all other segments; it would
+-- take long frames for retransmissions.
+local long = Proto("bobnet_long", "Bobnet long frame")
+local l = {
+  offset = ProtoField.uint32("bobnet_long.offset", "Offset of the segment"),
+  name = ProtoField.uint32("bobnet_long.name", "CRC32C of the Bobnet header", base.HEX),
+  size = ProtoField.uint16("bobnet_long.size", "Bytes of the whole frame"),
+  data = ProtoField.bytes("bobnet_long.data", "Part of a long frame"),
+}
+long.fields = l
+local tcp = Dissector.get("tcp")
+
+function long.dissector(tvb, pinfo, root)
+  local which = ({ ["88b5"] = bobnet, ["88b6"] = fabric })[tostring(pinfo.net_dst):match("^ff10:(%x+):")]
+  if which == nil or tvb:len() < 20 then return tcp:call(tvb, pinfo, root) end
+  local tree = root:add(long, tvb(0, 20))
+  tree:add(l.offset, tvb(4, 4))
+  tree:add(l.name, tvb(8, 4))
+  tree:add(l.size, tvb(14, 2))
+  local offset = tvb(4, 4):uint()
+  if offset == 0 and tvb:len() >= 20 + header then
+    which.dissector(tvb(20):tvb(), pinfo, root)
+  elseif tvb:len() > 20 then
+    tree:add(l.data, tvb(20))
+    pinfo.cols.protocol = "Bobnet"
+    pinfo.cols.info = string.format("part of a long frame at %d of %d", offset, tvb(14, 2):uint())
+  end
+  return tvb:len()
+end
+DissectorTable.get("ip.proto"):add(6, long)
 
 -- A datagram of transport/udp is a whole frame, Ethernet header first.
 local udp = Proto("bobnet_udp", "Bobnet in UDP")

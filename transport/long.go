@@ -1,6 +1,6 @@
 package transport
 
-// LongLink is implemented by links that can carry frames longer than their MTU to some stations, up to 65,481
+// LongLink is implemented by links that can carry frames longer than their MTU to some stations, up to 65,461
 // bytes after the Ethernet header. A link does not know which stations these are, and long frames to others
 // are lost. A wrapper that does not forward long frames does not implement LongLink.
 type LongLink interface {

@@ -15,6 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -250,7 +251,7 @@ func TestRefusedVeth(t *testing.T) {
 			p := vethtest.NewBridged(t, 9000, 1500)
 			var nics [2]*vipl.NIC
 			for side := range nics {
-				nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name, Driver: driver})
+				nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name, Driver: driver, Long: ring.Off}) // which pass all the same
 			}
 			l, err := nics[0].Listen(0)
 			if err != nil {
@@ -294,6 +295,28 @@ func TestRefusedVeth(t *testing.T) {
 			}
 			within(t, "short messages", func() error { return oneByOne(a, b, 50, 1000) })
 		})
+	}
+}
+
+// TestNarrowedLong: long frames pass a bridge whose MTU has become less than that of both interfaces, so a stream of
+// them goes on.
+func TestNarrowedLong(t *testing.T) {
+	p := vethtest.NewBridged(t, 9000, 9000)
+	var nics [2]*vipl.NIC
+	for side := range nics {
+		nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name})
+	}
+	s := startStream(t, nics, nil)
+	if !s.a.Wide() {
+		t.Fatal("no long frames to begin with")
+	}
+	if err := p.SetBetween(0, 1500); err != nil {
+		t.Fatal(err)
+	}
+	s.flows(t)
+	s.flows(t)
+	if !s.a.Wide() {
+		t.Error("it sends no long frames any more")
 	}
 }
 

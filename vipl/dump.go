@@ -39,6 +39,7 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	fact("received", plural(l.RxFrames, "frame"), amount(l.RxBytes), "in "+plural(l.RxCalls, "call"), "slept "+plural(l.Waits, "time"))
 	fact("lost by the link", orNone(nonZero(
 		countOf("receive queue full", l.RxDrops), countOf("refused", l.TxDrops), countOf("truncated", l.RxTruncated),
+		countOf("segments of long frames", l.RxCut),
 		countOf("injected faults", l.Faults)))...)
 	fact("passed over", orNone(nonZero(countOf("not ours", l.RxFiltered), countOf("times the send queue was full", l.TxFull),
 		countOf("times another user was refused", l.Refused)))...)

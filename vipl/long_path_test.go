@@ -19,7 +19,6 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
-	"github.com/safchain/ethtool"
 )
 
 // TestLongBlackHole: a path that has carried long frames stops to in the midst of
@@ -162,34 +161,31 @@ func TestLongPathLoss(t *testing.T) {
 	}
 }
 
-// TestLongOffloadsOff switches the offloads of both ends of a veth off in the midst of a
-// stream: the kernel then cuts long frames up, which nobody can use. The stream goes on.
+// TestLongOffloadsOff switches the offloads of both ends off in the midst of a stream, across a bridge and
+// without: the kernel then cuts long frames up, which nobody can use. The stream goes on.
 func TestLongOffloadsOff(t *testing.T) {
-	p := vethtest.New(t, 1500)
-	var nics [2]*vipl.NIC
-	for side := range nics {
-		nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name})
-	}
-	s := startStream(t, nics, nil)
-	if !s.a.Wide() {
-		t.Fatal("no long frames to begin with")
-	}
-	for side := range nics {
-		if err := p.In(side, func() error {
-			e, err := ethtool.NewEthtool()
-			if err != nil {
-				return err
+	for name, p := range map[string]*vethtest.Pair{"pair": vethtest.New(t, 1500), "bridge": vethtest.NewBridged(t, 1500, 1500)} {
+		t.Run(name, func(t *testing.T) {
+			var nics [2]*vipl.NIC
+			for side := range nics {
+				nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name})
 			}
-			defer e.Close()
-			return e.Change(vethtest.Name, map[string]bool{"tx-tcp-segmentation": false, "tx-generic-segmentation": false, "tx-scatter-gather": false})
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.flows(t)
-	s.flows(t)
-	if s.a.Snapshot().FrameData > 1500 {
-		t.Error("it sends long frames")
+			s := startStream(t, nics, nil)
+			if !s.a.Wide() {
+				t.Fatal("no long frames to begin with")
+			}
+			if err := errors.Join(p.SetOffloads(0, false), p.SetOffloads(1, false)); err != nil {
+				t.Fatal(err)
+			}
+			s.flows(t)
+			s.flows(t)
+			if s.a.Snapshot().FrameData > 1500 {
+				t.Error("it sends long frames")
+			}
+			if nics[0].Snapshot().Link.RxCut+nics[1].Snapshot().Link.RxCut == 0 {
+				t.Error("no segment was counted")
+			}
+		})
 	}
 }
 

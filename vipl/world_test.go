@@ -43,9 +43,29 @@ func newWorld(opts sim.Options) *world {
 
 // node runs fn as a process with a NIC of its own.
 func (w *world) node(name string, cfg *vipl.Config, fn func(n *vipl.NIC) error) *sim.Station {
-	station := w.StationWith(sim.StationOptions{Name: name, Ports: transport.PortRange{Lo: 1024, Hi: 2047}})
+	station := w.StationWith(sim.StationOptions{Name: name, Ports: transport.PortRange{Lo: 1024, Hi: 2047}, Long: w.path(name)})
+	w.changePath(station)
 	w.nodeOn(station, name, cfg, fn)
 	return station
+}
+
+// path returns what becomes of the long frames of a node at first: in some worlds that of all of
+// them is whole, cut or blocked.
+func (w *world) path(name string) sim.LongPath {
+	if !w.long || w.seed%3 == 0 || (w.seed/2+uint64(name[0]))%4 != 1 {
+		return sim.LongNone
+	}
+	return sim.LongWhole + sim.LongPath(w.seed/8%3)
+}
+
+// changePath changes the path of a station that has long frames, now and then.
+func (w *world) changePath(s *sim.Station) {
+	path := w.path(s.String())
+	for i := range uint64(6) {
+		if path != sim.LongNone {
+			w.At(int64(time.Millisecond)*int64((i+1)*(5+w.seed%40)), func() { s.SetLong(sim.LongWhole + (path+sim.LongPath(i)-sim.LongWhole)%3) })
+		}
+	}
 }
 
 func (w *world) nodeOn(station transport.Link, name string, cfg *vipl.Config, fn func(n *vipl.NIC) error) {

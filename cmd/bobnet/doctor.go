@@ -28,7 +28,8 @@ of hosts, the round-trip time and the MTU that passes:
   !      this MTU is less than the interfaces have
   none   no frame came back
   lost   frames leave one host, and something on the path drops them
-  +long  frames beyond the MTU pass, as between the ends of a veth pair
+  +long  frames beyond the MTU pass, as between virtual interfaces and across bridges
+  +cut   the host received such frames in segments, and does not use them
 
 Doctor also names nftables rules that drop Bobnet's frames, here and on the hosts (families
 netdev and bridge; reading them needs CAP_NET_ADMIN).`

@@ -270,7 +270,7 @@ func driver(name string) string {
 
 func long(link transport.Link) string {
 	if l, ok := link.(transport.LongLink); ok && !l.Info().Unprotected && l.StartLong() {
-		return fmt.Sprintf("up to an MTU of %d, to stations connected by veth only", optional.LongMTU(link))
+		return fmt.Sprintf("up to an MTU of %d, to stations connected by virtual interfaces and bridges only", optional.LongMTU(link))
 	}
 	return "none"
 }

@@ -45,7 +45,7 @@ With --curve perf measures latency and bandwidth of all stacks, spinning and blo
 neighbours. The tables have a row for each size, and list the sizes at which TCP is ahead of
 each stack. --plot draws a line for each stack. --curve implies --local unless --listen or
 --to is set. A full run takes about half an hour; other flags restrict it. --topology joins
-the ends of --local by a bridge, or runs both on one host.
+the ends of --local by a bridge, with or without the senders' offloads, or runs both on one host.
 
 With --key FILE --local measures vipl over the link ring twice, with plain and with encrypted
 frames. All frames of the other stacks are encrypted.
@@ -195,7 +195,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.BoolVar(&c.local, "local", false, "measure between two namespaces of this machine")
 	f.BoolVar(&c.curve, "curve", false, "measure latency and bandwidth from 1 byte to 8 MiB, and list the sizes at which TCP is ahead")
-	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyHost), "topology", "how --local joins the ends: by a pair, by a bridge, or on one host (link shm)")
+	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyCut, topologyHost), "topology", "how --local joins the ends: by a pair, by a bridge, by a bridge with the senders' offloads off, or on one host (link shm)")
 	f.BoolVar(&c.listen, "listen", false, "serve clients of other machines")
 	f.Var(text(&c.to, "", perf.CheckTarget), "to", "measure against the --listen with this `address` or name")
 	f.Var(choices(&c.apps, append(appNames(), allApps)), "apps", "run Split-C applications on this machine, by layer and ranks: all or `some` of "+strings.Join(appNames(), ","))
@@ -277,6 +277,7 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 const (
 	topologyPair   = "pair"
 	topologyBridge = "bridge"
+	topologyCut    = "bridge-cut" // the senders' kernels cut long frames, and segments of TCP
 	topologyHost   = "host"
 )
 
@@ -368,8 +369,8 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	defer c.buildLibtirpc(ctx, errOut)()
 	show := newProgress(errOut)
 	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Pcap: c.pcap, Progress: show.sample}
-	if c.topology == topologyBridge {
-		cfg.Topology = lab.Bridge
+	if c.topology == topologyBridge || c.topology == topologyCut {
+		cfg.Topology, cfg.Segment = lab.Bridge, c.topology == topologyCut
 	}
 	cfg.Lab = func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error) {
 		if c.metrics == "" {

@@ -69,6 +69,7 @@ type Driver struct {
 	Err            error // why the driver could not be queried; the other fields are then zero
 	GRO            bool  // generic receive offload
 	UDPSegments    bool  // the card segments datagrams
+	TCPSegments    bool  // the interface takes TCP segments longer than the MTU over IPv6; if not, the kernel cuts them
 	Coalesces      bool  // the card can delay receive interrupts
 	CoalesceMicros int   // maximum delay of an interrupt in microseconds
 	AdaptiveRx     bool  // the card adapts the delay
@@ -114,6 +115,7 @@ type Traffic struct {
 	Sent                 uint64 // frames that the NIC has sent or tried to send
 	Left, Came           uint64 // frames that the interface has counted as sent and received
 	TxDropped, RxDropped uint64 // frames that the interface has dropped
+	RxCut                uint64 `json:",omitempty"` // segments of long frames that the NIC received
 }
 
 // Segment lists the other stations of the segment.
@@ -152,7 +154,7 @@ func askDriver(name string) (d Driver) {
 	if err != nil {
 		return Driver{Name: d.Name, Err: err}
 	}
-	d.GRO, d.UDPSegments = features["rx-gro"], features["tx-udp-segmentation"]
+	d.GRO, d.UDPSegments, d.TCPSegments = features["rx-gro"], features["tx-udp-segmentation"], features["tx-tcp6-segmentation"]
 	if c, err := tool.GetCoalesce(name); err == nil {
 		d.Coalesces, d.CoalesceMicros = true, int(max(c.RxCoalesceUsecs, c.RxCoalesceUsecsHigh))
 		d.AdaptiveRx = c.UseAdaptiveRxCoalesce != 0
@@ -173,13 +175,13 @@ func countTraffic(nic *vipl.NIC) Traffic {
 	}
 	s := at.Attrs().Statistics
 	sent := link.Stats() // a drop on egress can be an error of the send call; the frame then does not count as sent
-	return Traffic{Sent: max(sent.TxFrames, sent.TxCalls), Left: s.TxPackets, Came: s.RxPackets, TxDropped: s.TxDropped, RxDropped: s.RxDropped}
+	return Traffic{Sent: max(sent.TxFrames, sent.TxCalls), Left: s.TxPackets, Came: s.RxPackets, TxDropped: s.TxDropped, RxDropped: s.RxDropped, RxCut: sent.RxCut}
 }
 
 // since returns the increase of the counters since before.
 func (t Traffic) since(before Traffic) Traffic {
 	return Traffic{Sent: t.Sent - before.Sent, Left: t.Left - before.Left, Came: t.Came - before.Came,
-		TxDropped: t.TxDropped - before.TxDropped, RxDropped: t.RxDropped - before.RxDropped}
+		TxDropped: t.TxDropped - before.TxDropped, RxDropped: t.RxDropped - before.RxDropped, RxCut: t.RxCut - before.RxCut}
 }
 
 // End is a NIC that takes part in a test of the paths between hosts. It answers the others until
@@ -223,7 +225,7 @@ func OpenEnd(ctx context.Context, cfg *vipl.Config) *End {
 		e.Drops, _ = Drops(info.Interface, cmp.Or(cfg.EtherType, ethertype.Default)) // without permission to read the rules, the traffic counters show that no frame leaves
 		e.before = countTraffic(nic)
 	}
-	if driver, _ := iface.Driver(info.Interface); driver == "veth" && info.MTU < framing.LongMTU {
+	if iface.CarriesLong(info.Interface) && info.MTU < framing.LongMTU {
 		e.serve()
 	}
 	return e

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -424,6 +425,9 @@ func judgeCard(f *Facts) []Finding {
 	if f.Driver == "udp" { // the offloads do not affect other EtherTypes
 		all = append(all, judgeOffloads(d, name))
 	}
+	if raw(f.Driver) && d.Err == nil && f.Interfaces.Chosen.MTU < framing.LongMTU {
+		all = append(all, judgeLong(f, d, name))
+	}
 	if d.Coalesces {
 		all = append(all, judgeCoalescing(d, name))
 	}
@@ -443,6 +447,24 @@ func judgeOffloads(d *Driver, name string) Finding {
 	if !d.GRO {
 		found.Level, found.Fix = Note, "sudo ethtool -K "+name+" gro on"
 		found.Means = "datagrams are received one by one"
+	}
+	return found
+}
+
+// judgeLong reports whether the interface itself carries long frames whole.
+func judgeLong(f *Facts, d *Driver, name string) Finding {
+	found := Finding{Check: "long frames"}
+	switch {
+	case !iface.Virtual(d.Name):
+		found.Found, found.Means = "none: the card would cut them", "long messages use frames of the MTU"
+	case f.Agent.Path != "" && !f.Agent.None && f.Agent.Err == nil && !f.Rights.NetRaw:
+		found.Found, found.Means = "none through the agent's sockets, unless the agent runs with --unguarded", "long messages use frames of the MTU"
+	case !d.TCPSegments:
+		found.Level, found.Found = Note, "cut by the kernel, because segmentation offload is off"
+		found.Means = "long messages use frames of the MTU"
+		found.Fix = "sudo ethtool -K " + name + " tso on gso on"
+	default:
+		found.Found = "leave whole; bobnet doctor --hosts shows which paths carry them"
 	}
 	return found
 }

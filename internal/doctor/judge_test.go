@@ -123,6 +123,8 @@ var judgements = []struct {
 	{"small ring", func(f *Facts) { f.NIC.Slots = 16 }, Warn, "receive queue", "mtu 9000"},
 	{"small buffers", func(f *Facts) { f.Host.RmemMax = 212992 }, Note, "socket buffers", "net.core.rmem_max="},
 	{"hidden buffers", func(f *Facts) { f.Host.RmemMax = 0 }, Note, "socket buffers", "sysctl"},
+	{"long frames by a card", func(*Facts) {}, OK, "long frames", "frames of the MTU"},
+	{"long frames cut by the kernel", func(f *Facts) { f.Interfaces.Driver.Name = "veth" }, Note, "long frames", "ethtool -K eth0 tso on"},
 	{"silent driver", func(f *Facts) { f.Driver, f.Interfaces.Driver = "udp", Driver{Err: unix.EOPNOTSUPP} }, OK, "offloads", "unknown"},
 	{"GRO off", func(f *Facts) { f.Driver, f.Interfaces.Driver.GRO = "udp", false }, Note, "offloads", "gro on"},
 	{"a rule drops frames", func(f *Facts) {

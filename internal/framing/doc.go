@@ -1,6 +1,6 @@
 // Package framing has what Bobnet's own packages need of frames beyond ethertype: the outer layout
 // that links and the kernel's filters look at, Ethernet frames that several Bobnet frames share,
-// the shim of long frames, sealed frames, and the frames and packets of the emulated fabric.
+// the headers of long frames, sealed frames, and the frames and packets of the emulated fabric.
 // It is pure, as ethertype is.
 //
 // Frames of the emulated fabric (package transport/myrinet) have the EtherType 0x88B6

@@ -83,6 +83,7 @@ type Config struct {
 	Cuts     []Cut          // link failures during every Run; Auto then means a bridge
 	Fabric   *topology.File // hosts, which are the ranks, switches, and cables between them; N and Topology are left zero
 	Bind     bool           // bind each rank to its own processor; there must be as many processors as ranks
+	Segment  bool           // the kernel of a host cuts TCP segments and long frames on egress, as for a card without offloads
 	Narrow   bool           // links that Cut can give an MTUDrop; so with one among Cuts
 	Log      *slog.Logger   // nil = slog.Default()
 }

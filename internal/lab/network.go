@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 )
 
@@ -177,6 +178,22 @@ func (l *Lab) configure(host int) error {
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("bring %s up: %w", Interface, err)
+	}
+	if l.cfg.Segment {
+		return segment()
+	}
+	return nil
+}
+
+// segment switches the offloads of sending off on bob0 in the calling thread's namespace.
+func segment() error {
+	tool, err := ethtool.NewEthtool()
+	if err == nil {
+		err = tool.Change(Interface, map[string]bool{"tx-tcp-segmentation": false, "tx-tcp6-segmentation": false, "tx-generic-segmentation": false})
+		tool.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: offloads off: %w", Interface, err)
 	}
 	return nil
 }

@@ -120,6 +120,7 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 		}
 	}
 	paths.Found = matrix(hosts, ends, results, clean)
+	all = append(all, judgeCut(hosts, ends, results)...)
 	switch {
 	case len(none) > 0:
 		paths.Level = doctor.Fail
@@ -150,6 +151,18 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 		}
 	}
 	return append(all, paths)
+}
+
+// judgeCut reports the hosts that received long frames in segments.
+func judgeCut(hosts []string, ends []doctor.EndFacts, results []reached) (all []doctor.Finding) {
+	for i, host := range hosts {
+		if cut := results[i].Traffic.RxCut; cut > 0 {
+			all = append(all, doctor.Finding{Level: doctor.Note, Check: "host " + host, Found: fmt.Sprintf("%s received long frames in %d segments", ends[i].Interface, cut),
+				Means: "a kernel without segmentation offload, or a card, cuts them: long messages use frames of the MTU there",
+				Fix:   "bobnet doctor   # on the other hosts: reports whether their interfaces cut them"})
+		}
+	}
+	return all
 }
 
 // judgeEnd reports why one host's frames are lost.
@@ -222,8 +235,11 @@ func matrix(hosts []string, ends []doctor.EndFacts, results []reached, clean []b
 				if r.Full == 0 {
 					cell += "!" // less than the MTU of both interfaces
 				}
-				if r.Long {
+				switch {
+				case r.Long:
 					cell += "+long"
+				case results[j].Traffic.RxCut > 0:
+					cell += "+cut" // that host received long frames in segments
 				}
 				row = append(row, cell)
 			}

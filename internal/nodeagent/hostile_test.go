@@ -56,6 +56,7 @@ const (
 	otherProtocol
 	withoutEthernet
 	longFromOther
+	longOwn
 	forgedEnd
 )
 
@@ -87,10 +88,11 @@ func forge(fd, index int, port, number uint16, mac ethertype.MAC) string {
 	case withoutEthernet:
 		f = f[:framing.OffsetVersion]
 	case longFromOther:
-		f = append(append(append([]byte(nil), f[:ethertype.EthernetSize]...), make([]byte, framing.ShimSize)...),
-			frameFrom(mac, typ, 1024, port+agent.BlockSize, byte(number))[ethertype.EthernetSize:]...)
-		framing.PutShim(f[ethertype.EthernetSize:])
-		protocol = unix.ETH_P_IP
+		f = lengthened(frameFrom(mac, typ, 1024, port+agent.BlockSize, byte(number)))
+		protocol = unix.ETH_P_IPV6
+	case longOwn: // which would pass, if the guard could judge it
+		f = lengthened(f)
+		protocol = unix.ETH_P_IPV6
 	}
 	device, err := net.InterfaceByIndex(to)
 	if err == nil {
@@ -100,6 +102,14 @@ func forge(fd, index int, port, number uint16, mac ethertype.MAC) string {
 		return err.Error()
 	}
 	return "sent"
+}
+
+// lengthened returns a frame with the headers of a long one.
+func lengthened(f []byte) []byte {
+	begin := append(append([]byte(nil), f...), make([]byte, ethertype.HeaderSize)...)
+	long := make([]byte, ethertype.EthernetSize+framing.LongHeader)
+	framing.PutLong(long, begin, len(f))
+	return append(long, f[ethertype.EthernetSize:]...)
 }
 
 // TestForged: of what a program sends by sockets of the agent's, only frames pass that are its

@@ -147,9 +147,7 @@ func (s *tenantSockets) segments(fd int) string {
 			for _, long := range []bool{false, true} {
 				f := s.frame(s.port)
 				if long {
-					shim := make([]byte, framing.ShimSize)
-					framing.PutShim(shim)
-					f = append(append(append([]byte(nil), f[:ethertype.EthernetSize]...), shim...), f[ethertype.EthernetSize:]...)
+					f = lengthened(f)
 				}
 				for len(f) < 4000 {
 					f = append(f, s.forged()...)

@@ -35,6 +35,7 @@ type LocalConfig struct {
 	// returns what to add to the environment of each, and what to do at the end.
 	Lab      func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error)
 	Topology lab.Topology // how the namespaces are joined; lab.Auto = lab.Pair
+	Segment  bool         // the senders' kernels cut what is longer than the MTU; see lab.Config
 	Progress Progress     // may be nil
 	Log      *slog.Logger // nil = slog.Default()
 
@@ -124,7 +125,7 @@ type pair struct {
 }
 
 func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
-	l, err := lab.New(ctx, lab.Config{N: 2, MTU: mtu, Topology: cmp.Or(p.cfg.Topology, lab.Pair), Log: p.cfg.Log})
+	l, err := lab.New(ctx, lab.Config{N: 2, MTU: mtu, Topology: cmp.Or(p.cfg.Topology, lab.Pair), Segment: p.cfg.Segment, Log: p.cfg.Log})
 	if err != nil {
 		return err
 	}

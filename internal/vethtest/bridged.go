@@ -94,3 +94,9 @@ func (p *Pair) addPort(side int, hub netlink.Link, mtu, between int) error {
 	}
 	return p.SetUp(side, true)
 }
+
+// InBridge runs f on a thread in the namespace of the bridge, as In does.
+func (p *Pair) InBridge(f func() error) error { return inNamespace(p.hub, f) }
+
+// Ports returns the names of the bridge's interfaces.
+func Ports() [2]string { return ports }

@@ -203,12 +203,15 @@ func Carrier(h *netlink.Handle, name string) error {
 
 // In runs f on a thread in the namespace of side, so that sockets that f opens
 // belong there, and returns when f has. f must not end the test (Fatal).
-func (p *Pair) In(side int, f func() error) error {
+func (p *Pair) In(side int, f func() error) error { return inNamespace(p.ns[side], f) }
+
+// inNamespace runs f on a thread in a namespace.
+func inNamespace(ns netns.NsHandle, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		if err := netns.Set(p.ns[side]); err != nil {
-			done <- fmt.Errorf("enter namespace %d: %w", side, err)
+		if err := netns.Set(ns); err != nil {
+			done <- fmt.Errorf("enter namespace: %w", err)
 			return
 		}
 		done <- f()

@@ -95,8 +95,9 @@ func TestDissector(t *testing.T) {
 		fmt.Sprintf(`get("ethertype"):add(%#x,`, uint16(ethertype.Fabric)),
 		fmt.Sprintf("base_port = %d ", udp.DefaultBasePort),
 		fmt.Sprintf("header = %d\n", ethertype.BaseSize),
-		fmt.Sprintf("shim = %d\n", framing.ShimSize),
-		fmt.Sprintf("tvb(0, 1):uint() == %#x ", framing.ShimVersion),
+		fmt.Sprintf(`match("^%x:`, framing.LongPrefix(0)>>16),
+		fmt.Sprintf(`["%x"] = bobnet`, uint16(ethertype.Default)),
+		fmt.Sprintf(`["%x"] = fabric`, uint16(ethertype.Fabric)),
 	} {
 		if !strings.Contains(lua, want) {
 			t.Errorf("%s lacks %q", dissector, want)

@@ -15,6 +15,9 @@ import (
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/pcap"
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 )
 
 // longSizes are the payloads of the frames of longFile, of which some are longer than
@@ -94,6 +97,39 @@ func TestLongTshark(t *testing.T) {
 	for i, line := range lines {
 		i %= len(frames)
 		if want := fmt.Sprintf("%d\t%d\t%d", len(frames[i]), ethertype.KindEcho, longSizes[i]); line != want {
+			t.Errorf("frame %d: tshark shows %q, want %q", i, line, want)
+		}
+	}
+}
+
+// TestLongWire has tshark read long frames as they are on the wire, one of which comes again.
+func TestLongWire(t *testing.T) {
+	var file bytes.Buffer
+	w, err := pcapgo.NewNgWriter(&file, layers.LinkTypeEthernet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := transport.Info{MAC: vethtest.MACs[0], EtherType: ethertype.Default}, transport.Info{MAC: vethtest.MACs[1], EtherType: ethertype.Default}
+	const header = ethertype.EthernetSize + framing.LongHeader
+	for i, size := range []int{4000, 60_000, 60_000, 1392} {
+		plain := linktest.NewFrame(a, b, 1024, make([]byte, size))
+		f := make([]byte, header)
+		framing.PutLong(f, plain, len(plain))
+		f = append(f, plain[ethertype.EthernetSize:]...)
+		info := gopacket.CaptureInfo{Timestamp: time.Unix(int64(i), 0), CaptureLength: len(f), Length: len(f)}
+		if err := w.WritePacket(info, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "wire.pcapng")
+	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range tshark(t, name, "bobnet.kind", "bobnet.size") {
+		if want := fmt.Sprintf("%d\t%d", ethertype.KindEcho, []int{4000, 60_000, 60_000, 1392}[i]); line != want {
 			t.Errorf("frame %d: tshark shows %q, want %q", i, line, want)
 		}
 	}

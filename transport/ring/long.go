@@ -9,26 +9,36 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
 
-// Long frames (framing.LongMTU) leave by a socket of their own, on which every
-// frame has a header in front that tells the kernel to treat it as TCP to be
-// segmented (PACKET_VNET_HDR). They arrive by the ring, of which a slot holds
-// only their beginning; the kernel keeps the frame besides (PACKET_COPY_THRESH),
-// and it is copied from there, once, to where it belongs.
+// Long frames (package framing says what they are) have two sockets of their own.
+//
+// On the one that sends, every frame has a header in front that tells the kernel to treat it as
+// TCP to be segmented (PACKET_VNET_HDR). Where nobody on the way is able to cut it, the kernel
+// cuts it in front of the interface; so PACKET_QDISC_BYPASS is not set, which leaves that out.
+//
+// The one that receives is bound to IPv6, and has a small ring of its own. A slot
+// holds only the beginning of a frame; the kernel keeps the frame besides
+// (PACKET_COPY_THRESH), and it is copied from there, once, to where it belongs. Recv takes the
+// frames of both rings in the order of their times of arrival.
+//
+// Segments of a long frame that the path has cut are counted and dropped (Stats.RxCut). The
+// probes of a connection are such frames, too, so a connection does not use long frames there.
 type long struct {
-	fd    int  // -1: no long frames
-	on    bool // somebody wants them
+	fd    int      // sends; -1: no long frames
+	rx    receiver // fd -1: none
+	on    bool     // somebody wants them
 	heads [transport.MaxBatch]longHead
 	msgs  [transport.MaxBatch]unix.Mmsghdr
 
 	keeps   bool   // the kernel keeps plain frames, too, that are longer than a slot: see shrink
 	failed  error  // of shrink: the link has no ring
-	kept    bool   // the kernel keeps a frame that nobody has fetched
-	before  int    // what it has of that frame before the view: the shim of a long one
+	from    int    // the socket that keeps a frame that nobody has fetched; -1: none
+	before  int    // what it has of that frame before the view: the headers of a long one
 	rest    int    // bytes of it that the view lacks
 	view    []byte // what the caller has of it
 	skipped []byte // room for what precedes the part of a frame that is wanted
@@ -40,11 +50,12 @@ type longHead [longHeadSize]byte
 
 const (
 	vnetSize     = 10 // struct virtio_net_hdr
-	longHeadSize = vnetSize + ethertype.EthernetSize + framing.ShimSize
-	// longSegment is what the kernel is told to cut the frame into. No frame gets
-	// to where it would be done.
-	longSegment = 1024
-	maxFetch    = 2 + transport.MaxBody
+	longHeadSize = vnetSize + ethertype.EthernetSize + framing.LongHeader
+	maxFetch     = 2 + transport.MaxBody
+	// longBegin is what a slot of the ring for long frames has room for: the headers, and what
+	// transport.LongBegin and the first part of a sealed frame need.
+	longBegin = framing.LongHeader + 192
+	longSlots = 256
 )
 
 // errNoLong is wrapped by the errors of Open that say why Config.Long cannot be On.
@@ -52,76 +63,99 @@ var errNoLong = errors.New("transport: no long frames")
 
 var _ transport.LongLink = (*Link)(nil)
 
-// openLong makes the sending socket, if the interface carries long frames, and
-// has the receiving one, whose slots hold capacity bytes, take them.
-func (l *Link) openLong(cfg *Config, capacity int) (err error) {
+// openLong makes the sockets, if the interface carries long frames. Nothing arrives before
+// StartLong. A frame of the link's MTU is longer than a slot for long ones.
+func (l *Link) openLong(cfg *Config) (err error) {
 	t, s := &l.long, l.station
 	if cfg.Long == Off {
 		return nil
 	}
-	if err := l.longError(capacity); err != nil {
+	if err := l.longError(cfg.Long == On); err != nil {
 		if cfg.Long == On {
 			return err
 		}
 		return nil //nolint:nilerr // nobody asked for them
 	}
-	if t.fd, err = sendingSocket(s, cfg.QdiscBypass || cfg.XDP == On); err != nil {
+	if t.fd, err = sendingSocket(s, false); err != nil {
 		return err
 	}
 	if err := unix.SetsockoptInt(t.fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
 		return s.OpenError("PACKET_VNET_HDR", err)
 	}
-	if err := unix.SetsockoptInt(l.rx.fd, unix.SOL_PACKET, unix.PACKET_COPY_THRESH, 1); err != nil {
+	geo := layout(longBegin, longSlots)
+	if err := t.rx.open(s, geo, afpacket.WithLong); err != nil {
+		return err
+	}
+	if err := unix.SetsockoptInt(t.rx.fd, unix.SOL_PACKET, unix.PACKET_COPY_THRESH, 1); err != nil {
 		return s.OpenError("PACKET_COPY_THRESH", err)
 	}
+	if err := growBuffer(t.rx.fd); err != nil {
+		t.close()
+		if cfg.Long == On {
+			return err
+		}
+		return nil //nolint:nilerr // nobody asked for them
+	}
 	t.init(s)
-	t.skipped = make([]byte, capacity)
-	return s.Attach(l.rx.fd, afpacket.WithLong)
+	t.skipped = make([]byte, geo.capacity())
+	return nil
 }
 
-// longError says why long frames cannot be had.
-func (l *Link) longError(capacity int) error {
-	if err := longPossible(l.station.Interface, capacity); err != nil {
+// close closes the sockets.
+func (t *long) close() {
+	for _, fd := range []*int{&t.fd, &t.rx.fd} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+		}
+		*fd = -1
+	}
+	t.rx.mapped.retire()
+}
+
+// longError says why long frames cannot be had; asked is whether any interface will do.
+func (l *Link) longError(asked bool) error {
+	if err := longPossible(l.station.Interface, asked); err != nil {
 		return err
 	}
 	if l.lease != nil && !l.lease.Long {
 		return fmt.Errorf("%w: the kernel judges what the agent's sockets send, and cannot judge long frames; choose Long auto, or start the agent with --unguarded", errNoLong)
 	}
-	return growBuffer(l.rx.fd)
+	return nil
 }
 
 // longPossible says why an interface carries no long frames.
-func longPossible(s iface.Interface, capacity int) error {
-	driver, _ := iface.Driver(s.Name)
+func longPossible(s iface.Interface, asked bool) error {
 	switch {
 	case s.MTU >= framing.LongMTU:
 		return fmt.Errorf("%w: the MTU of %s is %d, and no frame is longer than %d; choose Long auto", errNoLong, s.Name, s.MTU, framing.LongMTU)
-	case capacity < framing.ShimSize+transport.LongBegin:
+	case s.MTU < longLeast:
 		return fmt.Errorf("%w: the MTU of %s is %d; choose Long auto, or: ip link set dev %s mtu 1500", errNoLong, s.Name, s.MTU, s.Name)
-	case driver != "veth":
-		return fmt.Errorf("%w: %s is no veth interface, and only those carry them; choose Long auto", errNoLong, s.Name)
+	case !asked && !iface.CarriesLong(s.Name):
+		return fmt.Errorf("%w: %s is no virtual interface, and a card cuts them", errNoLong, s.Name)
 	}
 	return nil
 }
+
+// longLeast is the least MTU of an interface with long frames: that of every link with IPv6 (RFC 8200, section 5).
+const longLeast = 1280
 
 // init fills in what is the same in all frames.
 func (t *long) init(s *afpacket.Station) {
 	const (
 		needsChecksum = 1 // VIRTIO_NET_HDR_F_NEEDS_CSUM
-		gsoTCP4       = 1 // VIRTIO_NET_HDR_GSO_TCPV4
-		ipSize        = 20
+		gsoTCP6       = 4 // VIRTIO_NET_HDR_GSO_TCPV6
+		ipSize        = 40
 		checksumAt    = 16 // in a TCP header
 	)
 	to := &unix.RawSockaddrLinklayer{Family: unix.AF_PACKET, Ifindex: int32(s.Index),
-		// In network order. The kernel goes by it and not by what the frame says.
-		Protocol: binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_IP))}
+		// In network order.
+		Protocol: binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_IPV6))}
 	for i := range t.heads {
 		h, native := &t.heads[i], binary.NativeEndian
-		h[0], h[1] = needsChecksum, gsoTCP4
-		native.PutUint16(h[4:], longSegment)
-		native.PutUint16(h[6:], ethertype.EthernetSize+ipSize) // where the checksum begins
+		h[0], h[1] = needsChecksum, gsoTCP6
+		native.PutUint16(h[4:], uint16(s.MTU-framing.LongHeader)) // the bytes of a segment, for who cuts
+		native.PutUint16(h[6:], ethertype.EthernetSize+ipSize)    // where the checksum begins
 		native.PutUint16(h[8:], checksumAt)
-		framing.PutShim(h[vnetSize+ethertype.EthernetSize:])
 		t.address(i, to)
 	}
 }
@@ -131,19 +165,22 @@ func (t *long) init(s *afpacket.Station) {
 // piece. To copy to one piece takes two thirds of the time.
 func (t *long) fillHead(i int, f *transport.Frame, whole bool) {
 	h := &t.heads[i]
-	headers := ethertype.EthernetSize + framing.ShimSize
+	headers := ethertype.EthernetSize + framing.LongHeader
 	if whole {
-		headers = f.Len() + framing.ShimSize
+		headers = f.Len() + framing.LongHeader
 	}
 	binary.NativeEndian.PutUint16(h[2:], uint16(headers))
-	copy(h[vnetSize:], f.Head[:ethertype.EthernetSize])
+	framing.PutLong(h[vnetSize:], f.Head, f.Len())
 }
 
 // StartLong implements transport.LongLink.
 func (l *Link) StartLong() bool {
-	l.long.on = l.long.fd >= 0
+	t := &l.long
+	if t.fd >= 0 && !t.on {
+		t.on = bind(t.rx.fd, l.station.Index, unix.ETH_P_IPV6) == nil
+	}
 	l.shrink()
-	return l.long.on
+	return t.on
 }
 
 // sendLong makes one system call for as many of frames as are long, from the
@@ -167,40 +204,83 @@ func (l *Link) sendLong(frames []transport.Frame, limit int) (took int, more boo
 	return l.sent(took, octets, errno)
 }
 
-// longVerdict is what a frame is that is longer than its slot.
-type longVerdict uint8
+// next returns the header of the oldest frame that has not been taken, nil if there is none.
+func (r *receiver) next() *unix.Tpacket2Hdr {
+	off := int(r.offsets[r.at.Load()])
+	if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
+		return nil
+	}
+	return r.mapped.header(off)
+}
 
-const (
-	longNone longVerdict = iota // no long frame
-	longKept                    // its view is there, and the rest can be fetched
-	longLost                    // the kernel had no room to keep it
-)
+// before reports whether frame a has arrived before b.
+func before(a, b *unix.Tpacket2Hdr) bool {
+	return a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec
+}
 
-// keep judges a frame of which slot is what its slot of the ring holds, and notes
-// whether the kernel keeps it besides.
-func (t *long) keep(hdr *unix.Tpacket2Hdr, slot []byte) longVerdict {
-	const shim = ethertype.EthernetSize // its offset
-	kept := hdr.Status&unix.TP_STATUS_COPY != 0
-	if kept {
-		t.kept, t.rest, t.view = true, 0, nil
+// precedes reports whether the next frame of the ring for long ones has arrived before the one
+// whose header is hdr, which has been seen before this one is looked for.
+func (t *long) precedes(hdr *unix.Tpacket2Hdr) bool {
+	first := t.rx.next()
+	return first != nil && before(first, hdr)
+}
+
+// take returns the view of the oldest long frame that has arrived before the next one of main,
+// nil if there is none. It counts and drops what is none or was cut.
+func (t *long) take(main *receiver, s *afpacket.Station) (view []byte) {
+	r := &t.rx
+	for r.lent < len(r.offsets) {
+		hdr := r.next()
+		if hdr == nil {
+			return nil
+		}
+		if other := main.next(); other != nil && !before(hdr, other) {
+			return nil
+		}
+		off := r.step()
+		slot := r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen))
+		kept := hdr.Status&unix.TP_STATUS_COPY != 0
+		kind := framing.JudgeLong(slot, int(hdr.Len), s.EtherType)
+		switch {
+		case kind == framing.LongCut:
+			r.cut++
+		case kind == framing.LongForged, hdr.Snaplen >= hdr.Len:
+			r.forged++
+		case !kept:
+			r.overrun++
+		default:
+			t.keep(r.fd, framing.LongHeader, int(hdr.Len)-len(slot), framing.ShortenLong(slot, s.EtherType))
+			r.frames++
+			r.octets += int(hdr.Len) - framing.LongHeader
+			return t.view
+		}
+		if kept {
+			t.keep(r.fd, 0, 0, nil)
+			t.drop()
+		}
 	}
-	switch {
-	case t.fd >= 0 && len(slot) >= framing.ShimSize+transport.LongBegin && slot[shim] == framing.ShimVersion:
-		t.before = framing.ShimSize
-	case t.keeps && slot[shim] == ethertype.Version:
-		t.before = 0
-	default:
-		return longNone
+	return nil
+}
+
+// giveBack returns all slots to the kernel, and counts what they held.
+func (t *long) giveBack(count *driver.Counters) {
+	r := &t.rx
+	r.stale, r.lent = r.lent, 0
+	r.returnStale()
+	if r.frames > 0 {
+		count.RxCalls.Add(1)
+		count.RxFrames.Add(uint64(r.frames))
+		count.RxBytes.Add(uint64(r.octets))
 	}
-	if !kept {
-		return longLost
-	}
-	t.view = slot[t.before:]
-	if t.before > 0 {
-		copy(t.view[:shim], slot) // the Ethernet header, in the place of the shim's end
-	}
-	t.rest = int(hdr.Len) - len(slot)
-	return longKept
+	driver.Add(&count.RxDrops, r.overrun)
+	driver.Add(&count.RxCut, r.cut)
+	driver.Add(&count.RxFiltered, r.forged)
+	r.frames, r.octets, r.overrun, r.cut, r.forged = 0, 0, 0, 0, 0
+}
+
+// keep notes that a socket keeps a frame of which the caller gets a view.
+func (t *long) keep(fd, before, rest int, view []byte) {
+	t.from, t.before, t.rest, t.view = fd, before, rest, view
 }
 
 // Rest implements transport.LongLink.
@@ -218,10 +298,10 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	for _, part := range parts {
 		want += len(part)
 	}
-	view := t.view
-	t.kept, t.rest, t.view = false, 0, nil
+	view, fd := t.view, t.from
+	t.keep(-1, 0, 0, nil)
 	for {
-		got := t.fetch(l.rx.fd, skipped, parts)
+		got := t.fetch(fd, skipped, parts)
 		if got == 0 {
 			return false
 		}
@@ -232,7 +312,7 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 }
 
 // sameFrame reports whether the beginning of a frame that the kernel has kept, with
-// its shim, is that of which view is. What the kernel keeps comes in the order of the
+// its headers, is that of which view is. What the kernel keeps comes in the order of the
 // slots; but nothing may lie where a frame belongs that is not the one whose header
 // was judged, and one that was left by mistake must not keep back those behind it.
 func sameFrame(kept, view []byte) bool {
@@ -241,9 +321,8 @@ func sameFrame(kept, view []byte) bool {
 		bytes.Equal(kept[len(kept)-len(view)+ethertype.EthernetSize:], view[ethertype.EthernetSize:])
 }
 
-// dropLong drops the frame that nobody has fetched.
-func (l *Link) dropLong() {
-	t := &l.long
-	t.fetch(l.rx.fd, t.skipped[:1], nil)
-	t.kept, t.rest, t.view = false, 0, nil
+// drop drops the frame that nobody has fetched.
+func (t *long) drop() {
+	t.fetch(t.from, t.skipped[:1], nil)
+	t.keep(-1, 0, 0, nil)
 }

@@ -39,7 +39,7 @@ func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (to
 	}
 	took, octets, errno = driver.SendMessages(t.fd, t.msgs[:len(frames)], total)
 	clear(vecs[:used]) // keep none of the caller's memory alive
-	return took, octets - took*(vnetSize+framing.ShimSize), errno
+	return took, octets - took*(vnetSize+framing.LongHeader), errno
 }
 
 // maxErrors is how often a frame is asked for: an error of the socket, such as that

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
@@ -17,15 +19,15 @@ type receiver struct {
 	former  *mapping // before replace: views may lie in it, which read as zeros
 	offsets []uint32 // where each slot starts
 
-	// next is the slot that the kernel fills next, as far as we know. Recv
+	// at is the slot that the kernel fills next, as far as we know. Recv
 	// moves it; Ready, which may run at the same time, reads it.
-	next atomic.Uint32
-	// lent counts the slots before next whose views the caller has, and the slots
+	at atomic.Uint32
+	// lent counts the slots before at whose views the caller has, and the slots
 	// between them whose frames were dropped. stale counts the slots before those:
 	// they are to be returned to the kernel, and their frames are to be counted.
 	lent, stale int
 
-	frames, octets, truncated, overrun int // received and not yet counted
+	frames, octets, truncated, overrun, cut, forged int // received and not yet counted
 }
 
 // staleMax is how many slots may wait to be returned to the kernel. To return one takes
@@ -34,9 +36,9 @@ type receiver struct {
 // nothing to receive, or when staleMax wait.
 const staleMax = 32
 
-// open makes the receiving socket. The order matters: the ring and the filter
+// open makes a receiving socket. The order matters: the ring and the filter
 // are in place before bind, with which frames begin to arrive.
-func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
+func (r *receiver) open(s *afpacket.Station, geo geometry, which afpacket.Which) (err error) {
 	if r.fd, err = s.Socket(); err != nil {
 		r.fd = -1
 		return s.OpenError("open packet socket", err)
@@ -44,12 +46,14 @@ func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
 	if err := unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2); err != nil {
 		return s.OpenError("PACKET_VERSION", err)
 	}
-	if err := s.Attach(r.fd, afpacket.AllFrames); err != nil {
+	if err := s.Attach(r.fd, which); err != nil {
 		return err
 	}
-	if err := r.mapRing(geo); err != nil {
-		return s.OpenError("receive ring", err)
-	}
+	return s.OpenError("receive ring", r.mapRing(geo))
+}
+
+// bindMain has frames of the station's EtherType arrive.
+func (r *receiver) bindMain(s *afpacket.Station) error {
 	if err := bind(r.fd, s.Index, uint16(s.EtherType)); err != nil {
 		return s.OpenError("bind", err)
 	}
@@ -71,12 +75,12 @@ func checkType(fd int, s *afpacket.Station) error {
 	return s.CheckType(sa.(*unix.SockaddrLinklayer).Hatype)
 }
 
-// Ready implements transport.Link: one atomic load from the ring.
+// Ready implements transport.Link: one atomic load from each ring.
 func (l *Link) Ready() bool {
 	r := &l.rx
-	off := int(r.offsets[r.next.Load()])
+	off := int(r.offsets[r.at.Load()])
 	if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
-		return false
+		return l.long.on && l.long.rx.next() != nil
 	}
 	r.mapped.prefetch(off)
 	return true
@@ -89,17 +93,27 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
 	}
-	if l.long.failed != nil {
+	t, r := &l.long, &l.rx
+	if t.failed != nil {
 		l.gate.Leave()
-		return 0, l.long.failed
+		return 0, t.failed
 	}
-	r := &l.rx
 	r.stale += r.lent
 	r.lent = 0
-	if l.long.kept {
-		l.dropLong()
+	if t.from >= 0 {
+		t.drop()
 	}
-	n = r.take(views[:min(len(views), transport.MaxBatch)], &l.long)
+	if t.rx.lent > 0 {
+		t.giveBack(l.count)
+	}
+	views = views[:min(len(views), transport.MaxBatch)]
+	n = r.take(views, t)
+	if t.on && t.from < 0 && n < len(views) {
+		if view := t.take(r, l.station); view != nil {
+			views[n] = view
+			n++
+		}
+	}
 	if r.lent == 0 || r.stale >= staleMax {
 		l.returnSlots()
 	}
@@ -107,61 +121,68 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// take fills views from the slots that the kernel has filled, up to a long frame.
+// take fills views from the slots that the kernel has filled, up to a frame that has arrived after the next long
+// one, or of which the kernel keeps the end.
 func (r *receiver) take(views [][]byte, long *long) (n int) {
-	next := r.next.Load()
+	next := r.at.Load()
 	for n < len(views) && r.lent+r.stale < len(r.offsets) { // once round the ring at most: the slots beyond are lent
 		off := int(r.offsets[next])
 		if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
 			break
 		}
-		// A frame that is longer than its slot is cut. It is a long frame, or a plain one where
-		// shrink has made the slots smaller, or the peer's MTU is larger.
-		if hdr := r.mapped.header(off); hdr.Snaplen < hdr.Len {
-			switch slot := r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen)); long.keep(hdr, slot) {
-			case longKept:
-				views[n] = long.view
-				r.octets += len(long.view) + long.rest
-				n++
-			case longLost:
-				r.overrun++
-			default:
-				r.truncated++
-			}
-		} else {
-			views[n] = r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen))
-			r.octets += int(hdr.Snaplen)
+		hdr := r.mapped.header(off)
+		if long.on && long.precedes(hdr) {
+			break
+		}
+		slot := r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen))
+		// A frame that is longer than its slot is cut: where shrink has made the slots smaller, or the peer's
+		// MTU is larger.
+		kept := hdr.Status&unix.TP_STATUS_COPY != 0
+		switch whole := hdr.Snaplen >= hdr.Len; {
+		case whole, kept && slot[framing.OffsetVersion] == ethertype.Version:
+			views[n] = slot
+			r.octets += int(hdr.Len)
 			n++
+		case long.keeps && !kept:
+			r.overrun++
+		default:
+			r.truncated++
+		}
+		if kept {
+			long.keep(r.fd, 0, int(hdr.Len-hdr.Snaplen), slot)
 		}
 		r.lent++
 		if next++; int(next) == len(r.offsets) {
 			next = 0
 		}
-		if long.kept {
+		if kept {
 			break
 		}
 	}
 	if r.lent > 0 {
 		r.frames += n
-		r.next.Store(next)
+		r.at.Store(next)
 	}
 	return n
+}
+
+// step takes the next slot, and returns its offset.
+func (r *receiver) step() (off int) {
+	at := r.at.Load()
+	off = int(r.offsets[at])
+	if at++; int(at) == len(r.offsets) {
+		at = 0
+	}
+	r.at.Store(at)
+	r.lent++
+	return off
 }
 
 // returnSlots returns the stale slots to the kernel, oldest first, which is the order in
 // which it fills them, and counts what was received.
 func (l *Link) returnSlots() {
 	r := &l.rx
-	slot := int(r.next.Load()) - r.lent - r.stale
-	if slot < 0 {
-		slot += len(r.offsets)
-	}
-	for ; r.stale > 0; r.stale-- {
-		r.mapped.handBack(int(r.offsets[slot]))
-		if slot++; slot == len(r.offsets) {
-			slot = 0
-		}
-	}
+	r.returnStale()
 	r.prefetchStatus()
 	if r.frames+r.truncated+r.overrun > 0 {
 		l.count.RxCalls.Add(1)
@@ -173,11 +194,25 @@ func (l *Link) returnSlots() {
 	}
 }
 
+// returnStale returns the stale slots, and lets them be so no more.
+func (r *receiver) returnStale() {
+	slot := int(r.at.Load()) - r.lent - r.stale
+	if slot < 0 {
+		slot += len(r.offsets)
+	}
+	for ; r.stale > 0; r.stale-- {
+		r.mapped.handBack(int(r.offsets[slot]))
+		if slot++; slot == len(r.offsets) {
+			slot = 0
+		}
+	}
+}
+
 // prefetchStatus loads the status word of the slot behind the next one into the cache.
 // take looks at it after the next frame, to see whether there is another, and it was last
 // used a whole round of the ring ago.
 func (r *receiver) prefetchStatus() {
-	after := int(r.next.Load()) + 1
+	after := int(r.at.Load()) + 1
 	if after == len(r.offsets) {
 		after = 0
 	}

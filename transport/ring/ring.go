@@ -71,15 +71,16 @@ type Config struct {
 	// frame waits in a queue while later ones overtake it.
 	XDP Choice
 	// Long selects whether the link also carries frames longer than its MTU (transport.LongLink).
-	// This is possible to stations that it reaches through virtual interfaces alone, if both links
-	// enable it. Such a frame costs little more than one of the interface's MTU, and the receiver
-	// copies it once. With a small MTU this multiplies the bandwidth, as the same offload (TSO)
-	// does for TCP.
+	// This is possible to stations that it reaches through virtual interfaces and bridges alone, if
+	// both links enable it. Such a frame costs little more than one of the interface's MTU, and the
+	// receiver copies it once. With a small MTU this multiplies the bandwidth, as the same offload
+	// (TSO) does for TCP. Long frames never bypass the queueing discipline, whatever QdiscBypass and
+	// XDP say.
 	//
-	// The ends of a veth pair carry long frames; a bridge between such pairs does not. Auto enables
-	// them on a veth interface if the buffer is available (net.core.rmem_max, or CAP_NET_ADMIN). It
-	// does not if the MTU makes them useless, or if the kernel filters what the Agent's sockets
-	// send. In these cases Open fails with On.
+	// Auto enables long frames on veth, bridge, macvlan and VLAN interfaces if the buffer is
+	// available (net.core.rmem_max, or CAP_NET_ADMIN). It does not if the MTU makes them useless, or
+	// if the kernel filters what the Agent's sockets send. On enables them on any interface with an
+	// MTU from 1280 to 65,460, and Open fails if they are not possible.
 	Long Choice
 	// Agent is the path of the socket of the node's agent (package agent), which opens the sockets
 	// and claims the ports for this process. Such a link needs no privilege and does not use AF_XDP:
@@ -131,7 +132,7 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	if l.lease != nil {
 		l.info.Driver += "+agent"
 	}
-	l.rx.fd, l.tx.fd, l.long.fd = -1, -1, -1
+	l.rx.fd, l.tx.fd, l.long.fd, l.long.rx.fd, l.long.from = -1, -1, -1, -1, -1
 	if err := l.open(cfg); err != nil {
 		l.release()
 		return nil, err
@@ -145,9 +146,7 @@ func (l *Link) place(ctx context.Context, cfg *Config) (err error) {
 		l.station, err = afpacket.NewStation(cfg.Interface, cfg.EtherType, cfg.Ports)
 		return err
 	}
-	long := func(i iface.Interface) bool {
-		return cfg.Long != Off && longPossible(i, layout(i.MTU, cfg.Slots).capacity()) == nil
-	}
+	long := func(i iface.Interface) bool { return cfg.Long != Off && longPossible(i, false) == nil }
 	l.lease, err = agent.Open(ctx, cfg.Agent, agent.Wish{Interface: cfg.Interface, EtherType: cfg.EtherType, Ports: cfg.Ports, Long: long, Near: cfg.AgentNear})
 	if err != nil {
 		return err
@@ -175,17 +174,20 @@ func (l *Link) open(cfg *Config) error {
 	}
 	geo := layout(l.info.MTU, cfg.Slots)
 	l.info.Slots = geo.slots()
-	if err := l.rx.open(l.station, geo); err != nil {
+	if err := l.rx.open(l.station, geo, afpacket.AllFrames); err != nil {
 		return err
 	}
-	if err := l.openLong(cfg, geo.capacity()); err != nil {
+	if err := l.rx.bindMain(l.station); err != nil {
+		return err
+	}
+	if err := l.openLong(cfg); err != nil {
 		return err
 	}
 	l.closeGiven()
 	if err := l.station.Confirm(); err != nil {
 		return err
 	}
-	return l.station.OpenError("eventfd", l.wait.Open(l.gate, l.count, l.rx.fd))
+	return l.station.OpenError("eventfd", l.wait.Open(l.gate, l.count, l.rx.fd, l.long.rx.fd))
 }
 
 // closeGiven closes the sockets that an agent has given and nobody has taken.
@@ -198,11 +200,12 @@ func (l *Link) closeGiven() {
 // not fault.
 func (l *Link) release() error {
 	l.tx.express.close() // before the others: the kernel takes longest to free its queue
-	for _, fd := range []int{l.rx.fd, l.tx.fd, l.long.fd} {
+	for _, fd := range []int{l.rx.fd, l.tx.fd} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
+	l.long.close()
 	l.wait.Close()
 	l.rx.mapped.retire()
 	if l.lease != nil {
@@ -219,10 +222,14 @@ func (l *Link) Info() transport.Info { return l.info }
 // dropped returns the kernel's count of drops since it was last read. The
 // kernel also marks frames that follow a drop (TP_STATUS_LOSING); that says no
 // more than the count does.
-func (l *Link) dropped() uint64 {
-	st, err := unix.GetsockoptTpacketStats(l.rx.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
-	if err != nil {
-		return 0
+func (l *Link) dropped() (n uint64) {
+	for _, fd := range []int{l.rx.fd, l.long.rx.fd} {
+		if fd < 0 {
+			continue
+		}
+		if st, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+			n += uint64(st.Drops)
+		}
 	}
-	return uint64(st.Drops)
+	return n
 }

@@ -26,7 +26,7 @@ func (l *Link) shrink() {
 		t.failed = l.station.OpenError("making the receive ring anew", t.failed)
 		return
 	}
-	t.keeps, t.skipped = true, make([]byte, geo.capacity())
+	t.keeps, t.skipped = true, make([]byte, max(len(t.skipped), geo.capacity()))
 }
 
 // replace makes the ring anew. Frames that arrive meanwhile are lost. After an error the slots read as
@@ -50,7 +50,7 @@ func (r *receiver) mapRing(geo geometry) error {
 		return os.NewSyscallError("mmap", err)
 	}
 	r.mapped, r.offsets, r.lent, r.stale = mapped, make([]uint32, geo.slots()), 0, 0
-	r.next.Store(0)
+	r.at.Store(0)
 	for i := range r.offsets {
 		r.offsets[i] = uint32(geo.offset(i))
 	}

@@ -18,16 +18,18 @@ func (l *Link) Wait(until int64) error { return l.wait.Wait(until, l.Ready, l.po
 // poll blocks until a frame arrives, Wake is called or the clock reaches until.
 func (l *Link) poll(until int64) error {
 	err := l.wait.Poll(until, driver.Now)
-	if err == nil && l.wait.Events(0)&unix.POLLERR != 0 {
-		return l.socketError()
+	for i, fd := range [...]int{l.rx.fd, l.long.rx.fd} { // as Open has them
+		if err == nil && l.wait.Events(i)&unix.POLLERR != 0 {
+			err = socketError(fd)
+		}
 	}
 	return err
 }
 
-// socketError takes the pending error of the receiving socket: the interface
+// socketError takes the pending error of a receiving socket: the interface
 // went down or away.
-func (l *Link) socketError() error {
-	switch errno, _ := unix.GetsockoptInt(l.rx.fd, unix.SOL_SOCKET, unix.SO_ERROR); unix.Errno(errno) {
+func socketError(fd int) error {
+	switch errno, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR); unix.Errno(errno) {
 	case 0:
 		return nil
 	case unix.ENETDOWN, unix.ENODEV, unix.ENXIO:

@@ -56,8 +56,7 @@ func (w *World) forward(p passage) {
 	switch {
 	case p.from.apart(p.to):
 		w.drop(p, &w.stats.Partitioned, "partitioned")
-	case len(p.frame.data) > p.to.opts.MTU+ethertype.EthernetSize:
-		w.drop(p, &w.stats.TooLong, "too long")
+	case w.stopLong(p):
 	case w.script != nil:
 		w.runScript(p)
 	default:

@@ -13,6 +13,7 @@ func TestLink(t *testing.T) {
 		"default": {},
 		"slow":    {Bandwidth: 1e8, Jitter: 100 * time.Microsecond, TxSlots: 20, RxSlots: 64},
 		"jumbo":   {Bandwidth: 1e11, MTU: 9000},
+		"long":    {Long: sim.LongWhole},
 	} {
 		t.Run(name, func(t *testing.T) {
 			linktest.Run(t, func(t *testing.T) linktest.Pair {

@@ -17,6 +17,7 @@ type Options struct {
 	Seed uint64 // of all random choices
 
 	MTU       int           // of every station; 0 means 1500
+	Long      LongPath      // what becomes of every station's long frames; 0: it has none
 	Delay     time.Duration // from a station to the switch and on; 0 means 10 µs
 	Jitter    time.Duration // largest additional delay; each sender's frames stay in order
 	Bandwidth int64         // of every uplink and every output of the switch, bits per second; 0 is infinite
@@ -52,6 +53,7 @@ type StationOptions struct {
 	EtherType ethernet.EtherType // 0 means ethertype.Default
 	Ports     transport.PortRange
 	MTU       int
+	Long      LongPath
 	Bandwidth int64 // bits per second; negative is infinite
 	Queue     int
 	TxSlots   int
@@ -87,6 +89,7 @@ func (o StationOptions) withDefaults(w *Options) StationOptions {
 	setDefault(&o.EtherType, ethertype.Default)
 	setDefault(&o.Ports, transport.AllPorts)
 	setDefault(&o.MTU, w.MTU)
+	setDefault(&o.Long, w.Long)
 	setDefault(&o.Bandwidth, w.Bandwidth)
 	setDefault(&o.Queue, w.Queue)
 	setDefault(&o.TxSlots, w.TxSlots)

@@ -26,6 +26,9 @@ type Station struct {
 	inward track // to the switch
 	rx     fifo.Queue[*frame]
 	viewed []*frame // what the last Recv handed out
+	rest   int      // bytes that its last view lacks
+
+	takesLong bool // somebody wants long frames
 
 	output  line  // of the switch, towards this station
 	outward track // to this station
@@ -85,9 +88,9 @@ func (s *Station) Send(frames []transport.Frame) (int, error) {
 	for i := range frames {
 		f := &frames[i]
 		size := f.Len()
-		if size > s.opts.MTU+ethertype.EthernetSize {
+		if size > s.limit() {
 			return i, fmt.Errorf("%w: %d bytes do not fit MTU %d and %d bytes of Ethernet header",
-				transport.ErrFrameSize, size, s.opts.MTU, ethertype.EthernetSize)
+				transport.ErrFrameSize, size, s.limit()-ethertype.EthernetSize, ethertype.EthernetSize)
 		}
 		if len(f.Body) > transport.MaxBody {
 			return i, fmt.Errorf("%w: %d parts, a frame may have %d", transport.ErrFrameSize, len(f.Body), transport.MaxBody)
@@ -115,11 +118,14 @@ func (s *Station) Recv(views [][]byte) (int, error) {
 	if s.gone != nil {
 		return 0, s.gone
 	}
-	n := min(len(views), s.rx.Len(), transport.MaxBatch)
-	for i := range n {
+	n := 0
+	for most := min(len(views), s.rx.Len(), transport.MaxBatch); n < most && s.rest == 0; n++ {
 		f := s.rx.Pop()
 		s.viewed = append(s.viewed, f)
-		views[i] = f.data
+		views[n] = f.data
+		if s.long(len(f.data)) && len(f.data) > transport.LongBegin {
+			views[n], s.rest = f.data[:transport.LongBegin], len(f.data)-transport.LongBegin
+		}
 		s.stats.RxBytes += uint64(len(f.data))
 	}
 	if n > 0 {
@@ -134,7 +140,7 @@ func (s *Station) releaseViews() {
 		s.world.pool.release(f)
 		s.viewed[i] = nil
 	}
-	s.viewed = s.viewed[:0]
+	s.viewed, s.rest = s.viewed[:0], 0
 }
 
 // Ready reports whether the receive queue holds a frame.

@@ -21,6 +21,7 @@ type Stats struct {
 	Scripted    uint64 // dropped by the script
 	Partitioned uint64 // dropped: sender and receiver are on different segments
 	TooLong     uint64 // dropped: longer than the receiver's MTU
+	Cut         uint64 // dropped: long frames whose path cuts or blocks them
 	QueueFull   uint64 // dropped: no room before the receiver's line
 	RxFull      uint64 // dropped: no room in the receive queue
 	Filtered    uint64 // dropped by the receiver: address, EtherType or port

@@ -91,32 +91,41 @@ func frameTo(typ ethernet.EtherType, port uint16) []byte {
 	return f
 }
 
-// TestFilterLong: with WithLong the shim of a long frame is looked over, and else
-// such frames are refused. All others are judged as before.
+// TestFilterLong: WithLong takes long frames and their segments, AllFrames does not. Both judge all others alike.
 func TestFilterLong(t *testing.T) {
 	ports := transport.PortRange{Lo: 1024, Hi: 2047}
 	all, long := filterVM(t, ethertype.Default, ports, AllFrames), filterVM(t, ethertype.Default, ports, WithLong)
+	const header = ethertype.EthernetSize + framing.LongHeader
 	for port := range uint16(4096) {
-		h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck, DstPort: port}
+		h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck, DstPort: port, SrcPort: 1024}
 		plain := make([]byte, ethertype.HeaderSize)
 		h.Put(plain)
-		shimmed := append(make([]byte, framing.ShimSize), plain...)
-		copy(shimmed, plain[:ethertype.EthernetSize])
-		framing.PutShim(shimmed[ethertype.EthernetSize:])
-		other := append([]byte(nil), shimmed...)
-		other[ethertype.EthernetSize+framing.ShimSize]++ // another version
+		version := append([]byte(nil), plain...)
+		version[framing.OffsetVersion]++
+		outer := make([]byte, header)
+		framing.PutLong(outer, plain, 4000)
+		whole := append(outer, plain[ethertype.EthernetSize:]...)
+		segment := append(append([]byte(nil), outer...), make([]byte, 100)...)
+		segment[60] = 3 // of its sequence number
+		udp := append([]byte(nil), whole...)
+		udp[framing.LongProtocol] = 17
+		stranger := append([]byte(nil), whole...)
+		stranger[framing.LongDst]--
+		fabric := append([]byte(nil), whole...)
+		fabric[framing.LongDst+3]++
 		ours := port == ethertype.PortAll || ports.Contains(port)
-		for i, want := range []bool{ours, false, false, ours, ours, false} {
-			vm, f := []*bpf.VM{all, long}[i/3], [][]byte{plain, shimmed, other}[i%3]
-			if n, err := vm.Run(f); err != nil || (n > 0) != want {
-				t.Fatalf("case %d, port %d: %d, %v, want %v", i, port, n, err, want)
+		for i, f := range [][]byte{plain, version, whole, segment, udp, stranger, fabric} {
+			for vm, want := range map[*bpf.VM]bool{all: ours && i == 0, long: ours && (i == 0 || i == 2 || i == 3)} {
+				if n, err := vm.Run(f); err != nil || (n > 0) != want {
+					t.Fatalf("frame %d to port %d, long frames %v: %d, %v, want %v", i, port, vm == long, n, err, want)
+				}
 			}
 		}
 	}
-	for n := range ethertype.EthernetSize + framing.ShimSize + 8 { // too short to have a port
+	for n := range header { // too short to have a port, or to be one
 		f := make([]byte, n)
 		if n > ethertype.EthernetSize {
-			f[12], f[13], f[14] = 0x88, 0xb5, framing.ShimVersion
+			f[12], f[13] = 0x86, 0xdd
 		}
 		if got, err := long.Run(f); got != 0 || err != nil {
 			t.Errorf("frame of %d bytes: %d, %v", n, got, err)

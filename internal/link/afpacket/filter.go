@@ -24,33 +24,42 @@ const (
 )
 
 // Filter returns the classic BPF program that accepts the frames of typ and
-// the current header version to a port in ports or to ethertype.PortAll. It
+// the current header version to a port in ports or to ethertype.PortAll; WithLong, long frames
+// and their segments, too, on a socket that is bound to IPv6. It
 // rejects what this host sends and, should someone have made the interface
 // promiscuous, what goes to other stations. Attach it before the socket is
 // bound: then no other frame can slip in.
 func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]bpf.RawInstruction, error) {
-	var shim []bpf.Instruction // X is 0, or what the shim of a long frame takes
+	var long []bpf.Instruction // loads the port of a long frame
 	if which == WithLong {
-		shim = []bpf.Instruction{
-			bpf.LoadAbsolute{Off: framing.OffsetVersion, Size: 1},
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: framing.ShimVersion, SkipTrue: 1},
-			bpf.LoadConstant{Dst: bpf.RegX, Val: framing.ShimSize},
+		const after = 5 // instructions of common and what rejects
+		long = []bpf.Instruction{
+			bpf.Jump{Skip: 6}, // to common, from what loads the port of other frames
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(ethernet.EtherTypeIPv6), SkipTrue: 5 + after - 1},
+			bpf.LoadAbsolute{Off: framing.LongDst, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: framing.LongPrefix(typ), SkipTrue: 3 + after - 1},
+			bpf.LoadAbsolute{Off: framing.LongProtocol, Size: 1},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: framing.LongProtocolTCP, SkipTrue: 1 + after - 1},
+			bpf.LoadAbsolute{Off: framing.LongDstPort, Size: 2},
 		}
 	}
-	long := uint8(len(shim))
+	extra := uint8(len(long))
+	other := 7 + extra // from the EtherType: what is of another
+	if extra > 0 {
+		other = 4
+	}
 	prog := []bpf.Instruction{
 		bpf.LoadExtension{Num: bpf.ExtType},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 11 + long},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 10 + long},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 10 + extra},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 9 + extra},
 		bpf.LoadAbsolute{Off: framing.OffsetType, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 8 + long},
-		bpf.LoadConstant{Dst: bpf.RegX, Val: 0},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: other},
+		bpf.LoadAbsolute{Off: framing.OffsetVersion, Size: 1},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5 + extra},
+		bpf.LoadAbsolute{Off: framing.OffsetDstPort, Size: 2},
 	}
-	prog = append(prog, shim...)
-	prog = append(prog,
-		bpf.LoadIndirect{Off: framing.OffsetVersion, Size: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5},
-		bpf.LoadIndirect{Off: framing.OffsetDstPort, Size: 2},
+	prog = append(prog, long...)
+	prog = append(prog, // common
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ethertype.PortAll), SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1},

@@ -40,7 +40,7 @@ func Path() string {
 }
 
 // Version is that of the messages. Both sides have the same.
-const Version = 2
+const Version = 3
 
 // MaxAnswer is the most bytes that an answer may have, MaxText that of one to Metrics or Dump,
 // and MaxRequest the most of all other messages.
@@ -86,17 +86,17 @@ type Reply struct {
 }
 
 // sockets returns how many packet sockets come with the reply: one to send, one to receive,
-// and, if the kernel does not judge what is sent, one to send long frames.
+// and, if the kernel does not judge what is sent, two more for long frames.
 func (r *Reply) sockets() int {
 	if r.Device != "" {
 		return guardedSockets
 	}
-	return maxLinkSockets
+	return linkSockets
 }
 
 const (
 	guardedSockets = 2
-	maxLinkSockets = 3
+	linkSockets    = 4
 )
 
 // Refusal says why there are no sockets.

@@ -66,21 +66,21 @@ func Find(r *Request) (iface.Interface, error) {
 }
 
 // Make claims the ports of a request and opens sockets, whose filter is locked to these. If the
-// kernel judges what they send, they carry no long frames: those need PACKET_VNET_HDR.
+// kernel judges what they send, they carry no long frames: those need PACKET_VNET_HDR, by which a
+// program can have the kernel write a checksum over what has been judged.
 func Make(r *Request, ifi iface.Interface, guard Guard) (g *Grant, err error) {
 	g = &Grant{Interface: ifi, Guard: guard}
 	if g.EtherType, err = afpacket.CheckEtherType(r.EtherType); err != nil {
 		return nil, err
 	}
-	kernel, _ := iface.Driver(ifi.Name)
 	guarded := guard != Guard{}
-	g.Long = r.Long && kernel == "veth" && !guarded
+	g.Long = r.Long && iface.CarriesLong(ifi.Name) && !guarded
 	if g.claim, err = afpacket.ClaimPorts(ifi.Index, ifi.Name, g.EtherType, r.Ports); err != nil {
 		return nil, err
 	}
 	g.Ports = g.claim.Ports
 	filter, err := g.filter()
-	wanted := make([]socket, maxLinkSockets)
+	wanted := make([]socket, linkSockets)
 	if guarded {
 		wanted = []socket{{unix.SOCK_PACKET, guard.Send}, {unix.SOCK_RAW, guard.Receive}}
 	}
@@ -186,8 +186,7 @@ func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	if typ == unix.SOCK_PACKET {
 		guard.Send = uint32(mark)
 	}
-	kernel, _ := iface.Driver(ifi.Name)
-	return &Grant{Interface: ifi, EtherType: ether, Ports: r.Ports, Long: r.Long && kernel == "veth" && guard == Guard{}, Guard: guard,
+	return &Grant{Interface: ifi, EtherType: ether, Ports: r.Ports, Long: r.Long && iface.CarriesLong(ifi.Name) && guard == Guard{}, Guard: guard,
 		sockets: fds[:1], claim: afpacket.Shown(r.Ports, fds[1:]), shown: true}, nil
 }
 

@@ -73,8 +73,8 @@ func TestHostileAgent(t *testing.T) {
 		"no JSON":                 {body: []byte("welcome"), files: 5},
 		"an unknown refusal":      {body: refused, files: 4, want: ErrRefused},
 		"no descriptors":          {body: good, want: unix.EPROTO},
-		"only packet sockets":     {body: good, files: maxLinkSockets, want: unix.EPROTO},
-		"a claim that holds none": {body: good, files: maxLinkSockets + 1},
+		"only packet sockets":     {body: good, files: linkSockets, want: unix.EPROTO},
+		"a claim that holds none": {body: good, files: linkSockets + 1},
 	} {
 		pipe, shown, err := os.Pipe()
 		if err != nil {

@@ -17,7 +17,7 @@ const lengthSize = 4
 
 // maxSockets is how many descriptors may come with a message: those of a link, and one two for
 // each block of ports.
-const maxSockets = maxLinkSockets + 2*driver.Blocks
+const maxSockets = linkSockets + 2*driver.Blocks
 
 // Write sends v as JSON, with descriptors.
 func Write(c *net.UnixConn, v any, fds ...int) error {

@@ -17,3 +17,20 @@ func Driver(name string) (driver, firmware string) {
 	}
 	return unix.ByteSliceToString(info.Driver[:]), unix.ByteSliceToString(info.Fw_version[:])
 }
+
+// CarriesLong reports whether an interface may pass on long frames whole. What lies behind it may cut
+// them all the same.
+func CarriesLong(name string) bool {
+	driver, _ := Driver(name)
+	return Virtual(driver)
+}
+
+// Virtual reports whether a driver is that of Linux's virtual interfaces of Ethernet, which leave the segments of TCP
+// whole. A card cuts them.
+func Virtual(driver string) bool {
+	switch driver {
+	case "veth", "bridge", "macvlan", "802.1Q VLAN Support":
+		return true
+	}
+	return false
+}

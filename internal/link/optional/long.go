@@ -14,7 +14,7 @@ type Lengthener interface {
 }
 
 // LongMTU returns the most that a long frame of link holds behind the Ethernet header:
-// 65,481 bytes, less what wrappers add.
+// 65,461 bytes, less what wrappers add.
 func LongMTU(link transport.Link) int {
 	mtu := framing.LongMTU
 	for link != nil {

@@ -4,7 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// A path that has carried long frames may stop to: somebody puts a bridge in between,
+// A path that has carried long frames may stop to: somebody puts a firewall in between,
 // or switches offloads off. Long frames then vanish while others pass, which is a black
 // hole (RFC 8899, section 4.3). The sender finds out when it sends long frames again
 // and again, hears the peer, and none of them is acknowledged. Then it falls back to

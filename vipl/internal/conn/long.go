@@ -14,8 +14,9 @@ import (
 
 // Long frames, those that some links carry beyond their MTU (transport.LongLink).
 //
-// Whether the path to a peer carries them, and back, the handshake finds out: the
-// client sends a probe of that size beside the others. If it is answered, all its
+// Whether the path to a peer carries them whole, and back, the handshake finds out: the
+// client sends a probe of that size beside the others. A path that cuts or drops long frames gives no
+// answer, since the receiving link drops segments and counts them. If the probe is answered, all its
 // frames say so (ethertype.FlagTakesLong), and from then on either side cuts
 // messages accordingly. Only connections on the reliable levels do: on the
 // unreliable one a fragment's place in the sequence tells which RDMA write it is of,

@@ -1,0 +1,364 @@
+package ring_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/linktest"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// TestLongBridge: links pass the suite with long frames across a bridge, whatever its MTU.
+func TestLongBridge(t *testing.T) {
+	for _, mtu := range []int{1500, 9000} {
+		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
+			if testing.Short() && mtu != 1500 {
+				t.Skip("-short: MTU 1500 only")
+			}
+			p := vethtest.NewBridged(t, mtu, mtu)
+			linktest.Run(t, func(t *testing.T) linktest.Pair {
+				return linktest.Pair{A: open(t, p, 0, ring.Config{Long: ring.On}), B: open(t, p, 1, ring.Config{Slots: 64, Long: ring.On}), C: open(t, p, 1, ring.Config{Slots: 64})}
+			})
+		})
+	}
+}
+
+// longPair opens a link on each side, with long frames.
+func longPair(t *testing.T, p *vethtest.Pair) (a, b *ring.Link) {
+	a, b = open(t, p, 0, ring.Config{Long: ring.On}), open(t, p, 1, ring.Config{Long: ring.On})
+	if !a.StartLong() || !b.StartLong() {
+		t.Fatal("no long frames")
+	}
+	return a, b
+}
+
+// sendOne sends one frame from a to b with so many bytes.
+func sendOne(t *testing.T, a, b *ring.Link, payload []byte) {
+	t.Helper()
+	f := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, payload)
+	if n, err := a.Send([]transport.Frame{{Head: f}}); n != 1 || err != nil {
+		t.Fatalf("Send = %d, %v", n, err)
+	}
+}
+
+// recvOne returns the payload of the next frame.
+func recvOne(t *testing.T, b *ring.Link) []byte {
+	t.Helper()
+	views := make([][]byte, 1)
+	for end := b.Now() + int64(10*time.Second); ; {
+		n, err := b.Recv(views)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case n == 1 && b.Rest() == 0:
+			return bytes.Clone(views[0][ethertype.HeaderSize:])
+		case n == 1:
+			data := make([]byte, len(views[0])+b.Rest()-ethertype.HeaderSize)
+			if !b.Fetch(ethertype.HeaderSize, [][]byte{data}) {
+				t.Fatal("a long frame's end is not there")
+			}
+			return data
+		case b.Now() > end:
+			t.Fatalf("no frame; counters %+v", b.Stats())
+		}
+		if err := b.Wait(end); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLongCut: a sender without offloads has its kernel cut long frames. Each segment is
+// counted, none is passed on, and other frames pass. With offloads again, long frames arrive whole.
+func TestLongCut(t *testing.T) {
+	p := vethtest.NewBridged(t, 1500, 1500)
+	a, b := longPair(t, p)
+	if err := p.SetOffloads(0, false); err != nil {
+		t.Fatal(err)
+	}
+	payload := bytes.Repeat([]byte("payload."), 5000)
+	sendOne(t, a, b, payload)
+	sendOne(t, a, b, []byte("short"))
+	if got := recvOne(t, b); !bytes.HasPrefix(got, []byte("short")) {
+		t.Fatalf("%d bytes arrived first", len(got))
+	}
+	if n, err := b.Recv(make([][]byte, 1)); n != 0 || err != nil { // after which everything is counted
+		t.Fatal(n, err)
+	}
+	size := ethertype.BaseSize + len(payload)
+	if st, want := b.Stats(), uint64((size+1439)/1440); st.RxCut != want || st.RxFrames != 1 || st.RxFiltered != 0 {
+		t.Errorf("%d segments, want %d; counters %+v", st.RxCut, want, st)
+	}
+	if err := p.SetOffloads(0, true); err != nil {
+		t.Fatal(err)
+	}
+	sendOne(t, a, b, payload)
+	if got := recvOne(t, b); !bytes.Equal(got, payload) {
+		t.Errorf("%d bytes arrived, not those that were sent", len(got))
+	}
+}
+
+// TestLongForged sends long frames with each byte of their headers changed, and such as end early or late: none is
+// passed on, each is counted or refused by the filter, and the next true one arrives.
+func TestLongForged(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := longPair(t, p)
+	payload := bytes.Repeat([]byte{7}, 1440-ethertype.BaseSize)
+	plain := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, payload)
+	const header = ethertype.EthernetSize + framing.LongHeader
+	long := make([]byte, header)
+	framing.PutLong(long, plain, len(plain))
+	long = append(long, plain[ethertype.EthernetSize:]...)
+	fd, to := packetSocket(t, p, unix.ETH_P_IPV6)
+	views := make([][]byte, 1)
+	inject := func(f []byte) (got int, before, after transport.Stats) {
+		t.Helper()
+		before = b.Stats()
+		if err := unix.Sendto(fd, f, 0, to); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second of which has everything counted
+			n, err := b.Recv(views)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += n
+		}
+		return got, before, b.Stats()
+	}
+	for i := ethertype.EthernetSize; i < header+8; i++ {
+		for _, flip := range []byte{1, 0x80, 0xff} {
+			f := bytes.Clone(long)
+			f[i] ^= flip
+			got, before, after := inject(f)
+			checksum := i == ethertype.EthernetSize+56 || i == ethertype.EthernetSize+57
+			free := i > header && i < header+4 // kind and flags: the CRC of the Bobnet header has them
+			if (got == 1) != (checksum || free) {
+				t.Errorf("with byte %d changed by %#x, %d frames arrived", i, flip, got)
+			}
+			counted := after.RxCut + after.RxFiltered + after.RxDrops - before.RxCut - before.RxFiltered - before.RxDrops
+			filtered := i == framing.LongProtocol || i >= framing.LongDst && i < framing.LongDst+4 || i == framing.LongDstPort || i == framing.LongDstPort+1
+			if got == 0 && counted != 1 && !filtered {
+				t.Errorf("with byte %d changed by %#x, %d were counted", i, flip, counted)
+			}
+		}
+	}
+	for _, size := range []int{20, ethertype.EthernetSize + 40, header, header + 1, header + 47, 500, len(long) - 1} {
+		if got, _, _ := inject(long[:size]); got != 0 {
+			t.Errorf("%d bytes of a long frame are passed on", size)
+		}
+	}
+	if got, _, _ := inject(long); got != 1 {
+		t.Errorf("%d true frames arrived", got)
+	}
+	if got := make([]byte, len(payload)); !b.Fetch(ethertype.HeaderSize, [][]byte{got}) && b.Rest() > 0 {
+		t.Error("the true frame's end is not there")
+	}
+}
+
+// TestLongMacvlan: links on macvlans over a bridge carry long frames whole.
+func TestLongMacvlan(t *testing.T) {
+	p := vethtest.NewBridged(t, 1500, 1500)
+	var links [2]*ring.Link
+	for side := range links {
+		err := p.In(side, func() error {
+			below, err := netlink.LinkByName(vethtest.Name)
+			if err != nil {
+				return err
+			}
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name, attrs.ParentIndex = "above", below.Attrs().Index
+			above := &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
+			if err := netlink.LinkAdd(above); err != nil {
+				return err
+			}
+			if err := netlink.LinkSetUp(above); err != nil {
+				return err
+			}
+			links[side], err = ring.Open(t.Context(), &ring.Config{Interface: "above"})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer links[side].Close()
+		if !links[side].StartLong() {
+			t.Fatal("no long frames")
+		}
+	}
+	payload := bytes.Repeat([]byte("above the veth "), 4000)
+	sendOne(t, links[0], links[1], payload)
+	if got := recvOne(t, links[1]); !bytes.Equal(got, payload) {
+		t.Errorf("%d bytes arrived, not those that were sent", len(got))
+	}
+}
+
+// packetSocket returns a socket on side 0 that sends frames of a type, and the address to send to.
+func packetSocket(t *testing.T, p *vethtest.Pair, typ uint16) (fd int, to *unix.SockaddrLinklayer) {
+	t.Helper()
+	be := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, typ))
+	err := p.In(0, func() (err error) {
+		link, err := netlink.LinkByName(vethtest.Name)
+		if err != nil {
+			return err
+		}
+		to = &unix.SockaddrLinklayer{Protocol: be, Ifindex: link.Attrs().Index}
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd, to
+}
+
+// capture is a packet socket that gets all that passes an interface.
+type capture struct {
+	where string
+	fd    int
+}
+
+// captures listens on both sides and at both ports of a bridge.
+func captures(t *testing.T, p *vethtest.Pair) (all []capture) {
+	t.Helper()
+	add := func(where, name string) func() error {
+		return func() error {
+			link, err := netlink.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { unix.Close(fd) })
+			all = append(all, capture{where, fd})
+			every := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
+			return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: every, Ifindex: link.Attrs().Index})
+		}
+	}
+	ports := vethtest.Ports()
+	err := errors.Join(p.In(0, add("sender", vethtest.Name)), p.InBridge(add("bridge, sender's port", ports[0])),
+		p.InBridge(add("bridge, receiver's port", ports[1])), p.In(1, add("receiver", vethtest.Name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// answers returns what a stack has said to frames that are not its own: errors of ICMPv6, and TCP that resets; and how many long
+// frames have passed.
+func (c *capture) answers(t *testing.T) (said []string, long int) {
+	t.Helper()
+	b := make([]byte, 1<<17)
+	for {
+		n, err := unix.Read(c.fd, b)
+		if err != nil {
+			return said, long
+		}
+		f := b[:n]
+		if n < 54 || f[12] != 0x86 || f[13] != 0xdd {
+			continue
+		}
+		switch next := f[20]; {
+		case next == unix.IPPROTO_ICMPV6 && f[54] < 128: // an error
+			said = append(said, fmt.Sprintf("ICMPv6 type %d code %d", f[54], f[55]))
+		case next == unix.IPPROTO_TCP && f[67]&4 != 0:
+			said = append(said, "TCP reset")
+		case next == unix.IPPROTO_TCP && f[67] == 0x10 && f[22] == 0xff:
+			long++
+		}
+	}
+}
+
+// sysctl sets a parameter of the calling thread's network namespace.
+func sysctl(name, value string) error {
+	return os.WriteFile("/proc/sys/net/"+name, []byte(value), 0o644)
+}
+
+// becomeRouter makes a side a router that has a way to every address, by the other side.
+func becomeRouter(p *vethtest.Pair, side int) error {
+	return p.In(side, func() error {
+		link, err := netlink.LinkByName(vethtest.Name)
+		if err != nil {
+			return err
+		}
+		addr, err := netlink.ParseAddr("fd00::1/64")
+		if err != nil {
+			return err
+		}
+		addr.Flags = unix.IFA_F_NODAD
+		gateway, index := net.ParseIP("fd00::2"), link.Attrs().Index
+		return errors.Join(sysctl("ipv6/conf/all/forwarding", "1"), sysctl("ipv6/icmp/ratelimit", "0"), netlink.AddrAdd(link, addr),
+			netlink.NeighSet(&netlink.Neigh{LinkIndex: index, Family: unix.AF_INET6, State: netlink.NUD_PERMANENT, IP: gateway, HardwareAddr: vethtest.MACs[1-side].HardwareAddr()}),
+			netlink.RouteAdd(&netlink.Route{LinkIndex: index, Family: unix.AF_INET6, Gw: gateway, Dst: &net.IPNet{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}}))
+	})
+}
+
+// TestLongSilent: no stack answers to long frames, nor to segments of them, on hosts, on routers, and
+// where IPv6 is disabled; and they arrive there all the same. A router does answer to a frame that differs by
+// its addresses alone, which shows that the test would see it.
+func TestLongSilent(t *testing.T) {
+	for name, prepare := range map[string]func(p *vethtest.Pair) error{
+		"host":   func(*vethtest.Pair) error { return nil },
+		"router": func(p *vethtest.Pair) error { return becomeRouter(p, 1) },
+		"disabled": func(p *vethtest.Pair) error {
+			disable := func() error { return sysctl("ipv6/conf/all/disable_ipv6", "1") }
+			return errors.Join(p.In(0, disable), p.In(1, disable), p.InBridge(disable))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := vethtest.NewBridged(t, 1500, 1500)
+			a, b := longPair(t, p)
+			if err := prepare(p); err != nil {
+				t.Fatal(err)
+			}
+			wires := captures(t, p)
+			payload := bytes.Repeat([]byte{1}, 30_000)
+			sendOne(t, a, b, payload)
+			if got := recvOne(t, b); !bytes.Equal(got, payload) {
+				t.Fatalf("%d bytes arrived, not those that were sent", len(got))
+			}
+			if err := p.SetOffloads(0, false); err != nil {
+				t.Fatal(err)
+			}
+			sendOne(t, a, b, payload)
+			sendOne(t, a, b, []byte("end"))
+			recvOne(t, b)
+			for _, w := range wires {
+				if said, long := w.answers(t); len(said) > 0 || long < 2 {
+					t.Errorf("%s: %d long frames and segments, answers %q", w.where, long, said)
+				}
+			}
+			if name != "router" {
+				return
+			}
+			plain := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, make([]byte, 1000))
+			long := make([]byte, ethertype.EthernetSize+framing.LongHeader)
+			framing.PutLong(long, plain, len(plain))
+			long = append(long, plain[ethertype.EthernetSize:]...)
+			for _, at := range []int{22, 38} {
+				long[at], long[at+1] = 0xfd, 0x88
+			}
+			fd, to := packetSocket(t, p, unix.ETH_P_IPV6)
+			if err := unix.Sendto(fd, long, 0, to); err != nil {
+				t.Fatal(err)
+			}
+			if said, _ := wires[len(wires)-1].answers(t); len(said) != 1 {
+				t.Errorf("to a frame with unicast addresses the router says %q", said)
+			}
+		})
+	}
+}
