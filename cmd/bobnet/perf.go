@@ -195,7 +195,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.BoolVar(&c.local, "local", false, "measure between two namespaces of this machine")
 	f.BoolVar(&c.curve, "curve", false, "measure latency and bandwidth from 1 byte to 8 MiB, and list the sizes at which TCP is ahead")
-	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyCut, topologyHost), "topology", "how --local joins the ends: by a pair, by a bridge, by a bridge with the senders' offloads off, or on one host (link shm)")
+	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyCut, topologyHost), "topology", "how --local joins the ends: by a pair, a bridge, a bridge with the senders' offloads off (bridge-cut), or on one host (link shm)")
 	f.BoolVar(&c.listen, "listen", false, "serve clients of other machines")
 	f.Var(text(&c.to, "", perf.CheckTarget), "to", "measure against the --listen with this `address` or name")
 	f.Var(choices(&c.apps, append(appNames(), allApps)), "apps", "run Split-C applications on this machine, by layer and ranks: all or `some` of "+strings.Join(appNames(), ","))
