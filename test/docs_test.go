@@ -36,21 +36,6 @@ func firstColumn(text string) map[string]bool {
 	return names
 }
 
-// docs/packages.md names every package, and no other.
-func TestPackagesNamed(t *testing.T) {
-	named, exist := firstColumn(section(t, "docs/packages.md", "## Packages")), packages(t)
-	for dir := range exist {
-		if !named[dir] {
-			t.Errorf("package %s is not in the table of docs/packages.md", dir)
-		}
-	}
-	for dir := range named {
-		if !exist[dir] {
-			t.Errorf("docs/packages.md names %s, which does not exist", dir)
-		}
-	}
-}
-
 // ARCHITECTURE.md says why each dependency is there.
 func TestArchitectureNamesDependencies(t *testing.T) {
 	named := firstColumn(section(t, "ARCHITECTURE.md", "## Dependencies"))
