@@ -230,11 +230,9 @@ func (w *world) duplicate(err *DuplicateError) {
 	w.shutdown(err)
 }
 
-// sayAll tells every rank that this one is connected with.
+// sayAll tells every rank that this one is connected with. With OnUse the Member tells all ranks, too,
+// but on another path, which what this rank sends afterwards may overtake.
 func (w *world) sayAll(r job.Report) {
-	if w.onUse {
-		return // the Member tells all
-	}
 	for _, p := range w.peers {
 		if p != nil && p.state != peerAbsent && (p.rank != r.Rank || r.Twice()) {
 			p.say(control{kind: kindFail, tag: int32(r.Rank), body: []byte(r.String())})

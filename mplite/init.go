@@ -364,7 +364,7 @@ func (l links) Reset(rank int) {
 
 // Fail makes a rank dead.
 func (l links) Fail(rank int, cause error) error {
-	p := l.w.peers[rank]
+	p := l.w.peer(rank)
 	p.fail(cause)
 	return p.err
 }

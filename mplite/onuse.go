@@ -196,6 +196,9 @@ func (w *world) accept(ev *job.Event) {
 	case w.fatal != nil:
 		ev.Request.Reject(w.fatal.Error())
 		return
+	case w.saidBye && len(w.dead) > 0: // the reason why it has left
+		ev.Request.Reject(w.job.ReportOf(w.dead[0].err).String())
+		return
 	case w.saidBye:
 		ev.Request.Reject(errLeft.Error())
 		return
@@ -245,12 +248,27 @@ func (p *peer) attempted(err error) {
 	case errors.Is(err, vipl.ErrReject) && refused != nil && refused.Detail == errLeft.Error():
 		p.reset()
 		p.left()
+	case errors.Is(err, vipl.ErrReject) && refused != nil && p.leftBecause(refused.Detail):
 	case errors.Is(err, vipl.ErrReject):
 		p.reset()
 		p.unconnected(err)
 	default:
 		p.fail(err)
 	}
+}
+
+// leftBecause handles the refusal of p, which has left, if text is the report of the dead rank because of
+// which it has.
+func (p *peer) leftBecause(text string) bool {
+	w := p.w
+	r, ok := job.ParseReport(text, w.size)
+	if !ok || r.Twice() || r.Rank == w.rank || r.Rank == p.rank {
+		return false
+	}
+	p.reset()
+	_ = w.job.Hear(r, p.rank)
+	p.left()
+	return true
 }
 
 // live begins to talk with p, which is connected.
@@ -264,6 +282,9 @@ func (p *peer) live() {
 	p.state = peerLive
 	p.credits = int(credits)
 	p.eagerMax = min(int(eager), p.w.cfg.EagerSize)
+	for _, dead := range p.w.dead { // before anything that follows from it
+		p.say(control{kind: kindFail, tag: int32(dead.rank), body: []byte(p.w.job.ReportOf(dead.err).String())})
+	}
 	if p.w.saidBye {
 		p.say(control{kind: kindBye})
 	}
