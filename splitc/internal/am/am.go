@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
@@ -201,9 +202,18 @@ func (l *Layer) returned(r *endpoint.Returned) {
 	if r.Err != nil {
 		cause = fmt.Errorf("%w: %w", cause, r.Err)
 	}
-	if l.err == nil {
-		l.err = &job.RankError{Rank: max(0, r.Dest), Err: cause}
+	if l.err != nil {
+		return
 	}
+	rank := r.Dest
+	if rank < 0 { // a reply
+		rank = slices.Index(l.dests, r.To)
+	}
+	if rank < 0 {
+		_ = l.failure(cause)
+		return
+	}
+	l.err = &job.RankError{Rank: rank, Err: cause}
 }
 
 // Stats returns the counters.
