@@ -18,10 +18,10 @@ var landingSizes = []int{9000, 17 << 10, 65_535, 65_536, 65_537, 128 << 10, 128<
 
 // landingTalk has a client send bulk requests of a size, each of which is answered by its data. After each
 // one it calls then.
-func landingTalk(opts sim.Options, size, rounds int, then func(n *endpoint.Node, round int) error) error {
+func landingTalk(opts sim.Options, cfg endpoint.Config, size, rounds int, then func(n *endpoint.Node, round int) error) error {
 	var segment []byte
 	var wrong error
-	return pair(opts, endpoint.Config{}, func(s *party) {
+	return pair(opts, cfg, func(s *party) {
 		segment = make([]byte, size+100)
 		s.ep.SetSegment(segment)
 		s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, data []byte) {
@@ -65,6 +65,12 @@ func landingTalk(opts sim.Options, size, rounds int, then func(n *endpoint.Node,
 // TestLanding: when both sides have been told of some bulk messages, one of up to 128 KiB and its bulk reply
 // are one message each, without an announcement.
 func TestLanding(t *testing.T) {
+	for _, credits := range []int{0, 128} { // few slots, with a place each, and many, which share places
+		t.Run(fmt.Sprintf("credits=%d", credits), func(t *testing.T) { testLanding(t, credits) })
+	}
+}
+
+func testLanding(t *testing.T, credits int) {
 	for _, size := range landingSizes {
 		sent := func(n *endpoint.Node) (sent uint64) {
 			for _, vi := range n.NIC().Snapshot().VIs {
@@ -77,7 +83,7 @@ func TestLanding(t *testing.T) {
 		if size > 128<<10 {
 			want = 3 // announcement, data, and where the reply goes
 		}
-		err := landingTalk(sim.Options{}, size, 12, func(n *endpoint.Node, round int) error {
+		err := landingTalk(sim.Options{}, endpoint.Config{Credits: endpoint.Credits{Short: credits}}, size, 12, func(n *endpoint.Node, round int) error {
 			last := before
 			if before = sent(n); round > 6 && before-last != want {
 				return fmt.Errorf("the client sends %d messages, want %d", before-last, want)
@@ -96,7 +102,7 @@ func TestLandingLoss(t *testing.T) {
 	seeds(t, 3, func(seed uint64) error {
 		for _, size := range landingSizes {
 			opts := sim.Options{Seed: seed, Loss: 0.02, Reorder: 0.05, Dup: 0.02, Corrupt: 0.01, Delay: 2000, Bandwidth: 10e9}
-			if err := landingTalk(opts, size, 6, func(*endpoint.Node, int) error { return nil }); err != nil {
+			if err := landingTalk(opts, endpoint.Config{}, size, 6, func(*endpoint.Node, int) error { return nil }); err != nil {
 				return fmt.Errorf("%d bytes: %w", size, err)
 			}
 		}

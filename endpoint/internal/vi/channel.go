@@ -69,7 +69,8 @@ type bulkWrite struct {
 func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*channel, error) {
 	ch := &channel{way: w, up: up, side: at, sends: make([]sendBuffer, s.NumSends()), receives: make([]receiveBuffer, s.Receives()+1+notes(s)+1),
 		writes: make([]bulkWrite, s.Slots), windows: make([]vipl.MemHandle, s.Slots), full: s.Full(), room: min(envelopeSize, s.Full(), s.Slots*wire.SmallSize)}
-	ch.batching.most, ch.landing.place = Batches(s), landPlace(s)
+	ch.batching.most = Batches(s)
+	ch.landing.places, ch.landing.place = landPlaces(s)
 	if err := ch.open(s); err != nil {
 		ch.Close()
 		return nil, provider.OpError("connect", orClosed(err, provider.ErrResource), "%v", err)

@@ -330,6 +330,7 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	x.refs = 1
 	p.Body, p.Home = body, x
 	ch.heard(int(p.Head.Slot))
+	ch.landing.handled(int(p.Head.Slot))
 	if p.Head.Kind.Announces() {
 		ch.announced(p.Head.Length)
 	}
@@ -364,6 +365,7 @@ func (ch *channel) arrived(x *receiveBuffer, length int) {
 		if waits {
 			ch.heard(int(p.Head.Slot))
 		}
+		ch.landing.handled(int(p.Head.Slot))
 		if p.Head.Kind.Announces() {
 			ch.announced(p.Head.Length)
 		}

@@ -9,28 +9,34 @@ import (
 //
 // An announcement and its answer cost a round trip before the data, which is two more wake-ups where
 // both programs block. So a side that has been told of some bulk messages of a medium length gives the
-// other one landing memory, a place for each slot. From then on header and data of such a message
-// go there at once, by one RDMA write with immediate data. The half copies the data to the segment
-// before the handler runs.
+// other one landing memory. From then on header and data of such a message go there at once, by one
+// RDMA write with immediate data. The half copies the data to the segment before the handler runs.
 //
-// A place is free when its slot may be used for the next message in the same direction, because
-// the half has then handled the last one (endpoint/slot.go). So nobody counts places.
+// A channel of few slots has a place for each slot. A place is free when its slot may be used for the
+// next message in the same direction, because the half has then handled the last one
+// (endpoint/slot.go). A channel of more slots has landFew places. The sender gives a slot a place
+// for each message and takes the place back when the peer sends the next message of that
+// slot. A message without a place is announced.
 const (
 	landMost  = 128 << 10 // bytes of the data of a message, at the most
 	landBytes = 512 << 10 // of the landing memory of a side of a channel, at the most
-	landAfter = 2         // announced messages before there is some
-	landMark  = 1 << 31   // in the immediate data of a write: it is to landing memory
+	landFew   = landBytes / landMost
+	landAfter = 2       // announced messages before there is some
+	landMark  = 1 << 31 // in the immediate data of a write: it is to landing memory
 	landNote  = wire.BaseSize + wire.WindowSize
 )
 
-// landPlace returns how many bytes a place has for the header and the data of a message: 0 if that is
-// too little to gain by.
-func landPlace(s wire.Shape) int {
-	data := min(landMost, landBytes/s.Slots&^63)
-	if data < 2*s.Medium {
-		return 0
+// landPlaces returns how many places a channel has, and how many bytes each of them has for the header and
+// the data of a message: none if the data are hardly longer than those of a medium message.
+func landPlaces(s wire.Shape) (places, size int) {
+	places, data := s.Slots, min(landMost, landBytes/s.Slots&^63)
+	if data < landMost/2 {
+		places, data = landFew, landMost
 	}
-	return landHead + data
+	if data < 2*s.Medium {
+		return 0, 0
+	}
+	return places, landHead + data
 }
 
 // landHead is the room for a header with its arguments.
@@ -38,31 +44,68 @@ const landHead = (wire.SmallSize + 63) &^ 63
 
 // landing is what one end of a channel has for messages that land.
 type landing struct {
-	place int        // bytes; 0: the channel has none
-	note  sendBuffer // tells the peer of the memory
-	seen  int        // announced messages that would have landed
-	taken int        // bytes of the budget
+	places int        // 0: the channel has none
+	place  int        // bytes of each
+	note   sendBuffer // tells the peer of the memory
+	seen   int        // announced messages that would have landed
+	taken  int        // bytes of the budget
 
 	// Here, where the peer writes to:
-	in     []receiveBuffer // by slot
+	in     []receiveBuffer // by place
 	handle vipl.MemHandle
 	// There, where this end writes to:
-	to    wire.Window // of slot 0; handle 0: there is none
+	to    wire.Window // of place 0; handle 0: there is none
 	heads []byte      // by slot
 	slab  vipl.MemHandle
+	used  [landFew]int // with fewer places than slots: the slot that has a place, plus 1; 0: it is free
+	held  int          // places that slots have
+}
+
+// placeOf returns the place for the next message of a slot, -1 if there is none.
+func (l *landing) placeOf(slot, slots int) int {
+	if l.places == slots {
+		return slot
+	}
+	free := -1
+	for k, s := range l.used {
+		if s == slot+1 { // its last message has been handled, or the slot would not be used again
+			return k
+		}
+		if s == 0 && free < 0 {
+			free = k
+		}
+	}
+	if free >= 0 {
+		l.used[free] = slot + 1
+		l.held++
+	}
+	return free
+}
+
+// handled gives back the place of a slot: the peer has sent its next message.
+func (l *landing) handled(slot int) {
+	if l.held == 0 {
+		return
+	}
+	for k, s := range l.used {
+		if s == slot+1 {
+			l.used[k] = 0
+			l.held--
+		}
+	}
 }
 
 // announced counts a message that would have landed, and gives the peer landing memory when it is time,
 // if there is memory for it.
 func (ch *channel) announced(length uint32) {
 	l := &ch.landing
-	if l.place == 0 || int64(length) > int64(l.place-landHead) {
+	if l.places == 0 || int64(length) > int64(l.place-landHead) {
 		return
 	}
 	if l.seen++; l.seen != landAfter {
 		return
 	}
-	size := len(ch.windows) * l.place
+	size := l.places * l.place
 	if ch.side == wire.Serving {
 		if m := ch.way.memory; m.Taken+size > m.Most/2 || !m.Take(size) { // the rest is for buffers
 			return
@@ -74,7 +117,7 @@ func (ch *channel) announced(length uint32) {
 	if err != nil {
 		return // it goes without
 	}
-	l.handle, l.in = handle, make([]receiveBuffer, len(ch.windows))
+	l.handle, l.in = handle, make([]receiveBuffer, l.places)
 	for i := range l.in {
 		l.in[i] = receiveBuffer{mem: mem[i*l.place:][:l.place:l.place], lands: true}
 	}
@@ -88,7 +131,7 @@ func (ch *channel) announced(length uint32) {
 func (ch *channel) mayLand(at []byte) {
 	l := &ch.landing
 	var to wire.Window
-	if l.place == 0 || l.to.Handle != 0 || !to.Parse(at) || to.Handle == 0 {
+	if l.places == 0 || l.to.Handle != 0 || !to.Parse(at) || to.Handle == 0 {
 		ch.way.up.Stray()
 		return
 	}
@@ -106,8 +149,13 @@ func (ch *channel) Land(i, slot, n int, data []byte) bool {
 	if l.to.Handle == 0 || len(data) > l.place-landHead || n > landHead || x.busy || ch.broken || ch.closed {
 		return false
 	}
+	place := l.placeOf(slot, len(ch.windows))
+	if place < 0 {
+		return false
+	}
 	handle, err := ch.way.NIC.RegisterMem(data, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
+		l.handled(slot)
 		return false
 	}
 	head := l.heads[slot*landHead:][:n]
@@ -116,32 +164,34 @@ func (ch *channel) Land(i, slot, n int, data []byte) bool {
 	x.segs[0] = vipl.Segment{Data: head, Handle: l.slab}
 	x.segs[1] = vipl.Segment{Data: data, Handle: handle}
 	x.desc.Segs, x.data = x.segs[:2], handle
-	ch.write(x, wire.Window{Addr: l.to.Addr + uint64(slot*l.place), Handle: l.to.Handle}, landMark|uint32(slot))
+	ch.write(x, wire.Window{Addr: l.to.Addr + uint64(place*l.place), Handle: l.to.Handle}, landMark|uint32(place))
 	return true
 }
 
-// tookLanding takes the message of a slot that the peer says to have written.
-func (ch *channel) tookLanding(slot uint32, length int) {
+// tookLanding takes the message that the peer says to have written to a place.
+func (ch *channel) tookLanding(place uint32, length int) {
 	l := &ch.landing
-	if int64(slot) >= int64(len(l.in)) || length > l.place || l.in[slot].refs > 0 {
+	if int64(place) >= int64(len(l.in)) || length > l.place || l.in[place].refs > 0 {
 		ch.way.up.Stray()
 		return
 	}
-	x, p := &l.in[slot], ch.way.packet()
+	x, p := &l.in[place], ch.way.packet()
 	body, ok := p.Head.Parse(x.mem[:length:length], nil)
 	want := wire.KindBulk
 	if ch.side == wire.Asking {
 		want = wire.KindReplyBulk
 	}
-	if !ok || p.Head.Kind != want || uint32(p.Head.Slot) != slot {
+	slot := int(p.Head.Slot)
+	if !ok || p.Head.Kind != want || slot >= len(ch.windows) || len(l.in) == len(ch.windows) && slot != int(place) {
 		ch.way.spare.Push(p)
 		ch.way.up.Stray()
 		return
 	}
 	x.refs = 1
 	p.Body, p.Home, p.Landed = body, x, true
+	ch.landing.handled(slot)
 	if ch.batching.open() {
-		ch.heard(int(slot))
+		ch.heard(slot)
 	}
 	ch.up.Received(p)
 }
