@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const cardLong = `Be a card of the emulated Myrinet, at the end of a cable that is a network interface,
+const cardLong = `Run a card of the emulated Myrinet, at the end of a cable that is a network interface,
 and serve the programs of this host. They find it by themselves. Each program shares memory
 with the card that no other program sees. Without this verb a program has a card, and the
 interface, for itself.
@@ -35,7 +35,7 @@ A card runs one control program:
 The card runs until it is interrupted. Programs of driver myrinet go on when there is a card
 again; those of the other control programs must open the card again. When the interface is deleted, the
 card waits for a new one of the same name, and its programs must start again. SIGQUIT
-(Ctrl-\\) prints what the card is doing.`
+(Ctrl-\) prints what the card is doing.`
 
 func newCardCmd() *cobra.Command {
 	var cfg share.Config
@@ -43,7 +43,7 @@ func newCardCmd() *cobra.Command {
 	var program string
 	cmd := &cobra.Command{
 		Use:     "card [flags]",
-		Short:   "Be a card of the emulated Myrinet that several programs use",
+		Short:   "Run an emulated Myrinet card that several programs share",
 		Long:    cardLong,
 		Example: "  bobnet card --iface eth1\n  bobnet card --iface eth1 --program am2",
 		Args:    usage(noArgs),

@@ -18,7 +18,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
-	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"golang.org/x/sys/unix"
 )
@@ -26,19 +25,9 @@ import (
 // TestCardUsers: four programs of two users share one card, whose control program is AM-II's or VMMC's.
 // The card at the other end of the cable has none.
 func TestCardUsers(t *testing.T) {
-	if os.Geteuid() != 0 {
-		need.Skip(t, "root, to be several users")
-	}
 	needLab(t)
-	dir, err := os.MkdirTemp("", "bobnet-users")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // for other users
-		t.Fatal(err)
-	}
-	program := copyProgram(t, dir)
+	program := copyForAll(t)
+	dir := filepath.Dir(program)
 	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir+"/", "../../examples/kv", "../../examples/blackboard")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)

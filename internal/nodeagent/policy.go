@@ -17,6 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/userfile"
+	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )
 
@@ -250,6 +251,15 @@ func (s *Server) judge(conn *net.UnixConn, r *agent.Request, cred *unix.Ucred) (
 	return "", nil
 }
 
+// typeNames writes EtherTypes as "0x88b5, 0x88b6".
+func typeNames(types []ethernet.EtherType) string {
+	var names []string
+	for _, t := range types {
+		names = append(names, fmt.Sprintf("%#04x", uint16(t)))
+	}
+	return strings.Join(names, ", ")
+}
+
 // decide handles a request for sockets: it creates them, or takes over those in fds. After an error
 // the caller owns fds.
 func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.Grant, agent.Refusal, error) {
@@ -257,7 +267,7 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 	case s.cfg.Interfaces != nil && !slices.Contains(s.cfg.Interfaces, r.Interface):
 		return nil, agent.Denied, fmt.Errorf("the agent serves interfaces %q, not %q", s.cfg.Interfaces, r.Interface)
 	case !slices.Contains(s.cfg.EtherTypes, r.EtherType):
-		return nil, agent.Denied, fmt.Errorf("the agent serves EtherTypes %#04x, not %#04x", s.cfg.EtherTypes, uint16(r.EtherType))
+		return nil, agent.Denied, fmt.Errorf("the agent serves EtherTypes %s, not %#04x", typeNames(s.cfg.EtherTypes), uint16(r.EtherType))
 	case r.Ports.Hi < r.Ports.Lo, r.Held != (len(fds) > 0):
 		return nil, agent.Invalid, fmt.Errorf("invalid request: ports %d..%d with %d sockets", r.Ports.Lo, r.Ports.Hi, len(fds))
 	}

@@ -188,7 +188,7 @@ func TestParseEtherTypes(t *testing.T) {
 	if want := []ethernet.EtherType{0x88b5, 0x88b6}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
-	for text, says := range map[string]string{"": "want numbers", "0x5ff": "from 0x0600", "0x10000": "to 0xffff", "-1": "want", "0x88b5,": "want", "0x800": "of IPv4", "0x86dd": "of IPv6", "0x8100": "of VLAN"} {
+	for text, says := range map[string]string{"": "want numbers", "0x5ff": "from 0x0600", "0x10000": "to 0xffff", "-1": "want", "0x88b5,": "want", "0x800": "to IPv4", "0x86dd": "to IPv6", "0x8100": "to VLAN"} {
 		if got, err := ParseEtherTypes(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, %v, want %q", text, got, err, says)
 		}

@@ -69,6 +69,9 @@ func (c *Caller) look() (some bool) {
 		c.vain.Store(0)
 	} else if c.vain.Add(1) > mostVain {
 		c.bell.Want(true)
+		if c.bell.Ready() { // since the look, without a system call
+			c.bell.Wake()
+		}
 	}
 	return some
 }
