@@ -396,9 +396,13 @@ func (s *server) handle(p *provider.Packet) {
 	case wire.KindBulk:
 		data := s.ep.part(h)
 		copy(data, payload)
-		payload = data
 		s.ep.grants++
 		s.granted = true
+		args := h.Arguments(p.Body, &s.args)
+		s.ch.Release(p) // the reply may let the client write to that place while the handler still runs
+		s.begin(i, nil)
+		s.run(args, data)
+		return
 	}
 	s.begin(i, p)
 	s.run(h.Arguments(p.Body, &s.args), payload)

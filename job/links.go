@@ -38,6 +38,7 @@ type tree struct {
 	dialing []*link // attempts to connect since the job has come together
 
 	leaving, parted bool // this rank leaves; all do
+	ended           bool // End was called
 
 	programs map[string]bool // that use the Member now
 	events   events          // for the one that connects on first use
@@ -198,6 +199,10 @@ func (t *tree) Fail(rank int, cause error) error {
 
 // End implements Links.
 func (t *tree) End(err *DuplicateError) {
+	if t.ended {
+		return // the report is on its way already, and comes back from whom it went to
+	}
+	t.ended = true
 	if t.err == nil {
 		t.err = err
 	}

@@ -44,12 +44,13 @@ type landing struct {
 	kept   [landSlots]inbound // messages without a receive, by their first slot
 
 	// There, where this rank writes to:
-	at    target // handle 0 until it is granted
-	most  int    // bytes of a message that may go there
-	free  uint8  // slots
-	heads []byte // of the messages under way, by their first slot
-	mine  vipl.MemHandle
-	busy  uint8 // first slots of the messages under way
+	granted bool   // the peer has granted it
+	at      target // handle 0: there is none
+	most    int    // bytes of a message that may go there
+	free    uint8  // slots
+	heads   []byte // of the messages under way, by their first slot
+	mine    vipl.MemHandle
+	busy    uint8 // first slots of the messages under way
 }
 
 // landRun returns the slots that a message of n bytes, with its header, takes from first on.
@@ -79,17 +80,18 @@ func (p *peer) showsLanding(size uint64) {
 // mayLand handles the grant of landing memory.
 func (p *peer) mayLand(most uint64, body []byte) {
 	l := &p.land
-	if l.at.handle != 0 {
+	var at target
+	if at.parse(body); l.granted || at.handle == 0 {
 		p.fail(errGarbled)
 		return
 	}
+	l.granted = true
 	heads := make([]byte, landSlots*landHead)
 	mine, err := p.register(heads, false)
 	if err != nil {
 		return // messages are announced as before
 	}
-	l.at.parse(body)
-	l.most, l.heads, l.mine, l.free = int(most), heads, mine, 1<<landSlots-1
+	l.at, l.most, l.heads, l.mine, l.free = at, int(most), heads, mine, 1<<landSlots-1
 }
 
 // landed handles a write to landing memory, whose immediate data fills rx.

@@ -177,6 +177,7 @@ func (p *peer) attempt(start func() error) error {
 	w.dialing = append(w.dialing, p)
 	if len(w.dialing) == 1 {
 		w.cq.Attend(w.mu.kick)
+		w.mu.kicked.Store(true) // it may have ended before: see looks when the mutex is released
 	}
 	return nil
 }
@@ -311,6 +312,7 @@ func (p *peer) again() {
 	if p.state == peerAbsent && (p.queue.head != nil || p.pending.Len() > 0) && !slices.Contains(w.later, p) {
 		w.later = append(w.later, p)
 		w.laterAt = w.nic.Now() + int64(dialPause)
+		w.notify() // a goroutine that waits without a limit
 	}
 }
 

@@ -163,6 +163,7 @@ const reapBatch = 32
 // poll handles what has completed, without waiting. It may release the mutex
 // meanwhile.
 func (w *world) poll() {
+	w.askAgain()
 	w.reap()
 	w.advance()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -120,6 +121,9 @@ func writes(t *testing.T, from, to *lanai.Card, number uint32) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+	}
+	if need.Race {
+		return nil // the card's process, here a goroutine, wrote it: the detector does not see the order by the bell
 	}
 	if string(board[100:][:4096]) != string(heap[:4096]) || string(board[5000:][:5000]) != string(heap) {
 		return fmt.Errorf("the board has other contents")
