@@ -40,7 +40,9 @@ import (
 // No host owns an address of ff10::/16, and no stack answers to one. These are multicast
 // addresses of the reserved scope 0, which a node drops silently (RFC 4291, section 2.7), and
 // which no error may be sent for (RFC 4443, section 2.4). Linux drops them where IPv6
-// begins: before its firewall, connection tracking and routes. Unicast addresses that no host owns
+// begins: before its firewall, connection tracking and routes. A bridge with
+// net.bridge.bridge-nf-call-ip6tables=1 passes them to both all the same. If rules there drop
+// them, the path does not carry long frames. Unicast addresses that no host owns
 // are answered: a host without a route to them sends "no route", a router "hop limit
 // exceeded". The Ethernet addresses are those of stations, so bridges and switches see no multicast.
 // A host's counter Ip6InHdrErrors counts them.
