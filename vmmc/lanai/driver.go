@@ -131,7 +131,7 @@ func (h *Card) keepFrames(keep func(k *kept) bool) {
 			if k.guest == nil {
 				k.frames.free(k.run)
 			} else if k.guest.named--; k.guest.named == 0 {
-				k.frames.free(k.guest.pages)
+				k.guest.freePages()
 			}
 			if h.far == nil {
 				h.prog.lines[k.node].users--

@@ -206,3 +206,17 @@ const (
 	RefillPages   = refillPages
 	TypePacket    = typePacket
 )
+
+// Grant has a process of a program say to the process that has the card that another process may write to a
+// page of it. It asks nobody.
+func (h *Card) Grant(process uint32, to ethertype.Addr) {
+	s := h.of(process)
+	g := s.guest
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
+	_, line, _ := h.line(to.MAC)
+	g.line.Send(memo{Do: doGrant, Port: s.port, First: s.frames.base, Pages: 1, At: g.at + stageAt, Size: 1, MAC: to.MAC, Other: to.Port, Line: line})
+}
+
+// Addr returns a process's address.
+func (h *Card) Addr(process uint32) ethertype.Addr { return h.of(process).self.Addr }

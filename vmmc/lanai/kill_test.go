@@ -270,3 +270,31 @@ func TestKilledCard(t *testing.T) {
 		c.Close()
 	}
 }
+
+// TestKilledBeforeItAnswers: an exporter ends, and its importer's program is killed when it has been told of
+// that, and has not answered yet. The card answers in its place: nothing of the exporter is left.
+func TestKilledBeforeItAnswers(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, false, lanai.Config{})
+	near := openVeth(t, veth, 0, lanai.Config{})
+	openVeth(t, veth, 1, lanai.Config{}) // so that the mapper ends
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p, _, err := exporter(ctx, near, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill, writer := startChild(t, veth, 0, "writer")
+	if err := writer.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	for quiet := false; !quiet && ctx.Err() == nil; runtime.Gosched() {
+		s := card.Snapshot()
+		quiet = len(s.Processes) == 1 && s.ToSend+s.ToDriver+s.Buffers == 0 // all that was said has been told
+	}
+	kill()
+	if err := left(card); err != nil {
+		t.Error(err)
+	}
+}

@@ -38,7 +38,7 @@ const (
 
 // limits are those of programs of other processes, by user.
 type limits struct {
-	guests *admission.Gate[uint32] // connections: processes of VMMC
+	guests *admission.Gate[uint32] // connections: processes of VMMC, until their parts of the incoming page table are free
 	memory *admission.Gate[uint32] // bytes that they share with the card
 }
 
@@ -156,6 +156,7 @@ type acquaintance struct {
 	line        uint64
 	incarnation uint64 // 0 if it is not known
 	imports     bool   // it has been given memory to write to
+	said        bool   // the process has told it that nothing more comes
 }
 
 // tenant serves a program as long as its connection lasts.
@@ -350,7 +351,7 @@ func (t *tenant) join(n *memo) (answer memo, fd int) {
 		return refused, -1
 	}
 	if !h.limits.guests.Enter(t.uid) {
-		refused.Error = fmt.Sprintf("user %d has %d processes on it, which is the most", t.uid, h.userGuests())
+		refused.Error = fmt.Sprintf("user %d has %d processes on it, which is the most; those that have ended count until their importers know", t.uid, h.userGuests())
 		return refused, -1
 	}
 	g := &guest{tenant: t, bit: bit, areas: map[uint64]*shared.Memory{}, next: pageSize, peers: map[ethertype.Addr]*acquaintance{}, keys: map[string]bool{}}
@@ -515,12 +516,16 @@ func (g *guest) say(n *memo) bool {
 		return true // the line has ended, and the process hears of it
 	}
 	if n.Body[0] != sayBye {
-		if _, ok := g.meets(at, line); !ok {
+		x, ok := g.meets(at, line)
+		if !ok {
 			h.prog.count.Unsaid++
 			return true
 		}
-	} else if x := g.peers[at]; x != nil && !x.imports && len(n.Body) == 2 && bye(n.Body[1]) >= byeAnswer {
-		g.parts(at) // who gets this answers nothing
+		x.said = false
+	} else if x := g.peers[at]; x != nil {
+		if x.said = true; !x.imports && len(n.Body) == 2 && bye(n.Body[1]) >= byeAnswer {
+			g.parts(at) // who gets this answers nothing
+		}
 	}
 	g.speak(node, &envelope{port: n.Other, incarnation: n.Incarnation, from: g.seat.self}, n.Body)
 	h.drive()
@@ -644,7 +649,7 @@ func (g *guest) tell(e event) {
 	switch e.kind {
 	case eventMessage:
 		if len(e.body) > 0 && e.body[0] == sayBye {
-			g.parts(e.from)
+			g.heardBye(e.from, e.body[1:])
 		} else if _, line, ok := g.card.line(e.from.MAC); ok {
 			x, ok := g.meets(e.from, line)
 			if !ok {
@@ -669,6 +674,18 @@ func (g *guest) tell(e event) {
 		return
 	}
 	g.send(n)
+}
+
+// heardBye notes that another process has said that nothing more comes from it. If it waits for the answer,
+// the acquaintance lasts until the process gives it, or leave does in its place.
+func (g *guest) heardBye(from ethertype.Addr, why []byte) {
+	x := g.peers[from]
+	if x == nil {
+		return
+	}
+	if x.imports = false; x.said || len(why) != 1 || bye(why[0]) == byeNobody || bye(why[0]) >= byeAnswer {
+		g.parts(from)
+	}
 }
 
 // acquaintances returns the processes that this one has to do with, in an order.
@@ -704,12 +721,18 @@ func (g *guest) leave() {
 		g.parts(at)
 	}
 	if g.named == 0 {
-		h.frames.free(g.pages)
+		g.freePages()
 	}
 	g.pages = run{g.pages.first, g.pages.n}
 	g.seat.detach()
 	g.retireMemory()
-	h.limits.guests.Leave(g.uid)
+}
+
+// freePages gives back the process's part of the incoming page table when nobody may name it any more, and
+// its place among its user's processes, without which nobody could have the part.
+func (g *guest) freePages() {
+	g.card.frames.free(g.pages)
+	g.card.limits.guests.Leave(g.uid)
 }
 
 // retire gives back what a process that does not come to be has.

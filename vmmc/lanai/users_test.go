@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
@@ -125,4 +126,46 @@ func TestServedUsers(t *testing.T) {
 	}
 	q.Close()
 	mem[0] = 1 // it stays until FreeMem
+}
+
+// TestKeptParts: a process that ends while another one may still write to its memory by number keeps its part
+// of the card's incoming page table, and its place among its user's processes: one user cannot take all parts.
+func TestKeptParts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to be several users")
+	}
+	veth := vethtest.New(t, 1500)
+	served(t, veth, 0, true, lanai.Config{MAC: mac(1), Routes: []myrinet.HostRoute{{To: mac(2)}}, Processes: 8, Memory: 4096})
+	near := openVeth(t, veth, 0, lanai.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	silent, err := vmmc.Open(ctx, &vmmc.Config{Card: near, Process: 1}) // it knows nothing of what others grant it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	alice, err := openAs(t, veth, 0, 4321)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := 0
+	for ; rounds < 3*8; rounds++ {
+		p, err := vmmc.Open(ctx, &vmmc.Config{Card: alice, Process: 10})
+		if err != nil {
+			if !errors.Is(err, vmmc.ErrNoRoom) || !strings.Contains(err.Error(), "user 4321 has 2 processes") {
+				t.Errorf("round %d: %v", rounds, err)
+			}
+			break
+		}
+		alice.Grant(10, near.Addr(1))
+		p.Close()
+	}
+	if rounds != 8/4 {
+		t.Errorf("a user has had %d parts of the table, want 2", rounds)
+	}
+	p, err := vmmc.Open(ctx, &vmmc.Config{Card: near, Process: 2})
+	if err != nil {
+		t.Fatalf("a process of another user: %v", err)
+	}
+	p.Close()
 }
