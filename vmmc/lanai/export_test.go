@@ -220,3 +220,14 @@ func (h *Card) Grant(process uint32, to ethertype.Addr) {
 
 // Addr returns a process's address.
 func (h *Card) Addr(process uint32) ethertype.Addr { return h.of(process).self.Addr }
+
+// Ask has a process of a program say so many questions to a process of another node.
+func (h *Card) Ask(process uint32, to ethertype.Addr, many int) {
+	s := h.of(process)
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
+	_, line, _ := h.line(to.MAC)
+	for range many {
+		s.guest.say(&envelope{port: to.Port}, to.MAC, line, body(sayAsk, 1, 1))
+	}
+}

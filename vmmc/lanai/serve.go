@@ -80,7 +80,9 @@ func (h *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err er
 	return func(ctx context.Context) error {
 		work, cancel := context.WithCancel(ctx)
 		var served sync.WaitGroup
-		served.Go(func() { desk.Serve(work, share.Welcome{Program: share.VMMC}, h.tenant) })
+		served.Go(func() {
+			desk.Serve(work, share.Welcome{Program: share.VMMC}, func(conn *net.UnixConn, uid uint32) { h.tenant(work, conn, uid) })
+		})
 		err := h.serveUntil(ctx)
 		cancel()
 		desk.Close()
@@ -122,7 +124,7 @@ type tenant struct {
 	line  *share.Line
 	calls *shared.Bell // which the program rings
 	news  *shared.Bell
-	ctx   context.Context // ends with it
+	ctx   context.Context // ends with it, and with Serve
 	work  sync.WaitGroup  // its questions
 
 	// The host's lock guards what follows.
@@ -159,13 +161,13 @@ type acquaintance struct {
 	said        bool   // the process has told it that nothing more comes
 }
 
-// tenant serves a program as long as its connection lasts.
-func (h *Card) tenant(conn *net.UnixConn, uid uint32) {
+// tenant serves a program as long as its connection lasts. When work is done it waits for nothing.
+func (h *Card) tenant(work context.Context, conn *net.UnixConn, uid uint32) {
 	m, fd, err := shared.New(bellsSize)
 	if err != nil {
 		return // out of descriptors, say
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(work)
 	t := &tenant{card: h, uid: uid, conn: conn, line: share.NewLine(conn, uid), calls: shared.NewBell(m, callsAt), news: shared.NewBell(m, newsAt),
 		ctx: ctx, told: map[int]uint64{}, finds: map[uint32]context.CancelFunc{}}
 	var n memo

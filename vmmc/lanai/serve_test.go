@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -142,4 +143,22 @@ func TestServedConformance(t *testing.T) {
 		}
 		return s
 	})
+}
+
+// TestServeEndsWhileMessagesWait: Serve ends though it reads no more of a program, whose messages wait for a
+// node that does not answer.
+func TestServeEndsWhileMessagesWait(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, stop := served(t, veth, 0, false, lanai.Config{MAC: mac(1), Routes: []myrinet.HostRoute{{To: mac(2)}}, PeerTimeout: time.Hour})
+	near := openVeth(t, veth, 0, lanai.Config{})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: near, Process: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	near.Ask(1, ethertype.Addr{MAC: mac(2), Port: 1}, 100)
+	for card.Snapshot().ToSend < 32 {
+		runtime.Gosched()
+	}
+	stop()
 }
