@@ -6,6 +6,7 @@ import "github.com/bobnet-go/bobnet/ethertype"
 type message struct {
 	node  int
 	query bool   // it may be lost
+	reply bool   // the driver's own, to what has come
 	data  []byte // nil for a notification
 	frame uint32
 	of    *tenant // whose process has said it, nil for none
@@ -13,6 +14,10 @@ type message struct {
 
 // mostMessages is how many messages may wait for the driver.
 const mostMessages = 256
+
+// mostReplies is how many of the driver's own replies may wait to leave to a node: many more than come of
+// mostMessages at a time.
+const mostReplies = 1024
 
 // kept is frames whose numbers an importer may still name. They hang on its line: that it has
 // ended at the other side, too, is heard when that is asked.
@@ -91,7 +96,26 @@ func (h *Card) ping(node int) {
 // refused tells a node that one of its processes has written where it may not.
 func (h *Card) refused(node int, port uint16, frame uint32) {
 	b := append(make([]byte, 0, 8), ctlRefused)
-	h.leaving.Push(message{node: node, data: be32(be16(b, port), frame)})
+	h.reply(node, be32(be16(b, port), frame))
+}
+
+// reply has the card send the driver's own reply to what has come from a node. One that there is no room for is
+// dropped and counted.
+func (h *Card) reply(node int, data []byte) {
+	l := &h.prog.lines[node]
+	if l.replies >= mostReplies {
+		h.prog.count.Unreplied++
+		return
+	}
+	l.replies++
+	h.leaving.Push(message{node: node, data: data, reply: true})
+}
+
+// left notes that a message has begun to leave, or will not.
+func (h *Card) left(m *message) {
+	if m.of.left(); m.reply {
+		h.prog.lines[m.node].replies--
+	}
 }
 
 // lineCut ends what hung on a line: what the processes have imported there leads nowhere
@@ -101,7 +125,7 @@ func (h *Card) lineCut(node int) {
 	h.leaving.Keep(func(m *message) bool {
 		keep := m.node != node || m.query || m.data[0] == ctlPing
 		if !keep {
-			m.of.left()
+			h.left(m)
 		}
 		return keep
 	})

@@ -205,6 +205,7 @@ const (
 	TLBPages      = tlbPages
 	RefillPages   = refillPages
 	TypePacket    = typePacket
+	MostReplies   = mostReplies
 )
 
 // Grant has a process of a program say to the process that has the card that another process may write to a
@@ -230,4 +231,14 @@ func (h *Card) Ask(process uint32, to ethertype.Addr, many int) {
 	for range many {
 		s.guest.say(&envelope{port: to.Port}, to.MAC, line, body(sayAsk, 1, 1))
 	}
+}
+
+// Reply has the driver reply to a node, once more than may wait.
+func (h *Card) Reply(node int) {
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
+	for range mostReplies + 1 {
+		h.refused(node, 1, 1)
+	}
+	h.page.Ring()
 }

@@ -37,6 +37,7 @@ type line struct {
 	held    int                  // buffers of packets for it
 	last    int64                // when the other side was heard, or had nothing to answer
 	users   int                  // what hangs on the line
+	replies int                  // of the driver that wait for a buffer
 	pinged  bool                 // a question for the other side waits for a buffer
 	patient int64                // how long it may be silent, nanoseconds
 }

@@ -121,7 +121,7 @@ func (h *Card) pass(node int, e envelope, r *asking.Reader) {
 	}
 	back := envelope{port: e.from.Addr.Port, incarnation: e.from.Incarnation}
 	back.from = provider.Identity{Addr: ethertype.Addr{MAC: h.cfg.MAC, Port: e.port}, Incarnation: e.incarnation}
-	h.leaving.Push(message{node: node, data: back.append([]byte{ctlNobody})})
+	h.reply(node, back.append([]byte{ctlNobody}))
 	h.page.Ring()
 }
 

@@ -373,7 +373,7 @@ func (p *program) fetch() bool {
 		return false
 	}
 	m := p.h.leaving.Pop()
-	m.of.left()
+	p.h.left(&m)
 	if m.data[0] == ctlPing {
 		p.lines[m.node].pinged = false
 	}

@@ -32,6 +32,7 @@ type Stats struct {
 	BadAddresses uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_its_memory" help:"from memory of another process"`
 	BadQueues    uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"no_request" help:"the doorbell was rung without a request"`
 	Unsaid       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" help:"Messages from or to processes of other programs, dropped because such a process communicates with too many others."`
+	Unreplied    uint64 `metric:"bobnet_vmmccard_dropped_replies_total" help:"Replies to a node, that a process is not there or a write was refused, dropped because too many wait to be sent."`
 	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Route tables of the mapper that did not fit."`
 }
 
