@@ -102,13 +102,13 @@ func (j *Job) Dial(vi *vipl.VI, rank int) error {
 	return vi.ConnectStart(j.member.Addr(rank), j.member.t.job.request(forProgram, j.links.Params()))
 }
 
-// Again reports whether a rank has refused Dial for now only: ask it again, a little later.
+// Again reports whether err is the refusal of a rank that was busy. The caller may dial it again later.
 func Again(err error) bool {
 	var refused *vipl.ConnError
 	return errors.As(err, &refused) && refused.Detail == busy
 }
 
-// Busy refuses a request for now. The caller of Dial asks again.
+// Busy refuses a request because this rank is busy. The rank that dialed tries again.
 func Busy(req *vipl.Request) { req.Reject(busy) }
 
 // Failed has the Member tell all ranks that one has failed. The lock of Links may be held.
