@@ -196,24 +196,25 @@ func (l *Layer) failure(err error) error {
 	return l.err
 }
 
-// returned is the handler of returned messages: their destination has gone.
+// returned is the handler of returned messages: their destination has gone. A reply to an endpoint
+// that is not known as a rank's proves nothing: a rank that has gone before it was found fails the
+// search for it, and anybody else is none of this run's business.
 func (l *Layer) returned(r *endpoint.Returned) {
+	rank := r.Dest
+	if rank < 0 && r.To != (endpoint.Name{}) { // a reply
+		rank = slices.Index(l.names, r.To)
+	}
+	if rank < 0 {
+		l.stats.Strays++
+		return
+	}
 	cause := fmt.Errorf("an active message was returned: %v", r.Reason)
 	if r.Err != nil {
 		cause = fmt.Errorf("%w: %w", cause, r.Err)
 	}
-	if l.err != nil {
-		return
+	if l.err == nil {
+		l.err = &job.RankError{Rank: rank, Err: cause}
 	}
-	rank := r.Dest
-	if rank < 0 { // a reply
-		rank = slices.Index(l.dests, r.To)
-	}
-	if rank < 0 {
-		_ = l.failure(cause)
-		return
-	}
-	l.err = &job.RankError{Rank: rank, Err: cause}
 }
 
 // Stats returns the counters.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/am"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
@@ -48,6 +50,25 @@ func TestForgedCredits(t *testing.T) {
 			return nil
 		}
 		layertest.Hostile(t, seeds, &layertest.Hostility{Open: am.Open, Attack: attack, Check: blamed, MaxControl: layer.MaxControl})
+	}
+}
+
+// TestReturnedReply: a reply that comes back is the failure of the rank that it was for. If its
+// destination is not known as a rank's, as that of a rank that dies before it was found, or a
+// stranger's, it is no failure.
+func TestReturnedReply(t *testing.T) {
+	names := []endpoint.Name{{}, {Addr: ethertype.Addr{Port: 7}, ID: 1}, {Addr: ethertype.Addr{Port: 8}, ID: 1}}
+	for _, name := range names[1:] {
+		var failed *job.RankError
+		err := am.Return(names, &endpoint.Returned{Dest: -1, To: name, Reason: endpoint.ReasonUnreachable})
+		if !errors.As(err, &failed) || names[failed.Rank] != name {
+			t.Errorf("a reply to %v is the failure %v", name, err)
+		}
+	}
+	for _, name := range []endpoint.Name{{}, {Addr: names[2].Addr, ID: 2}} {
+		if err := am.Return(names, &endpoint.Returned{Dest: -1, To: name, Reason: endpoint.ReasonUnreachable}); err != nil {
+			t.Errorf("a reply to %v, which is no rank's, is the failure %v", name, err)
+		}
 	}
 }
 
