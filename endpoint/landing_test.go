@@ -2,6 +2,7 @@ package endpoint_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -93,6 +94,49 @@ func testLanding(t *testing.T, credits int) {
 		if err != nil {
 			t.Errorf("%d bytes: %v", size, err)
 		}
+	}
+}
+
+// TestLandingEnded: RequestBulk with a context that has ended does not wait for data to land. It
+// copies them, and the caller may change them at once.
+func TestLandingEnded(t *testing.T) {
+	const size = 17 << 10
+	ended, end := context.WithCancel(bg)
+	end()
+	var wrong error
+	handled := 0
+	err := pair(sim.Options{}, endpoint.Config{}, func(s *party) {
+		s.ep.SetSegment(make([]byte, size))
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, data []byte) {
+			if !bytes.Equal(data, pattern(make([]byte, size), int(args[0]))) {
+				wrong = fmt.Errorf("request %v: other data", args)
+			}
+			t.Reply(hReply)
+		})
+	}, func(n *endpoint.Node, c *party) error {
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { handled++ })
+		data := make([]byte, size)
+		for round := range 6 {
+			ctx := bg
+			if round%2 == 1 {
+				ctx = ended
+			}
+			before := n.NIC().Now()
+			if err := c.ep.RequestBulk(ctx, 0, hEcho, pattern(data, round), 0, uint32(round)); err != nil {
+				return err
+			}
+			if took := n.NIC().Now() - before; ctx == ended && took > 0 {
+				return fmt.Errorf("round %d took %v", round, time.Duration(took))
+			}
+			clear(data)
+			if err := c.until(n, "the reply", func() bool { return handled > round }); err != nil {
+				return err
+			}
+		}
+		return wrong
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

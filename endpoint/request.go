@@ -31,9 +31,11 @@ func (ep *Endpoint) RequestMedium(ctx context.Context, dest int, handler uint8, 
 }
 
 // RequestBulk places data, at most MaxBulk bytes, at offset in the destination's segment, and then
-// runs the handler there (AM_RequestXfer). Data that do not fit into a medium message wait for the
-// destination to name the place, and are sent straight from the caller's memory. The call returns
-// when that is done. If ctx ends first, the call copies the rest and returns. See Request.
+// runs the handler there (AM_RequestXfer). Data that do not fit into a medium message are sent straight
+// from the caller's memory, mostly after the destination has named the place. The call returns when
+// they have arrived. If ctx ends before they are on their way, the call copies them and returns. After
+// that it waits until they have arrived, or until the peer counts as dead (Config.PeerTimeout). See
+// Request.
 func (ep *Endpoint) RequestBulk(ctx context.Context, dest int, handler uint8, data []byte, offset uint64, args ...uint32) error {
 	return ep.request(ctx, dest, &message{op: OpRequestBulk, handler: handler, offset: offset, wait: true, sync: true}, args, data, nil)
 }
@@ -155,7 +157,7 @@ func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint3
 	if i < 0 {
 		return c, errNoCredit
 	}
-	c.send(i, m, args, data, call)
+	c.send(i, m, args, data, call, m.sync && ctx.Err() != nil)
 	if n := ep.node; n.leader != nil { // another goroutine waits for what arrives
 		n.way.Flush(wire.Asking)
 	}
@@ -215,8 +217,9 @@ func (ep *Endpoint) returnUnsent(dest int, to Name, m *message, args []uint32, d
 		Args: append([]uint32(nil), args...), Data: data, Offset: m.offset, Length: max(len(data), m.length), Err: err})
 }
 
-// send builds the message in slot i and posts it.
-func (c *client) send(i int, m *message, args []uint32, data []byte, call *call) {
+// send builds the message in slot i and posts it. hurried means that the caller will not wait for bulk
+// data to arrive: they are announced then, and meanwhile it copies them.
+func (c *client) send(i int, m *message, args []uint32, data []byte, call *call, hurried bool) {
 	s := &c.slots[i]
 	s.call = call
 	var h wire.Header
@@ -246,7 +249,7 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	s.n = n + copy(b[n:], data)
 	c.ep.node.stats.Sent++
 	c.ep.node.sent(s)
-	if h.Kind == wire.KindAnnounce && c.ch.Land(i, i, s.n, s.data) {
+	if h.Kind == wire.KindAnnounce && !hurried && c.ch.Land(i, i, s.n, s.data) {
 		s.cleared = true
 		return
 	}
