@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/mutant"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -461,7 +462,7 @@ const turnLength = 1_200_000 // ns
 
 func (l *turns) Send(frames []transport.Frame) (int, error) {
 	for i := range frames {
-		l.answered = l.answered || ethertype.Kind(frames[i].Head[atKind]) == ethertype.KindAccept
+		l.answered = l.answered || ethertype.Kind(frames[i].Head[mutant.AtKind]) == ethertype.KindAccept
 	}
 	return l.Link.Send(frames)
 }
@@ -478,7 +479,7 @@ func (l *turns) Recv(views [][]byte) (int, error) {
 	}
 	n, err := l.Link.Recv(views)
 	for _, f := range views[:n] {
-		l.long = l.long || ethertype.Kind(f[atKind]) == ethertype.KindRequest
+		l.long = l.long || ethertype.Kind(f[mutant.AtKind]) == ethertype.KindRequest
 	}
 	return n, err
 }

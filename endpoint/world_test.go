@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/mutant"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -486,15 +487,15 @@ func (y *spy) overhear() error {
 // next returns its next frame: a mutated message, or a write to where it may
 // write, or not. Some of them are altered besides, and take no number: the next
 // one has it. They are valid until the next call.
-func (y *spy) next(m *mutator) []byte {
+func (y *spy) next(m *mutant.Frames) []byte {
 	h := y.right
 	h.Seq, h.Msg = h.Seq+1, h.Msg+1
 	h.Kind, h.Flags, h.Offset, h.Count = ethertype.KindData, ethertype.FlagLast, 0, 1
-	f := append(y.frame[:0], zeros[:]...)
+	f := append(y.frame[:0], make([]byte, ethertype.HeaderSize)...)
 	if y.rng.IntN(16) == 0 {
 		to, slot, size := y.target()
 		h.Kind, h.Flags, h.Length = ethertype.KindRDMAWrite, ethertype.FlagLast|ethertype.FlagImmediate, uint32(size)
-		f = append(f, zeros[:ethertype.RDMASize]...)
+		f = append(f, make([]byte, ethertype.RDMASize)...)
 		ethertype.RDMA{Addr: to.Addr, Handle: uint32(to.Handle), Immediate: slot}.Put(f[ethertype.HeaderSize:])
 		f = append(f, y.mem[:size]...)
 	} else {
@@ -506,11 +507,11 @@ func (y *spy) next(m *mutator) []byte {
 	h.Put(f)
 	if y.rng.IntN(8) == 0 {
 		to := [ethertype.HeaderSize]byte(f)
-		f = fit(m.alter(f), to[:])
+		f = mutant.Fit(m.Alter(f), to[:])
 	} else {
 		y.right = h
 	}
-	reseal(f)
+	mutant.Reseal(f)
 	y.frame = f
 	y.messages += uint64(len(f)-ethertype.HeaderSize)/endpoint.BaseSize + 1
 	return f
@@ -520,8 +521,8 @@ func (y *spy) next(m *mutator) []byte {
 func (y *spy) forge(frames [][]byte) {
 	info := y.link.Info()
 	for _, f := range frames {
-		copy(f[atSrcMAC:], info.MAC[:])
-		block(f[atSrcPort:], []byte{byte(info.Ports.Lo >> 8)})
-		reseal(f)
+		copy(f[mutant.AtSrcMAC:], info.MAC[:])
+		mutant.Block(f[mutant.AtSrcPort:], []byte{byte(info.Ports.Lo >> 8)})
+		mutant.Reseal(f)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/drops"
+	"github.com/bobnet-go/bobnet/internal/mutant"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -418,7 +419,7 @@ func (x *asked) ask(i int, change func(h *ethertype.Header)) *vipl.Request {
 func (x *asked) poll(h *ethertype.Header) *vipl.Request {
 	x.t.Helper()
 	h.Put(x.request)
-	reseal(x.request)
+	mutant.Reseal(x.request)
 	if n, _ := x.wire.Send([]transport.Frame{{Head: x.request}}); n != 1 {
 		x.t.Fatal("the wire is full")
 	}

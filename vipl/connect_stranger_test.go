@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/mutant"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -187,7 +188,7 @@ func TestStrangerAfterTheEnd(t *testing.T) {
 				}
 				disconnects := 0
 				s.links[0].onSend = func(frame []byte) {
-					if kindOf(frame) == ethertype.KindDisconnect {
+					if mutant.Kind(frame) == ethertype.KindDisconnect {
 						disconnects++
 					}
 				}

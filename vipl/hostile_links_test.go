@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/mutant"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -61,7 +61,7 @@ func (o *onslaught) longSeen() {
 // onslaught is a live connection over a real link that the test's goroutine
 // drives at both ends, and what the link of b has sent to a.
 type onslaught struct {
-	mutator
+	mutant.Frames
 	t      *testing.T
 	na, nb *vipl.NIC
 	out    *recorder
@@ -104,17 +104,6 @@ func (r region) untouched() bool { return bytes.Equal(r.mem, bytes.Repeat([]byte
 // intact reports whether nothing beside the region was written to.
 func (r region) intact() bool {
 	return bytes.Equal(r.all[:fence], fencePattern) && bytes.Equal(r.all[2*fence:], fencePattern)
-}
-
-// flip changes one to four bits of f.
-func flip(rng *rand.Rand, f []byte) {
-	first := rng.IntN(8 * len(f))
-	f[first/8] ^= 1 << (first % 8)
-	for range rng.IntN(4) {
-		if bit := rng.IntN(8 * len(f)); bit != first {
-			f[bit/8] ^= 1 << (bit % 8)
-		}
-	}
 }
 
 // recorder counts the frames that a link takes, and keeps a copy of some. It is a
@@ -167,9 +156,9 @@ func newOnslaught(t *testing.T, open opener, tuned *reliability.Config) *onslaug
 	})
 	o.na, o.nb = nics[0], nics[1]
 	o.long = 4000
-	o.mutator = newMutator(1, min(o.out.Info().MTU, 9000))
+	o.Frames = newFrames(1, min(o.out.Info().MTU, 9000))
 	if o.out.long {
-		o.mutator = newMutator(1, framing.LongMTU)
+		o.Frames = newFrames(1, framing.LongMTU)
 	}
 	return o
 }
@@ -241,7 +230,7 @@ func (o *onslaught) capture(level reliability.Level) {
 		_, err := o.b.SendDone()
 		return receives == 0 && reads == 0 && err == vipl.ErrQueueEmpty
 	})
-	o.out.keep, o.captured = false, o.out.kept
+	o.out.keep, o.Right = false, o.out.kept
 }
 
 // post posts an operation with memory of from, which is large enough.
@@ -266,7 +255,7 @@ func (o *onslaught) repost(d *vipl.Descriptor) {
 // throw sends a batch of mutants.
 func (o *onslaught) throw() {
 	for i := range o.batch {
-		f := o.fit(o.wrong())
+		f := o.fit(o.Wrong(nil))
 		if o.out.long && i%4 == 0 {
 			f = o.stretch(f)
 		}
@@ -277,7 +266,7 @@ func (o *onslaught) throw() {
 
 // load makes a mutant frame i of the batch, and notes as what it is to be counted.
 func (o *onslaught) load(i int, f []byte) {
-	h := &o.parsed
+	h := new(ethertype.Header)
 	if o.right(h, f) {
 		o.valid++
 		for first, next := *h, h.Next(f); next != nil && o.right(h, next); next = h.Next(next) {
@@ -331,14 +320,9 @@ func (o *onslaught) fire(batch []transport.Frame) {
 // version and port, and some at where it comes from. A changed frame has a wrong
 // CRC afterwards at the latest.
 func (o *onslaught) fit(f []byte) []byte {
-	right := o.captured[0]
-	if len(f) < ethertype.HeaderSize {
-		f = append(f, zeros[len(f):]...)
-	}
-	copy(f[:ethertype.EthernetSize+1], right)
+	right := o.Right[0]
+	f = mutant.Fit(f, right)
 	copy(f[framing.OffsetDstPort:][:2], right[framing.OffsetDstPort:])
-	block := &f[framing.OffsetSrcPort]
-	*block = *block&3 | right[framing.OffsetSrcPort]&^3
 	return f
 }
 
@@ -347,14 +331,13 @@ func (o *onslaught) fit(f []byte) []byte {
 // cut short it takes the place of what is missing, or of some of it.
 func (o *onslaught) stretch(f []byte) []byte {
 	least := o.out.Info().MTU + ethertype.EthernetSize + 1
-	size := least + o.rng.IntN(2000)
-	if o.rng.IntN(100) == 0 {
-		size = least + o.rng.IntN(o.longest-least+1)
+	size := least + o.RNG.IntN(2000)
+	if o.RNG.IntN(100) == 0 {
+		size = least + o.RNG.IntN(o.Longest-least+1)
 	}
 	for len(f) < size {
 		f = append(f, noise[:min(len(noise), size-len(f))]...)
 	}
-	o.scratch = f[:0]
 	return f
 }
 
@@ -507,7 +490,7 @@ func (f *forgery) begin(level reliability.Level) {
 func (f *forgery) arm() {
 	var h, last ethertype.Header
 	f.fresh, f.reading, f.dueSeq, f.dueMsg = true, false, 0, 0
-	for _, frame := range f.captured {
+	for _, frame := range f.Right {
 		if _, err := h.Parse(frame); err != nil || !h.Kind.Sequenced() {
 			continue
 		}
@@ -521,10 +504,10 @@ func (f *forgery) arm() {
 			f.dueMsg = h.Msg + ethertype.Seq(max(h.Count, 1))
 		}
 	}
-	f.control()
-	honest := len(f.captured)
+	addControl(&f.Frames)
+	honest := len(f.Right)
 	f.message(last)
-	f.fragments = f.captured[honest:]
+	f.fragments = f.Right[honest:]
 }
 
 // message adds the fragments of a message as long as a receive, none of them packed, to
@@ -532,7 +515,7 @@ func (f *forgery) arm() {
 func (f *forgery) message(h ethertype.Header) {
 	h.Kind, h.Flags = ethertype.KindData, h.Flags&ethertype.FlagTakesLong
 	h.Msg, h.Offset, h.Length, h.Count = f.dueMsg, 0, uint32(f.long), 1
-	step := (f.longest - ethertype.HeaderSize) &^ 63 // as senders cut for large frames
+	step := (f.Longest - ethertype.HeaderSize) &^ 63 // as senders cut for large frames
 	for h.Offset < h.Length {
 		h.Seq++
 		if h.Size = uint16(min(step, f.long-int(h.Offset))); h.Offset+uint32(h.Size) == h.Length {
@@ -541,7 +524,7 @@ func (f *forgery) message(h ethertype.Header) {
 		frame := make([]byte, ethertype.HeaderSize+int(h.Size))
 		h.Put(frame)
 		ethertype.Seal(frame)
-		f.captured = append(f.captured, frame)
+		f.Right = append(f.Right, frame)
 		h.Offset += uint32(h.Size)
 	}
 }
@@ -553,7 +536,7 @@ func (f *forgery) throw() {
 		n = f.train()
 		f.fresh = false
 	}
-	if f.level.Reliable() && !f.reading && f.rng.IntN(2) == 0 {
+	if f.level.Reliable() && !f.reading && f.RNG.IntN(2) == 0 {
 		f.reading = true
 		d := &f.read.descs[0]
 		d.Op, d.Remote = vipl.OpRDMARead, vipl.RemoteSegment{Addr: vipl.VirtualAddress(f.far.mem), Handle: f.far.h}
@@ -590,14 +573,14 @@ func (f *forgery) take() {
 // forge returns a changed frame with the right tag and a right CRC. Half of those that
 // have numbers have some that are due.
 func (f *forgery) forge() []byte {
-	frame := f.fit(f.mutate())
-	if f.rng.IntN(2) == 0 {
-		f.number(frame, f.rng.IntN(3), f.rng.IntN(3))
+	frame := f.fit(f.Mutate())
+	if f.RNG.IntN(2) == 0 {
+		f.number(frame, f.RNG.IntN(3), f.RNG.IntN(3))
 	}
-	if f.rng.IntN(2) == 0 {
+	if f.RNG.IntN(2) == 0 {
 		f.aim(frame)
 	}
-	reseal(frame)
+	mutant.Reseal(frame)
 	return frame
 }
 
@@ -605,7 +588,7 @@ func (f *forgery) forge() []byte {
 func (f *forgery) number(frame []byte, seq, msg int) {
 	be := binary.BigEndian
 	be.PutUint32(frame[26:], uint32(f.dueSeq)+uint32(seq))
-	if kindOf(frame) != ethertype.KindReadData {
+	if mutant.Kind(frame) != ethertype.KindReadData {
 		be.PutUint32(frame[34:], uint32(f.dueMsg)+uint32(msg))
 	} else if f.reading {
 		be.PutUint32(frame[30:], uint32(f.dueAck))
@@ -616,28 +599,27 @@ func (f *forgery) number(frame []byte, seq, msg int) {
 // aim has a frame that names memory of a name some that is closed to peers, or about
 // the edges of what is open.
 func (f *forgery) aim(frame []byte) {
-	kind := kindOf(frame)
+	kind := mutant.Kind(frame)
 	if kind != ethertype.KindRDMAWrite && kind != ethertype.KindRDMARead || len(frame) < ethertype.HeaderSize+ethertype.RDMASize {
 		return
 	}
 	all, h := f.near.all, f.near.h
-	if f.rng.IntN(2) == 0 {
+	if f.RNG.IntN(2) == 0 {
 		all, h = f.in.all, f.in.h
 	}
-	at := vipl.VirtualAddress(all) + f.rng.Uint64N(uint64(len(all)))
-	ethertype.RDMA{Addr: at, Handle: uint32(h), Immediate: f.rng.Uint32()}.Put(frame[ethertype.HeaderSize:])
+	at := vipl.VirtualAddress(all) + f.RNG.Uint64N(uint64(len(all)))
+	ethertype.RDMA{Addr: at, Handle: uint32(h), Immediate: f.RNG.Uint32()}.Put(frame[ethertype.HeaderSize:])
 }
 
 // train loads the fragments of a long message, which come in their turn. Some have
 // fields changed. It returns how many they are.
 func (f *forgery) train() int {
 	for i, frame := range f.fragments {
-		frame = append(f.scratch[:0], frame...)
-		f.scratch = frame
-		if f.rng.IntN(8) == 0 {
-			flip(f.rng, frame[26:58])
+		frame = bytes.Clone(frame)
+		if f.RNG.IntN(8) == 0 {
+			mutant.Flip(f.RNG, frame[26:58])
 		}
-		reseal(frame)
+		mutant.Reseal(frame)
 		f.load(i, frame)
 	}
 	f.dueSeq += ethertype.Seq(len(f.fragments))

@@ -2,7 +2,6 @@ package vipl_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/drops"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/mutant"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -20,16 +20,17 @@ import (
 // siege is a live connection at whose side a somebody throws frames.
 type siege struct {
 	*duo
-	mutator   // of frames that b has sent to a on this connection
-	level     reliability.Level
-	private   []byte // registered at a, closed to peers
-	untouched []byte // a copy of it
-	open      []byte // registered at a, open to peers
-	openH     vipl.MemHandle
-	in        []*vipl.Descriptor
-	before    vipl.Snapshot
-	injected  int // frames
-	ended     int // connections that ended
+	mutant.Frames // of frames that b has sent to a on this connection
+	level         reliability.Level
+	private       []byte // registered at a, closed to peers
+	untouched     []byte // a copy of it
+	open          []byte // registered at a, open to peers
+	openH         vipl.MemHandle
+	in            []*vipl.Descriptor
+	before        vipl.Snapshot
+	injected      int // frames
+	ended         int // connections that ended
+	parsed        ethertype.Header
 }
 
 // way is what a's link can do besides.
@@ -51,7 +52,7 @@ func newSiege(t testing.TB, level reliability.Level, seed uint64, way way) *sieg
 	default:
 		d = newDuo(t, attr, attr)
 	}
-	s := &siege{duo: d, mutator: newMutator(seed, 1500), level: level}
+	s := &siege{duo: d, Frames: newFrames(seed, 1500), level: level}
 	s.private, _ = s.buffer(s.na, 8192, nil)
 	s.untouched = bytes.Clone(s.private)
 	s.open, s.openH = s.buffer(s.na, 8192, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
@@ -81,9 +82,9 @@ func (s *siege) capture() {
 	}
 	s.run()
 	s.a.SendDone() // the read
-	s.captured = s.captured[:0]
+	s.Right = s.Right[:0]
 	for i := from; i < l.tail; i++ {
-		s.captured = append(s.captured, unshared(l.slots[i%memSlots][:l.lens[i%memSlots]])...)
+		s.Right = append(s.Right, unshared(l.slots[i%memSlots][:l.lens[i%memSlots]])...)
 	}
 	s.repost()
 	for {
@@ -91,7 +92,7 @@ func (s *siege) capture() {
 			break
 		}
 	}
-	s.control()
+	addControl(&s.Frames)
 }
 
 // repost takes what a has received and posts the buffers again.
@@ -222,7 +223,7 @@ func TestEachDropReason(t *testing.T) {
 		{drops.Destination, func(f []byte, h *ethertype.Header) []byte { h.Dst = ethertype.Broadcast; return nil }},
 	} {
 		t.Run(c.why.String(), func(t *testing.T) {
-			f := bytes.Clone(s.captured[0])
+			f := bytes.Clone(s.Right[0])
 			var h ethertype.Header
 			if _, err := h.Parse(f); err != nil {
 				t.Fatal(err)
@@ -231,7 +232,7 @@ func TestEachDropReason(t *testing.T) {
 				f = g
 			} else {
 				h.Put(f)
-				reseal(f)
+				mutant.Reseal(f)
 			}
 			s.inject(f)
 			after := s.na.Snapshot()
@@ -253,9 +254,9 @@ func TestEachDropReason(t *testing.T) {
 // nothing when it was sent to all, whatever else is right about it.
 func TestToAllIsNoConnection(t *testing.T) {
 	s := newSiege(t, reliability.ReliableDelivery, 4, plainWay)
-	s.control()
+	addControl(&s.Frames)
 	kinds := map[ethertype.Kind]bool{}
-	for _, f := range s.captured {
+	for _, f := range s.Right {
 		var h ethertype.Header
 		if _, err := h.Parse(f); err != nil {
 			t.Fatal(err)
@@ -268,7 +269,7 @@ func TestToAllIsNoConnection(t *testing.T) {
 		h.Dst = ethertype.Broadcast
 		f = bytes.Clone(f)
 		h.Put(f)
-		reseal(f)
+		mutant.Reseal(f)
 		s.inject(f)
 		after := s.na.Snapshot()
 		wantDropped(t, h.Kind.String(), &s.before.Dropped, &after.Dropped, drops.Destination, 1)
@@ -304,7 +305,7 @@ func request(h *ethertype.Header) []byte {
 	h.Put(f)
 	info := f[ethertype.HeaderSize:]
 	info[11], info[18], info[28], info[33] = 1, 5, byte(reliability.ReliableDelivery), 1 // tag, MTU, level, reads
-	reseal(f)
+	mutant.Reseal(f)
 	return f
 }
 
@@ -326,7 +327,7 @@ func TestMillionBadFrames(t *testing.T) {
 	sieges(t, func(t *testing.T, level reliability.Level, frames int, way way) {
 		s := newSiege(t, level, 1, way)
 		for s.injected < frames {
-			s.inject(s.wrong())
+			s.inject(s.Wrong(nil))
 			if s.injected%200 == 0 {
 				s.deliver(uint64(s.injected))
 			}
@@ -391,8 +392,8 @@ func TestMillionForgedFrames(t *testing.T) {
 	sieges(t, func(t *testing.T, level reliability.Level, frames int, way way) {
 		s := newSiege(t, level, 2, way)
 		for s.injected < frames {
-			f := s.mutate()
-			reseal(f)
+			f := s.Mutate()
+			mutant.Reseal(f)
 			s.inject(f)
 			if s.injected%16 == 0 {
 				s.nb.Poll()
@@ -427,7 +428,7 @@ func FuzzNIC(f *testing.F) {
 		}
 		s := newSiege(t, level, 3, ways)
 		for len(program) >= 4 {
-			frame := bytes.Clone(s.captured[int(program[0])%len(s.captured)])
+			frame := bytes.Clone(s.Right[int(program[0])%len(s.Right)])
 			changes := int(program[1] & 7)
 			seal, cut := program[1]&8 != 0, program[1]&16 != 0
 			program = program[2:]
@@ -439,7 +440,7 @@ func FuzzNIC(f *testing.F) {
 				frame = frame[:min(int(program[0]), len(frame))]
 			}
 			if seal {
-				reseal(frame)
+				mutant.Reseal(frame)
 			}
 			s.inject(frame)
 			s.nb.Poll()
@@ -599,26 +600,16 @@ func TestForgedAcks(t *testing.T) {
 	}
 }
 
-// mutator makes wrong frames from right ones.
-type mutator struct {
-	rng      *rand.Rand
-	captured [][]byte // the right ones
-	longest  int      // bytes that a frame may have
-	scratch  []byte
-	parsed   ethertype.Header
+// newFrames returns frames that no right ones are known of, for an MTU.
+func newFrames(seed uint64, mtu int) mutant.Frames {
+	return mutant.Frames{RNG: rand.New(rand.NewPCG(seed, 9)), Longest: mtu + ethertype.EthernetSize}
 }
 
-var zeros [ethertype.HeaderSize]byte
-
-func newMutator(seed uint64, mtu int) mutator {
-	return mutator{rng: rand.New(rand.NewPCG(seed, 9)), longest: mtu + ethertype.EthernetSize}
-}
-
-// control adds to the captured frames, of which there are some of a connection, one of
-// each kind that has no sequence number, with the connection's tag.
-func (m *mutator) control() {
-	h := &m.parsed
-	if _, err := h.Parse(m.captured[0]); err != nil {
+// addControl adds to the right frames, of which there are some of a connection, one of each kind
+// that has no sequence number, with the connection's tag.
+func addControl(m *mutant.Frames) {
+	var h ethertype.Header
+	if _, err := h.Parse(m.Right[0]); err != nil {
 		panic(err)
 	}
 	for k := ethertype.KindAck; k <= ethertype.KindEchoReply; k++ {
@@ -626,7 +617,7 @@ func (m *mutator) control() {
 		f := make([]byte, ethertype.HeaderSize+64)
 		h.Put(f)
 		ethertype.Seal(f)
-		m.captured = append(m.captured, f)
+		m.Right = append(m.Right, f)
 	}
 }
 
@@ -646,79 +637,4 @@ func unshared(frame []byte) (frames [][]byte) {
 		frames = append(frames, f)
 	}
 	return frames
-}
-
-// mutate returns a captured frame, changed, or plain noise. It is valid until
-// the next call.
-func (m *mutator) mutate() []byte {
-	rng := m.rng
-	if rng.IntN(8) == 0 {
-		m.scratch = m.scratch[:0]
-		for range rng.IntN(200) {
-			m.scratch = append(m.scratch, byte(rng.Uint32()))
-		}
-		return m.scratch
-	}
-	f := append(m.scratch[:0], m.captured[rng.IntN(len(m.captured))]...)
-	m.scratch = f
-	for range 1 + rng.IntN(3) {
-		switch rng.IntN(6) {
-		case 0:
-			f = f[:rng.IntN(len(f)+1)]
-		case 1:
-			f = append(f, zeros[:rng.IntN(len(zeros))]...)
-		case 2: // a field of the header, to a value near an edge
-			if len(f) > ethertype.HeaderSize {
-				edges := []uint32{0, 1, 2, 0x7fffffff, 0x80000000, ^uint32(0), ^uint32(0) - 1, 62, 1452, 4000}
-				binary.BigEndian.PutUint32(f[12+rng.IntN(46):], edges[rng.IntN(len(edges))])
-			}
-		case 3: // a sequence or message number a little further
-			if len(f) > ethertype.HeaderSize {
-				at := []int{26, 30, 34}[rng.IntN(3)]
-				binary.BigEndian.PutUint32(f[at:], binary.BigEndian.Uint32(f[at:])+uint32(rng.IntN(40)))
-			}
-		default:
-			if len(f) > 0 {
-				f[rng.IntN(len(f))] ^= 1 << rng.IntN(8)
-			}
-		}
-		if len(f) < 15 {
-			break
-		}
-	}
-	return f[:min(len(f), m.longest)]
-}
-
-// wrong returns a frame that is wrong for what protects a connection: one with
-// another tag and a right CRC, or with a wrong CRC.
-func (m *mutator) wrong() []byte {
-	for {
-		f := m.mutate()
-		if reseal(f); m.rng.IntN(2) == 0 && len(f) > 26 {
-			binary.BigEndian.PutUint32(f[22:], m.rng.Uint32()|1) // another tag
-			if reseal(f) && f[15] >= byte(ethertype.KindQuery) {
-				continue // needs no tag
-			}
-		} else if len(f) >= ethertype.HeaderSize {
-			f[58+m.rng.IntN(4)] ^= 1 << m.rng.IntN(8) // a wrong CRC
-		}
-		if _, err := m.parsed.Parse(f); err == nil && m.parsed.Kind == ethertype.KindReset {
-			continue // proves itself by the other tag
-		}
-		return f
-	}
-}
-
-// kindOf returns the kind of a frame that has a header.
-func kindOf(frame []byte) ethertype.Kind { return ethertype.Kind(frame[15]) }
-
-// reseal makes the CRC of a changed frame right.
-func reseal(f []byte) bool {
-	if len(f) < ethertype.HeaderSize {
-		return false
-	}
-	f[14] = ethertype.Version
-	size := min(int(binary.BigEndian.Uint16(f[54:])), len(f)-ethertype.HeaderSize)
-	ethertype.Seal(f[:ethertype.HeaderSize+size])
-	return true
 }

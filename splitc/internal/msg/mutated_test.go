@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/mutant"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
@@ -91,11 +92,5 @@ func mutated(rng *rand.Rand, b []byte, heap int) []byte {
 	if b[0] < Stores {
 		le.PutUint64(b[HeaderSize:], uint64(rng.IntN(heap)))
 	}
-	for range rng.IntN(4) {
-		b[rng.IntN(n)] ^= 1 << rng.IntN(8)
-	}
-	if rng.IntN(8) == 0 {
-		n = rng.IntN(len(b) + 1)
-	}
-	return b[:n]
+	return mutant.Bend(rng, b, n)
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/mutant"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
@@ -184,11 +185,5 @@ func mutated(rng *rand.Rand, b []byte, calls int) []byte {
 	h.a = uint64(rng.IntN(calls)) | uint64(1+rng.IntN(3))<<32
 	h.put(b, rng.IntN(2))
 	n := headerSize + rng.IntN(layer.MaxCall+1)
-	for range rng.IntN(4) {
-		b[rng.IntN(n)] ^= 1 << rng.IntN(8)
-	}
-	if rng.IntN(8) == 0 {
-		n = rng.IntN(len(b) + 1)
-	}
-	return b[:n]
+	return mutant.Bend(rng, b, n)
 }
