@@ -113,7 +113,7 @@ func caseRefusal(n, other *Node) error {
 
 // keeping keeps requests, and wants them withdrawn.
 func keeping(n, _ *Node) error {
-	if err := n.until("a request", func() bool { return len(n.requests) == 1 }); err != nil {
+	if err := n.until("a request", func() bool { return n.asked == 1 }); err != nil { // it may be withdrawn before this looks
 		return err
 	}
 	return n.until("its end", func() bool { return len(n.requests) == 0 })

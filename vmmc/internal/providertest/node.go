@@ -25,6 +25,7 @@ type Node struct {
 
 	policy   func(r *provider.Request) // what becomes of requests; nil keeps them
 	requests []*provider.Request
+	asked    int                      // requests so far
 	grants   map[*provider.Grant]bool // given, and whether released
 	moved    []redirected
 	noted    []*provider.Grant
@@ -45,6 +46,7 @@ var _ provider.Up = (*Node)(nil)
 // Asked implements provider.Up, as all that follows.
 func (n *Node) Asked(r *provider.Request) {
 	n.requests = append(n.requests, r)
+	n.asked++
 	if n.policy != nil {
 		n.policy(r)
 	}
