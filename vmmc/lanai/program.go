@@ -187,15 +187,30 @@ func (p *program) Step(now int64) (next int64) {
 	p.now = now
 	p.h.maps.Poll(now)
 	next = p.h.maps.Next(now)
-	for p.round() {
-	}
+	busy := p.rounds()
 	next = min(next, p.send.Deadline(), p.watch())
-	for p.round() { // what watch has had said
-	}
+	busy = p.rounds() || busy // what watch has had said
 	if p.h.closing && !p.busy() {
 		p.h.idle.Open(&p.h.host.Engine)
 	}
+	if busy {
+		return now
+	}
 	return max(next, now+1)
+}
+
+// mostRounds is the most rounds in a row. A process that shares its queue with the card can add requests while the
+// card works on them, and the card must also look elsewhere.
+const mostRounds = 16
+
+// rounds does rounds while there is something to do. It reports whether there is more.
+func (p *program) rounds() (busy bool) {
+	for range mostRounds {
+		if !p.round() {
+			return false
+		}
+	}
+	return true
 }
 
 // busy reports whether anything is on its way out.
