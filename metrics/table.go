@@ -351,6 +351,7 @@ var (
 		{name: "bobnet_vmmccard_queued_messages", help: "Messages and notifications that wait for the driver, and messages of the driver that wait to be sent."},
 		{name: "bobnet_vmmccard_refused_requests_total", help: "Requests of processes refused by the card, by reason.", label: "reason"},
 		{name: "bobnet_vmmccard_dropped_packets_total", help: "Packets dropped by VMMC's control program, by reason.", label: "reason"},
+		{name: "bobnet_vmmccard_dropped_messages_total", help: "Messages between processes that the card's driver dropped, by reason.", label: "reason"},
 	})
 )
 

@@ -56,6 +56,7 @@ type parting struct {
 func (p *process) part(k *conn) {
 	p.parted[k.at] = parting{k.peer.Incarnation, k.node, k.line}
 	p.h.host.Engine.Lock()
+	p.knows(k.at, 1)
 	p.h.hang(k.node, 1, 0)
 	p.h.host.Engine.Unlock()
 }
@@ -66,6 +67,7 @@ func (p *process) parts(heard func(at ethertype.Addr, x parting) bool) {
 		if x := p.parted[at]; heard(at, x) {
 			delete(p.parted, at)
 			p.h.host.Engine.Lock()
+			p.knows(at, -1)
 			p.h.hang(x.node, -1, 0)
 			p.h.host.Engine.Unlock()
 		}
@@ -92,6 +94,7 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 	h.host.Engine.Lock()
 	node, line, ok := h.line(at.MAC)
 	if ok {
+		p.knows(at, 1)
 		h.hang(node, 1, int64(p.cfg.PeerTimeout))
 	}
 	h.host.Engine.Unlock()
@@ -132,7 +135,7 @@ func (k *conn) say(body []byte) {
 	if p.guest != nil {
 		p.guest.say(&e, k.at.MAC, k.line, body)
 	} else if k.holds() {
-		p.h.send(k.node, false, append(e.append(b), body...))
+		p.h.send(k.node, append(e.append(b), body...))
 		p.h.drive()
 	}
 }
@@ -209,7 +212,7 @@ func (p *process) stray(e *event) {
 	case p.guest != nil:
 		p.guest.say(&to, e.from.MAC, line, bye)
 	default:
-		h.send(node, false, append(to.append([]byte{ctlProcess}), bye...))
+		h.send(node, append(to.append([]byte{ctlProcess}), bye...))
 		h.drive()
 	}
 }
@@ -307,6 +310,7 @@ func (k *conn) drop() {
 	h := k.p.h
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
+	k.p.knows(k.at, -1)
 	h.hang(k.node, -1, 0)
 	for _, x := range k.inOrder() {
 		x.close()

@@ -131,8 +131,11 @@ package lanai
 //     have ended: a process cannot have another one's importer write by a number of its own.
 //   - Messages to other processes leave with the name that the card knows the process by. The card looks at
 //     their first octet, to know with whom the process has to do: when the process ends without a word,
-//     the card says it. It reads no more of a program whose messages wait, and gives up a
-//     program that does not take what it is told.
+//     the card says it. It reads no more of a program whose messages wait.
+//   - What others send to a process waits with the card until the process has taken it in, which its program says
+//     (told.go). Each other process has a part of the room, so that one that floods another cuts off only itself:
+//     what it says is dropped and counted, both processes are told that the other one is not there, and it can ask
+//     again. The card gives up only a program that does not take the answers to its own questions.
 //
 // The card's process waits for no program. What a program may have is bounded by process, program and user
 // (serve.go). Memory that is given back is retired first (shared.Memory): the mapping stays, and holds 0.

@@ -6,7 +6,7 @@ import "github.com/bobnet-go/bobnet/ethertype"
 type message struct {
 	node  int
 	query bool   // it may be lost
-	reply bool   // the driver's own, to what has come
+	own   bool   // the driver's: a reply to what has come, or a query
 	data  []byte // nil for a notification
 	frame uint32
 	of    *tenant // whose process has said it, nil for none
@@ -15,8 +15,8 @@ type message struct {
 // mostMessages is how many messages may wait for the driver.
 const mostMessages = 256
 
-// mostReplies is how many of the driver's own replies may wait to leave to a node: many more than come of
-// mostMessages at a time.
+// mostReplies is how many of the driver's own replies and queries may wait to leave to a node: many more than come
+// of mostMessages at a time.
 const mostReplies = 1024
 
 // kept is frames whose numbers an importer may still name. They hang on its line: that it has
@@ -74,14 +74,20 @@ func (h *Card) messageCame(node int, query bool, data []byte) {
 func (h *Card) notified(frame uint32) { h.came.Push(message{frame: frame}) }
 
 func (h *Card) tellNotified(frame uint32) {
-	if p := h.frames.all[frame].owner; p != nil {
-		p.tell(event{kind: eventNote, frame: frame})
+	if x := &h.frames.all[frame]; x.owner != nil {
+		x.owner.hearNote(frame, ethertype.Addr{MAC: h.prog.nodes.MAC(x.to.node), Port: x.to.port})
 	}
 }
 
-// send has the card send a message. The lock is held.
-func (h *Card) send(node int, query bool, data []byte) {
-	h.leaving.Push(message{node: node, query: query, data: data})
+// send has the card send a process's message. The lock is held.
+func (h *Card) send(node int, data []byte) {
+	h.leaving.Push(message{node: node, data: data})
+	h.page.Ring()
+}
+
+// query has the card send a message that may be lost. The lock is held.
+func (h *Card) query(node int, data []byte) {
+	h.reply(message{node: node, query: true, data: data})
 	h.page.Ring()
 }
 
@@ -96,24 +102,24 @@ func (h *Card) ping(node int) {
 // refused tells a node that one of its processes has written where it may not.
 func (h *Card) refused(node int, port uint16, frame uint32) {
 	b := append(make([]byte, 0, 8), ctlRefused)
-	h.reply(node, be32(be16(b, port), frame))
+	h.reply(message{node: node, data: be32(be16(b, port), frame)})
 }
 
-// reply has the card send the driver's own reply to what has come from a node. One that there is no room for is
-// dropped and counted.
-func (h *Card) reply(node int, data []byte) {
-	l := &h.prog.lines[node]
+// reply has the card send a message of the driver's own. One that there is no room for is dropped and counted.
+func (h *Card) reply(m message) {
+	l := &h.prog.lines[m.node]
 	if l.replies >= mostReplies {
 		h.prog.count.Unreplied++
 		return
 	}
 	l.replies++
-	h.leaving.Push(message{node: node, data: data, reply: true})
+	m.own = true
+	h.leaving.Push(m)
 }
 
 // left notes that a message has begun to leave, or will not.
 func (h *Card) left(m *message) {
-	if m.of.left(); m.reply {
+	if m.of.left(); m.own {
 		h.prog.lines[m.node].replies--
 	}
 }

@@ -3,6 +3,7 @@ package lanai
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
@@ -219,6 +220,14 @@ func (h *Card) Grant(process uint32, to ethertype.Addr) {
 	g.line.Send(memo{Do: doGrant, Port: s.port, First: s.frames.base, Pages: 1, At: g.at + stageAt, Size: 1, MAC: to.MAC, Other: to.Port, Line: line})
 }
 
+// PeerAddr returns the address of the process that a process is connected with.
+func (h *Card) PeerAddr(process uint32) ethertype.Addr {
+	for at := range h.of(process).conns {
+		return at
+	}
+	return ethertype.Addr{}
+}
+
 // Addr returns a process's address.
 func (h *Card) Addr(process uint32) ethertype.Addr { return h.of(process).self.Addr }
 
@@ -233,6 +242,72 @@ func (h *Card) Ask(process uint32, to ethertype.Addr, many int) {
 	}
 }
 
+// Flood has a process of a program say to another process what nobody asks for, so many times: questions, credits,
+// or ends, with so many bytes.
+func (h *Card) Flood(process uint32, to ethertype.Addr, many, size int) {
+	s := h.of(process)
+	kinds := []byte{sayAsk, sayCredit, sayBye}
+	for n := range many {
+		h.host.Engine.Lock()
+		_, line, _ := h.line(to.MAC)
+		s.guest.say(&envelope{port: to.Port}, to.MAC, line, append([]byte{kinds[n/16%len(kinds)]}, make([]byte, size)...))
+		h.host.Engine.Unlock()
+	}
+}
+
+// Notify has a process of a program write a byte to what it has imported so many times, with notifications for
+// which the exporter has given no room.
+func (h *Card) Notify(process uint32, many int) {
+	p := h.of(process)
+	var x *region
+	for _, k := range p.conns {
+		x = k.inOrder()[0]
+	}
+	for range many {
+		h.host.Engine.Lock()
+		q := request{number: p.next, short: true, notify: true, size: 1, proxy: x.first<<pageShift + uint32(x.offset), data: []byte{0}}
+		p.next = after(p.next)
+		h.host.Engine.Unlock()
+		p.ask(&q)
+	}
+}
+
+// ask has a process of a program give the card a request that this package does not know of, and waits for its
+// end.
+func (p *process) ask(q *request) {
+	q.share(p.queue.mem)
+	p.guest.calls.Ring(p.guest.bit)
+	for shared.Load(p.queue.words, int((q.number-1)%slots)*4)>>3 != q.number {
+		runtime.Gosched()
+	}
+}
+
+// Hog has a process of the host ask for what the card refuses so many times, each time within the step of the card
+// that has refused the time before. It returns how many of them are left.
+func (h *Card) Hog(process uint32, times int) (left func() int) {
+	p := h.of(process)
+	h.host.Engine.Lock()
+	defer h.host.Engine.Unlock()
+	x := &hog{listener: p, p: p, left: times}
+	p.listener = x
+	x.finished(0, 0)
+	return func() int { return x.left }
+}
+
+type hog struct {
+	listener
+	p    *process
+	left int
+}
+
+func (x *hog) finished(uint32, ending) {
+	if x.left--; x.left > 0 {
+		r := request{number: x.p.next, short: true, size: shortData + 1}
+		x.p.next = after(x.p.next)
+		r.write(x.p.page)
+	}
+}
+
 // Reply has the driver reply to a node, once more than may wait.
 func (h *Card) Reply(node int) {
 	h.host.Engine.Lock()
@@ -242,3 +317,30 @@ func (h *Card) Reply(node int) {
 	}
 	h.page.Ring()
 }
+
+// Told is what a process has been told and has not taken in.
+type Told struct{ told }
+
+// Say has a process be told a message, from a stranger or not; Bye one that ends; Note a notification.
+func (t *Told) Say(from ethertype.Addr, size int, isStranger bool) bool {
+	return t.message(from, make([]byte, size), isStranger)
+}
+
+func (t *Told) Bye(from ethertype.Addr) bool  { return t.bye(from, []byte{sayBye, 1}) }
+func (t *Told) Note(from ethertype.Addr) bool { return t.note(from) }
+
+// Took has the process take in so many, and returns how many are left, and of how many processes.
+func (t *Told) Took(n int) (left, of int) {
+	t.took(n)
+	return t.order.Len(), len(t.by)
+}
+
+// Sum returns what has not been taken in: bytes of messages, and notifications.
+func (t *Told) Sum() (bytes, notes int) { return t.bytes, t.notes }
+
+const (
+	MostTold  = mostTold
+	MostNotes = mostNotes
+	MostNoted = mostNoted
+	MostWords = mostWords
+)

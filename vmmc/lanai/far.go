@@ -64,6 +64,7 @@ type farProcess struct {
 	at      uint64        // virtual address of the page
 	numbers [slots]uint32 // of the requests in the slots, 0 for none
 	areas   map[*shared.Memory]uint64
+	taken   int // messages and the like that the card does not know to be taken in
 }
 
 // errEnded says that the process that had the card is no more.
@@ -272,6 +273,17 @@ func (g *farProcess) shut(r run) {
 	_, _ = g.request(memo{Do: doShut, Port: g.p.port, First: r.first, Pages: r.n})
 }
 
+// tookAtOnce is of how many the card is told together that they have been taken in.
+const tookAtOnce = 8
+
+// took tells the card of so many that they have been taken in. The engine's lock is held.
+func (g *farProcess) took(n int) {
+	if g.taken += n; g.taken >= tookAtOnce {
+		g.line.Send(memo{Do: doTook, Port: g.p.port, Size: g.taken})
+		g.taken = 0
+	}
+}
+
 // say sends another process a message.
 func (g *farProcess) say(to *envelope, mac ethertype.MAC, line uint64, body []byte) {
 	g.line.Send(memo{Do: doSay, Port: g.p.port, MAC: mac, Other: to.port, Incarnation: to.incarnation, Line: line, Body: body})
@@ -401,6 +413,7 @@ func (f *far) hear(n *memo) {
 	h := f.h
 	switch n.Do {
 	case doLine:
+		f.line.Send(memo{Do: doTook, Size: 1})
 		for _, s := range h.inOrder() {
 			s.tell(event{kind: eventCut, from: ethertype.Addr{MAC: n.MAC}, node: n.Node, line: n.Line})
 		}

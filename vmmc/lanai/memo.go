@@ -57,6 +57,7 @@ const (
 	doUnfind = "unfind" // nobody wants to know any more
 	doWhose  = "whose"  // whose is a process? the card says "theirs"
 	doUnword = "unword"
+	doTook   = "took" // the process has taken in so many of what the card has said of others; of no process: lines
 )
 
 // What the card says by itself.

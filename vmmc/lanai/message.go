@@ -77,12 +77,12 @@ func (h *Card) hear(m *message) {
 		e := parseEnvelope(&r, mac)
 		h.disconnected(&e)
 		if p := h.procs[e.port]; p != nil && p.self.Incarnation == e.incarnation {
-			p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: []byte{sayBye, byte(byeNobody)}})
+			p.hearMessage(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: []byte{sayBye, byte(byeNobody)}})
 		}
 	case ctlRefused:
 		port := r.U16()
 		if p := h.procs[port]; p != nil {
-			p.tell(event{kind: eventRefused, from: ethertype.Addr{MAC: mac}, frame: r.U32()})
+			p.hearRefusal(ethertype.Addr{MAC: mac}, r.U32())
 		}
 	case ctlQuery:
 		seq := r.U32()
@@ -93,7 +93,7 @@ func (h *Card) hear(m *message) {
 	case ctlWhose:
 		seq, port, incarnation := r.U32(), r.U16(), r.U64()
 		if uid, ok := h.names.user(port, incarnation); ok {
-			h.send(m.node, true, be32(be32([]byte{ctlTheirs}, seq), uid))
+			h.query(m.node, be32(be32([]byte{ctlTheirs}, seq), uid))
 		}
 	case ctlTheirs:
 		h.names.theirs(mac, r.U32(), r.U32())
@@ -105,15 +105,15 @@ func (h *Card) hear(m *message) {
 	}
 }
 
-// pass hands a process its message. Where it is not, or another one has its port, the
-// sender is told.
+// pass hands a process its message. The sender is told if the process is not there, another one has its port, or
+// it has no room for the message.
 func (h *Card) pass(node int, e envelope, r *asking.Reader) {
 	if len(r.B) > 0 && r.B[0] == sayBye {
 		h.disconnected(&e)
 	}
 	p := h.procs[e.port]
-	if p != nil && (e.incarnation == 0 || e.incarnation == p.self.Incarnation) {
-		p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: r.B})
+	if p != nil && (e.incarnation == 0 || e.incarnation == p.self.Incarnation) &&
+		p.hearMessage(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: r.B}) {
 		return
 	}
 	if len(r.B) == 2 && r.B[0] == sayBye && (bye(r.B[1]) == byeAnswer || bye(r.B[1]) == byeNobody) {
@@ -121,7 +121,7 @@ func (h *Card) pass(node int, e envelope, r *asking.Reader) {
 	}
 	back := envelope{port: e.from.Addr.Port, incarnation: e.from.Incarnation}
 	back.from = provider.Identity{Addr: ethertype.Addr{MAC: h.cfg.MAC, Port: e.port}, Incarnation: e.incarnation}
-	h.reply(node, back.append([]byte{ctlNobody}))
+	h.reply(message{node: node, data: back.append([]byte{ctlNobody})})
 	h.page.Ring()
 }
 

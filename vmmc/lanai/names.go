@@ -43,7 +43,7 @@ func (n *names) init(h *Card) {
 // asked answers another node's question.
 func (n *names) asked(node int, seq uint32, key string) {
 	if at, ok := n.mine[key]; ok {
-		n.h.send(node, true, be16(be32([]byte{ctlFound}, seq), at.Port))
+		n.h.query(node, be16(be32([]byte{ctlFound}, seq), at.Port))
 	}
 }
 
@@ -92,7 +92,7 @@ func (n *names) whose(ctx context.Context, at ethertype.Addr, incarnation uint64
 	defer delete(n.looks, seq)
 	for pause := askMin; !l.is; pause = min(2*pause, askMax) {
 		if node, _, ok := n.h.line(at.MAC); ok {
-			n.h.send(node, true, be64(be16(be32([]byte{ctlWhose}, seq), at.Port), incarnation))
+			n.h.query(node, be64(be16(be32([]byte{ctlWhose}, seq), at.Port), incarnation))
 			n.h.drive()
 		}
 		if n.pause(ctx, l, pause) != nil {
@@ -109,7 +109,7 @@ func (n *names) ask(seq uint32, key string) {
 	}
 	for node := 1; node < n.h.prog.nodes.Len(); node++ {
 		if _, ok := n.h.prog.nodes.Route(node); ok {
-			n.h.send(node, true, append(be32([]byte{ctlQuery}, seq), key...))
+			n.h.query(node, append(be32([]byte{ctlQuery}, seq), key...))
 		}
 	}
 	n.h.drive()

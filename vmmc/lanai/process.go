@@ -29,7 +29,9 @@ type process struct {
 	parted map[ethertype.Addr]parting
 	closed bool
 	seen   uint32
-	taken  []event // by Turn
+	taken  []event                // by Turn
+	known  map[ethertype.Addr]int // connections and partings; the host's lock guards it
+	others int                    // events of others that Turn has taken in since took
 	count  provider.Counters
 	spare  []*send
 
@@ -82,7 +84,7 @@ func init() {
 // join adds a process to the host. Its error wraps hardware.ErrSRAM when the card has no
 // room for it. It calls up from the first Turn on.
 func (h *Card) join(cfg provider.ProcessConfig, up provider.Up) (*process, error) {
-	p := &process{up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, next: 1}
+	p := &process{up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, known: map[ethertype.Addr]int{}, next: 1}
 	p.seat = seat{listener: p, h: h, frames: &h.frames, uid: uint32(os.Geteuid()), self: provider.Identity{Process: cfg.Process}}
 	if h.far != nil {
 		return p, h.far.join(p)
@@ -205,6 +207,7 @@ func (h *Card) failure() error {
 func (p *process) Turn() {
 	for {
 		p.h.host.Engine.Lock()
+		p.took()
 		p.taken, p.inbox = p.inbox, p.taken[:0]
 		p.seen = p.gate.Opened() // also when the host has closed the process, or waits would not wait
 		p.h.host.Engine.Unlock()
@@ -215,8 +218,43 @@ func (p *process) Turn() {
 			if !p.closed {
 				p.handle(&p.taken[i])
 			}
+			p.others += p.taken[i].ofOthers()
 			p.taken[i] = event{}
 		}
+	}
+}
+
+// ofOthers returns 1 for an event that counts in told, else 0.
+func (e *event) ofOthers() int {
+	switch e.kind {
+	case eventMessage, eventNote, eventRefused:
+		return 1
+	}
+	return 0
+}
+
+// took makes room for more that others tell, when Turn has taken in what there was. The host's lock is held.
+func (p *process) took() {
+	if p.guest == nil {
+		p.told.took(p.others)
+	} else {
+		p.guest.took(p.others)
+	}
+	p.others = 0
+}
+
+// relation implements listener.
+func (p *process) relation(to ethertype.Addr) relation {
+	if p.known[to] > 0 || p.told.by[to].bytes > 0 {
+		return acquainted
+	}
+	return stranger
+}
+
+// knows counts a connection or a parting, or its end. The host's lock is held.
+func (p *process) knows(at ethertype.Addr, by int) {
+	if p.known[at] += by; p.known[at] == 0 {
+		delete(p.known, at)
 	}
 }
 

@@ -20,6 +20,7 @@ type seat struct {
 	queue  queue
 	space  space
 	frames *frames // where it takes numbers for its memory
+	told   told
 }
 
 // listener is a process as the card speaks to it: one of this process of the operating system (process),
@@ -29,6 +30,7 @@ type listener interface {
 	finished(number uint32, how ending) // a request has ended
 	touched()                           // its memory has been written to
 	waiting() int                       // requests that wait for a slot
+	relation(to ethertype.Addr) relation
 }
 
 // sit gives a process its place: with a page that it shares with the card, or without. The lock is held.

@@ -27,12 +27,15 @@ import (
 const (
 	mostGuests  = 16      // processes of one program
 	mostAreas   = 256     // pieces of memory of one process
-	mostWords   = 256     // that name one process
+	mostNames   = 256     // words that name one process
 	mostName    = 512     // bytes of a scope or word
 	mostFinds   = 16      // questions of one program that are open at a time; it asks the others later
 	mostPeers   = 1024    // processes that one process has to do with
+	mostLines   = 512     // that one program has been told of, and has not taken in
 	mostSaying  = 32      // messages of one program that have not begun to leave
-	mostBacklog = 1 << 20 // bytes that a program has not taken
+	mostWords   = 4096    // of all programs of one user, also of those that have ended
+	mostBacklog = 1 << 20 // bytes of answers that a program has not taken
+	mostUntaken = 1 << 26 // bytes of the rest: more than all processes of one program can be told
 	userPart    = 4       // of processes and memory, for one user
 )
 
@@ -40,6 +43,7 @@ const (
 type limits struct {
 	guests *admission.Gate[uint32] // connections: processes of VMMC, until their parts of the incoming page table are free
 	memory *admission.Gate[uint32] // bytes that they share with the card
+	words  map[uint32]int          // messages that have not begun to leave
 }
 
 // Serve lets programs of other processes use the card, until ctx is done or the card fails permanently.
@@ -76,6 +80,7 @@ func (h *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err er
 	h.limits = limits{
 		guests: admission.New(admission.Limits{Conns: h.userGuests()}, 0, own),
 		memory: admission.New(admission.Limits{Bytes: all / userPart, AllBytes: all}, 0, own),
+		words:  map[uint32]int{},
 	}
 	return func(ctx context.Context) error {
 		work, cancel := context.WithCancel(ctx)
@@ -130,6 +135,7 @@ type tenant struct {
 	// The host's lock guards what follows.
 	guests [shared.Bits]*guest // by their bits
 	told   map[int]uint64      // numbers of lines that it has been told, by node
+	lines  int                 // of these, those that it has not taken in
 	saying int                 // messages that have not begun to leave
 	room   progress.Gate       // opens when one does
 	finds  map[uint32]context.CancelFunc
@@ -159,6 +165,8 @@ type acquaintance struct {
 	incarnation uint64 // 0 if it is not known
 	imports     bool   // it has been given memory to write to
 	said        bool   // the process has told it that nothing more comes
+	mute        bool   // the process has told it so, and neither has said anything since
+	bye         bool   // it has told the process so, which has not answered
 }
 
 // tenant serves a program as long as its connection lasts. When work is done it waits for nothing.
@@ -220,16 +228,25 @@ func (t *tenant) announce() {
 		return
 	}
 	for node := range p.nodes.Len() {
-		if line := p.lines[node].number; t.told[node] != line {
+		if line := p.lines[node].number; t.told[node] != line && t.lines < mostLines {
 			t.told[node] = line
-			t.send(memo{Do: doLine, MAC: p.nodes.MAC(node), Node: node, Line: line})
+			t.lines++
+			t.tell(memo{Do: doLine, MAC: p.nodes.MAC(node), Node: node, Line: line})
 		}
 	}
 }
 
-// send tells the program something. One that does not take what it is told loses its connection.
+// send gives the program an answer. One that does not take its answers loses its connection.
 func (t *tenant) send(n memo) {
 	if t.line.Send(n); t.line.Backlog() > mostBacklog {
+		passfd.HangUp(t.conn)
+	}
+}
+
+// tell tells the program what it has not asked for. There is room for that, unless it says that it has taken in
+// what it has not.
+func (t *tenant) tell(n memo) {
+	if t.line.Tell(n); t.line.Told() > mostUntaken {
 		passfd.HangUp(t.conn)
 	}
 }
@@ -271,6 +288,11 @@ func (t *tenant) do(n *memo) (ok bool) {
 		t.answer(answer, fd)
 		return true
 	}
+	if n.Do == doTook && n.Port == 0 {
+		t.lines -= min(max(n.Size, 0), t.lines)
+		t.announce()
+		return true
+	}
 	g := t.guestAt(n.Port)
 	if g == nil { // it has ended
 		switch n.Do {
@@ -304,6 +326,8 @@ func (t *tenant) do(n *memo) (ok bool) {
 		h.drive()
 	case doFree:
 		g.free(n.At)
+	case doTook:
+		g.seat.told.took(n.Size)
 	case doGrant:
 		return g.grant(n)
 	case doSay:
@@ -343,6 +367,14 @@ func (t *tenant) guestAt(port uint16) *guest {
 // join makes a process.
 func (t *tenant) join(n *memo) (answer memo, fd int) {
 	h, refused := t.card, memo{Do: doJoin, Full: true}
+	if t.line.Told() > mostTold {
+		refused.Error = "the program has not taken what its processes were told, also those that have ended"
+		return refused, -1
+	}
+	if h.limits.words[t.uid] >= mostWords {
+		refused.Error = fmt.Sprintf("%d messages of user %d wait to leave, which is the most", mostWords, t.uid)
+		return refused, -1
+	}
 	bit := slices.Index(t.guests[:mostGuests], nil)
 	if bit < 0 {
 		refused.Error = fmt.Sprintf("a program has %d processes on a card at the most", mostGuests)
@@ -523,15 +555,27 @@ func (g *guest) say(n *memo) bool {
 			h.prog.count.Unsaid++
 			return true
 		}
-		x.said = false
-	} else if x := g.peers[at]; x != nil {
-		if x.said = true; !x.imports && len(n.Body) == 2 && bye(n.Body[1]) >= byeAnswer {
-			g.parts(at) // who gets this answers nothing
-		}
+		x.said, x.mute, x.bye = false, false, false
+	} else if !g.sayBye(at, n.Body[1:]) {
+		return true
 	}
 	g.speak(node, &envelope{port: n.Other, incarnation: n.Incarnation, from: g.seat.self}, n.Body)
 	h.drive()
-	for e := &h.host.Engine; g.saying >= mostSaying && g.waitForRoom(e); {
+	for e := &h.host.Engine; (g.saying >= mostSaying || h.limits.words[g.uid] >= mostWords) && g.waitForRoom(e); {
+	}
+	return true
+}
+
+// sayBye notes that the process says that nothing more comes. It reports false if the other one need not hear
+// that.
+func (g *guest) sayBye(to ethertype.Addr, why []byte) bool {
+	x := g.peers[to]
+	if x == nil || x.mute {
+		return false
+	}
+	x.said, x.mute = true, true
+	if answered := x.bye || len(why) == 1 && (bye(why[0]) == byeNobody || bye(why[0]) >= byeAnswer); answered && !x.imports {
+		g.parts(to) // the other one answers nothing
 	}
 	return true
 }
@@ -540,6 +584,7 @@ func (g *guest) say(n *memo) bool {
 func (g *guest) speak(node int, e *envelope, body []byte) {
 	b := e.append(append(make([]byte, 0, 1+envelopeSize+len(body)), ctlProcess))
 	g.saying++
+	g.card.limits.words[g.uid]++
 	g.card.leaving.Push(message{node: node, data: append(b, body...), of: g.tenant})
 	g.card.page.Ring()
 }
@@ -554,9 +599,21 @@ func (t *tenant) waitForRoom(e *progress.Engine) bool {
 
 // left notes that a message has begun to leave, or will not.
 func (t *tenant) left() {
-	if t != nil {
-		t.saying--
-		t.room.Open(&t.card.host.Engine)
+	if t == nil {
+		return
+	}
+	t.saying--
+	words, e := t.card.limits.words, &t.card.host.Engine
+	t.room.Open(e)
+	if words[t.uid]--; words[t.uid] == mostWords-1 {
+		for x := range t.card.tenants {
+			if x.uid == t.uid {
+				x.room.Open(e)
+			}
+		}
+	}
+	if words[t.uid] == 0 {
+		delete(words, t.uid)
 	}
 }
 
@@ -577,8 +634,8 @@ func (g *guest) take(key string) (refused string) {
 	case g.keys[key]:
 	case taken:
 		return "another process has the name"
-	case len(key) > mostName || len(g.keys) >= mostWords:
-		return fmt.Sprintf("a name is longer than %d bytes, or the process has %d names: these are the most", mostName, mostWords)
+	case len(key) > mostName || len(g.keys) >= mostNames:
+		return fmt.Sprintf("a name is longer than %d bytes, or the process has %d names: these are the most", mostName, mostNames)
 	default:
 		mine[key], g.keys[key] = g.seat.self.Addr, true
 	}
@@ -653,12 +710,9 @@ func (g *guest) tell(e event) {
 		if len(e.body) > 0 && e.body[0] == sayBye {
 			g.heardBye(e.from, e.body[1:])
 		} else if _, line, ok := g.card.line(e.from.MAC); ok {
-			x, ok := g.meets(e.from, line)
-			if !ok {
-				g.card.prog.count.Unsaid++
-				return
+			if x, ok := g.meets(e.from, line); ok { // there is room (relation)
+				x.incarnation, x.mute, x.bye = e.id.Incarnation, false, false
 			}
-			x.incarnation = e.id.Incarnation
 		}
 		n.Do, n.Process, n.Incarnation, n.Body = doHeard, e.id.Process, e.id.Incarnation, e.body
 	case eventNote:
@@ -675,7 +729,19 @@ func (g *guest) tell(e event) {
 	default:
 		return
 	}
-	g.send(n)
+	g.tenant.tell(n)
+}
+
+// relation implements listener.
+func (g *guest) relation(to ethertype.Addr) relation {
+	_, _, reached := g.card.line(to.MAC)
+	switch {
+	case g.peers[to] != nil:
+		return acquainted
+	case !reached || len(g.peers) >= mostPeers:
+		return unwanted
+	}
+	return stranger
 }
 
 // heardBye notes that another process has said that nothing more comes from it. If it waits for the answer,
@@ -685,7 +751,7 @@ func (g *guest) heardBye(from ethertype.Addr, why []byte) {
 	if x == nil {
 		return
 	}
-	if x.imports = false; x.said || len(why) != 1 || bye(why[0]) == byeNobody || bye(why[0]) >= byeAnswer {
+	if x.imports, x.bye = false, true; x.said || len(why) != 1 || bye(why[0]) == byeNobody || bye(why[0]) >= byeAnswer {
 		g.parts(from)
 	}
 }

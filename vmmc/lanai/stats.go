@@ -31,8 +31,9 @@ type Stats struct {
 	BadProxies   uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_imported" help:"to pages not imported by the process"`
 	BadAddresses uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_its_memory" help:"from memory of another process"`
 	BadQueues    uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"no_request" help:"the doorbell was rung without a request"`
-	Unsaid       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" help:"Messages from or to processes of other programs, dropped because such a process communicates with too many others."`
-	Unreplied    uint64 `metric:"bobnet_vmmccard_dropped_replies_total" help:"Replies to a node, that a process is not there or a write was refused, dropped because too many wait to be sent."`
+	Unsaid       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" reason:"too_many" help:"from or to a process of another program that communicates with too many others"`
+	Untold       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" reason:"no_room" help:"to a process that has not taken in earlier ones"`
+	Unreplied    uint64 `metric:"bobnet_vmmccard_dropped_replies_total" help:"Queries to a node and replies to it, such as that a process is not there or a write was refused, dropped because too many wait to be sent."`
 	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Route tables of the mapper that did not fit."`
 }
 

@@ -27,7 +27,8 @@ type Line struct {
 
 	mu      sync.Mutex
 	out     []parcel
-	waiting int // weight of out, and of what is being written
+	waiting int // weight of what was sent, and is not written yet
+	told    int // the same of what was told
 	closed  bool
 	stirred chan struct{} // of capacity 1
 	done    chan struct{} // closed when the last has been written
@@ -36,6 +37,7 @@ type Line struct {
 type parcel struct {
 	line []byte
 	fds  []int
+	told bool
 }
 
 // weight is what a parcel counts in Backlog. A process can have few descriptors, and much memory.
@@ -49,7 +51,12 @@ func NewLine(conn *net.UnixConn, uid uint32) *Line {
 }
 
 // Send has a message sent, with up to 9 descriptors, which it takes over. It does not wait.
-func (l *Line) Send(message any, fds ...int) {
+func (l *Line) Send(message any, fds ...int) { l.send(message, fds, false) }
+
+// Tell sends a message that the other side has not asked for. It counts in Told instead of Backlog.
+func (l *Line) Tell(message any) { l.send(message, nil, true) }
+
+func (l *Line) send(message any, fds []int, told bool) {
 	line, err := json.Marshal(message)
 	if err != nil {
 		panic(err) // a mistake of the caller's type
@@ -61,9 +68,9 @@ func (l *Line) Send(message any, fds ...int) {
 		return
 	}
 	line = append(append([]byte{'0' + byte(len(fds))}, line...), '\n')
-	p := parcel{line, fds}
+	p := parcel{line, fds, told}
 	l.out = append(l.out, p)
-	l.waiting += p.weight()
+	*l.weighs(&p) += p.weight()
 	l.stir()
 }
 
@@ -74,11 +81,26 @@ func (l *Line) stir() {
 	}
 }
 
-// Backlog returns how many bytes the other side has not taken yet. A descriptor counts as 64 KiB.
+// weighs returns the counter of messages like p. The caller must hold l.mu.
+func (l *Line) weighs(p *parcel) *int {
+	if p.told {
+		return &l.told
+	}
+	return &l.waiting
+}
+
+// Backlog returns how many bytes of Send the other side has not taken yet. A descriptor counts as 64 KiB.
 func (l *Line) Backlog() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting
+}
+
+// Told returns how many bytes of Tell the other side has not taken yet.
+func (l *Line) Told() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
 }
 
 // write sends what there is until the line is closed.
@@ -103,7 +125,7 @@ func (l *Line) write() {
 				passfd.HangUp(l.conn)
 			}
 			l.mu.Lock()
-			l.waiting -= p.weight()
+			*l.weighs(&p) -= p.weight()
 			l.mu.Unlock()
 		}
 		switch {
