@@ -5,25 +5,25 @@
 #
 # For each of ARCHS ("amd64 arm64") a static binary, an archive with man pages and
 # completions, and a Debian package; the description of a container image; and the
-# checksums of all. VERSION is that of git's last tag, or what the variable says; where there
-# is no tag, one of the commit's day that any release follows. The same source makes the same
-# files.
+# checksums of all. The version is that of cmd/bobnet/version.go, or VERSION. Without VERSION, a
+# commit that has no tag of this version, or a work tree with changes, is not a release: files and
+# package then also have its day and commit, and sort before the release. The same source makes
+# the same files.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-out/release}
 archs=${ARCHS:-amd64 arm64}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH CGO_ENABLED=0
-version=${VERSION:-$(git describe --tags --dirty 2>/dev/null || true)}
 commit=$(git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || true)
-if [ -n "$version" ]; then
+version=$(sed -n 's/^const source = "\(.*\)"$/\1/p' cmd/bobnet/version.go)
+stamp="-X main.commit=$commit"
+if [ -n "${VERSION:-}" ] || [ "$(git describe --tags --exact-match --dirty --match "v$version" 2>/dev/null)" = "v$version" ]; then
+	version=${VERSION:-$version}
 	version=${version#v}
-	debian=$version
-	stamp="-X main.commit=$commit -X main.released=v$version"
+	stamp="$stamp -X main.released=$version"
 else
-	version=git$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d).$(git describe --always --dirty)
-	debian=0~$version
-	stamp="-X main.commit=$commit -X main.released=$version"
+	version=$version~git$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d).$(git describe --always --exclude '*' --dirty)
 fi
 
 rm -rf "$out"
@@ -46,7 +46,7 @@ package() {
 	install -m755 packaging/prerm "$1/DEBIAN/prerm"
 	cat >"$1/DEBIAN/control" <<-EOF
 		Package: bobnet
-		Version: $debian
+		Version: $version
 		Architecture: $2
 		Maintainer: The Bobnet authors <bobnet@localhost>
 		Section: net
@@ -59,7 +59,7 @@ package() {
 		 virtual interfaces, and the daemons of its communication layers.
 	EOF
 	find "$1" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
-	dpkg-deb --root-owner-group -Zxz --build "$1" "$out/bobnet_${debian}_$2.deb" >/dev/null
+	dpkg-deb --root-owner-group -Zxz --build "$1" "$out/bobnet_${version}_$2.deb" >/dev/null
 }
 
 for arch in $archs; do

@@ -66,7 +66,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s is missing or empty: %v", file, err)
 		}
 	}
-	if said := run(binary, "version"); !strings.HasPrefix(said, "bobnet v1.2.3\n") {
+	if said := run(binary, "version"); !strings.HasPrefix(said, "bobnet 1.2.3\n") {
 		t.Errorf("it says %q", said)
 	}
 	releasedFor(t, out, archs)

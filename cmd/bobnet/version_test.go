@@ -1,22 +1,23 @@
 package main
 
 import (
+	"os"
+	"regexp"
 	"runtime/debug"
 	"testing"
 )
 
-// TestBuildName: a release has one name however it was built, and other builds are told apart
-// by their commit.
+// TestBuildName: the version of a release identifies it, however it was built. Other builds also
+// need the commit.
 func TestBuildName(t *testing.T) {
 	for _, tt := range []struct {
 		b    build
 		want string
 	}{
-		{build{Version: "v1.2.3", Commit: "unknown"}, "v1.2.3"},
-		{build{Version: "v1.2.3", Commit: "0123456789abcdef"}, "v1.2.3"},
-		{build{Version: "v1.2.3-4-g0123456-dirty", Commit: "0123456789abcdef"}, "v1.2.3-4-g0123456-dirty commit 0123456789ab"},
-		{build{Version: "git20261129.0123456", Commit: "0123456789abcdef"}, "git20261129.0123456 commit 0123456789ab"},
-		{build{Version: "(devel)", Commit: "unknown"}, "(devel) commit unknown"},
+		{build{Version: "1.2.3", Commit: "unknown", release: true}, "1.2.3"},
+		{build{Version: "1.2.3", Commit: "0123456789abcdef", release: true}, "1.2.3"},
+		{build{Version: "0.1.0", Commit: "0123456789abcdef-dirty"}, "0.1.0 commit 0123456789ab"},
+		{build{Version: "0.1.0", Commit: "unknown"}, "0.1.0 commit unknown"},
 	} {
 		if got := tt.b.name(); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.b, got, tt.want)
@@ -24,8 +25,8 @@ func TestBuildName(t *testing.T) {
 	}
 }
 
-// TestBuildOf: version and commit are what release.sh has stamped, or what Go knows of the folder,
-// or of the module.
+// TestBuildOf: the version is that of the release or of the source, and the commit that of
+// release.sh, of the work tree or of the module.
 func TestBuildOf(t *testing.T) {
 	info := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
 		return &debug.BuildInfo{Main: debug.Module{Version: version}, Settings: settings}
@@ -35,16 +36,31 @@ func TestBuildOf(t *testing.T) {
 		info             *debug.BuildInfo
 		released, commit string
 		version, want    string
+		release          bool
 	}{
-		"release":         {info("(devel)"), "v1.2.3", "fedcba", "v1.2.3", "fedcba"},
-		"without a tag":   {info("", folder...), "git20261129.fedcba", "fedcba-dirty", "git20261129.fedcba", "fedcba-dirty"},
-		"folder":          {info("v0.1.1-0.20261129115123-0123456789ab+dirty", folder...), "", "", "v0.1.1-0.20261129115123-0123456789ab+dirty", "0123456789abcdef-dirty"},
-		"module":          {info("v0.0.0-20261129115123-0123456789ab"), "", "", "v0.0.0-20261129115123-0123456789ab", "0123456789ab"},
-		"tag of a module": {info("v1.2.3"), "", "", "v1.2.3", "unknown"},
-		"nothing":         {info(""), "", "", "(devel)", "unknown"},
+		"release":         {info("(devel)"), "1.2.3", "fedcba", "1.2.3", "fedcba", true},
+		"without a tag":   {info("", folder...), "", "fedcba-dirty", source, "fedcba-dirty", false},
+		"folder":          {info("v0.0.0-20261129115123-0123456789ab+dirty", folder...), "", "", source, "0123456789abcdef-dirty", false},
+		"after a tag":     {info("v0.0.2-0.20261129115123-0123456789ab"), "", "", source, "0123456789ab", false},
+		"module":          {info("v0.0.0-20261129115123-0123456789ab"), "", "", source, "0123456789ab", false},
+		"tag of a module": {info("v1.2.3"), "", "", "1.2.3", "unknown", true},
+		"changed tag":     {info("v1.2.3+dirty", folder...), "", "", source, "0123456789abcdef-dirty", false},
+		"nothing":         {info(""), "", "", source, "unknown", false},
 	} {
-		if b := buildOf(tt.info, tt.released, tt.commit); b.Version != tt.version || b.Commit != tt.want {
-			t.Errorf("%s: %s, commit %s, want %s and %s", name, b.Version, b.Commit, tt.version, tt.want)
+		if b := buildOf(tt.info, tt.released, tt.commit); b.Version != tt.version || b.Commit != tt.want || b.release != tt.release {
+			t.Errorf("%s: %s, commit %s, release %t, want %s, %s and %t", name, b.Version, b.Commit, b.release, tt.version, tt.want, tt.release)
 		}
+	}
+}
+
+// TestSourceVersion: the first version in the change log is that of the source.
+func TestSourceVersion(t *testing.T) {
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^## (\S+)`).FindSubmatch(text)
+	if found == nil || string(found[1]) != source {
+		t.Errorf("CHANGELOG.md begins with version %q, the source has %q", found, source)
 	}
 }
