@@ -33,6 +33,8 @@ measures the stacks in turns, so that their ratios are meaningful even on a busy
   --listen   waits for clients on this machine's segment
   --to ADDR  measures against a --listen, given its address or the name that it prints
   --apps     runs applications in namespaces of this machine
+  --collectives
+             measures the collectives of mplite in namespaces of this machine
 
 Latency is half a round trip, in microseconds. The tests read and write measure RDMA of vipl
 and splitc; the time of a read is the full round trip. The cache-line time ("line ns") shows
@@ -46,6 +48,15 @@ neighbours. The tables have a row for each size, and list the sizes at which TCP
 each stack. --plot draws a line for each stack. --curve implies --local unless --listen or
 --to is set. A full run takes about half an hour; other flags restrict it. --topology joins
 the ends of --local by a bridge, with or without the senders' offloads, or runs both on one host.
+
+With --collectives perf measures the time of a call of each collective of mplite, by the number of
+--ranks and by the size of a vector, or of the part of each rank for the collectives that move a
+part per rank. The ranks run in a namespace each, and then all in one, as processes of one host.
+Each call is measured in two modes. In "loop" calls follow one another, so that a root may run
+ahead. In "apart" a barrier, which is not timed, precedes each call. The time is that of the
+slowest rank. If mpicc and mpiexec are installed, perf builds a C program that makes the same calls
+with that MPI library (MPICH or Open MPI). It then runs both in turns, and prints the ratio of
+mplite's time to that of the library, and the calls in which the library is ahead, worst first.
 
 With --key FILE --local measures vipl over the link ring twice, with plain and with encrypted
 frames. All frames of the other stacks are encrypted.
@@ -123,6 +134,8 @@ const perfExample = `  bobnet perf --local
   bobnet perf --curve --plot curve.png
   bobnet perf --curve --mtu 9000 --wait block --stacks vipl,mplite,tcp --topology bridge
   bobnet perf --apps --ranks 2,4 --layer shm,reliable,unreliable --plot apps.png
+  bobnet perf --collectives --ranks 2,4 --topology host
+  bobnet perf --collectives=bcast,allreduce --sizes 8,65536 --json
   bobnet perf --listen             # on one machine, and on the other:
   bobnet perf --to perf/HOSTNAME --stacks vipl,mplite`
 
@@ -145,12 +158,15 @@ type perfCall struct {
 	perHost  int
 	curve    bool
 	topology string
+
+	collectives []string
+	coll        *perf.CollPlan // with --collectives
 }
 
 func newPerfCmd() *cobra.Command {
 	var call perfCall
 	cmd := &cobra.Command{
-		Use:     "perf --local | --curve | --listen | --to ADDR | --apps",
+		Use:     "perf --local | --curve | --listen | --to ADDR | --apps | --collectives",
 		Short:   "Measure latency, bandwidth and message rate of each stack",
 		Long:    perfLong,
 		Example: perfExample,
@@ -167,7 +183,7 @@ func newPerfCmd() *cobra.Command {
 		},
 	}
 	call.addFlags(cmd)
-	cmd.AddCommand(newPerfAppCmd(), &cobra.Command{
+	cmd.AddCommand(newPerfAppCmd(), newPerfCollectiveCmd(), &cobra.Command{
 		Use:    "half",
 		Short:  "Run one of the two processes of perf --local",
 		Hidden: true,
@@ -195,19 +211,21 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.BoolVar(&c.local, "local", false, "measure between two namespaces of this machine")
 	f.BoolVar(&c.curve, "curve", false, "measure latency and bandwidth from 1 byte to 8 MiB, and list the sizes at which TCP is ahead")
-	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyCut, topologyHost), "topology", "how --local joins the ends: by a pair, a bridge, a bridge with the senders' offloads off (bridge-cut), or on one host (link shm)")
+	f.Var(choice(&c.topology, topologyPair, topologyPair, topologyBridge, topologyCut, topologyHost), "topology", "how --local joins the ends, and --collectives the ranks (default there: pair, and then host): by a pair (more than two ranks: a bridge), a bridge, a bridge with the senders' offloads off (bridge-cut), or on one host (link shm)")
 	f.BoolVar(&c.listen, "listen", false, "serve clients of other machines")
 	f.Var(text(&c.to, "", perf.CheckTarget), "to", "measure against the --listen with this `address` or name")
 	f.Var(choices(&c.apps, append(appNames(), allApps)), "apps", "run Split-C applications on this machine, by layer and ranks: all or `some` of "+strings.Join(appNames(), ","))
 	f.Lookup("apps").NoOptDefVal = allApps
-	f.Var(numbers(&c.ranks, []int{2, 4, 8, 16}, 1, maxDemoRanks), "ranks", "numbers of ranks for --apps, in addition to one")
+	f.Var(choices(&c.collectives, append(perf.CollNames(), allCollectives)), "collectives", "measure collectives of mplite, beside MPI's: all or `some` of "+strings.Join(perf.CollNames(), ","))
+	f.Lookup("collectives").NoOptDefVal = allCollectives
+	f.Var(numbers(&c.ranks, []int{2, 4, 8, 16}, 1, maxDemoRanks), "ranks", "numbers of ranks for --apps, in addition to one, and for --collectives (default there 2,4,8)")
 	f.Var(number(&c.perHost, 1, 1, maxDemoRanks), "per-host", "number of these ranks per namespace, as processes of one host")
 	list := func(field *[]string, name string, values []string, text string) {
 		f.Var(choices(field, values), name, fmt.Sprintf("%s: some of %s (default all)", text, strings.Join(values, ",")))
 	}
 	list(&c.plan.Stacks, "stacks", perf.Stacks(), "stacks to measure")
 	f.Var(choices(&c.plan.Tests, perf.Tests), "tests", "tests to run: some of "+strings.Join(perf.Tests, ",")+" (default all except primitives, bulk and barrier, and logp for am2 only)")
-	f.Var(numbers(&c.plan.Sizes, nil, 1, perf.MaxSize), "sizes", "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives always use 4, barriers 0)")
+	f.Var(numbers(&c.plan.Sizes, nil, 1, perf.MaxSize), "sizes", "message sizes in `bytes`, for every test (default 8 to 1048576 for --collectives, 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives always use 4, barriers 0)")
 	f.Var(numbers(&c.plan.MTUs, nil, ethertype.MinMTU, ethertype.MaxMTU), "mtu", "MTUs of the links that --local creates (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
 	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream wait")
@@ -232,7 +250,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 // check rejects inconsistent flags.
 func (c *perfCall) check(cmd *cobra.Command) error {
 	modes := 0
-	for _, on := range []bool{c.local, c.listen, c.to != "", c.apps != nil} {
+	for _, on := range []bool{c.local, c.listen, c.to != "", c.apps != nil, c.collectives != nil} {
 		if on {
 			modes++
 		}
@@ -243,14 +261,17 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	c.plan.Sealed = c.local && cmd.Flags().Changed("key")
 	c.key = cmd.Flag("key").Value.String()
 	if modes != 1 {
-		return errors.New("perf: want one of --local, --curve, --listen, --to and --apps (see: bobnet perf --help)")
+		return errors.New("perf: want one of --local, --curve, --listen, --to, --apps and --collectives (see: bobnet perf --help)")
 	}
 	if c.apps != nil {
 		return c.checkApps(cmd)
 	}
-	for _, name := range []string{"ranks", "per-host"} {
-		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s has no meaning without --apps", name)
+	if c.collectives != nil {
+		return c.checkCollectives(cmd)
+	}
+	for _, flag := range [][2]string{{"ranks", "--apps or --collectives"}, {"per-host", "--apps"}} {
+		if cmd.Flags().Changed(flag[0]) {
+			return fmt.Errorf("--%s has no meaning without %s", flag[0], flag[1])
 		}
 	}
 	without := []string{"mtu", "topology", "cpuprofile", "memprofile"}
@@ -321,6 +342,9 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	}
 	if c.apps != nil {
 		return c.runApps(ctx, out, errOut)
+	}
+	if c.coll != nil {
+		return c.runCollectives(ctx, out, errOut)
 	}
 	if c.nic, err = c.nic.FromEnvironment(); err != nil {
 		return err

@@ -23,10 +23,14 @@ import (
 
 func TestPerfScripts(t *testing.T) {
 	needLab(t)
+	_, noMPI := perf.BuildMPI(t.Context(), t.TempDir())
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/perf",
 		Condition: func(cond string) (bool, error) {
-			if cond == "full" { // testscript has a condition short of its own, which is -short
+			switch cond {
+			case "mpi": // an MPI library with mpicc and mpiexec
+				return noMPI == nil, nil
+			case "full": // testscript has a condition short of its own, which is -short
 				return need.Full(), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)

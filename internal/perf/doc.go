@@ -36,6 +36,13 @@
 // The tests primitives and bulk are the Split-C paper's figures 6-3 and 6-4: what each of its
 // operations takes, many after another, with the other half idle, or doing the same (two-way).
 //
+// # Collectives
+//
+// Collectives (function Collectives) measures on 2, 4 and 8 ranks, and not between two halves. Rank 0
+// prints the time of a call of each collective; a C program prints the same for an MPI library. Each
+// round starts the ranks of each stack once, in turns, and the medians of the rounds are reported. The
+// time of a call is the mean of the rank at which it is the longest.
+//
 // # Stacks
 //
 //	line    a bare cache line between the halves, link shm only
