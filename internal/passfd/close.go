@@ -3,6 +3,7 @@ package passfd
 import (
 	"io"
 	"net"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -74,6 +75,55 @@ func HangUp(conn *net.UnixConn) {
 	if raw, err := conn.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 	}
+}
+
+// OnHangUp calls ended when the other side of a connection ends it, or HangUp does, also while nobody reads what
+// was sent before. stop ends that; ended is then not running and is not called any more. stop must be called
+// before the connection is closed.
+func OnHangUp(conn *net.UnixConn, ended func()) (stop func(), err error) {
+	own, err := dup(conn) // so that goroutines that read the connection do not wait for this one
+	if err != nil {
+		return nil, err
+	}
+	raw, err := own.SyscallConn()
+	if err != nil {
+		own.Close()
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if raw.Read(hungUp) == nil {
+			ended()
+		}
+	}()
+	return func() {
+		own.Close()
+		<-done
+	}, nil
+}
+
+// hungUp reports whether the other side has ended a connection.
+func hungUp(fd uintptr) bool {
+	look := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	_, err := unix.Poll(look, 0)
+	return err == nil && look[0].Revents != 0
+}
+
+// dup returns another descriptor of a connection, at which goroutines wait by themselves.
+func dup(conn *net.UnixConn) (*os.File, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	own := -1
+	if failed := raw.Control(func(fd uintptr) { own, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(own), "connection"), nil
 }
 
 // CloseListener closes a listener at which processes may have connected, and have sent descriptors, that

@@ -260,3 +260,41 @@ func TestCloseListener(t *testing.T) {
 		t.Errorf("closed twice: %v", err)
 	}
 }
+
+// TestOnHangUp: the end of a connection is heard, though what came before is not read, and not before it, nor after
+// stop.
+func TestOnHangUp(t *testing.T) {
+	for how, end := range map[string]func(mine *net.UnixConn, theirs int){
+		"close": func(_ *net.UnixConn, theirs int) { unix.Close(theirs) },
+		"shut":  func(_ *net.UnixConn, theirs int) { unix.Shutdown(theirs, unix.SHUT_WR) },
+		"here":  func(mine *net.UnixConn, _ int) { HangUp(mine) },
+	} {
+		mine, theirs := pair(t, unix.SOCK_STREAM)
+		ended := make(chan bool)
+		stop, err := OnHangUp(mine, func() { close(ended) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, theirs, nil)
+		var b [1]byte
+		if n, err := mine.Read(b[:]); n != 1 || err != nil {
+			t.Fatalf("%s: %d bytes, %v", how, n, err)
+		}
+		send(t, theirs, nil)
+		select {
+		case <-ended:
+			t.Errorf("%s: the end is heard before it", how)
+		default:
+		}
+		end(mine, theirs)
+		in(t, how, func() { <-ended })
+		in(t, "stop", stop)
+	}
+	mine, theirs := pair(t, unix.SOCK_STREAM)
+	stop, err := OnHangUp(mine, func() { t.Error("the end is heard after stop") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	in(t, "stop", stop)
+	unix.Close(theirs)
+}

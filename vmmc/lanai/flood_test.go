@@ -3,9 +3,11 @@ package lanai_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -131,4 +133,41 @@ func TestHog(t *testing.T) {
 	if err := n.Run(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestWordsOfEnded: messages that programs of a user leave behind, which wait for a node that does not answer, are
+// bounded. Programs of other users go on.
+func TestWordsOfEnded(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, true, lanai.Config{MAC: mac(1), Routes: []myrinet.HostRoute{{To: mac(2)}}, PeerTimeout: time.Hour})
+	for round := 0; ; round++ {
+		c := openVeth(t, veth, 0, lanai.Config{})
+		_, err := vmmc.Open(t.Context(), &vmmc.Config{Card: c, Process: 1})
+		if errors.Is(err, vmmc.ErrNoRoom) {
+			break
+		}
+		if err != nil || round > lanai.MostWords/16 {
+			t.Fatalf("after %d programs: %v, want %v", round, err, vmmc.ErrNoRoom)
+		}
+		c.Ask(1, ethertype.Addr{MAC: mac(2), Port: 1}, 100)
+		c.Close()
+		if err := left(card); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := card.Snapshot().ToSend; n > lanai.MostWords+100 {
+		t.Errorf("%d messages wait", n)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	alice, err := openAs(t, veth, 0, 4321)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: alice, Process: 1})
+	if err != nil {
+		t.Fatalf("a program of another user: %v", err)
+	}
+	p.Close()
 }

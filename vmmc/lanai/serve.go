@@ -129,7 +129,7 @@ type tenant struct {
 	line  *share.Line
 	calls *shared.Bell // which the program rings
 	news  *shared.Bell
-	ctx   context.Context // ends with it, and with Serve
+	ctx   context.Context // ends with its connection, and with Serve
 	work  sync.WaitGroup  // its questions
 
 	// The host's lock guards what follows.
@@ -178,6 +178,14 @@ func (h *Card) tenant(work context.Context, conn *net.UnixConn, uid uint32) {
 	ctx, cancel := context.WithCancel(work)
 	t := &tenant{card: h, uid: uid, conn: conn, line: share.NewLine(conn, uid), calls: shared.NewBell(m, callsAt), news: shared.NewBell(m, newsAt),
 		ctx: ctx, told: map[int]uint64{}, finds: map[uint32]context.CancelFunc{}}
+	ends, err := passfd.OnHangUp(conn, cancel)
+	if err != nil {
+		unix.Close(fd)
+		t.line.Finish(0)
+		cancel()
+		return
+	}
+	defer ends()
 	var n memo
 	if fds, err := t.line.Receive(&n); err != nil || n.Do != doHello || len(fds) > 0 {
 		passfd.Close(uid, fds...)
@@ -561,7 +569,10 @@ func (g *guest) say(n *memo) bool {
 	}
 	g.speak(node, &envelope{port: n.Other, incarnation: n.Incarnation, from: g.seat.self}, n.Body)
 	h.drive()
-	for e := &h.host.Engine; (g.saying >= mostSaying || h.limits.words[g.uid] >= mostWords) && g.waitForRoom(e); {
+	for e := &h.host.Engine; g.saying >= mostSaying || h.limits.words[g.uid] >= mostWords; {
+		if !g.waitForRoom(e) {
+			return false
+		}
 	}
 	return true
 }
@@ -590,7 +601,7 @@ func (g *guest) speak(node int, e *envelope, body []byte) {
 }
 
 // waitForRoom waits until another message of the program may wait to leave, and so reads nothing more of
-// it. It returns false if the program or the card has ended.
+// it. It returns false if the program or the card has ended: also if the program has said more that is not read.
 func (t *tenant) waitForRoom(e *progress.Engine) bool {
 	w := e.Begin(t.ctx)
 	defer e.End(&w)

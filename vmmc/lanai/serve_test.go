@@ -162,3 +162,22 @@ func TestServeEndsWhileMessagesWait(t *testing.T) {
 	}
 	stop()
 }
+
+// TestGoneWhileMessagesWait: a program that ends while the card reads no more of it, because its messages wait for
+// a node that does not answer, leaves nothing on the card.
+func TestGoneWhileMessagesWait(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, false, lanai.Config{MAC: mac(1), Routes: []myrinet.HostRoute{{To: mac(2)}}, PeerTimeout: time.Hour})
+	near := openVeth(t, veth, 0, lanai.Config{})
+	if _, err := vmmc.Open(t.Context(), &vmmc.Config{Card: near, Process: 1}); err != nil {
+		t.Fatal(err)
+	}
+	near.Ask(1, ethertype.Addr{MAC: mac(2), Port: 1}, 100)
+	for card.Snapshot().ToSend < 32 {
+		runtime.Gosched()
+	}
+	near.Close()
+	if err := left(card); err != nil {
+		t.Error(err)
+	}
+}
