@@ -62,7 +62,7 @@ func (m *meeting) takeDialed() (failed error) {
 			return false
 		case err == nil:
 			m.greet(rank)
-		case m.again(err):
+		case Again(err):
 			m.undialed, m.dialAt = append(m.undialed, rank), m.nic.Now()+int64(lookAgain)
 		case failed == nil:
 			other, _ := m.read(rank)

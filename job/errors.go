@@ -64,6 +64,19 @@ type hearsay struct {
 func (h *hearsay) Error() string { return fmt.Sprintf("%v by rank %d: %s", errReported, h.by, h.why) }
 func (h *hearsay) Unwrap() error { return errReported }
 
+// lastWords is the cause of death that the rank has told itself.
+type lastWords string
+
+func (w lastWords) Error() string { return string(w) }
+
+// told reports whether a rank has told the cause of a death, this one's or another's. Otherwise this rank has
+// noticed it.
+func told(cause error) bool {
+	var by *hearsay
+	var own lastWords
+	return errors.As(cause, &by) || errors.As(cause, &own)
+}
+
 // rankList writes ranks for people, the first few by number.
 func rankList(ranks []int) string {
 	const few = 8

@@ -78,3 +78,20 @@ func (c Config) FromEnvironment() (Config, error) { return c.fromEnvironment() }
 
 // Check is check, for tests.
 func (c *Config) Check() error { return c.check() }
+
+// SayTwice has m say that two processes claim a rank.
+func SayTwice(m *Member, err *DuplicateError) {
+	m.t.Lock()
+	defer m.t.Unlock()
+	m.t.End(err)
+}
+
+// Reports returns how many reports m has passed on.
+func Reports(m *Member) int {
+	m.t.Lock()
+	defer m.t.Unlock()
+	return len(m.t.reports)
+}
+
+// BusyText is busy, for tests.
+const BusyText = busy

@@ -68,11 +68,34 @@ func (m *meeting) leave(err error) {
 	if own {
 		m.links.Tell(r)
 	}
+	t, isTree := m.links.(*tree)
+	if isTree {
+		t.ending = true
+	}
 	m.drain()
 	if m.Rank == 0 || m.tree {
 		m.tellLate(r)
 	}
+	if isTree && !own && !r.Twice() && m.Nonce != 0 {
+		t.giveUp(r)
+		m.drain()
+	}
 	m.turnAway(r, func(*Hello) {})
+}
+
+// giveUp tells the ranks that have come together that this one has not, because of the failure in r. They
+// would wait for it when they leave. If the rank above this one has failed, the next one that lives hears it.
+// The ranks below this one give up, too, and their word goes by this rank: it waits for that first.
+func (t *tree) giveUp(r Report) {
+	ctx, cancel := t.nic.WithTimeout(context.Background(), tellLateFor)
+	defer cancel()
+	if up := t.nextAbove(t.job.Rank); up >= 0 && !t.address(up).IsZero() {
+		t.link(up)
+	}
+	waits := func(p *link) bool { return p.rank > t.job.Rank && p.talks() }
+	for (len(t.dialing) > 0 || slices.ContainsFunc(t.near, waits)) && t.Step(ctx) == nil {
+	}
+	t.Tell(Report{Rank: t.job.Rank, Why: r.gaveUp()})
 }
 
 // drain waits until what the others were told has been heard.

@@ -29,16 +29,19 @@ type tree struct {
 	near   []*link // those that have, or had, a VI
 	err    error   // the first failure
 	deaths int     // ranks that have failed
+	marks  uint32  // of these, added up (mark)
 
 	table   []place   // by rank
 	places  []arrival // in the order in which they came to be known
 	reports []Report  // in the order in which they came to be known
 
 	up      int     // the rank above in the tree; -1 if there is none
+	silent  int     // how many ranks to ask at once that may be above this one
 	dialing []*link // attempts to connect since the job has come together
 
 	leaving, parted bool // this rank leaves; all do
 	ended           bool // End was called
+	ending          bool // this rank leaves Meet without the others
 
 	programs map[string]bool // that use the Member now
 	events   events          // for the one that connects on first use
@@ -52,13 +55,14 @@ type link struct {
 	err    error // of a dead rank
 	caller bool  // this rank asked for the connection
 
-	reports int // those before this one of tree.reports have been sent
-	places  int // and of tree.places
-	bye     int // the number of leaving ranks that was sent last; -1: to a rank below
+	reports int     // those before this one of tree.reports have been sent
+	places  int     // and of tree.places
+	bye     leavers // that were sent last
 	open    bool
 	owed    int // answers
 
-	left  int // ranks below it, with itself, that leave
+	left  leavers // of the ranks below it, with itself
+	tries int     // attempts to link that it has refused
 	recvs []receive
 }
 
@@ -76,7 +80,7 @@ const (
 	sayReport = 'r' // a Report
 	sayPlaces = 'p' // where ranks are
 	sayAnswer = 'a' // nothing: the last message that was passed on has been handled
-	sayBye    = 'b' // how many ranks leave in order, or nothing: all do
+	sayBye    = 'b' // how many ranks leave in order (leavers), or nothing: all do
 )
 
 func (t *tree) Lock()             { t.mu.Lock() }
@@ -184,16 +188,17 @@ func (t *tree) Fail(rank int, cause error) error {
 	p.state = Dead
 	p.err = &RankError{Rank: rank, Err: cause}
 	t.deaths++
+	t.marks += mark(rank)
 	if t.err == nil {
 		t.err = p.err
 	}
 	p.Disconnect()
-	t.part() // what ranks above know of those that leave must not count this one twice
-	t.Tell(t.job.ReportOf(p.err))
-	t.events.died(rank, p.err)
-	if t.up == rank {
-		t.climb()
+	if !t.ending || told(cause) { // otherwise p may have ended the connection because this rank ends
+		t.Tell(t.job.ReportOf(p.err))
 	}
+	t.events.died(rank, p.err)
+	t.repair()
+	t.part()
 	return p.err
 }
 
@@ -244,6 +249,9 @@ func (t *tree) handle(done []seam.Completion) {
 			continue
 		}
 		p := c.VI.Context.(*link)
+		if p.VI != c.VI {
+			continue // of an attempt that was taken back
+		}
 		if !c.Recv {
 			p.Sent()
 		}

@@ -242,7 +242,7 @@ func (m *meeting) dial(rank int) error {
 		case err == nil:
 			m.greet(rank)
 			return m.attend(m.ctx, func() bool { return rank != m.first() || m.links.State(rank) != Greeting })
-		case !m.again(err):
+		case !Again(err):
 			return m.turnedAway(rank, addr, err)
 		}
 		if err := m.attendFor(lookAgain, func() bool { return false }); err != nil {
@@ -268,13 +268,6 @@ func (m *meeting) greet(rank int) {
 
 // busy is what a rank says to whom it cannot listen now.
 const busy = "too many ask at once: ask again"
-
-// again reports whether an attempt to connect that has failed is worth another
-// one: the rank has lost it, had no room for it, or got no answer from this one for too long.
-func (m *meeting) again(err error) bool {
-	var refused *vipl.ConnError
-	return errors.Is(err, vipl.ErrNoMatch) || errors.Is(err, vipl.ErrDisconnected) || errors.As(err, &refused) && refused.Detail == busy
-}
 
 // turnedAway returns why the rank at addr cannot be reached. If it says that the
 // job cannot come together, that is why.

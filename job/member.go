@@ -74,7 +74,7 @@ func (t *tree) join(ctx context.Context) (err error) {
 		return err
 	}
 	t.Lock()
-	t.up = t.nextAbove()
+	t.repair()
 	t.Unlock()
 	if err := t.attend(); err != nil {
 		return t.job.errorf("%w", err)
@@ -163,9 +163,9 @@ func (t *tree) leaves(p *link, body []byte) bool {
 	switch {
 	case len(body) == 0 && p.rank < t.job.Rank:
 		p.state = Left
-	case len(body) == 4 && p.rank > t.job.Rank:
-		p.left = int(min(binary.LittleEndian.Uint32(body), MaxRanks))
-		return p.left > 0
+	case len(body) == 8 && p.rank > t.job.Rank:
+		p.left = leavers{min(binary.LittleEndian.Uint32(body), MaxRanks), binary.LittleEndian.Uint32(body[4:])}
+		return p.left.count > 0
 	default:
 		return false
 	}

@@ -102,10 +102,12 @@ func (j *Job) Dial(vi *vipl.VI, rank int) error {
 	return vi.ConnectStart(j.member.Addr(rank), j.member.t.job.request(forProgram, j.links.Params()))
 }
 
-// Again reports whether err is the refusal of a rank that was busy. The caller may dial it again later.
+// Again reports whether an attempt to connect that ended with err proves nothing about the rank, so that
+// the caller may dial it again later: the rank was busy, or it gave up the attempt. A rank without a listener
+// answers like one that gave up an attempt (vipl.ErrNoMatch).
 func Again(err error) bool {
 	var refused *vipl.ConnError
-	return errors.As(err, &refused) && refused.Detail == busy
+	return errors.Is(err, vipl.ErrNoMatch) || errors.Is(err, vipl.ErrDisconnected) || errors.As(err, &refused) && refused.Detail == busy
 }
 
 // Busy refuses a request because this rank is busy. The rank that dialed tries again.

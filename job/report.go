@@ -86,10 +86,18 @@ func (id *Identity) ReportOf(err error) Report {
 	return Report{Rank: id.Rank, Why: "it gave up: " + strings.TrimPrefix(err.Error(), strings.ToLower(id.Program)+": ")}
 }
 
+// gaveUp returns why a rank ends because of r.
+func (r Report) gaveUp() string {
+	if r.Twice() {
+		return fmt.Sprintf("it gave up: rank %d is there twice", r.Rank)
+	}
+	return fmt.Sprintf("it gave up: rank %d failed: %s", r.Rank, r.Why)
+}
+
 // Cause returns why the rank in r has failed, as reported by rank by.
 func (r Report) Cause(by int) error {
 	if by == r.Rank {
-		return errors.New(r.Why)
+		return lastWords(r.Why)
 	}
 	return &hearsay{by: by, why: r.Why}
 }

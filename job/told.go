@@ -95,11 +95,12 @@ func (t *tree) pass(p *link) {
 	}
 	for !p.open && p.talks() && p.Room() {
 		var body [placesMost * placeSize]byte
-		switch count := t.byes(p); {
-		case count != p.bye:
-			p.bye, p.open = count, true
-			binary.LittleEndian.PutUint32(body[:], uint32(count))
-			t.say(p, sayBye, body[:4])
+		switch bye := t.byes(p); {
+		case bye != p.bye:
+			p.bye, p.open = bye, true
+			binary.LittleEndian.PutUint32(body[:], bye.count)
+			binary.LittleEndian.PutUint32(body[4:], bye.without)
+			t.say(p, sayBye, body[:8])
 		case p.reports < len(t.reports):
 			r := t.reports[p.reports]
 			p.reports++

@@ -2,10 +2,12 @@ package job
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/channel"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -15,8 +17,9 @@ import (
 // is or the segment has to be asked. Along the links each rank learns where all others are (told.go). What
 // a rank reports of a failure goes along them: each rank that learns of it passes it
 // on (tree.Fail), by the NIC's goroutine while its program computes. A rank that dies cuts the
-// tree. Each part has a neighbour of it, which notices, and those below it ask the next rank above
-// it that lives for a link. If there is none, the lowest rank that lives is the root.
+// tree. Each part has a neighbour of it, which notices. Those below it and the next rank above it that
+// lives ask each other for a link (repair): so each side notices if the other has died as well. If no
+// rank above lives, the lowest rank that lives is the root.
 
 // fanOut is how many ranks are below one.
 const fanOut = 4
@@ -64,44 +67,100 @@ func (t *tree) seeTo() {
 	}
 }
 
-// climb links this rank with one above it, in place of the one that has died.
-func (t *tree) climb() {
-	t.up = t.nextAbove()
-	if t.up < 0 || t.closed {
+// repair links this rank with the living ranks that are next to it in the tree now, where one between
+// them has died. It does nothing before the job has come together.
+func (t *tree) repair() {
+	if !t.job.joined || t.closed || t.parted {
 		return
 	}
-	p := t.peer(t.up)
-	if p.VI != nil {
-		return // it is linked already
+	if t.up < 0 || t.dead(t.up) {
+		t.up = t.nextAbove(t.job.Rank)
 	}
-	vi, err := t.Open(t.up, t.patience())
+	switch {
+	case t.up < 0 && t.job.Rank > 0:
+		t.adopt(0)
+	case t.up >= 0 && t.dead(0):
+		t.seek()
+	case t.up >= 0:
+		t.link(t.up)
+	}
+	t.adopt(t.job.Rank)
+}
+
+// seekMost is how many ranks a rank asks at most that looks for the root.
+const seekMost = 256
+
+// seek links this rank with the one above it when the root has died. That may be any lower rank, and
+// many may have died with the root: each that does not answer doubles the number of ranks that are asked at once.
+func (t *tree) seek() {
+	t.link(t.up)
+	for rank, left := 0, t.silent; rank < t.job.Rank && left > 0; rank++ {
+		if !t.dead(rank) {
+			t.link(rank)
+			left--
+		}
+	}
+}
+
+// adopt links this rank with the ranks below another one. In place of one that has died these are those
+// below that.
+func (t *tree) adopt(rank int) {
+	for child := fanOut*rank + 1; child <= fanOut*rank+fanOut && child < t.job.Size; child++ {
+		switch {
+		case t.dead(child):
+			t.adopt(child)
+		case child != t.job.Rank:
+			t.link(child)
+		}
+	}
+}
+
+// link asks another rank for a link, unless there is one or an attempt.
+func (t *tree) link(rank int) {
+	p := t.peer(rank)
+	if p.VI != nil || p.state != Absent {
+		return
+	}
+	vi, err := t.Open(rank, t.patience(rank))
 	if err == nil {
-		err = vi.ConnectStart(t.address(t.up), t.job.request(forLink, t.params))
+		err = vi.ConnectStart(t.address(rank), t.job.request(forLink, t.params))
 	}
 	if err != nil {
-		t.Fail(t.up, err)
+		t.Fail(rank, err)
 		return
 	}
 	p.caller = true
 	t.dialing = append(t.dialing, p)
 }
 
-// patience is how long an attempt to link may take.
-func (t *tree) patience() time.Duration {
-	if t.cfg.PeerTimeout > 0 {
-		return t.cfg.PeerTimeout
-	}
-	return vipl.DefaultPeerTimeout
+// unlink takes back an attempt to link.
+func (t *tree) unlink(p *link) {
+	t.forgetLink(p)
+	p.Close()
+	p.Channel, p.recvs, p.caller = channel.Channel{}, nil, false
 }
 
-// nextAbove returns the rank that is to be above this one: -1 if there is none.
-func (t *tree) nextAbove() int {
-	for rank := t.job.Rank; rank > 0; {
+// patience is how long an attempt to link with a rank may take. A rank below may still be waiting, in
+// Meet, for the rank that has died, and answers when it has noticed.
+func (t *tree) patience(rank int) time.Duration {
+	patience := t.cfg.PeerTimeout
+	if patience == 0 {
+		patience = vipl.DefaultPeerTimeout
+	}
+	if rank > t.job.Rank {
+		patience *= 2
+	}
+	return patience
+}
+
+// nextAbove returns the rank that is to be above another one: -1 if there is none.
+func (t *tree) nextAbove(of int) int {
+	for rank := of; rank > 0; {
 		if rank = above(rank); !t.dead(rank) {
 			return rank
 		}
 	}
-	for rank := range t.job.Rank {
+	for rank := range of {
 		if !t.dead(rank) {
 			return rank
 		}
@@ -123,8 +182,8 @@ func (t *tree) dialed() {
 	}
 }
 
-// linkedWith begins to talk over a link whose attempt has ended. A caller that has given up asks
-// again, or somebody else.
+// linkedWith begins to talk over a link whose attempt has ended. If the attempt has failed, another one
+// follows, unless the other rank is dead.
 func (t *tree) linkedWith(p *link) {
 	if p.state != Absent {
 		return
@@ -134,9 +193,45 @@ func (t *tree) linkedWith(p *link) {
 		p.state = Live
 		t.pass(p)
 	case p.caller:
-		t.Fail(p.rank, err)
+		t.refused(p, err)
 	default:
-		t.Reset(p.rank)
+		t.unlink(p)
+		t.repair()
+	}
+}
+
+// linkTries is how often a rank may refuse a link, or give up an attempt, before it counts as dead.
+const linkTries = 5
+
+// refused handles the end of an attempt of this rank to link with p. A rank that does not answer, or ends
+// itself, is dead. One that refuses may have accepted an attempt before and given that up: it is asked again,
+// a few times.
+func (t *tree) refused(p *link, err error) {
+	refusal := ""
+	if why := (*vipl.ConnError)(nil); errors.Is(err, vipl.ErrReject) && errors.As(err, &why) {
+		refusal = why.Detail
+	}
+	r, ends := ParseReport(refusal, t.job.Size)
+	switch {
+	case ends:
+		t.job.Hear(r, p.rank)
+		if r.Rank != p.rank || r.Twice() {
+			t.Fail(p.rank, lastWords(r.gaveUp()))
+		}
+	case refusal == busy:
+		t.unlink(p)
+		if p.rank > t.job.Rank { // otherwise it asks this rank, and that counts
+			t.repair()
+		}
+	case (refusal != "" || Again(err)) && p.tries < linkTries:
+		p.tries++
+		t.unlink(p)
+		t.repair()
+	default:
+		if p.rank < t.job.Rank {
+			t.silent = min(2*t.silent+1, seekMost)
+		}
+		t.Fail(p.rank, err)
 	}
 }
 
@@ -146,20 +241,24 @@ func (t *tree) forgetLink(p *link) {
 	t.near, t.dialing = slices.DeleteFunc(t.near, is), slices.DeleteFunc(t.dialing, is)
 }
 
-// takeLink accepts the request of a rank that has lost the rank above it.
+// takeLink accepts the request of a rank for a link, in place of one to a rank that has died. If this
+// rank has asked that one, too, the request of the lower rank counts.
 func (t *tree) takeLink(req *vipl.Request, rank int) {
 	p := t.peer(rank)
+	if p.state == Absent && p.caller && rank < t.job.Rank {
+		t.unlink(p)
+	}
 	if p.state != Absent || p.VI != nil {
 		req.Reject(busy)
 		return
 	}
-	vi, err := t.Open(rank, t.patience())
+	vi, err := t.Open(rank, t.patience(rank))
 	if err == nil {
 		err = req.AcceptStart(vi)
 	}
 	if err != nil {
 		req.Reject(err.Error())
-		t.Reset(rank)
+		t.unlink(p)
 		return
 	}
 	t.dialing = append(t.dialing, p)
@@ -185,29 +284,44 @@ func (t *tree) stepUntil(ctx context.Context, done func() bool) error {
 // Leaving. A rank tells the one above it how many ranks leave, itself and those below it, when all
 // that are linked below it have told it. The root knows that all leave when that is everybody who has not
 // failed, and tells those below it, who pass it on.
+//
+// A rank that has left may die, and another path may bring that to the root before the ranks between
+// count again. So each number says without which dead ranks it was counted, and only numbers that agree on
+// these are added up.
 
-// byes returns the number of leaving ranks that p is to be told: 0 if none yet.
-func (t *tree) byes(p *link) int {
+// leavers is a number of ranks that leave, and a sum that stands for the dead ranks without which they were
+// counted. The zero leavers is unknown.
+type leavers struct{ count, without uint32 }
+
+// mark returns what a dead rank adds to leavers.without.
+func mark(rank int) uint32 {
+	x := uint32(rank+1) * 0x9e3779b1
+	x = (x ^ x>>15) * 0x85ebca6b
+	return x ^ x>>13
+}
+
+// byes returns the number of leaving ranks that p is to be told: zero if none yet.
+func (t *tree) byes(p *link) leavers {
 	if !t.leaving || p.rank != t.up {
 		return p.bye
 	}
 	if count, all := t.below(); all {
-		return count
+		return leavers{count, t.marks}
 	}
 	return p.bye
 }
 
 // below returns how many ranks leave, of this one and those below it, and whether all do that are
-// linked.
-func (t *tree) below() (count int, all bool) {
+// linked. Ranks that look for the root may have links with others, too.
+func (t *tree) below() (count uint32, all bool) {
 	for _, p := range t.near {
-		if p.rank < t.job.Rank || p.state == Dead {
+		if p.rank < t.job.Rank || p.state == Dead || t.nextAbove(p.rank) != t.job.Rank {
 			continue
 		}
-		if p.left == 0 {
+		if p.left.count == 0 || p.left.without != t.marks {
 			return 0, false
 		}
-		count += p.left
+		count += p.left.count
 	}
 	return 1 + count, true
 }
@@ -222,7 +336,7 @@ func (t *tree) part() {
 			t.pass(p)
 			return
 		}
-	} else if count, all := t.below(); !all || count+t.deaths < t.job.Size {
+	} else if count, all := t.below(); !all || int(count)+t.deaths < t.job.Size {
 		return
 	}
 	t.parted = true

@@ -115,10 +115,16 @@ func (p *peer) writing() bool {
 // when their descriptors come back.
 func (p *peer) endOwn(err error) {
 	w := p.w
+	bye := false // this rank's goodbye, for which a rank that has left waits
 	for p.pending.Len() > 0 {
-		if c := p.pending.Pop(); c.req != nil {
+		c := p.pending.Pop()
+		if c.req != nil {
 			w.complete(c.req, err)
 		}
+		bye = bye || c.kind == kindBye && p.state == peerLeft
+	}
+	if bye {
+		p.pending.Push(control{kind: kindBye})
 	}
 	for _, r := range w.requests {
 		if r.state == recvPosted && r.env.src == int32(p.rank) || r.peer == p && r.state != stateFree {

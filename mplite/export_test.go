@@ -220,3 +220,22 @@ func Connected(c *Comm) (n int) {
 	}
 	return n
 }
+
+// WireVersion is wireVersion, for tests.
+const WireVersion = wireVersion
+
+// ConnectWithin has c connect with a rank. The attempt has ended before c looks for its end: meanwhile runs
+// until then.
+func ConnectWithin(c *Comm, rank int, meanwhile func(vi *vipl.VI)) error {
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.peer(rank)
+	_, p.params = w.job.Station(rank)
+	p.caller = true
+	return p.attempt(func() error {
+		err := w.job.Dial(p.VI, rank)
+		meanwhile(p.VI)
+		return err
+	})
+}

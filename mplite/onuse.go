@@ -32,8 +32,8 @@ import (
 // up its own, and the lower one refuses that.
 //
 // An attempt that the other rank refuses, or for which this rank has no memory, VI or port, ends the
-// sends that wait for it, and nothing else: the next send asks again. A rank that does not answer is
-// dead.
+// sends that wait for it, and nothing else: the next send asks again. An attempt that the other rank gives
+// up is repeated. A rank that does not answer is dead.
 //
 // Events of the Member and ends of attempts are handled by whoever releases the world's mutex next,
 // or at once if nobody holds it (guard).
@@ -166,7 +166,7 @@ func (p *peer) need() {
 // attempt begins to connect by start.
 func (p *peer) attempt(start func() error) error {
 	w := p.w
-	err := p.init(max(2*w.cfg.PeerTimeout, time.Second))
+	err := p.init(w.attemptFor())
 	if err == nil {
 		err = start()
 	}
@@ -243,7 +243,7 @@ func (p *peer) attempted(err error) {
 	case !p.caller:
 		p.reset()
 		p.again()
-	case job.Again(err):
+	case p.worthAnother(err):
 		p.reset()
 		p.again()
 	case errors.Is(err, vipl.ErrReject) && refused != nil && refused.Detail == errLeft.Error():
@@ -257,6 +257,25 @@ func (p *peer) attempted(err error) {
 		p.fail(err)
 	}
 }
+
+// worthAnother reports whether an attempt that has ended with err is to be repeated. A rank that does not
+// listen answers like one that gave up the attempt; so one that has only given up attempts for as long as an
+// attempt may take counts as dead.
+func (p *peer) worthAnother(err error) bool {
+	now := p.w.nic.Now()
+	switch {
+	case !job.Again(err):
+		return false
+	case errors.Is(err, vipl.ErrReject): // it is busy
+		p.givenUp = 0
+	case p.givenUp == 0:
+		p.givenUp = now
+	}
+	return p.givenUp == 0 || now-p.givenUp < int64(p.w.attemptFor())
+}
+
+// attemptFor is how long an attempt to connect may take.
+func (w *world) attemptFor() time.Duration { return max(2*w.cfg.PeerTimeout, time.Second) }
 
 // leftBecause handles the refusal of p, which has left, if text is the report of the dead rank because of
 // which it has.
@@ -280,7 +299,7 @@ func (p *peer) live() {
 		p.fail(errGarbled)
 		return
 	}
-	p.state = peerLive
+	p.state, p.givenUp = peerLive, 0
 	p.credits = int(credits)
 	p.eagerMax = min(int(eager), p.w.cfg.EagerSize)
 	for _, dead := range p.w.dead { // before anything that follows from it
@@ -309,7 +328,11 @@ const dialPause = 20 * time.Millisecond
 // again has p asked again a little later, if something waits for it.
 func (p *peer) again() {
 	w := p.w
-	if p.state == peerAbsent && (p.queue.head != nil || p.pending.Len() > 0) && !slices.Contains(w.later, p) {
+	if p.queue.head == nil && p.pending.Len() == 0 {
+		p.givenUp = 0
+		return
+	}
+	if p.state == peerAbsent && !slices.Contains(w.later, p) {
 		w.later = append(w.later, p)
 		w.laterAt = w.nic.Now() + int64(dialPause)
 		w.notify() // a goroutine that waits without a limit

@@ -32,8 +32,9 @@ type peer struct {
 
 	leaving bool // it has finalized, and a write is under way still
 
-	caller bool      // the attempt to connect is this rank's
-	params [2]uint32 // what it says of its receive buffers, before there is a connection
+	caller  bool      // the attempt to connect is this rank's
+	givenUp int64     // since when it has given up each attempt, on the NIC's clock; 0: it has not
+	params  [2]uint32 // what it says of its receive buffers, before there is a connection
 
 	credits  int           // data messages that may be sent now
 	control  int           // control messages that may be sent now

@@ -1,0 +1,164 @@
+package job_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// program is a program on a Member that connects on first use.
+func program(m *job.Member) (*job.Job, error) {
+	j, err := m.New("Users", 1, nil, time.Second)
+	if err == nil {
+		j.OnUse(func() {})
+	}
+	return j, err
+}
+
+// await has a rank handle what comes until done, or until the time is up.
+func (w *world) await(m *job.Member, done func() bool) bool {
+	for end := w.now() + 10*time.Second; !done(); {
+		if m.Err(); w.now() > end || w.Sleep(100*time.Microsecond) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// allLeave reports whether the Member has said that all ranks leave.
+func allLeave(j *job.Job) bool {
+	for {
+		ev, ok := j.Next()
+		if !ok || ev.Rank < 0 {
+			return ok
+		}
+	}
+}
+
+// TestLeftThenDied: a rank that has left dies, and rank 0 learns of that before the ranks between count
+// again. It does not take that rank for two, and so waits for the last one, which works on and has no link at
+// that time, because the rank above it is dead as well.
+func TestLeftThenDied(t *testing.T) {
+	const size, between, last, left = 10, 2, 9, 5 // between is above last, and rank 1 above left
+	seeds(t, 4, func(seed uint64) error {
+		w := newWorld(size, sim.Options{Seed: seed})
+		w.cfg.PeerTimeout = 5 * time.Second
+		ready, leaving, told, ended := 0, 0, false, false
+		w.Script(func(_ int64, from, to *sim.Station, _ []byte) sim.Action {
+			a, b := w.stations[0], w.stations[last]
+			return sim.Action{Drop: told && !ended && (from == a && to == b || from == b && to == a)}
+		})
+		for rank := range size {
+			w.host(fmt.Sprint("rank ", rank), 0, func(nic *vipl.NIC) error {
+				m, err := w.join(bg, nic, rank)
+				if err != nil {
+					return err
+				}
+				j, err := program(m)
+				if err != nil {
+					return err
+				}
+				ready++
+				w.await(m, func() bool { return ready == size })
+				switch rank {
+				case 0:
+					w.await(m, func() bool { return leaving == size-3 })
+					w.await(m, func() bool { return w.now() > time.Second }) // rank 0 has heard all who leave
+					j.Leave()
+					told = true
+					j.Failed(between, errors.New("a test"))
+					j.Failed(left, errors.New("a test"))
+					early := false
+					w.await(m, func() bool { early = early || allLeave(j); return early || w.now() > 2*time.Second })
+					if ended = true; early {
+						return errors.New("rank 0 takes the job for ended while a rank works on")
+					}
+				case between:
+					w.await(m, func() bool { return told })
+					m.Fail(errors.New("test: the end"))
+					return nil
+				case last:
+					w.await(m, func() bool { return ended })
+					j.Leave()
+				default:
+					j.Leave()
+					leaving++
+				}
+				if rank == left {
+					w.await(m, func() bool { return told })
+					m.Fail(errors.New("test: the end"))
+					return nil
+				}
+				if !w.await(m, func() bool { return allLeave(j) }) {
+					return errors.New("nobody says that all leave")
+				}
+				w.Sleep(time.Second)
+				m.Fail(errors.New("test: the end"))
+				return nil
+			})
+		}
+		return w.run()
+	})
+}
+
+// TestTwiceIsToldOnce: each rank passes on once that two processes claim a rank, although its neighbours
+// pass that on to it in turn.
+func TestTwiceIsToldOnce(t *testing.T) {
+	const size = 6
+	w := newWorld(size, sim.Options{})
+	joined := 0
+	for rank := range size {
+		w.host(fmt.Sprint("rank ", rank), 0, func(nic *vipl.NIC) error {
+			m, err := w.join(bg, nic, rank)
+			if err != nil {
+				return err
+			}
+			joined++
+			w.await(m, func() bool { return joined == size })
+			if rank == 3 {
+				at := func(port uint16) ethertype.Addr {
+					return ethertype.Addr{MAC: ethertype.MAC{2, 0, 0, 0, 0, 9}, Port: port}
+				}
+				job.SayTwice(m, &job.DuplicateError{Job: "test", Rank: 1, First: at(1), Second: at(2)})
+			}
+			end := w.now() + 100*time.Millisecond
+			w.await(m, func() bool { return w.now() > end })
+			if n := job.Reports(m); n != 1 {
+				return fmt.Errorf("rank %d has passed on %d reports, want 1", rank, n)
+			}
+			if err := isTwice(m.Err(), 1); err != nil {
+				return err
+			}
+			m.Fail(m.Err())
+			return nil
+		})
+	}
+	check(t, w.run())
+}
+
+// TestAgain: an attempt to connect that the other rank refuses for now, or gives up, is no proof that it has
+// died; that it is silent, or says why it refuses, is another matter.
+func TestAgain(t *testing.T) {
+	refusal := func(err error, detail string) error { return &vipl.ConnError{Err: err, Detail: detail} }
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{
+		{refusal(vipl.ErrReject, job.BusyText), true},
+		{refusal(vipl.ErrNoMatch, ""), true},
+		{refusal(vipl.ErrDisconnected, ""), true},
+		{refusal(vipl.ErrReject, "rank 2 takes rank 1 for dead"), false},
+		{refusal(vipl.ErrTimeout, ""), false},
+		{vipl.ErrLink, false},
+	} {
+		if got := job.Again(tc.err); got != tc.want {
+			t.Errorf("%v: %v, want %v", tc.err, got, tc.want)
+		}
+	}
+}
