@@ -2,34 +2,34 @@ package reliability
 
 import "math"
 
-// The congestion window is a number of frames with fracBits binary digits
-// after the point, because it can fall below one.
+// The congestion window is a fixed-point number of frames with fracBits fractional bits, because it
+// can fall below one.
 const (
 	fracBits = 16
 	oneFrame = 1 << fracBits
 	minCwnd  = oneFrame / 8
-	// gentle is the window up to which it grows by a share of itself and not
-	// by a frame each round trip: with many senders whose fair share is about
-	// one frame, one frame more each would double the load.
+	// gentle is the window below which growth is proportional to the window, not one frame per
+	// round trip. If many senders have a fair share of about one frame each, one frame more for
+	// each would double the load.
 	gentle = 8 * oneFrame
 )
 
-// congestion is the congestion window and how it reacts to loss: slow start,
-// then additive increase, and a decrease to seven tenths (as CUBIC in RFC
-// 9438) at most once a round trip. Below one frame it paces.
+// congestion is the congestion window and its reaction to loss: slow start, then additive increase,
+// and a decrease to seven tenths (as in CUBIC, RFC 9438) at most once a round trip. A window below
+// one frame is paced.
 type congestion struct {
 	window    uint32    // frames << fracBits
 	threshold uint32    // where slow start ends
 	limit     uint32    // Config.Window << fracBits
-	cutAt     int64     // frames sent until then belong to the loss reacted to last
+	cutAt     int64     // frames sent before belong to the last loss that was reacted to
 	nextSend  int64     // with a window below one frame: the earliest time of the next frame
-	lately    lossShare // of frames that later ones have shown to be lost
-	inAll     lossShare // and of those that a probe or a time-out has repaired
+	lately    lossShare // of frames found lost because later ones arrived
+	inAll     lossShare // also counts frames that a probe or a timeout repaired
 
-	// What undo restores when it turns out that no frame was lost.
+	// State that undo restores if no frame was lost after all.
 	oldWindow, oldThreshold uint32
 	oldCutAt                int64
-	uncertain               int32 // frames sent again since the cut of which it is not known that they had been lost; negative: one had been
+	uncertain               int32 // frames retransmitted since the cut that may have been needless; negative: one was necessary
 }
 
 func (c *congestion) init(cfg *Config) {
@@ -44,13 +44,13 @@ func (c *congestion) init(cfg *Config) {
 	}
 }
 
-// frames returns how many frames may be in flight, not below one.
+// frames returns how many frames may be in flight, at least one.
 func (c *congestion) frames() int { return int(max(c.window, oneFrame) >> fracBits) }
 
-// paced reports whether frames go one at a time, each at nextSend at the earliest.
+// paced reports whether frames are sent one at a time, not before nextSend.
 func (c *congestion) paced() bool { return c.window < oneFrame }
 
-// interval returns the time between frames when they are paced, 0 when not.
+// interval returns the time between paced frames, or 0 without pacing.
 func (c *congestion) interval(rtt int64) int64 {
 	if c.window >= oneFrame {
 		return 0
@@ -58,9 +58,9 @@ func (c *congestion) interval(rtt int64) int64 {
 	return rtt * oneFrame / int64(c.window)
 }
 
-// grow records that acked frames, of flight that were under way, have been acknowledged,
-// the newest of them sent at sentAt. The window grows only while it is in use. Below
-// gentle it grows faster if quiet, when no queue shows on the path.
+// grow records the acknowledgement of acked frames out of flight frames in flight. The newest of
+// them was sent at sentAt. The window grows only while it is in use. Below gentle it grows faster
+// if quiet is set, which means that the path shows no queue.
 func (c *congestion) grow(sentAt int64, acked, flight int, quiet bool) {
 	if c.window == c.limit || sentAt <= c.cutAt {
 		return
@@ -84,7 +84,7 @@ func (c *congestion) grow(sentAt int64, acked, flight int, quiet bool) {
 	c.window = uint32(min(window, int64(c.limit)))
 }
 
-// cut reacts at now to the loss of a frame sent at sentAt.
+// cut reacts at now to the loss of a frame that was sent at sentAt.
 func (c *congestion) cut(now, sentAt int64) bool {
 	if sentAt <= c.cutAt {
 		return false
@@ -103,35 +103,34 @@ func (c *congestion) reduced() uint32 {
 	return c.window / 10 * 7
 }
 
-// collapse reacts at now to a retransmission time-out.
+// collapse reacts at now to a retransmission timeout.
 func (c *congestion) collapse(now int64, first bool) {
 	if first {
 		c.save(now)
 		c.threshold = c.reduced()
 	}
-	c.cutAt = now - 1 // the frame that goes now is the first of the next round
+	c.cutAt = now - 1 // the frame sent now is the first of the next round
 	c.window = max(min(c.window/2, oneFrame), minCwnd)
 }
 
-// save keeps the window for undo, before a reaction to loss at now.
+// save stores the window for undo, before a reaction to a loss at now.
 func (c *congestion) save(now int64) {
 	c.oldWindow, c.oldThreshold, c.oldCutAt = c.window, c.threshold, c.cutAt
 	c.cutAt, c.uncertain = now, 0
 }
 
-// retransmitted records that a frame believed lost is sent again.
+// retransmitted records the retransmission of a frame that is considered lost.
 func (c *congestion) retransmitted() {
 	if c.uncertain >= 0 {
 		c.uncertain++
 	}
 }
 
-// needed records that a frame which was sent again had been lost indeed.
+// needed records that a retransmission was necessary.
 func (c *congestion) needed() { c.uncertain = -1 }
 
-// needless records n frames that were sent again although they had not been lost. When
-// all frames sent again since the last reaction were of that kind, it undoes that
-// reaction and reports so.
+// needless records n retransmissions that were not necessary. If all retransmissions since the last
+// reaction were needless, it undoes that reaction and returns true.
 func (c *congestion) needless(n int) (undone bool) {
 	if c.uncertain <= 0 {
 		return false
@@ -144,7 +143,7 @@ func (c *congestion) needless(n int) (undone bool) {
 	return false
 }
 
-// undo restores the window to what it was before the last reaction.
+// undo restores the window from before the last reaction.
 func (c *congestion) undo() {
 	c.window = max(c.window, c.oldWindow)
 	c.threshold = max(c.threshold, c.oldThreshold)

@@ -2,15 +2,13 @@ package reliability
 
 import "github.com/bobnet-go/bobnet/ethertype"
 
-// filterWindow is how far, in frames, a frame may be overtaken on the
-// unreliable level and still be taken, and how many may be missing before one that
-// is taken at once.
+// filterWindow is by how many frames a frame of the unreliable level may be overtaken and still be
+// accepted. It is also how many frames may be missing before a frame that is accepted at once.
 const filterWindow = filterWords * 64
 
 const filterWords = 4
 
-// filterRun is how many frames outside the window have to follow each other until
-// the window moves to them.
+// filterRun is how many consecutive frames outside the window move the window to them.
 const filterRun = 4
 
 // Filter accepts each frame at most once on the unreliable level, where nothing is retransmitted and
@@ -25,10 +23,10 @@ const filterRun = 4
 //
 // The zero Filter needs Init. Only one goroutine at a time may use it.
 type Filter struct {
-	top  ethertype.Seq // one past the newest taken
+	top  ethertype.Seq // one past the newest accepted
 	seen [filterWords]uint64
-	run  int           // frames outside the window that have followed each other
-	last ethertype.Seq // the number of the last frame of the run
+	run  int           // consecutive frames outside the window
+	last ethertype.Seq // number of the last frame of the run
 }
 
 // Init prepares f for a connection whose first frame from the peer has the number first.

@@ -18,33 +18,33 @@ type Sent struct {
 
 // The states of a frame in the ring.
 const (
-	stateOut   uint8 = iota // sent and believed to be under way, in Sender.out
-	stateLost               // believed lost and to be sent again, in Sender.lost
+	stateOut   uint8 = iota // sent and considered in flight, in Sender.out
+	stateLost               // considered lost, to be retransmitted, in Sender.lost
 	stateAcked              // acknowledged selectively, in no queue
 )
 
 // frame is one slot of the ring.
 type frame struct {
 	Sent
-	order      uint32 // rank among all transmissions
+	order      uint32 // number among all transmissions
 	prev, next uint16 // neighbours in its queue: sequence numbers modulo 2^16
-	sentAt     int64  // when it was sent last
-	waited     uint32 // from when it was sent first to sentAt, in units of waitUnit
+	sentAt     int64  // time of the last transmission
+	waited     uint32 // from the first to the last transmission, in units of waitUnit
 	state      uint8
 	resent     bool // sent more than once
 }
 
-// waitUnit, in nanoseconds, lets 32 bits reach over three days.
+// waitUnit is in nanoseconds. It makes 32 bits last for more than three days.
 const waitUnit = 1 << 16
 
-// wait records that the frame is sent again at now.
+// wait records that the frame is retransmitted at now.
 func (f *frame) wait(now int64) {
 	f.waited = uint32(min(int64(f.waited)+(max(now-f.sentAt, 0)+waitUnit/2)/waitUnit, math.MaxUint32))
 }
 
-// ring holds the frames from the lowest unacknowledged to the highest sent, by
-// sequence number. Its size is a power of two, it grows by doubling and never
-// shrinks, so that a connection at work does not allocate.
+// ring holds the frames from the lowest unacknowledged to the highest sent, indexed by sequence
+// number. Its size is a power of two. It doubles when necessary and never shrinks, so a busy
+// connection does not allocate.
 type ring struct {
 	slots []frame
 	acked []uint64 // bit seq%len(slots): the frame is in stateAcked
@@ -62,7 +62,7 @@ func (r *ring) clearAcked(seq ethertype.Seq) {
 	r.acked[int(seq/64)&(len(r.acked)-1)] &^= 1 << (seq % 64)
 }
 
-// grow doubles the ring, which is full with the frames from una on.
+// grow doubles the full ring, whose frames begin with una.
 func (r *ring) grow(una ethertype.Seq) {
 	old := *r
 	size := max(2*len(old.slots), minRing)
@@ -80,8 +80,8 @@ func (r *ring) grow(una ethertype.Seq) {
 	}
 }
 
-// queue is a doubly linked list of frames in the ring. The links are sequence
-// numbers modulo 2^16, which name a frame uniquely whatever the ring's size.
+// queue is a doubly linked list of frames in the ring. The links are sequence numbers modulo 2^16,
+// which identify a frame for every ring size.
 type queue struct{ head, tail, n uint16 }
 
 func (q *queue) push(r *ring, seq ethertype.Seq) {

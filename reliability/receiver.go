@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// never is a deadline that does not come.
+// never is a deadline that never passes.
 const never int64 = math.MaxInt64
 
 // MaxSack is the most bytes that Receiver.AppendSack appends.
@@ -28,12 +28,12 @@ type Receiver struct {
 	cfg     *Config
 	next    ethertype.Seq // all frames before it have been accepted
 	top     ethertype.Seq // one past the highest that has been accepted
-	ahead   int           // how many beyond next have been accepted: bits set in beyond
+	ahead   int           // number of accepted frames after next: bits set in beyond
 	beyond  *[aheadWords]uint64
 	ackAt   int64 // when a delayed acknowledgement is due, or never
 	pending int   // frames accepted since the last acknowledgement
 	urgent  bool  // acknowledge at once
-	held    bool  // the peer has asked for the acknowledgement, which waits for an answer
+	held    bool  // the peer requested the acknowledgement, which waits for an answer
 	talk    talk
 	stats   ReceiverStats
 }
@@ -94,7 +94,7 @@ func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow, ends bool) {
 	}
 }
 
-// acceptBeyond records a frame that makes a gap, comes after one, or fills one.
+// acceptBeyond records a frame that opens a gap, follows one, or fills one.
 func (r *Receiver) acceptBeyond(seq ethertype.Seq) {
 	if r.beyond == nil {
 		r.beyond = new([aheadWords]uint64)

@@ -8,66 +8,65 @@ import (
 )
 
 const (
-	// reorderMin is the least time, in nanoseconds, by which a frame must be
-	// later than one sent after it to count as lost.
+	// reorderMin is the minimum time, in nanoseconds, by which a frame must be later than one sent
+	// after it to be considered lost.
 	reorderMin = 10_000
-	// probeMin is the least time before a tail probe, besides the peer's
-	// acknowledgement delay: what a host may take to run the peer.
+	// probeMin is the minimum time before a tail probe, in addition to the peer's acknowledgement
+	// delay: scheduling the peer's process may take that long.
 	probeMin = 300_000
-	// maxProbes is how many probes come before the first time-out. The time
-	// between them doubles after every second: a queue that is full drops some
-	// in a row, and a time-out costs far more than a probe.
+	// maxProbes is the number of probes before the first timeout. The interval doubles after every
+	// second probe: a full queue drops several in a row, and a timeout costs much more than a
+	// probe.
 	maxProbes = 8
-	// maxDoubt bounds the doubling of the time to a probe while every answer
-	// comes after one and so gives no round-trip sample.
+	// maxDoubt bounds the doubling of the time to a probe. It doubles while every answer follows a
+	// probe, and so gives no round-trip sample.
 	maxDoubt = 5
-	// stalledTries times MaxTries time-outs without progress end a connection
-	// whose peer is heard.
+	// stalledTries times MaxTries timeouts without progress end a connection whose peer still sends
+	// frames.
 	stalledTries = 4
-	// probeMore is how many further frames go with a probe, or with the frame of a
-	// time-out, where many frames are lost although no queue shows.
+	// probeMore is how many further frames accompany a probe, or the frame of a timeout, if many
+	// frames are lost although no queue shows.
 	probeMore = 3
-	// longSilence is after how many time-outs without any word from the peer
-	// a word from it shortens the wait for the next.
+	// longSilence is the number of timeouts without any frame from the peer after which a frame
+	// from it shortens the next timeout.
 	longSilence = 3
 )
 
-// transmission is what is known of one frame on its way.
+// transmission describes one transmission of a frame.
 type transmission struct {
 	order       uint32
 	sentAt, rtt int64
 	ok          bool
 }
 
-// newest keeps the transmission in t that was sent last.
+// newest replaces t by u if u was sent later.
 func (t *transmission) newest(u transmission) {
 	if u.ok && (!t.ok || int32(u.order-t.order) > 0) {
 		*t = u
 	}
 }
 
-// recovery finds out what has been lost: by time against what was sent later
-// (RACK, RFC 8985 section 6), by tail probes (TLP, section 7) and by
-// retransmission time-outs (RFC 6298, section 5).
+// recovery detects losses: by comparing send times with those of later frames (RACK, RFC 8985
+// section 6), by tail probes (TLP, section 7) and by retransmission timeouts (RFC 6298, section 5).
 type recovery struct {
-	latest    transmission // the latest sent that was delivered
+	latest    transmission // the latest-sent frame that was delivered
 	reorder   int64        // reordering window, ns
-	reorderAt int64        // when the next frame turns from late to lost, or never
-	timeoutAt int64        // when a probe or a time-out is due, or never
-	timeout   bool         // it is a time-out
-	probes    uint8        // probes since anything was acknowledged
-	doubt     uint8        // how often the time to a probe is doubled
-	backoff   uint8        // how often the time-out is doubled
-	tries     uint16       // time-outs since anything was acknowledged
-	silent    uint16       // time-outs since the peer was heard
-	triesFrom int64        // when the first of tries was
-	more      uint8        // frames that may go with a probe or time-out, whatever the window says
-	moreTo    uint32       // the first transmission that does not go again for that
-	due       cause        // why dueSeq is sent again whatever the window says
+	reorderAt int64        // when the next late frame counts as lost, or never
+	timeoutAt int64        // when a probe or a timeout is due, or never
+	timeout   bool         // it is a timeout
+	probes    uint8        // probes since the last progress
+	doubt     uint8        // how often the time to a probe was doubled
+	backoff   uint8        // how often the timeout was doubled
+	tries     uint16       // timeouts since the last progress
+	silent    uint16       // timeouts since the peer's last frame
+	triesFrom int64        // when the first of tries occurred
+	more      uint8        // frames that may be sent with a probe or timeout, whatever the window
+	moreTo    uint32       // the first transmission that is not repeated for that reason
+	due       cause        // why dueSeq is retransmitted, whatever the window
 	dueSeq    ethertype.Seq
 }
 
-// cause says why a frame is sent again.
+// cause is the reason for a retransmission.
 type cause uint8
 
 const (
@@ -81,17 +80,17 @@ func (r *recovery) init() {
 	*r = recovery{reorder: reorderMin, reorderAt: never, timeoutAt: never}
 }
 
-// tally counts what one acknowledgement acknowledges.
+// tally counts the effects of one acknowledgement.
 type tally struct {
 	acked    int           // frames
-	flight   int           // frames under way before it
-	needless int           // frames that had been sent again although they were not lost
+	flight   int           // frames in flight before it
+	needless int           // frames that had been retransmitted needlessly
 	high     ethertype.Seq // one past the highest acknowledged
-	fresh    transmission  // newest of the frames sent once
-	again    transmission  // newest of those sent again
+	fresh    transmission  // the newest of the frames sent once
+	again    transmission  // the newest of the retransmitted frames
 }
 
-// deliver takes a frame that is acknowledged for the first time out of its queue.
+// deliver removes a frame that is acknowledged for the first time from its queue.
 func (s *Sender) deliver(now int64, seq ethertype.Seq, slot *frame, t *tally) {
 	if slot.state == stateLost {
 		s.lost.remove(&s.ring, seq)
@@ -116,26 +115,25 @@ func (s *Sender) deliver(now int64, seq ethertype.Seq, slot *frame, t *tally) {
 	}
 }
 
-// overtaken enlarges the reordering window for a frame that came later by late, in
-// nanoseconds, than one sent after it.
+// overtaken enlarges the reordering window after a frame arrived late: late is how many nanoseconds
+// it was sent before a frame that overtook it.
 func (s *Sender) overtaken(late int64) {
 	s.rec.reorder = s.reorderLimit(max(s.rec.reorder, late+late/4))
 }
 
-// reorderLimit bounds a reordering window. RFC 8985 allows one round trip; on
-// a segment, where that is the time of a few dozen frames, frames that were
-// overtaken by 64 need more.
+// reorderLimit bounds a reordering window. RFC 8985 allows one round trip. On a segment a round
+// trip is the time of a few dozen frames, which is too short for frames that 64 others overtake.
 func (s *Sender) reorderLimit(ns int64) int64 {
 	return min(ns, max(4*s.rtt.smoothed, reorderMin))
 }
 
-// progress updates window, timers and losses for an acknowledgement of something new.
+// progress updates window, timers and losses after an acknowledgement of new frames.
 func (s *Sender) progress(now int64, t *tally) {
 	if t.fresh.ok {
 		rtt, sure := s.roundTrip(t)
 		s.rtt.sample(now, rtt, sure, s.cfg)
 		s.rec.backoff, s.rec.doubt = 0, 0
-	} else if t.again.ok && t.again.rtt <= 2*s.rtt.smoothed { // the round trip is as before: frames are lost
+	} else if t.again.ok && t.again.rtt <= 2*s.rtt.smoothed { // the round trip is unchanged, so frames were lost
 		s.rec.doubt = 0
 	} else if s.rec.probes > 0 {
 		s.rec.doubt = min(s.rec.doubt+1, maxDoubt)
@@ -155,12 +153,12 @@ func (s *Sender) progress(now int64, t *tally) {
 	}
 }
 
-// roundTrip returns the round trip that an acknowledgement shows of a frame sent
-// once, and whether that is sure. The first sample of a connection, if there were probes or
-// time-outs meanwhile, may show how long acknowledgements were lost instead, and the pace would
-// follow it. So it is bounded by the first time-out: later samples correct one that is too short.
-// Nor is it taken for the smallest: each answer to a frame that goes again would seem to come too
-// soon, and to be to that frame's first transmission.
+// roundTrip returns the round-trip sample of an acknowledgement, from a frame that was sent once,
+// and whether the sample is reliable. If there were probes or timeouts before the first sample of a
+// connection, that sample may include the time for which acknowledgements were lost, and pacing
+// would follow it. It is therefore bounded by the first timeout; later samples correct a value that
+// is too small. It also does not count as the smallest round trip: the answer to each
+// retransmission would then seem too early, and be attributed to the first transmission.
 func (s *Sender) roundTrip(t *tally) (rtt int64, sure bool) {
 	rtt, sure = t.fresh.rtt, s.rtt.smoothed != 0 || s.rec.probes == 0 && s.rec.tries == 0
 	if !sure && s.rec.tries > 0 {
@@ -169,7 +167,7 @@ func (s *Sender) roundTrip(t *tally) (rtt int64, sure bool) {
 	return rtt, sure
 }
 
-// judge decides whether what was sent again was needed.
+// judge decides whether retransmissions were necessary.
 func (s *Sender) judge(now int64, t *tally) {
 	if t.needless > 0 {
 		s.stats.Needless += uint64(t.needless)
@@ -179,9 +177,9 @@ func (s *Sender) judge(now int64, t *tally) {
 		}
 	}
 	if s.rec.tries > 0 && t.fresh.ok {
-		// Frames from before the time-out arrive: the peer was only slow
-		// (F-RTO, RFC 5682), and an acknowledgement of the frame sent again
-		// says nothing of those that are still under way.
+		// Frames from before the timeout arrive: the peer was only slow (F-RTO, RFC 5682). The
+		// acknowledgement of the retransmitted frame says nothing about frames that are still in
+		// flight.
 		s.cc.undo()
 		s.stats.Undone++
 		return
@@ -203,9 +201,8 @@ func (s *Sender) cut(now, sentAt int64) {
 	}
 }
 
-// detectLost puts the frames under way that are too late into the queue of the
-// lost: those sent before the latest that was delivered, by more than a round
-// trip and the reordering window.
+// detectLost moves frames that are too late to the queue of lost frames: those sent earlier than
+// the latest delivered frame by more than a round trip and the reordering window.
 func (s *Sender) detectLost(now int64) {
 	r := &s.rec
 	r.reorderAt = never
@@ -236,7 +233,7 @@ func (s *Sender) full(short uint16) ethertype.Seq {
 	return s.una + ethertype.Seq(short-uint16(s.una))
 }
 
-// heard records that a valid frame of the peer has come, whatever it says.
+// heard records that a valid frame of the peer has arrived.
 func (s *Sender) heard(now int64) {
 	s.heardAt = now
 	if s.rec.silent == 0 {
@@ -248,7 +245,7 @@ func (s *Sender) heard(now int64) {
 	s.rec.silent = 0
 }
 
-// arm sets when the next probe or time-out is due if nothing is acknowledged.
+// arm sets the time of the next probe or timeout.
 func (s *Sender) arm(now int64) {
 	r := &s.rec
 	if r.backoff == 0 && r.tries == 0 && r.probes < maxProbes {
@@ -260,7 +257,7 @@ func (s *Sender) arm(now int64) {
 	r.timeoutAt, r.timeout = now+min(s.rtt.rto<<r.backoff, s.cfg.MaxRTO), true
 }
 
-// probeAfter returns how long to wait for an answer before the first probe.
+// probeAfter returns the time before the first probe.
 func (s *Sender) probeAfter() int64 {
 	return max(2*s.rtt.smoothed, probeMin, s.interval()) + s.cfg.AckDelay
 }
@@ -280,7 +277,7 @@ func (s *Sender) OnTimer(now int64) error {
 	return nil
 }
 
-// expire arranges for a probe or a retransmission on time-out.
+// expire schedules a probe or a retransmission on timeout.
 func (s *Sender) expire(now int64) error {
 	r := &s.rec
 	switch {
@@ -310,11 +307,11 @@ func (s *Sender) expire(now int64) error {
 	return nil
 }
 
-// sendMore lets further frames go with a probe, or with the frame of a time-out, where many frames
-// are lost and no queue shows. The window is then a frame or less, so nothing follows a lost
-// frame that would show the loss, and half of the probes get no answer. Of several frames one
-// gets an answer, and its bitmap shows what else is missing. From the second probe on the
-// same frame may go more than once.
+// sendMore lets further frames accompany a probe, or the frame of a timeout, if many frames are
+// lost and no queue shows. The window is then a frame or less, so no later frame reveals the loss,
+// and half of the probes get no answer. If several frames are sent, at least one usually gets an
+// answer, whose bitmap shows what else is missing. From the second probe on, the same frame may be
+// sent more than once.
 func (s *Sender) sendMore() {
 	r := &s.rec
 	if s.cc.inAll <= lossAtFirst || !s.calm() && (r.latest.ok || r.probes < maxProbes/2) {
@@ -326,8 +323,7 @@ func (s *Sender) sendMore() {
 	}
 }
 
-// unreachable reports whether there have been as many time-outs as Config.MaxTries
-// allows, for as long as the user timeout wants.
+// unreachable reports whether Config.MaxTries and the user timeout are both exceeded.
 func (s *Sender) unreachable(now int64) bool {
 	r := &s.rec
 	return int(r.silent) >= s.cfg.MaxTries && now-s.heardAt >= s.timeout ||
@@ -338,7 +334,7 @@ func (s *Sender) unreachable(now int64) bool {
 // alive calls it before OnTimer, which then returns no error.
 func (s *Sender) Bear(now int64) {
 	r := &s.rec
-	r.silent, r.tries, r.triesFrom = 0, min(r.tries, 1), now // the next time-out is not the first one
+	r.silent, r.tries, r.triesFrom = 0, min(r.tries, 1), now // the next timeout is not the first one
 }
 
 // Deadline returns when to call OnTimer, or math.MaxInt64 for never.
@@ -388,12 +384,12 @@ func (s *Sender) Retransmit(now int64) (f *Sent, seq ethertype.Seq, ok bool) {
 	return &slot.Sent, seq, true
 }
 
-// hasMore reports whether there is a frame that may go again with a probe.
+// hasMore reports whether there is a frame that may accompany a probe.
 func (s *Sender) hasMore() bool {
 	return s.lost.n > 0 || s.out.n > 0 && int32(s.ring.at(s.full(s.out.head)).order-s.rec.moreTo) < 0
 }
 
-// nextMore returns the frame that goes again next with a probe.
+// nextMore returns the next frame to accompany a probe.
 func (s *Sender) nextMore() ethertype.Seq {
 	if s.lost.n > 0 {
 		return s.full(s.lost.head)

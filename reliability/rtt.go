@@ -1,30 +1,30 @@
 package reliability
 
-// minLife is for how long, in nanoseconds, the smallest round trip seen counts,
-// and at most twice as long: after that, paths may have changed. What replaces
-// it is the smallest of the last minLife, not the sample that comes next, which
-// a queue or a sleeping process may have delayed.
+// minLife is for how long, in nanoseconds, the smallest round trip counts; it may count up to twice
+// as long. Afterwards paths may have changed. The smallest sample of the last minLife replaces it,
+// not the next sample, which a queue or a sleeping process may have delayed.
 const minLife = 10_000_000_000
 
-// outlier is how many times the smoothed round trip a sample counts at most.
+// outlier bounds a sample to this multiple of the smoothed round trip.
 const outlier = 8
 
-// rttEstimator smooths round-trip samples (RFC 6298) and keeps the smallest.
-// Its caller takes samples only from frames that were sent once (Karn).
+// rttEstimator smooths round-trip samples (RFC 6298) and keeps the smallest. The caller must only
+// pass samples of frames that were sent once (Karn's algorithm).
 type rttEstimator struct {
 	smoothed  int64 // ns; 0 before the first sample
 	variation int64 // ns
-	smallest  int64 // ns; 0 before the first sample that is sure
-	recent    int64 // ns; smallest since recentAt
+	smallest  int64 // ns; 0 before the first reliable sample
+	recent    int64 // ns; the smallest since recentAt
 	recentAt  int64
-	rto       int64 // ns, without back-off, within the Config's bounds
+	rto       int64 // ns, without back-off, within the bounds of the Config
 }
 
 func (e *rttEstimator) init(cfg *Config) {
 	*e = rttEstimator{rto: cfg.MinRTO}
 }
 
-// sample takes a sample. If it is not sure, it may be far too long, and says nothing of the smallest.
+// sample processes a sample. If sure is false, the sample may be far too large, and does not count
+// as the smallest.
 func (e *rttEstimator) sample(now, rtt int64, sure bool, cfg *Config) {
 	rtt = max(rtt, 1)
 	switch {
@@ -40,8 +40,8 @@ func (e *rttEstimator) sample(now, rtt int64, sure bool, cfg *Config) {
 	if e.smoothed == 0 {
 		e.smoothed, e.variation = rtt, rtt/2
 	} else {
-		// One sample that a sleeping process spoiled must not slow the
-		// connection down; several do.
+		// A single sample that a sleeping process delayed must not slow the connection down.
+		// Several such samples do.
 		err := min(rtt, outlier*e.smoothed) - e.smoothed
 		e.smoothed += err / 8
 		e.variation += (max(err, -err) - e.variation) / 4

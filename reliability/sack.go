@@ -7,19 +7,19 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// window64 returns 64 bits of a ring bitmap whose length is a power of two,
-// the least significant standing for first.
+// window64 returns 64 bits of a ring bitmap whose length is a power of two. The least significant
+// bit stands for first.
 func window64(ring []uint64, first ethertype.Seq) uint64 {
 	i, shift := int(first/64)&(len(ring)-1), uint(first%64)
 	return ring[i]>>shift | ring[(i+1)&(len(ring)-1)]<<(64-shift)
 }
 
-// ackHistory is how far an acknowledgement may lie behind (RFC 5961, section 5).
-// An older one is of another connection, a guess, or worth nothing.
+// ackHistory is how old an acknowledgement may be, in frames (RFC 5961, section 5). An older one
+// belongs to another connection, is a guess, or is useless.
 const ackHistory = MaxWindow
 
-// validSack reports whether the bits behind ack stand for frames that have
-// been sent, and more is what Receiver.AppendSack makes.
+// validSack reports whether the bits after ack stand for frames that have been sent, and more has
+// the format of Receiver.AppendSack.
 func (s *Sender) validSack(ack ethertype.Seq, sack uint64, more []byte) bool {
 	if len(more)%8 != 0 || len(more) > MaxSack {
 		return false

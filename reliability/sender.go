@@ -15,18 +15,18 @@ import (
 // After OnAck and OnTimer there may be more to send.
 type Sender struct {
 	cfg      *Config
-	una, nxt ethertype.Seq // lowest unacknowledged, next to be pushed
+	una, nxt ethertype.Seq // lowest unacknowledged; next to be pushed
 	high     ethertype.Seq // one past the highest acknowledged
-	asked    ethertype.Seq // where FlagAckNow was set last
+	asked    ethertype.Seq // where FlagAckNow was last set
 	ring     ring
-	out      queue // frames under way, in the order in which they were sent
-	lost     queue // frames to be sent again
+	out      queue // frames in flight, in the order in which they were sent
+	lost     queue // frames to retransmit
 	rtt      rttEstimator
 	cc       congestion
 	rec      recovery
 	order    uint32 // transmissions so far
 	waiting  bool   // a frame waits for the pace: nextSend is a deadline
-	heardAt  int64  // when the peer was last heard; before that, when the flight began
+	heardAt  int64  // when the peer's last frame arrived; before that, when the flight began
 	timeout  int64  // see SetUserTimeout
 	stats    SenderCounters
 }
@@ -74,8 +74,8 @@ func (s *Sender) Room(now int64) int {
 	return max(min(room, s.cc.frames()-int(s.out.n)-int(s.lost.n)), 0)
 }
 
-// mayPace reports whether the pace allows a frame at now. When it does not, it notes
-// that a frame waits for nextSend.
+// mayPace reports whether pacing allows a frame at now. If not, it records that a frame waits for
+// nextSend.
 func (s *Sender) mayPace(now int64) bool {
 	if s.cc.paced() && now < s.cc.nextSend {
 		s.waiting = true
@@ -129,7 +129,7 @@ func (s *Sender) startTimer(now int64) {
 	s.arm(now)
 }
 
-// send puts a frame under way.
+// send records a transmission of a frame.
 func (s *Sender) send(now int64, seq ethertype.Seq, slot *frame) {
 	s.order++
 	slot.order, slot.sentAt, slot.state = s.order, now, stateOut
@@ -140,14 +140,14 @@ func (s *Sender) send(now int64, seq ethertype.Seq, slot *frame) {
 	}
 }
 
-// interval returns the time between frames when they are paced. It is bounded, so that a
-// wrong round-trip time cannot stop the connection.
+// interval returns the time between paced frames. It is bounded, so that a wrong round-trip time
+// cannot stop the connection.
 func (s *Sender) interval() int64 {
 	return min(s.cc.interval(s.rtt.smoothed), s.cfg.MinRTO)
 }
 
-// askNow decides whether the frame pushed last asks for an acknowledgement: when it
-// fills the window, and when half of a window has gone without being asked for.
+// askNow decides whether the frame pushed last requests an acknowledgement. It does if it fills the
+// window, or if half of a window was sent since the last request.
 func (s *Sender) askNow() bool {
 	if s.asked.Less(s.una) {
 		s.asked = s.una
@@ -185,7 +185,7 @@ func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (
 		s.stats.Invalid++
 		return false, false
 	}
-	if n < 0 || n == 0 && sack == 0 && len(more) == 0 { // older than another that has come, or nothing new
+	if n < 0 || n == 0 && sack == 0 && len(more) == 0 { // older than a previous one, or nothing new
 		s.heard(now)
 		return false, true
 	}
@@ -195,7 +195,7 @@ func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (
 	for i := 0; i < len(more); i += 8 {
 		s.deliverSack(now, ack+65+ethertype.Seq(8*i), sackWord(more, i), &t)
 	}
-	for s.una != s.nxt && s.ring.at(s.una).state == stateAcked { // by a hostile peer; no Receiver acknowledges its next expected frame selectively
+	for s.una != s.nxt && s.ring.at(s.una).state == stateAcked { // a hostile peer: no Receiver acknowledges its next expected frame selectively
 		s.ring.clearAcked(s.una)
 		s.una++
 	}
@@ -207,7 +207,7 @@ func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (
 	return t.acked > 0, true
 }
 
-// deliverUntil delivers the frames before ack, as far as they are news.
+// deliverUntil delivers the frames before ack that were not delivered yet.
 func (s *Sender) deliverUntil(now int64, ack ethertype.Seq, t *tally) {
 	for ; s.una != ack; s.una++ {
 		if slot := s.ring.at(s.una); slot.state == stateAcked {
@@ -221,10 +221,10 @@ func (s *Sender) deliverUntil(now int64, ack ethertype.Seq, t *tally) {
 	}
 }
 
-// deliverSack delivers the frames behind the bits of one word, the least
-// significant standing for first, as far as they are news.
+// deliverSack delivers the frames of the bits in one word that were not delivered yet. The least
+// significant bit stands for first.
 func (s *Sender) deliverSack(now int64, first ethertype.Seq, word uint64, t *tally) {
-	if word == 0 { // the ring may be empty yet
+	if word == 0 { // the ring may still be empty
 		return
 	}
 	word &^= window64(s.ring.acked, first)

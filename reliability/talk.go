@@ -1,28 +1,28 @@
 package reliability
 
-// Two programs that talk, as a client and its server do, answer each frame by another one, which
-// can carry the acknowledgement. If they take longer than AckDelay for that, because they wake
-// up or compute, an acknowledgement of its own goes before, which costs both hosts more than the
-// wait: it may wake a thread that has nothing to do then. So while frames are answered within
-// talkDelay, a Receiver waits so long for an answer. It does not wait if the program waits itself
-// and the peer has asked for the acknowledgement; see Receiver.AckHeld.
+// Two programs in a request-response conversation answer each frame by another one, which can carry
+// the acknowledgement. If the answer takes longer than AckDelay, because the program must wake up
+// or compute, a separate acknowledgement would go first. It costs both hosts more than waiting: it
+// may wake a thread that has nothing to do. So while the program answers frames within talkDelay, a
+// Receiver delays the acknowledgement by up to that time. It does not wait if the program itself
+// waits and the peer has requested the acknowledgement; see Receiver.AckHeld.
 const (
-	talkDelay = 250_000 // ns; less than a Sender waits for an acknowledgement before it probes
-	talkTimes = 5       // and at most so many times AckDelay
-	talkFrom  = 4       // answers in time that make a talk
+	talkDelay = 250_000 // ns; less than the time before a Sender's probe
+	talkTimes = 5       // and at most this multiple of AckDelay
+	talkFrom  = 4       // timely answers that make a conversation
 	talkMost  = 8
 )
 
-// talk is what a Receiver knows of whether its peer is answered soon.
+// talk estimates how quickly the local program answers its peer.
 type talk struct {
-	came  int64 // when the first frame came that has not been answered, or never
-	score int   // answers in time, less talkFrom for each wait in vain
+	came  int64 // when the first unanswered frame arrived, or never
+	score int   // timely answers, less talkFrom for each wait in vain
 }
 
-// on reports whether frames are answered soon.
+// on reports whether the program currently answers frames soon.
 func (t *talk) on() bool { return t.score >= talkFrom }
 
-// delay is how long an acknowledgement waits for a frame that can carry it.
+// delay returns how long an acknowledgement waits for a frame that can carry it.
 func (t *talk) delay(cfg *Config) int64 {
 	if !t.on() {
 		return cfg.AckDelay
@@ -30,12 +30,12 @@ func (t *talk) delay(cfg *Config) int64 {
 	return t.most(cfg)
 }
 
-// most is the longest that delay returns.
+// most returns the maximum of delay.
 func (t *talk) most(cfg *Config) int64 {
 	return max(cfg.AckDelay, min(talkTimes*cfg.AckDelay, talkDelay))
 }
 
-// answered notes a frame that answers those that have come.
+// answered records a frame that answers those that have arrived.
 func (t *talk) answered(now int64, cfg *Config) {
 	if t.came == never {
 		return
@@ -48,7 +48,7 @@ func (t *talk) answered(now int64, cfg *Config) {
 	t.came = never
 }
 
-// inVain notes that an acknowledgement has waited for a frame in vain.
+// inVain records that an acknowledgement has waited for a frame in vain.
 func (t *talk) inVain() {
 	if t.on() {
 		t.score -= talkFrom

@@ -4,36 +4,34 @@ import "github.com/bobnet-go/bobnet/internal/fifo"
 
 // Calls
 //
-// A machine never calls the program while it holds the engine's lock. It queues the
-// call, and the goroutine that releases the lock next runs it: one of the program's, or
-// the service. The calls of one queue run in order, one at a time. A function that is
-// called may therefore call anything of the room, also what blocks; the calls behind it in
-// the queue wait meanwhile.
+// A machine never calls the program while it holds the engine's lock. It queues the call, and the
+// goroutine that next releases the lock runs it: a goroutine of the program, or the service. The
+// calls of one queue run in order, one at a time. A called function may therefore call any function
+// of its package, also one that blocks. Later calls in the queue wait meanwhile.
 
-// callQueue is the engine's record of all its queues of calls. The engine's lock guards
-// it.
+// callQueue holds all call queues of the engine. The caller must hold the engine's lock.
 type callQueue struct {
 	queues    []caller
-	owed      int  // calls in those queues whose runAll is not running
+	owed      int  // calls queued in queues whose runAll is not running
 	byService bool // the service goroutine runs calls
 }
 
 type caller interface{ runAll() }
 
-// due reports whether calls wait for somebody to run them.
+// due reports whether calls wait for a goroutine to run them.
 func (q *callQueue) due() bool { return q.owed > 0 }
 
-// Calls is one queue of calls, each a T. The engine's lock guards it.
+// Calls is a queue of calls, each described by a T. The caller must hold the engine's lock.
 type Calls[T any] struct {
 	engine  *Engine
 	run     func(*T)
 	queue   fifo.Queue[T]
-	current T    // the one that runs
+	current T    // the running call
 	running bool // runAll is running
-	shut    bool // no call is queued or run any more
+	shut    bool // calls are no longer queued or run
 }
 
-// Init makes c a queue of e. For each call the engine calls run, without the lock.
+// Init makes c a queue of e. For each call, the engine calls run without the lock.
 func (c *Calls[T]) Init(e *Engine, run func(*T)) {
 	c.engine, c.run = e, run
 	e.calls.queues = append(e.calls.queues, c)
@@ -63,7 +61,7 @@ func (c *Calls[T]) Keep(keep func(*T) bool) {
 	c.dropped(before - c.queue.Len())
 }
 
-// Shut removes all queued calls, and makes Owe do nothing from now on.
+// Shut removes all queued calls. Later calls of Owe do nothing.
 func (c *Calls[T]) Shut() {
 	c.shut = true
 	c.dropped(c.queue.Len())
@@ -76,8 +74,8 @@ func (c *Calls[T]) dropped(n int) {
 	}
 }
 
-// runAll runs the queued calls. The lock is held on entry and on return, also when a call
-// panics; the next Unlock then runs the calls behind that one.
+// runAll runs the queued calls. The caller holds the lock, and holds it again on return, even if a
+// call panics. The next Unlock then runs the remaining calls.
 func (c *Calls[T]) runAll() {
 	if c.running || c.queue.Len() == 0 {
 		return
@@ -109,7 +107,7 @@ func (e *Engine) unlockAndCall() {
 	e.runCalls()
 }
 
-// runCalls runs the calls of all queues. The lock is held on entry and on return.
+// runCalls runs the calls of all queues. The caller holds the lock, and holds it again on return.
 func (e *Engine) runCalls() {
 	for _, q := range e.calls.queues {
 		q.runAll()

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// A context's deadline is a time of the host's clock. A simulated link has a clock of
-// its own, on which that time means nothing: such a deadline would end a wait after a
-// different number of events in every run. So under virtual time only the deadlines that
-// WithTimeout has made count.
+// The deadline of a context is a time of the host's clock. A simulated link has its own clock, for
+// which that time means nothing: a wait with such a deadline would end after a different number of
+// events in each run. In virtual time only deadlines made by WithTimeout therefore apply.
 
 type deadlineKey struct{}
 
-// WithTimeout returns a copy of ctx that ends when d has passed on the link's clock, or
-// when cancel is called. On a real link it is context.WithTimeout. On a simulated one d
-// is virtual time, which waits go by although the context itself never ends by it;
-// deadlines made by other means do not end a wait there.
+// WithTimeout returns a copy of ctx that ends when d has passed on the link's clock, or when cancel
+// is called. On a real link it is context.WithTimeout. On a simulated link d is virtual time: waits
+// with this context end after d, although the context itself does not. Deadlines made by other
+// means do not end a wait there.
 func (e *Engine) WithTimeout(ctx context.Context, d time.Duration) (timed context.Context, cancel context.CancelFunc) {
 	if !e.virtual {
 		return context.WithTimeout(ctx, d)
@@ -28,7 +27,7 @@ func (e *Engine) WithTimeout(ctx context.Context, d time.Duration) (timed contex
 	return context.WithValue(ctx, deadlineKey{}, at), cancel
 }
 
-// virtualDeadline returns the link's time at which ctx ends; 0 for never.
+// virtualDeadline returns the time of the link's clock at which ctx ends, 0 for never.
 func virtualDeadline(ctx context.Context) int64 {
 	at, _ := ctx.Value(deadlineKey{}).(int64)
 	return at
@@ -43,8 +42,7 @@ func (e *Engine) Ended(ctx context.Context) error {
 	return err
 }
 
-// Begin returns a wait that ends with ctx. The compiler inlines it, so that the wait is
-// not copied.
+// Begin returns a wait that ends with ctx. The compiler inlines it to avoid copying the wait.
 func (e *Engine) Begin(ctx context.Context) (w Waiter) {
 	w.ctx = ctx
 	if e.virtual {
@@ -68,12 +66,11 @@ func (e *Engine) BeginFor(ctx context.Context, d time.Duration) Waiter {
 	return w
 }
 
-// Until sets the wait's deadline to the given time of the link's clock. It replaces the
-// context's.
+// Until replaces the wait's deadline by the given time of the link's clock.
 func (w *Waiter) Until(at int64) { w.deadline, w.byContext = at, false }
 
-// Limit makes the wait end no later than after d, and reports whether that is earlier
-// than its deadline was. If it is, the error of a wait that ends by it has no Context.
+// Limit makes the wait end after d at the latest, and reports whether that is before its previous
+// deadline. If it is, and the wait ends by it, the error has no Context.
 func (e *Engine) Limit(w *Waiter, d time.Duration) bool {
 	at := e.link.Now() + int64(d)
 	if w.deadline != 0 && w.deadline <= at {

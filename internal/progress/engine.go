@@ -8,60 +8,57 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Machine is the protocol that an Engine drives. The engine calls every method with
-// its lock held, from one goroutine at a time, and never while Poll of the same
-// machine runs.
+// Machine is the protocol that an Engine drives. The engine calls all methods with its lock held,
+// from one goroutine at a time. It never calls a method during Poll of the same machine.
 type Machine interface {
-	// Poll does one step: it takes in what has arrived, runs the timers that are due at
-	// now, in nanoseconds of the link's clock, and sends what that made possible. It
-	// reports whether anything had arrived.
+	// Poll does one step: it processes received frames, runs the timers due at now (nanoseconds of
+	// the link's clock), and sends what has become sendable. It reports whether frames had arrived.
 	Poll(now int64) (arrived bool)
 
-	// Idle is called when a poll has found nothing and no further call of the program is
-	// expected soon. The machine then does and sends what it has put off in order to do
-	// or send it together with more.
+	// Idle is called when a poll has found nothing and the program is not expected to make a call
+	// soon. The machine then does the work that it has deferred in order to combine it with later
+	// work.
 	Idle()
 
-	// NextTimer returns when Poll has to be called next although nothing arrives, or
-	// transport.Forever. The engine calls it before it sleeps and not on the fast path,
-	// so the answer may take time and should be exact. It runs no timer.
+	// NextTimer returns when to call Poll even if nothing arrives, or transport.Forever. It runs no
+	// timer. The engine calls it before it sleeps, not on the fast path: it may be slow, and should
+	// be exact.
 	NextTimer() int64
 
-	// Woke is called after each sleep, with what transport.Link's Wait returned.
+	// Woke is called after each sleep, with the result of Wait of transport.Link.
 	Woke(err error)
 
-	// Failed returns why nothing will arrive any more, or nil. Waits end when it returns
-	// an error.
+	// Failed returns why nothing will arrive any more, or nil. Waits end when it returns an error.
 	Failed() error
 }
 
-// Config says how to drive a machine. Nil, and every zero field, mean the default.
+// Config configures an Engine. Nil and zero fields mean the defaults.
 type Config struct {
-	// Spin is the longest time that a wait polls before it blocks, since it began or
-	// something has arrived; 0 means DefaultSpin, negative means never. Waits spin
-	// less, down to not at all, by themselves where spinning does not pay.
+	// Spin is the maximum time for which a wait polls before it blocks, counted from its start or
+	// the last arrival; 0 means DefaultSpin, negative means never. Waits reduce it automatically,
+	// down to 0, where spinning does not pay.
 	Spin time.Duration
-	// GiveWay has waits stop to spin as soon as the machine is crowded. It is for a program that is answered by
-	// another process of this machine, which spins itself, and wakes the program.
+	// GiveWay makes waits stop spinning as soon as the host is crowded. Set it in a program whose
+	// peer is a process on the same host that spins itself and wakes the program.
 	GiveWay bool
-	// NoService leaves out the service goroutine. The machine then stands still
-	// while nobody waits or polls. A virtual link never has one.
+	// NoService disables the service goroutine. The machine then makes no progress while no
+	// goroutine waits or polls. A virtual link never has one.
 	NoService bool
 }
 
 // DefaultSpin is the default of Config.Spin.
 const DefaultSpin = 50 * time.Microsecond
 
-// Engine drives one Machine on one Link. It may be shared between goroutines: its lock
-// is the machine's, too. Its methods say whether they want it held.
+// Engine drives one Machine on one Link. Goroutines may share it. Its lock also guards the machine.
+// Each method's comment says whether the caller must hold the lock.
 type Engine struct {
 	mu      sync.Mutex
 	link    transport.Link
 	machine Machine
 	virtual bool
 
-	shut  bool  // no service any more
-	now   int64 // the link's clock when it was last read
+	shut  bool  // the service goroutine is to end
+	now   int64 // the link's clock at the last reading
 	fresh bool  // now was read a microsecond or two ago, so the next poll need not read the clock
 
 	lead     leadership
@@ -69,11 +66,11 @@ type Engine struct {
 	calls    callQueue
 	watching watching
 	service  *service
-	yield    func() // runtime.Gosched, but in tests
+	yield    func() // runtime.Gosched, except in tests
 }
 
-// Init makes e ready to drive m on link. The machine usually has the Engine as a field.
-// The engine does not call the machine before Start.
+// Init prepares e to drive m on link. Usually the engine is a field of the machine. It does not
+// call the machine before Start.
 func (e *Engine) Init(link transport.Link, m Machine, cfg *Config) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -87,8 +84,7 @@ func (e *Engine) Init(link transport.Link, m Machine, cfg *Config) {
 	}
 }
 
-// Start starts the service goroutine, unless Config.NoService or a virtual link rules it
-// out.
+// Start starts the service goroutine, unless Config.NoService is set or the link is virtual.
 func (e *Engine) Start() {
 	if e.service != nil {
 		e.service.done.Add(1)
@@ -96,17 +92,16 @@ func (e *Engine) Start() {
 	}
 }
 
-// Shut asks the service goroutine to end, which it does when it next has the lock. Waits
-// are not affected. The lock is held.
+// Shut makes the service goroutine end when it next has the lock. It does not affect waits. The
+// caller must hold the lock.
 func (e *Engine) Shut() {
 	e.shut = true
 	e.forgetWatch()
 }
 
-// Stop ends the service goroutine and waits until it has ended. It does not wait while
-// that goroutine runs one of the program's calls, because Stop may be called from there.
-// The caller must have closed the link, or the goroutine may sleep in Link.Wait for ever.
-// The lock is not held.
+// Stop ends the service goroutine and waits for its end. The caller must have closed the link,
+// because the goroutine may sleep in Link.Wait, and must not hold the lock. If the service runs a
+// call of the program, Stop does not wait, because that call may be its caller.
 func (e *Engine) Stop() {
 	if e.service == nil {
 		return
@@ -120,8 +115,8 @@ func (e *Engine) Stop() {
 // Lock takes the engine's lock.
 func (e *Engine) Lock() { e.mu.Lock() }
 
-// Unlock releases the engine's lock and runs the calls that are due. Every goroutine
-// that has the lock releases it by Unlock, so that no call is left over.
+// Unlock releases the engine's lock and runs the due calls. Every goroutine must release the lock
+// by Unlock, so that no call is left behind.
 func (e *Engine) Unlock() {
 	if e.calls.due() {
 		e.unlockAndCall()
@@ -130,14 +125,14 @@ func (e *Engine) Unlock() {
 	e.mu.Unlock()
 }
 
-// Now returns the link's clock as the engine has last read it. The lock is held.
+// Now returns the latest reading of the link's clock. The caller must hold the lock.
 func (e *Engine) Now() int64 { return e.now }
 
-// Virtual reports whether the link's clock is not real time.
+// Virtual reports whether the link's clock is virtual.
 func (e *Engine) Virtual() bool { return e.virtual }
 
-// Poll has the machine do one step, and reports whether anything had arrived. The lock
-// is held.
+// Poll makes the machine do one step, and reports whether frames had arrived. The caller must hold
+// the lock.
 func (e *Engine) Poll() bool {
 	if !e.fresh {
 		e.now = e.link.Now()

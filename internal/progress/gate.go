@@ -1,14 +1,14 @@
 package progress
 
-// Gate is where goroutines wait for one thing: a queue, a listener and so on have one
-// each. To open it makes all of them look again. The zero Gate is ready to use. The
-// engine's lock guards it, so a Gate belongs to one Engine.
+// Gate is where goroutines wait for one object, such as a queue or a listener. Opening it makes all
+// of them check again. The zero Gate is ready to use. A Gate belongs to one Engine, and the caller
+// must hold the engine's lock.
 type Gate struct {
-	blocked *place // a list
-	opened  uint32 // how often, modulo 2^32, so that a wait notices that its own poll has opened the gate
+	blocked *place // linked list
+	opened  uint32 // count, modulo 2^32, by which a wait notices that its own poll has opened the gate
 }
 
-// Open wakes all goroutines that wait at g. The lock is held.
+// Open wakes all goroutines that wait at g. The caller must hold the lock.
 func (g *Gate) Open(e *Engine) {
 	if g.opened++; g.blocked != nil || e.lead.sleeping {
 		g.wake(e)
@@ -25,7 +25,7 @@ func (g *Gate) wake(e *Engine) {
 	}
 }
 
-// Opened returns how often g has been opened. A goroutine that looks for what it wants
-// under another lock than the engine's calls Opened before it looks and passes the result
-// to Engine.WaitSince. The lock is held.
+// Opened returns how often g has been opened. A goroutine that checks its condition under another
+// lock than the engine's calls Opened before the check, and passes the result to Engine.WaitSince.
+// The caller must hold the lock.
 func (g *Gate) Opened() uint32 { return g.opened }

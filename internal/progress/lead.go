@@ -7,30 +7,29 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// leadership says who drives the engine: at most one goroutine, the leader, polls the
-// link, and when its spin budget is spent sleeps on it. Followers sleep each at a place
-// of their own.
+// leadership records which goroutine drives the engine. At most one, the leader, polls the link,
+// and sleeps on it when its spin budget is used up. Each follower sleeps at its own place.
 type leadership struct {
 	taken     bool
-	sleeping  bool  // somebody is inside link.Wait
-	sleepsAt  *Gate // what the sleeper waits for
-	until     int64 // when the sleeper wakes by itself
-	byService bool  // the sleeper is the service goroutine
-	kicked    bool  // the service goroutine has been asked to leave link.Wait
-	woke      bool  // followers have been woken since the leader last yielded
-	lastPoll  int64 // when a caller, not the service, polled last
+	sleeping  bool  // a goroutine is in link.Wait
+	sleepsAt  *Gate // the gate that it waits at
+	until     int64 // when its sleep ends by itself
+	byService bool  // it is the service goroutine
+	kicked    bool  // the service goroutine must leave link.Wait
+	woke      bool  // followers were woken since the leader last yielded
+	lastPoll  int64 // when a caller, not the service, last polled
 	followers []*place
-	due       int64  // the earliest deadline of a follower, or an earlier time
-	free      *place // a list
+	due       int64  // the earliest deadline of the followers, or an earlier time
+	free      *place // linked list
 }
 
-// place is where a follower sleeps. The engine keeps places for reuse.
+// place is where one follower sleeps. The engine reuses places.
 type place struct {
-	ch      chan struct{}  // of capacity 1; nil under virtual time
-	virtual optional.Place // under virtual time, else nil
+	ch      chan struct{}  // of capacity 1; nil in virtual time
+	virtual optional.Place // in virtual time, otherwise nil
 	next    *place         // at the same gate, or in the free list
 	until   int64
-	parked  bool // by Park: its goroutine is never the next leader
+	parked  bool // by Park: its goroutine never becomes the leader
 }
 
 func (p *place) wake() {
@@ -44,8 +43,8 @@ func (p *place) wake() {
 	}
 }
 
-// sleep returns when the place is woken or end is closed, which is the Done channel of
-// the wait's context. end may be nil.
+// sleep returns when the place is woken or end is closed. end is the Done channel of the wait's
+// context; it may be nil.
 func (p *place) sleep(end <-chan struct{}) {
 	switch {
 	case p.virtual != nil:
@@ -60,8 +59,8 @@ func (p *place) sleep(end <-chan struct{}) {
 	}
 }
 
-// WakeAll has every wait return, so that its caller looks again, for example because the
-// machine closes. The lock is held.
+// WakeAll ends the current call of every wait, so that its caller checks again, for example because
+// the machine closes. The caller must hold the lock.
 func (e *Engine) WakeAll() {
 	for _, p := range e.lead.followers {
 		p.wake()
@@ -69,8 +68,8 @@ func (e *Engine) WakeAll() {
 	e.link.Wake()
 }
 
-// WakeBefore wakes the goroutine that sleeps on the link if it would sleep past at. A
-// machine calls it when it sets a timer to an earlier time. The lock is held.
+// WakeBefore wakes the goroutine that sleeps on the link if it would sleep past at. A machine calls
+// it when it moves a timer forward. The caller must hold the lock.
 func (e *Engine) WakeBefore(at int64) {
 	if l := &e.lead; l.sleeping && at < l.until {
 		l.until = at
@@ -78,10 +77,10 @@ func (e *Engine) WakeBefore(at int64) {
 	}
 }
 
-// Led reports whether a goroutine leads, or sleeps on the link. The lock is held.
+// Led reports whether a goroutine leads, or sleeps on the link. The caller must hold the lock.
 func (e *Engine) Led() bool { return e.lead.taken || e.lead.sleeping }
 
-// polled notes that a caller drives the engine, and gets the service out of link.Wait.
+// polled records that a caller drives the engine, and makes the service leave link.Wait.
 func (l *leadership) polled(e *Engine) {
 	l.lastPoll = e.now
 	if l.byService && !l.kicked {
@@ -90,7 +89,7 @@ func (l *leadership) polled(e *Engine) {
 	}
 }
 
-// wakeDue wakes the followers whose deadline has passed and sets due to the next one.
+// wakeDue wakes the followers whose deadline has passed, and sets due to the next deadline.
 func (l *leadership) wakeDue(now int64) {
 	l.due = transport.Forever
 	for _, p := range l.followers {
@@ -102,7 +101,7 @@ func (l *leadership) wakeDue(now int64) {
 	}
 }
 
-// next wakes the next leader, if nobody leads.
+// next wakes a follower to become the leader, unless there is one.
 func (l *leadership) next() {
 	if !l.taken && len(l.followers) > 0 {
 		l.wakeNext()
@@ -118,10 +117,10 @@ func (l *leadership) wakeNext() {
 	}
 }
 
-// Park is WaitSince for a goroutine that never leads and never polls. A package whose
-// goroutines wait for different entries of one queue has one of them wait for the queue.
-// That one opens the gates of the others when there is something for them, and that of
-// the goroutine which takes its place before it leaves.
+// Park is WaitSince for a goroutine that never leads and never polls. A package whose goroutines
+// wait for different entries of one queue lets one of them wait for the queue. That goroutine opens
+// the gates of the others when there are entries for them. Before it leaves, it opens the gate of
+// its successor.
 func (e *Engine) Park(w *Waiter, g *Gate, opened uint32) error {
 	for look := 0; g.opened == opened; look++ {
 		e.now = e.link.Now()
@@ -139,8 +138,8 @@ func (e *Engine) Park(w *Waiter, g *Gate, opened uint32) error {
 	return nil
 }
 
-// follow blocks until the gate opens, the wait's deadline passes or, unless it is parked,
-// w's goroutine becomes the next leader.
+// follow blocks until the gate opens, the deadline of the wait passes, or the goroutine becomes the
+// leader, which a parked one never does.
 func (e *Engine) follow(w *Waiter, g *Gate, parked bool) {
 	l := &e.lead
 	p := l.free
@@ -204,15 +203,16 @@ func (l *leadership) remove(p *place) {
 	}
 }
 
-// State says who drives an engine, and how long waits spin.
+// State describes which goroutine drives an engine, and how long waits spin.
 type State struct {
 	Driver    string        // "nobody", "caller spins", "caller asleep", "service asleep", "service looks in"
-	Followers int           // goroutines that wait, the leader not among them
-	LastPoll  time.Duration // time since a goroutine of the program, not the service, polled last
-	Spin      time.Duration // how long a wait polls at present before it blocks
+	Followers int           // goroutines that wait, without the leader
+	LastPoll  time.Duration // time since a goroutine of the program, not the service, last polled
+	Spin      time.Duration // how long a wait currently polls before it blocks
 }
 
-// State returns who drives the engine at now, by the link's clock. The lock is held.
+// State returns the state of the engine at now, a time of the link's clock. The caller must hold
+// the lock.
 func (e *Engine) State(now int64) State {
 	l := &e.lead
 	s := State{Driver: "nobody", Followers: len(l.followers), LastPoll: time.Duration(now - l.lastPoll), Spin: time.Duration(e.spin.budget(now))}

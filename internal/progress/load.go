@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// loadavg is /proc/loadavg, opened once and for the life of the process; nil
-// where there is none.
+// loadavg is /proc/loadavg, which stays open for the life of the process; nil if it does not exist.
 var loadavg = sync.OnceValue(func() *os.File {
 	f, err := os.Open("/proc/loadavg")
 	if err != nil {
@@ -18,13 +17,13 @@ var loadavg = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// loadText is room for a line as /proc/loadavg has it, "0.20 0.18 0.12 1/80 11206":
-// of 80 threads 1 is runnable.
+// loadText holds a line of /proc/loadavg such as "0.20 0.18 0.12 1/80 11206": 1 of 80 threads is
+// runnable.
 type loadText [64]byte
 
-// crowded reports whether more threads are runnable on this machine than the process has
-// processors. It is called while messages are under way, so it takes a few microseconds
-// only and allocates nothing. It reports true if the system does not tell.
+// crowded reports whether the host has more runnable threads than the process has processors, and
+// true if this is unknown. It runs while messages are in flight, so it takes a few microseconds and
+// does not allocate.
 func (b *loadText) crowded() bool {
 	f := loadavg()
 	if f == nil {

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// migrate moves the calling thread to another processor than the one it is on.
+// migrate moves the calling thread to another processor.
 //
-// The kernel wakes a thread where its frame was sent, and Go moves goroutines to
-// threads that it wakes. So both ends of a connection may come to share a processor
-// while another one is idle. As each yields to the other when it waits, the kernel's
-// load balancing does not act for 4 to 8 ms, in which a stream has a third of its rate.
+// The kernel wakes a thread on the processor that sent its frame, and Go moves goroutines to
+// threads that it wakes. Both ends of a connection can therefore share a processor while another
+// one is idle. Each end yields to the other when it waits, so the kernel's load balancer does not
+// act for 4 to 8 ms, during which a stream has a third of its throughput.
 //
-// migrate removes the processor from the thread's affinity mask, which moves the thread
-// at once, and then restores the mask. On a large machine it chooses among the processors
-// of the same package, because memory of another package is slower. A thread that may run
-// on one processor only does not move, nor does any where the system refuses the calls.
+// migrate removes the processor from the thread's affinity mask, which moves the thread at once,
+// and then restores the mask. On a large machine it stays within the processor package, because
+// memory of other packages is slower. It does nothing if the thread may use only one processor, or
+// if the system refuses the calls.
 func migrate() {
-	runtime.LockOSThread() // until it may run anywhere again
+	runtime.LockOSThread() // until the mask is restored
 	defer runtime.UnlockOSThread()
 	var mine unix.CPUSet
 	if unix.SchedGetaffinity(0, &mine) != nil {
@@ -43,8 +43,8 @@ func migrate() {
 	}
 }
 
-// nearby removes from set the processors of other packages than that of processor cpu,
-// if the system tells which those are.
+// nearby removes the processors of other packages than cpu's from set, if the system reports the
+// packages.
 func nearby(cpu int, set *unix.CPUSet) {
 	list, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/package_cpus_list", cpu))
 	if err != nil {
@@ -61,7 +61,7 @@ func nearby(cpu int, set *unix.CPUSet) {
 	}
 }
 
-// parseCPUs reads a list of processors as the kernel writes it, such as "0-3,8".
+// parseCPUs parses a list of processors in the kernel's format, such as "0-3,8".
 func parseCPUs(list string) (set unix.CPUSet, ok bool) {
 	for part := range strings.SplitSeq(list, ",") {
 		low, high, span := strings.Cut(part, "-")
@@ -74,7 +74,7 @@ func parseCPUs(list string) (set unix.CPUSet, ok bool) {
 			return set, false
 		}
 		for i := first; i <= last; i++ {
-			set.Set(i) // ignores numbers beyond its size
+			set.Set(i) // ignores numbers beyond the size of the set
 		}
 	}
 	return set, true

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// service drives the engine while nobody waits, so that acknowledgements,
-// retransmissions, RDMA and connection requests go on while the application
-// computes. While goroutines of the program poll, it only checks from time to time
-// whether they still do: a second thread on the socket would slow every frame down.
+// service drives the engine while no goroutine waits, so that acknowledgements, retransmissions,
+// RDMA and connection requests proceed while the application computes. While the program polls, the
+// service only checks from time to time whether it still does: a second thread on the socket would
+// slow every frame down.
 type service struct {
 	engine *Engine
 	quit   chan struct{}
 	done   sync.WaitGroup
-	// refused is how often in succession it has found the lock taken. Goroutines that
-	// send a stream have the lock most of the time. To wait for it would make them hand
-	// it over and wake a thread each time.
+	// refused counts consecutive attempts that found the lock taken. Goroutines that send a stream
+	// hold the lock most of the time. Waiting for it would force a hand-over and a thread wake-up
+	// each time.
 	refused int
 }
 
 const (
-	serviceTick    = 2 * time.Millisecond // between checks while callers poll
+	serviceTick    = 2 * time.Millisecond // between checks while the program polls
 	serviceTickMax = 16 * time.Millisecond
-	serviceRefused = 8         // failed attempts in succession, after which it waits for the lock
-	serviceQuiet   = 1_000_000 // ns without a caller's poll before the service takes over
+	serviceRefused = 8         // consecutive failed attempts after which the service waits for the lock
+	serviceQuiet   = 1_000_000 // ns without a poll by the program before the service takes over
 )
 
-// stop ends the goroutine. The link has been closed. If wait is false, because the
-// goroutine runs one of the program's calls, it ends when that call returns.
+// stop ends the goroutine after the link has been closed. If wait is false, because the goroutine
+// runs a call of the program, it ends when that call returns.
 func (s *service) stop(wait bool) {
 	close(s.quit)
 	if wait {
@@ -35,8 +35,8 @@ func (s *service) stop(wait bool) {
 	}
 }
 
-// lock takes the engine's lock. It reports false if a caller has it. After serviceRefused
-// failed attempts in succession it waits for the lock.
+// lock acquires the engine's lock. It returns false if a caller holds the lock. After
+// serviceRefused consecutive failures it waits for the lock.
 func (s *service) lock() bool {
 	if !s.engine.mu.TryLock() {
 		if s.refused++; s.refused < serviceRefused {
@@ -48,7 +48,7 @@ func (s *service) lock() bool {
 	return true
 }
 
-// unlock gives up the engine's lock as Engine.Unlock does.
+// unlock releases the engine's lock like Engine.Unlock.
 func (s *service) unlock() {
 	e := s.engine
 	defer e.mu.Unlock()
@@ -90,11 +90,11 @@ type turn uint8
 const (
 	turnEnded  turn = iota
 	turnLed         // the service drove the engine
-	turnBusy        // callers poll
-	turnAsleep      // a caller is blocked on the link
+	turnBusy        // the program polls
+	turnAsleep      // a goroutine of the program is blocked on the link
 )
 
-// turn drives the engine once, blocking on the link, unless callers do.
+// turn drives the engine once, blocking on the link, unless the program does.
 func (s *service) turn() turn {
 	e := s.engine
 	if !s.lock() {
@@ -123,7 +123,7 @@ func (s *service) turn() turn {
 	l.byService, l.kicked = true, false
 	e.sleepAt(nil, min(e.machine.NextTimer(), l.due))
 	l.byService = false
-	for _, p := range l.followers { // one of them may have become the leader while the service slept
+	for _, p := range l.followers { // one of them may have become the leader during the sleep
 		if !p.parked {
 			p.wake()
 		}

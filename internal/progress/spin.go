@@ -23,26 +23,26 @@ import (
 type spinner struct {
 	limit   int64 // configured maximum, ns; 0 means never spin
 	current int64
-	since   int64 // when the present window of observation began
-	lost    int64 // ns of it that went to other threads
-	pause   int64 // how long the next pause of spinning is
-	until   int64 // no spinning before
-	squeeze int   // yields in succession in which another thread has run
-	stay    int64 // no migration before
+	since   int64 // start of the current observation window
+	lost    int64 // ns of it that other threads used
+	pause   int64 // length of the next pause
+	until   int64 // no spinning before this time
+	squeeze int   // consecutive yields in which another thread ran
+	stay    int64 // no migration before this time
 	gives   bool  // gives way first (Config.GiveWay)
 	shift   shift.Shift
 	load    loadText
-	busy    func() bool // instead of load, for tests
+	busy    func() bool // replaces load in tests
 }
 
 const (
-	spinRound  = 400        // looks at the ring between looks at the clock
+	spinRound  = 400        // checks of the ring between readings of the clock
 	yieldEvery = 4          // rounds between yields to the kernel
-	yieldLong  = 3_000      // ns; a yield that takes longer has let another thread run
-	squeezed   = 2          // such yields in succession: that thread has come to stay
-	stayFor    = 500_000    // ns between migrations at least
-	window     = 2_000_000  // ns of observation
-	lostPer    = 3          // one part in so many lost to others means a crowd
+	yieldLong  = 3_000      // ns; during a longer yield another thread has run
+	squeezed   = 2          // such consecutive yields: that thread competes for the processor
+	stayFor    = 500_000    // minimum ns between migrations
+	window     = 2_000_000  // ns
+	lostPer    = 3          // the host may be crowded if other threads used this fraction, a third
 	pauseMin   = 4_000_000  // ns
 	pauseMax   = 64_000_000 // ns
 )
@@ -68,9 +68,9 @@ func (s *spinner) budget(now int64) int64 {
 	return s.current
 }
 
-// slept is called when something has arrived at last for a wait that blocked, or it ends, ns after
-// something had arrived before, or it began. If that is less than the limit, spinning throughout
-// would have paid, and the budget grows.
+// slept records that a wait which blocked has ended, or that something has arrived for it, ns after
+// its start or the arrival before. If ns is below the limit, spinning would have paid, and the
+// budget grows.
 func (s *spinner) slept(ns int64) {
 	if ns < s.limit {
 		s.current = min(s.limit, 2*max(s.current, ns))
@@ -79,10 +79,10 @@ func (s *spinner) slept(ns int64) {
 	}
 }
 
-// yielded records a yield that took ns. share reports whether the thread shares its
-// processor, so that it should migrate unless the machine is crowded. doubt reports that
-// a window of observation is complete in which other threads had so much of the time that
-// the caller has to find out whether the machine is crowded, and call judge.
+// yielded records a yield that took ns. share reports whether the thread shares its processor, and
+// should migrate unless the host is crowded. doubt reports that other threads used much of the
+// observation window that has just ended: the caller must then determine whether the host is
+// crowded, and call judge.
 func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 	if ns >= yieldLong {
 		s.lost += ns
@@ -105,8 +105,8 @@ func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 	return share, doubt
 }
 
-// judge pauses spinning if the machine is crowded. Who gives way pauses for long at once: those who do not are
-// then no longer in each other's way.
+// judge pauses spinning if the host is crowded. A spinner with GiveWay pauses for the maximum time
+// at once, so that others need not pause.
 func (s *spinner) judge(now int64, crowded bool) {
 	switch {
 	case !crowded:
@@ -126,8 +126,8 @@ func (s *spinner) crowded() bool {
 	return s.load.crowded()
 }
 
-// spinOnce looks at the link for about a microsecond, without the engine's lock, and
-// reports whether it has found something.
+// spinOnce polls the link for about a microsecond, without the engine's lock, and reports whether
+// something has arrived.
 func (e *Engine) spinOnce(w *Waiter) (found bool) {
 	over := e.spin.shift.Over(e.now)
 	e.mu.Unlock()
@@ -153,9 +153,9 @@ func (e *Engine) spinOnce(w *Waiter) (found bool) {
 	return found
 }
 
-// lookAround finds out whether the machine is crowded, and migrates the thread if share
-// is set and it is not. It releases the engine's lock meanwhile, because that takes a
-// system call. The caller leads, so no other goroutine is here.
+// lookAround determines whether the host is crowded. If it is not and share is set, it migrates the
+// thread. It releases the engine's lock during the system calls. The caller is the leader, so no
+// other goroutine runs this function.
 func (e *Engine) lookAround(share, doubt bool) {
 	e.mu.Unlock()
 	crowded := e.spin.crowded()

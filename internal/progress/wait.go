@@ -8,16 +8,16 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// ErrTimeout says that a wait's deadline has passed.
+// ErrTimeout reports that the deadline of a wait has passed.
 var ErrTimeout = errors.New("progress: the time is up")
 
-// EndError says why Engine.Wait has ended a wait: its deadline has passed, its context
-// has ended, or the machine has failed. errors.Is finds ErrTimeout in the first two
-// cases, and the context's error or what Machine.Failed has returned.
+// EndError reports why Engine.Wait has ended a wait: its deadline has passed, its context has
+// ended, or the machine has failed. errors.Is finds ErrTimeout in the first two cases, and
+// the context's error or the result of Machine.Failed.
 type EndError struct {
-	Context error         // that of the context, if it has ended
-	Failed  error         // what Machine.Failed returned, or nil
-	After   time.Duration // how long the wait took, on the link's clock
+	Context error         // error of the context, if it has ended
+	Failed  error         // result of Machine.Failed, or nil
+	After   time.Duration // duration of the wait on the link's clock
 }
 
 // Error names the cause.
@@ -42,35 +42,32 @@ func (e *EndError) Unwrap() []error {
 	return []error{ErrTimeout}
 }
 
-// Waiter is the state of one wait of the program. It lives on the caller's stack:
-// Engine.Begin makes it, Engine.Wait may be called with it any number of times, and
-// Engine.End releases what it uses.
+// Waiter is the state of one wait of the program, on the caller's stack. Engine.Begin creates it,
+// Engine.Wait may be called with it repeatedly, and Engine.End releases its resources.
 type Waiter struct {
 	ctx       context.Context
-	deadline  int64 // in the link's time, 0 for none
+	deadline  int64 // on the link's clock, 0 for none
 	byContext bool  // the deadline is the context's
 	leading   bool
-	slept     bool        // has blocked
-	dozed     bool        // has, as the leader, since something has arrived last
-	started   int64       // 0 until the first Wait
-	stirred   int64       // when something has arrived last, for whomever, or the first Wait
+	slept     bool        // it has blocked
+	dozed     bool        // it has blocked as the leader since the last arrival
+	started   int64       // 0 before the first Wait
+	stirred   int64       // time of the last arrival, for any wait, or of the first Wait
 	rounds    int         // calls of spinOnce
-	busy      int         // polls in which something had arrived
-	watched   bool        // its context is the one that the engine watches
-	stop      func() bool // ends the watch over another one
+	busy      int         // polls that found something
+	watched   bool        // the engine watches its context
+	stop      func() bool // ends the watch if the engine watches another context
 }
 
-// busyLook is how many polls that find something a wait makes before it checks its
-// deadline.
+// busyLook is after how many polls that found something a wait checks its deadline.
 const busyLook = 16
 
-// Wait polls or blocks for a caller that has not found what it waits for. It returns nil
-// when the caller should look again: because g was opened, or spuriously. It returns an
-// *EndError when the wait is over. The lock is held on entry and on return, and released
-// in between.
+// Wait polls or blocks until the caller should check its condition again, because g was opened or
+// spuriously; it then returns nil. If the wait has ended, it returns an *EndError. The caller holds
+// the lock, and holds it again on return; Wait releases it in between.
 func (e *Engine) Wait(w *Waiter, g *Gate) error { return e.WaitSince(w, g, g.opened) }
 
-// WaitSince is Wait for a caller that read opened from Gate.Opened before it looked: it
+// WaitSince is Wait for a caller that called Gate.Opened before it checked its condition. It
 // returns at once if g has been opened since.
 func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	arrived := e.Poll()
@@ -91,13 +88,13 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		e.callOut(w)
 		arrived = false
 	}
-	if arrived { // perhaps for other waits, so the deadline is checked now and then
+	if arrived { // perhaps for other waits, so the deadline must be checked from time to time
 		if w.busy++; w.busy%busyLook != 0 {
 			return nil
 		}
 		return w.expired(e)
 	}
-	if g.opened != opened { // by a timer, by what the link has taken, or by a call
+	if g.opened != opened { // by a timer, by frames that the link accepted, or by a call
 		return nil
 	}
 	if err := w.expired(e); err != nil {
@@ -119,7 +116,7 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		}
 		return nil
 	}
-	if l.sleeping { // the service was asked to leave; it wakes the followers when it has left
+	if l.sleeping { // the service is about to leave, and then wakes the followers
 		e.follow(w, g, false)
 		return nil
 	}
@@ -127,9 +124,9 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	return nil
 }
 
-// stir notes that something has arrived, or that the wait ends. If it has slept before, how long
-// nothing has come says whether it should have polled: also in a long wait, in which others read
-// this host's memory, or the messages are for other waits.
+// stir records that something has arrived, or that the wait ends, and adjusts the spin budget: if
+// the wait slept for less time than spinning would have covered, spinning would have paid. This
+// also holds in a long wait whose arrivals are RDMA operations, or messages for other waits.
 func (w *Waiter) stir(e *Engine) {
 	if w.dozed {
 		w.dozed = false
@@ -138,9 +135,9 @@ func (w *Waiter) stir(e *Engine) {
 	w.stirred = e.now
 }
 
-// letRun has the goroutines run that the leader has woken. They are in the queue of its own
-// processor, which it is about to keep busy, or to take into a system call: there they would
-// wait until another thread has been woken and has stolen them.
+// letRun yields to the goroutines that the leader has woken. They are in the run queue of its own
+// processor. If the leader kept the processor busy or entered a system call, they would wait until
+// another thread wakes and steals them.
 func (e *Engine) letRun() {
 	e.lead.woke = false
 	e.mu.Unlock()
@@ -148,8 +145,8 @@ func (e *Engine) letRun() {
 	e.mu.Lock()
 }
 
-// callOut runs the calls that are due during a wait. The functions called may wait
-// themselves, so the caller gives up the lead before.
+// callOut runs the calls that are due during a wait. They may wait themselves, so the goroutine
+// first gives up the lead.
 func (e *Engine) callOut(w *Waiter) {
 	if w.leading {
 		w.leading, e.lead.taken, e.fresh = false, false, false
@@ -159,12 +156,11 @@ func (e *Engine) callOut(w *Waiter) {
 	e.now = e.link.Now()
 }
 
-// nap is the longest first sleep of a leader, in nanoseconds. It watches its context only
-// from then on, because to watch a context allocates and takes two locks, which a wait
-// that ends sooner, as waits for messages usually do, need not pay for.
+// nap is the maximum first sleep of a leader, in nanoseconds. The leader watches its context only
+// after it: watching allocates and takes two locks, which a short wait need not pay for.
 const nap = 1_000_000
 
-// sleep blocks on the link, as the leader.
+// sleep blocks on the link as the leader.
 func (e *Engine) sleep(w *Waiter, g *Gate) {
 	l := &e.lead
 	until := min(e.machine.NextTimer(), l.due, w.until())
@@ -178,8 +174,8 @@ func (e *Engine) sleep(w *Waiter, g *Gate) {
 	e.sleepAt(g, until)
 }
 
-// sleepAt blocks on the link until the given time at most, for a wait at g. A nil g means
-// that the service goroutine sleeps.
+// sleepAt blocks on the link until the given time at most, for a wait at g. A nil g means that the
+// service sleeps.
 func (e *Engine) sleepAt(g *Gate, until int64) {
 	l := &e.lead
 	l.sleeping, l.sleepsAt, l.until = true, g, until
@@ -190,8 +186,8 @@ func (e *Engine) sleepAt(g *Gate, until int64) {
 	e.machine.Woke(err)
 }
 
-// End ends the wait of w. If its goroutine was the leader, End wakes the next leader. The
-// lock is held.
+// End finishes the wait. If the calling goroutine was the leader, End hands leadership to another
+// waiter. The caller must hold the lock.
 func (e *Engine) End(w *Waiter) {
 	e.unwatch(w)
 	if w.leading {
@@ -200,7 +196,7 @@ func (e *Engine) End(w *Waiter) {
 			w.stir(e)
 		}
 	}
-	e.lead.next() // also for a follower, which may have been woken to be the next leader
+	e.lead.next() // also for a follower, which may have been woken to become the leader
 }
 
 // expired returns an error if the wait's context has ended or its deadline has passed.
@@ -218,7 +214,7 @@ func (w *Waiter) expired(e *Engine) error {
 	return end
 }
 
-// cancellable reports whether the end of the context may end the wait.
+// cancellable reports whether the end of the context can end the wait.
 func (w *Waiter) cancellable(e *Engine) bool { return w.ctx.Done() != nil && !e.virtual }
 
 // until returns the wait's deadline on the link's clock, or transport.Forever.

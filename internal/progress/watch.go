@@ -2,17 +2,17 @@ package progress
 
 import "context"
 
-// watching is how an engine hears of the end of a context. To watch a context takes memory,
-// and a program that waits again and again does so with the same one, as a rule. So a watch
-// is kept when the waits with it have ended, until the engine is to watch another context.
+// watching is how an engine learns that a context has ended. Watching a context allocates, and a
+// program that waits repeatedly usually passes the same context. The engine therefore keeps a watch
+// after its waits have ended, until it must watch another context.
 type watching struct {
-	end   <-chan struct{} // the context's Done, nil if none is watched
+	end   <-chan struct{} // the context's Done channel, nil if none is watched
 	stop  func() bool
 	users int // waits that have not ended
 }
 
-// watch has the end of the wait's context wake all waits, which then check theirs. The lock is
-// held.
+// watch makes the end of the wait's context wake all waits, which then check their own contexts.
+// The caller must hold the lock.
 func (e *Engine) watch(w *Waiter) {
 	w.slept = true
 	if w.stop != nil || w.watched || !w.cancellable(e) {
@@ -36,8 +36,7 @@ func (e *Engine) watch(w *Waiter) {
 	w.watched = true
 }
 
-// ended is called when a context has ended whose watch was kept: perhaps by a program that
-// does not wait any more.
+// ended is called when a watched context has ended, perhaps after its last wait.
 func (e *Engine) ended(end <-chan struct{}) {
 	e.Lock()
 	defer e.Unlock()
@@ -46,7 +45,7 @@ func (e *Engine) ended(end <-chan struct{}) {
 	}
 }
 
-// unwatch is for the end of a wait. The lock is held.
+// unwatch ends a wait's use of the watch. The caller must hold the lock.
 func (e *Engine) unwatch(w *Waiter) {
 	if w.stop != nil {
 		w.stop()
@@ -58,7 +57,7 @@ func (e *Engine) unwatch(w *Waiter) {
 	}
 }
 
-// forgetWatch gives up the watch of an engine that is shut.
+// forgetWatch ends the watch of an engine that is shut.
 func (e *Engine) forgetWatch() {
 	if e.shut && e.watching.users == 0 {
 		e.watching.drop()

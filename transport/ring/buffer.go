@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// growBuffer gives a socket a receive buffer for long frames. The error says what to do
-// where that is not allowed.
+// growBuffer sets the size of a socket's receive buffer for long frames. If the system does not
+// permit the size, the error contains the remedy.
 func growBuffer(fd int) error {
 	const want = afpacket.KeepBuffer
 	size, err := afpacket.GrowBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, want)

@@ -14,7 +14,7 @@ import (
 //	    80        network header on a 16-byte boundary: the Bobnet header
 //	   128        payload
 //
-// The kernel puts the frame so that netOffset holds whatever precedes it.
+// The kernel places each frame such that its network header is at netOffset, also behind VLAN tags.
 const (
 	slotAlign = 16 // TPACKET_ALIGNMENT
 	netOffset = 80 // align(32+20+16)

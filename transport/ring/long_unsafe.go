@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// address says to whom message i goes.
+// address sets the destination of message i.
 func (t *long) address(i int, to *unix.RawSockaddrLinklayer) {
 	t.msgs[i].Hdr.Name = (*byte)(unsafe.Pointer(to))
 	t.msgs[i].Hdr.Namelen = unix.SizeofSockaddrLinklayer
 }
 
-// send sends long frames by one system call, each in one piece of the kernel's
-// memory if whole. vecs is room for their parts.
+// send sends long frames with one system call. If whole is set, the kernel keeps each frame in one
+// contiguous buffer. vecs is scratch space for the parts of the frames.
 func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (took, octets int, errno unix.Errno) {
 	used, total := 0, 0
 	for i := range frames {
@@ -38,17 +38,17 @@ func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (to
 		total += f.Len()
 	}
 	took, octets, errno = driver.SendMessages(t.fd, t.msgs[:len(frames)], total)
-	clear(vecs[:used]) // keep none of the caller's memory alive
+	clear(vecs[:used]) // do not keep the caller's memory alive
 	return took, octets - took*(vnetSize+framing.LongHeader), errno
 }
 
-// maxErrors is how often a frame is asked for: an error of the socket, such as that
-// the interface has gone down, is reported once, and frames are there all the same.
+// maxErrors is how often fetch retries after an error. The kernel reports an error of the socket
+// (for example, that the interface went down) once, and frames can still be queued.
 const maxErrors = 4
 
-// fetch takes the oldest frame that the kernel keeps for socket fd: its beginning
-// into skipped, what follows into parts. It returns how many bytes they got, 0 if
-// there is none. The scheduler is not told, as of sends.
+// fetch takes the oldest frame in the queue of socket fd. It copies the frame's beginning to
+// skipped and the rest to parts, and returns the number of bytes in parts: 0 if the queue is empty.
+// The call bypasses Go's scheduler, as sends do.
 func (t *long) fetch(fd int, skipped []byte, parts [][]byte) int {
 	used := vec(t.vecs[:], 0, skipped)
 	for _, part := range parts {

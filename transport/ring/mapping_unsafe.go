@@ -9,17 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is the ring's memory. It stays safe to read after the ring is gone:
-// retire puts zero pages in the ring's place, for who is just looking at a status
-// word, or at a view after Close. The addresses themselves are given back when
-// the Link is garbage.
+// mapping is the memory of the ring. Readers stay safe after the link is closed: retire replaces
+// the ring by pages of zeros, for a goroutine that reads a status word at that moment or a view
+// after Close. The address range is released when the Link is garbage collected.
 type mapping struct {
 	base unsafe.Pointer
 	size int
 }
 
-// newMapping maps the ring of fd. The pages are made present now rather than
-// by a fault per page on the first frames.
+// newMapping maps the ring of fd. It populates the pages at once, to avoid a page fault per page on
+// the first frames.
 func newMapping(fd, size int) (*mapping, error) {
 	base, err := unix.MmapPtr(fd, 0, nil, uintptr(size),
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
@@ -31,8 +30,8 @@ func newMapping(fd, size int) (*mapping, error) {
 	return m, nil
 }
 
-// retire replaces the ring by zero pages. The kernel frees the ring when its
-// socket is closed too.
+// retire replaces the ring by pages of zeros. The kernel frees the ring when its socket is closed
+// as well.
 func (m *mapping) retire() {
 	if m != nil {
 		driver.Retire(m.base, uintptr(m.size))
@@ -49,21 +48,21 @@ func (m *mapping) bytes(off, n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(m.base, off)), n)
 }
 
-// status loads the status word of the slot at offset off. It pairs with the
-// kernel's barrier: what the kernel wrote before the word is visible after.
+// status loads the status word of the slot at offset off. It pairs with the kernel's barrier:
+// everything that the kernel wrote before the word is visible afterwards.
 func (m *mapping) status(off int) uint32 {
 	s := atomic.LoadUint32(&m.header(off).Status)
 	runtime.KeepAlive(m)
 	return s
 }
 
-// prefetch gets what take's caller will read of the slot at offset off: the frame's
-// headers, and as much data as a short message has.
+// prefetch loads into the cache what the caller of take will read from the slot at offset off: the
+// headers of the frame, and the data of a short message.
 func (m *mapping) prefetch(off int) {
 	driver.Prefetch(unsafe.Add(m.base, off+64))
 	driver.Prefetch(unsafe.Add(m.base, off+128))
 	runtime.KeepAlive(m)
 }
 
-// handBack gives the slot at offset off to the kernel.
+// handBack returns the slot at offset off to the kernel.
 func (m *mapping) handBack(off int) { atomic.StoreUint32(&m.header(off).Status, unix.TP_STATUS_KERNEL) }

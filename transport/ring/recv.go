@@ -16,28 +16,28 @@ import (
 type receiver struct {
 	fd      int
 	mapped  *mapping
-	former  *mapping // before replace: views may lie in it, which read as zeros
+	former  *mapping // the ring before replace: the caller may still have views of it, which read as zeros
 	offsets []uint32 // where each slot starts
 
-	// at is the slot that the kernel fills next, as far as we know. Recv
-	// moves it; Ready, which may run at the same time, reads it.
+	// at is the index of the next slot to read. Recv advances it. Ready, which can run
+	// concurrently, reads it.
 	at atomic.Uint32
-	// lent counts the slots before at whose views the caller has, and the slots
-	// between them whose frames were dropped. stale counts the slots before those:
-	// they are to be returned to the kernel, and their frames are to be counted.
+	// lent counts the slots before at that the caller has views of, including slots between them
+	// whose frames were dropped. stale counts the slots before those: their frames are not counted
+	// yet, and the slots are not yet returned to the kernel.
 	lent, stale int
 
-	frames, octets, truncated, overrun, cut, forged int // received and not yet counted
+	frames, octets, truncated, overrun, cut, forged int // received, not yet counted
 }
 
-// staleMax is how many slots may wait to be returned to the kernel. To return one takes
-// its cache line from the sender's processor, which costs a tenth of the time that a frame
-// takes. So slots are returned when no frame waits for that: after a send, when there is
-// nothing to receive, or when staleMax wait.
+// staleMax is the maximum number of slots that wait to be returned to the kernel. Returning a slot
+// moves its cache line from the sender's processor, which costs a tenth of the time per frame. The
+// link therefore returns slots when no frame has to wait for it: after a send, when the ring is
+// empty, or when staleMax slots wait.
 const staleMax = 32
 
-// open makes a receiving socket. The order matters: the ring and the filter
-// are in place before bind, with which frames begin to arrive.
+// open creates a receiving socket. The ring and the filter must be in place before bind, because
+// frames arrive from then on.
 func (r *receiver) open(s *afpacket.Station, geo geometry, which afpacket.Which) (err error) {
 	if r.fd, err = s.Socket(); err != nil {
 		r.fd = -1
@@ -52,7 +52,7 @@ func (r *receiver) open(s *afpacket.Station, geo geometry, which afpacket.Which)
 	return s.OpenError("receive ring", r.mapRing(geo))
 }
 
-// bindMain has frames of the station's EtherType arrive.
+// bindMain binds the socket to the station's EtherType. Frames arrive from then on.
 func (r *receiver) bindMain(s *afpacket.Station) error {
 	if err := bind(r.fd, s.Index, uint16(s.EtherType)); err != nil {
 		return s.OpenError("bind", err)
@@ -60,7 +60,7 @@ func (r *receiver) bindMain(s *afpacket.Station) error {
 	return checkType(r.fd, s)
 }
 
-// bind binds fd to an interface and an EtherType; 0 receives nothing.
+// bind binds fd to an interface and an EtherType. With EtherType 0 the socket receives nothing.
 func bind(fd, index int, typ uint16) error {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], typ)
@@ -87,8 +87,8 @@ func (l *Link) Ready() bool {
 }
 
 // Recv implements transport.Link. It makes no system call. It returns the slots of earlier calls to
-// the kernel, at the latest when it finds no frame. A caller that waits before a Recv has found
-// nothing may therefore wake up at once.
+// the kernel, at the latest when it finds no frame. If the caller waits before a Recv has returned
+// no frame, the wait may therefore end at once.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
@@ -121,11 +121,11 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// take fills views from the slots that the kernel has filled, up to a frame that has arrived after the next long
-// one, or of which the kernel keeps the end.
+// take fills views from the slots that the kernel has filled. It stops before a frame that arrived
+// after the next long frame, and at a frame whose end is still in the socket's queue.
 func (r *receiver) take(views [][]byte, long *long) (n int) {
 	next := r.at.Load()
-	for n < len(views) && r.lent+r.stale < len(r.offsets) { // once round the ring at most: the slots beyond are lent
+	for n < len(views) && r.lent+r.stale < len(r.offsets) { // at most one round of the ring: the slots beyond are lent
 		off := int(r.offsets[next])
 		if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
 			break
@@ -135,8 +135,8 @@ func (r *receiver) take(views [][]byte, long *long) (n int) {
 			break
 		}
 		slot := r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen))
-		// A frame that is longer than its slot is cut: where shrink has made the slots smaller, or the peer's
-		// MTU is larger.
+		// A frame that is longer than its slot is truncated. Slots are shorter after shrink, or the
+		// peer has a larger MTU.
 		kept := hdr.Status&unix.TP_STATUS_COPY != 0
 		switch whole := hdr.Snaplen >= hdr.Len; {
 		case whole, kept && slot[framing.OffsetVersion] == ethertype.Version:
@@ -178,8 +178,8 @@ func (r *receiver) step() (off int) {
 	return off
 }
 
-// returnSlots returns the stale slots to the kernel, oldest first, which is the order in
-// which it fills them, and counts what was received.
+// returnSlots returns the stale slots to the kernel, oldest first because the kernel fills them in
+// this order, and counts the received frames.
 func (l *Link) returnSlots() {
 	r := &l.rx
 	r.returnStale()
@@ -194,7 +194,7 @@ func (l *Link) returnSlots() {
 	}
 }
 
-// returnStale returns the stale slots, and lets them be so no more.
+// returnStale returns the stale slots to the kernel.
 func (r *receiver) returnStale() {
 	slot := int(r.at.Load()) - r.lent - r.stale
 	if slot < 0 {
@@ -208,9 +208,9 @@ func (r *receiver) returnStale() {
 	}
 }
 
-// prefetchStatus loads the status word of the slot behind the next one into the cache.
-// take looks at it after the next frame, to see whether there is another, and it was last
-// used a whole round of the ring ago.
+// prefetchStatus loads the status word of the slot after the next one into the cache. take reads it
+// after the next frame to find out whether another frame follows. It was last used a whole round of
+// the ring ago.
 func (r *receiver) prefetchStatus() {
 	after := int(r.at.Load()) + 1
 	if after == len(r.offsets) {

@@ -190,7 +190,7 @@ func (l *Link) open(cfg *Config) error {
 	return l.station.OpenError("eventfd", l.wait.Open(l.gate, l.count, l.rx.fd, l.long.rx.fd))
 }
 
-// closeGiven closes the sockets that an agent has given and nobody has taken.
+// closeGiven closes the sockets from an agent that the link does not use.
 func (l *Link) closeGiven() {
 	agent.CloseAll(l.station.Given)
 	l.station.Given = l.station.Given[:0]
@@ -199,7 +199,7 @@ func (l *Link) closeGiven() {
 // release closes the sockets and unmaps the ring. Views that are read afterwards show zeros; they do
 // not fault.
 func (l *Link) release() error {
-	l.tx.express.close() // before the others: the kernel takes longest to free its queue
+	l.tx.express.close() // first, because the kernel takes longest to free its queue
 	for _, fd := range []int{l.rx.fd, l.tx.fd} {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -219,9 +219,8 @@ func (l *Link) release() error {
 // Info implements transport.Link.
 func (l *Link) Info() transport.Info { return l.info }
 
-// dropped returns the kernel's count of drops since it was last read. The
-// kernel also marks frames that follow a drop (TP_STATUS_LOSING); that says no
-// more than the count does.
+// dropped returns how many frames the kernel has dropped since the previous call. The kernel also
+// marks frames that follow a drop (TP_STATUS_LOSING), which adds no information to the count.
 func (l *Link) dropped() (n uint64) {
 	for _, fd := range []int{l.rx.fd, l.long.rx.fd} {
 		if fd < 0 {

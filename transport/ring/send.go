@@ -11,18 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sender is the sending half of a Link: a socket and the arguments of its
-// system calls, which are built in place.
+// sender is the sending half of a Link: a socket, and preallocated arguments for its system calls.
 type sender struct {
 	fd   int
-	to   *sockaddrPkt        // where frames go; nil if the socket is bound there
-	vecs [maxVecs]unix.Iovec // parts of frames, one after the other
+	to   *sockaddrPkt        // destination of frames; nil if the socket is bound to it
+	vecs [maxVecs]unix.Iovec // parts of frames, in order
 	msgs [transport.MaxBatch]unix.Mmsghdr
 	express
 }
 
-// maxVecs is how many parts one system call may send; it is at least one
-// frame's.
+// maxVecs is the maximum number of parts in one system call. The parts of one frame always fit.
 const maxVecs = 4 * (1 + transport.MaxBody)
 
 // open makes the sending socket.
@@ -33,14 +31,14 @@ func (t *sender) open(s *afpacket.Station, bypass bool) (err error) {
 	return err
 }
 
-// sendingSocket returns a socket that is bound to the interface so that calls need
-// no address, and to protocol 0 so that it receives nothing. One with Station.Device needs the
-// address, and has no option by which to pass by the queueing discipline.
+// sendingSocket returns a socket that is bound to the interface, so that sends need no address, and
+// to protocol 0, so that it receives nothing. A socket for Station.Device needs the address, and
+// cannot bypass the queueing discipline.
 func sendingSocket(s *afpacket.Station, bypass bool) (fd int, err error) {
 	if fd, err = s.Socket(); err != nil {
 		return -1, s.OpenError("open packet socket", err)
 	}
-	// A smaller buffer than this one fills sooner, which Send reports.
+	// A smaller buffer is also usable: it fills sooner, and Send reports that.
 	_, _ = afpacket.GrowBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, afpacket.SendBuffer)
 	if bypass && s.Device != "" {
 		unix.Close(fd)
@@ -79,8 +77,8 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return n, err
 }
 
-// sendSome makes one system call for as many of frames as it can, or another
-// if AF_XDP takes none. more is whether to go on with the rest.
+// sendSome sends as many of the frames as it can with one system call, or with a second one if
+// AF_XDP takes none. more reports whether to continue with the rest.
 func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err error) {
 	limit := l.info.MTU + ethertype.EthernetSize
 	if err := driver.CheckFrame(&frames[0], limit); err != nil {
@@ -103,7 +101,7 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	return l.sent(took, octets, errno)
 }
 
-// sent counts what a system call has sent and judges its error.
+// sent counts the frames that a system call has sent, and decides what its error means.
 func (l *Link) sent(took, octets int, errno unix.Errno) (n int, more bool, err error) {
 	driver.Add(&l.count.TxCalls, 1)
 	driver.Add(&l.count.TxFrames, took)
@@ -121,8 +119,8 @@ func (l *Link) sent(took, octets int, errno unix.Errno) (n int, more bool, err e
 	return took, true, nil
 }
 
-// renamed reports whether a send has failed because the interface has another name than the one
-// in the address of sends, and puts the new name there.
+// renamed reports whether a send has failed because the interface was renamed. In that case it puts
+// the new name into the destination address.
 func (l *Link) renamed() bool {
 	if l.tx.to == nil {
 		return false

@@ -15,13 +15,13 @@ import (
 type sockaddrPkt struct {
 	family   uint16
 	device   [afpacket.MaxDevice + 1]byte // the interface's name, and a NUL
-	protocol uint16                       // in network order
+	protocol uint16                       // in network byte order
 }
 
 // name returns the interface's name.
 func (a *sockaddrPkt) name() string { return unix.ByteSliceToString(a.device[:]) }
 
-// address makes all frames go to an interface, with an EtherType.
+// address directs all frames to an interface, with an EtherType.
 func (t *sender) address(device string, typ uint16) {
 	t.to = &sockaddrPkt{family: unix.AF_PACKET, protocol: binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, typ))}
 	copy(t.to.device[:afpacket.MaxDevice], device)
@@ -50,8 +50,8 @@ func (t *sender) one(b []byte) (took, octets int, errno unix.Errno) {
 	return 1, int(sent), 0
 }
 
-// gather sends frames, of which the first is known to be valid, up to the
-// first invalid one or as many as fit.
+// gather sends frames up to the first invalid one, or as many as fit. The caller has checked the
+// first one.
 func (t *sender) gather(frames []transport.Frame, limit int) (took, octets int, errno unix.Errno) {
 	count, vecs, total := 0, 0, 0
 	for i := range frames {
@@ -72,11 +72,11 @@ func (t *sender) gather(frames []transport.Frame, limit int) (took, octets int, 
 	} else {
 		took, octets, errno = driver.SendMessages(t.fd, t.msgs[:count], total)
 	}
-	clear(t.vecs[:vecs]) // keep none of the caller's memory alive
+	clear(t.vecs[:vecs]) // do not keep the caller's memory alive
 	return took, octets, errno
 }
 
-// put enters the parts of f at vecs[at:] and returns how many there are.
+// put stores the parts of f at vecs[at:], and returns how many there are.
 func (t *sender) put(f *transport.Frame, at int) int {
 	n := vec(t.vecs[:], at, f.Head)
 	for _, part := range f.Body {
@@ -85,7 +85,7 @@ func (t *sender) put(f *transport.Frame, at int) int {
 	return n - at
 }
 
-// vec enters a part, unless it is empty, and returns where the next one goes.
+// vec stores a part unless it is empty, and returns the index for the next one.
 func vec(vecs []unix.Iovec, at int, part []byte) int {
 	if len(part) == 0 {
 		return at
@@ -95,7 +95,7 @@ func vec(vecs []unix.Iovec, at int, part []byte) int {
 	return at + 1
 }
 
-// sendmsg sends the frame in msgs[0], of total bytes.
+// sendmsg sends the frame in msgs[0], which has total bytes.
 func (t *sender) sendmsg(total int) (took, octets int, errno unix.Errno) {
 	var sent uintptr
 	if total <= driver.LongBytes {

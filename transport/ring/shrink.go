@@ -6,13 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slotMTU is the largest MTU whose frames slots hold whole, if the link's user fetches the rest of longer
-// ones (transport.LongLink). To copy a frame of 64 KiB to a slot, and from there to where it belongs,
-// takes half as long again as to fetch it from the kernel.
+// slotMTU is the largest MTU for which a slot holds a whole frame if the user of the link fetches
+// the rest of longer frames (transport.LongLink). Copying a frame of 64 KiB to a slot and from
+// there to its destination takes 1.5 times as long as fetching it from the kernel.
 const slotMTU = 9000
 
-// shrink makes the ring anew, with slots of slotMTU, if the link's MTU is larger, and has the kernel
-// keep longer frames besides. Where the buffer for these cannot be had, the ring stays as it is.
+// shrink replaces the ring by one with slots of slotMTU if the MTU of the link is larger. The
+// kernel then keeps longer frames in the socket's queue as well. If the system does not permit the
+// buffer for these, the ring stays as it is.
 func (l *Link) shrink() {
 	t, r := &l.long, &l.rx
 	if t.keeps || t.failed != nil || l.info.MTU <= slotMTU || growBuffer(r.fd) != nil {
@@ -29,18 +30,18 @@ func (l *Link) shrink() {
 	t.keeps, t.skipped = true, make([]byte, max(len(t.skipped), geo.capacity()))
 }
 
-// replace makes the ring anew. Frames that arrive meanwhile are lost. After an error the slots read as
-// empty.
+// replace creates a new ring. Frames that arrive meanwhile are lost. After an error the slots read
+// as empty.
 func (r *receiver) replace(geo geometry) error {
 	r.former = r.mapped
-	r.mapped.retire() // the kernel keeps a ring that is mapped
+	r.mapped.retire() // the kernel keeps a ring while it is mapped
 	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &unix.TpacketReq{}); err != nil {
 		return os.NewSyscallError("PACKET_RX_RING", err)
 	}
 	return r.mapRing(geo)
 }
 
-// mapRing makes a ring, and maps it.
+// mapRing creates a ring and maps it.
 func (r *receiver) mapRing(geo geometry) error {
 	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, geo.request()); err != nil {
 		return os.NewSyscallError("PACKET_RX_RING", err)

@@ -18,7 +18,7 @@ func (l *Link) Wait(until int64) error { return l.wait.Wait(until, l.Ready, l.po
 // poll blocks until a frame arrives, Wake is called or the clock reaches until.
 func (l *Link) poll(until int64) error {
 	err := l.wait.Poll(until, driver.Now)
-	for i, fd := range [...]int{l.rx.fd, l.long.rx.fd} { // as Open has them
+	for i, fd := range [...]int{l.rx.fd, l.long.rx.fd} { // in the order in which Open creates them
 		if err == nil && l.wait.Events(i)&unix.POLLERR != 0 {
 			err = socketError(fd)
 		}
@@ -26,8 +26,8 @@ func (l *Link) poll(until int64) error {
 	return err
 }
 
-// socketError takes the pending error of a receiving socket: the interface
-// went down or away.
+// socketError returns and clears the pending error of a receiving socket: the interface went down
+// or was deleted.
 func socketError(fd int) error {
 	switch errno, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR); unix.Errno(errno) {
 	case 0:

@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patienceXDP is how long Open waits with On for a queue that is in use, because the
-// kernel frees the queue of a closed socket late: in the background, and under the lock that every
-// change of an interface takes.
+// patienceXDP is how long Open waits, with On, for a queue that is in use. The kernel frees the
+// queue of a closed socket late: in the background, and under the lock that every change of an
+// interface takes.
 const patienceXDP = 2 * time.Second
 
-// express is the sender's AF_XDP socket, if it has one. With either socket the driver has
-// the frames when the system call returns. So a link may use one for a batch and the other
-// for the next, and frames stay in order.
+// express is the optional AF_XDP socket of a sender. With either socket the driver has the frames
+// when the system call returns, so frames stay in order even if the link alternates between the
+// sockets.
 type express struct {
 	sock *xsk.Socket
-	// The longest frames that go this way, in bytes: in batches, or gathered
-	// from several parts; and as single frames in one piece. 0: none.
+	// The longest frames, in bytes, that the socket sends: batch for frames in batches or in
+	// several parts, single for a single frame in one part. 0 means none.
 	batch, single int
 }
 
-// openXDP decides whether frames go through AF_XDP, and which.
+// openXDP decides whether the link uses AF_XDP, and for which frames.
 func (l *Link) openXDP(cfg *Config) error {
 	t, limit := &l.tx, min(l.info.MTU+ethertype.EthernetSize, xsk.MaxFrame)
 	switch {
@@ -57,7 +57,7 @@ func (l *Link) openXDP(cfg *Config) error {
 	return nil
 }
 
-// errorXDP explains why there is no AF_XDP socket.
+// errorXDP explains why the link cannot have an AF_XDP socket.
 func errorXDP(s *afpacket.Station, limit int, err error) error {
 	const advice = "choose XDP auto or off"
 	switch {
@@ -81,9 +81,9 @@ func (e *express) close() {
 	}
 }
 
-// fit returns how many of frames, from the first on, are to go through AF_XDP:
-// all that are valid, or none. A batch with a frame that is too long goes through the
-// packet socket as a whole, in one system call.
+// fit returns how many of the frames, from the first on, to send through AF_XDP: all valid ones, or
+// none. If one frame of a batch is too long, the whole batch goes through the packet socket, in one
+// system call.
 func (e *express) fit(frames []transport.Frame, limit int) (n int) {
 	longest := e.batch
 	if len(frames) == 1 && len(frames[0].Body) == 0 {
@@ -101,8 +101,8 @@ func (e *express) fit(frames []transport.Frame, limit int) (n int) {
 	return n
 }
 
-// sendXDP sends frames through AF_XDP, if that is their way, and returns how
-// many it took. The packet socket gets the next one and says what is wrong.
+// sendXDP sends frames through AF_XDP if they are eligible, and returns how many it took. The
+// packet socket sends the next frame and reports its error.
 func (l *Link) sendXDP(frames []transport.Frame, limit int) int {
 	n := l.tx.express.fit(frames, limit)
 	if n == 0 {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How Open measures the two ways of sending. It sends each kind of batch by either way in
-// turn, and the fastest time of each counts. It does so trialMost times, or as often as
-// fits trialTime, but at least trialLeast times.
+// Parameters of the measurement at Open. Open sends each kind of batch alternately through both
+// sockets, and compares the fastest times. It repeats this trialMost times, or as often as possible
+// within trialTime, but at least trialLeast times.
 const (
 	trialMost  = 16
 	trialLeast = 4
@@ -23,18 +23,18 @@ const (
 	trialSmall = 256 // bytes of a small frame
 )
 
-// trial is a kind of batch, and the time that the fastest took, in nanoseconds.
+// trial is a kind of batch, and its fastest times in nanoseconds.
 type trial struct {
 	frames      []transport.Frame
 	size        int // of each frame
 	xdp, packet int64
 }
 
-// gain reports whether AF_XDP is faster, by more than chance: a twentieth.
+// gain reports whether AF_XDP is faster by more than 5 %, which exceeds the noise.
 func (k *trial) gain() bool { return k.xdp < k.packet-k.packet/20 }
 
-// choose measures sock against the packet socket and returns the frames for
-// which it gains. It closes sock if there are none.
+// choose measures sock against the packet socket, and returns the frames that AF_XDP sends faster.
+// If there are none, it closes sock.
 func (t *sender) choose(sock *xsk.Socket, info transport.Info, limit int) express {
 	trials := newTrials(info, limit)
 	t.race(sock, trials)
@@ -70,7 +70,7 @@ func newTrial(frame []byte, n int) trial {
 	return k
 }
 
-// race measures trials, until a way fails.
+// race measures the trials, until one of the sockets fails.
 func (t *sender) race(sock *xsk.Socket, trials []trial) {
 	start := driver.Now()
 	for round := 0; round < trialMost && (round < trialLeast || driver.Now() < start+int64(trialTime)); round++ {
@@ -99,8 +99,8 @@ func (t *sender) offer(frames []transport.Frame) (took int) {
 	return took
 }
 
-// verdict turns what was measured into limits: the longest frames for which,
-// and for all shorter ones, there is a gain.
+// verdict converts the measurements to limits: the longest frame such that AF_XDP is faster for it
+// and for all shorter ones.
 func verdict(trials []trial) (e express) {
 	if k := &trials[0]; k.gain() {
 		e.single = k.size
@@ -115,7 +115,8 @@ func verdict(trials []trial) (e express) {
 	return e
 }
 
-// queued reports whether the interface has, or may have, a queueing discipline.
+// queued reports whether the interface has a queueing discipline. If this is unknown, it reports
+// true.
 func queued(index int) bool {
 	rib, err := syscall.NetlinkRIB(unix.RTM_GETLINK, unix.AF_UNSPEC)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// hello answers the question for a cookie. It keeps nothing, and the answer is as long as
-// the question.
+// hello answers a request for a cookie. It stores nothing, and the answer is as long as the
+// request.
 func (m *machine) hello(s *secrets, o *framing.Outer, frame []byte, now int64) bool {
 	answer := m.answer(framing.KindSealCookie, o)
 	copy(answer[framing.SealNonce:framing.SealCookie], frame[framing.SealNonce:])
@@ -20,9 +20,8 @@ func (m *machine) hello(s *secrets, o *framing.Outer, frame []byte, now int64) b
 	return true
 }
 
-// initiated takes the first message of a handshake that a peer has begun. Only who shows a
-// cookie of the last seconds, which no earlier handshake of his has shown, has keys
-// computed.
+// initiated handles the first message of a peer's handshake. It computes keys only for a sender
+// that presents a recent cookie, which no earlier handshake of this sender used.
 func (m *machine) initiated(s *secrets, o *framing.Outer, frame []byte, now int64) bool {
 	at, ok := m.jar.proves(frame)
 	if !ok || at > now || now-at > cookieLife {
@@ -30,7 +29,7 @@ func (m *machine) initiated(s *secrets, o *framing.Outer, frame []byte, now int6
 	}
 	if p := m.peers.find(o.Src, o.SrcPort); p != nil && at <= p.inited {
 		again := at == p.inited && p.reply != nil && bytes.Equal(frame, p.init)
-		if again { // the answer was lost
+		if again { // the reply was lost
 			m.emit(p.reply)
 		}
 		return again
@@ -54,16 +53,16 @@ func (m *machine) initiated(s *secrets, o *framing.Outer, frame []byte, now int6
 		return true
 	}
 	p := m.adopt(o.Src, theirs.ports)
-	p.attempt = nil // the peer's goes on
+	p.attempt = nil // the peer's handshake continues instead
 	p.inited, p.init, p.reply = at, bytes.Clone(frame), reply
 	m.session(p, s, &theirs, &k, chosen, id, now)
 	m.emit(reply)
 	return true
 }
 
-// ours reports whether this station has begun a handshake under the same key with the
-// sender of another, too, and its own goes on. That of the lower address does, so that there
-// are not two.
+// ours reports whether both stations have started a handshake under the same key, and this
+// station's continues. The handshake of the lower address continues, so that only one session
+// results.
 func (m *machine) ours(s *secrets, mac ethertype.MAC, theirs *terms) bool {
 	return bytes.Compare(m.self[:], mac[:]) < 0 && slices.ContainsFunc(m.peers.stations[mac], func(p *peer) bool {
 		return p.attempt != nil && p.attempt.secrets == s && theirs.ports.Contains(p.attempt.port)

@@ -7,36 +7,36 @@ import (
 	"github.com/flynn/noise"
 )
 
-// attempt is a handshake that this station has begun.
+// attempt is a handshake that this station has started.
 type attempt struct {
 	secrets *secrets
 	port    uint16                // of the peer
-	frame   []byte                // what was sent last, and is repeated: a KindSealHello or a KindSealInit
-	state   *noise.HandshakeState // from the cookie on
-	id      uint32                // the session's number here
-	tries   int                   // in all
-	inits   int                   // since the cookie
+	frame   []byte                // the last message, which is repeated until it is answered: a KindSealHello or a KindSealInit
+	state   *noise.HandshakeState // nil before the cookie has arrived
+	id      uint32                // this station's number of the session
+	tries   int                   // transmissions in total
+	inits   int                   // transmissions since the cookie
 	at      int64                 // when to repeat it
 }
 
-// begin begins a handshake with p, by asking for a cookie.
+// begin starts a handshake with p by requesting a cookie.
 func (m *machine) begin(p *peer, port uint16, now int64) {
 	p.attempt = &attempt{secrets: m.keys[0], port: port}
 	m.peers.watch(p)
 	m.ask(p, now)
 }
 
-// ask sends the question for a cookie, with a new nonce.
+// ask sends a request for a cookie, with a new nonce.
 func (m *machine) ask(p *peer, now int64) {
 	a := p.attempt
 	a.frame = m.newFrame(framing.KindSealHello, p.mac, a.port, m.ports.Lo)
-	_, _ = m.random.Read(a.frame[framing.SealNonce:framing.SealCookie]) // neither of the sources fails
+	_, _ = m.random.Read(a.frame[framing.SealNonce:framing.SealCookie]) // neither random source fails
 	a.secrets.check(a.frame)
 	a.state, a.inits = nil, 0
 	m.transmit(a, now)
 }
 
-// transmit sends the frame of an attempt, for the first time or again.
+// transmit sends or repeats the message of an attempt.
 func (m *machine) transmit(a *attempt, now int64) {
 	m.emit(a.frame)
 	a.at = now + min(firstRetry<<min(a.tries, 16), lastRetry)
@@ -44,7 +44,7 @@ func (m *machine) transmit(a *attempt, now int64) {
 	m.tickAt(a.at)
 }
 
-// cookie takes the answer to the question, and begins the handshake proper.
+// cookie handles the answer to a request for a cookie, and starts the handshake proper.
 func (m *machine) cookie(s *secrets, o *framing.Outer, frame []byte, now int64) bool {
 	p := m.peers.find(o.Src, o.SrcPort)
 	if p == nil || p.attempt == nil || p.attempt.state != nil || p.attempt.secrets != s ||
@@ -57,14 +57,15 @@ func (m *machine) cookie(s *secrets, o *framing.Outer, frame []byte, now int64) 
 	a.id = m.newID()
 	state, err := begin(s, init, &terms{suites: m.opts.suites, ports: m.ports, session: a.id}, m.random)
 	if err != nil {
-		return false // of the random source: as if the cookie had been lost
+		return false // the random source failed: as if the cookie had been lost
 	}
 	a.frame, a.state = init, state
 	m.transmit(a, now)
 	return true
 }
 
-// replied takes the answer that completes the handshake, and sends what waited for it.
+// replied handles the reply that completes the handshake, and sends the frames that waited for the
+// session.
 func (m *machine) replied(s *secrets, o *framing.Outer, frame []byte, now int64) bool {
 	p := m.peers.find(o.Src, o.SrcPort)
 	id, _ := framing.ParseSealed(frame)
@@ -86,19 +87,19 @@ func (m *machine) replied(s *secrets, o *framing.Outer, frame []byte, now int64)
 	return true
 }
 
-// confirmation returns what proves to the peer that this station has the keys of s.
+// confirmation returns a frame that proves to the peer that this station has the keys of s.
 func (m *machine) confirmation(s *session) []byte {
 	outer := m.newFrame(framing.KindSealed, s.peer.mac, s.ports.Lo, m.ports.Lo)
 	return s.seal(make([]byte, framing.SealedBody+confirmSize, framing.SealedBody+confirmSize+framing.SealTagSize), outer)
 }
 
-// confirm begins to send in a session of which the peer has proven that it has its keys,
-// and sends what waited for one. Older ones are kept for frames that are late.
+// confirm makes s the session to send in, because the peer has proven that it has the keys, and
+// sends the frames that waited for a session. Older sessions remain for late frames.
 func (m *machine) confirm(s *session, now int64) {
 	s.confirmed = true
 	p := s.peer
 	if p.current != nil && s.began < p.current.began {
-		return // its first frame was overtaken by those of a later one
+		return // frames of a later session arrived before the first one of this session
 	}
 	for _, old := range p.sessions {
 		if old != s && old.confirmed {
@@ -114,8 +115,8 @@ func (m *machine) confirm(s *session, now int64) {
 	m.rest()
 }
 
-// adopt returns the peer with these ports, which it has said itself. Those that were known
-// by some of these ports become one with it.
+// adopt returns the peer that owns these ports, which the peer itself has announced. Peers that
+// were known by some of these ports are merged into it.
 func (m *machine) adopt(mac ethertype.MAC, ports transport.PortRange) *peer {
 	var p *peer
 	var others []*peer
@@ -138,7 +139,7 @@ func (m *machine) adopt(mac ethertype.MAC, ports transport.PortRange) *peer {
 	return p
 }
 
-// merge has o become one with p, which lies at the same ports.
+// merge merges o into p. Both stand for the station with the same ports.
 func (m *machine) merge(p, o *peer) {
 	if p.attempt == nil {
 		p.attempt = o.attempt

@@ -7,10 +7,10 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// control takes a frame of a handshake, or a notice. All of them go from one station to
-// another, and have a check under the key: who has none gets no further than that.
+// control handles a frame of a handshake, or a notice. All of them are unicast and end with a check
+// under the key: a frame of a sender without the key is dropped here.
 func (m *machine) control(kind framing.SealKind, frame []byte, now int64) {
-	frame = frame[:kind.Least()] // without what Ethernet may have added
+	frame = frame[:kind.Least()] // without Ethernet's padding
 	o, _ := framing.ParseOuter(frame)
 	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) {
 		m.count.Foreign.Add(1)
@@ -45,12 +45,11 @@ func (m *machine) control(kind framing.SealKind, frame []byte, now int64) {
 	if took {
 		m.count.Handshake.Add(1)
 	} else {
-		m.count.Replayed.Add(1) // it is genuine, and nothing that is under way
+		m.count.Replayed.Add(1) // genuine, but it belongs to no handshake in progress
 	}
 }
 
-// checked returns the secrets under which the check of frame is right, nil if there are
-// none.
+// checked returns the secrets under which the check of frame is valid, or nil.
 func (m *machine) checked(frame []byte) *secrets {
 	for _, s := range m.keys {
 		if s.checks(frame) {
@@ -60,7 +59,7 @@ func (m *machine) checked(frame []byte) *secrets {
 	return nil
 }
 
-// newFrame returns a frame of size bytes with an outer layout and zeros.
+// newFrame returns a frame of size bytes with an outer layout, and zeros after it.
 func (m *machine) newFrame(kind framing.SealKind, dst ethertype.MAC, dstPort, srcPort uint16) []byte {
 	frame := make([]byte, kind.Least())
 	o := framing.Outer{Dst: dst, Src: m.self, Type: m.typ, Kind: uint8(kind), DstPort: dstPort, SrcPort: srcPort}
@@ -68,15 +67,14 @@ func (m *machine) newFrame(kind framing.SealKind, dst ethertype.MAC, dstPort, sr
 	return frame
 }
 
-// answer returns a frame back to where o came from. It is no longer than any that it may
-// answer.
+// answer returns a frame addressed to the sender of o. An answer is never longer than its request.
 func (m *machine) answer(kind framing.SealKind, o *framing.Outer) []byte {
 	return m.newFrame(kind, o.Src, o.SrcPort, o.DstPort)
 }
 
-// unknown tells the sender of frame that its session is not known here: a station that was
-// restarted does, so that its peers need not find out by silence. It costs no memory, and
-// who gets it believes it only of the session that it sends in.
+// unknown notifies the sender of frame that its session is unknown here. After a restart of this
+// station, its peers learn of it at once and need not wait for a timeout. The notice needs no
+// stored state, and its receiver accepts it only for the session that it currently sends in.
 func (m *machine) unknown(frame []byte, now int64) {
 	o, _ := framing.ParseOuter(frame)
 	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) || !m.troubles.budget.take(now) {
@@ -88,7 +86,7 @@ func (m *machine) unknown(frame []byte, now int64) {
 	m.emit(notice)
 }
 
-// lost takes the notice that a peer does not know a session.
+// lost handles the notice that a peer does not know a session.
 func (m *machine) lost(o *framing.Outer, frame []byte, now int64) bool {
 	id, counter := framing.ParseSealed(frame)
 	p := m.peers.find(o.Src, o.SrcPort)
@@ -102,8 +100,8 @@ func (m *machine) lost(o *framing.Outer, frame []byte, now int64) bool {
 	return true
 }
 
-// refuse tells whoever has sent what cannot be opened, to this station alone, that it has
-// not been. He cannot tell whether that is true, so he only counts it.
+// refuse notifies the sender of a unicast frame that the frame could not be opened. The receiver of
+// the notice cannot verify it, so it only counts it.
 func (m *machine) refuse(o *framing.Outer, now int64) {
 	if o.Dst != m.self || o.SrcPort == ethertype.PortAll || !m.ports.Contains(o.DstPort) || !m.troubles.budget.take(now) {
 		return
@@ -113,7 +111,7 @@ func (m *machine) refuse(o *framing.Outer, now int64) {
 	m.emit(notice)
 }
 
-// refused takes such a notice, from who has another key.
+// refused handles such a notice, which comes from a station with another key.
 func (m *machine) refused(o *framing.Outer, frame []byte, now int64) {
 	m.count.Refused.Add(1)
 	if m.checked(frame) == nil {
@@ -121,7 +119,7 @@ func (m *machine) refused(o *framing.Outer, frame []byte, now int64) {
 	}
 }
 
-// session makes what a handshake has yielded known.
+// session registers the session that a handshake has produced.
 func (m *machine) session(p *peer, s *secrets, theirs *terms, k *keys, chosen suite, id uint32, now int64) *session {
 	made := &session{
 		peer: p, from: s, suite: chosen, local: id, remote: theirs.session, ports: theirs.ports,
@@ -137,11 +135,11 @@ func (m *machine) session(p *peer, s *secrets, theirs *terms, k *keys, chosen su
 	return made
 }
 
-// newID returns a number for a session that no other has.
+// newID returns an unused session number.
 func (m *machine) newID() uint32 {
 	var b [4]byte
 	for {
-		_, _ = m.random.Read(b[:]) // neither of the sources fails
+		_, _ = m.random.Read(b[:]) // neither random source fails
 		id := binary.BigEndian.Uint32(b[:])
 		if id != 0 && m.byID[id] == nil {
 			return id

@@ -10,15 +10,15 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// jar makes cookies and knows its own. A cookie proves that who shows it has received what
-// was sent to its address a moment ago, and costs no memory at who gave it. It is the time,
-// and a keyed hash of that, of the address, and of the nonce that was asked with.
+// jar creates and verifies cookies. A cookie proves that its sender recently received a frame at
+// its address, without stored state at the station that issued it. A cookie consists of a time, and
+// a keyed hash over the time, the address and the nonce of the request.
 type jar struct {
 	mac hash.Hash
 	sum [sha256.Size]byte
 }
 
-// init gives the jar a secret of its own.
+// init gives the jar its own secret.
 func (j *jar) init(random io.Reader) error {
 	var secret [sha256.Size]byte
 	if _, err := io.ReadFull(random, secret[:]); err != nil {
@@ -31,22 +31,22 @@ func (j *jar) init(random io.Reader) error {
 // timeSize is the length of the time in a cookie.
 const timeSize = 8
 
-// put writes the cookie for a KindSealHello to answer, a KindSealCookie.
+// put writes the cookie for a KindSealHello to answer, which is a KindSealCookie.
 func (j *jar) put(answer, hello []byte, now int64) {
 	cookie := answer[framing.SealCookie:][:framing.SealCookieSize]
 	binary.BigEndian.PutUint64(cookie, uint64(now))
 	copy(cookie[timeSize:], j.sumOf(hello, now))
 }
 
-// proves returns when the cookie that a KindSealInit shows was made. It reports false if
-// it was not made here, for this address and nonce.
+// proves returns when the cookie in a KindSealInit was created. It returns false if this jar did
+// not create it for this address and nonce.
 func (j *jar) proves(init []byte) (at int64, ok bool) {
 	cookie := init[framing.SealCookie:][:framing.SealCookieSize]
 	at = int64(binary.BigEndian.Uint64(cookie))
 	return at, hmac.Equal(cookie[timeSize:], j.sumOf(init, at))
 }
 
-// sumOf returns the hash in a cookie for the sender of frame, valid until the next call.
+// sumOf returns the hash in a cookie for the sender of frame. It is valid until the next call.
 func (j *jar) sumOf(frame []byte, at int64) []byte {
 	j.mac.Reset()
 	j.mac.Write(frame[framing.OffsetDst:framing.OffsetType])

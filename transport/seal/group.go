@@ -7,25 +7,26 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// saltSize is the length of the salt in a nonce of a frame to all; the rest is the counter.
+// saltSize is the length of the salt in the nonce of a broadcast frame. The rest of the nonce is
+// the counter.
 const saltSize = 16
 
-// group is this station's part in frames to all, and to all of a host. They are sealed
-// under what is derived from the key alone, because their receivers are not known, with
-// nonces of a salt that is random in each incarnation of a station and a counter.
+// group seals and opens broadcast frames, to all stations or to all programs of a host. Their
+// receivers are not known, so their key derives from the common key alone. A nonce consists of a
+// counter, and of a salt that is random in each incarnation of a station.
 type group struct {
 	salt    [saltSize]byte
 	counter uint64
 	nonce   [framing.SealedGroupBody - framing.SealedGroupNonce]byte
 	heard   map[[saltSize]byte]*groupWindow
-	oldest  []*groupWindow // in the order in which they were heard first
+	oldest  []*groupWindow // by first appearance
 }
 
-// groupWindow knows which counters of a salt have been seen: the last 64.
+// groupWindow records which of the last 64 counters of a salt have been seen.
 type groupWindow struct {
 	salt [saltSize]byte
 	next uint64
-	seen uint64 // bit i: next-1-i has been
+	seen uint64 // bit i: counter next-1-i was seen
 }
 
 func (g *group) init(random io.Reader) error {
@@ -34,7 +35,7 @@ func (g *group) init(random io.Reader) error {
 	return err
 }
 
-// seal is session.seal for a frame to all, with SealedGroupBody bytes of room.
+// seal is session.seal for a broadcast frame. dst begins with SealedGroupBody bytes of room.
 func (g *group) seal(s *secrets, dst, outer []byte) []byte {
 	framing.PutSealedGroup(dst, outer)
 	nonce := dst[framing.SealedGroupNonce:framing.SealedGroupBody]
@@ -54,7 +55,7 @@ func (g *group) open(s *secrets, dst, frame []byte) ([]byte, bool) {
 	return out, err == nil
 }
 
-// take reports whether a frame whose tag is right is new.
+// take reports whether a frame with a valid tag is new, and records its counter.
 func (g *group) take(frame []byte) bool {
 	salt := [saltSize]byte(frame[framing.SealedGroupNonce:])
 	n := binary.BigEndian.Uint64(frame[framing.SealedGroupNonce+saltSize:])
@@ -77,7 +78,7 @@ func (g *group) take(frame []byte) bool {
 	return true
 }
 
-// add begins to know a salt, and forgets the one that was heard first if there are too many.
+// add creates the window of a salt. If there are too many windows, it drops the oldest.
 func (g *group) add(salt [saltSize]byte) *groupWindow {
 	if len(g.oldest) >= maxGroups {
 		delete(g.heard, g.oldest[0].salt)

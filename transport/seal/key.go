@@ -100,12 +100,12 @@ func File(path string) Source {
 	}
 }
 
-// maxKeyFile bounds what is read as a key file.
+// maxKeyFile is the maximum number of bytes that are read from a key file.
 const maxKeyFile = 1 << 16
 
-// parseKeys reads keys of 64 hexadecimal digits, one on a line, or several with commas
-// between them. Empty lines, and what follows a #, do not count. Its errors do not tell
-// what the text was.
+// parseKeys parses keys of 64 hexadecimal digits, on separate lines or separated by commas. It
+// ignores empty lines, and comments from # to the end of a line. Its errors do not contain the
+// text.
 func parseKeys(text []byte) (keys []Key, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for line := 1; lines.Scan(); line++ {
@@ -128,7 +128,7 @@ func parseKeys(text []byte) (keys []Key, err error) {
 	return keys, nil
 }
 
-// checkKeys returns an error unless keys may be used together.
+// checkKeys returns an error if the keys cannot be used together.
 func checkKeys(keys []Key) error {
 	if len(keys) == 0 || len(keys) > maxKeys {
 		return fmt.Errorf("%w: got %d keys, want 1, or %d during a rotation: the new and the old one", ErrKey, len(keys), maxKeys)
@@ -144,17 +144,17 @@ func checkKeys(keys []Key) error {
 	return nil
 }
 
-// secrets is what is derived from one key.
+// secrets are the secrets that are derived from one key.
 type secrets struct {
 	key   Key
-	psk   []byte      // of the handshake
-	group cipher.AEAD // of frames to all: XChaCha20-Poly1305
-	mac   hash.Hash   // of the checks
+	psk   []byte      // for handshakes
+	group cipher.AEAD // for broadcast frames: XChaCha20-Poly1305
+	mac   hash.Hash   // for checks
 	sum   [sha256.Size]byte
 }
 
-// The labels of what is derived from a key, and from those of a handshake, so that nothing is used
-// for two purposes.
+// Labels of derived secrets, for those of a key and those of a handshake: each secret has one
+// purpose.
 const (
 	labelPSK    = "bobnet seal 1 handshake"
 	labelGroup  = "bobnet seal 1 group"
@@ -168,7 +168,7 @@ func derive(k Key) *secrets {
 	s := &secrets{key: k, psk: expand(k[:], labelPSK, chacha20poly1305.KeySize)}
 	group, err := chacha20poly1305.NewX(expand(k[:], labelGroup, chacha20poly1305.KeySize))
 	if err != nil {
-		panic(err) // the size is right
+		panic(err) // the size is valid
 	}
 	s.group, s.mac = group, hmac.New(sha256.New, expand(k[:], labelCheck, sha256.Size))
 	return s
@@ -178,22 +178,22 @@ func derive(k Key) *secrets {
 func expand(secret []byte, label string, size int) []byte {
 	out, err := hkdf.Key(sha256.New, secret, nil, label, size)
 	if err != nil {
-		panic(err) // the size is right
+		panic(err) // the size is valid
 	}
 	return out
 }
 
-// check writes the check of frame, all but its last SealCheckSize bytes, to these.
+// check writes the check of frame to its last SealCheckSize bytes.
 func (s *secrets) check(frame []byte) {
 	copy(frame[len(frame)-framing.SealCheckSize:], s.checkOf(frame))
 }
 
-// checks reports whether the check of frame is right.
+// checks reports whether the check of frame is valid.
 func (s *secrets) checks(frame []byte) bool {
 	return hmac.Equal(frame[len(frame)-framing.SealCheckSize:], s.checkOf(frame))
 }
 
-// checkOf returns the check of frame, valid until the next call.
+// checkOf returns the check of frame. It is valid until the next call.
 func (s *secrets) checkOf(frame []byte) []byte {
 	s.mac.Reset()
 	s.mac.Write(frame[:len(frame)-framing.SealCheckSize])

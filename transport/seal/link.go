@@ -20,34 +20,34 @@ type Link struct {
 	base
 	m     *machine
 	rest  restRx
-	mtu   int // of the inner link
-	limit int // of its frames, which long ones raise
+	mtu   int // of the wrapped link
+	limit int // bytes of its longest frame, including long frames
 
-	tx      []byte // room for frames that are sent in one call; made for the first
+	tx      []byte // buffer for the sealed frames of one call; allocated by the first
 	batch   [transport.MaxBatch]transport.Frame
-	index   [transport.MaxBatch]int // where in the caller's frames those of batch are
-	rx      []byte                  // room for frames that were received; made for the first
+	index   [transport.MaxBatch]int // index of each frame of batch in the caller's frames
+	rx      []byte                  // buffer for received frames; allocated by the first call
 	slot    int                     // bytes of rx for a frame
-	slots   int                     // frames that rx has room for
-	longRx  []byte                  // and for a long one
+	slots   int                     // frames that fit rx
+	longRx  []byte                  // buffer for a long frame
 	applied *[]Key
 
-	next    atomic.Int64 // when tick has something to do; for Wait and Ready
+	next    atomic.Int64 // when tick must run next; for Wait and Ready
 	valid   atomic.Pointer[[]Key]
 	waits   atomic.Bool   // a goroutine is in Wait
-	nudges  atomic.Uint64 // wake-ups of the inner link that nobody asked for
+	nudges  atomic.Uint64 // wake-ups of the wrapped link that the link made for itself
 	closed  atomic.Bool
-	stopped atomic.Bool // reload has been
+	stopped atomic.Bool // reload.stop was called
 	reload  reload
 }
 
-// watched is a Link around an optional.Watcher.
+// watched is a Link whose wrapped link implements optional.Watcher.
 type watched struct{ *Link }
 
 // Watch implements optional.Watcher.
 func (w watched) Watch(fd int) { w.Link.Link.(optional.Watcher).Watch(fd) }
 
-// Overhead returns by how many bytes frames grow: the Link that it unwraps to has it all.
+// Overhead returns 0, because the Link that watched wraps reports the whole overhead.
 func (w watched) Overhead() int { return 0 }
 
 // Unwrap implements transport.Wrapper.
@@ -120,7 +120,7 @@ func (l *Link) SealStats() Stats { return l.m.count.stats() }
 // time as Send and Recv.
 func (l *Link) Hint(station ethertype.MAC) string { return l.m.hint(station) }
 
-// wakeAt has Wait end and Ready report true at a time.
+// wakeAt makes Wait end and Ready report true at a time.
 func (l *Link) wakeAt(at int64) {
 	if l.next.Swap(at); l.waits.Load() {
 		l.nudges.Add(1)

@@ -12,31 +12,31 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// machine is what seals and opens the frames of one station: it has no clock and sends
-// nothing itself. What it wants sent, it leaves in out. It allocates only in handshakes.
+// machine seals and opens the frames of one station. It has no clock, and sends nothing itself: it
+// leaves the frames to send in out. It allocates only during handshakes.
 type machine struct {
 	opts   Options
 	random io.Reader
 	self   ethertype.MAC
 	typ    ethernet.EtherType
 	ports  transport.PortRange
-	plain  int        // bytes of the longest frame, sealed, that is not long
-	keys   []*secrets // those that are valid, the one in use first
+	plain  int        // bytes of the longest sealed frame that is not long
+	keys   []*secrets // the valid ones, the one in use first
 	jar    jar
 	group  group
 	peers  table
 	byID   map[uint32]*session
-	last   *session                  // that a frame came in last
-	first  [transport.LongBegin]byte // of a long frame, in one call
+	last   *session                  // of the latest received frame
+	first  [transport.LongBegin]byte // the beginning of a long frame, during one call
 	out    [][]byte                  // frames to send, oldest first
-	next   int64                     // when tick has something to do that cannot wait
+	next   int64                     // when tick must run next
 	swept  int64
 
 	troubles troubles
 	count    *counters
 }
 
-// newMachine returns the machine of a station with these keys.
+// newMachine returns the machine of a station with the given keys.
 func newMachine(info transport.Info, opts Options, random io.Reader, valid []Key, now int64) (*machine, error) {
 	m := &machine{
 		opts: opts.withDefaults(), random: random, self: info.MAC, typ: info.EtherType, ports: info.Ports, plain: info.MTU + ethertype.EthernetSize,
@@ -53,7 +53,7 @@ func newMachine(info transport.Info, opts Options, random io.Reader, valid []Key
 	return m, m.group.init(random)
 }
 
-// setKeys replaces the keys. What was made under a key that is not valid any more ends.
+// setKeys replaces the keys. Sessions and handshakes under a key that is no longer valid end.
 func (m *machine) setKeys(valid []Key) {
 	old := m.keys
 	m.keys = make([]*secrets, 0, len(valid))
@@ -71,14 +71,14 @@ func (m *machine) setKeys(valid []Key) {
 	}
 	for _, p := range m.peers.busy {
 		if p.attempt != nil && !slices.Contains(m.keys, p.attempt.secrets) {
-			p.attempt = nil // tick begins another if frames wait
+			p.attempt = nil // tick starts another one if frames wait
 		}
 	}
 	m.next = 0
 	m.opts.Logger.Info("keys have changed", "valid", len(valid))
 }
 
-// emit has a frame sent.
+// emit queues a frame to send.
 func (m *machine) emit(frame []byte) {
 	if len(m.out) >= maxOut {
 		m.count.Crowded.Add(1)
@@ -87,10 +87,10 @@ func (m *machine) emit(frame []byte) {
 	m.out = append(m.out, frame)
 }
 
-// isGroup reports whether a frame is to all, or to all of a host.
+// isGroup reports whether a frame is a broadcast, to all stations or to all programs of a host.
 func isGroup(dst ethertype.MAC, port uint16) bool { return dst.IsGroup() || port == ethertype.PortAll }
 
-// overhead returns by how much frame f, of a length, is longer when it is sealed.
+// overhead returns how many bytes sealing adds to frame f of the given length.
 func (m *machine) overhead(f *transport.Frame, length int) int {
 	switch {
 	case isGroup(ethertype.MAC(f.Head), framing.DstPort(f.Head)):
@@ -101,13 +101,13 @@ func (m *machine) overhead(f *transport.Frame, length int) int {
 	return framing.SealOverhead
 }
 
-// isLong reports whether a frame of a length, between two stations, is sealed as a long one.
+// isLong reports whether a unicast frame of the given length is sealed as a long frame.
 func (m *machine) isLong(length int) bool {
 	return length+framing.SealOverhead > m.plain && length > transport.LongBegin
 }
 
-// seal puts the sealed form of f into room, which is long enough, and returns it. It
-// returns nil if there is no session yet; the frame waits for one, or is lost and counted.
+// seal writes the sealed form of f to room, which is long enough, and returns it. Without a session
+// it returns nil: the frame waits for one, or is dropped and counted.
 func (m *machine) seal(room []byte, f *transport.Frame, now int64) []byte {
 	dst, port := ethertype.MAC(f.Head), framing.DstPort(f.Head)
 	if isGroup(dst, port) {
@@ -129,7 +129,7 @@ func (m *machine) seal(room []byte, f *transport.Frame, now int64) []byte {
 	return p.current.seal(gather(room, framing.SealedBody, f), f.Head)
 }
 
-// gather copies f from its version on to room, behind so many bytes, and returns both.
+// gather copies f, from its version on, to room after the first before bytes, and returns both.
 func gather(room []byte, before int, f *transport.Frame) []byte {
 	n := before + copy(room[before:], f.Head[ethertype.EthernetSize:])
 	for _, part := range f.Body {
@@ -138,8 +138,8 @@ func gather(room []byte, before int, f *transport.Frame) []byte {
 	return room[:n]
 }
 
-// cut appends the first LongBegin bytes of f, which is longer, from their version on to begin, and
-// returns that and the rest of f: where it lies, or, if it is in several pieces, in room.
+// cut appends the first LongBegin bytes of the longer frame f, from its version on, to begin. It
+// returns begin and the rest of f: in place if it is contiguous, otherwise copied to room.
 func cut(begin, room []byte, f *transport.Frame) (_, rest []byte) {
 	begin, rest = fill(begin, f.Head[ethertype.EthernetSize:])
 	for i, part := range f.Body {
@@ -157,15 +157,15 @@ func cut(begin, room []byte, f *transport.Frame) (_, rest []byte) {
 	return begin, rest
 }
 
-// fill appends to begin what it lacks of SealedBegin bytes, as far as part has them, and returns the
-// rest of part.
+// fill appends to begin the bytes that it lacks of SealedBegin, as far as part has them, and
+// returns the rest of part.
 func fill(begin, part []byte) (_, rest []byte) {
 	n := min(len(part), framing.SealedBegin-len(begin))
 	return append(begin, part[:n]...), part[n:]
 }
 
-// ready is seal for a frame whose peer has no session, or one that is worn. It returns the
-// peer if there is one to send in, and otherwise has the frame wait.
+// ready handles a frame in seal whose peer has no session, or one that is worn. It returns the peer
+// if the frame can be sent now. Otherwise the frame waits.
 func (m *machine) ready(p *peer, f *transport.Frame, dst ethertype.MAC, port uint16, now int64) *peer {
 	if dst == m.self || dst == (ethertype.MAC{}) {
 		m.count.Crowded.Add(1)
@@ -195,18 +195,18 @@ func (m *machine) ready(p *peer, f *transport.Frame, dst ethertype.MAC, port uin
 	return nil
 }
 
-// pending reports whether the peer has begun a session and may be about to confirm it.
+// pending reports whether the peer has started a session and may be about to confirm it.
 func (m *machine) pending(p *peer, now int64) bool {
 	return slices.ContainsFunc(p.sessions, func(s *session) bool { return !s.confirmed && now-s.began < graceConfirm })
 }
 
-// tickAt has tick called at a time, if not before.
+// tickAt makes tick run at the given time, or earlier.
 func (m *machine) tickAt(at int64) { m.next = min(m.next, at) }
 
-// open puts the frame that a sealed one stands for into room, which is long enough, and
-// returns it. The room may be the frame itself from where inPlace says, if that
-// is of a session: it is then opened where it lies, and undefined if it is not genuine. It returns nil if there is none: the frame was part of a handshake, or is
-// counted.
+// open decrypts a sealed frame into room, which is long enough, and returns the frame. room may be
+// the frame itself from inPlace on if it belongs to a session: it is then decrypted in place, and
+// has undefined contents if it is not genuine. open returns nil if the frame was part of a
+// handshake, or was dropped and counted.
 func (m *machine) open(room, frame []byte, now int64) []byte {
 	kind, ok := framing.IsSealed(frame)
 	switch {
@@ -227,8 +227,8 @@ func (m *machine) open(room, frame []byte, now int64) []byte {
 	return nil
 }
 
-// inPlace returns where in a frame of a kind what it stands for begins when it is opened where
-// it lies; 0 for a kind that cannot be.
+// inPlace returns the offset at which the contents of a frame of this kind begin when it is
+// decrypted in place. It returns 0 for a kind that cannot be.
 func inPlace(kind framing.SealKind) int {
 	switch kind {
 	case framing.KindSealed:
@@ -239,7 +239,7 @@ func inPlace(kind framing.SealKind) int {
 	return 0
 }
 
-// unsealed takes a frame that is none of ours.
+// unsealed handles a received frame that is not sealed.
 func (m *machine) unsealed(frame []byte, now int64) {
 	m.count.Unsealed.Add(1)
 	o, ok := framing.ParseOuter(frame)
@@ -250,7 +250,7 @@ func (m *machine) unsealed(frame []byte, now int64) {
 	m.refuse(&o, now)
 }
 
-// openSession is open of a frame between two stations.
+// openSession opens a unicast frame.
 func (m *machine) openSession(room, frame []byte, now int64) []byte {
 	s, counter := m.sessionOf(frame, now)
 	if s == nil {
@@ -259,7 +259,7 @@ func (m *machine) openSession(room, frame []byte, now int64) []byte {
 	return m.counted(m.openBegin(s, counter, room, frame, now))
 }
 
-// openLong is open of a long frame between two stations.
+// openLong opens a long unicast frame.
 func (m *machine) openLong(room, frame []byte, now int64) []byte {
 	s, counter := m.sessionOf(frame, now)
 	if s == nil || m.openBegin(s, counter, m.first[:], frame[:framing.SealedRest], now) == nil {
@@ -281,8 +281,8 @@ func (m *machine) counted(opened []byte) []byte {
 	return opened
 }
 
-// sessionOf returns the session of a frame between two stations, and its counter; nil, and
-// it is counted, if it is of none.
+// sessionOf returns the session and the counter of a unicast frame. If the session is unknown, it
+// counts the frame and returns nil.
 func (m *machine) sessionOf(frame []byte, now int64) (s *session, counter uint64) {
 	id, counter := framing.ParseSealed(frame)
 	s = m.last
@@ -302,8 +302,8 @@ func (m *machine) sessionOf(frame []byte, now int64) (s *session, counter uint64
 	return s, counter
 }
 
-// openBegin opens a frame of a session, or the first part of a long one, and returns what it
-// stands for, in room. It returns nil, and counts it, if that is not to be passed on.
+// openBegin opens a frame of a session, or the first part of a long one, and returns the contents
+// in room. If the frame must be dropped, it counts the frame and returns nil.
 func (m *machine) openBegin(s *session, counter uint64, room, frame []byte, now int64) []byte {
 	body, ok := s.open(room[ethertype.EthernetSize:ethertype.EthernetSize], frame, counter)
 	if !ok {
@@ -321,7 +321,7 @@ func (m *machine) openBegin(s *session, counter uint64, room, frame []byte, now 
 	return m.inner(room, frame, len(body))
 }
 
-// openGroup is open of a frame to all.
+// openGroup opens a broadcast frame.
 func (m *machine) openGroup(room, frame []byte, now int64) []byte {
 	src := ethertype.MAC(frame[framing.OffsetSrc:])
 	if src == m.self || src.IsGroup() {
@@ -344,13 +344,13 @@ func (m *machine) openGroup(room, frame []byte, now int64) []byte {
 	return nil
 }
 
-// confirmSize is the length of what a session's initiator sends first, if it has nothing
-// else to send: less than a header, so that it is no frame.
+// confirmSize is the length of the first message of a session's initiator if it has no frame to
+// send. It is shorter than a header, so no frame has this length.
 const confirmSize = 16
 
-// inner completes the frame in room, or the beginning of a long one, of which n bytes were
-// decrypted, by its Ethernet header, and returns it. It returns nil for one that only confirms a session, or that
-// says other ports inside than outside.
+// inner writes the Ethernet header of the frame in room, or of the beginning of a long one, of
+// which n bytes were decrypted, and returns the frame. It returns nil for a frame that only
+// confirms a session, or whose inner and outer ports differ.
 func (m *machine) inner(room, frame []byte, n int) []byte {
 	if n == confirmSize {
 		m.count.Handshake.Add(1)
@@ -361,6 +361,6 @@ func (m *machine) inner(room, frame []byte, n int) []byte {
 		m.count.Malformed.Add(1)
 		return nil
 	}
-	copy(whole, frame[:ethertype.EthernetSize]) // last: it may lie over the outer layout
+	copy(whole, frame[:ethertype.EthernetSize]) // last: it may overlap the outer layout
 	return whole
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/flynn/noise"
 )
 
-// noiseSuite is of Noise_NNpsk0_25519_ChaChaPoly_SHA256.
+// noiseSuite is the cipher suite of Noise_NNpsk0_25519_ChaChaPoly_SHA256.
 var noiseSuite = noise.NewCipherSuite(noise.DH25519, noise.CipherChaChaPoly, noise.HashSHA256)
 
-// prologue is what both ends mix in before the first message, besides what precedes that
-// in its frame: addresses, ports, nonce and cookie.
+// prologue is the text that both ends mix in before the first message. They also mix in the part of
+// the frame before that message: addresses, ports, nonce and cookie.
 const prologue = "bobnet seal 1"
 
-// terms is what both ends say of themselves within the handshake.
+// terms are what each end announces within the handshake.
 type terms struct {
-	suites  suite // of an init those that it can; of a reply the one that it has chosen
+	suites  suite // in an init all that the sender supports; in a reply the chosen one
 	ports   transport.PortRange
-	session uint32 // its number at who says so
+	session uint32 // the sender's number of the session
 }
 
 // termsSize is the length of terms in bytes.
@@ -38,10 +38,10 @@ func (t *terms) append(b []byte) []byte {
 	return append(b, make([]byte, termsSize-10)...)
 }
 
-// errTerms is what parse returns: the sender has the key, and is no station of this version.
+// errTerms is the error of parseTerms: the sender has the key, but speaks another version.
 var errTerms = errors.New("seal: terms of a handshake that this version does not know")
 
-// parseTerms reads terms that somebody with the key has said.
+// parseTerms parses the terms of a sender that has the key.
 func parseTerms(b []byte) (t terms, err error) {
 	if len(b) != termsSize || b[0] != sealVersion {
 		return terms{}, errTerms
@@ -57,20 +57,20 @@ func parseTerms(b []byte) (t terms, err error) {
 	return t, nil
 }
 
-// handshake returns the state of Noise for one side. before is what precedes the first
-// message in its frame.
+// handshake returns the Noise state of one side. before is the part of the frame before the first
+// message.
 func handshake(s *secrets, initiator bool, before []byte, random io.Reader) *noise.HandshakeState {
 	state, err := noise.NewHandshakeState(noise.Config{
 		CipherSuite: noiseSuite, Random: random, Pattern: noise.HandshakeNN, Initiator: initiator,
 		Prologue: append([]byte(prologue), before...), PresharedKey: s.psk, PresharedKeyPlacement: 0,
 	})
 	if err != nil {
-		panic(err) // the configuration is right
+		panic(err) // the configuration is valid
 	}
 	return state
 }
 
-// begin writes the first message to the frame, a KindSealInit that is complete but for it
+// begin writes the first message to frame, a KindSealInit that is complete except for the message
 // and the check.
 func begin(s *secrets, frame []byte, t *terms, random io.Reader) (*noise.HandshakeState, error) {
 	before := frame[:framing.SealMessage]
@@ -82,11 +82,11 @@ func begin(s *secrets, frame []byte, t *terms, random io.Reader) (*noise.Handsha
 	return state, nil
 }
 
-// keys are what a handshake yields for one side.
+// keys are the result of a handshake for one side.
 type keys struct{ send, receive [32]byte }
 
-// accept takes the first message, and writes the second to reply, a KindSealReply that is
-// complete but for it and the check. own says what to answer the peer's terms.
+// accept reads the first message, and writes the second one to reply, a KindSealReply that is
+// complete except for the message and the check. own returns the answer to the peer's terms.
 func accept(s *secrets, init, reply []byte, own func(*terms) terms, random io.Reader) (theirs terms, k keys, err error) {
 	state := handshake(s, false, init[:framing.SealMessage], random)
 	said, _, _, err := state.ReadMessage(nil, init[framing.SealMessage:][:framing.SealMessageSize])
@@ -105,7 +105,7 @@ func accept(s *secrets, init, reply []byte, own func(*terms) terms, random io.Re
 	return theirs, keys{send: from.UnsafeKey(), receive: to.UnsafeKey()}, nil
 }
 
-// finish takes the second message.
+// finish reads the second message.
 func finish(state *noise.HandshakeState, reply []byte) (theirs terms, k keys, err error) {
 	said, to, from, err := state.ReadMessage(nil, reply[framing.SealAnswer:][:framing.SealMessageSize])
 	if err != nil {

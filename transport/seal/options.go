@@ -26,8 +26,8 @@ type Options struct {
 	// goroutine, and may block.
 	Logger *slog.Logger
 
-	suites  suite // that may be used; 0 means what suits the processor
-	silence int64 // nanoseconds in which a peer that is sent to is not heard, until the session is replaced; 0 means maxSilence
+	suites  suite // suites to offer; 0 means the best ones for the processor
+	silence int64 // nanoseconds without a frame from a peer that is sent to, after which the session is replaced; 0 means maxSilence
 }
 
 // Limits bound what is sent with one key. At a limit a new session is started. At twice the limit
@@ -41,30 +41,30 @@ type Limits struct {
 // defaultReload is the default of Options.Reload.
 const defaultReload = 2 * time.Second
 
-// How long things take. Lengths of time are of the link's clock, in nanoseconds.
+// Times, in nanoseconds of the link's clock.
 const (
-	cookieLife   = int64(10 * time.Second)       // of a cookie
-	firstRetry   = int64(5 * time.Millisecond)   // until a message of the handshake is repeated the first time
-	lastRetry    = int64(160 * time.Millisecond) // and at most
-	maxTries     = 8                             // of an attempt, then the frames that wait are dropped
-	initTries    = 4                             // of them with one cookie
-	graceOld     = int64(10 * time.Second)       // for frames of a session that was replaced
-	graceConfirm = int64(50 * time.Millisecond)  // for the peer to confirm a session that it has begun
+	cookieLife   = int64(10 * time.Second)       // validity of a cookie
+	firstRetry   = int64(5 * time.Millisecond)   // before the first repetition of a handshake message
+	lastRetry    = int64(160 * time.Millisecond) // before later repetitions, at most
+	maxTries     = 8                             // of an attempt; then the waiting frames are dropped
+	initTries    = 4                             // of a handshake with one cookie
+	graceOld     = int64(10 * time.Second)       // during which frames of a replaced session are accepted
+	graceConfirm = int64(50 * time.Millisecond)  // for the peer to confirm a session that it has started
 	maxSilence   = int64(5 * time.Second)
-	rekeyPause   = int64(time.Second) // between attempts to replace a session that works
+	rekeyPause   = int64(time.Second) // between attempts to replace a session that still works
 	sweepEvery   = int64(10 * time.Second)
-	sendAgain    = int64(50 * time.Microsecond) // when the link had no room
+	sendAgain    = int64(50 * time.Microsecond) // after the link had no room
 )
 
 // Bounds on memory.
 const (
 	maxPeers     = 1 << 14
-	maxSessions  = 4       // of one peer
-	maxWaiting   = 32      // frames to one peer without a session
-	maxWaitBytes = 4 << 20 // to all together
-	maxOut       = 512     // frames that the link had no room for
-	maxGroups    = 4096    // stations whose frames to all are told from replays
-	maxTroubles  = 256     // stations that are not understood
+	maxSessions  = 4       // for each peer
+	maxWaiting   = 32      // frames to one peer that wait for a session
+	maxWaitBytes = 4 << 20 // for all peers together
+	maxOut       = 512     // frames that wait for room in the link
+	maxGroups    = 4096    // senders whose broadcasts are checked for replays
+	maxTroubles  = 256     // stations whose frames cannot be opened
 )
 
 func (o Options) withDefaults() Options {

@@ -7,37 +7,37 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// peer is a station: a MAC address and the ports of one NIC there. Before its first
-// handshake only the one port is known that frames go to.
+// peer is a station: a MAC address and the ports of one NIC there. Before its first handshake only
+// the port that frames are sent to is known.
 type peer struct {
 	mac      ethertype.MAC
 	ports    transport.PortRange
-	known    bool       // ports are what it has said
-	current  *session   // what is sent in; nil if there is none
-	sessions []*session // all that its frames may be of, the latest last
+	known    bool       // ports is from the peer's handshake
+	current  *session   // to send in; may be nil
+	sessions []*session // all whose frames are accepted, the latest last
 	attempt  *attempt
-	rekeyed  int64 // when current was to be replaced the last time
+	rekeyed  int64 // when a replacement of current was last started
 
 	waiting [][]byte // frames that wait for a session
-	waited  int64    // since when
+	waited  int64    // since when they wait
 
-	inited int64  // the time in the cookie of the last handshake that it began
-	init   []byte // its first message
-	reply  []byte // and what it was answered
+	inited int64  // the time in the cookie of the last handshake that the peer started
+	init   []byte // the first message of that handshake
+	reply  []byte // and the reply to it
 }
 
-// table is the peers that are known.
+// table holds the known peers.
 type table struct {
 	stations map[ethertype.MAC][]*peer
 	count    int
-	busy     []*peer // those with an attempt, or with frames that wait
-	last     *peer   // that was found last
-	octets   int     // of frames that wait
+	busy     []*peer // peers with a handshake in progress, or with waiting frames
+	last     *peer   // result of the latest find
+	octets   int     // total of the waiting frames
 }
 
 func (t *table) init() { t.stations = map[ethertype.MAC][]*peer{} }
 
-// find returns the peer with a port, nil if there is none.
+// find returns the peer that has a port, or nil.
 func (t *table) find(mac ethertype.MAC, port uint16) *peer {
 	if p := t.last; p != nil && p.mac == mac && p.ports.Contains(port) {
 		return p
@@ -51,7 +51,8 @@ func (t *table) find(mac ethertype.MAC, port uint16) *peer {
 	return nil
 }
 
-// get is find, with a new peer if there is none. It returns nil if there are too many.
+// get returns the peer that has a port, and creates it if necessary. It returns nil if there are
+// too many peers.
 func (t *table) get(mac ethertype.MAC, port uint16) *peer {
 	if p := t.find(mac, port); p != nil {
 		return p
@@ -69,7 +70,7 @@ func (t *table) add(mac ethertype.MAC, ports transport.PortRange) *peer {
 	return p
 }
 
-// remove forgets a peer.
+// remove deletes a peer.
 func (t *table) remove(p *peer) {
 	list := slices.DeleteFunc(t.stations[p.mac], func(o *peer) bool { return o == p })
 	if t.stations[p.mac] = list; len(list) == 0 {
@@ -83,14 +84,14 @@ func (t *table) remove(p *peer) {
 	}
 }
 
-// watch has the timers look at a peer.
+// watch adds a peer to those that the timers handle.
 func (t *table) watch(p *peer) {
 	if !slices.Contains(t.busy, p) {
 		t.busy = append(t.busy, p)
 	}
 }
 
-// keep has a copy of a frame wait for a session. It reports false if there is no room.
+// keep copies a frame that waits for a session. It returns false if there is no room.
 func (t *table) keep(p *peer, frame *transport.Frame, now int64) bool {
 	size := frame.Len()
 	if len(p.waiting) >= maxWaiting || t.octets+size > maxWaitBytes {
@@ -105,7 +106,7 @@ func (t *table) keep(p *peer, frame *transport.Frame, now int64) bool {
 	return true
 }
 
-// takeWaiting returns the frames that waited for a session with p, and forgets them.
+// takeWaiting removes and returns the frames that wait for a session with p.
 func (t *table) takeWaiting(p *peer) [][]byte {
 	frames := p.waiting
 	p.waiting = nil
@@ -115,5 +116,5 @@ func (t *table) takeWaiting(p *peer) [][]byte {
 	return frames
 }
 
-// dropWaiting forgets the frames that wait, and returns how many.
+// dropWaiting drops the waiting frames, and returns their number.
 func (t *table) dropWaiting(p *peer) int { return len(t.takeWaiting(p)) }

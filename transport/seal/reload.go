@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ask returns the keys that a source has now.
+// ask returns the current keys of a source.
 func ask(s Source) ([]Key, error) {
 	keys, err := s()
 	if err == nil {
@@ -21,7 +21,7 @@ func ask(s Source) ([]Key, error) {
 	return slices.Clone(keys), err
 }
 
-// randomOf returns the source of randomness that is wanted.
+// randomOf returns the configured random source, or the system's.
 func randomOf(wanted io.Reader) io.Reader {
 	if wanted == nil {
 		return rand.Reader
@@ -29,16 +29,16 @@ func randomOf(wanted io.Reader) io.Reader {
 	return wanted
 }
 
-// reload asks a link's source of keys again and again: on a goroutine of its own, because
-// the source may take its time, or over a virtual link within Recv.
+// reload calls the key source of a link periodically: on a separate goroutine, because the source
+// may block, or within Recv on a virtual link.
 type reload struct {
 	link   *Link
-	done   chan struct{} // closed by stop; nil: there is no goroutine
-	at     int64         // over a virtual link: when to ask again
-	failed bool          // the last time, so that it is said once
+	done   chan struct{} // closed by stop; nil if there is no goroutine
+	at     int64         // on a virtual link: when to call the source next
+	failed bool          // whether the last call failed, so that a failure is logged once
 }
 
-// start begins, if it is wanted.
+// start starts the calls, if Options request them.
 func (r *reload) start(l *Link, virtual bool) {
 	r.link = l
 	every := l.m.opts.Reload
@@ -64,14 +64,14 @@ func (r *reload) start(l *Link, virtual bool) {
 	}()
 }
 
-// stop ends it. A source that is being asked is not waited for.
+// stop ends the calls. It does not wait for a call in progress.
 func (r *reload) stop() {
 	if r.done != nil && !r.link.stopped.Swap(true) {
 		close(r.done)
 	}
 }
 
-// poll asks over a virtual link, if it is time.
+// poll calls the source, on a virtual link, when it is due.
 func (r *reload) poll(now int64) {
 	if r.at != 0 && now >= r.at {
 		r.at = now + int64(r.link.m.opts.Reload)
@@ -79,7 +79,7 @@ func (r *reload) poll(now int64) {
 	}
 }
 
-// again asks once. Keys that cannot be had leave the old ones valid.
+// again calls the source once. If it fails, the old keys stay valid.
 func (r *reload) again() {
 	l := r.link
 	keys, err := ask(l.m.opts.Keys)

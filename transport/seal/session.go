@@ -10,11 +10,11 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// maxCounter is above every counter that a session uses or takes.
+// maxCounter is above every counter that a session sends or accepts.
 const maxCounter = uint64(1) << 62
 
-// A suite is a way of encrypting frames that both ends of a session use. The numbers are
-// bits of what the handshake says.
+// A suite is an encryption method that both ends of a session use. The numbers are bits of a field
+// in the handshake.
 type suite uint8
 
 const (
@@ -31,47 +31,47 @@ func (s suite) String() string {
 	return "ChaCha20-Poly1305"
 }
 
-// aead returns the suite's cipher under what is derived from a key of the handshake. 128
-// bits are as strong as the handshake's curve, and faster than 256.
+// aead returns the suite's cipher with a key derived from key, a key of the handshake. 128 bits are
+// as strong as the handshake's curve, and faster than 256.
 func (s suite) aead(key []byte) cipher.AEAD {
 	if s == suiteAES {
 		block, err := aes.NewCipher(expand(key, labelAES, 16))
 		if err != nil {
-			panic(err) // the size is right
+			panic(err) // the size is valid
 		}
 		a, err := cipher.NewGCM(block)
 		if err != nil {
-			panic(err) // the block's size is right
+			panic(err) // the block size is valid
 		}
 		return a
 	}
 	a, err := chacha20poly1305.New(expand(key, labelChaCha, chacha20poly1305.KeySize))
 	if err != nil {
-		panic(err) // the size is right
+		panic(err) // the size is valid
 	}
 	return a
 }
 
-// session is what a handshake has made between two stations: a key for each direction, and
-// what has been used of them.
+// session is the result of a handshake between two stations: a key for each direction, and how much
+// each has been used.
 type session struct {
 	peer      *peer
-	from      *secrets // of the key under which the handshake was
+	from      *secrets // secrets of the key that authenticated the handshake
 	suite     suite
-	local     uint32              // its number here, in the frames that arrive
-	remote    uint32              // its number there
+	local     uint32              // this station's number, in the frames that arrive
+	remote    uint32              // the peer's number
 	ports     transport.PortRange // the peer's
 	send      cipher.AEAD
 	receive   cipher.AEAD
 	confirmed bool // the peer has proven that it has the keys
 	initiator bool
 	began     int64
-	end       int64  // when it is forgotten
+	end       int64  // when it is deleted
 	counter   uint64 // of the next frame
-	octets    uint64 // sent
-	asked     int64  // when the first frame was sent since one was opened; 0 if none was
+	octets    uint64 // bytes sent
+	asked     int64  // when the first frame was sent after the last one was received; 0 if none was
 	seen      window
-	nonce     [12]byte // for one call
+	nonce     [12]byte // scratch space of one call
 }
 
 // seal appends to dst, which has room for it, the sealed form of the frame whose bytes
@@ -88,8 +88,8 @@ func (s *session) seal(dst, outer []byte) []byte {
 	return dst[:framing.SealedBody+len(out)]
 }
 
-// open appends to dst the decrypted part of frame, which is one of this session. It
-// reports false if the frame is not the peer's, or has been changed.
+// open appends the decrypted part of frame, which belongs to this session, to dst. It returns false
+// if the frame is forged or damaged.
 func (s *session) open(dst, frame []byte, counter uint64) ([]byte, bool) {
 	out, err := s.receive.Open(dst, s.nonceOf(0, counter), frame[framing.SealedBody:], frame[:framing.SealedBody])
 	return out, err == nil
@@ -109,29 +109,29 @@ func (s *session) sealLong(dst, outer, begin, rest []byte) []byte {
 	return dst[:framing.SealedRest+len(out)]
 }
 
-// openRest appends to dst what the second part of a long frame is, decrypted. It reports false if
-// that part is not the peer's, or has been changed, or is of another frame than the first part; what
-// it would have appended is then zeros, behind dst.
+// openRest decrypts the second part of a long frame and appends it to dst. It returns false if that
+// part is forged, damaged, or belongs to another frame than the first part. In this case it
+// overwrites the destination with zeros.
 func (s *session) openRest(dst, sealed []byte, counter uint64) ([]byte, bool) {
 	out, err := s.receive.Open(dst, s.nonceOf(1, counter), sealed, nil)
 	return out, err == nil
 }
 
-// nonceOf returns the nonce of a part of the frame with a counter.
+// nonceOf returns the nonce of a part of the frame with the given counter.
 func (s *session) nonceOf(part byte, counter uint64) []byte {
 	s.nonce[3] = part
 	binary.BigEndian.PutUint64(s.nonce[4:], counter)
 	return s.nonce[:]
 }
 
-// worn reports whether the session should be replaced by another: because it has been used
-// enough, or because the peer, which may have been restarted, has not been heard in it.
+// worn reports whether the session should be replaced: it is near its limits, or the peer, which
+// may have restarted, has been silent.
 func (s *session) worn(now int64, o *Options) bool {
 	l := &o.Limits
 	return s.counter >= l.Frames || s.octets >= l.Bytes || now-s.began >= int64(l.Age) || s.asked != 0 && now-s.asked >= o.silence
 }
 
-// spent reports whether nothing may be sent in the session any more.
+// spent reports whether nothing more may be sent in the session.
 func (s *session) spent(now int64, l *Limits) bool {
 	return s.counter >= 2*l.Frames || s.octets >= 2*l.Bytes || now-s.began >= 2*int64(l.Age)
 }

@@ -32,7 +32,7 @@ func (s *Stats) Dropped() uint64 {
 	return s.Unsealed + s.OtherKey + s.Altered + s.Replayed + s.NoSession + s.Foreign + s.Malformed
 }
 
-// counters is Stats while they count.
+// counters are the atomic counters that Stats reports.
 type counters struct {
 	Sessions, Opened, Sealed, Handshake                                                    atomic.Uint64
 	Unsealed, OtherKey, Altered, Replayed, NoSession, Foreign, Malformed                   atomic.Uint64

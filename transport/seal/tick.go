@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// tick does what has become due: it repeats what was not answered, gives up what has been
-// repeated enough, and forgets what is old. next then says when it is due again.
+// tick runs the timers that are due: it repeats unanswered messages, gives up attempts after enough
+// repetitions, and deletes old state. It sets next to the time of the next timer.
 func (m *machine) tick(now int64) {
 	if now-m.swept >= sweepEvery {
 		m.swept = now
@@ -23,7 +23,7 @@ func (m *machine) tick(now int64) {
 	m.rest()
 }
 
-// rest has no more timers when there is nothing that they could do.
+// rest stops the timers if they have nothing to do.
 func (m *machine) rest() {
 	m.peers.busy = slices.DeleteFunc(m.peers.busy, func(p *peer) bool { return p.attempt == nil && len(p.waiting) == 0 })
 	if len(m.peers.busy) == 0 {
@@ -31,7 +31,7 @@ func (m *machine) rest() {
 	}
 }
 
-// drive is tick for one peer.
+// drive runs the timers of one peer.
 func (m *machine) drive(p *peer, now int64) {
 	a := p.attempt
 	switch {
@@ -55,7 +55,7 @@ func (m *machine) drive(p *peer, now int64) {
 			m.peers.remove(p)
 		}
 	case a.state != nil && a.inits >= initTries:
-		m.ask(p, now) // the cookie is of a station that has been restarted since
+		m.ask(p, now) // the station that issued the cookie may have restarted since
 	default:
 		if a.state != nil {
 			a.inits++
@@ -64,7 +64,7 @@ func (m *machine) drive(p *peer, now int64) {
 	}
 }
 
-// forget ends a session.
+// forget deletes a session.
 func (m *machine) forget(s *session) {
 	delete(m.byID, s.local)
 	p := s.peer
@@ -77,7 +77,7 @@ func (m *machine) forget(s *session) {
 	}
 }
 
-// sweep forgets sessions that have ended, and peers that have none.
+// sweep deletes sessions that have ended, and peers without a session.
 func (m *machine) sweep(now int64) {
 	for _, s := range m.byID {
 		if now >= s.end {

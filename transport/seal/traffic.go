@@ -7,8 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// burst is how many bytes of frames are sealed before they are handed on: what stays in a
-// processor's cache.
+// burst is how many bytes of frames are sealed before they are sent. It fits a processor's cache.
 const burst = 256 << 10
 
 // Send implements transport.Link. It accepts frames to a station without a session, which wait for
@@ -20,7 +19,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	now := l.Link.Now()
 	l.turn(now)
 	if len(l.m.out) > 0 {
-		return 0, nil // older frames come first
+		return 0, nil // older frames go first
 	}
 	frames = frames[:min(len(frames), transport.MaxBatch)]
 	for n < len(frames) && err == nil {
@@ -37,8 +36,8 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return n, err
 }
 
-// sendSome seals as many frames as fit a burst and sends them. It reports how many were
-// taken, and whether more may be tried.
+// sendSome seals and sends as many frames as fit a burst. It returns how many it took, and whether
+// to continue with the rest.
 func (l *Link) sendSome(frames []transport.Frame, now int64) (n int, more bool, err error) {
 	if l.tx == nil {
 		l.tx = make([]byte, max(burst, ethertype.MaxFrame))
@@ -83,7 +82,7 @@ func (l *Link) sendSome(frames []transport.Frame, now int64) (n int, more bool, 
 	return l.index[took], false, sendErr
 }
 
-// turn does what Send and Recv begin with.
+// turn does the common first part of Send and Recv.
 func (l *Link) turn(now int64) {
 	if valid := l.valid.Load(); valid != l.applied {
 		l.applied = valid
@@ -97,7 +96,7 @@ func (l *Link) turn(now int64) {
 	}
 }
 
-// settle sends what the machine wants sent, and says when it is to be called again.
+// settle sends the machine's own frames, and sets the time of the next tick.
 func (l *Link) settle(now int64) {
 	l.flush()
 	next := l.m.next
@@ -111,8 +110,8 @@ func (l *Link) settle(now int64) {
 	}
 }
 
-// flush sends the frames of the machine as far as the link has room. One that the link
-// refuses is lost.
+// flush sends the machine's own frames as far as the link has room. A frame that the link rejects
+// is lost.
 func (l *Link) flush() {
 	for len(l.m.out) > 0 {
 		k := min(len(l.m.out), len(l.batch))
@@ -136,7 +135,7 @@ func (l *Link) flush() {
 	l.m.out = nil
 }
 
-// countOwn tells the frames that the machine has sent of its own from those of the caller.
+// countOwn counts the machine's own frames, to subtract them from the caller's statistics.
 func (l *Link) countOwn(frames [][]byte) {
 	own, octets := 0, 0
 	for _, f := range frames {
@@ -155,8 +154,8 @@ func (l *Link) countOwn(frames [][]byte) {
 	}
 }
 
-// maxEmpty bounds how often one call of Recv tries again when of what has arrived nothing
-// was to be passed on.
+// maxEmpty bounds how often one call of Recv tries again if it has passed on none of the received
+// frames.
 const maxEmpty = 4
 
 // Recv implements transport.Link.
@@ -185,18 +184,18 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, err
 }
 
-// roomAhead puts the part of a frame behind its header at a multiple of 16.
+// roomAhead aligns the part of a frame after its header to 16 bytes.
 const roomAhead = 16 - ethertype.HeaderSize%16
 
-// makeRoom makes the room for frames that are received.
+// makeRoom allocates the buffers for received frames.
 func (l *Link) makeRoom() {
 	l.slot = (roomAhead + l.mtu + ethertype.EthernetSize + 63) &^ 63
 	l.slots = min(max(burst/l.slot, 8), transport.MaxBatch)
 	l.rx = make([]byte, l.slot*l.slots)
 }
 
-// openAll opens frames in place of views, the first of them that are passed on, and returns
-// how many are.
+// openAll replaces the frames in views by their decrypted form, without those that are dropped, and
+// returns how many remain.
 func (l *Link) openAll(views [][]byte, now int64) (n int) {
 	lost, octets, added := 0, 0, 0
 	for i, frame := range views {
@@ -229,10 +228,10 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 	return n
 }
 
-// open opens the frame at i, the last one perhaps. It returns what is passed on, nil if
-// nothing is, and how many bytes the frame has.
+// open opens the frame at i; last reports whether it is the last one. It returns the frame to pass
+// on, or nil, and the number of bytes of the frame.
 func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, size int) {
-	own := false // it was long, and lies in memory of l.long's
+	own := false // a long frame, in the memory of l.long
 	if last {
 		if rest := l.restWithin(); rest > 0 && begins(frame) {
 			return l.openBegin(frame, rest, now), len(frame) + rest
@@ -249,10 +248,10 @@ func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, s
 	return l.m.open(room, frame, now), len(frame)
 }
 
-// roomFor returns room for the frame that is opened from the one at i, nil if that is lost
-// or too long. A frame of a session in this station's own memory is opened where it lies,
-// which spares the caches a second one of 64 KiB. The link's own views are read-only, and a
-// frame to all is tried with each key, so that it must stay as it is.
+// roomFor returns the buffer for decrypting the frame at i, or nil if the frame is lost or too
+// long. A unicast frame in this station's own memory is decrypted in place, which saves 64 KiB of
+// cache. Views of the wrapped link are read-only, and a broadcast must not change because each key
+// is tried.
 func (l *Link) roomFor(i int, frame []byte, own bool) []byte {
 	switch {
 	case own && inPlace(framing.SealKind(frame[framing.OffsetKind])) > 0:
@@ -265,7 +264,7 @@ func (l *Link) roomFor(i int, frame []byte, own bool) []byte {
 	return l.longRoom()
 }
 
-// longRoom returns room for a long frame.
+// longRoom returns the buffer for a long frame.
 func (l *Link) longRoom() []byte {
 	if l.longRx == nil {
 		l.longRx = make([]byte, roomAhead+ethertype.EthernetSize+max(framing.LongMTU, l.mtu))

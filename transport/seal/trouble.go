@@ -8,13 +8,13 @@ import (
 	"github.com/bobnet-go/bobnet/internal/stations"
 )
 
-// trouble is what is wrong with the frames of a station.
+// trouble is a reason why the frames of a station cannot be opened.
 type trouble uint8
 
 const (
-	troubleUnsealed trouble = iota + 1 // it has no key
-	troubleOtherKey                    // it has another
-	troubleRefused                     // it says that it cannot open ours
+	troubleUnsealed trouble = iota + 1 // the station has no key
+	troubleOtherKey                    // it has another key
+	troubleRefused                     // it reports that it cannot open this station's frames
 )
 
 func (t trouble) String() string {
@@ -27,14 +27,13 @@ func (t trouble) String() string {
 	return "it cannot open our frames: it has another key or none"
 }
 
-// troubles knows the stations that are not understood: so many that a person can read of
-// them.
+// troubles records stations whose frames cannot be opened, as many as a person can read about.
 type troubles struct {
 	by     stations.Table[trouble]
-	budget budget // of answers
+	budget budget // bounds the notices
 }
 
-// note remembers what is wrong with a station, and says so if it has not lately.
+// note records a reason for a station, and logs it unless it was logged recently.
 func (m *machine) note(mac ethertype.MAC, what trouble, now int64) {
 	if before, at, ok := m.troubles.by.Get(mac); ok && before == what && now-at < stations.KnownFor {
 		return
@@ -44,7 +43,7 @@ func (m *machine) note(mac ethertype.MAC, what trouble, now int64) {
 	}
 }
 
-// hint says what is known to be wrong with a station, "" if nothing is.
+// hint describes what is known to be wrong with a station, or returns "".
 func (m *machine) hint(mac ethertype.MAC) string {
 	if what, _, ok := m.troubles.by.Get(mac); ok {
 		return fmt.Sprintf("%v: %v", mac, what)
@@ -52,10 +51,9 @@ func (m *machine) hint(mac ethertype.MAC) string {
 	return ""
 }
 
-// A budget bounds how often something is done for whoever asks: so many times at once, and
-// so many in a second.
+// A budget is a rate limit for work that strangers can cause: a burst, and a number per second.
 type budget struct {
-	tokens int64 // nanoseconds of budgetEach
+	tokens int64 // in nanoseconds; budgetEach for each use
 	at     int64
 }
 
@@ -64,7 +62,7 @@ const (
 	budgetEach   = int64(5 * time.Millisecond)
 )
 
-// take reports whether it may be done now.
+// take consumes one use, and reports whether one was left.
 func (b *budget) take(now int64) bool {
 	if b.at == 0 {
 		b.tokens = budgetAtOnce * budgetEach

@@ -1,22 +1,22 @@
 package seal
 
-// windowWords is how many words of bits a window has; they are used in turn.
+// windowWords is the number of words of bits in a window, which are used in turn.
 const windowWords = 64
 
-// windowBits is how far behind the highest counter one may be that is judged still: more
-// than a link reorders. One word is being filled, and so cannot tell (RFC 6479).
+// windowBits is how far a counter may be behind the highest one and still be checked. It exceeds
+// the reordering of any link. One word is being filled and does not count (RFC 6479).
 const windowBits = (windowWords - 1) * 64
 
-// window knows which counters of a session have been seen: those of the last windowBits,
-// by a bit each. The zero window has seen none. Who forges frames must not move it, so it
-// is asked and told only about frames whose tag is right.
+// window records which of the last windowBits counters of a session have been seen, one bit each.
+// The zero window has seen none. Callers must verify the tag of a frame first, so that forged
+// frames cannot move the window.
 type window struct {
-	next uint64 // one more than the highest that has been seen
+	next uint64 // one more than the highest counter seen
 	bits [windowWords]uint64
 }
 
-// take reports whether counter n, less than maxCounter, is new, and takes it as seen. One
-// that lies so far behind that it cannot be told counts as seen.
+// take reports whether counter n, less than maxCounter, is new, and records it. A counter that is
+// too old to check is not new.
 func (w *window) take(n uint64) bool {
 	if n >= w.next {
 		w.advance(n + 1)
@@ -31,9 +31,9 @@ func (w *window) take(n uint64) bool {
 	return true
 }
 
-// advance makes next, which is more than it was, the counter after the highest one.
+// advance sets next, the counter after the highest one, to a larger value.
 func (w *window) advance(next uint64) {
-	from, to := (w.next+63)/64, (next-1)/64 // the words that come into use
+	from, to := (w.next+63)/64, (next-1)/64 // the words to reuse
 	if to-from >= windowWords && to >= from {
 		w.bits = [windowWords]uint64{}
 	} else {

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// calendar is the events to come. A few are in a heap. When they are many, only those of
-// the next while are: the others lie, in no order, on the days that follow, a list for
-// each, and those after the last day in a heap of their own. So an event costs the same
-// however many there are. The length of a day follows from how close events are.
+// calendar is the queue of future events. A few events are kept in a heap. If there are many, the
+// heap holds only those of the near future. Later events are unsorted, in one list per day (a time
+// slice), and events after the last day in another heap. An event thus costs the same however many
+// there are. The length of a day adapts to the density of events.
 type calendar struct {
-	near    eventHeap    // all, or those before horizon
-	width   int64        // of a day, nanoseconds; 0 while all events are in near
-	horizon int64        // when the first day begins
-	first   int          // which one it is
-	days    [nDays]int32 // the last note of each, 0 for none
-	later   int          // events on days
-	far     eventHeap    // those after the last day
-	made    int64        // the earliest event when days were made last
-	left    int          // events in near then
-	gone    int          // events removed since then
+	near    eventHeap    // all events, or those before horizon
+	width   int64        // length of a day in nanoseconds; 0 while all events are in near
+	horizon int64        // start of the first day
+	first   int          // index of the first day
+	days    [nDays]int32 // the last note of each day, 0 for none
+	later   int          // number of events in days
+	far     eventHeap    // events after the last day
+	made    int64        // time of the earliest event when the days were last rebuilt
+	left    int          // events in near at that time
+	gone    int          // events removed since that time
 
-	notes []note // of all days; number 0 is none
-	free  int32  // first of those that are free, a list that ends with 0
+	notes []note // of all days; note 0 is unused
+	free  int32  // first free note; the free notes are a list that ends with 0
 }
 
-// note is an event on a day. The last one of a day is followed by the first.
+// note is an event in a day. The notes of a day form a ring.
 type note struct {
 	event
 	next int32
@@ -33,12 +33,12 @@ type note struct {
 
 const (
 	nDays    = 256
-	crowd    = 64      // events in near, above which days are made
-	few      = 24      // events in all, below which days are given up
-	perDay   = 8       // events that a day shall have
+	crowd    = 64      // number of events in near above which days are created
+	few      = 24      // total number of events below which days are dissolved
+	perDay   = 8       // desired number of events in a day
 	maxWidth = 1 << 40 // nanoseconds
 
-	again = 4096 // events removed after which days are made again, or more if there are many
+	again = 4096 // events removed, at least, before days are rebuilt
 )
 
 func (c *calendar) len() int { return len(c.near) + c.later + len(c.far) }
@@ -55,8 +55,8 @@ func (c *calendar) push(e event) {
 	}
 }
 
-// earliest returns the earliest event. There must be one. What it points to is valid
-// until the next push or pop.
+// earliest returns the earliest event. The calendar must not be empty. The pointer is valid until
+// the next push or pop.
 func (c *calendar) earliest() *event {
 	if len(c.near) == 0 {
 		c.refill()
@@ -64,13 +64,13 @@ func (c *calendar) earliest() *event {
 	return &c.near[0]
 }
 
-// pop removes the event that earliest has returned.
+// pop removes the earliest event.
 func (c *calendar) pop() {
 	c.gone++
 	c.near.pop()
 }
 
-// replace puts an event in the place of the one that earliest has returned.
+// replace replaces the earliest event by e.
 func (c *calendar) replace(e event) {
 	c.gone++
 	if c.width == 0 || e.at < c.horizon {
@@ -81,7 +81,7 @@ func (c *calendar) replace(e event) {
 	c.put(e)
 }
 
-// put adds an event that is not before horizon.
+// put adds an event at or after horizon.
 func (c *calendar) put(e event) {
 	n := (e.at - c.horizon) / c.width
 	if n >= nDays {
@@ -91,7 +91,7 @@ func (c *calendar) put(e event) {
 	i := c.free
 	if i == 0 {
 		if len(c.notes) == 0 {
-			c.notes = append(c.notes, note{}) // 0 is none
+			c.notes = append(c.notes, note{}) // note 0 is unused
 		}
 		i = int32(len(c.notes))
 		c.notes = append(c.notes, note{})
@@ -126,7 +126,7 @@ func (c *calendar) take(last *int32) {
 	}
 }
 
-// refill moves the events of the next day that has some to near, which is empty.
+// refill moves the events of the next non-empty day to near, which is empty.
 func (c *calendar) refill() {
 	for len(c.near) == 0 {
 		if c.later+len(c.far) <= few {
@@ -148,7 +148,7 @@ func (c *calendar) refill() {
 	}
 }
 
-// come moves events that are not after the last day any more to their days.
+// come moves events from far to their days, as far as days now include them.
 func (c *calendar) come() {
 	for len(c.far) > 0 && (c.far[0].at-c.horizon)/c.width < nDays {
 		e := c.far[0]
@@ -173,12 +173,12 @@ func (c *calendar) gather() {
 	c.notes, c.free, c.later = c.notes[:0], 0, 0
 	c.near = append(c.near, c.far...)
 	clear(c.far)
-	slices.SortFunc(c.near, event.compare) // which is a heap, too
+	slices.SortFunc(c.near, event.compare) // a sorted list is a heap
 	c.far, c.width, c.left = c.far[:0], 0, 0
 }
 
-// spread makes days, so long that each of the next ones has a few events: as many as
-// there were lately, or as are there.
+// spread creates the days. Their length is such that each of the next days has a few events, at the
+// recent rate or at the density of the events present.
 func (c *calendar) spread() {
 	c.gather()
 	all := c.near

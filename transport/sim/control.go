@@ -44,7 +44,7 @@ func (w *World) Heal() {
 	}
 }
 
-// apart reports whether frames from s do not reach t.
+// apart reports whether the segment is cut between s and t.
 func (s *Station) apart(t *Station) bool { return s.island != t.island || s.cut[t] }
 
 // Kill makes a station's host vanish. Frames that it sent and that have not reached the switch are

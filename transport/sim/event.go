@@ -2,11 +2,11 @@ package sim
 
 import "cmp"
 
-// An action is what an event does when its time comes.
+// An action is the effect of an event.
 type action interface{ fire(w *World) }
 
-// event is an action and when it happens. Of two events at one time the one
-// that was scheduled first happens first.
+// event is an action with its time. Of two events at the same time, the one that was scheduled
+// first happens first.
 type event struct {
 	at  int64
 	seq uint64
@@ -21,9 +21,9 @@ func (e event) compare(f event) int {
 	return cmp.Or(cmp.Compare(e.at, f.at), cmp.Compare(e.seq, f.seq))
 }
 
-// eventHeap is a heap with four children per node: half the depth of a binary
-// one, and the children lie beside each other in memory. It is written out
-// because container/heap allocates for every element it passes around.
+// eventHeap is a heap with four children per node. It is half as deep as a binary heap, and
+// siblings are adjacent in memory. container/heap is not used because it allocates for each element
+// that it passes.
 type eventHeap []event
 
 const children = 4
@@ -55,7 +55,7 @@ func (h *eventHeap) pop() {
 	}
 }
 
-// replace puts e in the place of the earliest event.
+// replace replaces the earliest event by e.
 func (h eventHeap) replace(e event) {
 	i := 0
 	for {
@@ -78,7 +78,7 @@ func (h eventHeap) replace(e event) {
 	h[i] = e
 }
 
-// timed is an action of the user's.
+// timed is an action of the program.
 type timed func()
 
 func (f timed) fire(*World) { f() }

@@ -5,8 +5,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// leave puts a frame, the last bit of which leaves its sender at the given
-// time, on the way to the switch.
+// leave sends a frame to the switch. Its last bit leaves the sender at the given time.
 func (w *World) leave(from *Station, f *frame, at int64) {
 	w.stats.Sent++
 	at += int64(w.opts.Delay)
@@ -16,13 +15,13 @@ func (w *World) leave(from *Station, f *frame, at int64) {
 	w.launch(&from.inward, at, passage{frame: f, from: from})
 }
 
-// key is an address as a number: maps are faster on them.
+// key converts an address to a number, which is faster as a key of maps.
 func key(b ethertype.MAC) uint64 {
 	return uint64(b[0])<<40 | uint64(b[1])<<32 | uint64(b[2])<<24 | uint64(b[3])<<16 | uint64(b[4])<<8 | uint64(b[5])
 }
 
-// route finds out where a frame goes: to the station that has its destination
-// address, or to all but its sender.
+// route forwards a frame to the station with its destination address, or to all stations but the
+// sender.
 func (w *World) route(p passage) {
 	dst := ethertype.MAC(p.frame.data)
 	switch to := w.byMAC[key(dst)]; {
@@ -50,8 +49,7 @@ func (w *World) flood(p passage) {
 	w.pool.release(p.frame)
 }
 
-// forward applies what the world's user has arranged for this pair of
-// stations.
+// forward applies the partitions and the script to a passage.
 func (w *World) forward(p passage) {
 	switch {
 	case p.from.apart(p.to):
@@ -64,8 +62,7 @@ func (w *World) forward(p passage) {
 	}
 }
 
-// queue puts p on the line to its station, or drops it when the switch has no
-// room.
+// queue puts p on the line to its station, or drops it if the switch's queue is full.
 func (w *World) queue(p passage) {
 	leaves, ok := p.to.output.admit(w.now, len(p.frame.data))
 	switch {
@@ -78,8 +75,8 @@ func (w *World) queue(p passage) {
 	}
 }
 
-// deliver hands the frame to its station, which filters as a real one does:
-// by address, EtherType, version and port.
+// deliver hands the frame to its station. The station filters it like a real one: by address,
+// EtherType, version and port.
 func (w *World) deliver(p passage) {
 	s := p.to
 	switch {
@@ -100,8 +97,7 @@ func (w *World) deliver(p passage) {
 	}
 }
 
-// wants reports whether a link with the station's configuration receives the
-// frame.
+// wants reports whether the station's link accepts the frame.
 func (s *Station) wants(f []byte) bool {
 	if len(f) < framing.OuterSize {
 		return false
@@ -110,7 +106,7 @@ func (s *Station) wants(f []byte) bool {
 	return ok && (port == ethertype.PortAll || s.opts.Ports.Contains(port))
 }
 
-// drop ends a passage, counts why and logs it.
+// drop ends a passage, counts the reason and logs it.
 func (w *World) drop(p passage, reason *uint64, why string) {
 	*reason++
 	w.log(p, why)

@@ -2,7 +2,7 @@ package sim
 
 import "slices"
 
-// disturb applies the random faults to a frame on its way out of the switch.
+// disturb applies the random faults to a frame that leaves the switch.
 func (w *World) disturb(p passage) {
 	if w.burstLoses(p.to) || w.chance(w.opts.Loss) {
 		w.drop(p, &w.stats.Lost, "lost")
@@ -21,7 +21,7 @@ func (w *World) duplicate(p passage) {
 	w.emit(p)
 }
 
-// emit corrupts and reorders.
+// emit applies corruption and reordering.
 func (w *World) emit(p passage) {
 	if w.chance(w.opts.Corrupt) {
 		p = w.corrupt(p)
@@ -36,8 +36,8 @@ func (w *World) emit(p passage) {
 	}
 }
 
-// corrupt flips bits of this copy of the frame, after the switch has read its
-// address and before the station does.
+// corrupt flips bits in this copy of the frame. The switch has already read the address; the
+// station has not.
 func (w *World) corrupt(p passage) passage {
 	w.stats.Corrupted++
 	p.frame = w.pool.own(p.frame)
@@ -51,11 +51,11 @@ func (w *World) corrupt(p passage) passage {
 // held is a frame that waits in the switch for others to overtake it.
 type held struct {
 	passage
-	behind int   // frames that must still overtake it
-	until  int64 // when it stops waiting for them
+	behind int   // number of frames that must still overtake it
+	until  int64 // when it stops waiting
 }
 
-// hold keeps p until some of the frames behind it have overtaken it.
+// hold keeps p until some later frames have overtaken it.
 func (w *World) hold(p passage) {
 	w.stats.Reordered++
 	h := held{passage: p, behind: 1 + w.rng.IntN(w.opts.ReorderBy), until: w.now + int64(w.opts.Hold)}
@@ -63,7 +63,7 @@ func (w *World) hold(p passage) {
 	w.schedule(h.until, p.to)
 }
 
-// overtake counts a frame that has gone past those held before s.
+// overtake counts a frame that has overtaken the held frames of s.
 func (w *World) overtake(s *Station) {
 	for i := range s.held {
 		s.held[i].behind--
@@ -71,9 +71,8 @@ func (w *World) overtake(s *Station) {
 	s.fire(w)
 }
 
-// fire lets those held frames go that have been overtaken often enough, or
-// have waited long enough. One that goes overtakes those that were held before
-// it.
+// fire releases the held frames that enough frames have overtaken, or that have waited long enough.
+// A released frame overtakes those that were held before it.
 func (s *Station) fire(w *World) {
 	for i := 0; i < len(s.held); i++ {
 		h := s.held[i]
@@ -89,8 +88,8 @@ func (s *Station) fire(w *World) {
 	}
 }
 
-// burstLoses advances the burst model of the line to s by one frame and
-// reports whether that frame is lost.
+// burstLoses advances the burst model of the line to s by one frame, and reports whether that frame
+// is lost.
 func (w *World) burstLoses(s *Station) bool {
 	b := &w.opts.Burst
 	if b.Enter == 0 {
@@ -104,8 +103,8 @@ func (w *World) burstLoses(s *Station) bool {
 	return s.bad && w.chance(b.Loss)
 }
 
-// chance draws only when the outcome is open, so that options that are off
-// cost nothing.
+// chance consumes a random number only if the outcome is open, so that disabled options cost
+// nothing.
 func (w *World) chance(p float64) bool {
 	return p > 0 && (p >= 1 || w.rng.Float64() < p)
 }

@@ -14,14 +14,14 @@ type frame struct {
 	refs int
 }
 
-// poison is what a released frame holds, so that whoever reads a view after
-// its time finds a frame that no parser takes.
+// poison fills a released frame, so that a late reader of a view finds a frame that no parser
+// accepts.
 const poison = 0xdb
 
 var poisoned = bytes.Repeat([]byte{poison}, ethertype.MaxFrame)
 
-// pool keeps frames for reuse, by the power of two that their capacity is, so
-// that a running world does not allocate.
+// pool keeps frames for reuse, by the binary logarithm of their capacity, so that a running world
+// does not allocate.
 type pool [18][]*frame
 
 // leastClass is the binary logarithm of the smallest capacity.
@@ -29,7 +29,7 @@ const leastClass = 7
 
 func class(n int) int { return max(leastClass, bits.Len(uint(n-1))) }
 
-// take returns a frame of n bytes with one reference and old contents.
+// take returns a frame of n bytes with one reference and arbitrary contents.
 func (p *pool) take(n int) *frame {
 	c := class(n)
 	if kept := p[c]; len(kept) > 0 {
@@ -41,14 +41,14 @@ func (p *pool) take(n int) *frame {
 	return &frame{data: make([]byte, n, 1<<c), refs: 1}
 }
 
-// gather copies what a caller of Send passed.
+// gather copies the parts of a frame that a caller of Send passed.
 func (p *pool) gather(src *transport.Frame) *frame {
 	f := p.take(src.Len())
 	src.AppendTo(f.data[:0])
 	return f
 }
 
-// release drops one reference and keeps the frame when it was the last.
+// release drops one reference, and keeps the frame for reuse if it was the last.
 func (p *pool) release(f *frame) {
 	if f.refs--; f.refs > 0 {
 		return
@@ -58,8 +58,7 @@ func (p *pool) release(f *frame) {
 	p[c] = append(p[c], f)
 }
 
-// own returns a frame with f's bytes that nobody shares, in exchange for one
-// reference to f.
+// own returns an unshared frame with f's bytes, in exchange for one reference to f.
 func (p *pool) own(f *frame) *frame {
 	if f.refs == 1 {
 		return f

@@ -6,8 +6,8 @@ import "github.com/bobnet-go/bobnet/internal/link/optional"
 // to the one in Wait.
 func (s *Station) Place() optional.Place { return &place{Waiter{world: s.world}} }
 
-// place is where one process waits. An error of the world, which only the goroutine
-// outside gets, it learns from its next call.
+// place is where one process waits. Its Wait returns no error; the next call that does returns the
+// world's error.
 type place struct{ waiter Waiter }
 
 // Wait blocks until Wake is called or the clock reaches until.
@@ -20,7 +20,7 @@ func (p *place) Wake() { p.waiter.Wake() }
 // events, such as a card of an emulated network.
 type Waiter struct {
 	world *World
-	p     *proc // who waits, or nil
+	p     *proc // the waiting process, or nil
 	woken bool
 }
 

@@ -9,18 +9,18 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// proc is a process: a coroutine that runs while it holds the world's baton.
+// proc is a process: a coroutine. Only one process of a world runs at a time.
 type proc struct {
 	name  string
 	start func()
 	next  func() (struct{}, bool) // runs it until it blocks or returns
-	yield func(struct{}) bool     // blocks it; nil for the goroutine outside
-	fault error                   // what it panicked with
+	yield func(struct{}) bool     // blocks it; nil for the goroutine that waits without Run
+	fault error                   // its panic
 
 	blocked bool
-	station *Station // what it waits for, nil when it sleeps
-	until   int64    // when it stops waiting
-	armed   int64    // when its next timer event comes, 0 for none
+	station *Station // the station that it waits for, nil while it sleeps
+	until   int64    // when its wait ends
+	armed   int64    // time of its next timer event, 0 for none
 }
 
 // Go starts a process that runs fn. It may be called before Run and by a process. The new process
@@ -37,7 +37,7 @@ func (w *World) Go(name string, fn func()) {
 	w.ready.Push(p)
 }
 
-// resume hands the baton to p until it blocks or returns.
+// resume runs p until it blocks or returns.
 func (w *World) resume(p *proc) error {
 	if p.next == nil {
 		p.next, _ = iter.Pull(p.body(w.opts.Seed))
@@ -52,8 +52,8 @@ func (w *World) resume(p *proc) error {
 	return p.fault
 }
 
-// body is the coroutine. A panic becomes p.fault. runtime.Goexit, which is how
-// testing ends a test, is left to iter.Pull: it ends the caller of Run too.
+// body is the coroutine. A panic becomes p.fault. iter.Pull handles runtime.Goexit, with which
+// testing ends a test: it also ends the caller of Run.
 func (p *proc) body(seed uint64) iter.Seq[struct{}] {
 	return func(yield func(struct{}) bool) {
 		p.yield = yield
@@ -66,8 +66,8 @@ func (p *proc) body(seed uint64) iter.Seq[struct{}] {
 	}
 }
 
-// block gives the baton away until p is ready again: a frame for station has
-// come, somebody called its Wake, or the clock has reached until.
+// block suspends the process until a frame for station arrives, Wake is called, or the clock
+// reaches until.
 func (w *World) block(station *Station, until int64) error {
 	p := w.caller()
 	p.blocked, p.station, p.until = true, station, until
@@ -90,8 +90,8 @@ func (w *World) block(station *Station, until int64) error {
 	return w.driveUntilReady(p)
 }
 
-// caller returns the process that holds the baton. Without Run, that is
-// whoever made the call: it drives the world until it is ready itself.
+// caller returns the running process. Without Run, it returns the process that stands for the
+// calling goroutine, which drives the world until it is ready itself.
 func (w *World) caller() *proc {
 	if w.current != nil {
 		return w.current
@@ -123,7 +123,7 @@ func (w *World) unblock(p *proc) {
 	}
 }
 
-// forget ends p's waiting.
+// forget ends the wait of p.
 func (w *World) forget(p *proc) {
 	p.blocked = false
 	if p.station != nil {
@@ -131,9 +131,8 @@ func (w *World) forget(p *proc) {
 	}
 }
 
-// arm sees to it that an event comes for p no later than p.until. Deadlines
-// mostly move forward, so that one event serves many waits: when it comes too
-// early it arms itself again.
+// arm schedules an event for p no later than p.until. Deadlines mostly move forward, so one event
+// serves many waits: if it fires too early, it schedules itself again.
 func (w *World) arm(p *proc) {
 	if p.armed == 0 || p.armed > p.until {
 		p.armed = p.until
@@ -141,10 +140,10 @@ func (w *World) arm(p *proc) {
 	}
 }
 
-// fire is p's timer event.
+// fire handles p's timer event.
 func (p *proc) fire(w *World) {
 	if p.armed != w.now {
-		return // replaced by an earlier one
+		return // superseded by an earlier one
 	}
 	p.armed = 0
 	switch {
@@ -156,7 +155,7 @@ func (p *proc) fire(w *World) {
 	}
 }
 
-// what says what p is blocked on, for people.
+// what describes what p is blocked on.
 func (p *proc) what() string {
 	end := "for ever"
 	if p.until != transport.Forever {

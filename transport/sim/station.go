@@ -16,7 +16,7 @@ type Station struct {
 	name   string
 	mac    ethertype.MAC
 	opts   StationOptions
-	gone   error // why calls fail, nil while it lives
+	gone   error // the error of all calls; nil while the station lives
 	killed bool
 	woken  bool
 	waiter *proc
@@ -25,10 +25,10 @@ type Station struct {
 	uplink line
 	inward track // to the switch
 	rx     fifo.Queue[*frame]
-	viewed []*frame // what the last Recv handed out
-	rest   int      // bytes that its last view lacks
+	viewed []*frame // views of the last Recv
+	rest   int      // bytes that the last view lacks
 
-	takesLong bool // somebody wants long frames
+	takesLong bool // the user accepts long frames
 
 	output  line  // of the switch, towards this station
 	outward track // to this station

@@ -55,7 +55,7 @@ func (w *World) mix(p passage) {
 	w.digest = d ^ d>>29
 }
 
-// log writes what became of a passage.
+// log writes a line about the outcome of a passage.
 func (w *World) log(p passage, fate string) {
 	if w.opts.Log == nil {
 		return

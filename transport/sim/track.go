@@ -2,30 +2,29 @@ package sim
 
 import "github.com/bobnet-go/bobnet/internal/fifo"
 
-// passage is a frame on its way from a station to the switch, or to one of
-// its receivers. It holds one reference to the frame.
+// passage is a frame on the way from a station to the switch, or to one of its receivers. It holds
+// one reference to the frame.
 type passage struct {
 	frame    *frame
 	from, to *Station // to is nil on the way to the switch
 }
 
-// track is the passages that arrive at one place, in the order of their
-// arrival. Only the first of them is among the world's events, which so
-// stay few however many frames are under way.
+// track holds the passages that arrive at one place, in order of arrival. Only the first one is an
+// event of the world, so that there are few events even if many frames are in flight.
 type track struct {
 	queue fifo.Queue[flight]
-	land  func(p passage) // called when one has arrived
+	land  func(p passage) // called when one arrives
 }
 
-// flight is a passage on a track. The numbers are those of event.
+// flight is a passage on a track. at and seq are those of its event.
 type flight struct {
 	at  int64
 	seq uint64
 	passage
 }
 
-// launch puts p on the track t, to arrive at the given time, but not before
-// the one that was launched last.
+// launch puts p on track t. It arrives at the given time, but not before the passage that was
+// launched last.
 func (w *World) launch(t *track, at int64, p passage) {
 	w.seq++
 	if t.queue.Len() == 0 {
@@ -36,8 +35,8 @@ func (w *World) launch(t *track, at int64, p passage) {
 	t.queue.Push(flight{at, w.seq, p})
 }
 
-// fire lands the first passage. Unlike other actions it takes its event off
-// the calendar itself, because mostly the next one's takes its place.
+// fire lands the first passage. Unlike other actions it removes its event from the calendar itself,
+// because usually the next passage's event replaces it.
 func (t *track) fire(w *World) {
 	p := t.queue.Pop().passage
 	if t.queue.Len() > 0 {

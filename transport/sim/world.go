@@ -16,12 +16,12 @@ import (
 // returns 0, and large enough that times shortly before it are positive.
 const Start = int64(time.Second)
 
-// maxTurns is the most turns that processes take at one instant. The largest
-// worlds need some thousands; a process that polls a clock which stands still
-// needs ever more.
+// maxTurns is the maximum number of turns that processes take at one instant. The largest worlds
+// need some thousands. A process that polls without waiting would take turns for ever, because the
+// clock does not advance.
 const maxTurns = 1 << 18
 
-// maxNamed is the most blocked processes that an error names.
+// maxNamed is the maximum number of blocked processes that an error lists.
 const maxNamed = 100
 
 // Errors of Run if the world cannot continue; errors wrap these.
@@ -48,16 +48,16 @@ type World struct {
 	current *proc
 	outside *proc // stands for the goroutine that waits without Run
 
-	stations []*Station // those that live, in the order of their creation
+	stations []*Station // the living stations, by creation
 	created  int
 	byMAC    map[uint64]*Station
-	closing  sync.Mutex // around Station.Close
+	closing  sync.Mutex // held during Station.Close
 
 	procs        []*proc
 	live         int
 	ready        fifo.Queue[*proc]
-	turns        int  // taken at this instant
-	driving      bool // somebody is in step
+	turns        int  // taken at the current instant
+	driving      bool // a goroutine is in step
 	outsideReady bool
 }
 
@@ -98,8 +98,7 @@ func (w *World) Run() error {
 	return nil
 }
 
-// step lets one ready process take its turn or, when there is none, lets all
-// events of the next instant happen.
+// step runs one ready process or, if there is none, all events of the next instant.
 func (w *World) step() error {
 	if w.ready.Len() > 0 {
 		p := w.ready.Pop()
@@ -139,13 +138,13 @@ func (w *World) step() error {
 	return nil
 }
 
-// schedule lets a happen at the given time, or now if that is past.
+// schedule makes a happen at the given time, or now if that is past.
 func (w *World) schedule(at int64, a action) {
 	w.seq++
 	w.events.push(event{at: max(at, w.now), seq: w.seq, act: a})
 }
 
-// stuck describes why the world cannot go on.
+// stuck describes why the world cannot continue.
 func (w *World) stuck(cause error) error {
 	var b strings.Builder
 	blocked := 0

@@ -6,21 +6,21 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// The first octets of an IPv4 station's MAC: locally administered, and a u.
+// The first bytes of an IPv4 station's MAC: locally administered, and "u".
 const (
 	macLocal = 0x02
 	macIPv4  = 0x75
 )
 
-// macOf returns the macOf address of the station with the given IP address.
-// IPv4-mapped IPv6 addresses count as IPv4; zones do not count.
+// macOf returns the MAC of the station with the given IP address. IPv4-mapped IPv6 addresses count
+// as IPv4, and zones are ignored.
 func macOf(ip netip.Addr) ethertype.MAC {
 	if ip = ip.Unmap(); ip.Is4() {
 		a := ip.As4()
 		return ethertype.MAC{macLocal, macIPv4, a[0], a[1], a[2], a[3]}
 	}
-	// FNV-1a with a final mix: it spreads addresses that differ in a bit, and
-	// costs less than a look into a table.
+	// FNV-1a with a final mix. It separates addresses that differ in one bit, and costs less than a
+	// look-up in a table.
 	h := uint64(0xcbf29ce484222325)
 	for _, octet := range ip.As16() {
 		h = (h ^ uint64(octet)) * 0x100000001b3
@@ -30,8 +30,8 @@ func macOf(ip netip.Addr) ethertype.MAC {
 	return ethertype.MAC{first, byte(h >> 32), byte(h >> 24), byte(h >> 16), byte(h >> 8), byte(h)}
 }
 
-// ipOf returns the address of the IPv4 station with the given MAC. ok is false if
-// it is no such MAC.
+// ipOf returns the address of the IPv4 station with the given MAC. ok is false if the MAC is not
+// one of an IPv4 station.
 func ipOf(mac ethertype.MAC) (ip netip.Addr, ok bool) {
 	if mac[0] != macLocal || mac[1] != macIPv4 {
 		return netip.Addr{}, false
@@ -39,11 +39,12 @@ func ipOf(mac ethertype.MAC) (ip netip.Addr, ok bool) {
 	return netip.AddrFrom4([4]byte(mac[2:])), true
 }
 
-// learnedMax is how many IPv6 stations are remembered besides Config.Peers.
+// learnedMax is the maximum number of IPv6 stations that are remembered in addition to
+// Config.Peers.
 const learnedMax = 4096
 
-// stations maps MAC addresses to IP addresses. The lock that callers hold around Send and
-// Recv guards it.
+// stations maps MAC addresses to IP addresses. The caller must hold the link's lock for Send and
+// Recv.
 type stations struct {
 	six     bool
 	peers   []netip.Addr
@@ -73,9 +74,8 @@ func (s *stations) find(mac ethertype.MAC) (ip netip.Addr, ok bool) {
 	return ip, ok
 }
 
-// learn notes that mac, which fits ip, is at ip. It reports whether frames from
-// there are to be taken: two addresses may have the same MAC, by chance or on purpose,
-// and then the one that was learned first keeps it.
+// learn records that mac, which is derived from ip, is at ip. It reports whether to accept frames
+// from there. If two addresses have the same MAC, by chance or on purpose, the first one keeps it.
 func (s *stations) learn(mac ethertype.MAC, ip netip.Addr) bool {
 	if !s.six {
 		return true

@@ -13,9 +13,9 @@ import (
 
 var _ transport.Checker = (*Link)(nil)
 
-// check is transport.Checker's. A station is its IP address: another MAC
-// of the interface is no error but becomes Info.Hardware. Without the address
-// nothing is sent or received until the interface has it again.
+// check implements transport.Checker. A station is identified by its IP address: if the interface
+// gets another MAC, only Info.Hardware changes. While the interface lacks the address, the link
+// sends and receives nothing.
 func (l *Link) check() error {
 	s := l.station
 	i, err := driver.Look(l.socks[0], s.index, s.name)
@@ -34,16 +34,16 @@ func (l *Link) check() error {
 	if down != nil && !i.On() {
 		return down
 	}
-	if err := l.checkAddress(i.Name); err != nil { // which does not come back with the carrier
+	if err := l.checkAddress(i.Name); err != nil { // which does not return with the carrier
 		return err
 	}
 	return down
 }
 
-// checkAddress asks whether the host has the station's address, by binding a
-// socket to it. That always fails: when it has, because the first of socks holds
-// the port. So the one socket, which belongs to the link's network namespace,
-// whichever that of the calling thread is, can ask again and again.
+// checkAddress checks that the host still has the station's address, by binding a socket to it. The
+// bind always fails: with another error if the host has the address, because the first of socks
+// holds the port. One socket can therefore repeat the check. It stays in the link's network
+// namespace, whatever the namespace of the calling thread.
 func (l *Link) checkAddress(name string) error {
 	if err := unix.Bind(l.probe, l.sockaddr(l.first+l.lo)); errors.Is(err, unix.EADDRNOTAVAIL) {
 		return &addressError{l.station.ip, name}
@@ -51,8 +51,8 @@ func (l *Link) checkAddress(name string) error {
 	return nil
 }
 
-// addressError says that the interface called name has lost the station's
-// address. It wraps transport.ErrLinkDown.
+// addressError reports that the interface has lost the station's address. It wraps
+// transport.ErrLinkDown.
 type addressError struct {
 	ip   netip.Addr
 	name string

@@ -17,7 +17,7 @@ import (
 const (
 	headers4 = 20 + 8
 	headers6 = 40 + 8
-	// maxDatagram is the largest IP packet, as far as its length fields go.
+	// maxDatagram is the largest IP packet that its length fields permit.
 	maxDatagram = 65535
 )
 
@@ -31,10 +31,10 @@ type candidate struct {
 	state    iface.State
 	loopback bool
 	ips      []netip.Addr // without zones
-	all      netip.Prefix // the loopback's IPv4 network, every address of which is its own
+	all      netip.Prefix // the IPv4 network of the loopback interface, which has all its addresses
 }
 
-// String returns one line for people: name, state, addresses and MTU.
+// String returns one line: name, state, addresses and MTU.
 func (c *candidate) String() string {
 	addrs := "no IP address"
 	if len(c.ips) > 0 {
@@ -43,11 +43,11 @@ func (c *candidate) String() string {
 	return fmt.Sprintf("%s (%s, %s, MTU %d)", c.name, c.state, addrs, c.mtu)
 }
 
-// station is where a link is: an interface and an address of it.
+// station is an interface, and one of its addresses.
 type station struct {
 	candidate
 	ip  netip.Addr
-	mac ethertype.MAC // made of ip
+	mac ethertype.MAC // derived from ip
 }
 
 // list returns the interfaces of the network namespace.
@@ -68,7 +68,7 @@ func list() ([]candidate, error) {
 		}
 		addrs, err := ifi.Addrs()
 		if err != nil {
-			continue // the interface has just gone
+			continue // the interface was just deleted
 		}
 		for _, a := range addrs {
 			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
@@ -95,8 +95,8 @@ func init() {
 	}
 }
 
-// find is choose for the interfaces that there are. If cfg names none and none is up, it
-// waits a few seconds for the carrier of one that is switched on and has an address.
+// find chooses among the interfaces of the host. If cfg names none and none is up, it waits a few
+// seconds for the carrier of one that is enabled and has an address.
 func find(cfg *Config) (*station, error) {
 	return driver.AwaitCarrier(func() (s *station, coming bool, err error) {
 		all, err := list()
@@ -108,17 +108,17 @@ func find(cfg *Config) (*station, error) {
 	})
 }
 
-// has reports whether an interface among all, the loopback left out, is in a state and has
-// an address that cfg allows.
+// has reports whether an interface other than the loopback is in the given state and has an address
+// that cfg permits.
 func has(all []candidate, cfg *Config, state iface.State) bool {
 	return slices.ContainsFunc(all, func(c candidate) bool {
 		return !c.loopback && c.state == state && c.address(cfg.Network, netip.Addr{}).IsValid()
 	})
 }
 
-// choose returns the station that cfg names among all: by the interface's
-// name, its MAC or an IP address of it; or, when it names nothing, the only one
-// that is up, the loopback left out.
+// choose returns the station that cfg selects: by the interface's name, its MAC or one of its IP
+// addresses. If cfg selects none, it returns the only one that is up, except the loopback
+// interface.
 func choose(all []candidate, cfg *Config) (*station, error) {
 	wantIP, _ := netip.ParseAddr(cfg.Interface)
 	wantIP = wantIP.Unmap().WithZone("")
@@ -161,8 +161,8 @@ func family(network string) string {
 	return "IP"
 }
 
-// address returns the address of c that a link takes: the one that is wanted;
-// else an IPv4 address; else an IPv6 address, one for the segment alone last.
+// address returns the address of c to use: the requested one, otherwise an IPv4 address, otherwise
+// an IPv6 address, with link-local ones last.
 func (c *candidate) address(network string, want netip.Addr) netip.Addr {
 	if c.all.IsValid() && c.all.Contains(want) && network != "udp6" {
 		return want
@@ -192,8 +192,8 @@ func (c *candidate) address(network string, want netip.Addr) netip.Addr {
 	return best
 }
 
-// frameMTU returns the link's MTU: what is left of the interface's for a frame
-// behind its Ethernet header.
+// frameMTU returns the link's MTU: what the interface's MTU leaves for a frame without its Ethernet
+// header.
 func (c *candidate) frameMTU(ip netip.Addr) int {
 	headers := headers4
 	if ip.Is6() {
@@ -214,7 +214,7 @@ func (s station) usable(all []candidate) (*station, error) {
 	return &s, nil
 }
 
-// refuse builds the error: what was found wrong, and the interfaces there are.
+// refuse returns an error with the problem and the list of interfaces.
 func refuse(all []candidate, why string) error {
 	if len(all) == 0 {
 		return fmt.Errorf("%w: %s; this network namespace has no interface (see: ip address)", transport.ErrInterface, why)

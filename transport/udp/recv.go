@@ -15,16 +15,16 @@ import (
 const (
 	slotsMax = 16 // messages in one system call
 	slotSize = 1 << 16
-	// Slots start 64 bytes short of another place in the cache each, so that
-	// short datagrams do not all want the same lines; and two bytes off, so that
-	// the payload behind the header is aligned.
+	// Each slot starts 64 bytes before the same place in the cache as its predecessor, so that
+	// short datagrams do not compete for the same cache lines. It is also offset by two bytes, so
+	// that the payload after the header is aligned.
 	slotStride = slotSize + 24*64
 	slotShift  = 2
-	groupMax   = 4 // messages read at a time from the group
+	groupMax   = 4 // messages read from the group in one call
 )
 
-// slot is one message as the kernel delivers it: a datagram, or several of one
-// size that arrived together, without a gap, of which the last may be shorter.
+// slot is one message as the kernel delivers it: a datagram, or several of one size that arrived
+// together, of which the last may be shorter.
 type slot struct {
 	data  []byte
 	size  int // of each datagram
@@ -32,36 +32,36 @@ type slot struct {
 	cut   bool // it was longer than the slot
 }
 
-// What receiver.group knows, from a look at all sockets at once.
+// Values of receiver.group, from the last poll of all sockets.
 const (
 	groupUnknown = iota
-	groupQuiet   // there was nothing
+	groupQuiet   // nothing to read
 )
 
 // receiver is the receiving half of a Link.
 type receiver struct {
-	fds  []int // where frames come from: ours, and the group last
-	ours int   // how many are ours
-	turn int   // the one of ours that is read first
+	fds  []int // sockets to read: those of our ports, and the group last
+	ours int   // how many of fds are for our ports
+	turn int   // which of these to read first
 
 	area   []byte
 	slots  [slotsMax]slot
 	filled int         // slots that hold messages
-	at     int         // the first of them that has frames left
-	off    int         // where in it they start
-	left   atomic.Bool // there are some left
+	at     int         // the first slot with unread frames
+	off    int         // the offset of the next frame in it
+	left   atomic.Bool // there are unread frames
 	group  atomic.Int32
 	each   int // datagrams in the last message
 
 	src    source // of the slot at
-	frames int    // received and not yet counted, as are these
+	frames int    // received, not yet counted; also the next fields
 	octets int
 	strays int
 
 	args recvArgs
 }
 
-// source is where a message came from.
+// source is the sender of a message.
 type source struct {
 	ip   netip.Addr // without zone
 	mac  ethertype.MAC
@@ -76,7 +76,7 @@ func (r *receiver) init(l *Link, segments bool) {
 	}
 	if segments {
 		for _, fd := range r.fds {
-			// Without it (Linux before 5.0) datagrams come one by one.
+			// Without UDP_GRO (Linux before 5.0) datagrams arrive one by one.
 			_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
 		}
 	}
@@ -105,8 +105,8 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// fill reads messages with about want frames. The group comes first: who sends
-// to all and then to one expects that order.
+// fill reads messages with about want frames. It reads the group first: a sender that sends a
+// broadcast and then a unicast frame expects that order.
 func (l *Link) fill(want int) {
 	r := &l.rx
 	r.filled, r.at, r.off = 0, 0, 0
@@ -127,7 +127,7 @@ func (l *Link) read(fd, limit int, group bool) {
 	r := &l.rx
 	n := r.args.recvmmsg(fd, r.filled, limit)
 	if n <= 0 {
-		return // nothing there; an error of the network is for Send to find
+		return // nothing to read; Send reports network errors
 	}
 	l.count.RxCalls.Add(1)
 	for i := r.filled; i < r.filled+n; i++ {
@@ -138,7 +138,7 @@ func (l *Link) read(fd, limit int, group bool) {
 	r.filled += n
 }
 
-// take fills views with frames out of the slots.
+// take fills views with frames from the slots.
 func (l *Link) take(views [][]byte) (n int) {
 	r := &l.rx
 	for n < len(views) && r.at < r.filled {
@@ -168,8 +168,8 @@ func (l *Link) take(views [][]byte) (n int) {
 	return n
 }
 
-// startMessage looks at the message in s as a whole: it finds out where it came from,
-// and reports whether there may be frames for us in it.
+// startMessage determines the source of the message in s, and reports whether it may contain frames
+// for this link.
 func (l *Link) startMessage(s *slot) bool {
 	r := &l.rx
 	switch {
@@ -183,14 +183,14 @@ func (l *Link) startMessage(s *slot) bool {
 	r.args.source(r.at, &r.src)
 	self := r.src.ip == l.station.ip
 	if b := r.src.port - l.first; s.group && self && l.ourBlock(b) {
-		return false // our own broadcast, which every other link hears too
+		return false // our own broadcast; the other links receive it too
 	}
 	return true
 }
 
 func (l *Link) ourBlock(b int) bool { return b >= l.lo && b < l.lo+len(l.socks) }
 
-// accepts reports whether frame is for this link and from where it says.
+// accepts reports whether frame is for this link, and its source address matches its sender.
 func (l *Link) accepts(frame []byte) bool {
 	if len(frame) < ethertype.HeaderSize {
 		return false
@@ -211,7 +211,7 @@ func (l *Link) accepts(frame []byte) bool {
 	return l.where.learn(src.mac, src.ip)
 }
 
-// publish counts what take has counted.
+// publish adds take's counts to the counters.
 func (l *Link) publish() {
 	r := &l.rx
 	driver.Add(&l.count.RxFrames, r.frames)

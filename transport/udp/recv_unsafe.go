@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control is a control message that holds one number.
+// control is a control message with one number.
 type control struct {
 	hdr   unix.Cmsghdr
-	value int32 // UDP_GRO; UDP_SEGMENT is the first two bytes of it
+	value int32 // UDP_GRO; for UDP_SEGMENT its first two bytes
 	_     int32
 }
 
-// recvArgs are the arguments of recvmmsg, built in place.
+// recvArgs are preallocated arguments of recvmmsg.
 type recvArgs struct {
 	msgs  [slotsMax]unix.Mmsghdr
 	vecs  [slotsMax]unix.Iovec
 	names [slotsMax]unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
 	ctl   [slotsMax]control
-	last  unix.RawSockaddrInet6 // what source was last asked about,
-	known source                // and the answer
+	last  unix.RawSockaddrInet6 // argument of the last call of source
+	known source                // and its result
 }
 
 func (a *recvArgs) init(area []byte) {
@@ -37,8 +37,7 @@ func (a *recvArgs) init(area []byte) {
 	}
 }
 
-// recvmmsg reads up to limit messages into the slots from first on and returns
-// how many.
+// recvmmsg reads up to limit messages into the slots from first on, and returns their number.
 func (a *recvArgs) recvmmsg(fd, first, limit int) int {
 	for i := first; i < first+limit; i++ {
 		h := &a.msgs[i].Hdr
@@ -52,8 +51,8 @@ func (a *recvArgs) recvmmsg(fd, first, limit int) int {
 	}
 }
 
-// message returns what recvmmsg has read into slot i: the bytes, the size of
-// the datagrams in it, and whether some are missing.
+// message returns the contents of slot i: the bytes, the size of each datagram, and whether bytes
+// are missing.
 func (a *recvArgs) message(area []byte, i int) (data []byte, size int, cut bool) {
 	m := &a.msgs[i]
 	at := i*slotStride + slotShift
@@ -66,10 +65,10 @@ func (a *recvArgs) message(area []byte, i int) (data []byte, size int, cut bool)
 	return data, size, m.Hdr.Flags&unix.MSG_TRUNC != 0
 }
 
-// source finds out where the message in slot i came from.
+// source determines the sender of the message in slot i.
 func (a *recvArgs) source(i int, s *source) {
 	name := &a.names[i]
-	if name.Family == unix.AF_INET { // what follows is left over from earlier messages
+	if name.Family == unix.AF_INET { // the remaining bytes are left from earlier messages
 		clear((*[unix.SizeofSockaddrInet6]byte)(unsafe.Pointer(name))[8:])
 	}
 	if *name != a.last {
@@ -84,8 +83,8 @@ func (a *recvArgs) source(i int, s *source) {
 	*s = a.known
 }
 
-// pollNow asks which sockets have something to read, without waiting: whether
-// any has, and whether the last one has.
+// pollNow polls the sockets without waiting, and reports whether any of them is readable, and
+// whether the last one is.
 func pollNow(fds []int) (any, last bool) {
 	var args [driver.Blocks + 1]unix.PollFd
 	var now unix.Timespec
@@ -100,8 +99,7 @@ func pollNow(fds []int) (any, last bool) {
 	return true, args[len(fds)-1].Revents != 0
 }
 
-// drops returns how many datagrams the kernel has dropped at a socket, modulo
-// 2^32.
+// drops returns how many datagrams the kernel has dropped at a socket, modulo 2^32.
 func drops(fd int) (uint32, error) {
 	const skMeminfoDrops = 8 // SK_MEMINFO_DROPS
 	var info [skMeminfoDrops + 1]uint32

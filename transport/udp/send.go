@@ -13,56 +13,55 @@ import (
 )
 
 const (
-	maxVecs     = 4 * (1 + transport.MaxBody) // parts of frames in one system call; at least one frame's
-	messageVecs = 1024                        // of them, in one message: UIO_MAXIOV
-	messageMax  = 65000                       // bytes in one message; all of IP's headers fit besides
+	maxVecs     = 4 * (1 + transport.MaxBody) // parts in one system call; the parts of one frame always fit
+	messageVecs = 1024                        // parts in one message: UIO_MAXIOV
+	messageMax  = 65000                       // bytes in one message; leaves room for all IP headers
 	segmentsMax = 64                          // frames in one message: UDP_MAX_SEGMENTS
 )
 
-// sender is the sending half of a Link: the arguments of its system calls,
-// which are built in place. A message is one frame, or several of one size to
-// one place of which the last may be shorter.
+// sender is the sending half of a Link: preallocated arguments of its system calls. A message is
+// one frame, or several of the same size to the same destination, of which the last may be shorter.
 type sender struct {
 	sendArgs
-	segments bool // the kernel cuts messages up
+	segments bool // the kernel splits messages into frames
 
 	socks []int
-	last  way // the way of the last frame; most take the same
+	last  way // of the last frame; most frames have the same
 
-	count  int                     // messages
-	vecs   int                     // parts of them
+	count  int                     // number of messages
+	vecs   int                     // number of parts
 	frames [transport.MaxBatch]int // in each message
 
 	// Of the message under construction:
 	first, size, total int  // its first part; bytes of each frame; bytes in all
-	full               bool // nothing fits any more
+	full               bool // nothing more fits
 }
 
 func (t *sender) init(l *Link, segments bool) {
 	t.socks, t.segments = l.socks, segments
-	t.last.key[0] = 1 // no frame's
+	t.last.key[0] = 1 // the key of no frame
 }
 
-// wayKey is what decides a frame's way: the destination MAC, the blocks of its
-// ports, and whether the destination port is PortAll.
+// wayKey determines a frame's way: the destination MAC, the port blocks, and whether the
+// destination port is PortAll.
 type wayKey [10]byte
 
-// way is how frames travel.
+// way is the destination of frames.
 type way struct {
 	key  wayKey
-	sock int        // which of the sockets sends them
-	ip   netip.Addr // where to, and
-	port int        // to which UDP port
+	sock int        // index of the sending socket
+	ip   netip.Addr // destination address
+	port int        // and UDP port
 	kind wayKind
 }
 
 type wayKind uint8
 
 const (
-	nowhere wayKind = iota // nobody can have that address
+	nowhere wayKind = iota // no station can have the address
 	toOne
-	toPorts // of one station: all
-	toAll   // stations
+	toPorts // all UDP ports of one station
+	toAll   // all stations
 )
 
 // wayOf returns the way of f. It is valid until the next call.
@@ -114,8 +113,8 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return n, err
 }
 
-// sendSome makes one system call for as many of frames as it can. more is
-// whether to go on with the rest.
+// sendSome sends as many of the frames as it can with one system call. more reports whether to
+// continue with the rest.
 func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err error) {
 	t := &l.tx
 	if err := l.valid(&frames[0]); err != nil {
@@ -134,7 +133,7 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 		l.count.TxCalls.Add(1)
 	default:
 		took, octets, errno = l.spread(&frames[0])
-		if took == 0 && errno == 0 { // neither multicast nor peers
+		if took == 0 && errno == 0 { // there is neither multicast nor a peer
 			l.count.TxDrops.Add(1)
 			return 1, true, nil
 		}
@@ -149,7 +148,7 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	return l.failed(errno, tried)
 }
 
-// valid returns ErrFrameSize for a frame that may not be sent.
+// valid returns ErrFrameSize if the frame's length is not allowed.
 func (l *Link) valid(f *transport.Frame) error {
 	if len(f.Head) < ethertype.HeaderSize {
 		return transport.ErrFrameSize
@@ -157,8 +156,7 @@ func (l *Link) valid(f *transport.Frame) error {
 	return driver.CheckFrame(f, l.info.MTU+ethertype.EthernetSize)
 }
 
-// failed says what to do about a message of tried frames that the kernel did
-// not take.
+// failed decides how to continue after the kernel has rejected a message of tried frames.
 func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err error) {
 	verdict, err := driver.SendVerdict(errno)
 	switch {
@@ -176,16 +174,16 @@ func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err err
 	case errors.Is(down, transport.ErrLinkDown):
 		return 0, false, transport.ErrLinkDown
 	case tried > 1 && (errno == unix.EIO || errno == unix.EINVAL):
-		l.tx.segments = false // the interface cannot do checksums, or the kernel is older than 4.18
+		l.tx.segments = false // the interface cannot compute checksums, or the kernel is older than 4.18
 		return 0, true, nil
 	}
 	l.count.TxDrops.Add(uint64(tried))
 	return tried, true, nil
 }
 
-// gather makes messages of frames, of which the first is known to be valid, up
-// to the first that is invalid, takes another way than to one place or from
-// another socket, or does not fit.
+// gather builds messages from frames. It stops at the first frame that is invalid, that does not
+// fit, that goes to several destinations, or that another socket sends. The caller has checked the
+// first frame.
 func (l *Link) gather(frames []transport.Frame) {
 	t := &l.tx
 	sock, key := t.last.sock, t.last.key
@@ -207,14 +205,14 @@ func (l *Link) gather(frames []transport.Frame) {
 	}
 }
 
-// joins reports whether f, of n bytes and on the same way, can be part of the
-// message under construction.
+// joins reports whether f, of n bytes and with the same way, can be added to the message under
+// construction.
 func (t *sender) joins(f *transport.Frame, n int) bool {
 	return t.segments && !t.full && n <= t.size && t.total+n <= messageMax &&
 		t.frames[t.count-1] < segmentsMax && t.vecs-t.first+1+len(f.Body) <= messageVecs
 }
 
-// start starts a message that goes w's way and whose first frame has n bytes.
+// start starts a message with way w. Its first frame has n bytes.
 func (l *Link) start(w *way, n int) {
 	t := &l.tx
 	t.name(t.count, w.ip, w.port, l.zone())
@@ -240,9 +238,8 @@ func (t *sender) put(f *transport.Frame, n int) {
 	t.message(m, t.first, t.vecs-t.first, t.frames[m], t.size)
 }
 
-// send sends the messages from a socket and returns how many frames went. An
-// error means that none did: after the first message the kernel returns how
-// many went.
+// send sends the messages from one socket, and returns how many frames were sent. An error means
+// that none was: if a later message fails, the kernel returns the number of those before it.
 func (t *sender) send(fd int) (took, octets int, errno unix.Errno) {
 	sent, octets, errno := driver.SendMessages(fd, t.msgs[:t.count], t.bytes)
 	for _, n := range t.frames[:sent] {
@@ -251,14 +248,13 @@ func (t *sender) send(fd int) (took, octets int, errno unix.Errno) {
 	return took, octets, errno
 }
 
-// reset forgets the messages, and the caller's memory with them.
+// reset clears the messages, so that they do not keep the caller's memory alive.
 func (t *sender) reset() {
 	t.clear(t.vecs)
 	t.count, t.vecs = 0, 0
 }
 
-// spread sends f to all who may hear it, as the last way says. It has been
-// sent if one datagram has.
+// spread sends f to all destinations of the last way. f counts as sent if one datagram was sent.
 func (l *Link) spread(f *transport.Frame) (took, octets int, errno unix.Errno) {
 	w := l.tx.last
 	if w.kind == toPorts {
@@ -272,8 +268,8 @@ func (l *Link) spread(f *transport.Frame) (took, octets int, errno unix.Errno) {
 	return 0, 0, errno
 }
 
-// sendAll sends f to the group and to the peers. took is how many datagrams
-// went, errno the last error.
+// sendAll sends f to the group and to the peers. took is the number of datagrams sent, errno the
+// last error.
 func (l *Link) sendAll(f *transport.Frame, w *way) (took int, errno unix.Errno) {
 	if l.group >= 0 {
 		group := groupAddr(l.where.six, l.info.EtherType)
@@ -298,8 +294,8 @@ func (l *Link) sendAll(f *transport.Frame, w *way) (took int, errno unix.Errno) 
 	return took, errno
 }
 
-// sendPorts sends f to every UDP port of w's station but our own: who sends to
-// all does not hear itself.
+// sendPorts sends f to every UDP port of w's station except our own: a sender does not receive its
+// own broadcasts.
 func (l *Link) sendPorts(f *transport.Frame, w *way) (took int, errno unix.Errno) {
 	for b := range driver.Blocks {
 		if w.ip == l.station.ip && l.ourBlock(b) {
@@ -314,7 +310,7 @@ func (l *Link) sendPorts(f *transport.Frame, w *way) (took int, errno unix.Errno
 	return took, errno
 }
 
-// sendOne sends f as a message of its own.
+// sendOne sends f as a separate message.
 func (l *Link) sendOne(f *transport.Frame, w *way) (took int, errno unix.Errno) {
 	t := &l.tx
 	t.reset()

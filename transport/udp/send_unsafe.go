@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendArgs are the arguments of sendmmsg, built in place.
+// sendArgs are preallocated arguments of sendmmsg.
 type sendArgs struct {
-	parts [maxVecs]unix.Iovec // of frames, one after the other
+	parts [maxVecs]unix.Iovec // of frames, in order
 	msgs  [transport.MaxBatch]unix.Mmsghdr
 	names [transport.MaxBatch]unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
 	ctl   [transport.MaxBatch]control
-	bytes int // in all messages
+	bytes int // of all messages
 }
 
-// name enters where message m goes.
+// name sets the destination of message m.
 func (a *sendArgs) name(m int, ip netip.Addr, port int, zone uint32) {
 	n := &a.names[m]
 	h := &a.msgs[m].Hdr
@@ -36,14 +36,14 @@ func (a *sendArgs) name(m int, ip netip.Addr, port int, zone uint32) {
 	*(*[2]byte)(unsafe.Pointer(&n.Port)) = [2]byte{byte(port >> 8), byte(port)}
 }
 
-// vec makes part i refer to b.
+// vec makes part i point to b.
 func (a *sendArgs) vec(i int, b []byte) {
 	a.parts[i].Base = unsafe.SliceData(b)
 	a.parts[i].SetLen(len(b))
 	a.bytes += len(b)
 }
 
-// message makes message m of count parts from first on, which are segments
+// message describes message m: count parts from first on, which hold the given number of segments,
 // frames of size bytes.
 func (a *sendArgs) message(m, first, count, segments, size int) {
 	h := &a.msgs[m].Hdr
@@ -61,7 +61,7 @@ func (a *sendArgs) message(m, first, count, segments, size int) {
 	}
 }
 
-// clear makes the first n parts refer to nothing.
+// clear resets the first n parts.
 func (a *sendArgs) clear(n int) {
 	clear(a.parts[:n])
 	a.bytes = 0

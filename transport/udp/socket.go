@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Socket buffers to ask for, in bytes. The kernel's accounting gives twice as
-// many, and a datagram takes more than its length.
+// Socket buffer sizes to request, in bytes. The kernel counts twice as many, and a datagram takes
+// more than its length.
 const (
 	sendBuffer    = 4 << 20
-	receiveBuffer = 8 << 20 // a few windows of vipl
+	receiveBuffer = 8 << 20 // a few send windows of vipl
 	receiveEnough = 4 << 20 // with less, one sender can overrun it
 )
 
-// bufferError says that the kernel gave a smaller receive buffer than a link
-// needs to lose nothing to one fast sender.
+// bufferError reports that the kernel granted a receive buffer smaller than a link needs to receive
+// from one fast sender without loss.
 type bufferError struct {
 	Have, Need int // bytes, as setsockopt counts them
 }
@@ -30,7 +30,7 @@ func (e *bufferError) Error() string {
 		e.Have, e.Need, e.Need)
 }
 
-// Shortage returns an error if the receive buffer is smaller than it should be.
+// Shortage returns an error if the receive buffer is too small.
 func (l *Link) Shortage() error {
 	if l.have/2 < receiveEnough {
 		return &bufferError{Have: l.have / 2, Need: receiveEnough}
@@ -38,8 +38,8 @@ func (l *Link) Shortage() error {
 	return nil
 }
 
-// claim binds the UDP ports of the blocks that ports touches, or, when ports is
-// zero, that of the first free block from 1 on.
+// claim binds the UDP ports of the blocks that ports touches. If ports is zero, it binds the port
+// of the first free block from 1 on.
 func (l *Link) claim(ports transport.PortRange) error {
 	claimed, b, err := driver.ClaimBlocks(ports, l.bind)
 	if err != nil {
@@ -61,7 +61,7 @@ func (l *Link) claimError(b int, err error) error {
 	return l.openError(fmt.Sprintf("bind UDP port %d", l.first+b), err)
 }
 
-// openError explains why op failed while the link was being opened.
+// openError explains why op failed while the link was opened.
 func (l *Link) openError(op string, err error) error {
 	s := l.station
 	switch {
@@ -101,7 +101,7 @@ func (l *Link) domain() int {
 	return unix.AF_INET
 }
 
-// sockaddr is the station's address with a UDP port.
+// sockaddr returns the station's address with a UDP port.
 func (l *Link) sockaddr(port int) unix.Sockaddr {
 	if ip := l.station.ip; !l.where.six {
 		return &unix.SockaddrInet4{Port: port, Addr: ip.As4()}
@@ -109,8 +109,8 @@ func (l *Link) sockaddr(port int) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: port, Addr: l.station.ip.As16(), ZoneId: l.zone()}
 }
 
-// zone is what tells link-local addresses of several interfaces apart. The
-// kernel looks at it only for those.
+// zone distinguishes link-local addresses of several interfaces. The kernel ignores it for other
+// addresses.
 func (l *Link) zone() uint32 { return uint32(l.station.index) }
 
 // datagrams opens a socket.
@@ -118,7 +118,7 @@ func (l *Link) datagrams() (int, error) {
 	return unix.Socket(l.domain(), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 }
 
-// socket opens a socket and sizes its buffers. With CAP_NET_ADMIN they may pass
+// socket opens a socket and sets the sizes of its buffers. With CAP_NET_ADMIN they may exceed
 // net.core.rmem_max and wmem_max.
 func (l *Link) socket() (int, error) {
 	fd, err := l.datagrams()
@@ -140,8 +140,8 @@ func (l *Link) socket() (int, error) {
 	return fd, nil
 }
 
-// options sets what a socket that sends needs: no fragments, and multicast out
-// of the chosen interface, to the segment and to this host's other links.
+// options configures a sending socket: no fragmentation, and multicast from the chosen interface,
+// to the segment and to the other links of this host.
 func (l *Link) options(fd int) error {
 	if l.where.six {
 		return setAll(fd, unix.IPPROTO_IPV6, [][2]int{
@@ -171,8 +171,8 @@ func setAll(fd, level int, options [][2]int) error {
 	return nil
 }
 
-// groupAddr is the multicast group of an EtherType: of RFC 2365's local scope,
-// or of RFC 3307's transient groups on one link.
+// groupAddr returns the multicast group of an EtherType: in the local scope of RFC 2365, or a
+// transient group on one link of RFC 3307.
 func groupAddr(six bool, typ ethernet.EtherType) (ip [16]byte) {
 	if six {
 		ip[0], ip[1] = 0xff, 0x12
@@ -184,8 +184,8 @@ func groupAddr(six bool, typ ethernet.EtherType) (ip [16]byte) {
 	return ip
 }
 
-// joinGroup opens the socket that hears broadcasts. It is bound to the group,
-// so that nothing else gets in, and shares the port with every other link.
+// joinGroup opens the socket that receives broadcasts. It is bound to the group, so that it
+// receives nothing else, and shares the port with all other links.
 func (l *Link) joinGroup(typ ethernet.EtherType) error {
 	fd, err := l.socket()
 	if err != nil {

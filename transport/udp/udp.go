@@ -21,8 +21,7 @@ import (
 // clients (net.ipv4.ip_local_port_range), and low enough for all blocks.
 const DefaultBasePort = 61952
 
-// groupPort is the group's UDP port, from BasePort on: behind those of the
-// blocks of ports.
+// groupPort is the group's UDP port, relative to BasePort: it follows those of the port blocks.
 const groupPort = driver.Blocks
 
 // Config configures the link. Nil and zero fields mean the defaults.
@@ -70,13 +69,13 @@ type Link struct {
 	hardware atomic.Pointer[ethertype.MAC] // see Info
 	where    *stations
 	first    int   // UDP port of block 0
-	lo       int   // first block that is ours
+	lo       int   // our first block
 	socks    []int // one for each of our blocks, from lo on
-	group    int   // hears broadcasts; -1 if the interface has no multicast
+	group    int   // receives broadcasts; -1 if the interface has no multicast
 	probe    int   // see checkAddress
-	have     int   // bytes that each receive buffer holds, in the kernel's accounting
+	have     int   // size of each receive buffer as the kernel counts it
 
-	lost []uint32 // what the kernel last said that each socket dropped
+	lost []uint32 // drops of each socket when last read
 }
 
 var _ optional.Watcher = (*Link)(nil)
@@ -116,8 +115,7 @@ func Open(ctx context.Context, cfg *Config) (*Link, error) {
 	return l, nil
 }
 
-// withDefaults returns c with every empty field filled in, or what is wrong
-// with it.
+// withDefaults returns c with defaults in place of zero fields, or an error if c is invalid.
 func (c Config) withDefaults() (Config, error) {
 	if c.EtherType == 0 {
 		c.EtherType = ethertype.Default
@@ -148,7 +146,7 @@ func (l *Link) open(c *Config) error {
 		l.info.MTU = min(l.info.MTU, c.MTU)
 	}
 	var mac ethertype.MAC
-	copy(mac[:], l.station.candidate.mac) // nothing, or longer, on what is no Ethernet
+	copy(mac[:], l.station.candidate.mac) // an interface that is not Ethernet has no address or a longer one
 	l.hardware.Store(&mac)
 	if err := l.claim(c.Ports); err != nil {
 		return err
@@ -171,11 +169,11 @@ func (l *Link) open(c *Config) error {
 	return l.openError("eventfd", l.wait.Open(l.gate, l.count, l.rx.fds...))
 }
 
-// kernelSize estimates what a datagram with a full frame takes of a receive
-// buffer: its pages are rounded up, and there is a header.
+// kernelSize estimates how much of a receive buffer a datagram with a full frame takes. The kernel
+// rounds its pages up and adds a header.
 func kernelSize(mtu int) int { return mtu*5/4 + 1024 }
 
-// release closes the sockets. Nobody is using them.
+// release closes the sockets, which are no longer in use.
 func (l *Link) release() error {
 	for _, fd := range append(l.socks, l.group, l.probe) {
 		if fd >= 0 {
@@ -197,8 +195,8 @@ func (l *Link) Info() transport.Info {
 // Addr returns the station's IP address.
 func (l *Link) Addr() netip.Addr { return l.station.ip }
 
-// dropped returns what the kernel has dropped since it was last asked, for want of room or because
-// UDP's checksum was wrong, as the kernel counts it: frames that it kept in one piece as one.
+// dropped returns how many datagrams the kernel has dropped since the previous call, because the
+// buffer was full or the UDP checksum was wrong. A message of several datagrams counts once.
 func (l *Link) dropped() (n uint64) {
 	for i, fd := range l.rx.fds {
 		if now, err := drops(fd); err == nil {

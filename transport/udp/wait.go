@@ -11,7 +11,7 @@ func (l *Link) Watch(fd int) { l.wait.Watch(fd) }
 // Wait implements transport.Link.
 func (l *Link) Wait(until int64) error { return l.wait.Wait(until, l.Ready, l.poll) }
 
-// poll blocks until a frame, a wake-up or the time until.
+// poll blocks until a frame arrives, Wake is called or the clock reaches until.
 func (l *Link) poll(until int64) error {
 	err := l.wait.Poll(until, driver.Now)
 	l.rx.group.Store(groupUnknown)
