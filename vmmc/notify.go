@@ -15,10 +15,10 @@ type Notification struct {
 
 // Handler runs once for each message with a notification, after the message's data are in memory.
 // Handlers of a process never run at the same time, and never while notifications are blocked. They
-// run on a goroutine that waits or polls in the process, or on one of the package's own if there is
-// none. In virtual time there are no others. A handler may do anything except wait for the next
-// notification. A handler that blocks delays only the handlers behind it. A panic is logged and
-// counted.
+// run on a goroutine that waits or polls in the process, also when its wait has just ended, or on one
+// of the package's own if there is none. In virtual time there are no others. A handler may do
+// anything except wait for the next notification. A handler that blocks delays only the handlers
+// behind it and the call that it runs in. A panic is logged and counted.
 type Handler func(n Notification)
 
 // noteQueue decides which notification is handled next, and when. It follows SBL's rules

@@ -376,6 +376,7 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 		}
 		switch {
 		case done():
+			p.runDue()
 			return nil
 		case p.ended:
 			return ErrClosed
@@ -395,6 +396,17 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 			}
 			return typed(err)
 		}
+	}
+}
+
+// runDue runs the handlers that are due when a wait ends, and not those that become due meanwhile. A
+// peer that answers a message acknowledges it by the same frame. The wait for the acknowledgement then
+// ends together with the arrival of the answer's notification. If this goroutine left the handler to
+// one of the package's own, that would cost two wake-ups of threads: one to run it, and one to tell
+// this goroutine, which waits for it next.
+func (p *Process) runDue() {
+	for due := p.notes.len(); due > 0 && !p.closed && p.notes.ready(); due-- {
+		p.runHandler()
 	}
 }
 

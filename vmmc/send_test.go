@@ -173,6 +173,40 @@ func TestAwait(t *testing.T) {
 	})
 }
 
+// TestAnswered: a send whose acknowledgement comes with the peer's answer returns when the answer's
+// handler has run, so that no other goroutine has to run it.
+func TestAnswered(t *testing.T) {
+	const size, rounds = 1000, 20
+	w := newWorld(sim.Options{Seed: 1})
+	for number := range uint32(2) {
+		w.process(number, vmmc.Config{}, func(p *vmmc.Process) error {
+			var came uint32
+			if _, err := p.Export(make([]byte, size), 1, vmmc.Everybody, func(vmmc.Notification) { came++ }); err != nil {
+				return err
+			}
+			peer, err := p.Import(bg, vmmc.Name{Process: 1 - number, ID: 1})
+			if err != nil {
+				return err
+			}
+			for i := range uint32(rounds) {
+				if number == 0 || i > 0 { // process 1 answers
+					if err := p.SendMsgWithNotify(bg, make([]byte, size), peer.Addr()); err != nil {
+						return err
+					}
+					if i >= rounds/2 && came < i+number { // the acknowledgements wait for answers by then
+						return fmt.Errorf("round %d: the send has returned after %d handlers", i, came)
+					}
+				}
+				if err := p.Await(bg, func() bool { return came > i }); err != nil {
+					return err
+				}
+			}
+			return p.SendMsgWithNotify(bg, nil, peer.Addr())
+		})
+	}
+	check(t, w.run())
+}
+
 // TestWake: what changes without the network is seen after Wake.
 func TestWake(t *testing.T) {
 	ctx, cancel := context.WithTimeout(bg, time.Minute)

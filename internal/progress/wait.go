@@ -79,9 +79,10 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	if w.started == 0 {
 		w.started, w.stirred = e.now, e.now
 	}
-	if arrived {
+	switch {
+	case arrived:
 		w.stir(e)
-	} else {
+	case g.opened == opened: // else the caller looks again, and may be about to answer
 		e.machine.Idle()
 	}
 	if e.calls.due() {

@@ -260,4 +260,18 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// TestNotIdle: a wait that a timer ends does not call Idle, because the caller may be about to answer.
+func TestNotIdle(t *testing.T) {
+	w, c, _ := pair(t)
+	c.timer = w.Now()
+	w.Go("waiter", func() {
+		if err := c.await(context.Background(), 0, 1); err != nil || c.idles > 0 {
+			t.Errorf("the wait ends with %v, after %d calls of Idle", err, c.idles)
+		}
+	})
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 var _ Machine = (*counter)(nil)

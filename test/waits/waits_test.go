@@ -22,8 +22,10 @@ type segment struct {
 	ready    int      // nodes that are open
 	warm     int      // nodes that have run the pattern once
 	finished int      // nodes that have run it twice
-	began    int64    // when all were ready, or when the lone message was sent
-	took     int64    // ns that a message took
+	nics     []*vipl.NIC
+	acks     uint64 // bare acknowledgements of all nodes
+	began    int64  // when all were ready, or when the lone message was sent
+	took     int64  // ns that a message took
 	errs     []error
 }
 
@@ -98,6 +100,33 @@ func pingPong(s *segment, n node, rank int) error {
 	return nil
 }
 
+// answers answers many messages by one each. It counts the bare acknowledgements of the later ones.
+func answers(s *segment, n node, rank int) error {
+	const rounds = 16
+	for i := range 2 * rounds {
+		if i == rounds {
+			s.acks -= s.bareAcks(rank)
+		}
+		call := n.recv
+		if rank == i%2 {
+			call = n.send
+		}
+		if err := call(1 - rank); err != nil {
+			return err
+		}
+	}
+	s.acks += s.bareAcks(rank)
+	return nil
+}
+
+// bareAcks returns how many bare acknowledgements a node has sent.
+func (s *segment) bareAcks(rank int) (acks uint64) {
+	for _, vi := range s.nics[rank].Snapshot().VIs {
+		acks += vi.BareAcks
+	}
+	return acks
+}
+
 // ring passes a message round.
 func ring(s *segment, n node, rank int) error {
 	for i := range s.times() {
@@ -117,9 +146,19 @@ func ring(s *segment, n node, rank int) error {
 	return nil
 }
 
+func newSegment(opts sim.Options, nodes, size int) *segment {
+	return &segment{World: sim.New(opts), nodes: nodes, size: size, names: make([]string, nodes), nics: make([]*vipl.NIC, nodes)}
+}
+
 // measure returns how long a message of a pattern takes.
 func measure(opts sim.Options, tuning *reliability.Config, p pattern, size int, open func(s *segment, nic *vipl.NIC, rank int) (node, error)) (time.Duration, error) {
-	s := &segment{World: sim.New(opts), nodes: p.nodes, size: size, names: make([]string, p.nodes)}
+	s := newSegment(opts, p.nodes, size)
+	err := s.measure(tuning, p, open)
+	return time.Duration(s.took), err
+}
+
+// measure runs a pattern.
+func (s *segment) measure(tuning *reliability.Config, p pattern, open func(s *segment, nic *vipl.NIC, rank int) (node, error)) error {
 	for rank := range p.nodes {
 		s.stations = append(s.stations, s.Station(fmt.Sprint("node", rank)))
 	}
@@ -131,7 +170,7 @@ func measure(opts sim.Options, tuning *reliability.Config, p pattern, size int, 
 		})
 	}
 	err := s.Run()
-	return time.Duration(s.took), errors.Join(append(s.errs, err)...)
+	return errors.Join(append(s.errs, err)...)
 }
 
 // node is the program of a node.
@@ -141,6 +180,7 @@ func (s *segment) node(tuning *reliability.Config, p pattern, rank int, open fun
 		return err
 	}
 	defer nic.Close()
+	s.nics[rank] = nic
 	n, err := open(s, nic, rank)
 	if err != nil {
 		return err
@@ -241,5 +281,22 @@ func noneWaits(t *testing.T, opts sim.Options, size int) {
 			}
 		}
 		t.Logf("%-18s%s", stack.name, row)
+	}
+}
+
+// TestAnswersAcknowledge: where each message is answered, the answers carry the acknowledgements, also
+// of messages whose senders wait for them. A bare acknowledgement would wake the peer once more.
+func TestAnswersAcknowledge(t *testing.T) {
+	need.Simulated(t)
+	for _, size := range []int{1, 257, 1000, 5000} {
+		for _, stack := range stacks[:5] {
+			s := newSegment(sim.Options{MTU: 1500, Long: sim.LongWhole, Delay: linkDelay, Bandwidth: linkSpeed}, 2, size)
+			if err := s.measure(nil, pattern{run: answers, nodes: 2}, stack.open); err != nil {
+				t.Fatalf("%s, %d bytes: %v", stack.name, size, err)
+			}
+			if s.acks > 1 { // of the last message
+				t.Errorf("%s, %d bytes: %d bare acknowledgements of 16 messages", stack.name, size, s.acks)
+			}
+		}
 	}
 }
