@@ -431,6 +431,9 @@ func TestPathMTU(t *testing.T) {
 						if err == nil {
 							return errors.New("the server believes in a connection that the client has given up")
 						}
+						if !errors.Is(err, vipl.ErrInvalidMTU) || !strings.Contains(err.Error(), client.MAC().String()) {
+							return fmt.Errorf("accept: %w, want ErrInvalidMTU, which the client has measured, and its address", err)
+						}
 						return nil
 					}
 					for err == nil && v.State() == vipl.StateConnected { // the probe passed, its answer did not

@@ -16,7 +16,7 @@ const (
 	ReasonLink                    // the sender's network interface has changed
 	ReasonRead                    // an RDMA read was outside a region or without permission
 	ReasonAltered                 // the sender's program has changed a posted send or read
-	ReasonMTU                     // the path no longer carries full-size frames
+	ReasonMTU                     // the path does not carry full-size frames
 	ReasonEnd                     // number of reasons
 )
 

@@ -130,11 +130,18 @@ const passesAnywhere = 512
 // MTUDetail names both sides of a path that does not carry full-size frames, and what was
 // measured. What the path does carry is not: it would take many probes, which bobnet doctor sends.
 func (p *Path) MTUDetail() string {
+	return p.mtuDetail(fmt.Sprintf("%d of %d short probes were answered, and none of full size", p.test.Short, p.test.Pairs))
+}
+
+// PeerMTUDetail is MTUDetail for a measurement by the peer.
+func (p *Path) PeerMTUDetail() string { return p.mtuDetail("as the peer has measured") }
+
+func (p *Path) mtuDetail(measured string) string {
 	sh, size := p.c.shared, p.Data+ethertype.BaseSize
 	text := fmt.Sprintf(
-		"frames of MTU %d do not pass although short ones do (%d of %d short probes were answered, and none of full size): interface %s here (%v) has MTU %d, "+
+		"frames of MTU %d do not pass although short ones do (%s): interface %s here (%v) has MTU %d, "+
 			"the peer's (%v) has %d, something between them less; bobnet doctor -i %s measures what passes, and both must be lowered to that",
-		size, p.test.Short, p.test.Pairs, sh.info.Interface, sh.info.MAC, sh.mtu, p.c.Remote.MAC, p.remoteMTU, sh.info.Interface)
+		size, measured, sh.info.Interface, sh.info.MAC, sh.mtu, p.c.Remote.MAC, p.remoteMTU, sh.info.Interface)
 	const etherMTU = 1500 // without jumbo frames
 	if size > etherMTU {
 		text += fmt.Sprintf(", or to the %d that every Ethernet carries: ip link set dev %s mtu %[1]d", etherMTU, sh.info.Interface)

@@ -210,7 +210,7 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte, alone bool) (
 	case code.StateConnected:
 		return c.Receive(h, payload, alone)
 	case code.StateConnectPending:
-		if !m.Ports.side(h.DstPort).Disconnect(h) {
+		if !m.Ports.side(h.DstPort).Disconnect(h, payload) {
 			c.Drop(drops.Early) // it overtook the end of the handshake, and is sent again
 		}
 	case code.StateError:

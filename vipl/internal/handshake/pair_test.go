@@ -165,7 +165,7 @@ func (h *host) take(frame []byte) {
 		switch {
 		case f.Tag != h.c.LocalTag || f.DstPort != viPort:
 		case pending:
-			h.side.Disconnect(f)
+			h.side.Disconnect(f, payload)
 		case h.c.State == code.StateConnected:
 			h.c.Receive(f, payload, false)
 		}

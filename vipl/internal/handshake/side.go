@@ -1,6 +1,8 @@
 package handshake
 
 import (
+	"errors"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
@@ -132,7 +134,11 @@ func (s *Side) Fail(cause error, detail string) { s.fail(s.conn.Remote, cause, d
 
 func (s *Side) fail(remote ethertype.Addr, cause error, detail string) {
 	s.Err = s.owner.Failure(remote, cause, detail)
-	s.tellPeer()
+	why := code.ReasonLeft
+	if s.attempt.phase == phaseProbe && errors.Is(cause, code.ErrInvalidMTU) {
+		why = code.ReasonMTU
+	}
+	s.tellPeer(why)
 	s.conn.FlushSends()
 	s.conn.State = code.StateIdle
 	s.end()
@@ -151,18 +157,22 @@ func (s *Side) connect() {
 // Abandon ends a pending attempt at the owner's request. It does not notify the owner, which
 // returns the connection to Idle.
 func (s *Side) Abandon() {
-	s.tellPeer()
+	s.tellPeer(code.ReasonLeft)
 	s.Err = s.owner.Failure(s.conn.Remote, code.ErrDisconnected, "the attempt was abandoned here")
 	s.end()
 }
 
 // Disconnect processes a frame with which the peer may give up a pending attempt, and reports
 // whether it does.
-func (s *Side) Disconnect(h *ethertype.Header) bool {
+func (s *Side) Disconnect(h *ethertype.Header, payload []byte) bool {
 	if h.Kind != ethertype.KindDisconnect || h.Ack != s.attempt.local {
 		return false
 	}
-	s.Fail(code.ErrDisconnected, gaveUp)
+	if len(payload) > 0 && code.Reason(payload[0]) == code.ReasonMTU {
+		s.Fail(code.ErrInvalidMTU, s.conn.Path.PeerMTUDetail())
+	} else {
+		s.Fail(code.ErrDisconnected, gaveUp)
+	}
 	s.table.shared.SendReset(h)
 	return true
 }
@@ -191,12 +201,12 @@ func (s *Side) end() {
 	t.attempts.End(&a.Attempt, t.shared.Now())
 }
 
-// tellPeer notifies the peer that this side gives up. It does so again when the peer repeats its
+// tellPeer notifies the peer that this side gives up, and why. It does so again when the peer repeats its
 // request, because it has not received the acceptance.
-func (s *Side) tellPeer() {
+func (s *Side) tellPeer(why code.Reason) {
 	a := s.attempt
 	if a.phase != phaseRequest {
-		s.conn.SendDisconnect(code.ReasonLeft)
+		s.conn.SendDisconnect(why)
 	}
 	if a.request != nil {
 		a.request.Refusal = []byte{rejectNoListener}
