@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -351,12 +352,22 @@ func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethert
 		if err := e.Wait(&w, &p.asking); err != nil {
 			err = gate.EndOf(err)
 			if err == nil || errors.Is(err, context.DeadlineExceeded) {
-				err = provider.OpError("lookup", provider.ErrResource, "nobody has answered to the name %q", name)
+				err = p.silence(name)
 			}
 			return ethertype.Addr{}, err
 		}
 	}
 	return p.looked[name], nil
+}
+
+// silence returns the error of a lookup without an answer. It is the problem of the card's own cable, if there is
+// one. The engine's lock is held.
+func (p *way) silence(name string) error {
+	err := fmt.Errorf("endpoint: lookup: nobody on the fabric answers to %q: is its owner running?", name)
+	if trouble := p.card.host.Trouble(); trouble != nil {
+		err = fmt.Errorf("endpoint: lookup of %q: no answer can come: %w", name, trouble)
+	}
+	return errclass.With(provider.ErrResource, err)
 }
 
 // found implements listener.

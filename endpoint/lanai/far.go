@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,8 @@ type far struct {
 	calls *shared.Bell // which it rings
 	news  *shared.Bell // which the card rings
 	info  transport.Info
+	index int               // of the card's interface
+	look  int               // a socket in the network namespace of the interface
 	ends  [shared.Bits]*end // by their bits; the engine's lock guards it
 
 	asking  sync.Mutex // held by who waits for an answer
@@ -66,7 +69,12 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 		return nil, err
 	}
 	c := &Card{cfg: Config{Interface: at.Name, Logger: cfg.Logger}, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
-	f := &far{card: c, conn: conn, line: share.NewLine(conn, who.Uid), answers: make(chan note, 1)}
+	look, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		conn.Close()
+		return nil, os.NewSyscallError("socket", err)
+	}
+	f := &far{card: c, conn: conn, line: share.NewLine(conn, who.Uid), index: at.Index, look: look, answers: make(chan note, 1)}
 	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
 	late := time.AfterFunc(patience, func() { passfd.HangUp(conn) })
 	err = f.hello()
@@ -77,6 +85,7 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 	if err != nil {
 		f.line.Finish(0)
 		conn.Close()
+		unix.Close(look)
 		return nil, err
 	}
 	f.info = transport.Info{Driver: "myrinet", Interface: at.Name, MAC: c.cfg.MAC}
@@ -281,6 +290,18 @@ func (f *far) Wake() { f.news.Wake() }
 // Now implements transport.Link.
 func (f *far) Now() int64 { return linkdriver.Now() }
 
+// Check implements transport.Checker: the interface of the card carries frames.
+func (f *far) Check() error {
+	if f.closed.Load() {
+		return transport.ErrClosed
+	}
+	i, err := linkdriver.Look(f.look, f.index, f.info.Interface)
+	if err != nil {
+		return err
+	}
+	return i.Down()
+}
+
 // Info implements transport.Link.
 func (f *far) Info() transport.Info { return f.info }
 
@@ -300,5 +321,6 @@ func (f *far) Close() error {
 	}
 	f.news.Wake()
 	f.line.Finish(closeTime)
+	unix.Close(f.look)
 	return f.conn.Close()
 }

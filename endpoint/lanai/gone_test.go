@@ -1,15 +1,44 @@
 package lanai_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 )
+
+// TestLookupOverDownInterface: a lookup that nobody can answer because the card's own interface is down says so, also
+// of a card of another process. Otherwise it names what it has looked for.
+func TestLookupOverDownInterface(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	own, _ := served(t, veth, 0, false)
+	far := openVeth(t, veth, 0)
+	for _, down := range []bool{false, true} {
+		if err := veth.SetUp(0, !down); err != nil {
+			t.Fatal(err)
+		}
+		for _, card := range []*lanai.Card{own, far} {
+			n, err := endpoint.Open(t.Context(), &endpoint.Config{Card: card, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			_, err = n.Find(ctx, "nobody")
+			cancel()
+			if down != errors.Is(err, transport.ErrLinkDown) || !errors.Is(err, endpoint.ErrResource) || !strings.Contains(err.Error(), `the word "nobody"`) {
+				t.Errorf("interface down %v: %v", down, err)
+			}
+			n.Close()
+		}
+	}
+}
 
 // TestInterfaceGone: waits of programs on a live card end when the card's interface is gone.
 func TestInterfaceGone(t *testing.T) {

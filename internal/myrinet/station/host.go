@@ -137,6 +137,18 @@ func (h *Host) NextTimer() int64 {
 	return h.Live.Next()
 }
 
+// Trouble returns why nothing passes the card's cable at the moment, or nil. A program that is about to blame
+// others for their silence calls it first, with the engine's lock held.
+func (h *Host) Trouble() error {
+	if h.failed != nil {
+		return h.failed
+	}
+	if h.Live != nil {
+		return transport.Check(h.Live.Cable)
+	}
+	return transport.Check(h.link)
+}
+
 // Woke implements progress.Machine: after an error the next Poll looks at the interface.
 func (h *Host) Woke(err error) {
 	if errors.Is(err, transport.ErrClosed) && h.failed == nil {
