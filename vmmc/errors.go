@@ -29,7 +29,7 @@ var (
 	ErrClosed         = errclass.New(transport.ErrClosed, "vmmc: the process is closed")
 	ErrDaemon         = errors.New("vmmc: the daemon of the node cannot be used")
 	ErrTaken          = errors.New("vmmc: another process of the node has the number")
-	ErrNoConnectivity = errors.New("vmmc: the exporter was not found")
+	ErrNoConnectivity = errors.New("vmmc: no way to the exporter")
 	ErrNoRoom         = errors.New("vmmc: the card has no room for it")
 )
 

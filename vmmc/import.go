@@ -174,7 +174,11 @@ func (i *Import) what() string {
 	if i.word != "" {
 		return fmt.Sprintf("import %q", i.word)
 	}
-	return fmt.Sprintf("import %d of process %d at %v", i.name.ID, i.name.Process, i.name.Node)
+	text := fmt.Sprintf("import %d of process %d", i.name.ID, i.name.Process)
+	if i.name.Node != (Node{}) {
+		text += fmt.Sprintf(" at %v", i.name.Node)
+	}
+	return text
 }
 
 // fail ends the import.
