@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -124,6 +125,8 @@ func (c *switchCall) layout() (names []string, err error) {
 			return nil, fmt.Errorf("switch: --port %s: no port %d: the ports are 0 to %d (raise --ports)", text, at, c.size-1)
 		case names[at] != "":
 			return nil, fmt.Errorf("switch: --port %s: port %d is already %s", text, at, names[at])
+		case slices.Contains(names, name):
+			return nil, fmt.Errorf("switch: --port %s: %s is port %d already: each port needs an interface of its own", text, name, slices.Index(names, name))
 		}
 		names[at] = name
 		for next < c.size && names[next] != "" {
