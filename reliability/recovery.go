@@ -115,8 +115,8 @@ func (s *Sender) deliver(now int64, seq ethertype.Seq, slot *frame, t *tally) {
 	}
 }
 
-// overtaken enlarges the reordering window after a frame arrived late: late is how many nanoseconds
-// it was sent before a frame that overtook it.
+// overtaken enlarges the reordering window after a frame that arrived late nanoseconds behind a
+// frame that was sent after it.
 func (s *Sender) overtaken(late int64) {
 	s.rec.reorder = s.reorderLimit(max(s.rec.reorder, late+late/4))
 }

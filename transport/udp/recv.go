@@ -15,9 +15,9 @@ import (
 const (
 	slotsMax = 16 // messages in one system call
 	slotSize = 1 << 16
-	// Each slot starts 64 bytes before the same place in the cache as its predecessor, so that
-	// short datagrams do not compete for the same cache lines. It is also offset by two bytes, so
-	// that the payload after the header is aligned.
+	// Successive slots start at different places of the cache, so that short datagrams do not
+	// compete for the same cache lines. They also start two bytes off, so that the payload after
+	// the header is aligned.
 	slotStride = slotSize + 24*64
 	slotShift  = 2
 	groupMax   = 4 // messages read from the group in one call

@@ -7,33 +7,33 @@ import (
 
 // The limits of a batch and of its frames.
 const (
-	batchMax  = 32   // frames a batch holds
-	copyMax   = 256  // data of a frame up to this size are copied behind the header; longer ones are gathered from where they lie
-	bodyParts = 32   // of a frame's body: of one descriptor, or of many messages that share the frame
-	inlineMax = 4096 // bytes of payload that a slot can hold behind the header
+	batchMax  = 32   // frames in a batch
+	copyMax   = 256  // longer data are gathered from the program's memory; shorter data are copied behind the header
+	bodyParts = 32   // parts of a frame's body: of one descriptor, or of many messages that share the frame
+	inlineMax = 4096 // payload bytes that a slot can hold behind the header
 )
 
-// burstBytes bounds what goes to the link at a time, as the window is bounded, to what
-// stays in a processor's cache.
+// burstBytes bounds the bytes that go to the link in one call, like the window, to what stays in a
+// processor's cache.
 const (
 	burstBytes = 256 << 10
 	burstMin   = 4 // frames
 )
 
-// Burst is how many frames of an MTU a batch holds, or a poll takes in.
+// Burst returns how many frames of an MTU a batch holds, or a poll receives.
 func Burst(mtu int) int { return max(burstBytes/mtu, burstMin) }
 
-// frameSink is what a batch needs of a link.
+// frameSink is the part of a link that a batch uses.
 type frameSink interface {
 	Send(frames []transport.Frame) (int, error)
 }
 
-// BatchStats counts what has become of frames.
+// BatchStats counts the frames of a batch.
 type BatchStats struct {
-	TxFrames, TxBytes uint64 // handed to the link, headers included
-	TxDropped         uint64 // frames that could not be handed to the link
-	TxJoined          uint64 // frames that have shared an Ethernet frame with one before them, and are not in TxFrames
-	TxTooLong         uint64 // frames that the link refused again and again while others passed, or for 50 ms
+	TxFrames, TxBytes uint64 // accepted by the link, headers included
+	TxDropped         uint64 // frames that the link did not accept
+	TxJoined          uint64 // frames behind the first one of an Ethernet frame; not in TxFrames
+	TxTooLong         uint64 // frames that the link refused repeatedly while it accepted others, or for 50 ms
 }
 
 // Batch collects frames until one call hands them to the link. Each frame has a slot for its
@@ -49,15 +49,15 @@ type Batch struct {
 	slots  []byte
 	stride int
 	limit  int // frames in a batch, at most batchMax
-	first  int // frames before it have been taken by the link
+	first  int // index of the first frame that the link has not accepted
 	n      int // frames in the batch
-	bytes  int // in them
+	bytes  int // bytes of these frames
 	joint  joint
 	stall
 }
 
-// Init makes a batch for a link of an MTU, whose frames hold maxData bytes behind the
-// header. failed is called with the errors of the link.
+// Init initializes a batch for a link with an MTU, whose frames hold maxData bytes behind the
+// header. The batch reports errors of the link to failed.
 func (b *Batch) Init(link frameSink, mtu, maxData int, stats *BatchStats, failed func(err error)) {
 	b.link, b.stats, b.failed = link, stats, failed
 	b.limit = min(Burst(mtu), batchMax)
@@ -71,16 +71,16 @@ func (b *Batch) Inline() int { return b.stride - ethertype.HeaderSize }
 // Len returns how many frames are in the batch.
 func (b *Batch) Len() int { return b.n }
 
-// Unsent returns how many of these the link has not taken.
+// Unsent returns how many of these frames the link has not accepted.
 func (b *Batch) Unsent() int { return b.n - b.first }
 
-// Full reports whether there is no slot: the link takes nothing now.
+// Full reports whether there is no free slot, because the link accepts no frames now.
 func (b *Batch) Full() bool { return b.n == b.limit }
 
-// Enough reports whether the batch is to be flushed before more is added.
+// Enough reports whether the batch must be flushed before another frame is added.
 func (b *Batch) Enough() bool { return b.n >= b.limit || b.bytes >= burstBytes }
 
-// Slot returns the next free slot of a batch that is not full. It is only occupied by Add.
+// Slot returns the next free slot. The batch must not be full. The slot stays free until Add.
 func (b *Batch) Slot() []byte {
 	return b.slots[b.n*b.stride : (b.n+1)*b.stride : (b.n+1)*b.stride]
 }
@@ -108,8 +108,7 @@ func (b *Batch) AddFirst(j *joining, head []byte) {
 	b.n, b.joint = 1, joint{peer: j.peer()}
 }
 
-// TakeBack removes the frame that was added last from the batch, and returns its bytes in
-// the room that it is given.
+// TakeBack removes the latest frame from the batch, and returns its bytes in room.
 func (b *Batch) TakeBack(room []byte) []byte {
 	b.n--
 	b.joint.peer = 0
@@ -122,18 +121,17 @@ func (b *Batch) TakeBack(room []byte) []byte {
 	return room
 }
 
-// flushResult is what has become of a flush.
+// flushResult is the result of a flush.
 type flushResult uint8
 
 // The results.
 const (
-	flushDone    flushResult = iota // the link has taken everything
-	flushRefused                    // it takes no more; RetryAt says when to try again
-	flushWaits                      // it is not time to try again
+	flushDone    flushResult = iota // the link has accepted all frames
+	flushRefused                    // the link accepts no more; RetryAt returns when to try again
+	flushWaits                      // it is too early to try again
 )
 
-// Flush offers the batch to the link. What the link does not take stays for
-// the next flush.
+// Flush offers the batch to the link. Frames that the link does not accept stay for the next flush.
 func (b *Batch) Flush(now int64) flushResult {
 	if b.stuck && now < b.again {
 		return flushWaits
@@ -151,7 +149,7 @@ func (b *Batch) Flush(now int64) flushResult {
 		}
 		if err != nil {
 			b.failed(err)
-			b.stats.TxDropped++ // the frame at fault; the rest goes on
+			b.stats.TxDropped++ // the failing frame; the rest continues
 			b.first++
 			continue
 		}
@@ -163,8 +161,8 @@ func (b *Batch) Flush(now int64) flushResult {
 	return flushDone
 }
 
-// Discard forgets the frames that the link has not taken, because they refer to memory
-// that is about to be given back. The next flush empties the batch.
+// Discard drops the frames that the link has not accepted, because they refer to memory that is
+// about to be returned to the program. The next flush empties the batch.
 func (b *Batch) Discard() {
 	b.stats.TxDropped += uint64(b.n - b.first)
 	b.first, b.again = b.n, 0

@@ -10,9 +10,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// Conn is one end of a connection: the state of a VI that frames and the clock change.
-// Frames and time go in, by Receive and the timers; frames go out by the
-// batch, and completions to the queues. Its parts know each other through it.
+// Conn is one end of a connection: the part of a VI's state that depends on frames and time. Its
+// input is Receive and the timers. Its output is frames in the batch, and completions in the
+// queues. Its parts access each other through it.
 type Conn struct {
 	shared *Shared
 	Owner  Owner
@@ -20,8 +20,8 @@ type Conn struct {
 
 	Port      uint16         // of this side
 	Remote    ethertype.Addr // of the peer
-	LocalTag  uint32         // that the peer's frames carry
-	RemoteTag uint32         // that frames to the peer carry
+	LocalTag  uint32         // in the peer's frames
+	RemoteTag uint32         // in frames to the peer
 	flags     ethertype.Flags
 	out       ethertype.Header // of the frame being built
 
@@ -30,8 +30,8 @@ type Conn struct {
 	Reliable bool
 	marks    marks
 	End      ending
-	heard    int64 // when a valid frame last came
-	probes   int   // keepalive probes since then
+	heard    int64 // time of the last valid frame
+	probes   int   // keep-alive probes since then
 
 	SQ, RQ Queue
 	tx     txHalf
@@ -39,12 +39,12 @@ type Conn struct {
 	Path   Path
 	reads  readTable
 	serves serveTable
-	loose  looseRx // of the unreliable level
+	loose  looseRx // for the unreliable level
 
 	Stats Stats
 }
 
-// Terms are what a VI's attributes say of its connections.
+// Terms are the attributes of a VI that apply to its connections.
 type Terms struct {
 	Reliability     reliability.Level
 	Ptag            memory.Tag
@@ -54,17 +54,17 @@ type Terms struct {
 	PeerTimeout     time.Duration
 }
 
-// marks say in which lists of Shared a connection is.
+// marks records in which lists of Shared a connection is.
 type marks struct {
 	touched, corked, timed, unsent bool
 }
 
-// ending is why a connection is in the Error state.
+// ending records why a connection is in the Error state.
 type ending struct {
 	Err   error
 	Why   code.Reason
-	fault ethertype.Seq // message for which the connection ended; see code.Reason.OfMessage
-	Told  bool          // the peer knows, or nothing reaches it
+	fault ethertype.Seq // the message for which the connection ended; see code.Reason.OfMessage
+	Told  bool          // the peer knows, or cannot be reached
 }
 
 // txHalf is the sending half of a connection.
@@ -81,25 +81,25 @@ type rxHalf struct {
 	receiver  reliability.Receiver
 	msgIn     rxCursor
 	late      deferredAck
-	predicted ethertype.Prefix // of the frames that may take the fast path
-	pieces    *reassembly      // of a frame that comes in pieces; made for the first one
+	predicted ethertype.Prefix // of frames for the fast path
+	pieces    *reassembly      // of a frame in pieces; allocated for the first one
 }
 
-// Path is what is known of the path to the peer.
+// Path is the state of the path to the peer.
 type Path struct {
 	c         *Conn
-	Data      int  // data bytes that a frame holds by the smaller MTU of both sides
-	MaxData   int  // data bytes per frame: Data, or those of long frames
-	Long      bool // both sides have long frames; whether the path carries them is seen from MaxData
+	Data      int  // data bytes of a frame at the smaller MTU of both sides
+	MaxData   int  // data bytes of a frame: Data, or those of a long frame
+	Long      bool // both sides support long frames; MaxData tells whether the path carries them
 	switching bool // MaxData changes with the next message
 	remoteMTU int
 	joining   joining
-	test      PathTest // while Connect Pending, and when frames are sent in vain
+	test      PathTest // during Connect Pending, and while frames are retransmitted
 	hole      BlackHole
 }
 
-// Init makes an idle connection of a port, which its owner has. The completions of its
-// queues go to rings, or to none.
+// Init initializes an idle connection at a port of owner. Completions of its queues go to the
+// rings; each may be nil.
 func (c *Conn) Init(sh *Shared, owner Owner, port uint16, sends, receives *Ring) {
 	*c = Conn{shared: sh, Owner: owner, Port: port}
 	c.SQ = Queue{cq: sends}
@@ -107,7 +107,7 @@ func (c *Conn) Init(sh *Shared, owner Owner, port uint16, sends, receives *Ring)
 	c.tx.c, c.rx.c, c.Path.c, c.reads.c, c.serves.c, c.loose.c = c, c, c, c, c, c
 }
 
-// SetTerms changes the terms, and how many descriptors each queue holds.
+// SetTerms sets the terms, and the depth of each queue.
 func (c *Conn) SetTerms(t Terms, depth int) {
 	c.terms = t
 	c.Reliable = t.Reliability.Reliable()
@@ -118,26 +118,26 @@ func (c *Conn) SetTerms(t Terms, depth int) {
 // Local returns the connection's address.
 func (c *Conn) Local() ethertype.Addr { return ethertype.Addr{MAC: c.shared.info.MAC, Port: c.Port} }
 
-// EnterPending enters Connect Pending, with the tag that the peer's frames are to carry.
+// EnterPending enters Connect Pending. The peer's frames must carry the tag.
 func (c *Conn) EnterPending(tag uint32) {
 	c.State, c.LocalTag, c.End.Err = code.StateConnectPending, tag, nil
 	c.shared.Watch(c)
 }
 
-// Peer is what a connection needs to know of its peer.
+// Peer describes the peer of a connection.
 type Peer struct {
 	Remote   ethertype.Addr
-	Tag      uint32 // that frames to it carry
+	Tag      uint32 // in frames to it
 	Seq      ethertype.Seq
 	MTU      int
-	Long     bool // it has long frames
+	Long     bool // it supports long frames
 	WholeCRC bool // the CRC covers whole frames
 
 	Incarnation uint64 // of its NIC
-	More        bool   // which takes frames that others follow
+	More        bool   // it accepts several frames in an Ethernet frame
 }
 
-// AdoptPeer adopts what the peer has said of itself. The numbers of this side begin at seq.
+// AdoptPeer stores the peer's description. This side's sequence numbers begin with seq.
 func (c *Conn) AdoptPeer(p *Peer, seq ethertype.Seq) {
 	sh := c.shared
 	c.Remote, c.RemoteTag = p.Remote, p.Tag
@@ -156,8 +156,8 @@ func (c *Conn) AdoptPeer(p *Peer, seq ethertype.Seq) {
 	c.rx.receiver.Init(limits, p.Seq)
 }
 
-// EnterConnected enters Connected. The numbers of this side begin at seq, those of the peer at
-// remote, which serves so many reads at a time.
+// EnterConnected enters Connected. This side's sequence numbers begin with seq, the peer's with
+// remote. The peer serves reads RDMA reads at a time.
 func (c *Conn) EnterConnected(seq, remote ethertype.Seq, reads int) {
 	c.State = code.StateConnected
 	c.heard, c.probes, c.End.fault = c.shared.now, 0, 0
@@ -172,7 +172,7 @@ func (c *Conn) EnterConnected(seq, remote ethertype.Seq, reads int) {
 	c.shared.Watch(c)
 }
 
-// Close has no completion be told from now on.
+// Close stops reporting completions.
 func (c *Conn) Close() {
 	c.Closed = true
 	c.SQ.Handlers, c.RQ.Handlers = 0, 0
@@ -185,8 +185,8 @@ func (c *Conn) Idle() {
 	c.LocalTag, c.RemoteTag = 0, 0
 }
 
-// Forget takes the descriptors that nobody has taken off the queues, because the caller
-// may post them elsewhere, and gives up the entries that stand for them.
+// Forget removes all completed descriptors from the queues, because the program may post them
+// elsewhere, and drops their completion entries.
 func (c *Conn) Forget() {
 	for _, q := range []*Queue{&c.SQ, &c.RQ} {
 		for q.Dequeue() != nil {
@@ -195,7 +195,7 @@ func (c *Conn) Forget() {
 	c.unlist()
 }
 
-// reset prepares for a new connection whose first message goes into receive first.
+// reset prepares for a new connection. Its first message goes to the receive first.
 func (r *rxHalf) reset(first ethertype.Seq) {
 	r.predicted, r.msgIn = ethertype.Prefix{}, rxCursor{base: first}
 	if r.pieces != nil {
@@ -203,7 +203,7 @@ func (r *rxHalf) reset(first ethertype.Seq) {
 	}
 }
 
-// adoptPeer adopts what the peer has said of its interface.
+// adoptPeer stores what the peer has announced about its interface.
 func (p *Path) adoptPeer(peer *Peer) {
 	sh := p.c.shared
 	p.remoteMTU = peer.MTU

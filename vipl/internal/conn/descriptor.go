@@ -25,15 +25,14 @@ type RemoteSegment struct {
 	Handle memory.Handle
 }
 
-// Descriptor describes one transfer (VIP_DESCRIPTOR); package vipl says what its fields
-// mean to a program.
+// Descriptor describes one transfer (VIP_DESCRIPTOR). Package vipl documents its fields.
 type Descriptor struct {
 	Segs         []Segment
 	Op           code.Op
 	Remote       RemoteSegment // of an RDMA operation
 	Fence        bool          // waits for all earlier RDMA reads
 	Unordered    bool          // of an RDMA write: its data need not wait for messages before it
-	AckNow       bool          // the peer is asked to acknowledge it at once
+	AckNow       bool          // requests an immediate acknowledgement from the peer
 	HasImmediate bool
 	Immediate    uint32
 	Context      any // the program's own
@@ -42,37 +41,37 @@ type Descriptor struct {
 	Length uint32      // bytes transferred
 
 	total  uint32 // bytes that Segs holds
-	posted bool   // it is on a queue, and not the caller's
+	posted bool   // it is on a queue
 	when   When
 	txState
 	rxState
 }
 
-// When says when a descriptor of the send queue may leave.
+// When selects when a send descriptor is sent.
 type When uint8
 
-// A descriptor leaves AtOnce if it can. Late leaves it to the engine's next turn. With More, a short
-// RDMA write may wait for others, as sends do in any case.
+// AtOnce sends the descriptor at once if possible. Late leaves it to the engine's next step. With
+// More, a short RDMA write may wait for others, as sends always may.
 const (
 	AtOnce When = iota
 	Late
 	More
 )
 
-// txState is what the send side keeps in a descriptor.
+// txState is the sender's state of a descriptor.
 type txState struct {
-	msg         ethertype.Seq // message number, if the peer spends a receive on it
+	msg         ethertype.Seq // message number, if the message consumes a receive at the peer
 	first, last ethertype.Seq // sequence numbers of its frames
 }
 
-// rxState is what the receive side keeps in a descriptor.
+// rxState is the receiver's state of a descriptor.
 type rxState struct {
-	length  uint32 // of the message, once a fragment has come
+	length  uint32 // of the message, after the first fragment
 	got     uint32
 	final   ethertype.Seq // sequence number of its last fragment
 	begun   bool
-	ended   bool // the last fragment has come
-	oneSide bool // spent by an RDMA write with immediate data
+	ended   bool // the last fragment has arrived
+	oneSide bool // consumed by an RDMA write with immediate data
 }
 
 func (d *Descriptor) opStatus() code.Status { return code.OpStatus(d.Op) }

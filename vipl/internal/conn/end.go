@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// fail ends a connection because of what a frame of the peer asks: this side
-// enters Error, the peer is told why.
+// fail ends the connection because of a frame from the peer: this side enters Error and notifies
+// the peer of the reason.
 func (c *Conn) fail(why code.Reason) {
 	if why.OfMessage() {
 		c.End.fault = c.RQ.done - c.rx.msgIn.base
@@ -18,14 +18,13 @@ func (c *Conn) fail(why code.Reason) {
 	c.SendDisconnect(why)
 	c.blameReceive(why)
 	c.shared.FinishReceives()
-	c.FlushSends() // none of ours is to blame
+	c.FlushSends() // no send is at fault
 	c.EnterError(why.Cause(), "found here", why)
 	c.shared.CountFailure()
 }
 
-// blameReceive says what a frame of the peer has done: in the status of the
-// receive that it would have spent, else as an asynchronous error (VIPL
-// reference, section 7).
+// blameReceive reports an error in a frame of the peer: in the status of the receive that the frame
+// would have consumed, otherwise as an asynchronous error (VIPL reference, section 7).
 func (c *Conn) blameReceive(why code.Reason) {
 	switch posted := c.RQ.done != c.RQ.tail; {
 	case why == code.ReasonTooLong && posted:
@@ -39,13 +38,13 @@ func (c *Conn) blameReceive(why code.Reason) {
 	}
 }
 
-// EnterError moves the connection to the Error state and flushes its queues, as VIA
-// has it. The send that is to blame gets the status that tells why.
+// EnterError moves the connection to the Error state and flushes its queues, as VIA requires. The
+// status of the send at fault contains the reason.
 func (c *Conn) EnterError(cause error, detail string, why code.Reason) {
 	sh := c.shared
 	sh.FinishReceives()
 	c.State = code.StateError
-	c.End.Why, c.End.Told = why, why == code.ReasonSilent // whom nothing reaches
+	c.End.Why, c.End.Told = why, why == code.ReasonSilent // the peer cannot be reached
 	c.End.Err = c.Owner.Lost(cause, detail)
 	if c.SQ.done != c.SQ.tail {
 		sh.Discard()
@@ -61,8 +60,7 @@ func (c *Conn) EnterError(cause error, detail string, why code.Reason) {
 	c.Owner.Ended(cause)
 }
 
-// blame is the status of the send for which a connection ended
-// (VIPL reference, section 10).
+// blame returns the status of the send at fault (VIPL reference, section 10).
 func (c *Conn) blame(why code.Reason) code.Status {
 	switch {
 	case why == code.ReasonRDMA || why == code.ReasonRead:
@@ -75,10 +73,9 @@ func (c *Conn) blame(why code.Reason) code.Status {
 	return code.StatusTransportError
 }
 
-// culprit returns the number of the send for which the peer has ended the
-// connection: the oldest of which it has not acknowledged all and that comes not
-// before the one it names, or the oldest read that it has not answered. Only reads keep acknowledged sends from
-// completing.
+// culprit returns the number of the send for which the peer has ended the connection. It is the
+// oldest one that is not fully acknowledged and not before the one that the peer names, or the
+// oldest unanswered read. Only reads keep acknowledged sends from completing.
 func (c *Conn) culprit(why code.Reason) ethertype.Seq {
 	if why == code.ReasonSilent || !c.Reliable {
 		return c.SQ.done
@@ -96,8 +93,8 @@ func (c *Conn) culprit(why code.Reason) ethertype.Seq {
 	return c.tx.cursor.next
 }
 
-// completeReached completes the sends before the one at fault that the peer has
-// received, although it has not acknowledged the frame that they share with it.
+// completeReached completes the sends before the one at fault that the peer has received, but not
+// acknowledged because they share its frame.
 func (c *Conn) completeReached() {
 	for c.SQ.done != c.tx.cursor.next && c.reached(c.SQ.at(c.SQ.done)) {
 		c.tx.finishSend(c.SQ.at(c.SQ.done))
@@ -109,16 +106,16 @@ func (c *Conn) reached(d *Descriptor) bool {
 	return (d.Op == code.OpSend || d.Op == code.OpRDMAWrite && d.HasImmediate) && d.msg.Less(c.End.fault)
 }
 
-// blameRDMA tells that an RDMA operation was under way when the connection
-// ended, and may or may not have been done.
+// blameRDMA reports that an RDMA operation was in progress when the connection ended, and may or
+// may not have been done.
 func (c *Conn) blameRDMA(status code.Status) {
 	if d := c.SQ.at(c.SQ.done); status == code.StatusTransportError && d.Op != code.OpSend {
 		c.Owner.Raise(FaultUnderWay, d, d.opStatus(), c.End.Err)
 	}
 }
 
-// SendDisconnect tells the peer that the connection is over, and why. The
-// frame carries the last acknowledgement, so that what has arrived counts.
+// SendDisconnect notifies the peer that the connection has ended, and why. The frame carries the
+// last acknowledgement, so that received messages count as delivered.
 func (c *Conn) SendDisconnect(why code.Reason) {
 	sh := c.shared
 	slot := sh.slot()
@@ -133,15 +130,15 @@ func (c *Conn) SendDisconnect(why code.Reason) {
 	sh.batch.Add(slot[:ethertype.HeaderSize+1], nil)
 }
 
-// LastWord returns the header of the frame that tells the peer why the connection is over.
+// LastWord returns the header of the frame that notifies the peer of the end.
 func (c *Conn) LastWord() ethertype.Header {
 	h := *c.header(ethertype.KindDisconnect)
 	h.Msg = c.End.fault
 	return h
 }
 
-// flushAll completes everything that is posted with StatusFlushed, oldest
-// first, and makes sure that the link no longer refers to its memory.
+// flushAll completes all posted descriptors with StatusFlushed, oldest first, and ensures that the
+// link no longer refers to their memory.
 func (c *Conn) flushAll() {
 	c.FlushSends()
 	for c.RQ.done != c.RQ.tail {
@@ -149,7 +146,7 @@ func (c *Conn) flushAll() {
 	}
 }
 
-// FlushSends is flushAll for the send queue.
+// FlushSends flushes the send queue alone.
 func (c *Conn) FlushSends() {
 	if c.SQ.done != c.SQ.tail {
 		c.shared.Discard()
@@ -162,11 +159,11 @@ func (c *Conn) FlushSends() {
 	c.serves.waiting = 0
 }
 
-// receiveDisconnect takes in the peer's word that the connection is over.
+// receiveDisconnect handles the peer's notification that the connection has ended.
 func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
 	why := code.ReasonEnd
 	if len(payload) > 0 {
-		why = code.Reason(payload[0]) // once: the peer may still write to it
+		why = code.Reason(payload[0]) // read once: the peer may still write to it
 	}
 	if why >= code.ReasonEnd {
 		c.Drop(drops.Format)
@@ -183,11 +180,11 @@ func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
 	}
 	c.EnterError(why.Cause(), "the peer says so", why)
 	c.End.Told = true
-	c.shared.SendReset(h) // so that the peer need not say it again
+	c.shared.SendReset(h) // so that the peer need not repeat it
 }
 
-// ResetSize is the payload of a KindReset frame: the tag of the frame that it
-// answers, as proof that its sender saw it, and the incarnation of the NIC.
+// ResetSize is the payload size of a KindReset frame: the tag of the frame that it answers, as
+// proof that its sender received it, and the incarnation of the NIC.
 const ResetSize = 12
 
 func putReset(b []byte, tag uint32, incarnation uint64) {
@@ -195,9 +192,9 @@ func putReset(b []byte, tag uint32, incarnation uint64) {
 	binary.BigEndian.PutUint64(b[4:], incarnation)
 }
 
-// SendReset answers h: there is no such connection here, or no longer. It says what h
-// said, crosswise, as if it were a frame of the connection: who has sent h can tell that
-// this is the answer.
+// SendReset answers h: this connection does not exist here, or no longer. The answer repeats the
+// numbers of h with the roles exchanged, as a frame of the connection would, so that the sender of
+// h can verify it.
 func (sh *Shared) SendReset(h *ethertype.Header) {
 	var body [ResetSize]byte
 	putReset(body[:], h.Tag, sh.incarnation)

@@ -9,18 +9,18 @@ import (
 
 // The fast path
 //
-// A program that waits for one message at a time, as in a ping-pong, sends and receives mostly
-// the same: a short message that is alone in the next frame, and its answer, alone in flight; or a
-// short RDMA read or write. sendFast sends them, as the first case of next. ReceiveFast receives
-// them. Both do what the general path does for the same frames, which TestFastPath checks, and
-// leave every other case to it.
+// A program that waits for one message at a time, as in a ping-pong, mostly sends and receives the
+// same kinds of frames: a short message that is alone in its frame, and alone in flight, and its
+// answer; or a short RDMA read or write. sendFast sends them, as the first case of next.
+// ReceiveFast receives them. Both have the same effect as the general path, which TestFastPath
+// checks, and leave all other cases to it.
 //
-// The fast path saves a quarter of the time between a frame and its answer. It does not compute
-// much less. But the kernel runs in between and evicts most of the engine's code from the
-// processor's caches, and the fast path is a tenth of that code.
+// The fast path saves a quarter of the time between a frame and its answer, although it computes
+// little less. The kernel runs in between and evicts most of the engine's code from the processor's
+// caches. The fast path is a tenth of that code.
 
-// sendFast sends the descriptor at the cursor, which is alone, if it is short and in one segment.
-// It reports whether it has.
+// sendFast sends the only unsent descriptor if it is short and in one segment. It reports whether
+// it did.
 func (c *Conn) sendFast() bool {
 	sh, t := c.shared, &c.tx
 	d := c.SQ.at(t.cursor.next)
@@ -71,13 +71,13 @@ func (c *Conn) fastMax() int { return min(copyMax, c.Path.Data, c.shared.batch.I
 type fastFrame struct {
 	kind   ethertype.Kind
 	msg    ethertype.Seq
-	length uint32         // of the message, the write or the read
-	data   []byte         // that the frame holds
-	where  ethertype.RDMA // that a read or a write names
+	length uint32         // of the message, write or read
+	data   []byte         // in the frame
+	where  ethertype.RDMA // target of a read or a write
 	what   reliability.Sent
 }
 
-// addFast numbers a frame, which is alone in flight, builds it, and adds it to the empty batch.
+// addFast numbers and builds a frame that is alone in flight, and adds it to the empty batch.
 func (c *Conn) addFast(f *fastFrame) (seq ethertype.Seq) {
 	seq, ackNow := c.tx.sender.Push(c.shared.now, f.what, true)
 	h := c.header(f.kind)
@@ -101,8 +101,8 @@ func (c *Conn) addFast(f *fastFrame) (seq ethertype.Seq) {
 	return seq
 }
 
-// ReceiveFast receives the only frame of a poll, if it is the one that is expected, and reports
-// whether it has.
+// ReceiveFast handles the only frame of a poll if it is the expected one. It reports whether it
+// did.
 func (c *Conn) ReceiveFast(frame []byte) bool {
 	if c.State != code.StateConnected {
 		return false
@@ -139,7 +139,7 @@ func (c *Conn) ReceiveFast(frame []byte) bool {
 	return true
 }
 
-// receiveFastMessage receives a message. What it acknowledges is deferred.
+// receiveFastMessage receives a message. It defers the frame's acknowledgement.
 func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
 	i := c.rx.msgIn.base + h.Msg
 	if i != c.RQ.done || i == c.RQ.tail || h.Length != uint32(len(payload)) || c.reads.outstanding() {
@@ -157,8 +157,8 @@ func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
 	return true
 }
 
-// receiveFastWrite writes to the region that the peer names, if it may. No earlier frame is
-// missing. What the frame acknowledges is deferred.
+// receiveFastWrite writes to the region that the peer names, if the peer may. No earlier frame is
+// missing. It defers the frame's acknowledgement.
 func (c *Conn) receiveFastWrite(h *ethertype.Header, payload []byte) bool {
 	if len(payload) < ethertype.RDMASize {
 		return false
@@ -179,7 +179,7 @@ func (c *Conn) receiveFastWrite(h *ethertype.Header, payload []byte) bool {
 	return true
 }
 
-// receiveFastRead answers a read at once. What its request acknowledges is deferred.
+// receiveFastRead answers a read at once. It defers the request's acknowledgement.
 func (c *Conn) receiveFastRead(h *ethertype.Header, payload []byte) bool {
 	sh, t, sender := c.shared, &c.serves, &c.tx.sender
 	switch {
@@ -206,8 +206,8 @@ func (c *Conn) receiveFastRead(h *ethertype.Header, payload []byte) bool {
 }
 
 // receiveFastAnswer receives the answer to the only read in flight, which is the last descriptor on
-// the send queue, and completes it. What it acknowledges is not deferred, because the descriptor
-// goes back to its owner.
+// the send queue, and completes it. It does not defer the acknowledgement, because the descriptor
+// returns to its owner.
 func (c *Conn) receiveFastAnswer(h *ethertype.Header, payload []byte) bool {
 	t := &c.reads
 	if h.Length != uint32(len(payload)) || t.sent != t.done+1 || h.Msg != t.done ||
@@ -227,14 +227,14 @@ func (c *Conn) receiveFastAnswer(h *ethertype.Header, payload []byte) bool {
 	return true
 }
 
-// asked reports whether the predicted frames ask for an acknowledgement.
+// asked reports whether the predicted frames request an acknowledgement.
 func (r *rxHalf) asked() bool { return r.predicted.Flags()&ethertype.FlagAckNow != 0 }
 
 // ForgetPrediction makes the next frame take the general path.
 func (c *Conn) ForgetPrediction() { c.rx.predicted = ethertype.Prefix{} }
 
-// predict notes the header of a frame that was alone in its poll, in order, and placed. Frames like
-// it, which differ behind the prefix only, may take the fast path.
+// predict stores the header of a frame that was alone in its poll, in order, and placed. Frames
+// that differ from it only behind the prefix may take the fast path.
 func (c *Conn) predict(h *ethertype.Header) {
 	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC | ethertype.FlagAckNow
 	want := ethertype.FlagLast

@@ -8,28 +8,27 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// probesMin is how many keepalive probes must have stayed without answer before a peer is
-// given up.
+// probesMin is the number of unanswered keep-alive probes before a peer is given up.
 const probesMin = 3
 
-// probeFrames is how many frames a keepalive probe is at the most, the fourth one and those
-// behind it: of 12 probes over a path that loses 30 % each way one is answered but for a
-// chance of 1e-12, and with two frames each of 2e-7, which a job with thousands of
-// connections comes to see.
+// probeFrames is the maximum number of frames of a keep-alive probe, which the fourth and all later
+// probes have. On a path that loses 30 % in each direction, the probability that none of 12 probes
+// is answered is then 1e-12. With two frames it would be 2e-7, which does occur in a job with
+// thousands of connections.
 const probeFrames = 4
 
-// swept reports whether c wants the sweep for its peer.
+// swept reports whether the sweep must probe the peer of c.
 func (c *Conn) swept() bool { return c.State == code.StateConnected && c.Reliable }
 
-// livesSilently reports whether the peer has been silent for long and is known to live.
+// livesSilently reports whether the peer has been silent for long and is known to be alive.
 func (c *Conn) livesSilently() bool {
 	return c.shared.now-c.heard > int64(c.terms.PeerTimeout)/4 && c.shared.hooks.Lives(c.Remote)
 }
 
-// KeepAlive asks the peer whether it lives if it has been silent, and gives it up if it
-// has been so for PeerTimeout, unless it is known to live. Any frame from it counts as an answer. Time in which this
-// process had no processor does not count, because it asked nothing then, and the peer may have
-// had none either. It is called by the sweep, and has that go on.
+// KeepAlive probes a silent peer, and gives it up after a silence of PeerTimeout unless it is known
+// to be alive. Any frame from the peer counts as an answer. Time in which this process did not run
+// does not count: it sent no probes then, and the peer may not have run either. The sweep calls
+// KeepAlive, which keeps the sweep going.
 func (c *Conn) KeepAlive() {
 	if !c.swept() {
 		return
@@ -45,7 +44,7 @@ func (c *Conn) KeepAlive() {
 			time.Duration(silent).Round(time.Millisecond), c.probes))
 	case silent > limit/4+int64(c.probes)*limit/16 && sh.timers.asks.Allow(c.Port):
 		c.probes++
-		for range min(c.probes, probeFrames) { // either the peer is dead or the path loses much
+		for range min(c.probes, probeFrames) { // either the peer is dead or the path loses many frames
 			sh.batch.Part()
 			c.SendAck(ethertype.FlagAckNow)
 		}

@@ -5,31 +5,31 @@ import (
 	"github.com/bobnet-go/bobnet/internal/latch"
 )
 
-// copyRoom is the longest message that is copied into the slot while there is
-// room: a copy of it costs less than two more parts of the frame. Those of up to
-// copyMax always are.
+// copyRoom is the longest message that is copied into the slot while there is room: the copy costs
+// less than two more parts of the frame. Messages of up to copyMax are always copied.
 const copyRoom = 1024
 
-// frameLoad is how much of a frame some messages take.
+// frameLoad is the space that messages take in a frame.
 type frameLoad struct {
 	Count  int // messages
 	Size   int // payload bytes
-	Inline int // of these, what lies in the slot: records, copies and padding
+	Inline int // bytes of these in the slot: records, copies and padding
 	Parts  int // of the frame's body
 }
 
-// Weigh returns what a message of total bytes in so many segments adds to l, in a packed frame whose
-// slot has room for inline bytes. Whether it is copied depends on the messages before it alone, so that
-// a frame can be built again.
+// Weigh returns what a message of total bytes in a number of segments adds to l. The slot of the
+// packed frame has room for inline bytes. Whether the message is copied depends only on the
+// messages before it, so that a frame can be rebuilt.
 func (l *frameLoad) Weigh(total uint32, segments, inline int) frameLoad {
 	need := ethertype.Packed(int(total))
 	if total <= copyMax || total <= copyRoom && l.Inline+need <= inline {
 		return frameLoad{1, need, need, 0}
 	}
-	return frameLoad{1, need, need - int(total), segments + 1} // a part for what the slot holds behind it
+	return frameLoad{1, need, need - int(total), segments + 1} // one part for the slot's contents behind it
 }
 
-// joinedLoad returns what a message adds whose frame, of size payload bytes, goes behind another frame.
+// joinedLoad returns what a message adds whose frame, with size payload bytes, follows another
+// frame.
 func joinedLoad(size int) frameLoad {
 	size += ethertype.HeaderSize
 	return frameLoad{1, size, size, 0}
@@ -48,8 +48,8 @@ func (l *frameLoad) Add(w *frameLoad) {
 	l.Parts += w.Parts
 }
 
-// fragmentSize returns how many of left bytes go into a frame that has room bytes. Those of
-// an RDMA write end at words, so that no word is in two frames.
+// fragmentSize returns how many of left bytes go into a frame with room bytes. Fragments of an RDMA
+// write end at word boundaries, so that no word is in two frames.
 func fragmentSize(left uint32, room int, write bool) uint32 {
 	size := uint32(room)
 	if left <= size {
@@ -64,8 +64,8 @@ func fragmentSize(left uint32, room int, write bool) uint32 {
 	return size
 }
 
-// Fragments of long messages in large frames begin at multiples of alignTo,
-// because copies between memory that is aligned alike are faster.
+// Fragments of long messages in large frames begin at multiples of alignTo, because copies between
+// equally aligned addresses are faster.
 const (
 	alignFrom = 4096
 	alignTo   = 64

@@ -6,29 +6,31 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// What leaves, and when
+// What is sent, and when
 //
-// A connection sends in one loop, drive. Everything that can let a frame leave runs it: a post, a
-// poll of the program, received frames, a timer. In each round next decides what leaves, takes it
-// off the queues and gives it a number; transmit builds the frame in the batch. When nothing more
-// may leave, the connection waits for one of three events:
+// A connection sends in one loop, drive. Every event that can permit a frame runs it: a post, a
+// poll of the program, received frames, a timer. In each round next decides what to send, removes
+// it from the queues and numbers it; transmit builds the frame in the batch. When nothing more may
+// be sent, the connection waits for one of three events:
 //
-//   - a frame of the peer, which may open the window or answer a read;
-//   - its timer, which arm sets (see due): retransmission, pace, delayed acknowledgement;
-//   - the next poll of the program (see leaveToPoll): the link is full, a message is corked, or an
-//     acknowledgement waits for the program's answer.
+// (1) a frame of the peer, which may open the window or answer a read;
 //
-// Frames that belong to no queue do not pass here, because nothing can make them wait: keep-alive
-// probes and their answers, probes of the path, and the frame that ends the connection.
+// (2) its timer, which arm sets (see due): retransmission, pacing, delayed acknowledgement;
+//
+// (3) the next poll of the program (see leaveToPoll): the link is full, a message is corked, or an
+// acknowledgement waits for the program's answer.
+//
+// Frames that belong to no queue bypass this loop, because nothing can delay them: keep-alive
+// probes and their answers, path probes, and the frame that ends the connection.
 
-// occasion is why a connection looks for frames to send.
+// occasion is why a connection checks for frames to send.
 type occasion uint8
 
 const (
-	onTurn   occasion = iota // a turn of the engine: received frames, a timer, a poll
+	onTurn   occasion = iota // a step of the engine: received frames, a timer, a poll
 	onPost                   // a post, after which a short message may wait for others
 	onSingle                 // a post whose frame will be the only one in flight
-	onIdle                   // the program waits, and nothing has come for it
+	onIdle                   // the program waits, and nothing has arrived
 )
 
 // outgoing is a frame that next has decided to send.
@@ -38,21 +40,21 @@ type outgoing struct {
 	flags ethertype.Flags
 }
 
-// verdict is what next has decided.
+// verdict is the decision of next.
 type verdict uint8
 
 const (
-	sendNothing verdict = iota // until a frame comes or the timer is due
+	sendNothing verdict = iota // nothing until a frame arrives or the timer is due
 	sendAtPoll                 // nothing until the program polls
-	sendNew                    // a frame for the first time
-	sendAgain                  // a frame that was lost
-	sendAck                    // an acknowledgement in a frame of its own
-	sendDone                   // the fast path has put the only frame into the batch
+	sendNew                    // a new frame
+	sendAgain                  // a retransmission
+	sendAck                    // a separate acknowledgement
+	sendDone                   // the fast path has added the only frame to the batch
 )
 
-// corkFrom is how many frames may be in flight for a message to be sent at once. Above it, a
-// message that does not fill a frame is corked: it waits until a frame is full, a frame of the peer
-// comes, or the program polls.
+// corkFrom is the number of frames in flight from which messages are corked. A corked message that
+// does not fill a frame waits until the frame is full, a frame of the peer arrives, or the program
+// polls.
 const corkFrom = 2
 
 // next decides what leaves now. It is the only function that does, except that ReceiveFast answers a
@@ -81,7 +83,7 @@ func (c *Conn) next(why occasion, o *outgoing) verdict {
 		sh.ReadClock()
 	}
 	if unsent := t.unsent(); unsent || t.sender.InFlight() > 0 {
-		if sh.Full() { // first, because Retransmit and Push take the frame as sent
+		if sh.Full() { // first, because Retransmit and Push record the frame as sent
 			return sendAtPoll
 		}
 		if again, seq, ok := t.sender.Retransmit(sh.now); ok {
@@ -99,8 +101,8 @@ func (c *Conn) next(why occasion, o *outgoing) verdict {
 	return sendNothing
 }
 
-// nextLoose is next on the unreliable level, which has no window and sends no acknowledgements. A
-// send completes when the link has taken its frames.
+// nextLoose is next for the unreliable level, which has no window and no acknowledgements. A send
+// completes when the link has accepted its frames.
 func (t *txHalf) nextLoose(o *outgoing) verdict {
 	c, sh := t.c, t.c.shared
 	if !t.unsent() {
@@ -118,7 +120,7 @@ func (t *txHalf) nextLoose(o *outgoing) verdict {
 	return sendNew
 }
 
-// number gives a new frame its number, and decides whether it asks for an acknowledgement.
+// number numbers a new frame, and decides whether it requests an acknowledgement.
 func (t *txHalf) number(o *outgoing, single bool) {
 	var ask bool
 	o.seq, ask = t.sender.Push(t.c.shared.now, o.Sent, single)
@@ -130,14 +132,14 @@ func (t *txHalf) number(o *outgoing, single bool) {
 // long reports whether a frame is longer than the MTU.
 func (t *txHalf) long(o *outgoing) bool { return int(o.Size) > t.c.Path.Data }
 
-// unsent reports whether there is anything that has not been sent once.
+// unsent reports whether anything has never been sent.
 func (t *txHalf) unsent() bool { return t.cursor.next != t.c.SQ.tail || t.c.serves.waiting > 0 }
 
-// connected reports whether the connection has not ended.
+// connected reports whether the connection exists.
 func (c *Conn) connected() bool { return c.State == code.StateConnected }
 
-// drive sends what may leave now, and sets the timer. The caller flushes the batch. Except on a
-// post it has read the clock.
+// drive sends what may be sent now, and sets the timer. The caller flushes the batch and, except on
+// a post, has read the clock.
 func (c *Conn) drive(why occasion) {
 	var o outgoing
 	for c.connected() {
@@ -167,7 +169,7 @@ func (c *Conn) drive(why occasion) {
 	}
 }
 
-// transmit builds a frame in the batch. It reports false when the link takes no more now, or the
+// transmit builds a frame in the batch. It returns false if the link accepts no more now, or the
 // connection has ended.
 func (t *txHalf) transmit(o *outgoing, again bool) bool {
 	switch {
@@ -183,9 +185,10 @@ func (t *txHalf) transmit(o *outgoing, again bool) bool {
 }
 
 // sendPosted sends what a post has queued, and then runs the second half of the receive that the
-// message may answer; see FinishReceives. If what may leave depends on that half, it runs first.
+// message may answer; see FinishReceives. If the decision what to send depends on that half, it
+// runs first.
 //
-// A frame that is alone in flight leaves before the clock is read, because reading the clock takes
+// A frame that is alone in flight is sent before the clock is read, because reading the clock takes
 // a fiftieth of the frame's time.
 func (c *Conn) sendPosted() {
 	sh, t := c.shared, &c.tx
@@ -193,7 +196,7 @@ func (c *Conn) sendPosted() {
 	if t.single() {
 		why = onSingle
 	} else if t.sender.InFlight() >= corkFrom {
-		sh.FinishReceives() // fewer may be in flight than it seems
+		sh.FinishReceives() // fewer frames may be in flight than recorded
 	}
 	c.drive(why)
 	if sh.batch.Len() > 0 {
@@ -202,14 +205,15 @@ func (c *Conn) sendPosted() {
 			sh.ReadClock()
 			t.sender.Stamp(sh.now)
 		}
-		sh.FlushPending() // what the second half has sent
+		sh.FlushPending() // frames of the second half
 	}
 	if why == onSingle {
 		c.arm()
 	}
 }
 
-// single reports whether what is unsent is one frame, and no other frame will be in flight with it.
+// single reports whether the unsent data are one frame, and no other frame will be in flight with
+// it.
 func (t *txHalf) single() bool {
 	next := &t.cursor
 	if !t.c.Reliable || next.next+1 != t.c.SQ.tail || next.offset > 0 || t.c.serves.waiting > 0 {
@@ -221,12 +225,12 @@ func (t *txHalf) single() bool {
 	return t.sender.InFlight() == 0 || t.c.rx.late.waits && t.c.rx.late.ack == t.sender.NextSeq()
 }
 
-// corks reports whether what is unsent waits for more messages to share its frames.
+// corks reports whether the unsent data wait for more messages to share their frames.
 func (t *txHalf) corks() bool {
 	return t.sender.InFlight() >= corkFrom && t.cursor.next != t.c.SQ.tail && t.roomLeft()
 }
 
-// leaveToPoll notes that the connection has something to send when the program polls next.
+// leaveToPoll records that the connection has something to send at the program's next poll.
 func (c *Conn) leaveToPoll() {
 	if !c.marks.corked {
 		c.marks.corked = true

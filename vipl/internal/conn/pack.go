@@ -7,22 +7,20 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// Messages that are posted faster than frames leave share frames: a frame costs
-// the kernel microseconds whatever its length, a message in it some tens of
-// nanoseconds. Each message lies behind a record that says how long it is. Short
-// ones are copied behind their records; longer ones are gathered by the link from
-// where they lie, so that packing costs them no copy.
+// Messages that are posted faster than frames can be sent share frames. A frame costs the kernel
+// microseconds at any length, a message in it some tens of nanoseconds. Each message follows a
+// record with its length. Short messages are copied behind their records. The link gathers longer
+// ones from the program's memory, so that packing needs no copy.
 
-// packLong is the shortest message that shares long frames with others, where the
-// path carries those: shorter ones would have to be so many that to collect them takes
-// longer than frames save.
+// packLong is the shortest message that shares long frames with others on a path that carries long
+// frames. For shorter ones, collecting enough messages takes longer than the shared frame saves.
 const packLong = 256
 
-// A message of as many segments as there may be fits a frame beside another.
+// A message with the maximum number of segments fits a frame next to another message.
 const _ = uint(bodyParts - 2*MaxSegments)
 
-// pack returns which messages from the cursor on share the next frame, at least
-// as many as there are that can. A count below 2 means none.
+// pack returns the load of the messages, from the cursor on, that share the next frame, as many as
+// possible. A count below 2 means that none do.
 func (t *txHalf) pack() (p frameLoad) {
 	inline, room := t.c.shared.batch.Inline(), t.shared(t.c.SQ.at(t.cursor.next))
 	for i := t.cursor.next; i != t.c.SQ.tail; i++ {
@@ -39,8 +37,7 @@ func (t *txHalf) pack() (p frameLoad) {
 	return p
 }
 
-// shared returns how many bytes a frame holds that d shares with messages behind
-// it.
+// shared returns how many bytes a frame holds that d shares with later messages.
 func (t *txHalf) shared(d *Descriptor) int {
 	if d.total < packLong {
 		return t.c.Path.Data
@@ -48,7 +45,7 @@ func (t *txHalf) shared(d *Descriptor) int {
 	return t.c.Path.MaxData
 }
 
-// cutPacked takes the messages of p off the send queue.
+// cutPacked removes the messages of p from the send queue.
 func (t *txHalf) cutPacked(p *frameLoad) reliability.Sent {
 	next := &t.cursor
 	f := reliability.Sent{First: next.next, Size: uint32(p.Size), Count: uint16(p.Count)}
@@ -64,24 +61,24 @@ func (t *txHalf) cutPacked(p *frameLoad) reliability.Sent {
 	return f
 }
 
-// Messages that leave room in the last of so many frames are corked while others
-// are under way; see cork. Several frames in one call of the link cost
-// less than one in each, but long ones should be on their way.
+// Messages that leave room in the last of this many frames are corked while others are in flight;
+// see corks. Several frames in one call of the link cost less than one in each, but long frames
+// should not wait.
 const (
 	corkFrames = 4
 	corkBytes  = 32 << 10
 )
 
-// corkedFrames is what roomLeft has found: messages from..to-1 make so many full frames,
-// and one that the load describes.
+// corkedFrames is the result of roomLeft: messages from..to-1 fill this many frames, and a further
+// one with the given load.
 type corkedFrames struct {
 	from, to ethertype.Seq
 	frames   int
 	frameLoad
 }
 
-// roomLeft reports whether what is unsent leaves room for another message like the
-// last in the frames that wait at most. It looks at each message once.
+// roomLeft reports whether the unsent data leave room for another message like the last one in the
+// maximum number of waiting frames. It examines each message once.
 func (t *txHalf) roomLeft() bool {
 	next, g := &t.cursor, &t.corked
 	if next.offset > 0 {
@@ -111,13 +108,13 @@ func (t *txHalf) roomLeft() bool {
 	return g.Fits(&w, room, inline)
 }
 
-// joins reports whether d, which is no send, goes in a short frame that may wait for others to
-// share an Ethernet frame with.
+// joins reports whether d, which is not a send, goes in a short frame that may wait to share an
+// Ethernet frame.
 func (t *txHalf) joins(d *Descriptor) bool {
 	return t.c.Path.joining.Peer != 0 && (d.Op == code.OpRDMARead || d.when == More && d.total <= copyMax)
 }
 
-// weigh returns what d adds to l: a record in a packed frame, or a frame of its own in the Ethernet
+// weigh returns what d adds to l: a record in a packed frame, or a separate frame in the Ethernet
 // frame.
 func (t *txHalf) weigh(l frameLoad, d *Descriptor, inline int) frameLoad {
 	switch d.Op {
@@ -129,14 +126,14 @@ func (t *txHalf) weigh(l frameLoad, d *Descriptor, inline int) frameLoad {
 	return joinedLoad(ethertype.RDMASize + int(d.total))
 }
 
-// anotherFrame reports whether one more frame of room bytes may wait.
+// anotherFrame reports whether another frame of room bytes may wait.
 func (t *txHalf) anotherFrame(room int) bool {
 	g := &t.corked
 	return g.frames+1 < corkFrames && (g.frames+2)*room <= corkBytes
 }
 
-// beginFrame begins another frame for d and returns what d adds to it: nothing
-// if no more frames may wait, or d does not fit one.
+// beginFrame begins another frame for d and returns what d adds to it. The result is empty if no
+// more frames may wait, or d does not fit a frame.
 func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w frameLoad) {
 	g := &t.corked
 	if !t.anotherFrame(room) {
@@ -151,9 +148,8 @@ func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w frameLoad) {
 	return w
 }
 
-// fillPacked adds a frame of several messages. What does not lie in the slot
-// divides it: its pieces and the messages take turns. It reports false when data
-// are not there any more.
+// fillPacked adds a frame of several messages. Messages outside the slot divide the slot's
+// contents: its pieces and these messages alternate. It returns false if data no longer exist.
 func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	sh := t.c.shared
 	body := sh.batch.Body()

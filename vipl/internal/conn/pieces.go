@@ -10,8 +10,7 @@ import (
 // longestFrame is the longest frame, Ethernet header included.
 const longestFrame = ethertype.EthernetSize + framing.LongMTU
 
-// maxPieces is how many pieces a frame can have: those of the longest frame at the smallest
-// MTU.
+// maxPieces is the maximum number of pieces of a frame: the longest frame at the smallest MTU.
 const maxPieces = 256
 
 // reassembly is a long frame that arrives in pieces. It is pure.
@@ -24,22 +23,22 @@ const maxPieces = 256
 type reassembly struct {
 	Begun bool
 	Seq   ethertype.Seq // the frame's number
-	have  int           // bytes
+	have  int           // bytes received
 	got   [maxPieces / 64]uint64
 	frame []byte
 }
 
-// newReassembly returns one that has room for any frame.
+// newReassembly returns a reassembly with room for any frame.
 func newReassembly() *reassembly { return &reassembly{frame: make([]byte, longestFrame)} }
 
-// pieceFits reports whether a piece, of which h is the header, can be one of a frame.
+// pieceFits reports whether a piece with header h can be part of a frame.
 func pieceFits(h *ethertype.Header, piece []byte) bool {
 	return h.Length <= longestFrame && h.Length > ethertype.HeaderSize && h.Count < maxPieces &&
 		len(piece) > 0 && int64(h.Offset)+int64(len(piece)) <= int64(h.Length)
 }
 
-// AddPiece adds a piece that fits, once. A piece of another frame, or of one of another length, begins
-// that one. It reports whether the frame has come as a whole.
+// AddPiece adds a piece that fits, unless it is a duplicate. A piece of another frame, or of a
+// frame of another length, starts that frame. It reports whether the frame is complete.
 func (f *reassembly) AddPiece(h *ethertype.Header, piece []byte) (whole bool) {
 	if !f.Begun || f.Seq != h.Msg || len(f.frame) != int(h.Length) {
 		*f = reassembly{Begun: true, Seq: h.Msg, frame: f.frame[:h.Length]}
@@ -56,8 +55,8 @@ func (f *reassembly) AddPiece(h *ethertype.Header, piece []byte) (whole bool) {
 	return true
 }
 
-// Whole returns a frame that has come as a whole, if it is a sequenced one to a port, of the number
-// that its pieces have said, and else nil. It is valid until the next piece comes.
+// Whole returns a complete frame if it is a sequenced frame to port with the number of its pieces,
+// and nil otherwise. It is valid until the next piece arrives.
 func (f *reassembly) Whole(port uint16) []byte {
 	var h ethertype.Header
 	if _, err := h.Parse(f.frame); err != nil || !h.Kind.Sequenced() || h.Seq != f.Seq || h.DstPort != port {
@@ -66,8 +65,8 @@ func (f *reassembly) Whole(port uint16) []byte {
 	return f.frame
 }
 
-// sendPieces builds the frame that f describes and sends it in pieces. It reports
-// false when the link takes no more now, or the connection has ended.
+// sendPieces builds the frame that f describes and sends it in pieces. It returns false if the link
+// accepts no more now, or the connection has ended.
 func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
 	sh := t.c.shared
 	b := &sh.batch
@@ -95,8 +94,8 @@ func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethert
 	return true
 }
 
-// receivePiece takes in a piece, and returns the frame when it is whole. One frame is put
-// together at a time, the oldest.
+// receivePiece handles a piece, and returns the frame when it is complete. Only the oldest frame is
+// reassembled at a time.
 func (r *rxHalf) receivePiece(h *ethertype.Header, payload []byte) (whole []byte) {
 	switch p := r.pieces; {
 	case !r.c.Path.Long || !pieceFits(h, payload):

@@ -4,8 +4,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// Send queues a send, an RDMA write or an RDMA read of size bytes, and sends it if it can
-// go. It reports false when the queue is full.
+// Send queues a send, RDMA write or RDMA read of size bytes, and sends it if possible. It returns
+// false if the queue is full.
 func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
 	d.total, d.when = size, when
 	if !c.SQ.enqueue(d) {
@@ -18,7 +18,7 @@ func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
 		c.Stats.Sends++
 		if when == Late {
 			c.leaveToPoll()
-			c.shared.eng.WakeBefore(c.shared.now) // who sleeps on the link looks after it
+			c.shared.eng.WakeBefore(c.shared.now) // the goroutine that sleeps on the link sends it
 		} else {
 			c.sendPosted()
 		}
@@ -29,8 +29,7 @@ func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
 	return true
 }
 
-// PostReceive queues a buffer of size bytes for one message. It reports false when the
-// queue is full.
+// PostReceive queues a buffer of size bytes for one message. It returns false if the queue is full.
 func (c *Conn) PostReceive(d *Descriptor, size uint32) bool {
 	d.total, d.rxState = size, rxState{}
 	if !c.RQ.enqueue(d) {

@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// padding is what full-size probes are filled with.
+// padding fills full-size probes.
 var padding [ethertype.MaxSize]byte
 
 // SendProbe sends a Probe or ProbeAck with size bytes of payload.
@@ -24,18 +24,18 @@ func (p *Path) SendProbe(kind ethertype.Kind, size int) {
 	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), padding[:size]))
 }
 
-// ProbeSize is how long a probe is.
+// ProbeSize is the length of a probe.
 type ProbeSize uint8
 
 // The lengths of probes.
 const (
 	ProbeOther ProbeSize = iota
 	ProbeShort           // without payload
-	ProbeFull            // as long as frames may be
+	ProbeFull            // the maximum length of a frame
 	ProbeLong            // as long as a long frame
 )
 
-// SizeOf returns how long a probe, or an answer to one, is.
+// SizeOf returns the length of a probe, or of an answer.
 func (p *Path) SizeOf(h *ethertype.Header) ProbeSize {
 	switch {
 	case h.Size == 0:
@@ -48,15 +48,15 @@ func (p *Path) SizeOf(h *ethertype.Header) ProbeSize {
 	return ProbeOther
 }
 
-// longTries is in how many tries of a handshake a probe asks whether the path carries
+// longTries is the number of tries of a handshake in which a probe tests whether the path carries
 // long frames.
 const longTries = 2
 
-// BeginProbes forgets what the answers to probes have told.
+// BeginProbes discards the results of earlier probes.
 func (p *Path) BeginProbes() { p.test = PathTest{} }
 
-// Probe sends the probes of a handshake's try. The first is nearly always answered, and
-// goes without a short one.
+// Probe sends the probes of one try of a handshake. The first one is almost always answered, and is
+// sent without a short one.
 func (p *Path) Probe(try int) {
 	if p.Long && try <= longTries {
 		p.SendProbe(ethertype.KindProbe, p.c.shared.Long.Size)
@@ -68,7 +68,7 @@ func (p *Path) Probe(try int) {
 	}
 }
 
-// Answered notes the answer to a probe.
+// Answered records the answer to a probe.
 func (p *Path) Answered(h *ethertype.Header) {
 	switch size := p.SizeOf(h); size {
 	case ProbeLong:
@@ -81,7 +81,8 @@ func (p *Path) Answered(h *ethertype.Header) {
 // Narrow reports whether the path does not carry full-size frames; see PathTest.
 func (p *Path) Narrow(odds float64) bool { return p.test.Narrow(odds) }
 
-// Lossy says how lossy the path is, if short probes were answered; else it returns "".
+// Lossy describes how many frames the path loses if short probes were answered; otherwise it
+// returns "".
 func (p *Path) Lossy() string {
 	if p.test.Short == 0 {
 		return ""
@@ -96,11 +97,11 @@ func (p *Path) sendPair(t *PathTest) {
 	p.SendProbe(ethertype.KindProbe, 0)
 }
 
-// probeAgain is called when what the connection has sent is not acknowledged although it has been
-// sent several times. If the oldest of it is a long frame, it asks the peer whether the path
-// still carries full-size frames, until one was answered, and ends the connection, and
-// returns false, when it does not. A short frame that is missing says nothing of that, nor
-// does one within this host, and probes would fill a ring that may be what has no room for it.
+// probeAgain is called when the connection's frames stay unacknowledged after several
+// transmissions. If the oldest is a full-size frame, it probes whether the path still carries such
+// frames, until a probe is answered. If the path does not, it ends the connection and returns
+// false. It does not probe for a short frame, which proves nothing, nor within a host, where probes
+// would fill the ring that may be full.
 func (p *Path) probeAgain(tries int) bool {
 	t := &p.test
 	if tries == triesInvain+1 {
@@ -122,13 +123,13 @@ func (p *Path) probeAgain(tries int) bool {
 	return false
 }
 
-// passesAnywhere is how many data bytes a frame has that a path carries whatever has become
-// of its MTU: 576 bytes, which every host of the Internet takes (RFC 791, section 3.1), less
-// the headers.
+// passesAnywhere is the number of data bytes in a frame that any path carries, whatever happened to
+// its MTU: 576 bytes, which every Internet host accepts (RFC 791, section 3.1), minus the headers.
 const passesAnywhere = 512
 
-// MTUDetail names both sides of a path that does not carry full-size frames, and what was
-// measured. What the path does carry is not: it would take many probes, which bobnet doctor sends.
+// MTUDetail names both ends of a path that does not carry full-size frames, and the measurement. It
+// does not name the largest size that passes, which would need many probes: bobnet doctor sends
+// these.
 func (p *Path) MTUDetail() string {
 	return p.mtuDetail(fmt.Sprintf("%d of %d short probes were answered, and none of full size", p.test.Short, p.test.Pairs))
 }
@@ -149,6 +150,6 @@ func (p *Path) mtuDetail(measured string) string {
 	return text
 }
 
-// pairsPerTry is how many pairs of probes go with a frame that is sent again by timer.
-// Time-outs are up to a second apart.
+// pairsPerTry is the number of pairs of probes that accompany each retransmission by timer.
+// Timeouts are up to a second apart.
 const pairsPerTry = 2

@@ -23,7 +23,7 @@ type Queue struct {
 	listed           int // entries that cq has
 	recv             bool
 	Gate             progress.Gate
-	Handlers         int // that wait for completions
+	Handlers         int // handlers that wait for completions
 }
 
 // Queue returns c's receive queue, or its send queue.
@@ -51,7 +51,7 @@ func (q *Queue) Waits() bool { return q.head == q.done && q.head != q.tail }
 // posted reports whether number n is posted and not yet completed.
 func (q *Queue) posted(n ethertype.Seq) bool { return q.done.LessEq(n) && n.Less(q.tail) }
 
-// enqueue appends d, and returns false when the queue is full.
+// enqueue appends d. It returns false if the queue is full.
 func (q *Queue) enqueue(d *Descriptor) bool {
 	if q.Len() >= q.depth {
 		return false
@@ -73,7 +73,7 @@ func (q *Queue) grow() {
 	q.ring = ring
 }
 
-// Dequeue removes the oldest completed descriptor; nil when there is none.
+// Dequeue removes the oldest completed descriptor, or returns nil if there is none.
 func (q *Queue) Dequeue() *Descriptor {
 	if q.head == q.done {
 		return nil
@@ -86,8 +86,8 @@ func (q *Queue) Dequeue() *Descriptor {
 	return d
 }
 
-// complete finishes the oldest posted descriptor with the given status bits
-// and tells whoever waits.
+// complete completes the oldest posted descriptor with the given status bits, and notifies the
+// waiting goroutines or handlers.
 func (q *Queue) complete(c *Conn, status code.Status, length uint32) {
 	q.completeOldest(c, q.at(q.done), status, length)
 }

@@ -19,10 +19,10 @@ type readTable struct {
 	c          *Conn
 	sent, done ethertype.Seq
 	limit      int             // reads that the peer serves at a time
-	pending    []ethertype.Seq // where each read stands on the send queue; made for the first one
+	pending    []ethertype.Seq // position of each read on the send queue; allocated for the first one
 }
 
-// outstanding reports whether a read has not been answered.
+// outstanding reports whether a read is unanswered.
 func (t *readTable) outstanding() bool { return t.sent != t.done }
 
 func (t *readTable) slot(m ethertype.Seq) *ethertype.Seq {
@@ -33,9 +33,8 @@ func (t *readTable) slot(m ethertype.Seq) *ethertype.Seq {
 // numbers which wrap.
 func tableSize(depth int) int { return 1 << bits.Len(uint(depth-1)) }
 
-// waits reports whether the descriptor at the cursor must not be started yet:
-// it has a fence before it and a read is open, or it is a read more than the
-// peer serves at a time.
+// waits reports whether the descriptor at the cursor must wait: it has a fence and a read is
+// unanswered, or it exceeds the number of reads that the peer serves at a time.
 func (t *readTable) waits() bool {
 	if !t.outstanding() || t.c.tx.cursor.offset > 0 {
 		return false
@@ -44,7 +43,7 @@ func (t *readTable) waits() bool {
 	return d.Fence || d.Op == code.OpRDMARead && t.sent.Sub(t.done) >= t.limit
 }
 
-// cutRead takes the request of the read at the cursor off the send queue.
+// cutRead removes the request of the read at the cursor from the send queue.
 func (t *readTable) cutRead(d *Descriptor) reliability.Sent {
 	next := &t.c.tx.cursor
 	if len(t.pending) < t.limit {
@@ -59,7 +58,7 @@ func (t *readTable) cutRead(d *Descriptor) reliability.Sent {
 	return f
 }
 
-// readFor returns the descriptor of read m, nil when no such read is open.
+// readFor returns the descriptor of read m, or nil if that read is not open.
 func (t *readTable) readFor(m ethertype.Seq) *Descriptor {
 	if t.done.LessEq(m) && m.Less(t.sent) {
 		return t.c.SQ.at(*t.slot(m))
@@ -67,9 +66,8 @@ func (t *readTable) readFor(m ethertype.Seq) *Descriptor {
 	return nil
 }
 
-// placeRead copies a fragment of an answer to the descriptor that asked for
-// it. What is no answer, or one to a request that the peer
-// cannot have had, is refused.
+// placeRead copies a fragment of an answer to the descriptor of its read. It refuses frames that
+// are not answers, and answers to requests that the peer cannot have received.
 func (t *readTable) placeRead(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	d := t.readFor(h.Msg)
 	if d == nil || !d.last.Less(t.c.tx.sender.Una()) || h.Length != d.total || len(payload) > int(d.total-d.got) {
@@ -82,10 +80,9 @@ func (t *readTable) placeRead(h *ethertype.Header, payload []byte) (outcome, cod
 	return placed, 0
 }
 
-// completeReads finishes the reads whose answers are whole, in the order of
-// the reads: all of an answer's frames, and all before them, have come. The
-// next request's cumulative acknowledgement then covers them, so that the peer
-// never finds its table full.
+// completeReads completes, in order, the reads whose answers are complete: all frames of the
+// answer, and all before them, have arrived. The cumulative acknowledgement of the next request
+// then covers them, so that the peer never finds its table full.
 func (t *readTable) completeReads() {
 	was, next := t.done, t.c.rx.receiver.Next()
 	for t.outstanding() {
@@ -109,7 +106,7 @@ func (t *readTable) reset(limit int) {
 	*t = readTable{c: t.c, limit: limit, pending: t.pending}
 }
 
-// unanswered reports whether d is a read whose answer is not whole.
+// unanswered reports whether d is a read whose answer is incomplete.
 func (t *readTable) unanswered(d *Descriptor) bool {
 	return d.Op == code.OpRDMARead && t.done.LessEq(d.msg)
 }

@@ -8,25 +8,24 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// rxCursor maps message numbers to receives: message m of the connection goes
-// into receive base+m. That is why a frame can be placed however early it
-// comes, and why there is no reorder buffer.
+// rxCursor maps message numbers to receives: message m of the connection goes into receive base+m.
+// A frame can therefore be placed however early it arrives, without a reorder buffer.
 type rxCursor struct {
 	base ethertype.Seq
 }
 
-// outcome is what became of a frame's content.
+// outcome is the result of placing a frame's contents.
 type outcome uint8
 
 const (
-	placed   outcome = iota // it lies where it belongs
-	deferred                // it cannot be placed yet; its sender will send it again
-	fatal                   // in order, and impossible: the connection ends
+	placed   outcome = iota // the contents are at their destination
+	deferred                // they cannot be placed yet; the sender will retransmit
+	fatal                   // in order, and invalid: the connection ends
 )
 
-// Receive receives a frame whose tag and sender are those of the peer, while Connected. alone says
-// that the poll has found no other frame. Receive returns a long frame if this was its last missing
-// piece, else nil.
+// Receive handles a frame with the peer's tag and sender address, while Connected. alone reports
+// that it is the only frame of the poll. If the frame completes a long frame in pieces, Receive
+// returns that frame, otherwise nil.
 func (c *Conn) Receive(h *ethertype.Header, payload []byte, alone bool) (whole []byte) {
 	c.shared.touch(c)
 	c.rx.applyDeferredAck()
@@ -54,9 +53,9 @@ func (c *Conn) Receive(h *ethertype.Header, payload []byte, alone bool) (whole [
 
 // receiveData handles the sequenced kinds.
 //
-// On the reliable levels a frame that arrives ahead of others and cannot be
-// placed is dropped as if it had been lost: whether it really is an error is
-// only judged when its turn comes, so that errors hit in the order of sending.
+// On the reliable levels a frame that arrives early and cannot be placed is dropped as if it had
+// been lost. Whether it is an error is only decided when its turn comes, so that errors are
+// reported in the order of sending.
 func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 	if !r.c.Reliable {
 		r.c.loose.receive(h, payload)
@@ -102,9 +101,9 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte, alone bool) {
 	}
 }
 
-// applyAck hands the acknowledgement that every frame carries to the sender's
-// machine and completes the sends that it covers. A frame for which it reports false is
-// not one of this connection and is dropped whole.
+// applyAck passes the acknowledgement that every frame carries to the sender, and completes the
+// sends that it covers. If it returns false, the frame does not belong to this connection and must
+// be dropped.
 func (t *txHalf) applyAck(h *ethertype.Header, more []byte) bool {
 	progress, valid := t.sender.OnAck(t.c.shared.now, h.Ack, h.Sack, more)
 	if !valid {
@@ -117,15 +116,13 @@ func (t *txHalf) applyAck(h *ethertype.Header, more []byte) bool {
 	return true
 }
 
-// receiveAck handles KindAck: an acknowledgement on its own, or a keepalive
-// probe when it asks for one.
+// receiveAck handles KindAck: a separate acknowledgement, or a keep-alive probe if it requests one.
 func (r *rxHalf) receiveAck(h *ethertype.Header, payload []byte) {
 	if !r.c.Reliable {
 		r.c.Drop(drops.Format)
 		return
 	}
-	// The payload may lie in memory that the peer can still write to, and is
-	// looked at twice.
+	// The payload may be in memory that the peer can still write to, and is read twice.
 	var more [reliability.MaxSack]byte
 	if len(payload) <= len(more) {
 		payload = more[:copy(more[:], payload)]
@@ -135,7 +132,7 @@ func (r *rxHalf) receiveAck(h *ethertype.Header, payload []byte) {
 	}
 }
 
-// SendAck sends an acknowledgement on its own.
+// SendAck sends a separate acknowledgement.
 func (c *Conn) SendAck(flags ethertype.Flags) {
 	sh := c.shared
 	slot := sh.slot()
@@ -151,7 +148,7 @@ func (c *Conn) SendAck(flags ethertype.Flags) {
 	c.Stats.BareAcks++
 }
 
-// place copies the frame's data to where they belong.
+// place copies the frame's data to their destination.
 func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	switch {
 	case h.Kind != ethertype.KindData:
@@ -178,7 +175,7 @@ func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, code.Reaso
 	if h.Length != d.length || d.oneSide {
 		return fatal, code.ReasonProtocol
 	}
-	if o := r.c.shared.copyIn(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
+	if o := r.c.shared.copyIn(d.Segs, h.Offset, payload); o != placed { // if fatal, the descriptor was altered while it was posted
 		return o, code.ReasonTooLong
 	}
 	d.recordFragment(h, len(payload))
@@ -195,7 +192,7 @@ func (r *rxHalf) placeOneSided(h *ethertype.Header, payload []byte) (outcome, co
 	return r.placeRDMA(h, payload)
 }
 
-// receiveFor returns the posted receive that message m goes to.
+// receiveFor returns the posted receive of message m.
 func (r *rxHalf) receiveFor(m ethertype.Seq) *Descriptor {
 	if i := r.msgIn.base + m; r.c.RQ.posted(i) {
 		return r.c.RQ.at(i)
@@ -203,8 +200,8 @@ func (r *rxHalf) receiveFor(m ethertype.Seq) *Descriptor {
 	return nil
 }
 
-// recordFragment records that a fragment of the message has come. Each is noted once,
-// because the sequence number was new.
+// recordFragment records the arrival of a fragment of the message. Each fragment is recorded once,
+// because its sequence number was new.
 func (d *Descriptor) recordFragment(h *ethertype.Header, size int) {
 	d.got += uint32(size)
 	if h.Flags&ethertype.FlagLast != 0 {
@@ -212,9 +209,9 @@ func (d *Descriptor) recordFragment(h *ethertype.Header, size int) {
 	}
 }
 
-// placePacked places the messages of a packed frame. Placing one twice, after
-// a later one did not fit, does no harm. In its turn a frame brings the message
-// of the oldest receive: a peer that says otherwise has left one out.
+// placePacked places the messages of a packed frame. Placing a message again, after a later one did
+// not fit, is harmless. A frame in order must begin with the message of the oldest receive;
+// otherwise the peer has skipped a message.
 func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	if h.Seq == r.receiver.Next() && r.msgIn.base+h.Msg != r.c.RQ.done {
 		return fatal, code.ReasonProtocol
@@ -242,9 +239,8 @@ func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, code
 	return placed, 0
 }
 
-// partly is the outcome of a packed frame whose message m has no place: the
-// messages before it, which are those of the oldest receives, count as received
-// if the frame's turn has come.
+// partly returns the outcome of a packed frame whose message m cannot be placed. If the frame is in
+// order, the messages before m, which go to the oldest receives, count as received.
 func (r *rxHalf) partly(h *ethertype.Header, m ethertype.Seq) outcome {
 	if h.Seq == r.receiver.Next() {
 		for i := h.Msg; i != m; i++ {
@@ -254,8 +250,8 @@ func (r *rxHalf) partly(h *ethertype.Header, m ethertype.Seq) outcome {
 	return fatal
 }
 
-// placeRDMA writes a fragment to the region that it names, after checking
-// everything the peer says: region, bounds, tag and rights.
+// placeRDMA writes a fragment to the region that it names, after it has checked region, bounds, tag
+// and rights.
 func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	where, data := ethertype.ParseRDMA(payload)
 	var d *Descriptor
@@ -292,20 +288,20 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.R
 	return placed, 0
 }
 
-// overtakes reports whether a fragment of an RDMA write has come before frames
-// of earlier messages. It waits for them: one of them might be a write to the
-// same memory, which would then be done in the wrong order.
+// overtakes reports whether a fragment of an RDMA write has arrived before frames of earlier
+// messages. It must wait for them: one of them may write to the same memory, and the order would
+// change.
 func (r *rxHalf) overtakes(h *ethertype.Header) bool {
 	size := r.c.Path.writeSize()
-	if r.c.Path.Long && h.Flags&ethertype.FlagLast == 0 { // the last may be shorter; to take it for longer than it is does no harm
+	if r.c.Path.Long && h.Flags&ethertype.FlagLast == 0 { // the last may be shorter; assuming full length is harmless
 		size = max(uint32(h.Size), ethertype.RDMASize+1) - ethertype.RDMASize
 	}
 	index := h.Offset / size
 	return r.receiver.Next().Less(h.Seq - ethertype.Seq(index))
 }
 
-// target finds the memory of an incoming RDMA write of size bytes in all; nil
-// when any part of it is forbidden.
+// target returns the destination of an RDMA write of size bytes in total, or nil if any part of it
+// is forbidden.
 func (r *rxHalf) target(where ethertype.RDMA, size uint32) []byte {
 	if !r.c.terms.EnableRDMAWrite {
 		return nil
@@ -313,8 +309,8 @@ func (r *rxHalf) target(where ethertype.RDMA, size uint32) []byte {
 	return r.c.shared.Mem.Target(where.Addr, size, memory.Handle(where.Handle), r.c.terms.Ptag)
 }
 
-// completeReceived completes the receives whose messages are whole: all of a
-// message's frames, and all before them, have come.
+// completeReceived completes the receives whose messages are complete: all frames of the message,
+// and all before them, have arrived.
 func (r *rxHalf) completeReceived() {
 	if r.c.reads.outstanding() {
 		r.c.reads.completeReads()
@@ -333,7 +329,7 @@ func (r *rxHalf) completeReceived() {
 	}
 }
 
-// finishReceive completes d, the oldest posted receive, whose message is whole.
+// finishReceive completes d, the oldest posted receive, whose message is complete.
 func (r *rxHalf) finishReceive(d *Descriptor) {
 	c, status := r.c, code.StatusOpReceive
 	if d.oneSide {
@@ -347,7 +343,7 @@ func (r *rxHalf) finishReceive(d *Descriptor) {
 	c.RQ.completeOldest(c, d, status, d.length)
 }
 
-// wrote has those look again who wait for memory to change, which the peer has done.
+// wrote wakes goroutines that wait for the peer to change memory.
 func (r *rxHalf) wrote() {
 	if q := r.c.RQ.cq; q != nil && q.attended {
 		q.Gate.Open(r.c.shared.eng)

@@ -5,47 +5,47 @@ import (
 	"github.com/bobnet-go/bobnet/internal/progress"
 )
 
-// Ring is the ring of a completion queue's entries: a place for each completion, and for
-// each bound listener. It grows as entries need it, since a queue is made as large as its
-// work queues are together, which are hardly ever full at once.
+// Ring holds the entries of a completion queue. It has a place for each completion, and for each
+// bound listener. It grows on demand: a queue is as large as all its work queues together, which
+// are rarely full at the same time.
 type Ring struct {
 	shared  *Shared
 	owner   RingOwner
 	Gate    progress.Gate
 	entries fifo.Queue[Entry]
-	Size    int // how many are for completions
-	notes   int // how many notices have a place of their own
+	Size    int // places for completions
+	notes   int // places for notices
 	notices int // entries of notices
-	closed  int // entries of connections that are closed: fewer than there are places
+	closed  int // entries of closed connections
 
-	Handlers int  // that wait for entries
-	attended bool // somebody is called when entries have come
-	alerted  bool // he has been, or will be, since the last look
+	Handlers int  // handlers that wait for entries
+	attended bool // a function is called when entries arrive
+	alerted  bool // it was called, or will be, since the last look
 }
 
 // RingOwner is the completion queue of a ring.
 type RingOwner interface {
-	// Tell gives an entry to a handler that waits; c is nil if it is of a notice.
+	// Tell passes an entry to a waiting handler; c is nil for an entry of a notice.
 	Tell(c *Conn, recv bool)
-	// Overrun tells that an entry of c is lost.
+	// Overrun reports that an entry of c is lost.
 	Overrun(c *Conn)
-	// Alert calls who attends the queue.
+	// Alert calls the function that attends the queue.
 	Alert()
 }
 
-// Entry is of a work queue or of a notice; the other is nil.
+// Entry belongs to a work queue or to a notice; the other field is nil.
 type Entry struct {
 	Conn   *Conn
 	Notice *Notice
 	Recv   bool
 }
 
-// Notice is a source of entries that are of no work queue. It has one in the ring at a
-// time, which stands for all that is to be told of.
+// Notice is a source of entries that belong to no work queue. It has at most one entry in the ring,
+// which stands for all its unreported events.
 type Notice struct {
 	Owner  any
-	listed bool // has an entry
-	untold int  // things that an entry is still to tell of
+	listed bool // it has an entry
+	untold int  // unreported events
 }
 
 func (r *Ring) enqueue(c *Conn, recv bool) {
@@ -70,8 +70,8 @@ func (r *Ring) enqueue(c *Conn, recv bool) {
 // Used returns how many completions the queue holds.
 func (r *Ring) Used() int { return r.entries.Len() - r.notices - r.closed }
 
-// Next takes the oldest entry. Those of closed connections, and of notices whose things
-// have been taken meanwhile, are passed over.
+// Next removes and returns the oldest entry. It skips entries of closed connections, and of notices
+// whose events were taken meanwhile.
 func (r *Ring) Next() (e Entry, ok bool) {
 	for r.entries.Len() > 0 {
 		e = r.entries.Pop()
@@ -96,9 +96,9 @@ func (r *Ring) removeClosed() {
 	r.closed = 0
 }
 
-// unlist gives up the entries of c, which is closed. They stay in their ring until
-// their turn comes or half of what is there is of that kind. So the time that it takes
-// to close connections is in proportion to their entries, however many others there are.
+// unlist invalidates the entries of c, which is closed. They stay in the ring until their turn
+// comes, or until they are half of its entries. Closing connections thus takes time in proportion
+// to their own entries, whatever the number of others.
 func (c *Conn) unlist() {
 	for _, from := range []*Queue{&c.SQ, &c.RQ} {
 		if from.cq != nil {
@@ -113,15 +113,15 @@ func (c *Conn) unlist() {
 	}
 }
 
-// Init makes a ring of size entries, which its owner has.
+// Init initializes a ring of size entries for owner.
 func (r *Ring) Init(sh *Shared, owner RingOwner, size int) {
 	r.shared, r.owner, r.Size = sh, owner, size
 }
 
-// Bind makes a place for a notice.
+// Bind reserves a place for a notice.
 func (r *Ring) Bind() { r.notes++ }
 
-// Unbind takes back what has been announced by l and not been told of, and its place.
+// Unbind discards the unreported events of l, and its place.
 func (r *Ring) Unbind(l *Notice) {
 	if l.listed {
 		r.entries.Keep(func(e *Entry) bool { return e.Notice != l })
@@ -131,19 +131,19 @@ func (r *Ring) Unbind(l *Notice) {
 	l.untold, l.listed = 0, false
 }
 
-// Empty reports whether there is nothing to be taken.
+// Empty reports whether there are no entries to take.
 func (r *Ring) Empty() bool { return r.entries.Len() == r.closed }
 
-// Bound returns how many notices have a place.
+// Bound returns the number of notices with a place.
 func (r *Ring) Bound() int { return r.notes }
 
-// Len returns how many entries the ring keeps, those of closed connections included.
+// Len returns the number of entries, including those of closed connections.
 func (r *Ring) Len() int { return r.entries.Len() }
 
-// Looked has the next entry ring again.
+// Looked makes the next entry call the attending function again.
 func (r *Ring) Looked() { r.alerted = false }
 
-// Attend has entries ring, or not.
+// Attend switches the calls of the attending function on or off.
 func (r *Ring) Attend(on bool) {
 	r.attended, r.alerted = on, false
 	if !r.Empty() {
@@ -151,7 +151,7 @@ func (r *Ring) Attend(on bool) {
 	}
 }
 
-// Alert calls who attends the ring, unless it has called him and he has not looked.
+// Alert calls the attending function, unless it was called and has not looked since.
 func (r *Ring) Alert() {
 	if r.attended && !r.alerted {
 		r.alerted = true
@@ -159,7 +159,7 @@ func (r *Ring) Alert() {
 	}
 }
 
-// AttemptEnded tells that an attempt to connect has ended, which makes no entry.
+// AttemptEnded reports that an attempt to connect has ended. This makes no entry.
 func (r *Ring) AttemptEnded() {
 	r.Gate.Open(r.shared.eng)
 	if r.attended {
@@ -167,7 +167,7 @@ func (r *Ring) AttemptEnded() {
 	}
 }
 
-// Announce tells that something has come to l.
+// Announce reports an event of l.
 func (r *Ring) Announce(l *Notice) {
 	if r.Handlers > 0 {
 		r.owner.Tell(nil, false)
@@ -187,8 +187,8 @@ func (r *Ring) list(l *Notice) {
 	r.Alert()
 }
 
-// consume consumes the entry of a notice, which has been removed. It
-// reports whether that stands for something, and lists l again for the next.
+// consume handles the removal of a notice's entry. It reports whether the entry stands for an
+// event, and lists l again for the next event.
 func (r *Ring) consume(l *Notice) bool {
 	l.listed = false
 	r.notices--
@@ -201,5 +201,5 @@ func (r *Ring) consume(l *Notice) bool {
 	return true
 }
 
-// Limit notes that so many things at the most are still to be told of.
+// Limit reduces the number of unreported events to at most most.
 func (l *Notice) Limit(most int) { l.untold = min(l.untold, most) }

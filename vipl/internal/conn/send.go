@@ -7,18 +7,17 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// txCursor is where transmission of the send queue stands.
+// txCursor is the position of transmission on the send queue.
 type txCursor struct {
-	next   ethertype.Seq // descriptor to be transmitted next
-	offset uint32        // bytes of it that have been
-	msg    ethertype.Seq // number of the next message that spends a receive
+	next   ethertype.Seq // the next descriptor to transmit
+	offset uint32        // bytes of it already transmitted
+	msg    ethertype.Seq // number of the next message that consumes a receive
 }
 
-// cutNext cuts the next new frame. It reports false when there is none, because what is on the send
-// queue waits for reads.
+// cutNext cuts the next new frame. It returns false if the send queue waits for reads.
 func (t *txHalf) cutNext(f *reliability.Sent) bool {
 	answers := &t.c.serves
-	if answers.waiting == 0 && !t.c.reads.outstanding() { // nothing to take turns with or to wait for
+	if answers.waiting == 0 && !t.c.reads.outstanding() { // nothing to alternate with or to wait for
 		*f = t.cut()
 		return true
 	}
@@ -37,7 +36,7 @@ func (t *txHalf) cutNext(f *reliability.Sent) bool {
 	return true
 }
 
-// cut takes the next frame's worth off the send queue.
+// cut removes the next frame's data from the send queue.
 func (t *txHalf) cut() reliability.Sent {
 	next := &t.cursor
 	d := t.c.SQ.at(next.next)
@@ -45,7 +44,7 @@ func (t *txHalf) cut() reliability.Sent {
 		if t.c.Path.switching {
 			t.c.Path.switchSize()
 		}
-		if next.next+1 != t.c.SQ.tail { // others could share its frame
+		if next.next+1 != t.c.SQ.tail { // other messages could share its frame
 			if p := t.pack(); p.Count > 1 {
 				return t.cutPacked(&p)
 			}
@@ -83,8 +82,8 @@ func (d *Descriptor) extension() int {
 	return 0
 }
 
-// build makes the frame that f describes and adds it to the batch. It reports
-// false when the link takes no more now, or the connection has ended.
+// build builds the frame that f describes and adds it to the batch. It returns false if the link
+// accepts no more now, or the connection has ended.
 func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
 	if f.Flags&sentAnswer != 0 {
 		return t.c.serves.build(f, seq, flags)
@@ -131,8 +130,8 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 	return t.fill(slot, at, d, f)
 }
 
-// fill adds the frame's data: copied behind what the slot holds when short,
-// else by reference. It reports false when they are not there any more.
+// fill adds the frame's data: short data as a copy in the slot, longer data by reference. It
+// returns false if the data no longer exist.
 func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) bool {
 	sh := t.c.shared
 	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
@@ -150,26 +149,25 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 	return true
 }
 
-// addShort adds a frame to the batch. All of it lies in its slot, and header has made its header.
+// addShort adds a frame to the batch that is entirely in its slot, with a header from header.
 func (p *Path) addShort(frame []byte) {
 	p.c.shared.batch.AddShared(&p.joining, p.Data+ethertype.HeaderSize, p.c.out.Flags&ethertype.FlagRetry != 0, frame)
 }
 
-// altered ends the connection because the segments of a send hold less than when
-// it was posted. The send's status says so when it is flushed. It returns false,
-// for callers that have made no frame.
+// altered ends the connection because the segments of a send hold less than when it was posted. The
+// send's status reports this when it is flushed. altered returns false, for callers that have built
+// no frame.
 func (t *txHalf) altered() bool {
-	t.c.shared.FinishReceives() // which may come back here
+	t.c.shared.FinishReceives() // which may call altered again
 	if t.c.State == code.StateConnected {
 		t.c.fail(code.ReasonAltered)
 	}
 	return false
 }
 
-// header returns a header to the peer with everything filled in that all
-// frames of the connection share, acknowledgement included, and the number of the
-// next frame that occupies one. It is the connection's own, kept so that most fields need not
-// be written again for each frame.
+// header returns a header to the peer with all fields that frames of the connection share,
+// including the acknowledgement, and the number of the next sequenced frame. The connection keeps
+// the header, so that most fields need not be written again for each frame.
 func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 	h := &c.out
 	h.Kind, h.Flags = kind, c.flags
@@ -186,18 +184,17 @@ func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 	return h
 }
 
-// completeHanded completes the unreliable sends whose frames the link has taken.
+// completeHanded completes the unreliable sends whose frames the link has accepted.
 func (t *txHalf) completeHanded() {
 	for t.c.State == code.StateConnected && t.c.SQ.done != t.cursor.next {
 		t.finishSend(t.c.SQ.at(t.c.SQ.done))
 	}
 }
 
-// completeAcked completes the reliable sends that the peer has acknowledged.
-// Reliable delivery: the peer's interface has taken all frames of the message.
-// Reliable reception: besides, everything sent before lies in the peer's
-// memory too, so that the message has been received in its turn. A read is
-// complete when its answer is.
+// completeAcked completes the reliable sends that the peer has acknowledged. Reliable delivery: the
+// peer's interface has received all frames of the message. Reliable reception: in addition,
+// everything sent before is in the peer's memory, so the message was received in order. A read
+// completes when its answer is complete.
 func (t *txHalf) completeAcked() {
 	if t.c.serves.base != t.c.serves.next {
 		t.c.serves.retire()

@@ -7,25 +7,23 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// serveTable is the owner's side of RDMA reads. It answers the peer's reads one
-// after another, in the order of their numbers, which is that of the requests:
-// no descriptor, no copy, and nothing kept but where the memory is. Every
-// fragment, also one that is sent again, is made from the region as it is then,
-// after the same checks.
+// serveTable answers the peer's RDMA reads, one after the other in the order of their requests. It
+// needs no descriptor and no copy, and stores only the location of the memory. It builds every
+// fragment, also a retransmission, from the current contents of the region, after the same checks.
 //
-//	base..next-1  answered, and not all of the answer has been acknowledged
+//	base..next-1  answered, not fully acknowledged
 //	next          being answered
 //
-// Answers and the connection's own sends take turns, frame by frame, while there are
-// both, so that neither waits for more than one frame of the other.
+// Answers and the connection's own sends alternate frame by frame, so that neither waits for more
+// than one frame of the other.
 type serveTable struct {
 	c          *Conn
-	slots      []serving // by the read's number; made for the first one
+	slots      []serving // indexed by the read's number; allocated for the first one
 	base, next ethertype.Seq
-	offset     uint32 // bytes of next's answer that have been sent
-	waiting    int    // requests that have come, from next on
-	denied     bool   // one is not allowed: the connection ends
-	turn       bool   // the last frame was of an answer
+	offset     uint32 // bytes of the current answer that were sent
+	waiting    int    // requests from next on
+	denied     bool   // one is forbidden: the connection ends
+	turn       bool   // the last frame belonged to an answer
 }
 
 // serving is one read.
@@ -34,11 +32,11 @@ type serving struct {
 	length uint32
 	seq    ethertype.Seq // of the request
 	last   ethertype.Seq // of the answer's last frame
-	asked  bool          // the request has come
+	asked  bool          // the request has arrived
 }
 
-// What reliability.Sent.Flags says: sentAnswer, that the frame is part of an answer, whose First
-// is then the number of the read; sentAsks, that it ends a message with AckNow.
+// Values of reliability.Sent.Flags. sentAnswer: the frame is part of an answer, and First is the
+// number of the read. sentAsks: it ends a message with AckNow.
 const (
 	sentAnswer = 1 << iota
 	sentAsks
@@ -54,12 +52,11 @@ func (t *serveTable) reset() {
 	clear(t.slots)
 }
 
-// placeRequest notes a request. Its memory is looked at when its turn comes:
-// when everything sent before it has arrived, and the reads before it have
-// been answered.
+// placeRequest records a request. Its memory is accessed when its turn comes: when everything sent
+// before it has arrived, and the earlier reads have been answered.
 func (t *serveTable) placeRequest(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	if ahead := h.Msg.Sub(t.next); ahead < 0 || h.Msg.Sub(t.base) >= t.c.terms.ReadDepth {
-		return fatal, code.ReasonProtocol // more than this side has said that it serves
+		return fatal, code.ReasonProtocol // more than this side has agreed to serve
 	}
 	if len(t.slots) < t.c.terms.ReadDepth {
 		t.slots = make([]serving, tableSize(t.c.terms.ReadDepth))
@@ -74,9 +71,9 @@ func (t *serveTable) placeRequest(h *ethertype.Header, payload []byte) (outcome,
 	return placed, 0
 }
 
-// ready reports whether a fragment of an answer can go. A read that is not
-// allowed ends the connection, but not before the answers of earlier reads
-// have arrived, so that the peer can tell which one it was.
+// ready reports whether a fragment of an answer can be sent. A forbidden read ends the connection,
+// but only after the answers of earlier reads have arrived, so that the peer can tell which read
+// was at fault.
 func (t *serveTable) ready() bool {
 	if t.waiting == 0 || t.denied {
 		return false
@@ -94,12 +91,11 @@ func (t *serveTable) ready() bool {
 	return false
 }
 
-// allowed reports whether the peer may read what it asks for. No bytes may
-// always be read.
+// allowed reports whether the peer may read the requested memory. A read of 0 bytes is always
+// allowed.
 func (t *serveTable) allowed(s *serving) bool { return s.length == 0 || t.source(s) != nil }
 
-// source finds the memory that a read is from; nil when any part of it is
-// forbidden.
+// source returns the memory of a read, or nil if any part of it is forbidden.
 func (t *serveTable) source(s *serving) []byte {
 	if !t.c.terms.EnableRDMARead {
 		return nil
@@ -107,14 +103,14 @@ func (t *serveTable) source(s *serving) []byte {
 	return t.c.shared.Mem.Source(s.from.Addr, s.length, memory.Handle(s.from.Handle), t.c.terms.Ptag)
 }
 
-// deny ends the connection because of a read that is not allowed.
+// deny ends the connection because of a forbidden read.
 func (t *serveTable) deny() {
 	t.denied = true
 	t.c.Owner.Raise(FaultReadForbidden, nil, code.StatusOpRDMARead, code.ErrRDMA)
 	t.c.fail(code.ReasonRead)
 }
 
-// cut takes the next fragment off the answer that is being given.
+// cut removes the next fragment from the current answer.
 func (t *serveTable) cut() reliability.Sent {
 	s := t.slot(t.next)
 	size := fragmentSize(s.length-t.offset, t.c.Path.MaxData, false)
@@ -130,14 +126,14 @@ func (t *serveTable) cut() reliability.Sent {
 	return f
 }
 
-// build makes the frame of an answer that f describes and adds it to the
-// batch. Like that of txHalf it reports false when the link takes no more now.
+// build builds a frame of an answer and adds it to the batch. Like txHalf.build it returns false if
+// the link accepts no more now.
 func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
 	sh, s := t.c.shared, t.slot(f.First)
 	if t.denied {
 		return false
 	}
-	if !t.allowed(s) { // no longer
+	if !t.allowed(s) { // the permission has changed
 		t.deny()
 		return false
 	}
@@ -166,7 +162,7 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 	return true
 }
 
-// retire forgets the reads whose answers have arrived.
+// retire removes the reads whose answers have arrived.
 func (t *serveTable) retire() {
 	una := t.c.tx.sender.Una()
 	for t.base != t.next && t.slot(t.base).last.Less(una) {

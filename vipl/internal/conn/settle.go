@@ -22,9 +22,9 @@ import (
 
 // deferredAck is the acknowledgement of a receive whose second half is deferred.
 type deferredAck struct {
-	waits bool // there is one; the connection is touched
+	waits bool // there is one; the connection is in touched
 	ack   ethertype.Seq
-	at    int64 // when the frame came
+	at    int64 // when the frame arrived
 }
 
 // deferAck defers the second half of a receive that acknowledges ack.
@@ -35,13 +35,12 @@ func (r *rxHalf) deferAck(ack ethertype.Seq) {
 	r.late = deferredAck{waits: true, ack: ack, at: r.c.shared.now}
 }
 
-// mayDeferAck reports whether nothing depends now on ack.
+// mayDeferAck reports whether nothing currently depends on ack.
 func (r *rxHalf) mayDeferAck(ack ethertype.Seq) bool {
 	return !r.c.tx.unsent() && r.c.tx.sender.Covers(ack) && !r.receiver.AckDue(r.c.shared.now)
 }
 
-// FinishReceives runs the second half of the receives that were deferred. What it sends leaves with
-// the next flush.
+// FinishReceives runs the deferred second halves. Their frames are sent by the next flush.
 func (sh *Shared) FinishReceives() {
 	if sh.deferred > 0 { // rare; the compiler inlines this test
 		sh.finishReceives()
@@ -49,21 +48,21 @@ func (sh *Shared) FinishReceives() {
 }
 
 func (sh *Shared) finishReceives() {
-	for i := 0; i < len(sh.touched); i++ { // none is left if one of them settles
+	for i := 0; i < len(sh.touched); i++ { // none is left if one of them calls settle
 		sh.touched[i].rx.applyDeferredAck()
 	}
 	sh.settle()
 }
 
-// flushFirst hands the batch to the link, and then runs the second half of the receives that
-// waited for these frames to leave.
+// flushFirst hands the batch to the link, and then runs the second half of the receives that were
+// deferred for these frames.
 func (sh *Shared) flushFirst() {
 	sh.Flush()
 	sh.FinishReceives()
 }
 
-// applyDeferredAck applies the acknowledgement that was deferred, if there is one: also before a
-// later frame, which may have to be settled in this poll.
+// applyDeferredAck applies a deferred acknowledgement. It is also called before a later frame,
+// which may have to be settled in this poll.
 func (r *rxHalf) applyDeferredAck() {
 	if r.late.waits {
 		r.late.waits = false
@@ -92,7 +91,7 @@ func (sh *Shared) touch(c *Conn) {
 }
 
 // Uncork sends what was left to the program's poll: messages (see sendAtPoll) and acknowledgements
-// (see reliability.Receiver.AckHeld). Callers that have found nothing to receive call it.
+// (see reliability.Receiver.AckHeld). Callers that have received nothing call it.
 func (sh *Shared) Uncork() {
 	if len(sh.corked) > 0 {
 		sh.uncork()
@@ -102,7 +101,7 @@ func (sh *Shared) Uncork() {
 func (sh *Shared) uncork() {
 	sh.ReadClock()
 	k := len(sh.corked)
-	for _, c := range sh.corked[:k] { // drive puts those back for which the link has no room
+	for _, c := range sh.corked[:k] { // drive adds connections again for which the link has no room
 		c.marks.corked = false
 		c.drive(onIdle)
 	}

@@ -7,28 +7,29 @@ import (
 
 // Frames that share an Ethernet frame
 //
-// An Ethernet frame costs the kernels of both hosts microseconds, whatever is in it. So short
-// frames that leave together for one NIC share an Ethernet frame, one behind the other, each with
-// its header (ethertype.FlagMore).
+// An Ethernet frame costs the kernels of both hosts microseconds, whatever its contents. Short
+// frames that are sent together to one NIC therefore share an Ethernet frame. Each has its own
+// header (ethertype.FlagMore).
 
-// joint is where the next frame may be joined to the one that was added last.
+// joint is the place at which the next frame may be joined to the previous one.
 type joint struct {
-	peer uint64 // the NIC that the last Ethernet frame goes to; 0: none may be
-	at   int    // where the last frame in it begins
+	peer uint64 // the destination NIC of the last Ethernet frame; 0: nothing may be joined
+	at   int    // where its last frame begins
 }
 
-// joining says with which frames those of a connection share Ethernet frames.
+// joining records with which frames those of a connection share Ethernet frames.
 type joining struct {
-	Peer  uint64 // incarnation of the NIC that they go to; 0: with none
-	alone int    // frames that go alone next
+	Peer  uint64 // incarnation of the destination NIC; 0: with none
+	alone int    // frames that must still be sent alone
 }
 
-// aloneAfter is how many frames go alone after one that is sent again.
+// aloneAfter is the number of frames that are sent alone after a retransmission.
 const aloneAfter = 64
 
-// AddShared is Add for a frame that is all in its head, and may share the Ethernet frame before it if
-// both are no longer than most bytes. The slot that it was built in is free again if it does. What was lost goes alone when it is sent again,
-// and so do those after it: perhaps it was too long when joined, because the path has become narrower.
+// AddShared is Add for a frame that is entirely in head. It may share the Ethernet frame before it
+// if both have at most most bytes. Its slot is then free again. Retransmissions and the frames
+// after them are sent alone: a joined frame may have been lost because it was too long for a path
+// that has become narrower.
 func (b *Batch) AddShared(j *joining, most int, again bool, head []byte) {
 	if again {
 		j.alone = aloneAfter
@@ -40,11 +41,11 @@ func (b *Batch) AddShared(j *joining, most int, again bool, head []byte) {
 	}
 }
 
-// Part has the next frame begin an Ethernet frame of its own: one that says the same as the last, so
-// that it is heard if the other is lost.
+// Part makes the next frame start a new Ethernet frame, for a duplicate that must survive the loss
+// of the previous frame.
 func (b *Batch) Part() { b.joint = joint{} }
 
-// peer returns the NIC to whose frames the next one may be joined, or 0.
+// peer returns the NIC for which the next frame may be joined, or 0.
 func (j *joining) peer() uint64 {
 	if j.alone > 0 {
 		j.alone--
@@ -53,12 +54,12 @@ func (j *joining) peer() uint64 {
 	return j.Peer
 }
 
-// join puts a frame behind the one that was added last. It reports false if there is no room, or they
-// are for others.
+// join appends a frame to the previous one. It returns false if there is no room, or the
+// destinations differ.
 func (b *Batch) join(most int, head []byte) bool {
 	f := &b.frames[b.n-1]
 	end := len(f.Head)
-	if end+len(head) > min(most, b.stride) || !framing.ToOne(f.Head, head) { // whatever incarnation a peer gives as its own
+	if end+len(head) > min(most, b.stride) || !framing.ToOne(f.Head, head) { // a peer can choose any incarnation as its own
 		return false
 	}
 	framing.SetMore(f.Head[b.joint.at:])

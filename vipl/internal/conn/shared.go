@@ -20,23 +20,23 @@ type Shared struct {
 	log         *slog.Logger
 	hooks       Hooks
 	incarnation uint64 // of the NIC
-	mtu         int    // of the interface now; at most info.MTU
+	mtu         int    // current MTU of the interface; at most info.MTU
 	Mem         memory.Table
 
-	now      int64 // the link's clock when it was last read
+	now      int64 // last reading of the link's clock
 	batch    Batch
-	unsent   []*Conn          // have frames in the batch that complete unreliable sends
-	in       ethertype.Header // of the frame that is being received
+	unsent   []*Conn          // connections whose unreliable sends complete with frames in the batch
+	in       ethertype.Header // of the current received frame
 	Long     longRx
-	deferred int     // receives whose second half is; see deferredAck
-	touched  []*Conn // have received something in this poll
-	corked   []*Conn // have something to send when the caller polls next
+	deferred int     // deferred second halves; see deferredAck
+	touched  []*Conn // connections that received a frame in this poll
+	corked   []*Conn // connections with something to send at the program's next poll
 	timers   timerSet
-	FastPath uint64 // messages that have gone by the fast path
+	FastPath uint64 // messages on the fast path
 	stats    Counters
 }
 
-// Init initializes the state of a NIC of an incarnation, on the interface that info describes.
+// Init initializes the state of a NIC with an incarnation, on the interface that info describes.
 func (sh *Shared) Init(link Link, eng *progress.Engine, info *transport.Info, incarnation uint64, log *slog.Logger, hooks Hooks) {
 	sh.incarnation = incarnation
 	sh.link, sh.eng, sh.info, sh.log, sh.hooks = link, eng, info, log, hooks
@@ -47,7 +47,7 @@ func (sh *Shared) Init(link Link, eng *progress.Engine, info *transport.Info, in
 	sh.timers.init()
 }
 
-// Link is what connections need of a link.
+// Link is the part of a link that connections use.
 type Link interface {
 	frameSink
 	Now() int64
@@ -72,7 +72,7 @@ func (sh *Shared) FlushPending() {
 	}
 }
 
-// completeHanded completes the unreliable sends whose frames the link has taken.
+// completeHanded completes the unreliable sends whose frames the link has accepted.
 func (sh *Shared) completeHanded() {
 	for i, c := range sh.unsent {
 		sh.unsent[i] = nil
@@ -82,8 +82,8 @@ func (sh *Shared) completeHanded() {
 	sh.unsent = sh.unsent[:0]
 }
 
-// slot returns the next free slot of the batch, flushing it when it is full; nil
-// when the link takes no more now. The slot is only occupied by Add.
+// slot returns the next free slot of the batch. It flushes a full batch, and returns nil if the
+// link accepts no more now. The slot stays free until Add.
 func (sh *Shared) slot() []byte {
 	if sh.Full() {
 		return nil
@@ -91,18 +91,17 @@ func (sh *Shared) slot() []byte {
 	return sh.batch.Slot()
 }
 
-// Full reports whether the link takes no more frames now, after a flush if it has to be.
+// Full reports whether the link accepts no more frames now. It flushes if necessary.
 func (sh *Shared) Full() bool { return sh.batch.Enough() && sh.flushFull() }
 
-// flushFull offers the batch to the link, and reports whether the link has taken nothing of a
-// full one.
+// flushFull offers a full batch to the link, and reports whether the link has accepted nothing.
 func (sh *Shared) flushFull() bool {
 	sh.Flush()
 	return sh.batch.Full()
 }
 
-// Discard flushes the batch and forgets what the link does not take, so that no frame
-// refers to memory that is about to be the caller's alone.
+// Discard flushes the batch and drops what the link does not accept, so that no frame refers to
+// memory that is about to return to the program.
 func (sh *Shared) Discard() {
 	if sh.Flush(); sh.batch.Len() > 0 {
 		sh.batch.Discard()
@@ -110,10 +109,10 @@ func (sh *Shared) Discard() {
 	}
 }
 
-// Unsent returns how many frames the link has not taken yet.
+// Unsent returns how many frames the link has not accepted yet.
 func (sh *Shared) Unsent() int { return sh.batch.Unsent() }
 
-// SweepFrom has the sweep go on from now.
+// SweepFrom makes the sweep continue from now.
 func (sh *Shared) SweepFrom(now int64) { sh.timers.sweepFrom(now) }
 
 // Pending reports whether there are frames in the batch.
@@ -134,20 +133,20 @@ func (sh *Shared) SendPadded(h ethertype.Header, id []byte, size int) {
 	sh.batch.Add(slot[:ethertype.HeaderSize+k], append(sh.batch.Body(), padding[:size-k]))
 }
 
-// SetClock begins a poll at now. It first finishes the receives of the last poll.
+// SetClock begins a poll at now. It first runs the second halves that the last poll deferred.
 func (sh *Shared) SetClock(now int64) {
 	sh.now = now
 	sh.FinishReceives()
 }
 
-// RunTimers does what is due.
+// RunTimers runs the timers that are due.
 func (sh *Shared) RunTimers() {
 	if sh.now >= sh.timers.next {
 		sh.runTimers()
 	}
 }
 
-// Settle finishes the receives of a poll, unless their second half may wait; see deferredAck.
+// Settle runs the second half of the receives of a poll, or defers it; see deferredAck.
 func (sh *Shared) Settle() {
 	switch n := len(sh.touched); {
 	case n == sh.deferred: // the caller goes first, or there is nothing to do
@@ -158,31 +157,31 @@ func (sh *Shared) Settle() {
 	}
 }
 
-// Now returns the link's clock as it was last read.
+// Now returns the last reading of the link's clock.
 func (sh *Shared) Now() int64 { return sh.now }
 
 // ReadClock reads the link's clock.
 func (sh *Shared) ReadClock() { sh.now = sh.link.Now() }
 
-// Incarnation returns that of the NIC.
+// Incarnation returns the incarnation of the NIC.
 func (sh *Shared) Incarnation() uint64 { return sh.incarnation }
 
-// MTU returns the MTU that the interface has now.
+// MTU returns the current MTU of the interface.
 func (sh *Shared) MTU() int { return sh.mtu }
 
-// SetMTU notes that the interface has another MTU.
+// SetMTU records a change of the interface's MTU.
 func (sh *Shared) SetMTU(mtu int) { sh.mtu = mtu }
 
-// Incoming returns room for the header of the frame that is being received.
+// Incoming returns the buffer for the header of the current received frame.
 func (sh *Shared) Incoming() *ethertype.Header { return &sh.in }
 
-// Counters returns the counters, which go on counting.
+// Counters returns the live counters.
 func (sh *Shared) Counters() *Counters { return &sh.stats }
 
 // CountFailure counts a connection that this side has ended because of an error.
 func (sh *Shared) CountFailure() { sh.stats.Failures++ }
 
-// CountJoined counts a valid frame behind the first one of its Ethernet frame.
+// CountJoined counts a valid frame that is not the first one of its Ethernet frame.
 func (sh *Shared) CountJoined() { sh.stats.RxJoined++ }
 
 // CountReceived counts a valid frame.
@@ -195,13 +194,13 @@ func (sh *Shared) CountReceived(size int) {
 type Counters struct {
 	BatchStats
 	RxFrames, RxBytes uint64 // valid frames from the link, headers included
-	RxJoined          uint64 // frames that have shared an Ethernet frame with one before them, and are not in RxFrames
+	RxJoined          uint64 // frames that are not the first one of their Ethernet frame; not in RxFrames
 	Dropped           drops.Counts
 	CQOverruns        uint64 // completion queue entries lost
 	Failures          uint64 // connections that this side ended because of an error
 }
 
-// Corked returns how many connections have something to send when the caller polls next.
+// Corked returns how many connections have something to send at the next poll.
 func (sh *Shared) Corked() int { return len(sh.corked) }
 
 // Running returns how many connections have a timer.

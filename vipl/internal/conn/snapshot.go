@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// pendingSend describes send i, which is posted.
+// pendingSend describes the posted send i.
 func (c *Conn) pendingSend(i ethertype.Seq, now int64) PendingSend {
 	d := c.SQ.at(i)
 	s := PendingSend{Op: d.Op, Size: d.total}
@@ -48,7 +48,7 @@ func (c *Conn) pendingSend(i ethertype.Seq, now int64) PendingSend {
 	return s
 }
 
-// PendingSends describes the oldest sends that have not completed, most of them at the most.
+// PendingSends describes the oldest incomplete sends, at most most of them.
 func (c *Conn) PendingSends(most int, now int64) (all []PendingSend) {
 	for i := c.SQ.done; i != c.SQ.tail && len(all) < most; i++ {
 		all = append(all, c.pendingSend(i, now))
@@ -56,16 +56,16 @@ func (c *Conn) PendingSends(most int, now int64) (all []PendingSend) {
 	return all
 }
 
-// Silence returns for how long the peer has not been heard, in nanoseconds, and how many
-// keepalive probes have gone since then.
+// Silence returns the nanoseconds since the peer's last frame, and the number of keep-alive probes
+// since then.
 func (c *Conn) Silence(now int64) (ns int64, probes int) { return max(now-c.heard, 0), c.probes }
 
-// SenderStats returns what the sender's machine counts and estimates.
+// SenderStats returns the counters and estimates of the sender.
 func (c *Conn) SenderStats() reliability.SenderStats { return c.tx.sender.Stats() }
 
-// Arriving describes the oldest message that has begun to arrive.
+// Arriving describes the oldest partly received message.
 func (c *Conn) Arriving() *Arriving {
-	for i := range ethertype.Seq(min(c.RQ.Pending(), lookMax)) { // few are begun out of order
+	for i := range ethertype.Seq(min(c.RQ.Pending(), lookMax)) { // few messages begin out of order
 		if d := c.RQ.at(c.RQ.done + i); d.begun {
 			return &Arriving{Size: d.length, Got: d.got}
 		}
@@ -73,49 +73,47 @@ func (c *Conn) Arriving() *Arriving {
 	return nil
 }
 
-// PendingSend is a send descriptor that has been posted and has not completed.
+// PendingSend is a posted send descriptor that is incomplete.
 type PendingSend struct {
 	Op   code.Op
-	Msg  uint32 // message number, as its frames carry it; 0 as long as none has been sent
+	Msg  uint32 // message number in its frames; 0 before the first one
 	Size uint32 // bytes
-	Sent uint32 // bytes of it that have been sent, once at least; of an RDMA read, bytes that have come
-	// Age is the time since its oldest unacknowledged frame was sent first,
-	// Again the time since that frame was sent last. Both are 0 when no frame
-	// of it is unacknowledged.
+	Sent uint32 // bytes sent at least once; for an RDMA read, bytes received
+	// Age is the time since the first transmission of its oldest unacknowledged frame, Again the
+	// time since the last one. Both are 0 if none of its frames is unacknowledged.
 	Age, Again time.Duration
 }
 
-// Arriving is a message of which a part has come.
+// Arriving is a partly received message.
 type Arriving struct {
 	Size uint32 // bytes
-	Got  uint32 // bytes that have come
+	Got  uint32 // bytes received
 }
 
-// lookMax is how many receives arriving looks at.
+// lookMax is the number of receives that Arriving examines.
 const lookMax = 32
 
-// Drop counts a frame that was for no connection in particular.
+// Drop counts a dropped frame that belongs to no connection.
 func (sh *Shared) Drop(why drops.Reason) { sh.stats.Dropped[why]++ }
 
-// Drop counts a frame that was for c.
+// Drop counts a dropped frame of c.
 func (c *Conn) Drop(why drops.Reason) {
 	c.shared.Drop(why)
 	c.Stats.Dropped[why]++
 }
 
-// Lost counts a frame of c's that the NIC has counted.
+// Lost counts a frame of c that the NIC has already counted.
 func (c *Conn) Lost(why drops.Reason) { c.Stats.Dropped[why]++ }
 
-// Stats counts what a connection's VI has done since it was created.
+// Stats counts the operations of a connection's VI since its creation.
 type Stats struct {
-	Sends, SendsDone   uint64 // descriptors posted and completed well
+	Sends, SendsDone   uint64 // descriptors posted; completed without error
 	Receives           uint64 // messages received
-	TxBytes, RxBytes   uint64 // payload of completed messages
-	RDMABytes          uint64 // written here or read from here by the peer
+	TxBytes, RxBytes   uint64 // payload bytes of completed messages
+	RDMABytes          uint64 // bytes written here or read from here by the peer
 	TxFrames, RxFrames uint64
-	Retransmits        uint64 // frames sent again
-	BareAcks           uint64 // frames sent only to acknowledge
-	// Dropped are the frames that came for it and were not used; the NIC
-	// has counted them too.
+	Retransmits        uint64 // retransmitted frames
+	BareAcks           uint64 // separate acknowledgements
+	// Dropped are the frames for this VI that were dropped. The NIC also counts them.
 	Dropped drops.Counts
 }

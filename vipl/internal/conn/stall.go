@@ -7,41 +7,41 @@ import (
 
 // Frames that the link refuses
 //
-// A link that takes nothing has a full queue, as a rule, and takes the frame a moment
-// later. But a packet socket says the same (ENOBUFS) of a frame that the interface
-// drops because it is longer than what lies behind it carries: the other end of a veth
-// pair with a smaller MTU, or a token bucket that is smaller than the frame. Such a
-// frame never passes. Other frames tell the cases apart. So those behind the refused
-// one that are shorter, or go to another station, are offered at once, which keeps other
-// connections going. When some have passed in several attempts, or none are there for
-// refusedMax, the refused frame is dropped, and all to its station that are not shorter
-// are from then on dropped when they are refused, until one passes. Whoever sent them
-// takes them for lost, and judges the path by that.
+// If a link accepts no frame, usually its queue is full, and it accepts the frame a moment later.
+// But a packet socket returns the same error (ENOBUFS) for a frame that the interface drops because
+// the next device cannot carry its length: the other end of a veth pair has a smaller MTU, or a
+// token bucket is smaller than the frame. Such a frame never passes.
+//
+// Other frames distinguish the cases. The link is therefore offered at once the frames behind the
+// refused one that are shorter, or go to another station. This also keeps other connections going.
+// If some have passed in several attempts, or if there are none for refusedMax, the refused frame
+// is dropped. From then on, refused frames to its station that are at least as long are dropped at
+// once, until one passes. Their sender considers them lost, and judges the path by that.
 type stall struct {
-	stuck   bool          // the link has refused a frame since it last took one; or tooLong is known
-	since   int64         // when it refused the frame at the head of the batch first; 0: it has not
-	again   int64         // not to offer that before
-	judged  int64         // when others passed last
-	passed  int           // times that they have
-	tooLong int           // the shortest length of frames that are known not to pass; 0: none
-	to      ethertype.MAC // the station that they are for
+	stuck   bool          // the link has refused a frame since it last accepted one; or tooLong is known
+	since   int64         // when it first refused the frame at the head of the batch; 0: it has not
+	again   int64         // when to offer that frame again, at the earliest
+	judged  int64         // when other frames last passed
+	passed  int           // attempts in which they have
+	tooLong int           // the shortest length of frames known not to pass; 0: none
+	to      ethertype.MAC // the station that they go to
 }
 
 const (
-	// txRetry is how soon a full link is tried again, in nanoseconds. One that stays
-	// full is tried ever more rarely.
+	// txRetry is the interval, in nanoseconds, after which a full link is tried again. The interval
+	// grows while the link stays full.
 	txRetry = 20_000
-	// refusedTimes is in how many attempts others must have passed for a frame to be
-	// too long.
+	// refusedTimes is the number of attempts in which other frames must have passed before a frame
+	// counts as too long.
 	refusedTimes = 4
-	// refusedMax is how long a frame is offered at the most, in nanoseconds.
+	// refusedMax is the maximum time for which a frame is offered, in nanoseconds.
 	refusedMax = 50_000_000
 )
 
-// RetryAt returns when a link that has refused a frame is tried again.
+// RetryAt returns when to try a link again that has refused a frame.
 func (s *stall) RetryAt(now int64) int64 { return max(s.again, now+txRetry) }
 
-// passes notes that the link has taken frames.
+// passes records that the link has accepted frames.
 func (s *stall) passes(frames []transport.Frame) {
 	s.ease()
 	for i := range frames {
@@ -52,16 +52,16 @@ func (s *stall) passes(frames []transport.Frame) {
 	s.stuck = s.tooLong > 0
 }
 
-// ease forgets what was seen of the frame at the head of the batch.
+// ease resets the observations of the frame at the head of the batch.
 func (s *stall) ease() { s.since, s.again, s.judged, s.passed = 0, 0, 0, 0 }
 
-// known reports whether f is a frame of those that are known not to pass.
+// known reports whether f is known not to pass.
 func (s *stall) known(f *transport.Frame) bool {
 	return s.tooLong > 0 && f.Len() >= s.tooLong && ethertype.MAC(f.Head) == s.to
 }
 
-// refused is called when the link has not taken the frame at the head of the batch. It
-// reports whether that frame has been dropped, so that the next one can go.
+// refused is called when the link has not accepted the frame at the head of the batch. It reports
+// whether it has dropped that frame, so that the next one can be sent.
 func (b *Batch) refused(now int64) (dropped bool) {
 	s, f := &b.stall, b.frames[b.first]
 	s.stuck = true
@@ -94,9 +94,8 @@ func (b *Batch) dropTooLong() {
 	b.ease()
 }
 
-// overtake offers the frames behind head, the one at the head of the batch, that are
-// shorter or go elsewhere, and reports whether the link has taken any. Those go before
-// it.
+// overtake offers the frames behind head, the first frame of the batch, that are shorter or go to
+// another station. It reports whether the link has accepted any. Those overtake head.
 func (b *Batch) overtake(head *transport.Frame) (passed bool) {
 	size, elsewhere := head.Len(), true
 	for i := b.first + 1; i < b.n; i++ {
@@ -105,7 +104,7 @@ func (b *Batch) overtake(head *transport.Frame) (passed bool) {
 			continue
 		}
 		k, err := b.link.Send(b.frames[i : i+1])
-		if k == 0 && err == nil { // only shorter ones may pass still
+		if k == 0 && err == nil { // only shorter ones may still pass
 			size, elsewhere = min(size, f.Len()), false
 			continue
 		}

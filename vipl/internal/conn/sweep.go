@@ -1,12 +1,13 @@
 package conn
 
 const (
-	// sweepAgain is how soon the next sweep comes, in nanoseconds, if one has not asked for all.
+	// sweepAgain is the time before the next sweep, in nanoseconds, if a sweep has not probed all
+	// connections.
 	sweepAgain = 20_000_000
 
-	sweepShare = 4   // of a ring: what asks, twice, and as much that begins connections
-	sweepLeast = 4   // connections
-	sweepSlots = 256 // of rings that do not tell theirs
+	sweepShare = 4   // fraction of a ring that probes may fill: each probe counts twice, for its answer and for frames of new connections
+	sweepLeast = 4   // minimum number of connections
+	sweepSlots = 256 // assumed size of a ring that is unknown
 )
 
 // sweepBudget bounds how many connections of a NIC probe silent peers in one sweep. It is pure.
@@ -16,13 +17,13 @@ const (
 // a live peer dead. So a sweep probes for as many connections as fill a part of a ring, in the
 // order of their ports. The next sweep follows soon and continues behind them.
 type sweepBudget struct {
-	left  int    // that may ask still
-	from  uint16 // the port of the first that may
-	short bool   // not all have asked
+	left  int    // connections that may still probe
+	from  uint16 // the port of the first one that may
+	short bool   // some have not probed
 }
 
-// Begin begins a sweep. The peers' rings hold as many frames as this NIC's; 0 if that is not
-// known.
+// Begin begins a sweep. The peers' rings are assumed to hold as many frames as this NIC's ring; 0
+// if unknown.
 func (s *sweepBudget) Begin(ring int) {
 	if ring == 0 {
 		ring = sweepSlots
@@ -30,7 +31,7 @@ func (s *sweepBudget) Begin(ring int) {
 	s.left, s.short = max(ring/sweepShare, sweepLeast), s.from > 0
 }
 
-// Allow reports whether the connection at a port, which wants to, may ask in this sweep.
+// Allow reports whether the connection at a port may probe in this sweep.
 func (s *sweepBudget) Allow(port uint16) bool {
 	switch {
 	case port < s.from: // it had its chance in the last sweep, or is the first to have one in the next
@@ -44,7 +45,7 @@ func (s *sweepBudget) Allow(port uint16) bool {
 	return false
 }
 
-// End ends a sweep, and reports whether another one is to come soon.
+// End ends a sweep, and reports whether another one must follow soon.
 func (s *sweepBudget) End() bool {
 	if s.left >= 0 {
 		s.from = 0

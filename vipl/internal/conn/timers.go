@@ -8,29 +8,29 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// timerSet finds the next thing that is due. It holds the connections that have a
-// timer running, a few at any time, and the sweep over all: keepalive, and a look
-// at the interface, also when there is no connection.
+// timerSet determines the next due time. It holds the connections with a running timer, usually a
+// few, and the sweep: keep-alive, and a check of the interface, which also runs without
+// connections.
 type timerSet struct {
-	next  int64 // nothing is due before; may be early, never late
+	next  int64 // no timer is due before it; may be early, never late
 	sweep int64
 	every int64 // ns between sweeps
-	still int64 // ns before the sweep that is under way in which this process had no processor
+	still int64 // ns before the current sweep in which this process did not run
 	conns []*Conn
 	asks  sweepBudget
 }
 
 const (
-	sweepMax = 250_000_000 // ns between sweeps, at the most
+	sweepMax = 250_000_000 // maximum ns between sweeps
 	sweepMin = 2_000_000
-	// triesInvain is how often a frame is sent again by timer before the peer is
-	// asked besides, twice, what it has received.
+	// triesInvain is the number of retransmissions by timer after which the peer is also asked,
+	// twice, what it has received.
 	triesInvain = 4
 )
 
 func (t *timerSet) init() { t.next, t.sweep, t.every = transport.Forever, transport.Forever, sweepMax }
 
-// sweepFrom has the sweep go on from now.
+// sweepFrom makes the sweep continue from now.
 func (t *timerSet) sweepFrom(now int64) {
 	t.sweep = now + sweepMax
 	t.next = min(t.next, t.sweep)
