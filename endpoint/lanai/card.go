@@ -18,7 +18,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// maxCards is how many cards a card speaks with, itself among them.
+// maxCards is the maximum number of cards that a card communicates with, including itself.
 const maxCards = 256
 
 // Config configures a card and its control program. A zero field means the default, which is the
@@ -53,8 +53,9 @@ type Config struct {
 	SendersStay int             // multiple of Residence for which an endpoint keeps its frame while it has messages to send; 0 means 4
 	Pinned      int             // bytes of pinned staging areas, in addition to those of resident endpoints; 0 means 16 MiB
 
-	// Suspend has a program wait that would write a message to an endpoint which is in no frame, until the endpoint
-	// has one, as the paper's programs do (VNT, 5.4). By default the host keeps the message until then.
+	// Suspend makes a program wait that would write a message to an endpoint outside the card's
+	// frames, until the endpoint is in a frame, as the paper's programs do (VNT, 5.4). By default
+	// the host keeps the message until then.
 	Suspend bool
 
 	// The fields of GAM remove what the paper adds to it (VNT, 5.1).
@@ -92,7 +93,7 @@ const (
 	defaultStay      = 4
 )
 
-// headed returns what a step of the program costs that makes or reads a private header.
+// headed returns the cost of a step that builds or parses a private header.
 func (c *Config) headed(cycles int) int {
 	if c.Unnamed {
 		return cycles - c.Costs.Header
@@ -137,7 +138,7 @@ func (c *Config) resolve() error {
 // Card is an emulated card that runs AM-II's control program, with the driver on its host.
 // Goroutines may share it.
 type Card struct {
-	host   station.Host // its engine's lock is around all of this
+	host   station.Host // its engine's lock guards the whole card
 	cfg    Config
 	prog   program
 	driver driver
@@ -145,10 +146,10 @@ type Card struct {
 	rng    *rand.Rand
 	closed bool
 
-	endpoints *admission.Gate[uint32] // of programs of other processes, by user; nil if none are served
+	endpoints *admission.Gate[uint32] // seats of programs of other processes, by user; nil if none are served
 }
 
-// start loads the program on a card that is plugged in.
+// start loads the program on a card that is connected to the cable.
 func (c *Card) start() error {
 	c.rng = rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.Now())))
 	if c.cfg.Seed == 0 {
@@ -169,7 +170,7 @@ func (c *Card) start() error {
 	}
 	p.sends.Init(&c.cfg.Channels, c.random())
 	p.recvs.Init(&c.cfg.Channels, c.random())
-	d.control, _ = d.open(0, 0, nil) // it is the first
+	d.control, _ = d.open(0, 0, nil) // the first endpoint
 	d.control.staging.make()
 	d.control.staging.pinned = true
 	d.control.tag = wire.TagAll
@@ -187,7 +188,7 @@ func (c *Card) start() error {
 	return p.peers.Set(c.cfg.Routes)
 }
 
-// random returns a number that is not 0.
+// random returns a nonzero number.
 func (c *Card) random() uint32 { return c.rng.Uint32() | 1 }
 
 // Now returns the card's time, in nanoseconds.
@@ -218,7 +219,7 @@ func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	return err
 }
 
-// failure returns why the card can no longer be used, or nil. The lock is held.
+// failure returns why the card can no longer be used, or nil. The caller must hold the lock.
 func (c *Card) failure() error {
 	if c.closed {
 		return transport.ErrClosed
@@ -240,10 +241,10 @@ func (c *Card) Close() error {
 	return nil
 }
 
-// closeTime is how long Close gives what drivers have to say to arrive.
+// closeTime is how long Close waits for the drivers' last sayings to arrive.
 const closeTime = 250 * time.Millisecond
 
-// sendAll waits for that. Under virtual time it goes on without anybody waiting.
+// sendAll waits for that. In virtual time they are sent without a waiting goroutine.
 func (c *Card) sendAll(e *progress.Engine) {
 	if e.Virtual() {
 		return

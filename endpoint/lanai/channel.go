@@ -13,24 +13,24 @@ type channel struct {
 	p        *way
 	up       provider.Half
 	e        *end
-	q        queue // that it sends by
+	q        queue // queue for its messages
 	conn     uint32
 	peer     peerName
 	peerConn uint32
 	peerLife uint32
-	known    bool // the other end's number is
+	known    bool // the other end's number is known
 	sends    []sendBuffer
 	full     int
-	early    []ref // posted before the other end is known
+	early    []ref // posted before the other end was known
 	windows  []window
 	writes   []bulkWrite
 	asked    bool        // the half has found a buffer busy
-	ended    bool        // the other end has said so
-	ending   wire.Reason // not 0: to break for, when the endpoint has been read
-	over     bool        // it is closed or broken
-	told     bool        // the half knows that it is broken
+	ended    bool        // the other end has reported its end
+	ending   wire.Reason // if not 0: reason to break for once the endpoint has been read
+	over     bool        // closed or broken
+	told     bool        // the half was notified that it is broken
 	closed   bool
-	taken    int // of the budget
+	taken    int // bytes of the budget
 }
 
 type sendBuffer struct {
@@ -45,19 +45,19 @@ type window struct {
 	got    int
 }
 
-// bulkWrite is bulk data that is under way, in fragments.
+// bulkWrite is a bulk write in progress, in fragments.
 type bulkWrite struct {
 	data []byte
 	to   wire.Window
-	off  int // octets that have been handed to the card
-	left int // fragments that are not known to have arrived
+	off  int // bytes passed to the card
+	left int // fragments not known to have arrived
 	busy bool
 }
 
-// A fragment: connection (4), slot (2), 0 (2), handle (4), octets in all (4), offset (8), data.
+// A fragment: connection (4), slot (2), 0 (2), handle (4), total bytes (4), offset (8), data.
 const fragmentHeader = 24
 
-// chunk returns how long the next fragment's data is.
+// chunk returns the data length of the next fragment.
 func (w *bulkWrite) chunk() int { return min(len(w.data)-w.off, provider.MaxCardMedium) }
 
 // fill writes the rest of the next fragment.
@@ -69,7 +69,7 @@ func (w *bulkWrite) fill(b []byte, slot int) {
 	copy(b[fragmentHeader:], w.data[w.off:][:w.chunk()])
 }
 
-// wrote notes that a fragment is with the card, and reports whether more follow.
+// wrote records that the card has a fragment, and reports whether more follow.
 func (ch *channel) wrote(slot int) bool {
 	w := &ch.writes[slot]
 	w.off += w.chunk()
@@ -100,7 +100,7 @@ func (p *way) channel(s wire.Shape, at wire.Side, up provider.Half, e *end) *cha
 // Buffer implements provider.Channel.
 func (ch *channel) Buffer(i int) []byte { return ch.sends[i].mem }
 
-// Idle implements provider.Channel. It looks at the card when it must.
+// Idle implements provider.Channel. It polls the card if necessary.
 func (ch *channel) Idle(i int) bool {
 	suspends := ch.p.card.cfg.Suspend
 	if !ch.sends[i].busy && !suspends {
@@ -119,8 +119,8 @@ func (ch *channel) Idle(i int) bool {
 	return !suspends || ch.faces()
 }
 
-// faces reports whether the endpoint is in a frame, and a message may be written. Otherwise the half hears when it
-// is. The engine's lock is held.
+// faces reports whether the endpoint is in a frame and messages may be written. Otherwise the half
+// is notified when it is. The caller must hold the engine's lock.
 func (ch *channel) faces() bool {
 	if ch.over || !ch.known || ch.e.gone || ch.e.state == endResident {
 		return true
@@ -132,7 +132,8 @@ func (ch *channel) faces() bool {
 	return false
 }
 
-// resume has halves look again that wait for a frame, if the endpoint is in one. The engine's lock is held.
+// resume notifies halves that wait for a frame if the endpoint is now in one. The caller must hold
+// the engine's lock.
 func (p *way) resume(e *end) {
 	if len(e.suspended) == 0 {
 		return
@@ -147,7 +148,7 @@ func (p *way) resume(e *end) {
 	e.suspended = e.suspended[:0]
 }
 
-// Post implements provider.Channel. Nothing is corked.
+// Post implements provider.Channel. It corks no messages.
 func (ch *channel) Post(i, n, _ int) {
 	if ch.over {
 		return
@@ -156,7 +157,7 @@ func (ch *channel) Post(i, n, _ int) {
 	ch.send(ref{what: refMessage, ch: ch, i: i, n: n})
 }
 
-// send hands a message to the endpoint, or keeps it until the other end is known.
+// send passes a message to the endpoint, or keeps it until the other end is known.
 func (ch *channel) send(r ref) {
 	if !ch.known {
 		ch.early = append(ch.early, r)
@@ -167,7 +168,8 @@ func (ch *channel) send(r ref) {
 	ch.p.card.driver.put(ch.e, ch.q, r)
 }
 
-// connected sends what was posted before the other end was known. The engine's lock is held.
+// connected sends what was posted before the other end was known. The caller must hold the engine's
+// lock.
 func (ch *channel) connected() {
 	for _, r := range ch.early {
 		ch.p.card.driver.put(ch.e, ch.q, r)
@@ -202,13 +204,13 @@ func (ch *channel) Write(slot int, data []byte, to wire.Window) {
 	ch.send(ref{what: refFragment, ch: ch, i: slot})
 }
 
-// Land implements provider.Channel. The card writes to no memory that was not granted for it.
+// Land implements provider.Channel. The card writes only to memory that was granted for a write.
 func (ch *channel) Land(int, int, int, []byte) bool { return false }
 
 // Writing implements provider.Channel.
 func (ch *channel) Writing(slot int) bool { return ch.writes[slot].busy }
 
-// fragment takes in a part of bulk data. The engine's lock is held.
+// fragment handles a fragment of bulk data. The caller must hold the engine's lock.
 func (ch *channel) fragment(b []byte) {
 	if len(b) < fragmentHeader {
 		ch.p.strays++
@@ -246,7 +248,7 @@ func (ch *channel) Release(packet *provider.Packet) {
 	ch.p.recycle(x)
 }
 
-// breaks ends the channel, and has the half told once. The engine's lock is held.
+// breaks ends the channel, and notifies the half once. The caller must hold the engine's lock.
 func (ch *channel) breaks(reason wire.Reason) {
 	if ch.over {
 		return
@@ -255,7 +257,7 @@ func (ch *channel) breaks(reason wire.Reason) {
 	ch.p.push(item{what: itemBroken, ch: ch, reason: reason})
 }
 
-// stop has the channel send nothing any more. The engine's lock is held.
+// stop makes the channel send nothing more. The caller must hold the engine's lock.
 func (ch *channel) stop() {
 	if ch.over {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// connection sees to what another driver has said about a connection.
+// connection handles another driver's saying about a connection.
 func (p *way) connection(x *item) {
 	if x.what == itemOpen {
 		p.accept(x)
@@ -57,8 +57,8 @@ func (p *way) connection(x *item) {
 	}
 }
 
-// lost ends all connections with a program elsewhere. It marks them before it reads the first
-// endpoint, because to break those of an endpoint costs a look at all connections.
+// lost ends all connections with a remote program. It marks all of them before it reads the first
+// endpoint, because breaking the connections of an endpoint scans all connections.
 func (p *way) lost(x *item) {
 	var ended []*channel
 	for _, ch := range p.inOrder() {
@@ -73,17 +73,17 @@ func (p *way) lost(x *item) {
 	}
 }
 
-// end breaks a connection that the other end has ended, as soon as what that one has said
-// before has been read: messages come by another endpoint than the news of the end. While
-// the endpoint is on its way to a frame or from it, that is later.
+// end breaks a connection that the other end has ended, after the messages sent before have been
+// read: messages arrive at another endpoint than the notification of the end. While the endpoint
+// moves to or from a frame, this is deferred.
 func (p *way) end(ch *channel, reason wire.Reason) {
 	if ch.toEnd(reason) {
 		p.look(ch.e)
 	}
 }
 
-// toEnd notes that a connection is to break when its endpoint has been read. It reports false
-// if that is known already.
+// toEnd records that a connection must break once its endpoint has been read. It returns false if
+// this was already recorded.
 func (ch *channel) toEnd(reason wire.Reason) bool {
 	if ch.over || ch.ending != 0 {
 		return false
@@ -93,7 +93,7 @@ func (ch *channel) toEnd(reason wire.Reason) bool {
 	return true
 }
 
-// endAll breaks the connections of an endpoint that are to end, when it has been read.
+// endAll breaks the connections of an endpoint that are to end, once it has been read.
 func (p *way) endAll(x *end) {
 	x.ending = 0
 	for _, ch := range p.inOrder() {
@@ -103,13 +103,13 @@ func (p *way) endAll(x *end) {
 	}
 }
 
-// inOrder returns the connections by their numbers, so that what is sent for several is sent in
-// the same order in each run of a simulation.
+// inOrder returns the connections ordered by number, so that a simulation sends messages for
+// several connections in the same order in each run.
 func (p *way) inOrder() []*channel {
 	return slices.SortedFunc(maps.Values(p.conns), func(a, b *channel) int { return cmp.Compare(a.conn, b.conn) })
 }
 
-// ofPeer returns the connection that has a number at a program elsewhere.
+// ofPeer returns the connection that has the given number at a remote program.
 func (p *way) ofPeer(from peerName, conn uint32) *channel {
 	for _, ch := range p.conns {
 		if ch.known && ch.peerConn == conn && ch.peer.mac == from.mac && ch.peer.port == from.port {
@@ -157,13 +157,14 @@ func (p *way) accept(x *item) {
 	}
 }
 
-// open notes that a connection is asked for, and has it handed on. The engine's lock is held.
+// open records a connection request, and queues it for delivery. The caller must hold the engine's
+// lock.
 func (p *way) open(x item) {
 	p.opens[x.open()]++
 	p.push(x)
 }
 
-// opened notes that one has been accepted or refused. The engine's lock is held.
+// opened records that a request was accepted or refused. The caller must hold the engine's lock.
 func (p *way) opened(x *item) {
 	key := x.open()
 	if p.opens[key]--; p.opens[key] <= 0 {
@@ -171,14 +172,14 @@ func (p *way) opened(x *item) {
 	}
 }
 
-// open returns the connection that is asked for.
+// open returns the key of the requested connection.
 func (x *item) open() openKey { return openKey{peerKey{x.from.mac, x.from.port}, x.conn} }
 
 // key returns the program at the other end.
 func (ch *channel) key() peerKey { return peerKey{ch.peer.mac, ch.peer.port} }
 
-// meets counts a connection with a program elsewhere, the life of which is 0 if it is not
-// known yet. The engine's lock is held.
+// meets counts a connection with a remote program. life is 0 if it is not yet known. The caller
+// must hold the engine's lock.
 func (p *way) meets(ch *channel, life uint32) {
 	key := ch.key()
 	x := p.peers[key]
@@ -193,8 +194,8 @@ func (p *way) meets(ch *channel, life uint32) {
 	p.card.driver.askAt = 0
 }
 
-// drop forgets a connection that is closed, and what its half has kept. The engine's lock
-// is held.
+// drop removes a closed connection, and the messages that its half has kept. The caller must hold
+// the engine's lock.
 func (p *way) drop(ch *channel) {
 	delete(p.conns, ch.conn)
 	for i, r := range ch.e.post.kept {
@@ -211,11 +212,11 @@ func (p *way) drop(ch *channel) {
 	}
 }
 
-// patience is how long a program elsewhere is believed to live, and to have the connections
-// that this one has with it, in nanoseconds.
+// patience is how long, in nanoseconds, a remote program is assumed to be alive and to have its
+// connections with this one.
 func (p *way) patience() int64 { return int64(p.silent / 2) }
 
-// lives notes that the card of a program elsewhere has taken in a question.
+// lives records that the card of a remote program has accepted an inquiry.
 func (p *way) lives(key peerKey) {
 	if x := p.peers[key]; x != nil && x.asked {
 		x.asked, x.next = false, p.card.Now()+p.patience()
@@ -223,13 +224,13 @@ func (p *way) lives(key peerKey) {
 	}
 }
 
-// mostPairs is how many connections a question names at most: it lies in its entry, so that
-// it need not wait for the DMA engine.
+// mostPairs is the maximum number of connections in an inquiry. It fits its entry, so that it need
+// not wait for the DMA engine.
 const mostPairs = (inlineSize - connSize - sayHead - pairSize) / pairSize
 
-// inquire asks a program elsewhere whether it lives, and has the connections that this one
-// has with it: what it has said of their end, or to the request for one, may have been lost
-// while there was no route.
+// inquire asks a remote program whether it is alive and has its connections with this one. Its
+// notification of their end, or its answer to a request, may have been lost while there was no
+// route.
 func (p *way) inquire(key peerKey, life uint32) {
 	ask := func(pairs []byte) {
 		p.card.driver.say(sayAlive, peerName{mac: key.mac, port: key.port}, p.seat, 0, append(pair(life, 0), pairs...)...)
@@ -247,13 +248,12 @@ func (p *way) inquire(key peerKey, life uint32) {
 	ask(pairs)
 }
 
-// lacks returns those of the connections that a program elsewhere has asked for which this
-// one does not have.
+// lacks returns those of the connections listed by a remote program that this one does not have.
 func (p *way) lacks(from peerName, pairs []byte) (none []byte) {
 	for ; len(pairs) >= pairSize; pairs = pairs[pairSize:] {
 		theirs, ours := word(pairs, 0), word(pairs, 4)
 		ch := p.conns[ours]
-		if ours == 0 { // the other one waits for an answer
+		if ours == 0 { // the other program waits for an answer
 			ch = p.ofPeer(from, theirs)
 		}
 		key := peerKey{from.mac, from.port}
@@ -264,18 +264,18 @@ func (p *way) lacks(from peerName, pairs []byte) (none []byte) {
 	return none
 }
 
-// lose ends all connections with a program elsewhere.
+// lose ends all connections with a remote program.
 func (p *way) lose(key peerKey, reason wire.Reason) {
 	p.push(item{what: itemLost, from: peerName{mac: key.mac, port: key.port}, reason: reason})
 }
 
-// dead hears that the program of one life is no more.
+// dead handles the report that the program with a given life has ended.
 func (p *way) dead(key peerKey, life uint32) {
 	p.push(item{what: itemLost, from: peerName{mac: key.mac, port: key.port}, life: life, reason: wire.ReasonBadEndpoint})
 }
 
-// attend implements listener: it asks for names, and programs that this one has connections with for these, and
-// returns when to look again.
+// attend implements listener: it repeats look-ups of names, asks remote programs about connections,
+// and returns when it must run again.
 func (p *way) attend(now int64) (next int64) {
 	next = transport.Forever
 	for _, name := range slices.Sorted(maps.Keys(p.looked)) {
@@ -324,11 +324,11 @@ func (p *way) Withdraw(name string) {
 }
 
 const (
-	askAgain    = 20_000_000    // from one query to the next, ns
-	lookupLimit = 5_000_000_000 // that a Lookup takes whose context has no deadline, ns
+	askAgain    = 20_000_000    // between queries, ns
+	lookupLimit = 5_000_000_000 // limit of a Lookup whose context has no deadline, ns
 )
 
-// Lookup implements provider.Provider: it asks all. Programs on the same card are found, too.
+// Lookup implements provider.Provider. It asks all cards, and also finds programs on the same card.
 func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethertype.Addr, error) {
 	if name == "" || len(name) > maxName {
 		return ethertype.Addr{}, provider.OpError("lookup", provider.ErrArgument, "a name of %d bytes: want 1 to %d", len(name), maxName)
@@ -360,8 +360,8 @@ func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethert
 	return p.looked[name], nil
 }
 
-// silence returns the error of a lookup without an answer. It is the problem of the card's own cable, if there is
-// one. The engine's lock is held.
+// silence returns the error of an unanswered look-up. If the card's own cable has a problem, it
+// reports that. The caller must hold the engine's lock.
 func (p *way) silence(name string) error {
 	err := fmt.Errorf("endpoint: lookup: nobody on the fabric answers to %q: is its owner running?", name)
 	if trouble := p.card.host.Trouble(); trouble != nil {

@@ -19,28 +19,28 @@ import (
 type topic uint32
 
 const (
-	sayOpen   topic = 1 + iota // asks for a connection; the Hello follows
+	sayOpen   topic = 1 + iota // requests a connection; the Hello follows
 	sayAccept                  // to connection (4), endpoint (4)
 	sayRefuse                  // to connection (4), reason (4)
-	sayGone                    // there is no such connection (any more): to connection (4), or 0 if from connection is the one
-	sayAlive                   // is the program of this life (4), which is 0 for any, still there? 0 (4), and the connections that it is believed to have, each by its number there (4), and here (4) or 0
-	sayDead                    // it is not: port (4), life (4)
-	sayNone                    // it has none of these connections: of those of a sayAlive, as they were there
+	sayGone                    // the connection does not exist (any more): to connection (4), or 0 if from connection is meant
+	sayAlive                   // asks whether the program with this life (4), 0 for any, is alive: 0 (4), and the connections that it should have, each by its number there (4), and here (4) or 0
+	sayDead                    // the program is not alive: port (4), life (4)
+	sayNone                    // it has none of these connections: those of a sayAlive, in the same form
 )
 
 const sayHead = 12
 
-// saying is one of these, as it is sent.
+// saying is a message between drivers.
 type saying struct {
 	what topic
 	to   peerName
 	from *seat // nil: no program waits for its end
 	user user
 	body []byte
-	back int // how often it has come back
+	back int // how often it was returned
 }
 
-// newSaying returns what a driver has to say for a program, about a connection of it.
+// newSaying returns a saying for a program, about one of its connections.
 func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *saying {
 	b := make([]byte, sayHead, sayHead+len(more))
 	binary.LittleEndian.PutUint16(b, to.port)
@@ -54,15 +54,15 @@ func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *s
 	return &saying{what: what, to: peerName{mac: to.mac}, from: from, user: u, body: append(b, more...)}
 }
 
-// goneTries is how often a driver says that a connection has ended before it gives up. The
-// other one finds out when it asks.
+// goneTries is how often a driver repeats that a connection has ended. After that, the other driver
+// finds out when it asks.
 const goneTries = 16
 
-// mostReplies is how many sayings of the driver's own may be under way or wait: answers to other drivers, which
-// ask again.
+// mostReplies is the maximum number of the driver's own sayings in flight or waiting. They answer
+// other drivers, which ask again.
 const mostReplies = 1024
 
-// say sends what the driver has to say, for a program if from is not nil, about a connection.
+// say sends a saying about a connection, for a program if from is not nil.
 func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...byte) {
 	switch {
 	case from != nil:
@@ -80,12 +80,12 @@ func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...b
 	d.send(newSaying(what, to, from, conn, more))
 }
 
-// send hands a saying to the drivers' endpoint. When the saying has ended said is called.
+// send passes a saying to the drivers' endpoint. When it is done, the driver calls said.
 func (d *driver) send(s *saying) {
 	d.put(d.control, requests, ref{what: refControl, say: s})
 }
 
-// readControl takes in what other drivers have said.
+// readControl reads the sayings of other drivers.
 func (d *driver) readControl() {
 	e := d.control
 	e.news = false
@@ -98,7 +98,7 @@ func (d *driver) readControl() {
 	d.show(e)
 }
 
-// said hears what has become of a saying. One that has come back has found nobody.
+// said handles the outcome of a saying. A returned saying has not reached any driver.
 func (d *driver) said(r *ref, why wire.Reason) {
 	s := r.say
 	if s.back++; s.what == sayGone && why == wire.ReasonUnreachable && s.back < goneTries {
@@ -114,7 +114,7 @@ func (d *driver) said(r *ref, why wire.Reason) {
 	}
 }
 
-// heard takes in one saying.
+// heard handles one saying.
 func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
 	if len(b) < sayHead {
 		d.prog.stats.Malformed++
@@ -182,22 +182,22 @@ func (p *way) said(what topic, to peerKey, conn uint32, why wire.Reason) {
 	}
 }
 
-// sayDead answers who asks for a program that has ended.
+// sayDead answers an inquiry about a program that has ended.
 func (d *driver) sayDead(to peerName, port uint16, rest []byte) {
 	if len(rest) >= 4 {
 		d.say(sayDead, to, nil, 0, pair(uint32(port), word(rest, 0))...)
 	}
 }
 
-// pairSize is the octets of two words.
+// pairSize is the size of two words in bytes.
 const pairSize = 8
 
-// pair returns two words as octets.
+// pair encodes two words.
 func pair(a, b uint32) []byte {
 	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, a), b)
 }
 
-// peerKey is a program elsewhere.
+// peerKey identifies a remote program.
 type peerKey struct {
 	mac  ethertype.MAC
 	port uint16
@@ -207,8 +207,8 @@ func (k peerKey) compare(other peerKey) int {
 	return ethertype.Addr{MAC: k.mac, Port: k.port}.Compare(ethertype.Addr{MAC: other.mac, Port: other.port})
 }
 
-// Names. Who looks for one asks all cards, without a channel, and again until an answer
-// comes.
+// Look-ups of names. A program asks all cards, without a channel, and repeats the query until an
+// answer arrives.
 const (
 	querySize = 256
 	maxName   = querySize - 4
@@ -223,13 +223,13 @@ type query struct {
 	body []byte
 }
 
-// queries is what waits to be sent.
+// queries holds the queries that wait to be sent.
 type queries struct {
 	list []query
 	ways []int
 }
 
-// nextQuery returns the next query to be sent, nil for none. It is valid until the next call.
+// nextQuery returns the next query to send, or nil. It is valid until the next call.
 func (d *driver) nextQuery() *query {
 	q := &d.queries
 	if len(q.list) == 0 {
@@ -240,7 +240,7 @@ func (d *driver) nextQuery() *query {
 	return &first
 }
 
-// inOrder returns the programs by their ports.
+// inOrder returns the programs ordered by port.
 func (d *driver) inOrder() []*seat {
 	return slices.SortedFunc(maps.Values(d.programs), func(a, b *seat) int { return cmp.Compare(a.port, b.port) })
 }
@@ -262,7 +262,7 @@ func (d *driver) ask(name string) {
 	d.kick()
 }
 
-// queried takes a query, or the answer to one.
+// queried handles a query, or the answer to one.
 func (d *driver) queried(h *header, body []byte) {
 	if len(body) < 4 || len(body) > querySize || h.to != d.prog.self && h.to != ethertype.Broadcast {
 		d.prog.stats.Malformed++
@@ -285,11 +285,11 @@ func (d *driver) queried(h *header, body []byte) {
 	}
 }
 
-// Questions. A program that another one has connections with is asked for every few seconds: the
-// channels say if its card does not answer, and its driver says if it has ended, or has no
-// such connection.
+// Inquiries. A program asks every few seconds about a remote program that it has connections with.
+// If the remote card does not answer, the channels report it. If the program has ended, or lacks a
+// connection, its driver reports it.
 
-// attend asks for programs elsewhere when it is time, and returns when to look again.
+// attend sends the inquiries that are due, and returns when it must run again.
 func (d *driver) attend(now int64) int64 {
 	if now < d.askAt {
 		return d.askAt
@@ -301,10 +301,10 @@ func (d *driver) attend(now int64) int64 {
 	return d.askAt
 }
 
-// speaks reports whether something that drivers have said is not known to have arrived.
+// speaks reports whether a saying is not known to have arrived.
 func (d *driver) speaks() bool {
 	if d.far != nil {
-		return false // what is with the other process, that one sends
+		return false // the other process sends its own sayings
 	}
 	p := &d.control.post
 	return p.waiting[requests].Len() > 0 || p.posted != p.done

@@ -10,37 +10,37 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// end is an endpoint, as the host keeps it. The driver's own, which is privileged, has
-// number 0 of port 0.
+// end is the host's state of an endpoint. The driver's own privileged endpoint has number 0 of port
+// 0.
 type end struct {
-	slot    int // among the card's endpoints
+	slot    int // index among the card's endpoints
 	port    uint16
 	id      uint32
 	owner   listener // nil for the driver
 	user    user
 	state   endState
-	frame   *frame // that it is in, or comes to; nil in a process that has no card
-	image   []byte // the page while it is away; that of a program of another process always
+	frame   *frame // that it is in, or is being loaded to; nil in a process without the card
+	image   []byte // the page while it is not in a frame; always, for a program of another process
 	staging staging
-	gone    bool // it is to be forgotten, when it has left its frame
+	gone    bool // to be removed when it has left its frame
 
-	memory *shared.Memory // of image and staging, if a program of another process has the endpoint, or this process has no card
-	bit    int            // of bells, for such an endpoint
-	freed  func()         // called when the card has forgotten it, or nil
+	memory *shared.Memory // memory of image and staging if it is shared with the process that has the card
+	bit    int            // bit in the page of bells, for such an endpoint
+	freed  func()         // called when the card has removed it, or nil
 
-	returning uint16 // while it is away: entries of the send queues whose messages are to come back
+	returning uint16 // while it is not in a frame: entries of the send queues whose messages must be returned
 	why       [numSends]wire.Reason
 
-	wantsFrame bool  // it is in the queue of those that are to be loaded
-	asked      int64 // when a message has come while it was not in a frame
-	wantsPin   bool  // its staging area is to be pinned
+	wantsFrame bool  // in the queue of endpoints to load
+	asked      int64 // when a message last arrived while it was not in a frame
+	wantsPin   bool  // its staging area must be pinned
 	wantsDone  bool  // its program waits for an entry of a send queue
-	ending     int   // connections that break when it has been read
-	news       bool  // its program has not looked since the card has told it something
+	ending     int   // connections that break once it has been read
+	news       bool  // the card has reported something that its program has not looked at
 
-	tag, shownTag wire.Tag // as the host has set it, and as the page has it
+	tag, shownTag wire.Tag // as set by the host; as stored in the page
 
-	suspended []*channel // that wait for a frame (Config.Suspend)
+	suspended []*channel // channels that wait for a frame (Config.Suspend)
 
 	post  posting
 	shows func() // driver.showPosted
@@ -50,28 +50,28 @@ type endState uint8
 
 const (
 	endAway     endState = iota // in the host's memory
-	endComing                   // on its way to a frame
+	endComing                   // moving to a frame
 	endResident                 // in a frame
-	endMoving                   // on its way from a frame
+	endMoving                   // moving from a frame
 )
 
-// endpointOctets is what the card's memory has of an endpoint, resident or not.
+// endpointOctets is the size of an endpoint's record in the card's memory, in bytes.
 const endpointOctets = 16
 
 func (e *end) privileged() bool { return e.slot == 0 }
 
-// tagIn returns the endpoint's tag, which its page has.
+// tagIn returns the endpoint's tag from its page.
 func (e *end) tagIn(page []byte) wire.Tag {
 	return wire.Tag(word(page, tagAt)) | wire.Tag(word(page, tagAt+4))<<32
 }
 
-// setTag notes what the tag in the endpoint's page is to be.
+// setTag sets the tag to write to the endpoint's page.
 func (e *end) setTag(tag wire.Tag) { e.tag = tag }
 
 // showTag writes an endpoint's tag into its page.
 func (d *driver) showTag(e *end) {
 	if e.tag == e.shownTag || !e.reachable() {
-		return // when the endpoint has been moved
+		return // again after the endpoint has moved
 	}
 	e.shownTag = e.tag
 	var b [8]byte
@@ -80,22 +80,22 @@ func (d *driver) showTag(e *end) {
 	e.write(tagAt, b[:])
 }
 
-// reachable reports whether the host may read and write the endpoint's page now.
+// reachable reports whether the host may currently access the endpoint's page.
 func (e *end) reachable() bool { return e.state == endAway || e.state == endResident }
 
-// read copies octets of the endpoint's page, which is where the endpoint is.
+// read copies bytes from the endpoint's page, wherever it is.
 func (e *end) read(at int, b []byte) {
 	if e.state == endResident && e.memory == nil {
-		e.frame.page.Read(at, b) // it lies in the page
+		e.frame.page.Read(at, b) // at is within the page
 		return
 	}
 	copy(b, e.image[at:])
 }
 
-// write writes octets of the endpoint's page.
+// write copies bytes to the endpoint's page.
 func (e *end) write(at int, b []byte) {
 	if e.state == endResident && e.memory == nil {
-		e.frame.page.Write(at, b) // it lies in the page
+		e.frame.page.Write(at, b) // at is within the page
 		return
 	}
 	copy(e.image[at:], b)
@@ -111,7 +111,7 @@ func (e *end) writeWord(at int, v uint32) {
 	e.write(at, b[:])
 }
 
-// share has the endpoint's page and its staging areas lie in memory that two processes share.
+// share moves the endpoint's page and staging areas to memory that two processes share.
 func (e *end) share(m *shared.Memory, bit int) {
 	b := m.Bytes()
 	e.memory, e.bit = m, bit
@@ -119,10 +119,10 @@ func (e *end) share(m *shared.Memory, bit int) {
 	e.staging.send, e.staging.receive = b[frameSize:][:numSends*stageSize], b[frameSize+numSends*stageSize:][:numReceives*stageSize]
 }
 
-// sharedSize is how much memory that is.
+// sharedSize is the size of that memory.
 const sharedSize = frameSize + stagingSize
 
-// words returns what the card says to have filled and done.
+// words returns the card's words filled and done.
 func (e *end) words() (filled uint32, done uint16) {
 	if e.memory != nil {
 		return shared.Load(e.image, filledAt), uint16(shared.Load(e.image, doneAt))
@@ -132,7 +132,7 @@ func (e *end) words() (filled uint32, done uint16) {
 	return word(words[:], 0), uint16(word(words[:], doneAt))
 }
 
-// want has the card tell, or not, when an entry of a send queue is free.
+// want makes the card report free entries of a send queue, or stops the reports.
 func (e *end) want(yes bool) {
 	e.wantsDone = yes
 	if e.memory == nil {
@@ -143,7 +143,7 @@ func (e *end) want(yes bool) {
 		return
 	}
 	shared.Store(e.image, wantsAt, 1)
-	if _, done := e.words(); done != e.post.done && !e.news { // it may have looked before
+	if _, done := e.words(); done != e.post.done && !e.news { // the program may have looked before
 		e.news = true
 		e.owner.told(e)
 	}
@@ -154,8 +154,9 @@ func (e *end) wanted() bool {
 	return e.wantsDone || e.memory != nil && shared.Load(e.image, wantsAt) != 0
 }
 
-// starve has a program of another process ring, or not, when it has taken something: with others
-// the card hears of it anyway. It reports whether the program may have done so before it knew.
+// starve makes a program of another process ring, or not, when it has taken a message; the card
+// notices other programs' reads anyway. It reports whether the program may have taken one before it
+// knew.
 func (e *end) starve(yes bool) bool {
 	if e.memory == nil {
 		return false
@@ -168,44 +169,44 @@ func (e *end) starve(yes bool) bool {
 	return yes
 }
 
-// driver is the host's side that all programs on it share: the virtual network segment
-// driver of VNT, 3.2, and what programs ask of each other without having an endpoint for it.
+// driver is the host's part that all programs on it share: the virtual network segment driver of
+// VNT, 3.2, and requests between programs that involve no endpoint.
 type driver struct {
 	prog  *program
 	host  *station.Host
 	clock *clock // nil live
 	cfg   *Config
 
-	ends   []*end // by their slots; nil for a free one
+	ends   []*end // by slot; nil for a free one
 	by     map[uint64]*end
-	load   fifo.Queue[*end] // that want a frame
-	spoken bool             // the last one loaded was one that was spoken to
-	alarm  int64            // when the next one of them may find one
-	pinned int              // octets of staging areas
+	load   fifo.Queue[*end] // that wait for a frame
+	spoken bool             // the last one loaded was one that messages had arrived for
+	alarm  int64            // when the next of them may get a frame
+	pinned int              // bytes of staging areas
 	faults uint64
 	newsOf fifo.Queue[*end]
 
-	scratch struct { // what read hands on, valid for one call
+	scratch struct { // results of read, valid for one call
 		head entry
 		body [inlineSize]byte
 		ref  ref
 	}
 
-	programs map[uint16]*seat // by ports
+	programs map[uint16]*seat // by port
 	lastPort uint16
-	far      *far // to the process that has the card, if that is another
+	far      *far // connection to the process that has the card, if another one has
 	control  *end // privileged, and always in frame 0
 	queries  queries
-	askAt    int64 // when programs elsewhere are to be asked for
-	answers  int   // sayings of the driver itself that have not ended
+	askAt    int64 // when to ask about remote programs
+	answers  int   // the driver's own sayings that are not done
 }
 
 func keyOf(port uint16, id uint32) uint64 { return uint64(port)<<32 | uint64(id) }
 
-// find returns an endpoint, nil if there is none.
+// find returns an endpoint, or nil.
 func (d *driver) find(port uint16, id uint32) *end { return d.by[keyOf(port, id)] }
 
-// open makes an endpoint. It reports false when the card has as many as it can have.
+// open creates an endpoint. It returns false if the card has its maximum number.
 func (d *driver) open(port uint16, id uint32, owner listener) (*end, bool) {
 	slot := 0
 	for slot < len(d.ends) && d.ends[slot] != nil {
@@ -229,7 +230,7 @@ func (d *driver) newEnd(port uint16, id uint32, owner listener) *end {
 	return e
 }
 
-// forget ends an endpoint. Its slot is another's when nothing of it is under way.
+// forget removes an endpoint. Its slot becomes free when none of its messages is in flight.
 func (d *driver) forget(e *end) {
 	delete(d.by, keyOf(e.port, e.id))
 	e.gone = true
@@ -250,7 +251,7 @@ func (d *driver) forget(e *end) {
 	d.vacate(e)
 }
 
-// vacate makes the slot of an endpoint free that is gone and in no frame.
+// vacate frees the slot of a removed endpoint that is in no frame.
 func (d *driver) vacate(e *end) {
 	d.ends[e.slot] = nil
 	if e.freed != nil {
@@ -258,7 +259,7 @@ func (d *driver) vacate(e *end) {
 	}
 }
 
-// kick has the control program work.
+// kick makes the control program run.
 func (d *driver) kick() {
 	if d.far != nil {
 		d.host.Engine.WakeBefore(d.host.Now())
@@ -267,7 +268,7 @@ func (d *driver) kick() {
 	d.prog.frames[0].page.Ring()
 }
 
-// ring has the card look at an endpoint's page.
+// ring makes the card look at an endpoint's page.
 func (d *driver) ring(e *end) {
 	if d.far != nil {
 		d.far.calls.Ring(e.bit)
@@ -291,7 +292,7 @@ func (d *driver) rung(e *end) (some bool) {
 	return some
 }
 
-// fault is the card's: an endpoint needs a frame, or its memory pinned.
+// fault is called by the card: an endpoint needs a frame, or its memory pinned.
 func (d *driver) fault(e *end, want *bool) {
 	if !*want {
 		*want = true
@@ -303,7 +304,7 @@ func (d *driver) fault(e *end, want *bool) {
 	}
 }
 
-// want is the host's: a message is to be written into an endpoint that is away.
+// want is called by the host: a message must be written to an endpoint that is in no frame.
 func (d *driver) want(e *end) {
 	if e.wantsFrame || e.state != endAway || e.gone {
 		return
@@ -315,7 +316,7 @@ func (d *driver) want(e *end) {
 	d.kick()
 }
 
-// interrupted is what the card's interrupts call.
+// interrupted handles the card's interrupts.
 func (d *driver) interrupted(causes uint32) {
 	if causes&causeFault != 0 {
 		for _, e := range d.ends {
@@ -330,7 +331,7 @@ func (d *driver) interrupted(causes uint32) {
 	d.deliverNews()
 }
 
-// deliverNews wakes the programs whose endpoints the card has told something.
+// deliverNews wakes the programs for whose endpoints the card has reported something.
 func (d *driver) deliverNews() {
 	for d.newsOf.Len() > 0 {
 		switch e := d.newsOf.Pop(); {
@@ -343,9 +344,9 @@ func (d *driver) deliverNews() {
 	}
 }
 
-// now returns the time by which endpoints take turns to be in frames. Within a step of the control
-// program it stands still: if the host's time passed meanwhile, an endpoint that has just come
-// could be due to leave again, and the step would not end.
+// now returns the time that schedules frames. It is constant within a step of the control program:
+// if it advanced with the host's clock, a loaded endpoint could be due to leave at once, and the
+// step would not end.
 func (d *driver) now() int64 {
 	if d.prog.stepping {
 		return d.prog.now
@@ -353,9 +354,9 @@ func (d *driver) now() int64 {
 	return d.host.Now()
 }
 
-// assign gives endpoints that want a frame one, as far as there are any. Those that were
-// loaded longest ago go first, but not before they have been there for a while: their
-// senders, who have got NACKs, try only now and then.
+// assign gives free frames to endpoints that wait for one. It unloads the endpoints that were
+// loaded longest ago, but not before a minimum time: their senders have received NACKs and retry
+// only from time to time.
 func (d *driver) assign() {
 	d.alarm = transport.Forever
 	d.free()
@@ -381,15 +382,16 @@ func (d *driver) assign() {
 	}
 }
 
-// drainMost is how many times Config.Residence an endpoint takes to leave its frame at the most while stations
-// answer. silentMost is how long a station may be silent that keeps the endpoint of another user waiting for it.
+// drainMost is the maximum multiple of Config.Residence that an endpoint takes to leave its frame
+// while stations answer. silentMost is how long a station may be silent whose silence delays an
+// endpoint of another user.
 const (
 	drainMost  = 4
 	silentMost = int64(time.Second)
 )
 
-// stuck reports whether an endpoint cannot leave its frame because a station does not answer. When an endpoint of
-// another user has waited for that long enough, what is not answered comes back.
+// stuck reports whether an endpoint cannot leave its frame because a station does not answer. If an
+// endpoint of another user has waited for too long, the unanswered messages are returned.
 func (d *driver) stuck(f *frame) bool {
 	now, stuck, over := d.now(), f.drains+drainMost*int64(d.cfg.Residence), f.drains+silentMost
 	switch {
@@ -412,7 +414,7 @@ func (d *driver) stuck(f *frame) bool {
 	return true
 }
 
-// framesOf returns how many frames have endpoints of a user.
+// framesOf returns how many frames hold endpoints of a user.
 func (d *driver) framesOf(u user) (n int) {
 	for i := range d.prog.frames {
 		if e := d.prog.frames[i].end; e != nil && e.user == u && !e.privileged() {
@@ -422,10 +424,10 @@ func (d *driver) framesOf(u user) (n int) {
 	return n
 }
 
-// next returns the endpoint that is to be loaded next, of those whose users have the fewest frames: by turns the
-// one that has waited longest, and of those that are being spoken to just now the one that has waited longest.
-// The card that speaks has its endpoint in a frame only for a while: one that came when all
-// who wait before it have had their turns would find nobody there.
+// next returns the next endpoint to load, among those of the users with the fewest frames. It
+// alternates between the endpoint that has waited longest, and the one that has waited longest
+// among those for which a message has just arrived. The sender's endpoint is in a frame only for a
+// while: if its peer were loaded after all earlier ones, it would find the sender's endpoint gone.
 func (d *driver) next() (e *end, ok bool) {
 	n := d.load.Len()
 	if n == 0 {
@@ -457,14 +459,14 @@ func (d *driver) next() (e *end, ok bool) {
 	return e, true
 }
 
-// bring begins to load an endpoint.
+// bring starts to load an endpoint.
 func (d *driver) bring(f *frame, e *end) {
 	e.wantsFrame, e.state, e.frame = false, endComing, f
 	f.state, f.end = frameLoading, e
 	d.kick()
 }
 
-// victim returns the frame that is to be emptied next, nil for none at present: of a user that has the most.
+// victim returns the next frame to empty, or nil: one of a user with the most frames.
 func (d *driver) victim() (f *frame) {
 	now, most := d.now(), 0
 	for i := range d.prog.frames {
@@ -483,9 +485,9 @@ func (d *driver) victim() (f *frame) {
 	return f
 }
 
-// stays returns how long an endpoint has its frame at least: longer if it has something to
-// send, or two cards whose endpoints take turns would each unload theirs just before the
-// other has loaded the one that is spoken to.
+// stays returns the minimum time for which an endpoint keeps its frame. It is longer if the
+// endpoint has messages to send. Otherwise two cards whose endpoints take turns could each unload
+// an endpoint just before the other has loaded its peer.
 func (f *frame) stays(cfg *Config) int64 {
 	if f.posted != f.done {
 		return int64(cfg.SendersStay) * int64(cfg.Residence)
@@ -493,8 +495,7 @@ func (f *frame) stays(cfg *Config) int64 {
 	return int64(cfg.Residence)
 }
 
-// due is called by the control program when it has done what there was to do: it returns
-// when it is to be called again for the driver's sake.
+// due is called by the control program when it is idle, and returns when the driver must run again.
 func (d *driver) due(now int64) int64 {
 	next := d.attend(now)
 	if d.load.Len() == 0 {
@@ -506,7 +507,7 @@ func (d *driver) due(now int64) int64 {
 	return max(min(d.alarm, next), now+1)
 }
 
-// free forgets the endpoints that are gone and have left their frames.
+// free removes deleted endpoints that have left their frames.
 func (d *driver) free() {
 	for _, e := range d.ends {
 		if e != nil && e.gone && e.frame == nil {
@@ -515,8 +516,8 @@ func (d *driver) free() {
 	}
 }
 
-// pin has the card use an endpoint's staging area. If that is too much memory, areas of
-// endpoints that are away are not pinned any more, those first that were pinned longest ago.
+// pin makes the card use an endpoint's staging area. If that exceeds the limit, it unpins the areas
+// of endpoints outside frames, the one pinned longest ago first.
 func (d *driver) pin(e *end) {
 	e.wantsPin = false
 	if e.staging.pinned || e.gone {
@@ -530,7 +531,7 @@ func (d *driver) pin(e *end) {
 			}
 		}
 		if oldest == nil {
-			break // those in frames have theirs
+			break // the areas of endpoints in frames stay pinned
 		}
 		d.unpin(oldest)
 	}

@@ -23,34 +23,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// far is the connection with the process that has the card (Card.Serve). Of that process's driver it
-// takes the place of what concerns all programs of the card; what concerns an endpoint's page the
-// driver of this process does, in the memory that both share. The engine of this process waits at far,
-// which is its link.
+// far is the connection with the process that has the card (Card.Serve). It replaces the part of
+// the driver that concerns all programs of the card. The driver of this process handles the pages
+// of its endpoints, in memory that both processes share. far is the link on which the engine of
+// this process waits.
 type far struct {
 	card  *Card
 	conn  *net.UnixConn
 	line  *share.Line
 	bells *shared.Memory
-	calls *shared.Bell // which it rings
-	news  *shared.Bell // which the card rings
+	calls *shared.Bell // rung by this process
+	news  *shared.Bell // rung by the card's process
 	info  transport.Info
 	index int               // of the card's interface
 	look  int               // a socket in the network namespace of the interface
-	ends  [shared.Bits]*end // by their bits; the engine's lock guards it
+	ends  [shared.Bits]*end // by bit; guarded by the engine's lock
 
-	asking  sync.Mutex // held by who waits for an answer
-	answers chan note  // of capacity 1; closed when the connection has ended
+	asking  sync.Mutex // held while a request waits for its answer
+	answers chan note  // of capacity 1; closed when the connection ends
 	closed  atomic.Bool
 }
 
-// errEnded says that the process that had the card is no more.
+// errEnded reports that the process that had the card has ended.
 var errEnded = fmt.Errorf("%w: the process that serves the card has ended: open the card again when there is one (bobnet card)", transport.ErrGone)
 
-// patience is how long a process that lives may take to answer.
+// patience is the maximum time that a live process takes to answer.
 const patience = 10 * time.Second
 
-// attach opens the card that another process serves at an interface. Its errors are those of share.Dial.
+// attach opens the card that another process serves at an interface. Its errors are those of
+// share.Dial.
 func attach(ctx context.Context, cfg *Config) (*Card, error) {
 	at, err := iface.Find(cfg.Interface)
 	if err != nil {
@@ -123,7 +124,8 @@ func closeFiles(fds []int) {
 	}
 }
 
-// request asks the card for something, and returns its answer. No lock but the node's may be held.
+// request sends a request to the card, and returns its answer. The caller may hold no lock but the
+// node's.
 func (f *far) request(n note) (answer note, err error) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
@@ -141,7 +143,7 @@ func (f *far) request(n note) (answer note, err error) {
 	return answer, nil
 }
 
-// refusal returns of what kind the error of a request is.
+// refusal returns the error class of a failed request.
 func refusal(err error) error {
 	if errors.Is(err, transport.ErrGone) {
 		return provider.ErrClosed
@@ -149,8 +151,8 @@ func refusal(err error) error {
 	return provider.ErrResource
 }
 
-// open makes an endpoint of a program. It reports false if the card does not take it, and then p.full
-// says why.
+// open creates an endpoint of a program. If the card refuses it, open returns false and p.full is
+// the reason.
 func (f *far) open(p *way, id uint32) (*end, bool) {
 	a, err := f.request(note{Do: doOpen, Port: p.seat.port, ID: id})
 	var m *shared.Memory
@@ -169,24 +171,24 @@ func (f *far) open(p *way, id uint32) (*end, bool) {
 	d := &f.card.driver
 	e := d.newEnd(p.seat.port, id, p)
 	e.share(m, a.Bit)
-	e.state = endResident // its page is always to be had
+	e.state = endResident // its page is always accessible
 	f.ends[e.bit], d.by[keyOf(e.port, id)] = e, e
 	return e, true
 }
 
-// forget ends an endpoint.
+// forget removes an endpoint.
 func (f *far) forget(e *end) {
 	f.ends[e.bit] = nil
 	f.line.Send(note{Do: doForget, Port: e.port, Bit: e.bit})
 }
 
-// say has the card say something for a program.
+// say makes the card send a saying for a program.
 func (f *far) say(what topic, to peerName, from *seat, conn uint32, body []byte) {
 	f.line.Send(note{Do: doSay, Port: from.port, What: what, MAC: to.mac, Other: to.port, Conn: conn, Body: body})
 	f.card.driver.kick()
 }
 
-// ask has the card ask for a name. All programs of this process hear the answer.
+// ask makes the card look up a name. All programs of this process receive the answer.
 func (f *far) ask(name string) {
 	for port := range f.card.driver.programs {
 		f.line.Send(note{Do: doAsk, Port: port, Name: name})
@@ -194,7 +196,7 @@ func (f *far) ask(name string) {
 	}
 }
 
-// listen takes what the card says until the connection ends.
+// listen reads the card's messages until the connection ends.
 func (f *far) listen() {
 	c := f.card
 	for {
@@ -224,7 +226,7 @@ func (f *far) listen() {
 	c.unlock()
 }
 
-// hear takes in what the card says by itself. The engine's lock is held.
+// hear handles a message that the card sends by itself. The caller must hold the engine's lock.
 func (f *far) hear(n *note) {
 	d := &f.card.driver
 	if n.Do == doFound {
@@ -245,7 +247,7 @@ func (f *far) hear(n *note) {
 	s.said(n.What, peerKey{n.MAC, n.Other}, n.Conn, n.Why)
 }
 
-// Poll implements station.Remote: it takes in which endpoints have news.
+// Poll implements station.Remote: it reads which endpoints have news.
 func (f *far) Poll(now int64) (arrived bool) {
 	for i := range shared.Words {
 		for set := f.news.Take(i); set != 0; set &= set - 1 {
@@ -308,7 +310,7 @@ func (f *far) Info() transport.Info { return f.info }
 // Stats implements transport.Link.
 func (f *far) Stats() transport.Stats { return transport.Stats{} }
 
-// Send implements transport.Link. It carries no frames.
+// Send implements transport.Link. The link carries no frames.
 func (f *far) Send([]transport.Frame) (int, error) { return 0, transport.ErrClosed }
 
 // Recv implements transport.Link.

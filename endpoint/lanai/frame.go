@@ -31,28 +31,28 @@ const (
 	takenAt   = 8
 	postedAt  = 12
 	tagAt     = 16
-	wantsAt   = 24 // as what follows, only in pages that programs of other processes share
+	wantsAt   = 24 // like the next one, only in pages shared with programs of other processes
 	starvedAt = 28
 	entryAt   = 64
 
-	sendEntries    = 8  // of each send queue
+	sendEntries    = 8  // entries of each send queue
 	receiveEntries = 16 // of each receive queue: 4 times K_user (VNT, 4.2.2)
 	numSends       = 2 * sendEntries
 	numReceives    = 2 * receiveEntries
 	entrySize      = entryHead + inlineSize
 	entryHead      = 16
-	inlineSize     = 64 // octets of a short message: number of the connection, header, tags, 8 words
+	inlineSize     = 64 // bytes of a short message: number of the connection, header, tags, 8 words
 )
 
 // All entries fit into a page.
 const _ = uint(frameSize - entryAt - (numSends+numReceives)*entrySize)
 
-// queue is one of the two kinds of queues that a message passes, at both ends.
+// queue is one of the two kinds of queues for messages, at both ends.
 type queue uint8
 
 const (
-	requests queue = iota // what goes from client to server
-	replies               // what goes from server to client, and what comes back
+	requests queue = iota // from client to server
+	replies               // from server to client, and returned messages
 )
 
 // entry begins an entry.
@@ -73,16 +73,16 @@ type entry struct {
 
 // Flags of entries.
 const (
-	flagStaged   = 1 << iota // the message lies in the entry's part of the staging area
-	flagReturned             // it is one that has come back
+	flagStaged   = 1 << iota // the message is in the entry's part of the staging area
+	flagReturned             // the message was returned
 	flagsEnd
 )
 
-// What a message is (entry.op).
+// Kinds of messages (entry.op).
 const (
 	opMessage  = iota // a message of a connection
 	opFragment        // a part of bulk data
-	opControl         // one of the drivers', which only privileged endpoints send and get
+	opControl         // between drivers; only privileged endpoints send and receive it
 	opEnd
 )
 
@@ -102,8 +102,8 @@ func (e *entry) parse(b []byte) {
 	e.endpoint = binary.LittleEndian.Uint32(b[12:])
 }
 
-// sendAt returns where entry i of the send queues begins, of which those below sendEntries are
-// of requests.
+// sendAt returns the offset of entry i of the send queues. Entries below sendEntries are for
+// requests.
 func sendAt(i int) int { return entryAt + i*entrySize }
 
 // receiveAt returns the same for the receive queues.
@@ -113,18 +113,18 @@ func receiveAt(i int) int { return entryAt + (numSends+i)*entrySize }
 func word(page []byte, at int) uint32       { return binary.LittleEndian.Uint32(page[at:]) }
 func setWord(page []byte, at int, v uint32) { binary.LittleEndian.PutUint32(page[at:], v) }
 
-// Staging areas: of each entry, a part of the host's memory for a message that does not fit
-// into it (VNT, 3.1).
+// Staging areas. Each entry has a part of the host's memory for a message that does not fit the
+// entry (VNT, 3.1).
 const (
 	stageSize = provider.MaxCardMedium + 128
 )
 
-// staging is the areas of an endpoint. It is made when it is needed first. The card moves
-// only what is pinned.
+// staging is the staging areas of an endpoint, allocated on first use. The card only transfers
+// pinned memory.
 type staging struct {
 	send, receive []byte
 	pinned        bool
-	used          uint64 // when, in the order of faults
+	used          uint64 // when last used, in the order of faults
 }
 
 func (s *staging) sendPart(i int) []byte    { return s.send[i*stageSize:][:stageSize:stageSize] }

@@ -36,8 +36,8 @@ func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	})
 }
 
-// liveBackoff is Config.Channels.Backoff live: a card whose host has no processor is given about
-// 16 s, and does not find as many copies of each message.
+// liveBackoff is Config.Channels.Backoff on a live cable. A card whose host is not scheduled then
+// has about 16 s, and receives fewer copies of each message.
 const liveBackoff = 2
 
 // Join returns a new card at the end of a live cable. The card owns the cable, and Close closes it.
@@ -71,14 +71,14 @@ func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	return c, nil
 }
 
-// live is a live card as its station.Live sees it.
+// live adapts a live card to station.Live.
 type live Card
 
 // Found implements station.Driver.
 func (l *live) Found() { l.driver.kick() }
 
-// Serve implements station.Driver: interrupts have called the driver.
+// Serve implements station.Driver: interrupts have already called the driver.
 func (l *live) Serve() bool { return false }
 
-// Enough implements station.Driver: an engine asks again.
+// Enough implements station.Driver: the engine calls again.
 func (l *live) Enough() bool { return false }

@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
-// note is what a program and the process that has its card say to each other, as a line of JSON
-// (share.Line). Messages of endpoints do not go this way.
+// note is a message between a program and the process that has its card, as a line of JSON
+// (share.Line). Messages of endpoints do not use it.
 type note struct {
 	Do    string
 	Port  uint16        `json:",omitempty"` // of the program; of what the card says, with its life
@@ -26,29 +26,29 @@ type note struct {
 	fds []int
 }
 
-// What a program asks for. The card answers the first four, in their order, by the same word.
+// Requests of a program. The card answers the first four, in order, by the same word.
 const (
 	doHello  = "hello"  // the page of bells
-	doJoin   = "join"   // a program is there
+	doJoin   = "join"   // a program has started
 	doOpen   = "open"   // an endpoint; the answer has its memory
-	doName   = "name"   // the program has a name
-	doLeave  = "leave"  // the program is gone, with its endpoints
+	doName   = "name"   // a program has a name
+	doLeave  = "leave"  // a program has ended, with its endpoints
 	doForget = "forget" // the endpoint is
 	doUnname = "unname"
 	doAsk    = "ask" // who has a name?
 	doSay    = "say" // to another driver
 )
 
-// What the card says by itself.
+// Messages that the card sends by itself.
 const (
 	doHeard = "heard" // another driver has said something
-	doSaid  = "said"  // what the program has said has arrived, or not for a reason
+	doSaid  = "said"  // a saying has arrived, or failed for a reason
 	doFound = "found" // somebody has a name
 )
 
 // The page of bells.
 const (
-	callsAt   = 0    // the card's, which the program rings
-	newsAt    = 2048 // the program's
+	callsAt   = 0    // rung by the program for the card
+	newsAt    = 2048 // rung by the card
 	bellsSize = newsAt + shared.BellSize
 )

@@ -8,16 +8,16 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 )
 
-// typeMessage is the type of the packets in which AM-II's cards speak.
+// typeMessage is the packet type of AM-II's cards.
 const typeMessage = 0x0a20
 
-// kind says what a packet is.
+// kind is the kind of a packet.
 type kind uint8
 
 const (
 	kindData   kind = 1 + iota // a message, on a channel
 	kindAnswer                 // an ACK or NACK
-	kindQuery                  // of a driver: who has a name?
+	kindQuery                  // of a driver: look-up of a name
 	kindHas                    // its answer
 	kindEnd
 )
@@ -52,7 +52,7 @@ const (
 	initFlag = 1 << 7
 )
 
-// put writes the header and returns where it ends.
+// put writes the header and returns its length.
 func (h *header) put(b []byte) int {
 	b[0], b[1], b[2], b[3] = byte(h.kind), h.channel.Channel|h.channel.Bit<<6, byte(h.answer), byte(h.queue)
 	if h.channel.Init {
@@ -78,8 +78,8 @@ func (h *header) put(b []byte) int {
 	return baseHeader
 }
 
-// parse reads a packet's payload, and returns what follows the header. It reports false
-// for what no card sends.
+// parse decodes a packet's payload, and returns the part after the header. It returns false for a
+// packet that no card sends.
 func (h *header) parse(b []byte) (rest []byte, ok bool) {
 	if len(b) < baseHeader {
 		return nil, false
@@ -107,7 +107,7 @@ func (h *header) parse(b []byte) (rest []byte, ok bool) {
 	return rest, h.queue <= replies && h.op < opEnd && h.length == len(rest) && h.length <= stageSize
 }
 
-// connSize is the octets of the number of a connection, which begins every message.
+// connSize is the size in bytes of the connection number that begins every message.
 const connSize = 4
 
 // tagOf returns the tag that a message carries.
@@ -118,10 +118,11 @@ func tagOf(message []byte) (tag wire.Tag, tagged bool) {
 	return wire.Tag(binary.LittleEndian.Uint64(message[connSize+wire.BaseSize:])), true
 }
 
-// admits reports whether an endpoint with tag t takes a message with tag m.
+// admits reports whether an endpoint with tag t accepts a message with tag m.
 func admits(t, m wire.Tag) bool { return t == wire.TagAll || t != wire.TagNone && t == m }
 
-// refusalReason returns what it means for a message that a card has refused it for good.
+// refusalReason returns the reason with which a message is returned that a card has permanently
+// refused.
 func refusalReason(k channels.AnswerKind, q queue) wire.Reason {
 	switch {
 	case k == channels.NackNoEndpoint:

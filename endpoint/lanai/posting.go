@@ -10,24 +10,24 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
-// posting is what the host knows of the queues of an endpoint.
+// posting is the host's state of an endpoint's queues.
 type posting struct {
-	posted, done uint16 // as the words of the page
-	shown        uint16 // posted, as it has been written
-	taken        uint32 // the same of the receive queues
+	posted, done uint16 // the words of the page
+	shown        uint16 // posted, as last written to the page
+	taken        uint32 // the same for the receive queues
 	shownTaken   uint32
 	refs         [numSends]ref
-	kept         [numReceives]*received // messages that lie in staging areas
-	keeps        [2]int                 // of each receive queue
-	waiting      [2]fifo.Queue[ref]     // for an entry of each send queue
+	kept         [numReceives]*received // messages in staging areas
+	keeps        [2]int                 // their number, for each receive queue
+	waiting      [2]fifo.Queue[ref]     // messages that wait for an entry, for each send queue
 }
 
-// ref says whose message lies in an entry of a send queue, or waits for one.
+// ref identifies a message that is in an entry of a send queue, or waits for one.
 type ref struct {
 	what refKind
 	ch   *channel
 	i    int // send buffer, or slot
-	n    int // octets
+	n    int // bytes
 	say  *saying
 }
 
@@ -35,12 +35,12 @@ type refKind uint8
 
 const (
 	refNone     refKind = iota
-	refMessage          // of send buffer i
+	refMessage          // in send buffer i
 	refFragment         // of the bulk data for slot i
-	refControl          // what a driver says
+	refControl          // a saying of a driver
 )
 
-// free returns an entry of a send queue that is the host's, -1 for none.
+// free returns a free entry of a send queue, or -1.
 func (p *posting) free(q queue) int {
 	base := int(q) * sendEntries
 	set := ^(p.posted ^ p.done) >> base & (1<<sendEntries - 1)
@@ -50,14 +50,14 @@ func (p *posting) free(q queue) int {
 	return base + bits.TrailingZeros16(set)
 }
 
-// put has a message wait for an entry, and writes it, and those before it, into entries as
-// far as there are some. A message for an endpoint that is away has it loaded.
+// put queues a message, and writes waiting messages to entries as far as there are free ones. If
+// the endpoint is not in a frame, put requests one.
 func (d *driver) put(e *end, q queue, r ref) {
 	e.post.waiting[q].Push(r)
 	d.flush(e)
 }
 
-// flush writes messages that wait into free entries.
+// flush writes waiting messages to free entries.
 func (d *driver) flush(e *end) {
 	p := &e.post
 	if p.waiting[requests].Len()+p.waiting[replies].Len() == 0 && p.posted == p.shown {
@@ -75,7 +75,7 @@ func (d *driver) flush(e *end) {
 				break
 			}
 			if e == d.control && !p.bringForward() {
-				break // until an entry is free, which the drivers' endpoint always hears of
+				break // until an entry is free, which the drivers' endpoint always learns
 			}
 			d.writeEntry(e, i, &p.waiting[q])
 		}
@@ -83,9 +83,10 @@ func (d *driver) flush(e *end) {
 	d.show(e)
 }
 
-// bringForward makes a saying the first of those that wait: the oldest whose station has fewer entries than
-// are free, and whose user has, if the user shares the card. So stations that do not answer, and keep their entries
-// for long, leave others to the rest. bringForward reports false if there is no such saying.
+// bringForward moves a saying to the front of the queue: the oldest whose station, and whose user
+// if users share the card, has fewer entries than are free. Stations that do not answer, and hold
+// their entries for long, thus leave others to the rest. It returns false if there is no such
+// saying.
 func (p *posting) bringForward() bool {
 	waiting := &p.waiting[requests]
 	free := sendEntries - bits.OnesCount8(uint8(p.posted^p.done))
@@ -103,7 +104,8 @@ func (p *posting) bringForward() bool {
 	return false
 }
 
-// holds returns how many entries have sayings to the station of a saying, and how many those of its user.
+// holds returns how many entries hold sayings to the same station as a saying, and how many those
+// of its user.
 func (p *posting) holds(s *saying) (to, of int) {
 	for i := range p.refs[:sendEntries] {
 		x := p.refs[i].say
@@ -120,7 +122,7 @@ func (p *posting) holds(s *saying) (to, of int) {
 	return to, of
 }
 
-// writeEntry writes the first message that waits into entry i.
+// writeEntry writes the first waiting message to entry i.
 func (d *driver) writeEntry(e *end, i int, from *fifo.Queue[ref]) {
 	var scratch [entrySize]byte
 	r := from.Pop()
@@ -160,7 +162,7 @@ func (d *driver) writeEntry(e *end, i int, from *fifo.Queue[ref]) {
 	}
 }
 
-// show tells the card what has been written.
+// show makes the written entries visible to the card.
 func (d *driver) show(e *end) {
 	p := &e.post
 	if p.shown == p.posted {
@@ -169,18 +171,18 @@ func (d *driver) show(e *end) {
 	d.clock.later(e.shows)
 }
 
-// showPosted does so, when the host has got so far.
+// showPosted does so at the host's current time.
 func (d *driver) showPosted(e *end) {
 	p := &e.post
 	if e.state != endResident || p.shown == p.posted {
-		return // it is shown when the endpoint is back
+		return // shown when the endpoint is back
 	}
 	p.shown = p.posted
 	e.writeWord(postedAt, uint32(p.posted))
 	d.ring(e)
 }
 
-// asked reports whether a half waits for the end of what lies in an entry.
+// asked reports whether a half waits for a message in an entry.
 func (p *posting) asked() bool {
 	for i := range p.refs {
 		if r := &p.refs[i]; r.ch != nil && (r.ch.asked || r.what == refFragment) {
@@ -190,7 +192,7 @@ func (p *posting) asked() bool {
 	return false
 }
 
-// size returns the octets of a message in its entry or staging area.
+// size returns the bytes of a message in its entry or staging area.
 func (r *ref) size() int {
 	switch r.what {
 	case refControl:
@@ -216,7 +218,7 @@ func (r *ref) fill(b []byte) {
 	}
 }
 
-// takeDone notes which messages the card has done with, and calls each.
+// takeDone records which messages the card is done with, and calls each for them.
 func (d *driver) takeDone(e *end, done uint16, each func(r *ref, back wire.Reason)) {
 	p := &e.post
 	for set := done ^ p.done; set != 0; set &= set - 1 {
@@ -230,8 +232,8 @@ func (d *driver) takeDone(e *end, done uint16, each func(r *ref, back wire.Reaso
 	p.done = done
 }
 
-// read calls each for what has come to an endpoint. What it returns keeps the entry, until
-// release.
+// read calls each for the messages that have arrived at an endpoint. If each returns true, the
+// message keeps its entry until release.
 func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps bool), back func(r *ref, why wire.Reason)) {
 	p := &e.post
 	filled, done := e.words()
@@ -265,11 +267,11 @@ func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps boo
 	d.takeDone(e, done, back)
 }
 
-// tookFrom tells the card which entries of the receive queues are free.
+// tookFrom reports the free entries of the receive queues to the card.
 func (d *driver) tookFrom(e *end) {
 	p := &e.post
 	if p.taken == p.shownTaken || !e.reachable() {
-		return // when the endpoint has been moved
+		return // again after the endpoint has moved
 	}
 	p.shownTaken = p.taken
 	e.writeWord(takenAt, p.taken)
@@ -278,7 +280,7 @@ func (d *driver) tookFrom(e *end) {
 	}
 }
 
-// release frees an entry of the receive queues that each has kept.
+// release frees an entry of the receive queues that was kept.
 func (d *driver) release(e *end, i int) {
 	e.post.kept[i] = nil
 	e.post.keeps[i/receiveEntries]--
@@ -286,7 +288,7 @@ func (d *driver) release(e *end, i int) {
 	d.tookFrom(e)
 }
 
-// peerName is where messages go.
+// peerName is the destination of messages.
 type peerName struct {
 	mac  ethertype.MAC
 	port uint16

@@ -15,16 +15,16 @@ import (
 
 // Causes of interrupts.
 const (
-	causeFault   = 1 << iota // an endpoint is wanted in a frame, or memory of one is to be pinned
+	causeFault   = 1 << iota // an endpoint needs a frame, or its memory pinned
 	causeMoved               // an endpoint has been loaded or unloaded
-	causeControl             // the drivers' endpoint, or a query, has something
-	causeNews                // an endpoint has something for its program
+	causeControl             // the drivers' endpoint, or a query, has an arrival
+	causeNews                // an endpoint has an arrival for its program
 )
 
 const (
 	mostBuffers  = 16 // receive buffers
 	leastBuffers = 2
-	mostAnswers  = 64 // that wait to be sent; without room for one more a message is dropped
+	mostAnswers  = 64 // answers that wait to be sent; without room for another one a message is dropped
 	packetRoom   = dataHeader + stageSize
 	outAt        = station.MaxHops + framing.FabricTypeSize // where a packet's payload begins in a send buffer
 	outSize      = outAt + packetRoom + framing.FabricCRCSize
@@ -42,30 +42,30 @@ type program struct {
 	self ethertype.MAC
 	now  int64
 
-	stepping bool // a step is under way
+	stepping bool // a step is running
 
-	peers  station.Table // of the cards that this one speaks with; entry 0 is for those without a route of their own
+	peers  station.Table // cards that this one communicates with; entry 0 is for those without a route
 	maps   station.Mapping
 	frames []frame
 	sends  channels.Sender
 	recvs  channels.Receiver
 
-	// What goes out.
+	// Outgoing packets.
 	outs    [2]outBuffer
-	fill    uint32 // number of the buffer that is filled next, modulo those in use
-	leave   uint32 // number of the one that leaves next
+	fill    uint32 // number of the next buffer to fill, modulo those in use
+	leave   uint32 // number of the next one to send
 	answers answers
-	small   []byte // in SRAM: an answer, or a query, that is being sent
-	current int    // frame whose turn it is to send
-	left    int    // attempts that are left to it
-	tried   int64  // when the last one was made that anybody has waited for
-	again   bool   // the step was cut short by loitering
+	small   []byte // in SRAM: the answer or query being sent
+	current int    // the frame whose turn it is to send
+	left    int    // its remaining attempts
+	tried   int64  // time of the last attempt that another frame waited for
+	again   bool   // the step ended early because of loitering
 
-	// What the host's DMA engine does.
+	// State of the host's DMA engine.
 	job  job
 	last job
-	in   arrival // whose message is being stored, or waits
-	move *frame  // that is being loaded or saved
+	in   arrival // the message that is being stored, or waits
+	move *frame  // the frame that is being loaded or saved
 
 	stats Stats
 }
@@ -74,17 +74,17 @@ type job uint8
 
 const (
 	none    job = iota
-	loading     // a message from a staging area to a send buffer
-	storing     // one from a receive buffer to a staging area
-	moving      // an endpoint
+	loading     // copies a message from a staging area to a send buffer
+	storing     // copies one from a receive buffer to a staging area
+	moving      // moves an endpoint
 )
 
-// outBuffer holds a packet of data that goes out.
+// outBuffer holds an outgoing data packet.
 type outBuffer struct {
 	mem   []byte
-	n     int // octets of its payload
+	n     int // payload bytes
 	peer  int
-	frame *frame // whose message it is
+	frame *frame // frame of the message
 	entry int
 	state bufState
 }
@@ -98,19 +98,19 @@ const (
 	bufLeaving
 )
 
-// answers is a ring of answers that are to be sent, at most one for each channel.
+// answers is a ring of answers to send, at most one for each channel.
 type answers struct {
 	ring    [mostAnswers]answer
 	head, n int
 }
 
-// answer is what is said to another card about one of its channels.
+// answer is an answer to another card about one of its channels.
 type answer struct {
 	peer int
 	channels.Answer
 }
 
-// find returns the answer for a channel that waits to be sent, nil for none.
+// find returns the waiting answer for a channel, or nil.
 func (a *answers) find(peer int, channel uint8) *answer {
 	for i := range a.n {
 		if x := &a.ring[(a.head+i)%mostAnswers]; x.peer == peer && x.Channel == channel {
@@ -120,13 +120,13 @@ func (a *answers) find(peer int, channel uint8) *answer {
 	return nil
 }
 
-// room reports whether an answer for a channel finds room.
+// room reports whether there is room for an answer for a channel.
 func (a *answers) room(peer int, channel uint8) bool {
 	return a.n < mostAnswers || a.find(peer, channel) != nil
 }
 
-// push adds an answer, for which there is room. It takes the place of an earlier one for the
-// same channel, which says nothing that it does not say.
+// push adds an answer, for which there is room. It replaces an earlier one for the same channel,
+// because it contains all its information.
 func (a *answers) push(peer int, x channels.Answer) {
 	at := a.find(peer, x.Channel)
 	if at == nil {
@@ -136,7 +136,7 @@ func (a *answers) push(peer int, x channels.Answer) {
 	*at = answer{peer, x}
 }
 
-// pop returns the answer that has waited longest. There is one.
+// pop removes and returns the oldest answer. The ring must not be empty.
 func (a *answers) pop() (x answer) {
 	x = a.ring[a.head]
 	a.head = (a.head + 1) % mostAnswers
@@ -154,7 +154,7 @@ func (p *program) Load(c *hardware.Card) error {
 		}
 		return block.Data, nil
 	}
-	// Go's memory holds the tables of channels and of endpoints; the card's is charged for them.
+	// The tables of channels and of endpoints are in Go's memory, but count as memory of the card.
 	if _, err := alloc("channels", p.cfg.Channels.Octets()); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (p *program) Step(now int64) (next int64) {
 	return min(next, p.d.due(now))
 }
 
-// round does what can be done once, and reports whether that may have made more possible.
+// round does all work that is possible now, and reports whether this may have made more possible.
 func (p *program) round() (busy bool) {
 	busy = p.finish()
 	busy = p.launch() || busy
@@ -229,11 +229,11 @@ func (p *program) look() {
 	}
 }
 
-// buffer returns the send buffer that is filled next.
+// buffer returns the next send buffer to fill.
 func (p *program) buffer() *outBuffer { return &p.outs[p.fill%uint32(p.buffers())] }
 
-// buffers returns how many send buffers are used: the paper's program has moved a message to
-// SRAM, and then sends it (VNT, 5.2), where GAM's fetches the next one meanwhile.
+// buffers returns how many send buffers are used. The paper's program moves a message to SRAM and
+// then sends it (VNT, 5.2). GAM's fetches the next message meanwhile.
 func (p *program) buffers() int {
 	if p.cfg.Pipelined {
 		return len(p.outs)
@@ -241,7 +241,7 @@ func (p *program) buffers() int {
 	return 1
 }
 
-// finish notes that a transfer between host and SRAM has ended.
+// finish handles the end of a transfer between host and SRAM.
 func (p *program) finish() bool {
 	if p.job == none || p.c.Transferring() {
 		return false
@@ -261,8 +261,9 @@ func (p *program) finish() bool {
 	return true
 }
 
-// launch makes the next packet leave. The mapper's packets take turns with all others, because
-// without them the routes go. Of the others answers go first, then the drivers' queries, then data.
+// launch sends the next packet. The mapper's packets alternate with all others, because routes
+// would be lost without them. Of the others, answers precede the drivers' queries, and these
+// precede data.
 func (p *program) launch() bool {
 	if p.c.Sending() {
 		return false
@@ -285,7 +286,7 @@ func (p *program) launch() bool {
 	return true
 }
 
-// recycle makes the buffer free whose packet has left.
+// recycle frees the buffer of a packet that has been sent.
 func (p *program) recycle() {
 	b := &p.outs[p.leave%uint32(p.buffers())]
 	if b.state != bufLeaving {
@@ -295,9 +296,9 @@ func (p *program) recycle() {
 	p.leave++
 }
 
-// leaves sends a packet, the payload of which lies in a buffer: it puts the route before it.
-// One to a card without a route is dropped, as a message to it comes back before. One to the card
-// itself has to wait when leaves reports false.
+// leaves sends a packet, whose payload is in a buffer, with its route before it. It drops a packet
+// to a card without a route, because the message is returned earlier. It returns false if a packet
+// to the card itself must wait.
 func (p *program) leaves(mem []byte, n, peer int) bool {
 	mem[station.MaxHops], mem[station.MaxHops+1] = typeMessage>>8, typeMessage&0xff
 	if p.peers.MAC(peer) == p.self {
@@ -314,7 +315,8 @@ func (p *program) leaves(mem []byte, n, peer int) bool {
 	return true
 }
 
-// launchAnswer sends an ACK or NACK; while nothing leaves the card (Holds), only one to itself.
+// launchAnswer sends an ACK or NACK. While the card may not send (Holds), it only sends one to
+// itself.
 func (p *program) launchAnswer(held bool) bool {
 	if p.answers.n == 0 || held && p.peers.MAC(p.answers.ring[p.answers.head].peer) != p.self {
 		return false
@@ -329,7 +331,7 @@ func (p *program) launchAnswer(held bool) bool {
 	return true
 }
 
-// launchQuery sends a query or the answer to one.
+// launchQuery sends a query, or the answer to one.
 func (p *program) launchQuery() bool {
 	q := p.d.nextQuery()
 	if q == nil {
@@ -342,8 +344,8 @@ func (p *program) launchQuery() bool {
 	return true
 }
 
-// idle reports whether nothing is under way to a card, and nothing of its is being stored. If
-// so the channels forget it.
+// idle reports whether nothing is in flight to a card, and no message from it is being stored. The
+// channels may then discard its state.
 func (p *program) idle(peer int) bool {
 	if p.sends.UnderWay(peer) > 0 || p.in.received.Buffer != nil && p.in.peer == peer {
 		return false
@@ -358,11 +360,10 @@ func (p *program) idle(peer int) bool {
 	return true
 }
 
-// smallPacket is the most octets of the payload of an answer or a query.
+// smallPacket is the maximum payload of an answer or a query, in bytes.
 const smallPacket = baseHeader + querySize
 
-// sender returns the number of the card that a packet is from. A card to which there is no route gets
-// no number.
+// sender returns the number of the card that sent a packet. A card without a route gets no number.
 func (p *program) sender(mac ethertype.MAC) (i int, ok bool) {
 	if _, all := p.peers.Route(0); all {
 		return p.peers.Add(mac)
@@ -378,7 +379,7 @@ func (p *program) SetRoutes(entries []myrinet.HostRoute) {
 	p.refuseRoutes()
 }
 
-// refuseRoutes ends what is under way to cards that have no route any more.
+// refuseRoutes returns the messages in flight to cards that no longer have a route.
 func (p *program) refuseRoutes() {
 	for i := 1; i < p.peers.Len(); i++ {
 		if _, ok := p.peers.Route(i); ok || p.peers.MAC(i) == p.self {

@@ -13,18 +13,18 @@ import (
 	"github.com/bobnet-go/bobnet/internal/progress"
 )
 
-// way is the way of one program to others: its endpoints on the card, and the
-// connections between these and others. It is a provider.Provider, for package endpoint.
+// way implements provider.Provider for one program: its endpoints on the card, and its connections
+// to others.
 //
-// The engine's lock guards what the driver uses, too: news, items, names, and all that
-// concerns entries. The rest is the node's, whose lock is taken before.
+// The engine's lock guards what the driver also uses: news, items, names, and everything about
+// entries. The node's lock, which is acquired first, guards the rest.
 type way struct {
 	card   *Card
 	up     provider.Host
 	memory *provider.Budget
 	seat   *seat
 	silent time.Duration
-	full   error // why the card has not taken an endpoint, if it has not
+	full   error // why the card has refused an endpoint
 
 	ends       map[uint32]*end
 	conns      map[uint32]*channel
@@ -33,19 +33,19 @@ type way struct {
 	spare      []*received
 
 	gate   progress.Gate
-	asking progress.Gate // for names
+	asking progress.Gate // for look-ups of names
 	woken  bool
 	closed bool
 	news   fifo.Queue[*end]
 	items  []item
-	taken  []item // that are being handed on
+	taken  []item // that are being delivered
 	strays int
-	looked map[string]ethertype.Addr // names that are looked up, and where they are
+	looked map[string]ethertype.Addr // names being looked up, and their addresses
 	peers  map[peerKey]*peerState
-	opens  map[openKey]int // connections that others have asked for, and that are not handed on yet
+	opens  map[openKey]int // connections requested by others and not yet delivered
 }
 
-// item is something to hand on.
+// item is a message or an event to deliver to the node.
 type item struct {
 	what     itemKind
 	ch       *channel
@@ -72,26 +72,26 @@ const (
 	itemAccepted
 	itemRefused
 	itemGone
-	itemLost // all connections with the program from are
+	itemLost // all connections with the program from are lost
 )
 
-// received is a message that a half has.
+// received is a message that a half holds.
 type received struct {
 	provider.Packet
 	ch  *channel
-	at  int // entry in whose staging area it lies, -1 for none
+	at  int // entry in whose staging area it is, or -1
 	mem []byte
 }
 
-// peerState is what is known of a program elsewhere.
+// peerState is the state of a remote program.
 type peerState struct {
-	life  uint32 // 0 until it has accepted a connection or asked for one
-	conns int    // that this program has with it, or wants
-	next  int64  // when it is to be asked whether it has them, too
-	asked bool   // it is being asked
+	life  uint32 // 0 before it has accepted or requested a connection
+	conns int    // number of this program's connections with it, or requests
+	next  int64  // when to ask about connections
+	asked bool   // an inquiry is in progress
 }
 
-// openKey is a connection that a program elsewhere asks for, by its number there.
+// openKey identifies a connection that a remote program requests, by its number there.
 type openKey struct {
 	peerKey
 	conn uint32
@@ -107,8 +107,8 @@ func init() {
 	}
 }
 
-// program connects a program, whose node is up, to the card. Connections that others ask for take
-// memory from the budget.
+// program connects a program with node up to the card. Connections requested by others use memory
+// of the budget.
 func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Duration) (*way, error) {
 	var joined note
 	if far := c.driver.far; far != nil {
@@ -140,14 +140,14 @@ func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Du
 	return p, nil
 }
 
-// defaultPeerTimeout is how long a silent program is believed to be alive by default, but
-// for the time that the channels need to find out that its card is silent.
+// defaultPeerTimeout is how long a silent program is assumed to be alive by default, without the
+// time in which channels detect a silent card.
 const defaultPeerTimeout = 10 * time.Second
 
-// lock takes the lock of the card's engine.
+// lock acquires the lock of the card's engine.
 func (c *Card) lock() { c.host.Engine.Lock() }
 
-// unlock has the card work if the host has given it some, and gives up the lock.
+// unlock makes the card do the work that the host has queued, and releases the lock.
 func (c *Card) unlock() {
 	c.host.Drive()
 	c.host.Engine.Unlock()
@@ -165,8 +165,8 @@ func (p *way) Virtual() bool { return p.card.host.Engine.Virtual() }
 // Card returns the card that the program is on.
 func (p *way) Card() *Card { return p.card }
 
-// Opened implements provider.Provider. When the card has as many endpoints as it can have,
-// messages of further ones come back for congestion.
+// Opened implements provider.Provider. If the card has its maximum number of endpoints, messages of
+// further ones are returned for congestion.
 func (p *way) Opened(id uint32) {
 	x, ok := (*end)(nil), false
 	if far := p.card.driver.far; far != nil {
@@ -224,7 +224,7 @@ func (p *way) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provide
 	return ch, nil
 }
 
-// push has an item handed on. The engine's lock is held.
+// push queues an item for delivery. The caller must hold the engine's lock.
 func (p *way) push(x item) {
 	p.items = append(p.items, x)
 	p.wakeUp()
@@ -249,7 +249,7 @@ func (p *way) Poll() error {
 	return err
 }
 
-// failed returns why nothing comes any more.
+// failed returns why nothing can arrive any more, or nil.
 func (p *way) failed() error {
 	if err := p.card.failure(); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrClosed, err)
@@ -257,7 +257,7 @@ func (p *way) failed() error {
 	return nil
 }
 
-// CatchUp implements provider.Provider: nothing is put off.
+// CatchUp implements provider.Provider. No work is deferred.
 func (p *way) CatchUp() {}
 
 // Wait implements provider.Provider.
@@ -287,14 +287,14 @@ func (p *way) Deliver(atOnce bool) bool {
 	return p.handOn(atOnce)
 }
 
-// drain reads the endpoints that have news. The engine's lock is held.
+// drain reads the endpoints with news. The caller must hold the engine's lock.
 func (p *way) drain() {
 	d := &p.card.driver
 	for p.news.Len() > 0 {
 		x := p.news.Pop()
 		x.news = false
 		if x.gone || !x.reachable() {
-			continue // the card tells when it is
+			continue // the card reports when it is
 		}
 		d.read(x, func(i int, h *entry, body []byte) bool { return p.arrived(x, i, h, body) }, p.came)
 		if x.ending > 0 {
@@ -308,7 +308,7 @@ func (p *way) drain() {
 	}
 }
 
-// look reads an endpoint, whether it has news or not. The engine's lock is held.
+// look reads an endpoint, with or without news. The caller must hold the engine's lock.
 func (p *way) look(x *end) {
 	if !x.news && x.reachable() {
 		x.news = true
@@ -317,7 +317,7 @@ func (p *way) look(x *end) {
 	p.drain()
 }
 
-// arrived takes in a message, and reports whether it stays where it is.
+// arrived handles a message, and reports whether it keeps its entry.
 func (p *way) arrived(x *end, i int, h *entry, body []byte) (keeps bool) {
 	conn := word(body, 0)
 	ch := p.conns[conn]
@@ -357,7 +357,7 @@ func (p *way) arrived(x *end, i int, h *entry, body []byte) (keeps bool) {
 	return keeps
 }
 
-// receive returns what a message is handed on in.
+// receive returns a packet in which to deliver a message.
 func (p *way) receive(ch *channel) (r *received) {
 	if n := len(p.spare); n > 0 {
 		r, p.spare = p.spare[n-1], p.spare[:n-1]
@@ -370,13 +370,13 @@ func (p *way) receive(ch *channel) (r *received) {
 	return r
 }
 
-// recycle takes back what a message was handed on in.
+// recycle takes back such a packet.
 func (p *way) recycle(r *received) {
 	r.Home, r.ch, r.Body = nil, nil, nil
 	p.spare = append(p.spare, r)
 }
 
-// came hears what has become of a message.
+// came handles the outcome of a message.
 func (p *way) came(r *ref, why wire.Reason) {
 	ch := r.ch
 	switch {
@@ -399,7 +399,7 @@ func (p *way) came(r *ref, why wire.Reason) {
 	}
 }
 
-// handOn hands on what there is. A message that is all of it may be handled at once.
+// handOn delivers the queued items. A message that is the only item may be handled at once.
 func (p *way) handOn(atOnce bool) (handled bool) {
 	for {
 		p.card.lock()
@@ -429,7 +429,7 @@ func (p *way) handOn(atOnce bool) (handled bool) {
 	}
 }
 
-// hand hands on an item.
+// hand delivers an item.
 func (p *way) hand(x *item) {
 	ch := x.ch
 	if ch != nil && ch.closed {
@@ -458,7 +458,7 @@ func (p *way) hand(x *item) {
 	}
 }
 
-// broken tells a half, once, that its connection is.
+// broken notifies a half, once, that its connection is broken.
 func (p *way) broken(ch *channel, reason wire.Reason) {
 	p.card.lock()
 	ch.stop()
@@ -470,7 +470,7 @@ func (p *way) broken(ch *channel, reason wire.Reason) {
 	}
 }
 
-// Flush implements provider.Provider: nothing is corked.
+// Flush implements provider.Provider. No messages are corked.
 func (p *way) Flush(wire.Side) {}
 
 // Wake implements provider.Provider.
@@ -481,7 +481,7 @@ func (p *way) Wake() {
 	p.wakeUp()
 }
 
-// drainTime is how long Drain waits at most.
+// drainTime is the maximum time for which Drain waits.
 const drainTime = time.Second
 
 // Drain implements provider.Provider.
@@ -493,8 +493,8 @@ func (p *way) Drain(owes func() bool) {
 	}
 }
 
-// flying reports whether something that was sent is not known to have arrived, and has the
-// card tell when it is.
+// flying reports whether a sent message is not known to have arrived, and makes the card report
+// when all are.
 func (p *way) flying() (some bool) {
 	p.card.lock()
 	defer p.card.unlock()
@@ -518,7 +518,7 @@ func (p *way) flying() (some bool) {
 	return some || p.seat.saying > 0
 }
 
-// Close implements provider.Provider. The card goes on.
+// Close implements provider.Provider. The card stays open.
 func (p *way) Close() error {
 	p.card.lock()
 	defer p.card.unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
-// arrival is a message that has come, and where it goes.
+// arrival is an arrived message, and its destination.
 type arrival struct {
 	header
 	received hardware.Received
@@ -17,9 +17,9 @@ type arrival struct {
 	waits    bool
 }
 
-// take sees to the next packet that has come. It reports false when there is none, or while
-// the packet before is being stored. It never waits for the card's own sends: routes are free
-// of deadlock only as long as every card takes what comes.
+// take handles the next arrived packet. It returns false if there is none, or while the previous
+// packet is being stored. It never waits for the card's own sends: routes are only free of deadlock
+// if every card accepts what arrives.
 func (p *program) take() bool {
 	if p.in.waits {
 		return p.deliver()
@@ -38,13 +38,13 @@ func (p *program) take() bool {
 	return true
 }
 
-// drop gives the buffer of what has come back to the receive engine.
+// drop returns the buffer of the packet to the receive engine.
 func (p *program) drop() {
 	p.c.Post(p.in.received.Buffer)
 	p.in = arrival{}
 }
 
-// judge sees to a packet, and reports whether its buffer is in use still.
+// judge handles a packet, and reports whether its buffer is still in use.
 func (p *program) judge() bool {
 	a := &p.in
 	if p.maps.Receive(p.now, &a.received) {
@@ -76,7 +76,7 @@ func (p *program) judge() bool {
 	return p.data()
 }
 
-// answered takes an ACK or NACK.
+// answered handles an ACK or NACK.
 func (p *program) answered() {
 	p.c.Work(p.cfg.Costs.Answered)
 	x := p.sends.OnAnswer(p.in.peer, channels.Answer{Header: p.in.channel, Kind: p.in.answer, Offer: p.in.offer})
@@ -96,12 +96,12 @@ func (p *program) answered() {
 	}
 }
 
-// data sees to a message, and reports whether its buffer is in use still.
+// data handles a message, and reports whether its buffer is still in use.
 func (p *program) data() bool {
 	if !p.cfg.Unreliable {
 		if !p.answers.room(p.in.peer, p.in.channel.Channel) {
 			p.stats.Unanswered++
-			return false // its sender sends it again
+			return false // its sender retransmits
 		}
 		p.c.Work(p.cfg.Costs.Arrive)
 		switch v, answer := p.recvs.Arrive(p.in.peer, p.in.channel); v {
@@ -115,9 +115,9 @@ func (p *program) data() bool {
 	return p.deliver()
 }
 
-// deliver writes a message into its endpoint, or refuses it, and reports whether its buffer is
-// in use still. What needs the DMA engine waits for it, and so does what comes behind;
-// without channels what finds no room waits, too.
+// deliver writes a message to its endpoint, or refuses it, and reports whether its buffer is still
+// in use. A message that needs the DMA engine waits for it, and later packets wait behind it.
+// Without channels, a message also waits for a free entry.
 func (p *program) deliver() bool {
 	a := &p.in
 	kind := p.place()
@@ -154,7 +154,7 @@ func (p *program) deliver() bool {
 	return waited
 }
 
-// place finds the entry for a message, and returns why there is none.
+// place finds the entry for a message, or returns why there is none.
 func (p *program) place() channels.AnswerKind {
 	a := &p.in
 	a.f = nil
@@ -192,13 +192,13 @@ func (p *program) place() channels.AnswerKind {
 	return 0
 }
 
-// stored is the end of a transfer to a staging area.
+// stored handles the end of a transfer to a staging area.
 func (p *program) stored() {
 	p.accept()
 	p.drop()
 }
 
-// accept has the host find a message that has been written, and answers.
+// accept makes a written message visible to the host, and acknowledges it.
 func (p *program) accept() {
 	a := &p.in
 	p.stats.Delivered++
@@ -208,7 +208,7 @@ func (p *program) accept() {
 	}
 }
 
-// refuse answers a message that has not been written.
+// refuse answers a message that was not written.
 func (p *program) refuse(kind channels.AnswerKind) {
 	p.stats.Nacked[kind]++
 	if !p.cfg.Unreliable {
@@ -216,8 +216,8 @@ func (p *program) refuse(kind channels.AnswerKind) {
 	}
 }
 
-// freeEntry returns an entry of a receive queue that is free, -1 for none. What the host says to
-// have taken counts only for entries that are filled.
+// freeEntry returns a free entry of a receive queue, or -1. The host's word taken counts only for
+// filled entries.
 func (f *frame) freeEntry(q queue) int {
 	taken := shared.Load(f.bytes(), takenAt)
 	for k := range receiveEntries {
@@ -230,14 +230,14 @@ func (f *frame) freeEntry(q queue) int {
 	return -1
 }
 
-// filledEntry makes an entry of a receive queue the host's.
+// filledEntry passes an entry of a receive queue to the host.
 func (p *program) filledEntry(f *frame, at int) {
 	f.filled ^= 1 << at
 	shared.Store(f.bytes(), filledAt, f.filled)
 	p.tell(f.end)
 }
 
-// tell has the host look at an endpoint.
+// tell makes the host look at an endpoint.
 func (p *program) tell(e *end) {
 	if e.news {
 		return

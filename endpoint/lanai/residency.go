@@ -5,13 +5,13 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
-// Which endpoints are in frames is the driver's affair (driver.go): it says which frame an
-// endpoint leaves and which comes, and the control program moves them, a page at a time, by
-// the host's DMA engine. An endpoint leaves when each message that it has under way has an
-// ACK or the latest NACK (VNT, 4.4.4), so that no late answer finds a channel that has
-// another message. What has a NACK is sent anew when the endpoint is back.
+// The driver (driver.go) decides which endpoints are in frames: it names the frame to empty and the
+// endpoint to load. The control program moves them, a page at a time, by the host's DMA engine. An
+// endpoint leaves when each of its messages in flight has an ACK or the latest NACK (VNT, 4.4.4),
+// so that no late answer finds a channel with another message. Messages with a NACK are sent again
+// when the endpoint is back.
 
-// moves begins what can be done about endpoints that come and go.
+// moves starts the moves of endpoints that are possible now.
 func (p *program) moves() (busy bool) {
 	for i := range p.frames {
 		f := &p.frames[i]
@@ -45,7 +45,7 @@ func (p *program) startMove(f *frame, state frameState) {
 	p.c.Fetch(page, image)
 }
 
-// moved is the end of a move.
+// moved handles the end of a move.
 func (p *program) moved() {
 	f := p.move
 	p.move = nil
@@ -56,7 +56,7 @@ func (p *program) moved() {
 	page := f.bytes()
 	f.posted, f.done, f.filled = uint16(shared.Load(page, postedAt)), uint16(shared.Load(page, doneAt)), shared.Load(page, filledAt)
 	f.taken, f.sendNext, f.receiveNext = 0, [2]int{}, [2]int{}
-	f.returning, f.why = f.end.returning, f.end.why // moves pays them back
+	f.returning, f.why = f.end.returning, f.end.why // moves returns them
 	f.state, f.since, f.used = frameLive, p.now, p.now
 	f.end.state = endResident
 	p.sends.Resume(f.end.slot)
@@ -68,7 +68,7 @@ func (p *program) moved() {
 	p.c.Interrupt(causeMoved)
 }
 
-// depart ends an endpoint's stay.
+// depart removes an endpoint from its frame.
 func (p *program) depart(f *frame) {
 	e := f.end
 	f.state, f.end, e.frame = frameEmpty, nil, nil
@@ -83,7 +83,7 @@ func (p *program) depart(f *frame) {
 		e.state = endAway
 		e.returning, e.why = f.returning, f.why
 		p.tell(e)
-		if uint16(shared.Load(e.image, postedAt)) != f.done { // it had no time, or no luck
+		if uint16(shared.Load(e.image, postedAt)) != f.done { // there was no time or no room for it
 			p.d.fault(e, &e.wantsFrame)
 		}
 	}
@@ -91,8 +91,8 @@ func (p *program) depart(f *frame) {
 	p.c.Interrupt(causeMoved)
 }
 
-// drained reports whether a frame may be emptied: nothing of its endpoint is under way
-// whose fate is not known, in a channel or in a buffer.
+// drained reports whether a frame may be emptied: no message of its endpoint is unresolved, in a
+// channel or in a buffer.
 func (p *program) drained(f *frame) bool {
 	if p.in.f == f {
 		return false
@@ -100,10 +100,10 @@ func (p *program) drained(f *frame) bool {
 	if !p.cfg.Unreliable && !p.sends.Drained(f.end.slot) {
 		return false
 	}
-	return p.job != loading // of which the source may be its staging area
+	return p.job != loading // whose source may be its staging area
 }
 
-// unbind takes what has a NACK from its channels: it is as if it had never been sent.
+// unbind removes messages with a NACK from their channels, as if they had never been sent.
 func (p *program) unbind(f *frame) {
 	for {
 		var x channels.Passage
@@ -118,13 +118,13 @@ func (p *program) unbind(f *frame) {
 	shared.Store(page, filledAt, f.filled)
 }
 
-// drain begins to unload the endpoint in a frame.
+// drain starts to unload the endpoint in a frame.
 func (p *program) drain(f *frame) {
 	f.state, f.drains = frameDraining, p.d.now()
 	p.sends.Drain(f.end.slot)
 }
 
-// abandon has what an endpoint that leaves has under way, and nobody answers, come back.
+// abandon returns the unanswered messages of an endpoint that must leave.
 func (p *program) abandon(f *frame) {
 	p.unbind(f)
 	for {

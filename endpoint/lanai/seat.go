@@ -5,26 +5,26 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// seat is the place of a program at the driver.
+// seat is the driver's record of a program.
 type seat struct {
 	listener
 	port   uint16
-	life   uint32 // told from those before it at the same port
+	life   uint32 // distinguishes it from earlier programs at the same port
 	names  map[string]struct{}
-	saying int // what it has said to other drivers, and is not known to have arrived
+	saying int // sayings that are not known to have arrived
 }
 
-// listener is a program as the driver speaks to it: a way of this process, or a program of
-// another process. All calls are with the engine's lock held.
+// listener is how the driver reports to a program: a way of this process, or a program of another
+// process. All calls are made with the engine's lock held.
 type listener interface {
-	told(e *end)                                                     // the card has told an endpoint something
-	heard(what topic, from peerName, conn, life uint32, rest []byte) // another driver has said something
-	said(what topic, to peerKey, conn uint32, why wire.Reason)       // what the program has said has arrived, or not for a reason
-	found(name string, at ethertype.Addr)                            // somebody has a name
-	attend(now int64) (next int64)                                   // do what is due, and say when more is
+	told(e *end)                                                     // the card has reported something for an endpoint
+	heard(what topic, from peerName, conn, life uint32, rest []byte) // another driver has sent a saying
+	said(what topic, to peerKey, conn uint32, why wire.Reason)       // a saying of the program has arrived, or failed for a reason
+	found(name string, at ethertype.Addr)                            // a name has been found
+	attend(now int64) (next int64)                                   // do what is due, and return when to call again
 }
 
-// sit gives a program its place.
+// sit registers a program.
 func (c *Card) sit(l listener) *seat {
 	d := &c.driver
 	for range 1 << 16 {
@@ -37,16 +37,16 @@ func (c *Card) sit(l listener) *seat {
 	return s
 }
 
-// user is whose program or endpoint something is, of those who share a card.
+// user identifies the owner of a program or endpoint, among the users that share a card.
 type user int64
 
-// Users that are none of other processes.
+// Users that are not users of other processes.
 const (
-	nobody user = -1 - iota // the driver's own
-	ours                    // of programs of this process
+	nobody user = -1 - iota // the driver
+	ours                    // programs of this process
 )
 
-// userOf returns the user of a program, nil for the driver.
+// userOf returns the user of a program. nil stands for the driver.
 func userOf(l listener) user {
 	switch p := l.(type) {
 	case nil:

@@ -10,41 +10,41 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
-// frame is an endpoint frame, as the control program knows it: what it keeps for itself of
-// the page, which the program of the host can write to as it likes.
+// frame is the control program's state of an endpoint frame. It is separate from the page, which
+// the program on the host can write at will.
 type frame struct {
 	page   *hardware.Page
-	end    *end // that is in it, nil for none
+	end    *end // in the frame, or nil
 	state  frameState
 	since  int64 // when it was loaded
-	drains int64 // when it began to be emptied
-	used   int64 // when a message last passed
+	drains int64 // when emptying began
+	used   int64 // time of the latest message
 
-	posted    uint16 // as of the last doorbell
+	posted    uint16 // at the last doorbell
 	done      uint16
-	taken     uint16 // entries whose messages are under way
-	returning uint16 // entries whose messages are to come back
+	taken     uint16 // entries whose messages are in flight
+	returning uint16 // entries whose messages must be returned
 	why       [numSends]wire.Reason
-	heads     [numSends]entry // of the entries that are taken
-	sendNext  [2]int          // entry of each queue that is looked at first
-	side      queue           // that is looked at first: not the one that has sent last
-	passed    uint64          // turns of others since it has sent, while it had something to send
+	heads     [numSends]entry // of the entries in taken
+	sendNext  [2]int          // entry to examine first, for each queue
+	side      queue           // queue to examine first: not the one that has sent last
+	passed    uint64          // turns of other frames since its last message, while it had messages to send
 
 	filled      uint32
-	receiveNext [2]int // entry of each queue that is looked at first
+	receiveNext [2]int // entry to examine first, for each queue
 }
 
 type frameState uint8
 
 const (
 	frameEmpty    frameState = iota
-	frameLoading             // an endpoint comes
-	frameLive                // it sends and receives
-	frameDraining            // it is to go, when nothing that it has sent is under way
-	frameSaving              // it goes
+	frameLoading             // an endpoint is being loaded
+	frameLive                // the endpoint sends and receives
+	frameDraining            // to be emptied when none of its messages is in flight
+	frameSaving              // the endpoint is being saved
 )
 
-// bytes returns the page: the frame's, or that of a program of another process, which it stands for.
+// bytes returns the page: the frame's, or the shared page of a program of another process.
 func (f *frame) bytes() []byte {
 	if e := f.end; e != nil && e.memory != nil {
 		return e.image
@@ -52,7 +52,7 @@ func (f *frame) bytes() []byte {
 	return f.page.Bytes()
 }
 
-// pending returns the entries whose messages are to be sent.
+// pending returns the entries whose messages must be sent.
 func (f *frame) pending() uint16 {
 	if f.state != frameLive {
 		return 0
@@ -60,10 +60,10 @@ func (f *frame) pending() uint16 {
 	return (f.posted ^ f.done) &^ (f.taken | f.returning)
 }
 
-// packetOf is the pointer to an entry that the tables of channels keep.
+// packetOf is the reference to an entry that the tables of channels store.
 func packetOf(e *end, i int) uint32 { return uint32(e.slot)<<8 | uint32(i) }
 
-// prepare fills a send buffer with the next packet of data: one that goes again, or a new one.
+// prepare fills a send buffer with the next data packet: a retransmission or a new one.
 func (p *program) prepare() bool {
 	b := p.buffer()
 	if b.state != bufFree {
@@ -80,7 +80,7 @@ func (p *program) prepare() bool {
 	return true
 }
 
-// scan sends a packet again, or returns its message, if a scan says so.
+// scan retransmits a packet, or returns its message, if a scan of the channels requests it.
 func (p *program) scan(b *outBuffer) bool {
 	if p.cfg.Unreliable || p.sends.Deadline() > p.now {
 		return false
@@ -100,8 +100,8 @@ func (p *program) scan(b *outBuffer) bool {
 	return true
 }
 
-// frameOf returns the entry that a packet stands for: its endpoint is in a frame as long as
-// the packet is under way.
+// frameOf returns the entry of a packet. Its endpoint stays in a frame while the packet is in
+// flight.
 func (p *program) frameOf(packet uint32) (f *frame, i int) {
 	if e := p.d.ends[packet>>8]; e != nil {
 		f = e.frame
@@ -109,9 +109,9 @@ func (p *program) frameOf(packet uint32) (f *frame, i int) {
 	return f, int(packet & 0xff)
 }
 
-// next returns the next entry to be sent: weighted round-robin among the frames (VNT, 4.1).
-// One that has its turn makes so many attempts, also when it has nothing to send, which
-// others with something to send wait for; those without are skipped.
+// next returns the next entry to send, by weighted round-robin among the frames (VNT, 4.1). A frame
+// makes a number of attempts in its turn, even if it has nothing to send, while others wait. Frames
+// without messages are skipped.
 func (p *program) next() (f *frame, i, peer int, ok bool) {
 	for {
 		f = &p.frames[p.current]
@@ -133,7 +133,7 @@ func (p *program) next() (f *frame, i, peer int, ok bool) {
 	}
 }
 
-// turn gives a frame its turn.
+// turn starts the turn of a frame.
 func (p *program) turn(of int) {
 	p.current, p.left, p.tried = of, p.cfg.Attempts, p.c.Now()
 	p.stats.Turns++
@@ -148,14 +148,14 @@ func (p *program) turn(of int) {
 	}
 }
 
-// loiterChunk is how many attempts in vain are made in one step.
+// loiterChunk is the number of futile attempts in one step.
 const loiterChunk = 16
 
-// loiter makes attempts in vain, of those that are left to the frame whose turn it is, and
-// reports whether the program is to look again when they are over: the host may have posted
-// something meanwhile. Where an attempt takes no time nothing can come meanwhile, and all are
-// made at once: so it is live, where the host's processor is the card's, too. Attempts have
-// been made since the last message of the frame, as long as nobody has waited for them.
+// loiter makes futile attempts for the frame whose turn it is, and reports whether the program must
+// look again afterwards, because the host may have posted something meanwhile. If an attempt takes
+// no time, nothing can be posted meanwhile, and all attempts are made at once. That is the case
+// live, where the host's processor is also the card's. Attempts since the frame's last message
+// count only while other frames wait.
 func (p *program) loiter() (again bool) {
 	cost := p.cfg.Costs.Loiter
 	each := p.cycles(cost)
@@ -174,7 +174,7 @@ func (p *program) loiter() (again bool) {
 	return p.again
 }
 
-// cycles returns how long so many cycles of the card's processor take, in nanoseconds.
+// cycles returns the duration of n cycles of the card's processor, in nanoseconds.
 func (p *program) cycles(n int) int64 {
 	t := p.cfg.Card.Timing
 	if t == nil || t.Clock <= 0 {
@@ -183,8 +183,7 @@ func (p *program) cycles(n int) int64 {
 	return int64(n) * int64(time.Second) / t.Clock
 }
 
-// sendable returns the next frame behind the current one that has something to send which
-// can be sent, -1 for none.
+// sendable returns the next frame after the current one with a message that can be sent, or -1.
 func (p *program) sendable() int {
 	for k := 1; k <= len(p.frames); k++ {
 		at := (p.current + k) % len(p.frames)
@@ -197,8 +196,8 @@ func (p *program) sendable() int {
 	return -1
 }
 
-// attempt returns an entry of a frame that can be sent now, and to which card. What cannot
-// ever be sent comes back.
+// attempt returns an entry of a frame that can be sent now, and its card. It returns messages that
+// can never be sent to their sender.
 func (p *program) attempt(f *frame) (i, peer int, ok bool) {
 	set := f.pending()
 	for set != 0 {
@@ -238,8 +237,8 @@ func (p *program) attempt(f *frame) (i, peer int, ok bool) {
 	return 0, 0, false
 }
 
-// firstOf returns the entry of a set that comes first: requests and replies take turns, as
-// the requester waits for a credit until its reply has come.
+// firstOf returns the entry of a set to send first. Requests and replies alternate, because the
+// requester waits for a credit until its reply has arrived.
 func (f *frame) firstOf(set uint16) int {
 	q := f.side
 	if set>>(q*sendEntries)&(1<<sendEntries-1) == 0 {
@@ -249,8 +248,8 @@ func (f *frame) firstOf(set uint16) int {
 	return int(q)*sendEntries + (bits.TrailingZeros8(bits.RotateLeft8(mine, -from))+from)%sendEntries
 }
 
-// yield frees a channel to a card that a packet holds whose endpoint is not resident there, or
-// has no room: that packet's message has its turn again later.
+// yield frees a channel to a card from a packet whose endpoint is not resident there, or has no
+// room. The message of that packet is sent again later.
 func (p *program) yield(peer int) bool {
 	x, ok := p.sends.Yield(p.now, peer)
 	if !ok {
@@ -262,8 +261,8 @@ func (p *program) yield(peer int) bool {
 	return true
 }
 
-// sane reports whether an entry is one that a host may post. It names no memory: what does
-// not lie in the entry lies in the entry's own part of the endpoint's staging area.
+// sane reports whether a host may post this entry. An entry names no memory: data outside the entry
+// are in its own part of the endpoint's staging area.
 func (p *program) sane(f *frame, h *entry) bool {
 	switch {
 	case h.flags&^flagStaged != 0 || h.op >= opEnd || h.length < connSize:
@@ -277,7 +276,7 @@ func (p *program) sane(f *frame, h *entry) bool {
 	return h.length <= inlineSize
 }
 
-// bind sends a message for the first time.
+// bind starts the first transmission of a message.
 func (p *program) bind(b *outBuffer, f *frame, i, peer int) {
 	p.c.Work(p.cfg.headed(p.cfg.Costs.Send))
 	q := queue(i / sendEntries)
@@ -296,7 +295,7 @@ func (p *program) bind(b *outBuffer, f *frame, i, peer int) {
 	}
 }
 
-// build puts a packet into a send buffer: at once if it is short, and else by DMA.
+// build writes a packet to a send buffer: directly if it is short, otherwise by DMA.
 func (p *program) build(b *outBuffer, f *frame, i, peer int, channel channels.Header) {
 	e := &f.heads[i]
 	h := header{kind: kindData, channel: channel, from: p.self, to: e.station, fromPort: f.end.port, fromEnd: f.end.id, toPort: e.port, toEnd: e.endpoint, op: e.op, length: e.length}
@@ -315,15 +314,15 @@ func (p *program) build(b *outBuffer, f *frame, i, peer int, channel channels.He
 	p.c.Fetch(b.mem[at:][:e.length], f.end.staging.sendPart(i))
 }
 
-// fetched is the end of a message, all of which is in a send buffer, for who believes that it
-// arrives.
+// fetched handles a message that is entirely in a send buffer, for configurations that assume its
+// arrival.
 func (p *program) fetched(b *outBuffer) {
 	if p.cfg.Unreliable {
 		p.finished(b.frame, b.entry)
 	}
 }
 
-// ended sees to what has become of a message.
+// ended handles the outcome of a message.
 func (p *program) ended(x *channels.Passage) {
 	f, i := p.frameOf(x.Packet)
 	if f == nil || f.taken&(1<<i) == 0 {
@@ -339,7 +338,7 @@ func (p *program) ended(x *channels.Passage) {
 	}
 }
 
-// finished makes an entry of a send queue the host's again.
+// finished passes an entry of a send queue back to the host.
 func (p *program) finished(f *frame, i int) {
 	f.taken &^= 1 << i
 	f.done ^= 1 << i
@@ -349,8 +348,7 @@ func (p *program) finished(f *frame, i int) {
 	}
 }
 
-// giveBack has a message come back to its sender, by the reply queue: now, or as soon as
-// there is room.
+// giveBack returns a message to its sender through the reply queue, when there is room.
 func (p *program) giveBack(f *frame, i int, why wire.Reason) {
 	f.taken &^= 1 << i
 	f.returning |= 1 << i
@@ -358,7 +356,7 @@ func (p *program) giveBack(f *frame, i int, why wire.Reason) {
 	p.payBack(f)
 }
 
-// payBack writes what comes back into the reply queue, as far as there is room.
+// payBack writes returned messages to the reply queue, as far as there is room.
 func (p *program) payBack(f *frame) {
 	for f.returning != 0 && (f.state == frameLive || f.state == frameDraining) {
 		at := f.freeEntry(replies)

@@ -22,16 +22,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What one process may have of a card. Its user may have a part of all endpoints.
+// Limits of one process on a card. Its user has a limit on all endpoints.
 const (
 	mostSeats   = 16      // programs
 	mostNames   = 256     // of each program
-	mostLooked  = 256     // names that it looks up at a time
-	mostSayings = 64      // with the driver at a time; others wait
+	mostLooked  = 256     // concurrent look-ups
+	mostSayings = 64      // passed to the driver; others wait
 	mostSaying  = 4096    // bytes of one
-	mostAsks    = 32      // names that it asks for in askAgain
-	mostBacklog = 1 << 20 // bytes that it has not taken, and of sayings that wait
-	userPart    = 4       // of the endpoints, for one user
+	mostAsks    = 32      // look-ups of names within askAgain
+	mostBacklog = 1 << 20 // unread bytes, and bytes of waiting sayings
+	userPart    = 4       // fraction of the endpoints, for one user
 )
 
 // Serve lets programs of other processes use the card, until ctx is done or the card fails permanently.
@@ -93,37 +93,37 @@ func (c *Card) drive(ctx context.Context) (err error) {
 	return c.failure()
 }
 
-// tenant is a process that has programs on the card.
+// tenant is a process with programs on the card.
 type tenant struct {
 	card  *Card
 	uid   uint32
 	line  *share.Line
-	calls *shared.Bell // which the process rings
+	calls *shared.Bell // rung by the process
 	news  *shared.Bell
 	over  atomic.Bool
 
-	// The engine's lock guards what follows.
+	// The engine's lock guards the fields below.
 	ends   [shared.Bits]*end // by their bits
 	seats  map[uint16]*seat
-	saying int                 // sayings that the driver has
-	later  fifo.Queue[*saying] // sayings that wait for these to end
+	saying int                 // sayings passed to the driver
+	later  fifo.Queue[*saying] // sayings that wait for these
 	kept   int                 // bytes of later
-	asks   int                 // names that it has asked for since asksAt
+	asks   int                 // names that it has looked up since asksAt
 	asksAt int64
 }
 
-// visitor is a program of a tenant, as the driver speaks to it.
+// visitor is a program of a tenant. It implements listener.
 type visitor struct {
 	*tenant
 	seat   *seat
 	looked map[string]struct{}
 }
 
-// tenant serves a process as long as its connection lasts.
+// tenant serves a process until its connection ends.
 func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 	m, fd, err := shared.New(bellsSize)
 	if err != nil {
-		return // out of descriptors, say
+		return // for example, out of descriptors
 	}
 	t := &tenant{card: c, uid: uid, line: share.NewLine(conn, uid), calls: shared.NewBell(m, callsAt), news: shared.NewBell(m, newsAt),
 		seats: map[uint16]*seat{}}
@@ -165,8 +165,7 @@ func (t *tenant) take() (some bool) {
 	return some
 }
 
-// read does what the process asks for, until its connection ends or it asks for what no program
-// does.
+// read handles the requests of a process, until its connection ends or it sends an invalid one.
 func (t *tenant) read() {
 	for {
 		var n note
@@ -189,7 +188,7 @@ func (t *tenant) read() {
 	}
 }
 
-// join makes a program.
+// join registers a program.
 func (t *tenant) join() note {
 	t.card.lock()
 	defer t.card.unlock()
@@ -202,7 +201,7 @@ func (t *tenant) join() note {
 	return note{Do: doJoin, Port: v.seat.port, Life: v.seat.life}
 }
 
-// leave ends a program. The engine's lock is held.
+// leave removes a program. The caller must hold the engine's lock.
 func (t *tenant) leave(s *seat) {
 	d := &t.card.driver
 	for bit, e := range t.ends {
@@ -215,7 +214,7 @@ func (t *tenant) leave(s *seat) {
 	delete(t.seats, s.port)
 }
 
-// open makes an endpoint, and returns the answer with its memory.
+// open creates an endpoint, and returns the answer with its memory.
 func (t *tenant) open(n *note) (answer note, fds []int) {
 	c, refused := t.card, note{Do: doOpen}
 	if !c.endpoints.Enter(t.uid) {
@@ -262,8 +261,8 @@ func (t *tenant) open(n *note) (answer note, fds []int) {
 	return note{Do: doOpen, Bit: bit}, []int{fd}
 }
 
-// say makes another driver hear what a program says: now, or when what the process has said before has
-// ended. A saying for which there is no room comes back. The engine's lock is held.
+// say sends a saying of a program: now, or when earlier sayings of the process are done. Without
+// room, it reports the saying as failed. The caller must hold the engine's lock.
 func (t *tenant) say(s *seat, n *note) {
 	if n.What < sayOpen || n.What > sayNone || n.What == sayDead || len(n.Body) > mostSaying {
 		t.card.prog.stats.Privileged++
@@ -280,22 +279,23 @@ func (t *tenant) say(s *seat, n *note) {
 	}
 }
 
-// send hands a saying to the driver.
+// send passes a saying to the driver.
 func (t *tenant) send(x *saying) {
 	t.saying++
 	x.from.saying++
 	t.card.driver.send(x)
 }
 
-// size returns about how many bytes of memory a saying takes.
+// size returns the approximate memory of a saying in bytes.
 func (s *saying) size() int { return 128 + len(s.body) }
 
-// answer tells a program what has become of a saying.
+// answer reports the outcome of a saying to a program.
 func (t *tenant) answer(s *seat, what topic, to peerKey, conn uint32, why wire.Reason) {
 	t.line.Send(note{Do: doSaid, Port: s.port, What: what, MAC: to.mac, Other: to.port, Conn: conn, Why: why})
 }
 
-// mostOrphans is how many sayings may wait for the drivers' endpoint when a process ends.
+// mostOrphans is the maximum number of sayings that wait for the drivers' endpoint when a process
+// ends.
 const mostOrphans = 1024
 
 // dropOrphans drops the sayings of processes that have ended, if more than mostOrphans wait. Otherwise
@@ -315,7 +315,7 @@ func (d *driver) dropOrphans() {
 	})
 }
 
-// do does what needs no answer, or has only one. The engine's lock is held.
+// do handles messages with at most one answer. The caller must hold the engine's lock.
 func (t *tenant) do(n *note) {
 	s := t.seats[n.Port]
 	if s == nil {
@@ -355,9 +355,9 @@ func (t *tenant) do(n *note) {
 	}
 }
 
-// ask looks for a name here and on all other cards. It drops questions of a process that asks too often. A
-// program that looks up as many names as it can forgets one of them for a new one: nobody may have it. A
-// program asks again for names that it still wants.
+// ask looks up a name here and on all other cards. It drops look-ups of a process that asks too
+// often. If a program has its maximum number of look-ups, a new one replaces an older one. A
+// program repeats look-ups that it still needs.
 func (t *tenant) ask(v *visitor, name string) {
 	d := &t.card.driver
 	if now := d.host.Now(); now-t.asksAt >= askAgain {
@@ -393,8 +393,8 @@ func (v *visitor) told(e *end) {
 	v.news.Ring(e.bit)
 }
 
-// heard implements listener. A program that does not take what it hears misses some, and is asked
-// again.
+// heard implements listener. If a program does not read its messages, some are lost, and other
+// programs ask again.
 func (v *visitor) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 	switch {
 	case v.line.Backlog() < mostBacklog/2:
@@ -427,5 +427,5 @@ func (v *visitor) found(name string, at ethertype.Addr) {
 	}
 }
 
-// attend implements listener: a program of another process looks itself when it is time.
+// attend implements listener: a program of another process keeps its own timers.
 func (v *visitor) attend(int64) int64 { return transport.Forever }

@@ -90,7 +90,7 @@ func (c *Card) Snapshot() Snapshot {
 // count counts the messages of the endpoints.
 func (s *Snapshot) count(d *driver) {
 	for _, e := range d.by {
-		posted, done := e.post.posted, e.post.done // as far as the host has looked
+		posted, done := e.post.posted, e.post.done // as far as the host has read them
 		switch {
 		case e.memory != nil: // of a program of another process this one's half of the driver knows nothing
 			posted, done = uint16(shared.Load(e.image, postedAt)), uint16(shared.Load(e.image, doneAt))

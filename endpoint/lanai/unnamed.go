@@ -2,10 +2,10 @@ package lanai
 
 import "github.com/bobnet-go/bobnet/endpoint/internal/wire"
 
-// unnamed is what of an entry a host writes and reads that has no virtual networks
-// (Config.Unnamed): from where to where. It leaves out the station, port and endpoint, in
-// place of which the number of the connection says which host it is, and the tags. The
-// entry has them all the same, so that both programs are one; they cost nothing.
+// unnamed lists the parts of an entry that a host without virtual networks reads and writes
+// (Config.Unnamed), as ranges. It omits station, port and endpoint, because the number of the
+// connection identifies the host, and the tags. Both variants of the program have the same entries;
+// the omitted parts cost nothing.
 var unnamed = [...][2]int{
 	{0, 4},
 	{entryHead, entryHead + connSize + wire.BaseSize},
@@ -26,7 +26,7 @@ func (d *driver) writeParts(e *end, at int, b []byte) {
 	}
 }
 
-// readParts reads b from octet skip on of the entry at at.
+// readParts reads b from byte skip on of the entry at at.
 func (d *driver) readParts(e *end, at int, b []byte, skip int) {
 	if !d.cfg.Unnamed || e.state != endResident {
 		e.read(at+skip, b)

@@ -27,22 +27,22 @@ func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg 
 	return c, c.start()
 }
 
-// clock is what the engine of a card in virtual time takes for a link.
+// clock is the link of the engine of a card in virtual time.
 type clock struct {
 	*station.Clock
 	card    *hardware.Card
-	debt    int64 // that the host has not paid
+	debt    int64 // time that the host has not paid
 	deliver func()
 }
 
-// owes returns how much of its time the host has spent and not paid.
+// owes returns how much time the host has spent and not paid.
 func (c *clock) owes() int64 {
 	c.debt += c.card.TakeDebt()
 	return c.debt
 }
 
-// later has what the host does last be seen when it has done what it did before. Live, that is at
-// once.
+// later makes the host's next action visible after its earlier ones have taken their time. Live, it
+// is visible at once.
 func (c *clock) later(fn func()) {
 	if c != nil {
 		if owes := c.owes(); owes > 0 {
@@ -53,7 +53,7 @@ func (c *clock) later(fn func()) {
 	fn()
 }
 
-// Wait implements transport.Link: it pays what the host owes, and waits.
+// Wait implements transport.Link: it pays the host's debt, and waits.
 func (c *clock) Wait(until int64) error {
 	for paid := c.Now() + c.owes(); c.Now() < paid; {
 		c.debt = paid - c.Now()
@@ -65,8 +65,8 @@ func (c *clock) Wait(until int64) error {
 	return c.Clock.Wait(until)
 }
 
-// news has the host see what the card has done: in virtual time when the step that the card is in has
-// got so far.
+// news makes the host see what the card has done: in virtual time, when the card's current step has
+// reached that point.
 func (d *driver) news() {
 	if c := d.clock; c != nil {
 		c.World.At(c.card.Now(), c.deliver)
