@@ -8,16 +8,6 @@ import (
 	"math/bits"
 )
 
-// Sizes, in bytes, at which algorithms change. See the table in the package comment.
-const (
-	bcastLong      = 128 << 10 // message
-	reduceLong     = 16 << 10  // vector
-	ringLong       = 256 << 10 // vector
-	gatherShort    = 4 << 10   // part
-	allgatherShort = 16 << 10  // all parts together
-	alltoallShort  = 256       // part
-)
-
 // coll is one call of a collective. Its messages have a separate context, which no user's tag can
 // reach. Their tag is the number of the call, so that messages of a rank that is already in the
 // next call cannot be confused with this one's.
@@ -105,6 +95,96 @@ func (x *coll) swap(sendbuf []byte, dst int, recvbuf []byte, src int) error {
 	}
 	st, err := x.c.exchange(x.ctx, sendbuf, dst, x.tag, recvbuf, src, x.tag, x.s)
 	return x.checked(st, err, len(recvbuf))
+}
+
+// parted is a buffer with a part for each rank, or the same for all.
+type parted struct {
+	buf   []byte
+	parts layout
+	same  bool
+}
+
+func (p *parted) of(rank int) []byte {
+	if p.same {
+		return p.buf
+	}
+	return p.parts.part(p.buf, rank)
+}
+
+// together starts receives from all other ranks into their parts of in, and sends to all other ranks
+// from their parts of out, and waits for all of these. Nil stands for none. The rank that follows
+// comes first, so that the ranks do not all send to the same one.
+func (x *coll) together(in, out *parted) error {
+	if x.over != nil {
+		return x.over
+	}
+	if x.sched != nil {
+		for k := 1; in != nil && k < x.size; k++ {
+			src := around(x.rank-k, x.size)
+			x.sched.recv(in.of(src), src)
+		}
+		for k := 1; out != nil && k < x.size; k++ {
+			dst := around(x.rank+k, x.size)
+			x.sched.send(out.of(dst), dst)
+		}
+		x.sched.wait()
+		return nil
+	}
+	w, c := x.c.w, x.c
+	if len(c.reqs) == 0 {
+		c.reqs = make([]*request, 2*x.size)
+	}
+	recvs, sends := c.reqs[:x.size], c.reqs[x.size:]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var failed error
+	for k := 1; in != nil && k < x.size && failed == nil; k++ {
+		src := around(x.rank-k, x.size)
+		recvs[src], failed = c.postRecv(in.of(src), src, x.tag, x.s)
+	}
+	for k := 1; out != nil && k < x.size && failed == nil; k++ {
+		dst := around(x.rank+k, x.size)
+		if p := c.peer(dst); p.clearToSend(len(out.of(dst))) {
+			p.sendEager(out.of(dst), x.tag, x.s, 0)
+		} else {
+			sends[dst] = w.beginSend(c, p, out.of(dst), x.tag, x.s)
+		}
+	}
+	return x.finishAll(in, failed)
+}
+
+// finishAll waits for the requests of together. If one of them fails, it cancels the others as far as
+// possible: no rank can use what they move. The caller holds the mutex.
+func (x *coll) finishAll(in *parted, failed error) error {
+	w, ctx := x.c.w, x.ctx
+	for {
+		var pending *request
+		for i, r := range x.c.reqs {
+			switch {
+			case r == nil:
+				continue
+			case r.state != stateDone && failed != nil:
+				w.cancel(r, failed)
+			}
+			if r.waited = true; r.state != stateDone {
+				pending = r
+				continue
+			}
+			err := r.err
+			if i < x.size {
+				err = x.judged(r.status, err, len(in.of(i)))
+			}
+			failed = cmp.Or(failed, err)
+			w.release(r)
+			x.c.reqs[i] = nil
+		}
+		if pending == nil {
+			return failed
+		}
+		if err := w.step(ctx); err != nil {
+			failed, ctx = cmp.Or(failed, pending.interrupted(err)), context.Background()
+		}
+	}
 }
 
 // copy is the built-in copy.

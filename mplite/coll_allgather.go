@@ -38,8 +38,13 @@ func allgather[T any](x *coll, send, recv []T) error {
 	}
 	b := asBytes(recv)
 	x.copy(b[x.rank*n*sizeOf[T]():], asBytes(send))
-	if len(b) <= allgatherShort && x.size > 2 {
+	switch x.choose(allgatherRules, len(b), 0, true) {
+	case algDoubling:
+		return x.allgatherDoubling(b)
+	case algBruck:
 		return x.allgatherBruck(b)
+	case algTogether:
+		return x.allgatherTogether(b, layout{block: len(b) / x.size})
 	}
 	return x.allgatherRing(b, layout{block: len(b) / x.size})
 }
@@ -89,6 +94,9 @@ func allgatherv[T any](x *coll, send, recv []T, counts []int, displs [][]int) er
 		}
 		x.copy(parts.part(b, x.rank), asBytes(send))
 	}
+	if x.choose(allgatherRules, len(b), 0, true) == algTogether {
+		return x.allgatherTogether(b, parts)
+	}
 	return x.allgatherRing(b, parts)
 }
 
@@ -98,6 +106,25 @@ func (x *coll) allgatherRing(b []byte, parts layout) error {
 	for k := range x.size - 1 {
 		give, get := around(x.rank-k, x.size), around(x.rank-k-1, x.size)
 		if err := x.swap(parts.part(b, give), next, parts.part(b, get), prev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allgatherTogether sends this rank's part to all others at once.
+func (x *coll) allgatherTogether(b []byte, parts layout) error {
+	return x.together(&parted{buf: b, parts: parts}, &parted{buf: parts.part(b, x.rank), same: true})
+}
+
+// allgatherDoubling is recursive doubling, for a number of ranks that is a power of two. In round k each
+// rank exchanges the parts of its block of k ranks for those of the neighbouring block. All parts
+// have the same length.
+func (x *coll) allgatherDoubling(b []byte) error {
+	block := len(b) / x.size
+	for k := 1; k < x.size; k <<= 1 {
+		mine, theirs := x.rank&^(k-1), (x.rank^k)&^(k-1)
+		if err := x.swap(b[mine*block:(mine+k)*block], x.rank^k, b[theirs*block:(theirs+k)*block], x.rank^k); err != nil {
 			return err
 		}
 	}

@@ -36,14 +36,13 @@ func allreduceInto[T any](x *coll, send, recv []T, op Op[T]) error {
 }
 
 func allreduce[T any](x *coll, v []T, op Op[T]) error {
-	size, pow2 := len(v)*sizeOf[T](), floorPow2(x.size)
-	switch {
-	case size < reduceLong || len(v) < pow2:
-		return allreduceDoubling(x, v, op)
-	case size >= ringLong && pow2 != x.size && op.commutative && len(v) >= x.size:
+	switch x.choose(allreduceRules, len(v)*sizeOf[T](), len(v), op.commutative) {
+	case algReduceRing:
 		return allreduceRing(x, v, op)
+	case algRabenseifner:
+		return allreduceHalving(x, v, op)
 	}
-	return allreduceHalving(x, v, op)
+	return allreduceDoubling(x, v, op)
 }
 
 // fold reduces the number of ranks to a power of two. In the first pairs of neighbours, the even

@@ -33,7 +33,8 @@ func alltoall[T any](x *coll, send, recv []T) error {
 	}
 	from, to := asBytes(send), asBytes(recv)
 	block := len(to) / x.size
-	if block <= alltoallShort && x.size >= 8 {
+	use := x.choose(alltoallRules, block, 0, true)
+	if use == algBruck {
 		if send == nil {
 			from = to // which is not written to before all of it has been read
 		}
@@ -42,7 +43,7 @@ func alltoall[T any](x *coll, send, recv []T) error {
 	if send == nil {
 		from = x.inPlace(to)
 	}
-	return x.alltoallPairs(from, to, layout{block: block}, layout{block: block})
+	return x.alltoallDirect(use, from, to, layout{block: block}, layout{block: block})
 }
 
 // inPlace returns a copy of the data to send, if they are in the receive buffer.
@@ -85,7 +86,7 @@ func alltoallv[T any](x *coll, send []T, sendCounts []int, recv []T, recvCounts 
 	}
 	to := asBytes(recv)
 	if send == nil && sendCounts == nil {
-		return x.alltoallPairs(x.inPlace(to), to, in, in)
+		return x.alltoallDirect(x.alltoallvUse(to), x.inPlace(to), to, in, in)
 	}
 	if at, err = x.optional(displs, 0, 2); err != nil {
 		return err
@@ -97,7 +98,27 @@ func alltoallv[T any](x *coll, send []T, sendCounts []int, recv []T, recvCounts 
 	if err := x.checkLen("own part", recvCounts[x.rank], sendCounts[x.rank]); err != nil {
 		return err
 	}
-	return x.alltoallPairs(asBytes(send), to, out, in)
+	return x.alltoallDirect(x.alltoallvUse(to), asBytes(send), to, out, in)
+}
+
+// alltoallvUse selects the algorithm by the mean part that this rank receives. Other ranks may select
+// another one, because all direct algorithms send the same messages.
+func (x *coll) alltoallvUse(recv []byte) algorithm {
+	return x.choose(alltoallRules, len(recv)/x.size, 0, true)
+}
+
+// alltoallDirect sends each part directly to its rank.
+func (x *coll) alltoallDirect(use algorithm, send, recv []byte, out, in layout) error {
+	if use == algPairs {
+		return x.alltoallPairs(send, recv, out, in)
+	}
+	return x.alltoallTogether(send, recv, out, in)
+}
+
+// alltoallTogether starts all sends and receives at once.
+func (x *coll) alltoallTogether(send, recv []byte, out, in layout) error {
+	x.copy(in.part(recv, x.rank), out.part(send, x.rank))
+	return x.together(&parted{buf: recv, parts: in}, &parted{buf: send, parts: out})
 }
 
 // alltoallPairs exchanges parts with every rank in turn. In each round the ranks form pairs.

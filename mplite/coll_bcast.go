@@ -64,7 +64,7 @@ func (x *coll) bcast(b []byte, root, elem int) error {
 	if err := x.checkRoot(root); err != nil {
 		return err
 	}
-	if len(b) >= bcastLong && x.size >= 4 {
+	if x.choose(bcastRules, len(b), 0, true) == algScatterRing {
 		return x.bcastScatter(b, root, elem)
 	}
 	return x.bcastTree(b, root)

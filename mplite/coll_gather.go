@@ -44,7 +44,7 @@ func gather[T any](x *coll, send, recv []T, root int) error {
 		}
 	}
 	b := asBytes(send)
-	if len(b) <= gatherShort && x.size > 2 {
+	if x.choose(gatherRules, len(b), 0, true) == algBinomial {
 		return x.gatherTree(b, asBytes(recv), root)
 	}
 	return x.gatherDirect(b, asBytes(recv), layout{block: len(b)}, root)
@@ -109,45 +109,7 @@ func (x *coll) gatherDirect(send, recv []byte, parts layout, root int) error {
 		return x.send(send, root)
 	}
 	x.copy(parts.part(recv, root), send)
-	return x.fromAll(recv, parts)
-}
-
-// fromAll receives every other rank's part, all concurrently.
-func (x *coll) fromAll(recv []byte, parts layout) error {
-	if x.sched != nil {
-		for i := range x.size {
-			if i != x.rank {
-				x.sched.recv(parts.part(recv, i), i)
-			}
-		}
-		x.sched.wait()
-		return nil
-	}
-	reqs := make([]*request, x.size)
-	var first error
-	for i := range reqs {
-		if i == x.rank || first != nil {
-			continue
-		}
-		reqs[i], first = x.c.irecv(parts.part(recv, i), i, x.tag, x.s)
-	}
-	for i, r := range reqs {
-		if r == nil {
-			continue
-		}
-		st, err := r.end(x.ctx)
-		if err = x.checked(st, err, len(parts.part(recv, i))); first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-// end is Wait for internal requests: it cancels the request when ctx ends.
-func (r *request) end(ctx context.Context) (Status, error) {
-	r.w.mu.Lock()
-	defer r.w.mu.Unlock()
-	return r.w.finish(ctx, r)
+	return x.together(&parted{buf: recv, parts: parts}, nil)
 }
 
 // gatherTree collects parts in a binomial tree of ranks relative to root. Each rank sends its own

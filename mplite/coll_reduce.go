@@ -44,7 +44,7 @@ func reduce[T any](x *coll, send, recv []T, op Op[T], root int) error {
 			return err
 		}
 	}
-	if len(send)*sizeOf[T]() >= reduceLong && len(send) >= x.size && x.size > 2 {
+	if x.choose(reduceRules, len(send)*sizeOf[T](), len(send), op.commutative) == algHalvingGather {
 		return reduceHalving(x, send, recv, op, root)
 	}
 	return reduceTree(x, send, recv, op, root)
@@ -60,11 +60,14 @@ func reduceTree[T any](x *coll, send, recv []T, op Op[T], root int) error {
 	n := len(send)
 	tmp := scratch[T](x, 2*n)
 	acc, in := tmp[:n], tmp[n:]
-	x.copy(asBytes(acc), asBytes(send))
+	if x.rank == top && top == root {
+		acc = recv
+	}
+	v := send // what this rank has: its vector, and then the reduction of it and what it has received
 	me := around(x.rank-top, x.size)
 	for k := 1; k < x.size; k <<= 1 {
 		if me&k != 0 {
-			if err := x.send(asBytes(acc), around(me-k+top, x.size)); err != nil {
+			if err := x.send(asBytes(v), around(me-k+top, x.size)); err != nil {
 				return err
 			}
 			break
@@ -73,15 +76,18 @@ func reduceTree[T any](x *coll, send, recv []T, op Op[T], root int) error {
 			if err := x.recv(asBytes(in), around(me+k+top, x.size)); err != nil {
 				return err
 			}
-			apply(x, op, acc, acc, in)
+			apply(x, op, acc, v, in)
+			v = acc
 		}
 	}
 	switch {
 	case x.rank == top && top == root:
-		x.copy(asBytes(recv), asBytes(acc))
+		if x.size == 1 {
+			x.copy(asBytes(recv), asBytes(send))
+		}
 	case x.rank == top:
-		return x.send(asBytes(acc), root)
-	case x.rank == root && top != root:
+		return x.send(asBytes(v), root)
+	case x.rank == root:
 		return x.recv(asBytes(recv), top)
 	}
 	return nil

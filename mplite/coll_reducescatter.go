@@ -46,10 +46,13 @@ func reduceScatter[T any](x *coll, send, recv []T, counts []int, op Op[T]) error
 		send = make([]T, len(send))
 		x.copy(asBytes(send), asBytes(whole))
 	}
-	if len(send)*sizeOf[T]() < reduceLong || !op.commutative {
-		return reduceScatterAll(x, send, recv, parts, op)
+	switch x.choose(reduceScatterRules, len(send)*sizeOf[T](), len(send), op.commutative) {
+	case algHalving:
+		return reduceScatterHalving(x, send, recv, parts, op)
+	case algPairs:
+		return reduceScatterPairs(x, send, recv, parts, op)
 	}
-	return reduceScatterPairs(x, send, recv, parts, op)
+	return reduceScatterAll(x, send, recv, parts, op)
 }
 
 // of returns the part of rank i, in elements.
@@ -83,4 +86,57 @@ func reduceScatterPairs[T any](x *coll, send, recv []T, parts layout, op Op[T]) 
 		apply(x, op, recv, recv, in)
 	}
 	return nil
+}
+
+// reduceScatterHalving is recursive halving: log2 rounds, the first with half of the vector. After
+// fold each remaining rank stands for one or two neighbours, whose parts are adjacent. In each round
+// it keeps the half of the parts with its own, and sends the other half to the rank that keeps that.
+// The operation must be commutative.
+func reduceScatterHalving[T any](x *coll, send, recv []T, parts layout, op Op[T]) error {
+	n := len(send)
+	tmp := scratch[T](x, 2*n)
+	v, in := tmp[:n], tmp[n:]
+	x.copy(asBytes(v), asBytes(send))
+	me, err := fold(x, v, in, op)
+	if err != nil {
+		return err
+	}
+	lo, hi := 0, floorPow2(x.size)
+	for k := hi / 2; me >= 0 && k > 0; k /= 2 {
+		mid := lo + k
+		keep, give := x.foldedSpan(parts, lo, mid), x.foldedSpan(parts, mid, hi)
+		if me&k == 0 {
+			hi = mid
+		} else {
+			keep, give, lo = give, keep, mid
+		}
+		peer, got := x.unfolded(me^k), in[:keep.hi-keep.lo]
+		if err := x.swap(asBytes(v[give.lo:give.hi]), peer, asBytes(got), peer); err != nil {
+			return err
+		}
+		apply(x, op, v[keep.lo:keep.hi], v[keep.lo:keep.hi], got)
+	}
+	if me < 0 {
+		return x.recv(asBytes(recv), x.rank+1)
+	}
+	mine := parts.of(x.rank)
+	x.copy(asBytes(recv), asBytes(v[mine.lo:mine.hi]))
+	if x.foldedFirst(me) == x.rank {
+		return nil
+	}
+	theirs := parts.of(x.rank - 1)
+	return x.send(asBytes(v[theirs.lo:theirs.hi]), x.rank-1)
+}
+
+// foldedFirst returns the first of the ranks that number i stands for after fold.
+func (x *coll) foldedFirst(i int) int {
+	if extra := x.size - floorPow2(x.size); i < extra {
+		return 2 * i
+	}
+	return x.unfolded(i)
+}
+
+// foldedSpan returns the parts of the ranks that numbers lo up to hi stand for.
+func (x *coll) foldedSpan(parts layout, lo, hi int) span {
+	return span{parts.starts[x.foldedFirst(lo)], parts.ends[x.unfolded(hi-1)]}
 }

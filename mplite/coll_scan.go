@@ -83,26 +83,52 @@ func prefixBuffers[T any](x *coll, send, recv []T, op Op[T]) (partial, in []T, e
 	}
 	tmp := scratch[T](x, 2*len(send))
 	partial, in = tmp[:len(send)], tmp[len(send):]
+	if !x.sendsAfter(x.rank, 1) { // it sends its vector in the first round, if at all, and before that changes
+		return send, in, nil
+	}
 	x.copy(asBytes(partial), asBytes(send))
 	return partial, in, nil
 }
 
-// prefixes is recursive doubling. In round k, ranks that differ in bit k exchange the reduction of
-// their blocks of 2^k ranks. prefixes calls lower with the received vector if it comes from lower
-// ranks.
+// prefixes is recursive doubling without the messages that no result needs. In round k the ranks of
+// each block of 2k ranks that lack bit k send the reduction of their half of the block to the ranks
+// that have the bit, which need it for their result. The latter answer only if the former need the
+// answer to send in a later round. prefixes calls lower with each vector from lower ranks.
 func prefixes[T any](x *coll, partial, in []T, op Op[T], lower func(in []T)) error {
 	for k := 1; k < x.size; k <<= 1 {
 		peer := x.rank ^ k
 		if peer >= x.size {
 			continue
 		}
-		if err := x.swap(asBytes(partial), peer, asBytes(in), peer); err != nil {
+		grows := x.sendsAfter(x.rank, k)
+		var err error
+		switch {
+		case peer > x.rank && !grows:
+			err = x.send(asBytes(partial), peer)
+		case peer < x.rank && !x.sendsAfter(peer, k):
+			err = x.recv(asBytes(in), peer)
+		default:
+			err = x.swap(asBytes(partial), peer, asBytes(in), peer)
+		}
+		if err != nil {
 			return err
 		}
 		if peer < x.rank {
 			lower(in)
 		}
-		merge(x, op, partial, in, peer < x.rank)
+		if grows {
+			merge(x, op, partial, in, peer < x.rank)
+		}
 	}
 	return nil
+}
+
+// sendsAfter reports whether a rank sends in a round of prefixes after round k.
+func (x *coll) sendsAfter(rank, k int) bool {
+	for k <<= 1; k < x.size; k <<= 1 {
+		if peer := rank ^ k; peer < x.size && (peer > rank || x.sendsAfter(peer, k)) {
+			return true
+		}
+	}
+	return false
 }

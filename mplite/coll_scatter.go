@@ -36,7 +36,7 @@ func scatter[T any](x *coll, send, recv []T, root int) error {
 		}
 	}
 	b := asBytes(recv)
-	if len(b) <= gatherShort && x.size > 2 {
+	if x.choose(gatherRules, len(b), 0, true) == algBinomial {
 		return x.scatterTree(asBytes(send), b, root)
 	}
 	return x.scatterDirect(asBytes(send), b, layout{block: len(b)}, root)
@@ -77,39 +77,13 @@ func scatterv[T any](x *coll, send []T, counts []int, recv []T, root int, displs
 	return x.scatterDirect(asBytes(send), mine, parts, root)
 }
 
-// scatterDirect sends each rank its part, all concurrently.
+// scatterDirect sends each rank its part directly.
 func (x *coll) scatterDirect(send, recv []byte, parts layout, root int) error {
 	if x.rank != root {
 		return x.recv(recv, root)
 	}
 	x.copy(recv, parts.part(send, root))
-	if x.sched != nil {
-		for k := 1; k < x.size; k++ {
-			dst := around(root+k, x.size)
-			x.sched.send(parts.part(send, dst), dst)
-		}
-		x.sched.wait()
-		return nil
-	}
-	reqs := make([]*request, x.size)
-	var first error
-	for k := 1; k < x.size; k++ {
-		dst := around(root+k, x.size)
-		r, err := x.c.isend(parts.part(send, dst), dst, x.tag, x.s)
-		if first == nil {
-			first = err
-		}
-		reqs[dst] = r
-	}
-	for _, r := range reqs {
-		if r == nil {
-			continue
-		}
-		if _, err := r.end(x.ctx); first == nil {
-			first = err
-		}
-	}
-	return first
+	return x.together(nil, &parted{buf: send, parts: parts})
 }
 
 // scatterTree is the reverse of gatherTree.

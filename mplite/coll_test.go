@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/need"
@@ -15,9 +17,9 @@ import (
 // ranks are the rank counts that collectives are tested with.
 func ranks() []int {
 	if !need.Full() {
-		return []int{1, 2, 3, 5, 8}
+		return []int{1, 2, 3, 5, 8, 14}
 	}
-	n := make([]int, 17)
+	n := make([]int, 33)
 	for i := range n {
 		n[i] = i + 1
 	}
@@ -174,7 +176,7 @@ var checks = []struct {
 	}},
 }
 
-// lengths reach every algorithm, with 17 ranks and with 1.
+// lengths reach every algorithm, with 33 ranks and with 1.
 func lengths(name string, size int) []int {
 	switch name {
 	case "barrier":
@@ -182,8 +184,11 @@ func lengths(name string, size int) []int {
 	case "gather", "scatter", "allgather", "alltoall":
 		return []int{0, 1, 33, 700, 20_000 / size}
 	}
-	if size > 7 && size < 17 { // the long algorithms do not change with more ranks
+	if size > 7 && size < 33 { // the long algorithms do not change with more ranks
 		return []int{0, 1, 17, 2500}
+	}
+	if name == "bcast" {
+		return []int{0, 1, 17, 2500, 66_000}
 	}
 	return []int{0, 1, 17, 2500, 40_000}
 }
@@ -270,6 +275,11 @@ func TestEveryAlgorithm(t *testing.T) {
 						}
 						return nil
 					}
+					if root == 0 {
+						if err := reduceScatters(c, n, sum); err != nil {
+							return err
+						}
+					}
 					if err := mplite.Movers(bg, c, n, root, part, moved); err != nil {
 						return err
 					}
@@ -283,11 +293,47 @@ func TestEveryAlgorithm(t *testing.T) {
 	}
 }
 
+// reduceScatters runs each algorithm of ReduceScatter with parts of 0, n and 2n elements.
+func reduceScatters(c *mplite.Comm, n int, sum mplite.Op[uint64]) error {
+	counts, total, lo := make([]int, c.Size()), 0, 0
+	for r := range counts {
+		counts[r] = (r + 1) % 3 * n
+		if r == c.Rank() {
+			lo = total
+		}
+		total += counts[r]
+	}
+	want := make([]uint64, total)
+	for r := range c.Size() {
+		for i, m := range maps(r, total) {
+			want[i] += m
+		}
+	}
+	return mplite.ReduceScatters(bg, c, maps(c.Rank(), total), counts, sum, func(name string, got []uint64) error {
+		return equal(name, n, got, want[lo:lo+counts[c.Rank()]])
+	})
+}
+
 func equal(name string, n int, got, want []uint64) error {
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("%s of %d elements is wrong", name, n)
 	}
 	return nil
+}
+
+// TestSelection: the table in the package comment is the one that selects.
+func TestSelection(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for _, line := range mplite.Selection() {
+		want += "//\t" + line + "\n"
+	}
+	if !strings.Contains(string(doc), want) {
+		t.Errorf("the package comment lacks the table of algorithms:\n%s", want)
+	}
 }
 
 // TestScanKeepsOrder checks the prefix reductions and ReduceScatter with an

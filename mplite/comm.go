@@ -41,6 +41,7 @@ type Comm struct {
 	outer   call // what the collectives called are part of, or 0
 	acked   int  // deaths, of all in the job, that the program has acknowledged here
 	scratch []uint64
+	reqs    []*request // of coll.together
 }
 
 // worldContext is the number of the communicator that Init returns.

@@ -99,29 +99,37 @@
 //
 // The algorithm depends only on the number of ranks n and on the size. Floating-point
 // reductions therefore give the same bits on all ranks and in every run. Operands keep the
-// order of the ranks, except in the algorithms marked commutative; operations that are not
-// commutative use the algorithm in the row above.
+// order of the ranks, except in the algorithms marked commutative. The first row whose conditions a
+// call meets selects its algorithm. Sizes are those of the message (Bcast), the vector (reductions),
+// a part (Gather, Scatter, Alltoall), or all parts together (Allgather). "n elements" requires at
+// least one element for each rank. Gatherv and Scatterv are direct. Allgatherv sends all messages at
+// once or uses the ring, and Alltoallv sends all messages at once or exchanges them by pairs.
 //
-//	Barrier         dissemination
-//	Bcast           < 128 KiB or n < 4   binomial tree
-//	                else                 scatter and ring allgather (van de Geijn)
-//	Reduce          < 16 KiB, n < 3, or fewer elements than ranks
-//	                                     binomial tree (commutative: rooted at root, else at 0)
-//	                else                 recursive halving, gather
-//	Allreduce       < 16 KiB, or fewer elements than ranks
-//	                                     recursive doubling
-//	                >= 256 KiB, n no power of two, commutative
-//	                                     ring reduce-scatter and allgather
-//	                else                 recursive halving and doubling (Rabenseifner)
-//	Gather, Scatter parts <= 4 KiB       binomial tree
-//	                else, and the v forms  direct
-//	Allgather       <= 16 KiB in all     Bruck
-//	                else, and the v form   ring
-//	Alltoall        parts <= 256 B, n >= 8  Bruck
-//	                else, and the v form   pairwise exchange
-//	ReduceScatter   >= 16 KiB, commutative  pairwise exchange
-//	                else                 allreduce, own part kept
-//	Scan, Exscan    recursive doubling
+//	Barrier                                                dissemination
+//	Bcast           >= 512 KiB, n >= 8                     scatter and ring allgather (van de Geijn)
+//	                else                                   binomial tree
+//	Reduce          >= 128 KiB, n >= 3, n elements         recursive halving, gather
+//	                else                                   binomial tree
+//	Allreduce       < 64 KiB                               recursive doubling
+//	                < 128 KiB, n < 3                       recursive doubling
+//	                n = 2^k, n elements                    recursive halving and doubling (Rabenseifner)
+//	                >= 256 KiB, commutative, n elements    ring reduce-scatter and allgather
+//	                n elements                             recursive halving and doubling (Rabenseifner)
+//	                else                                   recursive doubling
+//	Gather, Scatter < 8 KiB, n >= 8                        binomial tree
+//	                else                                   direct
+//	Allgather       n < 9                                  all messages at once
+//	                < 512 KiB, n = 2^k                     recursive doubling
+//	                < 32 KiB                               Bruck
+//	                else                                   ring
+//	Alltoall        < 512 B, n >= 8                        Bruck
+//	                n < 9                                  all messages at once
+//	                < 32 KiB                               all messages at once
+//	                else                                   pairwise exchange
+//	ReduceScatter   < 512 KiB, commutative                 recursive halving
+//	                commutative                            pairwise exchange
+//	                else                                   allreduce, own part kept
+//	Scan, Exscan                                           recursive doubling
 //
 // Each collective has a nonblocking form, with an I before its name. It returns a Request,
 // to be waited for like that of a send or receive, or together with those. It runs the

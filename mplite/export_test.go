@@ -2,6 +2,8 @@ package mplite
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -56,6 +58,36 @@ func Algorithms(ctx context.Context, c *Comm, send []uint64, op Op[uint64], root
 	return nil
 }
 
+// ReduceScatters runs every algorithm of ReduceScatter, with a commutative operation, and hands this
+// rank's part of the result to got.
+func ReduceScatters(ctx context.Context, c *Comm, send []uint64, counts []int, op Op[uint64], got func(name string, result []uint64) error) error {
+	for _, a := range []struct {
+		name string
+		run  func(x *coll, send, recv []uint64, parts layout, op Op[uint64]) error
+	}{
+		{"reduceScatterAll", reduceScatterAll[uint64]},
+		{"reduceScatterHalving", reduceScatterHalving[uint64]},
+		{"reduceScatterPairs", reduceScatterPairs[uint64]},
+	} {
+		x, err := c.begin(ctx, sign[uint64](callReduceScatter, 0, op.code, len(send)))
+		if err != nil {
+			return err
+		}
+		recv := make([]uint64, counts[x.rank])
+		parts, err := x.partsOf("send", counts, nil, 1, len(send))
+		if err == nil {
+			err = a.run(&x, send, recv, parts, op)
+		}
+		if err == nil {
+			err = got(a.name, recv)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Movers runs every algorithm of the collectives that only move bytes, each
 // rank contributing send, whose contents part tells for any rank.
 func Movers(ctx context.Context, c *Comm, n, root int, part func(rank int) []byte, same func(name string, got, want []byte) error) error {
@@ -102,6 +134,24 @@ func Movers(ctx context.Context, c *Comm, n, root int, part func(rank int) []byt
 			send, want := x.crossing(part)
 			recv := make([]byte, len(send))
 			return recv, want, x.alltoallPairs(send, recv, layout{block: n}, layout{block: n})
+		}},
+		{"alltoallTogether", func(x *coll) ([]byte, []byte, error) {
+			send, want := x.crossing(part)
+			recv := make([]byte, len(send))
+			return recv, want, x.alltoallTogether(send, recv, layout{block: n}, layout{block: n})
+		}},
+		{"allgatherTogether", func(x *coll) ([]byte, []byte, error) {
+			recv := make([]byte, len(everything))
+			copy(recv[n*x.rank:], mine)
+			return recv, everything, x.allgatherTogether(recv, layout{block: n})
+		}},
+		{"allgatherDoubling", func(x *coll) ([]byte, []byte, error) {
+			if x.size != floorPow2(x.size) {
+				return nil, nil, nil
+			}
+			recv := make([]byte, len(everything))
+			copy(recv[n*x.rank:], mine)
+			return recv, everything, x.allgatherDoubling(recv)
 		}},
 		{"alltoallBruck", func(x *coll) ([]byte, []byte, error) {
 			send, want := x.crossing(part)
@@ -238,4 +288,50 @@ func ConnectWithin(c *Comm, rank int, meanwhile func(vi *vipl.VI)) error {
 		meanwhile(p.VI)
 		return err
 	})
+}
+
+// Selection returns the lines of the table of algorithms.
+func Selection() (lines []string) {
+	for _, c := range []struct {
+		name  string
+		rules []rule
+	}{
+		{"Bcast", bcastRules}, {"Reduce", reduceRules}, {"Allreduce", allreduceRules}, {"Gather, Scatter", gatherRules},
+		{"Allgather", allgatherRules}, {"Alltoall", alltoallRules}, {"ReduceScatter", reduceScatterRules},
+	} {
+		name := c.name
+		for _, r := range c.rules {
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("%-15s %-38s %s", name, r.String(), r.use), " "))
+			name = ""
+		}
+	}
+	return lines
+}
+
+// String describes the conditions: ">= 128 KiB, n >= 4".
+func (r *rule) String() string {
+	var all []string
+	add := func(on bool, format string, args ...any) {
+		if on {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	add(r.from > 0, ">= %s", sizeText(r.from))
+	add(r.below > 0, "< %s", sizeText(r.below))
+	add(r.ranks > 0, "n >= %d", r.ranks)
+	add(r.under > 0, "n < %d", r.under)
+	add(r.pow2, "n = 2^k")
+	add(r.commutes, "commutative")
+	add(r.split, "n elements")
+	if len(all) == 0 {
+		return "else"
+	}
+	return strings.Join(all, ", ")
+}
+
+func sizeText(n int) string {
+	if n%(1<<10) == 0 {
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d B", n)
 }

@@ -1,0 +1,100 @@
+package mplite
+
+// The selection of algorithms. The package comment has the same table; TestSelection compares. The
+// sizes were measured by `bobnet perf --collectives` on 2 and 4 ranks (docs/performance.md); the rules
+// for 8 and more ranks have what the field uses.
+
+// algorithm is how a collective moves its data.
+type algorithm string
+
+const (
+	algBinomial      algorithm = "binomial tree"
+	algScatterRing   algorithm = "scatter and ring allgather (van de Geijn)"
+	algHalvingGather algorithm = "recursive halving, gather"
+	algDoubling      algorithm = "recursive doubling"
+	algRing          algorithm = "ring"
+	algReduceRing    algorithm = "ring reduce-scatter and allgather"
+	algRabenseifner  algorithm = "recursive halving and doubling (Rabenseifner)"
+	algDirect        algorithm = "direct"
+	algBruck         algorithm = "Bruck"
+	algTogether      algorithm = "all messages at once"
+	algPairs         algorithm = "pairwise exchange"
+	algHalving       algorithm = "recursive halving"
+	algAllreduce     algorithm = "allreduce, own part kept"
+)
+
+// rule selects an algorithm for the calls that meet all of its conditions.
+type rule struct {
+	use   algorithm
+	from  int // bytes, at least
+	below int // bytes, fewer than; 0 = no limit
+	ranks int // at least
+	under int // ranks, fewer than; 0 = no limit
+
+	pow2     bool // the number of ranks is a power of two
+	commutes bool // the operation is commutative
+	split    bool // the vector has at least one element for each rank
+}
+
+// The rules of each collective with several algorithms. The first rule that applies counts, and the
+// last one always applies.
+var (
+	bcastRules = []rule{ // bytes of the message
+		{use: algScatterRing, from: 512 << 10, ranks: 8},
+		{use: algBinomial},
+	}
+	reduceRules = []rule{ // bytes of the vector
+		{use: algHalvingGather, from: 128 << 10, ranks: 3, split: true},
+		{use: algBinomial},
+	}
+	allreduceRules = []rule{ // bytes of the vector
+		{use: algDoubling, below: 64 << 10},
+		{use: algDoubling, below: 128 << 10, under: 3},
+		{use: algRabenseifner, pow2: true, split: true},
+		{use: algReduceRing, from: 256 << 10, commutes: true, split: true},
+		{use: algRabenseifner, split: true},
+		{use: algDoubling},
+	}
+	gatherRules = []rule{ // bytes of a part; also of Scatter
+		{use: algBinomial, below: 8 << 10, ranks: 8},
+		{use: algDirect},
+	}
+	allgatherRules = []rule{ // bytes of all parts together
+		{use: algTogether, under: 9},
+		{use: algDoubling, below: 512 << 10, pow2: true},
+		{use: algBruck, below: 32 << 10},
+		{use: algRing},
+	}
+	alltoallRules = []rule{ // bytes of a part
+		{use: algBruck, below: 512, ranks: 8},
+		{use: algTogether, under: 9},
+		{use: algTogether, below: 32 << 10},
+		{use: algPairs},
+	}
+	reduceScatterRules = []rule{ // bytes of the vector
+		{use: algHalving, below: 512 << 10, commutes: true},
+		{use: algPairs, commutes: true},
+		{use: algAllreduce},
+	}
+)
+
+// choose returns the algorithm for a call with a vector of elems elements. It returns the same on
+// all ranks.
+func (x *coll) choose(rules []rule, bytes, elems int, commutes bool) algorithm {
+	for i := range rules {
+		if rules[i].applies(x.size, bytes, elems, commutes) {
+			return rules[i].use
+		}
+	}
+	panic("mplite: no rule applies")
+}
+
+func (r *rule) applies(ranks, bytes, elems int, commutes bool) bool {
+	switch {
+	case bytes < r.from, r.below > 0 && bytes >= r.below, ranks < r.ranks, r.under > 0 && ranks >= r.under:
+		return false
+	case r.pow2 && ranks != floorPow2(ranks), r.commutes && !commutes, r.split && elems < ranks:
+		return false
+	}
+	return true
+}
