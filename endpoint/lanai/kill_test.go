@@ -15,6 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -191,7 +192,7 @@ func TestKilledPrograms(t *testing.T) {
 // what they have sent back.
 func TestKilledCard(t *testing.T) {
 	veth := vethtest.New(t, 1500)
-	far := openVeth(t, veth, 1)
+	far := openVethWith(t, veth, 1, lanai.Config{Channels: channels.Config{Tries: 20}}) // gives up after 1.3 s, not 17 s
 	for round := range 2 {
 		kill := start(t, veth, 0, "card")
 		c, other := openVeth(t, veth, 0), openVeth(t, veth, 0)

@@ -135,9 +135,14 @@ func TestConformsLive(t *testing.T) {
 // openVeth opens a card at one side of a cable between two network namespaces.
 func openVeth(t testing.TB, veth *vethtest.Pair, side int) (c *lanai.Card) {
 	t.Helper()
+	return openVethWith(t, veth, side, lanai.Config{})
+}
+
+func openVethWith(t testing.TB, veth *vethtest.Pair, side int, cfg lanai.Config) (c *lanai.Card) {
+	t.Helper()
 	err := veth.In(side, func() (err error) {
-		routes := []myrinet.HostRoute{{To: ethertype.Broadcast}} // no mapper, which allocates
-		c, err = lanai.Open(t.Context(), &lanai.Config{Interface: vethtest.Name, Routes: routes})
+		cfg.Interface, cfg.Routes = vethtest.Name, []myrinet.HostRoute{{To: ethertype.Broadcast}} // no mapper, which allocates
+		c, err = lanai.Open(t.Context(), &cfg)
 		return err
 	})
 	if err != nil {
