@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +46,64 @@ func TestPorts(t *testing.T) {
 	}
 	if p.Count != ports-2 || p.Conn(lowest-1) != nil || p.Conn(lowest+ports) != nil || p.side(0) != nil || !p.InUse(lowest+2) {
 		t.Errorf("%d VIs", p.Count)
+	}
+}
+
+// TestPortsSparse: a table of all ports knows the connections at any of them and walks over them in the
+// order of their ports, as a plain table does. The walk may remove connections. The table is no
+// longer than the highest port in use needs.
+func TestPortsSparse(t *testing.T) {
+	const runs, most, steps = 20, 64, 256
+	all := transport.AllPorts
+	for seed := range uint64(runs) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var p Ports
+		p.init(all)
+		plain := map[uint16]*conn.Conn{}
+		highest := 0
+		check := func() {
+			t.Helper()
+			var walked []uint16
+			for c, side := range p.sides() {
+				if p.Conn(c.Port) != c || plain[c.Port] != c || p.side(c.Port) != side || side == nil {
+					t.Fatalf("seed %d: the walk finds a connection at port %d that is not there", seed, c.Port)
+				}
+				walked = append(walked, c.Port)
+			}
+			if !slices.Equal(walked, slices.Sorted(maps.Keys(plain))) || p.Count != len(plain) {
+				t.Fatalf("seed %d: the walk finds %d, want %d", seed, walked, slices.Sorted(maps.Keys(plain)))
+			}
+			if len(p.seats) > highest {
+				t.Fatalf("seed %d: the table has %d seats, and no VI has had a port above number %d", seed, len(p.seats), highest)
+			}
+		}
+		check()
+		for step := range steps {
+			number := rng.IntN(1 + all.Len()*step/steps) // ever higher ports
+			switch c := plain[all.Lo+uint16(number)]; {
+			case c != nil:
+				p.Remove(c)
+				delete(plain, c.Port)
+			case len(plain) < most:
+				c = &conn.Conn{Port: all.Lo + uint16(number)}
+				plain[c.Port] = c
+				p.Add(c, new(handshake.Side))
+				highest = max(highest, number+1)
+			}
+			port := all.Lo + uint16(number)
+			if p.Conn(port) != plain[port] || (p.side(port) == nil) != (plain[port] == nil) || p.InUse(port) != (plain[port] != nil) {
+				t.Fatalf("seed %d: port %d has %v, want %v", seed, port, p.Conn(port), plain[port])
+			}
+			check()
+		}
+		for c := range p.Conns() {
+			p.Remove(c)
+			delete(plain, c.Port)
+		}
+		check()
+		if p.Conn(all.Lo) != nil || p.Conn(all.Hi) != nil || p.Conn(0) != nil {
+			t.Errorf("seed %d: a port has a connection, and all were removed", seed)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ type Ports struct {
 	Listeners map[uint16]*handshake.Listener
 	Names     map[string]*handshake.Listener // by discriminator
 	all       transport.PortRange
-	seats     []seat // by port - all.Lo
+	seats     []seat // by port - all.Lo, up to the highest port that a VI has had
 	next      uint16 // where to start the search for a free port, minus all.Lo
 }
 
@@ -25,12 +25,17 @@ type seat struct {
 }
 
 func (p *Ports) init(all transport.PortRange) {
-	*p = Ports{all: all, seats: make([]seat, all.Len()), Listeners: map[uint16]*handshake.Listener{}, Names: map[string]*handshake.Listener{}}
+	*p = Ports{all: all, Listeners: map[uint16]*handshake.Listener{}, Names: map[string]*handshake.Listener{}}
 }
 
-// Add registers a VI at the port of its connection.
+// Add registers a VI at the port of its connection. The table grows with the ports in use, because
+// a NIC walks over it often, and a table of all ports takes 1 MiB. Free returns low ports first.
 func (p *Ports) Add(c *conn.Conn, s *handshake.Side) {
-	p.seats[c.Port-p.all.Lo] = seat{c, s}
+	i := int(c.Port - p.all.Lo)
+	if more := i + 1 - len(p.seats); more > 0 {
+		p.seats = append(p.seats, make([]seat, more)...)
+	}
+	p.seats[i] = seat{c, s}
 	p.Count++
 }
 
