@@ -76,8 +76,8 @@ type Config struct {
 	// give to senders. Senders choose their credits and message length; a sender beyond the
 	// bound gets its messages back for congestion. A sender gets buffers after it has
 	// proven its address. Senders of streams of payloads get at most 600 KB each of the
-	// rest, and senders of bulk data of up to 128 KiB at most 524 KB while half of it is left. 0 means the need of MaxConnections senders with this node's Credits and
-	// MaxMedium, and at least 256 MiB.
+	// rest, and senders of bulk data of up to 256 KiB at most 1.05 MB while half of it is left. 0 means
+	// the need of MaxConnections senders with this node's Credits and MaxMedium, and at least 256 MiB.
 	MaxConnectionMemory int
 	// FailWithoutCredit makes requests and calls that find no credit, after a poll, fail
 	// with ErrInUse, as RequestBulkAsync does. Otherwise they wait for a credit. If the

@@ -14,8 +14,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// landingSizes are sizes of bulk data beyond those of medium messages. Those up to 128 KiB land.
-var landingSizes = []int{9000, 17 << 10, 65_535, 65_536, 65_537, 128 << 10, 128<<10 + 1, 200_000}
+// landingSizes are sizes of bulk data beyond those of medium messages. Those up to 256 KiB land.
+var landingSizes = []int{9000, 17 << 10, 65_535, 65_536, 65_537, 128<<10 + 1, 200_000, 256 << 10, 256<<10 + 1, 300_000}
 
 // landingTalk has a client send bulk requests of a size, each of which is answered by its data. After each
 // one it calls then.
@@ -63,7 +63,7 @@ func landingTalk(opts sim.Options, cfg endpoint.Config, size, rounds int, then f
 	})
 }
 
-// TestLanding: when both sides have been told of some bulk messages, one of up to 128 KiB and its bulk reply
+// TestLanding: when both sides have been told of some bulk messages, one of up to 256 KiB and its bulk reply
 // are one message each, without an announcement.
 func TestLanding(t *testing.T) {
 	for _, credits := range []int{0, 128} { // few slots, with a place each, and many, which share places
@@ -81,7 +81,7 @@ func testLanding(t *testing.T, credits int) {
 		}
 		var before uint64
 		want := uint64(1)
-		if size > 128<<10 {
+		if size > 256<<10 {
 			want = 3 // announcement, data, and where the reply goes
 		}
 		err := landingTalk(sim.Options{}, endpoint.Config{Credits: endpoint.Credits{Short: credits}}, size, 12, func(n *endpoint.Node, round int) error {
@@ -156,7 +156,7 @@ func TestLandingLoss(t *testing.T) {
 
 // lands writes b to place i of the landing memory, at an offset, and says that it is the message of a slot.
 func (x *intruder) lands(w *world, b []byte, i, offset int, slot uint32) bool {
-	const place = 128 + 128<<10
+	const place = 128 + 256<<10
 	n := copy(x.mem[:endpoint.MessageSize], b)
 	x.segs[intruderReceives] = [1]vipl.Segment{{Data: x.mem[:n], Handle: x.h}}
 	x.send = vipl.Descriptor{Op: vipl.OpRDMAWrite, Segs: x.segs[intruderReceives][:], HasImmediate: true, Immediate: 1<<31 | slot,

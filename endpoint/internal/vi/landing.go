@@ -18,8 +18,8 @@ import (
 // for each message and takes the place back when the peer sends the next message of that
 // slot. A message without a place is announced.
 const (
-	landMost  = 128 << 10 // bytes of the data of a message, at the most
-	landBytes = 512 << 10 // of the landing memory of a side of a channel, at the most
+	landMost  = 256 << 10 // bytes of the data of a message, at the most
+	landBytes = 1 << 20   // of the landing memory of a side of a channel, at the most
 	landFew   = landBytes / landMost
 	landAfter = 2       // announced messages before there is some
 	landMark  = 1 << 31 // in the immediate data of a write: it is to landing memory

@@ -22,7 +22,7 @@ const (
 
 // HelloSize is the length of a Hello in bytes.
 const (
-	version   = 0x414d0206 // "AM", 2, and the version of this format
+	version   = 0x414d0207 // "AM", 2, and the version of this format
 	HelloSize = 36
 )
 
