@@ -2,21 +2,20 @@ package afpacket
 
 import "golang.org/x/sys/unix"
 
-// Sizes of the buffers of sockets. The kernel counts twice what was asked for.
+// Sizes of socket buffers. The kernel grants twice the requested size.
 const (
-	// SendBuffer is what the send queue may hold, in the kernel's accounting: a few
-	// dozen frames of the largest size.
+	// SendBuffer is the size of the send queue as the kernel counts it: a few dozen frames of the
+	// largest size.
 	SendBuffer = 4 << 20
-	// KeepBuffer is how much memory the kernel may use, by its own accounting, for the
-	// frames that no slot of a ring is long enough for. A window of frames of any size
-	// fits.
+	// KeepBuffer is how much memory, as the kernel counts it, it may use for frames longer than a
+	// slot of the ring. A window of frames of any size fits.
 	KeepBuffer = 8 << 20
 )
 
-// GrowBuffer gives a socket a buffer of size bytes at least, as far as allowed: with
-// CAP_NET_ADMIN it may pass net.core.rmem_max and wmem_max (option force). It returns what
-// the socket has then. One that is large enough, as those of sockets that were given are,
-// stays as it is.
+// GrowBuffer enlarges a socket's buffer to at least size bytes, as far as permitted. With
+// CAP_NET_ADMIN it may exceed net.core.rmem_max and wmem_max (option force). It returns the
+// resulting size. It does not change a buffer that is already large enough, as those of sockets
+// from an agent are.
 func GrowBuffer(fd, option, force, size int) (has int, err error) {
 	if has, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, option); err != nil || has >= size {
 		return has, err

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check compares the interface with what it was when the station was made; see
-// transport.Checker. It asks through fd, a packet socket that is bound to the
-// interface.
+// Check compares the interface with its state when the station was created; see transport.Checker.
+// It uses fd, a packet socket that is bound to the interface.
 func (s *Station) Check(fd int) error {
 	now, err := driver.Look(fd, s.Index, s.Name)
 	if err != nil {
@@ -31,7 +30,7 @@ func (s *Station) Check(fd int) error {
 	return now.Down()
 }
 
-// checkMAC looks at the address that the kernel gives the socket.
+// checkMAC checks the address of the interface that the socket is bound to.
 func (s *Station) checkMAC(fd int, name string) error {
 	sa, err := unix.Getsockname(fd)
 	if err != nil {
@@ -39,8 +38,8 @@ func (s *Station) checkMAC(fd int, name string) error {
 	}
 	ll, ok := sa.(*unix.SockaddrLinklayer)
 	if !ok || ll.Ifindex != s.Index || int(ll.Halen) != len(s.MAC) {
-		// The kernel has unbound the socket. The interface may have come back with the same
-		// index, from another network namespace.
+		// The kernel has unbound the socket. The interface may have returned from another network
+		// namespace with the same index.
 		return driver.Gone(name)
 	}
 	if mac := ethertype.MAC(ll.Addr[:len(s.MAC)]); mac != s.MAC {
@@ -70,8 +69,8 @@ func (s *Station) OpenError(op string, err error) error {
 	return fmt.Errorf("transport: %s on %s: %w", op, s.Name, err)
 }
 
-// grant returns the command that lets the program whose file is prog open packet
-// sockets. What go run has built is no file to give rights to.
+// grant returns the command that lets the program file prog open packet sockets. Binaries built by
+// go run are temporary, so granting them rights is useless.
 func grant(prog string) string {
 	build := ""
 	if strings.Contains(prog, "/go-build") {

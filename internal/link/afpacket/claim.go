@@ -16,22 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Claim holds blocks of ports on one interface against other links, of this
-// process or another. Without a daemon: each block is a listening Unix socket
-// in the abstract name space, whose names the kernel keeps per network
-// namespace and frees when the process ends, however it ends. Where a user without
-// rights has taken a name, a process of root's takes a file under /run instead (package
+// Claim reserves blocks of ports on one interface against other links, of this process or another.
+// It needs no daemon: each block is a listening Unix socket in the abstract name space. The kernel
+// keeps these names per network namespace, and frees them when the process ends for any reason. If
+// an unprivileged user holds a name, a process of root uses a file under /run instead (package
 // runsocket).
 type Claim struct {
 	Ports transport.PortRange
 	fds   []int
-	names []runsocket.Name // that this process has bound in the abstract name space
-	files []runsocket.Name // that it has bound to their files
+	names []runsocket.Name // bound by this process in the abstract name space
+	files []runsocket.Name // bound by this process to files
 }
 
-// ClaimPorts claims the blocks that ports touches, or, when ports is zero, the
-// first free block from 1 on. The error for ports that are taken wraps
-// EADDRINUSE and says by whom.
+// ClaimPorts claims the blocks that ports touches or, if ports is zero, the first free block from 1
+// on. If ports are taken, the error wraps EADDRINUSE and names their owner.
 func ClaimPorts(index int, name string, typ ethernet.EtherType, ports transport.PortRange) (*Claim, error) {
 	if err := driver.CheckPorts(ports); err != nil {
 		return nil, err
@@ -51,7 +49,8 @@ func ClaimPorts(index int, name string, typ ethernet.EtherType, ports transport.
 	return c, nil
 }
 
-// add claims block b. With force, root claims it although a user without rights has its abstract name.
+// add claims block b. With force, root claims it even if an unprivileged user holds its abstract
+// name.
 func (c *Claim) add(index int, typ ethernet.EtherType, b int, force bool) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -76,17 +75,17 @@ func (c *Claim) add(index int, typ ethernet.EtherType, b int, force bool) error 
 	return nil
 }
 
-// mayClaim reports whether a user has a packet socket for frames of an EtherType on an interface, as
-// root may. The kernel lets only a process with CAP_NET_RAW have made it.
+// mayClaim reports whether a user, or root, has a packet socket for frames of an EtherType on an
+// interface. The kernel only lets a process with CAP_NET_RAW create one.
 func mayClaim(uid uint32, index int, typ ethernet.EtherType) bool {
 	if uid == 0 {
 		return true
 	}
 	table, err := os.ReadFile("/proc/thread-self/net/packet")
 	if err != nil {
-		return true // not known: it counts
+		return true // unknown: it counts
 	}
-	const protocol, iface, user = 3, 4, 7 // which columns
+	const protocol, iface, user = 3, 4, 7 // indexes of the columns
 	for line := range bytes.Lines(table) {
 		f := bytes.Fields(line)
 		if len(f) > user && string(f[protocol]) == fmt.Sprintf("%04x", uint16(typ)) && string(f[iface]) == strconv.Itoa(index) && string(f[user]) == fmt.Sprint(uid) {
@@ -96,13 +95,12 @@ func mayClaim(uid uint32, index int, typ ethernet.EtherType) bool {
 	return false
 }
 
-// Sockets returns what holds the claim: a socket for each block, in their order. A process
-// that gets them holds it, too.
+// Sockets returns the sockets of the claim, one for each block, in order. A process that receives
+// them also holds the claim.
 func (c *Claim) Sockets() []int { return c.fds }
 
-// AdoptClaim returns the claim on ports that sockets hold which another process has given
-// to this one. From now on who asks is told that it is this process's. On an error the
-// sockets are still the caller's.
+// AdoptClaim returns the claim on ports whose sockets another process has passed to this one. From
+// now on this process is reported as the owner. After an error the sockets remain the caller's.
 func AdoptClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int) (*Claim, error) {
 	if err := checkClaim(index, typ, ports, fds, false); err != nil {
 		return nil, err
@@ -115,16 +113,16 @@ func AdoptClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fd
 	return &Claim{Ports: ports, fds: fds}, nil
 }
 
-// Claimed reports whether a process holds the claim on block b of an interface. To root a user without
-// rights holds none.
+// Claimed reports whether a process holds the claim on block b of an interface. To root, claims of
+// unprivileged users do not count.
 func Claimed(index int, typ ethernet.EtherType, b int) bool {
 	var c Claim
 	defer c.Release()
 	return errors.Is(c.add(index, typ, b, true), unix.EADDRINUSE)
 }
 
-// Release gives the ports back. It may be called again. Any process can have connected to the
-// sockets and have sent what lingers when it is closed.
+// Release releases the ports. It may be called again. Other processes may have connected to the
+// sockets and sent descriptors that block their closing.
 func (c *Claim) Release() {
 	passfd.Promptly(func() {
 		for _, fd := range c.fds {
@@ -132,13 +130,14 @@ func (c *Claim) Release() {
 		}
 	})
 	for _, name := range c.files {
-		name.Clean() // unless another process has got the socket
+		name.Clean() // unless another process has received the socket
 	}
 	c.fds, c.names, c.files = nil, nil, nil
 }
 
-// Confirm looks whether root has taken the ports since ClaimPorts. Call it when the packet socket is bound:
-// the claim of another user counts to root from then on. The error wraps EADDRINUSE.
+// Confirm checks whether root has claimed the ports since ClaimPorts. Call it when the packet
+// socket is bound: from then on root respects the claim of another user. The error wraps
+// EADDRINUSE.
 func (c *Claim) Confirm() error {
 	for _, name := range c.names {
 		if name.Alive() {
@@ -149,13 +148,12 @@ func (c *Claim) Confirm() error {
 	return nil
 }
 
-// claimName is the name of the socket that holds block b.
+// claimName returns the name of the socket of block b.
 func claimName(index int, typ ethernet.EtherType, b int) runsocket.Name {
 	return runsocket.NameOf(fmt.Sprintf("@bobnet/%d/%04x/%d", index, uint16(typ), b))
 }
 
-// refusal is the error for ports whose block b could not be claimed, or for all
-// blocks.
+// refusal returns the error if block b, or every block, could not be claimed.
 func refusal(index int, name string, typ ethernet.EtherType, ports transport.PortRange, b int, err error) error {
 	switch {
 	case !errors.Is(err, unix.EADDRINUSE):
@@ -169,19 +167,18 @@ func refusal(index int, name string, typ ethernet.EtherType, ports transport.Por
 		ports.Lo, ports.Hi, name, held.Lo, held.Hi, driver.Holder(claimName(index, typ, b).Current()), err)
 }
 
-// Shown returns the claim on ports that sockets hold, after CheckClaim, without telling
-// others that it is this process's.
+// Shown returns the claim on ports that sockets hold, after CheckClaim. This process is not
+// reported as the owner.
 func Shown(ports transport.PortRange, fds []int) *Claim { return &Claim{Ports: ports, fds: fds} }
 
-// CheckClaim looks whether sockets hold the claim on ports, and were made by root or by this process's
-// user: to root the claims of others do not count. Whose network namespace it is that
-// they hold it in, OwnNamespace says.
+// CheckClaim checks that sockets hold the claim on ports, and were created by root or by this
+// process's user: root ignores claims of other users. OwnNamespace checks their network namespace.
 func CheckClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int) error {
 	return checkClaim(index, typ, ports, fds, true)
 }
 
-// checkClaim looks whether sockets hold the claim on ports. If strict, the kernel must vouch for those
-// that have a file.
+// checkClaim checks that sockets hold the claim on ports. If strict is set, the kernel must confirm
+// those bound to a file.
 func checkClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int, strict bool) error {
 	if err := driver.CheckPorts(ports); err != nil {
 		return err
@@ -206,7 +203,7 @@ func checkClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fd
 	return nil
 }
 
-// checkMaker looks whether root or this process's user has made a socket, whoever has it now.
+// checkMaker checks that root or this process's user has created a socket, whoever holds it now.
 func checkMaker(fd int, name string) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
@@ -218,7 +215,7 @@ func checkMaker(fd int, name string) error {
 	return nil
 }
 
-// checkFile looks whether a socket is bound to a file of root's.
+// checkFile checks that a socket is bound to a file of root.
 func checkFile(fd int, file string, strict bool) error {
 	_, octets, err := sockname(fd)
 	if err != nil || file == "" || string(bytes.TrimRight(octets, "\x00")) != file {
@@ -232,10 +229,10 @@ func checkFile(fd int, file string, strict bool) error {
 	return nil
 }
 
-// checkHolder looks whether a socket is the one that the kernel has under an abstract name,
-// which starts with an @. The kernel keeps names apart by the sockets' types, and a connection
-// has the name of the listener that has accepted it, also when that has ended: only what
-// listens has bound its name itself.
+// checkHolder checks that the kernel has registered a socket under an abstract name, which starts
+// with an @. Sockets of different types can have the same name, and an accepted connection has the
+// name of its listener, even after that has closed. So the socket must also be a listener, which
+// has bound the name itself.
 func checkHolder(fd int, name string) error {
 	family, octets, err := sockname(fd)
 	if err != nil {
@@ -247,7 +244,7 @@ func checkHolder(fd int, name string) error {
 	return checkListens(fd, name)
 }
 
-// checkListens looks whether a socket is a stream socket that listens.
+// checkListens checks that a socket is a listening stream socket.
 func checkListens(fd int, name string) error {
 	typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	listens, failed := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
@@ -260,9 +257,9 @@ func checkListens(fd int, name string) error {
 	return nil
 }
 
-// OwnNamespace fails with EINVAL unless a socket belongs to the network namespace of the calling
-// thread: names in the abstract space, interfaces and marks are of one namespace each, and who
-// has made one of his own is root in it.
+// OwnNamespace returns EINVAL unless a socket belongs to the network namespace of the calling
+// thread. Abstract names, interfaces and marks belong to one namespace each, and the creator of a
+// namespace is root in it.
 func OwnNamespace(fd int) error {
 	own, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -285,7 +282,7 @@ func OwnNamespace(fd int) error {
 
 var errNamespace = fmt.Errorf("transport: a socket is of another network namespace: %w: ask the agent of that one", unix.EINVAL)
 
-// checkNamespace is OwnNamespace by what the namespaces of two sockets are files of. It takes
+// checkNamespace is OwnNamespace by comparing the namespace files of two sockets. It needs
 // CAP_NET_ADMIN in both.
 func checkNamespace(own, fd int) error {
 	var files [2]unix.Stat_t

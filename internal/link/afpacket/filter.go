@@ -12,29 +12,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wholeFrame is what an accepting filter returns: how many bytes to keep.
+// wholeFrame is the return value of an accepting filter: the number of bytes to keep.
 const wholeFrame = 1 << 18
 
-// Which says which frames a filter accepts, of those that are for the link.
+// Which selects the frames, of those for the link, that a filter accepts.
 type Which uint8
 
 const (
 	AllFrames Which = iota // all but long frames
-	WithLong               // long frames, too
+	WithLong               // also long frames
 )
 
-// Filter returns the classic BPF program that accepts the frames of typ and
-// the current header version to a port in ports or to ethertype.PortAll; WithLong, long frames
-// and their segments, too, on a socket that is bound to IPv6. It
-// rejects what this host sends and, should someone have made the interface
-// promiscuous, what goes to other stations. Attach it before the socket is
-// bound: then no other frame can slip in.
+// Filter returns the classic BPF program that accepts frames of typ and the current header version
+// to a port in ports or to ethertype.PortAll. WithLong also accepts long frames and their segments,
+// on a socket that is bound to IPv6. The filter rejects frames that this host sends, and frames for
+// other stations, which a promiscuous interface receives. Attach it before the socket is bound, so
+// that no other frame gets in.
 func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]bpf.RawInstruction, error) {
 	var long []bpf.Instruction // loads the port of a long frame
 	if which == WithLong {
-		const after = 5 // instructions of common and what rejects
+		const after = 5 // instructions of the common part and the rejecting one
 		long = []bpf.Instruction{
-			bpf.Jump{Skip: 6}, // to common, from what loads the port of other frames
+			bpf.Jump{Skip: 6}, // to the common part, from the loading of a short frame's port
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(ethernet.EtherTypeIPv6), SkipTrue: 5 + after - 1},
 			bpf.LoadAbsolute{Off: framing.LongDst, Size: 4},
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: framing.LongPrefix(typ), SkipTrue: 3 + after - 1},
@@ -44,7 +43,7 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 		}
 	}
 	extra := uint8(len(long))
-	other := 7 + extra // from the EtherType: what is of another
+	other := 7 + extra // offset of the instruction for other EtherTypes
 	if extra > 0 {
 		other = 4
 	}
@@ -59,7 +58,7 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 		bpf.LoadAbsolute{Off: framing.OffsetDstPort, Size: 2},
 	}
 	prog = append(prog, long...)
-	prog = append(prog, // common
+	prog = append(prog, // the common part
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ethertype.PortAll), SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1},
@@ -69,12 +68,12 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 	return bpf.Assemble(prog)
 }
 
-// OnInterface returns prog, which Filter has made, for the frames of the interface with an
-// index alone: whoever has a socket may bind it to any.
+// OnInterface returns prog, a result of Filter, restricted to frames of the interface with an
+// index, because the holder of a socket may bind it to any interface.
 func OnInterface(index int, prog []bpf.RawInstruction) ([]bpf.RawInstruction, error) {
 	first, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadExtension{Num: bpf.ExtInterfaceIndex},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(index), SkipTrue: uint8(len(prog) - 1)}, // to the last, which rejects
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(index), SkipTrue: uint8(len(prog) - 1)}, // to the last one, which rejects
 	})
 	return append(first, prog...), err
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockname returns the family of a socket's address, and the octets that follow it. Package unix
-// has the NUL of an abstract name as an @, which a file's name may have, too.
+// sockname returns the family of a socket's address, and the bytes after it. Package unix
+// represents the NUL of an abstract name by an @, which the name of a file may also contain.
 func sockname(fd int) (family uint16, octets []byte, err error) {
 	var raw [unix.SizeofSockaddrAny]byte
 	size := uint32(len(raw))

@@ -14,25 +14,25 @@ import (
 // minEtherType is the first value of a frame's type field that is not a length.
 const minEtherType = 0x0600
 
-// Station is a place on a segment: an interface, an EtherType on it, ports of
-// it.
+// Station is an address on a segment: an interface, an EtherType, and ports.
 type Station struct {
 	iface.Interface
 	EtherType ethernet.EtherType
 	*Claim
-	// Given are packet sockets that another process has opened, with the station's filter
-	// locked, for one that may open none itself; nil: this one opens them. Socket takes them.
+	// Given are packet sockets that another process has opened, with the station's filter locked,
+	// for a process without the permission to open them. nil means that this process opens them.
+	// Socket returns them.
 	Given []int
-	// Device, of a socket that was given, is the name of the interface in the address that its
-	// sends need: it is of type SOCK_PACKET. Empty: it is of type SOCK_RAW.
+	// Device is the interface name that sends by a given socket need in the address if its type is
+	// SOCK_PACKET. It is empty for SOCK_RAW.
 	Device string
 }
 
-// MaxDevice is how many bytes Station.Device has at most.
+// MaxDevice is the maximum length of Station.Device in bytes.
 const MaxDevice = 13
 
-// Socket returns a packet socket that is bound to nothing and has no filter, unless it was
-// given, and then has the station's for good.
+// Socket returns a packet socket that is not bound. It has no filter, unless it was given: then it
+// has the station's, permanently.
 func (s *Station) Socket() (fd int, err error) {
 	if s.Given == nil {
 		return unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -45,8 +45,8 @@ func (s *Station) Socket() (fd int, err error) {
 	return fd, nil
 }
 
-// Attach sets the filter of a socket of the station's to the one that which says. That of a
-// socket that was given stays as it is.
+// Attach sets the filter of one of the station's sockets. The filter of a given socket does not
+// change.
 func (s *Station) Attach(fd int, which Which) error {
 	if s.Given != nil {
 		return nil
@@ -58,9 +58,8 @@ func (s *Station) Attach(fd int, which Which) error {
 	return s.OpenError("attach filter", err)
 }
 
-// NewStation finds the interface, as iface.Find does, and claims the ports, as
-// ClaimPorts does. A zero typ is ethertype.Default. The caller calls Release
-// when the link is closed.
+// NewStation finds the interface, as iface.Find does, and claims the ports, as ClaimPorts does. A
+// zero typ means ethertype.Default. The caller must call Release when the link is closed.
 func NewStation(name string, typ ethernet.EtherType, ports transport.PortRange) (*Station, error) {
 	typ, err := CheckEtherType(typ)
 	if err != nil {
@@ -77,7 +76,7 @@ func NewStation(name string, typ ethernet.EtherType, ports transport.PortRange) 
 	return &Station{Interface: ifi, EtherType: typ, Claim: claim}, nil
 }
 
-// CheckEtherType returns typ, or ethertype.Default for 0, and refuses what is a length.
+// CheckEtherType returns typ, or ethertype.Default for 0. It refuses a value that is a length.
 func CheckEtherType(typ ethernet.EtherType) (ethernet.EtherType, error) {
 	if typ == 0 {
 		return ethertype.Default, nil
@@ -89,7 +88,7 @@ func CheckEtherType(typ ethernet.EtherType) (ethernet.EtherType, error) {
 	return typ, nil
 }
 
-// Filter returns the program that lets the station's frames through.
+// Filter returns the filter for the station's frames.
 func (s *Station) Filter(which Which) ([]bpf.RawInstruction, error) {
 	return Filter(s.EtherType, s.Ports, which)
 }
@@ -106,8 +105,8 @@ func (s *Station) Info(driver string) transport.Info {
 	}
 }
 
-// CheckType refuses a bound socket whose interface has another link layer than
-// Ethernet, such as a radio monitor: its frames start with another header.
+// CheckType refuses a bound socket whose interface is not Ethernet, such as a radio monitor: its
+// frames have another header.
 func (s *Station) CheckType(hatype uint16) error {
 	if hatype == unix.ARPHRD_ETHER {
 		return nil

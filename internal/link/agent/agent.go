@@ -1,18 +1,19 @@
-// Package agent gets packet sockets from the node's agent (`bobnet agent`), for programs
-// without CAP_NET_RAW.
+// Package agent gets packet sockets from the node's agent (`bobnet agent`), for programs without
+// CAP_NET_RAW.
 //
-// A program asks over a Unix socket, which tells the agent whose it is, and gets packet
-// sockets, whose filter is locked to its ports, and what holds the claim on these ports. From
-// then on both are the program's: frames do not pass the agent, and the ports are free when
-// the program ends. The connection stays, so that the agent may ask how the link is. If
-// the agent ends, the program connects to the next one, and shows what it holds.
+// A program connects to the agent's Unix socket, by which the agent learns the program's user. The
+// program receives packet sockets, whose filter is locked to its ports, and the sockets that hold
+// the claim on these ports. Both then belong to the program: frames do not pass through the agent,
+// and the ports become free when the program ends. The connection stays open, so that the agent can
+// ask for the state of the link. If the agent ends, the program connects to the next one, and shows
+// it the sockets.
 //
-// A program that wants no sockets, or has them, may connect by Tell to be asked how it is as a
-// whole.
+// A program that needs no sockets, or has them, can connect by Tell, so that the agent can ask for
+// the state of the whole program.
 //
-// What a program may send by such sockets is judged by the kernel, by their mark: docs/security.md
-// says what is and what is not. The server is of package internal/agent, and uses what this
-// package has for both sides: messages, and the making and checking of sockets.
+// The kernel checks what a program sends by such sockets, by the sockets' mark: docs/security.md
+// describes the checks and their limits. The server is in package internal/nodeagent. It uses the
+// parts of this package that both sides share: messages, and creating and checking sockets.
 package agent
 
 import (
@@ -24,14 +25,14 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// EnvPath is the environment variable that has the path of the agent's socket; DefaultPath
-// is that path where it is not set. Set and empty, it means that no agent is to be asked.
+// EnvPath is the environment variable with the path of the agent's socket; DefaultPath is the
+// default. If the variable is set and empty, no agent is used.
 const (
 	EnvPath     = "BOBNET_AGENT"
 	DefaultPath = "/run/bobnet/agent.sock"
 )
 
-// Path returns the path of the agent's socket, "" if none is to be asked.
+// Path returns the path of the agent's socket, or "" if no agent is used.
 func Path() string {
 	if path, set := os.LookupEnv(EnvPath); set {
 		return path
@@ -39,54 +40,56 @@ func Path() string {
 	return DefaultPath
 }
 
-// Version is that of the messages. Both sides have the same.
+// Version is the version of the messages, which must be the same on both sides.
 const Version = 3
 
-// MaxAnswer is the most bytes that an answer may have, MaxText that of one to Metrics or Dump,
-// and MaxRequest the most of all other messages.
+// MaxAnswer is the maximum size of an answer, MaxText of an answer to Metrics or Dump, and
+// MaxRequest of all other messages, in bytes.
 const (
 	MaxAnswer  = 1 << 20
 	MaxText    = 256 << 10
 	MaxRequest = 4 << 10
 )
 
-// Request is what a program asks for.
+// Request is a program's request.
 type Request struct {
 	Version   int
 	Interface string // its name
-	Index     int    // and index, and MAC: those of the program's network namespace
+	Index     int    // its index and MAC in the program's network namespace
 	MAC       string
 	EtherType ethernet.EtherType
-	Ports     transport.PortRange // zero: the first free block
-	Long      bool                // long frames, too
-	Near      bool                // the sockets of the ports within the host, too
-	// Held says that the program holds Ports, by sockets that come with the request: a
-	// packet socket, and those that hold the claim.
+	Ports     transport.PortRange // zero means the first free block
+	Long      bool                // including long frames
+	Near      bool                // including the sockets for the ports within the host
+	// Held reports that the program already holds Ports, by sockets that accompany the request: a
+	// packet socket, and those of the claim.
 	Held bool
-	// Tells says that the program wants to be asked, and no sockets; all but Version is zero.
+	// Tells reports that the program wants to be asked and needs no sockets. All fields but Version
+	// are then zero.
 	Tells bool
 }
 
-// mac returns the station's MAC; zero if it is none.
+// mac returns the station's MAC, or zero if it is invalid.
 func (r *Request) mac() ethertype.MAC {
 	mac, _ := ethertype.ParseMAC(r.MAC)
 	return mac
 }
 
-// Reply is the agent's answer to a request. The packet sockets come with it, then the sockets
-// that hold the claim on Ports, then Near sockets by which the program is found within the host.
+// Reply is the agent's answer to a request. It is accompanied by the packet sockets, then the
+// sockets that hold the claim on Ports, then Near sockets by which other programs of the host find
+// this one.
 type Reply struct {
 	Refusal Refusal `json:",omitempty"`
 	Error   string  `json:",omitempty"`
 	Ports   transport.PortRange
 	Long    bool
 	Near    int `json:",omitempty"`
-	// Device is Guard.Device. Empty: the kernel does not judge what the sockets send.
+	// Device is Guard.Device. If it is empty, the kernel does not check what the sockets send.
 	Device string `json:",omitempty"`
 }
 
-// sockets returns how many packet sockets come with the reply: one to send, one to receive,
-// and, if the kernel does not judge what is sent, two more for long frames.
+// sockets returns the number of packet sockets with the reply: one to send and one to receive. If
+// the kernel does not check what is sent, there are two more for long frames.
 func (r *Reply) sockets() int {
 	if r.Device != "" {
 		return guardedSockets
@@ -99,27 +102,27 @@ const (
 	linkSockets    = 4
 )
 
-// Refusal says why there are no sockets.
+// Refusal is the reason why there are no sockets.
 type Refusal string
 
 // The refusals.
 const (
-	Denied    Refusal = "denied"    // the policy does not let this user in, or not so far
-	Taken     Refusal = "taken"     // another has the ports
+	Denied    Refusal = "denied"    // the policy excludes this user or request
+	Taken     Refusal = "taken"     // another program has the ports
 	Elsewhere Refusal = "elsewhere" // the interface is another one to the agent, or none
-	Invalid   Refusal = "invalid"   // the request makes no sense
+	Invalid   Refusal = "invalid"   // the request is malformed
 	Busy      Refusal = "busy"      // too many requests
-	Failed    Refusal = "failed"    // the agent cannot
+	Failed    Refusal = "failed"    // the agent failed
 )
 
-// ErrRefused is wrapped by the errors of Open if there is an agent that gives no sockets.
+// ErrRefused is wrapped by the errors of Open if an agent refuses the request.
 var ErrRefused = errors.New("transport: the agent gives no sockets")
 
-// Question is what the agent asks a program. The answer is as many bytes as the program likes,
-// up to Limit; none if it cannot answer that.
+// Question is the agent's question to a program. The answer has up to Limit bytes, and is empty if
+// the program cannot answer.
 type Question struct{ What string }
 
-// Limit is the most octets that the answer may have.
+// Limit is the maximum size of the answer in bytes.
 func (q Question) Limit() int {
 	if q.What == Metrics || q.What == Dump {
 		return MaxText
@@ -127,8 +130,8 @@ func (q Question) Limit() int {
 	return MaxAnswer
 }
 
-// What the agent asks: of a link that has its sockets a Snapshot, and of a program that Tells
-// its Metrics, in the form of package metrics, or a Dump, for people.
+// The agent's questions: a Snapshot of a link with the agent's sockets; the Metrics of a program
+// that Tells, in the format of package metrics; or a Dump as readable text.
 const (
 	Snapshot = "snapshot"
 	Metrics  = "metrics"

@@ -19,40 +19,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Grant is what the agent gives to a program, or what a program shows it again. It is the
-// agent's until Close.
+// Grant holds the sockets that the agent gives to a program, or that a program shows to it. The
+// agent owns it until Close.
 type Grant struct {
 	Interface iface.Interface
 	EtherType ethernet.EtherType
 	Ports     transport.PortRange
 	Long      bool
 	Guard     Guard
-	sockets   []int // packet sockets; the first is the one that sends
+	sockets   []int // packet sockets; the first one sends
 	claim     *afpacket.Claim
-	near      []int // sockets by which the program is found within the host
-	shown     bool  // the program has passed the sockets: package passfd closes them
+	near      []int // sockets by which programs of the host find this one
+	shown     bool  // the program passed the sockets: package passfd closes them
 }
 
-// Guard describes the sockets of a grant whose sends the kernel judges. The zero Guard is that of
-// a grant whose sends it does not judge.
+// Guard describes sockets whose sends the kernel checks. The zero Guard means that it does not
+// check them.
 //
-// The kernel must send what it has judged. On a socket of type SOCK_RAW a program can make it
-// write a checksum anywhere in the frame afterwards (PACKET_VNET_HDR), or change the frame itself
-// (PACKET_TX_RING). A socket of type SOCK_PACKET has no option of packet(7) at all: the kernel
-// copies the frame, and hands the copy on as it is. So this is what the program gets to send by.
-// It receives by a socket of type SOCK_RAW, which has another mark: the kernel drops all
-// that this one sends.
+// The kernel must send exactly the frame that it has checked. On a socket of type SOCK_RAW a
+// program can make the kernel write a checksum anywhere in the frame afterwards (PACKET_VNET_HDR),
+// or can change the frame itself (PACKET_TX_RING). A socket of type SOCK_PACKET has none of the
+// options of packet(7): the kernel copies the frame, and passes the copy on unchanged. Programs
+// therefore get a SOCK_PACKET socket to send. They receive by a SOCK_RAW socket with another mark,
+// for which the kernel drops all sends.
 type Guard struct {
-	Device        string // the name by which the sending socket addresses the interface: at most MaxDevice bytes
+	Device        string // the interface name in the destination address of sends: at most MaxDevice bytes
 	Send, Receive uint32 // marks of the sockets
 }
 
-// MaxDevice is how many bytes of a name the address of a SOCK_PACKET socket has room for, in
-// front of a NUL. Names of interfaces may have 15.
+// MaxDevice is the maximum length of an interface name in the address of a SOCK_PACKET socket,
+// without the NUL. Interfaces may have names of 15 bytes.
 const MaxDevice = afpacket.MaxDevice
 
-// Find returns the agent's view of the interface of a request. It fails with
-// transport.ErrInterface if it is not the program's.
+// Find returns the interface of a request as the agent sees it. It returns transport.ErrInterface
+// if it differs from the program's.
 func Find(r *Request) (iface.Interface, error) {
 	ifi, err := iface.Find(r.Interface)
 	if err != nil {
@@ -65,9 +65,9 @@ func Find(r *Request) (iface.Interface, error) {
 	return ifi, nil
 }
 
-// Make claims the ports of a request and opens sockets, whose filter is locked to these. If the
-// kernel judges what they send, they carry no long frames: those need PACKET_VNET_HDR, by which a
-// program can have the kernel write a checksum over what has been judged.
+// Make claims the ports of a request and opens sockets whose filter is locked to these ports. If
+// the kernel checks what they send, they carry no long frames: those need PACKET_VNET_HDR, which
+// would let a program change a checked frame.
 func Make(r *Request, ifi iface.Interface, guard Guard) (g *Grant, err error) {
 	g = &Grant{Interface: ifi, Guard: guard}
 	if g.EtherType, err = afpacket.CheckEtherType(r.EtherType); err != nil {
@@ -97,8 +97,8 @@ func Make(r *Request, ifi iface.Interface, guard Guard) (g *Grant, err error) {
 	return g, nil
 }
 
-// MakeNear makes the sockets by which a program of user uid is found within the host: the program could not
-// if another user had taken their names. Without them it tries itself.
+// MakeNear creates the sockets by which programs of the host find a program of user uid, even if
+// another user holds their names. If it fails, the program tries itself.
 func (g *Grant) MakeNear(uid uint32) error {
 	cfg := shm.Config{Address: g.Interface.MAC, Segment: strconv.Itoa(g.Interface.Index), EtherType: g.EtherType, Ports: g.Ports}
 	near, err := shm.Bind(&cfg, uid)
@@ -106,10 +106,10 @@ func (g *Grant) MakeNear(uid uint32) error {
 	return err
 }
 
-// Near returns how many sockets MakeNear has made.
+// Near returns the number of sockets that MakeNear has created.
 func (g *Grant) Near() int { return len(g.near) }
 
-// filter returns what the sockets receive.
+// filter returns the filter of the sockets.
 func (g *Grant) filter() ([]bpf.RawInstruction, error) {
 	which := afpacket.AllFrames
 	if g.Long {
@@ -122,15 +122,14 @@ func (g *Grant) filter() ([]bpf.RawInstruction, error) {
 	return afpacket.OnInterface(g.Interface.Index, filter)
 }
 
-// socket is a packet socket that is to be opened; the zero socket is of type SOCK_RAW, without a
-// mark.
+// socket describes a packet socket to open. The zero socket has type SOCK_RAW and no mark.
 type socket struct {
 	typ  int
 	mark uint32
 }
 
-// open returns a packet socket that is bound to nothing. The one that sends has the filter, too,
-// because the program that gets it may bind it.
+// open returns an unbound packet socket. The sending socket also gets the filter, because the
+// program may bind it.
 func (s socket) open(filter []bpf.RawInstruction) (fd int, err error) {
 	typ := s.typ
 	if typ == 0 {
@@ -152,11 +151,11 @@ func (s socket) open(filter []bpf.RawInstruction) (fd int, err error) {
 	return fd, nil
 }
 
-// Take checks what a program shows that says it holds ports: the first of fds is the packet
-// socket that it sends by, the others hold the claim, all in the network namespace of the
-// calling thread. Guard.Send of the result is the socket's mark; 0 if the socket is of a type on
-// which the kernel may send something else than it has judged. The grant has fds then; on an
-// error they are still the caller's.
+// Take checks the sockets of a program that claims to hold ports: the first of fds is the packet
+// socket that sends, the others hold the claim, all in the network namespace of the calling thread.
+// Guard.Send of the result is the mark of that socket, or 0 if the type of the socket lets the
+// kernel send something else than it has checked. The grant owns fds; after an error they remain
+// the caller's.
 func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	if len(fds) < 2 || r.Ports.Lo == 0 {
 		return nil, fmt.Errorf("transport: no sockets came with ports %d..%d: %w", r.Ports.Lo, r.Ports.Hi, unix.EINVAL)
@@ -190,19 +189,19 @@ func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 		sockets: fds[:1], claim: afpacket.Shown(r.Ports, fds[1:]), shown: true}, nil
 }
 
-// Descriptors returns all sockets, as a Reply has them.
+// Descriptors returns all sockets, in the order of a Reply.
 func (g *Grant) Descriptors() []int {
 	return slices.Concat(g.sockets, g.claim.Sockets(), g.near)
 }
 
-// MAC returns the address that the program's frames have.
+// MAC returns the source address of the program's frames.
 func (g *Grant) MAC() ethertype.MAC { return g.Interface.MAC }
 
 // Blocks returns the first and the last block of ports that the grant claims.
 func (g *Grant) Blocks() (first, last int) { return driver.Block(g.Ports.Lo), driver.Block(g.Ports.Hi) }
 
-// Close closes the agent's own descriptors, and not those that a program of user uid has shown:
-// passfd does that later. What the program has is not touched.
+// Close closes the agent's own descriptors. passfd later closes those that a program of user uid
+// has shown. The program's own descriptors stay open.
 func (g *Grant) Close(uid uint32) {
 	if g.shown {
 		passfd.Close(uid, g.Descriptors()...)
@@ -214,10 +213,10 @@ func (g *Grant) Close(uid uint32) {
 	g.claim.Release()
 }
 
-// BlockSize is how many ports a block has. They are claimed by blocks.
+// BlockSize is the number of ports in a block, the unit of claims.
 const BlockSize = driver.BlockSize
 
-// BlocksOf returns how many blocks ports touch; 1 for zero.
+// BlocksOf returns the number of blocks that ports touches; 1 for zero.
 func BlocksOf(ports transport.PortRange) int {
 	return driver.Block(ports.Hi) - driver.Block(ports.Lo) + 1
 }

@@ -18,51 +18,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a program waits for the agent, once it is connected: who asks too
-// often is kept waiting.
+// patience is how long a program waits for the agent's answer. The agent delays programs that ask
+// too often.
 const patience = 15 * time.Second
 
-// How long a program waits before it connects to an agent again that has ended: each time
-// twice as long.
+// Wait before reconnecting to an agent that has ended; it doubles each time.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
-// LeaseOf returns the lease of a link, or of the link that it wraps; nil for none. Package ring sets it.
+// LeaseOf returns the lease of a link, or of the link that it wraps, or nil. Package ring sets it.
 var LeaseOf func(link transport.Link) *Lease
 
-// Lease is what an agent has given to a link of this process: Station, with its sockets and
-// its ports. The link takes the sockets, and releases the station.
+// Lease holds what an agent has given to a link of this process: Station, with its sockets and
+// ports. The link takes the sockets, and releases the station.
 type Lease struct {
 	Station *afpacket.Station
-	Long    bool // the sockets take long frames
+	Long    bool // the sockets carry long frames
 
 	path    string
 	request Request
-	shown   []int // what another agent is shown: descriptors of the lease's own
-	near    []int // for TakeNear
+	shown   []int // the lease's own descriptors, to show to another agent
+	near    []int // result of TakeNear
 
 	mu     sync.Mutex
-	conn   *net.UnixConn // nil while there is none
+	conn   *net.UnixConn // nil while disconnected
 	answer func(what string) ([]byte, error)
 	closed chan struct{}
 	ended  bool
 }
 
-// Wish is what a link wants.
+// Wish is a link's request.
 type Wish struct {
-	Interface string // as iface.Find takes it
+	Interface string // as in iface.Find
 	EtherType ethernet.EtherType
 	Ports     transport.PortRange
-	Long      func(iface.Interface) bool // whether it could carry long frames there
-	Near      bool                       // whether it wants the sockets for TakeNear
+	Long      func(iface.Interface) bool // whether the link supports long frames there
+	Near      bool                       // whether it needs the sockets of TakeNear
 }
 
-// Open asks the agent whose socket has this path. If nobody serves there the error wraps
-// fs.ErrNotExist or ECONNREFUSED; ErrRefused if somebody refuses, with EADDRINUSE for ports
-// that are taken and transport.ErrPermission for what the agent's policy forbids. ctx bounds the
-// call alone, not the lease.
+// Open asks the agent at path for sockets. If no agent serves there, the error wraps fs.ErrNotExist
+// or ECONNREFUSED. If the agent refuses, it wraps ErrRefused, with EADDRINUSE for taken ports and
+// transport.ErrPermission for a violation of its policy. ctx bounds the call alone, not the lease.
 func Open(ctx context.Context, path string, wish Wish) (*Lease, error) {
 	typ, err := afpacket.CheckEtherType(wish.EtherType)
 	if err != nil {
@@ -87,7 +85,7 @@ func Open(ctx context.Context, path string, wish Wish) (*Lease, error) {
 	return l, nil
 }
 
-// take makes a station of what the agent has given.
+// take creates a station from the agent's reply.
 func (l *Lease) take(ifi iface.Interface, reply Reply, fds []int) error {
 	packets := reply.sockets()
 	claims := len(fds) - reply.Near
@@ -112,7 +110,7 @@ func (l *Lease) take(ifi iface.Interface, reply Reply, fds []int) error {
 	return nil
 }
 
-// ask connects and asks, while ctx lasts. The descriptors are the caller's.
+// ask connects and sends the request, bounded by ctx. The caller owns the descriptors.
 func (l *Lease) ask(ctx context.Context) (conn *net.UnixConn, reply Reply, fds []int, err error) {
 	conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: l.path, Net: "unix"})
 	if err != nil {
@@ -140,8 +138,7 @@ func (l *Lease) ask(ctx context.Context) (conn *net.UnixConn, reply Reply, fds [
 	return nil, reply, nil, err
 }
 
-// show sends the request. Close closes what is shown, and the connection, not while this is
-// under way.
+// show sends the request. Close must not close the shown descriptors and the connection meanwhile.
 func (l *Lease) show(conn *net.UnixConn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,22 +158,22 @@ func (l *Lease) refused(reply Reply) error {
 	return fmt.Errorf("%w: %w: %s says: %s", ErrRefused, kind, l.path, reply.Error)
 }
 
-// None reports whether err, of Open, says that there is no agent, or one that this process
-// may not speak to.
+// None reports whether err, an error of Open, means that there is no agent or that this process may
+// not connect to it.
 func None(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrRefused)
 }
 
-// Answer sets what is said when the agent asks: an error, or more than Question.Limit bytes, is an
-// empty answer. It is called on a goroutine of the lease's, one call at a time, maybe once more
-// after Close has returned.
+// Answer sets the function that answers the agent's questions. An error, or more than
+// Question.Limit bytes, counts as an empty answer. A goroutine of the lease calls it, one call at a
+// time, possibly once more after Close has returned.
 func (l *Lease) Answer(f func(what string) ([]byte, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answer = f
 }
 
-// serve answers the agent's questions, and connects to the next agent when one ends.
+// serve answers the agent's questions. If the agent ends, it connects to the next one.
 func (l *Lease) serve(conn *net.UnixConn) {
 	for {
 		for conn != nil && l.reply(conn) == nil {
@@ -190,7 +187,7 @@ func (l *Lease) serve(conn *net.UnixConn) {
 	}
 }
 
-// again connects until it has a connection; nil when the lease is closed.
+// again tries to connect until it succeeds. It returns nil if the lease is closed.
 func (l *Lease) again() *net.UnixConn {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		timer := time.NewTimer(pause)
@@ -229,10 +226,10 @@ func (l *Lease) reply(conn *net.UnixConn) error {
 	return WriteBytes(conn, body)
 }
 
-// Tell has answer answer what the agent at path asks of this program, Metrics and Dump, until
-// stop is called. It connects by itself, also to an agent that starts later; with no path, or
-// where the agent's policy does not let this user in, nobody asks. How answer is called is said
-// at Answer.
+// Tell makes answer answer the questions of the agent at path about this program, Metrics and Dump,
+// until stop is called. It connects automatically, also to an agent that starts later. If path is
+// empty, or the agent's policy excludes this user, it never calls answer. Answer documents the
+// calls.
 func Tell(path string, answer func(what string) ([]byte, error)) (stop func()) {
 	if path == "" {
 		return func() {}
@@ -242,8 +239,8 @@ func Tell(path string, answer func(what string) ([]byte, error)) (stop func()) {
 	return l.Close
 }
 
-// TakeNear returns the sockets by which the link is found within the host, if the agent has given any, for
-// shm.Config.Sockets. They are the caller's then.
+// TakeNear returns the sockets by which programs of the host find the link, for shm.Config.Sockets,
+// if the agent has given any. The caller then owns them.
 func (l *Lease) TakeNear() (near []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,8 +248,8 @@ func (l *Lease) TakeNear() (near []int) {
 	return near
 }
 
-// Close ends the connection to the agent. It does not wait for an answer under way. It does
-// not release the station.
+// Close ends the connection to the agent. It does not wait for an answer in progress, and does not
+// release the station.
 func (l *Lease) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A message is its length in four octets and so many octets. Sockets come with the length.
+// A message is its length in four bytes, followed by its contents. Sockets accompany the length.
 const lengthSize = 4
 
-// maxSockets is how many descriptors may come with a message: those of a link, and one two for
-// each block of ports.
+// maxSockets is the maximum number of descriptors with a message: those of a link, and two for each
+// block of ports.
 const maxSockets = linkSockets + 2*driver.Blocks
 
 // Write sends v as JSON, with descriptors.
@@ -42,8 +42,8 @@ func WriteBytes(c *net.UnixConn, body []byte, fds ...int) error {
 	return err
 }
 
-// Read receives a message of at most limit bytes into v, and the descriptors that came with
-// it, which are the caller's, even if there is an error, and whose closing is passfd's.
+// Read receives a message of at most limit bytes into v, and its descriptors. The caller owns these
+// even after an error, and must close them by package passfd.
 func Read(c *net.UnixConn, v any, limit int) (fds []int, err error) {
 	body, fds, err := ReadBytes(c, limit)
 	if err == nil {
@@ -61,16 +61,16 @@ func ReadBytes(c *net.UnixConn, limit int) (body []byte, fds []int, err error) {
 	return body, fds, err
 }
 
-// Incoming is a message that has begun to come.
+// Incoming is a message whose beginning has been received.
 type Incoming struct {
 	conn   *net.UnixConn
 	uid    uint32 // of the sender
 	length [lengthSize]byte
-	has    int // bytes of length
+	has    int // bytes of length received
 }
 
-// Begin waits for a message to begin. It returns the descriptors that came with it, which are
-// the caller's, as those of Read.
+// Begin waits for the beginning of a message. It returns the message's descriptors, which the
+// caller owns as with Read.
 func Begin(c *net.UnixConn) (m *Incoming, fds []int, err error) {
 	who, err := passfd.PeerOf(c)
 	if err != nil {
@@ -91,7 +91,7 @@ func Begin(c *net.UnixConn) (m *Incoming, fds []int, err error) {
 	return m, got.FDs, nil
 }
 
-// Read implements io.Reader for what follows the beginning, with which no descriptors may come.
+// Read implements io.Reader for the rest of the message, which must not contain descriptors.
 func (m *Incoming) Read(b []byte) (int, error) {
 	got, err := passfd.Receive(m.conn, m.uid, b)
 	switch {
@@ -106,11 +106,11 @@ func (m *Incoming) Read(b []byte) (int, error) {
 	return got.N, nil
 }
 
-// firstRoom is how much room is made for a message at first.
+// firstRoom is the size of the first buffer for a message.
 const firstRoom = 4 << 10
 
-// Rest receives the rest of a message, and returns its bytes, of which there may be limit at
-// most. Room for them is made as they come: to announce many costs the receiver nothing.
+// Rest receives the rest of a message, at most limit bytes, and returns it. It allocates memory
+// only as bytes arrive, so announcing a long message costs the receiver nothing.
 func (m *Incoming) Rest(limit int) (body []byte, err error) {
 	if _, err = io.ReadFull(m, m.length[m.has:]); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (m *Incoming) Rest(limit int) (body []byte, err error) {
 	return body, nil
 }
 
-// closePassed closes descriptors that came by c.
+// closePassed closes descriptors that were received by c.
 func closePassed(c *net.UnixConn, fds []int) {
 	uid := uint32(passfd.Unknown)
 	if who, err := passfd.PeerOf(c); err == nil {
@@ -138,8 +138,8 @@ func closePassed(c *net.UnixConn, fds []int) {
 	passfd.Close(uid, fds...)
 }
 
-// CloseAll closes this process's own descriptors. Those that another process has passed are
-// closed by package passfd.
+// CloseAll closes this process's own descriptors. Package passfd closes those that another process
+// has passed.
 func CloseAll(fds []int) {
 	for _, fd := range fds {
 		unix.Close(fd)

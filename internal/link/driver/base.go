@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Base is what links on sockets share besides the sockets: the gate, the counters, the clock,
-// and the order of closing. A driver embeds it and calls Init first.
+// Base is the common part of links on sockets: gate, counters, clock, and the order of closing. A
+// driver embeds it and calls Init first.
 type Base struct {
 	gate  *Gate // entered around each use of a descriptor
 	count Counters
@@ -17,16 +17,16 @@ type Base struct {
 	closed chan struct{} // closed when Close has finished
 }
 
-// Hooks are the parts of a Base that each driver has of its own.
+// Hooks are the parts of a Base that differ between drivers.
 type Hooks struct {
-	Evict   func()        // ends a Wait that blocks
-	Dropped func() uint64 // returns how many frames the kernel has dropped since the last call
-	Check   func() error  // what transport.Checker asks, while the link is open
-	Release func() error  // closes the sockets, which no goroutine uses any more
+	Evict   func()        // ends a blocked Wait
+	Dropped func() uint64 // returns how many frames the kernel has dropped since the previous call
+	Check   func() error  // implements transport.Checker while the link is open
+	Release func() error  // closes the sockets, which are no longer in use
 }
 
-// Init prepares b. It returns the gate, which the driver enters around each use of a descriptor,
-// and the counters. They are no fields of Base that drivers would show to users.
+// Init prepares b. It returns the gate, which the driver must enter around each use of a
+// descriptor, and the counters. They are results, not fields, so that drivers do not export them.
 func Init(b *Base, h Hooks) (*Gate, *Counters) {
 	b.gate, b.closed, b.hooks = NewGate(), make(chan struct{}), h
 	return b.gate, &b.count
@@ -35,8 +35,8 @@ func Init(b *Base, h Hooks) (*Gate, *Counters) {
 // Now implements transport.Link. All links of a process have the same clock.
 func (b *Base) Now() int64 { return Now() }
 
-// Stats implements transport.Link. It makes a system call for each socket that receives.
-// Frames that a filter of the kernel rejected are not known, and not in RxFiltered.
+// Stats implements transport.Link. It makes a system call for each receiving socket. RxFiltered
+// lacks frames that a filter in the kernel has rejected, because their number is unknown.
 func (b *Base) Stats() transport.Stats {
 	if b.gate.Enter() {
 		b.readDrops()
@@ -51,8 +51,8 @@ func (b *Base) readDrops() {
 	b.count.RxDrops.Add(b.hooks.Dropped())
 }
 
-// Close implements transport.Link. It waits for calls under way. Only Wait can take time, and
-// Close wakes it.
+// Close implements transport.Link. It waits for calls in progress. Only Wait can block, and Close
+// wakes it.
 func (b *Base) Close() error {
 	if !b.gate.Shut(b.hooks.Evict) {
 		<-b.closed

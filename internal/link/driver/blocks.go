@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ports are claimed in blocks of BlockSize: block b is the ports from
-// b*BlockSize on. The first is one port short, because port 0 is
-// ethertype.PortAll.
+// Ports are claimed in blocks of BlockSize: block b starts at port b*BlockSize. The first block
+// lacks port 0, which is ethertype.PortAll.
 const (
 	BlockSize = framing.PortBlock
 	Blocks    = (1 << 16) / BlockSize
@@ -25,7 +24,7 @@ func BlockPorts(b int) transport.PortRange {
 	return transport.PortRange{Lo: uint16(max(1, b*BlockSize)), Hi: uint16(b*BlockSize + BlockSize - 1)}
 }
 
-// CheckPorts refuses a range that no link can have. Zero stands for any block.
+// CheckPorts returns an error for an invalid range. Zero means any block.
 func CheckPorts(r transport.PortRange) error {
 	if r != (transport.PortRange{}) && (r.Lo == 0 || r.Hi < r.Lo) {
 		return fmt.Errorf("transport: ports %d..%d: %w: want 1 <= Lo <= Hi <= 65535 (port 0 reaches every link)", r.Lo, r.Hi, unix.EINVAL)
@@ -33,10 +32,9 @@ func CheckPorts(r transport.PortRange) error {
 	return nil
 }
 
-// ClaimBlocks calls take for each block that the ports r touch, or, when r is
-// zero, for those from 1 on until one is not taken (EADDRINUSE), and returns the
-// ports that are claimed. An error is take's about block b, the first that it
-// did not get; b is Blocks when no block is free.
+// ClaimBlocks calls take for each block that the ports r touch. If r is zero, it calls take for
+// blocks from 1 on, until one is not in use (EADDRINUSE). It returns the claimed ports. An error is
+// that of take for block b, the first that failed; b is Blocks if no block is free.
 func ClaimBlocks(r transport.PortRange, take func(b int) error) (claimed transport.PortRange, b int, err error) {
 	if r == (transport.PortRange{}) {
 		for b = 1; b < Blocks; b++ {

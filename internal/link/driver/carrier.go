@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connected reports whether an interface that is switched on has a carrier. The interface
-// is of the calling thread's network namespace.
+// Connected reports whether an interface that is up has a carrier. The interface must be in the
+// calling thread's network namespace.
 func Connected(ifi *net.Interface) bool {
 	if ifi.Flags&net.FlagRunning != 0 {
 		return true
@@ -21,16 +21,15 @@ func Connected(ifi *net.Interface) bool {
 	return Carrier(socket, ifi.Name)
 }
 
-// An interface that has just been switched on gets its carrier when the two ends of the
-// wire have agreed on a speed, which takes up to about 3 s, or when the other end of a
-// veth is switched on, too.
+// After an interface is set up, its carrier appears when both ends have negotiated a speed, which
+// takes up to about 3 s, or when the other end of a veth pair is also set up.
 const (
 	carrierWait = 4 * time.Second
 	carrierStep = 20 * time.Millisecond
 )
 
-// AwaitCarrier calls find until the carrier that find reports as coming has come, or 4 s
-// have passed, and returns what find returned last.
+// AwaitCarrier calls find until it no longer reports a carrier as coming, or 4 s have passed. It
+// returns the last result.
 func AwaitCarrier[T any](find func() (found T, coming bool, err error)) (T, error) {
 	for end := Now() + int64(carrierWait); ; time.Sleep(carrierStep) {
 		found, coming, err := find()

@@ -6,13 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Carrier reports whether the driver of the interface called name has a carrier now. It
-// asks through any socket of the interface's network namespace.
+// Carrier reports whether the driver of the interface called name currently has a carrier. It uses
+// any socket in the interface's network namespace.
 //
-// The kernel sets IFF_RUNNING up to a second after the carrier has come. Until then an
-// interface that is switched on carries frames and looks as if it did not. Carrier returns
-// false for the few drivers that cannot answer: the kernel sets IFF_RUNNING of their
-// interfaces at once.
+// The kernel sets IFF_RUNNING up to a second after the carrier appears. Until then an interface
+// that is up carries frames although it seems not to. Carrier returns false for the few drivers
+// that do not support the query: the kernel sets IFF_RUNNING of their interfaces at once.
 func Carrier(socket int, name string) bool {
 	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GLINK}
 	req := struct { // struct ifreq

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Counters are the atomic form of transport.Stats: Send and Recv add to them
-// while any goroutine takes snapshots.
+// Counters are the atomic form of transport.Stats. Send and Recv add to them while any goroutine
+// takes snapshots.
 type Counters struct {
 	TxFrames, TxBytes, TxCalls atomic.Uint64
 	TxFull, TxDrops, TxXDP     atomic.Uint64
@@ -32,7 +32,7 @@ var start = time.Now()
 // the same clock for every link of the process.
 func Now() int64 { return int64(time.Since(start)) + 1 }
 
-// Add adds n to c unless it is 0, which saves the bus lock.
+// Add adds n to c. It skips 0, which saves a locked bus access.
 func Add(c *atomic.Uint64, n int) {
 	if n != 0 {
 		c.Add(uint64(n))

@@ -9,19 +9,18 @@ import (
 // Leave.
 const shut = math.MinInt32
 
-// Gate keeps Close from closing a descriptor that a call still uses. A goroutine may use
-// the descriptor between Enter and Leave, and Shut returns when no goroutine is there or
-// can come any more. A Gate is shared between goroutines, and each use costs two atomic
-// additions.
+// Gate prevents Close from closing a descriptor that a call still uses. A goroutine may use the
+// descriptor between Enter and Leave. Shut returns when no goroutine uses it and none can start to.
+// Goroutines may share a Gate. Each use costs two atomic additions.
 type Gate struct {
 	state   atomic.Int32
-	drained chan struct{} // a token wakes Shut to look again
+	drained chan struct{} // a token makes Shut check again
 }
 
 // NewGate returns an open gate.
 func NewGate() *Gate { return &Gate{drained: make(chan struct{}, 1)} }
 
-// Enter reports whether the gate is open; if so, the caller calls Leave later.
+// Enter reports whether the gate is open. If so, the caller must call Leave.
 func (g *Gate) Enter() bool {
 	if g.state.Add(1) > 0 {
 		return true
@@ -30,7 +29,7 @@ func (g *Gate) Enter() bool {
 	return false
 }
 
-// Leave ends the use that Enter has allowed.
+// Leave ends a use of the descriptor.
 func (g *Gate) Leave() {
 	if g.state.Add(-1) == shut {
 		select {
@@ -43,8 +42,8 @@ func (g *Gate) Leave() {
 // Open reports whether the gate has not been shut.
 func (g *Gate) Open() bool { return g.state.Load() >= 0 }
 
-// Shut shuts the gate, calls evict to make blocked calls return, and waits for them.
-// It returns false at once if the gate was shut before.
+// Shut shuts the gate, calls evict to make blocked calls return, and waits for them. It returns
+// false at once if the gate was already shut.
 func (g *Gate) Shut(evict func()) bool {
 	if g.state.Or(shut) < 0 {
 		return false

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder says who has bound the Unix socket of an abstract name, which starts with an
-// @: the process and its user, as far as the kernel tells. Of a listening socket it
-// tells everybody; of others, it tells who has bound them only to root and to processes
-// of the same user.
+// Holder describes the process and user that have bound the Unix socket of an abstract name, which
+// starts with an @, as far as the kernel reports it. For a listening socket it reports it to every
+// process, for others only to root and processes of the same user.
 func Holder(name string) string {
 	if cred, ok := listener(name); ok {
 		return process(int(cred.Pid), cred.Uid)
@@ -26,12 +25,12 @@ func Holder(name string) string {
 	pid, _ := opener(fmt.Sprintf("socket:[%d]", inode), time.Now().Add(searchTime))
 	var stat unix.Stat_t
 	if pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat) == nil {
-		uid = stat.Uid // who has it, and need not have made it
+		uid = stat.Uid // of the current owner, which may differ from the creator
 	}
 	return process(pid, uid)
 }
 
-// searchTime bounds how long opener looks: the kernel has no list by which to find a socket's processes.
+// searchTime bounds the search of opener: the kernel has no index from sockets to processes.
 const searchTime = 200 * time.Millisecond
 
 func process(pid int, uid uint32) string {
@@ -44,7 +43,7 @@ func process(pid int, uid uint32) string {
 	return fmt.Sprintf("process %d of user %d", pid, uid)
 }
 
-// listener asks a listening stream socket whose it is.
+// listener asks the kernel for the owner of a listening stream socket.
 func listener(name string) (*unix.Ucred, bool) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -58,7 +57,7 @@ func listener(name string) (*unix.Ucred, bool) {
 	return cred, err == nil
 }
 
-// opener returns the process that has a file of this name open, as far as it is found in time.
+// opener returns a process that has a file of this name open, if it finds one in time.
 func opener(name string, end time.Time) (pid int, ok bool) {
 	all, _ := os.ReadDir("/proc")
 	for _, dir := range all {

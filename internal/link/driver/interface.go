@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Interface is what a network interface is like at a moment.
+// Interface is the state of a network interface at one moment.
 type Interface struct {
-	Name    string // it may have been renamed
+	Name    string // the current name
 	MTU     int
 	flags   uint16
 	carrier bool
 }
 
-// Look returns what the interface with an index, which was called name, is like
-// now. It asks through a socket, because the calling thread may be in another
-// network namespace. The error for one that is gone wraps transport.ErrGone.
+// Look returns the current state of the interface with an index, which was called name. It uses a
+// socket, because the calling thread may be in another network namespace. If the interface does not
+// exist, the error wraps transport.ErrGone.
 func Look(socket, index int, name string) (i Interface, err error) {
 	req, err := unix.NewIfreq("")
 	if err != nil {
@@ -40,13 +40,13 @@ func Look(socket, index int, name string) (i Interface, err error) {
 	return i, nil
 }
 
-// Gone returns the error for an interface that was called name and is gone.
+// Gone returns the error for an interface called name that no longer exists.
 func Gone(name string) error {
 	return fmt.Errorf("%w: %s was deleted, or moved to another network namespace: one of the same name is another one, so start again when it is there (see: ip link)",
 		transport.ErrGone, name)
 }
 
-// On reports whether the interface is switched on, with a carrier or without.
+// On reports whether the interface is up, with or without a carrier.
 func (i Interface) On() bool { return i.flags&unix.IFF_UP != 0 }
 
 // Down returns an error that wraps transport.ErrLinkDown if nothing can be sent

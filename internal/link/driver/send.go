@@ -5,7 +5,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Verdict is what a driver does about a frame that the kernel did not take.
+// Verdict is how a driver handles a frame that the kernel did not accept.
 type Verdict uint8
 
 // The verdicts.
@@ -13,12 +13,11 @@ const (
 	Taken  Verdict = iota // no error
 	Again                 // interrupted: repeat the call
 	Full                  // the queue is full: offer the frame again later
-	Refuse                // this frame will never pass: count it and go on
+	Refuse                // this frame will never pass: count it and continue
 	Stop                  // end the batch with the error
 )
 
-// SendVerdict maps the error of a send to what to do and what to return. It
-// does not allocate.
+// SendVerdict maps the error of a send to a verdict and the error to return. It does not allocate.
 func SendVerdict(errno unix.Errno) (Verdict, error) {
 	switch errno {
 	case 0:

@@ -1,17 +1,15 @@
-// Package host joins the stations of one host to a link: an Ethernet interface
-// never hands a frame back, so frames between them take another way. Those to
-// the link's own ports come back within the process, those to other ports of
-// its MAC address go through shared memory to the process that has claimed
-// them (package shm), and those to all go both ways. Frames within the host may be
-// longer than the interface's MTU, and connections acknowledge them like all others: that
-// costs some speed, and saves those above a second engine.
+// Package host joins the stations of one host to a link. An Ethernet interface never delivers a
+// frame to its own host, so frames between programs of the host take another path. Frames to the
+// link's own ports are delivered within the process. Frames to other ports of its MAC address go
+// through shared memory to the process that has claimed the ports (package shm). Broadcasts go both
+// ways. Frames within the host may be longer than the interface's MTU. Connections acknowledge them
+// like all others: this costs some speed, and saves a second engine in the layers above.
 //
-// A frame that comes by the link and has the host's own address as its source is forged,
-// or has come back. It is dropped, because connections within the host would take it for
-// their peer's.
+// A frame that arrives by the link with the host's own source address is forged or looped back. It
+// is dropped, because connections within the host would attribute it to their peer.
 //
-// Any link can be joined. A virtual one gets only the way back to its own
-// ports, because there is nothing but the simulation at its address.
+// Any link can be joined. A virtual link is joined only to its own ports, because only the
+// simulation exists at its address.
 package host
 
 import (
@@ -32,17 +30,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says how to join. The zero Config, or a nil one, means defaults.
+// Config configures Join. Nil and zero fields mean the defaults.
 type Config struct {
 	// Ring is shm.Config.Ring.
 	Ring int
-	// AnyUser is shm.Config.AnyUser: it lets in programs of other users than root and
-	// one's own.
+	// AnyUser is shm.Config.AnyUser: it also admits programs of other users.
 	AnyUser bool
 	// Sockets is shm.Config.Sockets.
 	Sockets []int
-	// Wrap, if not nil, is called with the other link as soon as the way within the
-	// host is there, and what it returns takes that link's place.
+	// Wrap, if not nil, is called with the other link when the path within the host exists. Its
+	// result replaces that link.
 	Wrap func(transport.Link) transport.Link
 }
 
@@ -51,18 +48,18 @@ type base = wrap.Base
 // Link is an optional.Local made of another link and shared memory. Goroutines
 // may share it as transport.Link says.
 type Link struct {
-	base    // around the other link
+	base    // around the outer link
 	near    *shm.Link
 	mac     ethertype.MAC
 	virtual bool
-	turn    bool // Recv looks at near first
+	turn    bool // Recv polls near first
 	cut     bool // the last frame of outer's last Recv was dropped
 	refused refused
 
-	gate    *driver.Gate  // of Wait, unless the link is virtual
+	gate    *driver.Gate  // guards Wait, unless the link is virtual
 	closed  chan struct{} // closed when Close has finished
-	nudges  atomic.Uint64 // outer's wake-ups that nobody asked for
-	bell    *os.File      // near's, where outer cannot watch it
+	nudges  atomic.Uint64 // outer's wake-ups that were not for the caller
+	bell    *os.File      // near's bell, if outer cannot watch it
 	ringing sync.WaitGroup
 }
 
@@ -75,10 +72,10 @@ var (
 	_ optional.Witness   = (*Link)(nil)
 )
 
-// Join returns a link that sends frames for other hosts through outer, which
-// the caller uses no more; Close closes it too. A nil cfg means defaults. Call
-// it in the network namespace of outer. On an error, which wraps EADDRINUSE
-// when another process has outer's ports, outer is as it was.
+// Join returns a link that sends frames for other hosts through outer. The caller must not use
+// outer any more; Close closes it too. A nil cfg means the defaults. Call it in the network
+// namespace of outer. After an error outer is unchanged. The error wraps EADDRINUSE if another
+// process has outer's ports.
 func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
@@ -109,15 +106,14 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	return l, nil
 }
 
-// segment tells apart links with one MAC address on several interfaces, such as
-// a VLAN and the one below it, or with several base ports: they claim ports
-// separately.
+// segment distinguishes links with the same MAC address on different interfaces, such as a VLAN and
+// its parent, or with different base ports: they claim ports separately.
 func segment(info transport.Info) string {
 	if info.Virtual {
 		return ""
 	}
 	ifi, err := net.InterfaceByName(info.Interface)
-	if err != nil { // a link of the caller's own making
+	if err != nil { // a link that the caller implements
 		return ""
 	}
 	if info.BasePort != 0 {
@@ -126,8 +122,7 @@ func segment(info transport.Info) string {
 	return strconv.Itoa(ifi.Index)
 }
 
-// listen starts the goroutine that hears the bell for an outer link that
-// cannot.
+// listen starts the goroutine that waits for the bell on behalf of an outer link that cannot.
 func (l *Link) listen() error {
 	fd, err := unix.FcntlInt(uintptr(l.near.Bell()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -137,7 +132,7 @@ func (l *Link) listen() error {
 	l.ringing.Go(func() {
 		var b [1]byte
 		for {
-			if _, err := l.bell.Read(b[:]); err != nil && err != io.EOF { // which an empty datagram is
+			if _, err := l.bell.Read(b[:]); err != nil && err != io.EOF { // an empty datagram
 				return
 			}
 			l.interrupt()
@@ -146,7 +141,7 @@ func (l *Link) listen() error {
 	return nil
 }
 
-// interrupt ends a Wait because of near.
+// interrupt ends a Wait because of an event of near.
 func (l *Link) interrupt() {
 	l.nudges.Add(1)
 	l.Link.Wake()
@@ -154,7 +149,7 @@ func (l *Link) interrupt() {
 
 // Close implements transport.Link.
 func (l *Link) Close() (err error) {
-	if l.virtual { // who waits runs only when the caller lets time pass
+	if l.virtual { // a waiting goroutine runs only when the caller lets time pass
 		err = l.Link.Close()
 		l.near.Close()
 		return err
@@ -163,7 +158,7 @@ func (l *Link) Close() (err error) {
 		<-l.closed
 		return nil
 	}
-	l.near.Close() // first: who claims outer's ports next wants these, too
+	l.near.Close() // first: the next owner of outer's ports also needs these
 	err = l.Link.Close()
 	if l.bell != nil {
 		l.bell.Close()
@@ -195,15 +190,14 @@ func (l *Link) Lives(port uint16) bool { return l.near.Lives(port) }
 // ShareTrouble implements optional.Sharer.
 func (l *Link) ShareTrouble() error { return l.near.ShareTrouble() }
 
-// Check implements transport.Checker if the outer link does. What is broken of
-// the way within the host Recv tells.
+// Check implements transport.Checker if the outer link does. Recv reports failures of the path
+// within the host.
 func (l *Link) Check() error {
 	_ = l.near.Check()
 	return l.base.Check()
 }
 
-// refused counts the frames of outer that were dropped because they seem to come
-// from this host.
+// refused counts frames of outer that were dropped because their source is this host's address.
 type refused struct{ frames, octets atomic.Uint64 }
 
 func (r *refused) count(size int) {
@@ -211,9 +205,9 @@ func (r *refused) count(size int) {
 	r.octets.Add(uint64(size))
 }
 
-// Stats implements transport.Link: the sums over both ways. A frame to all
-// counts for the wire and for each station of the host that it goes to. Frames of
-// outer whose source is this host's own address count as RxFiltered.
+// Stats implements transport.Link: the sums of both paths. A broadcast counts once for the wire and
+// once for each station of the host that receives it. Frames of outer with this host's source
+// address count as RxFiltered.
 func (l *Link) Stats() transport.Stats {
 	s, near := l.Link.Stats(), l.near.Stats()
 	s.TxFrames += near.TxFrames

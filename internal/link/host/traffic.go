@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// way is where a frame goes.
+// way is the path of a frame.
 type way uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	both
 )
 
-// way returns where f goes.
+// way returns the path of f.
 func (l *Link) way(f *transport.Frame) way {
 	if len(f.Head) < ethertype.EthernetSize {
 		return wire
@@ -34,7 +34,7 @@ func (l *Link) way(f *transport.Frame) way {
 
 // Send implements transport.Link.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
-	if len(frames) == 1 && l.way(&frames[0]) == wire { // as when a message answers another
+	if len(frames) == 1 && l.way(&frames[0]) == wire { // typical for a message that answers another one
 		return l.Link.Send(frames)
 	}
 	frames = frames[:min(len(frames), transport.MaxBatch)]
@@ -53,14 +53,14 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return n, nil
 }
 
-// pass sends frames that all go one way.
+// pass sends frames that all take the same path.
 func (l *Link) pass(way way, frames []transport.Frame) (n int, err error) {
 	if way == near {
 		return l.near.Send(frames)
 	}
 	n, err = l.Link.Send(frames)
-	// What outer has no room for will be offered again. What fails there, because
-	// the interface is down, concerns the stations of this host still.
+	// Frames that outer has no room for will be offered again. If outer fails because the interface
+	// is down, the stations of this host still receive the frame.
 	if way == both && (n > 0 || err != nil && !errors.Is(err, transport.ErrFrameSize)) {
 		_, nearErr := l.near.Send(frames)
 		err = cmp.Or(err, nearErr)
@@ -71,7 +71,7 @@ func (l *Link) pass(way way, frames []transport.Frame) (n int, err error) {
 // Ready implements transport.Link.
 func (l *Link) Ready() bool { return l.Link.Ready() || l.near.Ready() }
 
-// Recv implements transport.Link. The two ways take turns at being first.
+// Recv implements transport.Link. It polls the two paths first alternately.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.near.Ready() {
 		return l.recvOuter(views)
@@ -90,7 +90,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n + k, err
 }
 
-// recvOuter is Recv of outer, without forged frames.
+// recvOuter is Recv of outer without forged frames.
 func (l *Link) recvOuter(views [][]byte) (n int, err error) {
 	k, err := l.Link.Recv(views)
 	l.cut = false
@@ -103,13 +103,13 @@ func (l *Link) recvOuter(views [][]byte) (n int, err error) {
 	return k, err
 }
 
-// refuse drops the forged ones of views, of which the one at first is the first. It
-// returns how many remain, at the beginning.
+// refuse removes the forged frames from views, of which the one at first is the first. The
+// remaining views move to the front; it returns their number.
 func (l *Link) refuse(views [][]byte, first int) int {
 	kept := first
 	for i, view := range views[first:] {
 		if l.forged(view) {
-			l.cut = first+i == len(views)-1 // then Rest is of a frame that nobody gets
+			l.cut = first+i == len(views)-1 // Rest then belongs to a dropped frame
 			l.refused.count(len(view))
 			continue
 		}
@@ -119,18 +119,17 @@ func (l *Link) refuse(views [][]byte, first int) int {
 	return kept
 }
 
-// forged reports whether a frame from outer says that it is from this host, which
-// reaches its own stations within: somebody else has sent it, or a loop or an
-// interface of the same address elsewhere has it come back.
+// forged reports whether a frame from outer has this host's source address. This host delivers its
+// own frames internally, so another host has sent it, or it was looped back.
 func (l *Link) forged(frame []byte) bool {
 	return len(frame) >= ethertype.EthernetSize && ethertype.MAC(frame[offSrc:]) == l.mac
 }
 
-// offSrc is where the source address of a frame lies.
+// offSrc is the offset of the source address in a frame.
 const offSrc = 6
 
 // Rest implements transport.LongLink. Only frames to other hosts are long; those to stations of
-// this one may be as long as LocalMTU says.
+// this host may have up to LocalMTU bytes.
 func (l *Link) Rest() int {
 	long := wrap.Long(&l.base).Link()
 	if long == nil || l.cut {
@@ -145,7 +144,7 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	return long != nil && !l.cut && long.Fetch(from, parts)
 }
 
-// Wait implements transport.Link: it waits on outer, which near interrupts.
+// Wait implements transport.Link: it waits on outer, and near interrupts it.
 func (l *Link) Wait(until int64) error {
 	if l.virtual {
 		if l.near.Ready() {

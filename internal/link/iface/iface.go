@@ -17,37 +17,37 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// FindUDP returns the interface that driver udp takes for a name, an address or "", with its MAC address if it has
-// one of Ethernet's, and the IP address. Its errors are those of udp.Open. Package udp sets FindUDP.
+// FindUDP returns the interface that driver udp selects for a name, an address or "", with its MAC
+// address if it is Ethernet, and the IP address. Its errors are those of udp.Open. Package udp sets
+// FindUDP.
 var FindUDP func(want string) (Interface, netip.Addr, error)
 
-// State is what an interface can do at the moment.
+// State is the current state of an interface.
 type State string
 
 // The states.
 const (
 	Up        State = "up"
 	NoCarrier State = "no carrier" // switched on, but not connected to anything that is
-	Down      State = "down"       // switched off
+	Down      State = "down"       // administratively down
 )
 
-// Interface is a network interface that carries Ethernet frames. It is a
-// snapshot and comparable.
+// Interface is a snapshot of a network interface that carries Ethernet frames. It is comparable.
 type Interface struct {
 	Index int
 	Name  string
 	MAC   ethertype.MAC
 	MTU   int // bytes, without the Ethernet header
 	State State
-	// Bridge is the name of the bridge that it is a port of, which takes the frames
-	// that come; "" if none.
+	// Bridge is the name of the bridge that the interface is a port of, or "". The bridge takes the
+	// frames that arrive.
 	Bridge string
-	// Macvlan says of which stations of this host it is cut off because it is a
-	// macvlan, or has one on it; "" if none.
+	// Macvlan describes the stations of this host that the interface cannot reach because it is a
+	// macvlan, or has one on it. It is "" otherwise.
 	Macvlan string
 }
 
-// String returns one line for people: name, state, MAC, MTU and its bridge.
+// String returns one line: name, state, MAC, MTU and bridge.
 func (i Interface) String() string {
 	port := ""
 	if i.Bridge != "" {
@@ -56,8 +56,8 @@ func (i Interface) String() string {
 	return fmt.Sprintf("%s (%s, MAC %v, MTU %d%s)", i.Name, i.State, i.MAC, i.MTU, port)
 }
 
-// List returns the Ethernet interfaces of the network namespace, the loopback
-// left out, in the kernel's order.
+// List returns the Ethernet interfaces of the network namespace, without the loopback, in the
+// kernel's order.
 func List() ([]Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -93,11 +93,10 @@ func state(ifi *net.Interface) State {
 	return Up
 }
 
-// Find returns the interface that want names: by its name, by its MAC, or,
-// when want is empty, the only one that is up and no port of a bridge. If none is
-// up, Find waits a few seconds for the carrier of those that are switched on.
-// An interface without carrier serves when it is named. Errors wrap
-// transport.ErrInterface, list the interfaces and contain the remedy.
+// Find returns the interface that want names, by its name or MAC. If want is empty, it returns the
+// only interface that is up and not a port of a bridge. If none is up, Find waits a few seconds for
+// the carrier of the enabled ones. A named interface is returned even without a carrier. Errors
+// wrap transport.ErrInterface, list the interfaces and contain the remedy.
 func Find(want string) (Interface, error) {
 	return driver.AwaitCarrier(func() (i Interface, coming bool, err error) {
 		list, err := List()
@@ -133,8 +132,8 @@ func choose(list []Interface, want string) (Interface, error) {
 	return usable(list, found[0])
 }
 
-// only returns the one interface of list that is up. The bridge receives what
-// comes to its ports, and has their segment.
+// only returns the only interface of list that is up. A bridge counts in place of its ports,
+// because it receives what arrives at them.
 func only(list []Interface) (Interface, error) {
 	up := withState(list, Up)
 	switch len(up) {
@@ -146,7 +145,7 @@ func only(list []Interface) (Interface, error) {
 	return Interface{}, refuse(up, fmt.Sprintf("%d interfaces are up; name the one to use", len(up)))
 }
 
-// noneUp says what to do when each interface is off or has no carrier.
+// noneUp returns the remedy if every interface is down or has no carrier.
 func noneUp(bare, off []Interface) string {
 	switch {
 	case len(bare) > 0 && len(off) > 0:
@@ -159,7 +158,7 @@ func noneUp(bare, off []Interface) string {
 	return "no Ethernet interface is up"
 }
 
-// withState returns those of list that are in a state, without ports of bridges.
+// withState returns the interfaces of list in a state, without ports of bridges.
 func withState(list []Interface, state State) (found []Interface) {
 	for _, i := range list {
 		if i.State == state && i.Bridge == "" {
@@ -184,7 +183,7 @@ func usable(list []Interface, i Interface) (Interface, error) {
 	return i, nil
 }
 
-// refuse builds the error: what was found wrong, and the interfaces there are.
+// refuse returns an error with the problem and the list of interfaces.
 func refuse(list []Interface, why string) error {
 	if len(list) == 0 {
 		return fmt.Errorf("%w: %s; this network namespace has no Ethernet interface (see: ip link)",

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relation says which other interfaces an interface is on, or is a port of.
+// relation describes which other interfaces an interface is on, or is a port of.
 type relation struct {
 	name   string
 	kind   string // of the interface: "macvlan", "bridge"; "" for a card
@@ -18,8 +18,8 @@ type relation struct {
 	abroad bool   // the parent is in another namespace
 }
 
-// relations asks the kernel for the relation of every interface, by index. It returns none
-// where the kernel does not answer.
+// relations returns the relation of every interface, by index. It returns nil if the kernel does
+// not answer.
 func relations() map[int]relation {
 	all := map[int]relation{}
 	rib, err := syscall.NetlinkRIB(unix.RTM_GETLINK, unix.AF_UNSPEC)
@@ -66,7 +66,7 @@ func readRelation(attrs []syscall.NetlinkRouteAttr) (r relation) {
 	return r
 }
 
-// readKinds reads the attributes within IFLA_LINKINFO.
+// readKinds parses the attributes within IFLA_LINKINFO.
 func readKinds(b []byte) (kind, port string) {
 	for len(b) >= unix.SizeofNlAttr {
 		n := int(binary.NativeEndian.Uint16(b))
@@ -84,8 +84,8 @@ func readKinds(b []byte) (kind, port string) {
 	return kind, port
 }
 
-// bridge returns the name of the bridge that r is a port of, "" if none. Other masters,
-// such as bonds, do not take the frames from sockets on their ports.
+// bridge returns the name of the bridge that r is a port of, or "". Other masters, such as bonds,
+// do not take the frames from sockets on their ports.
 func (r relation) bridge(all map[int]relation) string {
 	if r.port != "bridge" && r.port != "openvswitch" {
 		return ""
@@ -93,8 +93,8 @@ func (r relation) bridge(all map[int]relation) string {
 	return all[r.master].name
 }
 
-// macvlan says who cannot be reached because interface index, or another on it,
-// is a macvlan; "" if that is not so.
+// macvlan describes which stations cannot be reached because interface index, or another one on it,
+// is a macvlan; otherwise "".
 func macvlan(index int, all map[int]relation) string {
 	const apart = "the kernel passes no frames between a macvlan and the interface that it is on: have all stations of this host on macvlans of it"
 	r := all[index]
@@ -113,10 +113,9 @@ func macvlan(index int, all map[int]relation) string {
 	return ""
 }
 
-// Obstacle says what is known of a network interface of this namespace, by its
-// name, that keeps its frames from others, or from some of them, and the remedy:
-// that it is off or has no carrier, is a port of a bridge, or is a macvlan or has
-// one. It is a part of a sentence; "" if nothing is known.
+// Obstacle describes why a network interface of this namespace, by name, does not pass frames to
+// all or some stations, with the remedy: it is down or has no carrier, is a port of a bridge, or is
+// a macvlan or has one on it. The result is part of a sentence, or "" if no obstacle is known.
 func Obstacle(name string) string {
 	list, err := List()
 	if err != nil {

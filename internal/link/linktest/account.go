@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// counters compares both ends' counters with what was sent.
+// counters compares the counters of both ends with the frames sent.
 func (s *suite) counters() {
 	frames, octets := 0, 0
 	for i := range 40 {
@@ -17,7 +17,7 @@ func (s *suite) counters() {
 		frames += 2
 		octets += batch[0].Len() + batch[1].Len()
 	}
-	if n, err := s.B.Recv(make([][]byte, 1)); n != 0 || err != nil { // after which everything is counted
+	if n, err := s.B.Recv(make([][]byte, 1)); n != 0 || err != nil { // after it all frames are counted
 		s.Fatalf("Recv of an empty queue: %d, %v", n, err)
 	}
 	a, b := s.A.Stats(), s.B.Stats()
@@ -33,12 +33,11 @@ func (s *suite) counters() {
 	}
 }
 
-// slotsLimit is the largest queue that overflow fills: beyond it, queues on
-// the way could lose frames too, which no link can know.
+// slotsLimit is the largest queue that overflow fills. With a larger one, queues on the path could
+// also lose frames, which no link can know.
 const slotsLimit = 400
 
-// overflow sends more than B can hold: each frame is either received or
-// counted as dropped.
+// overflow sends more frames than B can hold: each is either received or counted as dropped.
 func (s *suite) overflow() {
 	if s.SameHost {
 		s.Skip("between stations of one host the sender counts what its queue does not hold")
@@ -68,7 +67,7 @@ func (s *suite) overflow() {
 		if s.B.Now() >= end {
 			s.Fatalf("sent %d frames, received %d, counted: %+v", sent, got, st)
 		}
-		// Nothing is taken out before the queue has overflowed.
+		// No frame is received before the queue has overflowed.
 		if st.RxDrops > 0 || s.B.Info().Virtual {
 			n, err := s.B.Recv(views)
 			if err != nil {
@@ -84,9 +83,9 @@ func (s *suite) overflow() {
 	}
 }
 
-// backPressure is overflow for a pair that is driven, where a queue that is full drops
-// nothing: what nobody polls for at B stays with its sender, who is told when that has no
-// more room. When B polls again every frame comes, in order.
+// backPressure is overflow for a driven pair, where a full queue drops nothing: frames that B does
+// not poll for stay with their sender, whose Send stops when it has no room. When B polls again,
+// every frame arrives, in order.
 func (s *suite) backPressure() {
 	if !s.A.Info().Virtual {
 		s.Skip("an end that is not driven for seconds counts as gone: a process that waits for a processor would fail this; the pair in virtual time has it")
@@ -115,7 +114,7 @@ func (s *suite) backPressure() {
 	}
 }
 
-// allocations counts them on the paths that frames take.
+// allocations counts allocations on the paths of frames.
 func (s *suite) allocations() {
 	if s.Allocates {
 		s.Skip("the link allocates by design")

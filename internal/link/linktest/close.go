@@ -36,7 +36,7 @@ func (s *suite) closed() {
 	if after := s.B.Stats(); after.RxFrames != before.RxFrames || after.RxBytes != before.RxBytes {
 		s.Errorf("counters changed with Close: %+v, before %+v", after, before)
 	}
-	s.send(f) // to a station that is gone: the sender cannot know
+	s.send(f) // to a station that has left: the sender cannot know
 }
 
 func (s *suite) closeDuringWait() {

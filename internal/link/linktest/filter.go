@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// The tests in this file send what must not arrive and then what must: since
-// the segment keeps the order, nothing has to be waited for in vain.
+// The tests in this file send frames that must not arrive, and then frames that must. The segment
+// keeps the order, so no test has to wait in vain.
 
 // ports sends to the edges of B's range and beyond.
 func (s *suite) ports() {
@@ -18,7 +18,7 @@ func (s *suite) ports() {
 	to := func(port uint16) transport.Frame {
 		return transport.Frame{Head: NewFrame(s.A.Info(), b, port, []byte{byte(port), byte(port >> 8)})}
 	}
-	var stray []transport.Frame // those that C has asked for
+	var stray []transport.Frame // C must receive these
 	for _, port := range []uint16{1, r.Lo - 1, r.Hi + 1, math.MaxUint16} {
 		if port == ethertype.PortAll || r.Contains(port) {
 			continue
@@ -39,7 +39,7 @@ func (s *suite) ports() {
 	s.expect(s.B, to(r.Lo))
 }
 
-// portAll sends to the port of every link, at one station and at all.
+// portAll sends to PortAll, at one station and at all.
 func (s *suite) portAll() {
 	last := s.frame([]byte("last"))
 	for _, mac := range []ethertype.MAC{s.B.Info().MAC, ethertype.Broadcast} {
@@ -52,13 +52,13 @@ func (s *suite) portAll() {
 			s.expect(s.C, f)
 		}
 	}
-	// Who sends to all does not hear itself.
+	// A sender does not receive its own broadcasts.
 	if n, err := s.A.Recv(make([][]byte, 4)); n != 0 || err != nil {
 		s.Errorf("the sender received %d of its own frames (%v)", n, err)
 	}
 }
 
-// foreign sends what is not for B: another EtherType, version or station.
+// foreign sends frames that are not for B: another EtherType, version or station.
 func (s *suite) foreign() {
 	other := s.frame([]byte("type"))
 	other.Head[framing.OffsetType] ^= 0x01
@@ -71,8 +71,8 @@ func (s *suite) foreign() {
 	s.expect(s.B, good, good, good)
 }
 
-// outerLayout sends frames that have the outer layout in common with Header's and
-// nothing else: a link looks at no more.
+// outerLayout sends frames that share only the outer layout with Header's: a link must not examine
+// more.
 func (s *suite) outerLayout() {
 	a, b := s.A.Info(), s.B.Info()
 	outer := framing.Outer{Dst: b.MAC, Src: a.MAC, Type: b.EtherType, DstPort: b.Ports.Lo, SrcPort: a.Ports.Lo}

@@ -12,33 +12,31 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Pair is links on one segment, which loses nothing and on which nobody else
-// uses their EtherType. Run closes them.
+// Pair is two or three links on one segment that loses no frames, and on which no one else uses
+// their EtherType. Run closes them.
 type Pair struct {
-	// A and B are at two stations.
+	// A and B are different stations.
 	A, B transport.Link
-	// SameHost says that the stations have one MAC address and different
-	// ports, as those of one host have.
+	// SameHost reports that the stations have one MAC address and different ports, like those of
+	// one host.
 	SameHost bool
-	// C is at B's station and has other ports, or is nil; what needs it is
-	// then skipped.
+	// C is at B's station with other ports. If it is nil, tests that need it are skipped.
 	C transport.Link
-	// Driven says that frames leave and come only while somebody polls or waits on
-	// their links, as those of a card that has no processor of its own. A frame that A
-	// has taken may stay there until B's polling gives credit for it, and A's hears of
-	// that: A is waited on, too, while frames are awaited at B, as the engine of a
-	// program would. And a full queue drops nothing: Overflow tests that instead.
+	// Driven reports that frames move only while a goroutine polls or waits on their links, as with
+	// a card without a processor of its own. A frame that A has accepted may stay there until B's
+	// polling returns credit and A's polling notices it. The suite therefore also waits on A while
+	// it expects frames at B, as the engine of a program would. A full queue drops nothing:
+	// Overflow tests that instead.
 	Driven bool
-	// Allocates says that the links need not be free of allocations, as
-	// those that format text.
+	// Allocates reports that the links may allocate, for example because they format text.
 	Allocates bool
 }
 
 // Run runs the suite, each test on a fresh pair from open.
 //
-// A link whose Info says Virtual has its time pass in Wait only and is driven
-// by one goroutine, so the tests in which a second goroutine waits, wakes or
-// closes do not apply to it; everything else waits in Wait alone.
+// On a link whose Info reports Virtual, time passes only in Wait, and one goroutine drives it.
+// Tests with a second goroutine that waits, wakes or closes do not apply to it. All other tests
+// block only in Wait.
 func Run(t *testing.T, open func(t *testing.T) Pair) {
 	tests := []struct {
 		name string
@@ -89,14 +87,14 @@ func Run(t *testing.T, open func(t *testing.T) Pair) {
 	}
 }
 
-// suite is one test.
+// suite is the state of one test.
 type suite struct {
 	*testing.T
 	Pair
 }
 
-// close closes the links, at the same time because the kernel takes some 20 ms
-// to close a packet socket.
+// close closes the links concurrently, because the kernel takes about 20 ms to close a packet
+// socket.
 func (s *suite) close() {
 	var all sync.WaitGroup
 	for _, l := range []transport.Link{s.A, s.B, s.C} {
@@ -112,7 +110,7 @@ func (s *suite) close() {
 	all.Wait()
 }
 
-// patience is how long a test waits for what must come.
+// patience is the maximum time a test waits for an expected event.
 const patience = int64(10 * time.Second)
 
 // NewFrame returns a sealed frame from one link to a port of another.
@@ -133,7 +131,7 @@ func (s *suite) frame(payload []byte) transport.Frame {
 	return transport.Frame{Head: NewFrame(s.A.Info(), b, b.Ports.Lo, payload)}
 }
 
-// pattern returns n bytes that differ by place and by seed.
+// pattern returns n bytes that depend on position and seed.
 func pattern(n, seed int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -151,7 +149,7 @@ func (s *suite) maxPayload() int {
 	return mtu + ethertype.EthernetSize - ethertype.HeaderSize
 }
 
-// send sends all of frames from A, however full the network is.
+// send sends all frames from A, and waits while the network is full.
 func (s *suite) send(frames ...transport.Frame) {
 	s.Helper()
 	for end := s.A.Now() + patience; len(frames) > 0; {
@@ -220,5 +218,5 @@ func (s *suite) expect(l transport.Link, want ...transport.Frame) {
 	}
 }
 
-// clip shortens what is printed of a frame.
+// clip shortens a frame for printing.
 func clip(b []byte) []byte { return b[:min(len(b), 128)] }

@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// startLong has A and B carry long frames, and returns B, or ends the test.
+// startLong enables long frames on A and B, and returns B, or ends the test.
 func (s *suite) startLong() transport.LongLink {
 	a, _ := s.A.(transport.LongLink)
 	b, _ := s.B.(transport.LongLink)
@@ -32,7 +32,7 @@ func (s *suite) long(size, seed int) transport.Frame {
 	return transport.Frame{Head: f.Head, Body: [][]byte{payload[2:3], nil, payload[3:700], payload[700:]}}
 }
 
-// begin receives the beginning of a long frame, the next to arrive at B.
+// begin receives the beginning of a long frame, which must be the next one at B.
 func (s *suite) begin(b transport.LongLink, views [][]byte) []byte {
 	s.Helper()
 	for end := b.Now() + patience; ; {
@@ -53,8 +53,8 @@ func (s *suite) begin(b transport.LongLink, views [][]byte) []byte {
 	}
 }
 
-// longFrames sends long frames of several sizes among others: all arrive in
-// order, and those that are fetched whole, into parts.
+// longFrames sends long frames of several sizes among others. All arrive in order, and the fetched
+// ones completely.
 func (s *suite) longFrames() {
 	b := s.startLong()
 	views := make([][]byte, transport.MaxBatch)
@@ -83,8 +83,8 @@ func (s *suite) longFrames() {
 	}
 }
 
-// longDropped leaves long frames where they are, or asks for more than they hold:
-// what follows arrives all the same.
+// longDropped does not fetch long frames, or fetches more than they hold. Later frames still
+// arrive.
 func (s *suite) longDropped() {
 	b := s.startLong()
 	views := make([][]byte, transport.MaxBatch)
@@ -107,8 +107,8 @@ func (s *suite) longDropped() {
 	}
 }
 
-// longLimits sends what is too long even so, and long frames by a link that has
-// not been asked for them.
+// longLimits sends frames that are too long even for long frames, and long frames on a link that
+// has not enabled them.
 func (s *suite) longLimits() {
 	b := s.startLong()
 	short := s.frame(pattern(3, 3))

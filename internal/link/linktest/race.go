@@ -8,25 +8,25 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// The tests in this file let Wake race with a Wait that is about to block, or
-// about to return. Whether it comes between the two instructions that matter is
-// chance; so there are many rounds, and in each the two set off at other times.
+// The tests in this file let Wake race with a Wait that is about to block, or about to return.
+// Whether it hits the critical window is chance. There are therefore many rounds with different
+// delays.
 
-// start is where two goroutines meet before each round.
+// start is a barrier at which two goroutines meet before each round.
 type start struct{ arrived atomic.Int64 }
 
-// How long they stay: a number of steps, each of so many loads, which take about
-// a nanosecond. Within wakeSteps*waitSteps rounds there is every difference.
+// Delays after the barrier: a number of steps, each of so many loads of about a nanosecond.
+// wakeSteps*waitSteps rounds cover every difference.
 const (
 	wakeSteps = 12
 	waitSteps = 13
 	stepLoads = 20
-	// spinLoads is how often who comes first looks for the other one before it
-	// yields its processor: who yields is late.
+	// spinLoads is how often the first goroutine polls for the other one before it yields its
+	// processor. After a yield it would be late.
 	spinLoads = 100_000
 )
 
-// meet returns some steps after the other one has come to the same round.
+// meet returns a number of steps after the other goroutine has reached the same round.
 func (s *start) meet(round, steps int) {
 	s.arrived.Add(1)
 	for tries := 0; s.arrived.Load() < 2*int64(round+1); tries++ {
@@ -39,11 +39,10 @@ func (s *start) meet(round, steps int) {
 	}
 }
 
-// open lets who waits at the start pass it, in this and all later rounds.
+// open lets the other goroutine pass the barrier, in this and all later rounds.
 func (s *start) open() { s.arrived.Add(1 << 32) }
 
-// wakeAnytime wakes a goroutine that is on its way into Wait: however far it
-// has come, it returns.
+// wakeAnytime wakes a goroutine that is entering Wait: Wait returns, wherever it was.
 func (s *suite) wakeAnytime() {
 	const rounds = 10 * wakeSteps * waitSteps
 	var line start
@@ -67,8 +66,8 @@ func (s *suite) wakeAnytime() {
 	s.quiet()
 }
 
-// wakeAtEnd wakes a goroutine whose Wait ends anyhow, because a frame is there.
-// What is left of the wake-up may end another Wait, but not all there are.
+// wakeAtEnd wakes a goroutine whose Wait ends anyway because a frame has arrived. A leftover
+// wake-up may end one later Wait, but not all.
 func (s *suite) wakeAtEnd() {
 	const rounds = wakeSteps * waitSteps
 	f := s.frame([]byte("here"))
@@ -81,7 +80,7 @@ func (s *suite) wakeAtEnd() {
 			woken <- struct{}{}
 		}
 	}()
-	defer line.open() // should a round fail
+	defer line.open() // if a round fails
 	for round := range rounds {
 		s.send(f)
 		for !s.B.Ready() {
@@ -99,7 +98,7 @@ func (s *suite) wakeAtEnd() {
 	}
 }
 
-// quiet wants B to be idle once a wake-up that came late has ended a Wait.
+// quiet requires B to be idle, after at most one Wait that a late wake-up has ended.
 func (s *suite) quiet() {
 	s.Helper()
 	if n, err := s.B.Recv(make([][]byte, 1)); n != 0 || err != nil {

@@ -28,7 +28,7 @@ func (s *suite) info() {
 	}
 }
 
-// order sends frames in batches of every small size and expects them in turn.
+// order sends frames in batches of every small size, and expects them in order.
 func (s *suite) order() {
 	seed := 0
 	for round := range 100 {
@@ -42,7 +42,7 @@ func (s *suite) order() {
 	}
 }
 
-// batch offers more frames than one call takes.
+// batch offers more frames than one call accepts.
 func (s *suite) batch() {
 	frames := make([]transport.Frame, transport.MaxBatch+6)
 	for i := range frames {
@@ -107,7 +107,7 @@ func (s *suite) sizes() {
 	}
 }
 
-// tooLong has a frame beyond the MTU in the middle of a batch.
+// tooLong sends a batch with a frame beyond the MTU in the middle.
 func (s *suite) tooLong() {
 	good, long := s.frame(pattern(s.maxPayload(), 1)), s.frame(pattern(s.maxPayload()+1, 2))
 	for _, batch := range [][]transport.Frame{
@@ -126,7 +126,7 @@ func (s *suite) tooLong() {
 	s.expect(s.B, good)
 }
 
-// tooManyParts has a frame of more parts than are allowed.
+// tooManyParts sends a frame of more parts than allowed.
 func (s *suite) tooManyParts() {
 	bad := s.frame(nil)
 	bad.Body = make([][]byte, transport.MaxBody+1)
@@ -137,8 +137,8 @@ func (s *suite) tooManyParts() {
 	s.expect(s.B, good)
 }
 
-// views checks that frames stay as they are while more arrive, and that the
-// sender's memory is free again.
+// views checks that received frames do not change while more arrive, and that the sender can reuse
+// its memory.
 func (s *suite) views() {
 	frames := make([]transport.Frame, 8)
 	for i := range frames {

@@ -7,8 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// within fails the test unless Wait returns in the end. It is for waits of a
-// second goroutine.
+// within fails the test unless the Wait of a second goroutine returns in time.
 func (s *suite) within(what string, done <-chan error) error {
 	s.Helper()
 	select {
@@ -20,8 +19,8 @@ func (s *suite) within(what string, done <-chan error) error {
 	}
 }
 
-// idleFor waits on l until the clock has advanced by d, and fails if Wait
-// keeps returning early although nothing happens.
+// idleFor waits on l until the clock has advanced by d. It fails if Wait keeps returning early
+// although nothing happens.
 func (s *suite) idleFor(l transport.Link, d time.Duration) {
 	s.Helper()
 	until := l.Now() + int64(d)
@@ -45,7 +44,7 @@ func (s *suite) waitDeadline() {
 	}
 }
 
-// waitFrame waits for a frame that is there, or on its way.
+// waitFrame waits for a frame that has arrived, or is in flight.
 func (s *suite) waitFrame() {
 	f := s.frame([]byte("here"))
 	for range 3 {
@@ -60,7 +59,7 @@ func (s *suite) waitFrame() {
 		}
 		s.expect(s.B, f)
 	}
-	s.send(f, f, f) // which a link may take from the network all at once
+	s.send(f, f, f) // a link may receive all of them in one call
 	for range 3 {
 		end := s.B.Now() + patience
 		if err := s.B.Wait(end); err != nil || s.B.Now() >= end {
@@ -74,8 +73,7 @@ func (s *suite) waitFrame() {
 	s.idleFor(s.B, time.Millisecond)
 }
 
-// wakeBefore wakes when nobody waits: the next Wait returns, but not the one
-// after it.
+// wakeBefore calls Wake while no goroutine waits: the next Wait returns, the one after it does not.
 func (s *suite) wakeBefore() {
 	s.B.Wake()
 	s.B.Wake()
@@ -88,8 +86,7 @@ func (s *suite) wakeBefore() {
 	}
 }
 
-// waiter starts a goroutine that waits on B for ever and returns when it is
-// about to block.
+// waiter starts a goroutine that waits on B without a limit, and returns when it is about to block.
 func (s *suite) waiter() <-chan error {
 	before := s.B.Stats().Waits
 	done := make(chan error, 1)

@@ -5,16 +5,16 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Lengthener is implemented by wrappers whose frames are longer on the link within.
+// Lengthener is implemented by wrappers that make frames longer.
 type Lengthener interface {
 	transport.Wrapper
 
-	// Overhead returns by how many bytes.
+	// Overhead returns how many bytes they add.
 	Overhead() int
 }
 
-// LongMTU returns the most that a long frame of link holds behind the Ethernet header:
-// 65,461 bytes, less what wrappers add.
+// LongMTU returns the maximum size of a long frame of link after the Ethernet header: 65,461 bytes,
+// minus the overhead of wrappers.
 func LongMTU(link transport.Link) int {
 	mtu := framing.LongMTU
 	for link != nil {

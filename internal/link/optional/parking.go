@@ -2,10 +2,9 @@ package optional
 
 import "github.com/bobnet-go/bobnet/transport"
 
-// Parking is implemented by virtual links, and passed on by wrappers. Of the goroutines
-// that use such a link, one may be in Wait. The others may block only at a Place of the
-// link, because the simulated clock advances only when all goroutines that its world knows
-// are blocked.
+// Parking is implemented by virtual links, and forwarded by wrappers. Of the goroutines that use
+// such a link, one may be in Wait. The others may block only at a Place of the link, because the
+// simulated clock advances only when all goroutines known to its world are blocked.
 type Parking interface {
 	transport.Link
 
@@ -16,8 +15,8 @@ type Parking interface {
 
 // Place is where a goroutine waits while another one is in Link.Wait.
 type Place interface {
-	// Wait blocks until Wake is called or the link's clock reaches until. A Wake that
-	// came since the last Wait ends it at once.
+	// Wait blocks until Wake is called or the link's clock reaches until. A Wake since the last
+	// Wait ends it at once.
 	Wait(until int64)
 
 	// Wake ends the current or the next Wait.

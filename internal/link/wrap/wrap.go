@@ -1,4 +1,4 @@
-// Package wrap is what wrappers of links share: a base that passes everything on, and the
+// Package wrap is the common part of wrappers of links: a base that forwards all calls, and the
 // handling of long frames (transport.LongLink).
 package wrap
 
@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Base is a link that passes everything on to the link that it wraps. Wrappers embed it, and
-// override what they change.
+// Base is a link that forwards all calls to the wrapped link. Wrappers embed it, and override what
+// they change.
 type Base struct {
 	transport.Link        // the wrapped link
 	long           Frames // its long frames
@@ -51,22 +51,21 @@ func (b *Base) Rest() int { return b.long.Rest() }
 // Fetch implements transport.LongLink.
 func (b *Base) Fetch(from int, parts [][]byte) bool { return b.long.Fetch(from, parts) }
 
-// Frames are the long frames of a wrapped link. A wrapper takes each whole from the wrapped
-// link, and lends its beginning to its caller, which fetches the rest from the wrapper.
+// Frames handles the long frames of a wrapped link. A wrapper receives each one completely from the
+// wrapped link, and lends its beginning to the caller, which fetches the rest from the wrapper.
 type Frames struct {
 	link transport.LongLink // the wrapped link, or nil
-	room []byte             // for a frame that has arrived; made for the first one
+	room []byte             // for a received frame; allocated for the first one
 	part [1][]byte
-	lent []byte // the last view's frame, if it is a long one
+	lent []byte // the frame of the last view, if it is long
 	lost int    // bytes that the last view lacks and the wrapped link has lost
 }
 
-// Link returns the wrapped link, nil if it is no transport.LongLink.
+// Link returns the wrapped link, or nil if it is not a transport.LongLink.
 func (f *Frames) Link() transport.LongLink { return f.link }
 
-// Take returns a frame that has arrived, the last of a batch, of which the wrapped
-// link may not have given everything yet; nil if it has lost the rest. The frame is
-// valid until the next call.
+// Take returns the complete last frame of a received batch. It returns nil if the wrapped link has
+// lost the rest. The frame is valid until the next call.
 func (f *Frames) Take(view []byte) []byte {
 	rest := 0
 	if f.link != nil {
@@ -88,8 +87,8 @@ func (f *Frames) Take(view []byte) []byte {
 	return frame
 }
 
-// Lend returns the view of a long frame, which is the last that the wrapper's Recv
-// returns. The frame must stay as it is until Return.
+// Lend returns the view of a long frame, which must be the last one that the wrapper's Recv
+// returns. The frame must not change until Return.
 func (f *Frames) Lend(frame []byte) (view []byte) {
 	f.lent = frame
 	return frame[:transport.LongBegin]
@@ -98,13 +97,13 @@ func (f *Frames) Lend(frame []byte) (view []byte) {
 // Lent reports whether the last view is of a long frame.
 func (f *Frames) Lent() bool { return f.lent != nil }
 
-// Return ends the last view, when Recv is called again.
+// Return ends the loan of the last view, at the next Recv.
 func (f *Frames) Return() { f.lent, f.lost = nil, 0 }
 
-// See is for wrappers that look at frames and leave them as they are. It takes what
-// the Recv of the wrapped link has returned, and returns the last frame whole; the
-// last view is as the wrapper's caller gets it. Of a frame whose rest is lost it
-// returns the view, and the caller will learn from Fetch.
+// See is for wrappers that examine frames without changing them. It takes the result of the wrapped
+// link's Recv, and returns the complete last frame. The last view becomes what the wrapper's caller
+// receives. If the rest of the frame is lost, See returns the view, and the caller learns of the
+// loss from Fetch.
 func (f *Frames) See(views [][]byte) (last []byte) {
 	f.Return()
 	if len(views) == 0 {
@@ -123,7 +122,7 @@ func (f *Frames) See(views [][]byte) (last []byte) {
 	return last
 }
 
-// Rest is the wrapper's.
+// Rest implements transport.LongLink for the wrapper.
 func (f *Frames) Rest() int {
 	if f.lent == nil {
 		return f.lost
@@ -131,7 +130,7 @@ func (f *Frames) Rest() int {
 	return len(f.lent) - transport.LongBegin
 }
 
-// Fetch is the wrapper's.
+// Fetch implements transport.LongLink for the wrapper.
 func (f *Frames) Fetch(from int, parts [][]byte) bool {
 	frame := f.lent
 	if frame == nil || from < ethertype.HeaderSize || from > transport.LongBegin {
