@@ -104,7 +104,7 @@ const (
 	FlagRetry                       // this sequence number was sent before
 	FlagMore                        // another frame of the same NIC follows in this one, without a gap: see Next
 	_                               // reserved
-	FlagTakesLong                   // the path of the connection carries long frames, both ways
+	FlagTakesLong                   // the path of the connection carries long frames, both ways; a Probe with it asks to receive them
 	FlagUnordered                   // of KindRDMAWrite only: need not wait for the messages before it
 	flagEnd
 

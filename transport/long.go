@@ -12,6 +12,12 @@ type LongLink interface {
 	// false, Recv may return only the beginning of a frame that is longer than LongBegin.
 	StartLong() bool
 
+	// ReceiveLong begins to receive long frames, or ends that. It reports whether long frames are received
+	// after the call: never before StartLong has returned true. While a link receives them, the kernel may
+	// have work with each packet of another protocol. So a link begins without. Long frames that
+	// have arrived remain. It can be called as often as wanted, and not at the same time as Send or Recv.
+	ReceiveLong(on bool) bool
+
 	// Rest returns how many bytes are missing at the end of the last view of the last Recv, usually
 	//   0. Such a view is the beginning of a frame, and holds at least LongBegin bytes.
 	Rest() int

@@ -123,6 +123,8 @@ func (r *recorder) StartLong() bool {
 	return r.long
 }
 
+func (r *recorder) ReceiveLong(on bool) bool { return r.long && r.inner.ReceiveLong(on) }
+
 func (r *recorder) Rest() int {
 	if r.inner == nil {
 		return 0
@@ -147,8 +149,10 @@ func (r *recorder) Send(frames []transport.Frame) (int, error) {
 
 func newOnslaught(t *testing.T, open opener, tuned *reliability.Config) *onslaught {
 	o := &onslaught{t: t, out: new(recorder), patience: time.Hour}
+	var target transport.Link
 	nics := open.nics(t, vipl.Config{Seed: 1, NoService: true, Reliability: tuned}, func(side int, l transport.Link) transport.Link {
 		if side == 0 {
+			target = l
 			return l
 		}
 		o.out.Link = l
@@ -159,6 +163,9 @@ func newOnslaught(t *testing.T, open opener, tuned *reliability.Config) *onslaug
 	o.Frames = newFrames(1, min(o.out.Info().MTU, 9000))
 	if o.out.long {
 		o.Frames = newFrames(1, framing.LongMTU)
+		if !target.(transport.LongLink).ReceiveLong(true) { // for other VIs, where this one does not ask
+			t.Fatal("no long frames")
+		}
 	}
 	return o
 }
@@ -207,8 +214,19 @@ const honest = 9
 
 // capture has each side use the other and keeps the frames of b.
 func (o *onslaught) capture(level reliability.Level) {
-	o.out.keep, o.out.kept = true, nil
 	var reads, receives int
+	for o.out.long && level.Reliable() && !o.b.Wide() {
+		o.post(o.b, vipl.OpSend, o.msg, o.long, region{})
+		o.until("a long message", func() bool {
+			d, _ := o.a.RecvDone()
+			if d != nil {
+				o.repost(d)
+			}
+			return d != nil
+		})
+		o.until("its end", func() bool { _, err := o.b.SendDone(); return err == nil })
+	}
+	o.out.keep, o.out.kept = true, nil
 	for _, size := range [honest]int{10, 20, 20, 20, 20, 20, 3000, o.long, o.long} {
 		o.post(o.b, vipl.OpSend, o.msg, size, region{})
 		receives++

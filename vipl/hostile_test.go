@@ -67,6 +67,15 @@ func newSiege(t testing.TB, level reliability.Level, seed uint64, way way) *sieg
 func (s *siege) capture() {
 	l := s.links[0]
 	l.head += l.lent
+	for tries := 0; s.long[1] != nil && s.level.Reliable() && !s.b.Wide(); tries++ {
+		if tries == 100 {
+			s.t.Fatal("no long frames")
+		}
+		s.send(s.b, 3000)
+		s.run()
+		s.repost()
+		s.b.SendDone()
+	}
 	from := l.tail
 	s.send(s.b, 10)
 	for range 5 {

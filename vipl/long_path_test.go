@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestLongBlackHole(t *testing.T) {
 					d.long[0].opaque, d.long[1].opaque = false, false
 					for end := *d.links[0].clock + int64(30*time.Second); *d.links[0].clock < end && !(d.a.Wide() && d.b.Wide()); {
 						*d.links[0].clock += int64(50 * time.Millisecond)
-						d.run()
+						d.exchange(3000)
 					}
 					if !d.a.Wide() || !d.b.Wide() {
 						t.Fatalf("round %d: long frames are not used again: %v %v", round, d.a.Wide(), d.b.Wide())
@@ -66,18 +67,111 @@ func TestLongBlackHole(t *testing.T) {
 	}
 }
 
-// TestLongProbeLost: when the probes of the handshake that ask for long frames are lost, it is asked again.
+// TestLongProbeLost: while probes for long frames are lost, or the path carries none, the connection asks again, ever more
+// rarely, as often as it has long messages. When the path carries long frames, it sends them.
 func TestLongProbeLost(t *testing.T) {
 	for _, level := range reliableLevels {
-		d := newLongDuo(t, [2]bool{true, false}, openTo(level))
-		d.long[0].opaque = false
-		for end := *d.links[0].clock + int64(time.Second); *d.links[0].clock < end; {
-			*d.links[0].clock += int64(50 * time.Millisecond)
-			d.run()
+		d := newLongDuo(t, [2]bool{true, true}, openTo(level))
+		probes := func() (n int) {
+			for _, l := range d.long {
+				n += l.lost
+			}
+			return n
 		}
-		if d.exchange(3000); !d.a.Wide() || !d.b.Wide() {
+		var lost []int
+		for range 3 {
+			before := probes()
+			for end := *d.links[0].clock + int64(time.Second); *d.links[0].clock < end; {
+				*d.links[0].clock += int64(5 * time.Millisecond)
+				d.exchange(3000)
+			}
+			lost = append(lost, probes()-before)
+		}
+		if lost[0] < 4 || lost[0] > 20 || lost[1]+lost[2] > 6 || d.a.Wide() || d.b.Wide() {
+			t.Errorf("%v: long probes in the first three seconds: %v", level, lost)
+		}
+		d.long[0].opaque, d.long[1].opaque = false, false
+		for end := *d.links[0].clock + int64(5*time.Second); *d.links[0].clock < end; {
+			*d.links[0].clock += int64(50 * time.Millisecond)
+			d.exchange(3000)
+		}
+		if !d.a.Wide() || !d.b.Wide() {
 			t.Errorf("%v: long frames are sent: %t, %t", level, d.a.Wide(), d.b.Wide())
 		}
+	}
+}
+
+// TestLongRest: a connection that has sent no long frames for 30 seconds ends to, although short messages go on. Later the
+// links receive them no more. The next long message has both ask again, and arrives.
+func TestLongRest(t *testing.T) {
+	for _, level := range reliableLevels {
+		d := newLongDuo(t, [2]bool{}, openTo(level))
+		idle := func(span time.Duration) {
+			for end := *d.links[0].clock + int64(span); *d.links[0].clock < end; {
+				*d.links[0].clock += int64(200 * time.Millisecond)
+				d.exchange(8)
+			}
+		}
+		for round := range 3 {
+			d.exchange(longSizes...)
+			if idle(20 * time.Second); !d.a.Wide() || !d.b.Wide() {
+				t.Fatalf("%v: round %d: after 20 s: %t, %t", level, round, d.a.Wide(), d.b.Wide())
+			}
+			if idle(15 * time.Second); d.a.Wide() || d.b.Wide() || !d.long[0].receives || !d.long[1].receives {
+				t.Fatalf("%v: round %d: after 35 s: %t, %t", level, round, d.a.Wide(), d.b.Wide())
+			}
+			if idle(30 * time.Second); d.long[0].receives || d.long[1].receives {
+				t.Fatalf("%v: round %d: after 65 s the links receive long frames: %t, %t", level, round, d.long[0].receives, d.long[1].receives)
+			}
+			for side, n := range []*vipl.NIC{d.na, d.nb} {
+				if s := n.Snapshot(); s.LongOn != 0 || s.LongStarts != uint64(round)+1 {
+					t.Errorf("%v: round %d: side %d counts %d starts, on: %d", level, round, side, s.LongStarts, s.LongOn)
+				}
+			}
+		}
+	}
+}
+
+// TestLongStranger: only the peer of an established connection makes a link receive long frames. A stranger does not who knows
+// addresses and tag, but no number; nor does a request to connect.
+func TestLongStranger(t *testing.T) {
+	f := &forger{duo: newLongDuo(t, [2]bool{}, openTo(reliability.ReliableDelivery))}
+	l, in := f.links[0], f.post(f.a, 8)
+	f.send(f.b, 8)
+	if _, err := f.like.Parse(l.slots[(l.tail-1)%memSlots][:l.lens[(l.tail-1)%memSlots]]); err != nil {
+		t.Fatal(err)
+	}
+	f.run()
+	x, err := f.a.RecvDone()
+	f.took(x, err, in, vipl.StatusOpReceive)
+	asks := func(change func(h *ethertype.Header)) {
+		t.Helper()
+		h := f.like
+		h.Kind, h.Flags, h.Size, h.Length, h.Offset, h.Msg, h.Count = ethertype.KindProbe, ethertype.FlagTakesLong|ethertype.FlagWholeCRC, 0, 0, 0, 0, 0
+		change(&h)
+		b := make([]byte, ethertype.HeaderSize)
+		h.Put(b)
+		ethertype.Seal(b)
+		if n, _ := f.links[1].Send([]transport.Frame{{Head: b}}); n != 1 {
+			t.Fatal("the wire is full")
+		}
+		f.na.Poll()
+	}
+	for name, change := range map[string]func(h *ethertype.Header){
+		"tag":       func(h *ethertype.Header) { h.Tag++ },
+		"port":      func(h *ethertype.Header) { h.SrcPort++ },
+		"host":      func(h *ethertype.Header) { h.Src[5]++ },
+		"number":    func(h *ethertype.Header) { h.Seq += 1 << 20 },
+		"ack":       func(h *ethertype.Header) { h.Ack += 1 << 20 },
+		"an answer": func(h *ethertype.Header) { h.Kind = ethertype.KindProbeAck },
+		"data":      func(h *ethertype.Header) { h.Kind, h.Flags = ethertype.KindAck, ethertype.FlagTakesLong },
+	} {
+		if asks(change); f.long[0].receives {
+			t.Errorf("another %s: the link receives long frames", name)
+		}
+	}
+	if asks(func(*ethertype.Header) {}); !f.long[0].receives {
+		t.Error("the peer's question does not make the link receive long frames")
 	}
 }
 
@@ -184,6 +278,62 @@ func TestLongOffloadsOff(t *testing.T) {
 			}
 			if nics[0].Snapshot().Link.RxCut+nics[1].Snapshot().Link.RxCut == 0 {
 				t.Error("no segment was counted")
+			}
+		})
+	}
+}
+
+// ipv6Sockets returns how many packet sockets of a side's network namespace receive IPv6.
+func ipv6Sockets(t *testing.T, p *vethtest.Pair, side int) (n int) {
+	t.Helper()
+	err := p.In(side, func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/packet")
+		for line := range strings.Lines(string(text)) {
+			if fields := strings.Fields(line); len(fields) > 3 && fields[3] == "86dd" {
+				n++
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestLongSocket: a NIC has a socket for IPv6 only when a connection of its own has sent or received long messages.
+func TestLongSocket(t *testing.T) {
+	for name, p := range map[string]*vethtest.Pair{"pair": vethtest.New(t, 1500), "bridge": vethtest.NewBridged(t, 1500, 1500)} {
+		t.Run(name, func(t *testing.T) {
+			var nics [2]*vipl.NIC
+			for side := range nics {
+				nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name})
+			}
+			want := func(what string, want int) {
+				t.Helper()
+				for side, n := range nics {
+					got, s := ipv6Sockets(t, p, side), n.Snapshot()
+					if got != want || s.LongOn != want || s.LongStarts != uint64(want) {
+						t.Errorf("%s: side %d has %d sockets for IPv6, want %d; counted %d starts, on: %d", what, side, got, want, s.LongStarts, s.LongOn)
+					}
+				}
+			}
+			want("open", 0)
+			a, b := join(t, nics, nil)
+			short := newFlow(t, a, b, 100, 100, 1)
+			within(t, "short messages", func() error { return all(short.send, short.receive) })
+			want("short messages", 0)
+			a, b = join(t, nics, nil)
+			long := newFlow(t, a, b, 100, 60_000, 1)
+			within(t, "long messages", func() error { return all(long.send, long.receive) })
+			want("long messages", 1)
+			if !a.Wide() || !b.Wide() {
+				t.Error("long frames are sent:", a.Wide(), b.Wide())
+			}
+			for side, n := range nics {
+				if n.Close(); ipv6Sockets(t, p, side) != 0 {
+					t.Errorf("side %d: a closed NIC has a socket for IPv6", side)
+				}
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"testing"
 	"time"
 
@@ -87,14 +86,15 @@ func openTo(level reliability.Level) *vipl.Attributes {
 
 var longSizes = []int{0, 1, 500, 552, 553, 1000, 1451, 1452, 1453, 3000, 20_000, 7, 20_000}
 
-// TestLongFrames: where the path carries long frames, both sides send them from
-// the first message on, and their data go straight to where they belong.
+// TestLongFrames: where the path carries long frames, both sides send them soon after
+// the first message that does not fit a frame, and their data go straight to where they belong. Short messages do not
+// make a link receive them.
 func TestLongFrames(t *testing.T) {
 	for _, level := range reliableLevels {
 		t.Run(level.String(), func(t *testing.T) {
 			d := newLongDuo(t, [2]bool{}, openTo(level))
-			if !d.b.Wide() || d.a.Wide() {
-				t.Error("the client knows that the path carries long frames, and the server not yet:", d.b.Wide(), d.a.Wide())
+			if d.exchange(0, 1, 500); d.long[0].receives || d.long[1].receives || d.a.Wide() || d.b.Wide() {
+				t.Error("a link receives long frames before they are needed:", d.long[0].receives, d.long[1].receives)
 			}
 			d.exchange(longSizes...)
 			if !d.a.Wide() || !d.b.Wide() {
@@ -256,6 +256,7 @@ func TestLongVeth(t *testing.T) {
 // sends, is received as any other.
 func TestLongLoose(t *testing.T) {
 	f := &forger{duo: newLongDuo(t, [2]bool{}, openTo(reliability.Unreliable))}
+	f.long[0].ReceiveLong(true) // for other VIs
 	l := f.links[0]
 	f.send(f.b, 8)
 	if _, err := f.like.Parse(l.slots[(l.tail-1)%memSlots][:l.lens[(l.tail-1)%memSlots]]); err != nil {
@@ -366,16 +367,17 @@ func TestLongNoAllocations(t *testing.T) {
 // virtual time too: it says that the link's MTU is smaller than it is.
 type longLink struct {
 	transport.Link
-	mtu     int  // what it says
-	opaque  bool // long frames do not get through
-	clumsy  int  // each clumsy-th frame is lost when it is fetched; 0: none
-	slot    int  // if not 0, there are no long frames, and of others that are longer only as much is given
-	fetched int
-	started bool
-	views   [transport.MaxBatch][]byte
-	queue   [][]byte
-	rest    []byte // what the last view lacks
-	last    []byte // the last frame, whole, if it is a long one
+	mtu               int  // what it says
+	opaque            bool // long frames do not get through
+	clumsy            int  // each clumsy-th frame is lost when it is fetched; 0: none
+	slot              int  // if not 0, there are no long frames, and of others that are longer only as much is given
+	fetched           int
+	lost              int // long frames that were sent and did not get through
+	started, receives bool
+	views             [transport.MaxBatch][]byte
+	queue             [][]byte
+	rest              []byte // what the last view lacks
+	last              []byte // the last frame, whole, if it is a long one
 }
 
 // longMTU and shortMTU are those of worlds with such links.
@@ -401,6 +403,11 @@ func (l *longLink) StartLong() bool {
 	return l.started
 }
 
+func (l *longLink) ReceiveLong(on bool) bool {
+	l.receives = on && l.started
+	return l.receives
+}
+
 func (l *longLink) short(f int) bool { return f <= l.mtu+ethertype.EthernetSize }
 
 func (l *longLink) Send(frames []transport.Frame) (n int, err error) {
@@ -410,6 +417,7 @@ func (l *longLink) Send(frames []transport.Frame) (n int, err error) {
 		case !l.started:
 			return n, transport.ErrFrameSize
 		case l.opaque:
+			l.lost++
 			n++
 			continue
 		}
@@ -426,7 +434,9 @@ func (l *longLink) Recv(views [][]byte) (int, error) {
 	l.rest, l.last = nil, nil
 	n, err := l.Link.Recv(l.views[:])
 	for _, f := range l.views[:n] {
-		l.queue = append(l.queue, bytes.Clone(f))
+		if l.slot > 0 || l.short(len(f)) || l.receives {
+			l.queue = append(l.queue, bytes.Clone(f))
+		}
 	}
 	n = 0
 	for n < min(len(views), transport.MaxBatch) && len(l.queue) > 0 && l.rest == nil {
@@ -551,12 +561,14 @@ func TestFaultyLong(t *testing.T) {
 	}
 }
 
-// widen waits until the side that has asked the other to connect knows that the path carries long
-// frames. Faults can lose the probe that asks, which goes again after half a second at first.
+// widen exchanges messages until both sides know that the path carries long frames. Faults can lose the
+// probes that ask, which go again.
 func widen(t *testing.T, a, b *vipl.VI) {
 	within(t, "a probe as long as a long frame", func() error {
-		for !a.Wide() && !b.Wide() {
-			runtime.Gosched()
+		for !a.Wide() || !b.Wide() {
+			if err := errors.Join(oneByOne(a, b, 1, 20_000), oneByOne(b, a, 1, 20_000)); err != nil {
+				return err
+			}
 		}
 		return nil
 	})

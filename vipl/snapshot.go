@@ -154,9 +154,12 @@ func (n *NIC) counters() NICStats {
 		TxFrames: c.TxFrames, TxBytes: c.TxBytes, RxFrames: c.RxFrames, RxBytes: c.RxBytes,
 		TxDropped: c.TxDropped, Unanswered: n.m.Strangers.Answers.Refused, TxTooLong: c.TxTooLong, TxJoined: c.TxJoined, RxJoined: c.RxJoined, Dropped: c.Dropped,
 		CQOverruns: c.CQOverruns, Errors: n.errs.counts, ErrorsLost: n.errs.lost, LogsLost: n.logs.Lost(),
-		Failures: c.Failures, Closed: n.left,
+		Failures: c.Failures, LongStarts: c.LongStarts, Closed: n.left,
 	}
 	s.Regions, s.RegionBytes = n.m.Mem.Size()
+	if n.m.Long.Receives {
+		s.LongOn = 1
+	}
 	return s
 }
 

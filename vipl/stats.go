@@ -26,6 +26,8 @@ type NICStats struct {
 	ErrorsLost  uint64      // asynchronous errors lost because the handler was too slow
 	LogsLost    uint64      `metric:"bobnet_nic_log_lines_lost_total" help:"Log lines lost because the logger's handler was blocked."`
 	Failures    uint64      `metric:"bobnet_nic_connection_failures_total" help:"Connections ended by this side because of an error."`
+	LongStarts  uint64      `metric:"bobnet_nic_long_frames_started_total" help:"Times that the NIC began to receive long frames, because a connection asked for them."`
+	LongOn      int         `metric:"bobnet_nic_long_frames" help:"1 while the NIC receives long frames, else 0."`
 	Regions     int         `metric:"bobnet_nic_memory_regions" help:"Registered memory regions."`
 	RegionBytes int         `metric:"bobnet_nic_memory_bytes" help:"Bytes in registered memory regions."`
 	Closed      VIStats     // sum over closed VIs
@@ -43,6 +45,8 @@ type VIStats struct {
 	RxFrames    uint64 `metric:"bobnet_vi_receive_frames_total" help:"Frames received, including duplicates."`
 	Retransmits uint64 `metric:"bobnet_vi_retransmitted_frames_total" help:"Frames retransmitted."`
 	BareAcks    uint64 `metric:"bobnet_vi_bare_acknowledgements_total" help:"Frames sent only as acknowledgements."`
+	LongAsks    uint64 `metric:"bobnet_vi_long_frame_requests_total" help:"Times that the VI asked whether the path carries long frames."`
+	LongStops   uint64 `metric:"bobnet_vi_long_frame_stops_total" help:"Times that the path stopped carrying the VI's long frames."`
 	// Dropped counts dropped frames for this VI. The NIC's counters include them.
 	Dropped DropCounts `metric:"bobnet_vi_receive_dropped_frames_total"`
 }

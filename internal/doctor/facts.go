@@ -300,17 +300,22 @@ func (e *End) long(ctx context.Context, to *EndFacts) bool {
 	defer c.Close()
 	end, _ := ctx.Deadline()
 	c.SetDeadline(end)
-	for one := []byte{1}; ; {
+	for out, in := make([]byte, 2*framing.LongMTU), make([]byte, 2*framing.LongMTU); ; { // several long frames
 		s := e.nic.Snapshot()
 		if slices.ContainsFunc(s.VIs, func(v vipl.VISnapshot) bool {
 			return v.Remote.MAC == to.Addr.MAC && v.FrameData > s.Attributes.NativeMTU
 		}) {
 			return true
 		}
-		if _, err := c.Write(one); err != nil {
+		echoed := make(chan error, 1)
+		go func() {
+			_, err := io.ReadFull(c, in)
+			echoed <- err
+		}()
+		if _, err := c.Write(out); err != nil {
 			return false
 		}
-		if _, err := c.Read(one); err != nil {
+		if <-echoed != nil {
 			return false
 		}
 	}

@@ -37,7 +37,7 @@ func TestLongFaults(t *testing.T) {
 			}}
 			p := vethtest.New(t, 1500)
 			a, b := fault.New(open(t, p, 0, 0), opts).(transport.LongLink), fault.New(open(t, p, 1, 0), opts).(transport.LongLink)
-			if !a.StartLong() || !b.StartLong() {
+			if !a.StartLong() || !b.StartLong() || !a.ReceiveLong(true) || !b.ReceiveLong(true) {
 				t.Fatal("no long frames on veth")
 			}
 			got := longTraffic(t, a, b, frames)

@@ -35,7 +35,7 @@ func longFile(t *testing.T) (name string, frames [][]byte) {
 	}
 	l := overVeth(t, vethtest.New(t, 1500), file)
 	a, b := l[0].(transport.LongLink), l[1].(transport.LongLink)
-	if !a.StartLong() || !b.StartLong() {
+	if !a.StartLong() || !b.StartLong() || !a.ReceiveLong(true) || !b.ReceiveLong(true) {
 		t.Fatal("no long frames on veth")
 	}
 	for i, size := range longSizes {

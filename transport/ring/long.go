@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
@@ -21,17 +23,22 @@ import (
 // TCP to be segmented (PACKET_VNET_HDR). Where nobody on the way is able to cut it, the kernel
 // cuts it in front of the interface; so PACKET_QDISC_BYPASS is not set, which leaves that out.
 //
-// The one that receives is bound to IPv6, and has a small ring of its own. A slot
+// The one that receives has a small ring of its own. A slot
 // holds only the beginning of a frame; the kernel keeps the frame besides
 // (PACKET_COPY_THRESH), and it is copied from there, once, to where it belongs. Recv takes the
 // frames of both rings in the order of their times of arrival.
+//
+// While the receiving socket is bound, the kernel passes each IPv6 packet of the interface to its filter.
+// So ReceiveLong binds the socket when a connection needs long frames. The socket exists from Open on,
+// because the process may have given up its privileges by then.
 //
 // Segments of a long frame that the path has cut are counted and dropped (Stats.RxCut). The
 // probes of a connection are such frames, too, so a connection does not use long frames there.
 type long struct {
 	fd    int      // sends; -1: no long frames
 	rx    receiver // fd -1: none
-	on    bool     // somebody wants them
+	on    bool     // somebody wants to send them
+	bound          // rx
 	heads [transport.MaxBatch]longHead
 	msgs  [transport.MaxBatch]unix.Mmsghdr
 
@@ -64,7 +71,7 @@ var errNoLong = errors.New("transport: no long frames")
 var _ transport.LongLink = (*Link)(nil)
 
 // openLong makes the sockets, if the interface carries long frames. Nothing arrives before
-// StartLong. A frame of the link's MTU is longer than a slot for long ones.
+// ReceiveLong. A frame of the link's MTU is longer than a slot for long ones.
 func (l *Link) openLong(cfg *Config) (err error) {
 	t, s := &l.long, l.station
 	if cfg.Long == Off {
@@ -175,12 +182,47 @@ func (t *long) fillHead(i int, f *transport.Frame, whole bool) {
 
 // StartLong implements transport.LongLink.
 func (l *Link) StartLong() bool {
-	t := &l.long
-	if t.fd >= 0 && !t.on {
-		t.on = bind(t.rx.fd, l.station.Index, unix.ETH_P_IPV6) == nil
-	}
+	l.long.on = l.long.fd >= 0
 	l.shrink()
-	return t.on
+	return l.long.on
+}
+
+// bound says whether a socket is bound to an EtherType, as far as its link's user is concerned.
+type bound struct {
+	now  bool        // it is
+	ever atomic.Bool // it has been: frames may be in its ring
+	mu   sync.Mutex  // held while a system call changes it
+	want atomic.Bool // the last change is to this
+}
+
+// ReceiveLong implements transport.LongLink. To bind the socket is quick. To undo that, the kernel waits
+// until no processor has a packet for the socket, which takes up to some 100 ms. No caller waits for that.
+func (l *Link) ReceiveLong(on bool) bool {
+	t := &l.long
+	if !t.on || on == t.now || !l.gate.Enter() {
+		return t.on && t.now
+	}
+	t.want.Store(on)
+	if !on {
+		t.now = false
+		go func() {
+			defer l.gate.Leave()
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if !t.want.Load() {
+				bind(t.rx.fd, l.station.Index, 0)
+			}
+		}()
+		return false
+	}
+	defer l.gate.Leave()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now = bind(t.rx.fd, l.station.Index, unix.ETH_P_IPV6) == nil
+	if t.now {
+		t.ever.Store(true)
+	}
+	return t.now
 }
 
 // sendLong makes one system call for as many of frames as are long, from the

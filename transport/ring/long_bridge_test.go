@@ -38,7 +38,7 @@ func TestLongBridge(t *testing.T) {
 // longPair opens a link on each side, with long frames.
 func longPair(t *testing.T, p *vethtest.Pair) (a, b *ring.Link) {
 	a, b = open(t, p, 0, ring.Config{Long: ring.On}), open(t, p, 1, ring.Config{Long: ring.On})
-	if !a.StartLong() || !b.StartLong() {
+	if !a.StartLong() || !b.StartLong() || !a.ReceiveLong(true) || !b.ReceiveLong(true) {
 		t.Fatal("no long frames")
 	}
 	return a, b
@@ -193,7 +193,7 @@ func TestLongMacvlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer links[side].Close()
-		if !links[side].StartLong() {
+		if !links[side].StartLong() || !links[side].ReceiveLong(true) {
 			t.Fatal("no long frames")
 		}
 	}
@@ -360,5 +360,42 @@ func TestLongSilent(t *testing.T) {
 				t.Errorf("to a frame with unicast addresses the router says %q", said)
 			}
 		})
+	}
+}
+
+// TestLongReceive: a link receives long frames while it is told to, also when that changes often, and while frames of it have not been
+// taken.
+func TestLongReceive(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := open(t, p, 0, ring.Config{Long: ring.On}), open(t, p, 1, ring.Config{Long: ring.On})
+	payload := bytes.Repeat([]byte("payload."), 5000)
+	if b.ReceiveLong(true) {
+		t.Error("a link receives long frames before StartLong")
+	}
+	if !a.StartLong() || !b.StartLong() {
+		t.Fatal("no long frames")
+	}
+	sendOne(t, a, b, payload) // which nobody receives
+	for round := range 5 {
+		if !b.ReceiveLong(true) || !b.ReceiveLong(true) {
+			t.Fatal("no long frames")
+		}
+		for range 2 {
+			sendOne(t, a, b, payload)
+			if got := recvOne(t, b); !bytes.Equal(got, payload) {
+				t.Fatalf("round %d: %d bytes arrived, not those that were sent", round, len(got))
+			}
+		}
+		sendOne(t, a, b, payload)
+		if b.ReceiveLong(false) {
+			t.Fatal("it still receives long frames")
+		}
+		if got := recvOne(t, b); !bytes.Equal(got, payload) {
+			t.Fatalf("round %d: the frame that had arrived is lost", round)
+		}
+	}
+	b.Close()
+	if b.ReceiveLong(true) {
+		t.Error("a closed link receives long frames")
 	}
 }

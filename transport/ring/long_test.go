@@ -62,7 +62,7 @@ func forLong(t *testing.T, test func(t *testing.T, p *vethtest.Pair, a, b *ring.
 		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
 			p := vethtest.New(t, mtu)
 			a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
-			if long := mtu == 1500; a.StartLong() != long || b.StartLong() != long {
+			if long := mtu == 1500; a.StartLong() != long || b.StartLong() != long || b.ReceiveLong(true) != long {
 				t.Fatalf("long frames on veth: %v", !long)
 			}
 			test(t, p, a, b)

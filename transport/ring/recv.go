@@ -80,7 +80,7 @@ func (l *Link) Ready() bool {
 	r := &l.rx
 	off := int(r.offsets[r.at.Load()])
 	if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
-		return l.long.on && l.long.rx.next() != nil
+		return l.long.ever.Load() && l.long.rx.next() != nil
 	}
 	r.mapped.prefetch(off)
 	return true
@@ -108,7 +108,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	}
 	views = views[:min(len(views), transport.MaxBatch)]
 	n = r.take(views, t)
-	if t.on && t.from < 0 && n < len(views) {
+	if t.ever.Load() && t.from < 0 && n < len(views) {
 		if view := t.take(r, l.station); view != nil {
 			views[n] = view
 			n++
@@ -131,7 +131,7 @@ func (r *receiver) take(views [][]byte, long *long) (n int) {
 			break
 		}
 		hdr := r.mapped.header(off)
-		if long.on && long.precedes(hdr) {
+		if long.ever.Load() && long.precedes(hdr) {
 			break
 		}
 		slot := r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen))

@@ -22,13 +22,14 @@ type memory struct {
 	first   int    // bytes of a frame that are given at once; 0: 200
 }
 
-func (l *memory) Info() transport.Info { return l.info }
-func (l *memory) Now() int64           { l.now += 1000; return l.now }
-func (l *memory) Wait(int64) error     { return nil }
-func (l *memory) Close() error         { return nil }
-func (l *memory) StartLong() bool      { return true }
-func (l *memory) Rest() int            { return max(0, len(l.frame)-l.most()) }
-func (l *memory) most() int            { return cmp.Or(l.first, 200) }
+func (l *memory) Info() transport.Info     { return l.info }
+func (l *memory) Now() int64               { l.now += 1000; return l.now }
+func (l *memory) Wait(int64) error         { return nil }
+func (l *memory) Close() error             { return nil }
+func (l *memory) StartLong() bool          { return true }
+func (l *memory) ReceiveLong(on bool) bool { return on }
+func (l *memory) Rest() int                { return max(0, len(l.frame)-l.most()) }
+func (l *memory) most() int                { return cmp.Or(l.first, 200) }
 
 func (l *memory) Send(frames []transport.Frame) (int, error) {
 	for i := range frames {
@@ -77,7 +78,7 @@ func longLinks(t testing.TB, opts Options) (a, b *Link, from, to *memory) {
 	b, to = link(2)
 	from.sent = func(f []byte) { to.arrived = append(to.arrived, f) }
 	to.sent = func(f []byte) { from.arrived = append(from.arrived, f) }
-	if !a.StartLong() || !b.StartLong() {
+	if !a.StartLong() || !b.StartLong() || !a.ReceiveLong(true) || !b.ReceiveLong(true) {
 		t.Fatal("no long frames")
 	}
 	return a, b, from, to

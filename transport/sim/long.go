@@ -28,6 +28,12 @@ func (s *Station) StartLong() bool {
 	return s.takesLong
 }
 
+// ReceiveLong implements transport.LongLink.
+func (s *Station) ReceiveLong(on bool) bool {
+	s.receivesLong = on && s.takesLong
+	return s.receivesLong
+}
+
 // long reports whether a frame of size bytes is a long one to the station.
 func (s *Station) long(size int) bool { return size > s.opts.MTU+ethertype.EthernetSize }
 
@@ -47,13 +53,13 @@ func (w *World) stopLong(p passage) bool {
 		return false
 	case sent && p.from.opts.Long == LongCut:
 		segment := p.from.opts.MTU - framing.LongHeader
-		if p.to.takesLong {
+		if p.to.receivesLong {
 			p.to.stats.RxCut += uint64((size - ethertype.EthernetSize + segment - 1) / segment)
 		}
 		w.drop(p, &w.stats.Cut, "cut")
 	case sent && p.from.opts.Long == LongBlocked:
 		w.drop(p, &w.stats.Cut, "blocked")
-	case sent && p.to.takesLong:
+	case sent && p.to.receivesLong:
 		return false
 	default:
 		w.drop(p, &w.stats.TooLong, "too long")

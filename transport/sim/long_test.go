@@ -13,7 +13,7 @@ import (
 func TestLongPaths(t *testing.T) {
 	w := sim.New(sim.Options{Long: sim.LongWhole})
 	a, b := w.Station("a"), w.Station("b")
-	if !a.StartLong() || !b.StartLong() {
+	if !a.StartLong() || !b.StartLong() || !a.ReceiveLong(true) || !b.ReceiveLong(true) {
 		t.Fatal("no long frames")
 	}
 	f := linktest.NewFrame(a.Info(), b.Info(), 1024, make([]byte, 20_000))

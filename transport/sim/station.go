@@ -28,7 +28,8 @@ type Station struct {
 	viewed []*frame // views of the last Recv
 	rest   int      // bytes that the last view lacks
 
-	takesLong bool // the user accepts long frames
+	takesLong    bool // the user accepts long frames
+	receivesLong bool // and the station receives them
 
 	output  line  // of the switch, towards this station
 	outward track // to this station

@@ -85,7 +85,7 @@ func TestForged(t *testing.T) {
 func TestForgedLong(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, stranger := open(t, p, 0, "Ring"), open(t, p, 1, "Ring")
-	if !a.StartLong() || !stranger.StartLong() {
+	if !a.StartLong() || !stranger.StartLong() || !a.ReceiveLong(true) {
 		t.Fatal("no long frames on veth")
 	}
 	frames := forgeries(stranger.Info(), a, make([]byte, 20_000))[:1]

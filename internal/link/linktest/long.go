@@ -14,7 +14,7 @@ import (
 func (s *suite) startLong() transport.LongLink {
 	a, _ := s.A.(transport.LongLink)
 	b, _ := s.B.(transport.LongLink)
-	if s.SameHost || a == nil || b == nil || !a.StartLong() || !b.StartLong() {
+	if s.SameHost || a == nil || b == nil || !a.StartLong() || !b.StartLong() || !a.ReceiveLong(true) || !b.ReceiveLong(true) {
 		s.Skip("the link carries no long frames here")
 	}
 	return b

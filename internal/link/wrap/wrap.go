@@ -45,6 +45,9 @@ func (b *Base) Check() error { return transport.Check(b.Link) }
 // StartLong implements transport.LongLink: it returns what the wrapped link does.
 func (b *Base) StartLong() bool { return b.long.link != nil && b.long.link.StartLong() }
 
+// ReceiveLong implements transport.LongLink: it returns what the wrapped link does.
+func (b *Base) ReceiveLong(on bool) bool { return b.long.link != nil && b.long.link.ReceiveLong(on) }
+
 // Rest implements transport.LongLink.
 func (b *Base) Rest() int { return b.long.Rest() }
 

@@ -17,7 +17,9 @@ type link struct {
 }
 
 func (l *link) StartLong() bool { return true }
-func (l *link) Rest() int       { return l.rest }
+
+func (l *link) ReceiveLong(on bool) bool { return on }
+func (l *link) Rest() int                { return l.rest }
 
 func (l *link) Fetch(from int, parts [][]byte) bool {
 	l.rest = 0
@@ -86,7 +88,7 @@ func TestNone(t *testing.T) {
 	b := wrap.New(struct{ transport.Link }{newLink()}, "test")
 	f := wrap.Long(&b)
 	views := [][]byte{make([]byte, 1000)}
-	if b.StartLong() || f.Link() != nil || len(f.See(views)) != 1000 || f.Rest() != 0 || f.Fetch(100, views) {
+	if b.StartLong() || b.ReceiveLong(true) || f.Link() != nil || len(f.See(views)) != 1000 || f.Rest() != 0 || f.Fetch(100, views) {
 		t.Error("there are long frames")
 	}
 }

@@ -16,7 +16,8 @@ import (
 // the other end have come there lately; otherwise as many as any greeting says. So an end
 // sends long frames when both ways carry them, and only then, and ceases when they do no
 // more. It takes those that come in any case. Ends whose links have not the same MTU do
-// without: the one does not know which frames are long ones to the other.
+// without: the one does not know which frames are long ones to the other. The link receives
+// long frames from the first long greeting on that it sends.
 type longCable struct {
 	link  transport.LongLink // nil: none
 	part  int                // octets of a packet that a long frame carries; 0 for none
@@ -93,7 +94,9 @@ func (c *cableEnd) speakLong(now int64) {
 	if !c.up || !l.same || l.part == 0 {
 		return
 	}
-	l.tries++
+	if l.tries++; l.tries == 1 {
+		l.link.ReceiveLong(true)
+	}
 	if !hears && l.tries > longTries && l.tries%longSeldom != 0 {
 		return
 	}

@@ -22,6 +22,8 @@ type longStation struct {
 	slot   int   // if not 0, there are no long frames, and of others that are longer only as much is given
 	lent   []byte
 	longIn int
+
+	receives bool
 }
 
 func (s *longStation) Info() transport.Info {
@@ -32,6 +34,11 @@ func (s *longStation) Info() transport.Info {
 
 func (s *longStation) StartLong() bool { return s.slot == 0 }
 
+func (s *longStation) ReceiveLong(on bool) bool {
+	s.receives = on && s.slot == 0
+	return s.receives
+}
+
 // most is how much of a frame is given at once.
 func (s *longStation) most() int { return cmp.Or(s.slot, s.mtu+ethertype.EthernetSize) }
 
@@ -39,7 +46,7 @@ func (s *longStation) Recv(views [][]byte) (n int, err error) {
 	s.lent = nil
 	n, err = s.Station.Recv(views[:1])
 	if most := s.most(); n > 0 && len(views[0]) > most {
-		if *s.hole && s.slot == 0 {
+		if s.slot == 0 && (*s.hole || !s.receives) {
 			return 0, err
 		}
 		s.lent, views[0] = views[0], views[0][:most]

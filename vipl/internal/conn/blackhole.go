@@ -8,8 +8,9 @@ import (
 // offload disabled. Long frames then vanish while others pass: a black hole (RFC 8899, section
 // 4.3). The sender detects it when it retransmits long frames repeatedly, none of them is
 // acknowledged, and the peer is alive. It then falls back to frames of the MTU. Long frames in
-// flight keep their numbers, so they are sent in pieces; see reassembly. At growing intervals the
-// sender probes whether the path carries long frames again.
+// flight keep their numbers, so they are sent in pieces; see reassembly. While it has long messages,
+// the sender probes at growing intervals whether the path carries long frames again. It probes a path that
+// has not yet answered in the same way.
 
 // BlackHole records whether long frames get through on a connection. The zero BlackHole has no
 // records.
@@ -28,7 +29,8 @@ type BlackHole struct {
 const (
 	holeLosses = 4               // retransmissions that indicate a black hole,
 	holeTime   = 200_000_000     // ns, if it has lasted this long: an overflowing ring also loses long frames and not short ones
-	holeAgain  = 500_000_000     // ns before the first probe
+	holeFirst  = 5_000_000       // ns before a path that has never answered is probed again
+	holeAgain  = 500_000_000     // ns before the first probe of one that has carried long frames
 	holeMax    = 300_000_000_000 // and before later ones, at most
 )
 
@@ -49,7 +51,7 @@ func (p *BlackHole) RecordLoss(now int64, seq, una ethertype.Seq, heard int64, m
 // Enter records that long frames no longer pass. If the path repeatedly changes, it is probed less
 // often.
 func (p *BlackHole) Enter(now int64) {
-	if p.interval == 0 || now-p.over > 4*p.interval {
+	if p.interval < holeAgain || now-p.over > 4*p.interval {
 		p.interval = holeAgain
 	}
 	p.losses, p.Found, p.next = 0, true, now+p.interval
@@ -57,6 +59,13 @@ func (p *BlackHole) Enter(now int64) {
 
 // Leave records that long frames pass again.
 func (p *BlackHole) Leave(now int64) { p.Found, p.over = false, now }
+
+// Need records that the sender could use long frames. A path without records is probed at once.
+func (p *BlackHole) Need(now int64) {
+	if !p.Found {
+		p.Found, p.interval, p.next = true, holeFirst/2, now
+	}
+}
 
 // Ask reports whether a probe is due.
 func (p *BlackHole) Ask(now int64) bool {

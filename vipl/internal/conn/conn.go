@@ -96,6 +96,7 @@ type Path struct {
 	joining   joining
 	test      PathTest // during Connect Pending, and while frames are retransmitted
 	hole      BlackHole
+	need      longNeed
 }
 
 // Init initializes an idle connection at a port of owner. Completions of its queues go to the
@@ -163,7 +164,7 @@ func (c *Conn) EnterConnected(seq, remote ethertype.Seq, reads int) {
 	c.heard, c.probes, c.End.fault = c.shared.now, 0, 0
 	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
 	c.rx.reset(c.RQ.done)
-	c.Path.hole = BlackHole{}
+	c.Path.hole, c.Path.need = BlackHole{}, longNeed{}
 	c.loose = looseRx{c: c, next: seq}
 	c.loose.filter.Init(remote)
 	c.reads.reset(reads)

@@ -14,13 +14,26 @@ import (
 
 // Long frames, those that some links carry beyond their MTU (transport.LongLink).
 //
-// Whether the path to a peer carries them whole, and back, the handshake finds out: the
-// client sends a probe of that size beside the others. A path that cuts or drops long frames gives no
-// answer, since the receiving link drops segments and counts them. If the probe is answered, all its
-// frames say so (ethertype.FlagTakesLong), and from then on either side cuts
-// messages accordingly. Only connections on the reliable levels do: on the
+// A connection asks for long frames when a message does not fit a frame. To receive them costs a
+// host something for each packet of another protocol, so the links of both sides begin when they are asked:
+//
+//	this side                                           the peer
+//	  | -- probe without payload, takes-long ------------> |  receives long frames from now on
+//	  | <------- probe-ack without payload, takes-long -- |
+//	  | -- probe of the length of a long frame ---------> |  arrives, if the path carries it
+//	  | <--------------- probe-ack of the same length -- |
+//
+// Both frames must be genuine, so that only the peer of an established connection makes a host begin.
+//
+// A path that cuts or drops long frames gives no last answer, since the receiving link drops segments
+// and counts them. The connection asks again, ever more rarely, while it has such messages. If the
+// long probe is answered, all frames of this side say so (ethertype.FlagTakesLong), and from then
+// on either side cuts messages accordingly. Only connections on the reliable levels do: on the
 // unreliable one a fragment's place in the sequence tells which RDMA write it is of,
 // so that all must be of one size.
+//
+// A connection that has neither sent nor received long frames for longRest asks anew before
+// it sends one. A NIC that has not for twice as long ends to receive them: by then no peer sends any.
 //
 // Of a long frame only the beginning is at hand when it is judged; its data are
 // fetched from the link to where they belong, and so are copied once. Those that
@@ -36,6 +49,9 @@ type longRx struct {
 	last    [latch.WordSize]byte // of the data of an RDMA write
 	out     []byte               // for a frame that goes in pieces; made for the first one
 	Fetched uint64               // frames that went straight to where they belong
+
+	Receives bool  // the link receives them
+	used     int64 // when some were last sent, received or asked for
 }
 
 // maxParts is of how many pieces the memory is to which a frame goes.
@@ -47,6 +63,10 @@ const (
 	longFlight = 12 // frames
 	longAsk    = 6
 )
+
+// longRest is how long a connection without long frames remembers that its path carries them,
+// in nanoseconds.
+const longRest = 30_000_000_000
 
 func (l *longRx) init(sh *Shared) {
 	link, ok := sh.link.(transport.LongLink)
@@ -67,14 +87,87 @@ func (p *Path) MayUseLong() bool {
 	return p.c.shared.Long.Size > 0 && p.c.Reliable && p.c.Remote.MAC != p.c.shared.info.MAC
 }
 
-// BeginLong is called at the end of a handshake that has asked for long frames. If it has not heard that
-// the path carries them, which can be for a lost probe, it is asked again later, as after a black hole.
-func (p *Path) BeginLong(proven bool) {
+// longNeed is what a connection knows of its need for long frames.
+type longNeed struct {
+	wants  bool  // a long frame would have held more than the one that was sent
+	asks   bool  // the peer has not yet answered that it receives them
+	agreed bool  // one side has asked the other
+	used   int64 // when one was last sent or received
+}
+
+// wantsLong reports whether a long frame would hold more of what is to be sent than frame o does.
+func (t *txHalf) wantsLong(o *outgoing) bool {
+	p := &t.c.Path
+	return p.Long && !p.UsesLong() && !p.switching && int(o.Size) > p.Data/2 && o.Size >= packLong*uint32(o.Count) && t.unsent()
+}
+
+// askLong asks the peer, if it is time, whether the path carries long frames.
+func (p *Path) askLong() {
+	sh := p.c.shared
+	p.need.wants = false
+	if p.hole.Need(sh.now); p.hole.Ask(sh.now) && sh.receiveLong() {
+		p.need.asks, p.need.agreed = true, true
+		p.c.Stats.LongAsks++
+		p.sendProbe(ethertype.KindProbe, ethertype.FlagTakesLong, 0)
+	}
+}
+
+// AnswerLong answers the peer's question whether this side receives long frames. There is no answer
+// if it cannot.
+func (p *Path) AnswerLong() {
+	if p.c.shared.receiveLong() {
+		p.need.agreed = true
+		p.sendProbe(ethertype.KindProbeAck, ethertype.FlagTakesLong, 0)
+	}
+}
+
+// probeLong sends a long probe, because the peer receives long frames. A repetition of the peer's answer
+// has no effect.
+func (p *Path) probeLong() {
+	if p.need.asks {
+		p.need.asks = false
+		p.SendProbe(ethertype.KindProbe, p.c.shared.Long.Size)
+	}
+}
+
+// receiveLong makes the link receive long frames, and reports whether it does.
+func (sh *Shared) receiveLong() bool {
+	l := &sh.Long
+	l.used = sh.now
+	if !l.Receives {
+		if l.Receives = l.link.ReceiveLong(true); l.Receives {
+			sh.stats.LongStarts++
+		}
+	}
+	return l.Receives
+}
+
+// restLong ends the reception of long frames if no connection has used them for long.
+func (sh *Shared) restLong() {
+	if l := &sh.Long; l.Receives && sh.now-l.used > 2*longRest {
+		l.Receives = l.link.ReceiveLong(false)
+	}
+}
+
+// rest forgets that the path carries long frames, if the connection has not used them for long.
+func (p *Path) rest() {
+	if p.UsesLong() && p.c.shared.now-p.need.used > longRest && p.c.tx.cursor.offset == 0 {
+		p.need.agreed, p.MaxData = false, p.Data
+		p.c.flags &^= ethertype.FlagTakesLong
+	}
+}
+
+// useLong notes that a long frame is sent or received.
+func (p *Path) useLong() { p.need.used, p.c.shared.Long.used = p.c.shared.now, p.c.shared.now }
+
+// heardLong is called for a genuine frame of the peer that says that the path carries long frames.
+func (p *Path) heardLong(h *ethertype.Header) {
 	switch {
-	case proven:
+	case !p.need.agreed:
+	case !p.UsesLong():
 		p.UseLong()
-	case p.Long:
-		p.hole.Enter(p.c.shared.now)
+	case int(h.Size) > p.Data:
+		p.useLong()
 	}
 }
 
@@ -82,12 +175,13 @@ func (p *Path) BeginLong(proven bool) {
 // once, or behind the RDMA write that is being sent, whose fragments are of one size;
 // see overtakes.
 func (p *Path) UseLong() {
-	if p.hole.Found {
+	if p.hole.Found || !p.c.shared.receiveLong() {
 		return
 	}
 	if p.switching = p.c.tx.cursor.offset > 0 && p.c.SQ.at(p.c.tx.cursor.next).Op == code.OpRDMAWrite; p.switching {
 		return
 	}
+	p.useLong()
 	p.c.flags |= ethertype.FlagTakesLong
 	p.MaxData = p.c.shared.Long.Size
 }
@@ -221,6 +315,7 @@ func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethert
 			return took
 		}
 		p.Enter(sh.now)
+		t.c.Stats.LongStops++
 		t.c.flags &^= ethertype.FlagTakesLong
 		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == code.OpRDMAWrite; !t.c.Path.switching {
 			t.c.Path.MaxData = t.c.Path.Data
@@ -228,13 +323,6 @@ func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethert
 		sh.log.Debug("the path carries long frames no more", "local", t.c.Local(), "remote", t.c.Remote)
 	}
 	return t.sendPieces(f, seq, flags)
-}
-
-// probeLong asks the peer, if it is time, whether the path carries long frames again.
-func (p *Path) probeLong() {
-	if p.hole.Ask(p.c.shared.now) {
-		p.SendProbe(ethertype.KindProbe, p.c.shared.Long.Size)
-	}
 }
 
 // leaveHole goes over to long frames, because a probe of that length has been answered.

@@ -124,8 +124,15 @@ func (t *txHalf) nextLoose(o *outgoing) verdict {
 func (t *txHalf) number(o *outgoing, single bool) {
 	var ask bool
 	o.seq, ask = t.sender.Push(t.c.shared.now, o.Sent, single)
-	if o.flags = 0; ask || o.Flags&sentAsks != 0 || t.long(o) && t.sender.AskEach(longAsk) {
+	long := t.long(o)
+	if o.flags = 0; ask || o.Flags&sentAsks != 0 || long && t.sender.AskEach(longAsk) {
 		o.flags = ethertype.FlagAckNow
+	}
+	switch p := &t.c.Path; {
+	case long:
+		p.useLong()
+	case t.wantsLong(o):
+		p.need.wants = true
 	}
 }
 
@@ -163,6 +170,9 @@ func (c *Conn) drive(why occasion) {
 	}
 	if c.rx.receiver.AckHeld() && c.connected() {
 		c.leaveToPoll()
+	}
+	if c.Path.need.wants && c.connected() {
+		c.Path.askLong()
 	}
 	if why != onSingle {
 		c.arm()

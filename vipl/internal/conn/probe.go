@@ -11,14 +11,18 @@ import (
 var padding [ethertype.MaxSize]byte
 
 // SendProbe sends a Probe or ProbeAck with size bytes of payload.
-func (p *Path) SendProbe(kind ethertype.Kind, size int) {
+func (p *Path) SendProbe(kind ethertype.Kind, size int) { p.sendProbe(kind, 0, size) }
+
+// sendProbe is SendProbe. With ethertype.FlagTakesLong it asks the peer to receive long frames, or
+// answers that.
+func (p *Path) sendProbe(kind ethertype.Kind, long ethertype.Flags, size int) {
 	sh := p.c.shared
 	slot := sh.slot()
 	if slot == nil {
 		return
 	}
 	h := p.c.header(kind)
-	h.Flags |= ethertype.FlagWholeCRC
+	h.Flags = h.Flags&^ethertype.FlagTakesLong | ethertype.FlagWholeCRC | long
 	h.Size, h.Length = uint16(size), uint32(p.Data)
 	h.Put(slot)
 	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), padding[:size]))
@@ -33,11 +37,16 @@ const (
 	ProbeShort           // without payload
 	ProbeFull            // the maximum length of a frame
 	ProbeLong            // as long as a long frame
+	ProbeAsks            // without payload: it asks for long frames, or answers that
 )
 
 // SizeOf returns the length of a probe, or of an answer.
 func (p *Path) SizeOf(h *ethertype.Header) ProbeSize {
-	switch {
+	switch asks := h.Flags&ethertype.FlagTakesLong != 0; {
+	case asks && (h.Size != 0 || !p.Long):
+		return ProbeOther
+	case asks:
+		return ProbeAsks
 	case h.Size == 0:
 		return ProbeShort
 	case int(h.Size) == p.Data:
@@ -48,19 +57,12 @@ func (p *Path) SizeOf(h *ethertype.Header) ProbeSize {
 	return ProbeOther
 }
 
-// longTries is the number of tries of a handshake in which a probe tests whether the path carries
-// long frames.
-const longTries = 2
-
 // BeginProbes discards the results of earlier probes.
 func (p *Path) BeginProbes() { p.test = PathTest{} }
 
 // Probe sends the probes of one try of a handshake. The first one is almost always answered, and is
 // sent without a short one.
 func (p *Path) Probe(try int) {
-	if p.Long && try <= longTries {
-		p.SendProbe(ethertype.KindProbe, p.c.shared.Long.Size)
-	}
 	if try == 1 {
 		p.SendProbe(ethertype.KindProbe, p.Data)
 	} else {
@@ -71,6 +73,8 @@ func (p *Path) Probe(try int) {
 // Answered records the answer to a probe.
 func (p *Path) Answered(h *ethertype.Header) {
 	switch size := p.SizeOf(h); size {
+	case ProbeAsks:
+		p.probeLong()
 	case ProbeLong:
 		p.leaveHole()
 	default:

@@ -35,8 +35,8 @@ func (c *Conn) Receive(h *ethertype.Header, payload []byte, alone bool) (whole [
 		return nil
 	}
 	c.heard, c.probes = c.shared.now, 0
-	if h.Flags&ethertype.FlagTakesLong != 0 && c.Path.Long && !c.Path.UsesLong() {
-		c.Path.UseLong()
+	if h.Flags&ethertype.FlagTakesLong != 0 && c.Path.Long {
+		c.Path.heardLong(h)
 	}
 	switch h.Kind {
 	case ethertype.KindAck:

@@ -174,6 +174,8 @@ func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 	h.Seq, h.Msg, h.Offset, h.Length, h.Size, h.Count = c.tx.sender.NextSeq(), 0, 0, 0, 0, 0
 	if c.Reliable {
 		h.Ack, h.Sack = c.rx.receiver.Ack()
+	}
+	if c.Reliable && kind != ethertype.KindProbe && kind != ethertype.KindProbeAck { // whose acknowledgements nobody applies
 		now := c.shared.now
 		if c.rx.receiver.AckedBare() {
 			now = c.shared.link.Now()

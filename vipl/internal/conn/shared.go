@@ -198,6 +198,7 @@ type Counters struct {
 	Dropped           drops.Counts
 	CQOverruns        uint64 // completion queue entries lost
 	Failures          uint64 // connections that this side ended because of an error
+	LongStarts        uint64 // times that the link began to receive long frames
 }
 
 // Corked returns how many connections have something to send at the next poll.

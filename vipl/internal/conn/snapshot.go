@@ -114,6 +114,8 @@ type Stats struct {
 	TxFrames, RxFrames uint64
 	Retransmits        uint64 // retransmitted frames
 	BareAcks           uint64 // separate acknowledgements
+	LongAsks           uint64 // requests to the peer to receive long frames
+	LongStops          uint64 // times that the path stopped carrying long frames
 	// Dropped are the frames for this VI that were dropped. The NIC also counts them.
 	Dropped drops.Counts
 }

@@ -101,6 +101,7 @@ func (sh *Shared) runTimers() {
 		t.still = max(sh.now-t.sweep-sweepMax, 0)
 		t.sweep = transport.Forever
 		t.asks.Begin(sh.info.Slots)
+		sh.restLong()
 		sh.hooks.Sweep()
 		if t.asks.End() {
 			t.sweep = min(t.sweep, sh.now+min(t.every, sweepAgain))

@@ -61,8 +61,12 @@ func (s *Side) receiveProbe(h *ethertype.Header) {
 		return
 	}
 	size := s.conn.Path.SizeOf(h)
-	if size == conn.ProbeOther {
+	switch {
+	case size == conn.ProbeOther, size == conn.ProbeAsks && pending:
 		s.conn.Drop(drops.Format)
+		return
+	case size == conn.ProbeAsks:
+		s.conn.Path.AnswerLong()
 		return
 	}
 	if pending && s.attempt.request != nil {
@@ -88,11 +92,7 @@ func (s *Side) receiveProbeAck(h *ethertype.Header) {
 		s.conn.Path.Answered(h)
 	case conn.ProbeFull:
 		s.answered()
-		long := s.attempt.longAck
 		s.connect()
-		s.conn.Path.BeginLong(long)
-	case conn.ProbeLong:
-		s.attempt.longAck = true
 	default:
 		s.conn.Drop(drops.Format)
 	}

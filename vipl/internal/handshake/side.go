@@ -64,7 +64,6 @@ type attempt struct {
 	peer    *peerKey      // of the peer-to-peer kind
 	theirs  ethertype.Seq // the number of the peer's attempt, if peer-to-peer
 	tries   int           // number of times that probes were sent
-	longAck bool          // a probe with the size of a long frame was answered
 }
 
 // Init initializes the side of an idle connection of the table's NIC.
