@@ -40,7 +40,9 @@ func Collect(ctx context.Context, cfg *vipl.Config) *Facts {
 		f.collectSegment(ctx, cfg)
 	}
 	if raw(cfg.Driver) && f.Interfaces.Err == nil {
-		f.Filter.Drops, f.Filter.Err = Drops(f.Interfaces.Chosen.Name, cmp.Or(cfg.EtherType, ethertype.Default))
+		typ := cmp.Or(cfg.EtherType, ethertype.Default)
+		f.Filter.Drops, f.Filter.Err = Drops(f.Interfaces.Chosen.Name, typ)
+		f.Bridges = collectBridges(files{os.DirFS("/")}, typ)
 	}
 	return f
 }

@@ -30,6 +30,7 @@ type Facts struct {
 	NIC        NIC
 	Segment    Segment
 	Filter     Filter
+	Bridges    Bridges
 	Traffic    Traffic
 	Faults     string // faults set by vipl.EnvFault; "" for none
 	FaultsErr  error  // why vipl.EnvFault cannot be parsed

@@ -19,7 +19,7 @@ import (
 
 // Drop is a rule, or the policy of a chain, of nftables that drops Bobnet's frames.
 type Drop struct {
-	Family string // netdev or bridge
+	Family string // netdev or bridge; of long frames ip6 or inet
 	Table  string
 	Chain  string
 	Hook   string // hook of the base chain
@@ -59,6 +59,7 @@ type chain struct {
 type sample struct {
 	iface string
 	typ   ethernet.EtherType
+	long  uint32 // of a long frame, the beginning of its addresses
 }
 
 // findDrops returns the rules and policies that drop a sample. It is pure.
@@ -194,6 +195,14 @@ func (s sample) meta(key expr.MetaKey) []byte {
 		return binary.BigEndian.AppendUint16(nil, uint16(s.typ))
 	case expr.MetaKeyMARK:
 		return make([]byte, 4)
+	case expr.MetaKeyNFPROTO:
+		if s.long != 0 {
+			return []byte{unix.NFPROTO_IPV6}
+		}
+	case expr.MetaKeyL4PROTO:
+		if s.long != 0 {
+			return []byte{unix.IPPROTO_TCP}
+		}
 	case expr.MetaKeyIIFTYPE, expr.MetaKeyOIFTYPE:
 		return binary.NativeEndian.AppendUint16(nil, unix.ARPHRD_ETHER)
 	}
@@ -202,6 +211,9 @@ func (s sample) meta(key expr.MetaKey) []byte {
 
 // payload returns the bytes of the sample that a rule loads, or nil if they are unknown.
 func (s sample) payload(e *expr.Payload) []byte {
+	if s.long != 0 && e.Base == expr.PayloadBaseNetworkHeader {
+		return s.longHeader(int(e.Offset), int(e.Len))
+	}
 	known := append(binary.BigEndian.AppendUint16(nil, uint16(s.typ)), ethertype.Version)
 	from := int(e.Offset)
 	switch e.Base {
@@ -216,6 +228,22 @@ func (s sample) payload(e *expr.Payload) []byte {
 		return nil
 	}
 	return known[from : from+int(e.Len)]
+}
+
+// longHeader returns n bytes at offset from of the IPv6 header of a long frame, or nil if they are not all
+// known: length and MACs are not.
+func (s sample) longHeader(from, n int) []byte {
+	var begin [ethertype.HeaderSize]byte
+	binary.BigEndian.PutUint16(begin[framing.OffsetType:], uint16(s.long))
+	frame := make([]byte, ethertype.EthernetSize+framing.LongHeader)
+	framing.PutLong(frame, begin[:], ethertype.HeaderSize)
+	header := frame[ethertype.EthernetSize:]
+	for _, known := range [][2]int{{0, 4}, {6, 18}, {24, 34}} { // up to the length, and to either MAC
+		if known[0] <= from && from+n <= known[1] {
+			return header[from:][:n]
+		}
+	}
+	return nil
 }
 
 // mask returns the result of a bitwise operation, or nil if it is unknown.
@@ -247,20 +275,24 @@ func compares(op expr.CmpOp, c int) bool {
 	return c >= 0
 }
 
-// families lists the nftables families whose chains process frames of any EtherType.
-var families = map[nftables.TableFamily]string{nftables.TableFamilyNetdev: "netdev", nftables.TableFamilyBridge: "bridge"}
-
-// hooks contains the names of the hooks of their base chains.
+// hooks contains the names of the hooks of base chains.
 var hooks = map[nftables.TableFamily][]string{
 	nftables.TableFamilyNetdev: {"ingress", "egress"},
 	nftables.TableFamilyBridge: {"prerouting", "input", "forward", "output", "postrouting"},
+	nftables.TableFamilyIPv6:   {"prerouting", "input", "forward", "output", "postrouting"},
+	nftables.TableFamilyINet:   {"prerouting", "input", "forward", "output", "postrouting", "ingress"},
 }
+
+// families has the names of the nftables families of which chains are read. Those of the first two process frames of any
+// EtherType.
+var families = map[nftables.TableFamily]string{nftables.TableFamilyNetdev: "netdev", nftables.TableFamilyBridge: "bridge",
+	nftables.TableFamilyIPv6: "ip6", nftables.TableFamilyINet: "inet"}
 
 // Drops returns the nftables rules that drop frames of an EtherType on an interface in this network
 // namespace. Reading the rules needs CAP_NET_ADMIN: without it the error wraps EPERM.
 func Drops(name string, typ ethernet.EtherType) ([]Drop, error) {
 	var chains []chain
-	for family := range families {
+	for _, family := range []nftables.TableFamily{nftables.TableFamilyNetdev, nftables.TableFamilyBridge} {
 		more, err := listChains(family)
 		if err != nil {
 			return nil, fmt.Errorf("doctor: read nftables rules: %w", err)

@@ -134,7 +134,7 @@ func TestFindDrops(t *testing.T) {
 		"masked": {[]*nftables.Rule{rule(3, &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseLLHeader, Offset: framing.OffsetType, Len: 2},
 			&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 2, Mask: big(0xfff0), Xor: big(0)}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: big(0x88b0)}, verdict(expr.VerdictDrop))}, false, []Drop{{Chain: "c", Handle: 3}}},
 	} {
-		got := findDrops([]chain{{family: "netdev", table: "t", name: "c", hook: "ingress", drops: tc.drops, rules: tc.rules}, sub}, sample{"eth0", ethertype.Default})
+		got := findDrops([]chain{{family: "netdev", table: "t", name: "c", hook: "ingress", drops: tc.drops, rules: tc.rules}, sub}, sample{iface: "eth0", typ: ethertype.Default})
 		if len(got) != len(tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 			continue

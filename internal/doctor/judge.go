@@ -18,7 +18,7 @@ import (
 // Judge returns the findings for facts, in the order of a manual diagnosis. It is pure.
 func Judge(f *Facts) []Finding {
 	var all []Finding
-	for _, judge := range []func(*Facts) []Finding{judgeRights, judgeInterface, judgeMemory, judgeCard, judgeCPU, judgeFilter, judgeSegment} {
+	for _, judge := range []func(*Facts) []Finding{judgeRights, judgeInterface, judgeMemory, judgeCard, judgeCPU, judgeFilter, judgeBridges, judgeSegment} {
 		all = append(all, judge(f)...)
 	}
 	return all

@@ -98,6 +98,9 @@ const (
 	macAt       = addressSize - 6
 )
 
+// LongNet is the IPv6 network of the addresses of all long frames.
+const LongNet = "ff10::/16"
+
 // LongPrefix returns the first four bytes of the addresses of long frames of an EtherType.
 func LongPrefix(typ ethernet.EtherType) uint32 { return longPrefix<<16 | uint32(typ) }
 
