@@ -87,7 +87,7 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 	if _, is := p.parted[at]; is {
 		return nil, fmt.Errorf("%w: %w", provider.ErrPeer, errParted)
 	}
-	if len(p.conns) >= p.cfg.Connections {
+	if len(p.conns)+len(p.parted) >= p.cfg.Connections {
 		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows", at, len(p.conns))
 	}
 	h := p.h

@@ -171,3 +171,34 @@ func TestWordsOfEnded(t *testing.T) {
 	}
 	p.Close()
 }
+
+// TestBroken: connections with processes that break the protocol, and do not answer to the end of it, count among
+// those that a process may have.
+func TestBroken(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, false, lanai.Config{MAC: mac(1), Routes: []myrinet.HostRoute{{To: mac(2)}}, Processes: 8, Card: myrinet.CardConfig{SRAM: 1 << 20}})
+	openVeth(t, veth, 1, lanai.Config{MAC: mac(2), Routes: []myrinet.HostRoute{{To: mac(1)}}}) // without, nothing leaves
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: card, Process: 1, MaxConnections: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for number := range uint32(4) {
+		c := openVeth(t, veth, 0, lanai.Config{})
+		if _, err := vmmc.Open(t.Context(), &vmmc.Config{Card: c, Process: 10 + number}); err != nil {
+			t.Fatal(err)
+		}
+		c.Flood(10+number, card.Addr(1), 1, 1) // a question without an end
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := await(ctx, p, func() bool {
+		n := p.Snapshot().Stats
+		return n.Violations+n.Strangers >= 4
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.Snapshot().Stats; n.Violations != 2 || n.Strangers != 2 {
+		t.Errorf("%d processes have broken the protocol and %d were refused, want 2 and 2", n.Violations, n.Strangers)
+	}
+}
