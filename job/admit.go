@@ -54,6 +54,10 @@ func (j *Job) Requested(req *vipl.Request) {
 		case len(j.early) < j.Size+askedMost:
 			j.early = append(j.early, req)
 			return
+		default: // a rank tries again
+			j.refused++
+			req.Reject(busy)
+			return
 		}
 	}
 	switch {

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -51,6 +52,44 @@ func TestSilentClaimants(t *testing.T) {
 		return sim.Action{Drop: from.MAC()[5] == 3 && h.Kind != ethertype.KindRequest && h.Kind != ethertype.KindQuery}
 	}
 	intruded(t, 4*time.Second, func(w *world, f *sim.Station) transport.Link { return f }, silent)
+}
+
+// TestForgedFirstUse: a rank whose request for a connection on first use comes before the job has come together, when a
+// station has filled the list of such requests, learns that it is to try again.
+func TestForgedFirstUse(t *testing.T) {
+	const most = 2 + 64 // of ranks and others
+	w := newWorld(2, sim.Options{})
+	w.host("rank 0", 0, func(nic *vipl.NIC) error { return meets(w, nic, 0) })
+	w.host("rank 1", time.Second, func(nic *vipl.NIC) error { return meets(w, nic, 1) })
+	w.host("forger", 0, func(nic *vipl.NIC) error {
+		addr, err := nic.Lookup(bg, "job/test/0")
+		if err != nil {
+			return err
+		}
+		const forProgram = 2
+		var request [job.HelloSize + 1]byte
+		h := (&job.Identity{Job: "test", Rank: 1, Size: 2, Version: 2}).Hello([2]uint32{})
+		h.Put(request[:])
+		request[job.HelloSize] = forProgram
+		for n := range most + 1 {
+			vi, err := nic.CreateVI(nil, nil, nil)
+			if err != nil {
+				return err
+			}
+			if n < most {
+				err = vi.ConnectStart(addr, request[:])
+			} else if err = vi.Connect(bg, addr, request[:]); !errors.Is(err, vipl.ErrReject) || !job.Again(err) {
+				return fmt.Errorf("request %d: %w, want that the rank is busy", n, err)
+			} else {
+				err = nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	check(t, w.run())
 }
 
 // intruded runs a job of two ranks, the second of which comes when an intruder on a link has asked
