@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
 // linesMax is how many lines wait for a handler that is busy or blocked.
@@ -22,12 +24,11 @@ const linesMax = 256
 type Queue struct {
 	logger *slog.Logger
 
-	mu      sync.Mutex
-	lines   []line // a ring, made for the first line
-	head, n int
-	lost    uint64
-	told    uint64        // how many of the lost lines have been reported
-	idle    chan struct{} // closed when all lines have been handled; nil while the goroutine does not run
+	mu    sync.Mutex
+	lines fifo.Queue[line]
+	lost  uint64
+	told  uint64        // how many of the lost lines have been reported
+	idle  chan struct{} // closed when all lines have been handled; nil while the goroutine does not run
 }
 
 // line is a log record and the handler that it is for.
@@ -80,15 +81,11 @@ func (q *Queue) Flush(atMost time.Duration) {
 func (q *Queue) push(l line) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.n == linesMax {
+	if q.lines.Len() == linesMax {
 		q.lost++
 		return
 	}
-	if q.lines == nil {
-		q.lines = make([]line, linesMax)
-	}
-	q.lines[(q.head+q.n)%linesMax] = l
-	q.n++
+	q.lines.Push(l)
 	if q.idle == nil {
 		q.idle = make(chan struct{})
 		go q.run(l.to)
@@ -124,11 +121,8 @@ func (q *Queue) pop(last slog.Handler) (l line, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.n > 0:
-		l = q.lines[q.head]
-		q.lines[q.head] = line{}
-		q.head = (q.head + 1) % linesMax
-		q.n--
+	case q.lines.Len() > 0:
+		l = q.lines.Pop()
 	case q.lost > q.told:
 		l = line{last, slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were lost: the handler was blocked", 0)}
 		l.record.Add("lines", q.lost-q.told)

@@ -120,3 +120,20 @@ func TestNone(t *testing.T) {
 		t.Error(q.Lost())
 	}
 }
+
+// TestMemory: a queue takes memory for the lines that wait, not for as many as may wait, because each
+// NIC has one, and most log a line or two.
+func TestMemory(t *testing.T) {
+	const queues, most = 100, 20 << 10 // bytes each; a ring of 256 lines has 80 KiB
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range queues {
+		q := logqueue.New(slog.New(slog.DiscardHandler))
+		q.Logger().Info("line")
+		q.Flush(time.Minute)
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / queues; each > most {
+		t.Errorf("a queue of one line allocates %d bytes, want at most %d", each, most)
+	}
+}
