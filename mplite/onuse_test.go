@@ -102,15 +102,27 @@ func TestFirstSendToABusyRank(t *testing.T) {
 	check(t, j.run())
 }
 
-// TestIncast: all ranks send first to one at the same time.
+// TestIncast: all ranks send first to one at the same instant.
 func TestIncast(t *testing.T) {
 	size := 24
 	if need.Full() {
-		size = 64
+		size = 256
 	}
 	seeds(t, 2, func(seed uint64) error {
-		return runJob(size, sim.Options{Seed: seed, Loss: 0.05}, onUse, func(c *mplite.Comm) error {
+		j := newJob(size, sim.Options{Seed: seed, Loss: 0.05}, onUse)
+		inited, at := 0, int64(0)
+		j.start(func(c *mplite.Comm) error {
+			if inited++; inited == size {
+				at = j.Now() + int64(10*time.Millisecond)
+			}
+			if err := j.computes(c, func() bool { return inited == size }); err != nil {
+				return err
+			}
+			j.Sleep(time.Duration(at - j.Now()))
 			if c.Rank() != 0 {
+				if j.Now() != at {
+					return fmt.Errorf("it sends at %v, want %v", j.Now(), at)
+				}
 				return c.Send(bg, content(500, uint64(c.Rank())), 0, 0)
 			}
 			for range size - 1 {
@@ -125,6 +137,7 @@ func TestIncast(t *testing.T) {
 			}
 			return nil
 		})
+		return j.run()
 	})
 }
 
@@ -132,10 +145,9 @@ func TestIncast(t *testing.T) {
 // collectives, is named by the errors of all others, which end soon. If all have returned from Init
 // before, the others go on among themselves.
 func TestKillOnUse(t *testing.T) {
-	const size = 12
-	count := 6
+	size, count := 12, 6
 	if need.Full() {
-		count = 500
+		size, count = 64, 500
 	}
 	seeds(t, count, func(seed uint64) error {
 		cfg := onUse
@@ -148,7 +160,11 @@ func TestKillOnUse(t *testing.T) {
 			for late && begun < size {
 				j.Sleep(time.Millisecond)
 			}
-			j.Sleep(time.Duration(seed*seed*3701%60000) * time.Microsecond)
+			after := seed * seed * 3701 % 60_000 // microseconds: between collectives, or in Init
+			if seed%4 == 1 {                     // in the first collective, in which ranks connect
+				after %= 500
+			}
+			j.Sleep(time.Duration(after) * time.Microsecond)
 			j.Kill(j.stations[victim])
 		})
 		for rank := range size {
@@ -182,11 +198,17 @@ func TestKillOnUse(t *testing.T) {
 				if c == nil {
 					return nil
 				}
-				if !late { // the others have to learn of the victim before this rank goes
-					j.Sleep(8 * time.Second)
-					ended, cancel := context.WithCancel(bg)
-					cancel()
-					c.Finalize(ended)
+				if !late { // others may give up Init because of the victim
+					if err := j.computesFor(c, 2*time.Second); err != nil {
+						return err
+					}
+					c.AckFailed()
+					if err := c.Finalize(bg); err != nil && !errors.Is(err, mplite.ErrRankFailed) {
+						return err
+					}
+					if now := time.Duration(j.Now() - sim.Start); now > 10*time.Second {
+						return fmt.Errorf("Finalize ended at %v", now)
+					}
 					return nil
 				}
 				c.AckFailed()

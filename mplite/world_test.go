@@ -46,7 +46,11 @@ func (j *testJob) start(fn func(c *mplite.Comm) error) {
 
 // host adds a process that runs fn with a NIC of its own.
 func (j *testJob) host(name string, fn func(nic *vipl.NIC) error) {
-	station := j.Station(name)
+	j.hostOn(j.Station(name), name, fn)
+}
+
+// hostOn is host at a station.
+func (j *testJob) hostOn(station *sim.Station, name string, fn func(nic *vipl.NIC) error) {
 	j.stations = append(j.stations, station)
 	seed := uint64(len(j.stations))
 	j.Go(name, func() {

@@ -128,7 +128,7 @@ func (n *NIC) AllocMem(size int, attr *MemAttributes) ([]byte, MemHandle, error)
 	}
 	buf, locked, err := memory.Map(size)
 	if err != nil {
-		return nil, 0, opError("allocate memory", ErrResource, "mmap of %d bytes: %v", size, err)
+		return nil, 0, opError("allocate memory", ErrResource, "mmap of %d bytes: %v (allocate less, or raise ulimit -v, vm.max_map_count or the memory limit of the cgroup)", size, err)
 	}
 	h, err := n.register(buf, attr, true, locked)
 	if err != nil {

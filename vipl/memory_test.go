@@ -16,6 +16,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
@@ -100,6 +101,18 @@ func forbidLock() error {
 	}
 	sets[0].Effective &^= 1 << unix.CAP_IPC_LOCK
 	return unix.Capset(&head, &sets[0])
+}
+
+// TestAllocTooMuch: memory that the kernel does not give is an error that says what may limit it.
+func TestAllocTooMuch(t *testing.T) {
+	nic, err := vipl.Open(t.Context(), &vipl.Config{Link: sim.New(sim.Options{}).Station("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nic.Close()
+	if _, _, err := nic.AllocMem(1<<50, nil); !errors.Is(err, vipl.ErrResource) || !strings.Contains(err.Error(), "ulimit -v") {
+		t.Errorf("got %v, want an error that names the limits", err)
+	}
 }
 
 // TestAllocMemHugePages looks up in the kernel's own books whether it has been
