@@ -131,7 +131,7 @@ func sensible(name string, flag *pflag.Flag, value string) bool {
 // canWrite reports whether a flag names a file that is written: any name is one.
 func canWrite(name string) bool {
 	_, flag, _ := strings.Cut(name, "--")
-	return slices.Contains([]string{"perf --plot", "demo rank --out", "paper --doc"}, name) ||
+	return slices.Contains([]string{"perf --plot", "lab --plot", "demo rank --out", "paper --doc"}, name) ||
 		slices.Contains([]string{"pcap", "output", "cpuprofile", "memprofile"}, flag)
 }
 

@@ -68,7 +68,9 @@ MTU, because the CRC then covers whole frames.
 
 ` + labFabric + `
 
-` + labCuts
+` + labCuts + `
+
+` + labPlan
 
 func newLabCmd() *cobra.Command {
 	var (
@@ -78,6 +80,7 @@ func newLabCmd() *cobra.Command {
 		metrics  string
 		faults   fault.Options
 		goOn     bool
+		plan     planCall
 	)
 	cmd := &cobra.Command{
 		Use:   "lab [flags] -- CMD [ARGS...]",
@@ -86,9 +89,16 @@ func newLabCmd() *cobra.Command {
 		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 8 --per-host 2 -- ./fft3d\n  bobnet lab -n 2 --bind -- ./cg -serial\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
 			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong\n" +
 			"  bobnet lab -n 4 --partition 0,1/2,3@3s+5s --flap 1@10s+500ms -- ./heat\n" +
-			"  bobnet lab --fabric two -- ./pingpong",
-		Args: usage(wants("command to run")),
+			"  bobnet lab --fabric two -- ./pingpong\n" +
+			"  bobnet lab --plan 64,256,1024",
+		Args: usage(plan.args),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := plan.check(cmd); err != nil {
+				return err
+			}
+			if len(plan.ranks) > 0 {
+				return plan.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
 				return usageError{err}
 			}
@@ -122,6 +132,7 @@ func newLabCmd() *cobra.Command {
 	flags.Var(listenAt(&metrics), "metrics", "serve the ranks' metrics on this `address` (:port means localhost): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
 	faultFlags(cmd, &faults)
 	cutFlags(cmd, &cfg.Cuts)
+	plan.flags(cmd)
 	return cmd
 }
 

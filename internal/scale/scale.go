@@ -1,0 +1,214 @@
+// Package scale runs jobs of many ranks of MPLite on a simulated segment and reports what they cost:
+// connections, memory, the time of the start and of collectives, frames and broadcasts. Times are virtual: they
+// are those of the network, without the processors of the ranks.
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Limits of the number of ranks.
+const (
+	MinRanks = 2
+	MaxRanks = job.MaxRanks
+)
+
+// Bandwidth is the bit rate of each link of the segment, and Delay the time of a frame from a station through
+// the switch to another one, in addition to its length.
+const (
+	Bandwidth = 10_000_000_000
+	Delay     = 2 * time.Microsecond
+)
+
+// Cost is what a job has cost. All values except Ranks, Start, Collectives and Took are of one rank.
+type Cost struct {
+	Ranks       int
+	Start       time.Duration // from the first Init to the end of the last one
+	Frames      float64       // sent until then, on average
+	Broadcasts  float64       // of these; negative: unknown
+	Connections int           // the most of any rank, after the collectives
+	Heap        int           // bytes of live objects, on average, with the simulator's
+	Buffers     int           // bytes of registered memory, the most of any rank; pages that were never used take no memory
+	Collectives []Collective
+	Took        time.Duration // to simulate all this, in real time
+}
+
+// Collective is an operation of all ranks, and how long it takes from when the last rank calls it until the
+// last one has its result: at the first call, which makes connections, and at the second.
+type Collective struct {
+	Name         string
+	First, Again time.Duration
+}
+
+// collectives are the operations that a job runs, in this order.
+var collectives = []struct {
+	name string
+	run  func(c *mplite.Comm) error
+}{
+	{"barrier", func(c *mplite.Comm) error { return c.Barrier(bg) }},
+	{"allreduce of 8 B", allreduce(1)},
+	{"allreduce of 64 KiB", allreduce(8 << 10)},
+	{"broadcast of 64 KiB", func(c *mplite.Comm) error { return c.Bcast(bg, make([]byte, 64<<10), 0) }},
+	{"allgather of 8 B", func(c *mplite.Comm) error {
+		return mplite.Allgather(bg, c, []int64{1}, make([]int64, c.Size()))
+	}},
+}
+
+var bg = context.Background()
+
+// allreduce returns a sum of n numbers.
+func allreduce(n int) func(c *mplite.Comm) error {
+	return func(c *mplite.Comm) error {
+		sum := make([]int64, n)
+		for i := range sum {
+			sum[i] = int64(c.Rank())
+		}
+		if err := mplite.Allreduce(bg, c, nil, sum, mplite.Sum[int64]()); err != nil {
+			return err
+		}
+		if want := int64(c.Size()) * int64(c.Size()-1) / 2; sum[n-1] != want {
+			return fmt.Errorf("scale: the ranks add up to %d, want %d", sum[n-1], want)
+		}
+		return nil
+	}
+}
+
+// run is a simulated job.
+type run struct {
+	*sim.World
+	cost    Cost
+	inited  int
+	through int
+	spans   [][2]span // of each collective, both calls
+	before  uint64    // bytes of live objects
+	errs    []error
+}
+
+// span is the time of an operation of all ranks.
+type span struct{ begun, ended int64 }
+
+// Measure runs a job of so many ranks, each on a station of its own with the default configuration. It ends
+// with ctx's error soon after ctx has ended.
+func Measure(ctx context.Context, ranks int) (Cost, error) {
+	if ranks < MinRanks || ranks > MaxRanks {
+		return Cost{}, fmt.Errorf("scale: a job of %d ranks is not in %d..%d", ranks, MinRanks, MaxRanks)
+	}
+	began := time.Now()
+	r := &run{
+		World:  sim.New(sim.Options{Bandwidth: Bandwidth, Delay: Delay}),
+		cost:   Cost{Ranks: ranks},
+		spans:  make([][2]span, len(collectives)),
+		before: heap(),
+	}
+	stations := make([]*sim.Station, ranks)
+	for rank := range stations {
+		stations[rank] = r.Station(fmt.Sprint("rank ", rank))
+		r.Go(fmt.Sprint("rank ", rank), func() {
+			if err := r.rank(stations[rank], rank); err != nil {
+				r.errs = append(r.errs, fmt.Errorf("rank %d: %w", rank, err))
+			}
+		})
+	}
+	r.watch(ctx, stations)
+	err := r.Run()
+	if ctx.Err() != nil {
+		return Cost{}, ctx.Err()
+	}
+	if err := errors.Join(append(r.errs, err)...); err != nil {
+		return Cost{}, err
+	}
+	for i, both := range r.spans {
+		first, again := both[0], both[1]
+		r.cost.Collectives = append(r.cost.Collectives, Collective{
+			Name: collectives[i].name, First: time.Duration(first.ended - first.begun), Again: time.Duration(again.ended - again.begun),
+		})
+	}
+	r.cost.Took = time.Since(began)
+	return r.cost, nil
+}
+
+// lookEvery is how often, in virtual time, the world looks whether its caller has given up.
+const lookEvery = int64(100 * time.Microsecond)
+
+// watch ends all processes when ctx has ended.
+func (r *run) watch(ctx context.Context, stations []*sim.Station) {
+	var look func()
+	look = func() {
+		switch {
+		case ctx.Err() != nil:
+			for _, s := range stations {
+				r.Kill(s)
+			}
+		case r.through < len(stations):
+			r.At(r.Now()+lookEvery, look)
+		}
+	}
+	r.At(r.Now(), look)
+}
+
+// rank is the process of a rank.
+func (r *run) rank(link *sim.Station, rank int) (err error) {
+	nic, err := vipl.Open(bg, &vipl.Config{Link: link, Seed: uint64(rank) + 1})
+	if err != nil {
+		return err
+	}
+	defer nic.Close()
+	cfg := job.Config{Job: "plan", Rank: rank, Size: r.cost.Ranks, NIC: nic}
+	c, err := mplite.Init(bg, &mplite.Config{Config: cfg})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if r.inited++; r.inited == r.cost.Ranks {
+		r.started()
+	}
+	for i := range collectives {
+		for call := range 2 {
+			if i+call > 0 {
+				if err := c.Barrier(bg); err != nil {
+					return err
+				}
+			}
+			s := &r.spans[i][call]
+			s.begun = max(s.begun, r.Now())
+			if err := collectives[i].run(c); err != nil {
+				return fmt.Errorf("%s: %w", collectives[i].name, err)
+			}
+			s.ended = max(s.ended, r.Now())
+		}
+	}
+	has := nic.Snapshot()
+	r.cost.Connections = max(r.cost.Connections, len(has.VIs))
+	r.cost.Buffers = max(r.cost.Buffers, has.RegionBytes)
+	if r.through++; r.through == r.cost.Ranks {
+		r.cost.Heap = int(heap()-r.before) / r.cost.Ranks
+	}
+	return nil
+}
+
+// started notes what has been sent until the last rank is there.
+func (r *run) started() {
+	n, sent := float64(r.cost.Ranks), r.Stats()
+	r.cost.Start = time.Duration(r.Now() - sim.Start)
+	r.cost.Frames, r.cost.Broadcasts = float64(sent.Sent)/n, -1
+	if n > 2 { // the switch copies a broadcast to all other stations
+		r.cost.Broadcasts = float64(sent.Copies-sent.Sent) / (n - 2) / n
+	}
+}
+
+// heap returns the bytes of live objects.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
