@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -54,6 +55,7 @@ const DefaultSpin = 50 * time.Microsecond
 type Engine struct {
 	mu      sync.Mutex
 	link    transport.Link
+	nearby  optional.Nearby // the link, if it shares memory with other processes
 	machine Machine
 	virtual bool
 
@@ -76,6 +78,7 @@ func (e *Engine) Init(link transport.Link, m Machine, cfg *Config) {
 		cfg = &Config{}
 	}
 	e.link, e.machine, e.virtual, e.yield = link, m, link.Info().Virtual, runtime.Gosched
+	e.nearby, _ = transport.As[optional.Nearby](link)
 	e.now = link.Now()
 	e.lead.due = transport.Forever
 	e.spin.init(cfg.Spin, e.virtual, cfg.GiveWay)

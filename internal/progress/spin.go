@@ -17,7 +17,12 @@ import (
 //   - Every few microseconds the spinning thread yields to the kernel. If
 //     another thread wants the processor it runs then, and the yield takes long.
 //     If a third of the time is lost in this way and more threads are runnable
-//     than there are processors, the budget is zero for a while, longer each time.
+//     than there are processors, the host is crowded, and the budget is zero for a while,
+//     longer each time. The exception are threads that communicate through shared memory
+//     and soon give the processor back, as ranks of one host do while they wait: then the
+//     thread polls on, and yields after each short look. A rank that has to answer runs as
+//     soon as it can, and no rank pays for a sleep and a wake-up. Time in
+//     which other threads run does not count for the budget then.
 //     If no more are runnable, the thread shares a processor while another one is
 //     idle, and migrates there; see migrate.
 type spinner struct {
@@ -25,6 +30,9 @@ type spinner struct {
 	current int64
 	since   int64 // start of the current observation window
 	lost    int64 // ns of it that other threads used
+	lent    int64 // yields of it during which other threads ran
+	kept    int64 // ns that such a yield took, the mean of the window before
+	polite  bool  // yields after each look
 	pause   int64 // length of the next pause
 	until   int64 // no spinning before this time
 	squeeze int   // consecutive yields in which another thread ran
@@ -39,6 +47,8 @@ const (
 	spinRound  = 400        // checks of the ring between readings of the clock
 	yieldEvery = 4          // rounds between yields to the kernel
 	yieldLong  = 3_000      // ns; during a longer yield another thread has run
+	politeLook = 40         // checks of the ring between yields of a polite spinner
+	yieldKept  = 250_000    // ns; threads that keep the processor for longer, in the mean, do not yield
 	squeezed   = 2          // such consecutive yields: that thread competes for the processor
 	stayFor    = 500_000    // minimum ns between migrations
 	window     = 2_000_000  // ns
@@ -86,6 +96,7 @@ func (s *spinner) slept(ns int64) {
 func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 	if ns >= yieldLong {
 		s.lost += ns
+		s.lent++
 		s.squeeze++
 	} else {
 		s.squeeze = 0
@@ -99,17 +110,21 @@ func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 		return share, false
 	}
 	if doubt = s.lost*lostPer > span; !doubt {
-		s.pause = pauseMin
+		s.pause, s.polite = pauseMin, false
 	}
-	s.since, s.lost = now, 0
+	s.kept = s.lost / max(s.lent, 1)
+	s.since, s.lost, s.lent = now, 0, 0
 	return share, doubt
 }
 
-// judge pauses spinning if the host is crowded. A spinner with GiveWay pauses for the maximum time
-// at once, so that others need not pause.
-func (s *spinner) judge(now int64, crowded bool) {
+// judge pauses spinning if the host is crowded, or makes the spinner polite. near reports whether
+// messages come through shared memory: packets need the kernel's softirq threads, for which polite
+// spinners leave too little time. A spinner with GiveWay pauses for the maximum time at once, so that
+// others need not pause.
+func (s *spinner) judge(now int64, crowded, near bool) {
+	s.polite = crowded && near && !s.gives && s.kept < yieldKept
 	switch {
-	case !crowded:
+	case !crowded || s.polite:
 		s.pause = pauseMin
 		return
 	case s.gives:
@@ -130,21 +145,28 @@ func (s *spinner) crowded() bool {
 // something has arrived.
 func (e *Engine) spinOnce(w *Waiter) (found bool) {
 	over := e.spin.shift.Over(e.now)
+	looks, every := spinRound, yieldEvery
+	if e.spin.polite {
+		looks, every = politeLook, 1
+	}
 	e.mu.Unlock()
 	if over {
 		runtime.Gosched()
 	}
-	for i := 0; i < spinRound && !found; i++ {
+	for i := 0; i < looks && !found; i++ {
 		found = e.link.Ready()
 	}
 	var took int64
-	if w.rounds++; !found && w.rounds%yieldEvery == 0 {
+	if w.rounds++; !found && w.rounds%every == 0 {
 		t := e.link.Now()
 		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		took = e.link.Now() - t
 	}
 	e.mu.Lock()
 	e.fresh = found // reading the clock again would only delay the frame
+	if e.spin.polite && took >= yieldLong {
+		w.stirred += took
+	}
 	if took > 0 {
 		if share, doubt := e.spin.yielded(e.now, took); share || doubt {
 			e.lookAround(share, doubt)
@@ -164,6 +186,6 @@ func (e *Engine) lookAround(share, doubt bool) {
 	}
 	e.mu.Lock()
 	if doubt || share && e.spin.gives {
-		e.spin.judge(e.now, crowded)
+		e.spin.judge(e.now, crowded, e.nearby != nil && e.nearby.Nearby())
 	}
 }

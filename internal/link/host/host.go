@@ -54,6 +54,7 @@ type Link struct {
 	virtual bool
 	turn    bool // Recv polls near first
 	cut     bool // the last frame of outer's last Recv was dropped
+	latest  way  // of the latest frames received
 	refused refused
 
 	gate    *driver.Gate  // guards Wait, unless the link is virtual
@@ -70,6 +71,7 @@ var (
 	_ optional.Parking   = (*Link)(nil)
 	_ optional.Sharer    = (*Link)(nil)
 	_ optional.Witness   = (*Link)(nil)
+	_ optional.Nearby    = (*Link)(nil)
 )
 
 // Join returns a link that sends frames for other hosts through outer. The caller must not use

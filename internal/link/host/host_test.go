@@ -127,6 +127,25 @@ func TestAllWays(t *testing.T) {
 	}
 }
 
+// TestNearby: the link tells frames that came through shared memory from those of the wire.
+func TestNearby(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b, c := open(t, p, 0, "Ring"), open(t, p, 0, "Ring"), open(t, p, 1, "Ring")
+	for _, tc := range []struct {
+		from *host.Link
+		near bool
+	}{{b, true}, {c, false}, {b, true}} {
+		f := transport.Frame{Head: linktest.NewFrame(tc.from.Info(), a.Info(), a.Info().Ports.Lo, []byte("x"))}
+		if n, err := tc.from.Send([]transport.Frame{f}); n != 1 || err != nil {
+			t.Fatalf("Send = %d, %v", n, err)
+		}
+		receive(t, a, 1)
+		if a.Nearby() != tc.near {
+			t.Errorf("a frame through memory, %v: Nearby is %v", tc.near, a.Nearby())
+		}
+	}
+}
+
 // TestBothWake: a waiting link is woken by the wire and by its neighbour.
 func TestBothWake(t *testing.T) {
 	for outer := range outers {

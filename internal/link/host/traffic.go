@@ -71,12 +71,16 @@ func (l *Link) pass(way way, frames []transport.Frame) (n int, err error) {
 // Ready implements transport.Link.
 func (l *Link) Ready() bool { return l.Link.Ready() || l.near.Ready() }
 
+// Nearby implements optional.Nearby.
+func (l *Link) Nearby() bool { return l.latest == near }
+
 // Recv implements transport.Link. It polls the two paths first alternately.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.near.Ready() {
 		return l.recvOuter(views)
 	}
 	views = views[:min(len(views), transport.MaxBatch)]
+	l.latest = near
 	if l.turn = !l.turn; l.turn {
 		if n, err = l.near.Recv(views); err != nil {
 			return 0, err
@@ -86,6 +90,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if n += k; err != nil || n == len(views) || l.turn || l.Rest() > 0 {
 		return n, err
 	}
+	l.latest = near
 	k, err = l.near.Recv(views[n:])
 	return n + k, err
 }
@@ -93,7 +98,9 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 // recvOuter is Recv of outer without forged frames.
 func (l *Link) recvOuter(views [][]byte) (n int, err error) {
 	k, err := l.Link.Recv(views)
-	l.cut = false
+	if l.cut = false; k > 0 {
+		l.latest = wire
+	}
 	got := views[:k]
 	for i := range got {
 		if l.forged(got[i]) {

@@ -57,6 +57,16 @@ func ShareTrouble(link transport.Link) error {
 	return nil
 }
 
+// Nearby is implemented by links that receive through memory shared with other processes of their
+// host, perhaps among other ways.
+type Nearby interface {
+	transport.Link
+
+	// Nearby reports whether the latest frames came through shared memory. Only the caller of Recv
+	// may call it.
+	Nearby() bool
+}
+
 // Watcher is implemented by links whose Wait can also end because of a descriptor of the caller.
 type Watcher interface {
 	transport.Link
