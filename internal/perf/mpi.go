@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -107,6 +108,9 @@ func (m *MPI) hydra(hosts []string, ranks int) []string {
 // orte returns the command line of Open MPI's mpiexec.
 func (m *MPI) orte(hosts []string, ranks int) []string {
 	argv := []string{"mpiexec", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", strconv.Itoa(ranks)}
+	if ranks > runtime.NumCPU() { // it takes the namespaces for hosts, and would not know
+		argv = append(argv, "--mca", "mpi_yield_when_idle", "1")
+	}
 	if hosts == nil {
 		return argv
 	}
