@@ -8,7 +8,7 @@
 // the frames that the caller of the wrapped link sends and receives. To record the frames on the wire, wrap pcap in
 // fault. To record the frames before faults, wrap fault in pcap.
 //
-// Long frames (transport.LongLink) pass, and are written in one piece, without a shim. Other features of a link,
+// Long frames (transport.LongLink) pass, and are written in one piece, as frames of their EtherType. Other features of a link,
 // such as shared memory within the host, are hidden by the wrapper, so that all frames pass through it. A link of
 // package host around the wrapper bypasses it for frames within the host.
 package pcap
