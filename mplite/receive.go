@@ -84,11 +84,10 @@ func (c *Comm) postRecv(buf []byte, src, tag int, s spec) (*request, error) {
 	return r, nil
 }
 
-// fromNone is the status of a message from None.
+// fromNone is the status of a receive from None.
 var fromNone = Status{Source: None, Tag: AnyTag}
 
-// envelope checks and translates what a receive or probe asks for. The source
-// None stays that.
+// envelope checks and translates the arguments of a receive or probe. It keeps the source None.
 func (c *Comm) envelope(op string, src, tag int, context uint32) (envelope, error) {
 	env := envelope{context: context, src: AnySource, tag: int32(tag)}
 	if c.ranks == 0 || c.w.fatal != nil {
@@ -109,9 +108,8 @@ func (c *Comm) envelope(op string, src, tag int, context uint32) (envelope, erro
 	return env, nil
 }
 
-// unreachable returns an error if no message can come from where a receive
-// wants it: the source is dead, or everybody is, or somebody of whom the program
-// has not said that it knows.
+// unreachable returns an error if no message can arrive from the source of a receive: it is dead,
+// or all ranks are, or a rank has died and the program has not acknowledged it.
 func (c *Comm) unreachable(env envelope) error {
 	w := c.w
 	if w.fatal != nil {
@@ -139,7 +137,7 @@ func (c *Comm) unreachable(env envelope) error {
 	return last
 }
 
-// received handles a message. It is the one place that knows all kinds.
+// received handles a message of any kind.
 func (p *peer) received(d *vipl.Descriptor) {
 	rx := d.Context.(*rxBuf)
 	if d.Status.Failed() {
@@ -162,7 +160,7 @@ func (p *peer) received(d *vipl.Descriptor) {
 		return
 	}
 	if h.kind == kindReady && p.state >= peerDead {
-		return // what it announces can no longer come
+		return // the announced message can no longer arrive
 	}
 	if !p.returned(&h) {
 		p.fail(errGarbled)
@@ -197,7 +195,7 @@ func (p *peer) received(d *vipl.Descriptor) {
 	p.repostControl(rx)
 }
 
-// followUp sends what can go after a data message of p.
+// followUp sends what may follow a data message of p.
 func (p *peer) followUp(h *header) {
 	if h.flags&flagHungry != 0 {
 		p.hungry = true
@@ -207,8 +205,8 @@ func (p *peer) followUp(h *header) {
 	}
 }
 
-// arrived takes in an eager message or an announcement, which has come to rx. The message itself may
-// have come to some slots of landing memory.
+// arrived handles an eager message or an announcement that has arrived in rx. The message itself
+// may be in slots of landing memory.
 func (p *peer) arrived(h *header, payload []byte, rx *rxBuf, slots uint8) {
 	w := p.w
 	env := envelope{context: h.context, src: int32(p.rank), tag: h.tag}
@@ -233,7 +231,7 @@ func (p *peer) arrived(h *header, payload []byte, rx *rxBuf, slots uint8) {
 	rx.With.from = p
 }
 
-// deliver ends a receive with an eager payload.
+// deliver completes a receive with an eager payload.
 func (w *world) deliver(r *request, tag, src int32, payload []byte, flags uint8, sig uint32) {
 	n := r.setStatus(tag, src, uint64(len(payload)), sig)
 	copy(r.buf[:n], payload)
@@ -243,9 +241,8 @@ func (w *world) deliver(r *request, tag, src int32, payload []byte, flags uint8,
 	w.complete(r, nil)
 }
 
-// setStatus fills in the status of a receive of a message of size bytes, and the
-// errors that the message itself is the cause of. It returns how many bytes of
-// the message the receive takes.
+// setStatus sets the status of a receive for a message of size bytes, and the errors that the
+// message causes. It returns how many bytes of the message the receive stores.
 func (r *request) setStatus(tag, src int32, size uint64, sig uint32) int {
 	n := int(min(size, uint64(len(r.buf))))
 	r.status = Status{Source: int(r.c.index[src]), Tag: int(tag), Count: n}
@@ -260,9 +257,9 @@ func (r *request) setStatus(tag, src int32, size uint64, sig uint32) int {
 	return n
 }
 
-// repostEmptied posts the receive buffer that was emptied last. That waits until
-// the next one, or until somebody polls or waits: whoever has just received
-// wants to answer first.
+// repostEmptied posts the receive buffer that was emptied last. This is delayed until the next one,
+// or until a goroutine polls or waits, because a program that has just received a message usually
+// answers it first.
 func (w *world) repostEmptied() {
 	rx := w.emptied
 	if rx == nil {
@@ -274,7 +271,7 @@ func (w *world) repostEmptied() {
 	p.returnSoon()
 }
 
-// receiveKept gives an unexpected message to the receive r that it has been matched with.
+// receiveKept passes an unexpected message to its matching receive r.
 func (w *world) receiveKept(r *request, in *inbound) {
 	p := in.from
 	switch {
@@ -293,7 +290,7 @@ func (w *world) receiveKept(r *request, in *inbound) {
 	w.drop(in)
 }
 
-// takeSelf gives a waiting send to the receive r.
+// takeSelf passes a waiting send to this rank to the receive r.
 func (w *world) takeSelf(r *request, in *inbound) {
 	send := in.self
 	w.deliver(r, in.env.tag, in.env.src, send.buf, w.order, send.typ.sig)

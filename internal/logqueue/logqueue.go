@@ -1,7 +1,6 @@
-// Package logqueue passes log lines to a slog.Handler on a goroutine of its own, so that
-// code which holds locks can log, whatever the handler does: a handler that calls back
-// finds nothing locked, and one that blocks, for example because nobody reads stderr,
-// stops nothing else.
+// Package logqueue passes log lines to a slog.Handler on a separate goroutine, so that code that
+// holds locks can log. The handler may call back, because it runs without these locks. If it
+// blocks, for example because nothing reads stderr, only log lines are delayed.
 package logqueue
 
 import (
@@ -13,14 +12,13 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// linesMax is how many lines wait for a handler that is busy or blocked.
+// linesMax is the maximum number of lines that wait for a busy or blocked handler.
 const linesMax = 256
 
-// Queue holds the lines that wait for a logger's handler. They are handled one at a
-// time, in the order in which they were logged. More than 256 are not kept: those that
-// come then are lost and counted, and a line says how many when the handler is back.
-// The goroutine that handles them lives while there are some. A Queue may be shared
-// between goroutines.
+// Queue holds the lines that wait for a logger's handler. They are handled one at a time, in order.
+// If 256 lines wait, further lines are dropped and counted, and a line reports their number when
+// the handler continues. The goroutine that calls the handler exists only while lines wait.
+// Goroutines may share a Queue.
 type Queue struct {
 	logger *slog.Logger
 
@@ -31,14 +29,14 @@ type Queue struct {
 	idle  chan struct{} // closed when all lines have been handled; nil while the goroutine does not run
 }
 
-// line is a log record and the handler that it is for.
+// line is a log record and its handler.
 type line struct {
 	to     slog.Handler
 	record slog.Record
 }
 
-// New returns the queue before the handler of l; nil means that of slog.Default().
-// A logger that has a queue before its handler already keeps it.
+// New returns the queue in front of the handler of l; nil means that of slog.Default(). If l
+// already has a queue, New returns it.
 func New(l *slog.Logger) *Queue {
 	if l == nil {
 		l = slog.Default()
@@ -51,18 +49,18 @@ func New(l *slog.Logger) *Queue {
 	return q
 }
 
-// Logger returns the logger whose lines go through the queue. Its methods never block and
-// never call the handler; the handler's Enabled, too, is called on the queue's goroutine.
+// Logger returns the logger whose lines go through the queue. Its methods never block and never
+// call the handler. The handler's Enabled is also called on the queue's goroutine.
 func (q *Queue) Logger() *slog.Logger { return q.logger }
 
-// Lost returns how many lines have been lost because the handler was blocked.
+// Lost returns how many lines were dropped because the handler was blocked.
 func (q *Queue) Lost() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lost
 }
 
-// Flush waits until all lines so far have been handled, for no longer than atMost.
+// Flush waits until all lines so far have been handled, at most for atMost.
 func (q *Queue) Flush(atMost time.Duration) {
 	q.mu.Lock()
 	idle := q.idle
@@ -92,8 +90,8 @@ func (q *Queue) push(l line) {
 	}
 }
 
-// run passes the lines to their handlers. If a handler ends the goroutine, by
-// runtime.Goexit, another goroutine handles the lines that follow.
+// run passes the lines to their handlers. If a handler ends the goroutine by runtime.Goexit,
+// another goroutine handles the later lines.
 func (q *Queue) run(last slog.Handler) {
 	over := false
 	defer func() {
@@ -109,14 +107,14 @@ func (q *Queue) run(last slog.Handler) {
 		}
 		last = l.to
 		if ctx := context.Background(); last.Enabled(ctx, l.record.Level) {
-			_ = last.Handle(ctx, l.record) // nobody could be told of an error
+			_ = last.Handle(ctx, l.record) // there is nowhere to report an error
 		}
 	}
 }
 
-// pop removes and returns the oldest line. When there is none, it returns one for the
-// handler last that says how many lines have been lost since such a line was made; when
-// none have, it reports false.
+// pop removes and returns the oldest line. If there is none, but lines were dropped since the last
+// report, it returns a line for the handler last that reports their number. Otherwise it returns
+// false.
 func (q *Queue) pop(last slog.Handler) (l line, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,8 +139,7 @@ type handler struct {
 	to slog.Handler
 }
 
-// Enabled implements slog.Handler. The other handler is asked when the line's turn
-// comes.
+// Enabled implements slog.Handler. The queue asks the other handler when it handles the line.
 func (h *handler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.

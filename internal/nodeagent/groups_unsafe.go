@@ -29,10 +29,10 @@ func peerGroups(fd uintptr) ([]uint32, error) {
 	const each = uint32(unsafe.Sizeof(uint32(0)))
 	groups := make([]uint32, fewGroups)
 	for {
-		octets := uint32(len(groups)) * each
+		size := uint32(len(groups)) * each
 		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS,
-			uintptr(unsafe.Pointer(unsafe.SliceData(groups))), uintptr(unsafe.Pointer(&octets)), 0)
-		switch has := int(octets / each); {
+			uintptr(unsafe.Pointer(unsafe.SliceData(groups))), uintptr(unsafe.Pointer(&size)), 0)
+		switch has := int(size / each); {
 		case errno == 0:
 			return groups[:has], nil
 		case errno == unix.ENOPROTOOPT:

@@ -122,7 +122,7 @@ func (r *cConn) kill() { _ = r.cmd.Process.Kill() } // which fails where it has 
 // PingPong is part of Conn. The program takes the times.
 func (r *cConn) PingPong(ctx context.Context, rtt []int64) error {
 	defer context.AfterFunc(ctx, r.kill)()
-	const each = 8 // octets
+	const each = 8 // bytes
 	if need := each * len(rtt); len(r.rtt) < need {
 		r.rtt = make([]byte, need)
 	}

@@ -21,7 +21,7 @@ const (
 	rpcVersion = 1
 
 	rpcEcho = 1 // returns its argument
-	rpcRead = 2 // returns as many octets as it is asked for
+	rpcRead = 2 // returns the requested number of bytes
 	rpcOver = 3 // the client has all replies
 )
 

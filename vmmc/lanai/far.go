@@ -126,7 +126,7 @@ func (f *far) hello() error {
 	}
 	defer closeFiles(fds)
 	if n.Do != doHello || len(fds) != 1 {
-		return fmt.Errorf("lanai: the card says %q with %d files: %w", n.Do, len(fds), unix.EPROTO)
+		return fmt.Errorf("lanai: unexpected answer %q with %d files from the card: %w", n.Do, len(fds), unix.EPROTO)
 	}
 	m, err := shared.Map(fds[0], bellsSize)
 	if err != nil {

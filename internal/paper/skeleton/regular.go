@@ -2,15 +2,16 @@ package skeleton
 
 import "math/bits"
 
-// FFT3D is the Fourier transform of a cube of N points a side, a power of two, of 16 octets
+// FFT3D is the Fourier transform of a cube with N points per side, a power of two, of 16 bytes
 // each.
 type FFT3D struct{ N int }
 
-// Run is one rank's part: it transforms its planes, stores to each other rank the rows that that
-// one goes on with, and transforms the lines of its rows. The transpose is a step of its own, as
-// the paper has it, and other than in examples/fft3d, which stores a plane's rows while it transforms the next.
+// Run is one rank's part: it transforms its planes, stores to each other rank the rows that the
+// rank transforms next, and transforms the lines of its own rows. The transpose is a separate step,
+// as in the paper. In contrast, examples/fft3d stores a plane's rows while it transforms the next
+// plane.
 func (a FFT3D) Run(r *Rank) error {
-	line := 5 * a.N * (bits.Len(uint(a.N)) - 1) // as such transforms are commonly counted
+	line := 5 * a.N * (bits.Len(uint(a.N)) - 1) // operations, by the usual count
 	lo, hi := share(a.N, r.ranks, r.me)
 	mine := hi - lo
 	if err := r.link.Compute(mine * 2 * a.N * line); err != nil {
@@ -19,7 +20,7 @@ func (a FFT3D) Run(r *Rank) error {
 	for i := 1; i < r.ranks; i++ {
 		to := (r.me + i) % r.ranks
 		lo, hi := share(a.N, r.ranks, to)
-		for range mine { // planes: of each, the rows lie together
+		for range mine { // the rows of each plane are contiguous
 			if err := r.store(to, 1, 16*(hi-lo)*a.N); err != nil {
 				return err
 			}
@@ -34,10 +35,11 @@ func (a FFT3D) Run(r *Rank) error {
 	return r.Barrier()
 }
 
-// CG is the method of conjugate gradients: N rows of Row elements beside the diagonal.
+// CG is the method of conjugate gradients on a matrix of N rows, each with Row elements besides the
+// diagonal.
 type CG struct{ N, Row, Steps int }
 
-// Run is one rank's part: in each step it stores its rows of the direction to all others,
+// Run is one rank's part: in each step it stores its rows of the direction to all other ranks,
 // multiplies, and takes part in two sums.
 func (a CG) Run(r *Rank) error {
 	lo, hi := share(a.N, r.ranks, r.me)
@@ -61,7 +63,7 @@ func (a CG) Run(r *Rank) error {
 		if err := r.Barrier(); err != nil {
 			return err
 		}
-		// Solution and residual move; the residual's square, and then the next direction.
+		// Updates of solution and residual, the residual's square, and then the next direction.
 		if err := r.link.Compute(6 * mine); err != nil {
 			return err
 		}

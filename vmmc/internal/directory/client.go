@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What Dial fails with, and Enter.
+// Errors of Dial and Enter.
 var (
 	ErrNone    = errors.New("no daemon runs")
 	ErrUser    = errors.New("the daemon is not root's, nor of the same user")
@@ -29,19 +29,19 @@ var (
 
 // Delays of a Client.
 const (
-	answerTime   = 5 * time.Second // a daemon that does not answer for so long hangs
+	answerTime   = 5 * time.Second // a daemon that does not answer for this long counts as hung
 	proveTime    = 10 * time.Second
 	reconnectMin = 10 * time.Millisecond
 	reconnectMax = time.Second
 )
 
-// Socket returns the name of the socket of the daemon of a node, as processes look for it: root's
-// daemon under that name first (package runsocket), then the abstract one.
+// Socket returns the abstract name of the socket of a node's daemon. Processes first look for a
+// file of root's daemon under that name (package runsocket).
 func Socket(node ethertype.MAC) string { return runsocket.Abstract(socketName(node)) }
 
 func socketName(node ethertype.MAC) string { return "vmmc/" + node.String() }
 
-// Listen listens where Socket says.
+// Listen listens on the socket that Socket names.
 func Listen(node ethertype.MAC) (*net.UnixListener, error) {
 	return runsocket.Listen("unixpacket", socketName(node))
 }
@@ -54,9 +54,8 @@ func Connect(socket string) (*net.UnixConn, error) {
 	return net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: socket, Net: "unixpacket"})
 }
 
-// Client is the directory that asks the daemon of the node. When the daemon ends it waits
-// for the next one, and tells that what it has told this one; what is asked meanwhile
-// waits, too.
+// Client is the directory that asks the daemon of the node. When the daemon ends, the client waits
+// for the next one and repeats its registrations. Questions wait meanwhile.
 type Client struct {
 	socket string
 	scope  string
@@ -85,8 +84,8 @@ type question struct {
 
 var _ Directory = (*Client)(nil)
 
-// Dial connects with the daemon that listens at a socket. Processes of equal scope find
-// each other. ctx bounds the call alone.
+// Dial connects to the daemon that listens at a socket. Processes of the same scope find each
+// other. ctx bounds the call alone.
 func Dial(ctx context.Context, socket, scope string, log *slog.Logger) (*Client, error) {
 	c := &Client{socket: socket, scope: scope, log: log, ended: make(chan struct{}), exports: map[uint32]struct{}{}, words: map[string]uint32{},
 		tickets: map[provider.Ticket]ethertype.Addr{}, met: map[ethertype.MAC]struct{}{}, asked: map[uint32]*question{},
@@ -100,7 +99,7 @@ func Dial(ctx context.Context, socket, scope string, log *slog.Logger) (*Client,
 	return c, nil
 }
 
-// dial connects, and exchanges greetings, while ctx lasts.
+// dial connects and exchanges greetings, bounded by ctx.
 func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
 	conn, err := Connect(c.socket)
 	switch {
@@ -120,7 +119,7 @@ func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// greet looks whose the daemon is and whether it speaks the same.
+// greet checks the user and the protocol version of the daemon.
 func greet(conn *net.UnixConn) error {
 	who, err := PeerOf(conn)
 	if err != nil {
@@ -148,7 +147,7 @@ func greet(conn *net.UnixConn) error {
 	return nil
 }
 
-// PeerOf returns which process, of which user, has the other end of conn.
+// PeerOf returns the process and user at the other end of conn.
 func PeerOf(conn *net.UnixConn) (who *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -160,7 +159,7 @@ func PeerOf(conn *net.UnixConn) (who *unix.Ucred, err error) {
 	return who, err
 }
 
-// run hears one daemon after another until Close.
+// run reads from one daemon after the other until Close.
 func (c *Client) run(conn *net.UnixConn) {
 	for conn != nil {
 		c.listen(conn)
@@ -175,7 +174,7 @@ func (c *Client) run(conn *net.UnixConn) {
 	}
 }
 
-// listen hears a daemon until it ends.
+// listen reads from a daemon until it ends.
 func (c *Client) listen(conn *net.UnixConn) {
 	b := make([]byte, MaxMessage)
 	for {
@@ -206,7 +205,7 @@ func (c *Client) hear(m Message) {
 			c.tickets[m.Ticket] = m.Addr
 			c.met[m.Addr.MAC] = struct{}{}
 		}
-		if q != nil && m.Kind == Entered && q.m.Kind == Enter { // from now on the next daemon is to know
+		if q != nil && m.Kind == Entered && q.m.Kind == Enter { // from now on the client registers it with each new daemon
 			c.self, c.entered = q.m.Self, true
 		}
 		c.mu.Unlock()
@@ -216,7 +215,8 @@ func (c *Client) hear(m Message) {
 	}
 }
 
-// reconnect tries until there is a daemon again, or Close. It tells it everything.
+// reconnect tries to connect until a daemon answers or Close is called, and repeats all
+// registrations.
 func (c *Client) reconnect() *net.UnixConn {
 	for delay := reconnectMin; ; delay = min(2*delay, reconnectMax) {
 		wait := time.NewTimer(delay)
@@ -239,7 +239,7 @@ func (c *Client) reconnect() *net.UnixConn {
 	}
 }
 
-// tellAll tells a new daemon what the last one knew.
+// tellAll registers everything with a new daemon that the previous one knew.
 func (c *Client) tellAll(conn *net.UnixConn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,7 +249,7 @@ func (c *Client) tellAll(conn *net.UnixConn) bool {
 	}
 	c.conn = conn
 	if c.entered {
-		for seq, q := range c.asked { // of daemons that have ended before they answered
+		for seq, q := range c.asked { // sent to daemons that have ended before they answered
 			if q.m.Kind == Enter {
 				delete(c.asked, seq)
 			}
@@ -286,8 +286,8 @@ func (c *Client) tellAll(conn *net.UnixConn) bool {
 	return c.conn != nil
 }
 
-// tell writes a message, if there is a daemon. One that has no room for it hangs: the next
-// connection tells it everything. The lock is held.
+// tell sends a message if there is a daemon. A daemon without room for it counts as hung: the next
+// connection repeats everything. The caller must hold the lock.
 func (c *Client) tell(m Message) {
 	if c.conn == nil {
 		return
@@ -297,7 +297,7 @@ func (c *Client) tell(m Message) {
 	}
 }
 
-// WriteNow writes a message without ever waiting for room.
+// WriteNow writes a message and never waits for room.
 func WriteNow(conn *net.UnixConn, b []byte) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -312,7 +312,7 @@ func WriteNow(conn *net.UnixConn, b []byte) error {
 	return err
 }
 
-// lose ends a connection. The lock is held.
+// lose ends a connection. The caller must hold the lock.
 func (c *Client) lose(conn *net.UnixConn) {
 	conn.Close()
 	if c.conn == conn {
@@ -342,7 +342,7 @@ func (c *Client) forget(seq uint32) bool {
 	return open
 }
 
-// Enter implements Directory. It waits for the daemon's word.
+// Enter implements Directory. It waits for the daemon's answer.
 func (c *Client) Enter(self provider.Identity) error {
 	answer := make(chan Message, 1)
 	seq := c.ask(Message{Kind: Enter, Self: self, Text: c.scope}, func(m Message) { answer <- m })
@@ -403,7 +403,7 @@ func (c *Client) Match(ctx context.Context, name Name) (Found, error) {
 		if c.forget(seq) {
 			return Found{}, err
 		}
-		m = <-answer // it has just come
+		m = <-answer // the answer has just arrived
 	}
 	if m.Kind != Matched {
 		return Found{}, fmt.Errorf("the daemon at %s: %s", c.socket, m.Text)
@@ -473,7 +473,7 @@ func (c *Client) Close() {
 	c.mu.Unlock()
 }
 
-// NewTicket draws a ticket.
+// NewTicket returns a random ticket.
 func NewTicket() (t provider.Ticket) {
 	_, _ = rand.Read(t[:]) // it never fails
 	return t
