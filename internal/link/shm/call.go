@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,8 +16,8 @@ import (
 // the stream with its own hello.
 
 // callTime is how long a station may take to answer: it need not run at the
-// moment.
-const callTime = 2 * time.Second
+// moment. A variable for tests.
+var callTime = 2 * time.Second
 
 // Bounds of what is kept for a station until it has answered.
 const (
@@ -127,8 +128,17 @@ func (l *Link) offer(p *peer, theirs int, end time.Time) error {
 
 // await waits for the answer to offer.
 func (l *Link) await(p *peer, end time.Time) error {
-	_ = p.conn.SetReadDeadline(end)
-	a, err := receiveHello(p.conn)
+	var a arrival
+	var err error
+	for again := true; again; {
+		next := time.Now().Add(postPause)
+		if again = next.Before(end); !again {
+			next = end
+		}
+		_ = p.conn.SetReadDeadline(next)
+		a, err = receiveHello(p.conn)
+		again = again && errors.Is(err, os.ErrDeadlineExceeded) && !l.superseded(p)
+	}
 	_ = p.conn.SetReadDeadline(time.Time{})
 	p.uid = a.uid()
 	if p.litter = a.fds; err != nil || len(a.fds) > 0 || !a.holds(p.block) || !l.admits(a.who) {
@@ -136,6 +146,13 @@ func (l *Link) await(p *peer, end time.Time) error {
 	}
 	l.introduce(p, a.hello)
 	return nil
+}
+
+// superseded reports whether a call goes to a process that has the abstract name of a block only, and root has given
+// the block to another process since then: that one is to be called.
+func (l *Link) superseded(p *peer) bool {
+	name := l.segment.name(p.block)
+	return p.to == name.Abstract && name.Alive()
 }
 
 // streamPair returns a connected pair of stream sockets, one of them for the

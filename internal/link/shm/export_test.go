@@ -2,6 +2,7 @@ package shm
 
 import (
 	"net"
+	"time"
 	"unsafe"
 )
 
@@ -93,4 +94,11 @@ func WithoutFutexes(f func()) {
 	defer func() { futexesWork = old }()
 	futexesWork = func() bool { return false }
 	f()
+}
+
+// SetCallTime sets how long a station may take to answer a call, until restore.
+func SetCallTime(d time.Duration) (restore func()) {
+	was := callTime
+	callTime = d
+	return func() { callTime = was }
 }

@@ -441,7 +441,7 @@ func (l *Link) post(p *peer, text, rights []byte, end time.Time) error {
 		sent := control(l.socket(p.own), func(fd int) error {
 			return unix.Sendmsg(fd, text, rights, to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		})
-		if !errors.Is(sent, unix.EAGAIN) || time.Now().After(end) {
+		if !errors.Is(sent, unix.EAGAIN) || time.Now().After(end) || l.superseded(p) {
 			return sent
 		}
 		select {

@@ -469,6 +469,38 @@ func TestPosing(t *testing.T) {
 	}
 }
 
+// TestSilentSquatter: a user who has the abstract name of a block, and does not answer, keeps no frame from root's link
+// that opens with that block, however long a call may wait for an answer.
+func TestSilentSquatter(t *testing.T) {
+	needRoot(t)
+	t.Cleanup(shm.SetCallTime(time.Hour))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	a := open(t, shm.Config{})
+	if err := vethtest.As(4001, func() error {
+		newStranger(t, a, squatter)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	to := a.Info()
+	to.Ports = squatted
+	f := transport.Frame{Head: linktest.NewFrame(a.Info(), to, squatted.Lo, []byte("anybody?"))}
+	if _, err := a.Send([]transport.Frame{f}); err != nil { // a calls the squatter
+		t.Fatal(err)
+	}
+	b := open(t, shm.Config{Address: shm.HostMAC, Ports: squatted})
+	views := make([][]byte, transport.MaxBatch)
+	until(t, "a frame", func() bool {
+		_, err := a.Send([]transport.Frame{f})
+		n, failed := b.Recv(views)
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		return n > 0
+	})
+}
+
 // TestForgedFile: the kernel tells the file of a caller's socket as the caller has named it, and another
 // mount namespace has other files of that name. The caller must be the user who owns the file.
 func TestForgedFile(t *testing.T) {
