@@ -63,9 +63,9 @@ func (e *events) left() {
 	}
 }
 
-// OnUse has the program of j, whose Member all ranks have joined, connect with other ranks by
-// Dial. It is used in place of Meet. The Member calls kick, without a lock, when Next has
-// something, also while the program computes.
+// OnUse lets the program of j connect to other ranks by Dial, in place of Meet. All ranks must have
+// opened its Member. The Member calls kick, without a lock, when Next returns something, also while
+// the program computes.
 func (j *Job) OnUse(kick func()) {
 	t := j.member.t
 	j.nic = t.nic

@@ -89,7 +89,7 @@ type FabricHeader struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrReserved is what Parse of a FabricHeader finds when an octet that is kept is not 0.
+// ErrReserved is the error of parsing a FabricHeader whose reserved byte is not 0.
 var ErrReserved = errors.New("ethertype: an octet of the header that has no meaning is not 0")
 
 // isFabric reports whether frame is one of the fabric's, whatever its EtherType, intact

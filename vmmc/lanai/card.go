@@ -136,8 +136,8 @@ func (h *Card) Close() error {
 	return nil
 }
 
-// Close lets the last messages of processes arrive. It gives up when no packet has been answered for
-// closeTime, in which this process or the other one may have had no processor, and after closeMost.
+// Close waits for the last messages of processes to arrive. It gives up after closeMost, or when no
+// packet has been answered for closeTime, during which either process may not have been scheduled.
 const (
 	closeTime = 500 * time.Millisecond
 	closeMost = 10 * time.Second
