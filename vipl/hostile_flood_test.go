@@ -210,7 +210,7 @@ func TestSilentOnly(t *testing.T) {
 			return err
 		}
 		listening = true
-		for _, want := range []error{vipl.ErrDisconnected, nil} {
+		for _, want := range []error{vipl.ErrInvalidMTU, nil} {
 			r, err := l.Wait(bg)
 			if err != nil {
 				return err
