@@ -283,13 +283,13 @@ func TestOrphansReaped(t *testing.T) {
 // the ranks, even what is in a session of its own. That is the node, or what hydra starts as each rank.
 func TestNodeKilled(t *testing.T) {
 	for name, which := range map[string]string{"itself": "$PPID", "guard": "$(cut -d' ' -f4 /proc/$PPID/stat)"} {
-		for engine, run := range map[string]func(text string) error{
-			"ssh":   func(text string) error { _, _, err := script(t.Context(), text); return err },
-			"hydra": func(text string) error { _, err := byHydra(t, text); return err },
+		for engine, run := range map[string]func(t *testing.T, text string) error{
+			"ssh":   func(t *testing.T, text string) error { _, _, err := script(t.Context(), text); return err },
+			"hydra": func(t *testing.T, text string) error { _, err := byHydra(t, text); return err },
 		} {
 			t.Run(engine+" "+name, func(t *testing.T) {
 				left := newFIFO(t)
-				err := run(`exec 9>` + left.in.Name() + `; trap "" TERM; setsid sh -c 'echo started >&9; setsid sleep 1000 & exec sleep 1000' & sleep 1; [ $BOBNET_RANK != 3 ] || kill -s KILL ` + which + `; wait`)
+				err := run(t, `exec 9>` + left.in.Name() + `; trap "" TERM; setsid sh -c 'echo started >&9; setsid sleep 1000 & exec sleep 1000' & sleep 1; [ $BOBNET_RANK != 3 ] || kill -s KILL ` + which + `; wait`)
 				if err == nil {
 					t.Error("the job ended without an error")
 				}
