@@ -289,7 +289,7 @@ func TestNodeKilled(t *testing.T) {
 		} {
 			t.Run(engine+" "+name, func(t *testing.T) {
 				left := newFIFO(t)
-				err := run(t, `exec 9>` + left.in.Name() + `; trap "" TERM; setsid sh -c 'echo started >&9; setsid sleep 1000 & exec sleep 1000' & sleep 1; [ $BOBNET_RANK != 3 ] || kill -s KILL ` + which + `; wait`)
+				err := run(t, `exec 9>`+left.in.Name()+`; trap "" TERM; setsid sh -c 'echo started >&9; setsid sleep 1000 & exec sleep 1000' & sleep 1; [ $BOBNET_RANK != 3 ] || kill -s KILL `+which+`; wait`)
 				if err == nil {
 					t.Error("the job ended without an error")
 				}
