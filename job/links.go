@@ -269,7 +269,10 @@ func (t *tree) handle(done []seam.Completion) {
 
 // arrived handles a message, and posts its receive again.
 func (t *tree) arrived(p *link, rx *receive) {
-	t.dialed() // p may have become connected with this
+	vi := p.VI
+	if t.dialed(); p.VI != vi { // p may have become connected with this, or has ended meanwhile
+		return
+	}
 	kind := t.heard(p, rx.Data())
 	if p.state >= Dead {
 		return

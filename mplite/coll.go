@@ -159,6 +159,7 @@ func (x *coll) finishAll(in *parted, failed error) error {
 	w, ctx := x.c.w, x.ctx
 	for {
 		var pending *request
+		canceled := failed != nil
 		for i, r := range x.c.reqs {
 			switch {
 			case r == nil:
@@ -180,6 +181,9 @@ func (x *coll) finishAll(in *parted, failed error) error {
 		}
 		if pending == nil {
 			return failed
+		}
+		if failed != nil && !canceled { // of those before the one that failed
+			continue
 		}
 		if err := w.step(ctx); err != nil {
 			failed, ctx = cmp.Or(failed, pending.interrupted(err)), context.Background()

@@ -56,6 +56,7 @@ var (
 		{use: algDoubling},
 	}
 	gatherRules = []rule{ // bytes of a part; also of Scatter
+		{use: algBinomial, below: 4 << 10, ranks: 3},
 		{use: algBinomial, below: 8 << 10, ranks: 8},
 		{use: algDirect},
 	}

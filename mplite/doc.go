@@ -116,7 +116,8 @@
 //	                >= 256 KiB, commutative, n elements    ring reduce-scatter and allgather
 //	                n elements                             recursive halving and doubling (Rabenseifner)
 //	                else                                   recursive doubling
-//	Gather, Scatter < 8 KiB, n >= 8                        binomial tree
+//	Gather, Scatter < 4 KiB, n >= 3                        binomial tree
+//	                < 8 KiB, n >= 8                        binomial tree
 //	                else                                   direct
 //	Allgather       n < 9                                  all messages at once
 //	                < 512 KiB, n = 2^k                     recursive doubling

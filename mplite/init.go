@@ -308,8 +308,9 @@ func (c *Comm) Abort(code int) {
 	exit(job.ExitCode(code))
 }
 
-// wireVersion changes whenever the format of a hello or a message does.
-const wireVersion = 6
+// wireVersion changes whenever the format of a hello or a message does, or what messages a collective
+// sends, or the messages of package job between ranks.
+const wireVersion = 7
 
 // program is what job's errors and names call this package.
 const program = "MPLite"

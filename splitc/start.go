@@ -18,8 +18,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// version is the version of the protocol between processes.
-const version = 4
+// version is the version of the protocol between processes, that of package job included.
+const version = 5
 
 // logFlush is how long the end waits for the logger's handler to finish the last lines.
 const logFlush = 100 * time.Millisecond

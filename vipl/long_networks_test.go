@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/google/nftables"
@@ -176,7 +175,7 @@ func TestLongNetworks(t *testing.T) {
 			p := vethtest.NewBridged(t, 1500, 1500)
 			if h.prepare != nil {
 				if err := h.prepare(p); errors.Is(err, os.ErrNotExist) {
-					need.Skip(t, "a kernel with br_netfilter, nftables and filters for VLANs: %v", err)
+					t.Skipf("this kernel lacks br_netfilter, nftables, or filters for VLANs: %v", err)
 				} else if err != nil {
 					t.Fatal(err)
 				}

@@ -340,6 +340,8 @@ func (t *Told) Sum() (bytes, notes int) { return t.bytes, t.notes }
 
 const (
 	MostTold  = mostTold
+	ToldOwn   = toldOwn
+	MaxNotes  = maxNotes
 	MostNotes = mostNotes
 	MostNoted = mostNoted
 	MostWords = mostWords

@@ -245,8 +245,11 @@ func (p *process) took() {
 
 // relation implements listener.
 func (p *process) relation(to ethertype.Addr) relation {
-	if p.known[to] > 0 || p.told.by[to].bytes > 0 {
+	switch {
+	case p.known[to] > 0:
 		return acquainted
+	case p.told.by[to].bytes > 0:
+		return heard
 	}
 	return stranger
 }

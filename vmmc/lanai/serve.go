@@ -35,7 +35,7 @@ const (
 	mostSaying  = 32      // messages of one program that have not begun to leave
 	mostWords   = 4096    // of all programs of one user, also of those that have ended
 	mostBacklog = 1 << 20 // bytes of answers that a program has not taken
-	mostUntaken = 1 << 26 // bytes of the rest: more than all processes of one program can be told
+	mostUntaken = 1 << 27 // bytes of the rest: more than all processes of one program can be told
 	userPart    = 4       // of processes and memory, for one user
 )
 
@@ -163,10 +163,11 @@ type acquaintance struct {
 	node        int
 	line        uint64
 	incarnation uint64 // 0 if it is not known
+	met         bool   // the process has sent it something, or has given it memory
 	imports     bool   // it has been given memory to write to
-	said        bool   // the process has told it that nothing more comes
-	mute        bool   // the process has told it so, and neither has said anything since
-	bye         bool   // it has told the process so, which has not answered
+	said        bool   // the process has sent it a bye: that nothing more comes
+	mute        bool   // the process has sent a bye, and neither has sent anything since
+	bye         bool   // it has sent a bye that the process has not answered
 }
 
 // tenant serves a program as long as its connection lasts. When work is done it waits for nothing.
@@ -512,7 +513,7 @@ func (g *guest) grant(n *memo) bool {
 	if !ok {
 		return true // the line has ended, and the process hears of it
 	}
-	x.imports = true
+	x.met, x.imports = true, true
 	h.frames.fill(r, &g.seat, mem, importer{x.node, n.Other})
 	h.prog.allow(r)
 	return true
@@ -563,7 +564,7 @@ func (g *guest) say(n *memo) bool {
 			h.prog.count.Unsaid++
 			return true
 		}
-		x.said, x.mute, x.bye = false, false, false
+		x.met, x.said, x.mute, x.bye = true, false, false, false
 	} else if !g.sayBye(at, n.Body[1:]) {
 		return true
 	}
@@ -747,8 +748,10 @@ func (g *guest) tell(e event) {
 func (g *guest) relation(to ethertype.Addr) relation {
 	_, _, reached := g.card.line(to.MAC)
 	switch {
-	case g.peers[to] != nil:
+	case g.peers[to] != nil && g.peers[to].met:
 		return acquainted
+	case g.peers[to] != nil:
+		return heard
 	case !reached || len(g.peers) >= mostPeers:
 		return unwanted
 	}
@@ -792,7 +795,7 @@ func (g *guest) leave() {
 	for _, at := range g.acquaintances() {
 		x := g.peers[at]
 		g.speak(x.node, &envelope{port: at.Port, incarnation: x.incarnation, from: g.seat.self}, []byte{sayBye, byte(byeClosed)})
-		if x.imports {
+		if x.imports && !x.bye { // one that has said that nothing more comes answers nothing
 			g.named++
 			h.kept = append(h.kept, kept{run: g.pages, frames: &h.frames, guest: g, node: x.node, peer: at, port: g.seat.port})
 			h.hang(x.node, 1, 0)

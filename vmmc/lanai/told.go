@@ -8,10 +8,11 @@ import (
 // What waits until a process takes it in, at the most. A process may do nothing for long, and others may send
 // as much as they like meanwhile.
 const (
-	mostTold  = 1 << 20      // bytes of messages
+	mostTold  = 1 << 20      // bytes of messages, beside toldOwn of each process
 	toldPart  = 4            // one other process may have this part of the room that is left
+	toldOwn   = 2 << 10      // bytes that each process that is no stranger may have in any case
 	mostNoted = 2 * maxNotes // notifications from one other process; one that keeps to the protocol sends maxNotes
-	mostNotes = 4096         // notifications from all
+	mostNotes = 4096         // notifications from all, beside maxNotes of each process
 	toldCost  = 256          // bytes that a message counts beside its body
 )
 
@@ -37,15 +38,14 @@ type charge struct {
 // cost returns what a message counts.
 func cost(body []byte) int { return toldCost + len(body)*4/3 }
 
-// message counts a message if there is room for it. Processes that this one has nothing to do with
-// may have half of the room.
+// message counts a message if there is room for it. Strangers may have half of the room.
 func (t *told) message(from ethertype.Addr, body []byte, stranger bool) bool {
 	room, n := mostTold-t.bytes, cost(body)
 	if stranger {
 		room -= mostTold / 2
 	}
 	x := t.by[from]
-	if x.bytes+n > room/toldPart {
+	if x.bytes+n > room/toldPart && (stranger || x.bytes+n > toldOwn) {
 		return false
 	}
 	x.bye = false
@@ -67,7 +67,7 @@ func (t *told) bye(from ethertype.Addr, body []byte) bool {
 // note counts a notification if there is room for it.
 func (t *told) note(from ethertype.Addr) bool {
 	x := t.by[from]
-	if x.notes >= mostNoted || t.notes >= mostNotes {
+	if x.notes >= mostNoted || x.notes >= maxNotes && t.notes >= mostNotes {
 		return false
 	}
 	t.add(x, charge{from: from})
@@ -99,13 +99,14 @@ func (t *told) took(n int) {
 	}
 }
 
-// relation is what a process has to do with another one.
+// relation is how a process is related to another one.
 type relation uint8
 
 const (
-	stranger   relation = iota // nothing
-	acquainted                 // it has said something to the other one, or has been told something
-	unwanted                   // nothing, and it has to do with as many as it may
+	stranger   relation = iota // neither has sent anything to the other one
+	heard                      // only the other one has sent something
+	acquainted                 // this process has sent something, or given memory to write to
+	unwanted                   // a stranger, where the process has as many relations as it may
 )
 
 // hearMessage tells a process what another one says. It reports false if the other one is to be told that the
@@ -113,7 +114,7 @@ const (
 func (s *seat) hearMessage(e event) bool {
 	is := s.relation(e.from)
 	if len(e.body) > 0 && e.body[0] == sayBye {
-		if is != acquainted || !s.told.bye(e.from, e.body) {
+		if is != acquainted && is != heard || !s.told.bye(e.from, e.body) {
 			s.h.prog.count.Untold++
 			return true
 		}
@@ -124,12 +125,12 @@ func (s *seat) hearMessage(e event) bool {
 		s.h.prog.count.Unsaid++
 		return false
 	}
-	if s.told.message(e.from, e.body, is == stranger) {
+	if s.told.message(e.from, e.body, is != acquainted) {
 		s.tell(e)
 		return true
 	}
 	s.h.prog.count.Untold++
-	if e.body = []byte{sayBye, byte(byeNobody)}; is == acquainted && s.told.bye(e.from, e.body) {
+	if e.body = []byte{sayBye, byte(byeNobody)}; is != stranger && s.told.bye(e.from, e.body) {
 		s.h.disconnected(&envelope{port: s.port, from: e.id})
 		s.tell(e)
 	}

@@ -39,10 +39,10 @@ func tells(rng *rand.Rand, kinds int) error {
 	}
 	const end = 300 // bytes that the end of a process counts, at the most
 	bytes, notes := x.Sum()
-	if kinds == 1 && bytes > lanai.MostTold/2 || bytes > lanai.MostTold+peers*end {
+	if kinds == 1 && bytes > lanai.MostTold/2 || bytes > lanai.MostTold+peers*(lanai.ToldOwn+end) {
 		return fmt.Errorf("%d bytes of %d processes", bytes, peers)
 	}
-	if notes > min(peers*lanai.MostNoted, lanai.MostNotes) {
+	if notes > min(peers*lanai.MostNoted, lanai.MostNotes+peers*lanai.MaxNotes) {
 		return fmt.Errorf("%d notifications of %d processes", notes, peers)
 	}
 	other := ethertype.Addr{Port: 1000}
@@ -68,4 +68,35 @@ func tells(rng *rand.Rand, kinds int) error {
 		return fmt.Errorf("%d bytes and %d notifications are left", bytes, notes)
 	}
 	return nil
+}
+
+// TestToldInTurn: processes that fill their parts one after the other leave another one room for some messages,
+// and as many that are owed one for each notification, whatever the number of them.
+func TestToldInTurn(t *testing.T) {
+	var x lanai.Told
+	const peers = 1000
+	for port := range uint16(peers) {
+		from := ethertype.Addr{Port: 1 + port}
+		for x.Say(from, 1, false) {
+		}
+		for x.Note(from) {
+		}
+	}
+	if bytes, notes := x.Sum(); bytes > lanai.MostTold+peers*lanai.ToldOwn || notes > lanai.MostNotes+peers*lanai.MaxNotes {
+		t.Errorf("%d bytes and %d notifications", bytes, notes)
+	}
+	other := ethertype.Addr{Port: 2000}
+	for k := range 4 {
+		if !x.Say(other, 100, false) {
+			t.Errorf("no room for message %d", k)
+		}
+	}
+	for k := range lanai.MaxNotes {
+		if !x.Note(other) {
+			t.Errorf("no room for notification %d", k)
+		}
+	}
+	if x.Say(ethertype.Addr{Port: 3000}, 100, true) {
+		t.Error("a stranger has room")
+	}
 }

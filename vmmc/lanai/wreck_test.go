@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -69,6 +70,13 @@ func TestWrecked(t *testing.T) {
 			t.Error(fmt.Errorf("pair %d: %w", i, err))
 		}
 	}
+	refused := func() bool {
+		s := card.Snapshot().Stats
+		return s.BadRequests+s.BadProxies+s.BadAddresses > 0
+	}
+	for ctx.Err() == nil && !refused() { // all pairs may be faster than the first wreck
+		runtime.Gosched()
+	}
 	close(over)
 	wild.Wait()
 	for i, b := range e.Bytes() {
@@ -81,7 +89,7 @@ func TestWrecked(t *testing.T) {
 	if err := left(card); err != nil {
 		t.Error(err)
 	}
-	if s := card.Snapshot().Stats; s.BadRequests+s.BadProxies+s.BadAddresses == 0 {
-		t.Errorf("no request was refused: %+v", s)
+	if !refused() {
+		t.Errorf("no request was refused: %+v", card.Snapshot().Stats)
 	}
 }
