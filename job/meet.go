@@ -63,8 +63,8 @@ type meeting struct {
 // When its timeout expires, it fails with an error that names missing ranks. Looking for those
 // takes about a fifth of a second more. It fails at once with parent's error if that ends, with a
 // RankError and its reason if another rank dies or leaves, and with a DuplicateError if two
-// processes claim one rank. A rank that fails notifies the others of the reason, which takes at
-// most half a second.
+// processes claim one rank. A rank that fails notifies the others of the reason, which takes about
+// a second at most.
 func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog.Logger) error {
 	j.nic, j.log = nic, logqueue.New(log).Logger()
 	if j.member == nil {

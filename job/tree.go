@@ -220,7 +220,10 @@ func (t *tree) refused(p *link, err error) {
 		}
 	case refusal == busy:
 		t.unlink(p)
-		if p.rank > t.job.Rank { // otherwise it asks this rank, and that counts
+		// A lower rank is not asked again. Either its own request is on its way to this rank, and that one
+		// counts (takeLink). Or it has not joined yet, and too many requests wait for that (Requested): if
+		// it is next to this rank in the tree once it has joined, it asks this rank (repair).
+		if p.rank > t.job.Rank {
 			t.repair()
 		}
 	case (refusal != "" || Again(err)) && p.tries < linkTries:

@@ -23,7 +23,7 @@ import (
 // It fails at once with a RankError if another rank dies or leaves Init, or has itself waited in
 // vain for a rank until its timeout. It fails with a DuplicateError if two processes claim one rank
 // of the job, and with ctx's error if ctx ends. After Init, ctx has no effect on the communicator.
-// A rank that fails notifies the others, which takes at most half a second. Init refuses and counts
+// A rank that fails notifies the others, which takes about a second at most. Init refuses and counts
 // requests of processes that are not in the job.
 //
 // Zero fields of cfg are read from the environment. A process that uses several packages with ranks

@@ -53,6 +53,8 @@ type Config struct {
 	// DefaultShort, negative none. At most 256.
 	Short int
 	// MaxConnections is how many other processes this one may be connected with; 0 means 256.
+	// On a card, a connection that this process has ended counts until the other process has
+	// answered.
 	// MaxSends is how many writes to one of them may be under way; 0 means 1024.
 	MaxConnections, MaxSends int
 	// PeerTimeout is how long a process may be silent before it counts as dead; 0 means

@@ -18,6 +18,8 @@ import (
 // forwards them.
 type Bridges struct {
 	Calling []string // the bridges that call ip6tables
+	Own     []string // of Calling, those whose own switch is on
+	Every   bool     // the sysctl is on, which makes every bridge call ip6tables
 	Drops   []Drop   // rules and policies there that drop long frames
 	Err     error    // why the rules could not be read
 }
@@ -25,16 +27,26 @@ type Bridges struct {
 // callIP6Tables is the sysctl that makes all bridges of a network namespace call ip6tables.
 const callIP6Tables = "net.bridge.bridge-nf-call-ip6tables"
 
+// ownCall is a bridge's own switch, which makes that bridge call ip6tables whatever the sysctl says.
+const ownCall = "nf_call_ip6tables"
+
 // collectBridges examines the bridges of this network namespace.
 func collectBridges(files files, typ ethernet.EtherType) (b Bridges) {
 	links, err := netlink.LinkList()
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return b
 	}
-	every := files.read(path.Join("proc/sys", strings.ReplaceAll(callIP6Tables, ".", "/"))) == "1"
+	b.Every = files.read(path.Join("proc/sys", strings.ReplaceAll(callIP6Tables, ".", "/"))) == "1"
 	for _, link := range links {
 		name := link.Attrs().Name
-		if link.Type() == "bridge" && (every || files.read(path.Join("sys/class/net", name, "bridge/nf_call_ip6tables")) == "1") {
+		if link.Type() != "bridge" {
+			continue
+		}
+		own := files.read(path.Join("sys/class/net", name, "bridge", ownCall)) == "1"
+		if own {
+			b.Own = append(b.Own, name)
+		}
+		if own || b.Every {
 			b.Calling = append(b.Calling, name)
 		}
 	}
@@ -72,11 +84,20 @@ func judgeBridges(f *Facts) []Finding {
 	if len(b.Calling) == 0 {
 		return nil
 	}
-	found := Finding{Check: "bridges", Found: fmt.Sprintf("bridge %s passes long frames to ip6tables (%s)", strings.Join(b.Calling, ", "), callIP6Tables),
+	var asks, fixes []string
+	if b.Every {
+		asks = append(asks, callIP6Tables)
+		fixes = append(fixes, fmt.Sprintf("sudo sysctl -w %s=0", callIP6Tables))
+	}
+	for _, name := range b.Own {
+		asks = append(asks, fmt.Sprintf("%s of %s", ownCall, name))
+		fixes = append(fixes, fmt.Sprintf("sudo ip link set dev %s type bridge %s 0", name, ownCall))
+	}
+	fixes = append(fixes, fmt.Sprintf("sudo ip6tables -I FORWARD -d %s -j ACCEPT   # instead, if other programs need ip6tables on bridges", framing.LongNet))
+	found := Finding{Check: "bridges", Found: fmt.Sprintf("bridge %s passes long frames to ip6tables (%s)", strings.Join(b.Calling, ", "), strings.Join(asks, ", ")),
 		Level: Note,
 		Means: "they are IPv6 packets with TCP; if rules or connection tracking there drop them, long messages across the bridge use frames of the MTU",
-		Fix: fmt.Sprintf("sudo sysctl -w %s=0\nsudo ip6tables -I FORWARD -d %s -j ACCEPT   # instead, if other programs need ip6tables on bridges",
-			callIP6Tables, framing.LongNet)}
+		Fix:   strings.Join(fixes, "\n")}
 	for _, d := range b.Drops {
 		may := ""
 		if d.Maybe {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,27 +31,32 @@ func TestBridges(t *testing.T) {
 	p := vethtest.NewBridged(t, 1500, 1500)
 	forward := nftables.ChainHookForward
 	for name, tc := range map[string]struct {
-		calls  string
+		calls  string // the sysctl
+		own    string // the bridge's own switch
 		family nftables.TableFamily
 		hook   *nftables.ChainHook
 		policy nftables.ChainPolicy
 		rules  [][]expr.Any
 		want   string
 	}{
-		"no call":            {"0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyDrop, nil, "none"},
-		"policy":             {"1", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyDrop, nil, `policy of chain "c" in table ip6 "t" (hook forward)`},
-		"accepted before":    {"1", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyDrop, [][]expr.Any{append(network(expr.CmpOpEq, 0xff, 0x10), verdict(expr.VerdictAccept))}, ""},
-		"other network":      {"1", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(network(expr.CmpOpEq, 0xff, 0x02), verdict(expr.VerdictDrop))}, ""},
-		"our network":        {"1", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(network(expr.CmpOpEq, 0xff, 0x10, 0x88, 0xb5), verdict(expr.VerdictDrop))}, "rule with handle"},
-		"one station":        {"1", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(network(expr.CmpOpEq, make([]byte, 16)...), verdict(expr.VerdictDrop))}, "maybe"},
-		"a family for both":  {"1", nftables.TableFamilyINet, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(meta(expr.MetaKeyNFPROTO, unix.NFPROTO_IPV6), verdict(expr.VerdictDrop))}, "table inet"},
-		"IPv4":               {"1", nftables.TableFamilyINet, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(meta(expr.MetaKeyNFPROTO, unix.NFPROTO_IPV4), verdict(expr.VerdictDrop))}, ""},
-		"UDP":                {"1", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(meta(expr.MetaKeyL4PROTO, unix.IPPROTO_UDP), verdict(expr.VerdictDrop))}, ""},
-		"TCP":                {"1", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(meta(expr.MetaKeyL4PROTO, unix.IPPROTO_TCP), verdict(expr.VerdictDrop))}, "rule with handle"},
-		"not what is routed": {"1", nftables.TableFamilyIPv6, nftables.ChainHookInput, nftables.ChainPolicyDrop, nil, ""},
+		"no call":            {"0", "0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyDrop, nil, "none"},
+		"policy":             {"1", "0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyDrop, nil, `policy of chain "c" in table ip6 "t" (hook forward)`},
+		"own switch":         {"0", "1", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyDrop, nil, `policy of chain "c" in table ip6 "t" (hook forward)`},
+		"accepted before":    {"1", "0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyDrop, [][]expr.Any{append(network(expr.CmpOpEq, 0xff, 0x10), verdict(expr.VerdictAccept))}, ""},
+		"other network":      {"1", "0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(network(expr.CmpOpEq, 0xff, 0x02), verdict(expr.VerdictDrop))}, ""},
+		"our network":        {"1", "0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(network(expr.CmpOpEq, 0xff, 0x10, 0x88, 0xb5), verdict(expr.VerdictDrop))}, "rule with handle"},
+		"one station":        {"1", "0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(network(expr.CmpOpEq, make([]byte, 16)...), verdict(expr.VerdictDrop))}, "maybe"},
+		"a family for both":  {"1", "0", nftables.TableFamilyINet, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(meta(expr.MetaKeyNFPROTO, unix.NFPROTO_IPV6), verdict(expr.VerdictDrop))}, "table inet"},
+		"IPv4":               {"1", "0", nftables.TableFamilyINet, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(meta(expr.MetaKeyNFPROTO, unix.NFPROTO_IPV4), verdict(expr.VerdictDrop))}, ""},
+		"UDP":                {"1", "0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(meta(expr.MetaKeyL4PROTO, unix.IPPROTO_UDP), verdict(expr.VerdictDrop))}, ""},
+		"TCP":                {"1", "0", nftables.TableFamilyIPv6, forward, nftables.ChainPolicyAccept, [][]expr.Any{append(meta(expr.MetaKeyL4PROTO, unix.IPPROTO_TCP), verdict(expr.VerdictDrop))}, "rule with handle"},
+		"not what is routed": {"1", "0", nftables.TableFamilyIPv6, nftables.ChainHookInput, nftables.ChainPolicyDrop, nil, ""},
 	} {
 		err := p.InBridge(func() error {
 			if err := os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-ip6tables", []byte(tc.calls), 0o644); err != nil {
+				return err
+			}
+			if err := writeOwnCall(tc.own); err != nil {
 				return err
 			}
 			var conn nftables.Conn
@@ -67,6 +73,14 @@ func TestBridges(t *testing.T) {
 				conn.Flush()
 			}()
 			b := collectBridges(files{os.DirFS("/")}, ethertype.Default)
+			if (tc.calls == "1") != b.Every || (tc.own == "1") != slices.Equal(b.Own, []string{"hub"}) {
+				t.Errorf("%s: the sysctl asks: %v, the switches of bridges: %q", name, b.Every, b.Own)
+			}
+			for _, f := range judgeBridges(&Facts{Bridges: b}) {
+				if sysctl, own := strings.Contains(f.Fix, "sysctl"), strings.Contains(f.Fix, "dev hub type bridge"); sysctl != b.Every || own != (tc.own == "1") {
+					t.Errorf("%s: fix %q", name, f.Fix)
+				}
+			}
 			said := ""
 			if len(b.Calling) == 0 {
 				said = "none"
@@ -87,4 +101,19 @@ func TestBridges(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// writeOwnCall sets the own switch of the bridge in this thread's network namespace. The thread gets a /sys of
+// that namespace.
+func writeOwnCall(value string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
+		return err
+	}
+	return os.WriteFile("/sys/class/net/hub/bridge/"+ownCall, []byte(value), 0o644)
 }

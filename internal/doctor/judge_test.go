@@ -136,12 +136,15 @@ var judgements = []struct {
 	{"a rule may drop frames", func(f *Facts) {
 		f.Filter.Drops = []Drop{{Family: "bridge", Table: "t", Chain: "c", Hook: "forward", Handle: 4, Maybe: true}}
 	}, Warn, "filter", "nft -a list chain bridge t c"},
-	{"a bridge calls ip6tables", func(f *Facts) { f.Bridges.Calling = []string{"br0"} }, Note, "bridges", "sysctl -w net.bridge.bridge-nf-call-ip6tables=0"},
+	{"a bridge calls ip6tables", func(f *Facts) { f.Bridges = Bridges{Calling: []string{"br0"}, Every: true} }, Note, "bridges", "sysctl -w net.bridge.bridge-nf-call-ip6tables=0"},
+	{"a bridge's own switch calls ip6tables", func(f *Facts) {
+		f.Bridges = Bridges{Calling: []string{"br0"}, Own: []string{"br0"}}
+	}, Note, "bridges", "sudo ip link set dev br0 type bridge nf_call_ip6tables 0"},
 	{"a bridge drops long frames", func(f *Facts) {
-		f.Bridges = Bridges{Calling: []string{"br0"}, Drops: []Drop{{Family: "ip6", Table: "filter", Chain: "FORWARD", Hook: "forward"}}}
+		f.Bridges = Bridges{Calling: []string{"br0"}, Every: true, Drops: []Drop{{Family: "ip6", Table: "filter", Chain: "FORWARD", Hook: "forward"}}}
 	}, Note, "bridges", "ip6tables -I FORWARD -d ff10::/16 -j ACCEPT"},
 	{"a bridge drops long frames perhaps", func(f *Facts) {
-		f.Bridges = Bridges{Calling: []string{"br0"}, Drops: []Drop{{Family: "ip6", Table: "filter", Chain: "FORWARD", Hook: "forward", Handle: 3, Maybe: true}}}
+		f.Bridges = Bridges{Calling: []string{"br0"}, Every: true, Drops: []Drop{{Family: "ip6", Table: "filter", Chain: "FORWARD", Hook: "forward", Handle: 3, Maybe: true}}}
 	}, Note, "bridges", "sysctl -w net.bridge.bridge-nf-call-ip6tables=0"},
 	{"nothing leaves", func(f *Facts) { f.Traffic = Traffic{Sent: 9, Came: 3} }, Fail, "filter", "nft list ruleset netdev"},
 	{"the interface drops", func(f *Facts) { f.Traffic = Traffic{Sent: 9, Left: 9, RxDropped: 2} }, Note, "drops", "ip -s link"},

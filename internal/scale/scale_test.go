@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/scale"
@@ -56,8 +57,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestTable: the row of docs/scale.md for 16 ranks is that of today's code, as far as the start and the
-// connections go.
+// TestTable: in the row of docs/scale.md for 16 ranks, start, frames, broadcasts and connections are those of
+// today's code.
 func TestTable(t *testing.T) {
 	need.Simulated(t)
 	doc, err := os.ReadFile("../../docs/scale.md")
@@ -76,6 +77,30 @@ func TestTable(t *testing.T) {
 	for i := range 5 { // the rest are memory and times
 		if got[i] != want[i] {
 			t.Errorf("docs/scale.md has %q for 16 ranks, today's code %q: run go run ./cmd/bobnet lab --plan 16,32,64,128,256,512,1024,2048 --plot docs/scale.png, and replace the table", got[i], want[i])
+		}
+	}
+}
+
+// TestTimes: a time has three digits and the unit that fits it after rounding.
+func TestTimes(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0:                        "0 µs",
+		9004:                     "9 µs",
+		999_400:                  "999 µs",
+		999_500:                  "1 ms",
+		999_700:                  "1 ms",
+		20_140_000:               "20.1 ms",
+		999_400_000:              "999 ms",
+		999_700_000:              "1 s",
+		1_234 * time.Millisecond: "1.23 s",
+		20 * time.Minute:         "1200 s",
+	} {
+		var out strings.Builder
+		if err := scale.WriteTable(&out, []scale.Cost{{Ranks: 2, Start: d}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := cells(out.String(), "2")[1]; got != want {
+			t.Errorf("%d ns: %q, want %q", int64(d), got, want)
 		}
 	}
 }

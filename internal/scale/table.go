@@ -59,15 +59,19 @@ func (c *Cost) row() []string {
 	return cells
 }
 
-// printTime writes a time with three digits.
+// printTime writes a time with three digits, in the unit that fits it after rounding.
 func printTime(d time.Duration) string {
+	const most = 999.5 // %.3g writes this and more with an exponent
+	micros, millis := float64(d)/float64(time.Microsecond), float64(d)/float64(time.Millisecond)
 	switch {
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.3g µs", float64(d)/float64(time.Microsecond))
-	case d < time.Second:
-		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+	case micros < most:
+		return fmt.Sprintf("%.3g µs", micros)
+	case millis < most:
+		return fmt.Sprintf("%.3g ms", millis)
+	case d.Seconds() < most:
+		return fmt.Sprintf("%.3g s", d.Seconds())
 	}
-	return fmt.Sprintf("%.3g s", d.Seconds())
+	return fmt.Sprintf("%.0f s", d.Seconds())
 }
 
 func printBytes(n int) string {

@@ -87,8 +87,9 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 	if _, is := p.parted[at]; is {
 		return nil, fmt.Errorf("%w: %w", provider.ErrPeer, errParted)
 	}
-	if len(p.conns)+len(p.parted) >= p.cfg.Connections {
-		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows", at, len(p.conns))
+	if n := len(p.conns) + len(p.parted); n >= p.cfg.Connections {
+		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows (this process has ended %d of them, and the peers have not answered yet)",
+			at, n, len(p.parted))
 	}
 	h := p.h
 	h.host.Engine.Lock()

@@ -132,10 +132,11 @@ package lanai
 //   - Messages to other processes leave with the name that the card knows the process by. The card looks at
 //     their first octet, to know with whom the process has to do: when the process ends without a word,
 //     the card says it. It reads no more of a program whose messages wait.
-//   - What others send to a process waits with the card until the process has taken it in, which its program says
-//     (told.go). Each other process has a part of the room, so that one that floods another cuts off only itself:
-//     what it says is dropped and counted, both processes are told that the other one is not there, and it can ask
-//     again. The card gives up only a program that does not take the answers to its own questions.
+//   - The card counts the messages and notifications that it has passed to a process, until the process's program
+//     reports that the process has handled them (told.go). Each sender may use only a part of the process's limit.
+//     A sender that floods a process therefore cuts off only itself. The card drops and counts the sender's
+//     messages, and notifies both processes that the other one is gone. The sender can connect again. The card
+//     disconnects a program only if the program does not read the answers to its own requests.
 //
 // The card's process waits for no program. What a program may have is bounded by process, program and user
 // (serve.go). Memory that is given back is retired first (shared.Memory): the mapping stays, and holds 0.

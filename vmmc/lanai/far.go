@@ -273,10 +273,11 @@ func (g *farProcess) shut(r run) {
 	_, _ = g.request(memo{Do: doShut, Port: g.p.port, First: r.first, Pages: r.n})
 }
 
-// tookAtOnce is of how many the card is told together that they have been taken in.
+// tookAtOnce is how many handled messages and notifications a process reports to the card together.
 const tookAtOnce = 8
 
-// took tells the card of so many that they have been taken in. The engine's lock is held.
+// took counts n messages and notifications that the process has handled, and reports them to the card when
+// they are tookAtOnce or more. The caller must hold the engine's lock.
 func (g *farProcess) took(n int) {
 	if g.taken += n; g.taken >= tookAtOnce {
 		g.line.Send(memo{Do: doTook, Port: g.p.port, Size: g.taken})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,5 +201,21 @@ func TestBroken(t *testing.T) {
 	}
 	if n := p.Snapshot().Stats; n.Violations != 2 || n.Strangers != 2 {
 		t.Errorf("%d processes have broken the protocol and %d were refused, want 2 and 2", n.Violations, n.Strangers)
+	}
+	other, err := vmmc.Open(t.Context(), &vmmc.Config{Card: openVeth(t, veth, 0, lanai.Config{}), Process: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	mem, err := other.AllocMem(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Export(mem, 1, vmmc.Everybody, nil); err != nil {
+		t.Fatal(err)
+	}
+	const want = "2 connections are as many as Config.MaxConnections allows (this process has ended 2 of them"
+	if _, err := p.Import(ctx, vmmc.Name{Process: 20, ID: 1}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("importing: %v, want %q", err, want)
 	}
 }
