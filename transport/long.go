@@ -13,9 +13,11 @@ type LongLink interface {
 	StartLong() bool
 
 	// ReceiveLong begins to receive long frames, or ends that. It reports whether long frames are received
-	// after the call: never before StartLong has returned true. While a link receives them, the kernel may
-	// have work with each packet of another protocol. So a link begins without. Long frames that
-	// have arrived remain. It can be called as often as wanted, and not at the same time as Send or Recv.
+	// after the call: never before StartLong has returned true, and after an end perhaps only when the caller
+	// asks again, some 100 ms later. No call waits until the kernel has made a change. While a link receives
+	// long frames, the kernel may have work with each packet of another protocol. So a link begins without.
+	// Long frames that have arrived remain. It can be called as often as wanted, and not at the same time as
+	// Send or Recv.
 	ReceiveLong(on bool) bool
 
 	// Rest returns how many bytes are missing at the end of the last view of the last Recv, usually

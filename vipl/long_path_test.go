@@ -132,6 +132,75 @@ func TestLongRest(t *testing.T) {
 	}
 }
 
+// oneWay has b send a message to a.
+func (d *duo) oneWay(size int) {
+	d.t.Helper()
+	in := d.post(d.a, size)
+	buf, h := d.buffer(d.nb, size, nil)
+	out := &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: h}}}
+	if err := d.b.PostSend(out); err != nil {
+		d.t.Fatal(err)
+	}
+	d.run()
+	if got, err := d.a.RecvDone(); got != in || err != nil {
+		d.t.Fatalf("%d bytes have not arrived: %v", size, err)
+	}
+	if got, err := d.b.SendDone(); got != out || err != nil {
+		d.t.Fatal(got, err)
+	}
+}
+
+// TestLongOneWay: a NIC whose own long frames do not get through, which asks in vain whether they do again, goes on to receive those
+// of the peer as long as they come.
+func TestLongOneWay(t *testing.T) {
+	for _, level := range reliableLevels {
+		d := newLongDuo(t, [2]bool{}, openTo(level))
+		d.exchange(3000)
+		d.long[0].opaque = true
+		d.underWay("Read") // a finds out
+		if d.patience = 10; d.a.Wide() || !d.b.Wide() {
+			t.Fatalf("%v: long frames are sent: %t, %t", level, d.a.Wide(), d.b.Wide())
+		}
+		clock := d.links[0].clock
+		start := *clock
+		for *clock < start+int64(3*time.Minute) {
+			*clock += int64(200 * time.Millisecond)
+			if d.oneWay(3000); !d.long[0].receives || !d.b.Wide() || d.b.Snapshot().LongStops > 0 {
+				t.Fatalf("%v: after %v a receives long frames: %t; b sends them: %t, and has stopped %d times", level,
+					time.Duration(*clock-start), d.long[0].receives, d.b.Wide(), d.b.Snapshot().LongStops)
+			}
+		}
+	}
+}
+
+// TestLongLinkSlow: links take 100 ms to receive long frames again. A path that has carried none for a long time, so that it is asked
+// only every few minutes, is found to carry them at the next question all the same.
+func TestLongLinkSlow(t *testing.T) {
+	for _, level := range reliableLevels {
+		d := newLongDuo(t, [2]bool{true, true}, openTo(level))
+		d.patience = 10
+		for i := range d.long {
+			d.long[i].slow = int64(100 * time.Millisecond)
+		}
+		clock := d.links[0].clock
+		flow := func(span time.Duration) (took time.Duration) {
+			start := *clock
+			for ; took < span && !d.b.Wide(); took = time.Duration(*clock - start) {
+				*clock += int64(200 * time.Millisecond)
+				d.oneWay(3000)
+			}
+			return took
+		}
+		if flow(15 * time.Minute); d.b.Wide() || d.long[0].receives {
+			t.Fatalf("%v: an opaque path: %t, %t", level, d.b.Wide(), d.long[0].receives)
+		}
+		d.long[0].opaque, d.long[1].opaque = false, false
+		if flow(6 * time.Minute); !d.b.Wide() {
+			t.Errorf("%v: after 6 minutes it has not found out; it has asked %d times", level, d.b.Snapshot().LongAsks)
+		}
+	}
+}
+
 // TestLongStranger: only the peer of an established connection makes a link receive long frames. A stranger does not who knows
 // addresses and tag, but no number; nor does a request to connect.
 func TestLongStranger(t *testing.T) {

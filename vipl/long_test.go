@@ -374,6 +374,9 @@ type longLink struct {
 	fetched           int
 	lost              int // long frames that were sent and did not get through
 	started, receives bool
+	slow              int64 // ns for which it does not yet receive long frames after it has ended to and is told to again
+	ended             bool
+	begins            int64 // when it will
 	views             [transport.MaxBatch][]byte
 	queue             [][]byte
 	rest              []byte // what the last view lacks
@@ -404,7 +407,13 @@ func (l *longLink) StartLong() bool {
 }
 
 func (l *longLink) ReceiveLong(on bool) bool {
-	l.receives = on && l.started
+	switch {
+	case !on:
+		l.ended, l.begins = l.started, 0
+	case l.ended && l.begins == 0:
+		l.begins = l.Now() + l.slow
+	}
+	l.receives = on && l.started && l.Now() >= l.begins
 	return l.receives
 }
 

@@ -29,8 +29,9 @@ import (
 // frames of both rings in the order of their times of arrival.
 //
 // While the receiving socket is bound, the kernel passes each IPv6 packet of the interface to its filter.
-// So ReceiveLong binds the socket when a connection needs long frames. The socket exists from Open on,
-// because the process may have given up its privileges by then.
+// So ReceiveLong binds the socket when a connection needs long frames, and to an EtherType that nobody
+// uses when none does any more. The socket exists from Open on, because the process may have given up
+// its privileges by then.
 //
 // Segments of a long frame that the path has cut are counted and dropped (Stats.RxCut). The
 // probes of a connection are such frames, too, so a connection does not use long frames there.
@@ -187,42 +188,65 @@ func (l *Link) StartLong() bool {
 	return l.long.on
 }
 
-// bound says whether a socket is bound to an EtherType, as far as its link's user is concerned.
+// bound says whether a socket is bound to IPv6, and whether it is to be.
 type bound struct {
-	now  bool        // it is
-	ever atomic.Bool // it has been: frames may be in its ring
-	mu   sync.Mutex  // held while a system call changes it
-	want atomic.Bool // the last change is to this
+	ever     atomic.Bool // it has been: frames may be in its ring
+	mu       sync.Mutex  // of the rest; no system call that waits is made with it
+	want     bool        // the user wants it to be
+	now      bool        // it is; while it changes: it was
+	changing bool        // a goroutine binds it
 }
 
-// ReceiveLong implements transport.LongLink. To bind the socket is quick. To undo that, the kernel waits
-// until no processor has a packet for the socket, which takes up to some 100 ms. No caller waits for that.
+// typeNobody is what a socket that is to receive nothing more is bound to: an EtherType that is reserved
+// (RFC 1701), so that nobody sends it. Protocol 0 would not do: to bind a socket that is bound, the kernel
+// takes that for the protocol it has.
+const typeNobody = 0xFFFF
+
+// ReceiveLong implements transport.LongLink. To bind the socket for the first time is quick. To bind it
+// to another EtherType, the kernel first waits until no processor has a packet for it, which takes up to
+// some 100 ms. No caller waits for that: until it is done, a link receives no long frames.
 func (l *Link) ReceiveLong(on bool) bool {
 	t := &l.long
-	if !t.on || on == t.now || !l.gate.Enter() {
-		return t.on && t.now
-	}
-	t.want.Store(on)
-	if !on {
-		t.now = false
-		go func() {
-			defer l.gate.Leave()
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			if !t.want.Load() {
-				bind(t.rx.fd, l.station.Index, 0)
-			}
-		}()
+	if !t.on || !l.gate.Enter() {
 		return false
 	}
-	defer l.gate.Leave()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.now = bind(t.rx.fd, l.station.Index, unix.ETH_P_IPV6) == nil
-	if t.now {
-		t.ever.Store(true)
+	t.want = on
+	switch {
+	case t.changing || t.now == on:
+		l.gate.Leave()
+	case !t.ever.Load():
+		t.now = bind(t.rx.fd, l.station.Index, unix.ETH_P_IPV6) == nil
+		t.ever.Store(t.now)
+		l.gate.Leave()
+	default:
+		t.changing = true
+		go l.rebind()
 	}
-	return t.now
+	return t.want && t.now && !t.changing
+}
+
+// rebind binds the socket for long frames to what the user wants last. If the kernel refuses, the
+// next ReceiveLong tries again.
+func (l *Link) rebind() {
+	defer l.gate.Leave()
+	t := &l.long
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for err := error(nil); err == nil && t.now != t.want; {
+		on, typ := t.want, uint16(typeNobody)
+		if on {
+			typ = unix.ETH_P_IPV6
+		}
+		t.mu.Unlock()
+		err = bind(t.rx.fd, l.station.Index, typ)
+		t.mu.Lock()
+		if err == nil {
+			t.now = on
+		}
+	}
+	t.changing = false
 }
 
 // sendLong makes one system call for as many of frames as are long, from the

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -377,7 +379,8 @@ func TestLongReceive(t *testing.T) {
 	}
 	sendOne(t, a, b, payload) // which nobody receives
 	for round := range 5 {
-		if !b.ReceiveLong(true) || !b.ReceiveLong(true) {
+		receives(t, b)
+		if !b.ReceiveLong(true) {
 			t.Fatal("no long frames")
 		}
 		for range 2 {
@@ -397,5 +400,66 @@ func TestLongReceive(t *testing.T) {
 	b.Close()
 	if b.ReceiveLong(true) {
 		t.Error("a closed link receives long frames")
+	}
+}
+
+// receives has a link receive long frames, as soon as the kernel allows.
+func receives(t *testing.T, b *ring.Link) {
+	t.Helper()
+	for end := b.Now() + int64(10*time.Second); !b.ReceiveLong(true); runtime.Gosched() {
+		if b.Now() > end {
+			t.Fatal("no long frames")
+		}
+	}
+}
+
+// boundTo reports whether a side's network namespace has a packet socket for an EtherType, as the kernel writes it.
+func boundTo(t *testing.T, p *vethtest.Pair, side int, typ string) (found bool) {
+	t.Helper()
+	err := p.In(side, func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/packet")
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			found = found || len(f) > 3 && f[3] == typ
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestLongReceiveEnds: the kernel passes a link no IPv6 packets soon after it has been told not to receive long frames, and those that
+// are sent then do not arrive. Told to again, it receives them, also if it is told often what it is not yet done with.
+func TestLongReceiveEnds(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := longPair(t, p)
+	long := bytes.Repeat([]byte("payload."), 5000)
+	for round := range 3 {
+		for range 10 * round {
+			b.ReceiveLong(false)
+			b.ReceiveLong(true)
+		}
+		b.ReceiveLong(false)
+		for end := b.Now() + int64(5*time.Second); boundTo(t, p, 1, "86dd"); runtime.Gosched() {
+			if b.Now() > end {
+				t.Fatalf("round %d: the socket is still bound to IPv6", round)
+			}
+		}
+		if b.ReceiveLong(false) {
+			t.Fatalf("round %d: it says that it receives long frames", round)
+		}
+		short := bytes.Repeat([]byte{byte(round)}, 100)
+		sendOne(t, a, b, long)
+		sendOne(t, a, b, short)
+		if got := recvOne(t, b); !bytes.Equal(got, short) {
+			t.Fatalf("round %d: %d bytes arrive, not the short frame", round, len(got))
+		}
+		receives(t, b)
+		sendOne(t, a, b, long)
+		if got := recvOne(t, b); !bytes.Equal(got, long) || !boundTo(t, p, 1, "86dd") {
+			t.Fatalf("round %d: %d bytes arrive, not the long frame", round, len(got))
+		}
 	}
 }

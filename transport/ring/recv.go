@@ -60,7 +60,8 @@ func (r *receiver) bindMain(s *afpacket.Station) error {
 	return checkType(r.fd, s)
 }
 
-// bind binds fd to an interface and an EtherType. With EtherType 0 the socket receives nothing.
+// bind binds fd to an interface and an EtherType. With EtherType 0 a socket that has not been bound
+// receives nothing, and one that has been keeps its EtherType.
 func bind(fd, index int, typ uint16) error {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], typ)

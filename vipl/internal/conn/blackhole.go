@@ -67,9 +67,15 @@ func (p *BlackHole) Need(now int64) {
 	}
 }
 
-// Ask reports whether a probe is due.
+// Due reports whether a probe is due.
+func (p *BlackHole) Due(now int64) bool { return p.Found && now >= p.next }
+
+// Wait records that the sender was not ready for the probe that is due.
+func (p *BlackHole) Wait(now int64) { p.next = now + holeFirst }
+
+// Ask reports whether a probe is due, and if so records that it is sent.
 func (p *BlackHole) Ask(now int64) bool {
-	if !p.Found || now < p.next {
+	if !p.Due(now) {
 		return false
 	}
 	p.interval = min(2*p.interval, holeMax)

@@ -36,6 +36,7 @@ func (c *Conn) KeepAlive() {
 	sh := c.shared
 	sh.timers.sweep = sh.now + sh.timers.every
 	c.Path.rest()
+	c.Path.answerLate()
 	c.heard = min(c.heard+sh.timers.still, sh.now)
 	silent, limit := sh.now-c.heard, int64(c.terms.PeerTimeout)
 	switch {

@@ -23,7 +23,10 @@ import (
 //	  | -- probe of the length of a long frame ---------> |  arrives, if the path carries it
 //	  | <--------------- probe-ack of the same length -- |
 //
-// Both frames must be genuine, so that only the peer of an established connection makes a host begin.
+// A link that has ended to receive them may take some 100 ms to begin again. The question, or the answer,
+// goes when it has.
+//
+// Question and answer must be genuine, so that only the peer of an established connection makes a host begin.
 //
 // A path that cuts or drops long frames gives no last answer, since the receiving link drops segments
 // and counts them. The connection asks again, ever more rarely, while it has such messages. If the
@@ -51,6 +54,7 @@ type longRx struct {
 	Fetched uint64               // frames that went straight to where they belong
 
 	Receives bool  // the link receives them
+	told     bool  // it has been told to, and may begin later
 	used     int64 // when some were last sent, received or asked for
 }
 
@@ -91,7 +95,8 @@ func (p *Path) MayUseLong() bool {
 type longNeed struct {
 	wants  bool  // a long frame would have held more than the one that was sent
 	asks   bool  // the peer has not yet answered that it receives them
-	agreed bool  // one side has asked the other
+	owes   bool  // the peer has asked, and this side does not yet receive them
+	agreed bool  // one side has asked the other, or has sent one
 	used   int64 // when one was last sent or received
 }
 
@@ -105,17 +110,23 @@ func (t *txHalf) wantsLong(o *outgoing) bool {
 func (p *Path) askLong() {
 	sh := p.c.shared
 	p.need.wants = false
-	if p.hole.Need(sh.now); p.hole.Ask(sh.now) && sh.receiveLong() {
-		p.need.asks, p.need.agreed = true, true
-		p.c.Stats.LongAsks++
-		p.sendProbe(ethertype.KindProbe, ethertype.FlagTakesLong, 0)
+	if p.hole.Need(sh.now); !p.hole.Due(sh.now) {
+		return
 	}
+	if !sh.receiveLong() {
+		p.hole.Wait(sh.now)
+		return
+	}
+	p.hole.Ask(sh.now)
+	p.need.asks, p.need.agreed = true, true
+	p.c.Stats.LongAsks++
+	p.sendProbe(ethertype.KindProbe, ethertype.FlagTakesLong, 0)
 }
 
-// AnswerLong answers the peer's question whether this side receives long frames. There is no answer
-// if it cannot.
+// AnswerLong answers the peer's question whether this side receives long frames, as soon as it does: the
+// peer may not ask again for minutes. There is no answer if it cannot.
 func (p *Path) AnswerLong() {
-	if p.c.shared.receiveLong() {
+	if p.need.owes = !p.c.shared.receiveLong(); !p.need.owes {
 		p.need.agreed = true
 		p.sendProbe(ethertype.KindProbeAck, ethertype.FlagTakesLong, 0)
 	}
@@ -135,6 +146,7 @@ func (sh *Shared) receiveLong() bool {
 	l := &sh.Long
 	l.used = sh.now
 	if !l.Receives {
+		l.told = true
 		if l.Receives = l.link.ReceiveLong(true); l.Receives {
 			sh.stats.LongStarts++
 		}
@@ -144,8 +156,15 @@ func (sh *Shared) receiveLong() bool {
 
 // restLong ends the reception of long frames if no connection has used them for long.
 func (sh *Shared) restLong() {
-	if l := &sh.Long; l.Receives && sh.now-l.used > 2*longRest {
-		l.Receives = l.link.ReceiveLong(false)
+	if l := &sh.Long; l.told && sh.now-l.used > 2*longRest {
+		l.told, l.Receives = false, l.link.ReceiveLong(false)
+	}
+}
+
+// answerLate is called by each sweep: the link may have begun to receive long frames.
+func (p *Path) answerLate() {
+	if p.need.owes {
+		p.AnswerLong()
 	}
 }
 
@@ -160,14 +179,16 @@ func (p *Path) rest() {
 // useLong notes that a long frame is sent or received.
 func (p *Path) useLong() { p.need.used, p.c.shared.Long.used = p.c.shared.now, p.c.shared.now }
 
-// heardLong is called for a genuine frame of the peer that says that the path carries long frames.
+// heardLong is called for a genuine frame of the peer that says that the path carries long frames. One
+// that is long itself shows that the peer uses them, whether or not this side does, or has forgotten
+// that it did.
 func (p *Path) heardLong(h *ethertype.Header) {
-	switch {
-	case !p.need.agreed:
-	case !p.UsesLong():
-		p.UseLong()
-	case int(h.Size) > p.Data:
+	if int(h.Size) > p.Data {
 		p.useLong()
+		p.need.agreed = true
+	}
+	if p.need.agreed && !p.UsesLong() {
+		p.UseLong()
 	}
 }
 
