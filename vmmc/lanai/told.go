@@ -114,11 +114,15 @@ const (
 func (s *seat) hearMessage(e event) bool {
 	is := s.relation(e.from)
 	if len(e.body) > 0 && e.body[0] == sayBye {
-		if is != acquainted && is != heard || !s.told.bye(e.from, e.body) {
+		switch {
+		case is != acquainted && is != heard: // one that has ended waits for an answer all the same
 			s.h.prog.count.Untold++
-			return true
+			return false
+		case s.told.bye(e.from, e.body):
+			s.tell(e)
+		default: // the answer to the one that waits is for both
+			s.h.prog.count.Untold++
 		}
-		s.tell(e)
 		return true
 	}
 	if is == unwanted {

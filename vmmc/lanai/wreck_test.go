@@ -93,3 +93,31 @@ func TestWrecked(t *testing.T) {
 		t.Errorf("no request was refused: %+v", card.Snapshot().Stats)
 	}
 }
+
+// TestGivenToStranger: a process gives memory to one that has never heard of it, and ends. The other one has
+// nothing to say to that. Nothing of the process is left on the card all the same.
+func TestGivenToStranger(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	card, _ := served(t, veth, 0, false, lanai.Config{})
+	other := openVeth(t, veth, 1, lanai.Config{})
+	near := openVeth(t, veth, 0, lanai.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stranger, _, err := exporter(ctx, other, 91)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	giver, _, err := exporter(ctx, near, 90)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writes(t, near, other, 100); err != nil { // the line is there
+		t.Fatal(err)
+	}
+	near.Grant(90, other.Addr(91))
+	giver.Close()
+	if err := left(card); err != nil {
+		t.Error(err)
+	}
+}
