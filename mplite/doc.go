@@ -132,6 +132,8 @@
 //	                else                                   allreduce, own part kept
 //	Scan, Exscan                                           recursive doubling
 //
+// Comm.SplitShared returns a communicator of the ranks on one host.
+//
 // Each collective has a nonblocking form, with an I before its name. It returns a Request,
 // to be waited for like that of a send or receive, or together with those. It runs the
 // same algorithm, step by step, during any call of this package that drives the protocol.

@@ -188,6 +188,7 @@
 //	MPI_Improbe                Comm.Improbe
 //	MPI_Mrecv                  Matched.Mrecv, Mrecv
 //	MPI_Imrecv                 Matched.Imrecv, Imrecv
+//	MPI_Comm_split_type        Comm.SplitShared           the type MPI_COMM_TYPE_SHARED only
 //	MPI_Exscan                 Exscan
 //	MPI_Ibarrier               Comm.Ibarrier
 //	MPI_Ibcast                 Ibcast

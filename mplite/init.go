@@ -66,6 +66,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 			return nil, err
 		}
 	}
+	w.findHosts()
 	group := make([]int32, w.size)
 	for i := range group {
 		group[i] = int32(i)
@@ -310,7 +311,7 @@ func (c *Comm) Abort(code int) {
 
 // wireVersion changes whenever the format of a hello or a message does, or what messages a collective
 // sends, or the messages of package job between ranks.
-const wireVersion = 7
+const wireVersion = 8
 
 // program is what job's errors and names call this package.
 const program = "MPLite"

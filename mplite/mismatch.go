@@ -441,6 +441,7 @@ const (
 	callCommCreate
 	callCartCreate
 	callCartSub
+	callSplitShared
 	numCalls
 )
 
@@ -468,6 +469,7 @@ var calls = [numCalls]struct {
 	callCommCreate:    {name: "comm_create"},
 	callCartCreate:    {name: "cart_create"},
 	callCartSub:       {name: "cart_sub"},
+	callSplitShared:   {name: "split_shared"},
 }
 
 func (k call) String() string         { return calls[k].name }

@@ -23,7 +23,8 @@ type world struct {
 	rank     int      // as in job
 	size     int
 	maxWrite int
-	order    uint8 // flagBig if programs here have big-endian numbers
+	order    uint8   // flagBig if programs here have big-endian numbers
+	hosts    []int32 // by rank: the lowest rank on its host, see findHosts
 
 	onUse  bool        // ranks connect on first use
 	member *job.Member // then, and of this package alone

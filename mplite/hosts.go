@@ -1,0 +1,54 @@
+package mplite
+
+import (
+	"context"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// findHosts finds out which ranks share a host, when all ranks have joined: those whose NICs have the
+// same MAC address. Each rank has one NIC, so all ranks get the same result.
+func (w *world) findHosts() {
+	w.hosts = make([]int32, w.size)
+	known := map[ethertype.MAC]int32{}
+	for rank := range w.hosts {
+		w.hosts[rank] = int32(rank)
+		mac, ok := w.macOf(rank)
+		if !ok {
+			continue
+		}
+		if first, seen := known[mac]; seen {
+			w.hosts[rank] = first
+		} else {
+			known[mac] = int32(rank)
+		}
+	}
+}
+
+// macOf returns the address of a rank's NIC. It is unknown without a NIC, and for a rank that has died
+// since it joined: no collective that involves such a rank can succeed.
+func (w *world) macOf(rank int) (mac ethertype.MAC, ok bool) {
+	switch {
+	case w.nic == nil:
+		return mac, false
+	case rank == w.rank:
+		return w.nic.Addr().MAC, true
+	case w.onUse:
+		at, _ := w.job.Station(rank)
+		return at.MAC, !at.IsZero()
+	}
+	p := w.peers[rank]
+	if p.VI == nil {
+		return mac, false
+	}
+	at := p.VI.Remote()
+	return at.MAC, !at.IsZero()
+}
+
+// SplitShared creates a communicator of the ranks of c on this rank's host, ordered by key and then
+// by their rank in c (MPI_Comm_split_type with MPI_COMM_TYPE_SHARED). It is collective. Two ranks are
+// on one host if their NICs have the same MAC address: these ranks communicate through shared memory.
+// Ranks in different namespaces, or on different interfaces of one machine, are on different hosts.
+func (c *Comm) SplitShared(ctx context.Context, key int) (*Comm, error) {
+	return c.within(callSplitShared).Split(ctx, int(c.w.hosts[c.group[c.rank]]), key)
+}
