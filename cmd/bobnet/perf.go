@@ -39,8 +39,10 @@ measures the stacks in turns, so that their ratios are meaningful even on a busy
 Latency is half a round trip, in microseconds. The tests read and write measure RDMA of vipl
 and splitc; the time of a read is the full round trip. The cache-line time ("line ns") shows
 whether the two cores were close to each other or not; only measurements in the same state
-are compared. With --json each measurement is one line; fields that do not apply are 0 or
-missing.
+are compared. In tests of bandwidth "cpu s/GB" is the processor time of both ends, in user and
+kernel mode, for each 1e9 bytes of payload, with its ratio to TCP's; an end that spins uses its
+processor all the time, so its time is not shown. With --json each measurement is one line; fields
+that do not apply are 0 or missing.
 
 With --curve perf measures latency and bandwidth of all stacks, spinning and blocking, at MTU
 1500, 9000 and 65535. The sizes are the powers of two from 1 byte to 8 MiB and their

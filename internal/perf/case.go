@@ -108,6 +108,7 @@ type Record struct {
 	Retransmits uint64  `json:"retransmits"` // frames sent again, both sides
 	Drops       uint64  `json:"drops"`       // frames or datagrams lost, both sides
 	LineNs      float64 `json:"line_ns"`     // median cache-line time around the samples, nanoseconds
+	CPU         float64 `json:"cpu_s_gb"`    // processor time of both halves, seconds per 1e9 bytes of payload; bandwidth tests only
 
 	LogP *Signature `json:"logp,omitempty"` // nil but for the test logp
 }

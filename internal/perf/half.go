@@ -205,6 +205,7 @@ func (h *Half) serveRun(ctx context.Context, conn Conn, m message) error {
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test, m.Sample))
 	defer cancel()
 	err := conn.Echo(ctx, m.Warm)
+	used := processorTime()
 	if err == nil {
 		if timed(m.Case.Test) {
 			err = conn.Echo(ctx, m.Count)
@@ -212,7 +213,9 @@ func (h *Half) serveRun(ctx context.Context, conn Conn, m message) error {
 			err = conn.Sink(ctx, m.Count)
 		}
 	}
-	return h.ctl.sendResult(err, conn.Counters())
+	counters := conn.Counters()
+	counters.CPU = processorTime() - used
+	return h.ctl.sendResult(err, counters)
 }
 
 func (h *Half) serveClose(conn Conn) error {

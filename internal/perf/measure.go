@@ -262,7 +262,7 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 		return s, err
 	}
 	err = conn.PingPong(ctx, c.rtt[:warm])
-	start := time.Now()
+	start, used := time.Now(), processorTime()
 	switch {
 	case err != nil:
 	case timed(m.Test):
@@ -273,11 +273,13 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 		s.count, err = conn.Stream(ctx, n)
 	}
 	took := time.Since(start)
+	used = processorTime() - used
 	counters, peerErr := c.result()
 	if err = errors.Join(err, peerErr); err != nil {
 		return s, err
 	}
 	s.Counters = conn.Counters()
+	s.CPU = used
 	s.add(counters)
 	s.perSecond = float64(s.count) / took.Seconds()
 	if timed(m.Test) {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Stack is a way to move messages between the halves. Implementations keep no
@@ -42,13 +45,25 @@ type Conn interface {
 
 // Counters are what a half counts during a sample.
 type Counters struct {
-	Retransmits uint64 `json:"retransmits"`
-	Drops       uint64 `json:"drops"`
+	Retransmits uint64        `json:"retransmits"`
+	Drops       uint64        `json:"drops"`
+	CPU         time.Duration `json:"cpu_ns"` // processor time of the process during the messages; no Conn sets it
 }
 
 func (c *Counters) add(o Counters) {
 	c.Retransmits += o.Retransmits
 	c.Drops += o.Drops
+	c.CPU += o.CPU
+}
+
+// processorTime returns the processor time that this process has used, in user and kernel mode. It includes the
+// kernel's work on frames that the process has sent, as far as that runs within its system calls.
+func processorTime() time.Duration {
+	var use unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &use) != nil {
+		return 0
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
 // stacks is the table of what can be measured, and its order is the order of

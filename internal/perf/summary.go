@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -43,11 +44,13 @@ func summarize(all []*measurement) ([]Record, error) {
 func record(c Case, samples []sample) (r Record, err error) {
 	r.Case = c
 	var rates, lines []float64
+	var used time.Duration
 	merged := hdrhistogram.New(1, maxRTT, 3)
 	for _, s := range samples {
 		r.Count += s.count
 		r.Retransmits += s.Retransmits
 		r.Drops += s.Drops
+		used += s.CPU
 		rates = append(rates, s.perSecond)
 		lines = append(lines, s.line)
 		if s.rtt != nil {
@@ -66,6 +69,7 @@ func record(c Case, samples []sample) (r Record, err error) {
 		r.Min = 2 * oneWay(merged.Min())
 	case Bandwidth, Bidirectional, Write:
 		r.Mbits = median(rates) * float64(c.Size) * 8 / 1e6
+		r.CPU = used.Seconds() * 1e9 / (float64(r.Count) * float64(c.Size))
 	case Rate:
 		r.Rate = median(rates)
 	case Primitives, Bulk:

@@ -57,7 +57,7 @@ func writeFigures(w io.Writer, group []Record) error {
 	case Latency, Read, Overhead, Barrier:
 		columns = "p50 us\tp99 us\tmin us"
 	case Bandwidth, Bidirectional, Write:
-		columns = "Mbit/s\tsent again\tdrops"
+		columns = "Mbit/s\tcpu s/GB\tx tcp\tsent again\tdrops"
 	case Primitives, Bulk:
 		columns = "us each\tMbit/s\tsent again"
 	}
@@ -67,7 +67,7 @@ func writeFigures(w io.Writer, group []Record) error {
 	}
 	fmt.Fprintf(tw, "stack\tlevel\twait\t%s\tx %s\tline ns\t\n", columns, strings.Join(against, "\tx "))
 	for _, r := range group {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s", label(r), dash(r.Reliability), r.Wait, figures(r))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s", label(r), dash(r.Reliability), r.Wait, figures(group, r))
 		for _, stack := range against {
 			fmt.Fprintf(tw, "\t%s", ratio(r, baseline(group, stack, r)))
 		}
@@ -98,17 +98,30 @@ func name(r Record) string {
 	return text
 }
 
-func figures(r Record) string {
+// figures returns the columns of a row that depend on the test.
+func figures(group []Record, r Record) string {
 	switch r.Test {
 	case Latency, Read, Overhead, Barrier:
 		return fmt.Sprintf("%.2f\t%.2f\t%.2f", r.P50, r.P99, r.Min)
 	case Bandwidth, Bidirectional, Write:
-		return fmt.Sprintf("%.0f\t%d\t%d", r.Mbits, r.Retransmits, r.Drops)
+		return fmt.Sprintf("%.0f\t%s\t%d\t%d", r.Mbits, processor(r, baseline(group, "tcp", r)), r.Retransmits, r.Drops)
 	}
 	if r.Test == Primitives || r.Test == Bulk {
 		return fmt.Sprintf("%.3f\t%.0f\t%d", r.P50, r.Mbits, r.Retransmits)
 	}
 	return fmt.Sprintf("%.0f\t%d\t%d", r.Rate, r.Retransmits, r.Drops)
+}
+
+// processor returns the processor time of r for each GB, and its ratio to that of base, which may be nil. A half that
+// spins uses a processor all the time, so its time says nothing.
+func processor(r Record, base *Record) string {
+	switch {
+	case r.CPU == 0 || r.Wait == Spin:
+		return "-\t-"
+	case base == nil || base.CPU == 0:
+		return fmt.Sprintf("%.3f\t-", r.CPU)
+	}
+	return fmt.Sprintf("%.3f\t%.2f", r.CPU, r.CPU/base.CPU)
 }
 
 // baseline returns the record of a stack that r is compared with: it waits in

@@ -16,8 +16,9 @@ var tableRecords = []Record{
 	{Case: Case{Stack: "vipl", Test: Latency, Reliability: "delivery", Wait: Spin, Link: "ring", MTU: 1500, Size: 64}, P50: 1.8, P99: 2.5, Min: 1.6, LineNs: 56},
 	{Case: Case{Stack: "vipl", Test: Latency, Reliability: "delivery", Wait: Block, Link: "packet", MTU: 1500, Size: 64}, P50: 24, P99: 40, Min: 20, LineNs: 55},
 	{Case: Case{Stack: "tcp", Test: Latency, Wait: Block, MTU: 1500, Size: 64}, P50: 30, P99: 60, Min: 25, LineNs: 55},
-	{Case: Case{Stack: "raw", Test: Bandwidth, Wait: Spin, Link: "ring", MTU: 1500, Size: 1 << 20}, Mbits: 6000, LineNs: 55},
-	{Case: Case{Stack: "tcp", Test: Bandwidth, Wait: Block, MTU: 1500, Size: 1 << 20}, Mbits: 24000, Retransmits: 2, Drops: 1, LineNs: 55},
+	{Case: Case{Stack: "raw", Test: Bandwidth, Wait: Spin, Link: "ring", MTU: 1500, Size: 1 << 20}, Mbits: 6000, LineNs: 55, CPU: 2},
+	{Case: Case{Stack: "vipl", Test: Bandwidth, Wait: Block, Link: "ring", MTU: 1500, Size: 1 << 20}, Mbits: 36000, LineNs: 55, CPU: 0.45},
+	{Case: Case{Stack: "tcp", Test: Bandwidth, Wait: Block, MTU: 1500, Size: 1 << 20}, Mbits: 24000, Retransmits: 2, Drops: 1, LineNs: 55, CPU: 0.6},
 }
 
 const wantTable = `latency, 64 B messages, MTU 1500
@@ -28,9 +29,10 @@ const wantTable = `latency, 64 B messages, MTU 1500
           tcp         -  block   30.00   60.00   25.00      -   1.00       55
 
 bandwidth, 1 MiB messages, MTU 1500
-  stack  level   wait  Mbit/s  sent again  drops  x raw  x tcp  line ns
-    raw      -   spin    6000           0      0   1.00   0.25       55
-    tcp      -  block   24000           2      1      -   1.00       55
+  stack  level   wait  Mbit/s  cpu s/GB  x tcp  sent again  drops  x raw  x tcp  line ns
+    raw      -   spin    6000         -      -           0      0   1.00   0.25       55
+   vipl      -  block   36000     0.450   0.75           0      0      -   1.50       55
+    tcp      -  block   24000     0.600   1.00           2      1      -   1.00       55
 
 `
 
@@ -39,6 +41,7 @@ const wantSummary = `        stack  waits by  one way, 64 B  x tcp  bandwidth, 1
          vipl  spinning        1.80 us   0.06                 -      -
   vipl/packet  blocking       24.00 us   0.80                 -      -
           tcp  blocking       30.00 us   1.00      24000 Mbit/s   1.00
+         vipl  blocking              -      -      36000 Mbit/s   1.50
 
 `
 
@@ -147,7 +150,7 @@ func TestPlotSaysOverWhat(t *testing.T) {
 		"MTU 1500, link ring, packet":       tableRecords[:4],
 		"MTU 1500, 9000, link ring, packet": both,
 		"MTU 1500, link ring":               tableRecords[:2],
-		"MTU 1500":                          tableRecords[5:],
+		"MTU 1500":                          tableRecords[6:],
 	} {
 		if got := overWhat(records); got != want {
 			t.Errorf("%q, want %q", got, want)
