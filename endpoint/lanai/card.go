@@ -157,7 +157,9 @@ func (c *Card) start() error {
 	}
 	p, d := &c.prog, &c.driver
 	*p = program{d: d, cfg: &c.cfg, self: c.cfg.MAC, frames: make([]frame, c.cfg.Frames)}
-	*d = driver{prog: p, host: &c.host, clock: c.clock, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*seat{}, alarm: transport.Forever, askAt: transport.Forever}
+	*d = driver{prog: p, host: &c.host, clock: c.clock, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*seat{}, alarm: transport.Forever, askAt: transport.Forever,
+		queries: queries{has: admission.New[ethertype.MAC](admission.Limits{Conns: mostHas / 4, AllConns: mostHas})},
+		replies: admission.New[ethertype.MAC](admission.Limits{Conns: stationReplies, AllConns: mostReplies})}
 	for i := range p.frames {
 		page, err := c.host.Card.OpenPage(fmt.Sprintf("frame %d", i))
 		if err != nil {

@@ -24,8 +24,14 @@ func (p *way) connection(x *item) {
 	}
 	p.card.lock()
 	defer p.card.unlock()
-	if x.what == itemLost {
+	switch x.what {
+	case itemLost:
 		p.lost(x)
+		return
+	case itemAlive:
+		if none := p.lacks(x.from, x.data); len(none) > 0 {
+			p.card.driver.say(sayNone, x.from, p.seat, 0, none...)
+		}
 		return
 	}
 	ch := p.conns[x.conn]
@@ -138,7 +144,6 @@ func (p *way) accept(x *item) {
 		p.up.Refused(reason)
 		p.card.lock()
 		defer p.card.unlock()
-		p.opened(x)
 		p.card.driver.say(sayRefuse, x.from, p.seat, 0, pair(x.conn, uint32(reason))...)
 		return
 	}
@@ -147,7 +152,6 @@ func (p *way) accept(x *item) {
 	ch.taken, ch.known, ch.peerConn = size, true, x.conn
 	ch.peer = peerName{x.from.mac, x.from.port, h.From.ID}
 	p.meets(ch, x.life)
-	p.opened(x)
 	p.card.unlock()
 	p.up.Attach(up, ch)
 	p.card.lock()
@@ -156,24 +160,6 @@ func (p *way) accept(x *item) {
 		p.card.driver.say(sayAccept, ch.peer, p.seat, ch.conn, pair(x.conn, at.id)...)
 	}
 }
-
-// open records a connection request, and queues it for delivery. The caller must hold the engine's
-// lock.
-func (p *way) open(x item) {
-	p.opens[x.open()]++
-	p.push(x)
-}
-
-// opened records that a request was accepted or refused. The caller must hold the engine's lock.
-func (p *way) opened(x *item) {
-	key := x.open()
-	if p.opens[key]--; p.opens[key] <= 0 {
-		delete(p.opens, key)
-	}
-}
-
-// open returns the key of the requested connection.
-func (x *item) open() openKey { return openKey{peerKey{x.from.mac, x.from.port}, x.conn} }
 
 // key returns the program at the other end.
 func (ch *channel) key() peerKey { return peerKey{ch.peer.mac, ch.peer.port} }
@@ -256,8 +242,7 @@ func (p *way) lacks(from peerName, pairs []byte) (none []byte) {
 		if ours == 0 { // the other program waits for an answer
 			ch = p.ofPeer(from, theirs)
 		}
-		key := peerKey{from.mac, from.port}
-		if (ch == nil || ch.key() != key) && p.opens[openKey{key, theirs}] == 0 {
+		if ch == nil || ch.key() != (peerKey{from.mac, from.port}) {
 			none = append(none, pairs[:pairSize]...)
 		}
 	}

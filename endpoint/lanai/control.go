@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -47,6 +48,9 @@ func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *s
 	u := nobody
 	if from != nil {
 		u = userOf(from.listener)
+		if what == sayOpen || what == sayAccept || what == sayAlive { // the rest may answer programs that it does not know
+			from.met.add(peerKey{to.mac, to.port})
+		}
 		binary.LittleEndian.PutUint16(b[2:], from.port)
 		binary.LittleEndian.PutUint32(b[8:], from.life)
 	}
@@ -58,20 +62,21 @@ func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *s
 // finds out when it asks.
 const goneTries = 16
 
-// mostReplies is the maximum number of the driver's own sayings in flight or waiting. They answer
+// The maximum number of the driver's own sayings in flight or waiting, and of those to one station. They answer
 // other drivers, which ask again.
-const mostReplies = 1024
+const (
+	mostReplies    = 1024
+	stationReplies = mostReplies / 4
+)
 
 // say sends a saying about a connection, for a program if from is not nil.
 func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...byte) {
 	switch {
 	case from != nil:
 		from.saying++
-	case d.answers == mostReplies:
+	case !d.replies.Enter(to.mac):
 		d.prog.stats.Unsaid++
 		return
-	default:
-		d.answers++
 	}
 	if d.far != nil {
 		d.far.say(what, to, from, conn, more)
@@ -106,7 +111,7 @@ func (d *driver) said(r *ref, why wire.Reason) {
 		return
 	}
 	if s.from == nil {
-		d.answers--
+		d.replies.Leave(s.to.mac)
 	}
 	if p := s.from; p != nil {
 		p.saying--
@@ -135,15 +140,16 @@ func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
 	case what == sayAlive && len(rest) >= pairSize && word(rest, 0) != 0 && word(rest, 0) != p.life:
 		d.sayDead(from, port, rest)
 	default:
-		p.heard(what, from, conn, life, rest)
+		p.hear(d, what, from, conn, life, rest)
 	}
 }
 
 // heard implements listener.
 func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
+	before := len(p.items)
 	switch {
 	case what == sayOpen:
-		p.open(item{what: itemOpen, from: from, conn: conn, life: life, data: append([]byte(nil), rest...)})
+		p.push(item{what: itemOpen, from: from, conn: conn, life: life, data: append([]byte(nil), rest...)})
 	case what == sayAccept && len(rest) >= 8:
 		p.push(item{what: itemAccepted, from: peerName{from.mac, from.port, word(rest, 4)}, conn: word(rest, 0), peerConn: conn, life: life})
 	case what == sayRefuse && len(rest) >= 8:
@@ -151,15 +157,37 @@ func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 	case what == sayGone && len(rest) >= 8:
 		p.push(item{what: itemGone, from: from, conn: word(rest, 0), peerConn: conn})
 	case what == sayAlive && len(rest) >= pairSize:
-		if none := p.lacks(from, rest[pairSize:]); len(none) > 0 {
-			p.card.driver.say(sayNone, from, p.seat, 0, none...)
-		}
+		p.push(item{what: itemAlive, from: from, data: append([]byte(nil), rest[pairSize:]...)})
 	case what == sayNone:
 		for ; len(rest) >= pairSize; rest = rest[pairSize:] {
 			p.push(item{what: itemGone, from: from, conn: word(rest, 0), peerConn: word(rest, 4)})
 		}
 	case what == sayDead && len(rest) >= 8:
 		p.dead(peerKey{from.mac, uint16(word(rest, 0))}, word(rest, 4))
+	}
+	if n := len(p.items); n > before {
+		p.items[n-1].heard = true
+	} else {
+		p.took(1)
+	}
+}
+
+// stopped implements listener.
+func (p *way) stopped() bool { return false }
+
+// tookAtOnce is how many handled sayings a program of another process reports to the card together.
+const tookAtOnce = 8
+
+// took makes room for n more sayings of other drivers. The caller must hold the engine's lock.
+func (p *way) took(n int) {
+	far := p.card.driver.far
+	if far == nil {
+		p.seat.untaken.Took(n)
+		return
+	}
+	if p.tookNow += n; p.tookNow >= tookAtOnce {
+		far.line.Send(note{Do: doTook, Port: p.seat.port, Size: p.tookNow})
+		p.tookNow = 0
 	}
 }
 
@@ -213,6 +241,7 @@ const (
 	querySize = 256
 	maxName   = querySize - 4
 	mostAsked = 1024 // queries that wait to be sent
+	mostHas   = 1024 // answers to those of others that wait to be sent
 )
 
 // query is a packet that a driver sends without a channel.
@@ -223,10 +252,11 @@ type query struct {
 	body []byte
 }
 
-// queries holds the queries that wait to be sent.
+// queries holds the queries and answers that wait to be sent.
 type queries struct {
 	list []query
 	ways []int
+	has  *admission.Gate[ethertype.MAC] // answers, by the station that they are for
 }
 
 // nextQuery returns the next query to send, or nil. It is valid until the next call.
@@ -236,7 +266,9 @@ func (d *driver) nextQuery() *query {
 		return nil
 	}
 	first := q.list[0]
-	q.list = q.list[1:]
+	if q.list = q.list[1:]; first.kind == kindHas {
+		q.has.Leave(first.to)
+	}
 	return &first
 }
 
@@ -255,7 +287,7 @@ func (d *driver) ask(name string) {
 	q.ways = d.prog.peers.Routed(q.ways[:0])
 	for _, i := range q.ways {
 		to := d.prog.peers.MAC(i)
-		if to != d.prog.self && len(q.list) < mostAsked {
+		if _, answers := q.has.Conns(to); to != d.prog.self && len(q.list)-answers < mostAsked {
 			q.list = append(q.list, query{kindQuery, to, i, append(make([]byte, 4, 4+len(name)), name...)})
 		}
 	}
@@ -277,7 +309,7 @@ func (d *driver) queried(h *header, body []byte) {
 	}
 	peer, ok := d.prog.sender(h.from)
 	for _, p := range d.inOrder() {
-		if _, has := p.names[name]; has && ok && len(d.queries.list) < mostAsked {
+		if _, has := p.names[name]; has && ok && d.queries.has.Enter(h.from) {
 			b := append([]byte(nil), body...)
 			setWord(b, 0, uint32(p.port))
 			d.queries.list = append(d.queries.list, query{kindHas, h.from, peer, b})

@@ -81,7 +81,9 @@ package lanai
 //
 // When the connection of a process ends, the driver forgets its programs and endpoints. What they have
 // posted goes out while their frames are drained; the memory is kept until then. Other drivers that ask for
-// the programs hear that they are dead. When the process that has the card ends, the others' waits end with
+// the programs hear that they are dead. What other drivers have said to a program, and the program has not handled,
+// is counted by program and by station (package untaken, seat.go), so that one that floods a program cuts off only
+// itself. So are the driver's own answers, by station. When the process that has the card ends, the others' waits end with
 // an error that wraps transport.ErrGone; they open the card again.
 //
 // Messages to the card's own station do not pass the wire (myrinet.Card.Loop).

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/shared"
@@ -197,8 +199,8 @@ type driver struct {
 	far      *far // connection to the process that has the card, if another one has
 	control  *end // privileged, and always in frame 0
 	queries  queries
-	askAt    int64 // when to ask about remote programs
-	answers  int   // the driver's own sayings that are not done
+	replies  *admission.Gate[ethertype.MAC] // the driver's own sayings in flight or waiting, by station
+	askAt    int64                          // when to ask about remote programs
 }
 
 func keyOf(port uint16, id uint32) uint64 { return uint64(port)<<32 | uint64(id) }

@@ -3,6 +3,7 @@ package lanai
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
@@ -184,6 +185,20 @@ func Say(c *Card, port uint16, to ethertype.MAC, times int) {
 	}
 }
 
+// Flood makes the program at a port say so many things of so many bytes to another one, that nothing of its own is
+// about, of all that a program may say. It returns when all have arrived.
+func Flood(c *Card, port uint16, to ethertype.Addr, times, size int) {
+	whats := []topic{sayOpen, sayAccept, sayRefuse, sayGone, sayAlive, sayNone}
+	for n := range times {
+		c.lock()
+		c.driver.say(whats[n%len(whats)], peerName{mac: to.MAC, port: to.Port}, c.driver.programs[port], uint32(n), make([]byte, size)...)
+		c.unlock()
+		for n%MostSayings == MostSayings-1 && Saying(c, port) > 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
 // SayAs makes the driver say so many things to another station, as if a program of a user did.
 func SayAs(c *Card, uid uint32, to ethertype.MAC, times int) {
 	c.lock()
@@ -191,7 +206,7 @@ func SayAs(c *Card, uid uint32, to ethertype.MAC, times int) {
 	for range times {
 		s := newSaying(sayOpen, peerName{mac: to, port: 1}, nil, 1, nil)
 		s.user = user(uid)
-		c.driver.answers++
+		c.driver.replies.Enter(to)
 		c.driver.send(s)
 	}
 }
@@ -203,8 +218,8 @@ func SetUser(c *Card, name wire.Name, uid uint32) {
 	c.driver.find(name.Addr.Port, name.ID).user = user(uid)
 }
 
-// MostReplies is how many sayings of its own a driver has under way, or that wait.
-const MostReplies = mostReplies
+// StationReplies is how many sayings of its own to one station a driver has under way, or that wait.
+const StationReplies = stationReplies
 
 // Saying returns how many of the things that a program has said are not known to have ended.
 func Saying(c *Card, port uint16) int {
@@ -248,6 +263,7 @@ type deaf struct{}
 
 func (deaf) told(e *end)                                   { e.news = false }
 func (deaf) heard(topic, peerName, uint32, uint32, []byte) {}
+func (deaf) stopped() bool                                 { return false }
 func (deaf) said(topic, peerKey, uint32, wire.Reason)      {}
 func (deaf) found(string, ethertype.Addr)                  {}
 func (deaf) attend(int64) (next int64)                     { return transport.Forever }

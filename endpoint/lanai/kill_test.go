@@ -76,6 +76,7 @@ func start(t testing.TB, veth *vethtest.Pair, side int, what string) (kill func(
 
 // process is a child.
 type process struct {
+	*os.Process
 	in   io.Writer
 	out  *bufio.Reader
 	kill func()
@@ -97,7 +98,7 @@ func startChild(t testing.TB, veth *vethtest.Pair, side int, what string) (p pro
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = process{in: in, out: bufio.NewReader(out), kill: func() {
+	p = process{Process: cmd.Process, in: in, out: bufio.NewReader(out), kill: func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}}

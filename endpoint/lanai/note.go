@@ -14,6 +14,7 @@ type note struct {
 	Life  uint32        `json:",omitempty"`
 	ID    uint32        `json:",omitempty"` // of an endpoint
 	Bit   int           `json:",omitempty"` // of bells, for an endpoint
+	Size  int           `json:",omitempty"`
 	Name  string        `json:",omitempty"`
 	What  topic         `json:",omitempty"` // of what drivers say, as what follows
 	MAC   ethertype.MAC // of the other program, or of the card
@@ -35,8 +36,9 @@ const (
 	doLeave  = "leave"  // a program has ended, with its endpoints
 	doForget = "forget" // the endpoint is
 	doUnname = "unname"
-	doAsk    = "ask" // who has a name?
-	doSay    = "say" // to another driver
+	doAsk    = "ask"  // who has a name?
+	doSay    = "say"  // to another driver
+	doTook   = "took" // the program has handled so many of the sayings that it has heard
 )
 
 // Messages that the card sends by itself.

@@ -42,7 +42,8 @@ type way struct {
 	strays int
 	looked map[string]ethertype.Addr // names being looked up, and their addresses
 	peers  map[peerKey]*peerState
-	opens  map[openKey]int // connections requested by others and not yet delivered
+
+	tookNow int // sayings handled and not yet reported to the card
 }
 
 // item is a message or an event to deliver to the node.
@@ -57,6 +58,7 @@ type item struct {
 	peerConn uint32
 	life     uint32
 	data     []byte
+	heard    bool // the last item of a saying of another driver
 }
 
 type itemKind uint8
@@ -73,6 +75,7 @@ const (
 	itemRefused
 	itemGone
 	itemLost // all connections with the program from are lost
+	itemAlive
 )
 
 // received is a message that a half holds.
@@ -89,12 +92,6 @@ type peerState struct {
 	conns int    // number of this program's connections with it, or requests
 	next  int64  // when to ask about connections
 	asked bool   // an inquiry is in progress
-}
-
-// openKey identifies a connection that a remote program requests, by its number there.
-type openKey struct {
-	peerKey
-	conn uint32
 }
 
 func init() {
@@ -129,7 +126,7 @@ func (c *Card) program(up provider.Host, memory *provider.Budget, silent time.Du
 		silent = defaultPeerTimeout
 	}
 	p := &way{card: c, up: up, memory: memory, silent: silent,
-		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, looked: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}, opens: map[openKey]int{}}
+		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, looked: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}}
 	if c.driver.far != nil {
 		p.seat = &seat{port: joined.Port, life: joined.Life, names: map[string]struct{}{}, listener: p}
 		c.driver.programs[p.seat.port] = p.seat
@@ -401,8 +398,13 @@ func (p *way) came(r *ref, why wire.Reason) {
 
 // handOn delivers the queued items. A message that is the only item may be handled at once.
 func (p *way) handOn(atOnce bool) (handled bool) {
+	took := 0
 	for {
 		p.card.lock()
+		if took > 0 {
+			p.took(took)
+			took = 0
+		}
 		list, strays := p.items, p.strays
 		p.items, p.strays, p.taken = p.taken[:0], 0, nil
 		p.card.unlock()
@@ -423,6 +425,9 @@ func (p *way) handOn(atOnce bool) (handled bool) {
 		}
 		for i := range list {
 			p.hand(&list[i])
+			if list[i].heard {
+				took++
+			}
 			list[i] = item{}
 		}
 		p.taken = list[:0]

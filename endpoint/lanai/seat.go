@@ -3,15 +3,26 @@ package lanai
 import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/untaken"
+)
+
+// What waits until a program takes it in, at the most. Its process may do nothing for long, and other drivers may
+// say as much as they like meanwhile.
+const (
+	mostUntaken = 8 << 20 // bytes of sayings, beside what each program that this one has spoken to may have
+	untakenCost = 192     // bytes that a saying counts beside its body
+	mostMet     = 512     // programs that a program has spoken to: at least so many are remembered
 )
 
 // seat is the driver's record of a program.
 type seat struct {
 	listener
-	port   uint16
-	life   uint32 // distinguishes it from earlier programs at the same port
-	names  map[string]struct{}
-	saying int // sayings that are not known to have arrived
+	met     met             // programs that it has spoken to
+	untaken untaken.Account // what others have said to it
+	port    uint16
+	life    uint32 // distinguishes it from earlier programs at the same port
+	names   map[string]struct{}
+	saying  int // sayings that are not known to have arrived
 }
 
 // listener is how the driver reports to a program: a way of this process, or a program of another
@@ -19,6 +30,7 @@ type seat struct {
 type listener interface {
 	told(e *end)                                                     // the card has reported something for an endpoint
 	heard(what topic, from peerName, conn, life uint32, rest []byte) // another driver has sent a saying
+	stopped() bool                                                   // it reads nothing, and much waits
 	said(what topic, to peerKey, conn uint32, why wire.Reason)       // a saying of the program has arrived, or failed for a reason
 	found(name string, at ethertype.Addr)                            // a name has been found
 	attend(now int64) (next int64)                                   // do what is due, and return when to call again
@@ -32,9 +44,46 @@ func (c *Card) sit(l listener) *seat {
 			break
 		}
 	}
-	s := &seat{listener: l, port: d.lastPort, life: c.random(), names: map[string]struct{}{}}
+	s := &seat{listener: l, port: d.lastPort, life: c.random(), names: map[string]struct{}{}, untaken: untaken.Account{Most: mostUntaken}}
 	d.programs[s.port] = s
 	return s
+}
+
+// hear passes a saying of another driver to a program if there is room for it. Programs that this one has not spoken
+// to have half of the room. The driver refuses a connection for which there is no room; of the rest, drivers
+// find out what they miss when they ask.
+func (s *seat) hear(d *driver, what topic, from peerName, conn, life uint32, rest []byte) {
+	key := peerKey{from.mac, from.port}
+	if !s.stopped() && s.untaken.Message(ethertype.Addr{MAC: key.mac, Port: key.port}, untakenCost+len(rest)*4/3, !s.met.has(key)) {
+		s.heard(what, from, conn, life, rest)
+		return
+	}
+	d.prog.stats.Unheard++
+	switch what {
+	case sayOpen:
+		d.say(sayRefuse, from, nil, 0, pair(conn, uint32(wire.ReasonCongestion))...)
+	case sayAccept:
+		d.say(sayGone, from, nil, 0, pair(conn, 0)...)
+	}
+}
+
+// met remembers the programs that a program has spoken to: the last mostMet, and up to twice as many.
+type met struct{ last, before map[peerKey]struct{} }
+
+func (m *met) add(key peerKey) {
+	if _, has := m.last[key]; has {
+		return
+	}
+	if m.last == nil || len(m.last) == mostMet {
+		m.last, m.before = map[peerKey]struct{}{}, m.last
+	}
+	m.last[key] = struct{}{}
+}
+
+func (m *met) has(key peerKey) bool {
+	_, last := m.last[key]
+	_, before := m.before[key]
+	return last || before
 }
 
 // user identifies the owner of a program or endpoint, among the users that share a card.

@@ -30,7 +30,9 @@ const (
 	mostSayings = 64      // passed to the driver; others wait
 	mostSaying  = 4096    // bytes of one
 	mostAsks    = 32      // look-ups of names within askAgain
-	mostBacklog = 1 << 20 // unread bytes, and bytes of waiting sayings
+	mostBacklog = 1 << 20 // unread bytes of answers
+	mostLater   = 8 << 20 // bytes of waiting sayings: as many as answers to all that a program may not have taken in
+	mostTold    = 8 << 20 // unread bytes of what other drivers say to its programs
 	userPart    = 4       // fraction of the endpoints, for one user
 )
 
@@ -271,7 +273,7 @@ func (t *tenant) say(s *seat, n *note) {
 	switch x := newSaying(n.What, peerName{mac: n.MAC, port: n.Other}, s, n.Conn, n.Body); {
 	case t.saying < mostSayings:
 		t.send(x)
-	case t.kept+x.size() <= mostBacklog:
+	case t.kept+x.size() <= mostLater:
 		t.later.Push(x)
 		t.kept += x.size()
 	default:
@@ -327,6 +329,8 @@ func (t *tenant) do(n *note) {
 	switch n.Do {
 	case doSay:
 		t.say(s, n)
+	case doTook:
+		s.untaken.Took(n.Size)
 	case doLeave:
 		t.leave(s)
 	case doForget:
@@ -393,18 +397,13 @@ func (v *visitor) told(e *end) {
 	v.news.Ring(e.bit)
 }
 
-// heard implements listener. If a program does not read its messages, some are lost, and other
-// programs ask again.
+// heard implements listener.
 func (v *visitor) heard(what topic, from peerName, conn, life uint32, rest []byte) {
-	switch {
-	case v.line.Backlog() < mostBacklog/2:
-		v.line.Send(note{Do: doHeard, Port: v.seat.port, What: what, MAC: from.mac, Other: from.port, Conn: conn, Life: life, Body: rest})
-	case what == sayOpen:
-		v.card.driver.say(sayRefuse, from, nil, 0, pair(conn, uint32(wire.ReasonCongestion))...)
-	default:
-		v.card.prog.stats.Unheard++
-	}
+	v.line.Tell(note{Do: doHeard, Port: v.seat.port, What: what, MAC: from.mac, Other: from.port, Conn: conn, Life: life, Body: rest})
 }
+
+// stopped implements listener.
+func (v *visitor) stopped() bool { return v.line.Told() > mostTold }
 
 // said implements listener.
 func (v *visitor) said(what topic, to peerKey, conn uint32, why wire.Reason) {

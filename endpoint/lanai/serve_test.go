@@ -281,7 +281,7 @@ func TestScribble(t *testing.T) {
 // TestManySayings: a process that says more to a silent station than it may have under way is served on, what
 // is too much comes back, and the card ends when it is to.
 func TestManySayings(t *testing.T) {
-	const sayings = 10_000
+	const sayings = 100_000
 	veth := vethtest.New(t, 1500)
 	_, stop := served(t, veth, 0, false)
 	c := openVeth(t, veth, 0)
@@ -510,14 +510,16 @@ func TestSilentStations(t *testing.T) {
 	})
 }
 
-// TestReplies: what a driver answers to drivers that take no answers has a bound, and what is beyond it is counted.
+// TestReplies: what a driver answers to a driver that takes no answers has a bound, and what is beyond it is counted.
+// Others have theirs.
 func TestReplies(t *testing.T) {
 	const tooMany = 100
 	s := newSegment(t, myrinet.Options{})
 	_, b := s.pair(lanai.Config{})
 	s.w.Go("driver", func() {
 		for round := range 2 {
-			lanai.Say(b, 0, mac(9), lanai.MostReplies+tooMany)
+			lanai.Say(b, 0, mac(9), lanai.StationReplies+tooMany)
+			lanai.Say(b, 0, mac(8), lanai.StationReplies)
 			if n := b.Snapshot().Stats.Unsaid; n != uint64(round+1)*tooMany {
 				t.Errorf("%d answers are dropped, want %d", n, (round+1)*tooMany)
 			}

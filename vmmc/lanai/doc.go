@@ -133,7 +133,7 @@ package lanai
 //     their first octet, to know with whom the process has to do: when the process ends without a word,
 //     the card says it. It reads no more of a program whose messages wait.
 //   - The card counts the messages and notifications that it has passed to a process, until the process's program
-//     reports that the process has handled them (told.go). Each sender may use only a part of the process's limit.
+//     reports that the process has handled them (told.go). Each sender, and each station, may use only a part of the limit.
 //     A sender that floods a process therefore cuts off only itself. The card drops and counts the sender's
 //     messages, and notifies both processes that the other one is gone. The sender can connect again. The card
 //     disconnects a program only if the program does not read the answers to its own requests.

@@ -318,31 +318,5 @@ func (h *Card) Reply(node int) {
 	h.page.Ring()
 }
 
-// Told is what a process has been told and has not taken in.
-type Told struct{ told }
-
-// Say has a process be told a message, from a stranger or not; Bye one that ends; Note a notification.
-func (t *Told) Say(from ethertype.Addr, size int, isStranger bool) bool {
-	return t.message(from, make([]byte, size), isStranger)
-}
-
-func (t *Told) Bye(from ethertype.Addr) bool  { return t.bye(from, []byte{sayBye, 1}) }
-func (t *Told) Note(from ethertype.Addr) bool { return t.note(from) }
-
-// Took has the process take in so many, and returns how many are left, and of how many processes.
-func (t *Told) Took(n int) (left, of int) {
-	t.took(n)
-	return t.order.Len(), len(t.by)
-}
-
-// Sum returns what has not been taken in: bytes of messages, and notifications.
-func (t *Told) Sum() (bytes, notes int) { return t.bytes, t.notes }
-
-const (
-	MostTold  = mostTold
-	ToldOwn   = toldOwn
-	MaxNotes  = maxNotes
-	MostNotes = mostNotes
-	MostNoted = mostNoted
-	MostWords = mostWords
-)
+// MostWords is how many messages of a user may wait to leave.
+const MostWords = mostWords

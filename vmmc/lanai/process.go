@@ -236,7 +236,7 @@ func (e *event) ofOthers() int {
 // took makes room for more that others tell, when Turn has taken in what there was. The host's lock is held.
 func (p *process) took() {
 	if p.guest == nil {
-		p.told.took(p.others)
+		p.told.Took(p.others)
 	} else {
 		p.guest.took(p.others)
 	}
@@ -248,7 +248,7 @@ func (p *process) relation(to ethertype.Addr) relation {
 	switch {
 	case p.known[to] > 0:
 		return acquainted
-	case p.told.by[to].bytes > 0:
+	case p.told.Has(to):
 		return heard
 	}
 	return stranger

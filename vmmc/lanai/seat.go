@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/myrinet/untaken"
 	"github.com/bobnet-go/bobnet/internal/shared"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -19,8 +20,8 @@ type seat struct {
 	page   *hardware.Page // its doorbell
 	queue  queue
 	space  space
-	frames *frames // where it takes numbers for its memory
-	told   told
+	frames *frames         // where it takes numbers for its memory
+	told   untaken.Account // what others have sent to it
 }
 
 // listener is a process as the card speaks to it: one of this process of the operating system (process),
@@ -41,7 +42,7 @@ func (h *Card) sit(s *seat, page *shared.Memory) error {
 	for h.port++; h.port == 0 || h.procs[h.port] != nil; {
 		h.port++
 	}
-	s.port, s.space = h.port, newSpace()
+	s.port, s.space, s.told = h.port, newSpace(), newTold()
 	s.self.Addr = ethertype.Addr{MAC: h.cfg.MAC, Port: s.port}
 	s.self.Incarnation = h.prog.birth ^ uint64(s.port)<<48
 	var err error

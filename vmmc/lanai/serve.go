@@ -336,7 +336,7 @@ func (t *tenant) do(n *memo) (ok bool) {
 	case doFree:
 		g.free(n.At)
 	case doTook:
-		g.seat.told.took(n.Size)
+		g.seat.told.Took(n.Size)
 	case doGrant:
 		return g.grant(n)
 	case doSay:

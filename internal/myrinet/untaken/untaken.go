@@ -1,0 +1,113 @@
+// Package untaken bounds what others send to a program that may take nothing in. One sender, or one station with
+// many, uses up only its own part.
+package untaken
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/fifo"
+)
+
+const (
+	// Own is how many bytes each sender that is no stranger may have in any case.
+	Own = 2 << 10
+
+	stationPart = 2 // one station may have this part of the room that is left
+	senderPart  = 2 // one sender may have this part of what the others of its station leave of that
+)
+
+// Account counts the messages and notifications that a program has been sent, until it has taken them in. It
+// drops nothing itself. Goroutines must not share an Account.
+type Account struct {
+	Most     int // bytes of messages, beside Own of each sender that is no stranger
+	Notes    int // notifications, beside OwnNotes of each sender
+	OwnNotes int // one sender may have twice as many while there is room
+
+	bytes, notes int
+	by           map[ethertype.Addr]portion
+	stations     map[ethertype.MAC]int // bytes of their senders
+	order        fifo.Queue[charge]
+}
+
+// portion is the part of one sender.
+type portion struct {
+	bytes, notes int
+	end          bool // its last message is among them
+}
+
+// charge is a message, or a notification if it has no bytes.
+type charge struct {
+	from  ethertype.Addr
+	bytes int
+}
+
+// Message counts a message if there is room for it. Strangers may have half of the room.
+func (a *Account) Message(from ethertype.Addr, bytes int, stranger bool) bool {
+	room := a.Most - a.bytes
+	if stranger {
+		room -= a.Most / 2
+	}
+	x := a.by[from]
+	own, others := x.bytes+bytes, a.stations[from.MAC]-x.bytes
+	if own > (room/stationPart-others)/senderPart && (stranger || own > Own) {
+		return false
+	}
+	x.end = false
+	a.add(x, charge{from, bytes})
+	return true
+}
+
+// End counts the message that nothing more comes, for which there is always room, once.
+func (a *Account) End(from ethertype.Addr, bytes int) bool {
+	x := a.by[from]
+	if x.end {
+		return false
+	}
+	x.end = true
+	a.add(x, charge{from, bytes})
+	return true
+}
+
+// Note counts a notification if there is room for it.
+func (a *Account) Note(from ethertype.Addr) bool {
+	x := a.by[from]
+	if x.notes >= 2*a.OwnNotes || x.notes >= a.OwnNotes && a.notes >= a.Notes {
+		return false
+	}
+	a.add(x, charge{from: from})
+	return true
+}
+
+func (a *Account) add(x portion, c charge) {
+	if a.by == nil {
+		a.by, a.stations = map[ethertype.Addr]portion{}, map[ethertype.MAC]int{}
+	}
+	a.change(x, c, 1)
+	a.order.Push(c)
+}
+
+// change adds a charge to a portion, or removes it if by is -1.
+func (a *Account) change(x portion, c charge, by int) {
+	if c.bytes == 0 {
+		x.notes += by
+		a.notes += by
+	}
+	x.bytes += by * c.bytes
+	a.bytes += by * c.bytes
+	if a.by[c.from] = x; x.bytes+x.notes == 0 {
+		delete(a.by, c.from)
+	}
+	if a.stations[c.from.MAC] += by * c.bytes; a.stations[c.from.MAC] == 0 {
+		delete(a.stations, c.from.MAC)
+	}
+}
+
+// Took notes that the program has taken in the oldest n.
+func (a *Account) Took(n int) {
+	for ; n > 0 && a.order.Len() > 0; n-- {
+		c := a.order.Pop()
+		a.change(a.by[c.from], c, -1)
+	}
+}
+
+// Has reports whether the program has messages of a sender that it has not taken in.
+func (a *Account) Has(from ethertype.Addr) bool { return a.by[from].bytes > 0 }
