@@ -8,8 +8,10 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
+	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/internal/shared"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
@@ -374,3 +376,20 @@ func (t *Tenant) Ended() (ended, alone bool) {
 
 // FlagStaged is of an entry whose message lies in the staging area.
 const FlagStaged = flagStaged
+
+// Hello begins to use the card at an interface, as a program that has another version of what both share does, and
+// returns what the card answers.
+func Hello(ctx context.Context, at iface.Interface, other int) (refused string, err error) {
+	conn, _, err := share.Dial(ctx, at, share.AMII, version)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	line := share.NewLine(conn, 0)
+	defer line.Finish(0)
+	line.Send(note{Do: doHello, Version: version + other})
+	var n note
+	fds, err := line.Receive(&n)
+	closeFiles(fds)
+	return n.Error, err
+}

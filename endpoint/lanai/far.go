@@ -57,7 +57,7 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := share.Dial(ctx, at, share.AMII)
+	conn, _, err := share.Dial(ctx, at, share.AMII, version)
 	if errors.Is(err, share.ErrFull) {
 		return nil, fmt.Errorf("%w: lanai: open: %w", provider.ErrResource, err)
 	}
@@ -75,7 +75,7 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 		conn.Close()
 		return nil, os.NewSyscallError("socket", err)
 	}
-	f := &far{card: c, conn: conn, line: share.NewLine(conn, who.Uid), index: at.Index, look: look, answers: make(chan note, 1)}
+	f := &far{card: c, conn: conn, info: transport.Info{Driver: "myrinet", Interface: at.Name}, line: share.NewLine(conn, who.Uid), index: at.Index, look: look, answers: make(chan note, 1)}
 	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
 	late := time.AfterFunc(patience, func() { passfd.HangUp(conn) })
 	err = f.hello()
@@ -89,7 +89,7 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 		unix.Close(look)
 		return nil, err
 	}
-	f.info = transport.Info{Driver: "myrinet", Interface: at.Name, MAC: c.cfg.MAC}
+	f.info.MAC = c.cfg.MAC
 	c.driver = driver{prog: &c.prog, host: &c.host, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*seat{}, askAt: transport.Forever, far: f}
 	c.host.Use(f, f)
 	go f.listen()
@@ -100,12 +100,15 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 // hello gets the page of bells.
 func (f *far) hello() error {
 	var n note
-	f.line.Send(note{Do: doHello})
+	f.line.Send(note{Do: doHello, Version: version})
 	fds, err := f.line.Receive(&n)
 	if err != nil {
 		return fmt.Errorf("lanai: the process that serves the card does not answer: %w", err)
 	}
 	defer closeFiles(fds)
+	if n.Error != "" {
+		return fmt.Errorf("lanai: the card at interface %s: %s", f.info.Interface, n.Error)
+	}
 	if n.Do != doHello || len(fds) != 1 {
 		return fmt.Errorf("lanai: unexpected answer %q with %d files from the card: %w", n.Do, len(fds), unix.EPROTO)
 	}

@@ -6,23 +6,28 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
+// version is that of notes, bells and pages of endpoints, which a program and the process that has the card share.
+// Raise it when their meaning changes.
+const version = 1
+
 // note is a message between a program and the process that has its card, as a line of JSON
 // (share.Line). Messages of endpoints do not use it.
 type note struct {
-	Do    string
-	Port  uint16        `json:",omitempty"` // of the program; of what the card says, with its life
-	Life  uint32        `json:",omitempty"`
-	ID    uint32        `json:",omitempty"` // of an endpoint
-	Bit   int           `json:",omitempty"` // of bells, for an endpoint
-	Size  int           `json:",omitempty"`
-	Name  string        `json:",omitempty"`
-	What  topic         `json:",omitempty"` // of what drivers say, as what follows
-	MAC   ethertype.MAC // of the other program, or of the card
-	Other uint16        `json:",omitempty"` // port of the other program
-	Conn  uint32        `json:",omitempty"`
-	Body  []byte        `json:",omitempty"`
-	Why   wire.Reason   `json:",omitempty"`
-	Error string        `json:",omitempty"` // of an answer: why it is no
+	Do      string
+	Port    uint16        `json:",omitempty"` // of the program; of what the card says, with its life
+	Life    uint32        `json:",omitempty"`
+	ID      uint32        `json:",omitempty"` // of an endpoint
+	Bit     int           `json:",omitempty"` // of bells, for an endpoint
+	Size    int           `json:",omitempty"`
+	Name    string        `json:",omitempty"`
+	What    topic         `json:",omitempty"` // of what drivers say, as what follows
+	MAC     ethertype.MAC // of the other program, or of the card
+	Other   uint16        `json:",omitempty"` // port of the other program
+	Conn    uint32        `json:",omitempty"`
+	Body    []byte        `json:",omitempty"`
+	Why     wire.Reason   `json:",omitempty"`
+	Version int           `json:",omitempty"` // of a hello
+	Error   string        `json:",omitempty"` // of an answer: why it is no
 
 	fds []int
 }

@@ -69,7 +69,7 @@ func (c *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err er
 	return func(ctx context.Context) error {
 		work, cancel := context.WithCancel(ctx)
 		var served sync.WaitGroup
-		served.Go(func() { desk.Serve(work, share.Welcome{Program: share.AMII}, c.tenant) })
+		served.Go(func() { desk.Serve(work, share.Welcome{Program: share.AMII, Version: version}, c.tenant) })
 		err := c.drive(ctx)
 		cancel()
 		desk.Close()
@@ -134,6 +134,12 @@ func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 		passfd.Close(uid, fds...)
 		unix.Close(fd)
 		t.line.Finish(0)
+		return
+	}
+	if old := share.Outdated(share.AMII, version, n.Version); old != "" {
+		unix.Close(fd)
+		t.line.Send(note{Do: doHello, Error: old})
+		t.line.Finish(closeTime)
 		return
 	}
 	t.line.Send(note{Do: doHello, MAC: c.cfg.MAC}, fd)

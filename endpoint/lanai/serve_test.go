@@ -17,6 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/providertest"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
@@ -633,5 +634,26 @@ func TestUsersTakeTurns(t *testing.T) {
 	}
 	if mean := others / (n - 1); answered[0] < 2*mean {
 		t.Errorf("the only endpoint of a user got %d answers, each of %d of another one %d: want twice as many at least", answered[0], n-1, mean)
+	}
+}
+
+// TestOlderProgram: a program that shares something else with the card than this version does is told so.
+func TestOlderProgram(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	served(t, veth, 0, false)
+	if err := veth.In(0, func() error {
+		at, err := iface.Find(vethtest.Name)
+		if err != nil {
+			return err
+		}
+		for other, want := range map[int]string{-1: "restart this program", 0: "", 1: "restart the card"} {
+			refused, err := lanai.Hello(t.Context(), at, other)
+			if err != nil || (refused == "") != (want == "") || !strings.Contains(refused, want) {
+				t.Errorf("version %+d: %q, %v, want %q", other, refused, err, want)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

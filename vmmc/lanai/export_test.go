@@ -6,7 +6,9 @@ import (
 	"runtime"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/internal/shared"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -320,3 +322,20 @@ func (h *Card) Reply(node int) {
 
 // MostWords is how many messages of a user may wait to leave.
 const MostWords = mostWords
+
+// Hello begins to use the card at an interface, as a program that has another version of what both share does, and
+// returns what the card answers.
+func Hello(ctx context.Context, at iface.Interface, other int) (refused string, err error) {
+	conn, _, err := share.Dial(ctx, at, share.VMMC, version)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	line := share.NewLine(conn, 0)
+	defer line.Finish(0)
+	line.Send(memo{Do: doHello, Version: version + other})
+	var n memo
+	fds, err := line.Receive(&n)
+	closeFiles(fds)
+	return n.Error, err
+}

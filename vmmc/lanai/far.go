@@ -79,7 +79,7 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := share.Dial(ctx, at, share.VMMC)
+	conn, _, err := share.Dial(ctx, at, share.VMMC, version)
 	if errors.Is(err, share.ErrFull) {
 		return nil, fmt.Errorf("%w: lanai: open: %w", provider.ErrNoRoom, err)
 	}
@@ -92,7 +92,7 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 		return nil, err
 	}
 	h := &Card{cfg: Config{Interface: at.Name, Logger: cfg.Logger}, procs: map[uint16]*seat{}}
-	f := &far{h: h, conn: conn, line: share.NewLine(conn, who.Uid), answers: make(chan memo, 1), places: make(chan struct{}, mostFinds), stirred: make(chan struct{}, 1),
+	f := &far{h: h, conn: conn, info: transport.Info{Driver: "myrinet", Interface: at.Name}, line: share.NewLine(conn, who.Uid), answers: make(chan memo, 1), places: make(chan struct{}, mostFinds), stirred: make(chan struct{}, 1),
 		lines: map[ethertype.MAC]farLine{}, open: map[uint32]chan memo{}}
 	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
 	late := time.AfterFunc(patience, func() { passfd.HangUp(conn) })
@@ -106,7 +106,7 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 		conn.Close()
 		return nil, err
 	}
-	f.info = transport.Info{Driver: "myrinet", Interface: at.Name, MAC: h.cfg.MAC}
+	f.info.MAC = h.cfg.MAC
 	h.far = f
 	h.host.Use(f, f)
 	h.kicks.Init(&h.host.Engine, func(p **process) { (*p).kick() })
@@ -119,12 +119,15 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 // hello gets the page of bells.
 func (f *far) hello() error {
 	var n memo
-	f.line.Send(memo{Do: doHello})
+	f.line.Send(memo{Do: doHello, Version: version})
 	fds, err := f.line.Receive(&n)
 	if err != nil {
 		return fmt.Errorf("lanai: the process that serves the card does not answer: %w", err)
 	}
 	defer closeFiles(fds)
+	if n.Error != "" {
+		return fmt.Errorf("lanai: the card at interface %s: %s", f.info.Interface, n.Error)
+	}
 	if n.Do != doHello || len(fds) != 1 {
 		return fmt.Errorf("lanai: unexpected answer %q with %d files from the card: %w", n.Do, len(fds), unix.EPROTO)
 	}

@@ -5,6 +5,10 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 )
 
+// version is that of memos, bells and pages of processes, which a program and the process that has the card share.
+// Raise it when their meaning changes.
+const version = 1
+
 // memo is what a program and the process that has its card say to each other, as a line of JSON
 // (share.Line). Data and requests do not go this way.
 type memo struct {
@@ -30,6 +34,7 @@ type memo struct {
 	Proven      bool   `json:",omitempty"`
 	Drop        bool   `json:",omitempty"`
 	Full        bool   `json:",omitempty"` // Error says that there is no room
+	Version     int    `json:",omitempty"` // of a hello
 	Error       string `json:",omitempty"` // of an answer: why it is no
 
 	fds []int

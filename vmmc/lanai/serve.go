@@ -86,7 +86,7 @@ func (h *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err er
 		work, cancel := context.WithCancel(ctx)
 		var served sync.WaitGroup
 		served.Go(func() {
-			desk.Serve(work, share.Welcome{Program: share.VMMC}, func(conn *net.UnixConn, uid uint32) { h.tenant(work, conn, uid) })
+			desk.Serve(work, share.Welcome{Program: share.VMMC, Version: version}, func(conn *net.UnixConn, uid uint32) { h.tenant(work, conn, uid) })
 		})
 		err := h.serveUntil(ctx)
 		cancel()
@@ -192,6 +192,13 @@ func (h *Card) tenant(work context.Context, conn *net.UnixConn, uid uint32) {
 		passfd.Close(uid, fds...)
 		unix.Close(fd)
 		t.line.Finish(0)
+		cancel()
+		return
+	}
+	if old := share.Outdated(share.VMMC, version, n.Version); old != "" {
+		unix.Close(fd)
+		t.line.Send(memo{Do: doHello, Error: old})
+		t.line.Finish(closeTime)
 		cancel()
 		return
 	}

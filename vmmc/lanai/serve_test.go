@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -179,5 +181,26 @@ func TestGoneWhileMessagesWait(t *testing.T) {
 	near.Close()
 	if err := left(card); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOlderProgram: a program that shares something else with the card than this version does is told so.
+func TestOlderProgram(t *testing.T) {
+	veth := vethtest.New(t, 1500)
+	served(t, veth, 0, false, lanai.Config{})
+	if err := veth.In(0, func() error {
+		at, err := iface.Find(vethtest.Name)
+		if err != nil {
+			return err
+		}
+		for other, want := range map[int]string{-1: "restart this program", 0: "", 1: "restart the card"} {
+			refused, err := lanai.Hello(t.Context(), at, other)
+			if err != nil || (refused == "") != (want == "") || !strings.Contains(refused, want) {
+				t.Errorf("version %+d: %q, %v, want %q", other, refused, err, want)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -32,10 +32,24 @@ const (
 	VMMC  = "vmmc"
 )
 
+// Outdated returns why a program cannot use a card whose process has another version, or "".
+func Outdated(control string, card, program int) string {
+	if card == program {
+		return ""
+	}
+	older := "this program"
+	if card < program {
+		older = "the card (bobnet card)"
+	}
+	return fmt.Sprintf("it serves programs of %s by version %d of their protocol, and this program has version %d: restart %s from the other one's version of Bobnet",
+		control, card, program, older)
+}
+
 // Welcome is what the card's process says to a program that connects, as a line of JSON. What follows
 // depends on the control program. The end of the connection says that the process is gone.
 type Welcome struct {
 	Program   string
+	Version   int    `json:",omitempty"` // of what follows
 	Refused   string `json:",omitempty"` // why the program is not served
 	Full      bool   `json:",omitempty"` // that is because there are too many
 	Directory string `json:",omitempty"` // of the sockets of blocks of ports, which the card gives out; else programs make them
@@ -61,8 +75,9 @@ func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.Port
 
 // Dial connects to the process that serves the card at an interface, which is to run a control
 // program. The error wraps ErrNoCard if there is no such process, ErrFull if it serves as many
-// programs as it can, and that of ctx if it ends before.
-func Dial(ctx context.Context, at iface.Interface, program string) (conn *net.UnixConn, w Welcome, err error) {
+// programs as it can, and that of ctx if it ends before. version is that of what the program and the card's process
+// say to each other and share.
+func Dial(ctx context.Context, at iface.Interface, program string, version int) (conn *net.UnixConn, w Welcome, err error) {
 	conn, err = runsocket.Dial("unix", control(at))
 	if err != nil {
 		return nil, w, fmt.Errorf("%w: interface %s: %w; start one: bobnet card --iface %s", ErrNoCard, at.Name, err, at.Name)
@@ -88,6 +103,8 @@ func Dial(ctx context.Context, at iface.Interface, program string) (conn *net.Un
 	case w.Program != program:
 		err = fmt.Errorf("share: the card at interface %s runs the control program %s, this program needs %s; end it and start: bobnet card --iface %s --program %s",
 			at.Name, w.Program, program, at.Name, program)
+	case w.Version != version:
+		err = fmt.Errorf("share: the card at interface %s: %s", at.Name, Outdated(program, w.Version, version))
 	default:
 		return conn, w, nil
 	}

@@ -70,7 +70,7 @@ func Attach(ctx context.Context, cfg *plain.OpenConfig) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, w, err := Dial(ctx, at, Plain)
+	conn, w, err := Dial(ctx, at, Plain, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (l *Link) Check() error {
 		if _, err := driver.Look(l.look, l.at.Index, l.at.Name); errors.Is(err, transport.ErrGone) {
 			return err
 		}
-		conn, w, err := Dial(context.Background(), l.at, Plain)
+		conn, w, err := Dial(context.Background(), l.at, Plain, 0)
 		if err != nil {
 			return fmt.Errorf("%w: the process that has the card at %s has ended: %w", transport.ErrLinkDown, l.at.Name, err)
 		}

@@ -3,12 +3,14 @@ package share_test
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/framing"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
@@ -231,6 +233,43 @@ func TestNoCard(t *testing.T) {
 		return nil
 	})
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOtherVersion: a program of another version than the card's is told which of the two to restart.
+func TestOtherVersion(t *testing.T) {
+	const name, version = "sample", 2
+	p := vethtest.New(t, 1500)
+	if err := p.In(0, func() error {
+		at, err := iface.Find(vethtest.Name)
+		if err != nil {
+			return err
+		}
+		desk, err := share.OpenDesk(at, false)
+		if err != nil {
+			return err
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			desk.Serve(t.Context(), share.Welcome{Program: name, Version: version}, func(conn *net.UnixConn, _ uint32) { conn.Read(make([]byte, 1)) })
+		}()
+		defer func() {
+			desk.Close()
+			<-ended
+		}()
+		for n, want := range []string{"restart this program from", "", "restart the card (bobnet card) from"} {
+			conn, _, err := share.Dial(t.Context(), at, name, version-1+n)
+			if err == nil {
+				conn.Close()
+			}
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("a program of version %d at a card of version %d: %v, want %q", version-1+n, version, err, want)
+			}
+		}
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
