@@ -190,9 +190,10 @@
 //     take contexts. They report no number of hops.
 //   - VI.Context replaces Giganet's calls for user data and tags.
 //
-// Order within a write is an addition: no aligned word of 4 or 8 bytes of the data of
-// one frame is seen half written, and the last word changes last. A program may
-// therefore watch memory for written data with atomic loads.
+// Order within a write is an addition: on the reliable levels no aligned word of 4 or 8 bytes
+// is seen half written, and, unless the write is Unordered, its last word changes last. A program may
+// therefore watch the last word with atomic loads. On the unreliable level this holds for the data of
+// one frame.
 //
 // Further additions: Listener.Bind reports connection requests to a completion
 // queue. NIC.Ended is a channel that closes when the NIC is closed or its link has failed.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/transport"
@@ -748,6 +749,56 @@ func TestWords(t *testing.T) {
 				_, err = d.a.SendDone()
 			}
 			if err != nil || !bytes.Equal(buf, want) {
+				t.Fatalf("%d bytes at %d: %v, or others arrived", n, at, err)
+			}
+		}
+	}
+}
+
+// TestWordsReversed: the frames of an RDMA write arrive from the last to the first. Its last whole word, with what
+// follows it, shows when all of them have arrived, and no word is in two frames.
+func TestWordsReversed(t *testing.T) {
+	attr := vipl.DefaultAttributes()
+	attr.EnableRDMAWrite = true
+	d := newDuo(t, attr, attr)
+	const room = 6000
+	buf, h := d.buffer(d.nb, room, &vipl.MemAttributes{EnableRDMAWrite: true})
+	data, lh := d.buffer(d.na, room, nil)
+	for i := range data {
+		data[i] = byte(1 + i%251)
+	}
+	wire := d.links[1]
+	for _, n := range []int{1448 * 3, 1448*2 + 1, 1448*2 + 11, 3 * 1400, 1452, 1453, 2900, 2903} {
+		for at := range 9 {
+			clear(buf)
+			from := wire.tail
+			w := &vipl.Descriptor{Op: vipl.OpRDMAWrite, Segs: []vipl.Segment{{Data: data[:n], Handle: lh}},
+				Remote: vipl.RemoteSegment{Addr: vipl.VirtualAddress(buf[at:]), Handle: h}}
+			if err := d.a.PostSend(w); err != nil {
+				t.Fatal(err)
+			}
+			to := wire.tail
+			for i, k := from, to-1; i < k; i, k = i+1, k-1 {
+				i, k := i%memSlots, k%memSlots
+				wire.slots[i], wire.slots[k] = wire.slots[k], wire.slots[i]
+				wire.lens[i], wire.lens[k] = wire.lens[k], wire.lens[i]
+			}
+			for i := from; i < to; i++ {
+				wire.tail = i + 1
+				d.nb.Poll()
+				_, tail := latch.Edges(buf[at:][:n])
+				if shows := !bytes.Equal(buf[at+n-tail:][:tail], make([]byte, tail)); shows != (i == to-1) {
+					t.Fatalf("%d bytes at %d: behind frame %d of %d the last word shows: %v", n, at, i-from, to-from, shows)
+				}
+				for k := -at & 7; k+8 <= n; k += 8 {
+					word := buf[at+k:][:8]
+					if (word[0] == 0) != (word[7] == 0) {
+						t.Fatalf("%d bytes at %d: half of the word at %d shows", n, at, k)
+					}
+				}
+			}
+			d.run()
+			if got, err := d.a.SendDone(); got != w || err != nil || !bytes.Equal(buf[at:][:n], data[:n]) {
 				t.Fatalf("%d bytes at %d: %v, or others arrived", n, at, err)
 			}
 		}

@@ -195,7 +195,7 @@ func attack(nic *vipl.NIC, k int, target uint64) error {
 			return err
 		}
 	}
-	hello := append([]byte("VMC2"), 0, 0, 0, 2, byte(k), 77, 0, 0, 0, 0, 0, 0, 0, byte(k), 0, 0, 0, 1)
+	hello := append([]byte("VMC3"), 0, 0, 0, 2, byte(k), 77, 0, 0, 0, 0, 0, 0, 0, byte(k), 0, 0, 0, 1)
 	if err := vi.Connect(bg, ethertype.Addr{MAC: addr.MAC, Port: addr.Port}, hello); err != nil {
 		return err
 	}

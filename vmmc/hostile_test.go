@@ -51,7 +51,7 @@ func intrude(nic *vipl.NIC, k int) (*intruder, error) {
 			return nil, err
 		}
 	}
-	hello := append([]byte("VMC2"), 0, 0, 0, 2, byte(k), 99, 0, 0, 0, 0, 0, 0, 1, byte(k), 0, 0, 0, 1)
+	hello := append([]byte("VMC3"), 0, 0, 0, 2, byte(k), 99, 0, 0, 0, 0, 0, 0, 1, byte(k), 0, 0, 0, 1)
 	return x, x.vi.Connect(bg, addr, hello)
 }
 

@@ -7,24 +7,36 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCut: the parts of a message are all of it, in order; no word is in two of them; the
-// last one has the last whole word and fits a frame.
-func TestCut(t *testing.T) {
+// TestExtent: the writes of a message are all of it, in order, each of at most maxPieces pieces. No word is
+// in two of them, except of pieces that are shorter than a word together.
+func TestExtent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		at := rapid.Uint64Range(0, 64).Draw(t, "at")
-		frame := rapid.IntRange(64, 9000).Draw(t, "frame")
-		n := rapid.IntRange(0, 30000).Draw(t, "n")
-		parts, count := cut(at, n, frame)
-		end := 0
-		for i, p := range parts[:count] {
-			if p.from != end || i > 0 && (at+uint64(p.from))%8 != 0 {
-				t.Fatalf("part %d of %v", i, parts[:count])
-			}
-			end += p.size
+		addr := rapid.Uint64Range(0, 64).Draw(t, "addr")
+		var data [][]byte
+		n := 0
+		for _, size := range rapid.SliceOfN(rapid.IntRange(0, 40), 0, 60).Draw(t, "pieces") {
+			data = append(data, make([]byte, size))
+			n += size
 		}
-		last := parts[count-1]
-		if end != n || last.size > frame || count > 1 && last.size < 8 {
-			t.Fatalf("%v of %d bytes", parts[:count], n)
+		done, count := 0, 0
+		for ; done < n; count++ {
+			size := extent(addr, data, done, n-done)
+			if size <= 0 || size > n-done {
+				t.Fatalf("%d of the %d bytes behind %d", size, n-done, done)
+			}
+			used, from := 0, 0
+			for _, b := range data {
+				if from += len(b); min(from, done+size) > max(from-len(b), done) {
+					used++
+				}
+			}
+			done += size
+			if end := (addr + uint64(done)) % orderWord; used > maxPieces || end != 0 && done < n && size > int(end) {
+				t.Fatalf("a write of %d bytes in %d pieces ends at %d", size, used, addr+uint64(done))
+			}
+		}
+		if count != pieces(addr, data, n) {
+			t.Fatalf("%d writes, and pieces returns %d", count, pieces(addr, data, n))
 		}
 	})
 }

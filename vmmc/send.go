@@ -243,32 +243,28 @@ func (p *Process) post(s *Send, later bool) error {
 	return nil
 }
 
-// postParts posts the parts of a message. An error means that none was.
+// postParts posts the writes of a message. An error means that none was.
 func (p *Process) postParts(s *Send, r *provider.Region, at uint64, data [][]byte, n int, later bool) error {
 	if n <= max(p.cfg.Short, 0) {
 		s.left = 1
 		return p.write(provider.Write{Region: r, Offset: at, Data: data, Size: n, Copy: true, Notify: s.Notify, Token: s})
 	}
-	parts, count := cut(r.Addr+at, n, p.via.Frame(r))
-	all := pieces(data, parts[:count])
+	all := pieces(r.Addr+at, data, n)
 	s.left = all
-	k := 0
-	for _, part := range parts[:count] {
-		for done := 0; done < part.size; k++ {
-			size := extent(data, part.from+done, part.size-done)
-			err := p.write(provider.Write{Region: r, Offset: at + uint64(part.from+done), Data: data, Skip: part.from + done, Size: size,
-				Copy: size <= p.cfg.Short, Later: later, Await: !later && k == all-1, More: k > 0, Notify: s.Notify && k == all-1, Token: s})
-			if err != nil {
-				if k == 0 {
-					return err
-				}
-				for range all - k { // it has begun, and ends as failed
-					(*up)(p).Done(s, err)
-				}
-				return nil
+	for k, done := 0, 0; k < all; k++ {
+		size := extent(r.Addr+at, data, done, n-done)
+		err := p.write(provider.Write{Region: r, Offset: at + uint64(done), Data: data, Skip: done, Size: size,
+			Copy: size <= p.cfg.Short, Later: later, Await: !later && k == all-1, More: k > 0, Notify: s.Notify && k == all-1, Token: s})
+		if err != nil {
+			if k == 0 {
+				return err
 			}
-			done += size
+			for range all - k { // it has begun, and ends as failed
+				(*up)(p).Done(s, err)
+			}
+			return nil
 		}
+		done += size
 	}
 	return nil
 }
@@ -280,8 +276,11 @@ const (
 	maxWrite  = 1 << 29
 )
 
-// extent returns how many of size bytes from skip on one write takes.
-func extent(data [][]byte, skip, size int) (n int) {
+// extent returns how many of the size bytes behind the first skip bytes of a message to addr one write
+// takes. If not all, it ends where a word of the destination ends, so that no word is in two writes, unless
+// the pieces are that short.
+func extent(addr uint64, data [][]byte, skip, size int) (n int) {
+	from := addr + uint64(skip)
 	used := 0
 	for _, b := range data {
 		if skip >= len(b) {
@@ -295,15 +294,21 @@ func extent(data [][]byte, skip, size int) (n int) {
 		skip = 0
 		used++
 	}
-	return min(n, maxWrite)
+	if n = min(n, maxWrite); n == size {
+		return n
+	}
+	if cut := int((from + uint64(n)) % orderWord); cut < n {
+		n -= cut
+	}
+	return n
 }
 
-// pieces returns how many writes the parts of a message take.
-func pieces(data [][]byte, parts []part) (count int) {
-	for _, part := range parts {
-		for done := 0; done < part.size; count++ {
-			done += extent(data, part.from+done, part.size-done)
-		}
+const orderWord = 8
+
+// pieces returns how many writes a message of n bytes to addr takes.
+func pieces(addr uint64, data [][]byte, n int) (count int) {
+	for done := 0; done < n; count++ {
+		done += extent(addr, data, done, n-done)
 	}
 	return count
 }
@@ -316,42 +321,4 @@ func (p *Process) WaitSend(ctx context.Context, s *Send) error {
 		return err
 	}
 	return s.err
-}
-
-// A message that is longer than a frame becomes visible in parts, in any order. So that
-// programs can take its last word for the sign that all of it is there, it is sent as up
-// to three writes, which become visible one after the other: the bytes before the first
-// aligned word, so that no word is cut in two by frames; the words; and the last word, with
-// what is behind it.
-
-// part is a piece of a message.
-type part struct{ from, size int }
-
-const orderWord = 8
-
-// cut returns the parts of a message of n bytes to an address that is at modulo 8, where
-// frame bytes go at once.
-func cut(at uint64, n, frame int) (parts [3]part, count int) {
-	add := func(from, size int) {
-		if size > 0 {
-			parts[count] = part{from, size}
-			count++
-		}
-	}
-	if n <= frame {
-		parts[0] = part{0, n}
-		return parts, 1
-	}
-	head := int(-at % orderWord)
-	end := (at + uint64(n)) % orderWord
-	tail := int(end)
-	if tail == 0 {
-		tail = orderWord
-	} else {
-		tail += orderWord // the last whole word, too
-	}
-	add(0, head)
-	add(head, n-head-tail)
-	add(n-tail, tail)
-	return parts, count
 }

@@ -9,6 +9,9 @@ import (
 // for the sign that all of it has come. So the data of a frame of an RDMA write is stored
 // word by word where it is aligned, and its last word behind all the others.
 
+// MaxEdges is the most bytes that Edges returns for both ends together.
+const MaxEdges = 3*WordSize - 2
+
 // WordSize is that of the largest word that is never seen half written, in bytes.
 const WordSize = 8
 
@@ -20,16 +23,25 @@ func StoreWords(dst, src []byte) {
 		storeEdge(dst[:edge], src)
 		dst, src = dst[edge:], src[edge:]
 	}
-	whole := len(dst) &^ (WordSize - 1)
-	if whole == len(dst) && whole > 0 {
-		whole -= WordSize
+	if whole := len(dst)&^(WordSize-1) - WordSize; whole >= 0 {
+		copy(dst[:whole], src)
+		dst, src = dst[whole:], src[whole:]
+		atomic.StoreUint64((*uint64)(unsafe.Pointer(&dst[0])), *(*uint64)(unsafe.Pointer(&src[0])))
+		dst, src = dst[WordSize:], src[WordSize:]
 	}
-	copy(dst[:whole], src)
-	if dst = dst[whole:]; len(dst) == WordSize {
-		atomic.StoreUint64((*uint64)(unsafe.Pointer(&dst[0])), *(*uint64)(unsafe.Pointer(&src[whole])))
-		return
+	storeEdge(dst, src)
+}
+
+// Edges returns how many bytes of dst precede its first aligned word, and how many there are from its
+// last whole word on: all of them if there is nothing between both. The bytes between both ends are aligned
+// words that anything may copy; StoreWords then stores the ends.
+func Edges(dst []byte) (head, tail int) {
+	head = int(-addressOf(dst) & (WordSize - 1))
+	tail = WordSize + int((addressOf(dst)+uintptr(len(dst)))&(WordSize-1))
+	if head+tail >= len(dst) {
+		return 0, len(dst)
 	}
-	storeEdge(dst, src[whole:])
+	return head, tail
 }
 
 // storeEdge stores what lies at one end of the words.

@@ -137,10 +137,6 @@ func (p *process) WithTimeout(ctx context.Context, d time.Duration) (context.Con
 	return p.h.host.Engine.WithTimeout(ctx, d)
 }
 
-// Frame implements provider.Provider: chunks come in order, so a message of any length
-// becomes visible as one write.
-func (p *process) Frame(*provider.Region) int { return 1 << 30 }
-
 // Poll implements provider.Provider.
 func (p *process) Poll() {
 	p.h.host.Engine.Lock()

@@ -83,6 +83,7 @@ type rxHalf struct {
 	late      deferredAck
 	predicted ethertype.Prefix // of frames for the fast path
 	pieces    *reassembly      // of a frame in pieces; allocated for the first one
+	last      lastWord         // of an RDMA write that is incomplete
 }
 
 // Path is the state of the path to the peer.
@@ -198,7 +199,7 @@ func (c *Conn) Forget() {
 
 // reset prepares for a new connection. Its first message goes to the receive first.
 func (r *rxHalf) reset(first ethertype.Seq) {
-	r.predicted, r.msgIn = ethertype.Prefix{}, rxCursor{base: first}
+	r.predicted, r.msgIn, r.last.waits = ethertype.Prefix{}, rxCursor{base: first}, false
 	if r.pieces != nil {
 		r.pieces.Begun = false
 	}

@@ -48,8 +48,8 @@ func (l *frameLoad) Add(w *frameLoad) {
 	l.Parts += w.Parts
 }
 
-// fragmentSize returns how many of left bytes go into a frame with room bytes. Fragments of an RDMA
-// write end at word boundaries, so that no word is in two frames.
+// fragmentSize returns how many of left bytes go into a frame with room bytes. The fragments of an RDMA
+// write, except the last, are whole words. On the reliable levels the first one is shorter; see firstFragment.
 func fragmentSize(left uint32, room int, write bool) uint32 {
 	size := uint32(room)
 	if left <= size {
@@ -63,6 +63,20 @@ func fragmentSize(left uint32, room int, write bool) uint32 {
 	}
 	return size
 }
+
+// firstFragment returns how many of the total bytes of an RDMA write to addr go into its first frame, if
+// the others, except the last, have size bytes. No word is in two frames, and the last frame has the last whole
+// word and what follows it.
+func firstFragment(size, total uint32, addr uint64) uint32 {
+	first := size - uint32(addr%latch.WordSize)
+	if end := (total - first) % size; 0 < end && end < 2*latch.WordSize {
+		first -= 2 * latch.WordSize
+	}
+	return first
+}
+
+// firstShorter is more than the difference between size and the result of firstFragment.
+const firstShorter = 4 * latch.WordSize
 
 // Fragments of long messages in large frames begin at multiples of alignTo, because copies between
 // equally aligned addresses are faster.

@@ -49,7 +49,7 @@ type longRx struct {
 	room    []byte             // for a frame that is put together; made for the first one
 	promise bool               // of the payload that is being received, what follows the extension is not in room yet
 	parts   [maxParts][]byte
-	last    [latch.WordSize]byte // of the data of an RDMA write
+	edges   [latch.MaxEdges]byte // of the data of an RDMA write
 	out     []byte               // for a frame that goes in pieces; made for the first one
 	Fetched uint64               // frames that went straight to where they belong
 
@@ -357,26 +357,34 @@ func (p *Path) leaveHole() {
 }
 
 // copyInWords copies data, the end of the payload that is being received, to dst, which is as
-// long. No aligned word of 4 or 8 bytes is torn, and the last one is stored last. It
-// reports false if the link has lost the data.
-func (sh *Shared) copyInWords(dst, data []byte) bool {
+// long. No aligned word of 4 or 8 bytes is torn. The last word, with what follows it, is stored last. If last
+// is not nil, it is kept there and not stored. copyInWords reports false if the link has lost the data.
+func (sh *Shared) copyInWords(dst, data []byte, last *lastWord) bool {
 	l := &sh.Long
-	if !l.promise {
+	if !l.promise && last == nil {
 		latch.StoreWords(dst, data)
 		return true
 	}
-	last := min(len(dst), latch.WordSize)
-	l.parts[0], l.parts[1] = dst[:len(dst)-last], l.last[:last]
-	parts := l.parts[:2]
-	if len(parts[0]) == 0 {
-		parts = parts[1:]
+	head, tail := latch.Edges(dst)
+	body := len(dst) - tail
+	if !l.promise {
+		latch.StoreWords(dst[:body], data[:body])
+		last.size = copy(last.bytes[:], data[body:])
+		return true
 	}
+	first, end := l.edges[:head], l.edges[head:][:tail]
+	parts := append(l.parts[:0], first, dst[head:body], end)
 	ok := l.link.Fetch(ethertype.HeaderSize+int(sh.in.Size)-len(data), parts)
-	clear(l.parts[:2])
+	clear(parts)
 	if !ok {
 		return false
 	}
-	latch.StoreWords(dst[len(dst)-last:], l.last[:last])
 	l.Fetched++
+	latch.StoreWords(dst[:head], first)
+	if last != nil {
+		last.size = copy(last.bytes[:], end)
+		return true
+	}
+	latch.StoreWords(dst[body:], end)
 	return true
 }

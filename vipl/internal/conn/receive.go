@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/drops"
+	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
@@ -274,8 +275,18 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.R
 			}
 			return fatal, code.ReasonRDMA
 		}
-		if !r.c.shared.copyInWords(dst[h.Offset:][:len(data)], data) {
+		var last *lastWord
+		if h.Flags&(ethertype.FlagLast|ethertype.FlagUnordered) == ethertype.FlagLast && r.receiver.Next().Less(h.Seq) {
+			if last = &r.last; last.waits { // of a peer that breaks the protocol: only one write at a time is incomplete
+				return deferred, 0
+			}
+		}
+		if !r.c.shared.copyInWords(dst[h.Offset:][:len(data)], data, last) {
 			return deferred, 0
+		}
+		if last != nil {
+			last.waits, last.seq = true, h.Seq
+			last.where = ethertype.RDMA{Addr: where.Addr + uint64(h.Length) - uint64(last.size), Handle: where.Handle}
 		}
 		r.wrote()
 		r.c.Stats.RDMABytes += uint64(len(data))
@@ -288,6 +299,29 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.R
 	return placed, 0
 }
 
+// lastWord is the end of an RDMA write whose last fragment has arrived before others. A program takes the
+// last word of a write for the sign that all of it is there, so the word is stored behind the others.
+type lastWord struct {
+	waits bool
+	seq   ethertype.Seq  // of the fragment
+	where ethertype.RDMA // of the word
+	size  int
+	bytes [latch.MaxEdges]byte
+}
+
+// storeLast stores the last word of an RDMA write of which everything else has arrived.
+func (r *rxHalf) storeLast() {
+	w := &r.last
+	if !w.seq.Less(r.receiver.Next()) {
+		return
+	}
+	w.waits = false
+	if dst := r.target(w.where, uint32(w.size)); dst != nil { // the memory may have been deregistered
+		latch.StoreWords(dst, w.bytes[:w.size])
+		r.wrote()
+	}
+}
+
 // overtakes reports whether a fragment of an RDMA write has arrived before frames of earlier
 // messages. It must wait for them: one of them may write to the same memory, and the order would
 // change.
@@ -296,7 +330,7 @@ func (r *rxHalf) overtakes(h *ethertype.Header) bool {
 	if r.c.Path.Long && h.Flags&ethertype.FlagLast == 0 { // the last may be shorter; assuming full length is harmless
 		size = max(uint32(h.Size), ethertype.RDMASize+1) - ethertype.RDMASize
 	}
-	index := h.Offset / size
+	index := (h.Offset + firstShorter) / size
 	return r.receiver.Next().Less(h.Seq - ethertype.Seq(index))
 }
 
@@ -312,6 +346,9 @@ func (r *rxHalf) target(where ethertype.RDMA, size uint32) []byte {
 // completeReceived completes the receives whose messages are complete: all frames of the message,
 // and all before them, have arrived.
 func (r *rxHalf) completeReceived() {
+	if r.last.waits {
+		r.storeLast()
+	}
 	if r.c.reads.outstanding() {
 		r.c.reads.completeReads()
 	}

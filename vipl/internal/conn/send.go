@@ -58,6 +58,9 @@ func (t *txHalf) cut() reliability.Sent {
 		}
 	}
 	size := fragmentSize(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == code.OpRDMAWrite)
+	if d.Op == code.OpRDMAWrite && next.offset == 0 && size < d.total && t.c.Reliable {
+		size = firstFragment(size, d.total, d.Remote.Addr)
+	}
 	f := reliability.Sent{First: next.next, Offset: next.offset, Size: size, Count: 1}
 	next.offset += size
 	if next.offset == d.total {

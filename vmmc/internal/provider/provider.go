@@ -10,9 +10,8 @@
 //     nowhere else, whatever the other process does. After Up.Released nothing of that
 //     peer lands there.
 //   - Order. The writes to one peer, in whatever Regions, become visible in the order of
-//     Post; of one Write of at most Frame bytes, the last aligned word last. A longer one
-//     becomes visible in any order, before the Write behind it does. Aligned words of 4 and
-//     8 bytes in writes that are aligned themselves are never torn.
+//     Post; of one Write, the last aligned word last and the others in any order. Aligned words of
+//     4 and 8 bytes are never torn.
 //   - A notification is told once, after the data of its Write and of all before it are in
 //     memory. Beyond what the receiver has room for it waits at the sender: the receiver
 //     gives room back by Handled.
@@ -197,8 +196,6 @@ type Provider interface {
 	Virtual() bool
 	// WithTimeout returns a context that ends by that clock.
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
-	// Frame returns how many bytes go to a region at once.
-	Frame(r *Region) int
 
 	// Ask asks the process at an address for an import.
 	Ask(to ethertype.Addr, a *Ask)

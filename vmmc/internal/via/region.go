@@ -84,11 +84,6 @@ func (k *conn) redirect(m *asking.Reader) {
 	r.Lo, r.Hi, r.Count = r.Size, 0, 0
 }
 
-// Frame implements provider.Provider: the minimum data of a frame, for any path.
-func (p *Provider) Frame(*provider.Region) int {
-	return p.frame
-}
-
 // send is one descriptor with its memory.
 type send struct {
 	mem    []byte

@@ -43,7 +43,6 @@ type Provider struct {
 	itself   *conn // the accepting end of the connection with itself
 	count    provider.Counters
 	dials    uint32 // connections that this process has asked for
-	frame    int    // see Frame
 	closed   bool
 }
 
@@ -52,7 +51,6 @@ var _ provider.Provider = (*Provider)(nil)
 // Open starts to accept requests. It calls up from the first Turn on.
 func Open(cfg Config, up provider.Up) (*Provider, error) {
 	p := &Provider{up: up, nic: cfg.NIC, cfg: cfg, conns: map[ethertype.Addr]*conn{}, entries: 64}
-	p.frame = seam.Link(p.nic).Info().MTU - ethertype.BaseSize - ethertype.RDMASize - 8
 	var err error
 	if p.cq, err = seam.NewQueue(p.nic, p.entries, 32); err != nil {
 		return nil, err

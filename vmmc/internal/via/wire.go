@@ -35,7 +35,7 @@ const (
 )
 
 const (
-	magic       = 0x564D4332 // VMC2
+	magic       = 0x564D4333 // VMC3
 	headSize    = 3
 	helloSize   = 4 + 4 + 2 + 8 + 4
 	messageSize = 176 // at least that of the longest, an ask
