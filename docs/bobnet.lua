@@ -222,7 +222,7 @@ function bobnet.dissector(tvb, pinfo, root)
 end
 
 -- The fabric's frames: a header of the same length, and a part of a packet, of which
--- the first has the route, an octet a switch, and the type.
+-- the first has the route, a byte a switch, and the type.
 local fabric = Proto("bobnet_fabric", "Bobnet fabric")
 local g = {
   version = ProtoField.uint8("bobnet_fabric.version", "Version"),

@@ -22,11 +22,11 @@ var Broadcast = MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 func (m MAC) String() string { return string(m.append(make([]byte, 0, 17))) }
 
 func (m MAC) append(b []byte) []byte {
-	for i, octet := range m {
+	for i, v := range m {
 		if i > 0 {
 			b = append(b, ':')
 		}
-		b = hex.AppendEncode(b, []byte{octet})
+		b = hex.AppendEncode(b, []byte{v})
 	}
 	return b
 }
@@ -49,7 +49,7 @@ var errAddress = errors.New("not a Bobnet address")
 func ParseMAC(s string) (MAC, error) {
 	hw, err := net.ParseMAC(s)
 	if err != nil || len(hw) != 6 {
-		return MAC{}, fmt.Errorf("ethertype: %q: %w: want six octets, as in 02:00:00:00:00:01", s, errAddress)
+		return MAC{}, fmt.Errorf("ethertype: %q: %w: want six bytes, as in 02:00:00:00:00:01", s, errAddress)
 	}
 	return MAC(hw), nil
 }

@@ -64,8 +64,8 @@ func encode(h Header, payload []byte) []byte {
 // slowCRC is CRC32C by its definition, a bit at a time.
 func slowCRC(b []byte) uint32 {
 	sum := uint32(math.MaxUint32)
-	for _, octet := range b {
-		sum ^= uint32(octet)
+	for _, v := range b {
+		sum ^= uint32(v)
 		for range 8 {
 			sum = sum>>1 ^ 0x82f63b78*(sum&1)
 		}

@@ -130,7 +130,7 @@ func leased(n nicSource) bool {
 const (
 	maxSaidSeries = 4000
 	maxSaidLabels = 16
-	maxSaidOctets = 128 // bytes of a label's name, and of its value
+	maxLabelBytes = 128 // bytes of a label's name, and of its value
 )
 
 // saidFamily is a metric in a program's answer to the agent, in JSON. Help and type are omitted:
@@ -208,7 +208,7 @@ func (m *metric) take(s saidSeries, who prometheus.Labels) *dto.Metric {
 		}
 	}
 	for name, value := range s.Labels {
-		if len(name) > maxSaidOctets || len(value) > maxSaidOctets || !model.LegacyValidation.IsValidLabelName(name) || strings.HasPrefix(name, model.ReservedLabelPrefix) {
+		if len(name) > maxLabelBytes || len(value) > maxLabelBytes || !model.LegacyValidation.IsValidLabelName(name) || strings.HasPrefix(name, model.ReservedLabelPrefix) {
 			return nil
 		}
 	}

@@ -36,7 +36,7 @@ func card(leads bool) *fakeCard {
 	f.Stations, f.LongRoutes = 3, 1
 	f.Cable = &hardware.LivePort{Interface: "bob0", Driver: "ring", Up: true, Neighbor: "n"}
 	f.Card = hardware.CardSnapshot{Name: "bob0", Memory: []hardware.BlockUse{{Purpose: "packets in", Size: 4096}, {Purpose: "packets in", Size: 4096}}}
-	f.Card.Stats = hardware.CardStats{PacketsOut: 4, OctetsOut: 400, PacketsIn: 5, OctetsIn: 500, Truncated: 6, CRCErrors: 7, NoBuffer: 8, SRAMUsed: 8192, SRAMTotal: 1 << 18}
+	f.Card.Stats = hardware.CardStats{PacketsOut: 4, BytesOut: 400, PacketsIn: 5, BytesIn: 500, Truncated: 6, CRCErrors: 7, NoBuffer: 8, SRAMUsed: 8192, SRAMTotal: 1 << 18}
 	f.Cable.Packets.BlockedNanos, f.Cable.Packets.NoCable, f.Cable.Frames.TooLong, f.Cable.Frames.Sessions = 2_500_000_000, 9, 1, 2
 	f.Mapper = &mapper.Snapshot{Routes: 3, Leading: leads, Stats: mapper.Stats{Maps: 11, Probes: 120}}
 	if leads {
@@ -96,8 +96,8 @@ func TestDumpOfCard(t *testing.T) {
 	c := metrics.NewCollector(nil)
 	c.WatchCard(card(true))
 	_, _, text := fetch(t, c.DumpHandler(), "/debug/bobnet")
-	for _, want := range []string{"card bob0  8192 of 262144 octets of SRAM in use, 0 doorbell pages, routes to 3 stations\n",
-		"out    4 packets, 400 octets", "truncated 6, too long 0, wrong CRC-8 7", "doorbells that cannot be 2\n", "SRAM      8192 octets in   2 for packets in\n",
+	for _, want := range []string{"card bob0  8192 of 262144 bytes of SRAM in use, 0 doorbell pages, routes to 3 stations\n",
+		"out    4 packets, 400 bytes", "truncated 6, too long 0, wrong CRC-8 7", "doorbells that cannot be 2\n", "SRAM      8192 bytes in   2 for packets in\n",
 		"mapper   follows itself, 3 routes; maps 11", "last map: 2 hosts, 1 switch, 2 cables, as a sees them; 20 probes in 3s, of which 15 came back"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -165,7 +165,7 @@ func (f *fakeHost) Snapshot() vmmc.Snapshot { return f.s }
 func vmmcHost() *fakeHost {
 	s := vmmc.Snapshot{
 		Mapped: true,
-		Stats: vmmc.Stats{PacketsOut: 1, PacketsIn: 2, OctetsOut: 3, OctetsIn: 4, Chunks: 5, Misses: 6, Refills: 7, LinesCut: 8, Strange: 9, Stale: 10,
+		Stats: vmmc.Stats{PacketsOut: 1, PacketsIn: 2, BytesOut: 3, BytesIn: 4, Chunks: 5, Misses: 6, Refills: 7, LinesCut: 8, Strange: 9, Stale: 10,
 			TooSoon: 11, NoRoute: 12, Refused: 13, BadRequests: 14, BadProxies: 15, BadAddresses: 16, BadQueues: 17, RouteErrors: 18, Unanswered: 30},
 		Nodes: 19, Frames: 20, Buffers: 21, ToDriver: 22, ToSend: 23,
 		Processes: []vmmc.ProcessSnapshot{{Process: 1, Pinned: 24, Proxies: 25, Waiting: 26}, {Process: 2, Pinned: 1, Proxies: 1, Waiting: 1, Missing: true}},
@@ -246,13 +246,13 @@ func TestDumpOfProgramCards(t *testing.T) {
 	c.WatchVMMCCard(vmmcHost())
 	_, _, text := fetch(t, c.DumpHandler(), "/debug/bobnet")
 	for _, want := range []string{
-		"AM-II  21 programs, 22 endpoints, 23 of them in 24 frames, 25 wait for one; pinned 26 octets; cards 27\n",
+		"AM-II  21 programs, 22 endpoints, 23 of them in 24 frames, 25 wait for one; pinned 26 bytes; cards 27\n",
 		"faults 9, loads 7, evictions 8; turns 10", "sent 1, again 2, delivered 3; posted 28, queued 29, answers to send 30\n",
 		"returned: unanswered 4, refused 5, no route 6, bad entries 12\n",
 		"NACKs sent: not resident 40, overrun 41, not pinned 42, tag 43, no endpoint 44\n",
 		"dropped: malformed 16, misdelivered 17, strangers 18, no route 19, no room for an answer 20; duplicates 35, stale 36; forged 15, privileged 13", "too long 32",
 		"19 nodes, pages that others may write 20; buffers in use 21; for the driver 22, from it 23\n",
-		"out 1 packets, 3 octets; in 2 packets, 4 octets in 5 chunks; sent again 28\n", "TLB misses 6, refills 7; lines cut 8\n",
+		"out 1 packets, 3 bytes; in 2 packets, 4 bytes in 5 chunks; sent again 28\n", "TLB misses 6, refills 7; lines cut 8\n",
 		"requests refused: too long 14, not imported 15, other memory 16; queues without a request 17\n",
 		"dropped: strange 9, stale 10, too soon 11, no route 12, no room for an answer 30, refused 13; tables that did not fit 18\n",
 		"pinned 24 pages, proxy pages 25, requests that wait 26\n", "requests that wait 1, lacks a translation\n",

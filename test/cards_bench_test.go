@@ -28,9 +28,9 @@ import (
 
 const (
 	benchMTU   = 9000
-	benchBulk  = 64 << 10 // octets of a bulk message
+	benchBulk  = 64 << 10 // bytes of a bulk message
 	benchPosts = 4        // parts of the segment
-	benchTotal = 32 << 20 // octets that a measurement of bandwidth moves
+	benchTotal = 32 << 20 // bytes that a measurement of bandwidth moves
 	rawWindow  = 64       // frames
 	benchFew   = 100      // times fewer of all that through a switch
 )
@@ -39,7 +39,7 @@ const (
 // namespaces, against raw frames over the same cable: am2/raw is AM-II's one-way time of a short
 // message over that of the smallest frame, to be 3 at the most; bulk/raw its bandwidth with
 // messages of 64 KiB over that of full frames, to be 0.4 at the least; vmmc/am2 the one-way time
-// of 64 octets that VMMC writes over that of AM-II's short message, to be 1.2 at the most.
+// of 64 bytes that VMMC writes over that of AM-II's short message, to be 1.2 at the most.
 // Through a switch they have no limits, and measurements are shorter: its two ports wait for the
 // processors that both hosts poll on. It needs two processors that nobody else uses, and
 //
@@ -64,7 +64,7 @@ type cabling struct {
 	turns [2]myrinet.Route // from each
 	raw   *vethtest.Pair
 	trips int            // of a measurement of time
-	total int            // octets that one of bandwidth moves
+	total int            // bytes that one of bandwidth moves
 	opens []func() error // closes what a measurement has opened
 }
 
@@ -365,7 +365,7 @@ type benchBoard struct {
 	src   []byte
 }
 
-// measureVMMC returns the one-way time of 64 octets that VMMC writes.
+// measureVMMC returns the one-way time of 64 bytes that VMMC writes.
 func (c *cabling) measureVMMC(b *testing.B) float64 {
 	defer c.close()
 	var ends [2]*benchBoard
@@ -421,7 +421,7 @@ func (c *cabling) measureVMMC(b *testing.B) float64 {
 	return ns
 }
 
-// write writes a number behind other octets.
+// write writes a number behind other bytes.
 func (e *benchBoard) write(ctx context.Context, n uint32) error {
 	binary.NativeEndian.PutUint32(e.src[len(e.src)-vmmc.WordSize:], n)
 	return e.p.SendMsg(ctx, e.src, e.to.Addr())

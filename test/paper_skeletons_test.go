@@ -19,8 +19,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// stored is what a program has stored: how often, and how many octets.
-type stored struct{ stores, octets int }
+// stored is what a program has stored: how often, and how many bytes.
+type stored struct{ stores, bytes int }
 
 // storesOf runs an application of the examples in the simulator. Rank 0's report says what
 // all ranks have stored.
@@ -63,8 +63,8 @@ type direct struct {
 	links []*direct
 }
 
-func (l *direct) Request(to int, kind skeleton.Kind, value int32, octets int) error {
-	if answer := l.links[to].me.Arrived(kind, value, octets); kind == skeleton.Add {
+func (l *direct) Request(to int, kind skeleton.Kind, value int32, bytes int) error {
+	if answer := l.links[to].me.Arrived(kind, value, bytes); kind == skeleton.Add {
 		l.me.Answered(answer)
 	}
 	l.links[to].wait.Wake()
@@ -95,7 +95,7 @@ func storesOfSkeleton(t *testing.T, ranks int, run func(r *skeleton.Rank) error)
 	}
 	for _, l := range links {
 		s.stores += l.me.Stores
-		s.octets += l.me.Octets
+		s.bytes += l.me.Bytes
 	}
 	return s
 }
@@ -115,10 +115,10 @@ func TestSkeletonsStoreAlike(t *testing.T) {
 }
 
 // alike compares an application and its skeleton. Counts may differ by a share.
-func alike(t *testing.T, what string, app, bones stored, nearStores, nearOctets float64) {
+func alike(t *testing.T, what string, app, bones stored, nearStores, nearBytes float64) {
 	t.Helper()
 	far := func(a, b int, near float64) bool { return math.Abs(float64(a-b)) > near*float64(b) }
-	if app.stores == 0 || far(bones.stores, app.stores, nearStores) || far(bones.octets, app.octets, nearOctets) {
+	if app.stores == 0 || far(bones.stores, app.stores, nearStores) || far(bones.bytes, app.bytes, nearBytes) {
 		t.Errorf("%s: the skeleton stores %+v, the application %+v", what, bones, app)
 	}
 }

@@ -551,7 +551,7 @@ func killedServerRole(ctx context.Context) error {
 			fmt.Println("gone")
 			return c.Context().Err()
 		}),
-		vrpc.Proc(procEcho, "ECHO", func(_ *vrpc.Call, arg, res *octets) error {
+		vrpc.Proc(procEcho, "ECHO", func(_ *vrpc.Call, arg, res *opaque) error {
 			*res = *arg
 			return nil
 		}),
@@ -567,10 +567,10 @@ func killedServerRole(ctx context.Context) error {
 	return nil
 }
 
-type octets struct{ data []byte }
+type opaque struct{ data []byte }
 
-func (o *octets) MarshalXDR(e *xdr.Encoder)   { e.Opaque(o.data, xdr.Unbounded) }
-func (o *octets) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Unbounded) }
+func (o *opaque) MarshalXDR(e *xdr.Encoder)   { e.Opaque(o.data, xdr.Unbounded) }
+func (o *opaque) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Unbounded) }
 
 // killedClientRole does what the lines of its standard input say, and prints a line for each.
 func killedClientRole(ctx context.Context) error {
@@ -608,7 +608,7 @@ func killedClientLine(ctx context.Context, c *vrpc.Client, line string, hanging 
 		}
 		return "lost", nil
 	case "echo": // the next call reaches whoever is the server now
-		data, back := octets{[]byte(strings.Repeat("x", 300_000))}, octets{}
+		data, back := opaque{[]byte(strings.Repeat("x", 300_000))}, opaque{}
 		for {
 			err := c.Call(ctx, procEcho, &data, &back)
 			var broken *vrpc.TransportError

@@ -258,10 +258,10 @@ func TestSnapshotMemory(t *testing.T) {
 		s, err := readSnapshot(tt.body)
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; used > tt.most {
-			t.Errorf("%s: %d octets take %d", name, len(tt.body), used)
+			t.Errorf("%s: %d bytes take %d", name, len(tt.body), used)
 		}
 		if err == nil && (len(s.VIs) > len(tt.body)/viBytes || s.Rest != nil) {
-			t.Errorf("%s: %d VIs of %d octets", name, len(s.VIs), len(tt.body))
+			t.Errorf("%s: %d VIs of %d bytes", name, len(s.VIs), len(tt.body))
 		}
 	}
 }
@@ -289,11 +289,11 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// bad is a program that answers the agent's questions with octets, which it sends again and
-// again if they have no end.
+// bad is a program that answers every question of the agent with the same bytes, without end if
+// endless is set.
 type bad struct {
 	conn    *net.UnixConn
-	octets  []byte
+	reply   []byte
 	endless bool
 }
 
@@ -324,7 +324,7 @@ func (b *bad) answer() {
 			return
 		}
 		for {
-			if _, err := b.conn.Write(b.octets); err != nil || !b.endless {
+			if _, err := b.conn.Write(b.reply); err != nil || !b.endless {
 				break
 			}
 		}
@@ -366,16 +366,16 @@ func TestAgentHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []*bad{
-		{octets: nil}, // says nothing at all
-		{octets: []byte{0}},
-		{octets: []byte{0xff, 0xff, 0xff, 0xff, 'x'}, endless: true}, // too long
-		{octets: bytes.Repeat([]byte{0, 0x10, 0, 0, 'x'}, 4000), endless: true},
-		{octets: message(""), endless: true}, // unasked
-		{octets: message("garbage\x00\xff\n\nbobnet (process 1 of user 0)\n  lies\x1b[2J")},
-		{octets: message(others)},
-		{octets: message(string(deep))},
-		{octets: message(strings.Repeat("[", 200000))},
-		{octets: message(strings.Repeat("x\n", agent.MaxText))}, // more than an answer of text may have
+		{reply: nil}, // says nothing at all
+		{reply: []byte{0}},
+		{reply: []byte{0xff, 0xff, 0xff, 0xff, 'x'}, endless: true}, // too long
+		{reply: bytes.Repeat([]byte{0, 0x10, 0, 0, 'x'}, 4000), endless: true},
+		{reply: message(""), endless: true}, // unasked
+		{reply: message("garbage\x00\xff\n\nbobnet (process 1 of user 0)\n  lies\x1b[2J")},
+		{reply: message(others)},
+		{reply: message(string(deep))},
+		{reply: message(strings.Repeat("[", 200000))},
+		{reply: message(strings.Repeat("x\n", agent.MaxText))}, // more than an answer of text may have
 	}
 	for _, b := range all {
 		connectBad(t, path, b)

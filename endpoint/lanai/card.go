@@ -166,7 +166,7 @@ func (c *Card) start() error {
 			return err
 		}
 		if n := len(page.Bytes()); n < frameSize {
-			return fmt.Errorf("lanai: the card has pages of %d octets, a frame needs %d (CardConfig.PageSize)", n, frameSize)
+			return fmt.Errorf("lanai: the card has pages of %d bytes, a frame needs %d (CardConfig.PageSize)", n, frameSize)
 		}
 		p.frames[i].page = page
 	}

@@ -33,7 +33,7 @@ package lanai
 // driver decides who leaves (driver.go), and the control program moves pages when what an
 // endpoint has under way is done (residency.go).
 //
-// A message of up to 64 octets lies in its entry: a connection's number, header, tags and
+// A message of up to 64 bytes lies in its entry: a connection's number, header, tags and
 // 8 words. A longer one lies in the entry's part of the staging area, which is the host's memory: the
 // sender copies it there, the card moves it by DMA, and the receiver's handler gets it
 // where the card has put it. Bulk data go as such messages of 8 KB, which the receiver

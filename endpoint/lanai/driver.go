@@ -57,8 +57,8 @@ const (
 	endMoving                   // moving from a frame
 )
 
-// endpointOctets is the size of an endpoint's record in the card's memory, in bytes.
-const endpointOctets = 16
+// endpointSize is the size of an endpoint's record in the card's memory, in bytes.
+const endpointSize = 16
 
 func (e *end) privileged() bool { return e.slot == 0 }
 

@@ -31,7 +31,7 @@ const (
 	DefaultAttempts = defaultAttempts
 )
 
-// StagingSize is how many octets the staging areas of an endpoint have.
+// StagingSize is how many bytes the staging areas of an endpoint have.
 const StagingSize = stagingSize
 
 // OthersConn returns the number of a connection that a program has, with another than that of

@@ -149,7 +149,7 @@ func TestUnpinned(t *testing.T) {
 			}
 		}
 		if x := cards[0].Snapshot(); x.Stats.Nacked[channels.NackMemory] < rounds*endpoints-lanai.DefaultFrames || x.Pinned > (lanai.DefaultFrames-1)*lanai.StagingSize {
-			return fmt.Errorf("%d octets are pinned: %+v", x.Pinned, x.Stats)
+			return fmt.Errorf("%d bytes are pinned: %+v", x.Pinned, x.Stats)
 		}
 		return nil
 	})

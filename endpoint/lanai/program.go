@@ -32,7 +32,7 @@ const (
 )
 
 // longest is the longest packet.
-var longest = station.Longest{Octets: hardware.PacketSize(station.MaxHops, packetRoom)}
+var longest = station.Longest{Size: hardware.PacketSize(station.MaxHops, packetRoom)}
 
 // program is the control program.
 type program struct {
@@ -155,10 +155,10 @@ func (p *program) Load(c *hardware.Card) error {
 		return block.Data, nil
 	}
 	// The tables of channels and of endpoints are in Go's memory, but count as memory of the card.
-	if _, err := alloc("channels", p.cfg.Channels.Octets()); err != nil {
+	if _, err := alloc("channels", p.cfg.Channels.Size()); err != nil {
 		return err
 	}
-	if _, err := alloc("endpoints", endpointOctets*p.cfg.Endpoints); err != nil {
+	if _, err := alloc("endpoints", endpointSize*p.cfg.Endpoints); err != nil {
 		return err
 	}
 	mem, err := alloc("routes", maxCards*station.EntrySize)

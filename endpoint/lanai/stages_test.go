@@ -100,7 +100,7 @@ func (s *stages) left() error {
 		}
 	}
 	if x := s.card.Snapshot(); x.Endpoints != 1 || x.Resident > 1 || x.Waiting != 0 || x.Pinned > lanai.StagingSize || x.Programs != 1 {
-		return fmt.Errorf("%d endpoints in frames, %d wait, %d octets pinned, %d programs", x.Resident, x.Waiting, x.Pinned, x.Programs)
+		return fmt.Errorf("%d endpoints in frames, %d wait, %d bytes pinned, %d programs", x.Resident, x.Waiting, x.Pinned, x.Programs)
 	}
 	return nil
 }

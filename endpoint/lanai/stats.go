@@ -116,7 +116,7 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 
 func (s *Snapshot) writeProgram(b *bytes.Buffer) {
 	n := &s.Stats
-	fmt.Fprintf(b, "  AM-II  %d programs, %d endpoints, %d of them in %d frames, %d wait for one; pinned %d octets; cards %d\n",
+	fmt.Fprintf(b, "  AM-II  %d programs, %d endpoints, %d of them in %d frames, %d wait for one; pinned %d bytes; cards %d\n",
 		s.Programs, s.Endpoints, s.Resident, s.Frames, s.Waiting, s.Pinned, s.Cards)
 	fmt.Fprintf(b, "         faults %d, loads %d, evictions %d; turns %d, loitered %d, waited for %d turns at the most\n", n.Faults, n.Loads, n.Unloads, n.Turns, n.Loitered, n.Passed)
 	fmt.Fprintf(b, "         sent %d, again %d, delivered %d; posted %d, queued %d, answers to send %d\n",

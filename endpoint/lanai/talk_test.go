@@ -314,7 +314,7 @@ func (p *party) stream(n int) error {
 	}
 	for i := range n {
 		if want := fmt.Sprintf("[%d] %s", i, bytes.Repeat([]byte{byte(i)}, size(i))); !answers[want] {
-			return fmt.Errorf("there is no answer to message %d of %d octets as it was sent", i, size(i))
+			return fmt.Errorf("there is no answer to message %d of %d bytes as it was sent", i, size(i))
 		}
 	}
 	return nil

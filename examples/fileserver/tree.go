@@ -32,12 +32,12 @@ type sink interface {
 // and files with the same contents.
 type summary struct {
 	files, skipped int
-	octets         int64
+	bytes          int64
 	sum            []byte
 }
 
 func (s *summary) String() string {
-	text := fmt.Sprintf("%x  %d files, %d bytes", s.sum, s.files, s.octets)
+	text := fmt.Sprintf("%x  %d files, %d bytes", s.sum, s.files, s.bytes)
 	if s.skipped > 0 {
 		text += fmt.Sprintf(" (%d others skipped)", s.skipped)
 	}
@@ -114,7 +114,7 @@ func (w *walker) file(ctx context.Context, name, target, label string) error {
 		return err
 	}
 	w.files++
-	w.octets += count.n
+	w.bytes += count.n
 	fmt.Fprintf(w.hash, "file %q %x\n", label, hash.Sum(nil))
 	return nil
 }

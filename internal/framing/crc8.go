@@ -2,23 +2,23 @@ package framing
 
 import "crypto/subtle"
 
-// The check octet of a packet of the emulated fabric is CRC-8 with the polynomial
-// x^8 + x^2 + x + 1, begun at 0, most significant bit first, as the links of Myrinet
-// have it. It stands behind the packet, and the CRC of a packet with it is 0.
+// The check byte of a packet of the emulated fabric is a CRC-8 with the polynomial x^8 + x^2 + x +
+// 1, initial value 0, most significant bit first, as on Myrinet links. It is the last byte of the
+// packet. The CRC over the packet and its check byte is 0.
 
 // crc8Poly is the polynomial without x^8.
 const crc8Poly = 0x07
 
-// crc8Order is after how many steps of a bit a register comes round again: x^127 is 1
-// modulo the polynomial.
+// crc8Order is the order of x modulo the polynomial: x^127 is 1. After that many bit steps a
+// register has its old value.
 const crc8Order = 127
 
-// crc8Stride is how many octets stepCRC8 takes at a time: what it looks up for them does
-// not depend on each other, as from octet to octet it would.
+// crc8Stride is the number of bytes that stepCRC8 processes in one step. The table look-ups of a
+// step are independent of each other, whereas a byte-wise loop waits for each look-up.
 const crc8Stride = 8
 
-// crc8Table[k] has the CRC of each octet that k octets of 0 follow; crc8Powers the powers
-// of x.
+// crc8Table[k] holds the CRC of each byte value followed by k zero bytes. crc8Powers holds the
+// powers of x.
 var crc8Table, crc8Powers = crc8Tables()
 
 func crc8Tables() (table [crc8Stride][256]uint8, powers [crc8Order]uint8) {
@@ -42,16 +42,16 @@ func crc8Times(r uint8, n int) uint8 {
 	return r
 }
 
-// crc8Round octets behind an octet leave the register as none do: 8 steps each, and
-// crc8Order of them come round. So blocks of that many octets, or of a multiple, can be
-// added up, and the CRC be that of the sum. To add takes a fraction of the time.
+// Advancing the register by crc8Round bytes changes nothing: 8 times crc8Order bit steps. So blocks
+// whose length is a multiple of crc8Round bytes can be added (XOR), and the sum has the CRC of the
+// whole. Adding is several times faster than looking up.
 const (
 	crc8Round = crc8Order
 	crc8Wide  = 8 * crc8Round
 )
 
-// UpdateCRC8 returns the CRC-8 of what crc is that of, followed by data. That of nothing
-// is 0.
+// UpdateCRC8 returns the CRC-8 of some data followed by data; crc is the CRC-8 of the former, 0 if
+// there is none.
 func UpdateCRC8(crc uint8, data []byte) uint8 {
 	if len(data) < 2*crc8Round {
 		return stepCRC8(crc, data)
@@ -59,7 +59,7 @@ func UpdateCRC8(crc uint8, data []byte) uint8 {
 	return longCRC8(crc, data)
 }
 
-// longCRC8 is UpdateCRC8 by way of sums.
+// longCRC8 implements UpdateCRC8 by adding blocks.
 func longCRC8(crc uint8, data []byte) uint8 {
 	var wide [crc8Wide]byte
 	if len(data) >= 2*crc8Wide {
@@ -71,7 +71,8 @@ func longCRC8(crc uint8, data []byte) uint8 {
 	return stepCRC8(0, sum[:])
 }
 
-// addCRC8 makes sum, which holds 0, a block with the CRC that data has behind crc.
+// addCRC8 fills sum, which must be zero, with a block that has the same CRC as data preceded by
+// crc.
 func addCRC8(crc uint8, sum, data []byte) {
 	part := len(data) % len(sum)
 	sum[0] = UpdateCRC8(crc, data[:part])
@@ -80,7 +81,7 @@ func addCRC8(crc uint8, sum, data []byte) {
 	}
 }
 
-// stepCRC8 is UpdateCRC8 by tables.
+// stepCRC8 implements UpdateCRC8 by table look-ups.
 func stepCRC8(crc uint8, data []byte) uint8 {
 	t := &crc8Table
 	for ; len(data) >= crc8Stride; data = data[crc8Stride:] {
@@ -93,9 +94,9 @@ func stepCRC8(crc uint8, data []byte) uint8 {
 	return crc
 }
 
-// StripCRC8 returns the CRC-8 of a packet without its first octet, which rest octets
-// follow that the CRC covers, from that of the packet with it. It looks at nothing else
-// of the packet: a CRC that was wrong is wrong afterwards, by the same bits.
+// StripCRC8 returns the CRC-8 of a packet without its first byte. crc is the CRC-8 of the whole
+// packet, and rest the number of bytes that the CRC covers after the first. It reads nothing else
+// of the packet: a CRC that was wrong stays wrong by the same bits.
 func StripCRC8(crc, first uint8, rest int) uint8 {
 	power := crc8Powers[(8*(rest%crc8Order)+8)%crc8Order]
 	var product uint8

@@ -10,8 +10,7 @@ import (
 
 var fabricNames = [fabricEnd - FabricPacket]string{"packet", "credit", "break", "hello"}
 
-// String returns the kind's name, as in "packet"; "kind-77" for a kind that there is
-// not.
+// String returns the kind's name, such as "packet", or "kind-77" for an unknown kind.
 func (k FabricKind) String() string {
 	if k < FabricPacket || k >= fabricEnd {
 		return fmt.Sprintf("kind-%d", uint8(k))
@@ -19,8 +18,8 @@ func (k FabricKind) String() string {
 	return fabricNames[k-FabricPacket]
 }
 
-// Dump describes any frame of the module in one line: of a frame of the fabric also the packet, of a
-// sealed one what can be read without a key, and of others what ethertype.Dump does.
+// Dump describes any frame of the module in one line. For a frame of the fabric this includes the
+// packet; for a sealed frame, the fields that are not encrypted. Other frames go to ethertype.Dump.
 func Dump(frame []byte) string {
 	if isFabric(frame) {
 		return dumpFabric(frame)
@@ -55,7 +54,7 @@ func (h *FabricHeader) String() string {
 	return b.String()
 }
 
-// dumpFabric is Dump of a frame of the fabric.
+// dumpFabric implements Dump for a frame of the fabric.
 func dumpFabric(frame []byte) string {
 	var h FabricHeader
 	part, err := h.Parse(frame)
@@ -73,12 +72,12 @@ func dumpFabric(frame []byte) string {
 	return fmt.Sprintf("%s malformed: %s (version %d, %d bytes)", &h, why, frame[OffsetVersion], len(frame))
 }
 
-// dumpPacket describes a packet of the fabric of length octets, of which the first are
-// at hand, in one line:
+// dumpPacket describes a packet of the fabric in one line. length is the packet's, and part holds
+// its first bytes:
 //
 //	route +1 -2 type 3 payload 4096
 //
-// When all of it is there it says, too, whether the CRC-8 does not match.
+// If part is the whole packet, dumpPacket also reports a CRC-8 that does not match.
 func dumpPacket(part []byte, length int) string {
 	var b strings.Builder
 	at := 0

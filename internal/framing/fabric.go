@@ -10,53 +10,53 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// A packet of the fabric, as it stands on one link, is its route, its type, its payload
-// and its check octet:
+// A packet of the fabric, as it appears on one cable, consists of route, type, payload and check
+// byte:
 //
-//	octets  what
+//	bytes  what
 //	0..255  route: a turn for each switch ahead, 0x80 and six bits of two's complement
-//	     2  type: 0..0x7fff, so that its first octet is none of the route's
+//	     2  type: 0..0x7fff, so that its first byte differs from a route's
 //	   any  payload
-//	     1  CRC-8 of all before it
+//	     1  CRC-8 of everything before it
 //
-// A switch takes the first octet off and sends what is left to the port that lies so
-// many beyond the one by which the packet came.
+// A switch strips the first byte and forwards the rest: the turn plus the number of the input port
+// is the number of the output port.
 
 // Sizes and limits of packets.
 const (
 	FabricTypeSize = 2
 	FabricCRCSize  = 1
-	FabricLeast    = FabricTypeSize + FabricCRCSize // octets of a packet without route and payload
+	FabricLeast    = FabricTypeSize + FabricCRCSize // bytes of a packet without route and payload
 	MaxHops        = 255                            // longest route
-	MaxTurn        = 31                             // greatest turn; the least is -MaxTurn
+	MaxTurn        = 31                             // greatest turn; the smallest is -MaxTurn
 	MaxFabricType  = 0x7fff
 
 	routeMark = 0x80
 	turnMask  = 0x3f
 )
 
-// PutTurn returns the route's octet for a turn, which lies in -MaxTurn..MaxTurn.
+// PutTurn returns the route byte of a turn in the range -MaxTurn..MaxTurn.
 func PutTurn(turn int) byte { return routeMark | byte(turn)&turnMask }
 
-// Turn reads an octet of a route. It reports false for the first octet of a type.
-func Turn(octet byte) (turn int, ok bool) {
-	return int(int8(octet<<2) >> 2), octet&routeMark != 0
+// Turn decodes a route byte. It reports false for the first byte of a type.
+func Turn(first byte) (turn int, ok bool) {
+	return int(int8(first<<2) >> 2), first&routeMark != 0
 }
 
-// FabricKind says what a frame of the fabric is for.
+// FabricKind is the purpose of a frame of the fabric.
 type FabricKind uint8
 
-// The kinds. They are no kinds of a Header, nor the other way round.
+// The kinds. Their values do not overlap with those of ethertype.Kind.
 const (
 	FabricPacket FabricKind = 0x80 + iota // a packet, or a part of one
-	FabricCredit                          // credit on its own
-	FabricBreak                           // the rest of packet Packet does not come: it ends, truncated, at Offset
-	FabricHello                           // the station of a cable's end is there, and may be found
+	FabricCredit                          // credit alone
+	FabricBreak                           // packet Packet is abandoned: it ends, truncated, at Offset
+	FabricHello                           // announces the station at an end of the cable, so that the neighbour can find it
 	fabricEnd
 )
 
-// The field table of the fabric's frames, behind the outer layout. Header and check are
-// as long as those of a Header and lie in the same places.
+// Field offsets of the fabric's frames, after the outer layout. Header size and check field are the
+// same as in ethertype.Header.
 const (
 	fabricTag    = OuterSize
 	fabricSeq    = 26
@@ -65,48 +65,47 @@ const (
 	fabricOffset = 38
 	fabricLength = 42
 	fabricSize   = 46
-	fabricZero   = 48 // ten octets that are 0
+	fabricZero   = 48 // ten zero bytes
 	fabricCRC    = 58
 )
 
-// FabricHeader is the decoded header of a frame between the two ends of a cable: a
-// port of a switch or a card is a MAC address and a port. Parse and Put convert;
-// neither allocates.
+// FabricHeader is the decoded header of a frame between the two ends of a cable. An end is a port
+// of a switch, or a card; its address is a MAC address and a port. Parse and Put convert; neither
+// allocates.
 type FabricHeader struct {
 	Dst, Src ethertype.MAC
 	Type     ethernet.EtherType
 	Kind     FabricKind
-	DstPort  uint16        // the end of the cable that the frame goes to
-	SrcPort  uint16        // and the one that it comes from
-	Tag      uint32        // which incarnation of the receiving end, and of the sending one, mixed; of a FabricHello the latter
-	Seq      ethertype.Seq // of a FabricPacket or FabricBreak: number of the frame on this cable, in this direction; of a FabricHello: of the next
-	Credit   ethertype.Seq // frames up to this one, exclusive, find room at the sender of this frame
-	Packet   ethertype.Seq // number of the packet on this cable, in this direction; of a FabricHello: the receiving end's incarnation, 0 if not known
-	Offset   uint32        // where in the packet Size octets of it belong; of a FabricHello: most octets that a frame may carry to its sender
-	Length   uint32        // octets of the packet on this cable: route, type, payload, CRC-8; of a FabricHello: the most that its sender takes
-	Size     uint16        // octets behind the header (Ethernet may pad it)
+	DstPort  uint16        // receiving end of the cable
+	SrcPort  uint16        // sending end of the cable
+	Tag      uint32        // incarnations of the receiving and the sending end, mixed; in a FabricHello only the sending end's
+	Seq      ethertype.Seq // number of the frame on this cable, in this direction; in a FabricHello the next number
+	Credit   ethertype.Seq // the sender of this frame has room for frames up to this one, exclusive
+	Packet   ethertype.Seq // number of the packet on this cable, in this direction; in a FabricHello the receiving end's incarnation, 0 if unknown
+	Offset   uint32        // position of the part in the packet; in a FabricHello the most bytes that a frame to its sender may carry
+	Length   uint32        // bytes of the packet on this cable: route, type, payload, CRC-8; in a FabricHello the longest packet that its sender accepts
+	Size     uint16        // bytes after the header; Ethernet may pad them
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrReserved is the error of parsing a FabricHeader whose reserved byte is not 0.
-var ErrReserved = errors.New("ethertype: an octet of the header that has no meaning is not 0")
+// ErrReserved means that a FabricHeader has a reserved byte that is not 0.
+var ErrReserved = errors.New("ethertype: a byte of the header that has no meaning is not 0")
 
-// isFabric reports whether frame is one of the fabric's, whatever its EtherType, intact
-// or not.
+// isFabric reports whether frame has a kind of the fabric, whatever its EtherType. It does not
+// check that the frame is intact.
 func isFabric(frame []byte) bool {
 	return len(frame) > OffsetKind && frame[OffsetKind] >= uint8(FabricPacket) && frame[OffsetKind] < uint8(fabricEnd)
 }
 
-// Parse decodes the header at the start of frame and returns the part of the packet
-// behind it. It checks length, version, kind, what is kept, CRC32C, and that the part
-// lies within its packet, in that order. It does not look at Dst and Type, nor at the
-// CRC-8, which covers the packet. On ErrCRC h is what the frame says, true or not; on
-// other errors it is undefined.
+// Parse decodes the header at the start of frame, and returns the part of the packet that follows.
+// It checks, in this order: length, version, kind, reserved bytes, CRC32C, and that the part lies
+// within its packet. It checks neither Dst and Type nor the CRC-8, which covers the whole packet.
+// On ErrCRC, h holds the fields of the damaged frame; on other errors it is undefined.
 func (h *FabricHeader) Parse(frame []byte) (part []byte, err error) { return h.ParseBegin(frame, 0) }
 
-// ParseBegin is Parse of a frame the last rest octets of which are not at hand. The part is
-// what there is of it; Size says how long it is.
+// ParseBegin is Parse for a frame whose last rest bytes are missing. It returns the bytes of the
+// part that are present; Size is the length of the whole part.
 func (h *FabricHeader) ParseBegin(frame []byte, rest int) (part []byte, err error) {
 	if len(frame) < ethertype.HeaderSize {
 		return nil, ethertype.ErrShort
@@ -130,7 +129,7 @@ func (h *FabricHeader) ParseBegin(frame []byte, rest int) (part []byte, err erro
 	return frame[ethertype.HeaderSize:][:min(have, int(h.Size))], nil
 }
 
-// fits reports whether the frame agrees with itself.
+// fits reports whether the fields are consistent.
 func (h *FabricHeader) fits() bool {
 	switch h.Kind {
 	case FabricPacket:
@@ -141,7 +140,7 @@ func (h *FabricHeader) fits() bool {
 	return h.Size == 0
 }
 
-// get decodes the header as it is.
+// get decodes the header without checking it.
 func (h *FabricHeader) get(b []byte) {
 	b = b[:ethertype.HeaderSize:ethertype.HeaderSize]
 	be := binary.BigEndian
@@ -154,8 +153,8 @@ func (h *FabricHeader) get(b []byte) {
 	}
 }
 
-// Put encodes h, with its CRC32C, into the first HeaderSize bytes of b, which must be
-// that long. The part of the packet goes behind.
+// Put encodes h, with its CRC32C, into the first HeaderSize bytes of b. b must have that length at
+// least. The caller puts the part of the packet after them.
 func (h *FabricHeader) Put(b []byte) {
 	b = b[:ethertype.HeaderSize:ethertype.HeaderSize]
 	be := binary.BigEndian

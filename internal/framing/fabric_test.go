@@ -31,10 +31,10 @@ func TestCRC8(t *testing.T) {
 		}
 		got := UpdateCRC8(0, data)
 		if got != want {
-			t.Errorf("CRC-8 of %d octets is %#x, want %#x", n, got, want)
+			t.Errorf("CRC-8 of %d bytes is %#x, want %#x", n, got, want)
 		}
 		if got := UpdateCRC8(UpdateCRC8(0, data[:cut]), data[cut:]); got != want {
-			t.Errorf("CRC-8 of %d octets and %d more is %#x, want %#x", cut, n-cut, got, want)
+			t.Errorf("CRC-8 of %d bytes and %d more is %#x, want %#x", cut, n-cut, got, want)
 		}
 		if rest := UpdateCRC8(0, append(data, got)); rest != 0 {
 			t.Errorf("CRC-8 of a packet with its CRC is %#x", rest)
@@ -42,7 +42,7 @@ func TestCRC8(t *testing.T) {
 	}
 }
 
-// TestStripCRC8: a switch that takes an octet off finds the CRC of the rest without
+// TestStripCRC8: a switch that takes a byte off finds the CRC of the rest without
 // reading it, and an error stays one.
 func TestStripCRC8(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 8))
@@ -50,7 +50,7 @@ func TestStripCRC8(t *testing.T) {
 		data, wrong := random(rng, n), uint8(rng.Uint32())
 		got := StripCRC8(UpdateCRC8(0, data)^wrong, data[0], n-1)
 		if want := UpdateCRC8(0, data[1:]) ^ wrong; got != want {
-			t.Fatalf("%d octets without the first: CRC-8 %#x, want %#x", n, got, want)
+			t.Fatalf("%d bytes without the first: CRC-8 %#x, want %#x", n, got, want)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestTurns(t *testing.T) {
 		}
 	}
 	if _, ok := Turn(MaxFabricType >> 8); ok {
-		t.Error("the first octet of a type is taken for a turn")
+		t.Error("the first byte of a type is taken for a turn")
 	}
 }
 
@@ -86,7 +86,7 @@ func drawFabric(rt *rapid.T) FabricHeader {
 	return h
 }
 
-// TestFabricRoundTrip: what is put is what is parsed, and its first octets are what
+// TestFabricRoundTrip: what is put is what is parsed, and its first bytes are what
 // links filter by.
 func TestFabricRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -96,7 +96,7 @@ func TestFabricRoundTrip(t *testing.T) {
 		var got FabricHeader
 		part, err := got.Parse(frame)
 		if err != nil || got != h || len(part) != int(h.Size) {
-			rt.Fatalf("%+v became %+v, %d octets, %v", h, got, len(part), err)
+			rt.Fatalf("%+v became %+v, %d bytes, %v", h, got, len(part), err)
 		}
 		o, ok := ParseOuter(frame)
 		if want := (Outer{Dst: h.Dst, Src: h.Src, Type: ethertype.Fabric, Kind: uint8(FabricPacket), DstPort: h.DstPort, SrcPort: h.SrcPort}); !ok || o != want {
@@ -142,7 +142,7 @@ func TestFabricRefuses(t *testing.T) {
 		"crc":               {spoil: func(f []byte) []byte { f[fabricSeq]++; return f }, want: ethertype.ErrCRC},
 		"beyond":            {change: func(h *FabricHeader, _ []byte) { h.Offset = 1 }, want: ethertype.ErrRange},
 		"beyond 32 bits":    {change: func(h *FabricHeader, _ []byte) { h.Offset = 1<<32 - 1 }, want: ethertype.ErrRange},
-		"no octet":          {change: func(h *FabricHeader, _ []byte) { h.Size = 0 }, want: ethertype.ErrRange},
+		"no byte":           {change: func(h *FabricHeader, _ []byte) { h.Size = 0 }, want: ethertype.ErrRange},
 		"no packet":         {change: func(h *FabricHeader, _ []byte) { h.Size, h.Length = 2, 2 }, want: ethertype.ErrRange},
 		"break at the end":  {change: func(h *FabricHeader, _ []byte) { h.Kind, h.Size, h.Offset = FabricBreak, 0, h.Length }, want: ethertype.ErrRange},
 		"credit with more":  {change: func(h *FabricHeader, _ []byte) { h.Kind = FabricCredit }, want: ethertype.ErrRange},

@@ -61,16 +61,16 @@ import (
 
 // Sizes of long frames, in bytes.
 const (
-	// LongHeader is how much a long frame has between the Ethernet and the Bobnet header.
+	// LongHeader is the number of bytes between a long frame's Ethernet and Bobnet headers.
 	LongHeader = ipSize + tcpSize
-	// LongMTU is the most that a long frame holds behind the Ethernet header, LongHeader
-	// left out: the kernel segments nothing that is longer than 65,535 bytes in all.
+	// LongMTU is the greatest number of bytes after the Ethernet header of a long frame, without
+	// LongHeader. The kernel segments nothing longer than 65,535 bytes in all.
 	LongMTU = 65535 - ethertype.EthernetSize - LongHeader
 
 	ipSize, tcpSize = 40, 20
 )
 
-// Offsets in a long frame that the kernel's filter looks at, and what stands there.
+// Offsets in a long frame that the kernel's filter reads, and the value of the protocol field.
 const (
 	LongProtocol    = ethertype.EthernetSize + 6 // one byte
 	LongDst         = ethertype.EthernetSize + longTo
@@ -78,7 +78,7 @@ const (
 	LongProtocolTCP = 6
 )
 
-// The field table, behind the Ethernet header.
+// Field offsets after the Ethernet header.
 const (
 	longLength = 4
 	longFrom   = 8
@@ -98,15 +98,14 @@ const (
 	macAt       = addressSize - 6
 )
 
-// LongNet is the IPv6 network of the addresses of all long frames.
+// LongNet is the IPv6 network that contains the addresses of all long frames.
 const LongNet = "ff10::/16"
 
 // LongPrefix returns the first four bytes of the addresses of long frames of an EtherType.
 func LongPrefix(typ ethernet.EtherType) uint32 { return longPrefix<<16 | uint32(typ) }
 
-// PutLong writes the headers of a long frame to the first LongHeader bytes of b behind an Ethernet
-// header, which it writes too. The frame has size bytes in all without LongHeader, of which
-// begin holds the Ethernet and the Bobnet header.
+// PutLong writes an Ethernet header and the LongHeader bytes of a long frame's headers to b. size
+// is the length of the frame without LongHeader, and begin holds its Ethernet and Bobnet headers.
 func PutLong(b, begin []byte, size int) {
 	b = b[: ethertype.EthernetSize+LongHeader : ethertype.EthernetSize+LongHeader]
 	begin = begin[:ethertype.HeaderSize:ethertype.HeaderSize]
@@ -121,8 +120,8 @@ func PutLong(b, begin []byte, size int) {
 	be.PutUint16(b[longSum:], pseudoSum(b, tcpSize+data))
 }
 
-// putLongFixed writes what is the same in all segments of a long frame with data bytes behind
-// the headers. The other fields become 0.
+// putLongFixed writes the fields that all segments of a long frame share, and sets the others to 0.
+// data is the number of bytes after the headers.
 func putLongFixed(b *[LongHeader]byte, begin []byte, data int) {
 	be := binary.BigEndian
 	*b = [LongHeader]byte{0: 6 << 4, 6: LongProtocolTCP, 7: hopLimit, longDoff: dataOffset, longDoff + 1: flagACK}
@@ -140,8 +139,8 @@ func putLongFixed(b *[LongHeader]byte, begin []byte, data int) {
 // offsetCRC is where the CRC32C of the Bobnet header starts.
 const offsetCRC = ethertype.HeaderSize - 4
 
-// pseudoSum returns the sum of TCP's pseudo header, folded: what the field of the checksum
-// holds before a card, or the kernel, adds the rest.
+// pseudoSum returns the folded sum of the TCP pseudo header. The checksum field holds it until a
+// card or the kernel adds the rest.
 func pseudoSum(b []byte, length int) uint16 {
 	sum := uint32(LongProtocolTCP + length)
 	for at := longFrom; at < longPorts; at += 2 {
@@ -153,7 +152,7 @@ func pseudoSum(b []byte, length int) uint16 {
 	return uint16(sum)
 }
 
-// LongKind says what came by a socket for long frames.
+// LongKind classifies a frame that a socket for long frames has received.
 type LongKind uint8
 
 // The kinds.
@@ -163,9 +162,9 @@ const (
 	LongCut                    // a segment of one
 )
 
-// JudgeLong returns what a frame of size bytes is whose beginning is b, of the EtherType typ.
-// Of a segment that does not begin with the Bobnet header only the headers of IPv6 and TCP
-// can be judged. A whole frame whose beginning does not have the Bobnet header is forged.
+// JudgeLong classifies a frame of size bytes that begins with b; typ is the EtherType of Bobnet's
+// frames. A segment that does not begin with the Bobnet header is judged by its IPv6 and TCP
+// headers alone. A whole frame that does not start with a Bobnet header is forged.
 func JudgeLong(b []byte, size int, typ ethernet.EtherType) LongKind {
 	const header = ethertype.EthernetSize + LongHeader
 	be := binary.BigEndian
@@ -177,7 +176,7 @@ func JudgeLong(b []byte, size int, typ ethernet.EtherType) LongKind {
 	if here <= 0 || int(be.Uint16(outer[longLength:])) != tcpSize+here || uint64(at)+uint64(here) > uint64(whole) {
 		return LongForged
 	}
-	// What the headers would be if the Bobnet header were behind them.
+	// Reconstruct the headers from the Bobnet header, as if it followed them.
 	var begin [ethertype.HeaderSize]byte
 	copy(begin[:], b[:OffsetType])
 	be.PutUint16(begin[OffsetType:], uint16(typ))
@@ -205,8 +204,8 @@ func JudgeLong(b []byte, size int, typ ethernet.EtherType) LongKind {
 	return LongWhole
 }
 
-// ShortenLong turns the beginning of a whole long frame into that of the frame that it
-// stands for, of the EtherType typ, in the place of the beginning's end, and returns it.
+// ShortenLong turns the beginning of a whole long frame into the beginning of the ordinary frame
+// that it carries, with EtherType typ. The result lies in b, at the end of the removed headers.
 func ShortenLong(b []byte, typ ethernet.EtherType) []byte {
 	view := b[LongHeader:]
 	copy(view[:OffsetType], b)

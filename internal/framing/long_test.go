@@ -25,7 +25,7 @@ func longFrame(size int) (plain, long []byte) {
 	return plain, append(long, plain[ethertype.EthernetSize:]...)
 }
 
-// TestPutLong: the headers are what the comment says, octet by octet.
+// TestPutLong: the headers are what the comment says, byte by byte.
 func TestPutLong(t *testing.T) {
 	plain, long := longFrame(4000)
 	want, err := hex.DecodeString(strings.ReplaceAll(

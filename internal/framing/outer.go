@@ -8,9 +8,9 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// The outer layout: where the fields start that links and the kernel's filter look
-// at. Every EtherType of this module's has its frames begin so, whatever follows, and
-// so passes the same links: Default and its Header, and that of the emulated fabric.
+// The outer layout: the offsets of the fields that links and the kernel's filter read. Frames of
+// all EtherTypes of this module begin in this way, so the same links carry them: ethertype.Default
+// with its Header, and the EtherType of the emulated fabric.
 const (
 	OffsetDst     = 0
 	OffsetSrc     = 6
@@ -20,11 +20,11 @@ const (
 	OffsetFlags   = 16
 	OffsetDstPort = 18
 	OffsetSrcPort = 20
-	OuterSize     = 22 // bytes up to here
+	OuterSize     = 22 // size of the outer layout
 )
 
-// Outer holds the fields of the outer layout. Kind and Flags mean what the EtherType
-// says.
+// Outer holds the fields of the outer layout. The meaning of Kind and Flags depends on the
+// EtherType.
 type Outer struct {
 	Dst, Src         ethertype.MAC
 	Type             ethernet.EtherType
@@ -33,7 +33,7 @@ type Outer struct {
 	DstPort, SrcPort uint16
 }
 
-// Put writes o, with the version, to the first OuterSize bytes of b.
+// Put writes o and the version to the first OuterSize bytes of b.
 func (o *Outer) Put(b []byte) {
 	b = b[:OuterSize:OuterSize]
 	be := binary.BigEndian
@@ -47,8 +47,8 @@ func (o *Outer) Put(b []byte) {
 	be.PutUint16(b[OffsetSrcPort:], o.SrcPort)
 }
 
-// ParseOuter reads the outer layout at the start of frame. It reports false for a
-// frame that is too short or has another version.
+// ParseOuter decodes the outer layout at the start of frame. It reports false if the frame is too
+// short or has another version.
 func ParseOuter(frame []byte) (o Outer, ok bool) {
 	if len(frame) < OuterSize || frame[OffsetVersion] != ethertype.Version {
 		return Outer{}, false
@@ -62,7 +62,7 @@ func ParseOuter(frame []byte) (o Outer, ok bool) {
 	}, true
 }
 
-// DstPort returns the port that a frame is for, 0 if it is too short for one.
+// DstPort returns the destination port of a frame, or 0 if the frame is too short.
 func DstPort(frame []byte) uint16 {
 	if len(frame) < OffsetDstPort+2 {
 		return 0
@@ -70,9 +70,9 @@ func DstPort(frame []byte) uint16 {
 	return binary.BigEndian.Uint16(frame[OffsetDstPort:])
 }
 
-// Concerns reports whether frame, of OuterSize bytes at least, is of the given
-// EtherType and of this version, and goes to the station or to a group; and to which
-// of its ports.
+// Concerns reports whether frame has the given EtherType and this version, and goes to the station
+// or to a group address. port is the frame's destination port. frame must have at least OuterSize
+// bytes.
 func Concerns(frame []byte, typ ethernet.EtherType, station ethertype.MAC) (port uint16, ok bool) {
 	b := frame[:OuterSize:OuterSize]
 	be := binary.BigEndian

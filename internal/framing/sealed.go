@@ -7,10 +7,10 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Sealed frames stand for frames that somebody without the segment's key must not read,
-// change or make (package transport/seal). They have the EtherType and the outer layout of
-// the frames that they stand for, so that links and the kernel's filters pass them alike;
-// only the kind differs. What follows the outer layout is, by kind:
+// Sealed frames replace frames that only holders of the segment's key may read, change or make
+// (package transport/seal). They have the EtherType and outer layout of the frames that they
+// replace, so links and the kernel's filters pass both alike; only the kind differs. The rest
+// depends on the kind:
 //
 //	sealed          4 session, 8 counter, then the inner frame from its version on, encrypted, and a tag of 16
 //	sealed-group   16 salt, 8 counter, then the same
@@ -22,29 +22,30 @@ import (
 //	seal-unknown    4 session, 8 counter of a frame that its receiver has no session for, 16 check
 //	seal-refused   12 zero, 16 check
 //
-// Numbers are in network byte order. The tag covers all that precedes it, in clear or not,
-// but that of the rest only the rest, and the check all that precedes it. The version is 1 as in all frames, and the flags are 0.
+// Numbers are in network byte order. A tag covers everything before it, encrypted or not. The
+// second tag of a sealed-long covers only the rest. The check covers everything before it. The
+// version is 1 as in all frames, and the flags are 0.
 
-// SealKind says what a sealed frame is for.
+// SealKind is the purpose of a sealed frame.
 type SealKind uint8
 
-// The kinds. They are none of a Header nor of the fabric, nor the other way round.
+// The kinds. Their values do not overlap with those of ethertype.Kind and FabricKind.
 const (
 	KindSealed      SealKind = 0x40 + iota // a frame between two stations, in a session
-	KindSealedGroup                        // a frame to all stations, or to all of a host
-	KindSealHello                          // I want a session with you
-	KindSealCookie                         // then begin, and say this with it
+	KindSealedGroup                        // a frame to all stations, or to all programs of a host
+	KindSealHello                          // requests a session
+	KindSealCookie                         // answers a hello: the handshake must carry this cookie
 	KindSealInit                           // first message of the handshake
-	KindSealReply                          // second message: the session is there
-	KindSealUnknown                        // I have no such session: begin another
-	KindSealRefused                        // I cannot open what you sent: you have another key, or none
+	KindSealReply                          // second message: the session exists
+	KindSealUnknown                        // the receiver has no such session: begin another
+	KindSealRefused                        // the receiver cannot open the frame: it has another key, or none
 	KindSealedLong                         // a KindSealed of a frame that is longer than the MTU, in two parts
 	sealEnd
 )
 
-// The field tables of sealed frames, behind the outer layout.
+// Field offsets of sealed frames, after the outer layout.
 const (
-	SealedSession = OuterSize // of a KindSealed, KindSealReply, KindSealUnknown: number that the receiver has given the session
+	SealedSession = OuterSize // of a KindSealed, KindSealReply, KindSealUnknown: the receiver's number for the session
 	SealedCounter = 26
 	SealedBody    = 34
 	SealedRest    = SealedBody + SealedBegin + SealTagSize // of a KindSealedLong: the second part
@@ -61,21 +62,22 @@ const (
 // Sizes of parts of sealed frames, in bytes.
 const (
 	SealTagSize     = 16
-	SealedBegin     = 114 // of the first part of a KindSealedLong
+	SealedBegin     = 114 // bytes in the first part of a KindSealedLong
 	SealCheckSize   = 16
 	SealNonceSize   = 16
 	SealCookieSize  = 24
 	SealMessageSize = 64
-	SealOverhead    = SealedBody + SealTagSize - ethertype.EthernetSize // by which a KindSealed is longer than what it stands for
-	SealGroupMore   = SealedGroupBody - SealedBody                      // by which a KindSealedGroup is longer than a KindSealed
-	SealLongMore    = SealTagSize                                       // by which a KindSealedLong is longer than a KindSealed
+	SealOverhead    = SealedBody + SealTagSize - ethertype.EthernetSize // bytes that a KindSealed is longer than the frame in it
+	SealGroupMore   = SealedGroupBody - SealedBody                      // bytes that a KindSealedGroup is longer than a KindSealed
+	SealLongMore    = SealTagSize                                       // bytes that a KindSealedLong is longer than a KindSealed
 	sealHelloSize   = SealMessage + SealCheckSize                       // of a KindSealHello and KindSealCookie
 	sealInitSize    = SealMessage + SealMessageSize + SealCheckSize     // of a KindSealInit
 	sealReplySize   = SealAnswer + SealMessageSize + SealCheckSize      // of a KindSealReply
 	sealNoticeSize  = SealedBody + SealCheckSize                        // of a KindSealUnknown and KindSealRefused; Ethernet pads them
 )
 
-// IsSealed reports whether frame is a sealed one by its kind, intact or not, and which.
+// IsSealed reports whether frame has the kind of a sealed frame, and returns the kind. It does not
+// check that the frame is intact.
 func IsSealed(frame []byte) (kind SealKind, ok bool) {
 	if len(frame) < OuterSize || frame[OffsetVersion] != ethertype.Version {
 		return 0, false
@@ -84,8 +86,7 @@ func IsSealed(frame []byte) (kind SealKind, ok bool) {
 	return kind, kind >= KindSealed && kind < sealEnd
 }
 
-// Least returns how many bytes a frame of kind k has at least, 0 for a kind that there
-// is not.
+// Least returns the minimum size in bytes of a frame of kind k, or 0 for an unknown kind.
 func (k SealKind) Least() int {
 	switch k {
 	case KindSealed:
@@ -106,9 +107,9 @@ func (k SealKind) Least() int {
 	return 0
 }
 
-// PutSealed writes what precedes the encrypted part of a KindSealed or KindSealedLong to the
-// first SealedBody bytes of b: the outer layout of frame, which it stands for, with the kind
-// and flags of a sealed one, and the session and the counter.
+// PutSealed writes the part of a KindSealed or KindSealedLong that precedes the encrypted part to
+// the first SealedBody bytes of b: the outer layout of frame with the given kind and no flags, the
+// session and the counter. frame is the frame to seal.
 func PutSealed(b, frame []byte, kind SealKind, session uint32, counter uint64) {
 	b = b[:SealedBody:SealedBody]
 	putSealOuter(b, frame, kind)
@@ -116,22 +117,22 @@ func PutSealed(b, frame []byte, kind SealKind, session uint32, counter uint64) {
 	binary.BigEndian.PutUint64(b[SealedCounter:], counter)
 }
 
-// PutSealedGroup writes what precedes the encrypted part of a KindSealedGroup to the first
-// SealedGroupBody bytes of b, but for the nonce.
+// PutSealedGroup writes the outer layout of a KindSealedGroup to b, which has at least
+// SealedGroupBody bytes. The caller adds the nonce.
 func PutSealedGroup(b, frame []byte) {
 	b = b[:SealedGroupBody:SealedGroupBody]
 	putSealOuter(b, frame, KindSealedGroup)
 }
 
-// putSealOuter writes frame's outer layout with another kind.
+// putSealOuter writes frame's outer layout with another kind and no flags.
 func putSealOuter(b, frame []byte, kind SealKind) {
 	copy(b[:OuterSize], frame[:OuterSize])
 	b[OffsetKind] = uint8(kind)
 	binary.BigEndian.PutUint16(b[OffsetFlags:], 0)
 }
 
-// ParseSealed returns session and counter of a KindSealed, KindSealedLong or KindSealUnknown, which has at
-// least SealedBody bytes.
+// ParseSealed returns session and counter of a KindSealed, KindSealedLong or KindSealUnknown. frame
+// must have at least SealedBody bytes.
 func ParseSealed(frame []byte) (session uint32, counter uint64) {
 	b := frame[:SealedBody:SealedBody]
 	return binary.BigEndian.Uint32(b[SealedSession:]), binary.BigEndian.Uint64(b[SealedCounter:])
@@ -141,8 +142,7 @@ var sealNames = [sealEnd - KindSealed]string{
 	"sealed", "sealed-group", "seal-hello", "seal-cookie", "seal-init", "seal-reply", "seal-unknown", "seal-refused", "sealed-long",
 }
 
-// String returns the kind's name, as in "seal-init"; "kind-77" for a kind that there is
-// not.
+// String returns the kind's name, such as "seal-init", or "kind-77" for an unknown kind.
 func (k SealKind) String() string {
 	if k < KindSealed || k >= sealEnd {
 		return fmt.Sprintf("kind-%d", uint8(k))
@@ -150,7 +150,7 @@ func (k SealKind) String() string {
 	return sealNames[k-KindSealed]
 }
 
-// dumpSealed is Dump of a sealed frame:
+// dumpSealed implements Dump for a sealed frame:
 //
 //	02:00:00:00:00:01/5 > 02:00:00:00:00:02/9 sealed session 0x1f2e3d4c counter 7 of 114 bytes
 func dumpSealed(frame []byte, kind SealKind) string {

@@ -151,7 +151,7 @@ func TestForged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := unix.Read(sniffers[1], make([]byte, 100)); err == nil {
-		t.Errorf("%d octets have passed through the loopback", n)
+		t.Errorf("%d bytes have passed through the loopback", n)
 	}
 }
 
@@ -317,17 +317,17 @@ func TestLingering(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pass := func(octets []byte) *net.UnixConn {
+	pass := func(request []byte) *net.UnixConn {
 		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		fds := []int{lingertest.Socket(t), lingertest.Hidden(t)}
-		if _, _, err := c.WriteMsgUnix(octets, unix.UnixRights(fds...), nil); err != nil {
+		if _, _, err := c.WriteMsgUnix(request, unix.UnixRights(fds...), nil); err != nil {
 			t.Fatal(err)
 		}
-		c.WriteMsgUnix(octets, unix.UnixRights(fds...), nil) // nobody asks for it, or has left
-		passfd.Promptly(func() { agent.CloseAll(fds) })      // maybe the last
+		c.WriteMsgUnix(request, unix.UnixRights(fds...), nil) // nobody asks for it, or has left
+		passfd.Promptly(func() { agent.CloseAll(fds) })       // maybe the last
 		t.Cleanup(func() { c.Close() })
 		return c
 	}

@@ -435,12 +435,12 @@ func tell(t *testing.T, path string) (all []*net.UnixConn) {
 	return all
 }
 
-// begun is the beginning of a message, of which many more octets are announced than come.
+// begun is the beginning of a message, of which many more bytes are announced than come.
 func begun(announced, come int) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(announced)), make([]byte, come)...)
 }
 
-// memory returns the octets that this process has made room for, all told and those in use.
+// memory returns the bytes that this process has made room for, all told and those in use.
 func memory() (all, used uint64) {
 	var m runtime.MemStats
 	runtime.GC()
@@ -477,7 +477,7 @@ func TestUnaskedMemory(t *testing.T) {
 	}
 	awaitLeft(t, s)
 	if after, _ := memory(); after-before > tellers*16<<10 {
-		t.Errorf("%d announced messages have taken %d octets", tellers, after-before)
+		t.Errorf("%d announced messages have taken %d bytes", tellers, after-before)
 	}
 }
 
@@ -493,14 +493,14 @@ func TestAskedMemory(t *testing.T) {
 			for _, p := range s.Programs() {
 				wg.Go(func() { p.Ask(agent.Metrics) })
 			}
-			octets := begun(agent.MaxText, come)
+			message := begun(agent.MaxText, come)
 			for _, c := range conns {
 				c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // what fits the socket
-				c.Write(octets)
+				c.Write(message)
 			}
 			wg.Wait()
 			if _, after := memory(); after > before+4<<20 {
-				t.Errorf("%d answers that have begun take %d octets", tellers, after-before)
+				t.Errorf("%d answers that have begun take %d bytes", tellers, after-before)
 			}
 			for _, c := range conns {
 				c.CloseWrite()

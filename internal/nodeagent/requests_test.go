@@ -52,9 +52,9 @@ func serving(t testing.TB, cfg Config) *Server {
 	return s
 }
 
-// request sends octets, with descriptors, and no more after them. It returns the reply, if
+// request sends bytes, with descriptors, and no more after them. It returns the reply, if
 // there is one.
-func request(t testing.TB, path string, octets []byte, fds ...int) (r agent.Reply, err error) {
+func request(t testing.TB, path string, raw []byte, fds ...int) (r agent.Reply, err error) {
 	t.Helper()
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -66,8 +66,8 @@ func request(t testing.TB, path string, octets []byte, fds ...int) (r agent.Repl
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
-	if len(octets) > 0 { // the server may close first
-		c.WriteMsgUnix(octets, oob, nil)
+	if len(raw) > 0 { // the server may close first
+		c.WriteMsgUnix(raw, oob, nil)
 	}
 	c.CloseWrite()
 	got, err := agent.Read(c, &r, agent.MaxAnswer)
@@ -111,9 +111,9 @@ func TestHostileRequests(t *testing.T) {
 	odd.EtherType = unix.ETH_P_IP
 	backwards.Ports = transport.PortRange{Lo: 2, Hi: 1}
 	for name, tt := range map[string]struct {
-		octets []byte
-		shown  bool
-		want   agent.Refusal // "": no reply
+		raw   []byte
+		shown bool
+		want  agent.Refusal // "": no reply
 	}{
 		"nothing":              {nil, false, ""},
 		"half a length":        {[]byte{0, 0}, false, ""},
@@ -139,7 +139,7 @@ func TestHostileRequests(t *testing.T) {
 		if !tt.shown {
 			fds = nil
 		}
-		r, err := request(t, path, tt.octets, fds...)
+		r, err := request(t, path, tt.raw, fds...)
 		unix.Close(shown[1])
 		pipe := os.NewFile(uintptr(shown[0]), "pipe")
 		switch {
@@ -154,7 +154,7 @@ func TestHostileRequests(t *testing.T) {
 		// The agent has closed what was shown: nobody holds the end to write.
 		pipe.SetReadDeadline(time.Now().Add(patience))
 		if n, err := pipe.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-			t.Errorf("%s: %d octets, %v, want the end of the pipe", name, n, err)
+			t.Errorf("%s: %d bytes, %v, want the end of the pipe", name, n, err)
 		}
 		pipe.Close()
 	}
@@ -172,7 +172,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	s := &Server{cfg: Config{EtherTypes: []ethernet.EtherType{ethertype.Default}, Interfaces: []string{"no-such-interface"}, MaxBlocks: 1, Policy: func() (Policy, error) { return Policy{all: true}, nil }}, held: map[block]uint32{}}
-	f.Fuzz(func(t *testing.T, octets []byte) {
+	f.Fuzz(func(t *testing.T, raw []byte) {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -185,10 +185,10 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer here.Close()
-		if len(octets) > 4*agent.MaxRequest { // more fits no socket's buffer for sure
-			octets = octets[:4*agent.MaxRequest]
+		if len(raw) > 4*agent.MaxRequest { // more fits no socket's buffer for sure
+			raw = raw[:4*agent.MaxRequest]
 		}
-		there.Write(octets)
+		there.Write(raw)
 		there.Close()
 		var r agent.Request
 		got, err := agent.Read(here.(*net.UnixConn), &r, agent.MaxRequest)

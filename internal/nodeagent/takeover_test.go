@@ -33,7 +33,7 @@ func claimName(index int, b int) string {
 	return fmt.Sprintf("bobnet/%d/%04x/%d", index, uint16(ethertype.Default), b)
 }
 
-// bound returns a Unix socket of a type that is bound to just these octets, and listens if it
+// bound returns a Unix socket of a type that is bound to just these bytes, and listens if it
 // can.
 func bound(typ int, name string) (fd int, err error) {
 	if fd, err = unix.Socket(unix.AF_UNIX, typ|unix.SOCK_CLOEXEC, 0); err != nil {

@@ -69,7 +69,7 @@ func TestNoLibtirpc(t *testing.T) {
 	}
 	p.Libtirpc = "program"
 	if n := count(); n != 2 {
-		t.Errorf("%d cases, want the null procedure and 64 octets", n)
+		t.Errorf("%d cases, want the null procedure and 64 bytes", n)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestRemoteProcedures(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 		}
 		if got := len(client.(*rpcConn).res.data); got != c.Size { // what was left in place, too, has its length
-			t.Errorf("%v: the last reply has %d octets", c, got)
+			t.Errorf("%v: the last reply has %d bytes", c, got)
 		}
 	}
 }

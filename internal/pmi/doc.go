@@ -20,7 +20,7 @@
 // digits and letters alone: launchers differ in how they escape others.
 //
 // Client is the side of a process, Server that of a launcher for the ranks of one node.
-// Parse takes any octets without harm.
+// Parse takes any bytes without harm.
 //
 // Source: pmi-1.1.txt and pmi-1.2.txt of MPICH, and Flux RFC 13.
 package pmi

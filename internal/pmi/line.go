@@ -29,7 +29,7 @@ type Word struct{ Key, Value string }
 // ErrLine is wrapped by what is wrong with a line.
 var ErrLine = errors.New("pmi: a line is not of PMI-1")
 
-// Parse reads a line, without its newline, which may be any octets. Spaces part words;
+// Parse reads a line, without its newline, which may be any bytes. Spaces part words;
 // one that belongs to a value has a backslash before it, as has a backslash.
 func Parse(text []byte) (Line, error) {
 	var l Line
@@ -81,7 +81,7 @@ func cut(text []byte) (word string, rest []byte, err error) {
 			i++
 			c = text[i]
 		case c < ' ' || c > '~':
-			return "", nil, fmt.Errorf("%w: octet %#x is not printable", ErrLine, c)
+			return "", nil, fmt.Errorf("%w: byte %#x is not printable", ErrLine, c)
 		}
 		b.WriteByte(c)
 	}
@@ -154,7 +154,7 @@ func (l *lines) read() (Line, error) {
 	}
 }
 
-// write sends a line, which must be short enough, and have no octet in it that would be
+// write sends a line, which must be short enough, and have no byte in it that would be
 // none of a line.
 func (l *lines) write(line Line) error {
 	text := line.String()

@@ -30,8 +30,8 @@ func TestParse(t *testing.T) {
 		{text: "cmd=x =y", says: `"=y" has no key`},
 		{text: "cmd=x a=1 a=2", says: `the key "a" twice`},
 		{text: "cmd=x cmd=y", says: `the key "cmd" twice`},
-		{text: "cmd=x a=\x00", says: "octet 0x0 is not printable"},
-		{text: "cmd=x a=\xff", says: "octet 0xff is not printable"},
+		{text: "cmd=x a=\x00", says: "byte 0x0 is not printable"},
+		{text: "cmd=x a=\xff", says: "byte 0xff is not printable"},
 		{text: "cmd=x a=" + strings.Repeat("y", MaxLine), says: "at most 1023 are allowed"},
 	} {
 		got, err := Parse([]byte(tc.text))
@@ -71,7 +71,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// FuzzParse: any octets are parsed without harm, and what is accepted reads back as it
+// FuzzParse: any bytes are parsed without harm, and what is accepted reads back as it
 // is.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"cmd=init pmi_version=1 pmi_subversion=1", `cmd=put kvsname=k\ v key=x value=a\\b`, "mcmd=spawn", "cmd=get_result rc=-1 msg=no value=unknown", "cmd=x \\", "cmd=x a=\\ "} {

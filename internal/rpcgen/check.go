@@ -471,7 +471,7 @@ func (c *checker) oversized() {
 	for _, def := range c.spec.types {
 		for _, d := range def.parts() {
 			if size := d.exact(); d.shape == fixed && size > maxFixed {
-				c.add(d.at, "%s has %d octets or more, which is over the limit of %d: give it a bound (<>) instead of a length", d.name, size, maxFixed)
+				c.add(d.at, "%s has %d bytes or more, which is over the limit of %d: give it a bound (<>) instead of a length", d.name, size, maxFixed)
 			}
 		}
 	}

@@ -22,7 +22,7 @@
 //	hyper x; unsigned hyper x                    4.5                     int64, uint64
 //	float x; double x; quadruple x               4.6, 4.7, 4.8           float32, float64, xdr.Quadruple
 //	bool x                                       4.4                     bool
-//	char, short, long, each also unsigned        rpcgen                  int8, int16, int32 and so on, in 4 octets
+//	char, short, long, each also unsigned        rpcgen                  int8, int16, int32 and so on, in 4 bytes
 //	u_int, u_long, int64_t, uint8_t, quad_t ...  rpcgen's libraries      the same
 //	opaque x[n]; opaque x<n>; opaque x<>         4.9, 4.10               [n]byte, []byte
 //	string x<n>; string x<>                      4.11                    string

@@ -12,7 +12,7 @@ const MaxErrors = 10
 // Error is a fault of a specification.
 type Error struct {
 	File      string
-	Line, Col int    // from 1; a column is an octet
+	Line, Col int    // from 1; a column is a byte
 	Text      string // the line
 	Msg       string
 }

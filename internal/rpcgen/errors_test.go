@@ -40,7 +40,7 @@ var faulty = []struct{ name, src, want string }{
 	{"pointer to itself", "typedef a *a;", "1:12 typedef a is a pointer to itself"},
 	{"negative length", "typedef int x[-1];", "1:15 the length of x is -1, but must lie"},
 	{"long bound", "typedef int x<0x100000000>;", "1:15 the bound of x is 4294967296, but"},
-	{"long array", "typedef int row[0x10000];\ntypedef row all[0x10000];", "2:13 all has 17179869184 octets or more"},
+	{"long array", "typedef int row[0x10000];\ntypedef row all[0x10000];", "2:13 all has 17179869184 bytes or more"},
 	{"void member", "struct s { void; };", "1:16 a struct has no members of type void"},
 	{"no members", "struct s { };", "1:8 struct s has no members"},
 	{"opaque without length", "struct s { opaque x; };", "1:19 opaque x wants a length"},

@@ -125,7 +125,7 @@ func (g *generator) decoder(t *typeSpec) string {
 	return fmt.Sprintf("func(p *%s, d *xdr.Decoder) { %s }", t.elemType(), g.decodeType(t, "*p", ""))
 }
 
-// least returns the octets of the smallest encoding of an element.
+// least returns the bytes of the smallest encoding of an element.
 func (g *generator) least(t *typeSpec) int64 {
 	return t.least()
 }

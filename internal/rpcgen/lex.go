@@ -48,7 +48,7 @@ type lexer struct {
 
 	stack    []*input // the innermost file last
 	line     string   // the current one
-	col      int      // octets of it that are done
+	col      int      // bytes of it that are done
 	isLine   bool     // whether there is a current line
 	macros   map[string][]token
 	conds    []conditional
@@ -75,7 +75,7 @@ func (l *lexer) push(name string, src []byte) {
 
 func (l *lexer) top() *input { return l.stack[len(l.stack)-1] }
 
-// here is the place of the octet with index col in the current line.
+// here is the place of the byte with index col in the current line.
 func (l *lexer) here(col int) pos {
 	in := l.top()
 	return pos{file: in.name, line: in.next + in.shift, col: col + 1, text: l.line}

@@ -8,7 +8,7 @@ import (
 )
 
 // Loopback returns the nth of 254 IPv4 addresses of the loopback that are this process's
-// alone, n from 1 on: all of 127.0.0.0/8 is the host's own, and the second and third octet
+// alone, n from 1 on: all of 127.0.0.0/8 is the host's own, and the second and third byte
 // tell the process. So tests of other packages, and other runs of the same tests, neither
 // have ports at these addresses nor take those that become free. Broadcasts are heard by
 // all who have the EtherType.

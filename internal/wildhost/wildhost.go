@@ -21,7 +21,7 @@ const (
 	loopIn  = 6
 )
 
-// longest is the most octets of what a packet carries: more than any card has a buffer for.
+// longest is the most bytes of what a packet carries: more than any card has a buffer for.
 const longest = 20_000
 
 // Host is such a host.

@@ -219,9 +219,9 @@ func (t *Tun) pass(p *peer, b *buffer) bool {
 }
 
 // sent counts a packet.
-func (t *Tun) sent(p *peer, octets int) {
-	p.sent(octets)
-	t.counts.carried.sent(octets)
+func (t *Tun) sent(p *peer, size int) {
+	p.sent(size)
+	t.counts.carried.sent(size)
 }
 
 // send queues a packet for a neighbour. It drops a packet that is longer than the neighbour's MTU,
@@ -285,9 +285,9 @@ func (t *Tun) receive(p *peer) error {
 			return err
 		}
 		if t.takes(p, c) {
-			_, octets := c.packet()
-			p.received(octets)
-			t.counts.carried.received(octets)
+			_, size := c.packet()
+			p.received(size)
+			t.counts.carried.received(size)
 			t.deliver(&c.parts)
 		}
 	}

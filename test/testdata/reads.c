@@ -29,7 +29,7 @@ struct frame {
 	uint8_t dst[6], src[6];
 	uint16_t type;
 	uint32_t asks, answers, last;
-	uint8_t word[40]; /* an Ethernet frame has 60 octets at least */
+	uint8_t word[40]; /* an Ethernet frame has 60 bytes at least */
 } __attribute__((packed));
 
 static int sock;

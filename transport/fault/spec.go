@@ -120,8 +120,8 @@ func (o Options) Active() bool {
 // into the seed, so that the links have faults at different frames.
 func (o Options) For(addr ethertype.Addr) Options {
 	const prime = 0x100000001b3 // of FNV-1a
-	for _, octet := range append(addr.MAC[:], byte(addr.Port>>8), byte(addr.Port)) {
-		o.Seed = (o.Seed ^ uint64(octet)) * prime
+	for _, v := range append(addr.MAC[:], byte(addr.Port>>8), byte(addr.Port)) {
+		o.Seed = (o.Seed ^ uint64(v)) * prime
 	}
 	return o
 }

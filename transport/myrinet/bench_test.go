@@ -106,7 +106,7 @@ func TestNoAllocations(t *testing.T) {
 }
 
 // BenchmarkHops prints what a packet costs for each link that it passes. Instructions a
-// link and packet of 64 octets, counted with valgrind: 1,977 with 10 hosts, 1,907 with 30,
+// link and packet of 64 bytes, counted with valgrind: 1,977 with 10 hosts, 1,907 with 30,
 // 2,056 with 100. With a heap of all events it was 1,897, 2,065 and 2,371.
 func BenchmarkHops(b *testing.B) {
 	for _, top := range []*topology.Topology{topology.Line(8, 2, 5), topology.Line(8, 6, 5), topology.NOW()} {

@@ -78,7 +78,7 @@ func (w *worm) breakUp() {
 	w.drop(&p.stats.TimedOut)
 }
 
-// truncate leaves n octets of the packet, at its head.
+// truncate leaves n bytes of the packet, at its head.
 func (w *worm) truncate(n int) {
 	if n < w.size() {
 		w.data = w.data[:w.head+n]

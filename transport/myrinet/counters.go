@@ -5,9 +5,9 @@ package myrinet
 // into a cable that is down are in the card's own counters.
 type PortStats struct {
 	PacketsIn  uint64 `metric:"bobnet_switch_receive_packets_total" help:"Packets received at the port."`
-	OctetsIn   uint64 `metric:"bobnet_switch_receive_bytes_total" help:"Bytes of packets received at the port, including route and CRC-8."`
+	BytesIn    uint64 `metric:"bobnet_switch_receive_bytes_total" help:"Bytes of packets received at the port, including route and CRC-8."`
 	PacketsOut uint64 `metric:"bobnet_switch_transmit_packets_total" help:"Packets sent from the port."`
-	OctetsOut  uint64 `metric:"bobnet_switch_transmit_bytes_total" help:"Bytes of packets sent from the port, including the rest of the route and CRC-8."`
+	BytesOut   uint64 `metric:"bobnet_switch_transmit_bytes_total" help:"Bytes of packets sent from the port, including the rest of the route and CRC-8."`
 
 	Blocked      uint64 `metric:"bobnet_switch_blocked_packets_total" help:"Received packets that had to wait."`
 	BlockedNanos uint64 `metric:"bobnet_switch_blocked_seconds_total" help:"Total waiting time of received packets."`

@@ -128,16 +128,16 @@ func TestTiming(t *testing.T) {
 			a.send(hardware.AppendPacket(nil, route, 9, payload(size)))
 			r.run(time.Millisecond)
 			if len(b.at) != 1 {
-				t.Fatalf("%d switches, %d octets: %d packets came: %+v", n, size, len(b.at), r.Stats())
+				t.Fatalf("%d switches, %d bytes: %d packets came: %+v", n, size, len(b.at), r.Stats())
 			}
 			z := int64(size + 3)
 			want := int64(n+1)*25 + int64(n)*300 + (z*1e9+160e6-1)/160e6
 			if got := b.at[0] - start; got < want || got > want+want/100 {
-				t.Errorf("%d switches, %d octets: %d ns, want %d", n, size, got, want)
+				t.Errorf("%d switches, %d bytes: %d ns, want %d", n, size, got, want)
 			}
 			typ, p, err := hardware.ParsePacket(b.got[0])
 			if typ != 9 || err != nil || !bytes.Equal(p, payload(size)) {
-				t.Errorf("%d switches, %d octets: it came as type %d, %d octets, %v", n, size, typ, len(p), err)
+				t.Errorf("%d switches, %d bytes: it came as type %d, %d bytes, %v", n, size, typ, len(p), err)
 			}
 			r.account()
 		}
@@ -145,7 +145,7 @@ func TestTiming(t *testing.T) {
 }
 
 // TestThroughput: packets behind each other fill the link, whatever their length: a
-// thousand of them over three switches take what their octets take, and one latency.
+// thousand of them over three switches take what their bytes take, and one latency.
 func TestThroughput(t *testing.T) {
 	for _, size := range []int{61, 125, 1000, 4096} {
 		r := newRig(t, myrinet.Options{})
@@ -164,11 +164,11 @@ func TestThroughput(t *testing.T) {
 		}
 		r.run(100 * time.Millisecond)
 		if len(b.at) != 1000 {
-			t.Fatalf("%d octets: %d packets came", size, len(b.at))
+			t.Fatalf("%d bytes: %d packets came", size, len(b.at))
 		}
 		want := float64(1000*(size+6)) / 160e6 * 1e9
 		if got := float64(b.at[999] - start); got < want || got > want*1.02+1000 {
-			t.Errorf("%d octets: 1000 packets took %v ns, want %v", size, got, want)
+			t.Errorf("%d bytes: 1000 packets took %v ns, want %v", size, got, want)
 		}
 		r.account()
 	}

@@ -67,7 +67,7 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// wire returns how long n octets take to pass a point of a link, in nanoseconds.
+// wire returns how long n bytes take to pass a point of a link, in nanoseconds.
 func (o *Options) wire(n int) int64 {
 	if n <= 0 {
 		return 0

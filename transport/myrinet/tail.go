@@ -8,7 +8,7 @@ func (w *worm) settle() {
 	}
 }
 
-// room is the most octets that a link of the path can have yet to pass.
+// room is the most bytes that a link of the path can have yet to pass.
 func (w *worm) room() int { return w.size() + len(w.path) }
 
 // freeNext schedules the tail of the first link that has none. ahead are the links from

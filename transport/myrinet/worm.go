@@ -12,20 +12,20 @@ import (
 //
 // The links that it holds form its path. Let d(i) be the delays of the links before
 // link i, and late(i) when its head entered the buffer at the end of link i, less
-// d(i+1): what all waiting up to there has cost. Octet k passes the beginning of link i
-// not before the head has been there, and octet k - n*slack not before the head has
-// entered the buffer n links farther on. So the tail of a packet of z octets leaves
+// d(i+1): what all waiting up to there has cost. Byte k passes the beginning of link i
+// not before the head has been there, and byte k - n*slack not before the head has
+// entered the buffer n links farther on. So the tail of a packet of z bytes leaves
 // link i at
 //
 //	d(i) + max over m >= i of late(m) + max(z - (m-i)*slack, 0) / bandwidth
 //
 // That is known as soon as the buffers from link i on hold the whole packet, or nothing
-// can stop its head any more. A buffer holds octets of one packet at a time: the head of
+// can stop its head any more. A buffer holds bytes of one packet at a time: the head of
 // the next one stands on the link until the tail of the first has left the buffer.
 type worm struct {
 	f     *Fabric
 	data  []byte // the packet as it was sent, less what is cut off
-	head  int    // octets of the route that are used up
+	head  int    // bytes of the route that are used up
 	path  []hop  // links whose tail has not been scheduled begin at tail
 	tail  int
 	base  int64 // d of the end of the path
@@ -47,7 +47,7 @@ type hop struct {
 	port *Port // where it begins
 	base int64 // d
 	late int64
-	size int // octets of the packet on this link
+	size int // bytes of the packet on this link
 }
 
 type wormState uint8
@@ -122,7 +122,7 @@ func (w *worm) size() int { return len(w.data) - w.head }
 func (w *worm) claim(p *Port, delay int64) {
 	f, now := w.f, w.f.world.Now()
 	p.stats.PacketsOut++
-	p.stats.OctetsOut += uint64(w.size())
+	p.stats.BytesOut += uint64(w.size())
 	w.path = append(w.path, hop{port: p, base: w.base, late: now - w.base, size: w.size()})
 	w.held++
 	p.busy, p.freeAt = w, 0
@@ -158,7 +158,7 @@ func (w *worm) enter() {
 	last := &w.path[len(w.path)-1]
 	last.late = w.f.world.Now() - w.base
 	p.stats.PacketsIn++
-	p.stats.OctetsIn += uint64(w.size())
+	p.stats.BytesIn += uint64(w.size())
 	w.f.disturb(w, p)
 	w.settle()
 	if p.sw != nil {
@@ -170,12 +170,12 @@ func (w *worm) enter() {
 	}
 }
 
-// route reads and strips the first octet at a switch and asks for the output.
+// route reads and strips the first byte at a switch and asks for the output.
 func (w *worm) route() {
 	p := w.at
 	x := &p.sw.x
-	octet := w.data[w.head]
-	out, drop := x.Way(p.index, octet, &p.stats.NoRoute, &p.stats.BadTurn)
+	first := w.data[w.head]
+	out, drop := x.Way(p.index, first, &p.stats.NoRoute, &p.stats.BadTurn)
 	if drop == nil && !p.sw.port[out].alive() {
 		drop = &p.stats.NoCable
 	}
@@ -183,7 +183,7 @@ func (w *worm) route() {
 		w.drop(drop)
 		return
 	}
-	w.strip(octet)
+	w.strip(first)
 	if w.size() == 0 {
 		w.drop(&p.stats.NoRoute) // what was cut short has nothing left
 		return
@@ -195,12 +195,12 @@ func (w *worm) route() {
 	w.leave(out)
 }
 
-// strip takes the first octet off and puts the CRC-8 right, so that one that was wrong
+// strip takes the first byte off and puts the CRC-8 right, so that one that was wrong
 // stays so.
-func (w *worm) strip(octet byte) {
+func (w *worm) strip(first byte) {
 	if w.head++; !w.cut {
 		end := len(w.data) - framing.FabricCRCSize
-		w.data[end] = framing.StripCRC8(w.data[end], octet, end-w.head)
+		w.data[end] = framing.StripCRC8(w.data[end], first, end-w.head)
 	}
 }
 

@@ -260,14 +260,14 @@ func (l *Link) sendLong(frames []transport.Frame, limit int) (took int, more boo
 	if n == 0 {
 		return 0, false, transport.ErrFrameSize
 	}
-	took, octets, errno := l.long.send(frames[:n], true, l.tx.vecs[:])
+	took, nbytes, errno := l.long.send(frames[:n], true, l.tx.vecs[:])
 	if errno == unix.ENOBUFS { // the kernel's memory is in small pieces
-		took, octets, errno = l.long.send(frames[:n], false, l.tx.vecs[:])
+		took, nbytes, errno = l.long.send(frames[:n], false, l.tx.vecs[:])
 	}
 	if errno == unix.ENOMEM { // as well when the interface carries them no more: it will never have room
 		errno = unix.EINVAL
 	}
-	return l.sent(took, octets, errno)
+	return l.sent(took, nbytes, errno)
 }
 
 // next returns the header of the oldest frame that has not been taken, nil if there is none.
@@ -317,7 +317,7 @@ func (t *long) take(main *receiver, s *afpacket.Station) (view []byte) {
 		default:
 			t.keep(r.fd, framing.LongHeader, int(hdr.Len)-len(slot), framing.ShortenLong(slot, s.EtherType))
 			r.frames++
-			r.octets += int(hdr.Len) - framing.LongHeader
+			r.bytes += int(hdr.Len) - framing.LongHeader
 			return t.view
 		}
 		if kept {
@@ -336,12 +336,12 @@ func (t *long) giveBack(count *driver.Counters) {
 	if r.frames > 0 {
 		count.RxCalls.Add(1)
 		count.RxFrames.Add(uint64(r.frames))
-		count.RxBytes.Add(uint64(r.octets))
+		count.RxBytes.Add(uint64(r.bytes))
 	}
 	driver.Add(&count.RxDrops, r.overrun)
 	driver.Add(&count.RxCut, r.cut)
 	driver.Add(&count.RxFiltered, r.forged)
-	r.frames, r.octets, r.overrun, r.cut, r.forged = 0, 0, 0, 0, 0
+	r.frames, r.bytes, r.overrun, r.cut, r.forged = 0, 0, 0, 0, 0
 }
 
 // keep notes that a socket keeps a frame of which the caller gets a view.

@@ -18,7 +18,7 @@ func (t *long) address(i int, to *unix.RawSockaddrLinklayer) {
 
 // send sends long frames with one system call. If whole is set, the kernel keeps each frame in one
 // contiguous buffer. vecs is scratch space for the parts of the frames.
-func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (took, octets int, errno unix.Errno) {
+func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (took, nbytes int, errno unix.Errno) {
 	used, total := 0, 0
 	for i := range frames {
 		f := &frames[i]
@@ -37,9 +37,9 @@ func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (to
 		t.msgs[i].Hdr.SetIovlen(used - first)
 		total += f.Len()
 	}
-	took, octets, errno = driver.SendMessages(t.fd, t.msgs[:len(frames)], total)
+	took, nbytes, errno = driver.SendMessages(t.fd, t.msgs[:len(frames)], total)
 	clear(vecs[:used]) // do not keep the caller's memory alive
-	return took, octets - took*(vnetSize+framing.LongHeader), errno
+	return took, nbytes - took*(vnetSize+framing.LongHeader), errno
 }
 
 // maxErrors is how often fetch retries after an error. The kernel reports an error of the socket

@@ -27,7 +27,7 @@ type receiver struct {
 	// yet, and the slots are not yet returned to the kernel.
 	lent, stale int
 
-	frames, octets, truncated, overrun, cut, forged int // received, not yet counted
+	frames, bytes, truncated, overrun, cut, forged int // received, not yet counted
 }
 
 // staleMax is the maximum number of slots that wait to be returned to the kernel. Returning a slot
@@ -142,7 +142,7 @@ func (r *receiver) take(views [][]byte, long *long) (n int) {
 		switch whole := hdr.Snaplen >= hdr.Len; {
 		case whole, kept && slot[framing.OffsetVersion] == ethertype.Version:
 			views[n] = slot
-			r.octets += int(hdr.Len)
+			r.bytes += int(hdr.Len)
 			n++
 		case long.keeps && !kept:
 			r.overrun++
@@ -188,10 +188,10 @@ func (l *Link) returnSlots() {
 	if r.frames+r.truncated+r.overrun > 0 {
 		l.count.RxCalls.Add(1)
 		l.count.RxFrames.Add(uint64(r.frames))
-		l.count.RxBytes.Add(uint64(r.octets))
+		l.count.RxBytes.Add(uint64(r.bytes))
 		driver.Add(&l.count.RxTruncated, r.truncated)
 		driver.Add(&l.count.RxDrops, r.overrun)
-		r.frames, r.octets, r.truncated, r.overrun = 0, 0, 0, 0
+		r.frames, r.bytes, r.truncated, r.overrun = 0, 0, 0, 0
 	}
 }
 

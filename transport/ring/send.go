@@ -90,22 +90,22 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	if took := l.sendXDP(frames, limit); took > 0 {
 		return took, true, nil
 	}
-	var octets int
+	var nbytes int
 	var errno unix.Errno
 	switch f := &frames[0]; {
 	case len(frames) == 1 && len(f.Body) == 0:
-		took, octets, errno = l.tx.one(f.Head)
+		took, nbytes, errno = l.tx.one(f.Head)
 	default:
-		took, octets, errno = l.tx.gather(frames, limit)
+		took, nbytes, errno = l.tx.gather(frames, limit)
 	}
-	return l.sent(took, octets, errno)
+	return l.sent(took, nbytes, errno)
 }
 
 // sent counts the frames that a system call has sent, and decides what its error means.
-func (l *Link) sent(took, octets int, errno unix.Errno) (n int, more bool, err error) {
+func (l *Link) sent(took, nbytes int, errno unix.Errno) (n int, more bool, err error) {
 	driver.Add(&l.count.TxCalls, 1)
 	driver.Add(&l.count.TxFrames, took)
-	driver.Add(&l.count.TxBytes, octets)
+	driver.Add(&l.count.TxBytes, nbytes)
 	switch verdict, err := driver.SendVerdict(errno); verdict {
 	case driver.Full:
 		l.count.TxFull.Add(1)

@@ -32,7 +32,7 @@ func (t *sender) address(device string, typ uint16) {
 }
 
 // one sends one contiguous frame.
-func (t *sender) one(b []byte) (took, octets int, errno unix.Errno) {
+func (t *sender) one(b []byte) (took, nbytes int, errno unix.Errno) {
 	var sent, size uintptr
 	if t.to != nil {
 		size = unsafe.Sizeof(*t.to)
@@ -52,7 +52,7 @@ func (t *sender) one(b []byte) (took, octets int, errno unix.Errno) {
 
 // gather sends frames up to the first invalid one, or as many as fit. The caller has checked the
 // first one.
-func (t *sender) gather(frames []transport.Frame, limit int) (took, octets int, errno unix.Errno) {
+func (t *sender) gather(frames []transport.Frame, limit int) (took, nbytes int, errno unix.Errno) {
 	count, vecs, total := 0, 0, 0
 	for i := range frames {
 		f := &frames[i]
@@ -68,12 +68,12 @@ func (t *sender) gather(frames []transport.Frame, limit int) (took, octets int, 
 		count++
 	}
 	if count == 1 {
-		took, octets, errno = t.sendmsg(total)
+		took, nbytes, errno = t.sendmsg(total)
 	} else {
-		took, octets, errno = driver.SendMessages(t.fd, t.msgs[:count], total)
+		took, nbytes, errno = driver.SendMessages(t.fd, t.msgs[:count], total)
 	}
 	clear(t.vecs[:vecs]) // do not keep the caller's memory alive
-	return took, octets, errno
+	return took, nbytes, errno
 }
 
 // put stores the parts of f at vecs[at:], and returns how many there are.
@@ -96,7 +96,7 @@ func vec(vecs []unix.Iovec, at int, part []byte) int {
 }
 
 // sendmsg sends the frame in msgs[0], which has total bytes.
-func (t *sender) sendmsg(total int) (took, octets int, errno unix.Errno) {
+func (t *sender) sendmsg(total int) (took, nbytes int, errno unix.Errno) {
 	var sent uintptr
 	if total <= driver.LongBytes {
 		sent, _, errno = unix.RawSyscall(unix.SYS_SENDMSG, uintptr(t.fd),

@@ -108,11 +108,11 @@ func (l *Link) sendXDP(frames []transport.Frame, limit int) int {
 	if n == 0 {
 		return 0
 	}
-	took, octets := l.tx.express.sock.Send(frames[:n])
+	took, nbytes := l.tx.express.sock.Send(frames[:n])
 	if took > 0 {
 		l.count.TxCalls.Add(1)
 		l.count.TxFrames.Add(uint64(took))
-		l.count.TxBytes.Add(uint64(octets))
+		l.count.TxBytes.Add(uint64(nbytes))
 		l.count.TxXDP.Add(uint64(took))
 	}
 	return took

@@ -260,7 +260,7 @@ func TestRotation(t *testing.T) {
 }
 
 // TestStateless: a stranger's frames, and a genuine question repeated from other addresses,
-// cost no memory, and no more octets than they have.
+// cost no memory, and no more bytes than they have.
 func TestStateless(t *testing.T) {
 	a, b := newStation(t, 1, Options{}, keyOf(1)), newStation(t, 2, Options{}, keyOf(1))
 	wire := conversation(a, b)
@@ -271,12 +271,12 @@ func TestStateless(t *testing.T) {
 			copy(f, c.self[:])
 			f[framing.OffsetSrc+4] = byte(i)
 			f[framing.OffsetSrcPort] ^= byte(i >> 3)
-			octets := 0
+			nbytes := 0
 			for _, g := range c.hear([][]byte{f}, 20+int64(i)*int64(time.Second)) {
-				octets += len(g)
+				nbytes += len(g)
 			}
-			if octets > len(f) {
-				t.Fatalf("%d octets in answer to %s", octets, framing.Dump(f))
+			if nbytes > len(f) {
+				t.Fatalf("%d bytes in answer to %s", nbytes, framing.Dump(f))
 			}
 		}
 	}

@@ -136,8 +136,8 @@ func TestLongWaits(t *testing.T) {
 				clear(frames[i].Body[0])
 			}
 			got := exchange(t, a, b, from, to)
-			if len(got) != len(want) || long != 2 || a.m.peers.octets != 0 {
-				t.Fatalf("%d frames arrived, of %d, %d long ones were sent, and %d bytes wait", len(got), len(want), long, a.m.peers.octets)
+			if len(got) != len(want) || long != 2 || a.m.peers.bytes != 0 {
+				t.Fatalf("%d frames arrived, of %d, %d long ones were sent, and %d bytes wait", len(got), len(want), long, a.m.peers.bytes)
 			}
 			for i := range want {
 				if !bytes.Equal(got[i], want[i]) {

@@ -143,7 +143,7 @@ func met(t *testing.T, opts Options) (a, b *station) {
 func TestSession(t *testing.T) {
 	for _, suites := range []suite{suitesAll, suiteChaCha} {
 		a, b := met(t, Options{suites: suites})
-		if a.peers.octets != 0 || len(a.peers.find(b.self, 1024).sessions) != 1 || len(b.byID) != 1 {
+		if a.peers.bytes != 0 || len(a.peers.find(b.self, 1024).sessions) != 1 || len(b.byID) != 1 {
 			t.Fatalf("%+v", a.peers)
 		}
 		for i := range 100 {
@@ -203,7 +203,7 @@ func TestLostHandshake(t *testing.T) {
 				wire = a.take()
 				deliver(b.take(), a)
 			}
-			if len(b.got) == 0 && a.peers.octets == 0 && len(wire) == 0 { // what carried the frame itself was lost: as without a key
+			if len(b.got) == 0 && a.peers.bytes == 0 && len(wire) == 0 { // what carried the frame itself was lost: as without a key
 				wire = a.send(f, now)
 			}
 		}
@@ -296,7 +296,7 @@ func TestExhausted(t *testing.T) {
 				a.tick(now)
 				a.take()
 			}
-			if s := a.count.stats(); s.Expired+s.Crowded < 100-frames || a.peers.octets != 0 {
+			if s := a.count.stats(); s.Expired+s.Crowded < 100-frames || a.peers.bytes != 0 {
 				t.Errorf("%+v: frames wait for ever", s)
 			}
 		})
@@ -318,7 +318,7 @@ func TestExhaustedCrowd(t *testing.T) {
 		a.tick(int64(at))
 		a.take()
 	}
-	if s := a.count.stats(); s.Expired != maxWaiting || a.peers.octets != 0 {
+	if s := a.count.stats(); s.Expired != maxWaiting || a.peers.bytes != 0 {
 		t.Errorf("%+v: frames wait for ever", s)
 	}
 }

@@ -32,7 +32,7 @@ type table struct {
 	count    int
 	busy     []*peer // peers with a handshake in progress, or with waiting frames
 	last     *peer   // result of the latest find
-	octets   int     // total of the waiting frames
+	bytes    int     // total of the waiting frames
 }
 
 func (t *table) init() { t.stations = map[ethertype.MAC][]*peer{} }
@@ -94,14 +94,14 @@ func (t *table) watch(p *peer) {
 // keep copies a frame that waits for a session. It returns false if there is no room.
 func (t *table) keep(p *peer, frame *transport.Frame, now int64) bool {
 	size := frame.Len()
-	if len(p.waiting) >= maxWaiting || t.octets+size > maxWaitBytes {
+	if len(p.waiting) >= maxWaiting || t.bytes+size > maxWaitBytes {
 		return false
 	}
 	if len(p.waiting) == 0 {
 		p.waited = now
 	}
 	p.waiting = append(p.waiting, frame.AppendTo(make([]byte, 0, size)))
-	t.octets += size
+	t.bytes += size
 	t.watch(p)
 	return true
 }
@@ -111,7 +111,7 @@ func (t *table) takeWaiting(p *peer) [][]byte {
 	frames := p.waiting
 	p.waiting = nil
 	for _, f := range frames {
-		t.octets -= len(f)
+		t.bytes -= len(f)
 	}
 	return frames
 }

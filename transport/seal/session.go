@@ -68,7 +68,7 @@ type session struct {
 	began     int64
 	end       int64  // when it is deleted
 	counter   uint64 // of the next frame
-	octets    uint64 // bytes sent
+	bytes     uint64 // bytes sent
 	asked     int64  // when the first frame was sent after the last one was received; 0 if none was
 	seen      window
 	nonce     [12]byte // scratch space of one call
@@ -84,7 +84,7 @@ func (s *session) seal(dst, outer []byte) []byte {
 	head, body := dst[:framing.SealedBody], dst[framing.SealedBody:]
 	out := s.send.Seal(body[:0], s.nonceOf(0, s.counter), body, head)
 	s.counter++
-	s.octets += uint64(len(body))
+	s.bytes += uint64(len(body))
 	return dst[:framing.SealedBody+len(out)]
 }
 
@@ -105,7 +105,7 @@ func (s *session) sealLong(dst, outer, begin, rest []byte) []byte {
 	s.send.Seal(dst[framing.SealedBody:framing.SealedBody], s.nonceOf(0, s.counter), begin, dst[:framing.SealedBody])
 	out := s.send.Seal(dst[framing.SealedRest:framing.SealedRest], s.nonceOf(1, s.counter), rest, nil)
 	s.counter++
-	s.octets += uint64(len(begin) + len(rest))
+	s.bytes += uint64(len(begin) + len(rest))
 	return dst[:framing.SealedRest+len(out)]
 }
 
@@ -128,10 +128,10 @@ func (s *session) nonceOf(part byte, counter uint64) []byte {
 // may have restarted, has been silent.
 func (s *session) worn(now int64, o *Options) bool {
 	l := &o.Limits
-	return s.counter >= l.Frames || s.octets >= l.Bytes || now-s.began >= int64(l.Age) || s.asked != 0 && now-s.asked >= o.silence
+	return s.counter >= l.Frames || s.bytes >= l.Bytes || now-s.began >= int64(l.Age) || s.asked != 0 && now-s.asked >= o.silence
 }
 
 // spent reports whether nothing more may be sent in the session.
 func (s *session) spent(now int64, l *Limits) bool {
-	return s.counter >= 2*l.Frames || s.octets >= 2*l.Bytes || now-s.began >= 2*int64(l.Age)
+	return s.counter >= 2*l.Frames || s.bytes >= 2*l.Bytes || now-s.began >= 2*int64(l.Age)
 }

@@ -137,18 +137,18 @@ func (l *Link) flush() {
 
 // countOwn counts the machine's own frames, to subtract them from the caller's statistics.
 func (l *Link) countOwn(frames [][]byte) {
-	own, octets := 0, 0
+	own, nbytes := 0, 0
 	for _, f := range frames {
 		if f[framing.OffsetKind] == uint8(framing.KindSealed) && len(f) >= ethertype.HeaderSize+framing.SealOverhead {
 			l.m.count.moreTxBytes.Add(framing.SealOverhead)
 			continue
 		}
 		own++
-		octets += len(f)
+		nbytes += len(f)
 	}
 	c := l.m.count
 	c.ownTx.Add(uint64(own))
-	c.ownTxBytes.Add(uint64(octets))
+	c.ownTxBytes.Add(uint64(nbytes))
 	if own == len(frames) && own > 0 {
 		c.ownTxCalls.Add(1)
 	}
@@ -197,13 +197,13 @@ func (l *Link) makeRoom() {
 // openAll replaces the frames in views by their decrypted form, without those that are dropped, and
 // returns how many remain.
 func (l *Link) openAll(views [][]byte, now int64) (n int) {
-	lost, octets, added := 0, 0, 0
+	lost, nbytes, added := 0, 0, 0
 	for i, frame := range views {
 		last := i == len(views)-1
 		opened, size := l.open(i, frame, last, now)
 		if opened == nil {
 			lost++
-			octets += size
+			nbytes += size
 			continue
 		}
 		if last {
@@ -220,7 +220,7 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 	c.moreRxBytes.Add(uint64(added))
 	if lost > 0 {
 		c.ownRx.Add(uint64(lost))
-		c.ownRxBytes.Add(uint64(octets))
+		c.ownRxBytes.Add(uint64(nbytes))
 		if n == 0 {
 			c.ownRxCalls.Add(1)
 		}

@@ -106,12 +106,12 @@ func (m *meeting) keys(t *testing.T) {
 	m.there, m.back = k.receive, k.send
 }
 
-// vectorText lays out names and octets, 32 on a line.
+// vectorText lays out names and bytes, 32 on a line.
 type vectorText struct{ strings.Builder }
 
-func (v *vectorText) put(name string, octets []byte) {
+func (v *vectorText) put(name string, value []byte) {
 	v.WriteString("    " + name + "\n")
-	for text := hex.EncodeToString(octets); text != ""; {
+	for text := hex.EncodeToString(value); text != ""; {
 		n := min(len(text), 64)
 		v.WriteString("        " + text[:n] + "\n")
 		text = text[n:]
@@ -166,7 +166,7 @@ func vectorsOf(t *testing.T) string {
 	return v.String()
 }
 
-// TestVectors: the octets on the wire, and all that goes into them, are those in the document, by
+// TestVectors: the bytes on the wire, and all that goes into them, are those in the document, by
 // which other implementations are checked.
 func TestVectors(t *testing.T) {
 	want := vectorsOf(t)

@@ -22,8 +22,8 @@ func macOf(ip netip.Addr) ethertype.MAC {
 	// FNV-1a with a final mix. It separates addresses that differ in one bit, and costs less than a
 	// look-up in a table.
 	h := uint64(0xcbf29ce484222325)
-	for _, octet := range ip.As16() {
-		h = (h ^ uint64(octet)) * 0x100000001b3
+	for _, v := range ip.As16() {
+		h = (h ^ uint64(v)) * 0x100000001b3
 	}
 	h ^= h >> 32
 	first := byte(h>>40)&^3 | macLocal // locally administered, not a group

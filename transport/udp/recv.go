@@ -55,7 +55,7 @@ type receiver struct {
 
 	src    source // of the slot at
 	frames int    // received, not yet counted; also the next fields
-	octets int
+	bytes  int
 	strays int
 
 	args recvArgs
@@ -152,7 +152,7 @@ func (l *Link) take(views [][]byte) (n int) {
 		if l.accepts(frame) {
 			views[n] = frame
 			n++
-			r.octets += len(frame)
+			r.bytes += len(frame)
 		} else {
 			r.strays++
 		}
@@ -215,9 +215,9 @@ func (l *Link) accepts(frame []byte) bool {
 func (l *Link) publish() {
 	r := &l.rx
 	driver.Add(&l.count.RxFrames, r.frames)
-	driver.Add(&l.count.RxBytes, r.octets)
+	driver.Add(&l.count.RxBytes, r.bytes)
 	driver.Add(&l.count.RxFiltered, r.strays)
-	r.frames, r.octets, r.strays = 0, 0, 0
+	r.frames, r.bytes, r.strays = 0, 0, 0
 }
 
 // Ready implements transport.Link. It makes one system call, or none while frames of the last

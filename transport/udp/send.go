@@ -120,7 +120,7 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	if err := l.valid(&frames[0]); err != nil {
 		return 0, false, err
 	}
-	var octets int
+	var nbytes int
 	var errno unix.Errno
 	switch w := l.wayOf(&frames[0]); w.kind {
 	case nowhere:
@@ -129,10 +129,10 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	case toOne:
 		sock := w.sock
 		l.gather(frames)
-		took, octets, errno = t.send(t.socks[sock])
+		took, nbytes, errno = t.send(t.socks[sock])
 		l.count.TxCalls.Add(1)
 	default:
-		took, octets, errno = l.spread(&frames[0])
+		took, nbytes, errno = l.spread(&frames[0])
 		if took == 0 && errno == 0 { // there is neither multicast nor a peer
 			l.count.TxDrops.Add(1)
 			return 1, true, nil
@@ -141,7 +141,7 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	tried := t.frames[0]
 	t.reset()
 	driver.Add(&l.count.TxFrames, took)
-	driver.Add(&l.count.TxBytes, octets)
+	driver.Add(&l.count.TxBytes, nbytes)
 	if errno == 0 {
 		return took, true, nil
 	}
@@ -240,12 +240,12 @@ func (t *sender) put(f *transport.Frame, n int) {
 
 // send sends the messages from one socket, and returns how many frames were sent. An error means
 // that none was: if a later message fails, the kernel returns the number of those before it.
-func (t *sender) send(fd int) (took, octets int, errno unix.Errno) {
-	sent, octets, errno := driver.SendMessages(fd, t.msgs[:t.count], t.bytes)
+func (t *sender) send(fd int) (took, nbytes int, errno unix.Errno) {
+	sent, nbytes, errno := driver.SendMessages(fd, t.msgs[:t.count], t.bytes)
 	for _, n := range t.frames[:sent] {
 		took += n
 	}
-	return took, octets, errno
+	return took, nbytes, errno
 }
 
 // reset clears the messages, so that they do not keep the caller's memory alive.
@@ -255,7 +255,7 @@ func (t *sender) reset() {
 }
 
 // spread sends f to all destinations of the last way. f counts as sent if one datagram was sent.
-func (l *Link) spread(f *transport.Frame) (took, octets int, errno unix.Errno) {
+func (l *Link) spread(f *transport.Frame) (took, nbytes int, errno unix.Errno) {
 	w := l.tx.last
 	if w.kind == toPorts {
 		took, errno = l.sendPorts(f, &w)

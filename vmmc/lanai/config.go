@@ -96,10 +96,10 @@ func (c *Config) resolve() error {
 		return fmt.Errorf("lanai: the node's address is %v: it needs one of its own (Config.MAC)", c.MAC)
 	}
 	if c.Card.PageSize != 0 && c.Card.PageSize < slots*slotSize {
-		return fmt.Errorf("lanai: the card has doorbell pages of %d octets, a send queue needs %d (CardConfig.PageSize)", c.Card.PageSize, slots*slotSize)
+		return fmt.Errorf("lanai: the card has doorbell pages of %d bytes, a send queue needs %d (CardConfig.PageSize)", c.Card.PageSize, slots*slotSize)
 	}
 	return nil
 }
 
-// processSRAM is what a process takes of the card's memory, in octets, beside its page.
+// processSRAM is what a process takes of the card's memory, in bytes, beside its page.
 const processSRAM = outgoingSize + (tlbSize+7)&^7

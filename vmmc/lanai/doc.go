@@ -43,13 +43,13 @@ package lanai
 // # On the card
 //
 // SRAM holds, for each process, its send queue, which is its doorbell page: 29 requests
-// of 140 octets; its outgoing page table, 2,048 entries of 32 bits, each a node and a
+// of 140 bytes; its outgoing page table, 2,048 entries of 32 bits, each a node and a
 // physical page there; and its software TLB, two-way set associative, 2,048 entries from
 // virtual to pinned pages. For all of them it holds the table of nodes with routes, the
-// incoming page table, an octet for each physical page, the tables of the channels, and
+// incoming page table, a byte for each physical page, the tables of the channels, and
 // buffers for 8 packets that leave and up to 16 that come.
 //
-// The program looks at the queues in turn. A short request has its data, up to 128 octets,
+// The program looks at the queues in turn. A short request has its data, up to 128 bytes,
 // in its slot, where programmed I/O has put it. A long one, up to 8 MB, has the virtual
 // address. It leaves in chunks: the first to the end of its first page on this side, the
 // others a page. Its translations come from the TLB; when one is missing, an interrupt has
@@ -130,7 +130,7 @@ package lanai
 //     The run is given out again when all importers have said that nothing more comes, or their lines
 //     have ended: a process cannot have another one's importer write by a number of its own.
 //   - Messages to other processes leave with the name that the card knows the process by. The card looks at
-//     their first octet, to know with whom the process has to do: when the process ends without a word,
+//     their first byte, to know with whom the process has to do: when the process ends without a word,
 //     the card says it. It reads no more of a program whose messages wait.
 //   - The card counts the messages and notifications that it has passed to a process, until the process's program
 //     reports that the process has handled them (told.go). Each sender, and each station, may use only a part of the limit.

@@ -58,7 +58,7 @@ func (y *Spy) Forge(rng *rand.Rand, from ethertype.MAC) []byte {
 }
 
 // Forge has a process of the host write a request of its own making into its send queue:
-// short or long, of size octets, from a virtual address, to a proxy address.
+// short or long, of size bytes, from a virtual address, to a proxy address.
 func (h *Card) Forge(process uint32, short bool, size int, at uint64, proxy uint32) {
 	p := h.of(process)
 	h.host.Engine.Lock()
@@ -68,14 +68,14 @@ func (h *Card) Forge(process uint32, short bool, size int, at uint64, proxy uint
 	r.write(p.page)
 }
 
-// Scribble has a process fill its page with an octet, and ring.
-func (h *Card) Scribble(process uint32, octet byte) {
+// Scribble has a process fill its page with a byte, and ring.
+func (h *Card) Scribble(process uint32, value byte) {
 	p := h.of(process)
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
 	b := make([]byte, slots*slotSize)
 	for i := range b {
-		b[i] = octet
+		b[i] = value
 	}
 	_ = p.page.Write(0, b)
 	p.page.Ring()

@@ -88,8 +88,8 @@ func TestForged(t *testing.T) {
 		if !bytes.Equal(memory, make([]byte, len(memory))) {
 			return fmt.Errorf("a forged request has written")
 		}
-		for octet := range 5 {
-			h.Scribble(1, byte(octet*60+3))
+		for k := range 5 {
+			h.Scribble(1, byte(k*60+3))
 			if err := n.Sleep(time.Millisecond); err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ func TestForgedLine(t *testing.T) {
 				return fmt.Errorf("after forgery %d: %w", k, err)
 			}
 			if wrong := differ(memory, bytes.Repeat([]byte{byte(k)}, len(memory))); wrong > 0 {
-				return fmt.Errorf("after forgery %d %d octets are not there", k, wrong)
+				return fmt.Errorf("after forgery %d %d bytes are not there", k, wrong)
 			}
 		}
 		return nil
@@ -216,7 +216,7 @@ func TestLostPlace(t *testing.T) {
 		return ps[0].SendMsg(ctx, bytes.Repeat([]byte{2}, len(memory)), board.Addr())
 	})
 	if wrong := differ(memory, bytes.Repeat([]byte{2}, len(memory))); wrong > 0 {
-		t.Errorf("%d octets of what was sent after that are not there", wrong)
+		t.Errorf("%d bytes of what was sent after that are not there", wrong)
 	}
 	if c := n.hosts[0].Snapshot().Stats; c.LinesCut == 0 {
 		t.Error("the line was not cut")

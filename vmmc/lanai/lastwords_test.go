@@ -15,7 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
-// lastSize is the octets of each last word in the exporter's memory.
+// lastSize is the bytes of each last word in the exporter's memory.
 const lastSize = 6000
 
 // sayLast opens a process, writes so many messages to process 0, of which each notifies it, and
@@ -96,7 +96,7 @@ func TestLastWords(t *testing.T) {
 				wrong += differ(memory[i*lastSize:], bytes.Repeat([]byte{byte(x.rounds)}, x.size))
 			}
 			if wrong > 0 {
-				t.Errorf("%d octets of what the last process has written are not there", wrong)
+				t.Errorf("%d bytes of what the last process has written are not there", wrong)
 			}
 			for i, h := range n.hosts {
 				if err := empty(h); err != nil {
@@ -189,7 +189,7 @@ func hostLastWords(t *testing.T, messages, size, room int) {
 	}
 	hosts[0].Snapshot() // under the lock that what it has written was written under, and moves nothing
 	if wrong := differ(memory, want); wrong > 0 {
-		t.Errorf("%d octets of %d are not there", wrong, len(memory))
+		t.Errorf("%d bytes of %d are not there", wrong, len(memory))
 	}
 }
 

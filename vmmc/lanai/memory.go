@@ -12,7 +12,7 @@ import "github.com/bobnet-go/bobnet/vipl"
 // frame is a page, or as much of it as is exported.
 type frame struct {
 	mem   []byte // what may be written, nil for nothing
-	from  int    // octet of the page at which it begins
+	from  int    // byte of the page at which it begins
 	owner *seat
 	to    importer
 }
@@ -43,7 +43,7 @@ func newFrames(base uint32, n int) frames {
 	return frames{base: base, all: make([]frame, n), used: make([]bool, n), next: 1}
 }
 
-// pageOffset returns at which octet of a page mem begins.
+// pageOffset returns at which byte of a page mem begins.
 func pageOffset(mem []byte) int {
 	if len(mem) == 0 {
 		return 0
@@ -51,7 +51,7 @@ func pageOffset(mem []byte) int {
 	return int(vipl.VirtualAddress(mem) % pageSize)
 }
 
-// pagesOf returns how many pages n octets from an offset in a page on touch: one at least.
+// pagesOf returns how many pages n bytes from an offset in a page on touch: one at least.
 func pagesOf(offset int, n uint64) uint64 { return max((uint64(offset)+n+pageSize-1)/pageSize, 1) }
 
 // take gives mem a run of frames; false if there is none that is long enough.
@@ -124,7 +124,7 @@ func (f *frames) free(r run) {
 	f.n -= int(r.n)
 }
 
-// at returns the n octets of memory at a physical address, and whose they are; nil if the
+// at returns the n bytes of memory at a physical address, and whose they are; nil if the
 // importer may not write to all of them.
 func (f *frames) at(addr uint64, n int, from importer) ([]byte, *seat) {
 	number, offset := addr>>pageShift-uint64(f.base), int(addr%pageSize)
@@ -184,7 +184,7 @@ func (s *space) reaches(mem []byte) (at uint64, ok bool) {
 	return 0, false
 }
 
-// find returns n octets at a virtual address; nil if not all of them are the process's.
+// find returns n bytes at a virtual address; nil if not all of them are the process's.
 func (s *space) find(at uint64, n int) []byte {
 	for i := range s.ranges {
 		if r := &s.ranges[i]; at >= r.at && at-r.at <= uint64(len(r.mem)) && uint64(n) <= uint64(len(r.mem))-(at-r.at) {

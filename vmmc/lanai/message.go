@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// What drivers say to each other: an octet that says what follows, and integers in big
+// What drivers say to each other: a byte that says what follows, and integers in big
 // endian.
 const (
 	ctlPing    = 1 + iota // nothing: it is answered by its channel
@@ -21,7 +21,7 @@ const (
 	ctlTheirs             // seq, user
 )
 
-// What processes say to each other. The first octet of the body says what.
+// What processes say to each other. The first byte of the body says what.
 const (
 	sayAsk        = 1 + iota // seq, export, ticket, word: an import, please
 	sayForget                // seq: no answer is wanted any more

@@ -12,7 +12,7 @@ import (
 // typePacket is the type of this program's packets.
 const typePacket = 0x0A56
 
-// Sizes, in octets.
+// Sizes, in bytes.
 const (
 	pageSize  = 4096
 	pageShift = 12
@@ -29,10 +29,10 @@ const (
 	roomRecv = framing.FabricLeast + headerSize + mostData
 )
 
-// packetSize is the most octets of a packet, with the longest route.
+// packetSize is the most bytes of a packet, with the longest route.
 const packetSize = roomSend
 
-var longest = station.Longest{Octets: packetSize}
+var longest = station.Longest{Size: packetSize}
 
 // kind is what a packet is.
 type kind uint8
@@ -62,7 +62,7 @@ const (
 //	    12     8  line of the sender: a number that grows
 //	    20     8  the receiver's line, as far as the sender knows it, or 0
 //	    28     4  place in the order of that line
-//	    32     4  octets of data
+//	    32     4  bytes of data
 //	    36     8  physical address that they are for; of an answer, the epoch that is offered
 //	    44     8  that of what lies behind the first page, or 0
 //	    52     1  channel; of it 0x80 if it has no epoch, 0x40 the bit
@@ -131,7 +131,7 @@ func (h *header) parse(b []byte) bool {
 	return h.kind > 0 && h.kind < kinds && h.size <= mostData && int(h.size) == len(b)-headerSize
 }
 
-// scatter returns how many octets are for each of the two addresses. It reports false if
+// scatter returns how many bytes are for each of the two addresses. It reports false if
 // the addresses do not fit the length.
 func (h *header) scatter() (first, second int, ok bool) {
 	room := pageSize - int(h.to[0]%pageSize)

@@ -35,7 +35,7 @@ type program struct {
 	birth uint64 // number of the first lines
 
 	nodes  station.Table // entry 0 is the card itself; outgoing page tables name nodes by number
-	flags  []byte        // the incoming page table, in SRAM: an octet for each frame
+	flags  []byte        // the incoming page table, in SRAM: a byte for each frame
 	bufs   []buffer
 	free   int // buffers
 	queued fifo.Queue[*buffer]
@@ -132,7 +132,7 @@ func (p *program) Load(c *hardware.Card) error {
 		n    int
 		mem  *[]byte
 	}{
-		{"nodes", cfg.Nodes * station.EntrySize, &nodes}, {"channels", channel.Octets(), &channelTables},
+		{"nodes", cfg.Nodes * station.EntrySize, &nodes}, {"channels", channel.Size(), &channelTables},
 		{"incoming page table", cfg.Memory, &p.flags}, {"answers", dataAt + framing.FabricCRCSize, &p.answer}, {"status", 4, &p.word},
 	} {
 		if *x.mem, err = alloc(x.what, x.n); err != nil {

@@ -13,16 +13,16 @@ import (
 //
 //	offset  size  field
 //	     0     4  number of the request, from 1 on; written last
-//	     4     4  octets to send, and flags in the highest bits
+//	     4     4  bytes to send, and flags in the highest bits
 //	     8     4  proxy address: page and offset
 //	    12   128  of a short request: the data
 //	    12     8  of a long one: the virtual address of the data
 const (
 	// slots is how many requests a send queue holds.
 	slots = 29
-	// shortData is the most octets of a short request.
+	// shortData is the most bytes of a short request.
 	shortData = 128
-	// longData is the most octets of a long one.
+	// longData is the most bytes of a long one.
 	longData = 8 << 20
 
 	slotSize   = 12 + shortData

@@ -16,7 +16,7 @@ type arrival struct {
 	local  *buffer
 	data   []byte // in SRAM, what is left of it
 	piece  int    // which of the two addresses it goes to next
-	moved  int    // octets of the transfer that is under way
+	moved  int    // bytes of the transfer that is under way
 	refuse bool   // it may not be written, or not all of it
 	owner  *seat
 }
@@ -266,7 +266,7 @@ func (p *program) onStored() {
 	}
 	latch.StoreWords(mem, in.data[:in.moved])
 	p.count.Chunks++
-	p.count.OctetsIn += uint64(in.moved)
+	p.count.BytesIn += uint64(in.moved)
 	in.owner = owner
 }
 

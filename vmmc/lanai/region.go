@@ -13,7 +13,7 @@ type region struct {
 	k       *conn
 	first   uint32 // proxy page
 	pages   uint32
-	offset  int // octet of the first page at which the memory begins
+	offset  int // byte of the first page at which the memory begins
 	to      run // frames that the pages lead to
 	leaving bool
 	gone    bool
@@ -29,7 +29,7 @@ type region struct {
 	reply  []byte
 }
 
-// base returns at which octet of a page the memory begins that writes go to from now on.
+// base returns at which byte of a page the memory begins that writes go to from now on.
 func (x *region) base() uint64 {
 	if x.moving {
 		return uint64(x.nextAt)
@@ -56,7 +56,7 @@ func (k *conn) granted(r *asking.Reader) {
 	}
 	if !x.open() {
 		k.say(body(sayReleased, x.Slot))
-		a.Err = fmt.Errorf("%w: an import of %d octets needs %d proxy pages in a row, %d of %d are in use: give others up", provider.ErrNoRoom,
+		a.Err = fmt.Errorf("%w: an import of %d bytes needs %d proxy pages in a row, %d of %d are in use: give others up", provider.ErrNoRoom,
 			x.Size, pagesOf(pageSize-1, x.Size), k.p.queue.table.count(), outgoingPages)
 		k.p.up.Answered(a)
 		return

@@ -151,7 +151,7 @@ func (s *returning) writeTo(p *vmmc.Process, i, exporter int) error {
 		err = p.SendMsg(long, src, to.Addr()+vmmc.ProxyAddr(i*returnArea))
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("a write of %d octets to exporter %d has no end", len(src), exporter)
+			return fmt.Errorf("a write of %d bytes to exporter %d has no end", len(src), exporter)
 		}
 		if err != nil {
 			s.failed[i]++
@@ -161,13 +161,13 @@ func (s *returning) writeTo(p *vmmc.Process, i, exporter int) error {
 			s.wrote[i]++
 		}
 		if board := s.boards[exporter-1]; len(src) > vmmc.DefaultShort && differ(board[i*returnArea:], src) > 0 {
-			return fmt.Errorf("a write of %d octets to exporter %d has ended, and they are not there", len(src), exporter)
+			return fmt.Errorf("a write of %d bytes to exporter %d has ended, and they are not there", len(src), exporter)
 		}
 	}
 	for number, board := range s.boards {
-		for _, octet := range board {
-			if octet != 0 && int(octet>>5) != number+1 {
-				return fmt.Errorf("what was for exporter %d is in the memory of exporter %d", octet>>5, number+1)
+		for _, v := range board {
+			if v != 0 && int(v>>5) != number+1 {
+				return fmt.Errorf("what was for exporter %d is in the memory of exporter %d", v>>5, number+1)
 			}
 		}
 	}

@@ -324,7 +324,7 @@ func (s *cutting) send(m *member, im *vmmc.Import, k, i int, stamp uint64) error
 			continue
 		}
 		if !s.there(k, i, data, at) {
-			return fmt.Errorf("message %d has ended, and its %d octets are not there", n, len(data))
+			return fmt.Errorf("message %d has ended, and its %d bytes are not there", n, len(data))
 		}
 		for _, x := range short {
 			if !s.there(k, i, binary.LittleEndian.AppendUint64(nil, stamp<<16|uint64(x)), 8*x) {
@@ -428,7 +428,7 @@ func (s *cutting) untouched() {
 		for k := range s.boards[i] {
 			for _, b := range s.boards[i][k] {
 				if wrong := differ(b.memory[0], b.kept); b.kept != nil && wrong > 0 {
-					s.fail("%d octets of board %d of host %d were written after Unexport", wrong, k, i)
+					s.fail("%d bytes of board %d of host %d were written after Unexport", wrong, k, i)
 				}
 			}
 		}

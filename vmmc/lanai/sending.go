@@ -23,7 +23,7 @@ type queue struct {
 	next    uint32 // number of the request that comes next
 	req     request
 	has     bool   // req is under way
-	sent    int    // octets of it that are
+	sent    int    // bytes of it that are
 	node    int    // where it goes
 	number  uint64 // of that line, when it was picked
 	under   [slots]under
@@ -186,7 +186,7 @@ func (p *program) chunk(q *queue) bool {
 	return true
 }
 
-// address finds where n octets of a request go, and makes the packet's header. It reports
+// address finds where n bytes of a request go, and makes the packet's header. It reports
 // false if they go nowhere: then the request has ended.
 func (p *program) address(q *queue, b *buffer, n int) bool {
 	proxy := uint64(q.req.proxy) + uint64(q.sent)
@@ -214,7 +214,7 @@ func (p *program) dispatch(q *queue, b *buffer) {
 	if !p.h.cfg.Drop {
 		b.flags |= flagChannel
 	}
-	p.count.OctetsOut += uint64(b.size)
+	p.count.BytesOut += uint64(b.size)
 	b.of, b.number = q, q.req.number
 	if q.sent += int(b.size); q.sent == q.req.size {
 		b.ends, q.has = true, false

@@ -14,8 +14,8 @@ import (
 type Stats struct {
 	PacketsOut uint64 `metric:"bobnet_vmmccard_transmit_packets_total" help:"Packets sent, including answers."`
 	PacketsIn  uint64 `metric:"bobnet_vmmccard_receive_packets_total" help:"Packets received, including answers."`
-	OctetsOut  uint64 `metric:"bobnet_vmmccard_transmit_memory_bytes_total" help:"Bytes of memory sent, without headers."`
-	OctetsIn   uint64 `metric:"bobnet_vmmccard_receive_memory_bytes_total" help:"Bytes written to memory."`
+	BytesOut   uint64 `metric:"bobnet_vmmccard_transmit_memory_bytes_total" help:"Bytes of memory sent, without headers."`
+	BytesIn    uint64 `metric:"bobnet_vmmccard_receive_memory_bytes_total" help:"Bytes written to memory."`
 	Chunks     uint64 `metric:"bobnet_vmmccard_chunks_total" help:"Pieces written to memory; a packet has one or two."`
 	Misses     uint64 `metric:"bobnet_vmmccard_tlb_misses_total" help:"Translations missing in a TLB."`
 	Refills    uint64 `metric:"bobnet_vmmccard_tlb_refills_total" help:"Interrupts that loaded translations."`
@@ -119,8 +119,8 @@ func (s *Snapshot) writeProgram(b *bytes.Buffer) {
 	n := &s.Stats
 	fmt.Fprintf(b, "  VMMC   of %v, %d nodes, pages that others may write %d; buffers in use %d; for the driver %d, from it %d\n",
 		s.MAC, s.Nodes, s.Frames, s.Buffers, s.ToDriver, s.ToSend)
-	fmt.Fprintf(b, "         out %d packets, %d octets; in %d packets, %d octets in %d chunks; sent again %d\n",
-		n.PacketsOut, n.OctetsOut, n.PacketsIn, n.OctetsIn, n.Chunks, s.Sent.Again)
+	fmt.Fprintf(b, "         out %d packets, %d bytes; in %d packets, %d bytes in %d chunks; sent again %d\n",
+		n.PacketsOut, n.BytesOut, n.PacketsIn, n.BytesIn, n.Chunks, s.Sent.Again)
 	fmt.Fprintf(b, "         TLB misses %d, refills %d; lines cut %d\n", n.Misses, n.Refills, n.LinesCut)
 	fmt.Fprintf(b, "         requests refused: too long %d, not imported %d, other memory %d; queues without a request %d\n",
 		n.BadRequests, n.BadProxies, n.BadAddresses, n.BadQueues)

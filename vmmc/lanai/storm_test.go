@@ -96,7 +96,7 @@ func empty(h *lanai.Card) error {
 	}
 	for _, m := range s.Card.Memory {
 		if m.Purpose == "TLB" || m.Purpose == "outgoing page table" {
-			return fmt.Errorf("%d octets for %s are left", m.Size, m.Purpose)
+			return fmt.Errorf("%d bytes for %s are left", m.Size, m.Purpose)
 		}
 	}
 	return nil
@@ -248,24 +248,24 @@ func (s *storm) write(p *vmmc.Process, i, to int, round byte) error {
 		err = p.SendMsgWithNotify(long, src, board.Addr())
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("a send of %d octets to process %d has no end", len(src), to)
+			return fmt.Errorf("a send of %d bytes to process %d has no end", len(src), to)
 		}
 		if err != nil {
 			return nil
 		}
 		s.done++
 		if !s.cfg.Drop && len(src) > vmmc.DefaultShort && min(differ(before, src), differ(now, src)) > mostUnseen {
-			return fmt.Errorf("a send of %d octets to process %d has ended, and they are not there", len(src), to)
+			return fmt.Errorf("a send of %d bytes to process %d has ended, and they are not there", len(src), to)
 		}
 	}
 	return board.Unimport(context.Background())
 }
 
-// mostUnseen is how many octets may be wrong: a CRC-8 does not see each pair of bits that
+// mostUnseen is how many bytes may be wrong: a CRC-8 does not see each pair of bits that
 // flip.
 const mostUnseen = 8
 
-// differ returns how many octets of memory are not those of src.
+// differ returns how many bytes of memory are not those of src.
 func differ(memory, src []byte) (n int) {
 	for i := range src {
 		if i >= len(memory) || memory[i] != src[i] {

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // tlb is the software TLB of a process, in SRAM: two-way set associative, from virtual
 // pages to pinned ones. An entry is the page's number above the set's, plus one, and the
-// pin; an entry of 0 is none. Behind the entries lies an octet for each set: which of the
+// pin; an entry of 0 is none. Behind the entries lies a byte for each set: which of the
 // two was used last.
 type tlb struct{ mem []byte }
 

@@ -54,7 +54,7 @@ func TestUnexportUnderWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			if refused := n.hosts[0].Snapshot().Stats.Refused; (refused == 0) != asked || (memory[len(memory)-1] != 0) != asked {
-				t.Errorf("%d packets were refused; the last octet is %d", refused, memory[len(memory)-1])
+				t.Errorf("%d packets were refused; the last byte is %d", refused, memory[len(memory)-1])
 			}
 			for i, h := range n.hosts {
 				if err := empty(h); err != nil {
@@ -87,7 +87,7 @@ func takeBack(n *network, p *vmmc.Process, memory []byte, patience time.Duration
 		err = n.Sleep(time.Millisecond)
 	}
 	if wrong := differ(memory, kept); wrong > 0 {
-		return fmt.Errorf("%d octets were written after Unexport", wrong)
+		return fmt.Errorf("%d bytes were written after Unexport", wrong)
 	}
 	return err
 }

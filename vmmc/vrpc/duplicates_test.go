@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-func testDuplicates(entries, octets int) (*duplicates, *atomic.Uint64) {
+func testDuplicates(entries, size int) (*duplicates, *atomic.Uint64) {
 	young := new(atomic.Uint64)
-	return newDuplicates(&ServerConfig{DuplicateEntries: entries, DuplicateBytes: octets, DuplicateAge: time.Minute}, young), young
+	return newDuplicates(&ServerConfig{DuplicateEntries: entries, DuplicateBytes: size, DuplicateAge: time.Minute}, young), young
 }
 
 func callKey(xid uint32) duplicateKey {

@@ -50,9 +50,9 @@ func (m *mapped) post(t *testing.T, msg []byte) {
 }
 
 // write writes bytes anywhere in the other side's ring.
-func (m *mapped) poke(t *testing.T, offset int, octets ...byte) {
+func (m *mapped) poke(t *testing.T, offset int, data ...byte) {
 	t.Helper()
-	if err := m.proc.SendMsg(t.Context(), octets, m.base+vmmc.ProxyAddr(offset)); err != nil && m.to.Done() == nil {
+	if err := m.proc.SendMsg(t.Context(), data, m.base+vmmc.ProxyAddr(offset)); err != nil && m.to.Done() == nil {
 		t.Fatal(err)
 	}
 }

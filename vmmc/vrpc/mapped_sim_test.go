@@ -41,10 +41,10 @@ func simulated(w *sim.World, number uint32, errs *[]error, fn func(p *vmmc.Proce
 	})
 }
 
-type octets struct{ data []byte }
+type opaque struct{ data []byte }
 
-func (o *octets) MarshalXDR(e *xdr.Encoder)   { e.Opaque(o.data, xdr.Unbounded) }
-func (o *octets) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Unbounded) }
+func (o *opaque) MarshalXDR(e *xdr.Encoder)   { e.Opaque(o.data, xdr.Unbounded) }
+func (o *opaque) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Unbounded) }
 
 // Calls of all lengths, longer than the rings too, pass a network in virtual time that loses and
 // reorders frames; batched ones have run before the call behind them.
@@ -64,11 +64,11 @@ func answerOne(p *vmmc.Process) error {
 	s := NewServer(&ServerConfig{Ring: 8000, IdleTimeout: -1, RecordTimeout: -1})
 	batched := 0
 	err := s.Register(&Program{Number: 7, Version: 1, Procedures: []Procedure{
-		Proc(1, "ECHO", func(_ *Call, arg, res *octets) error {
+		Proc(1, "ECHO", func(_ *Call, arg, res *opaque) error {
 			res.data = append(arg.data, byte(batched))
 			return nil
 		}),
-		Proc(2, "BATCHED", func(*Call, *octets, *xdr.Void) error {
+		Proc(2, "BATCHED", func(*Call, *opaque, *xdr.Void) error {
 			batched++
 			return ErrNoReply
 		}),
@@ -87,11 +87,11 @@ func callSimulated(p *vmmc.Process) error {
 	}
 	for i, n := range []int{0, 50, 60, 1000, 2999, 3000, 8000, 20000, 1} {
 		data := bytes.Repeat([]byte{byte(n), 1, 2}, n)[:n]
-		if err := c.Batch(ctx, 2, &octets{data}); err != nil {
+		if err := c.Batch(ctx, 2, &opaque{data}); err != nil {
 			return fmt.Errorf("batched call of %d bytes: %w", n, err)
 		}
-		var back octets
-		if err := c.Call(ctx, 1, &octets{data}, &back); err != nil || !bytes.Equal(back.data, append(data, byte(i+1))) {
+		var back opaque
+		if err := c.Call(ctx, 1, &opaque{data}, &back); err != nil || !bytes.Equal(back.data, append(data, byte(i+1))) {
 			return fmt.Errorf("call of %d bytes: %d, %w", n, len(back.data), err)
 		}
 	}

@@ -48,8 +48,8 @@ const referFrom = 8 << 10
 
 // keeps reports whether the call, of so many bytes, and the results must be kept until the reply
 // has been sent. Results that the reply refers to may lie in the call.
-func (ss *Session) keeps(octets int) bool {
-	return ss.call.onSent != nil || octets >= referFrom && len(ss.call.enc.Refs()) > 0
+func (ss *Session) keeps(size int) bool {
+	return ss.call.onSent != nil || size >= referFrom && len(ss.call.enc.Refs()) > 0
 }
 
 // sent notifies the procedure that its results are no longer needed.

@@ -358,7 +358,7 @@ func (c *streamConn) flush(ctx context.Context, x *Exchange) error {
 	}
 	c.out.begin(ctx, x.Deadline)
 	_, err := c.out.Write(c.batch)
-	if err = c.written(err); err == nil || c.out.octets > 0 {
+	if err = c.written(err); err == nil || c.out.bytes > 0 {
 		c.batch = c.batch[:0]
 	}
 	return err
@@ -371,8 +371,8 @@ func (c *streamConn) written(err error) error {
 		return nil
 	case !c.out.gaveUp:
 		c.fail(err)
-		return &TransportError{Addr: c.addr, Sent: c.out.octets > 0, Err: err}
-	case c.out.octets > 0:
+		return &TransportError{Addr: c.addr, Sent: c.out.bytes > 0, Err: err}
+	case c.out.bytes > 0:
 		c.fail(errGivenUp)
 	}
 	return err
@@ -423,12 +423,12 @@ type slicedWriter struct {
 	conn     net.Conn
 	ctx      context.Context
 	deadline time.Time
-	octets   int  // bytes written since begin
+	bytes    int  // bytes written since begin
 	gaveUp   bool // the call's time has passed; otherwise the connection is broken
 }
 
 func (w *slicedWriter) begin(ctx context.Context, deadline time.Time) {
-	w.ctx, w.deadline, w.octets, w.gaveUp = ctx, deadline, 0, false
+	w.ctx, w.deadline, w.bytes, w.gaveUp = ctx, deadline, 0, false
 }
 
 func (w *slicedWriter) Write(p []byte) (n int, err error) {
@@ -440,7 +440,7 @@ func (w *slicedWriter) Write(p []byte) (n int, err error) {
 		w.conn.SetWriteDeadline(slice)
 		m, err := w.conn.Write(p[n:])
 		n += m
-		w.octets += m
+		w.bytes += m
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}

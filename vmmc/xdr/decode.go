@@ -137,7 +137,7 @@ func (d *Decoder) FixedOpaque(dst []byte) { copy(dst, d.FixedOpaqueView(len(dst)
 
 // FixedOpaqueView decodes opaque data of the declared length n, which must not be negative (section
 // 4.9). The result lies in the message. It is nil after an error.
-func (d *Decoder) FixedOpaqueView(n int) []byte { return d.octets("opaque", d.off, uint64(n)) }
+func (d *Decoder) FixedOpaqueView(n int) []byte { return d.opaque("opaque", d.off, uint64(n)) }
 
 // Opaque decodes opaque data of up to max bytes (section 4.10). The result is a copy in dst's
 // memory if its capacity suffices, and otherwise in new memory, unless InPlace is set.
@@ -176,20 +176,20 @@ func (d *Decoder) counted(what string, max uint32) []byte {
 		d.off = start
 		d.fail(ErrTooLong, what, start, int64(n), int64(max))
 	}
-	return d.octets(what, start, uint64(n))
+	return d.opaque(what, start, uint64(n))
 }
 
-// octets takes n bytes and their padding, of the item that begins at start, where it
-// stays if they are not there.
-func (d *Decoder) octets(what string, start int, n uint64) []byte {
+// opaque takes n bytes and their padding, of the item that begins at start. If the message is too
+// short, the decoder stays at start.
+func (d *Decoder) opaque(what string, start int, n uint64) []byte {
 	p, ok := d.take(padded(n), what)
 	if !ok {
 		d.off = start
 		return nil
 	}
-	for i, octet := range p[n:] {
-		if octet != 0 {
-			d.fail(errPadding, what, d.off-len(p)+int(n)+i, int64(octet), 0)
+	for i, pad := range p[n:] {
+		if pad != 0 {
+			d.fail(errPadding, what, d.off-len(p)+int(n)+i, int64(pad), 0)
 			d.off = start
 			return nil
 		}
@@ -228,9 +228,9 @@ func (d *Decoder) count(max uint32, size int64) int {
 // to the bytes that elements of enclosing arrays still need. If not, it records ErrShort. It is for
 // a union whose arm is allocated separately: a message that cannot hold the arm must not cause the
 // allocation.
-func (d *Decoder) Need(what string, octets int) bool {
-	if free := max(d.left()-d.owed, 0); d.err == nil && int64(octets) > free {
-		d.fail(ErrShort, what, d.off, int64(octets), free)
+func (d *Decoder) Need(what string, size int) bool {
+	if free := max(d.left()-d.owed, 0); d.err == nil && int64(size) > free {
+		d.fail(ErrShort, what, d.off, int64(size), free)
 	}
 	return d.err == nil
 }

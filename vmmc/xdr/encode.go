@@ -135,7 +135,7 @@ func (e *Encoder) Quadruple(v Quadruple) {
 // FixedOpaque encodes opaque data of the declared length len(p) (section 4.9).
 func (e *Encoder) FixedOpaque(p []byte) {
 	if e.room(padded(uint64(len(p))), "opaque") {
-		e.octets(p)
+		e.opaque(p)
 	}
 }
 
@@ -143,12 +143,12 @@ func (e *Encoder) FixedOpaque(p []byte) {
 // applies.
 func (e *Encoder) Opaque(p []byte, max uint32) {
 	if e.length("opaque", len(p), max) {
-		e.octets(p)
+		e.opaque(p)
 	}
 }
 
-// octets encodes opaque data that has room.
-func (e *Encoder) octets(p []byte) {
+// opaque encodes opaque data and its padding; the caller has made room for both.
+func (e *Encoder) opaque(p []byte) {
 	if e.ReferFrom > 0 && len(p) >= e.ReferFrom {
 		e.refs = append(e.refs, Ref{len(e.buf), p})
 		e.referred += len(p)

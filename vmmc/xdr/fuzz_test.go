@@ -41,8 +41,8 @@ func FuzzUnmarshal(f *testing.F) {
 
 // FuzzTree: whatever the lengths say, the nodes of a tree have an byte group each.
 func FuzzTree(f *testing.F) {
-	f.Add(octets("00000002 00000001 00000000 00000000"))
-	f.Add(octets("00000003 00000002 00000001 00000000"))
+	f.Add(unhex("00000002 00000001 00000000 00000000"))
+	f.Add(unhex("00000003 00000002 00000001 00000000"))
 	var count func(t *tree) int
 	count = func(t *tree) int {
 		n := cap(t.Kids)
@@ -67,7 +67,7 @@ func FuzzTree(f *testing.F) {
 // of four, an error stays and stops it, and views lie where the items were.
 func FuzzItems(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, make([]byte, 80))
-	f.Add([]byte{8, 9, 10}, octets("00000003 61626300 00000001 61000000 61626300"))
+	f.Add([]byte{8, 9, 10}, unhex("00000003 61626300 00000001 61000000 61626300"))
 	f.Fuzz(func(t *testing.T, items, msg []byte) {
 		var d xdr.Decoder
 		d.Reset(msg)

@@ -33,7 +33,7 @@ func TestHugeLengths(t *testing.T) {
 		},
 	} {
 		var d xdr.Decoder
-		message := octets("ffffffff 00000000 00000000")
+		message := unhex("ffffffff 00000000 00000000")
 		if n := allocated(func() { d.Reset(message); decode(&d) }); n > 4096 {
 			t.Errorf("%s: %d bytes of memory for a message of 12", name, n)
 		}
@@ -61,8 +61,8 @@ func TestNestedLengths(t *testing.T) {
 	}
 }
 
-// TestOwedOctetsOfValidMessages: what elements owe each other refuses no valid message.
-func TestOwedOctetsOfValidMessages(t *testing.T) {
+// TestOwedBytesOfValidMessages: what elements owe each other refuses no valid message.
+func TestOwedBytesOfValidMessages(t *testing.T) {
 	deep := tree{[]tree{{[]tree{{}, {}, {[]tree{{}}}}}, {}, {[]tree{{}}}}}
 	msg, err := xdr.Append(nil, &deep)
 	if err != nil {

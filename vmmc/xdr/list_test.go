@@ -47,7 +47,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	var short xdr.Decoder
-	short.Reset(octets("00000001 00000000"))
+	short.Reset(unhex("00000001 00000000"))
 	got := &chain{1, first}
 	xdr.DecodeList(&short, got, 8, decodeChain, linkChain)
 	if got.Next != nil || short.End() != nil {
@@ -116,7 +116,7 @@ func TestNeed(t *testing.T) {
 		},
 	} {
 		var d xdr.Decoder
-		d.Reset(octets("00000001 00000000 00000000"))
+		d.Reset(unhex("00000001 00000000 00000000"))
 		if n := allocated(func() { decode(&d) }); n > 1<<20 {
 			t.Errorf("%s: %d bytes of memory for a message of 12", name, n)
 		}
@@ -124,7 +124,7 @@ func TestNeed(t *testing.T) {
 	}
 	// Bytes of the elements to come do not count.
 	var d xdr.Decoder
-	d.Reset(octets("00000002 00000000 00000000"))
+	d.Reset(unhex("00000002 00000000 00000000"))
 	xdr.DecodeArray(&d, nil, 2, 4, func(p *point, d *xdr.Decoder) {
 		if d.Need("element", 5) {
 			t.Error("the first element takes bytes of the second")

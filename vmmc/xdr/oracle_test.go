@@ -30,10 +30,10 @@ func genSink(depth int) *rapid.Generator[sink] {
 			D:  rapid.Float64().Draw(t, "double"),
 			S:  rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00~")), 0, 10, 10).Draw(t, "string"),
 		}
-		octets := func(n int) []byte { return rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "bytes") }
-		copy(s.Q[:], octets(16))
-		copy(s.Fixed[:], octets(5))
-		s.Var = octets(rapid.IntRange(0, 20).Draw(t, "length"))
+		draw := func(n int) []byte { return rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "bytes") }
+		copy(s.Q[:], draw(16))
+		copy(s.Fixed[:], draw(5))
+		s.Var = draw(rapid.IntRange(0, 20).Draw(t, "length"))
 		s.Pair = [2]point{genPoint().Draw(t, "p"), genPoint().Draw(t, "q")}
 		s.List = rapid.SliceOfN(genPoint(), 0, 3).Draw(t, "list")
 		s.C.Color = 3
@@ -49,9 +49,9 @@ func genSink(depth int) *rapid.Generator[sink] {
 	})
 }
 
-// TestSameOctetsAsOracle: both encode any value to the same bytes, and each decodes
+// TestSameBytesAsOracle: both encode any value to the same bytes, and each decodes
 // them to that value.
-func TestSameOctetsAsOracle(t *testing.T) {
+func TestSameBytesAsOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := genSink(3).Draw(t, "value")
 		ours, err := xdr.Append(nil, &want)

@@ -12,7 +12,7 @@ import (
 )
 
 func quad(s string) (q xdr.Quadruple) {
-	copy(q[:], octets(s))
+	copy(q[:], unhex(s))
 	return q
 }
 
@@ -28,8 +28,8 @@ func number(s string) *big.Float {
 // Numbers whose bytes IEEE 754 gives, or that lie where rounding turns.
 func TestQuadrupleOf(t *testing.T) {
 	for _, c := range []struct {
-		number, octets string
-		acc            big.Accuracy
+		number, want string
+		acc          big.Accuracy
 	}{
 		{"0", "00000000 00000000 00000000 00000000", big.Exact},
 		{"-0", "80000000 00000000 00000000 00000000", big.Exact},
@@ -56,8 +56,8 @@ func TestQuadrupleOf(t *testing.T) {
 		{"-0x1.01p-16495", "80000000 00000000 00000000 00000001", big.Below},
 		{"-0x1p-20000", "80000000 00000000 00000000 00000000", big.Above},
 	} {
-		if q, acc := xdr.QuadrupleOf(number(c.number)); q != quad(c.octets) || acc != c.acc {
-			t.Errorf("%s: %x, %v, want %s, %v", c.number, q, acc, c.octets, c.acc)
+		if q, acc := xdr.QuadrupleOf(number(c.number)); q != quad(c.want) || acc != c.acc {
+			t.Errorf("%s: %x, %v, want %s, %v", c.number, q, acc, c.want, c.acc)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// octets reads hexadecimal digits with spaces between them.
-func octets(s string) []byte {
+// unhex decodes hexadecimal digits, which spaces may separate.
+func unhex(s string) []byte {
 	p, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
 	if err != nil {
 		panic(err)
@@ -79,11 +79,11 @@ func TestWire(t *testing.T) {
 		var e xdr.Encoder
 		e.Reset([]byte("before"))
 		c.encode(&e)
-		if got := e.Bytes(); string(got[:6]) != "before" || !bytes.Equal(got[6:], octets(c.wire)) || e.Err() != nil || e.Len() != len(got)-6 {
+		if got := e.Bytes(); string(got[:6]) != "before" || !bytes.Equal(got[6:], unhex(c.wire)) || e.Err() != nil || e.Len() != len(got)-6 {
 			t.Errorf("%s: encoded %x, %v, want %s", c.name, got[6:], e.Err(), c.wire)
 		}
 		var d xdr.Decoder
-		d.Reset(octets(c.wire))
+		d.Reset(unhex(c.wire))
 		if ok := c.same(&d); !ok || d.End() != nil {
 			t.Errorf("%s: decoded as the same value: %v, %v", c.name, ok, d.End())
 		}
@@ -92,7 +92,7 @@ func TestWire(t *testing.T) {
 
 // TestExampleOfRFC decodes and encodes the file of RFC 4506 section 7.
 func TestExampleOfRFC(t *testing.T) {
-	want := octets("00000009 73696c6c 7970726f 67000000 00000002 00000004 6c697370 " +
+	want := unhex("00000009 73696c6c 7970726f 67000000 00000002 00000004 6c697370 " +
 		"00000004 6a6f686e 00000006 28717569 74290000")
 	var e xdr.Encoder
 	e.String("sillyprog", 255)
@@ -137,11 +137,11 @@ func TestDecodingErrors(t *testing.T) {
 		{"00000002 00000000 00000000", func(d *xdr.Decoder) { xdr.DecodeArray(d, nil, 9, 8, (*point).UnmarshalXDR) }, xdr.ErrShort, "array at byte 0: needs 16 bytes, has 8"},
 	} {
 		var d xdr.Decoder
-		d.Reset(octets(c.wire))
+		d.Reset(unhex(c.wire))
 		c.decode(&d)
 		err := d.Err()
 		wantError(t, err, c.kind, c.text)
-		if d.Offset() != 0 || len(d.Rest()) != len(octets(c.wire)) {
+		if d.Offset() != 0 || len(d.Rest()) != len(unhex(c.wire)) {
 			t.Errorf("%s: %d bytes are taken by an item that was refused", c.text, d.Offset())
 		}
 		c.decode(&d)
@@ -207,7 +207,7 @@ func TestAppendLeavesBufferAfterError(t *testing.T) {
 // TestViewsAndCopies: views lie in the message and cannot be extended into it; copies
 // do not, or lie in the caller's memory.
 func TestViewsAndCopies(t *testing.T) {
-	msg := octets("00000002 61620000 00000002 63640000")
+	msg := unhex("00000002 61620000 00000002 63640000")
 	mine := make([]byte, 0, 8)
 	for _, c := range []struct {
 		name    string

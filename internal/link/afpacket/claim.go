@@ -217,8 +217,8 @@ func checkMaker(fd int, name string) error {
 
 // checkFile checks that a socket is bound to a file of root.
 func checkFile(fd int, file string, strict bool) error {
-	_, octets, err := sockname(fd)
-	if err != nil || file == "" || string(bytes.TrimRight(octets, "\x00")) != file {
+	_, bound, err := sockname(fd)
+	if err != nil || file == "" || string(bytes.TrimRight(bound, "\x00")) != file {
 		return unix.EINVAL
 	}
 	if strict {
@@ -234,12 +234,12 @@ func checkFile(fd int, file string, strict bool) error {
 // name of its listener, even after that has closed. So the socket must also be a listener, which
 // has bound the name itself.
 func checkHolder(fd int, name string) error {
-	family, octets, err := sockname(fd)
+	family, bound, err := sockname(fd)
 	if err != nil {
 		return fmt.Errorf("transport: what should hold the claim %s has no name: %w", name, err)
 	}
-	if has, abstract := strings.CutPrefix(string(octets), "\x00"); family != unix.AF_UNIX || !abstract || has != name[1:] {
-		return fmt.Errorf("transport: what should hold the claim %s is called %q: %w", name, octets, unix.EINVAL)
+	if has, abstract := strings.CutPrefix(string(bound), "\x00"); family != unix.AF_UNIX || !abstract || has != name[1:] {
+		return fmt.Errorf("transport: what should hold the claim %s is called %q: %w", name, bound, unix.EINVAL)
 	}
 	return checkListens(fd, name)
 }

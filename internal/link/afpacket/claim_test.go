@@ -24,7 +24,7 @@ const (
 	otherBlock = 62
 )
 
-// unixSocket returns a Unix socket of a type that is bound to just these octets.
+// unixSocket returns a Unix socket of a type that is bound to just these bytes.
 func unixSocket(t *testing.T, typ int, name string) (fd int) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_UNIX, typ|unix.SOCK_CLOEXEC, 0)

@@ -61,15 +61,15 @@ func TestHostileAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		octets []byte // nil: the body, as a message
-		body   []byte
-		files  int
-		want   error
+		raw   []byte // nil: the body, as a message
+		body  []byte
+		files int
+		want  error
 	}{
-		"nothing":                 {octets: []byte{}, want: io.EOF},
-		"half a length":           {octets: []byte{0, 0}, files: 1, want: io.EOF},
-		"half a message":          {octets: []byte{0, 0, 0, 9, '{'}, files: 3, want: io.ErrUnexpectedEOF},
-		"too long":                {octets: []byte{0xff, 0xff, 0xff, 0xff}, files: 2, want: unix.EMSGSIZE},
+		"nothing":                 {raw: []byte{}, want: io.EOF},
+		"half a length":           {raw: []byte{0, 0}, files: 1, want: io.EOF},
+		"half a message":          {raw: []byte{0, 0, 0, 9, '{'}, files: 3, want: io.ErrUnexpectedEOF},
+		"too long":                {raw: []byte{0xff, 0xff, 0xff, 0xff}, files: 2, want: unix.EMSGSIZE},
 		"no JSON":                 {body: []byte("welcome"), files: 5},
 		"an unknown refusal":      {body: refused, files: 4, want: ErrRefused},
 		"no descriptors":          {body: good, want: unix.EPROTO},
@@ -88,11 +88,11 @@ func TestHostileAgent(t *testing.T) {
 			for i := range fds {
 				fds[i] = fd
 			}
-			octets := tt.octets
-			if octets == nil {
+			raw := tt.raw
+			if raw == nil {
 				WriteBytes(c, tt.body, fds...)
-			} else if len(octets) > 0 {
-				c.WriteMsgUnix(octets, rightsOf(fds), nil)
+			} else if len(raw) > 0 {
+				c.WriteMsgUnix(raw, rightsOf(fds), nil)
 			}
 		})
 		l := lease(path)

@@ -117,7 +117,7 @@ func (m *Incoming) Rest(limit int) (body []byte, err error) {
 	}
 	size := int64(binary.BigEndian.Uint32(m.length[:]))
 	if size > int64(limit) {
-		return nil, fmt.Errorf("transport: a message of the agent's socket has %d octets, more than %d: %w", size, limit, unix.EMSGSIZE)
+		return nil, fmt.Errorf("transport: a message of the agent's socket has %d bytes, more than %d: %w", size, limit, unix.EMSGSIZE)
 	}
 	for left := int(size); left > 0; left = int(size) - len(body) {
 		has := len(body)

@@ -18,7 +18,7 @@ const LongBytes = 1 << 20
 // SendMessages sends msgs, of total bytes, in one call. It returns the number of messages sent, and
 // their bytes. An error means that none was sent: if a later message fails, the kernel returns the
 // number before it.
-func SendMessages(socket int, msgs []unix.Mmsghdr, total int) (sent, octets int, errno unix.Errno) {
+func SendMessages(socket int, msgs []unix.Mmsghdr, total int) (sent, nbytes int, errno unix.Errno) {
 	var n uintptr
 	if total <= LongBytes {
 		n, _, errno = unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(socket),
@@ -31,9 +31,9 @@ func SendMessages(socket int, msgs []unix.Mmsghdr, total int) (sent, octets int,
 		return 0, 0, errno
 	}
 	for i := range msgs[:n] {
-		octets += int(msgs[i].Len)
+		nbytes += int(msgs[i].Len)
 	}
-	return int(n), octets, 0
+	return int(n), nbytes, 0
 }
 
 // ReceiveMessages fills msgs in one call, which cannot block. It bypasses Go's scheduler, because

@@ -200,11 +200,11 @@ func (l *Link) Check() error {
 }
 
 // refused counts frames of outer that were dropped because their source is this host's address.
-type refused struct{ frames, octets atomic.Uint64 }
+type refused struct{ frames, bytes atomic.Uint64 }
 
 func (r *refused) count(size int) {
 	r.frames.Add(1)
-	r.octets.Add(uint64(size))
+	r.bytes.Add(uint64(size))
 }
 
 // Stats implements transport.Link: the sums of both paths. A broadcast counts once for the wire and
@@ -219,9 +219,9 @@ func (l *Link) Stats() transport.Stats {
 	s.RxFrames += near.RxFrames
 	s.RxBytes += near.RxBytes
 	s.RxCalls += near.RxCalls
-	frames, octets := l.refused.frames.Load(), l.refused.octets.Load()
+	frames, bytes := l.refused.frames.Load(), l.refused.bytes.Load()
 	s.RxFrames -= min(s.RxFrames, frames) // outer may not have counted them yet
-	s.RxBytes -= min(s.RxBytes, octets)
+	s.RxBytes -= min(s.RxBytes, bytes)
 	s.RxFiltered += near.RxFiltered + frames
 	s.Refused = near.Refused
 	s.Wakes -= min(s.Wakes, l.nudges.Load())

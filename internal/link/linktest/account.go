@@ -9,19 +9,19 @@ import (
 
 // counters compares the counters of both ends with the frames sent.
 func (s *suite) counters() {
-	frames, octets := 0, 0
+	frames, nbytes := 0, 0
 	for i := range 40 {
 		batch := []transport.Frame{s.frame(pattern(min(i, s.maxPayload()), i)), s.frame(pattern(min(2*i, s.maxPayload()), i))}
 		s.send(batch...)
 		s.expect(s.B, batch...)
 		frames += 2
-		octets += batch[0].Len() + batch[1].Len()
+		nbytes += batch[0].Len() + batch[1].Len()
 	}
 	if n, err := s.B.Recv(make([][]byte, 1)); n != 0 || err != nil { // after it all frames are counted
 		s.Fatalf("Recv of an empty queue: %d, %v", n, err)
 	}
 	a, b := s.A.Stats(), s.B.Stats()
-	want := transport.Stats{TxFrames: uint64(frames), TxBytes: uint64(octets)}
+	want := transport.Stats{TxFrames: uint64(frames), TxBytes: uint64(nbytes)}
 	if a.TxFrames != want.TxFrames || a.TxBytes != want.TxBytes || a.TxDrops != 0 || a.RxFrames != 0 {
 		s.Errorf("sender: %+v, want %+v", a, want)
 	}

@@ -29,7 +29,7 @@ const (
 // it. Link.mu guards it.
 type call struct {
 	frames [][]byte
-	octets int
+	bytes  int
 	stream *net.UnixConn
 	off    bool
 }
@@ -53,12 +53,12 @@ func (l *Link) keep(own, b int, f []byte) {
 		l.work.Go(func() { l.call(p, c) })
 	}
 	c := at.call
-	if c == nil || len(c.frames) == keptFrames || c.octets+len(f) > keptBytes {
+	if c == nil || len(c.frames) == keptFrames || c.bytes+len(f) > keptBytes {
 		l.stats.TxDrops++
 		return
 	}
 	c.frames = append(c.frames, f)
-	c.octets += len(f)
+	c.bytes += len(f)
 }
 
 // flush sends the frames that waited to p. mu is held.
@@ -66,7 +66,7 @@ func (l *Link) flush(p *peer, c *call) {
 	for _, f := range c.frames {
 		l.put(p, &transport.Frame{Head: f}, len(f))
 	}
-	c.frames, c.octets = nil, 0
+	c.frames, c.bytes = nil, 0
 }
 
 // call makes rings to p's block. Without an answer the frames are dropped, as a

@@ -77,8 +77,8 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 	if p.failure != nil {
 		return n
 	}
-	octets := 0
-	for tries := 0; n < len(views) && octets <= l.ring/share && tries < transport.MaxBatch; tries++ {
+	nbytes := 0
+	for tries := 0; n < len(views) && nbytes <= l.ring/share && tries < transport.MaxBatch; tries++ {
 		view, r := p.in.take()
 		if r == broken {
 			l.fail(p)
@@ -87,9 +87,9 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 			break
 		}
 		if p.private != nil { // it stays as it is from now on
-			view = p.private[octets:][:copy(p.private[octets:], view)]
+			view = p.private[nbytes:][:copy(p.private[nbytes:], view)]
 		}
-		octets += len(view)
+		nbytes += len(view)
 		port, ok := l.concerns(view)
 		if !ok { // no Link sends that: the ring has been written over
 			l.fail(p)

@@ -384,9 +384,9 @@ func TestViewsAfterClose(t *testing.T) {
 		runtime.GC()
 		<-done
 	}
-	for i, octet := range views[0] {
-		if octet != 0 {
-			t.Fatalf("octet %d is %#x", i, octet)
+	for i, v := range views[0] {
+		if v != 0 {
+			t.Fatalf("byte %d is %#x", i, v)
 		}
 	}
 	runtime.KeepAlive(a)

@@ -5,44 +5,42 @@ import (
 	"fmt"
 )
 
-// Config sets the size of the channel tables of a card, and how patient its
-// channels are. A nil *Config and every zero field mean the default. All cards of a
-// network must have the same Channels.
+// Config sets the sizes of a card's channel tables and the timeouts of its channels. A nil *Config
+// and every zero field mean the default. All cards of a network must have the same Channels.
 type Config struct {
-	// Cards is how many cards there may be, numbered from 0; default 256.
+	// Cards is the number of cards, numbered from 0; default 256.
 	Cards int
 
-	// Channels is how many channels lead from one card to another, and so how many
-	// packets may be under way between them; default 4, at most 32.
+	// Channels is the number of channels from one card to another, and so the number of packets
+	// that may be in flight between them; default 4, at most 32.
 	Channels int
 
-	// Owners is how many owners of packets there may be, numbered from 0: the endpoints
-	// of a card, whether they are resident or not. Default 256.
+	// Owners is the number of packet owners, numbered from 0: the endpoints of a card, resident or
+	// not. Default 256.
 	Owners int
 
-	// Timeout is after how many nanoseconds a packet goes again that nothing has
-	// answered, or that was answered by a NACK; default 16 ms.
+	// Timeout is the time in nanoseconds after which a packet is retransmitted if it has no answer
+	// or only a NACK; default 16 ms.
 	Timeout int64
 
-	// Scan is how many nanoseconds lie between two looks over all packets under way;
-	// default a quarter of Timeout. A packet goes again at the first look after its
-	// Timeout.
+	// Scan is the interval in nanoseconds between scans of the packets in flight; default
+	// Timeout/4. A packet is retransmitted by the first scan after its Timeout.
 	Scan int64
 
-	// Tries is how often a packet goes again without an answer of any kind before its
-	// message is returned; default 255, which with the default Timeout takes 4 to 5 s, and 17 s with Backoff.
+	// Tries is the number of retransmissions without any answer after which a message is returned;
+	// default 255, which takes 4 to 5 s with the default Timeout, and 17 s with Backoff.
 	Tries int
 
-	// Backoff is after how many transmissions without an answer the time between two
-	// doubles, until it is four times Timeout; 0 means never, as in the paper. It is for
-	// cards whose processor is a process that may have to wait for a processor of its own.
+	// Backoff is the number of unanswered transmissions after which the interval between
+	// transmissions doubles, up to four times Timeout; 0 means never, as in the paper. It is for
+	// cards whose processor is a process that may have to wait for a CPU.
 	Backoff int
 }
 
 const (
-	maxChannels = 32                // the most Config.Channels
-	maxBackoff  = 2                 // how often the time between transmissions doubles at the most
-	maxTime     = 3_600_000_000_000 // the longest times, in nanoseconds: no sum of times overflows
+	maxChannels = 32                // upper limit of Config.Channels
+	maxBackoff  = 2                 // how often the interval between transmissions can double
+	maxTime     = 3_600_000_000_000 // upper limit of times, in nanoseconds, so that no sum of times overflows
 )
 
 var errConfig = errors.New("channels: configuration is out of range")
@@ -55,7 +53,7 @@ var defaults = Config{
 	Tries:    255,
 }
 
-// Resolve returns c with every default filled in. c may be nil.
+// Resolve returns c with all defaults filled in. c may be nil.
 func (c *Config) Resolve() Config {
 	if c == nil {
 		c = &Config{}
@@ -76,8 +74,7 @@ func fill[T int | int64](field *T, value T) {
 	}
 }
 
-// Validate returns an error that names the field when c, with its defaults,
-// is not usable. c may be nil.
+// Validate returns an error that names the field if a value of c is out of range. c may be nil.
 func (c *Config) Validate() error {
 	r := c.Resolve()
 	for _, f := range []struct {
@@ -100,54 +97,53 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Octets of an entry of the two tables in the memory of a card, and of what the send
-// table has for each destination and each owner.
+// Sizes, in bytes, of the entries of the two tables in a card's memory, and of the part of the send
+// table for each destination and each owner.
 const (
-	sendEntryOctets = 28 // packet, epoch, two stamps, time, owner, retries, state: 4+4+4+4+8+2+1+1
-	recvEntryOctets = 20 // epoch, offer, nonce, stamp, state: 4+4+4+4+4
-	sendCardOctets  = 4  // channels in use
-	ownerOctets     = 12 // packets under way, of these with the latest NACK, state: 4+4+4
+	sendEntrySize = 28 // packet, epoch, two stamps, time, owner, retries, state: 4+4+4+4+8+2+1+1
+	recvEntrySize = 20 // epoch, offer, nonce, stamp, state: 4+4+4+4+4
+	sendCardSize  = 4  // channels in use
+	ownerSize     = 12 // packets in flight, of these with the latest NACK, state: 4+4+4
 )
 
-// Octets returns how much memory of a card the tables of c take, of sends and arrivals
-// together. c may be nil.
-func (c *Config) Octets() int {
+// Size returns how many bytes of a card's memory the send and receive tables of c occupy together.
+// c may be nil.
+func (c *Config) Size() int {
 	r := c.Resolve()
-	return r.Cards*(sendCardOctets+r.Channels*(sendEntryOctets+recvEntryOctets)) + r.Owners*ownerOctets
+	return r.Cards*(sendCardSize+r.Channels*(sendEntrySize+recvEntrySize)) + r.Owners*ownerSize
 }
 
-// Header is what a packet carries for its channel, and what its answer echoes. It
-// needs ten octets on the wire: one for Channel, Bit and Init, one of the caller's, and
-// four each for Epoch and Stamp.
+// Header is what a packet carries for its channel; its answer echoes it. It needs ten bytes on the
+// wire: one for Channel, Bit and Init, one for the caller, and four each for Epoch and Stamp.
 type Header struct {
-	Channel uint8  // of those from the sending card to the receiving one
-	Bit     uint8  // 0 or 1: alternates from message to message
-	Init    bool   // the sender has no epoch: Epoch is a number of its own
-	Epoch   uint32 // from one initialisation of the channel to the next, by the receiver
-	Stamp   uint32 // the number of the transmission, on this channel
+	Channel uint8  // among the channels from the sending to the receiving card
+	Bit     uint8  // 0 or 1; alternates from message to message
+	Init    bool   // the sender has no epoch: Epoch is a nonce of the sender
+	Epoch   uint32 // assigned by the receiver when the channel is initialized
+	Stamp   uint32 // number of the transmission on this channel
 }
 
 // Answer is an ACK or NACK.
 type Answer struct {
-	Header            // of the packet that is answered
-	Kind   AnswerKind // what became of it
-	Offer  uint32     // of NackInit: the epoch that the sender may use
+	Header            // of the answered packet
+	Kind   AnswerKind // the result
+	Offer  uint32     // of NackInit: an epoch for the sender
 }
 
-// AnswerKind says what a receiver did with a packet.
+// AnswerKind is what a receiver did with a packet.
 type AnswerKind uint8
 
-// The kinds of answers. A packet that was NACKed goes again, by the same scan as one that
-// nothing has answered, unless the kind says that its message is returned.
+// The kinds of answers. After a NACK the scan retransmits the packet, as it does without an answer,
+// except for the kinds that return the message.
 const (
-	Ack            AnswerKind = 1 + iota // it has been written into its endpoint, now or before
-	NackInit                             // the channel is not initialised: Offer is an epoch
-	NackEpoch                            // the receiver knows nothing of this epoch: the message is returned
-	NackResident                         // its endpoint is not resident, or is being moved
+	Ack            AnswerKind = 1 + iota // written to its endpoint, now or earlier
+	NackInit                             // the channel is not initialized: Offer is an epoch
+	NackEpoch                            // the receiver does not know this epoch: the message is returned
+	NackResident                         // the endpoint is not resident, or is moving
 	NackOverrun                          // the receive queue of its endpoint is full
-	NackMemory                           // memory of the host that it needs is not pinned
-	NackTag                              // it does not show the endpoint's tag: the message is returned
-	NackNoEndpoint                       // there is no such endpoint: the message is returned
+	NackMemory                           // the packet needs host memory that is not pinned
+	NackTag                              // wrong tag for the endpoint: the message is returned
+	NackNoEndpoint                       // no such endpoint: the message is returned
 	answerKinds
 )
 
@@ -155,7 +151,7 @@ var answerNames = [answerKinds]string{
 	"invalid", "ack", "nack-init", "nack-epoch", "nack-resident", "nack-overrun", "nack-memory", "nack-tag", "nack-no-endpoint",
 }
 
-// String returns the name under which answers of the kind are counted.
+// String returns the name of the kind in the counters.
 func (k AnswerKind) String() string {
 	if k >= answerKinds {
 		k = 0
@@ -163,21 +159,21 @@ func (k AnswerKind) String() string {
 	return answerNames[k]
 }
 
-// Refuses reports whether k says that the message will never be taken.
+// Refuses reports whether k means that the message will never be accepted.
 func (k AnswerKind) Refuses() bool { return k == NackTag || k == NackNoEndpoint }
 
-// Ended says why a packet is no longer under way.
+// Ended is the reason why a packet is no longer in flight.
 type Ended uint8
 
-// The ends of a packet. Under EndedAcked its message was delivered, once; under all others
-// it is returned to its sender. Under EndedRefused it was not delivered. Under
-// EndedUnreachable, EndedRestarted and EndedAbandoned it may have been, once: the ACK
-// cannot reach the sender.
+// The ends of a packet. With EndedAcked its message was delivered exactly once; in all other cases
+// the message is returned to its sender. With EndedRefused it was not delivered. With
+// EndedUnreachable, EndedRestarted and EndedAbandoned it may have been delivered, at most once, if
+// the ACK did not reach the sender.
 const (
-	NotEnded         Ended = iota // it is still under way
-	EndedAcked                    // the receiver has written it into its endpoint
-	EndedRefused                  // by an answer that Refuses
-	EndedUnreachable              // no answer to Config.Tries transmissions
+	NotEnded         Ended = iota // still in flight
+	EndedAcked                    // the receiver has written it to its endpoint
+	EndedRefused                  // by an answer for which Refuses is true
+	EndedUnreachable              // no answer to Config.Tries retransmissions
 	EndedRestarted                // the receiver has lost its state: NackEpoch
 	EndedAbandoned                // by Sender.Abandon or AbandonCard
 	endedKinds
@@ -185,7 +181,7 @@ const (
 
 var endedNames = [endedKinds]string{"under-way", "acked", "refused", "unreachable", "restarted", "abandoned"}
 
-// String returns the name under which packets that ended so are counted.
+// String returns the name of the reason in the counters.
 func (e Ended) String() string {
 	if e >= endedKinds {
 		return "invalid"
@@ -193,11 +189,11 @@ func (e Ended) String() string {
 	return endedNames[e]
 }
 
-// Passage is a packet that is bound to a channel, or was.
+// Passage is a packet that is or was bound to a channel.
 type Passage struct {
-	Packet uint32 // the caller's pointer to it
-	Owner  int    // the endpoint that it belongs to
-	Card   int    // where it goes
-	Header Header // what it carries on its next transmission
-	End    Ended  // NotEnded when it is to be sent
+	Packet uint32 // the caller's number for it
+	Owner  int    // the endpoint that sends it
+	Card   int    // destination
+	Header Header // header of its next transmission
+	End    Ended  // NotEnded if it is to be sent
 }

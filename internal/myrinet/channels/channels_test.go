@@ -402,8 +402,8 @@ func TestChannelConfigIsChecked(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", c, err, errConfig)
 		}
 	}
-	if n := none.Octets(); n > 64<<10 {
-		t.Errorf("the tables take %d octets, want a quarter of a card's memory at most", n)
+	if n := none.Size(); n > 64<<10 {
+		t.Errorf("the tables take %d bytes, want a quarter of a card's memory at most", n)
 	}
 }
 

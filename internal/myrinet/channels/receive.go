@@ -1,21 +1,20 @@
 package channels
 
-// Receiver is the receive table of a card: for each card that it hears, what is
-// expected on each channel. The zero Receiver needs Init. It must not be used by two
-// goroutines at a time, and allocates nothing after Init.
+// Receiver is the receive table of a card: the expected packets on each channel from each card. The
+// zero Receiver needs Init. It is not safe for concurrent use, and does not allocate after Init.
 type Receiver struct {
 	cfg     Config
 	entries []recvEntry // by card and channel
-	epoch   uint32      // the number that was given last
+	epoch   uint32      // the last epoch assigned
 	stats   ReceiverCounters
 }
 
-// recvEntry is a channel, as its receiver sees it.
+// recvEntry is the receiver's state of a channel.
 type recvEntry struct {
-	epoch uint32 // what the sender's packets carry
-	offer uint32 // what the sender may begin with
-	nonce uint32 // the sender's number that offer answers, or that epoch answered
-	stamp uint32 // of the last packet in epoch, whatever became of it
+	epoch uint32 // epoch of the sender's packets
+	offer uint32 // epoch offered to the sender
+	nonce uint32 // the sender's nonce for which offer, or epoch, was assigned
+	stamp uint32 // of the last packet in epoch, whatever its result
 	bit   uint8  // expected
 	state recvState
 }
@@ -24,15 +23,14 @@ type recvEntry struct {
 type recvState uint8
 
 const (
-	recvKnown   recvState = 1 << iota // there is an epoch
-	recvOffered                       // there is an offer
-	recvNonce                         // there is a nonce
-	recvHeld                          // a packet is being written into its endpoint
+	recvKnown   recvState = 1 << iota // epoch is valid
+	recvOffered                       // offer is valid
+	recvNonce                         // nonce is valid
+	recvHeld                          // a packet is being written to its endpoint
 )
 
-// Init makes r a table in which no channel is initialised, and keeps no memory of the
-// former. A nil cfg means the defaults; Init panics when cfg.Validate would return an
-// error. For incarnation see Sender.Init.
+// Init resets r to a table without initialized channels. A nil cfg means the defaults; Init panics
+// if cfg.Validate returns an error. For incarnation see Sender.Init.
 func (r *Receiver) Init(cfg *Config, incarnation uint32) {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -41,20 +39,19 @@ func (r *Receiver) Init(cfg *Config, incarnation uint32) {
 	*r = Receiver{cfg: c, entries: make([]recvEntry, c.Cards*c.Channels), epoch: incarnation}
 }
 
-// ArrivalVerdict says what is to be done with a packet that has come.
+// ArrivalVerdict is what to do with a received packet.
 type ArrivalVerdict uint8
 
 // The verdicts on packets.
 const (
-	ArrivalNew    ArrivalVerdict = iota // try to write it into its endpoint, then call Accept or Refuse
+	ArrivalNew    ArrivalVerdict = iota // try to write it to its endpoint, then call Accept or Refuse
 	ArrivalAnswer                       // drop it, and send the answer
 	ArrivalDrop                         // drop it
 )
 
-// Arrive takes the header of a packet that has come undamaged from a card, and says what
-// is to be done with the packet. After ArrivalNew the channel is held until Accept or
-// Refuse, which may take a while: what comes on it in the meantime is dropped, because
-// their answer will do for it, too.
+// Arrive takes the header of an intact packet from a card, and returns what to do with the packet.
+// After ArrivalNew the channel is held until Accept or Refuse. Packets that arrive on the channel
+// in the meantime are dropped, because the answer is valid for them as well.
 func (r *Receiver) Arrive(card int, h Header) (ArrivalVerdict, Answer) {
 	e := r.entry(card, h.Channel)
 	if e == nil || h.Bit > 1 {
@@ -79,8 +76,8 @@ func (r *Receiver) Arrive(card int, h Header) (ArrivalVerdict, Answer) {
 	return r.answer(h, NackEpoch)
 }
 
-// sequence judges a packet of the epoch that is known. What was sent before a packet that
-// has come is older news: only a network that changes the order, or copies, brings it.
+// sequence judges a packet of the known epoch. A packet that was sent before one that has arrived
+// is dropped. It can only come from a network that reorders or duplicates.
 func (r *Receiver) sequence(e *recvEntry, h Header) (ArrivalVerdict, Answer) {
 	if int32(h.Stamp-e.stamp) <= 0 {
 		r.stats.Stale++
@@ -100,10 +97,9 @@ func (r *Receiver) sequence(e *recvEntry, h Header) (ArrivalVerdict, Answer) {
 	return ArrivalNew, Answer{}
 }
 
-// initialise answers a packet whose sender has no epoch. The packet is not taken: it could
-// be one of long ago. An epoch is offered to each of the sender's numbers once, so that
-// what was sent under an offer to an earlier one is refused. A number that has got its
-// epoch already gets no other.
+// initialise answers a packet whose sender has no epoch. The packet is not accepted, because it
+// could be an old duplicate. Each nonce is offered one epoch, so that packets sent under an offer
+// to an earlier nonce are refused. A nonce whose offer was used gets no further epoch.
 func (r *Receiver) initialise(e *recvEntry, h Header) (ArrivalVerdict, Answer) {
 	if e.state&recvNonce == 0 || h.Epoch != e.nonce {
 		r.epoch++
@@ -118,8 +114,8 @@ func (r *Receiver) initialise(e *recvEntry, h Header) (ArrivalVerdict, Answer) {
 	return v, a
 }
 
-// Accept says that the packet for which Arrive said ArrivalNew has been written into its
-// endpoint, and returns the ACK to send.
+// Accept records that the packet with the verdict ArrivalNew has been written to its endpoint, and
+// returns the ACK to send.
 func (r *Receiver) Accept(card int, channel uint8) Answer {
 	e := r.held(card, channel)
 	a := Answer{Header: e.header(channel), Kind: Ack}
@@ -128,34 +124,34 @@ func (r *Receiver) Accept(card int, channel uint8) Answer {
 	return a
 }
 
-// Refuse says that the packet for which Arrive said ArrivalNew has not been written, and
-// returns the NACK to send. kind is NackResident or one that follows it.
+// Refuse records that the packet with the verdict ArrivalNew has not been written, and returns the
+// NACK to send. kind is NackResident or a later constant.
 func (r *Receiver) Refuse(card int, channel uint8, kind AnswerKind) Answer {
 	if kind < NackResident || kind >= answerKinds {
-		panic("reliability: Receiver.Refuse for a reason that is none: want NackResident to NackNoEndpoint")
+		panic("channels: Receiver.Refuse with an invalid kind: want NackResident to NackNoEndpoint")
 	}
 	e := r.held(card, channel)
 	r.stats.Answers[kind]++
 	return Answer{Header: e.header(channel), Kind: kind}
 }
 
-// held returns the channel, no longer held.
+// held returns the channel and releases it.
 func (r *Receiver) held(card int, channel uint8) *recvEntry {
 	e := r.entry(card, channel)
 	if e == nil || e.state&recvHeld == 0 {
-		panic("reliability: Receiver has no packet to accept or refuse: Arrive must say ArrivalNew before")
+		panic("channels: no packet to accept or refuse: Arrive must return ArrivalNew first")
 	}
 	e.state &^= recvHeld
 	return e
 }
 
-// Forget has no channel of a card be initialised: its number is another card's from now on. What
-// the former one sends is answered by NackEpoch. No packet of its may be held.
+// Forget resets all channels from a card, because its number will belong to another card. Packets
+// of the former card are answered by NackEpoch. None of its packets may be held.
 func (r *Receiver) Forget(card int) {
 	clear(r.entries[card*r.cfg.Channels:][:r.cfg.Channels])
 }
 
-// header returns that of the last packet that has come, which bears the expected bit.
+// header returns the header of the last packet received with the expected bit.
 func (e *recvEntry) header(channel uint8) Header {
 	return Header{Channel: channel, Bit: e.bit, Epoch: e.epoch, Stamp: e.stamp}
 }
@@ -165,7 +161,7 @@ func (r *Receiver) answer(h Header, kind AnswerKind) (ArrivalVerdict, Answer) {
 	return ArrivalAnswer, Answer{Header: h, Kind: kind}
 }
 
-// entry returns nil for what is not in the table.
+// entry returns nil if the card or channel does not exist.
 func (r *Receiver) entry(card int, channel uint8) *recvEntry {
 	if uint(card) >= uint(r.cfg.Cards) || int(channel) >= r.cfg.Channels {
 		return nil
@@ -173,13 +169,13 @@ func (r *Receiver) entry(card int, channel uint8) *recvEntry {
 	return &r.entries[card*r.cfg.Channels+int(channel)]
 }
 
-// ReceiverCounters is what a receive table has counted since Init.
+// ReceiverCounters holds the counters of a receive table since Init.
 type ReceiverCounters struct {
 	Duplicates  uint64              `metric:"bobnet_amcard_duplicate_messages_total" help:"Duplicates of written messages, which were acknowledged again."`
-	Held        uint64              // packets that came while one was being written on their channel
+	Held        uint64              // packets dropped while another was being written on their channel
 	Stale       uint64              `metric:"bobnet_amcard_dropped_total" reason:"stale" help:"packets overtaken by a later one"`
-	Initialised uint64              // channels that began anew
-	Invalid     uint64              // headers that no sender would have made
+	Initialised uint64              // initialized channels
+	Invalid     uint64              // headers that no correct sender sends
 	Answers     [answerKinds]uint64 // by AnswerKind
 }
 

@@ -2,21 +2,21 @@ package channels
 
 import "math/bits"
 
-// scanCursor is how far a scan has come.
+// scanCursor is the progress of a scan.
 type scanCursor struct {
 	running bool
 	card    int
-	unseen  uint32 // channels of card that are still to be looked at
+	unseen  uint32 // channels of card that are not yet scanned
 }
 
-// Scan looks over all packets under way, and is the only thing that has packets sent
-// again. Each call returns the next packet for which something is to be done: with End
-// NotEnded it is to be sent again, at now, with the header in p; with EndedUnreachable
-// its message is to be returned. more is false when the scan is over.
+// Scan scans the packets in flight; nothing else causes retransmissions. Each call returns the next
+// packet that needs an action. With End NotEnded, the caller retransmits it, at now, with the
+// header in p; with EndedUnreachable, the caller returns its message. more is false when the scan
+// is complete.
 //
-// The caller calls it when Deadline has come, each time that it can send one packet, until
-// more is false; other calls may come between. A scan costs a look at each card, and at
-// each channel of those with packets under way (SenderCounters.Looks).
+// The caller calls Scan when Deadline has come, each time that it can send one packet, until more
+// is false. Other methods may be called in between. A scan looks at each card, and at each channel
+// of cards with packets in flight (SenderCounters.Looks).
 func (s *Sender) Scan(now int64) (p Passage, more bool) {
 	c := &s.cursor
 	if !c.running {
@@ -76,24 +76,23 @@ func (s *Sender) look(now int64, card, channel int) (p Passage, ok bool) {
 	return p, true
 }
 
-// Drain begins the unloading of an endpoint: of its packets, those whose last
-// transmission has a NACK no longer go again. The caller binds no new ones of it.
+// Drain prepares the unloading of an endpoint: its packets whose last transmission has a NACK are
+// no longer retransmitted. The caller must not send new packets of the endpoint.
 func (s *Sender) Drain(owner int) { s.owners[owner].draining = true }
 
-// Drained reports whether each packet of an owner that is under way has a NACK for its
-// last transmission, so that Unbind may take them all. That ends: what is not answered
-// goes again, and in the end is returned. A NACK for an earlier transmission would not do:
-// the ACK of the last one could come later, and would be taken for that of another packet.
+// Drained reports whether each packet in flight of an owner has a NACK for its last transmission,
+// so that Unbind can take all of them. This happens eventually: unanswered packets are
+// retransmitted, and in the end returned. A NACK for an earlier transmission is not sufficient: the
+// ACK of the last transmission could arrive later and be taken for that of another packet.
 func (s *Sender) Drained(owner int) bool {
 	o := &s.owners[owner]
 	return o.under == o.nacked
 }
 
-// Unbind takes a packet of an owner that has a NACK for its last transmission from its
-// channel, and returns it: the channel is free, and its sequence is where it was, because
-// the receiver has taken none of the packet's transmissions and will take none that is
-// still under way. The packet may be sent again as a new one, by any channel, after a
-// Resume. ok is false when there is none.
+// Unbind takes a packet of an owner that has a NACK for its last transmission from its channel, and
+// returns it. The channel is free, and its sequence has not advanced, because the receiver has
+// accepted none of the packet's transmissions and will accept none. After Resume the packet may be
+// sent again as a new one, on any channel. ok is false if there is no such packet.
 func (s *Sender) Unbind(owner int) (p Passage, ok bool) {
 	if s.owners[owner].nacked == 0 {
 		return p, false
@@ -106,11 +105,10 @@ func (s *Sender) Unbind(owner int) (p Passage, ok bool) {
 	return p, true
 }
 
-// Yield takes a packet to a card from its channel, as Unbind does, because others wait for one:
-// of those that have a NACK for their last transmission the one that was sent longest ago, if
-// that is a time between two looks of a scan at least. Where more endpoints have packets than a
-// card can hold at a time, channels would else be kept by packets to those that are away. ok is
-// false when there is none.
+// Yield takes a packet to a card from its channel, like Unbind, because other packets wait for a
+// channel. It takes the oldest transmission that has a NACK and was sent at least one scan interval
+// ago. If more endpoints have packets than a card can hold, packets to non-resident endpoints would
+// otherwise keep the channels. ok is false if there is no such packet.
 func (s *Sender) Yield(now int64, card int) (p Passage, ok bool) {
 	found, oldest := -1, now-s.cfg.Scan
 	for used := s.cards[card].used; used != 0; used &= used - 1 {
@@ -129,11 +127,11 @@ func (s *Sender) Yield(now int64, card int) (p Passage, ok bool) {
 	return p, true
 }
 
-// Resume ends what Drain began: the endpoint is not unloaded, or is back.
+// Resume ends Drain: the endpoint stays loaded, or is loaded again.
 func (s *Sender) Resume(owner int) { s.owners[owner].draining = false }
 
-// Abandon ends a packet of an owner without waiting for an answer: the owner is gone. The
-// channel's sequence is uninitialised then. ok is false when there is none.
+// Abandon ends a packet of an owner without waiting for an answer, because the owner is gone. The
+// channel must be initialized again. ok is false if the owner has no packet in flight.
 func (s *Sender) Abandon(owner int) (p Passage, ok bool) {
 	if s.owners[owner].under == 0 {
 		return p, false
@@ -141,8 +139,8 @@ func (s *Sender) Abandon(owner int) (p Passage, ok bool) {
 	return s.abandon(s.find(func(e *sendEntry) bool { return int(e.owner) == owner })), true
 }
 
-// AbandonCard ends a packet to a card without waiting for an answer, as Abandon does: there
-// is no route to the card any more. ok is false when there is none.
+// AbandonCard is Abandon for a packet to a card, because there is no longer a route to the card. ok
+// is false if there is no packet in flight.
 func (s *Sender) AbandonCard(card int) (p Passage, ok bool) {
 	if s.cards[card].used == 0 {
 		return p, false
@@ -150,8 +148,8 @@ func (s *Sender) AbandonCard(card int) (p Passage, ok bool) {
 	return s.abandon(card, bits.TrailingZeros32(s.cards[card].used)), true
 }
 
-// Forget makes all sequences to a card uninitialised: the card has lost its state, or its number is another
-// card's from now on. Packets that are under way end as they would have.
+// Forget resets the sequences of all channels to a card, because the card has lost its state or its
+// number will belong to another card. Packets in flight end as usual.
 func (s *Sender) Forget(card int) {
 	for channel := range s.cfg.Channels {
 		s.entry(card, channel).known = false
@@ -163,7 +161,7 @@ func (s *Sender) abandon(card, channel int) Passage {
 	return s.end(card, channel, EndedAbandoned)
 }
 
-// find returns the first channel in use for which want holds. There must be one.
+// find returns the first channel in use for which want is true. There must be one.
 func (s *Sender) find(want func(*sendEntry) bool) (card, channel int) {
 	for card := range s.cards {
 		for used := s.cards[card].used; used != 0; used &= used - 1 {
@@ -173,19 +171,19 @@ func (s *Sender) find(want func(*sendEntry) bool) (card, channel int) {
 			}
 		}
 	}
-	panic("reliability: the send table counts packets that it does not have")
+	panic("channels: the send table counts more packets than it holds")
 }
 
-// SenderCounters is what a send table has counted since Init.
+// SenderCounters holds the counters of a send table since Init.
 type SenderCounters struct {
 	Sent    uint64              // packets bound to a channel
 	Again   uint64              `metric:"bobnet_vmmccard_retransmissions_total" help:"Packets retransmitted."`
-	Scans   uint64              // scans begun
-	Looks   uint64              // channels that scans have looked at
+	Scans   uint64              // scans started
+	Looks   uint64              // channels scanned
 	Unbound uint64              // packets taken from their channels by Unbind
-	Yielded uint64              // and by Yield
-	Late    uint64              // answers to packets that were not under way any more
-	Invalid uint64              // answers that no receiver would have sent
+	Yielded uint64              // packets taken from their channels by Yield
+	Late    uint64              // answers to packets that were no longer in flight
+	Invalid uint64              // answers that no correct receiver sends
 	Answers [answerKinds]uint64 // by AnswerKind
 	Ended   [endedKinds]uint64  // by Ended
 }

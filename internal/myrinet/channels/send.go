@@ -5,59 +5,57 @@ import (
 	"math/bits"
 )
 
-// Sender is the send table of a card: for each card that it sends to, a few logical
-// channels, each with at most one packet under way (stop and wait). The caller keeps the
-// packets; the table has a pointer to each. The zero Sender needs Init. It must not
-// be used by two goroutines at a time, and allocates nothing after Init.
+// Sender is the send table of a card: a few logical channels to each card, each with at most one
+// packet in flight (stop-and-wait). The caller keeps the packets; the table stores a number for
+// each. The zero Sender needs Init. It is not safe for concurrent use, and does not allocate after
+// Init.
 type Sender struct {
 	cfg     Config
 	entries []sendEntry // by card and channel
 	cards   []sendCard
 	owners  []channelOwner
-	nonce   uint32 // the number that was drawn last
-	under   int    // packets under way
-	next    int64  // when the next scan is due
+	nonce   uint32 // the last nonce
+	under   int    // packets in flight
+	next    int64  // time of the next scan
 	cursor  scanCursor
-	hurry   bool // a packet need not wait for its time-out
+	hurry   bool // a packet need not wait for its timeout
 	stats   SenderCounters
 }
 
-// sendEntry is a channel, as its sender sees it.
+// sendEntry is the sender's state of a channel.
 type sendEntry struct {
 	packet uint32
-	epoch  uint32 // as long as init is set, a number of the sender's own
+	epoch  uint32 // while init is set, a nonce of the sender
 	stamp  uint32 // of the last transmission
-	first  uint32 // of the first transmission of the packet
+	first  uint32 // of the packet's first transmission
 	sentAt int64
 	owner  uint16
-	tries  uint8 // transmissions again without an answer
+	tries  uint8 // retransmissions since the last answer
 	bit    uint8
-	init   bool // the receiver has not named an epoch yet
-	known  bool // epoch is a number: the sequence is not uninitialised
+	init   bool // the receiver has not assigned an epoch
+	known  bool // the sequence is initialized: epoch is valid
 	used   bool
 	nacked bool // the last transmission has a NACK
-	due    bool // goes again at the next scan, whatever its time
+	due    bool // retransmitted by the next scan, whatever its age
 }
 
-// sendCard is what the table has for a destination.
+// sendCard is the state of a destination.
 type sendCard struct {
 	used uint32 // a bit for each channel with a packet
 }
 
-// channelOwner is an endpoint, as far as channels know it.
+// channelOwner is the state of an endpoint.
 type channelOwner struct {
-	under    uint32 // packets under way
-	nacked   uint32 // of these, with a NACK for the last transmission
+	under    uint32 // packets in flight
+	nacked   uint32 // of these, packets with a NACK for the last transmission
 	draining bool
 }
 
-// Init makes s a table without packets in which every sequence is uninitialised, and
-// keeps no memory of the former. A nil cfg means the defaults; Init panics when
-// cfg.Validate would return an error.
+// Init resets s to a table without packets and without initialized sequences. A nil cfg means the
+// defaults; Init panics if cfg.Validate returns an error.
 //
-// incarnation is where the numbers begin by which the channels are initialised. It must
-// be such that this life of the card uses none that an earlier one has used, as a random
-// number or the microseconds of a clock are.
+// incarnation is the first nonce. It must be chosen so that this incarnation of the card does not
+// reuse nonces of an earlier one: a random number, or the microseconds of a clock.
 func (s *Sender) Init(cfg *Config, incarnation uint32) {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -77,14 +75,13 @@ func (s *Sender) Free(card int) bool {
 	return uint(card) < uint(len(s.cards)) && bits.OnesCount32(s.cards[card].used) < s.cfg.Channels
 }
 
-// Send binds a packet of an owner to a channel that Free has reported, and returns what
-// it carries. The caller sends it, at now, and keeps it until the table says that it has
-// ended or was unbound. Where there is no route to the card the caller does not call
-// Send: the message returns at once. Send panics when no channel is free or the owner is
-// not one of Config.Owners.
+// Send binds a packet of an owner to a free channel, and returns the packet's header. The caller
+// sends the packet, at now, and keeps it until the table reports that it has ended or was unbound.
+// If there is no route to the card, the caller does not call Send and returns the message at once.
+// Send panics if no channel is free or the owner is not one of Config.Owners.
 func (s *Sender) Send(now int64, card, owner int, packet uint32) Header {
 	if !s.Free(card) {
-		panic("channels: Sender.Send without a free channel: ask Free before")
+		panic("channels: Sender.Send without a free channel: call Free first")
 	}
 	channel := bits.TrailingZeros32(^s.cards[card].used)
 	e := s.entry(card, channel)
@@ -105,7 +102,7 @@ func (s *Sender) Send(now int64, card, owner int, packet uint32) Header {
 	return s.transmit(now, channel, e)
 }
 
-// transmit notes that the packet of a channel is sent.
+// transmit records a transmission of a channel's packet.
 func (s *Sender) transmit(now int64, channel int, e *sendEntry) Header {
 	e.stamp++
 	e.sentAt = now
@@ -116,10 +113,10 @@ func (s *Sender) entry(card, channel int) *sendEntry {
 	return &s.entries[card*s.cfg.Channels+channel]
 }
 
-// OnAnswer takes an ACK or NACK that has come from a card. When a packet has ended by it,
-// p says which, and how: its channel is free. Otherwise p.End is NotEnded and says nothing
-// else. Answers to packets that are no longer under way are counted and ignored, and so
-// are those that no receiver would have sent.
+// OnAnswer handles an ACK or NACK from a card. If it ends a packet, p describes that packet, and
+// its channel is free. Otherwise p.End is NotEnded and the rest of p is undefined. Answers to
+// packets that are no longer in flight, and answers that no correct receiver sends, are counted and
+// ignored.
 func (s *Sender) OnAnswer(card int, a Answer) (p Passage) {
 	if !s.valid(card, &a) {
 		s.stats.Invalid++
@@ -137,10 +134,10 @@ func (s *Sender) OnAnswer(card int, a Answer) (p Passage) {
 		e.bit ^= 1
 		return s.end(card, int(a.Channel), EndedAcked)
 	case a.Kind == NackEpoch:
-		s.Forget(card) // the receiver knows none of its channels: those without a packet initialise before they carry one
+		s.Forget(card) // the receiver has lost all its channels: those without a packet must be initialized before the next
 		return s.end(card, int(a.Channel), EndedRestarted)
 	case a.Stamp != e.stamp && a.Kind != NackInit:
-		return p // what becomes of the transmission after it is not known yet
+		return p // the result of the later transmission is not known yet
 	case a.Kind.Refuses():
 		return s.end(card, int(a.Channel), EndedRefused)
 	}
@@ -155,26 +152,25 @@ func (s *Sender) OnAnswer(card int, a Answer) (p Passage) {
 	return p
 }
 
-// valid reports whether a names a channel, and an answer.
+// valid reports whether a names a channel and has a known kind.
 func (s *Sender) valid(card int, a *Answer) bool {
 	return uint(card) < uint(len(s.cards)) && int(a.Channel) < s.cfg.Channels && a.Kind != 0 && a.Kind < answerKinds
 }
 
-// Awaits reports whether a is an answer to a transmission of a packet that is under way to a
-// card, before OnAnswer has taken it: who has sent it has got that packet, and so lives.
+// Awaits reports whether a answers a transmission of a packet in flight to the card. Call it before
+// OnAnswer. If so, the answering card has received that packet, and is alive.
 func (s *Sender) Awaits(card int, a Answer) bool {
 	return s.valid(card, &a) && s.entry(card, int(a.Channel)).answers(&a)
 }
 
-// answers reports whether a is an answer to a transmission of the packet that is under
-// way. Only a packet that carries no epoch yet can be answered by NackInit, and it by
-// nothing else.
+// answers reports whether a answers a transmission of the packet in flight. NackInit is the only
+// answer to a packet without an epoch, and answers no other packet.
 func (e *sendEntry) answers(a *Answer) bool {
 	return e.used && a.Epoch == e.epoch && a.Init == e.init && (a.Kind == NackInit) == e.init && a.Bit == e.bit &&
 		int32(a.Stamp-e.first) >= 0 && int32(e.stamp-a.Stamp) >= 0
 }
 
-// end frees a channel and returns the packet that it had.
+// end frees a channel and returns its packet.
 func (s *Sender) end(card, channel int, how Ended) Passage {
 	e := s.entry(card, channel)
 	p := Passage{Packet: e.packet, Owner: int(e.owner), Card: card, End: how}
@@ -194,11 +190,11 @@ func (s *Sender) release(card, channel int, e *sendEntry) {
 	s.under--
 }
 
-// UnderWay returns how many packets are under way to a card.
+// UnderWay returns the number of packets in flight to a card.
 func (s *Sender) UnderWay(card int) int { return bits.OnesCount32(s.cards[card].used) }
 
-// Deadline returns when Scan is to be called: math.MaxInt64 when no packet is under way,
-// and a time that has passed while a scan is under way or a packet need not wait.
+// Deadline returns when to call Scan: math.MaxInt64 if no packet is in flight, and a time in the
+// past during a scan or if a packet need not wait.
 func (s *Sender) Deadline() int64 {
 	switch {
 	case s.under == 0:

@@ -1,5 +1,5 @@
-// Package crossbar decides which packet leaves a switch by which port, for switches in virtual
-// time and live ones.
+// Package crossbar decides which packet leaves a switch by which port, for live switches and those
+// in virtual time.
 package crossbar
 
 import (
@@ -8,25 +8,25 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// MaxPorts is the most ports that a switch can have: a turn leads at most that far.
+// MaxPorts is the maximum number of ports of a switch: a turn reaches no farther.
 const MaxPorts = framing.MaxTurn + 1
 
-// Crossbar decides which input's packet leaves by which output. It is what both
-// carriers' switches are: it knows neither time nor how packets move.
+// Crossbar decides which input's packet leaves by which output. The switches of both carriers use
+// it. It knows neither time nor how packets move.
 type Crossbar struct {
 	outs  []output
 	wants [MaxPorts]int8 // for each input, the output that its packet uses or waits for; -1 for none
 }
 
-// output is used by one input at a time. Those that wait get it in turn, round robin by
-// the numbers of their ports, so that none starves.
+// output is used by one input at a time. The inputs that wait get it round-robin by port number, so
+// that none starves.
 type output struct {
 	from    int8   // the input that uses it, or -1
-	last    int8   // the input that had it last
-	waiting uint32 // inputs that wait for it, a bit each
+	last    int8   // the input that used it last
+	waiting uint32 // waiting inputs, a bit each
 }
 
-// New returns the crossbar of a switch with as many ports.
+// New returns the crossbar of a switch with that many ports.
 func New(ports int) Crossbar {
 	x := Crossbar{outs: make([]output, ports)}
 	for i := range x.outs {
@@ -38,19 +38,19 @@ func New(ports int) Crossbar {
 	return x
 }
 
-// Turn reads the first octet of a packet that stands at input in. It reports no output
-// for one that is no turn, or leads to a port that the switch has not.
-func (x *Crossbar) Turn(in int, octet byte) (out int, isTurn, ok bool) {
-	delta, isTurn := framing.Turn(octet)
+// Turn decodes the first byte of the packet at input in. isTurn is false if the byte is not a turn,
+// and ok is false also if the turn leads to a port that does not exist.
+func (x *Crossbar) Turn(in int, first byte) (out int, isTurn, ok bool) {
+	delta, isTurn := framing.Turn(first)
 	out = in + delta
 	return out, isTurn, isTurn && out >= 0 && out < len(x.outs)
 }
 
-// Way reads the turn of a packet that stands at input in. drop is the counter at which a
-// packet without way ends, nil for one that goes on by output out: noRoute if the route has
-// ended, badTurn if it leads to a port that the switch has not.
-func (x *Crossbar) Way(in int, octet byte, noRoute, badTurn *uint64) (out int, drop *uint64) {
-	out, isTurn, ok := x.Turn(in, octet)
+// Way decodes the turn of the packet at input in. If the packet cannot proceed, drop is the counter
+// of the reason: noRoute if the route has ended, badTurn if it leads to a port that does not exist.
+// Else drop is nil, and the packet leaves by output out.
+func (x *Crossbar) Way(in int, first byte, noRoute, badTurn *uint64) (out int, drop *uint64) {
+	out, isTurn, ok := x.Turn(in, first)
 	switch {
 	case !isTurn:
 		return out, noRoute
@@ -60,8 +60,8 @@ func (x *Crossbar) Way(in int, octet byte, noRoute, badTurn *uint64) (out int, d
 	return out, nil
 }
 
-// Ask has the packet at input in use the output, or wait for it. It reports whether it
-// can leave now.
+// Ask requests the output for the packet at input in, which otherwise waits. It reports whether the
+// packet can leave now.
 func (x *Crossbar) Ask(in, out int) bool {
 	o := &x.outs[out]
 	x.wants[in] = int8(out)
@@ -73,8 +73,7 @@ func (x *Crossbar) Ask(in, out int) bool {
 	return true
 }
 
-// Release ends the use of an output and gives it to the next input that waits, if there
-// is one.
+// Release frees an output and gives it to the next waiting input, if any.
 func (x *Crossbar) Release(out int) (in int, ok bool) {
 	o := &x.outs[out]
 	if o.from >= 0 {
@@ -95,7 +94,7 @@ func (x *Crossbar) Release(out int) (in int, ok bool) {
 	return in, true
 }
 
-// Cancel ends the waiting of input in.
+// Cancel ends the wait of input in.
 func (x *Crossbar) Cancel(in int) {
 	if out := x.wants[in]; out >= 0 && int(x.outs[out].from) != in {
 		x.outs[out].waiting &^= 1 << in
@@ -103,7 +102,8 @@ func (x *Crossbar) Cancel(in int) {
 	}
 }
 
-// InUse reports whether an input uses or waits for output i, or input i for another one.
+// InUse reports whether an input uses or waits for output i, or input i uses or waits for an
+// output.
 func (x *Crossbar) InUse(i int) bool {
 	return x.outs[i].from >= 0 || x.outs[i].waiting != 0 || x.wants[i] >= 0
 }

@@ -14,27 +14,25 @@ const (
 	maxSRAM         = 1 << 30
 )
 
-// Wire is what a card is plugged into: a Port of a Fabric, in virtual time, or the end of
-// a live cable.
+// Wire carries packets between a card and the network: a Port of a Fabric in virtual time, or the
+// end of a live cable.
 type Wire interface {
-	// Send takes a packet with its CRC-8, the bytes of which are the caller's again at
-	// once. It reports false for one that is too long, and while the one before has not
-	// left.
+	// Send sends a packet with its CRC-8. The caller may reuse the bytes at once. It reports false
+	// for a packet that is too long, and until the previous packet has left.
 	Send(packet []byte) bool
-	// Resume has a packet that found no room ask again.
+	// Resume makes the wire offer again a packet for which Room reported false.
 	Resume()
-	// MaxPacket is the most octets that a packet may have.
+	// MaxPacket is the size in bytes of the longest packet.
 	MaxPacket() int
 }
 
-// Card is the hardware of a network interface: memory, a processor for one Program, an
-// engine for transfers between host and memory, one that sends and one that receives. All
-// three engines work side by side. A card is the Host of its wire, and may be used by one
-// goroutine at a time: in virtual time, whoever drives the world; live, whoever holds the
-// lock of the link that the card carries.
+// Card is the hardware of a network interface: memory, a processor for one Program, a DMA engine
+// between host and card memory, a send engine and a receive engine. The three engines work
+// concurrently. A card is the Host of its wire. Only one goroutine at a time may use it: in virtual
+// time the one that drives the world; live, the one that holds the lock of the card's link.
 type Card struct {
 	name   string
-	world  myrinet.World // nil live
+	world  myrinet.World // nil if live
 	timing timing
 	wire   Wire
 	prog   Program
@@ -47,22 +45,22 @@ type Card struct {
 	irq   interrupts
 
 	busyUntil int64 // of the processor
-	stepAt    int64 // when its next step comes, 0 for never
+	stepAt    int64 // time of its next step, 0 for never
 	lastStep  int64
 	stepping  bool
-	woken     bool // something has happened since the last step began
+	woken     bool // an event has occurred since the last step began
 	step      func()
 	hostDebt  int64
 	stats     CardStats
 }
 
-// NewCard returns a card without a program. world is nil for a live one. Its error wraps
-// ErrSRAM when the memory cannot hold a doorbell page.
+// NewCard returns a card without a program. world is nil for a live card. The error wraps ErrSRAM
+// if the memory cannot hold a doorbell page.
 func NewCard(world myrinet.World, cfg myrinet.CardConfig) (*Card, error) {
 	cfg.SRAM = cmp.Or(cfg.SRAM, DefaultSRAM)
 	cfg.PageSize = cmp.Or(cfg.PageSize, defaultPageSize)
 	if cfg.PageSize < wordSize || cfg.SRAM < cfg.PageSize || cfg.SRAM > maxSRAM {
-		return nil, fmt.Errorf("%w: card %s has %d octets and doorbell pages of %d, it can have one page of %d octets or more, to %d in all (CardConfig.SRAM)",
+		return nil, fmt.Errorf("%w: card %s has %d bytes and doorbell pages of %d, it can have one page of %d bytes or more, to %d in all (CardConfig.SRAM)",
 			ErrSRAM, cfg.Name, cfg.SRAM, cfg.PageSize, wordSize, maxSRAM)
 	}
 	if world == nil && cfg.Timing != nil {
@@ -78,7 +76,7 @@ func NewCard(world myrinet.World, cfg myrinet.CardConfig) (*Card, error) {
 	return c, nil
 }
 
-// Plug connects the card. It comes before Load, once.
+// Plug connects the card to its wire. Call it once, before Load.
 func (c *Card) Plug(w Wire) error {
 	if c.wire != nil {
 		return fmt.Errorf("myrinet: card %s is plugged in already: it has one port", c.name)
@@ -90,11 +88,11 @@ func (c *Card) Plug(w Wire) error {
 	return nil
 }
 
-// Load starts a program. All that the one before has is gone: its memory, the buffers
-// that it has posted and the packets in them, a transfer between host and memory that is
-// under way, interrupts that the host has not heard of, a packet that is about to be
-// sent. One that is on the wire already leaves; one that is coming in is dropped
-// (CardStats.Reloaded). Doorbell pages stay, with what is in them, but nobody has rung.
+// Load starts a program. It discards the state of the previous program: its memory, its posted
+// buffers and the packets in them, a transfer in progress, interrupts not yet delivered, and a
+// packet that is about to be sent. A packet that is already on the wire leaves; an incoming one is
+// dropped (CardStats.Reloaded). Doorbell pages keep their contents, but pending rings are
+// forgotten.
 func (c *Card) Load(p Program) error {
 	if c.wire == nil {
 		return fmt.Errorf("myrinet: card %s is not plugged in: call Plug before Load", c.name)
@@ -109,7 +107,7 @@ func (c *Card) Load(p Program) error {
 	return nil
 }
 
-// unload forgets the program and all that is its own.
+// unload removes the program and its state.
 func (c *Card) unload() {
 	c.prog = nil
 	c.in.reset()
@@ -123,14 +121,14 @@ func (c *Card) unload() {
 // String returns the card's name.
 func (c *Card) String() string { return c.name }
 
-// SRAM is the card's memory.
+// SRAM returns the card's memory.
 func (c *Card) SRAM() *SRAM { return &c.sram }
 
-// MaxPacket returns the most octets that a packet on the card's wire may have.
+// MaxPacket returns the size in bytes of the longest packet on the card's wire.
 func (c *Card) MaxPacket() int { return c.wire.MaxPacket() }
 
-// Now is the time of the card's processor: within a step, that of the world and what the
-// step has taken so far. A live card's is that of its last Poll.
+// Now is the time of the card's processor, in nanoseconds. Within a step it is the world's time
+// plus the duration of the step so far. For a live card it is the time of the last Poll.
 func (c *Card) Now() int64 {
 	if c.world == nil || c.stepping {
 		return max(c.busyUntil, c.lastStep)
@@ -138,14 +136,14 @@ func (c *Card) Now() int64 {
 	return c.world.Now()
 }
 
-// Work says that the program needs so many cycles for what it does in this step. What it
-// starts afterwards begins when they are over.
+// Work charges the current step for that many processor cycles. What the program starts afterwards
+// begins when they have passed.
 func (c *Card) Work(cycles int) {
 	c.stats.Cycles += uint64(cycles)
 	c.busyUntil = c.Now() + c.timing.cycles(cycles)
 }
 
-// notify sees to it that the program is called, because something has happened.
+// notify schedules a step of the program because an event has occurred.
 func (c *Card) notify() {
 	c.woken = true
 	if !c.stepping && c.world != nil {
@@ -153,7 +151,8 @@ func (c *Card) notify() {
 	}
 }
 
-// schedule has a step come not later than at, but not before the processor is free.
+// schedule schedules a step at the given time, or later if the processor is busy. An earlier step
+// that is scheduled stays.
 func (c *Card) schedule(at int64) {
 	at = max(at, c.busyUntil, c.lastStep+1, c.world.Now())
 	if c.stepAt == 0 || c.stepAt > at {
@@ -162,10 +161,10 @@ func (c *Card) schedule(at int64) {
 	}
 }
 
-// onStep is the event of a step.
+// onStep handles the event of a step.
 func (c *Card) onStep() {
 	if c.stepAt != c.world.Now() {
-		return // replaced by an earlier one
+		return // an earlier step has replaced this one
 	}
 	c.stepAt = 0
 	if next := c.run(c.world.Now()); next != transport.Forever {
@@ -173,7 +172,7 @@ func (c *Card) onStep() {
 	}
 }
 
-// run does a step and returns when the next one is due.
+// run runs one step and returns when the next one is due.
 func (c *Card) run(now int64) (next int64) {
 	c.woken = false
 	if c.prog == nil {
@@ -189,11 +188,11 @@ func (c *Card) run(now int64) (next int64) {
 	return next
 }
 
-// maxSteps is the most steps of one Poll, so that it ends whatever the program does.
+// maxSteps limits the steps of one Poll, so that Poll returns whatever the program does.
 const maxSteps = 256
 
-// Poll drives a live card: the program does what there is to do. It returns when to call
-// again if nothing happens before; Pending says whether something has.
+// Poll runs the program of a live card until it has no more work. It returns when to call Poll
+// again if no event occurs before; Pending reports whether one has.
 func (c *Card) Poll(now int64) (next int64) {
 	for range maxSteps {
 		if next = c.run(now); !c.woken {
@@ -203,12 +202,12 @@ func (c *Card) Poll(now int64) (next int64) {
 	return next
 }
 
-// Pending reports whether something has happened that may give the program of a live card
-// work: Poll would see to it.
+// Pending reports whether an event has occurred that may give the program of a live card work, so
+// that Poll should be called.
 func (c *Card) Pending() bool { return c.woken }
 
-// beginAt has fn happen at a time of the card's. If that is now, or the card is live, it
-// happens at once.
+// beginAt calls fn at the given time. If that is not in the future, or the card is live, it calls
+// fn at once.
 func (c *Card) beginAt(at int64, fn func()) {
 	if c.world != nil && at > c.world.Now() {
 		c.world.At(at, fn)

@@ -146,8 +146,8 @@ func TestCardTiming(t *testing.T) {
 		what      string
 		got, want int64
 	}{
-		{"33 cycles and a DMA of 4096 octets", dmaDone - start, 1*us + 2*us + 35311},
-		{"33 cycles and a packet of 160 octets", sentAt - start, 1*us + 1*us},
+		{"33 cycles and a DMA of 4096 bytes", dmaDone - start, 1*us + 2*us + 35311},
+		{"33 cycles and a packet of 160 bytes", sentAt - start, 1*us + 1*us},
 		{"33 cycles and an interrupt", interrupted - start, 1*us + 10*us},
 		{"the packet's arrival", s.at[0] - start, 1*us + 1*us + 25},
 	} {
@@ -158,7 +158,7 @@ func TestCardTiming(t *testing.T) {
 	if !bytes.Equal(sram.Data[:4096], hostMemory) {
 		t.Error("the DMA has not moved what it should")
 	}
-	if st := c.Stats(); st.DMAs != 1 || st.DMAOctets != 4096 || st.Cycles != 33 || st.PacketsOut != 1 || st.OctetsOut != 160 || st.Interrupts != 1 {
+	if st := c.Stats(); st.DMAs != 1 || st.DMABytes != 4096 || st.Cycles != 33 || st.PacketsOut != 1 || st.BytesOut != 160 || st.Interrupts != 1 {
 		t.Errorf("%+v", st)
 	}
 	if (timing{myrinet.PCITiming()}).dma(4096) != 37311 || (timing{myrinet.SBusTiming()}).dma(8192) != 2*us+213334 || (timing{myrinet.SBusTiming()}).cycles(75) != 2*us {
@@ -294,10 +294,10 @@ func TestDoorbellPages(t *testing.T) {
 		for n := range 130 {
 			inside := offset >= 0 && offset+n <= 64
 			if err := pages[1].Write(offset, noise[:n]); errors.Is(err, ErrPage) == inside {
-				t.Fatalf("%d octets at %d: %v", n, offset, err)
+				t.Fatalf("%d bytes at %d: %v", n, offset, err)
 			}
 			if err := pages[1].Read(offset, make([]byte, n)); errors.Is(err, ErrPage) == inside {
-				t.Fatalf("read of %d octets at %d: %v", n, offset, err)
+				t.Fatalf("read of %d bytes at %d: %v", n, offset, err)
 			}
 		}
 	}
@@ -320,7 +320,7 @@ func TestDoorbellPages(t *testing.T) {
 		t.Errorf("a closed page can be used: %v", err)
 	}
 	if used := c.Stats().SRAMUsed; used != 3*64 {
-		t.Errorf("%d octets of SRAM are in use", used)
+		t.Errorf("%d bytes of SRAM are in use", used)
 	}
 }
 

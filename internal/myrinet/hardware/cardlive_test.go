@@ -152,7 +152,7 @@ func TestCardAllocations(t *testing.T) {
 	}
 }
 
-// FuzzCard: any octets, whole or not, are counted once and keep no buffer.
+// FuzzCard: any bytes, whole or not, are counted once and keep no buffer.
 func FuzzCard(f *testing.F) {
 	f.Add([]byte{}, true)
 	f.Add(AppendPacket(nil, myrinet.Route{1}, 2, []byte("routed")), true)
@@ -176,7 +176,7 @@ func FuzzCard(f *testing.F) {
 			t.Errorf("%+v", snap)
 		}
 		if typ, p, err := ParsePacket(packet); (err == nil && whole && len(packet) <= 64) != (st.PacketsIn == 1) {
-			t.Errorf("type %d, %d octets, %v: %+v", typ, len(p), err, st)
+			t.Errorf("type %d, %d bytes, %v: %+v", typ, len(p), err, st)
 		}
 	})
 }

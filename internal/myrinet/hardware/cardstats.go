@@ -1,12 +1,12 @@
 package hardware
 
-// CardStats counts what a card has done.
+// CardStats holds the counters of a card.
 type CardStats struct {
 	Steps, Cycles uint64 // of the control program
 	PacketsOut    uint64 `metric:"bobnet_card_transmit_packets_total" help:"Packets sent."`
-	OctetsOut     uint64 `metric:"bobnet_card_transmit_bytes_total" help:"Bytes of packets sent, including route and CRC-8."`
+	BytesOut      uint64 `metric:"bobnet_card_transmit_bytes_total" help:"Bytes of packets sent, including route and CRC-8."`
 	PacketsIn     uint64 `metric:"bobnet_card_receive_packets_total" help:"Intact packets received."`
-	OctetsIn      uint64 `metric:"bobnet_card_receive_bytes_total" help:"Bytes of intact packets received, including type and CRC-8."`
+	BytesIn       uint64 `metric:"bobnet_card_receive_bytes_total" help:"Bytes of intact packets received, including type and CRC-8."`
 
 	Truncated uint64 `metric:"bobnet_card_dropped_packets_total" reason:"truncated" help:"received truncated"`
 	TooLong   uint64 `metric:"bobnet_card_dropped_packets_total" reason:"too_long" help:"received, longer than the buffer"`
@@ -17,15 +17,15 @@ type CardStats struct {
 
 	NoBuffer   uint64 `metric:"bobnet_card_blocked_packets_total" help:"Received packets that had to wait for a buffer."`
 	DMAs       uint64 `metric:"bobnet_card_transfers_total" help:"Transfers between the memories of host and card."`
-	DMAOctets  uint64 `metric:"bobnet_card_transfer_bytes_total" help:"Bytes in these transfers."`
+	DMABytes   uint64 `metric:"bobnet_card_transfer_bytes_total" help:"Bytes in these transfers."`
 	Doorbells  uint64 `metric:"bobnet_card_doorbells_total" help:"Doorbells rung by the host."`
 	Interrupts uint64 `metric:"bobnet_card_interrupts_total" help:"Interrupts of the host by the card."`
-	HostNanos  uint64 // of the host's time, for access to the card
+	HostNanos  uint64 // time that the host has spent accessing the card
 	SRAMUsed   int    `metric:"bobnet_card_sram_used_bytes" help:"Memory of the card in use."`
 	SRAMTotal  int    `metric:"bobnet_card_sram_bytes" help:"Memory of the card."`
 }
 
-// Dropped is the sum of the counters of packets that have come in and were dropped.
+// Dropped returns the number of received packets that were dropped.
 func (s *CardStats) Dropped() uint64 {
 	return s.Truncated + s.TooLong + s.CRCErrors + s.Misrouted + s.Reloaded
 }
@@ -37,27 +37,27 @@ func (c *Card) Stats() CardStats {
 	return s
 }
 
-// CardSnapshot is what a card is like at a moment.
+// CardSnapshot is the state of a card at one moment.
 type CardSnapshot struct {
 	Name         string
-	Loaded       bool       // it has a program
-	Memory       []BlockUse // by where it lies
-	Pages        int        // doorbell pages that are open
-	Posted       int        // receive buffers that wait for packets
-	Filled       int        // packets that the program has not taken
+	Loaded       bool       // the card has a program
+	Memory       []BlockUse // in the order of addresses
+	Pages        int        // open doorbell pages
+	Posted       int        // empty receive buffers
+	Filled       int        // received packets that the program has not taken
 	Blocked      bool       // a packet waits for a buffer
 	Sending      bool       // the send engine is busy
 	Transferring bool       // the DMA engine is busy
 	Stats        CardStats
 }
 
-// BlockUse says what a piece of a card's memory is for. Offset and Size are octets.
+// BlockUse describes a block of a card's memory. Offset and Size are in bytes.
 type BlockUse struct {
 	Purpose      string
 	Offset, Size int
 }
 
-// Snapshot returns what the card is like now.
+// Snapshot returns the current state of the card.
 func (c *Card) Snapshot() CardSnapshot {
 	s := CardSnapshot{
 		Name: c.name, Loaded: c.prog != nil, Pages: len(c.pages.open),

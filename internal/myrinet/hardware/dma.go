@@ -1,11 +1,11 @@
 package hardware
 
-// dmaEngine moves octets between the host's memory and SRAM, one transfer at a time.
+// dmaEngine copies between the host's memory and SRAM, one transfer at a time.
 type dmaEngine struct {
 	c        *Card
 	busy     bool
 	dst, src []byte
-	move     func() // instead of them
+	move     func() // performs the transfer in place of a copy from src to dst
 	doneAt   int64
 	finish   func()
 }
@@ -15,8 +15,8 @@ func (e *dmaEngine) init(c *Card) {
 	e.finish = e.onDone
 }
 
-// onDone is the event of a transfer's end. One that comes at another time than this
-// transfer's is that of a transfer which reset has ended.
+// onDone handles the event of a transfer's end. An event before doneAt belongs to an older transfer
+// that reset has cancelled.
 func (e *dmaEngine) onDone() {
 	if !e.busy || e.c.world != nil && e.c.world.Now() < e.doneAt {
 		return
@@ -31,28 +31,27 @@ func (e *dmaEngine) onDone() {
 	e.c.notify()
 }
 
-// reset ends a transfer that is under way. Nothing of it is moved.
+// reset cancels the current transfer. Nothing is copied.
 func (e *dmaEngine) reset() { e.dst, e.src, e.move, e.busy, e.doneAt = nil, nil, nil, false, 0 }
 
-// DMA starts the engine that moves octets between the host's memory and SRAM, either way:
-// as many as dst and src both have. Both are the engine's until Transferring is false. It
-// reports false while it is busy. It takes Timing.DMASetup, and the octets' time on the
-// bus; the octets are moved at the end of it.
+// DMA starts a transfer of min(len(dst), len(src)) bytes between the host's memory and SRAM, in
+// either direction. The engine owns both slices until Transferring reports false. DMA reports false
+// if the engine is busy. The transfer lasts Timing.DMASetup plus the time on the bus; the bytes are
+// copied at its end.
 func (c *Card) DMA(dst, src []byte) bool {
 	n := min(len(dst), len(src))
 	return c.dma.start(n, c.timing.dma(n), dst[:n], src[:n], nil)
 }
 
-// Fetch is DMA from the host's memory to SRAM, which takes the octets' time at
-// Timing.DMAFetch.
+// Fetch is DMA from the host's memory to SRAM, at the rate Timing.DMAFetch.
 func (c *Card) Fetch(dst, src []byte) bool {
 	n := min(len(dst), len(src))
 	return c.dma.start(n, c.timing.fetch(n), dst[:n], src[:n], nil)
 }
 
-// Transfer is DMA of n octets that move moves, at the end of the transfer: for who finds
-// out then where in the host's memory they may go, or how. move is called once, unless the
-// program is replaced before, and must not wait.
+// Transfer is DMA of n bytes by a function, for a caller that decides only at the end of the
+// transfer where the bytes go. The engine calls move once at the end, unless the program is
+// replaced before. move must not block.
 func (c *Card) Transfer(n int, move func()) bool {
 	return c.dma.start(n, c.timing.dma(n), nil, nil, move)
 }
@@ -63,7 +62,7 @@ func (e *dmaEngine) start(n int, takes int64, dst, src []byte, move func()) bool
 	}
 	c := e.c
 	c.stats.DMAs++
-	c.stats.DMAOctets += uint64(n)
+	c.stats.DMABytes += uint64(n)
 	e.busy, e.dst, e.src, e.move = true, dst, src, move
 	e.doneAt = c.Now() + takes
 	c.beginAt(e.doneAt, e.finish)

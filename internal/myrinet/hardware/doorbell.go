@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// ErrPage is what access beyond a doorbell page gives.
+// ErrPage means access outside the doorbell page.
 var ErrPage = errors.New("myrinet: access beyond the doorbell page")
 
-// Page is a page of the card's memory that one process of the host writes and reads, by
-// programmed I/O. It sees no other, so that what it scribbles harms itself only. The
-// control program sees all.
+// Page is a page of the card's memory that one process of the host accesses by programmed I/O. The
+// process sees no other page, so it can harm only itself. The control program sees all pages.
 type Page struct {
 	c     *Card
 	block Block
@@ -19,17 +18,17 @@ type Page struct {
 	rung  bool
 }
 
-// pages are a card's doorbell pages.
+// pages holds a card's doorbell pages.
 type pages struct {
 	c    *Card
 	size int
 	open []*Page
-	rung []*Page // in the order in which they were
+	rung []*Page // in the order of their rings
 }
 
 func (p *pages) init(c *Card, size int) { p.c, p.size = c, size }
 
-// held returns the memory of the open pages, by where it lies.
+// held returns the memory of the open pages, in the order of addresses.
 func (p *pages) held() (blocks []Block) {
 	for _, page := range p.open {
 		blocks = append(blocks, page.block)
@@ -38,14 +37,14 @@ func (p *pages) held() (blocks []Block) {
 	return blocks
 }
 
-// reset forgets who has rung.
+// reset forgets all pending rings.
 func (p *pages) reset() {
 	for len(p.rung) > 0 {
 		p.next()
 	}
 }
 
-// next takes the first page off the list of those that were rung.
+// next removes and returns the first rung page.
 func (p *pages) next() *Page {
 	page := p.rung[0]
 	copy(p.rung, p.rung[1:])
@@ -55,8 +54,8 @@ func (p *pages) next() *Page {
 	return page
 }
 
-// OpenPage gives a process its page. The name is for people. Its error wraps ErrSRAM when
-// there is no memory left.
+// OpenPage allocates the page of a process, which is a name for reports. The error wraps ErrSRAM if
+// the memory does not suffice.
 func (c *Card) OpenPage(process string) (*Page, error) {
 	b, err := c.sram.Alloc("page of "+process, c.pages.size)
 	if err != nil {
@@ -67,7 +66,7 @@ func (c *Card) OpenPage(process string) (*Page, error) {
 	return p, nil
 }
 
-// Close gives the page back. It can be called more than once.
+// Close frees the page. Further calls have no effect.
 func (p *Page) Close() {
 	if !p.open {
 		return
@@ -80,8 +79,8 @@ func (p *Page) Close() {
 	p.block.Data = nil
 }
 
-// Write is the host's write of data to the page, in words of 32 bits. The host's time is
-// charged (Card.TakeDebt). A write beyond the page, or to a closed one, is ErrPage.
+// Write writes data to the page by programmed I/O, in words of 32 bits, and charges the host's time
+// (Card.TakeDebt). The error is ErrPage if the page is closed or too short.
 func (p *Page) Write(offset int, data []byte) error {
 	if err := p.check(offset, len(data)); err != nil {
 		return err
@@ -91,7 +90,7 @@ func (p *Page) Write(offset int, data []byte) error {
 	return nil
 }
 
-// Read is the host's read from the page, which costs more than a write.
+// Read reads from the page by programmed I/O. It costs more than a write.
 func (p *Page) Read(offset int, data []byte) error {
 	if err := p.check(offset, len(data)); err != nil {
 		return err
@@ -103,13 +102,13 @@ func (p *Page) Read(offset int, data []byte) error {
 
 func (p *Page) check(offset, n int) error {
 	if offset < 0 || offset > len(p.block.Data)-n {
-		return fmt.Errorf("%w: octets %d to %d, it has %d", ErrPage, offset, offset+n, len(p.block.Data))
+		return fmt.Errorf("%w: bytes %d to %d, it has %d", ErrPage, offset, offset+n, len(p.block.Data))
 	}
 	return nil
 }
 
-// Ring is the host's write of the word that tells the control program to look at the
-// page. It allocates nothing while the number of pages does not grow.
+// Ring rings the doorbell: the host writes the word that tells the control program to look at the
+// page. It allocates only when the number of pages grows.
 func (p *Page) Ring() {
 	p.c.stats.Doorbells++
 	p.c.charge(p.c.timing.pio(wordSize, true))
@@ -120,11 +119,11 @@ func (p *Page) Ring() {
 	p.c.notify()
 }
 
-// Bytes is the page as the control program sees it; nil when it is closed.
+// Bytes returns the page as the control program sees it, or nil if it is closed.
 func (p *Page) Bytes() []byte { return p.block.Data }
 
-// Rung returns the next page the doorbell of which was rung since it was returned last,
-// nil for none. It is the control program's.
+// Rung returns the next page whose doorbell has rung since Rung last returned it, or nil. Only the
+// control program calls it.
 func (c *Card) Rung() *Page {
 	if len(c.pages.rung) == 0 {
 		return nil
@@ -132,19 +131,19 @@ func (c *Card) Rung() *Page {
 	return c.pages.next()
 }
 
-// Pages returns the open pages, in the order in which they were opened. They are the
-// control program's to read, and not to change the list.
+// Pages returns the open pages in the order of opening. The control program may read the list and
+// must not change it.
 func (c *Card) Pages() []*Page { return c.pages.open }
 
-// charge adds to what the host's access has cost it.
+// charge adds ns to the time that the host has spent accessing the card.
 func (c *Card) charge(ns int64) {
 	c.hostDebt += ns
 	c.stats.HostNanos += uint64(ns)
 }
 
-// TakeDebt returns how much of its time the host has spent on access to the card since
-// the last call, in nanoseconds. Whoever drives the host pays it by sleeping so long in
-// virtual time, when it holds no lock. It is 0 without a timing model.
+// TakeDebt returns the time in nanoseconds that the host has spent accessing the card since the
+// last call. Whoever drives the host sleeps that long in virtual time when it holds no lock. It is
+// 0 without a timing model.
 func (c *Card) TakeDebt() (ns int64) {
 	ns, c.hostDebt = c.hostDebt, 0
 	return ns

@@ -6,54 +6,54 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Placer is implemented by hosts that know where a packet will lie, so that one which has
-// come whole by a live cable is put there at once.
+// Placer is implemented by a Host that knows where a packet will lie, so that a packet that has
+// arrived whole on a live cable is put there directly.
 type Placer interface {
 	myrinet.Host
 
-	// Place returns memory for the packet of n octets that stands before the card, nil if
-	// there is none. It takes the place of Room. Arrived follows, with the packet in that
-	// memory or elsewhere; or nothing does, because the packet is lost.
+	// Place returns memory for the incoming packet of n bytes, or nil if there is none. It replaces
+	// Room. Either Arrived follows, with the packet in that memory or elsewhere, or the packet is
+	// lost and no call follows.
 	Place(n int) []byte
 }
 
-// End is the end of a live cable that a card is plugged into: what a Port of a Fabric is
-// to a card in virtual time. The other end is a port of a LiveSwitch, or another End: two
-// hosts may be joined without a switch.
+// End is the end of a live cable that a card is plugged into, the counterpart of a Fabric's Port in
+// virtual time. The other end is a port of a LiveSwitch or another End: a cable can join two hosts
+// without a switch.
 //
-// It has no goroutine. Whoever polls or waits on the card's link drives it, by Poll: that
-// is when the methods of the Host are called, and the Host may call those of the End then.
-// One goroutine at a time may use an End, but for what Link returns, as transport.Link says.
+// It has no goroutine. The goroutine that polls or waits on the card's link calls Poll, which calls
+// the methods of the Host; these may call the End. Only one goroutine at a time may use an End. The
+// methods of its Link have the rules of transport.Link.
 type End struct {
 	cableEnd
 	opts myrinet.LiveOptions
 	host myrinet.Host
-	mem  Placer // host, if it is one
+	mem  Placer // host, if it implements Placer
 
-	arena   []byte // packets to be sent, one behind the other
+	arena   []byte // packets to send, one after the other
 	packets [maxOutgoing]span
 	first   int
 	n       int
-	off     int  // octets of the first that are queued
-	sending bool // Sent is owed for a packet
-	owed    bool // and can be said now
+	off     int  // queued bytes of the first packet
+	sending bool // the host waits for Sent
+	owed    bool // Sent is due now
 	polling bool
 
-	packet []byte // that comes in several frames
-	handed bool   // the packet came in one frame, and the host has it
+	packet []byte // reassembled from several frames
+	handed bool   // the packet came in one frame, and the host has received it
 }
 
-// span is a packet in the arena.
+// span is the place of a packet in the arena.
 type span struct{ at, size int }
 
 const (
 	maxOutgoing = 256 // packets that wait for the link
-	arenaFactor = 4   // how many of the longest packets the arena holds
+	arenaFactor = 4   // capacity of the arena, in packets of the greatest length
 )
 
-// NewEnd returns the end of a cable on a link, which has the EtherType of the fabric,
-// usually ethertype.Fabric, and an MTU of 256 octets or more. The link is the End's from
-// now on: others call Wait, Wake, Ready, Now, Info, Stats and Close only.
+// NewEnd returns the end of a cable on a link. The link must have the EtherType of the fabric,
+// usually ethertype.Fabric, and an MTU of at least 256 bytes. The End owns the link: others may
+// call only its Wait, Wake, Ready, Now, Info, Stats and Close.
 func NewEnd(link transport.Link, host myrinet.Host, opts myrinet.LiveOptions) (*End, error) {
 	opts, err := withDefaults(opts)
 	if err != nil {
@@ -71,21 +71,21 @@ func NewEnd(link transport.Link, host myrinet.Host, opts myrinet.LiveOptions) (*
 	return e, nil
 }
 
-// Link returns the link that the cable is on.
+// Link returns the cable's link.
 func (e *End) Link() transport.Link { return e.link }
 
-// Part returns the most octets of a packet that a frame may carry, if the cable carries
-// whatever the link does.
+// Part returns the number of bytes of a packet that a frame can carry at most, if the path carries
+// every frame that the link can send.
 func (e *End) Part() int { return max(e.short, e.long.part) }
 
-// Up reports whether the other end is there.
+// Up reports whether the other end is present.
 func (e *End) Up() bool { return e.up }
 
-// Failing reports whether the link did not take the last frame because of an error.
+// Failing reports whether the link refused the last frame because of an error.
 func (e *End) Failing() bool { return e.out.full && e.out.failed }
 
-// MaxPacket returns the most octets that a packet may have, route and CRC-8 included: what
-// both ends of the cable take.
+// MaxPacket returns the size in bytes of the longest packet, with route and CRC-8, that both ends
+// accept.
 func (e *End) MaxPacket() int {
 	if e.known {
 		return e.longest
@@ -93,9 +93,9 @@ func (e *End) MaxPacket() int {
 	return e.opts.MaxPacket
 }
 
-// Poll takes what has come, hands it to the host, and sends what there is to be sent. It
-// returns when to call it again if nothing comes before. The error is the link's: with one
-// that wraps transport.ErrClosed the cable is out for good.
+// Poll receives packets, hands them to the host, and sends queued frames. It returns when to call
+// Poll again if nothing arrives before. The error is the link's; if it wraps transport.ErrClosed,
+// the cable is unusable.
 func (e *End) Poll() (next int64, err error) {
 	now := e.link.Now()
 	e.polling = true
@@ -120,12 +120,12 @@ func (e *End) Poll() (next int64, err error) {
 	return e.cableEnd.due(now), err
 }
 
-// push hands all that is to be sent to the link.
+// push hands queued frames to the link.
 func (e *End) push(now int64) error {
 	e.speak(now)
 	e.credits()
 	err := e.flush()
-	for e.n > 0 && e.out.n == 0 && err == nil && e.out.credit() > 0 { // there is room again
+	for e.n > 0 && e.out.n == 0 && err == nil && e.out.credit() > 0 { // the link has room again
 		e.pump(now)
 		err = e.flush()
 	}
@@ -136,10 +136,10 @@ func (e *End) push(now int64) error {
 	return err
 }
 
-// Send sends a packet: its route, type, payload and CRC-8, as AppendPacket builds it. The
-// bytes are the caller's again when it returns. It reports false while the packet before
-// has not left (Host.Sent says when), and for one that is longer than MaxPacket or too
-// short for a packet. Without a neighbour the packet is counted as PortStats.NoCable.
+// Send sends a packet of route, type, payload and CRC-8, as AppendPacket builds it. The caller may
+// reuse the bytes at once. It reports false until the previous packet has left (Host.Sent), and for
+// a packet that is longer than MaxPacket or too short. Without a neighbour the packet is dropped
+// and counted (PortStats.NoCable).
 func (e *End) Send(packet []byte) bool {
 	if e.sending || len(packet) < framing.FabricLeast || len(packet) > e.MaxPacket() {
 		return false
@@ -161,16 +161,16 @@ func (e *End) Send(packet []byte) bool {
 	}
 	now := e.link.Now()
 	e.pump(now)
-	_ = e.push(now) // Poll meets the error, too
+	_ = e.push(now) // Poll gets the same error
 	return true
 }
 
-// copyLeast is how long a packet is that leaves by itself. To copy shorter ones, so that
-// many leave by one call, costs less than a call for each.
+// copyLeast is the length in bytes from which a packet is sent without a copy. Copying shorter
+// packets, so that one system call sends many, costs less than a call for each.
 const copyLeast = 16 << 10
 
-// sendNow has the link take a long packet from where it lies, if it is one frame and none is
-// before it. It reports false if the packet has to wait for its turn.
+// sendNow sends a long packet from the caller's memory, if it fits one frame and no other packet
+// waits. It reports false if the packet must wait.
 func (e *End) sendNow(packet []byte) bool {
 	o := &e.out
 	if len(packet) < copyLeast || e.n > 0 || o.carries(len(packet)) < len(packet) || o.credit() == 0 {
@@ -178,8 +178,8 @@ func (e *End) sendNow(packet []byte) bool {
 	}
 	e.begin(len(packet))
 	o.send(0, packet, nil, nil)
-	_ = e.flush() // Poll meets the error, too
-	if o.n > 0 {  // the link has no room: this is the last frame that it has not taken
+	_ = e.flush() // Poll gets the same error
+	if o.n > 0 {  // the link has no room, and this frame is the last in the queue
 		at := len(e.arena)
 		e.arena = append(e.arena, packet...)
 		o.queue[(o.first+o.n-1)%len(o.queue)].body[0] = e.arena[at:]
@@ -187,14 +187,14 @@ func (e *End) sendNow(packet []byte) bool {
 	return true
 }
 
-// begin begins a packet on the cable.
+// begin starts a packet on the cable.
 func (e *End) begin(size int) {
 	e.out.begin(size)
 	e.stats.PacketsOut++
-	e.stats.OctetsOut += uint64(size)
+	e.stats.BytesOut += uint64(size)
 }
 
-// pump cuts packets into frames as far as the neighbour has room.
+// pump cuts packets into frames while the neighbour has room.
 func (e *End) pump(now int64) {
 	for e.n > 0 {
 		s := e.packets[e.first]
@@ -215,7 +215,7 @@ func (e *End) pump(now int64) {
 	}
 }
 
-// Resume has a packet that found no room (Host.Room) ask again.
+// Resume offers a packet again for which Host.Room has reported false.
 func (e *End) Resume() {
 	e.pass.asked = false
 	if e.pass.state == halted && !e.polling {
@@ -223,16 +223,16 @@ func (e *End) Resume() {
 		e.polling = true
 		e.consume(now)
 		e.polling = false
-		_ = e.push(now) // Poll meets the error, too
+		_ = e.push(now) // Poll gets the same error
 	}
 }
 
-// Snapshot returns what the end of the cable is doing.
+// Snapshot returns the state of the cable's end.
 func (e *End) Snapshot() LivePort { return e.snapshot() }
 
 // head implements taker.
 func (e *End) head(p *passage, _ []byte) verdict {
-	if p.asked { // until Resume
+	if p.asked { // stays set until Resume
 		return waits
 	}
 	if p.asked = !e.host.Room(p.length); p.asked {

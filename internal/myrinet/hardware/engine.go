@@ -5,11 +5,11 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// sendEngine moves one packet at a time from SRAM to the link.
+// sendEngine sends one packet at a time from SRAM.
 type sendEngine struct {
 	c        *Card
 	busy     bool
-	packet   []byte // that it has not launched
+	packet   []byte // not yet on the wire
 	launchAt int64
 	launch   func()
 }
@@ -19,8 +19,8 @@ func (e *sendEngine) init(c *Card) {
 	e.launch = e.onLaunch
 }
 
-// onLaunch is the event of a packet's departure. One that comes before its time is of a
-// program that was replaced.
+// onLaunch handles the event of a packet's departure. An event before launchAt belongs to a program
+// that was replaced.
 func (e *sendEngine) onLaunch() {
 	packet := e.packet
 	if packet == nil || e.c.world != nil && e.c.world.Now() < e.launchAt {
@@ -31,7 +31,7 @@ func (e *sendEngine) onLaunch() {
 	packet[end] = framing.UpdateCRC8(0, packet[:end])
 	if e.c.wire.Send(packet) {
 		e.c.stats.PacketsOut++
-		e.c.stats.OctetsOut += uint64(len(packet))
+		e.c.stats.BytesOut += uint64(len(packet))
 		return
 	}
 	e.c.stats.Refused++
@@ -39,18 +39,17 @@ func (e *sendEngine) onLaunch() {
 	e.c.notify()
 }
 
-// reset forgets a packet that is not on the wire.
+// reset drops a packet that is not yet on the wire.
 func (e *sendEngine) reset() {
 	if e.packet != nil {
 		e.packet, e.busy = nil, false
 	}
 }
 
-// Send starts the send engine: packet, which lies in SRAM, is a route, a type, a payload,
-// and an octet for the CRC-8, which the engine computes. It is the engine's until Sending
-// is false. Send reports false while the engine is busy with the packet before, and for
-// one that is too short for a packet. One that is too long for the link is counted as
-// CardStats.Refused.
+// Send starts the send engine. packet lies in SRAM: a route, a type, a payload, and a byte for the
+// CRC-8, which the engine computes. The engine owns it until Sending reports false. Send reports
+// false while the engine is busy, and for a packet that is too short. A packet that is too long for
+// the link is counted as CardStats.Refused.
 func (c *Card) Send(packet []byte) bool {
 	e := &c.out
 	if e.busy || len(packet) < framing.FabricLeast {
@@ -70,25 +69,25 @@ func (c *Card) Sent() {
 	c.notify()
 }
 
-// maxPosted is the most receive buffers that a card can have, posted and filled.
+// maxPosted limits the receive buffers of a card, empty and filled.
 const maxPosted = 256
 
-// recvEngine moves packets from the link to buffers in SRAM, in the order in which these
-// were posted.
+// recvEngine puts received packets into buffers in SRAM, in the order in which the program has
+// posted the buffers.
 type recvEngine struct {
 	c       *Card
 	posted  fifo.Queue[[]byte]
 	filled  fifo.Queue[Received]
-	coming  bool // a packet comes for which a buffer was posted
-	blocked bool // one waits for a buffer
+	coming  bool // a packet with a posted buffer is arriving
+	blocked bool // a packet waits for a buffer
 	resume  func()
 }
 
-// Received is a packet that has come.
+// Received is a received packet.
 type Received struct {
 	Type    uint16
 	Payload []byte // part of Buffer
-	Buffer  []byte // as it was posted
+	Buffer  []byte // the posted buffer
 }
 
 func (e *recvEngine) init(c *Card) {
@@ -96,7 +95,7 @@ func (e *recvEngine) init(c *Card) {
 	e.resume = func() { c.wire.Resume() }
 }
 
-// reset forgets all buffers. A packet that waits for one goes on waiting.
+// reset removes all buffers. A packet that waits for a buffer continues to wait.
 func (e *recvEngine) reset() {
 	e.coming = false
 	for e.posted.Len() > 0 {
@@ -107,9 +106,8 @@ func (e *recvEngine) reset() {
 	}
 }
 
-// Post gives the receive engine a buffer in SRAM, for one packet with its type and CRC-8.
-// It is the engine's until Receive returns it. It reports false when the engine has as
-// many as it can.
+// Post gives the receive engine a buffer in SRAM for one packet with its type and CRC-8. The engine
+// owns it until Receive returns it. Post reports false if the engine has maxPosted buffers.
 func (c *Card) Post(buffer []byte) bool {
 	e := &c.in
 	if e.posted.Len()+e.filled.Len() >= maxPosted || len(buffer) < framing.FabricLeast {
@@ -123,16 +121,17 @@ func (c *Card) Post(buffer []byte) bool {
 	return true
 }
 
-// Loop has a packet arrive at the card that sends it: a type, a payload, and an octet for the CRC-8. It
-// does not pass the wire, and takes no time. Loop reports false while there is no receive buffer that
-// the wire can spare, and for a packet that is too long for one.
+// Loop delivers a packet to the card that sends it: a type, a payload, and a byte for the CRC-8.
+// The packet does not pass the wire, and takes no time. Loop reports false if fewer than two
+// receive buffers are posted, because the wire needs one, and for a packet that is longer than its
+// buffer.
 func (c *Card) Loop(packet []byte) bool {
 	posted := &c.in.posted
 	if len(packet) < framing.FabricLeast || posted.Len() < 2 || len(packet) > len(*posted.At(1)) {
 		return false
 	}
 	first, second := posted.At(0), posted.At(1)
-	*first, *second = *second, *first // the first is perhaps being filled, and so the next again
+	*first, *second = *second, *first // the first buffer may be receiving a packet from the wire, so it stays the next
 	buffer := posted.Pop()
 	n := copy(buffer, packet) - framing.FabricCRCSize
 	c.in.filled.Push(Received{Type: uint16(buffer[0])<<8 | uint16(buffer[1]), Payload: buffer[framing.FabricTypeSize:n], Buffer: buffer})
@@ -140,8 +139,7 @@ func (c *Card) Loop(packet []byte) bool {
 	return true
 }
 
-// Receive returns the next packet that has come, intact. Its buffer is the program's, to
-// be posted again.
+// Receive returns the next intact packet. The program owns its buffer, and posts it again.
 func (c *Card) Receive() (r Received, ok bool) {
 	if c.in.filled.Len() == 0 {
 		return Received{}, false
@@ -149,7 +147,7 @@ func (c *Card) Receive() (r Received, ok bool) {
 	return c.in.filled.Pop(), true
 }
 
-// Room implements Host. Without a buffer the packet blocks, and what is behind it.
+// Room implements Host. Without a buffer, the packet and those behind it block.
 func (c *Card) Room(int) bool {
 	if c.in.posted.Len() > 0 {
 		c.in.coming = true
@@ -160,17 +158,17 @@ func (c *Card) Room(int) bool {
 	return false
 }
 
-// Place implements Placer: the packet is put into the buffer that was posted for it.
+// Place implements Placer. It returns the first posted buffer.
 func (c *Card) Place(n int) []byte {
 	e := &c.in
 	if e.posted.Len() == 0 || n > len(*e.posted.At(0)) {
-		return nil // it waits, or is counted
+		return nil // Room makes it wait, or Arrived counts it
 	}
 	e.coming = true
 	return (*e.posted.At(0))[:n]
 }
 
-// Arrived implements Host. What is not intact is counted, and its buffer used again.
+// Arrived implements Host. It counts a damaged packet, and keeps its buffer posted.
 func (c *Card) Arrived(packet []byte, whole bool) {
 	e := &c.in
 	if !e.coming {
@@ -205,7 +203,7 @@ func (c *Card) Arrived(packet []byte, whole bool) {
 		return
 	}
 	c.stats.PacketsIn++
-	c.stats.OctetsIn += uint64(n)
+	c.stats.BytesIn += uint64(n)
 	e.filled.Push(Received{Type: typ, Payload: payload, Buffer: e.posted.Pop()})
 	c.notify()
 }

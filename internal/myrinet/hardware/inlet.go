@@ -5,22 +5,22 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// inlet is the buffer of an input of a live cable: frames in the order of their numbers,
-// each in the slot that its number says. Numbers base to base+len(slots) have room, and
-// that is the credit that the other end gets; so neither loss nor copies nor disorder take
-// room away, and a slot serves one number at a time.
+// inlet is the input buffer of a live cable. It holds frames in the order of their numbers; a
+// frame's number determines its slot. Numbers base to base+len(slots) have room, which is the
+// credit of the other end. So loss, duplicates and reordering do not reduce the room, and a slot
+// serves one number at a time.
 type inlet struct {
 	slots []slot
 	mem   []byte
-	part  int // octets of a slot
+	part  int // bytes in a slot
 
 	base ethertype.Seq // oldest number whose slot is in use
-	next ethertype.Seq // first number that was not passed on
-	high ethertype.Seq // behind the highest number that was heard of
-	told ethertype.Seq // credit that the neighbour was told last
-	tell bool          // tell it again, changed or not
+	next ethertype.Seq // first number that was not yet forwarded
+	high ethertype.Seq // one past the highest number that is known to be sent
+	told ethertype.Seq // credit in the last frame to the neighbour
+	tell bool          // send the credit again, even if unchanged
 
-	gapSince int64 // when it was seen that next is missing, 0 if it is not
+	gapSince int64 // when next was first seen to be missing, 0 if it is not
 }
 
 type slotState uint8
@@ -28,20 +28,20 @@ type slotState uint8
 const (
 	slotEmpty  slotState = iota
 	slotFull             // holds a frame
-	slotQueued           // passed on, and the link of the output has not taken it yet
-	slotDone             // passed on; its number is not the oldest in use
-	slotOrphan           // queued when the session ended
+	slotQueued           // forwarded, but not yet taken by the link of the output
+	slotDone             // forwarded, but an older number is still in use
+	slotOrphan           // was queued when the session ended
 )
 
-// slot holds a frame.
+// slot holds one frame.
 type slot struct {
 	state  slotState
 	kind   framing.FabricKind
-	summed bool // the packet's CRC-8 has been computed so far
+	summed bool // the bytes are part of the packet's running CRC-8
 	packet ethertype.Seq
 	offset uint32
 	length uint32
-	sent   int // octets that were passed on, or are the switch's
+	sent   int // forwarded bytes, including the turn that the switch strips
 	data   []byte
 }
 
@@ -56,11 +56,12 @@ func newInlet(part int) inlet {
 
 func (in *inlet) at(n ethertype.Seq) *slot { return &in.slots[int(n)&(len(in.slots)-1)] }
 
-// credit is the number up to which frames find room, exclusive.
+// credit is the number up to which frames have room, exclusive.
 func (in *inlet) credit() ethertype.Seq { return in.base + ethertype.Seq(len(in.slots)) }
 
-// put takes a frame, of which part may be the beginning and the rest with the link, and
-// reports at which counter it is dropped if it is. One that the link has lost leaves a gap.
+// put stores a frame. If it drops the frame, it returns the counter of the reason. part may be only
+// the beginning of the frame's part; the link has the rest. If the link has lost the rest, the slot
+// stays empty.
 func (in *inlet) put(h *framing.FabricHeader, part []byte, long *longCable, st *CableStats) (drop *uint64) {
 	s := in.at(h.Seq)
 	switch {
@@ -82,8 +83,8 @@ func (in *inlet) put(h *framing.FabricHeader, part []byte, long *longCable, st *
 	return nil
 }
 
-// heardOf notes that the frames before a number were sent. Those that had no room are
-// looked at when there is some.
+// heardOf records that the frames before number n were sent. Numbers beyond the credit are left for
+// later.
 func (in *inlet) heardOf(n ethertype.Seq) {
 	if in.credit().Less(n) {
 		n = in.credit()
@@ -93,7 +94,7 @@ func (in *inlet) heardOf(n ethertype.Seq) {
 	}
 }
 
-// release ends the use of a slot that was passed on.
+// release frees a slot that was forwarded.
 func (in *inlet) release(s *slot) {
 	if s.state == slotOrphan {
 		s.state = slotEmpty
@@ -103,7 +104,7 @@ func (in *inlet) release(s *slot) {
 	in.advance()
 }
 
-// advance makes the slots free again that no number before them keeps.
+// advance frees forwarded slots from base on, up to the first that is still in use.
 func (in *inlet) advance() {
 	for in.base != in.next && in.at(in.base).state == slotDone {
 		in.at(in.base).state = slotEmpty
@@ -111,12 +112,12 @@ func (in *inlet) advance() {
 	}
 }
 
-// skip takes what is missing at next for lost, and returns how many frames that is.
+// skip gives up the missing frames at next, and returns how many.
 func (in *inlet) skip() (lost int) {
 	in.gapSince = 0
 	for in.next != in.high && in.at(in.next).state != slotFull {
 		if s := in.at(in.next); s.state == slotOrphan {
-			s.state = slotQueued // of this session now: it comes free as others do
+			s.state = slotQueued // belongs to this session now, and becomes free like the others
 		} else {
 			s.state = slotDone
 		}
@@ -127,7 +128,7 @@ func (in *inlet) skip() (lost int) {
 	return lost
 }
 
-// reset begins a session, and returns how many frames of the one before are lost by that.
+// reset begins a session, and returns how many frames of the previous one are lost.
 func (in *inlet) reset() (lost int) {
 	lost = in.high.Sub(in.next)
 	for i := range in.slots {
@@ -142,7 +143,7 @@ func (in *inlet) reset() (lost int) {
 	return lost
 }
 
-// buffered is how many slots are in use.
+// buffered returns the number of slots in use.
 func (in *inlet) buffered() (n int) {
 	for i := range in.slots {
 		if in.slots[i].state != slotEmpty {
@@ -152,14 +153,15 @@ func (in *inlet) buffered() (n int) {
 	return n
 }
 
-// holdsEnd reports whether the rest of a packet, from its next frame on, is there.
+// holdsEnd reports whether the buffer contains the rest of the first packet, from its next frame
+// on.
 func (in *inlet) holdsEnd() bool {
 	first := in.at(in.next)
 	at := first.offset
 	for n := in.next; n != in.high; n++ {
 		s := in.at(n)
 		if s.state != slotFull || s.kind == framing.FabricBreak || s.packet != first.packet || s.offset != at {
-			return s.state == slotFull // another packet begins, or a break ends it: no more of it comes
+			return s.state == slotFull // another packet or a break follows: the packet has no further frames
 		}
 		if at += uint32(len(s.data)); at == first.length {
 			return true

@@ -1,11 +1,11 @@
 package hardware
 
-// interrupts tell the host that the card wants something of it.
+// interrupts is the interrupt line from the card to the host.
 type interrupts struct {
 	c       *Card
 	handler func(causes uint32)
-	causes  uint32 // that the handler has not been told
-	at      int64  // when it is
+	causes  uint32 // not yet delivered to the handler
+	at      int64  // time of the delivery
 	raise   func()
 }
 
@@ -14,8 +14,8 @@ func (q *interrupts) init(c *Card) {
 	q.raise = q.onRaise
 }
 
-// onRaise is the event of an interrupt. One that comes before its time is of a program
-// that was replaced.
+// onRaise handles the event of an interrupt. An event before its time belongs to a program that was
+// replaced.
 func (q *interrupts) onRaise() {
 	causes := q.causes
 	if causes == 0 || q.c.world != nil && q.c.world.Now() < q.at {
@@ -28,16 +28,16 @@ func (q *interrupts) onRaise() {
 	}
 }
 
-// reset forgets what the handler has not been told.
+// reset drops undelivered causes.
 func (q *interrupts) reset() { q.causes, q.at = 0, 0 }
 
-// OnInterrupt sets the host's handler. It gets the causes of all interrupts since it was
-// called last, a bit each. It runs where the card does, which is within a step of the
-// program if the card has no timing model, and must not wait.
+// OnInterrupt sets the host's handler. Its argument has a bit for each cause since the last call.
+// The handler runs in the card's context, within a step of the program if the card has no timing
+// model, and must not block.
 func (c *Card) OnInterrupt(handler func(causes uint32)) { c.irq.handler = handler }
 
-// Interrupt has the host's handler called, after Timing.Interrupt. Causes that come
-// before it is called share the call.
+// Interrupt calls the host's handler after Timing.Interrupt. Causes that are added before the call
+// share it.
 func (c *Card) Interrupt(causes uint32) {
 	q := &c.irq
 	pending := q.causes != 0

@@ -15,9 +15,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// CablePorts is the range of ports of a link that is one end of a live cable, when it is
-// the only one of its interface. A second one on the same interface is refused, as the
-// port is taken.
+// CablePorts is the port range of a link that is the only live cable of its interface. A second
+// cable on the same interface is refused, because the port is taken.
 var CablePorts = transport.PortRange{Lo: 1, Hi: 1}
 
 const (
@@ -26,21 +25,21 @@ const (
 	defaultGap         = 2 * time.Millisecond
 	defaultMaxPacket   = 1 << 16
 
-	hellosInSilence = 10 // from a neighbour that is known
-	searchInSilence = 50 // where there is none
+	hellosInSilence = 10 // greetings per Silence to a known neighbour
+	searchInSilence = 50 // greetings per Silence without a neighbour
 
-	// How many times Timeout a packet may stand still. What holds up others is broken
-	// before them: one that its card has no room for; then one whose head has gone; then
-	// one whose head waits for an output, or of which nothing more comes.
+	// How long a packet may stand still, in units of Timeout. The packet that blocks others must be
+	// broken first, so the order is: a packet that its card has no room for; a packet whose head
+	// has left; a packet whose head waits for an output, or that receives no more frames.
 	cardPatience   = 1
 	gonePatience   = 2
 	outputPatience = 4
 
-	// leastMTU is the smallest MTU of a link that can be a cable: beside the header there
-	// is place for a route and a short message.
+	// leastMTU is the smallest MTU of a link that can be a cable. It leaves room for a route and a
+	// short message after the header.
 	leastMTU = 256
 
-	maxBuffer = 2 << 20 // octets of an input's buffer, unless that were fewer frames than minSlots
+	maxBuffer = 2 << 20 // bytes in an input buffer, unless that is less than minSlots frames
 	minSlots  = 16
 	maxSlots  = 64
 )
@@ -67,7 +66,7 @@ func withDefaults(o myrinet.LiveOptions) (myrinet.LiveOptions, error) {
 	return o, nil
 }
 
-// checkLink refuses a link that cannot be a cable.
+// checkLink returns an error if the link cannot be a cable.
 func checkLink(info *transport.Info) error {
 	if info.MTU < leastMTU {
 		return fmt.Errorf("myrinet: %s has an MTU of %d, a cable needs %d at least: ip link set dev %s mtu 1500",
@@ -79,7 +78,7 @@ func checkLink(info *transport.Info) error {
 	return nil
 }
 
-// slotsFor returns how many frames the buffer of an input holds: a power of two.
+// slotsFor returns the number of frames in an input buffer, a power of two.
 func slotsFor(part int) int {
 	n := maxSlots
 	for n > minSlots && n*part > maxBuffer {
@@ -89,7 +88,7 @@ func slotsFor(part int) int {
 }
 
 // tags draws incarnations.
-type tags struct{ rng *rand.PCG } // nil: nobody can guess them
+type tags struct{ rng *rand.PCG } // nil: crypto/rand, which cannot be predicted
 
 func newTags(seed uint64, mac ethertype.MAC) *tags {
 	if seed == 0 {
@@ -100,7 +99,7 @@ func newTags(seed uint64, mac ethertype.MAC) *tags {
 	return &tags{rng: rand.NewPCG(seed, binary.BigEndian.Uint64(b[:]))}
 }
 
-// next returns a number that is not 0.
+// next returns a random number other than 0.
 func (t *tags) next() (tag uint32) {
 	for tag == 0 {
 		if t.rng != nil {

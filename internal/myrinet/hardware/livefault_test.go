@@ -309,7 +309,7 @@ func TestLiveStorm(t *testing.T) {
 }
 
 // onlyPayloads returns an error if more whole packets with a CRC-8 that matches are none
-// that was sent than CRC-8 can miss: all that is sent is the same octets, cut at different
+// that was sent than CRC-8 can miss: all that is sent is the same bytes, cut at different
 // lengths.
 func (r *liveRig) onlyPayloads() error {
 	missed := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// LiveSwitch is a crossbar between live cables. Goroutines may share it.
+// LiveSwitch is a crossbar between live cables. It is safe for concurrent use.
 type LiveSwitch struct {
 	name string
 	opts myrinet.LiveOptions
@@ -21,7 +21,7 @@ type LiveSwitch struct {
 	mu    sync.Mutex
 	x     crossbar.Crossbar
 	port  []*livePort // nil where no cable is plugged in
-	ready uint32      // inputs that may go on, a bit each
+	ready uint32      // inputs that may continue, a bit each
 	now   int64
 }
 
@@ -30,13 +30,12 @@ type livePort struct {
 	cableEnd
 	sw      *LiveSwitch
 	index   int
-	wakesAt int64 // when it wakes by itself
+	wakesAt int64 // next wake-up without an event
 }
 
-// NewLiveSwitch returns a switch of as many ports as there are links, 2 to MaxPorts; nil
-// stands for a port without a cable. Links have the EtherType of the fabric, usually
-// ethertype.Fabric, and MTUs of 256 octets or more, and are the switch's from now on. Drive
-// closes none of them.
+// NewLiveSwitch returns a switch with a port for each link, 2 to MaxPorts; nil stands for a port
+// without a cable. The links must have the EtherType of the fabric, usually ethertype.Fabric, and
+// MTUs of at least 256 bytes. The switch owns them, but Drive does not close them.
 func NewLiveSwitch(name string, links []transport.Link, opts myrinet.LiveOptions) (*LiveSwitch, error) {
 	opts, err := withDefaults(opts)
 	if err != nil {
@@ -70,9 +69,9 @@ func NewLiveSwitch(name string, links []transport.Link, opts myrinet.LiveOptions
 // String returns the switch's name.
 func (s *LiveSwitch) String() string { return s.name }
 
-// Drive moves what comes in by a port, until its link is closed or fails for good; it
-// returns the link's error. Each port that has a cable needs one goroutine, or process of
-// a simulated world, in Drive.
+// Drive forwards what arrives at a port, until the port's link is closed or fails permanently, and
+// returns the link's error. Each port with a cable needs one goroutine, or process of a simulated
+// world, in Drive.
 func (s *LiveSwitch) Drive(port int) error {
 	p := s.port[port]
 	spin := int64(s.opts.Spin)
@@ -97,8 +96,8 @@ func (s *LiveSwitch) Drive(port int) error {
 	}
 }
 
-// poll does what there is to do at a port, and what follows from it at others. It returns
-// when to call again if nothing comes, and whether something has come.
+// poll handles what has arrived at a port, including the consequences at other ports. It returns
+// when to call it again if nothing arrives, and whether something has arrived.
 func (s *LiveSwitch) poll(p *livePort) (until int64, moved bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +117,7 @@ func (s *LiveSwitch) poll(p *livePort) (until int64, moved bool, err error) {
 	return p.wakesAt, p.frames.FramesIn != before, err
 }
 
-// wakeOthers wakes the ports other than p that have something to do earlier than they know.
+// wakeOthers wakes the ports other than p whose next action has become earlier.
 func (s *LiveSwitch) wakeOthers(p *livePort) {
 	for _, q := range s.port {
 		if q != nil && q != p && q.due(s.now) < q.wakesAt {
@@ -128,8 +127,8 @@ func (s *LiveSwitch) wakeOthers(p *livePort) {
 	}
 }
 
-// settle lets go on what can, and hands all that is to be sent to the links. It returns
-// the error of the link of p.
+// settle forwards what can move, and hands queued frames to the links. It returns the error of p's
+// link.
 func (s *LiveSwitch) settle(p *livePort) (err error) {
 	p.speak(s.now)
 	for again := true; again; again = s.ready != 0 {
@@ -173,7 +172,7 @@ func (p *livePort) head(pass *passage, part []byte) verdict {
 	if !pass.asked {
 		out, drop := x.Way(p.index, part[0], &p.stats.NoRoute, &p.stats.BadTurn)
 		if drop == nil && pass.length <= framing.FabricLeast {
-			drop = &p.stats.NoRoute // nothing that a card could take is left
+			drop = &p.stats.NoRoute // the rest is too short for a card
 		}
 		if drop == nil && !p.sw.up(out) {
 			drop = &p.stats.NoCable
@@ -196,14 +195,14 @@ func (p *livePort) head(pass *passage, part []byte) verdict {
 	return goes
 }
 
-// up reports whether an output carries packets.
+// up reports whether an output can send packets.
 func (s *LiveSwitch) up(out int) bool { return s.port[out] != nil && s.port[out].up }
 
 // body implements taker.
 func (p *livePort) body(pass *passage, s *slot, last bool) bool {
 	o := p.sw.port[pass.out]
 	if pass.got == 0 && s.sent == 0 {
-		s.sent = 1 // the turn stays here
+		s.sent = 1 // strips the turn
 	}
 	if !s.summed && !pass.cut {
 		s.summed = true
@@ -219,7 +218,7 @@ func (p *livePort) body(pass *passage, s *slot, last bool) bool {
 		if pass.sent == 0 {
 			o.out.begin(pass.length - 1)
 			o.stats.PacketsOut++
-			o.stats.OctetsOut += uint64(pass.length - 1)
+			o.stats.BytesOut += uint64(pass.length - 1)
 		}
 		n := o.out.carries(len(s.data) - s.sent)
 		part := s.data[s.sent : s.sent+n]
@@ -235,8 +234,8 @@ func (p *livePort) body(pass *passage, s *slot, last bool) bool {
 	return true
 }
 
-// remake checks the CRC-8 of a packet that has come, and puts it right for the next cable;
-// one that was wrong stays wrong.
+// remake checks the CRC-8 of a received packet, and adjusts it for the next cable. A wrong CRC-8
+// stays wrong.
 func (p *livePort) remake(pass *passage, tail []byte) {
 	if pass.crc != 0 {
 		p.stats.CRCErrors++
@@ -253,8 +252,8 @@ func (p *livePort) end(pass *passage, whole bool) {
 	p.sw.release(pass.out)
 }
 
-// place implements taker: what passes a switch waits in the buffer of its input until the
-// link of the output has taken it.
+// place implements taker. A packet that passes a switch always waits in the input's buffer until
+// the output's link has taken it.
 func (p *livePort) place(int) []byte { return nil }
 func (p *livePort) placed([]byte)    {}
 

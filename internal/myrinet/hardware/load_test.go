@@ -83,7 +83,7 @@ func TestRefusedPackets(t *testing.T) {
 	c, s := r.cardAndSink(myrinet.CardConfig{})
 	r.load(c, &script{})
 	if c.Send([]byte{0, 0}) || c.Sending() {
-		t.Error("two octets are a packet")
+		t.Error("two bytes are a packet")
 	}
 	if !c.Send(outgoing(nil, 1, make([]byte, 1000))) || c.Sending() || c.Stats().Refused != 1 {
 		t.Errorf("the engine is busy with a packet that is too long: %+v", c.Stats())
@@ -192,7 +192,7 @@ func TestLoadUnderWay(t *testing.T) {
 		}
 		r.run(time.Millisecond)
 		if want := next.start + (timing{myrinet.PCITiming()}).dma(100); next.done < want || next.done > want+1 || second != next.start+10_000 {
-			return fmt.Errorf("a transfer of 100 octets took %d ns, an interrupt %d", next.done-next.start, second-next.start)
+			return fmt.Errorf("a transfer of 100 bytes took %d ns, an interrupt %d", next.done-next.start, second-next.start)
 		}
 		if causes != told|2 || (old[0] == 0) != moved || len(s.got) != int(sent) {
 			return fmt.Errorf("the host has heard %b, its memory was written: %v (before: %v), %d packets left (before: %d)",
@@ -203,7 +203,7 @@ func TestLoadUnderWay(t *testing.T) {
 			return fmt.Errorf("%d packets came to the program, one was coming: %v; %+v", next.got, coming, st)
 		}
 		if used := c.SRAM().Used(); used != 4096 {
-			return fmt.Errorf("%d octets of SRAM are in use, want the page alone", used)
+			return fmt.Errorf("%d bytes of SRAM are in use, want the page alone", used)
 		}
 		return nil
 	})

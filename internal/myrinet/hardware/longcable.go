@@ -6,43 +6,43 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// longCable is what an end of a cable knows of long frames (transport.LongLink), which
-// are longer than the MTU of its link: a packet that needs several frames of the MTU is
-// one of these. Some links send and receive them, but what lies between two may lose
-// them; so each end proves its way to the other one.
+// longCable is the state of long frames (transport.LongLink) at one end of a cable. A long frame is
+// longer than the link's MTU, so a packet that would need several frames needs one. Links may
+// support long frames while the path between them drops them, so each end tests its path to the
+// other.
 //
-// Beside a greeting a long one goes, padded to the length of a long frame. Its Offset says
-// how many octets of a packet a long frame to its sender may carry, if long greetings of
-// the other end have come there lately; otherwise as many as any greeting says. So an end
-// sends long frames when both ways carry them, and only then, and ceases when they do no
-// more. It takes those that come in any case. Ends whose links have not the same MTU do
-// without: the one does not know which frames are long ones to the other. The link receives
-// long frames from the first long greeting on that it sends.
+// With its greetings an end also sends long greetings, padded to the length of a long frame. Offset
+// in a long greeting is the number of bytes of a packet that a long frame to its sender may carry,
+// provided that the sender has recently received long greetings; otherwise it is the same as in an
+// ordinary greeting. So an end sends long frames only while both directions carry them. It always
+// accepts those that arrive. Ends whose links have different MTUs do not use long frames, because
+// neither knows which frames are long for the other. The link starts to receive long frames when
+// the end sends its first long greeting.
 type longCable struct {
-	link  transport.LongLink // nil: none
-	part  int                // octets of a packet that a long frame carries; 0 for none
+	link  transport.LongLink // nil if the link has no long frames
+	part  int                // bytes of a packet in a long frame; 0 for none
 	same  bool               // both links have the same MTU
-	heard int64              // when a long greeting has come, 0 for never
-	tries int                // long greetings of this session
+	heard int64              // time of the last long greeting from the neighbour, 0 for never
+	tries int                // long greetings sent in this session
 	parts [1][]byte
 }
 
 const (
-	// longPart is the most octets of a packet that a long frame carries. A few of them fit
-	// a card's memory.
+	// longPart is the greatest number of bytes of a packet in a long frame. A few of them fit a
+	// card's memory.
 	longPart = 32 << 10
 
-	// An end whose long greetings are not answered sends that many, and then one beside
-	// each of so many greetings.
+	// While its long greetings are not answered, an end sends longTries of them, and then one with
+	// every longSeldom-th greeting.
 	longTries  = 8
 	longSeldom = 64
 )
 
-// longPadding is what follows the header of a long greeting.
+// longPadding follows the header of a long greeting.
 var longPadding [longPart]byte
 
-// newLongCable has link carry long frames, if it can, and if they are longer than others,
-// which carry short octets of a packet.
+// newLongCable enables long frames on the link, if it supports them and if they are longer than
+// ordinary frames. short is the number of bytes of a packet in an ordinary frame.
 func newLongCable(link transport.Link, short, maxPacket int) (l longCable) {
 	part := min(longPart, maxPacket)
 	long, ok := link.(transport.LongLink)
@@ -58,7 +58,7 @@ func newLongCable(link transport.Link, short, maxPacket int) (l longCable) {
 // reset begins a session.
 func (l *longCable) reset() { l.same, l.heard, l.tries = false, 0, 0 }
 
-// rest is how many octets of the last frame that has come are with the link.
+// rest returns how many bytes of the last received frame are still in the link.
 func (l *longCable) rest() int {
 	if l.link == nil {
 		return 0
@@ -66,8 +66,8 @@ func (l *longCable) rest() int {
 	return l.link.Rest()
 }
 
-// take copies the part of a packet that a frame carries to dst, which is as long. What is
-// not in part is with the link; it reports false if that has lost it.
+// take copies the part of a packet in a frame to dst, which has the part's length. part holds the
+// beginning; take fetches the rest from the link. It reports false if the link has lost the rest.
 func (l *longCable) take(dst, part []byte) bool {
 	if len(part) == len(dst) {
 		copy(dst, part)
@@ -79,12 +79,12 @@ func (l *longCable) take(dst, part []byte) bool {
 	return ok
 }
 
-// hearsLong reports whether long greetings come.
+// hearsLong reports whether long greetings arrive.
 func (c *cableEnd) hearsLong(now int64) bool {
 	return c.long.heard != 0 && now-c.long.heard < int64(c.opts.Silence)
 }
 
-// speakLong queues a long greeting, if it is time for one.
+// speakLong queues a long greeting if one is due.
 func (c *cableEnd) speakLong(now int64) {
 	l := &c.long
 	hears := c.hearsLong(now)
@@ -112,8 +112,8 @@ func (c *cableEnd) speakLong(now int64) {
 	})
 }
 
-// longHello takes a long greeting, and returns the counter of why it is dropped. All that
-// any greeting says has come by a short one.
+// longHello handles a long greeting. If it drops the greeting, it returns the counter of the
+// reason. The other fields of a greeting have arrived in an ordinary one.
 func (c *cableEnd) longHello(now int64, h *framing.FabricHeader, from ethertype.Addr) (drop *uint64) {
 	l := &c.long
 	switch {
@@ -135,8 +135,9 @@ func (c *cableEnd) longHello(now int64, h *framing.FabricHeader, from ethertype.
 	return nil
 }
 
-// straight takes a packet that has come in one frame, is the next one and finds nothing
-// before it, past the buffer of the input. It reports false for others.
+// straight hands a packet to the taker without copying it to the input's buffer. The packet must be
+// whole in one frame, be the next one, and find nothing before it. Otherwise straight reports
+// false.
 func (c *cableEnd) straight(h *framing.FabricHeader, part []byte) bool {
 	in := &c.in
 	if h.Seq != in.next || in.base != in.next || uint32(h.Size) != h.Length || h.Size == 0 ||
@@ -150,7 +151,7 @@ func (c *cableEnd) straight(h *framing.FabricHeader, part []byte) bool {
 	in.heardOf(h.Seq + 1)
 	if len(part) < len(memory) {
 		if !c.long.take(memory, part) {
-			return true // a gap is left
+			return true // leaves a gap
 		}
 		part = memory
 	}
@@ -158,7 +159,7 @@ func (c *cableEnd) straight(h *framing.FabricHeader, part []byte) bool {
 	in.base++
 	in.gapSince = 0
 	c.stats.PacketsIn++
-	c.stats.OctetsIn += uint64(h.Length)
+	c.stats.BytesIn += uint64(h.Length)
 	c.taker.placed(part)
 	return true
 }

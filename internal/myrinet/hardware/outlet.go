@@ -8,41 +8,41 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// outlet is the sending half of a live cable's end: frames that the link has not taken
-// yet, and what of them the neighbour has room for.
+// outlet is the sending half of a live cable's end: frames that the link has not taken yet, and the
+// credit that the neighbour has granted.
 type outlet struct {
-	seq    ethertype.Seq // of the next frame
-	limit  ethertype.Seq // frames up to this one, exclusive, have room there
-	packet ethertype.Seq // number of the packet that was begun last
-	part   int           // octets of a packet that a frame carries
-	long   int           // and a long frame, 0 if the cable carries none
+	seq    ethertype.Seq // number of the next frame
+	limit  ethertype.Seq // the neighbour has room for frames up to this one, exclusive
+	packet ethertype.Seq // number of the last packet begun
+	part   int           // bytes of a packet in an ordinary frame
+	long   int           // bytes of a packet in a long frame, 0 if the cable carries none
 
 	queue    [transport.MaxBatch]outFrame
 	first, n int
 	batch    [transport.MaxBatch]transport.Frame
 
-	breaking bool // the packet that was begun last ends before its time, and the neighbour is to be told
+	breaking bool // the last packet begun was broken off at breakAt; the neighbour does not know yet
 	breakAt  uint32
 	length   uint32 // of that packet
 	full     bool   // the link had no room
-	failed   bool   // or an error
-	crowded  bool   // a frame of a packet waits for a place in the queue
+	failed   bool   // the link returned an error
+	crowded  bool   // a frame of a packet waits for room in the queue
 }
 
-// queueReserve is how many places of the queue are kept for credits and greetings.
+// queueReserve is the number of places in the queue that are reserved for credits and greetings.
 const queueReserve = 4
 
-// outFrame is a frame to be sent. Its body lies in a slot of from, or in the memory of a
-// card's outgoing packets.
+// outFrame is a frame to send. Its body lies in a slot of from, or in the arena of a card's
+// outgoing packets.
 type outFrame struct {
 	h    framing.FabricHeader
 	head [ethertype.HeaderSize]byte
 	body [1][]byte
-	from *inlet // nil for a card's
-	slot *slot  // that comes free when the frame is gone; nil for none
+	from *inlet // nil at a card
+	slot *slot  // released when the frame has left; may be nil
 }
 
-// reset begins a session. Frames of the one before are not sent.
+// reset begins a session. Frames of the previous session are dropped.
 func (o *outlet) reset() {
 	for ; o.n > 0; o.n-- {
 		o.drop()
@@ -50,7 +50,7 @@ func (o *outlet) reset() {
 	o.seq, o.limit, o.packet, o.long, o.breaking, o.full, o.failed, o.crowded = 0, 0, 0, 0, false, false, false, false
 }
 
-// drop lets go of the oldest frame.
+// drop removes the oldest frame and releases its slot.
 func (o *outlet) drop() {
 	f := &o.queue[o.first]
 	if f.slot != nil {
@@ -60,8 +60,8 @@ func (o *outlet) drop() {
 	o.first = (o.first + 1) % len(o.queue)
 }
 
-// grant takes the credit that a frame of the neighbour tells, and reports whether it is
-// more than before. No window is longer than maxSlots.
+// grant applies the credit in a frame of the neighbour, and reports whether it has grown. It
+// ignores a window longer than maxSlots.
 func (o *outlet) grant(credit ethertype.Seq) bool {
 	if !o.limit.Less(credit) || credit.Sub(o.seq) > maxSlots {
 		return false
@@ -70,7 +70,7 @@ func (o *outlet) grant(credit ethertype.Seq) bool {
 	return true
 }
 
-// credit is how many frames of packets can be sent now.
+// credit returns how many frames of packets can be sent now.
 func (o *outlet) credit() int {
 	return max(0, min(o.limit.Sub(o.seq), len(o.queue)-queueReserve-o.n))
 }
@@ -85,7 +85,7 @@ func (o *outlet) push(f outFrame) bool {
 	return true
 }
 
-// carries returns how many of the next n octets of a packet a frame carries.
+// carries returns how many of the next n bytes of a packet fit one frame.
 func (o *outlet) carries(n int) int {
 	if n > o.part && o.long > 0 {
 		return min(n, o.long)
@@ -93,14 +93,14 @@ func (o *outlet) carries(n int) int {
 	return min(n, o.part)
 }
 
-// begin begins a packet of so many octets.
+// begin starts a packet of length bytes.
 func (o *outlet) begin(length int) {
 	o.packet++
 	o.length = uint32(length)
-	o.breaking = false // the new packet's first frame says it, too
+	o.breaking = false // the first frame of the new packet also ends the old one
 }
 
-// send queues a part of the packet that was begun last. There is credit.
+// send queues a part of the last packet begun. The caller has checked the credit.
 func (o *outlet) send(offset int, part []byte, from *inlet, s *slot) {
 	o.push(outFrame{
 		h: framing.FabricHeader{
@@ -112,8 +112,8 @@ func (o *outlet) send(offset int, part []byte, from *inlet, s *slot) {
 	o.seq++
 }
 
-// breakOff has the packet that was begun last end at an offset, as soon as there is credit
-// to say so.
+// breakOff ends the last packet begun at an offset. The neighbour learns of it as soon as there is
+// credit.
 func (o *outlet) breakOff(offset int) {
 	if offset > 0 {
 		o.breaking, o.breakAt = true, uint32(offset)
@@ -121,7 +121,7 @@ func (o *outlet) breakOff(offset int) {
 	}
 }
 
-// sayBreak tells of a broken packet.
+// sayBreak sends the notice of a broken packet if there is credit.
 func (o *outlet) sayBreak() {
 	if o.breaking && o.credit() > 0 {
 		o.breaking = false
@@ -132,8 +132,8 @@ func (o *outlet) sayBreak() {
 	}
 }
 
-// flush offers the link what is queued. Its error is ErrClosed; others are counted as a
-// link without room, because it may come back.
+// flush offers the queue to the link. It returns only ErrClosed; other errors may pass, and count
+// as a link without room.
 func (c *cableEnd) flush() error {
 	o := &c.out
 	for o.n > 0 {
@@ -153,7 +153,7 @@ func (c *cableEnd) flush() error {
 			o.crowded = false
 			c.taker.changed()
 		}
-		if errors.Is(err, transport.ErrFrameSize) && taken < n { // the MTU has shrunk: the neighbour sees a gap
+		if errors.Is(err, transport.ErrFrameSize) && taken < n { // the MTU has shrunk; the neighbour sees a gap
 			o.drop()
 			o.n--
 			c.frames.Malformed++
@@ -172,7 +172,7 @@ func (c *cableEnd) flush() error {
 	return nil
 }
 
-// address completes a frame's header as it is right now.
+// address fills in the header fields of a frame that depend on the current state.
 func (c *cableEnd) address(f *outFrame) {
 	h := &f.h
 	h.Dst, h.DstPort = c.peer.MAC, c.peer.Port

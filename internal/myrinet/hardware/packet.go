@@ -8,16 +8,16 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// What is wrong with a packet that a card has received, or is asked to send. Received
-// ones are counted by identity.
+// Errors of packets that a card has received or is asked to send. The receive engine compares them
+// by identity to count them.
 var (
 	ErrTruncated = errors.New("myrinet: the packet is truncated")
 	ErrCRC       = errors.New("myrinet: CRC-8 does not match")
 	ErrRouted    = errors.New("myrinet: the packet has come to a card before its route had ended")
 )
 
-// AppendPacket appends a packet to b: its route, which Check has taken, its type, the
-// parts of its payload, and the CRC-8 of these.
+// AppendPacket appends a packet to b: its route, its type, the parts of its payload, and the CRC-8
+// of all of these. Route.Check must have accepted the route.
 func AppendPacket(b []byte, route myrinet.Route, typ uint16, payload ...[]byte) []byte {
 	start := len(b)
 	for _, t := range route {
@@ -30,11 +30,11 @@ func AppendPacket(b []byte, route myrinet.Route, typ uint16, payload ...[]byte) 
 	return append(b, framing.UpdateCRC8(0, b[start:]))
 }
 
-// PacketSize returns how long AppendPacket makes a packet.
+// PacketSize returns the length of the packet that AppendPacket builds.
 func PacketSize(hops, payload int) int { return hops + framing.FabricLeast + payload }
 
-// ParsePacket takes a packet apart that has come to a card. Its error is ErrTruncated,
-// ErrCRC or ErrRouted, in this order. The payload is part of packet.
+// ParsePacket splits a packet that has arrived at a card. The error is ErrTruncated, ErrCRC or
+// ErrRouted; they are checked in this order. The payload is part of packet.
 func ParsePacket(packet []byte) (typ uint16, payload []byte, err error) {
 	switch {
 	case len(packet) < framing.FabricLeast:

@@ -5,26 +5,26 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// passage is the packet at the head of an input's buffer: where it goes, and how far it
-// has come. An input has one at a time, as the hardware has.
+// passage is the packet at the head of an input's buffer: its route through the switch and its
+// progress. As in the hardware, an input has one at a time.
 type passage struct {
 	state  passageState
-	number ethertype.Seq // of the packet on this cable
-	length int           // octets, as on this cable
-	got    int           // octets that were taken in order
-	crc    uint8         // of these
+	number ethertype.Seq // packet number on this cable
+	length int           // bytes, on this cable
+	got    int           // bytes received in order
+	crc    uint8         // CRC-8 of these bytes
 
-	since   int64 // when it began to wait, 0 if it does not
-	moved   int64 // when a frame of it was taken last
-	counted bool  // as blocked
-	cut     bool  // broken while it waited: kept is all that is left
+	since   int64 // when it began to wait, 0 if it does not wait
+	moved   int64 // time of its last frame
+	counted bool  // counted as blocked
+	cut     bool  // broken off while it waited: only kept is left
 	kept    []byte
-	gone    int // octets of kept that were passed on
+	gone    int // forwarded bytes of kept
 
-	asked bool // a switch's: out and turn are set; a card's: it has no room
-	out   int  // the output of a switch
-	turn  byte // the octet that was taken off
-	sent  int  // octets that have left
+	asked bool // switch: out and turn are set; card: it has no room
+	out   int  // output of the switch
+	turn  byte // first byte, which the switch has stripped
+	sent  int  // forwarded bytes
 }
 
 type passageState uint8
@@ -32,11 +32,11 @@ type passageState uint8
 const (
 	idle    passageState = iota // no packet
 	halted                      // the head waits for its output, or for the card
-	passing                     // it goes on
-	thrown                      // what comes of it is thrown away
+	passing                     // being forwarded
+	thrown                      // its remaining frames are dropped
 )
 
-// consume takes frames in order until one has to wait or is missing.
+// consume takes frames in order, until one is missing or has to wait.
 func (c *cableEnd) consume(now int64) {
 	in := &c.in
 	for in.next != in.high {
@@ -59,7 +59,7 @@ func (c *cableEnd) consume(now int64) {
 	}
 }
 
-// take deals with the next frame, and reports false if it has to wait.
+// take handles the next frame. It reports false if the frame has to wait.
 func (c *cableEnd) take(now int64, s *slot) bool {
 	p := &c.pass
 	mine := p.state != idle && s.packet == p.number
@@ -73,7 +73,7 @@ func (c *cableEnd) take(now int64, s *slot) bool {
 	case p.cut && !mine:
 		return c.retryCut(now) && c.take(now, s)
 	case s.offset == 0 && !(mine && p.got == 0):
-		c.stop(&c.stats.Lost) // the one before was not whole
+		c.stop(&c.stats.Lost) // the previous packet was incomplete
 		c.arrive(s)
 	case !mine || int(s.length) != p.length || !p.cut && int(s.offset) != p.got:
 		c.frames.Orphans++
@@ -81,7 +81,7 @@ func (c *cableEnd) take(now int64, s *slot) bool {
 		return true
 	}
 	if p.cut {
-		s.state = slotDone // what lies behind a broken packet's beginning is thrown away
+		s.state = slotDone // drops the rest of a broken packet
 		return true
 	}
 	p.moved = now
@@ -100,10 +100,10 @@ func (c *cableEnd) take(now int64, s *slot) bool {
 	return true
 }
 
-// arrive begins the passage of the packet that a frame is the first of.
+// arrive starts the passage of a packet, whose first frame is s.
 func (c *cableEnd) arrive(s *slot) {
 	c.stats.PacketsIn++
-	c.stats.OctetsIn += uint64(s.length)
+	c.stats.BytesIn += uint64(s.length)
 	c.pass = passage{state: halted, number: s.packet, length: int(s.length), kept: c.pass.kept[:0]}
 	if c.pass.length > c.opts.MaxPacket {
 		c.frames.TooLong++
@@ -111,7 +111,7 @@ func (c *cableEnd) arrive(s *slot) {
 	}
 }
 
-// begin asks whether the head can go on. It reports false if it has to wait.
+// begin asks the taker whether the packet can proceed. It reports false if the packet has to wait.
 func (c *cableEnd) begin(now int64, part []byte) bool {
 	p := &c.pass
 	switch c.taker.head(p, part) {
@@ -127,7 +127,8 @@ func (c *cableEnd) begin(now int64, part []byte) bool {
 	return true
 }
 
-// forward has a frame of a packet that goes on leave. It reports false if it has to wait.
+// forward hands a frame of a proceeding packet to the taker. It reports false if the frame has to
+// wait.
 func (c *cableEnd) forward(now int64, s *slot) bool {
 	p := &c.pass
 	last := p.got+len(s.data) == p.length
@@ -139,7 +140,7 @@ func (c *cableEnd) forward(now int64, s *slot) bool {
 	return true
 }
 
-// block notes that the packet waits.
+// block records that the packet waits.
 func (c *cableEnd) block(now int64) {
 	p := &c.pass
 	if p.since == 0 {
@@ -151,7 +152,7 @@ func (c *cableEnd) block(now int64) {
 	}
 }
 
-// unblock notes that it waits no longer.
+// unblock records that the packet no longer waits.
 func (c *cableEnd) unblock(now int64) {
 	if p := &c.pass; p.since != 0 {
 		c.stats.BlockedNanos += uint64(now - p.since)
@@ -171,8 +172,8 @@ func (c *cableEnd) finish(whole bool) {
 	*p = passage{kept: p.kept[:0]}
 }
 
-// stop ends a passage before its time. One whose head has gone arrives truncated; others
-// are dropped, and counted at lost.
+// stop ends a passage early. A packet whose head has left ends truncated; others are dropped and
+// counted in lost.
 func (c *cableEnd) stop(lost *uint64) {
 	switch c.pass.state {
 	case passing:
@@ -183,7 +184,7 @@ func (c *cableEnd) stop(lost *uint64) {
 	c.finish(false)
 }
 
-// tick does what is due.
+// tick handles the timeouts that are due.
 func (c *cableEnd) tick(now int64) {
 	p := &c.pass
 	if c.known && now-c.heard >= int64(c.opts.Silence) {
@@ -206,8 +207,8 @@ func (c *cableEnd) tick(now int64) {
 	}
 }
 
-// expires returns when the packet at the head has stood still for too long: because it
-// waits, or because nothing more comes of it.
+// expires returns when the packet at the head has stood still for too long, because it waits or
+// because no more of it arrives.
 func (c *cableEnd) expires() (at int64, ok bool) {
 	p := &c.pass
 	switch {
@@ -221,7 +222,7 @@ func (c *cableEnd) expires() (at int64, ok bool) {
 	return 0, false
 }
 
-// due returns when tick has something to do, or flush should be tried again.
+// due returns when tick has work, or when flush should be retried.
 func (c *cableEnd) due(now int64) int64 {
 	at := c.helloAt
 	if c.known {
@@ -242,16 +243,16 @@ func (c *cableEnd) due(now int64) int64 {
 	return at
 }
 
-// When a link that had no room, or an error, is tried again, nanoseconds.
+// Delay before flush retries a link that had no room or an error, in nanoseconds.
 const (
 	fullPause = int64(50e3)
 	failPause = int64(20e6)
 )
 
-// breakUp is what becomes of a packet that was blocked for too long. While its head waits,
-// what follows the first frame is thrown away, which frees the cable; the first frame goes
-// on, truncated. A packet the rest of which is in the buffer, or that was broken before, is
-// dropped. One whose head has gone, and that nobody ahead has broken, ends where it is.
+// breakUp handles a packet that was blocked for too long. If its head still waits, the frames after
+// the first are dropped, which frees the cable, and the first frame proceeds, truncated. If the
+// rest of the packet is in the buffer, or it was broken up before, it is dropped. If its head has
+// left and no switch ahead has broken it, it ends where it is.
 func (c *cableEnd) breakUp(now int64) {
 	p := &c.pass
 	c.unblock(now)
@@ -283,7 +284,7 @@ func (c *cableEnd) breakUp(now int64) {
 	c.consume(now)
 }
 
-// retryCut has what is left of a broken packet ask again, and reports whether it is away.
+// retryCut asks again for the kept part of a broken packet, and reports whether that part has left.
 func (c *cableEnd) retryCut(now int64) bool {
 	p := &c.pass
 	if p.state == halted && !c.begin(now, p.kept) {

@@ -157,7 +157,7 @@ func TestLiveAllocations(t *testing.T) {
 			round()
 		}
 		if n := testing.AllocsPerRun(1000, round); n != 0 {
-			t.Errorf("%v allocations for a packet of %d octets", n, size)
+			t.Errorf("%v allocations for a packet of %d bytes", n, size)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestLiveFull(t *testing.T) {
 	}
 	for i, p := range b.cards[1].got {
 		if typ, data, err := ParsePacket(p); err != nil || int(typ) != i || len(data) != i*300 {
-			t.Errorf("packet %d is of type %d, %d octets, %v", i, typ, len(data), err)
+			t.Errorf("packet %d is of type %d, %d bytes, %v", i, typ, len(data), err)
 		}
 	}
 	if b.sw.Ports()[1].Frames.Full == 0 {
@@ -190,7 +190,7 @@ func TestLiveFull(t *testing.T) {
 }
 
 // FuzzLiveFrames: whatever comes to a switch and to a card makes neither panic, leaves
-// nothing behind, and packets pass afterwards. The input is frames, each a length octet
+// nothing behind, and packets pass afterwards. The input is frames, each a length byte
 // and bytes that overwrite a valid frame's.
 func FuzzLiveFrames(f *testing.F) {
 	f.Add([]byte{3, 0x80, 1, 2, 3, 0x81, 1, 2, 3, 0x82, 9, 9, 9, 0x83})

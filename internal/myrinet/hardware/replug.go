@@ -7,9 +7,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Unplug says that the link of a port is closed, and Drive of it has returned, because the
-// interface below has gone for good. What was under way by the port is lost, and what comes for
-// it is dropped, as when a cable is pulled out. Replug gives the port another one.
+// Unplug disconnects a port whose interface has disappeared. Its link must be closed, and Drive
+// must have returned. As when a cable is pulled out, packets in transit through the port are lost,
+// and packets for it are dropped. Replug connects the port again.
 func (s *LiveSwitch) Unplug(port int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,9 +20,9 @@ func (s *LiveSwitch) Unplug(port int) {
 	}
 }
 
-// Replug gives a port that has had a cable another link: who deletes an interface and makes
-// one of the same name has made another one. It comes after Unplug, and Drive after it; the
-// link is the switch's from now on. On an error the port is as it was.
+// Replug gives a port a new link, for example because its interface was deleted and created again
+// under the same name. Call it after Unplug and before Drive. The switch owns the link. On an error
+// the port does not change.
 func (s *LiveSwitch) Replug(port int, link transport.Link) error {
 	info := link.Info()
 	if err := checkLink(&info); err != nil {

@@ -102,7 +102,7 @@ func scenario(rng *rand.Rand, top *topology.Topology, n int) (list []order) {
 }
 
 // asSent looks at what a host got, of which each packet is whole: each is one that was sent,
-// octet for octet, none comes twice, and those of one sender come in the order in which they
+// byte for byte, none comes twice, and those of one sender come in the order in which they
 // were sent. It returns how many are none that was sent.
 func asSent(list []order, got [][]byte) (strange int, err error) {
 	byNumber := map[int]*order{}
@@ -164,8 +164,8 @@ func sorted(packets [][]byte) (list []string) {
 }
 
 // TestSame: a scenario over virtual cables and over live frames, which are copied and
-// reordered on the way, delivers the same packets: every one to the same host, octet for
-// octet, and those of one sender in one order. In which order those of several senders come
+// reordered on the way, delivers the same packets: every one to the same host, byte for
+// byte, and those of one sender in one order. In which order those of several senders come
 // is decided by who is first at an output, and that by time, which the two carriers do not
 // share.
 func TestSame(t *testing.T) {

@@ -12,29 +12,28 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// cableEnd is one end of a live cable: it finds the other end, exchanges frames with it,
-// and puts those of packets in order. What is done with the packets says its taker.
+// cableEnd is one end of a live cable. It finds the other end, exchanges frames with it, and puts
+// the frames of packets in order. Its taker decides where the packets go.
 //
 // # Finding the neighbour
 //
-// An end greets everybody (FabricHello) until it has heard another one, and then that one
-// only. A greeting carries the incarnation of its sender in Tag, that of the neighbour as
-// the sender knows it in Packet (0 for none), the longest part that a frame to the sender
-// may carry in Offset, and the longest packet in Length. Seq is the number of the frame
-// that its sender sends next, and Credit what all frames say of credit: they put right
-// what lost frames have spoilt.
+// An end broadcasts greetings (FabricHello) until it has received one; from then on it greets only
+// that neighbour. A greeting carries the incarnation of its sender in Tag, the neighbour's
+// incarnation in Packet (0 if unknown), the longest part that a frame to the sender may carry in
+// Offset, and the longest packet in Length. Seq is the number of the next frame of its sender, and
+// Credit is the same as in other frames. So a greeting repairs the effects of lost frames.
 //
-// An end sends packets once the neighbour has said its incarnation. Other frames carry in
-// Tag both incarnations, mixed, which tells apart those of a session that is over.
-// An end that ends a session itself, because the neighbour is silent, begins with a new
-// incarnation; an end that learns the neighbour's new one keeps its own.
+// An end sends packets once the neighbour has confirmed its incarnation. In other frames Tag mixes
+// both incarnations, which identifies frames of an earlier session. An end that ends a session
+// itself, because the neighbour is silent, starts a new incarnation. An end that learns of a new
+// incarnation of the neighbour keeps its own.
 //
-// An end shows each station another number as its incarnation, made of a secret and of the
-// station's address, and a further one to everybody. The number in a greeting to
-// everybody finds the neighbour, and counts only while there is no session. A neighbour
-// that has a session proves a new incarnation by the number that was sent to it alone, so a
-// station that does not receive the neighbour's frames cannot end the session. A
-// neighbour that has restarted gets that number with the answer to its first greeting.
+// An end shows each station a different number as its incarnation, a hash of a secret and the
+// station's address, and another one in broadcasts. The number in a broadcast greeting is accepted
+// only while there is no session. A neighbour that has a session proves a new incarnation by the
+// number that was sent to it alone, so a station that does not receive the neighbour's frames
+// cannot end the session. A neighbour that has restarted gets that number in the answer to its
+// first greeting.
 type cableEnd struct {
 	link  transport.Link
 	opts  *myrinet.LiveOptions
@@ -44,24 +43,24 @@ type cableEnd struct {
 	views [transport.MaxBatch][]byte
 
 	secret  [4]uint32 // of this incarnation
-	tag     uint32    // what the neighbour knows of it, or everybody while there is none; never 0
-	shout   uint32    // what everybody knows of it
+	tag     uint32    // as shown to the neighbour, or in broadcasts while there is none; never 0
+	shout   uint32    // as shown in broadcasts
 	rng     *tags
 	known   bool // peer and peerTag are set
-	up      bool // the neighbour knows our incarnation, too
+	up      bool // the neighbour knows our incarnation
 	peer    ethertype.Addr
 	peerTag uint32
-	heard   int64 // when the neighbour was heard last
-	longest int   // packet that the neighbour takes, octets
-	behind  int   // greetings in a row by which the neighbour has not sent what has come
+	heard   int64 // time of the neighbour's last frame
+	longest int   // longest packet that the neighbour accepts, bytes
+	behind  int   // greetings in a row with a Seq that is less than what has arrived
 
-	timeout  int64 // opts.Timeout and up to a quarter more, nanoseconds: no two ends' clocks agree
-	patience int64 // how many times as long a head may wait for the taker
+	timeout  int64 // opts.Timeout plus up to a quarter, nanoseconds, so that the ends do not act in step
+	patience int64 // times timeout that a head may wait for the taker
 
-	helloAt, helloed int64 // when the next greeting is due; when the last one went
-	starved          int64 // since when a frame has waited for credit, 0 for none does
+	helloAt, helloed int64 // time of the next greeting, and of the last one
+	starved          int64 // since when a frame has waited for credit, 0 if none does
 
-	short  int // octets of a packet that a frame of the link's MTU carries
+	short  int // bytes of a packet in an ordinary frame
 	in     inlet
 	out    outlet
 	long   longCable
@@ -70,29 +69,27 @@ type cableEnd struct {
 	frames CableStats
 }
 
-// taker is what a cable's end does with packets: a card, or a port of a switch.
+// taker receives the packets of a cable's end: a card, or a port of a switch.
 type taker interface {
-	// head is asked when the first frame of a packet is the next one, and again when
-	// something has changed. It says whether the packet goes on, waits, or is dropped,
-	// which it has counted then.
+	// head is called when the first frame of a packet is the next one, and again after changes. It
+	// returns whether the packet proceeds, waits, or is dropped; it counts a dropped packet.
 	head(p *passage, part []byte) verdict
-	// body takes a frame of a packet that goes on, and reports false if it has to wait.
-	// It sees to it that the slot comes free. last says that the packet ends with it.
+	// body takes a frame of a proceeding packet, and reports false if the frame has to wait. It is
+	// responsible for releasing the slot. last means that the packet ends with this frame.
 	body(p *passage, s *slot, last bool) bool
-	// end says that a packet which went on has ended, and whether it is whole.
+	// end is called when a proceeding packet has ended. whole means that it is complete.
 	end(p *passage, whole bool)
-	// cancel says that a packet waits no longer.
+	// cancel is called when a waiting packet is given up.
 	cancel(p *passage)
-	// changed says that the cable has begun or ceased to carry packets out, or that there
-	// is credit again.
+	// changed is called when the cable has started or stopped sending packets, or has credit again.
 	changed()
-	// lost says that a session has ended: what was to go out is gone.
+	// lost is called when a session has ended; queued packets are gone.
 	lost()
-	// place returns memory for a packet of n octets that has come in one frame, with nothing
-	// before it: it need not go through the input's buffer. Nil means that it has to.
+	// place returns memory for a packet of n bytes that has arrived in one frame, with nothing
+	// before it, so that it bypasses the input's buffer. nil means that it must use the buffer.
 	place(n int) []byte
-	// placed says that such a packet is there, whole: either in the memory that place has
-	// returned, or in a frame, which is the link's.
+	// placed is called when such a packet is complete, either in the memory from place or in the
+	// link's frame.
 	placed(packet []byte)
 }
 
@@ -111,7 +108,7 @@ func (c *cableEnd) init(link transport.Link, opts *myrinet.LiveOptions, t taker,
 	c.timeout = int64(opts.Timeout) + int64(rng.next())%(int64(opts.Timeout)/4+1)
 }
 
-// plug sets the link. Slots of the buffer before that are still queued come free without it.
+// plug sets the link. Slots of the old buffer that are still queued are not affected.
 func (c *cableEnd) plug(link transport.Link) {
 	info := link.Info()
 	c.link, c.typ = link, info.EtherType
@@ -123,10 +120,10 @@ func (c *cableEnd) plug(link transport.Link) {
 	c.pass.kept = make([]byte, 0, part)
 }
 
-// pairTag is what frames carry from an incarnation to another one.
+// pairTag returns the tag of frames from one incarnation to another.
 func pairTag(to, from uint32) uint32 { return to ^ bits.RotateLeft32(from, 16) }
 
-// receive takes what has come, a batch at most, and reports whether it was a full one.
+// receive handles at most one batch of frames, and reports whether the batch was full.
 func (c *cableEnd) receive(now int64) (more bool, err error) {
 	n, err := c.link.Recv(c.views[:])
 	for i, frame := range c.views[:n] {
@@ -142,8 +139,8 @@ func (c *cableEnd) receive(now int64) (more bool, err error) {
 	return n == len(c.views), err
 }
 
-// frame takes a frame, the last rest octets of which are with the link, and returns the
-// counter of why it is dropped.
+// frame handles a frame, of which the last rest bytes are still in the link. If it drops the frame,
+// it returns the counter of the reason.
 func (c *cableEnd) frame(now int64, frame []byte, rest int) (drop *uint64) {
 	var h framing.FabricHeader
 	part, err := h.ParseBegin(frame, rest)
@@ -172,7 +169,7 @@ func (c *cableEnd) frame(now int64, frame []byte, rest int) (drop *uint64) {
 	return c.in.put(&h, part, &c.long, &c.frames)
 }
 
-// hello takes a greeting.
+// hello handles a greeting. If it drops the greeting, it returns the counter of the reason.
 func (c *cableEnd) hello(now int64, h *framing.FabricHeader, from ethertype.Addr) (drop *uint64) {
 	to := c.tag
 	if !c.known || from != c.peer {
@@ -205,7 +202,7 @@ func (c *cableEnd) hello(now int64, h *framing.FabricHeader, from ethertype.Addr
 	case c.up && from != c.peer, c.known && from != c.peer && !found:
 		return &c.frames.Strangers
 	case c.up && !knows:
-		c.greet(now) // it may have restarted: now it learns our incarnation
+		c.greet(now) // the neighbour may have restarted: this tells it our incarnation
 		return &c.frames.Stale
 	}
 	if c.known {
@@ -224,7 +221,7 @@ func (c *cableEnd) hello(now int64, h *framing.FabricHeader, from ethertype.Addr
 	return nil
 }
 
-// renew draws a new incarnation.
+// renew starts a new incarnation.
 func (c *cableEnd) renew() {
 	for i := range c.secret {
 		c.secret[i] = c.rng.next()
@@ -233,7 +230,7 @@ func (c *cableEnd) renew() {
 	c.tag = c.shout
 }
 
-// tagFor returns the number that a station knows as this incarnation.
+// tagFor returns the number of this incarnation for a station.
 func (c *cableEnd) tagFor(to ethertype.Addr) uint32 {
 	b := make([]byte, 0, 24)
 	for _, word := range c.secret {
@@ -244,7 +241,7 @@ func (c *cableEnd) tagFor(to ethertype.Addr) uint32 {
 	return max(binary.BigEndian.Uint32(sum[:]), 1)
 }
 
-// establish notes that both ends know each other.
+// establish records that both ends know each other.
 func (c *cableEnd) establish(now int64) {
 	if !c.up {
 		c.up = true
@@ -264,8 +261,8 @@ func (c *cableEnd) grant(credit ethertype.Seq) {
 	}
 }
 
-// leave ends the session. What has come of packets goes on, truncated; what was to go out
-// is lost. With forget, the neighbour is gone, and we are another incarnation.
+// leave ends the session. Received parts of packets proceed, truncated; queued packets are lost.
+// With forget, the neighbour is gone, and this end starts a new incarnation.
 func (c *cableEnd) leave(forget bool) {
 	c.up, c.starved, c.behind = false, 0, 0
 	c.stop(&c.stats.Lost)
@@ -279,18 +276,18 @@ func (c *cableEnd) leave(forget bool) {
 	}
 }
 
-// greet has a greeting go soon, but not more than one a millisecond, whoever asks for it.
+// greet schedules a greeting soon, at most one per millisecond.
 func (c *cableEnd) greet(now int64) { c.helloAt = min(c.helloAt, max(now, c.helloed+greetPause)) }
 
-// maxBehind is how many greetings in a row may say that the neighbour has not sent what has
-// come. One that was overtaken does; if all do, somebody else has sent it, and the session
-// begins anew.
+// maxBehind is the number of consecutive greetings whose Seq may be less than what has arrived. A
+// greeting that was overtaken has such a Seq. If all do, another station has sent those frames, and
+// the session starts anew.
 const maxBehind = 3
 
-// greetPause is the least time between two greetings, nanoseconds.
+// greetPause is the minimum interval between greetings, in nanoseconds.
 const greetPause = int64(1e6)
 
-// speak queues the greeting and the credit that are due.
+// speak queues a greeting if one is due.
 func (c *cableEnd) speak(now int64) {
 	if now >= c.helloAt {
 		c.out.push(outFrame{h: framing.FabricHeader{
@@ -301,7 +298,7 @@ func (c *cableEnd) speak(now int64) {
 	}
 }
 
-// credits queues what the neighbour is to know of credit, and of a packet that was broken.
+// credits queues a credit frame and the notice of a broken packet, if they are due.
 func (c *cableEnd) credits() {
 	c.out.sayBreak()
 	behind := c.in.credit().Sub(c.in.told) >= len(c.in.slots)/2
@@ -310,7 +307,7 @@ func (c *cableEnd) credits() {
 	}
 }
 
-// pause is the time from one greeting to the next, nanoseconds.
+// pause returns the interval to the next greeting, in nanoseconds.
 func (c *cableEnd) pause() int64 {
 	switch {
 	case !c.up:
@@ -321,18 +318,18 @@ func (c *cableEnd) pause() int64 {
 	return int64(c.opts.Silence) / hellosInSilence
 }
 
-// starvedPause is the time between greetings while a frame waits for credit, nanoseconds.
+// starvedPause is the interval between greetings while a frame waits for credit, in nanoseconds.
 const starvedPause = int64(10e6)
 
-// room reports whether a frame of a packet can be queued. If the neighbour has no room,
-// greetings ask for credit, should its last word have been lost.
+// room reports whether a frame of a packet can be queued. If the neighbour has no room, greetings
+// ask for credit, in case its last credit was lost.
 func (c *cableEnd) room(now int64) bool {
 	if c.out.credit() > 0 {
 		return true
 	}
 	if c.out.limit != c.out.seq {
 		if !c.out.full {
-			_ = c.flush() // the next one meets the error, too
+			_ = c.flush() // the next flush gets the same error
 		}
 		c.out.crowded = c.out.credit() == 0
 		return !c.out.crowded

@@ -7,35 +7,33 @@ import (
 	"strings"
 )
 
-// ErrSRAM is what errors wrap that say that a card's memory does not suffice.
+// ErrSRAM means that a card's memory does not suffice.
 var ErrSRAM = errors.New("myrinet: not enough SRAM")
 
-// DefaultSRAM is the memory of the papers' cards, in octets.
+// DefaultSRAM is the memory size of the papers' cards, in bytes.
 const DefaultSRAM = 256 << 10
 
-// SRAM is the memory of a card. All that its control program needs is in it: queues,
-// tables, buffers. Each piece belongs to one purpose, and no more is given out than there
-// is.
+// SRAM is the memory of a card. It holds everything that the control program needs: queues, tables,
+// buffers. Each block has a purpose, and allocations cannot exceed the size.
 type SRAM struct {
 	mem    []byte
-	blocks []Block // that are in use, by where they lie
+	blocks []Block // in use, in the order of addresses
 }
 
 // Block is a piece of a card's memory.
 type Block struct {
 	Purpose string
 	Offset  int
-	Data    []byte // of the length that was asked for
-	size    int    // that it takes
+	Data    []byte // of the requested length
+	size    int    // with padding
 }
 
 const sramAlign = 8
 
-// Alloc gives out n octets, which hold 0. Its error wraps ErrSRAM and says who has the
-// memory.
+// Alloc allocates n zeroed bytes. The error wraps ErrSRAM and lists the users of the memory.
 func (s *SRAM) Alloc(purpose string, n int) (Block, error) {
 	if n <= 0 {
-		return Block{}, fmt.Errorf("myrinet: %d octets of SRAM for %s: ask for 1 at least", n, purpose)
+		return Block{}, fmt.Errorf("myrinet: %d bytes of SRAM for %s: ask for 1 at least", n, purpose)
 	}
 	at, i := 0, 0
 	for ; i < len(s.blocks) && n > s.blocks[i].Offset-at; i++ {
@@ -52,8 +50,7 @@ func (s *SRAM) Alloc(purpose string, n int) (Block, error) {
 	return b, nil
 }
 
-// Free takes a block back. One that is not in use is a mistake of the caller's, and
-// panics.
+// Free frees a block. It panics if the block is not in use, which is a bug of the caller.
 func (s *SRAM) Free(b Block) {
 	i := slices.IndexFunc(s.blocks, func(c Block) bool { return c.Offset == b.Offset && c.size == b.size && c.Purpose == b.Purpose })
 	if i < 0 {
@@ -62,10 +59,10 @@ func (s *SRAM) Free(b Block) {
 	s.blocks = slices.Delete(s.blocks, i, i+1)
 }
 
-// Size returns the size of the memory, in octets.
+// Size returns the size of the memory, in bytes.
 func (s *SRAM) Size() int { return len(s.mem) }
 
-// Used returns how much of the memory is given out, in octets.
+// Used returns how many bytes are allocated.
 func (s *SRAM) Used() int {
 	n := 0
 	for _, b := range s.blocks {
@@ -74,10 +71,10 @@ func (s *SRAM) Used() int {
 	return n
 }
 
-// Blocks returns what is given out, by where it lies.
+// Blocks returns the allocated blocks in the order of addresses.
 func (s *SRAM) Blocks() []Block { return slices.Clone(s.blocks) }
 
-// holders says who has the memory, for people.
+// holders lists the users of the memory for an error message.
 func (s *SRAM) holders() string {
 	if len(s.blocks) == 0 {
 		return "nobody has any"

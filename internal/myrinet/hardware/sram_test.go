@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// naive is a memory that knows of each octet whom it belongs to.
+// naive is a memory that knows of each byte whom it belongs to.
 type naive []int
 
-// fits reports whether there are n octets in a row, from a multiple of sramAlign on, that
+// fits reports whether there are n bytes in a row, from a multiple of sramAlign on, that
 // belong to nobody.
 func (m naive) fits(n int) bool {
 	for at := 0; at+n <= len(m); at += sramAlign {
@@ -32,7 +32,7 @@ func (m naive) set(b Block, owner int) {
 	}
 }
 
-// TestAllocator compares the allocator with one that knows of each octet whom it belongs
+// TestAllocator compares the allocator with one that knows of each byte whom it belongs
 // to: it gives out what is free and nothing else, refuses only what does not fit, and
 // leaks nothing.
 func TestAllocator(t *testing.T) {
@@ -54,7 +54,7 @@ func TestAllocator(t *testing.T) {
 			n := 1 + rng.IntN(1+size/4)
 			b, err := s.Alloc(fmt.Sprint("block ", id), n)
 			if (err == nil) != model.fits(n) {
-				return fmt.Errorf("%d of %d octets, of which %d are given out: %v; want it to fit: %v", n, size, s.Used(), err, model.fits(n))
+				return fmt.Errorf("%d of %d bytes, of which %d are given out: %v; want it to fit: %v", n, size, s.Used(), err, model.fits(n))
 			}
 			if err != nil {
 				if !errors.Is(err, ErrSRAM) {
@@ -64,12 +64,12 @@ func TestAllocator(t *testing.T) {
 			}
 			for i, v := range b.Data {
 				if v != 0 || model[b.Offset+i] != 0 {
-					return fmt.Errorf("octet %d of block %d belongs to %d and holds %d", i, id, model[b.Offset+i], v)
+					return fmt.Errorf("byte %d of block %d belongs to %d and holds %d", i, id, model[b.Offset+i], v)
 				}
 				b.Data[i] = 0xaa
 			}
 			if len(b.Data) != n || cap(b.Data) != n {
-				return fmt.Errorf("%d octets were asked for, %d given, the slice could grow to %d", n, len(b.Data), cap(b.Data))
+				return fmt.Errorf("%d bytes were asked for, %d given, the slice could grow to %d", n, len(b.Data), cap(b.Data))
 			}
 			model.set(b, id)
 			blocks[id] = b
@@ -78,7 +78,7 @@ func TestAllocator(t *testing.T) {
 			s.Free(b)
 		}
 		if s.Used() != 0 || len(s.Blocks()) != 0 {
-			return fmt.Errorf("%d octets are still given out when all were freed", s.Used())
+			return fmt.Errorf("%d bytes are still given out when all were freed", s.Used())
 		}
 		_, err := s.Alloc("all", size)
 		return err
@@ -90,7 +90,7 @@ func TestAllocator(t *testing.T) {
 func TestAllocatorRefuses(t *testing.T) {
 	s := SRAM{mem: make([]byte, 1000)}
 	if _, err := s.Alloc("nothing", 0); err == nil {
-		t.Error("0 octets were given out")
+		t.Error("0 bytes were given out")
 	}
 	a, err := s.Alloc("queue", 500)
 	if err != nil {
@@ -99,7 +99,7 @@ func TestAllocatorRefuses(t *testing.T) {
 	for _, n := range []int{501, 1 << 62} {
 		_, err := s.Alloc("table", n)
 		if !errors.Is(err, ErrSRAM) {
-			t.Fatalf("%d octets: %v", n, err)
+			t.Fatalf("%d bytes: %v", n, err)
 		}
 		for _, want := range []string{"table needs", "496 of 1000 are free", "queue has 504", "CardConfig.SRAM"} {
 			if !strings.Contains(err.Error(), want) {

@@ -6,10 +6,10 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// timing has the costs of a card; a nil Timing is for one that costs nothing.
+// timing holds the costs of a card. With a nil Timing everything is free.
 type timing struct{ *myrinet.Timing }
 
-// cycles returns how long n cycles of the processor take, in nanoseconds.
+// cycles returns the duration of n processor cycles, in nanoseconds.
 func (t timing) cycles(n int) int64 {
 	if t.Timing == nil || t.Clock <= 0 {
 		return 0
@@ -17,7 +17,7 @@ func (t timing) cycles(n int) int64 {
 	return (int64(n)*int64(time.Second) + t.Clock - 1) / t.Clock
 }
 
-// dma returns how long a transfer of n octets from SRAM to the host takes.
+// dma returns the duration of a transfer of n bytes from SRAM to the host, in nanoseconds.
 func (t timing) dma(n int) int64 {
 	if t.Timing == nil {
 		return 0
@@ -25,7 +25,7 @@ func (t timing) dma(n int) int64 {
 	return t.transfer(n, t.DMABandwidth)
 }
 
-// fetch returns the same for one from the host to SRAM.
+// fetch returns the duration of a transfer from the host to SRAM, in nanoseconds.
 func (t timing) fetch(n int) int64 {
 	if t.Timing == nil || t.DMAFetch == 0 {
 		return t.dma(n)
@@ -41,10 +41,10 @@ func (t timing) transfer(n int, rate int64) int64 {
 	return ns
 }
 
-// wordSize is the octets of a word of programmed I/O.
+// wordSize is the number of bytes in a word of programmed I/O.
 const wordSize = 4
 
-// pio returns how long the host takes to move n octets by programmed I/O.
+// pio returns how long programmed I/O of n bytes takes the host, in nanoseconds.
 func (t timing) pio(n int, write bool) int64 {
 	if t.Timing == nil {
 		return 0

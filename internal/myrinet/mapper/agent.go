@@ -9,27 +9,27 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Agent is the mapper of one host: it answers probes, takes routes, and maps when it is
+// Agent is the mapper of one host: it answers probes, receives routes, and maps the fabric if it is
 // the leader. It has no clock and sends nothing by itself:
 //
-//   - Receive gets the payload of each packet of type PacketType that has come;
-//   - Packet returns the next packet to be sent, as long as there is one: call it when
-//     the card can send, after Receive and after Poll;
-//   - Poll is called when the time has come that Next returns.
+//   - Receive takes the payload of each received packet of type PacketType.
+//   - Packet returns the next packet to send, if any. Call it when the card can send, after Receive
+//     and after Poll.
+//   - Poll is due at the time that Next returns.
 //
-// Times are nanoseconds of one clock that never goes back, and are never 0. An Agent is
-// for one goroutine at a time.
+// Times are nanoseconds of one monotonic clock, and never 0. An Agent is not safe for concurrent
+// use.
 type Agent struct {
 	opts myrinet.MapperOptions
-	card RouteTable // nil for none
+	card RouteTable // may be nil
 	rng  *rand.Rand
 
 	election
 	follower
 	lead leading
 
-	outbox []outgoing // answers
-	packet []byte     // that Packet has returned
+	outbox []outgoing // answers to send
+	packet []byte     // the last result of Packet
 	stats  Stats
 }
 
@@ -38,11 +38,11 @@ type outgoing struct {
 	message
 }
 
-// maxOutbox is the most answers that wait to be sent.
+// maxOutbox limits the answers that wait to be sent.
 const maxOutbox = 64
 
-// New returns the agent of a host, which writes routes to card, if that is not nil. Its error
-// says which option makes no sense.
+// New returns the agent of a host. It writes routes to card, which may be nil. The error names the
+// invalid option.
 func New(now int64, opts myrinet.MapperOptions, card RouteTable) (*Agent, error) {
 	opts, err := withDefaults(opts)
 	if err != nil {
@@ -58,11 +58,11 @@ func New(now int64, opts myrinet.MapperOptions, card RouteTable) (*Agent, error)
 	return a, nil
 }
 
-// maps reports whether the host explores the fabric: as leader, or for itself.
+// maps reports whether the host explores the fabric, as leader or as observer.
 func (a *Agent) maps() bool { return a.isLeading || a.opts.Observe }
 
-// Receive takes the payload of a packet of type PacketType. The bytes are the caller's
-// again when it returns.
+// Receive handles the payload of a packet of type PacketType. The caller may reuse the bytes when
+// it returns.
 func (a *Agent) Receive(now int64, payload []byte) {
 	var m message
 	if m.parse(payload) != nil || m.mapper == (ethertype.MAC{}) {
@@ -78,7 +78,7 @@ func (a *Agent) Receive(now int64, payload []byte) {
 	a.work(now)
 }
 
-// reply is for what answers requests of this host.
+// reply handles answers to requests of this host.
 func (a *Agent) reply(now int64, m *message) {
 	switch {
 	case m.mapper != a.opts.ID:
@@ -93,7 +93,7 @@ func (a *Agent) reply(now int64, m *message) {
 	}
 }
 
-// order is for what a mapper asks of this host.
+// order handles the requests of a mapper.
 func (a *Agent) order(now int64, m *message) {
 	if m.kind == look {
 		a.identify(now, m)
@@ -119,7 +119,7 @@ func (a *Agent) order(now int64, m *message) {
 	}
 }
 
-// Poll does what is due. It may be called at any time.
+// Poll does the work that is due. It may be called at any time.
 func (a *Agent) Poll(now int64) {
 	if !a.maps() && now >= a.takeover() && !a.excuse(now) {
 		a.takeOver(now)
@@ -133,7 +133,7 @@ func (a *Agent) Poll(now int64) {
 	a.work(now)
 }
 
-// Next returns when Poll has something to do.
+// Next returns when Poll has work.
 func (a *Agent) Next() int64 {
 	if !a.maps() {
 		return a.takeover()
@@ -151,8 +151,7 @@ func (a *Agent) Next() int64 {
 	return at
 }
 
-// Packet returns the next packet that is to be sent, or nil. It is valid until the next
-// call.
+// Packet returns the next packet to send, or nil. It is valid until the next call.
 func (a *Agent) Packet(now int64) []byte {
 	for {
 		if len(a.outbox) > 0 {
@@ -183,8 +182,8 @@ func (a *Agent) Packet(now int64) []byte {
 	}
 }
 
-// build makes a packet. A route that is too long stands for a request that nothing can
-// come back for.
+// build encodes a packet. An invalid route, which belongs to a request that cannot be answered, is
+// replaced by an empty one.
 func (a *Agent) build(route myrinet.Route, m *message) {
 	if route.Check() != nil {
 		route = nil
@@ -192,7 +191,7 @@ func (a *Agent) build(route myrinet.Route, m *message) {
 	a.packet = hardware.AppendPacket(a.packet[:0], route, PacketType, m.append(nil))
 }
 
-// push has an answer wait to be sent.
+// push queues an answer.
 func (a *Agent) push(o outgoing) {
 	if len(a.outbox) >= maxOutbox {
 		a.stats.DropBusy++
@@ -201,7 +200,7 @@ func (a *Agent) push(o outgoing) {
 	a.outbox = append(a.outbox, o)
 }
 
-// Snapshot returns what the agent is. The map is not changed afterwards.
+// Snapshot returns the state of the agent. Its map does not change later.
 func (a *Agent) Snapshot() Snapshot {
 	s := Snapshot{Stats: a.stats, Leading: a.isLeading, Leader: a.leader, Routes: len(a.table)}
 	if a.isLeading {
@@ -213,5 +212,5 @@ func (a *Agent) Snapshot() Snapshot {
 	return s
 }
 
-// Routes returns the routes that the host's card has; not to be changed.
+// Routes returns the routes of the host's card. The caller must not change them.
 func (a *Agent) Routes() []myrinet.HostRoute { return a.table }

@@ -7,14 +7,14 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
-// maxDifferences is the most differences that Compare says.
+// maxDifferences limits the differences that Compare reports.
 const maxDifferences = 100
 
-// Compare says where a map differs from the truth, in sentences for people; nothing if
-// it does not. Hosts are recognised by their names, and switches by what is plugged into
-// them: names of switches do not count, and all ports of a switch may be shifted by one
-// number, because a mapper sees neither. A mapper sees what it has a path to, so of the
-// truth counts what the named host has a path to, or all of it if the name is empty.
+// Compare returns human-readable differences between a map and the truth, nil if there are none. It
+// identifies hosts by their names, and switches by their neighbours. It ignores the names of
+// switches, and an offset that is the same for all ports of a switch, because a mapper sees
+// neither. A mapper sees only what it has a path to. So only the part of the truth to which the
+// host from has a path counts; if from is empty, all of it.
 func Compare(found, truth *topology.Topology, from string) []string {
 	c := &comparison{found: found, truth: truth, match: map[int]shifted{}, back: map[int]int{}}
 	c.foundAt, c.truthAt = plugs(found), plugs(truth)
@@ -35,16 +35,16 @@ func Compare(found, truth *topology.Topology, from string) []string {
 	return c.says
 }
 
-// shifted is a switch of the map, and how much higher the numbers of its ports are there
-// than in the truth.
+// shifted is a switch of the map, and the difference between its port numbers and those of the
+// truth.
 type shifted struct{ sw, by int }
 
 type comparison struct {
 	found, truth     *topology.Topology
 	foundAt, truthAt map[topology.Plug]topology.Plug
-	match            map[int]shifted // by the truth's switch
-	back             map[int]int     // the truth's switch, by the map's
-	queue            []int           // the truth's switches whose ports are to be compared
+	match            map[int]shifted // by switch of the truth
+	back             map[int]int     // switch of the truth, by switch of the map
+	queue            []int           // switches of the truth whose ports are still to be compared
 	says             []string
 }
 
@@ -52,7 +52,7 @@ func (c *comparison) say(format string, args ...any) {
 	c.says = append(c.says, fmt.Sprintf(format, args...))
 }
 
-// plugs returns what is at the other end of each plug's cable.
+// plugs returns the other end of the cable at each plug.
 func plugs(t *topology.Topology) map[topology.Plug]topology.Plug {
 	m := map[topology.Plug]topology.Plug{}
 	for _, c := range t.Cables {
@@ -61,7 +61,7 @@ func plugs(t *topology.Topology) map[topology.Plug]topology.Plug {
 	return m
 }
 
-// reach returns the hosts that the named one has a path to, by their indices.
+// reach returns the indices of the hosts to which the named host has a path.
 func reach(t *topology.Topology, at map[topology.Plug]topology.Plug, from string) map[int]bool {
 	hosts := map[int]bool{}
 	start := slices.Index(t.Hosts, from)
@@ -95,7 +95,7 @@ func reach(t *topology.Topology, at map[topology.Plug]topology.Plug, from string
 	return hosts
 }
 
-// hosts compares the hosts, and what they are plugged into.
+// hosts compares the hosts, and the other ends of their cables.
 func (c *comparison) hosts(counts map[int]bool) {
 	for i, name := range c.truth.Hosts {
 		k := slices.Index(c.found.Hosts, name)
@@ -125,7 +125,7 @@ func (c *comparison) ends(host topology.Plug, truthAt, foundAt map[topology.Plug
 	}
 }
 
-// same compares what is plugged in at a place of the truth with what the map has there.
+// same compares the other end of the cable at a plug of the truth with that of the map.
 func (c *comparison) same(at, want topology.Plug, plugged bool, got topology.Plug, found bool) {
 	here := c.truth.Name(at)
 	switch {
@@ -144,7 +144,8 @@ func (c *comparison) same(at, want topology.Plug, plugged bool, got topology.Plu
 	}
 }
 
-// pair notes that two ports are the same one, or says that they cannot be.
+// pair records that a port of the truth and one of the map are the same, or reports a
+// contradiction.
 func (c *comparison) pair(here string, want, got topology.Plug) {
 	m := shifted{got.Node, got.Port - want.Port}
 	old, known := c.match[want.Node]
@@ -163,7 +164,7 @@ func (c *comparison) pair(here string, want, got topology.Plug) {
 	}
 }
 
-// switches compares what is plugged into a switch of the truth and its match.
+// switches compares the neighbours of a switch of the truth with those of its match.
 func (c *comparison) switches(s int) {
 	m := c.match[s]
 	for port := -c.truth.Ports; port < 2*c.truth.Ports; port++ {

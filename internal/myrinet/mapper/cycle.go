@@ -9,13 +9,13 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// ErrCycle is what the error of Deadlocks wraps.
+// ErrCycle is wrapped by the error of Deadlocks.
 var ErrCycle = errors.New("mapper: packets on these routes can deadlock")
 
 // walker follows routes through a topology.
 type walker struct {
 	t    *topology.Topology
-	next map[topology.Plug]int // cable that is plugged in there
+	next map[topology.Plug]int // cable at each plug
 }
 
 func newWalker(t *topology.Topology) *walker {
@@ -26,8 +26,8 @@ func newWalker(t *topology.Topology) *walker {
 	return w
 }
 
-// leave returns the link, which is one direction of a cable, that leaves by a plug, and
-// where it ends.
+// leave returns the link that leaves by a plug, and the plug where it ends. A link is one direction
+// of a cable.
 func (w *walker) leave(p topology.Plug) (link int, end topology.Plug, ok bool) {
 	i, ok := w.next[p]
 	switch {
@@ -39,8 +39,8 @@ func (w *walker) leave(p topology.Plug) (link int, end topology.Plug, ok bool) {
 	return 2*i + 1, w.t.Cables[i].A, true
 }
 
-// walk returns the links that a packet from a host passes, and the host that it comes
-// to; -1 if it comes to none, and what it passes up to there.
+// walk returns the links that a packet from a host passes, and the host at its end. If the route
+// does not end at a host, to is -1 and links contains the valid part.
 func (w *walker) walk(host int, route myrinet.Route) (links []int, to int) {
 	link, at, ok := w.leave(topology.AtHost(host))
 	if !ok {
@@ -62,8 +62,8 @@ func (w *walker) walk(host int, route myrinet.Route) (links []int, to int) {
 	return links, at.Node
 }
 
-// Walk returns the host that a packet from a host comes to, -1 for none, and the cables
-// that it passes, both as indices of the topology.
+// Walk returns the host at which a packet from a host arrives, -1 for none, and the cables that it
+// passes. All are indices of the topology.
 func Walk(t *topology.Topology, host int, route myrinet.Route) (to int, cables []int) {
 	links, to := newWalker(t).walk(host, route)
 	for i := range links {
@@ -72,10 +72,9 @@ func Walk(t *topology.Topology, host int, route myrinet.Route) (to int, cables [
 	return to, links
 }
 
-// Deadlocks returns an error that wraps ErrCycle, and names the cables, if packets that
-// take these routes can wait for each other in a ring: if the graph in which each link
-// leads to those that some route takes next has a cycle. Routes that lead nowhere count
-// as far as they lead.
+// Deadlocks returns an error that wraps ErrCycle and names the cables if packets on these routes
+// can deadlock. That is the case if the dependency graph has a cycle: a link depends on each link
+// that follows it on some route. Routes that end nowhere count up to their end.
 func Deadlocks(t *topology.Topology, tables ...Tables) error {
 	w := newWalker(t)
 	g := make(dependencies, 2*len(t.Cables))
@@ -107,7 +106,7 @@ func Deadlocks(t *topology.Topology, tables ...Tables) error {
 	return fmt.Errorf("%w: %s", ErrCycle, strings.Join(names, "; "))
 }
 
-// dependencies has, for each link, the links that a packet which holds it may wait for.
+// dependencies holds, for each link, the links that a packet on it may wait for.
 type dependencies []map[int]bool
 
 func (g dependencies) add(from, to int) {
@@ -117,10 +116,10 @@ func (g dependencies) add(from, to int) {
 	g[from][to] = true
 }
 
-// cycle returns the links of a cycle, or nil. It takes away links that wait for none of
-// those that are left, until there are no such.
+// cycle returns the links of a cycle, or nil. It repeatedly removes links that depend on no
+// remaining link.
 func (g dependencies) cycle() []int {
-	waits := make([]int, len(g)) // for how many links that are left
+	waits := make([]int, len(g)) // number of remaining links that it depends on
 	back := make([][]int, len(g))
 	var free []int
 	for from := range g {
@@ -147,7 +146,8 @@ func (g dependencies) cycle() []int {
 	return g.follow(waits)
 }
 
-// follow goes from link to link among those that still wait until it comes to one again.
+// follow follows dependencies between the remaining links until it returns to one, and returns that
+// ring.
 func (g dependencies) follow(waits []int) (ring []int) {
 	at := 0
 	for waits[at] == 0 {

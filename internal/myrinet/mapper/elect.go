@@ -4,45 +4,45 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// election decides which host maps. Each follows the leader that it hears of; who has
-// not heard of one for three periods and a random time takes over. Of two that map, the
-// one with the lower identity goes on: the other one yields when it hears of it, from
-// itself or from a host that follows it.
+// election decides which host maps. Each host follows the leader that it hears. A host that has
+// heard none for three periods and a random time takes over. Of two mappers, the one with the lower
+// identity continues: the other one yields when it learns of it, directly or from a host that
+// follows it.
 type election struct {
 	isLeading bool
-	leader    ethertype.MAC // who is followed; 0 for nobody
-	heard     int64         // when it was heard of
-	patience  int64         // after which it counts as dead
-	hearsay   bool          // it was heard of from others only
-	excused   int64         // how much more time it has, because this host had no processor
-	warned    int64         // when the log was told last of another host with this one's identity
+	leader    ethertype.MAC // the followed leader; zero for none
+	heard     int64         // when it was last heard
+	patience  int64         // time without a message after which it counts as dead
+	hearsay   bool          // known only from other hosts
+	excused   int64         // additional time, because this host had no CPU
+	warned    int64         // when another host with this identity was last logged
 
-	// Whom others have named a leader without its ever showing itself, and when that
-	// is forgotten: a host that lies must not keep all others from mapping.
+	// Leaders that others have named and that have never sent anything, and when to forget that. A
+	// host that lies must not keep all others from mapping.
 	distrusted map[ethertype.MAC]int64
 }
 
-// maxDistrusted is the most identities that are remembered.
+// maxDistrusted limits the distrusted identities.
 const maxDistrusted = 64
 
-// waitFor has a new leader have its time from now on.
+// waitFor restarts the timeout of a new leader.
 func (a *Agent) waitFor(heard int64) {
 	period := int64(a.opts.Period)
 	a.heard, a.patience, a.excused = heard, 3*period+a.rng.Int64N(2*period), 0
 }
 
-// waitFirst has a host that has just begun wait for a leader to show itself. If there is one
-// that has not found this host yet, that one's hosts say so as soon as this one asks them.
+// waitFirst starts the timeout for the first leader after a start. If a leader has not found this
+// host yet, other hosts report it as soon as this host probes them.
 func (a *Agent) waitFirst(now int64) {
 	period := int64(a.opts.Period)
 	a.heard, a.patience = now, period+a.rng.Int64N(period)
 }
 
-// takeover is when the leader counts as dead.
+// takeover returns when the leader counts as dead.
 func (a *Agent) takeover() int64 { return a.heard + a.patience + a.excused }
 
-// excuse gives the leader a little more time, once, if this host looks late: what the leader has
-// sent may have come, and wait to be taken in.
+// excuse gives the leader a little more time, once, if this host is late: a message from the leader
+// may be waiting to be read.
 func (a *Agent) excuse(now int64) bool {
 	late := now - a.takeover()
 	if a.excused > 0 || late <= int64(a.opts.Timeout) {
@@ -52,11 +52,10 @@ func (a *Agent) excuse(now int64) bool {
 	return true
 }
 
-// better reports whether of two mappers the first one goes on.
+// better reports whether mapper a has precedence over b.
 func better(a, b ethertype.MAC) bool { return compareMAC(a, b) < 0 }
 
-// hear is told that a mapper has sent something. It reports whether this host follows
-// it.
+// hear records a message from a mapper, and reports whether this host follows it.
 func (a *Agent) hear(now int64, m *message) bool {
 	mapper := m.mapper
 	switch {
@@ -79,9 +78,8 @@ func (a *Agent) hear(now int64, m *message) bool {
 	return true
 }
 
-// hearTwin is told that a mapper with this host's identity has sent something. It may be
-// this host, if a probe leads back to it. Of two that map, the one with the lower token
-// goes on.
+// hearTwin handles a message from a mapper with this host's identity. It may be this host, if a
+// probe returns to it. Of two mappers with one identity, the one with the lower token continues.
 func (a *Agent) hearTwin(now int64, token uint64) bool {
 	if a.isLeading && token == a.lead.token {
 		return true
@@ -102,7 +100,7 @@ func (a *Agent) hearTwin(now int64, token uint64) bool {
 	return true
 }
 
-// heardOf takes the word of a host about whom it follows.
+// heardOf handles a host's report of the leader that it follows.
 func (a *Agent) heardOf(now int64, m *message) {
 	age := int64(m.age) * 1e6
 	if m.leader == (ethertype.MAC{}) || !better(m.leader, a.opts.ID) || age > 3*int64(a.opts.Period) {
@@ -114,7 +112,7 @@ func (a *Agent) heardOf(now int64, m *message) {
 	a.yield(now-age, m.leader, true)
 }
 
-// yield leaves mapping to another host.
+// yield makes another host the leader.
 func (a *Agent) yield(heard int64, to ethertype.MAC, hearsay bool) {
 	a.stats.Yields++
 	a.opts.Logger.Debug("another host maps", "id", to, "hearsay", hearsay)

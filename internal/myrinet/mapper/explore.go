@@ -7,34 +7,33 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// exploration finds out, with probes, what is plugged in where. It works in steps, each
-// of which adds requests; when all of them are done the next step follows.
+// exploration discovers the topology with probes. It works in steps, each of which adds requests;
+// when all of them are done, the next step follows.
 //
-// Turns are relative, so a switch is known by the way that leads to it, and its ports by
-// how far they lie from the one by which that way comes in: their offset. A probe
-// "r 0 back(r)" comes back if r leads to a switch, and one along r is answered if r
-// leads to a host. Two ways r and q that come in by different ports of one switch are
-// told by "r t back(q)", where t is how far the ports lie apart: it comes back if it is
-// one switch, and only then, because who follows back(q) to the mapper has left the
-// switch that q leads to, by the port that q comes in by.
+// Turns are relative, so a switch is identified by a route that leads to it, and its ports by their
+// offset from the port at which that route enters. A probe "r 0 back(r)" comes back if r leads to a
+// switch, and a probe along r is answered if r leads to a host. Let two routes r and q enter
+// switches at different ports. "r t back(q)", where t is the distance of the two ports, comes back
+// only if the switches are the same: a packet that follows back(q) to the mapper must have left the
+// switch that q leads to, by the port at which q enters.
 type exploration struct {
 	req   *requests
 	self  identity
 	ports int
-	most  int  // switches
+	most  int  // maximum number of switches
 	asks  kind // ask or look
 
 	switches []*foundSwitch
 	hosts    []foundHost
 	byID     map[ethertype.MAC]int
-	open     []end // links whose other end is not known, in the order in which they were found
+	open     []end // links whose other end is unknown, in the order of discovery
 	cable    int   // index of the host at the other end of a cable without a switch, or -1
 	step     func()
 
-	broken  bool // what was found contradicts itself
-	beyond  int  // links to switches that are too many, or too far away
+	broken  bool // the results contradict each other
+	beyond  int  // links to switches that are too many or too far away
 	twice   []ethertype.MAC
-	tooMany int // hosts beyond MaxHosts
+	tooMany int // hosts above MaxHosts
 	digests map[ethertype.MAC]uint64
 }
 
@@ -54,11 +53,11 @@ type end struct{ sw, offset int }
 type foundSwitch struct {
 	ways  []way
 	ports [2*crossbar.MaxPorts + 1]peer // by offset + MaxPorts
-	low   int                           // lowest offset that is used
+	low   int                           // lowest used offset
 	high  int
 }
 
-// way leads to a switch; it comes in by the port at the offset.
+// way is a route to a switch, which enters at the port with the offset.
 type way struct {
 	route  myrinet.Route
 	offset int
@@ -69,8 +68,8 @@ type peerKind uint8
 const (
 	nothing peerKind = iota
 	aHost
-	aLink   // to a switch that is not known
-	aSwitch // to a port of a switch
+	aLink   // to an unknown switch
+	aSwitch // to a port of a known switch
 )
 
 type peer struct {
@@ -86,16 +85,16 @@ func (s *foundSwitch) set(offset int, p peer) {
 	s.low, s.high = min(s.low, offset), max(s.high, offset)
 }
 
-// way returns the ways to the switch in turn.
+// way returns the route to use for a try; tries rotate over the known routes.
 func (s *foundSwitch) way(try int) way { return s.ways[try%len(s.ways)] }
 
-// through is the way to what is plugged in at an offset of a switch.
+// through returns the route to the neighbour at an offset of the switch.
 func (w way) through(offset int) myrinet.Route {
 	return append(w.route[:len(w.route):len(w.route)], int8(offset-w.offset))
 }
 
-// loop is a route that comes in by the port at the offset of the switch that w leads to
-// and goes back along w.
+// loop returns a route that goes there, enters the switch of w at the port with the offset, and
+// returns along w.
 func loop(there myrinet.Route, offset int, w way) myrinet.Route {
 	return append(append(there[:len(there):len(there)], int8(w.offset-offset)), w.route.Back()...)
 }
@@ -107,8 +106,8 @@ func explore(req *requests, self identity, ports, most int, asks kind) *explorat
 	return x
 }
 
-// advance takes steps until there are requests to wait for. It reports whether the
-// exploration has come to its end.
+// advance runs steps until there are requests to wait for. It reports whether the exploration has
+// ended.
 func (x *exploration) advance() (finished bool) {
 	for x.req.idle() && x.step != nil && !x.broken {
 		step := x.step
@@ -124,7 +123,7 @@ func (x *exploration) advance() (finished bool) {
 	return x.req.idle()
 }
 
-// loops has done called if a probe comes back that takes the route.
+// loops adds a probe along a route, and calls done with the result whether it came back.
 func (x *exploration) loops(route func(try int) myrinet.Route, needed func() bool, done func(hit bool)) {
 	x.req.add(&request{
 		packet: func(try int) (myrinet.Route, message) { return route(try), message{kind: echo} },
@@ -133,7 +132,7 @@ func (x *exploration) loops(route func(try int) myrinet.Route, needed func() boo
 	})
 }
 
-// who has found called if a host answers at the end of the route.
+// who adds a probe to the host at the end of the route, and calls found if it answers.
 func (x *exploration) who(route myrinet.Route, needed func() bool, found func(m *message)) {
 	x.req.add(&request{
 		packet: func(int) (myrinet.Route, message) { return route, message{kind: x.asks, back: route.Back()} },
@@ -146,7 +145,7 @@ func (x *exploration) who(route myrinet.Route, needed func() bool, found func(m 
 	})
 }
 
-// first looks at the other end of the mapper's own cable.
+// first probes the other end of the mapper's own cable.
 func (x *exploration) first() {
 	x.addHost(x.self, end{-1, 0})
 	x.loops(func(int) myrinet.Route { return myrinet.Route{0} }, nil, func(hit bool) {
@@ -184,8 +183,7 @@ func (x *exploration) newSwitch(w way, behind peer) int {
 	return len(x.switches) - 1
 }
 
-// scan finds what is plugged into the ports of a new switch. Ports that are used narrow
-// down which offsets there can be.
+// scan probes the ports of a new switch. Each used port limits the possible offsets of the others.
 func (x *exploration) scan(i int) {
 	s := x.switches[i]
 	w := s.ways[0]
@@ -208,7 +206,7 @@ func (x *exploration) scan(i int) {
 	x.step = func() { x.compareHosts(i, *known) }
 }
 
-// foundHost takes the answer of a host at an offset of switch i.
+// foundHost handles the answer of a host at an offset of switch i.
 func (x *exploration) foundHost(i, offset int, m *message, known *[]moved) {
 	s := x.switches[i]
 	if s.at(offset).kind != nothing {
@@ -227,11 +225,11 @@ func (x *exploration) foundHost(i, offset int, m *message, known *[]moved) {
 	x.digests[m.host] = m.digest
 }
 
-// moved is a host that was found before, and is found again at an offset of a new switch.
+// moved is a known host that was found again at an offset of a new switch.
 type moved struct{ host, offset int }
 
-// compareHosts is for hosts that were found at two switches: either these are one, which
-// a lost probe has hidden before, or two hosts claim one identity.
+// compareHosts checks hosts that were found at two switches. Either the switches are the same one,
+// which a lost probe has hidden, or two hosts claim one identity.
 func (x *exploration) compareHosts(i int, known []moved) {
 	for _, k := range known {
 		host := x.hosts[k.host]
@@ -240,7 +238,7 @@ func (x *exploration) compareHosts(i int, known []moved) {
 			continue
 		}
 		old, w := x.switches[host.at.sw], x.switches[i].ways[0]
-		entry := host.at.offset - k.offset // of the old switch, by which w comes in
+		entry := host.at.offset - k.offset // port of the old switch at which w enters
 		if entry <= -x.ports || entry >= x.ports {
 			x.twice = append(x.twice, host.id)
 			continue
@@ -264,7 +262,7 @@ func (x *exploration) compareHosts(i int, known []moved) {
 	}
 }
 
-// merge: switch i, the last one, is switch j, at the port at the offset.
+// merge merges switch i, the last one, into switch j; w enters j at the port with the offset.
 func (x *exploration) merge(i, j, offset int) {
 	s, from := x.switches[j], *x.switches[i].at(0)
 	if i == 0 || from.kind != aSwitch {
@@ -282,7 +280,7 @@ func (x *exploration) merge(i, j, offset int) {
 	x.join(from.to, end{j, offset})
 }
 
-// opened adds the links of a new switch to those whose other ends are to be found.
+// opened adds the links of a new switch to the links whose other end is unknown.
 func (x *exploration) opened(i int) {
 	s := x.switches[i]
 	for offset := s.low; offset <= s.high; offset++ {
@@ -294,8 +292,8 @@ func (x *exploration) opened(i int) {
 
 func (x *exploration) isOpen(e end) bool { return x.switches[e.sw].at(e.offset).kind == aLink }
 
-// nextLink compares an open link with all other open ends: the cable leads to one of
-// them, or to a switch that was not seen before.
+// nextLink compares an open link with all other open ends. The cable leads to one of them, or to a
+// new switch.
 func (x *exploration) nextLink() {
 	for len(x.open) > 0 && !x.isOpen(x.open[0]) {
 		x.open = x.open[1:]
@@ -334,7 +332,7 @@ func (x *exploration) nextLink() {
 	}
 }
 
-// join notes a cable between two ports, and the other ways that it makes.
+// join records a cable between two ports, and the additional routes that it provides.
 func (x *exploration) join(e, f end) {
 	a, b := x.switches[e.sw], x.switches[f.sw]
 	a.set(e.offset, peer{kind: aSwitch, to: f})
@@ -343,7 +341,7 @@ func (x *exploration) join(e, f end) {
 	b.addWay(way{a.ways[0].through(e.offset), f.offset})
 }
 
-// maxWays is the most ways to a switch that are remembered.
+// maxWays limits the known routes to a switch.
 const maxWays = 4
 
 func (s *foundSwitch) addWay(w way) {
@@ -352,5 +350,5 @@ func (s *foundSwitch) addWay(w way) {
 	}
 }
 
-// maxWayTurns keeps a probe there and back, and a turn, within the longest route.
+// maxWayTurns keeps a probe there and back, plus a turn, within the longest route.
 const maxWayTurns = (framing.MaxHops - 4) / 2

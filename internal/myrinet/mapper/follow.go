@@ -7,23 +7,23 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// follower is what a host keeps of the routes that it is told.
+// follower holds the routes of a host.
 type follower struct {
 	table  []myrinet.HostRoute
 	digest uint64
 
-	// Parts of routes that are not complete.
+	// Incomplete parts of new routes.
 	parts struct {
 		from   ethertype.MAC
 		token  uint64
 		digest uint64
 		got    [][]myrinet.HostRoute
-		left   int // parts that have not come
-		hosts  int // entries that have
+		left   int // missing parts
+		hosts  int // entries received
 	}
 }
 
-// identify answers a mapper's question who this host is.
+// identify answers a mapper's probe.
 func (a *Agent) identify(now int64, m *message) {
 	a.stats.Answers++
 	reply := message{kind: answer, mapper: m.mapper, token: m.token, request: m.request,
@@ -34,7 +34,7 @@ func (a *Agent) identify(now int64, m *message) {
 	a.push(outgoing{m.back, reply})
 }
 
-// obey does what the leader says about this host's routes, and confirms it.
+// obey carries out the leader's order about this host's routes, and confirms it.
 func (a *Agent) obey(m *message) {
 	if m.kind == clearAll {
 		a.stats.Cleared++
@@ -46,7 +46,7 @@ func (a *Agent) obey(m *message) {
 	a.push(outgoing{m.back, message{kind: ack, mapper: m.mapper, token: m.token, request: m.request, host: a.opts.ID, digest: a.digest}})
 }
 
-// collect keeps a part of the routes, and uses them when all parts are there.
+// collect stores a part of the routes, and installs them when all parts are present.
 func (a *Agent) collect(m *message) bool {
 	p := &a.parts
 	if p.from != m.mapper || p.token != m.token || p.digest != m.digest || len(p.got) != int(m.parts) {
@@ -74,8 +74,7 @@ func (a *Agent) collect(m *message) bool {
 	return true
 }
 
-// fits reports whether routes are what the leader has meant: in the order of their
-// hosts, none twice.
+// fits reports whether routes match the digest and are sorted by host without duplicates.
 func (a *Agent) fits(table []myrinet.HostRoute, want uint64) bool {
 	if digest(table) != want {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// leading is the work of a leader: it explores, withdraws routes where that must be,
-// writes routes, and rests.
+// leading is the state of a leader: it explores, withdraws routes where necessary, writes routes,
+// and rests.
 type leading struct {
 	stage    stage
 	token    uint64
@@ -18,10 +18,10 @@ type leading struct {
 	explore  *exploration
 	restarts int
 	began    int64
-	before   Stats // when the mapping began
+	before   Stats // at the beginning of the mapping
 
-	doubted bool // the mapping before has missed something
-	found   *Map // that misses hosts, which are asked by the routes that they have
+	doubted bool // the previous mapping missed something
+	found   *Map // a map that misses hosts, which are probed over their known routes
 	alive   bool // one of them has answered
 	last    *Map
 	tables  Tables
@@ -30,9 +30,9 @@ type leading struct {
 	period  int64
 
 	nextAlive int64
-	aliveHost int // next host to be told that the leader is there
+	aliveHost int // next host to receive an alive message
 
-	given map[ethertype.MAC][][]myrinet.HostRoute // what each host was told, the last of it first
+	given map[ethertype.MAC][][]myrinet.HostRoute // tables sent to each host, newest first
 }
 
 type stage uint8
@@ -45,7 +45,7 @@ const (
 	installing
 )
 
-// maxRestarts is how often a mapping is begun again.
+// maxRestarts limits the restarts of a mapping.
 const maxRestarts = 2
 
 func (l *leading) start(now int64, token uint64, period time.Duration) {
@@ -59,7 +59,7 @@ func (l *leading) stop() {
 	l.stage, l.explore, l.found, l.last, l.tables, l.given = resting, nil, nil, nil, nil, nil
 }
 
-// work does all that can be done without waiting.
+// work does everything that can be done without waiting.
 func (a *Agent) work(now int64) {
 	l := &a.lead
 	for a.maps() {
@@ -98,9 +98,8 @@ func (a *Agent) work(now int64) {
 	}
 }
 
-// beginExploring begins a mapping. Where an input holds no more than one packet probes go one
-// at a time, because they turn where no route does: several of them could deadlock, and none
-// of them would come back.
+// beginExploring starts a mapping. If an input holds only one packet, probes go one at a time: they
+// turn where no route does, so several could deadlock, and none of them would come back.
 func (a *Agent) beginExploring() {
 	asks := ask
 	if a.opts.Observe {
@@ -115,8 +114,8 @@ func (a *Agent) rest(now int64) {
 	a.lead.stage, a.lead.explore, a.lead.found, a.lead.nextMap = resting, nil, nil, now+a.lead.period
 }
 
-// explored is at the end of an exploration. Answers that have come too late say that others may
-// be missing: the next exploration has more patience.
+// explored ends an exploration. If answers came too late, other answers may be missing: the next
+// exploration has longer timeouts.
 func (a *Agent) explored(now int64) {
 	l := &a.lead
 	if l.explore.broken || l.req.late > 0 {
@@ -143,21 +142,21 @@ func (a *Agent) explored(now int64) {
 	a.believe(now)
 }
 
-// doubt has the leader map again soon. Routes stay as they are.
+// doubt schedules another mapping soon. The routes stay.
 func (a *Agent) doubt(now int64) {
 	a.stats.Doubts++
 	a.rest(now)
 	a.lead.nextMap = now + min(a.lead.period, int64(doubtPause))
 }
 
-// silentTries is how many times as often as others a host is asked that alone is missing.
+// silentTries is the factor for the tries of a probe to a host when nothing but hosts is missing.
 const silentTries = 4
 
-// verify asks the hosts that a new map misses by the routes that they have, and reports whether
-// there are any. Packets on routes cannot deadlock, so one that is answered proves that the new
-// map is not complete, and several that are not answered prove that the routes are wrong. Where
-// all switches and their cables are there, no other host waits for new routes, and the
-// silent ones have time: they may have no processor.
+// verify probes the hosts that a new map misses over their known routes, and reports whether there
+// are any. Packets on routes cannot deadlock. So one answer proves that the new map is incomplete,
+// and several missing answers prove that the routes are wrong. If all switches and their cables are
+// present, no other host waits for new routes, and the silent hosts get more time: they may have no
+// CPU.
 func (a *Agent) verify() bool {
 	l := &a.lead
 	l.alive = false
@@ -188,7 +187,7 @@ func (a *Agent) verify() bool {
 	return true
 }
 
-// joins returns how many cables join two switches.
+// joins returns the number of cables between switches.
 func joins(t *topology.Topology) (n int) {
 	for _, c := range t.Cables {
 		if !c.A.Host && !c.B.Host {
@@ -198,7 +197,7 @@ func joins(t *topology.Topology) (n int) {
 	return n
 }
 
-// verified is at the end of that.
+// verified ends the verification.
 func (a *Agent) verified(now int64) {
 	if a.lead.alive {
 		a.stats.Kept++
@@ -209,7 +208,7 @@ func (a *Agent) verified(now int64) {
 	a.believe(now)
 }
 
-// believe takes what was found for the truth.
+// believe accepts the new map.
 func (a *Agent) believe(now int64) {
 	l := &a.lead
 	m := l.found
@@ -239,11 +238,11 @@ func (a *Agent) believe(now int64) {
 	a.withdraw()
 }
 
-// doubtPause lets fabrics break packets that have deadlocked with probes.
+// doubtPause gives the fabric time to break packets that are in a deadlock with probes.
 const doubtPause = 100 * time.Millisecond
 
-// doubts reports whether something that was there before is missing, and was not missing
-// the last time: probes get lost, too.
+// doubts reports whether something is missing that was present in the last map, and nothing was
+// missing in the mapping before: it may be that probes were lost.
 func (l *leading) doubts(m *Map) bool {
 	missing := l.last != nil && (len(m.Topology.Cables) < len(l.last.Topology.Cables) || len(m.Topology.Switches) < len(l.last.Topology.Switches))
 	if l.last != nil {
@@ -255,7 +254,7 @@ func (l *leading) doubts(m *Map) bool {
 	return l.doubted
 }
 
-// announce begins to tell all hosts that their leader is there.
+// announce starts a round of alive messages to all hosts.
 func (a *Agent) announce(now int64) {
 	if l := &a.lead; now >= l.nextAlive {
 		l.nextAlive = now + l.period/2
@@ -263,7 +262,7 @@ func (a *Agent) announce(now int64) {
 	}
 }
 
-// aliveTo builds the packet that tells the next host.
+// aliveTo builds the alive message for the next host.
 func (a *Agent) aliveTo(now int64) bool {
 	l := &a.lead
 	for l.last != nil && l.aliveHost < len(l.last.IDs) {

@@ -12,25 +12,24 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
-// Map is what a mapper has found. Two mappers that see the same fabric have the same
-// Topology and IDs: hosts are in the order of their identities, switches in one that
-// follows from what is plugged into them, and the lowest port of a switch that is used
-// is 0.
+// Map is the result of a mapping. Two mappers that see the same fabric produce the same Topology
+// and IDs: hosts are sorted by identity, switches are in an order that depends only on their
+// neighbours, and the lowest used port of a switch is 0.
 type Map struct {
 	Topology topology.Topology
 	IDs      []ethertype.MAC `metric:"bobnet_map_hosts" help:"Hosts on the last map."`
-	Mapper   int             // whose map it is: index of the host
+	Mapper   int             // index of the mapper's host
 
 	Probes   uint64        `metric:"bobnet_map_probes" help:"Probes sent for the last map."`
 	Lost     uint64        `metric:"bobnet_map_lost_probes" help:"Probes for the last map without an answer."`
 	Duration time.Duration `metric:"bobnet_map_seconds" help:"Duration of the last mapping."`
 
-	Twice   []ethertype.MAC // identities that several hosts claim; the one nearest to the mapper has it
-	TooMany int             // hosts left out, because there are more than MaxHosts
-	Beyond  int             // links left out, because there are too many switches, or they are too far away
+	Twice   []ethertype.MAC // identities that several hosts claim; the host nearest to the mapper has it on the map
+	TooMany int             // hosts omitted because there are more than MaxHosts
+	Beyond  int             // links omitted because there are too many switches, or they are too far away
 }
 
-// result makes a map of what was found.
+// result builds a map from the exploration.
 func (x *exploration) result() *Map {
 	m := &Map{Twice: x.twice, TooMany: x.tooMany, Beyond: x.beyond}
 	slices.SortFunc(m.Twice, compareMAC)
@@ -58,7 +57,8 @@ func (x *exploration) result() *Map {
 
 func compareMAC(a, b ethertype.MAC) int { return bytes.Compare(a[:], b[:]) }
 
-// hostName is what people call a host: its own word, if it is fit for a fabric file.
+// hostName returns the name that the host has announced, if it is valid in a fabric file, or else
+// its identity.
 func hostName(h identity) string {
 	if topology.ValidName(h.name) {
 		return h.name
@@ -67,7 +67,7 @@ func hostName(h identity) string {
 }
 
 func uniqueName(taken map[string]bool, name string) string {
-	base := name[:min(len(name), maxNameOctets-4)]
+	base := name[:min(len(name), maxNameLen-4)]
 	for i := 2; taken[name]; i++ {
 		name = fmt.Sprintf("%s-%d", base, i)
 	}
@@ -100,9 +100,9 @@ func (x *exploration) plug(m *Map, hostAt []int, names map[string]bool) {
 	}
 }
 
-// order sorts the switches by labels that say nothing of who looks at them: a label is
-// what is plugged into a switch, and the labels of its neighbours, again and again until
-// no more switches can be told apart.
+// order sorts the switches by labels that do not depend on the observer. A label is a hash of the
+// switch's neighbours and their labels; it is refined until the number of distinct labels stays the
+// same.
 func (x *exploration) order() []int {
 	labels := make([]uint64, len(x.switches))
 	for distinct := -1; ; {

@@ -13,27 +13,27 @@ import (
 // PacketType is the type of all packets of mappers.
 const PacketType = 5
 
-// MaxHosts is the most cards of a fabric that get routes (VNT, section 2).
+// MaxHosts is the maximum number of cards of a fabric that get routes (VNT, section 2).
 const MaxHosts = 256
 
-// kind says what a message is for.
+// kind is the purpose of a message.
 type kind uint8
 
 const (
-	echo     kind = 1 + iota // a probe that comes back to the mapper: a loop
-	ask                      // a probe that a host answers
-	answer                   // who the host is
+	echo     kind = 1 + iota // a probe that returns to the mapper: a loop
+	ask                      // a probe to a host
+	answer                   // the identity of the host
 	install                  // a part of a host's routes
-	clearAll                 // the host is to use no routes
-	ack                      // of install and clearAll
-	alive                    // the leader is there
-	look                     // ask, of a host that only observes
+	clearAll                 // tells the host to use no routes
+	ack                      // confirms install and clearAll
+	alive                    // the leader is alive
+	look                     // ask, from a host that only observes
 	kinds
 )
 
 const messageVersion = 1
 
-// message is the payload of a packet. Its octets are
+// message is the payload of a packet. Its encoding is
 //
 //	1 version, 1 kind, 6 mapper, 8 token, 4 request
 //	ask, look: route
@@ -42,26 +42,25 @@ const messageVersion = 1
 //	clearAll: route, 6 host
 //	ack:      6 host, 8 digest
 //
-// A route is one octet that says how many turns it has, and the turns as they stand in a
-// packet.
+// A route is one byte for the number of turns, and the turns as in a packet.
 type message struct {
 	kind    kind
-	mapper  ethertype.MAC // who maps and leads
-	token   uint64        // which only who has seen a message of this mapper knows
-	request uint32        // number of the request that is answered, or to be answered
+	mapper  ethertype.MAC // the mapper that sends requests and receives answers
+	token   uint64        // known only to hosts that have seen a message of this mapper
+	request uint32        // number of the request or of the answered request
 
-	back    myrinet.Route // that an answer takes
-	host    ethertype.MAC // who answers, or who is meant
-	leader  ethertype.MAC // whom the host follows
-	age     uint32        // milliseconds since the host has heard of that leader
+	back    myrinet.Route // route of the answer
+	host    ethertype.MAC // the answering host, or the destination
+	leader  ethertype.MAC // the leader that the host follows
+	age     uint32        // milliseconds since the host has last heard that leader
 	digest  uint64        // of the host's routes
 	name    string        // of the host, for people
 	part    uint8         // number of this part of the routes
-	parts   uint8         // how many there are
+	parts   uint8         // number of parts
 	entries []myrinet.HostRoute
 }
 
-const maxNameOctets = 32
+const maxNameLen = 32
 
 var errMessage = errors.New("mapper: no message")
 
@@ -77,7 +76,7 @@ func appendEntry(b []byte, e myrinet.HostRoute) []byte {
 	return appendRoute(append(b, e.To[:]...), e.Turns)
 }
 
-// append appends the message's octets to b.
+// append appends the encoded message to b.
 func (m *message) append(b []byte) []byte {
 	be := binary.BigEndian
 	b = append(append(b, messageVersion, byte(m.kind)), m.mapper[:]...)
@@ -104,8 +103,7 @@ func (m *message) append(b []byte) []byte {
 	return b
 }
 
-// reader takes octets off the front. Once they do not suffice it is bad, and gives
-// zeros.
+// reader decodes from the front. If it runs out of bytes, it becomes bad and returns zeros.
 type reader struct {
 	b   []byte
 	bad bool
@@ -123,18 +121,18 @@ func (r *reader) take(n int) []byte {
 	return taken
 }
 
-func (r *reader) octet() uint8       { return r.take(1)[0] }
+func (r *reader) uint8() uint8       { return r.take(1)[0] }
 func (r *reader) mac() ethertype.MAC { return ethertype.MAC(r.take(6)) }
 func (r *reader) uint64() uint64     { return binary.BigEndian.Uint64(r.take(8)) }
 func (r *reader) uint32() uint32     { return binary.BigEndian.Uint32(r.take(4)) }
 
 func (r *reader) route() myrinet.Route {
-	octets := r.take(int(r.octet()))
+	turns := r.take(int(r.uint8()))
 	if r.bad {
 		return nil
 	}
-	route := make(myrinet.Route, len(octets))
-	for i, o := range octets {
+	route := make(myrinet.Route, len(turns))
+	for i, o := range turns {
 		turn, ok := framing.Turn(o)
 		route[i] = int8(turn)
 		r.bad = r.bad || !ok || turn < -framing.MaxTurn
@@ -142,21 +140,21 @@ func (r *reader) route() myrinet.Route {
 	return route
 }
 
-// parse reads a payload. Nothing of it is referred to afterwards.
+// parse decodes a payload, and keeps no reference to it.
 func (m *message) parse(payload []byte) error {
 	r := reader{b: payload}
-	version := r.octet()
-	*m = message{kind: kind(r.octet()), mapper: r.mac(), token: r.uint64(), request: r.uint32()}
+	version := r.uint8()
+	*m = message{kind: kind(r.uint8()), mapper: r.mac(), token: r.uint64(), request: r.uint32()}
 	switch m.kind {
 	case echo, alive:
 	case ask, look:
 		m.back = r.route()
 	case answer:
 		m.host, m.leader, m.age, m.digest = r.mac(), r.mac(), r.uint32(), r.uint64()
-		m.name = string(r.take(int(r.octet())))
-		r.bad = r.bad || len(m.name) > maxNameOctets
+		m.name = string(r.take(int(r.uint8())))
+		r.bad = r.bad || len(m.name) > maxNameLen
 	case install:
-		m.back, m.host, m.digest, m.part, m.parts = r.route(), r.mac(), r.uint64(), r.octet(), r.octet()
+		m.back, m.host, m.digest, m.part, m.parts = r.route(), r.mac(), r.uint64(), r.uint8(), r.uint8()
 		n := int(binary.BigEndian.Uint16(r.take(2)))
 		r.bad = r.bad || n > MaxHosts || m.part >= m.parts
 		for i := 0; i < n && !r.bad; i++ {
@@ -175,7 +173,7 @@ func (m *message) parse(payload []byte) error {
 	return nil
 }
 
-// digest is by what a mapper recognises routes; 0 if there are none.
+// digest identifies a table of routes; it is 0 for an empty one.
 func digest(entries []myrinet.HostRoute) uint64 {
 	if len(entries) == 0 {
 		return 0

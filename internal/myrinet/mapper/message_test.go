@@ -29,7 +29,7 @@ func drawMessage(rt *rapid.T) message {
 	}
 	if m.kind == answer {
 		m.leader, m.age = drawMAC(rt, "leader"), rapid.Uint32().Draw(rt, "age")
-		m.name = rapid.StringN(0, 8, maxNameOctets).Draw(rt, "name")
+		m.name = rapid.StringN(0, 8, maxNameLen).Draw(rt, "name")
 	}
 	if m.kind == answer || m.kind == install || m.kind == ack {
 		m.digest = rapid.Uint64().Draw(rt, "digest")
@@ -49,29 +49,29 @@ func drawMessage(rt *rapid.T) message {
 func TestMessageRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := drawMessage(rt)
-		octets := m.append(nil)
+		wire := m.append(nil)
 		var got message
-		if err := got.parse(octets); err != nil || !reflect.DeepEqual(got, m) {
+		if err := got.parse(wire); err != nil || !reflect.DeepEqual(got, m) {
 			rt.Fatalf("%+v became %+v, %v", m, got, err)
 		}
-		if got.parse(octets[:rapid.IntRange(0, len(octets)-1).Draw(rt, "cut")]) == nil || got.parse(append(octets, 0)) == nil {
+		if got.parse(wire[:rapid.IntRange(0, len(wire)-1).Draw(rt, "cut")]) == nil || got.parse(append(wire, 0)) == nil {
 			rt.Fatal("a message that is cut, or too long, is taken")
 		}
-		octets[0]++
-		if got.parse(octets) == nil {
+		wire[0]++
+		if got.parse(wire) == nil {
 			rt.Fatal("a message of another version is taken")
 		}
 	})
 }
 
-// FuzzMessage: any octets are refused, or are a message that is written as it was read.
+// FuzzMessage: any bytes are refused, or are a message that is written as it was read.
 func FuzzMessage(f *testing.F) {
 	for k := kind(0); k <= kinds; k++ {
 		f.Add((&message{kind: k, parts: 1, entries: []myrinet.HostRoute{{Turns: myrinet.Route{1}}}}).append(nil))
 	}
-	f.Fuzz(func(t *testing.T, octets []byte) {
+	f.Fuzz(func(t *testing.T, wire []byte) {
 		var m message
-		if m.parse(octets) != nil {
+		if m.parse(wire) != nil {
 			return
 		}
 		var again message

@@ -10,14 +10,14 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// RouteTable is the table of routes of a card.
+// RouteTable is the route table of a card.
 type RouteTable interface {
-	// SetRoutes replaces all routes of the card. Hosts that routes does not name have none
-	// afterwards. The routes are sorted by address. The callee may keep the slice.
+	// SetRoutes replaces all routes of the card. Hosts that are not in routes have none afterwards.
+	// The routes are sorted by address. The callee may keep the slice.
 	SetRoutes(routes []myrinet.HostRoute)
 }
 
-// withDefaults returns the options with defaults for what is zero.
+// withDefaults replaces zero options by their defaults, and checks the options.
 func withDefaults(o myrinet.MapperOptions) (myrinet.MapperOptions, error) {
 	for _, d := range []struct {
 		what         string
@@ -55,8 +55,8 @@ func withDefaults(o myrinet.MapperOptions) (myrinet.MapperOptions, error) {
 	switch {
 	case o.ID == ethertype.MAC{}:
 		return o, fmt.Errorf("mapper: option ID is %v: give each host an identity of its own", o.ID)
-	case len(o.Name) > maxNameOctets:
-		return o, fmt.Errorf("mapper: option Name has %d octets, it can have %d", len(o.Name), maxNameOctets)
+	case len(o.Name) > maxNameLen:
+		return o, fmt.Errorf("mapper: option Name has %d bytes, it can have %d", len(o.Name), maxNameLen)
 	}
 	o.Logger = logqueue.New(o.Logger).Logger()
 	return o, nil

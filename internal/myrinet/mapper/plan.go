@@ -6,17 +6,16 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// plan is what hosts are to be told, by their indices in the last map.
+// plan holds the tables to write, by host index in the last map.
 type plan struct {
 	entries [][]myrinet.HostRoute
 	change  []bool // the host has other routes
-	clear   []bool // and may use none until all others have been told the same
+	clear   []bool // the host must use no routes until all such hosts have confirmed this
 }
 
-// makePlan compares the routes that hosts have with those that they are to have. Old
-// routes and new ones are in use together for a while. Where they could deadlock
-// together, and where nobody knows what the old ones are, the old ones are withdrawn
-// before the new ones are written.
+// makePlan compares the current routes of the hosts with the new ones. For a while both are in use.
+// If they could deadlock together, or the old ones are unknown, the old ones are withdrawn before
+// the new ones are written.
 func (a *Agent) makePlan() {
 	l := &a.lead
 	n := len(l.last.IDs)
@@ -49,7 +48,7 @@ func (a *Agent) makePlan() {
 	}
 }
 
-// had returns the routes that host i has, if they are known.
+// had returns the current routes of host i, if they are known.
 func (a *Agent) had(i int, sum uint64) ([]myrinet.HostRoute, bool) {
 	if i == a.lead.last.Mapper {
 		return a.table, true
@@ -62,7 +61,7 @@ func (a *Agent) had(i int, sum uint64) ([]myrinet.HostRoute, bool) {
 	return nil, false
 }
 
-// withdraw has hosts use no routes.
+// withdraw tells hosts to use no routes.
 func (a *Agent) withdraw() {
 	l := &a.lead
 	l.stage, l.req.window = clearing, a.opts.Window
@@ -109,7 +108,7 @@ func (a *Agent) install(int64) {
 	}
 }
 
-// tell sends a host an order until it is confirmed, or calls failed.
+// tell sends an order to a host until it is confirmed, and calls failed if it is not.
 func (a *Agent) tell(i int, order func() message, failed func()) {
 	l := &a.lead
 	there, back := l.tables[l.last.Mapper][i], l.tables[i][l.last.Mapper]
@@ -128,16 +127,16 @@ func (a *Agent) tell(i int, order func() message, failed func()) {
 	})
 }
 
-// partOctets is about how long a part of a host's routes is: short, so that it does not
-// hold links for long.
-const partOctets = 1024
+// partSize is the approximate size in bytes of a part of a host's routes. It is small, so that a
+// packet does not occupy links for long.
+const partSize = 1024
 
-// split cuts routes into parts.
+// split splits routes into parts.
 func split(entries []myrinet.HostRoute) (parts [][]myrinet.HostRoute) {
 	size, from := 0, 0
 	for i, e := range entries {
 		size += len(e.To) + 1 + len(e.Turns)
-		if size >= partOctets || i == len(entries)-1 {
+		if size >= partSize || i == len(entries)-1 {
 			parts = append(parts, slices.Clip(entries[from:i+1]))
 			size, from = 0, i+1
 		}

@@ -8,49 +8,48 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// request is something that is sent until it is answered, or until its tries are used up.
+// request is a packet that is sent until it is answered or its tries are used up.
 type request struct {
 	packet func(try int) (route myrinet.Route, m message) // try counts from 0
-	needed func() bool                                    // nil means yes; asked before it is sent
+	needed func() bool                                    // called before each transmission; nil means always needed
 	done   func(m *message)                               // m is nil if there was no answer
 	reply  kind
 
-	tries    int   // 0 means as many as others
-	patience int64 // of each try, 0 means what is observed
+	tries    int   // 0 means requests.tries
+	patience int64 // timeout of each try, 0 means adaptive
 
 	id       uint32
 	try      int
 	sent     int64
 	deadline int64
-	excused  bool // the host has looked late at what has come once
+	excused  bool // has had its additional time, because this host was late
 }
 
-// requests is what a mapper waits for. A few are under way at a time; who adds them waits
-// until there are none left.
+// requests holds the outstanding requests of a mapper, of which a few are in flight at a time. The
+// caller that adds them waits until all are done.
 type requests struct {
 	window, tries int
-	least, most   int64 // bounds of the time-out, nanoseconds
+	least, most   int64 // bounds of the timeout, nanoseconds
 
 	waiting []*request
 	flying  []*request
-	missed  []*request // those given up since forget
+	missed  []*request // given up since the last forget
 	late    int        // answers to these
 	lastID  uint32
-	slowest int64 // how long answers take: falls slowly, rises at once; at most a quarter of most
+	slowest int64 // adaptive response time: rises at once, falls slowly; at most most/4
 }
 
 func (r *requests) add(q *request) { r.waiting = append(r.waiting, q) }
 
 func (r *requests) idle() bool { return len(r.waiting)+len(r.flying) == 0 }
 
-// cancel forgets all requests.
+// cancel drops all requests.
 func (r *requests) cancel() { r.waiting, r.flying = nil, nil }
 
-// forget forgets the requests that were given up.
+// forget drops the requests that were given up.
 func (r *requests) forget() { r.missed, r.late = nil, 0 }
 
-// pop returns the request that is to be sent now, if there is one. Those that are not
-// needed any more are forgotten.
+// pop returns the request to send now, if any. It drops requests that are no longer needed.
 func (r *requests) pop(now int64) *request {
 	for len(r.waiting) > 0 && len(r.flying) < r.window {
 		q := r.waiting[0]
@@ -72,13 +71,12 @@ func (r *requests) pop(now int64) *request {
 	return nil
 }
 
-// timeout adapts to how long answers take, because probes wait behind traffic. Each
-// further try has four times as long.
+// timeout adapts to the time that answers take, because probes wait behind traffic. Each further
+// try has four times as long.
 func (r *requests) timeout() int64 { return max(4*r.slowest, r.least) }
 
-// answered takes the answer to a request, also to an earlier try. It reports false if none
-// waits for it. One that comes after the request was given up shows that the mapper has not been
-// patient enough.
+// answered handles the answer to any try of a request. It reports false if no request waits for it.
+// An answer after the request was given up shows that the timeout was too short.
 func (r *requests) answered(now int64, m *message) bool {
 	for _, list := range []*[]*request{&r.flying, &r.waiting, &r.missed} {
 		i := slices.IndexFunc(*list, func(q *request) bool { return q.id == m.request && q.reply == m.kind && q.id != 0 })
@@ -98,9 +96,9 @@ func (r *requests) answered(now int64, m *message) bool {
 	return false
 }
 
-// expire sends again, or gives up, what was not answered in time. It returns how many
-// time-outs there were. Where the host has had no processor for a while, the answer may have
-// come and not been seen: the request has a little more time, once.
+// expire retries or gives up the requests whose timeout has passed, and returns their number. If
+// the host had no CPU for a while, an answer may have arrived without being read, so the request
+// gets a little more time, once.
 func (r *requests) expire(now int64) (n uint64) {
 	for i := 0; i < len(r.flying); {
 		q := r.flying[i]
@@ -119,13 +117,13 @@ func (r *requests) expire(now int64) (n uint64) {
 			continue
 		}
 		r.missed = append(r.missed, q)
-		r.slowest -= r.slowest / 8 // most silence is that of ports without a host, and may not last
+		r.slowest -= r.slowest / 8 // most unanswered probes go to ports without a host, so silence may not mean slowness
 		q.done(nil)
 	}
 	return n
 }
 
-// next returns when expire has something to do, 0 for never.
+// next returns when expire has work, 0 for never.
 func (r *requests) next() (at int64) {
 	for _, q := range r.flying {
 		if at == 0 || q.deadline < at {
@@ -135,7 +133,8 @@ func (r *requests) next() (at int64) {
 	return at
 }
 
-// How long answers may take, whatever is observed: as long, or so many times the least time-out.
+// Upper limit of the timeout: longestTimeout, or longestTimeouts times the least timeout, whichever
+// is more.
 const (
 	longestTimeout  = 50 * time.Millisecond
 	longestTimeouts = 500

@@ -8,21 +8,21 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Tables are routes between all pairs of hosts, by the indices of source and target. A
-// pair without a path has none; two hosts on one cable have one without turns.
+// Tables holds routes between all pairs of hosts, by the indices of source and target. A pair
+// without a path has nil; two hosts on one cable have a route without turns.
 type Tables [][]myrinet.Route
 
-// Routes returns a route for each pair of hosts that has a path. Packets on these routes
-// cannot deadlock: they take only turns that newTurns
-// permits. Of all such routes, it is one with the fewest switches, and of
-// several of these the one whose most used link has the fewest routes. The result depends on the topology only.
+// Routes returns a route for each pair of hosts that has a path. Packets on these routes cannot
+// deadlock, because they take only turns that newTurns permits. Among the permitted routes it
+// chooses one with the fewest switches, and among these the one whose most used link has the fewest
+// routes. The result depends only on the topology.
 func Routes(t *topology.Topology) Tables {
 	r := newRouter(t)
 	tables := make(Tables, len(t.Hosts))
 	for i := range tables {
 		tables[i] = make([]myrinet.Route, len(t.Hosts))
 	}
-	order := rand.New(rand.NewPCG(0, 0)) // of the sources, so that the choice of a cable has nothing to do with the distance between two hosts' numbers
+	order := rand.New(rand.NewPCG(0, 0)) // shuffles the sources, so that the choice of a cable does not depend on the difference of two hosts' indices
 	for to, at := range r.homes {
 		if at.Node < 0 {
 			continue
@@ -41,8 +41,8 @@ func Routes(t *topology.Topology) Tables {
 	return tables
 }
 
-// Load returns how many routes pass each cable in each direction, the direction from Join.A
-// first.
+// Load returns the number of routes that pass each cable in each direction; the direction from
+// Join.A is first.
 func Load(t *topology.Topology, tables Tables) [][2]int {
 	w := newWalker(t)
 	load := make([][2]int, len(t.Cables))
@@ -60,16 +60,16 @@ func Load(t *topology.Topology, tables Tables) [][2]int {
 	return load
 }
 
-// router finds the routes to one host after the other.
+// router computes the routes, one target host at a time.
 type router struct {
 	turns
-	homes []topology.Plug // where each host is plugged in; Node is -1 for nowhere
-	load  []int           // routes by each link
-	left  []int           // by link: switches from its end to the target, -1 for no way
+	homes []topology.Plug // where each host is plugged in; Node is -1 if nowhere
+	load  []int           // number of routes on each link
+	left  []int           // by link: switches from its end to the target, -1 if unreachable
 
-	// The way on from a link to the target: how often its most used link is used, and all of them
-	// together, the link itself among them, and the link that follows. They are those of the
-	// route with the number known.
+	// The best continuation from a link to the target: the load of its most used link, the sum of
+	// its loads, both including the link itself, and the next link. They are valid for the route
+	// with the number known.
 	worst, sum, then, known []int
 	routes                  int
 }
@@ -93,7 +93,7 @@ func newRouter(t *topology.Topology) *router {
 	return r
 }
 
-// measure fills left for the target switch, backwards from it.
+// measure computes left for the target switch, backwards from it.
 func (r *router) measure(target int) {
 	for i := range r.left {
 		r.left[i] = -1
@@ -113,8 +113,8 @@ func (r *router) measure(target int) {
 	}
 }
 
-// route returns the route from one host's port to another one's, to whose switch measure
-// has measured.
+// route returns the route between two hosts' ports. measure must have been called for the switch of
+// the second one.
 func (r *router) route(from, to topology.Plug) myrinet.Route {
 	route, in := myrinet.Route{}, from
 	if from.Node != to.Node {
@@ -132,8 +132,8 @@ func (r *router) route(from, to topology.Plug) myrinet.Route {
 	return append(route, int8(to.Port-in.Port))
 }
 
-// choose returns the link by which a packet leaves a switch: of those that it may take, and that
-// are nearest to the target, the one whose way on has the least used links. It returns -1 for none.
+// choose returns the link by which a packet leaves a switch, -1 for none. Among the permitted links
+// that are nearest to the target, it is the one whose continuation has the least used links.
 func (r *router) choose(sw int, may uint32) (best int) {
 	best = -1
 	for port := range r.ports {
@@ -149,7 +149,7 @@ func (r *router) choose(sw int, may uint32) (best int) {
 	return best
 }
 
-// follow finds the way on from a link.
+// follow computes the best continuation from a link.
 func (r *router) follow(link int) {
 	if r.known[link] == r.routes {
 		return

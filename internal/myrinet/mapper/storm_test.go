@@ -96,7 +96,7 @@ func (s *storm) proof() {
 	}
 }
 
-// content is what a packet of traffic consists of, by its first octets and length.
+// content is what a packet of traffic consists of, by its first bytes and length.
 func content(payload []byte) []byte {
 	b := make([]byte, len(payload))
 	if len(b) >= 8 {

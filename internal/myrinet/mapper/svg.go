@@ -11,20 +11,20 @@ import (
 
 // Sizes of the picture, in its units.
 const (
-	hostGap   = 16 // from one host to the next
-	switchGap = 58 // from one switch to the next, at least
+	hostGap   = 16 // distance between hosts
+	switchGap = 58 // least distance between switches
 	boxWide   = 46
 	boxHigh   = 20
 	layerGap  = 100
 	margin    = 30
-	hostDrop  = 46 // from a switch to its hosts
-	letter    = 6  // of a label, about
+	hostDrop  = 46 // distance from a switch to its hosts
+	letter    = 6  // approximate width of a letter in a label
 )
 
-// SVG draws a topology as figure 3 of VNT shows one: hosts at the bottom, above them the
-// switches that they are plugged into, and each other switch the higher the farther it is
-// from all hosts. A cable between two switches of one height is an arc below them. The
-// picture depends on the topology only.
+// SVG draws a topology in the style of figure 3 of VNT: hosts at the bottom, above them the
+// switches that they are plugged into, and above these the other switches, the higher the farther
+// they are from all hosts. A cable between two switches of the same height is an arc below them.
+// The picture depends only on the topology.
 func SVG(t *topology.Topology, title string) string {
 	d := layOut(t)
 	var b strings.Builder
@@ -53,12 +53,12 @@ func SVG(t *topology.Topology, title string) string {
 
 type point struct{ x, y int }
 
-// drawing says where hosts and switches are.
+// drawing holds the positions of hosts and switches.
 type drawing struct {
 	t               *topology.Topology
 	switches, hosts []point
 	wide, high      int
-	layer           []int   // of each switch: cables from there to a switch that has hosts
+	layer           []int   // by switch: number of cables to the nearest switch that has hosts
 	rows            [][]int // switches of each layer, from left to right
 	next            [][]topology.Plug
 }
@@ -92,7 +92,7 @@ func layOut(t *topology.Topology) *drawing {
 	return d
 }
 
-// width is the room that a switch takes in its row.
+// width is the room that a switch needs in its row.
 func (d *drawing) width(s int) int {
 	n := 0
 	for _, p := range d.next[s] {
@@ -126,7 +126,7 @@ func (d *drawing) findLayers() {
 		}
 	}
 	for s := range d.layer {
-		l := max(d.layer[s], 0) // of a part without hosts
+		l := max(d.layer[s], 0) // in a part without hosts
 		d.layer[s] = l
 		for len(d.rows) <= l {
 			d.rows = append(d.rows, nil)
@@ -135,8 +135,8 @@ func (d *drawing) findLayers() {
 	}
 }
 
-// sortRows moves each switch to the middle of what it is joined to, up and down the rows
-// several times, so that few cables cross.
+// sortRows moves each switch to the middle of its neighbours, up and down the rows several times,
+// to reduce the crossings of cables.
 func (d *drawing) sortRows() {
 	place := make([]float64, len(d.next))
 	spread := func(row []int) {
@@ -201,7 +201,7 @@ func (d *drawing) depthFirst() (order []int) {
 	return order
 }
 
-// middle is the mean place of the switches of other rows that a switch is joined to.
+// middle returns the mean position of the switches in other rows that a switch is joined to.
 func (d *drawing) middle(s int, place []float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, p := range d.next[s] {
@@ -216,7 +216,7 @@ func (d *drawing) middle(s int, place []float64) float64 {
 	return sum / n
 }
 
-// placeHosts puts hosts below their switches, and those without at the right.
+// placeHosts puts hosts below their switches, and hosts without a switch on the right.
 func (d *drawing) placeHosts(y int) {
 	placed := make([]bool, len(d.hosts))
 	for s := range d.next {
@@ -251,7 +251,7 @@ func (d *drawing) at(p topology.Plug) point {
 	return d.switches[p.Node]
 }
 
-// cable draws a cable. Several between the same switches lie beside each other.
+// cable draws a cable. Parallel cables lie next to each other.
 func (d *drawing) cable(b *strings.Builder, c topology.Join) {
 	p, q := d.at(c.A), d.at(c.B)
 	if !c.A.Host {
@@ -267,7 +267,7 @@ func (d *drawing) cable(b *strings.Builder, c topology.Join) {
 	fmt.Fprintf(b, `<path d="M%d %d L%d %d"/>`+"\n", p.x, p.y, q.x, q.y)
 }
 
-// shift is how far from the middle of its switch a port is drawn.
+// shift returns the horizontal distance of a port from the middle of its switch.
 func (d *drawing) shift(p topology.Plug) int {
 	return (2*p.Port - d.t.Ports + 1) * (boxWide - 8) / (2 * d.t.Ports)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Summary says in one line what was found, and how.
+// Summary describes the map in one line.
 func (m *Map) Summary() string {
 	t := &m.Topology
 	return fmt.Sprintf("%s, %s, %s, as %s sees them; %s in %v, of which %d came back",
@@ -23,7 +23,7 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Text returns the map as a fabric file, with what else there is to say as comments.
+// Text returns the map as a fabric file, with further information as comments.
 func (m *Map) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", m.Summary())
@@ -43,7 +43,7 @@ func (m *Map) Text() string {
 	return b.String()
 }
 
-// mapJSON is a Map as JSON.
+// mapJSON is the JSON form of a Map.
 type mapJSON struct {
 	Ports    int         `json:"ports"`
 	Mapper   string      `json:"mapper"`
@@ -63,9 +63,9 @@ type hostJSON struct {
 	ID   string `json:"id"`
 }
 
-// MarshalJSON returns the map as a JSON object: names of hosts, switches and of the
-// mapper's host, cables as pairs of ends, which are the name of a host, or that of a
-// switch and a port as in "s0:3", and what Map says besides.
+// MarshalJSON returns the map as a JSON object: the names of hosts, switches and the mapper's host,
+// and cables as pairs of ends. An end is a host's name, or a switch's name and a port, such as
+// "s0:3".
 func (m *Map) MarshalJSON() ([]byte, error) {
 	t := &m.Topology
 	j := mapJSON{Ports: t.Ports, Mapper: t.Hosts[m.Mapper], Hosts: []hostJSON{}, Switches: append([]string{}, t.Switches...), Cables: [][2]string{},

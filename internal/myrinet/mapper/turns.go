@@ -8,27 +8,27 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
-// turns says which turns from one link to the next routes may take. A link is one direction of
-// a cable between two switches; links of hosts are not counted, as packets only begin or end
+// turns determines which turns from one link to the next routes may take. A link is one direction
+// of a cable between two switches. Links of hosts do not count, because packets only begin or end
 // there.
 //
-// Packets cannot deadlock if no ring of links exists in which each link leads to the next one
-// by a permitted turn (Dally and Seitz, 1987). So all links have a place in an order, and every
-// permitted turn leads from a link to one behind it. First the turns of a tree are permitted,
-// which join all hosts and cannot close a ring. Then come all others, those first that are on
-// the shortest paths of the most pairs of hosts; a turn that would close a ring is left out.
-// In a fat tree that leaves out no turn of a shortest path, so that routes use all of its
-// spines. Up*/down* routes with one root would use the cables of one.
+// Packets cannot deadlock if no ring of links exists in which each link leads to the next one by a
+// permitted turn (Dally and Seitz, 1987). So all links are in an order, and every permitted turn
+// leads from a link to a later one. First the turns of a tree are permitted; they join all hosts
+// and cannot close a ring. The others follow, those on the shortest paths of the most pairs of
+// hosts first. A turn that would close a ring is omitted. In a fat tree no turn of a shortest path
+// is omitted, so routes use all of its spines. Up*/down* routes with one root would use the cables
+// of one spine.
 type turns struct {
-	next  [][]topology.Plug // what is plugged into each switch's ports
+	next  [][]topology.Plug // neighbours at each switch's ports
 	ports int               // of a switch
-	place []int             // of each link in the order
-	may   []uint32          // by link: the ports of the switch at its end by which a packet may leave
+	place []int             // position of each link in the order
+	may   []uint32          // by link: the permitted output ports of the switch at its end
 }
 
 const everyPort = ^uint32(0)
 
-// turn is one from a link to a port of the switch at its end.
+// turn leads from a link to a port of the switch at its end.
 type turn struct{ link, port, weight int }
 
 func newTurns(t *topology.Topology) turns {
@@ -47,7 +47,7 @@ func newTurns(t *topology.Topology) turns {
 // link returns the number of the link that leaves a switch by a port.
 func (x *turns) link(sw, port int) int { return sw*x.ports + port }
 
-// end returns the plug that a link leads to.
+// end returns the plug at the end of a link.
 func (x *turns) end(link int) topology.Plug { return x.next[link/x.ports][link%x.ports] }
 
 // joins reports whether a link leads to another switch.
@@ -89,8 +89,8 @@ func (x *turns) after(link int) iter.Seq[int] {
 	}
 }
 
-// permit permits a turn, unless that would close a ring. If the order does not have the turn's
-// links one behind the other it changes as far as it must (Pearce and Kelly, 2006).
+// permit permits a turn, unless it would close a ring. If the links of the turn are in the wrong
+// order, it reorders as few links as necessary (Pearce and Kelly, 2006).
 func (x *turns) permit(link, port int) {
 	to := x.link(x.end(link).Node, port)
 	if low, high := x.place[to], x.place[link]; low < high {
@@ -104,8 +104,8 @@ func (x *turns) permit(link, port int) {
 	x.may[link] |= 1 << port
 }
 
-// reach returns the links that steps within bounds lead to from a link, in their order. It
-// reports whether goal is one of them.
+// reach returns the links that can be reached from a link by steps within bounds, in their order.
+// is reports whether goal is one of them.
 func (x *turns) reach(from int, step func(int) iter.Seq[int], within func(int) bool, goal int) (found []int, is bool) {
 	seen := map[int]bool{from: true}
 	found = []int{from}
@@ -124,7 +124,7 @@ func (x *turns) reach(from int, step func(int) iter.Seq[int], within func(int) b
 	return found, false
 }
 
-// reorder gives links the places that they have together, in the order of the list.
+// reorder assigns the positions of the given links to them in the order of the list.
 func (x *turns) reorder(links []int) {
 	places := make([]int, len(links))
 	for i, l := range links {
@@ -136,8 +136,8 @@ func (x *turns) reorder(links []int) {
 	}
 }
 
-// breadthFirst returns the switches that can be reached, nearest first, how far each switch
-// is, -1 for out of reach, and the link by which it was reached first.
+// breadthFirst returns the reachable switches, nearest first; the distance of each switch, -1 if
+// unreachable; and the link by which it was reached first.
 func (x *turns) breadthFirst(from int) (found, far, by []int) {
 	far, by = slices.Repeat([]int{-1}, len(x.next)), make([]int, len(x.next))
 	far[from] = 0
@@ -153,7 +153,7 @@ func (x *turns) breadthFirst(from int) (found, far, by []int) {
 	return found, far, by
 }
 
-// hosts returns how many hosts are plugged into a switch.
+// hosts returns the number of hosts at a switch.
 func (x *turns) hosts(sw int) (n int) {
 	for _, p := range x.next[sw] {
 		if p.Host {
@@ -163,8 +163,9 @@ func (x *turns) hosts(sw int) (n int) {
 	return n
 }
 
-// permitTrees permits the turns of a tree in each part of the network: that of the shortest
-// paths from the switch that is nearest to all hosts, without branches that lead to no host.
+// permitTrees permits the turns of a spanning tree in each connected part of the network: the
+// shortest paths from the switch that is nearest to all hosts, without branches that lead to no
+// host.
 func (x *turns) permitTrees() {
 	done := make([]bool, len(x.next))
 	for s := range x.next {
@@ -176,7 +177,7 @@ func (x *turns) permitTrees() {
 			done[q] = true
 		}
 		found, _, by := x.breadthFirst(x.root(part))
-		tree := make([]uint32, len(x.next)) // by switch: its ports that the tree uses
+		tree := make([]uint32, len(x.next)) // by switch: its ports in the tree
 		for i := len(found) - 1; i > 0; i-- {
 			if q := found[i]; x.hosts(q) > 0 || tree[q] != 0 {
 				tree[by[q]/x.ports] |= 1 << (by[q] % x.ports)
@@ -196,8 +197,7 @@ func (x *turns) permitTrees() {
 	}
 }
 
-// root returns the switch of the part for which the sum of the distances to all hosts is
-// the least.
+// root returns the switch of the part with the smallest sum of distances to all hosts.
 func (x *turns) root(part []int) int {
 	best, least := part[0], -1
 	for _, s := range part {
@@ -213,8 +213,8 @@ func (x *turns) root(part []int) int {
 	return best
 }
 
-// byWeight returns all turns between switches, those first that are on the shortest paths of
-// the most pairs of hosts.
+// byWeight returns all turns between switches, those on the shortest paths of the most pairs of
+// hosts first.
 func (x *turns) byWeight() (list []turn) {
 	weight := map[turn]int{}
 	far := make([][]int, len(x.next))
@@ -240,13 +240,13 @@ func (x *turns) byWeight() (list []turn) {
 	return list
 }
 
-// weigh adds the pairs of hosts whose first one is at switch s to the weights of the turns.
+// weigh adds the pairs of hosts whose first host is at switch s to the weights of the turns.
 func (x *turns) weigh(s int, far [][]int, weight map[turn]int) {
 	for sw := range x.next {
 		if far[s][sw] < 2 {
-			continue // no turn of a packet from s ends there
+			continue // the last turn of a packet from s cannot lead here
 		}
-		behind := 0 // hosts to which a shortest path from s passes sw
+		behind := 0 // hosts that have a shortest path from s through sw
 		for d := range x.next {
 			if far[s][d] >= 0 && far[s][sw]+far[sw][d] == far[s][d] {
 				behind += x.hosts(d)

@@ -9,24 +9,24 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Host is a host of a fabric in virtual time: an Agent, and a card without a control
-// program that sends and receives packets. It is for whoever drives the fabric's world.
+// Host is a host of a fabric in virtual time: an Agent, and a card without a control program that
+// sends and receives packets. Only the driver of the fabric's world may use it.
 type Host struct {
 	Agent *Agent
 	Port  *myrinet.Port
 
-	// Deliver gets the packets of other types that have come intact; the payload is the
-	// fabric's after the call. Nil drops them.
+	// Deliver receives intact packets of other types. The payload belongs to the fabric after the
+	// call. nil drops them.
 	Deliver func(typ uint16, payload []byte)
 
-	// Routed is called when the routes have changed, unless it is nil.
+	// Routed is called when the routes have changed. It may be nil.
 	Routed func()
 
 	world  myrinet.World
 	routes map[ethertype.MAC]myrinet.Route
 	queue  [][]byte
 	down   bool
-	armed  int64 // when its event comes, 0 for none
+	armed  int64 // time of its event, 0 for none
 	wake   func()
 	stats  HostStats
 }
@@ -43,10 +43,10 @@ type HostStats struct {
 	Down      uint64 // dropped: the host is down
 }
 
-// maxQueue is the most packets that wait to be sent.
+// maxQueue limits the packets that wait to be sent.
 const maxQueue = 256
 
-// NewHost returns a host, to which its agent writes routes. Attach plugs it in.
+// NewHost returns a host. Its agent writes routes to it. Call Attach to plug it in.
 func NewHost(w myrinet.World, opts myrinet.MapperOptions) (*Host, error) {
 	h := &Host{world: w}
 	h.wake = h.onWake
@@ -55,13 +55,13 @@ func NewHost(w myrinet.World, opts myrinet.MapperOptions) (*Host, error) {
 	return h, err
 }
 
-// Attach gives the host its port, and begins.
+// Attach plugs the host into a port, and starts it.
 func (h *Host) Attach(p *myrinet.Port) {
 	h.Port = p
 	h.pump()
 }
 
-// SetRoutes is what the agent calls.
+// SetRoutes implements RouteTable.
 func (h *Host) SetRoutes(routes []myrinet.HostRoute) {
 	h.routes = make(map[ethertype.MAC]myrinet.Route, len(routes))
 	for _, e := range routes {
@@ -72,8 +72,7 @@ func (h *Host) SetRoutes(routes []myrinet.HostRoute) {
 	}
 }
 
-// Send sends a packet to a host, behind those that wait. It reports false, and counts
-// why, if it cannot.
+// Send queues a packet to a host. If it cannot, it counts the reason and returns false.
 func (h *Host) Send(to ethertype.MAC, typ uint16, payload []byte) bool {
 	route, ok := h.routes[to]
 	switch {
@@ -92,10 +91,10 @@ func (h *Host) Send(to ethertype.MAC, typ uint16, payload []byte) bool {
 	return false
 }
 
-// Stop has the host die: it takes what comes and does nothing.
+// Stop makes the host fail: it accepts packets and does nothing.
 func (h *Host) Stop() { h.down, h.queue = true, nil }
 
-// Start has a host that has died come back, with a new agent and without routes.
+// Start restarts a host after Stop, with a new agent and without routes.
 func (h *Host) Start(opts myrinet.MapperOptions) error {
 	a, err := New(h.world.Now(), opts, h)
 	if err != nil {
@@ -113,13 +112,13 @@ func (h *Host) Down() bool { return h.down }
 // Stats returns a snapshot of the counters.
 func (h *Host) Stats() HostStats { return h.stats }
 
-// Room is part of myrinet.Host.
+// Room implements myrinet.Host.
 func (h *Host) Room(int) bool { return true }
 
-// Sent is part of myrinet.Host.
+// Sent implements myrinet.Host.
 func (h *Host) Sent() { h.pump() }
 
-// Arrived is part of myrinet.Host.
+// Arrived implements myrinet.Host.
 func (h *Host) Arrived(packet []byte, whole bool) {
 	typ, payload, err := hardware.ParsePacket(packet)
 	switch {
@@ -144,13 +143,13 @@ func (h *Host) Arrived(packet []byte, whole bool) {
 
 func (h *Host) onWake() {
 	if h.armed != h.world.Now() {
-		return // replaced by an earlier one
+		return // an earlier event has replaced this one
 	}
 	h.armed = 0
 	h.pump()
 }
 
-// pump sends what the card can take, and sees to it that the agent is called in time.
+// pump sends what the card can accept, and schedules the next call of the agent.
 func (h *Host) pump() {
 	if h.down || h.Port == nil {
 		return
@@ -187,8 +186,8 @@ type Network struct {
 	Hosts    []*Host
 }
 
-// NewNetwork builds what the topology describes. options returns the options of each
-// host's agent; HostID is a choice for their identities.
+// NewNetwork builds the network of a topology. options returns the options of each host's agent;
+// HostID may provide their identities.
 func NewNetwork(w myrinet.World, f *myrinet.Fabric, t *topology.Topology, options func(i int) myrinet.MapperOptions) (*Network, error) {
 	n := &Network{Topology: t, Fabric: f}
 	for i := range t.Hosts {
@@ -209,12 +208,12 @@ func NewNetwork(w myrinet.World, f *myrinet.Fabric, t *topology.Topology, option
 	return n, nil
 }
 
-// HostID is an identity for host i of a network, locally administered.
+// HostID returns a locally administered identity for host i of a network.
 func HostID(i int) ethertype.MAC {
 	return ethertype.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}
 }
 
-// Leaders returns the hosts that map, by their indices.
+// Leaders returns the indices of the hosts that map.
 func (n *Network) Leaders() (leaders []int) {
 	for i, h := range n.Hosts {
 		if !h.down && h.Agent.isLeading {
@@ -224,8 +223,8 @@ func (n *Network) Leaders() (leaders []int) {
 	return leaders
 }
 
-// Tables returns the routes that the cards have, by the indices of the topology. Hosts
-// that the topology has not are left out.
+// Tables returns the current routes, by the indices of the topology. Routes to hosts outside the
+// topology are omitted.
 func (n *Network) Tables() Tables {
 	index := map[ethertype.MAC]int{}
 	for i, h := range n.Hosts {
@@ -243,8 +242,8 @@ func (n *Network) Tables() Tables {
 	return tables
 }
 
-// Mapped returns the map of host i when it leads and all hosts on its map have their
-// routes; nil before.
+// Mapped returns the map of host i if it leads and all hosts on its map have their routes, and nil
+// otherwise.
 func (n *Network) Mapped(i int) *Map {
 	a := n.Hosts[i].Agent
 	if !a.isLeading || a.lead.last == nil || a.lead.stage != resting {

@@ -85,7 +85,7 @@ func newLink(card *hardware.Card, via carrier, cfg *Config, name string) (*Link,
 		return nil, err
 	}
 	if n := len(page.Bytes()); n < pageUsed {
-		return nil, fmt.Errorf("plain: the card has doorbell pages of %d octets, the link needs %d (CardConfig.PageSize)", n, pageUsed)
+		return nil, fmt.Errorf("plain: the card has doorbell pages of %d bytes, the link needs %d (CardConfig.PageSize)", n, pageUsed)
 	}
 	size := cfg.MTU + ethertype.EthernetSize
 	l.page = page
@@ -138,10 +138,10 @@ func (cfg *Config) resolve() error {
 
 // longest is a link's longest packet.
 func (cfg *Config) longest() station.Longest {
-	return station.Longest{Octets: PacketSize(cfg.MTU), Remedy: ", or lower Config.MTU"}
+	return station.Longest{Size: PacketSize(cfg.MTU), Remedy: ", or lower Config.MTU"}
 }
 
-// PacketSize returns the most octets of a packet, with the longest route, that carries a
+// PacketSize returns the most bytes of a packet, with the longest route, that carries a
 // frame of a link with the given MTU.
 func PacketSize(mtu int) int { return hardware.PacketSize(MaxHops, mtu+ethertype.EthernetSize) }
 
@@ -181,7 +181,7 @@ func (l *Link) stage(frames []transport.Frame) (n int, err error) {
 		f := &frames[n]
 		size := f.Len()
 		if size > l.prog.size || len(f.Body) > transport.MaxBody {
-			err = fmt.Errorf("%w: %d octets in %d parts, MTU %d and %d octets of Ethernet header allow %d, in %d",
+			err = fmt.Errorf("%w: %d bytes in %d parts, MTU %d and %d bytes of Ethernet header allow %d, in %d",
 				transport.ErrFrameSize, size, len(f.Body), l.info.MTU, ethertype.EthernetSize, l.prog.size, transport.MaxBody)
 			break
 		}
@@ -229,17 +229,17 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		return 0, err
 	}
 	n = min(len(views), transport.MaxBatch, int(l.rx.put.Load()-from))
-	octets := 0
+	nbytes := 0
 	for i := range n {
 		s := l.rx.at(from + uint32(i))
 		views[i] = s.mem[:s.n]
-		octets += s.n
+		nbytes += s.n
 	}
 	if n > 0 {
 		l.handed.Store(from + uint32(n))
 		l.counters.RxCalls.Add(1)
 		l.counters.RxFrames.Add(uint64(n))
-		l.counters.RxBytes.Add(uint64(octets))
+		l.counters.RxBytes.Add(uint64(nbytes))
 	}
 	return n, nil
 }

@@ -26,7 +26,7 @@ const Overhead = ethertype.HeaderSize - ethertype.EthernetSize + MaxHops + frami
 // eight buffers for packets of that size find room in the papers' SRAM, beside the table.
 const longMTU = 30 << 10
 
-// liveRing is about how many octets a live link's receive ring holds: it cycles through
+// liveRing is about how many bytes a live link's receive ring holds: it cycles through
 // all of them, and more would not stay in a processor's cache.
 const (
 	liveRing   = 1 << 20
@@ -71,7 +71,7 @@ func LiveMapper() *myrinet.MapperOptions {
 // it that is its host name, which the namespaces of one machine share.
 const EnvHost = "BOBNET_HOST"
 
-// longestName is the most octets of a host's name that a map has.
+// longestName is the most bytes of a host's name that a map has.
 const longestName = 32
 
 // Join returns the link of a new card at the end of a cable, which is cable from now on:

@@ -31,7 +31,7 @@ type program struct {
 	l    *Link
 	tab  station.Table
 	page *hardware.Page
-	size int // octets of the longest frame
+	size int // bytes of the longest frame
 
 	bufs [sendBuffers]sendBuffer
 	load uint32 // number of the frame that is loaded next, modulo the buffers
@@ -60,7 +60,7 @@ const (
 // frame, the CRC-8.
 type sendBuffer struct {
 	mem    []byte
-	n      int // octets of the frame
+	n      int // bytes of the frame
 	state  bufState
 	way    int // entry of the table that its next copy takes
 	copies int // that were sent

@@ -19,8 +19,8 @@ type frameRing struct {
 // slot holds a frame.
 type slot struct {
 	mem []byte
-	n   int // octets of it that the frame has
-	// from is the frame that has these octets, while it is in the memory of who sends it:
+	n   int // bytes of it that the frame has
+	// from is the frame that has these bytes, while it is in the memory of who sends it:
 	// a live card takes most frames from there, and mem is not needed. Nil for mem.
 	from *transport.Frame
 }

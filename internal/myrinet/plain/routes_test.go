@@ -155,17 +155,17 @@ func TestRefuses(t *testing.T) {
 		cfg  plain.Config
 		plug func(h myrinet.Host) *myrinet.Port
 	}{
-		"frames of 1514 bytes do not fit":               {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{SRAM: 16 << 10}}, plug},
-		"CardConfig.SRAM":                               {plain.Config{MAC: mac(1), MTU: 8000, Card: myrinet.CardConfig{SRAM: 40 << 10}}, plug},
-		"one page of 4 octets or more":                  {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{SRAM: 100}}, plug},
-		"lower Config.MTU":                              {plain.Config{MAC: mac(1), MTU: 9000}, plug},
-		"Config.MAC":                                    {plain.Config{}, plug},
-		"Config.MTU is 5":                               {plain.Config{MAC: mac(1), MTU: 5}, plug},
-		"Config.Slots is -1":                            {plain.Config{MAC: mac(1), Slots: -1}, plug},
-		"want 1 <= Lo":                                  {plain.Config{MAC: mac(1), Ports: transport.PortRange{Lo: 9, Hi: 8}}, plug},
-		"two routes":                                    {plain.Config{MAC: mac(1), Routes: make([]myrinet.HostRoute, 2)}, plug},
-		"a port is made for one card":                   {plain.Config{MAC: mac(1)}, func(myrinet.Host) *myrinet.Port { return taken }},
-		"doorbell pages of 8 octets, the link needs 12": {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{PageSize: 8}}, plug},
+		"frames of 1514 bytes do not fit":              {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{SRAM: 16 << 10}}, plug},
+		"CardConfig.SRAM":                              {plain.Config{MAC: mac(1), MTU: 8000, Card: myrinet.CardConfig{SRAM: 40 << 10}}, plug},
+		"one page of 4 bytes or more":                  {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{SRAM: 100}}, plug},
+		"lower Config.MTU":                             {plain.Config{MAC: mac(1), MTU: 9000}, plug},
+		"Config.MAC":                                   {plain.Config{}, plug},
+		"Config.MTU is 5":                              {plain.Config{MAC: mac(1), MTU: 5}, plug},
+		"Config.Slots is -1":                           {plain.Config{MAC: mac(1), Slots: -1}, plug},
+		"want 1 <= Lo":                                 {plain.Config{MAC: mac(1), Ports: transport.PortRange{Lo: 9, Hi: 8}}, plug},
+		"two routes":                                   {plain.Config{MAC: mac(1), Routes: make([]myrinet.HostRoute, 2)}, plug},
+		"a port is made for one card":                  {plain.Config{MAC: mac(1)}, func(myrinet.Host) *myrinet.Port { return taken }},
+		"doorbell pages of 8 bytes, the link needs 12": {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{PageSize: 8}}, plug},
 	} {
 		if _, err := plain.NewVirtual(virtual, test.plug, test.cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

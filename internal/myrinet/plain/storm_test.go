@@ -161,7 +161,7 @@ func (s *storm) look(l transport.Link) {
 		var h ethertype.Header
 		payload, err := h.Parse(view)
 		if err != nil || len(payload) < 8 || !bytes.Equal(payload, content(binary.BigEndian.Uint64(payload), len(payload)-8)) {
-			s.wrong = errors.Join(s.wrong, fmt.Errorf("a frame of %d octets was delivered that nobody has sent: %w", len(view), err))
+			s.wrong = errors.Join(s.wrong, fmt.Errorf("a frame of %d bytes was delivered that nobody has sent: %w", len(view), err))
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (s *storm) calm() error {
 			snap := snapshot(l)
 			switch {
 			case snap.Card.Stats.SRAMUsed != used(s.before[i].memory):
-				return fmt.Errorf("host %d: %d octets of SRAM are in use, at the beginning %d", i, snap.Card.Stats.SRAMUsed, used(s.before[i].memory))
+				return fmt.Errorf("host %d: %d bytes of SRAM are in use, at the beginning %d", i, snap.Card.Stats.SRAMUsed, used(s.before[i].memory))
 			case !reflect.DeepEqual(holds(l), s.before[i]):
 				return fmt.Errorf("host %d: the card holds %+v, at the beginning %+v", i, holds(l), s.before[i])
 			case snap.ToSend != 0 || snap.Received != 0 || snap.Card.Filled != 0 || snap.Card.Sending || snap.Card.Transferring:

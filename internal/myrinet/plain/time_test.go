@@ -40,7 +40,7 @@ func TestWay(t *testing.T) {
 		wire := 2*25 + 300 + float64(size+3)/160e6*1e9
 		want := dma + 2*41/33e6*1e9 + wire + dma + 10*us
 		if got := float64(s.w.Now() - start); got < want || got > 1.01*want+100 {
-			t.Errorf("a frame of %d octets took %v ns, want %v", size, got, want)
+			t.Errorf("a frame of %d bytes took %v ns, want %v", size, got, want)
 		}
 		s.settle()
 		// It has written how many frames there are, and rung.

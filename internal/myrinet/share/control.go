@@ -62,7 +62,7 @@ const (
 	mostPrograms    = 63               // as many as there are blocks of ports
 	mostOfUser      = 16               // programs of one user, but root and the card's own
 	cardPort        = 1                // of the card's process among those that share memory
-	ring            = 4 << 20          // octets of the frames between card and program, each way
+	ring            = 4 << 20          // bytes of the frames between card and program, each way
 )
 
 // control is the name of the server of the card at an interface, for package runsocket.

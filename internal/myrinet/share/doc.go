@@ -13,7 +13,7 @@
 // scribbles loses its own link. The card copies a frame of another user's program before it looks at it, and sends a frame
 // only if it comes from the card's address and a port of the program's.
 //
-// In a ring each frame has a header in front, HeaderSize octets, whose ports say from which
+// In a ring each frame has a header in front, HeaderSize bytes, whose ports say from which
 // program it is and for which; the frame's own is what goes over the fabric.
 //
 // # Who waits for whom

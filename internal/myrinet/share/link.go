@@ -180,7 +180,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 		f := &frames[n]
 		size := f.Len()
 		if size > l.info.MTU+ethertype.EthernetSize || len(f.Body) > transport.MaxBody {
-			err = fmt.Errorf("%w: %d octets in %d parts, MTU %d and %d octets of Ethernet header allow %d, in %d",
+			err = fmt.Errorf("%w: %d bytes in %d parts, MTU %d and %d bytes of Ethernet header allow %d, in %d",
 				transport.ErrFrameSize, size, len(f.Body), l.info.MTU, ethertype.EthernetSize, l.info.MTU+ethertype.EthernetSize, transport.MaxBody)
 			break
 		}
@@ -208,18 +208,18 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // Recv implements transport.Link.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	k, err := l.memory.Recv(views[:min(len(views), transport.MaxBatch)])
-	octets := 0
+	nbytes := 0
 	for _, view := range views[:k] {
 		if frame := l.take(view); frame != nil {
 			views[n] = frame
-			octets += len(frame)
+			nbytes += len(frame)
 			n++
 		}
 	}
 	if k > 0 {
 		l.filtered.Add(uint64(k - n))
 		l.counters.RxFrames.Add(uint64(n))
-		l.counters.RxBytes.Add(uint64(octets))
+		l.counters.RxBytes.Add(uint64(nbytes))
 	}
 	if n > 0 {
 		l.counters.RxCalls.Add(1)

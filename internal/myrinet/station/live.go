@@ -69,13 +69,13 @@ var _ hardware.Placer = (*Live)(nil)
 
 // Longest is the longest packet of a program.
 type Longest struct {
-	Octets int
+	Size   int
 	Remedy string // what makes it shorter, to be said behind "raise MaxPacket"; "" if nothing does
 }
 
 func (n Longest) check(wire hardware.Wire, what, option string) error {
-	if most := wire.MaxPacket(); most < n.Octets {
-		return fmt.Errorf("myrinet: packets have up to %d octets, the %s takes %d: raise %s.MaxPacket%s", n.Octets, what, most, option, n.Remedy)
+	if most := wire.MaxPacket(); most < n.Size {
+		return fmt.Errorf("myrinet: packets have up to %d bytes, the %s takes %d: raise %s.MaxPacket%s", n.Size, what, most, option, n.Remedy)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ type Mapping struct {
 }
 
 const (
-	// MapperRoom is the octets of a buffer for a mapper's packets, which may be longer than
+	// MapperRoom is the bytes of a buffer for a mapper's packets, which may be longer than
 	// those of the program.
 	MapperRoom = 2048
 

@@ -16,10 +16,10 @@ var ErrRoutes = errors.New("myrinet: the table of routes does not fit")
 // MaxHops is the most turns of a route in a Table.
 const MaxHops = 24
 
-// An entry of a Table is an address, the number of turns and 1, an octet that is 0, and the turns
-// as octets of a packet.
+// An entry of a Table is an address, the number of turns and 1, a byte that is 0, and the turns
+// as bytes of a packet.
 const (
-	EntrySize = 32 // in octets of SRAM
+	EntrySize = 32 // in bytes of SRAM
 	hopsAt    = 6
 	turnsAt   = EntrySize - MaxHops
 )
@@ -101,7 +101,7 @@ func (t *Table) reuse() (i int, ok bool) {
 	return 0, false
 }
 
-// Route returns the route to a station, its own or else that of entry 0, as octets of a packet. It
+// Route returns the route to a station, its own or else that of entry 0, as bytes of a packet. It
 // reports false if there is none.
 func (t *Table) Route(i int) (turns []byte, ok bool) {
 	if !t.routed(i) {

@@ -24,17 +24,17 @@ type Snapshot struct {
 // the host's mapper.
 func (s *Snapshot) WriteCard(b *bytes.Buffer, host func()) {
 	c, st := &s.Card, &s.Card.Stats
-	fmt.Fprintf(b, "card %s  %d of %d octets of SRAM in use, %d doorbell pages, routes to %d stations\n",
+	fmt.Fprintf(b, "card %s  %d of %d bytes of SRAM in use, %d doorbell pages, routes to %d stations\n",
 		c.Name, st.SRAMUsed, st.SRAMTotal, c.Pages, s.Stations)
-	fmt.Fprintf(b, "  out    %d packets, %d octets, refused %d\n", st.PacketsOut, st.OctetsOut, st.Refused)
-	fmt.Fprintf(b, "  in     %d packets, %d octets, found no buffer %d\n", st.PacketsIn, st.OctetsIn, st.NoBuffer)
+	fmt.Fprintf(b, "  out    %d packets, %d bytes, refused %d\n", st.PacketsOut, st.BytesOut, st.Refused)
+	fmt.Fprintf(b, "  in     %d packets, %d bytes, found no buffer %d\n", st.PacketsIn, st.BytesIn, st.NoBuffer)
 	fmt.Fprintf(b, "  dropped  truncated %d, too long %d, wrong CRC-8 %d, misrouted %d, program replaced %d\n",
 		st.Truncated, st.TooLong, st.CRCErrors, st.Misrouted, st.Reloaded)
-	fmt.Fprintf(b, "  engines  DMA %d transfers, %d octets; doorbells %d, interrupts %d; posted buffers %d, filled %d%s%s%s\n",
-		st.DMAs, st.DMAOctets, st.Doorbells, st.Interrupts, c.Posted, c.Filled,
+	fmt.Fprintf(b, "  engines  DMA %d transfers, %d bytes; doorbells %d, interrupts %d; posted buffers %d, filled %d%s%s%s\n",
+		st.DMAs, st.DMABytes, st.Doorbells, st.Interrupts, c.Posted, c.Filled,
 		when(c.Blocked, ", a packet waits for a buffer"), when(c.Sending, ", sending"), when(c.Transferring, ", transferring"))
 	for _, m := range uses(c.Memory) {
-		fmt.Fprintf(b, "  SRAM   %7d octets in %3d for %s\n", m.size, m.pieces, m.purpose)
+		fmt.Fprintf(b, "  SRAM   %7d bytes in %3d for %s\n", m.size, m.pieces, m.purpose)
 	}
 	host()
 	if s.Cable != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/crossbar"
 )
 
-// ErrFile is what every error of ParseFile wraps.
+// ErrFile is wrapped by every error of ParseFile.
 var ErrFile = errors.New("myrinet: fabric file")
 
-// File is a topology that was read from a text, and where in the text its parts were.
+// File is a topology that was read from a text, with the line numbers of its parts.
 //
-// A line of the text is empty, or is one of these; # begins a comment:
+// A line of the text is empty or has one of these forms; # begins a comment:
 //
 //	ports 8            of each switch; 8 if there is no such line
 //	host h0 h1         names of hosts, each with one card
@@ -22,21 +22,21 @@ var ErrFile = errors.New("myrinet: fabric file")
 //	link h0 s0:3       a cable, from a host or a switch's port to another one
 //	link s0:0 s1:7
 //
-// Names consist of letters, digits and -_. and begin with a letter or digit; no two
-// things have the same one. Ports are numbered from 0. The order of the lines is free.
+// Names consist of letters, digits and -_. and begin with a letter or digit. They are unique. Ports
+// are numbered from 0. The lines may be in any order.
 type File struct {
 	Topology
 	HostLines, SwitchLines, CableLines []int // line of each, from 1
 }
 
-// maxName is the most octets of a name in a fabric file.
+// maxName is the maximum length of a name in a fabric file, in bytes.
 const maxName = 32
 
-// defaultPorts is how many ports the switches of a file have that does not say so.
+// defaultPorts is the number of ports of the switches in a file without a ports line.
 const defaultPorts = 8
 
-// ParseFile reads a fabric file. Its error wraps ErrFile and names the line. A topology
-// without error passes Check.
+// ParseFile parses a fabric file. The error wraps ErrFile and names the line. A topology that
+// ParseFile returns passes Check.
 func ParseFile(text string) (*File, error) {
 	p := &fileParser{File: &File{Topology: Topology{Ports: defaultPorts}}, nodes: map[string]named{}, taken: map[Plug]int{}}
 	n := 0
@@ -59,12 +59,13 @@ func ParseFile(text string) (*File, error) {
 
 func atLine(n int, err error) error { return fmt.Errorf("%w, line %d: %w", ErrFile, n, err) }
 
-// fileParser reads one file. Links wait until all names and the number of ports are known.
+// fileParser reads one file. It resolves links at the end, when all names and the number of ports
+// are known.
 type fileParser struct {
 	*File
 	portsLine int
 	nodes     map[string]named
-	taken     map[Plug]int // line of the cable that is plugged in there
+	taken     map[Plug]int // line of the cable at each plug
 	links     []struct {
 		line int
 		ends []string
@@ -131,7 +132,7 @@ func (p *fileParser) names(n int, host bool, names []string) error {
 	return nil
 }
 
-// ValidName reports whether hosts and switches of a fabric file can have the name.
+// ValidName reports whether a name is valid for hosts and switches in a fabric file.
 func ValidName(name string) bool {
 	for i, c := range []byte(name) {
 		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
@@ -163,7 +164,7 @@ func (p *fileParser) link(n int, ends []string) error {
 	return nil
 }
 
-// end finds what a link's end names.
+// end resolves the end of a link.
 func (p *fileParser) end(end string) (Plug, error) {
 	name, port, withPort := strings.Cut(end, ":")
 	node, ok := p.nodes[name]
@@ -200,7 +201,7 @@ func (t *Topology) Text() string {
 	return b.String()
 }
 
-// End is how a fabric file writes the end of a cable: h0, or s0:3.
+// End returns the end of a cable in the notation of a fabric file: h0, or s0:3.
 func (t *Topology) End(p Plug) string {
 	if p.Host {
 		return t.Hosts[p.Node]

@@ -1,5 +1,5 @@
-// Package topology describes what is plugged in where: as data, as a fabric file, and made into
-// a fabric in virtual time.
+// Package topology describes the topology of a fabric as data and as a fabric file, and builds it
+// in virtual time.
 package topology
 
 import (
@@ -11,12 +11,12 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Topology says what is plugged in where. It describes a fabric to be built, what a
-// mapper has found, and the truth to compare that with. The numbers of ports are what a
-// mapper cannot see: to it all ports of a switch may be shifted by the same number.
+// Topology describes hosts, switches and cables: a fabric to be built, the result of a mapper, or
+// the truth to compare that with. A mapper cannot see the absolute numbers of ports: in its result
+// all ports of a switch may be shifted by the same number.
 type Topology struct {
 	Ports    int      // of each switch
-	Hosts    []string // names, each of one card
+	Hosts    []string // names; each host has one card
 	Switches []string
 	Cables   []Join
 }
@@ -31,13 +31,13 @@ type Plug struct {
 	Port int // of the switch
 }
 
-// AtHost is the plug of a host's card.
+// AtHost returns the plug of a host's card.
 func AtHost(i int) Plug { return Plug{Host: true, Node: i} }
 
-// AtSwitch is the plug of a switch's port.
+// AtSwitch returns the plug of a switch's port.
 func AtSwitch(i, port int) Plug { return Plug{Node: i, Port: port} }
 
-// Name says where a plug is, for people.
+// Name describes a plug for people.
 func (t *Topology) Name(p Plug) string {
 	switch {
 	case p.Host && p.Node >= 0 && p.Node < len(t.Hosts):
@@ -48,7 +48,7 @@ func (t *Topology) Name(p Plug) string {
 	return fmt.Sprintf("node %d, port %d", p.Node, p.Port)
 }
 
-// Check returns an error that names the cable which cannot be.
+// Check returns an error that names the first invalid cable.
 func (t *Topology) Check() error {
 	if t.Ports < 2 || t.Ports > crossbar.MaxPorts {
 		return fmt.Errorf("myrinet: switches of %d ports: they can have 2 to %d", t.Ports, crossbar.MaxPorts)
@@ -78,15 +78,15 @@ func (t *Topology) Check() error {
 	return nil
 }
 
-// Built is what Build has made of a topology, in its order.
+// Built is the result of Build, in the order of the topology.
 type Built struct {
 	Hosts    []*myrinet.Port
 	Switches []*myrinet.Switch
 	Cables   []*myrinet.Cable
 }
 
-// Build makes what the topology describes. host returns what stands behind the card of
-// host i. The fabric's switches must have as many ports as the topology's.
+// Build builds the topology in a fabric. host returns the Host behind the card of host i. The
+// fabric's switches must have as many ports as the topology's.
 func Build(f *myrinet.Fabric, t *Topology, host func(i int) myrinet.Host) (*Built, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -117,10 +117,10 @@ func Build(f *myrinet.Fabric, t *Topology, host func(i int) myrinet.Host) (*Buil
 	return b, nil
 }
 
-// draft adds to a topology, each cable to the lowest free ports.
+// draft is a topology under construction; each cable gets the lowest free ports.
 type draft struct {
 	Topology
-	used []int // ports of each switch
+	used []int // used ports of each switch
 }
 
 func newDraft(ports int) *draft { return &draft{Topology: Topology{Ports: ports}} }
@@ -145,8 +145,8 @@ func (d *draft) addHost(name string, s int) {
 	d.Cables = append(d.Cables, Join{AtHost(len(d.Hosts) - 1), d.plug(s)})
 }
 
-// Line returns a row of switches, each joined to the next by a cable, and so many hosts
-// at each: one switch, two.
+// Line returns a row of switches, each joined to the next by a cable, with the given number of
+// hosts at each switch.
 func Line(ports, switches, hosts int) *Topology {
 	d := newDraft(ports)
 	for i := range switches {
@@ -196,8 +196,8 @@ func NOW() *Topology {
 	return &d.Topology
 }
 
-// Random returns a connected network of so many switches and about so many hosts, with
-// more cables than a tree has; the same for the same seed.
+// Random returns a connected network with the given number of switches and about the given number
+// of hosts, with more cables than a tree. The same seed gives the same network.
 func Random(seed uint64, ports, switches, hosts int) *Topology {
 	rng := rand.New(rand.NewPCG(seed, 0x746f706f6c6f6779))
 	d := newDraft(ports)
@@ -222,7 +222,7 @@ func Random(seed uint64, ports, switches, hosts int) *Topology {
 	return &d.Topology
 }
 
-// withRoom returns the first n switches, less those that are full.
+// withRoom returns those of the first n switches that have a free port.
 func (d *draft) withRoom(n int) (with []int) {
 	for s := range n {
 		if d.free(s) {
@@ -232,7 +232,7 @@ func (d *draft) withRoom(n int) (with []int) {
 	return with
 }
 
-// shuffle gives the ports of each switch other numbers.
+// shuffle permutes the port numbers of each switch.
 func shuffle(rng *rand.Rand, t *Topology) {
 	perms := make([][]int, len(t.Switches))
 	for i := range perms {
@@ -247,8 +247,8 @@ func shuffle(rng *rand.Rand, t *Topology) {
 	}
 }
 
-// Neighbors returns, for each switch, what is plugged into its ports; a Plug with Node
-// -1 for nothing.
+// Neighbors returns, for each switch, the other end of the cable at each port; Node is -1 at a free
+// port.
 func (t *Topology) Neighbors() [][]Plug {
 	n := make([][]Plug, len(t.Switches))
 	for i := range n {

@@ -1,6 +1,6 @@
 package skeleton
 
-// block is the side of a block of the matrix that Cholesky factors, of 8 octets an element.
+// block is the side of a block of the matrix that Cholesky factors, of 8 bytes an element.
 const block = 16
 
 // Cholesky factors a matrix of N rows, in blocks that lie on Down x Over positions.

@@ -6,7 +6,7 @@ type Kind byte
 // The kinds of requests. A store and the messages of a sum have no answer but what the
 // layer gives for its own purposes.
 const (
-	Store Kind = iota // octets that the target counts
+	Store Kind = iota // bytes that the target counts
 	Up                // a partial sum, to the parent in the tree
 	Down              // the whole sum, to a child
 	Add               // adds to the counter of rank 0, and is answered by what that was
@@ -14,17 +14,17 @@ const (
 
 // Link carries the requests of a rank. All its calls are made by the rank's process.
 type Link interface {
-	// Request sends a request, with so many octets of data, when it has a credit, and
+	// Request sends a request, with so many bytes of data, when it has a credit, and
 	// handles meanwhile what comes. The other rank's Arrived is called. The answer to an Add
 	// goes to this rank's Answered.
-	Request(to int, kind Kind, value int32, octets int) error
+	Request(to int, kind Kind, value int32, size int) error
 	// Await returns when something has been handled, or may have changed otherwise.
 	Await() error
 	// Poll handles what has come.
 	Poll() error
 	// Compute has the processor be busy with so many arithmetic operations.
 	Compute(operations int) error
-	// Segment is the most octets of a request.
+	// Segment is the most bytes of a request.
 	Segment() int
 }
 
@@ -33,11 +33,11 @@ type Rank struct {
 	link      Link
 	me, ranks int
 
-	// Stores counts what the program has stored into other ranks, and Octets of how many
-	// octets.
-	Stores, Octets int
+	// Stores counts what the program has stored into other ranks, and Bytes of how many
+	// bytes.
+	Stores, Bytes int
 
-	sent, taken int // octets of stores, of this rank to others and of others to it
+	sent, taken int // bytes of stores, of this rank to others and of others to it
 	waited      int // of those taken, the ones that StoreSync has waited for
 
 	ups     int // children whose partial sums have come, and what these are together
@@ -54,10 +54,10 @@ type Rank struct {
 func New(link Link, rank, ranks int) *Rank { return &Rank{link: link, me: rank, ranks: ranks} }
 
 // Arrived does what a request of another rank is for, and returns the answer to an Add.
-func (r *Rank) Arrived(kind Kind, value int32, octets int) (answer int32) {
+func (r *Rank) Arrived(kind Kind, value int32, size int) (answer int32) {
 	switch kind {
 	case Store:
-		r.taken += octets
+		r.taken += size
 	case Up:
 		r.ups++
 		r.partial += value
@@ -74,13 +74,13 @@ func (r *Rank) Arrived(kind Kind, value int32, octets int) (answer int32) {
 // Answered takes the answer to an Add.
 func (r *Rank) Answered(value int32) { r.answered, r.answer = true, value }
 
-// store stores blocks of so many octets each, in the segments of the link.
-func (r *Rank) store(to, blocks, octets int) error {
+// store stores blocks of so many bytes each, in the segments of the link.
+func (r *Rank) store(to, blocks, size int) error {
 	r.Stores++
-	r.Octets += blocks * octets
-	r.sent += blocks * octets
+	r.Bytes += blocks * size
+	r.sent += blocks * size
 	for range blocks {
-		for left := octets; left > 0; left -= r.link.Segment() {
+		for left := size; left > 0; left -= r.link.Segment() {
 			if err := r.link.Request(to, Store, 0, min(left, r.link.Segment())); err != nil {
 				return err
 			}
@@ -98,9 +98,9 @@ func (r *Rank) until(so func() bool) error {
 	return nil
 }
 
-// storeSync waits until others have stored so many octets more into this rank.
-func (r *Rank) storeSync(octets int) error {
-	r.waited += octets
+// storeSync waits until others have stored so many bytes more into this rank.
+func (r *Rank) storeSync(size int) error {
+	r.waited += size
 	return r.until(func() bool { return r.taken >= r.waited })
 }
 
@@ -137,7 +137,7 @@ func (r *Rank) Barrier() error {
 }
 
 // allStoreSync waits until all that ranks have stored is where it was to go: until as many
-// octets have come, on all ranks together, as were sent.
+// bytes have come, on all ranks together, as were sent.
 func (r *Rank) allStoreSync() error {
 	for {
 		if err := r.link.Poll(); err != nil {

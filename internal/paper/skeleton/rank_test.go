@@ -19,12 +19,12 @@ type wire struct {
 	wires []*wire
 }
 
-func (l *wire) Request(to int, kind Kind, value int32, octets int) error {
+func (l *wire) Request(to int, kind Kind, value int32, size int) error {
 	l.sent++
 	at := l.w.Now() + int64(l.sent%7)*int64(time.Millisecond)
 	me := l.ranks[l.me()]
 	l.w.At(at, func() {
-		answer := l.ranks[to].Arrived(kind, value, octets)
+		answer := l.ranks[to].Arrived(kind, value, size)
 		if kind == Add {
 			me.Answered(answer)
 		}
@@ -86,12 +86,12 @@ func TestSums(t *testing.T) {
 // TestAllStoreSync: after it everything has come that was stored before it, the stores of
 // slow messages, too, in whole segments.
 func TestAllStoreSync(t *testing.T) {
-	const ranks, octets = 5, 250
+	const ranks, size = 5, 250
 	program(t, ranks, func(r *Rank) error {
 		for round := 1; round <= 3; round++ {
 			for to := range ranks {
 				if to != r.me {
-					if err := r.store(to, 2, octets); err != nil {
+					if err := r.store(to, 2, size); err != nil {
 						return err
 					}
 				}
@@ -99,15 +99,15 @@ func TestAllStoreSync(t *testing.T) {
 			if err := r.allStoreSync(); err != nil {
 				return err
 			}
-			if want := round * (ranks - 1) * 2 * octets; r.taken < want {
-				return fmt.Errorf("%d octets have come in round %d, want %d", r.taken, round, want)
+			if want := round * (ranks - 1) * 2 * size; r.taken < want {
+				return fmt.Errorf("%d bytes have come in round %d, want %d", r.taken, round, want)
 			}
 			if err := r.Barrier(); err != nil { // before the stores of the next round
 				return err
 			}
 		}
-		if r.Stores != 3*(ranks-1) || r.Octets != r.Stores*2*octets {
-			return fmt.Errorf("%d stores of %d octets are counted", r.Stores, r.Octets)
+		if r.Stores != 3*(ranks-1) || r.Bytes != r.Stores*2*size {
+			return fmt.Errorf("%d stores of %d bytes are counted", r.Stores, r.Bytes)
 		}
 		return nil
 	})

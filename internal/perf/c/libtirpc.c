@@ -3,7 +3,7 @@
  *
  *	server ADDRESS           prints its port, and answers until its standard input ends
  *	client ADDRESS PORT SIZE reads numbers of calls from its standard input, a line each, makes
- *	                         so many, and writes the nanoseconds that each took, 8 octets of
+ *	                         so many, and writes the nanoseconds that each took, 8 bytes of
  *	                         this machine's order each
  *
  * The calls are of the null procedure where SIZE is 0, else of one that returns its argument.
@@ -26,13 +26,13 @@
 #define MOST    (64u << 20)
 
 struct data {
-	char *octets;
+	char *bytes;
 	u_int n;
 };
 
 static bool_t xdr_data(XDR *xdrs, struct data *d)
 {
-	return xdr_bytes(xdrs, &d->octets, &d->n, MOST);
+	return xdr_bytes(xdrs, &d->bytes, &d->n, MOST);
 }
 
 static struct data room;
@@ -144,8 +144,8 @@ int main(int argc, char **argv)
 	struct sockaddr_in at = { .sin_family = AF_INET };
 
 	signal(SIGPIPE, SIG_IGN); /* the call fails instead, and is said to */
-	room.octets = calloc(1, MOST);
-	if (argc < 3 || room.octets == NULL || inet_pton(AF_INET, argv[2], &at.sin_addr) != 1)
+	room.bytes = calloc(1, MOST);
+	if (argc < 3 || room.bytes == NULL || inet_pton(AF_INET, argv[2], &at.sin_addr) != 1)
 		return 2;
 	if (strcmp(argv[1], "server") == 0)
 		return serve(&at);

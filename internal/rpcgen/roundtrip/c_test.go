@@ -73,7 +73,7 @@ func through(t *testing.T, values int, program string, args ...string) {
 const patience = 2 * time.Minute
 
 // TestSameAsC: a C program made of the same specification decodes what generated types
-// encode, and encodes it to the same octets, which they decode to the same value.
+// encode, and encodes it to the same bytes, which they decode to the same value.
 func TestSameAsC(t *testing.T) {
 	program := ctest.Build(t, "../testdata/all/all.x", []string{"-c"}, "../testdata/c/echo.c")
 	through(t, 300, program)

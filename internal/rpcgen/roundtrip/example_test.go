@@ -12,7 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// TestRFCExample: the file of John's lisp program has the octets that RFC 4506 section 7 lists.
+// TestRFCExample: the file of John's lisp program has the bytes that RFC 4506 section 7 lists.
 func TestRFCExample(t *testing.T) {
 	want, err := hex.DecodeString(strings.Join(strings.Fields(`
 		00000009 73696c6c 7970726f 67000000 00000002 00000004

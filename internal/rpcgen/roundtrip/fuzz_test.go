@@ -16,7 +16,7 @@ type value interface {
 	xdr.Unmarshaler
 }
 
-// FuzzDecode: generated types encode what they accept to the same octets.
+// FuzzDecode: generated types encode what they accept to the same bytes.
 func FuzzDecode(f *testing.F) {
 	for seed := range uint64(20) {
 		_, msg := randomEverything(f, seed)

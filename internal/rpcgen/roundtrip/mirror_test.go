@@ -349,7 +349,7 @@ func randomEverything(t rapid.TB, seed uint64) (*everything, []byte) {
 }
 
 // TestSameAsOracle: generated types decode what the oracle encodes to the same value, also
-// into memory of another one, and encode that to the same octets.
+// into memory of another one, and encode that to the same bytes.
 func TestSameAsOracle(t *testing.T) {
 	var reused all.Everything
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,7 +1,7 @@
 /*
  * relay TUN IFACE MTU: what a tunnel costs that has no protocol. It makes the TUN device TUN,
  * prints "ready", and carries packets between that and the packets of another relay on the
- * segment of IFACE, as its kernel hands them over: up to 64 KiB, cut into frames of MTU octets,
+ * segment of IFACE, as its kernel hands them over: up to 64 KiB, cut into frames of MTU bytes,
  * which are received where the device takes the packet from. Nothing is looked up, counted,
  * acknowledged, sent again or checked, so that it only works alone on a link that loses nothing.
  */
@@ -54,15 +54,15 @@ static void make_tun(const char *name)
 
 static void open_packets(const char *iface)
 {
-	int octets = 64 << 20;
+	int bytes = 64 << 20;
 	struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_protocol = htons(ETHERTYPE) };
 
 	packets = socket(AF_PACKET, SOCK_RAW, 0);
 	at.sll_ifindex = if_nametoindex(iface);
 	if (packets < 0 || at.sll_ifindex == 0 || bind(packets, (void *)&at, sizeof at))
 		die(iface);
-	setsockopt(packets, SOL_SOCKET, SO_RCVBUFFORCE, &octets, sizeof octets);
-	setsockopt(packets, SOL_SOCKET, SO_SNDBUFFORCE, &octets, sizeof octets);
+	setsockopt(packets, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes);
+	setsockopt(packets, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
 }
 
 /* send_all carries packets from the device to the segment. */

@@ -10,7 +10,7 @@ import (
 // bytes. It takes Budget frames at most, and none until what a disturbance left
 // behind is reclaimed. Why it sent fewer than it was given is not said: whoever
 // offers the next one to a packet socket hears it there. It does not allocate.
-func (s *Socket) Send(frames []transport.Frame) (n, octets int) {
+func (s *Socket) Send(frames []transport.Frame) (n, nbytes int) {
 	if !s.reclaimed && !s.reclaim() {
 		return 0, 0
 	}
@@ -20,26 +20,26 @@ func (s *Socket) Send(frames []transport.Frame) (n, octets int) {
 	}
 	first := s.sent
 	for i := range frames {
-		octets += s.enter(&frames[i])
+		nbytes += s.enter(&frames[i])
 	}
 	errno := s.kick()
 	if errno == 0 && s.tx.consumed() == s.sent {
-		return len(frames), octets
+		return len(frames), nbytes
 	}
-	n, octets = s.withdraw(first, errno), 0
+	n, nbytes = s.withdraw(first, errno), 0
 	for i := range frames[:n] {
-		octets += frames[i].Len()
+		nbytes += frames[i].Len()
 	}
-	return n, octets
+	return n, nbytes
 }
 
 // enter copies f to the next chunk and names it in the TX ring.
-func (s *Socket) enter(f *transport.Frame) (octets int) {
+func (s *Socket) enter(f *transport.Frame) (nbytes int) {
 	off := s.sent % slots * s.size
-	octets = s.umem.fill(off, s.size, f)
-	*s.tx.desc(s.sent) = unix.XDPDesc{Addr: uint64(off), Len: uint32(octets)}
+	nbytes = s.umem.fill(off, s.size, f)
+	*s.tx.desc(s.sent) = unix.XDPDesc{Addr: uint64(off), Len: uint32(nbytes)}
 	s.sent++
-	return octets
+	return nbytes
 }
 
 // kick has the kernel send what has been entered.

@@ -102,13 +102,13 @@ func (w *world) expect(sent []transport.Frame) {
 // send sends frames, expects want to go, and receives them.
 func (w *world) send(frames []transport.Frame, want int) {
 	w.Helper()
-	n, octets := w.Send(frames)
+	n, nbytes := w.Send(frames)
 	total := 0
 	for i := range frames[:n] {
 		total += frames[i].Len()
 	}
-	if n != want || octets != total {
-		w.Fatalf("Send of %d frames = %d, %d bytes; want %d frames", len(frames), n, octets, want)
+	if n != want || nbytes != total {
+		w.Fatalf("Send of %d frames = %d, %d bytes; want %d frames", len(frames), n, nbytes, want)
 	}
 	w.expect(frames[:n])
 }

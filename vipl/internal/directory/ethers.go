@@ -76,13 +76,13 @@ func parseEther(fields []string) (ether, error) {
 	if len(fields) != 2 {
 		return ether{}, fmt.Errorf("%d fields, want an address and a name", len(fields))
 	}
-	octets := strings.Split(fields[0], ":")
-	for i, o := range octets {
+	parts := strings.Split(fields[0], ":")
+	for i, o := range parts {
 		if len(o) == 1 { // the format allows one digit, ParseMAC does not
-			octets[i] = "0" + o
+			parts[i] = "0" + o
 		}
 	}
-	mac, err := ethertype.ParseMAC(strings.Join(octets, ":"))
+	mac, err := ethertype.ParseMAC(strings.Join(parts, ":"))
 	switch {
 	case err != nil:
 		return ether{}, err

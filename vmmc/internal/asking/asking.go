@@ -213,7 +213,7 @@ type Reader struct {
 	Bad bool
 }
 
-// Take returns the next n octets.
+// Take returns the next n bytes.
 func (r *Reader) Take(n int) []byte {
 	if len(r.B) < n {
 		r.Bad, r.B = true, nil
@@ -224,7 +224,7 @@ func (r *Reader) Take(n int) []byte {
 	return b
 }
 
-// U8 returns the next octet.
+// U8 returns the next byte.
 func (r *Reader) U8() uint8 { return r.Take(1)[0] }
 
 // U16 returns the next integer of 16 bits.

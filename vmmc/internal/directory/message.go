@@ -57,9 +57,9 @@ const (
 	greeting = "bobnet vmmc daemon\n"
 	addrSize = 6 + 2
 	headSize = 1 + 1 + 4 + 4 + 4 + (addrSize + 4 + 8) + addrSize + provider.TicketSize
-	// MaxText is the longest text of a message, octets.
+	// MaxText is the longest text of a message, bytes.
 	MaxText = 512
-	// MaxMessage is the longest message, octets.
+	// MaxMessage is the longest message, bytes.
 	MaxMessage = headSize + MaxText
 )
 

@@ -269,7 +269,7 @@ func parseAddr(uaddr string) (netip.AddrPort, error) {
 }
 
 // cutLast splits the byte after the last dot off s.
-func cutLast(s string) (rest string, octet uint8, ok bool) {
+func cutLast(s string) (rest string, last uint8, ok bool) {
 	i := strings.LastIndexByte(s, '.')
 	if i < 0 || len(s)-i > 4 {
 		return "", 0, false

@@ -296,9 +296,9 @@ func portOf(uaddr string) uint32 {
 // Limits of the table. A user other than root may use one share-th of it, so that no user can lock
 // out the others. The whole table fits into the reply to DUMP.
 const (
-	maxEntries = 4096
-	maxOctets  = 2 << 20 // of entries in that reply
-	share      = 8
+	maxEntries   = 4096
+	maxListBytes = 2 << 20 // of entries in that reply
+	share        = 8
 )
 
 // table holds the registered entries.
@@ -323,23 +323,23 @@ func (t *table) set(n Entry) bool {
 
 // room reports whether the table has room for an entry.
 func (t *table) room(n *Entry) bool {
-	own, octets, ownOctets := 1, n.octets(), n.octets()
+	own, total, ownTotal := 1, n.size(), n.size()
 	for i := range t.entries {
-		size := t.entries[i].octets()
-		octets += size
+		size := t.entries[i].size()
+		total += size
 		if t.entries[i].Owner == n.Owner {
 			own++
-			ownOctets += size
+			ownTotal += size
 		}
 	}
-	if len(t.entries) == maxEntries || octets > maxOctets {
+	if len(t.entries) == maxEntries || total > maxListBytes {
 		return false
 	}
-	return n.Owner == superuser || own <= maxEntries/share && ownOctets <= maxOctets/share
+	return n.Owner == superuser || own <= maxEntries/share && ownTotal <= maxListBytes/share
 }
 
-// octets returns the size of an entry in a list, in bytes.
-func (n *Entry) octets() int {
+// size returns the size of an entry in a list, in bytes.
+func (n *Entry) size() int {
 	size := 4 + minEntry
 	for _, text := range []string{n.Netid, n.Addr, n.Owner} {
 		size += (len(text) + 3) &^ 3

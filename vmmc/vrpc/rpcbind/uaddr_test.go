@@ -58,8 +58,8 @@ func FuzzServer(f *testing.F) {
 	f.Add(uint32(2), uint32(1), make([]byte, 16))
 	f.Add(uint32(4), uint32(8), []byte{0, 0, 0, 16, 0, 0, 0, 16, 2, 0, 8, 1, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, vers, proc uint32, args []byte) {
-		a := octets(args[:len(args)&^3])
-		var res octets
+		a := opaque(args[:len(args)&^3])
+		var res opaque
 		err := c.Program(rpcbind.Program, 2+vers%3).Call(t.Context(), proc%14, &a, &res)
 		var rpc *vrpc.RPCError
 		if err != nil && !errors.As(err, &rpc) && !errors.Is(err, vrpc.ErrTimeout) { // no reply is one of CALLIT's answers
@@ -71,7 +71,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-type octets []byte
+type opaque []byte
 
-func (o *octets) MarshalXDR(e *xdr.Encoder)   { e.FixedOpaque(*o) }
-func (o *octets) UnmarshalXDR(d *xdr.Decoder) { *o = d.FixedOpaqueView(len(d.Rest())) }
+func (o *opaque) MarshalXDR(e *xdr.Encoder)   { e.FixedOpaque(*o) }
+func (o *opaque) UnmarshalXDR(d *xdr.Decoder) { *o = d.FixedOpaqueView(len(d.Rest())) }

@@ -1,7 +1,7 @@
 /*
  * Decodes values of struct everything from the standard input, sends each to the server at
  * a port of this host by tcp or udp, and encodes the result to the standard output. Before
- * each message stands its length, four octets, the highest first.
+ * each message stands its length, four bytes, the highest first.
  *
  *	client tcp|udp PORT
  */

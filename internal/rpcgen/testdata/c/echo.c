@@ -1,6 +1,6 @@
 /*
  * Decodes values of struct everything from the standard input and encodes each again to
- * the standard output. Before each message stands its length, four octets, the highest
+ * the standard output. Before each message stands its length, four bytes, the highest
  * first.
  */
 #include <stdint.h>
@@ -29,7 +29,7 @@ int main(void)
 		memset(&v, 0, sizeof v);
 		xdrmem_create(&xdrs, in, n, XDR_DECODE);
 		if (!xdr_everything(&xdrs, &v) || xdr_getpos(&xdrs) != n) {
-			fprintf(stderr, "decoded %u octets of %u\n", xdr_getpos(&xdrs), n);
+			fprintf(stderr, "decoded %u bytes of %u\n", xdr_getpos(&xdrs), n);
 			return 1;
 		}
 		xdrmem_create(&xdrs, out, sizeof out, XDR_ENCODE);
