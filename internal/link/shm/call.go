@@ -11,22 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Calls make rings. The caller sends a hello to the socket that holds a block
-// of ports, with a memfd and one end of a stream; the station there answers over
-// the stream with its own hello.
+// Calls create rings. The caller sends a hello to the socket that holds a block of ports, with a
+// memfd and one end of a stream. The station there answers over the stream with its own hello.
 
-// callTime is how long a station may take to answer: it need not run at the
-// moment. A variable for tests.
+// callTime limits the time until a station answers, which may have to wait for a CPU. A variable
+// for tests.
 var callTime = 2 * time.Second
 
-// Bounds of what is kept for a station until it has answered.
+// Limits of the frames that wait for a station to answer.
 const (
 	keptFrames = 256
 	keptBytes  = minRing
 )
 
-// call is an attempt to reach a block of ports, and the frames that wait for
-// it. Link.mu guards it.
+// call is an attempt to reach a block of ports, with the frames that wait for it. Link.mu guards
+// it.
 type call struct {
 	frames [][]byte
 	bytes  int
@@ -42,8 +41,8 @@ func (c *call) hangUp() {
 	}
 }
 
-// keep keeps a copy of f, from block own, for block b, and calls there. mu is
-// held.
+// keep stores a copy of f, from block own, for block b, and starts a call there. The caller must
+// hold mu.
 func (l *Link) keep(own, b int, f []byte) {
 	at := &l.places[own][b]
 	if at.call == nil && at.reserve() {
@@ -61,7 +60,7 @@ func (l *Link) keep(own, b int, f []byte) {
 	c.bytes += len(f)
 }
 
-// flush sends the frames that waited to p. mu is held.
+// flush sends the frames that waited to p. The caller must hold mu.
 func (l *Link) flush(p *peer, c *call) {
 	for _, f := range c.frames {
 		l.put(p, &transport.Frame{Head: f}, len(f))
@@ -69,8 +68,8 @@ func (l *Link) flush(p *peer, c *call) {
 	c.frames, c.bytes = nil, 0
 }
 
-// call makes rings to p's block. Without an answer the frames are dropped, as a
-// switch drops what is for nobody.
+// call creates rings to p's block. Without an answer the waiting frames are dropped, as a switch
+// drops frames for an unknown port.
 func (l *Link) call(p *peer, c *call) {
 	err := OwnFault(l.dial(p, c))
 	l.tried(err)
@@ -83,7 +82,7 @@ func (l *Link) call(p *peer, c *call) {
 	p.at.call = nil
 }
 
-// dial calls p's block and makes p the one that answers.
+// dial calls p's block, and completes p from the answer.
 func (l *Link) dial(p *peer, c *call) error {
 	var there bool
 	if p.to, there = l.present(p.block, l.segment.hasFiles()); !there {
@@ -103,15 +102,14 @@ func (l *Link) dial(p *peer, c *call) error {
 	if err == nil {
 		err = l.offer(p, theirs, end)
 	}
-	unix.Close(theirs) // so that the peer's end is the only one: its death ends the stream
+	unix.Close(theirs) // the peer's copy must be the only one, so that its death ends the stream
 	if err == nil {
 		err = l.await(p, end)
 	}
 	return err
 }
 
-// offer makes rings and sends them to p's block, with the peer's end of the
-// stream.
+// offer creates rings and sends them to p's block, with the peer's end of the stream.
 func (l *Link) offer(p *peer, theirs int, end time.Time) error {
 	fd, err := newFile(l.ring)
 	if err != nil {
@@ -148,15 +146,14 @@ func (l *Link) await(p *peer, end time.Time) error {
 	return nil
 }
 
-// superseded reports whether a call goes to a process that has the abstract name of a block only, and root has given
-// the block to another process since then: that one is to be called.
+// superseded reports whether the call goes to a process that has only the abstract name of a block,
+// and root has since given the block to another process, which must be called instead.
 func (l *Link) superseded(p *peer) bool {
 	name := l.segment.name(p.block)
 	return p.to == name.Abstract && name.Alive()
 }
 
-// streamPair returns a connected pair of stream sockets, one of them for the
-// peer.
+// streamPair returns a connected pair of stream sockets; theirs is for the peer.
 func streamPair() (mine *net.UnixConn, theirs int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -174,8 +171,8 @@ func streamPair() (mine *net.UnixConn, theirs int, err error) {
 	return mine, fds[1], nil
 }
 
-// isStream reports whether fd is a Unix stream, on which no call that is told
-// not to block does. Of other files that is not known.
+// isStream reports whether fd is a Unix stream. On such a socket no call blocks if told not to; for
+// other files that is not known.
 func isStream(fd int) bool {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_UNIX {
@@ -185,7 +182,7 @@ func isStream(fd int) bool {
 	return err == nil && typ == unix.SOCK_STREAM
 }
 
-// stream hands fd, which it takes over, to the netpoller.
+// stream passes fd to the netpoller, and owns it.
 func stream(fd int) (*net.UnixConn, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Constants of futex(2) and futex_waitv(2) that x/sys does not have.
+// Constants of futex(2) and futex_waitv(2) that golang.org/x/sys lacks.
 const (
 	futexWake      = 1
 	futexPrivate   = 128
@@ -26,16 +26,16 @@ type futexWaiter struct {
 	_       uint32
 }
 
-// futexes are what a Wait sleeps on: words of memory that is mapped, or alive,
-// as long as the Wait lasts.
+// futexes is the list of words on which a Wait sleeps. Their memory must stay mapped or reachable
+// until the Wait ends.
 type futexes struct {
 	list  [futexWaitMax]futexWaiter
 	n     int
 	limit unix.Timespec
 }
 
-// add has the wait last while word is value. Words of shared memory are found
-// by other processes too.
+// add adds a word; the wait lasts while the word is value. shared means that other processes wake
+// it.
 func (f *futexes) add(word *atomic.Uint32, value uint32, shared bool) {
 	flags := uint32(futexSize32 | futexPrivate)
 	if shared {
@@ -45,9 +45,8 @@ func (f *futexes) add(word *atomic.Uint32, value uint32, shared bool) {
 	f.n++
 }
 
-// wait blocks until a word has changed or left nanoseconds are over; negative
-// means for ever. It returns 0, EAGAIN, EINTR, ETIMEDOUT, or ENOSYS where the
-// kernel is older than Linux 5.16.
+// wait blocks until a word has changed or left nanoseconds have passed; a negative left means
+// forever. It returns 0, EAGAIN, EINTR, ETIMEDOUT, or ENOSYS on kernels before Linux 5.16.
 func (f *futexes) wait(left int64) unix.Errno {
 	var limit unsafe.Pointer
 	if left >= 0 {
@@ -62,7 +61,7 @@ func (f *futexes) wait(left int64) unix.Errno {
 	return errno
 }
 
-// wakeFutex wakes who sleeps on word.
+// wakeFutex wakes one sleeper on word.
 func wakeFutex(word *atomic.Uint32, shared bool) {
 	op := uintptr(futexWake | futexPrivate)
 	if shared {

@@ -11,40 +11,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The memory that two stations share, as it lies in the file:
+// Layout of the file with the memory that two stations share:
 //
 //	0                  control of ring 0
 //	controlStride      control of ring 1
-//	controlSize        ring 0, from who made the file to who was given it
+//	controlSize        ring 0, from the creator of the file to the other station
 //	controlSize+size   ring 1, the other way
 //
-// Each ring is mapped twice, one copy behind the other, so that no record ever
-// has to be cut at its end.
+// Each ring is mapped twice in a row, so that a record never wraps at its end.
 const (
 	controlSize   = 64 << 10 // a multiple of every page size
 	controlStride = 1024
-	offFreed      = 0   // of a control: how far the receiver has freed the ring
-	offTaken      = 8   // how far it had taken frames at its last check
-	offSleep      = 256 // whether it sleeps; far enough for any processor's prefetcher
-	offWritten    = 512 // how far the sender had written at its last check
+	offFreed      = 0   // of a control: up to where the receiver has freed the ring
+	offTaken      = 8   // up to where it had taken frames at its last check
+	offSleep      = 256 // whether the receiver sleeps; out of reach of any CPU's prefetcher
+	offWritten    = 512 // up to where the sender had written at its last check
 )
 
-// Bounds of a ring's size in bytes, a power of two. The lower one leaves room
-// for the largest frame in any place of the mapping.
+// Limits of a ring's size in bytes, a power of two. With the lower limit, the largest frame fits at
+// any position of the mapping.
 const (
 	minRing = 512 << 10
 	maxRing = 16 << 20
 )
 
-// seals are what a file must have before its memory is touched: a peer that
-// could truncate it would end this process with SIGBUS.
+// seals are required before the memory of a file is accessed: a peer that could truncate the file
+// could end this process with SIGBUS.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// memory is a mapping of a file with two rings. It stays safe to read after it
-// is gone: retire puts zero pages in its place, so that a goroutine that is
-// just looking at a record, or at a view after Close, reads zeros where a plain
-// munmap would end the process with SIGSEGV. The addresses themselves are
-// given back when the memory is garbage.
+// memory is a mapping of a file with two rings. It stays safe to read after retire, which replaces
+// it by zero pages. A goroutine that reads a record at that moment, or a view after Close, then
+// reads zeros; a plain munmap would end the process with SIGSEGV. The addresses are unmapped when
+// the memory is garbage.
 type memory struct {
 	base unsafe.Pointer
 	size int // of one ring
@@ -52,7 +50,7 @@ type memory struct {
 
 func (m *memory) span() uintptr { return uintptr(controlSize + 4*m.size) }
 
-// newFile makes a sealed file for rings of size bytes.
+// newFile creates a sealed file for rings of size bytes.
 func newFile(size int) (fd int, err error) {
 	fd, err = unix.MemfdCreate("bobnet", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -68,8 +66,7 @@ func newFile(size int) (fd int, err error) {
 	return fd, nil
 }
 
-// checkFile refuses a file from a peer that is not sealed or not of the size
-// that it says.
+// checkFile returns an error if a peer's file is not sealed or does not have the announced size.
 func checkFile(fd, size int) error {
 	if size < minRing || size > maxRing || size&(size-1) != 0 {
 		return fmt.Errorf("%w: rings of %d bytes", ErrBroken, size)
@@ -88,7 +85,7 @@ func checkFile(fd, size int) error {
 	return nil
 }
 
-// mapFile maps the file, which checkFile has passed or newFile made.
+// mapFile maps a file from newFile, or one that checkFile has accepted.
 func mapFile(fd, size int) (*memory, error) {
 	m := &memory{size: size}
 	base, err := unix.MmapPtr(-1, 0, nil, m.span(), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -113,15 +110,15 @@ func mapFile(fd, size int) (*memory, error) {
 // retire replaces the memory by zero pages.
 func (m *memory) retire() { driver.Retire(m.base, m.span()) }
 
-// ring returns where ring i starts.
+// ring returns the start of ring i.
 func (m *memory) ring(i int) unsafe.Pointer { return unsafe.Add(m.base, controlSize+2*i*m.size) }
 
-// word returns the word of ring i's control at an offset.
+// word returns the word at an offset of ring i's control.
 func (m *memory) word(i, offset int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Add(m.base, i*controlStride+offset))
 }
 
-// sleep returns the word in which ring i's receiver says that it sleeps.
+// sleep returns the word in which ring i's receiver announces that it sleeps.
 func (m *memory) sleep(i int) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Add(m.base, i*controlStride+offSleep))
 }

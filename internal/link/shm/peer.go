@@ -16,48 +16,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is another station, seen through one pair of rings; or the link itself,
-// through one ring.
+// peer is another station at the other end of one pair of rings, or the link itself with one ring.
 type peer struct {
-	instance uint64              // of its link, which says so
-	claimed  transport.PortRange // by its link, which says so
-	own      int                 // the block of our ports that it called, or was called from
+	instance uint64              // of its link, as announced by the peer
+	claimed  transport.PortRange // ports of its link, as announced by the peer
+	own      int                 // the block of our ports at this end of the call
 	block    int                 // the block of its ports
-	at       *place              // of the two
-	ports    transport.PortRange // its ports of that block, which the frames in its ring come from
+	at       *place              // of the two blocks
+	ports    transport.PortRange // its ports in that block: the only valid sources of frames in its ring
 	mem      *memory
 	out      writer
 	in       reader
-	outSleep *atomic.Uint32     // the peer says that it sleeps
-	inSleep  *atomic.Uint32     // we do
-	conn     *net.UnixConn      // its end tells that the peer is gone; nil for the link itself
+	outSleep *atomic.Uint32     // the peer sleeps
+	inSleep  *atomic.Uint32     // we sleep
+	conn     *net.UnixConn      // ends when the peer's process ends; nil for the link itself
 	bell     *unix.SockaddrUnix // wakes the peer
-	litter   []int              // descriptors that it has sent and should not have
-	uid      uint32             // its user, once that is known
-	private  []byte             // where frames of a peer of another user are copied before they are judged; else nil
-	to       string             // the name of its socket
+	litter   []int              // descriptors that it should not have sent
+	uid      uint32             // its user, if known
+	private  []byte             // buffer to which the frames of another user's peer are copied before they are checked; nil for trusted peers
+	to       string             // name of its socket
 	caller   bool               // it has called, and the link has answered
 
-	ended   atomic.Bool // conn has ended: what lies in the ring still counts
-	failure error       // the rings are not to be used any more, and why
+	ended   atomic.Bool // conn has ended; frames in the ring still count
+	failure error       // why the rings must not be used any more, or nil
 }
 
-// place stands for a pair of blocks, one of the link's ports and one of other ports.
-// Their two sockets prove who is at either end.
+// place is a pair of blocks: one of the link's ports and one of other ports. The two sockets
+// identify the processes at both ends.
 type place struct {
-	peer *peer // frames go to it
-	call *call // an attempt to get it
+	peer *peer // destination of frames
+	call *call // attempt to reach the peer
 
-	heard uint64 // the last instance that has sent something by rings that are gone since
-	open  int    // peers and attempts of which something is still open
+	heard uint64 // the last instance that has sent something through rings that no longer exist
+	open  int    // number of peers and calls that still hold resources
 }
 
-// openMax bounds open at a place, so that one caller cannot take room from others. A
-// station has one pair of rings there, or two when both ends called at the same time. An
-// earlier station at these ports, which is not yet known to be gone, may have as many.
+// openMax limits open at a place, so that one caller cannot use up the resources of others. A
+// station needs one pair of rings there, or two if both ends called at the same time. An earlier
+// station at these ports, whose end is not yet known, may hold as many.
 const openMax = 8
 
-// reserve takes room for one more peer, if there is any. mu is held.
+// reserve reserves room for one more peer, if possible. The caller must hold mu.
 func (at *place) reserve() bool {
 	if at.open == openMax {
 		return false
@@ -66,19 +65,19 @@ func (at *place) reserve() bool {
 	return true
 }
 
-// share has p use m, of whose two rings it writes ours and reads theirs.
+// share lets p use m: it writes ring ours and reads ring theirs.
 func (p *peer) share(m *memory, ours, theirs int) {
 	p.mem, p.out, p.outSleep, p.inSleep = m, newWriter(m, ours), m.sleep(ours), m.sleep(theirs)
 	p.in.init(m, theirs)
 }
 
-// introduce makes p what it says of itself in its hello.
+// introduce applies the peer's hello to p.
 func (l *Link) introduce(p *peer, h hello) {
 	p.claimed = h.ports
 	p.instance, p.ports, p.bell = h.instance, blockPorts(p.block, h.ports), l.segment.bell(h.instance)
 }
 
-// newSelf returns the link's way to itself.
+// newSelf returns the link's ring to itself.
 func newSelf(size int, ports transport.PortRange) (*peer, error) {
 	m, err := newMemory(size)
 	if err != nil {
@@ -89,7 +88,7 @@ func newSelf(size int, ports transport.PortRange) (*peer, error) {
 	return p, nil
 }
 
-// newMemory returns memory of this process only.
+// newMemory returns memory that only this process uses.
 func newMemory(size int) (*memory, error) {
 	fd, err := newFile(size)
 	if err != nil {
@@ -99,8 +98,8 @@ func newMemory(size int) (*memory, error) {
 	return mapFile(fd, size)
 }
 
-// discard releases what p has. No views of the ring are in use any more. The peer can make the
-// closing of its descriptors take long: the room at the place stays taken until it is done.
+// discard releases the resources of p. No views of the ring may be in use. The peer can delay the
+// closing of its descriptors, so the room at the place stays reserved until that is done.
 func (l *Link) discard(p *peer) {
 	if p.mem != nil {
 		p.mem.retire()
@@ -112,23 +111,23 @@ func (l *Link) discard(p *peer) {
 		l.mu.Unlock()
 	}
 	if p.conn == nil {
-		go leave() // the lock is held here
+		go leave() // the caller holds the lock
 		return
 	}
-	passfd.CloseConn(p.uid, p.conn, leave) // the peer sees the end before anything that is sent from now on
+	passfd.CloseConn(p.uid, p.conn, leave) // the peer sees the end of the stream before anything that is sent from now on
 }
 
-// distrust gives p room for copies of its frames if it is another user's, who could change them
-// after they were judged. A user's own processes, and root's, can do worse. An engine takes at
-// most so much in one Recv, whose views expire with the next.
+// distrust allocates a buffer for copies of p's frames if p belongs to another user, who could
+// change them after the check. Processes of this user and of root have other ways to do harm. The
+// engine's views expire with the next Recv, which bounds the buffer.
 func (l *Link) distrust(p *peer) {
 	if p.uid != 0 && int64(p.uid) != int64(os.Geteuid()) {
 		p.private = make([]byte, l.ring/share+2*ethertype.MaxFrame)
 	}
 }
 
-// admit makes p, for which there is room, one of the peers, unless the link is
-// closed. The frames that waited for its block go to it. mu is held.
+// admit adds p to the peers, unless the link is closed, and sends it the frames that waited for its
+// block. p must have a reservation. The caller must hold mu.
 func (l *Link) admit(p *peer) bool {
 	if l.closed {
 		return false
@@ -138,7 +137,7 @@ func (l *Link) admit(p *peer) bool {
 		r.ended.Store(true)
 	}
 	if r := p.at.peer; r == nil || r.instance != p.instance || r.ended.Load() {
-		for _, q := range old { // the ports have passed on to another link
+		for _, q := range old { // another link has the ports now
 			if q.block == p.block && q.conn != nil && q.instance != p.instance && q.failure == nil {
 				q.failure = ErrGone
 				l.events.Store(true)
@@ -158,7 +157,7 @@ func (l *Link) admit(p *peer) bool {
 	return true
 }
 
-// Lives implements optional.Witness: the stream of a process that has ended has ended, too.
+// Lives implements optional.Witness: the stream of a process ends with the process.
 func (l *Link) Lives(port uint16) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,9 +169,9 @@ func (l *Link) Lives(port uint16) bool {
 	return false
 }
 
-// hasEnded reports whether p's stream has ended, or has anything else to say:
-// nothing is ever sent there. It asks and does not read, because a caller, who
-// has made both ends, can have reads block whatever we have set.
+// hasEnded reports whether p's stream has ended or holds data, which the protocol never sends. It
+// polls and does not read: a caller has created both ends, and can make reads block whatever flags
+// we have set.
 func (p *peer) hasEnded() (yes bool) {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
@@ -182,8 +181,8 @@ func (p *peer) hasEnded() (yes bool) {
 	return yes || err != nil
 }
 
-// streamEnded is asked again when a signal has interrupted it, which says nothing of the
-// stream: Go's scheduler signals threads that are busy.
+// streamEnded retries after signals, which say nothing about the stream: Go's scheduler sends
+// signals to busy threads.
 func streamEnded(fd uintptr) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
 	n, err := unix.Poll(fds, 0)
@@ -210,15 +209,15 @@ func (l *Link) watch(p *peer) {
 	}
 }
 
-// departure is what OnDeparture is to be told.
+// departure is an argument of OnDeparture's function.
 type departure struct {
 	ports transport.PortRange
 	why   error
 }
 
-// sweep removes the peers that are gone: those whose rings have failed, and
-// those that have ended when everything that they sent has been received. mu
-// is held; the views of the last Recv have expired.
+// sweep removes the peers that are gone: those with failed rings, and those that have ended after
+// everything that they sent has been received. The views of the last Recv must have expired. The
+// caller must hold mu.
 func (l *Link) sweep() (gone []departure) {
 	l.events.Store(false)
 	var keep []*peer
@@ -242,29 +241,30 @@ func (l *Link) sweep() (gone []departure) {
 			p.at.heard = p.instance
 		}
 		switch q := p.at.peer; {
-		case q != nil && q.instance != p.instance: // its ports have passed on to another link
-		case other != nil && p.ended.Load(): // the peer has given these rings up, and goes on
-		case p.givenUp(): // it may be there, and call again
+		case q != nil && q.instance != p.instance: // another link has its ports now
+		case other != nil && p.ended.Load(): // the peer has given these rings up, and continues with others
+		case p.givenUp(): // it may still exist, and call again
 		default:
 			gone = append(gone, departure{p.ports, p.failure})
 		}
-		defer l.discard(p) // when nobody finds it any more
+		defer l.discard(p) // when no goroutine can find it any more
 	}
 	l.peers.Store(&keep)
 	return gone
 }
 
-// givenUp reports whether p has called and ended its stream before it sent anything. A
-// caller calls because a frame waits, which it sends as soon as it has an answer; one that has
-// waited too long, as happens where many processes share few processors, sends nothing and
-// lives. Of one that has sent by other rings before, these are the last that ended. mu is held.
+// givenUp reports whether p has called and closed its stream before it sent anything. A caller
+// calls because a frame waits, which it sends after the answer. If the answer takes too long, as
+// may happen with many processes on few CPUs, it gives up without sending and lives on. If the peer
+// has already sent something through other rings, these were its last ones, and givenUp is false.
+// The caller must hold mu.
 func (p *peer) givenUp() bool {
 	return p.caller && p.ended.Load() && p.in.next.Load() == 0 && p.at.heard != p.instance
 }
 
-// otherRings returns the rings that p's station shares with the link besides p
-// and that are in order, or nil: there are two when both stations have called,
-// at the same time or when one has given the first up. mu is held.
+// otherRings returns the other working rings that p's station shares with the link, or nil. There
+// are two pairs if both stations have called at the same time, or called again after giving the
+// first pair up. The caller must hold mu.
 func (l *Link) otherRings(p *peer) *peer {
 	for _, q := range *l.peers.Load() {
 		if q != p && q.conn != nil && q.at == p.at && q.instance == p.instance && q.failure == nil && !q.ended.Load() {
@@ -274,7 +274,7 @@ func (l *Link) otherRings(p *peer) *peer {
 	return nil
 }
 
-// answer takes the calls that come to block own of the link's ports, until the link closes.
+// answer handles calls to block own of the link's ports until the link closes.
 func (l *Link) answer(own int) {
 	for {
 		a, err := receiveHello(l.socket(own))
@@ -292,8 +292,8 @@ func (l *Link) answer(own int) {
 	}
 }
 
-// hangUp ends the goroutines that answer, and then closes the sockets that others call, which
-// gives the ports back. The kernel closes what callers have passed and nobody has received.
+// hangUp ends the goroutines that answer calls, and then closes the sockets, which frees the ports.
+// The kernel closes descriptors that callers have sent and no one has received.
 func (l *Link) hangUp() {
 	for _, conn := range l.sockets {
 		_ = conn.SetReadDeadline(time.Unix(1, 0))
@@ -307,8 +307,8 @@ func (l *Link) hangUp() {
 	}
 }
 
-// accept makes a peer of a caller from block b, and returns what is left of
-// the descriptors. What cannot be believed is refused: the caller's stream ends.
+// accept creates a peer for a caller from block b, and returns the unused descriptors. An invalid
+// call is refused: the caller's stream ends.
 func (l *Link) accept(a arrival, own, b int) []int {
 	h, fds := a.hello, a.fds
 	p := &peer{own: own, block: b, at: &l.places[own][b], to: a.from, caller: true, uid: a.uid()}
@@ -342,14 +342,14 @@ func (l *Link) accept(a arrival, own, b int) []int {
 	return nil
 }
 
-// greet answers over a caller's stream, into an empty buffer.
+// greet sends the answer over a caller's stream, whose buffer is empty.
 func (l *Link) greet(conn *net.UnixConn) error {
 	return control(conn, func(fd int) error {
 		return unix.Sendmsg(fd, l.hello().append(nil), ourselves(), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	})
 }
 
-// hello is what each side says of itself:
+// hello is how each side introduces itself:
 //
 //	offset  size  field
 //	     0     8  "bobshm02"
@@ -358,9 +358,8 @@ func (l *Link) greet(conn *net.UnixConn) error {
 //	    18     2  highest port
 //	    20     4  size of a ring in bytes
 //
-// With a caller's come two descriptors: one end of the stream, and the memfd; with
-// either's the user whose it is.
-// The instance is in the name of the link's bell.
+// A caller's hello carries two descriptors: one end of the stream, and the memfd. Both hellos carry
+// the sender's user. The instance is part of the name of the link's bell.
 type hello struct {
 	instance uint64
 	ports    transport.PortRange
@@ -373,7 +372,7 @@ const (
 	helloRights = 2
 )
 
-// holds reports whether block b is among those that the hello says.
+// holds reports whether block b is among the announced ports.
 func (h hello) holds(b int) bool {
 	return driver.Block(h.ports.Lo) <= b && b <= driver.Block(h.ports.Hi)
 }
@@ -388,7 +387,7 @@ func (h hello) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(h.ring))
 }
 
-// parse decodes and judges what a peer says of itself.
+// parse decodes and checks a hello.
 func (h *hello) parse(b []byte) error {
 	if len(b) != helloSize || string(b[:8]) != helloMagic {
 		return fmt.Errorf("%w: its hello is not of this version: build both programs from one source", ErrBroken)
@@ -402,16 +401,16 @@ func (h *hello) parse(b []byte) error {
 	return nil
 }
 
-// arrival is a hello that has arrived, and what the kernel says of it.
+// arrival is a received hello, with the kernel's information about its sender.
 type arrival struct {
 	hello
-	fds  []int       // that came with it; the receiver gives them to passfd.Close
-	from string      // the name of a caller's socket; "" if it has none
-	who  *unix.Ucred // nil if the kernel has not said
-	cut  bool        // this process has too many open files for more of the descriptors
+	fds  []int       // received descriptors; the receiver passes them to passfd.Close
+	from string      // name of the caller's socket; "" if it has none
+	who  *unix.Ucred // nil if the kernel has not provided it
+	cut  bool        // this process has too many open files to receive all descriptors
 }
 
-// uid returns the user whose the descriptors were.
+// uid returns the user who has sent the descriptors.
 func (a *arrival) uid() uint32 {
 	if a.who == nil {
 		return passfd.Unknown
@@ -419,7 +418,7 @@ func (a *arrival) uid() uint32 {
 	return a.who.Uid
 }
 
-// receiveHello reads a hello. The descriptors are those that came, whatever the error.
+// receiveHello reads a hello. a.fds holds the received descriptors even if there is an error.
 func receiveHello(conn *net.UnixConn) (a arrival, err error) {
 	text := make([]byte, helloSize+1)
 	m, err := passfd.ReceiveAny(conn, text)
@@ -433,8 +432,8 @@ func receiveHello(conn *net.UnixConn) (a arrival, err error) {
 	return a, a.parse(text[:m.N])
 }
 
-// post sends text and descriptors to p's block. While the queue there is full it
-// tries again, until end or the link closes.
+// post sends text and descriptors to p's block. While the queue there is full it retries, until end
+// or until the link closes.
 func (l *Link) post(p *peer, text, rights []byte, end time.Time) error {
 	to := &unix.SockaddrUnix{Name: p.to}
 	for pause := time.Millisecond; ; pause = min(2*pause, postPause) {
@@ -452,11 +451,11 @@ func (l *Link) post(p *peer, text, rights []byte, end time.Time) error {
 	}
 }
 
-// postPause is the longest pause between two tries of post.
+// postPause is the longest pause between retries of post.
 const postPause = 50 * time.Millisecond
 
-// present returns the name of the socket of the process that holds block b. With files it looks for
-// root's first.
+// present returns the name of the socket of the process that holds block b. With files it first
+// looks for root's socket.
 func (l *Link) present(b int, files bool) (name string, ok bool) {
 	at := l.segment.name(b)
 	if files && unix.Connect(l.probe, &unix.SockaddrUnix{Name: at.File}) == nil {

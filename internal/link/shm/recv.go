@@ -10,12 +10,12 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Ready implements transport.Link: one atomic load for each peer, and a few.
+// Ready implements transport.Link. It costs a few atomic loads, plus one for each peer.
 func (l *Link) Ready() bool {
-	return len(*l.peers.Load()) > 0 && l.look() // to be inlined: most have no peers
+	return len(*l.peers.Load()) > 0 && l.look() // separate, so that Ready is inlined: most links have no peers
 }
 
-// look reports whether a peer has sent something, or is to be removed.
+// look reports whether a peer has sent something, or must be removed.
 func (l *Link) look() bool {
 	for _, p := range *l.peers.Load() {
 		found := p.in.ready()
@@ -30,12 +30,11 @@ func (l *Link) look() bool {
 	return l.events.Load()
 }
 
-// share is the part of a ring whose frames one call of Recv lends at most, so
-// that the writer has room meanwhile.
+// share is the part of a ring whose frames one call of Recv lends at most, so that the writer has
+// room in the meantime.
 const share = 8
 
-// Recv implements transport.Link. It makes no system call, unless a peer has
-// gone.
+// Recv implements transport.Link. It makes no system call, unless a peer has disappeared.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if l.events.Load() {
 		l.seeOff()
@@ -45,8 +44,8 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if l.closed {
 		return 0, transport.ErrClosed
 	}
-	// What has come since somebody looked in vain is one frame, as a rule. To look
-	// whether it is more would take the line where the next will be from its writer.
+	// A frame that has arrived after Ready found nothing is usually the only one. Checking for
+	// another one would take the cache line of the next record away from its writer.
 	views = views[:min(len(views), transport.MaxBatch)]
 	if l.idle.Load() {
 		latch.ReleaseBool(&l.idle, false)
@@ -59,7 +58,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if l.turn++; l.turn >= len(peers) {
 		l.turn = 0
 	}
-	for i := range peers { // each is first in its turn
+	for i := range peers { // round-robin, so that each peer is sometimes first
 		if i += l.turn; i >= len(peers) {
 			i -= len(peers)
 		}
@@ -71,8 +70,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// receive adds frames from p to the first n of views and returns how many
-// there are then.
+// receive appends frames from p to the first n of views, and returns the new n.
 func (l *Link) receive(p *peer, views [][]byte, n int) int {
 	if p.failure != nil {
 		return n
@@ -86,12 +84,12 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 		if r != done {
 			break
 		}
-		if p.private != nil { // it stays as it is from now on
+		if p.private != nil { // from here on the frame does not change
 			view = p.private[nbytes:][:copy(p.private[nbytes:], view)]
 		}
 		nbytes += len(view)
 		port, ok := l.concerns(view)
-		if !ok { // no Link sends that: the ring has been written over
+		if !ok { // no Link sends this: the ring has been overwritten
 			l.fail(p)
 			break
 		}
@@ -107,16 +105,15 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 	return n
 }
 
-// from reports whether a frame is from the station and from a port that the
-// kernel vouches for: whoever writes to p's ring can write any source.
+// from reports whether a frame's source is the segment's address and a port that the kernel vouches
+// for: a process that writes to p's ring can write any source.
 func (l *Link) from(p *peer, frame []byte) bool {
 	frame = frame[:ethertype.HeaderSize]
 	return binary.BigEndian.Uint64(frame[framing.OffsetSrc:]) == l.origin &&
 		p.ports.Contains(binary.BigEndian.Uint16(frame[framing.OffsetSrcPort:]))
 }
 
-// seeOff removes the peers that are gone and tells OnDeparture's function,
-// which may send.
+// seeOff removes the peers that are gone and calls OnDeparture's function, which may send.
 func (l *Link) seeOff() {
 	l.mu.Lock()
 	var gone []departure

@@ -11,32 +11,30 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// A ring carries records one way, one writer, one reader. A record starts at a
-// multiple of 64 bytes and is a frame behind two bytes of length:
+// A ring carries records in one direction, from one writer to one reader. A record starts at a
+// multiple of 64 bytes and is a frame preceded by two bytes of length:
 //
 //	 0  length of the frame less shortest-1, never 0, in the host's byte order
 //	 2  the frame: its Ethernet and Bobnet headers
 //	64  payload
 //
-// The first eight bytes are written last, in one piece, and are all that the
-// reader polls: no index that both sides touch, so that a small frame crosses
-// with the cache lines that it fills and no more. Before that, the writer has
-// cleared those where the next record will start; for short ones it did so when
-// the record before had gone, so that the lines are its own by then. What is free again the reader
-// says in the control, now and then, and the writer looks there only when it
-// seems to have no room.
+// The writer stores the first eight bytes last, in one atomic store, and the reader polls only
+// them. Both sides touch no common index, so a small frame moves only the cache lines that it
+// fills. Before that store, the writer clears the start of the next record. For short records it
+// did so after the previous one, so it already owns the cache lines. The reader stores its progress
+// in the control from time to time, and the writer reads it only when it seems to have no room.
 const (
 	line       = 64
 	lengthSize = 2
 	wordSize   = 8
 	shortest   = ethertype.HeaderSize
-	// The reader says what is free after each freeEvery-th part of the ring.
+	// The reader reports the free space after each freeEvery-th part of the ring.
 	freeEvery = 16
-	// The writer clears so many lines ahead.
+	// The writer clears that many lines ahead.
 	clearAhead = 8
 )
 
-// record returns how many bytes of the ring a frame of n bytes takes.
+// record returns the size of the record of a frame of n bytes.
 func record(n int) uint64 { return uint64(lengthSize+n+line-1) &^ (line - 1) }
 
 // packWord returns a record's first eight bytes.
@@ -47,8 +45,7 @@ func packWord(n int, head []byte) uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-// unpackWord returns the length of the frame whose record starts with word; 0
-// if there is none.
+// unpackWord returns the length of the frame whose record starts with word, or 0 if there is none.
 func unpackWord(word uint64) int {
 	var b [wordSize]byte
 	binary.NativeEndian.PutUint64(b[:], word)
@@ -58,13 +55,13 @@ func unpackWord(word uint64) int {
 	return 0
 }
 
-// result is what became of a frame.
+// result is the result of a ring operation.
 type result uint8
 
 const (
 	done   result = iota
-	none          // the ring is empty, or full
-	broken        // what it says cannot be
+	none          // the ring is empty or full
+	broken        // the ring holds an impossible value
 )
 
 // writer is the sending end of a ring.
@@ -73,9 +70,9 @@ type writer struct {
 	base    unsafe.Pointer
 	freed   *atomic.Uint64
 	size    uint64
-	next    uint64 // where the next record starts, ever rising
-	known   uint64 // what freed said when we looked last
-	clear   uint64 // before it, from next on, each line's first word is 0
+	next    uint64 // start of the next record; never wraps
+	known   uint64 // freed when it was last read
+	clear   uint64 // from next up to here, the first word of each line is 0
 	taken   *atomic.Uint64
 	written *atomic.Uint64
 }
@@ -85,7 +82,7 @@ func newWriter(m *memory, i int) writer {
 		freed: m.word(i, offFreed), taken: m.word(i, offTaken), written: m.word(i, offWritten)}
 }
 
-// put writes f, of n bytes, into the ring. f.Head holds at least the headers.
+// put writes f, of n bytes, into the ring. f.Head must hold at least the headers.
 func (w *writer) put(f *transport.Frame, n int) result {
 	size := record(n)
 	if w.next+size+line-w.known > w.size {
@@ -93,8 +90,8 @@ func (w *writer) put(f *transport.Frame, n int) result {
 			return r
 		}
 	}
-	// The reader looks at the first line all the time, and takes it away from
-	// this processor at each look. So that is written last, all at once.
+	// The reader polls the first line and thereby takes it from this CPU's cache each time. So the
+	// first line is written last, at once.
 	start := w.next & (w.size - 1)
 	dst := unsafe.Slice((*byte)(unsafe.Add(w.base, start+lengthSize)), n)
 	k := shortest + copy(dst[shortest:], f.Head[shortest:])
@@ -120,7 +117,7 @@ func (w *writer) clearLine() {
 	w.clear += line
 }
 
-// look finds out whether there is room for size bytes now.
+// look reads the reader's progress, and checks whether there is room for size bytes.
 func (w *writer) look(size uint64) result {
 	if w.refresh() == broken {
 		return broken
@@ -131,8 +128,8 @@ func (w *writer) look(size uint64) result {
 	return done
 }
 
-// refresh finds out how far the ring is free now. The reader's word must lie
-// between what it said before and what has been written.
+// refresh reads the reader's progress. It must lie between its previous value and what has been
+// written.
 func (w *writer) refresh() result {
 	freed := w.freed.Load()
 	if freed < w.known || freed > w.next || freed%line != 0 {
@@ -148,8 +145,8 @@ type reader struct {
 	base  unsafe.Pointer
 	freed *atomic.Uint64
 	size  uint64
-	next  atomic.Uint64 // where the next record starts; Ready reads it at any time
-	told  uint64        // what freed says
+	next  atomic.Uint64 // start of the next record; Ready reads it at any time
+	told  uint64        // the value of freed
 
 	taken   *atomic.Uint64
 	written *atomic.Uint64
@@ -170,8 +167,8 @@ func (r *reader) ready() bool {
 	return true
 }
 
-// take returns the next frame. It reads the record's word once; whatever it
-// says, the view lies within the mapping.
+// take returns the next frame. It reads the record's word only once; whatever that contains, the
+// view lies within the mapping.
 func (r *reader) take() ([]byte, result) {
 	next := r.next.Load()
 	start := next & (r.size - 1)
@@ -187,8 +184,7 @@ func (r *reader) take() ([]byte, result) {
 	return unsafe.Slice((*byte)(unsafe.Add(r.base, start+lengthSize)), n), done
 }
 
-// free lets the writer have what has been taken so far, whose views nobody
-// uses any more.
+// free returns the space of all taken frames to the writer. Their views must no longer be in use.
 func (r *reader) free() {
 	if next := r.next.Load(); next-r.told >= r.size/freeEvery {
 		r.told = next

@@ -26,23 +26,22 @@ func blockPorts(b int, r transport.PortRange) transport.PortRange {
 	return transport.PortRange{Lo: max(r.Lo, of.Lo), Hi: min(r.Hi, of.Hi)}
 }
 
-// segment is where stations meet.
+// segment identifies the stations that can reach each other.
 type segment struct {
 	mac ethertype.MAC
 	typ ethernet.EtherType
 	at  string // Config.Segment
 
 	directory string // Config.Directory
-	files     string // the directory of root's sockets (package runsocket); "" if there can be none
+	files     string // the directory of root's sockets (package runsocket); "" if there is none
 }
 
-// origin returns a source address with the EtherType behind it, as the eight
-// bytes of a frame.
+// origin returns the bytes of a frame's source address and EtherType as one word.
 func origin(mac ethertype.MAC, typ ethernet.EtherType) uint64 {
 	return binary.BigEndian.Uint64(binary.BigEndian.AppendUint16(mac[:], uint16(typ)))
 }
 
-// prefix is what the names of the segment's sockets start with, but those of bells.
+// prefix returns the prefix of the names of the segment's sockets, except bells.
 func (s segment) prefix() string {
 	if s.directory != "" {
 		return s.directory + "/"
@@ -54,7 +53,7 @@ func (s segment) abstract() string {
 	return fmt.Sprintf("@bobnet-host/%v/%04x/%s/", s.mac, uint16(s.typ), s.at)
 }
 
-// name is the name of the socket that holds block b.
+// name returns the name of the socket that holds block b.
 func (s segment) name(b int) runsocket.Name {
 	name := runsocket.Name{Abstract: s.prefix() + strconv.Itoa(b)}
 	if s.files != "" {
@@ -63,23 +62,25 @@ func (s segment) name(b int) runsocket.Name {
 	return name
 }
 
-// locate finds the directory of root's sockets, in the network namespace of the calling thread.
+// locate determines the directory of root's sockets, in the network namespace of the calling
+// thread.
 func (s *segment) locate() {
 	if s.directory == "" {
 		s.files = strings.TrimSuffix(runsocket.NameOf(s.abstract()).File, ".sock")
 	}
 }
 
-// bell is the name of the bell of a link.
+// bell returns the name of a link's bell.
 func (s segment) bell(instance uint64) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: fmt.Sprintf("%sbell/%016x", s.abstract(), instance)}
 }
 
-// blockAt returns the block whose socket has a name, if that socket is a process's of user uid. The
-// kernel vouches for an abstract name, because nobody else can have a socket of that name: of that
-// very one, since others spell the same number. Who has it does not have the block if a process of
-// root's, or one to which root has given it, has the file. Of a file the kernel tells the name
-// only, and another mount namespace can have another one there: so the process must be its owner's.
+// blockAt returns the block whose socket has a name. ok is false if that socket does not belong to
+// a process of user uid. The kernel vouches for an abstract name, because no other process can have
+// a socket with the same name; it must have the canonical spelling. But its process does not own
+// the block if root, or a process that root has given it to, has the file. For a file, the kernel
+// reports only the name, and in another mount namespace it may be another file: so the process must
+// belong to the file's owner.
 func (s segment) blockAt(name string, uid uint32) (b int, ok bool) {
 	number, ok := strings.CutPrefix(name, s.prefix())
 	if !ok && s.files != "" {
@@ -105,8 +106,8 @@ func (l *Link) claimPorts() error {
 		return err
 	}
 	whichever := l.info.Ports == transport.PortRange{}
-	// Ports that a link has claimed on an interface are its own. In a segment without an interface all
-	// users are equal, and root takes a block from another user only if none is free.
+	// If the link has claimed its ports on an interface, they are its own. In a segment without an
+	// interface all users are equal, and root takes a block from another user only if none is free.
 	force := l.claim != nil || l.served
 	claimed, b, err := driver.ClaimBlocks(l.info.Ports, func(b int) error { return l.bind(b, force) })
 	if whichever && b == blocks {
@@ -131,8 +132,8 @@ func (l *Link) claimPorts() error {
 // socket returns the socket that holds our block own.
 func (l *Link) socket(own int) *net.UnixConn { return l.sockets[own-driver.Block(l.info.Ports.Lo)] }
 
-// bind claims block b, or takes the socket that was given. With force, root claims it although another
-// user has its abstract name.
+// bind claims block b, or uses the socket from Config.Sockets. With force, root claims the block
+// even if another user has its abstract name.
 func (l *Link) bind(b int, force bool) error {
 	if len(l.given) > 0 {
 		fd := l.given[0]
@@ -150,7 +151,7 @@ func (l *Link) bind(b int, force bool) error {
 	return l.hold(b, fd)
 }
 
-// bindBlock returns a socket that has a block's name, and whether that is a file of root's.
+// bindBlock returns a socket with a block's name, and whether that is a file of root's.
 func bindBlock(name runsocket.Name, force bool) (fd int, file bool, err error) {
 	if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		return -1, false, os.NewSyscallError("socket", err)
@@ -166,9 +167,10 @@ func bindBlock(name runsocket.Name, force bool) (fd int, file bool, err error) {
 	return fd, file, nil
 }
 
-// Bind returns the sockets of the blocks of cfg.Ports at the station cfg.Address, for Config.Sockets of a
-// process of user uid. Called by root it gets them although another user has taken their names. The
-// caller closes its own when the process has them. The error wraps EADDRINUSE if another link has a block.
+// Bind returns the sockets of the blocks of cfg.Ports at the station cfg.Address, for
+// Config.Sockets of a process of user uid. If root calls it, it succeeds even if another user has
+// taken their names. The caller closes its copies after passing them on. The error wraps EADDRINUSE
+// if another link has a block.
 func Bind(cfg *Config, uid uint32) (fds []int, err error) {
 	s := segment{mac: cfg.Address, typ: cfg.EtherType, at: cfg.Segment}
 	s.locate()
@@ -191,7 +193,7 @@ func Bind(cfg *Config, uid uint32) (fds []int, err error) {
 	return fds, nil
 }
 
-// hold makes a datagram socket, which it takes over, that of block b.
+// hold makes fd the socket of block b, and owns it.
 func (l *Link) hold(b, fd int) error {
 	conn, err := adopt(fd)
 	if err != nil {
@@ -202,7 +204,7 @@ func (l *Link) hold(b, fd int) error {
 	return nil
 }
 
-// adopt makes a connection of a datagram socket, which it takes over.
+// adopt returns a datagram socket as a connection, and owns it.
 func adopt(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "bobnet")
 	defer f.Close()

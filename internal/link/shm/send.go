@@ -9,9 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Send implements transport.Link. It takes every frame: one that finds a full
-// ring is dropped and counted. A frame to all counts once for each station
-// that it goes to.
+// Send implements transport.Link. It accepts every frame. A frame that finds its ring full is
+// dropped and counted. A broadcast frame counts once for each station that receives it.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +34,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return n, err
 }
 
-// forward sends one frame of size bytes to where it belongs.
+// forward sends one frame of size bytes to its destination.
 func (l *Link) forward(f *transport.Frame, size int) {
 	port, ok := l.concerns(f.Head)
 	own := driver.Block(binary.BigEndian.Uint16(f.Head[framing.OffsetSrcPort:]))
@@ -45,7 +44,7 @@ func (l *Link) forward(f *transport.Frame, size int) {
 		l.stats.TxDrops++
 	case port != ethertype.PortAll && l.info.Ports.Contains(port):
 		l.loop(f, size)
-	case places == nil: // nobody would believe us
+	case places == nil: // the receiver would not accept this source
 		l.stats.TxDrops++
 	case port == ethertype.PortAll:
 		l.flood(own, f, size)
@@ -61,19 +60,18 @@ func (l *Link) forward(f *transport.Frame, size int) {
 	}
 }
 
-// concerns reports whether a frame belongs on this segment, and returns its
-// port. Frames to a group are for every station, whatever their port, as on an
-// Ethernet.
+// concerns reports whether a frame belongs to this segment, and returns its port. Frames to a group
+// address are for every station, whatever their port, as on Ethernet.
 func (l *Link) concerns(head []byte) (port uint16, ok bool) {
 	return framing.Concerns(head, l.info.EtherType, l.info.MAC)
 }
 
-// reaches reports whether block b may be another station's.
+// reaches reports whether block b may belong to another station.
 func (l *Link) reaches(b int) bool {
 	return !l.selfOnly && (b < driver.Block(l.info.Ports.Lo) || b > driver.Block(l.info.Ports.Hi))
 }
 
-// put writes f into the ring to p and wakes p if it sleeps.
+// put writes f into the ring to p, and wakes p if it sleeps.
 func (l *Link) put(p *peer, f *transport.Frame, size int) {
 	r := none
 	if p.failure == nil {
@@ -108,7 +106,7 @@ func (l *Link) rouse(p *peer) {
 	}
 }
 
-// fail gives up a peer whose rings cannot be believed. Recv tells.
+// fail gives up a peer whose rings hold impossible values. Recv reports it.
 func (l *Link) fail(p *peer) {
 	if p.failure == nil {
 		p.failure = ErrBroken
@@ -133,8 +131,8 @@ func (l *Link) loop(f *transport.Frame, size int) {
 	l.put(l.self, f, size)
 }
 
-// flood sends f, from block own, to every other station: to those that are
-// known, and by calls to those that turn out to be there.
+// flood sends f, from block own, to every other station: directly to known ones, and by calls to
+// new ones.
 func (l *Link) flood(own int, f *transport.Frame, size int) {
 	peers := *l.peers.Load()
 	for i, p := range peers {
@@ -157,9 +155,9 @@ func (l *Link) flood(own int, f *transport.Frame, size int) {
 	}
 }
 
-// among reports whether one of peers is the same link, met at the same block of
-// ours. Who says that it is another link does not say at the same time that it has
-// the same ports, for those include the one that the kernel vouches for.
+// among reports whether one of peers is the same link, reached from the same block of ours. A link
+// cannot pretend to be another one and announce the same ports: they include the ports that the
+// kernel vouches for.
 func (p *peer) among(peers []*peer) bool {
 	for _, q := range peers {
 		if q.instance == p.instance && q.claimed == p.claimed && q.own == p.own {

@@ -1,47 +1,43 @@
-// Package shm is the link between the processes of one host, or rather of one
-// network namespace: frames cross in memory that two of them share.
+// Package shm is the link between the processes of one host, more precisely of one network
+// namespace: frames cross in memory that two processes share.
 //
-// A station is a link: one MAC address for all stations of a segment, and a
-// range of ports of its own. It claims the ports in blocks of 1024 by binding
-// a Unix datagram socket in the abstract name space for each, whose names the
-// kernel keeps per network namespace and frees when the process ends, however
-// it ends. So there is no daemon and nothing to clean up. If another user has taken the name of a
-// block that is root's, root's socket is a file under /run/bobnet, which others look for first.
+// A station is a link. All stations of a segment have the same MAC address, and each has its own
+// range of ports. It claims the ports in blocks of 1024 by binding an abstract Unix datagram socket
+// for each. The kernel keeps abstract names per network namespace, and frees them when the process
+// ends in any way. So there is no daemon and nothing to clean up. If another user has taken the
+// name of a block that belongs to root, root's socket is a file in /run/bobnet, which other
+// processes look for first.
 //
-// The first frame from one block of ports to another makes a pair of rings in a
-// sealed memfd, and sends it from the one's socket to the other's, with one end
-// of a stream. What the rings carry needs no system call: a receiver that spins
-// looks at one word of each ring; one that sleeps says so in the ring, and is
-// woken by futex. The stream carries nothing. Its end tells that the peer is
-// gone.
+// The first frame from one block of ports to another creates a pair of rings in a sealed memfd. The
+// sender's socket sends the memfd to the receiver's socket, with one end of a stream. Frames in the
+// rings need no system call: a receiver that spins polls one word of each ring; a receiver that
+// sleeps announces it in the ring, and is woken by a futex. The stream carries no data. Its end
+// reports that the peer's process has ended.
 //
-// # What is believed
+// # Trust
 //
-// Any process of the network namespace can claim ports and call, whoever its
-// user is. Only root and the link's own user get rings, unless Config.AnyUser lets
-// in all. A peer can write anything into the rings at any time. Every word that
-// says where something lies is read once and checked; a ring that says what
-// cannot be is torn down. Frames of other users are copied before anything in them is
-// judged; the bytes of others may change while they are looked at, by processes of the
-// link's own user or of root. A frame's source must be the segment's address and a port of the block
-// that the ring was made for, of which the kernel knows whose it is; others are
-// counted as RxFiltered. What one process does, fills or leaves open takes
-// neither room nor wake-ups from those of other blocks; at worst it delays
-// their first call.
+// Any process of the network namespace can claim ports and call, whatever its user. Only root and
+// the link's own user get rings, unless Config.AnyUser admits all. A peer can write anything into
+// the rings at any time. Every word that locates something is read once and checked; a ring with
+// impossible values is torn down. Frames of other users are copied before they are checked. The
+// frames of the link's own user and of root are not, so these processes may change the bytes during
+// the check. A frame's source must be the segment's address and a port of the block that the ring
+// was created for, whose owner the kernel knows; other frames are counted as RxFiltered. What one
+// process does, fills or leaves open takes neither room nor wake-ups from processes at other
+// blocks; at worst it delays their first call.
 //
-// Nonsense in a ring may look like sense and part its two ends, so that one waits
-// for ever for what the other has sent. Check finds that out, if both sides call
-// it now and then.
+// A damaged ring may look valid and still separate its two ends, so that one waits forever for data
+// that the other has sent. Check detects that if both sides call it from time to time.
 //
-// A frame that finds its ring full is dropped and counted, so that one peer
-// that does not receive holds up nobody else.
+// A frame that finds its ring full is dropped and counted, so a peer that does not receive blocks
+// no other.
 //
 // # Memory
 //
-// The kernel gives a page of a ring when a frame first reaches it. If the host then has no page
-// left, the process ends: by the OOM killer, or with SIGBUS where vm.overcommit_memory is 2. To
-// reserve all pages by fallocate would make that an error of the first frame. It was measured and
-// left out: each pair of processes would take 2 MiB at once, and 1.8 ms more (48 µs without).
+// The kernel allocates a page of a ring when a frame first reaches it. If the host has no free page
+// then, the process ends: by the OOM killer, or with SIGBUS if vm.overcommit_memory is 2. Reserving
+// all pages by fallocate would turn that into an error of the first frame. It was measured and
+// rejected: each pair of processes would use 2 MiB at once, and take 1.8 ms longer (48 µs without).
 package shm
 
 import (
@@ -65,71 +61,65 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultRing is the default of Config.Ring: what stays in a processor's cache
-// on the way, and holds enough frames of the largest size for both sides to
-// copy at the same time.
+// DefaultRing is the default of Config.Ring. It fits a CPU cache, and holds enough frames of the
+// largest size for both sides to copy at the same time.
 const DefaultRing = 1 << 20
 
 // HostMAC is the address of the stations of a segment without an interface.
 var HostMAC = ethertype.MAC{0x02, 'b', 'o', 'b', 's', 'h'}
 
-// What OnDeparture tells.
+// The reasons passed to OnDeparture's function.
 var (
-	// ErrGone: the peer's process has ended, or its link was closed.
+	// ErrGone means that the peer's process has ended, or that its link was closed.
 	ErrGone = errors.New("shm: its process has ended or has closed its link")
-	// ErrBroken: what the peer wrote to shared memory cannot be.
+	// ErrBroken means that the peer has written impossible values to shared memory.
 	ErrBroken = errors.New("shm: what it wrote to shared memory cannot be")
 )
 
-// Config says what to open. The zero Config, or a nil one, means defaults.
+// Config configures a link. The zero Config, or a nil one, means the defaults.
 type Config struct {
-	// Interface is the name or the MAC of the network interface whose address
-	// the station has. Empty: none; the segment is the network namespace's
-	// own, and its address HostMAC.
+	// Interface is the name or MAC of the network interface whose address the station has. "" means
+	// none: the segment is that of the network namespace, with the address HostMAC.
 	Interface string
-	// Address is the station's MAC, instead of that of Interface, for a link
-	// that serves another one at the same station; Ports must be set.
+	// Address is the station's MAC, in place of that of Interface, for a link that belongs to
+	// another link at the same station. Ports must be set.
 	Address ethertype.MAC
-	// Segment is what stations must have in common, besides Address and
-	// EtherType, to reach each other: by what the link that is served claims
-	// its ports. For an interface that is its index, in decimal, as Interface
-	// has it.
+	// Segment, together with Address and EtherType, identifies the stations that can reach each
+	// other. It stands for the place where the other link has claimed its ports. For an interface
+	// it is the index in decimal, as Interface implies.
 	Segment string
-	// Directory, if not empty, is where the sockets of the segment's blocks of ports lie as files,
-	// each with the block's number as its name, instead of in the abstract name space. Only a
-	// user who may write there can claim ports.
+	// Directory, if not empty, holds the sockets of the segment's port blocks as files named by the
+	// block's number, in place of abstract names. Only a user who may write there can claim ports.
 	Directory string
-	// Sockets, if there are any, are datagram sockets that are bound to those names already, for
-	// the blocks of Ports, in their order. Open takes them over, also if it fails.
+	// Sockets, if any, are datagram sockets that are already bound to these names, for the blocks
+	// of Ports in order. Open owns them, even if it fails.
 	Sockets []int
-	// EtherType of the frames. 0: ethertype.Default.
+	// EtherType is the EtherType of the frames. 0 means ethertype.Default.
 	EtherType ethernet.EtherType
-	// Ports whose frames to receive. No other link of the segment may claim
-	// ports in the same blocks of 1024. Zero: the first free block from 1024.
+	// Ports is the range of ports whose frames the link receives. No other link of the segment may
+	// claim ports in the same blocks of 1024. Zero means the first free block from 1024.
 	Ports transport.PortRange
-	// Ring is the size of each ring in bytes, a power of two from 512 KiB to
-	// 16 MiB. 0: DefaultRing. The memory is used as frames need it.
+	// Ring is the size of each ring in bytes, a power of two from 512 KiB to 16 MiB. 0 means
+	// DefaultRing. The memory is allocated as frames need it.
 	Ring int
-	// SelfOnly leaves out the other stations: only frames to Ports pass, and no
-	// socket is made.
+	// SelfOnly excludes other stations: only frames to Ports pass, and no socket is created.
 	SelfOnly bool
-	// AnyUser lets in processes of every user. By default only those of root and of
-	// the link's own user share memory with it; what others send is not received, and
-	// what is sent to them is dropped. Both sides of a ring decide, each by its own
-	// AnyUser.
+	// AnyUser admits processes of every user. By default only processes of root and of the link's
+	// own user share memory with it: frames of others are not received, and frames to them are
+	// dropped. Each side of a ring decides by its own AnyUser.
 	AnyUser bool
-	// Interrupt is called, by another goroutine, to end a sleep
-	// that BeginSleep has begun. Nil: the link sleeps in Wait.
+	// Interrupt is called from another goroutine to end a sleep that BeginSleep has begun. nil
+	// means that the link sleeps in Wait.
 	Interrupt func()
 }
 
-// Link is a transport.Link in shared memory. Goroutines may share it as
-// transport.Link says.
+// Link is a transport.Link in shared memory. Goroutines may share it under the rules of
+// transport.Link.
 type Link struct {
 	info      transport.Info
 	segment   segment
-	origin    uint64 // what the frames of its stations have from OffsetSrc on
-	instance  uint64 // tells this link from an earlier one with its ports
+	origin    uint64 // the bytes of its stations' frames from OffsetSrc on
+	instance  uint64 // distinguishes this link from an earlier one with its ports
 	ring      int
 	interrupt func()
 	selfOnly  bool
@@ -137,31 +127,31 @@ type Link struct {
 
 	claim   *afpacket.Claim  // of the interface's ports, or nil
 	served  bool             // another link at the same station has claimed the ports
-	given   []int            // Config.Sockets that are not yet among sockets
+	given   []int            // Config.Sockets that are not yet in sockets
 	sockets []*net.UnixConn  // one for each block of ports
-	files   []runsocket.Name // of those that this process has bound to files of root's
-	probe   int              // an unbound socket, to see which names there are
+	files   []runsocket.Name // names of sockets that this process has bound as files of root's
+	probe   int              // an unbound socket, to check which names exist
 	bell    bell
 	gate    *driver.Gate // of Wait
 	wait    waiter
-	answers sync.WaitGroup // the goroutines that answer
-	work    sync.WaitGroup // those that call
+	answers sync.WaitGroup // goroutines that answer calls
+	work    sync.WaitGroup // goroutines that call
 	waits   atomic.Uint64
 	wakes   atomic.Uint64
 
-	peers  atomic.Pointer[[]*peer] // all there are; replaced when one comes or goes
+	peers  atomic.Pointer[[]*peer] // copied on write
 	idle   atomic.Bool             // Ready has found nothing since the last Recv
-	events atomic.Bool             // a peer is to be removed
-	known  atomic.Bool             // somebody has the bell
+	events atomic.Bool             // a peer must be removed
+	known  atomic.Bool             // a peer knows the bell
 
-	mu      latch.Latch // guards what follows, and the rings' ends but for Ready; never held for long
+	mu      latch.Latch // guards the fields below, and the rings' ends except in Ready; held only briefly
 	closed  bool
-	turn    int                    // the peer that Recv begins with
-	places  [blocks]*[blocks]place // by a block of our ports and one of others'; nil for what is not ours
+	turn    int                    // the first peer in the next Recv
+	places  [blocks]*[blocks]place // by a block of our ports and a block of other ports; nil for blocks that are not ours
 	self    *peer
-	last    []*peer // when the link was closed: views may lie in their memory
+	last    []*peer // peers at the time of Close: views may lie in their memory
 	stats   transport.Stats
-	trouble error // of the last attempt to share memory
+	trouble error // error of the last attempt to share memory
 	gone    func(transport.PortRange, error)
 
 	closing chan struct{} // closed when Close begins
@@ -173,9 +163,8 @@ var (
 	_ optional.Witness = (*Link)(nil)
 )
 
-// Open opens a link in the network namespace of the calling thread. A nil cfg
-// means defaults. The errors wrap transport.ErrInterface, or EADDRINUSE when
-// the ports are taken.
+// Open opens a link in the network namespace of the calling thread. A nil cfg means the defaults.
+// The error wraps transport.ErrInterface, or EADDRINUSE if the ports are taken.
 func Open(cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
@@ -206,7 +195,7 @@ func Open(cfg *Config) (*Link, error) {
 	return l, nil
 }
 
-// open acquires what release gives back.
+// open acquires the resources that release frees.
 func (l *Link) open(cfg *Config) error {
 	l.info = transport.Info{Driver: "shm", Interface: "shm", MAC: HostMAC, EtherType: cfg.EtherType, Ports: cfg.Ports, MTU: ethertype.MaxMTU, SameHost: true}
 	if l.info.EtherType == 0 {
@@ -249,7 +238,7 @@ func (l *Link) open(cfg *Config) error {
 	return l.claimPorts()
 }
 
-// release gives the rest back. Nobody is using it.
+// release frees the remaining resources. They must no longer be in use.
 func (l *Link) release() {
 	if l.probe >= 0 {
 		unix.Close(l.probe)
@@ -263,10 +252,9 @@ func (l *Link) release() {
 	}
 }
 
-// Close implements transport.Link. It waits for calls under way, of which only
-// Wait can take time and is woken. Views that are read after Close show zeros;
-// they do not fault as long as the link is in use anywhere. The other stations
-// learn of it at once.
+// Close implements transport.Link. It waits for concurrent calls, of which only Wait can last, and
+// is woken. Views that are read after Close contain zeros; they cause no fault as long as the link
+// is reachable. The other stations learn of the end at once.
 func (l *Link) Close() error {
 	if !l.gate.Shut(l.wake) {
 		<-l.done
@@ -295,15 +283,14 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// Info implements transport.Link. Slots is 0: the queues count bytes, not
-// frames.
+// Info implements transport.Link. Slots is 0, because the queues count bytes, not frames.
 func (l *Link) Info() transport.Info { return l.info }
 
 // LocalMTU implements optional.Local.
 func (l *Link) LocalMTU() int { return l.info.MTU }
 
-// LocalSlots implements optional.Local: what is left of a ring when the
-// receiver holds as much as one Recv lends and has yet to say what is free.
+// LocalSlots implements optional.Local. It returns the frames that fit the rest of a ring when the
+// receiver holds as much as one Recv lends and has not yet reported the free space.
 func (l *Link) LocalSlots() int {
 	return (l.ring-l.ring/freeEvery-l.ring/share)/int(record(ethertype.MaxFrame)) - 1
 }
@@ -315,11 +302,11 @@ func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) {
 	l.gone = f
 }
 
-// Now implements transport.Link. All links of a process have the same clock.
+// Now implements transport.Link. All links of a process use the same clock.
 func (l *Link) Now() int64 { return driver.Now() }
 
-// Stats implements transport.Link. TxDrops counts the frames that found a full
-// ring, or nobody at their port, and those from a port that is not the link's.
+// Stats implements transport.Link. TxDrops counts the frames that found a full ring or no station
+// at their port, and those from a port that does not belong to the link.
 func (l *Link) Stats() transport.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 
 var _ optional.Sharer = (*Link)(nil)
 
-// ErrNoMemory says that this process could not make shared memory, or could not take what
-// another one has made. That other process is there.
+// ErrNoMemory means that this process could not create shared memory, or could not map memory from
+// another process, which exists.
 var ErrNoMemory = errors.New("shm: this process cannot share memory")
 
-// remedies are what a person can do about the errors of the kernel.
+// remedies are the hints for kernel errors.
 var remedies = map[unix.Errno]string{
 	unix.EMFILE:       "too many of its files are open: raise the limit, ulimit -n",
 	unix.ENFILE:       "too many files are open on this host: sysctl fs.file-max",
@@ -24,8 +24,8 @@ var remedies = map[unix.Errno]string{
 	unix.ETOOMANYREFS: "too many descriptors are on their way: raise the limit, ulimit -n",
 }
 
-// OwnFault wraps ErrNoMemory around an error that comes from limits of this process or of its
-// host, and adds what a person can do about it. It returns other errors as they are.
+// OwnFault wraps ErrNoMemory around an error that limits of this process or of its host have
+// caused, and adds a hint. It returns other errors unchanged.
 func OwnFault(err error) error {
 	var errno unix.Errno
 	if !errors.As(err, &errno) || remedies[errno] == "" || errors.Is(err, ErrNoMemory) {
@@ -34,8 +34,8 @@ func OwnFault(err error) error {
 	return fmt.Errorf("%w: %w: %s", ErrNoMemory, err, remedies[errno])
 }
 
-// tried notes how an attempt to share memory has ended: by success, by an error of this
-// process's own, or because of the other one, which says nothing.
+// tried records the result of an attempt to share memory: success, or an error of this process. An
+// error of the other process changes nothing.
 func (l *Link) tried(err error) {
 	if err == nil || errors.Is(err, ErrNoMemory) {
 		l.mu.Lock()
@@ -51,7 +51,7 @@ func (l *Link) ShareTrouble() error {
 	return l.trouble
 }
 
-// Try makes shared memory as a link does, and gives it back.
+// Try creates shared memory as a link does, and frees it.
 func Try() error {
 	mine, theirs, err := streamPair()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who may share memory with the link. The kernel tells of every hello whose it is: a
-// process can give no other user than its own.
+// Access control by user. The kernel reports the user of every hello's sender, which a process
+// cannot forge.
 
-// admits reports whether a process of that user may share memory with the link, and
-// counts it if not. The kernel tells nothing of who has not been asked to say: nil.
+// admits reports whether a process with these credentials may share memory with the link. If not,
+// it counts the refusal. who is nil if the kernel has not reported them.
 func (l *Link) admits(who *unix.Ucred) bool {
 	if l.anyUser || who != nil && (who.Uid == 0 || int(who.Uid) == os.Geteuid()) {
 		return true
@@ -23,16 +23,16 @@ func (l *Link) admits(who *unix.Ucred) bool {
 	return false
 }
 
-// ourselves is the control message with which a hello says whose it is. It is needed
-// where the user that counts is not the real one.
+// ourselves returns the control message with this process's credentials. It is needed where the
+// effective user is not the real one.
 func ourselves() []byte {
 	return unix.UnixCredentials(&unix.Ucred{Pid: int32(os.Getpid()), Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())})
 }
 
-// askWho has a socket get that message with all that it receives.
+// askWho makes a socket receive that message with all others.
 func askWho(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }
 
-// control does something with the descriptor of conn.
+// control calls do with the descriptor of conn.
 func control(conn *net.UnixConn, do func(fd int) error) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -47,15 +47,14 @@ func control(conn *net.UnixConn, do func(fd int) error) error {
 
 var _ transport.Checker = (*Link)(nil)
 
-// The two ends of a ring can lose each other without a word that cannot be: a
-// reader that has been told a wrong length waits for ever behind what the writer
-// has written, or before it. No frame tells, because the ends share no index. So
-// each notes at leisure how far it is, and looks whether what the other has noted
-// can be.
+// The two ends of a ring can lose each other without an impossible value: a reader that has read a
+// wrong length waits forever behind or ahead of the writer. No frame reveals that, because the ends
+// share no index. So each side records its position from time to time, and checks whether that of
+// the other is possible.
 
-// Check implements transport.Checker: it looks at the rings, of which each side
-// should do so a few times a second. What it finds broken Recv gives up. There is
-// no interface that could change; the error is ErrClosed or nil.
+// Check implements transport.Checker: it checks the rings. Each side should call it a few times a
+// second. Recv removes the peers whose rings are broken. There is no interface that could change;
+// the error is ErrClosed or nil.
 func (l *Link) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,15 +75,14 @@ func (l *Link) Check() error {
 	return nil
 }
 
-// displaced reports whether a peer of another user has its block by an abstract name only, and root has
-// given the block to another process since then. mu is held.
+// displaced reports whether a peer of another user has its block only by an abstract name, and root
+// has since given the block to another process. The caller must hold mu.
 func (l *Link) displaced(p *peer) bool {
 	name := l.segment.name(p.block)
 	return p.conn != nil && p.failure == nil && p.private != nil && p.to == name.Abstract && name.Alive()
 }
 
-// check notes what has been written, and looks whether that has been taken and
-// freed which has been written.
+// check records what has been written, and checks that only that has been taken and freed.
 func (w *writer) check() result {
 	w.written.Store(w.next)
 	if w.taken.Load() > w.next {
@@ -93,8 +91,7 @@ func (w *writer) check() result {
 	return w.refresh()
 }
 
-// check notes what has been taken, and looks whether there is something to take
-// if more has been written.
+// check records what has been taken, and checks that a record is there if more has been written.
 func (r *reader) check() result {
 	r.taken.Store(r.next.Load())
 	if r.written.Load() > r.next.Load() && !r.ready() {

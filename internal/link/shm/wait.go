@@ -9,38 +9,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a ring's sleep word says of its receiver.
+// Values of a ring's sleep word: the state of its receiver.
 const (
 	awake   = iota
-	onFutex // it sleeps on the word itself
-	onBell  // its bell wakes it
+	onFutex // sleeps on the word itself
+	onBell  // sleeps until its bell rings
 )
 
-// What waiter.state says.
+// Values of waiter.state.
 const (
 	idle    = iota
-	waiting // a goroutine sleeps, or is about to
-	woken   // Wake was called; the current or the next Wait returns
+	waiting // a goroutine sleeps, or is about to sleep
+	woken   // Wake was called; the current or next Wait returns
 )
 
-// waiter blocks a goroutine outside Go's netpoller, which would round waits
-// below a millisecond up to one and add a thread switch to each.
+// waiter blocks a goroutine outside Go's netpoller, which rounds waits below a millisecond up to
+// one and adds a thread switch to each.
 type waiter struct {
 	state    atomic.Uint32
 	sleeping atomic.Bool // the rings say that we sleep
-	polls    atomic.Bool // a sleep is in ppoll, not on futexes
-	words    futexes     // of the one that waits, as what follows
+	polls    atomic.Bool // the sleep is in ppoll, not on futexes
+	words    futexes     // this and the fields below belong to the waiting goroutine
 	fds      [1]unix.PollFd
 	limit    unix.Timespec
 }
 
-// Bell returns a descriptor that can be read when a peer wakes the link from a
-// sleep that BeginSleep has begun; -1 if there are no peers.
+// Bell returns a descriptor that becomes readable when a peer wakes the link from a sleep that
+// BeginSleep has begun. It is -1 if there are no peers.
 func (l *Link) Bell() int { return l.bell.hear }
 
-// BeginSleep is for a caller that sleeps elsewhere than in Wait. From now on peers wake it
-// by the bell, and Config.Interrupt is called for what happens in this process, until
-// EndSleep is called. It reports whether there is a frame already.
+// BeginSleep is for a caller that does not sleep in Wait. Until EndSleep, peers wake the caller by
+// the bell, and events of this process call Config.Interrupt. It reports whether a frame is already
+// there.
 func (l *Link) BeginSleep() (ready bool) {
 	l.beginSleep(onBell)
 	return l.Ready()
@@ -70,15 +70,14 @@ func (l *Link) endSleep() {
 	}
 }
 
-// notify gets the sleeper to look again, because the peers have changed.
+// notify makes the sleeper check again, because the peers have changed.
 func (l *Link) notify() {
 	if l.wait.sleeping.Load() {
 		l.interrupt()
 	}
 }
 
-// Wake implements transport.Link. It makes a system call only if somebody
-// waits.
+// Wake implements transport.Link. It makes a system call only if a goroutine waits.
 func (l *Link) Wake() {
 	if !l.gate.Enter() {
 		return
@@ -124,7 +123,7 @@ func (l *Link) Wait(until int64) error {
 	return l.openOr(err)
 }
 
-// openOr returns err, or ErrClosed when the link has been closed.
+// openOr returns err, or ErrClosed if the link has been closed.
 func (l *Link) openOr(err error) error {
 	if !l.gate.Open() {
 		return transport.ErrClosed
@@ -134,8 +133,8 @@ func (l *Link) openOr(err error) error {
 
 // sleep blocks in futex_waitv on the sleep words of all rings.
 func (l *Link) sleep(peers []*peer, until int64) error {
-	// Close shuts the gate before it wakes, so one of the two is seen here.
-	if l.Ready() || !l.gate.Open() || len(peers) >= futexWaitMax { // one has come since Wait looked
+	// Close shuts the gate before it wakes, so one of the two is visible here.
+	if l.Ready() || !l.gate.Open() || len(peers) >= futexWaitMax { // a peer was added since Wait checked
 		return nil
 	}
 	l.waits.Add(1)
@@ -160,7 +159,7 @@ func (l *Link) sleep(peers []*peer, until int64) error {
 	}
 }
 
-// left returns how long to sleep, negative for ever, 0 not at all.
+// left returns how long to sleep: negative means forever, 0 not at all.
 func left(until, now int64) int64 {
 	if until == transport.Forever {
 		return -1
@@ -171,7 +170,7 @@ func left(until, now int64) int64 {
 // poll blocks in ppoll on the bell.
 func (l *Link) poll(until int64) error {
 	w := &l.wait
-	// A Wake that found w.polls false has rung no bell.
+	// A Wake that has seen w.polls false has not rung the bell.
 	if l.Ready() || !l.gate.Open() || w.state.Load() == woken {
 		return nil
 	}
@@ -194,21 +193,20 @@ func (l *Link) poll(until int64) error {
 	}
 }
 
-// bell is how others wake a link that sleeps in poll, where a futex does not
-// reach it: a datagram socket that they send to. A socket and not an eventfd,
-// because a send can be told never to block and cannot take out what somebody
-// else has put in. And it is found by its name: to a descriptor that peers
-// shared, one could do what silences the others, such as shutdown(2).
+// bell wakes a link that sleeps in poll, where a futex does not reach it: a datagram socket to
+// which others send. It is a socket and not an eventfd, because a send can be made non-blocking and
+// cannot remove what others have sent. Senders find it by its name: through a shared descriptor,
+// one peer could silence the others, for example by shutdown(2).
 type bell struct {
 	hear int
 	ring int // sends to the bells of others, or to hear
 }
 
-// silent is the bell of a link that nobody calls.
+// silent is the bell of a link without peers.
 var silent = bell{-1, -1}
 
-// open opens the bell with that name. Both sockets belong to the network
-// namespace of the calling thread, whoever uses them later.
+// open opens the bell with that name. Both sockets belong to the network namespace of the calling
+// thread.
 func (b *bell) open(name *unix.SockaddrUnix) (err error) {
 	for _, fd := range []*int{&b.hear, &b.ring} {
 		if *fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
@@ -233,7 +231,7 @@ func (b *bell) close() {
 	})
 }
 
-// drain takes out what has been rung. Any process can send descriptors to the bell.
+// drain reads what has been sent. Any process can send descriptors to the bell.
 func (b *bell) drain() {
 	for range bellMax {
 		if !passfd.Drop(b.hear) {
@@ -242,17 +240,17 @@ func (b *bell) drain() {
 	}
 }
 
-// bellMax bounds how much drain takes out at a time.
+// bellMax limits the messages that one drain reads.
 const bellMax = 64
 
 var stroke = []byte{1}
 
-// strike rings the bell itself. If the socket is full, it has been rung.
+// strike rings this link's own bell. If the socket is full, it has been rung already.
 func (b *bell) strike() {
 	_ = unix.Send(b.ring, stroke, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
-// strikeAt rings the bell of that name. One goroutine at a time uses name.
+// strikeAt rings the bell of that name. Only one goroutine at a time may use name.
 func (b *bell) strikeAt(name *unix.SockaddrUnix) {
 	_ = unix.Sendto(b.ring, stroke, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
 }

@@ -13,13 +13,13 @@ var _ station.Driver = (*host)(nil)
 // Found implements station.Driver.
 func (h *host) Found() { h.page.Ring() }
 
-// Serve implements station.Driver: a step leaves nothing to the host.
+// Serve implements station.Driver: steps leave no work to the host.
 func (h *host) Serve() bool { return false }
 
 // Enough implements station.Driver.
 func (h *host) Enough() bool { return h.has() }
 
-// drive moves what has come and what is to be sent. The caller holds the lock.
+// drive moves received and queued frames. The caller must hold the lock.
 func (v *live) drive() error {
 	next, err := v.at.Drive(v.at.Cable.Now())
 	v.due.Store(next)
@@ -32,11 +32,12 @@ func (v *live) drive() error {
 
 func (v *live) holds() bool { return v.at.Holds() }
 
-// lends has the card take frames from where they lie: drive moves them at once, or not.
+// lends lets the card read frames from the caller's memory. drive either copies them at once or
+// leaves them.
 func (v *live) lends() bool { return true }
 
-// ready says so, too, when cable or card want to be driven: who spins on Ready drives them
-// by Recv alone.
+// ready is also true if cable or card must be driven: a caller that spins on Ready drives them only
+// by Recv.
 func (v *live) ready() bool { return v.at.Cable.Ready() || v.at.Cable.Now() >= v.due.Load() }
 func (v *live) now() int64  { return v.at.Cable.Now() }
 
@@ -45,7 +46,7 @@ func (v *live) wake() {
 	v.at.Cable.Wake()
 }
 
-// wait drives cable and card until there is a frame, or no reason to wait any more.
+// wait drives cable and card until a frame has arrived or the wait is over.
 func (v *live) wait(until int64) error {
 	if !v.info.Virtual {
 		if !v.gate.Enter() {
@@ -70,8 +71,8 @@ func (v *live) wait(until int64) error {
 	}
 }
 
-// prepare drives, and reports whether the wait is over, or else until when it is to sleep.
-// In virtual time one whose time has come sleeps once, so that others have their turn.
+// prepare drives cable and card. It reports whether the wait is over, or else until when to sleep.
+// In virtual time a wait whose deadline has passed sleeps once, so that other processes run.
 func (v *live) prepare(until int64, first bool) (next int64, over bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -89,12 +90,12 @@ func (v *live) prepare(until int64, first bool) (next int64, over bool, err erro
 	return v.until, false, nil
 }
 
-// close sends what is to be sent, as far as the cable takes it now, and closes it.
+// close sends queued frames as far as the cable accepts them now, and closes the cable.
 func (v *live) close() {
 	v.mu.Lock()
-	_ = v.drive() // what it cannot send is lost, as on any link
+	_ = v.drive() // frames that do not leave are lost, as on any link
 	v.mu.Unlock()
-	if !v.info.Virtual { // there no other process can leave while this one waits
+	if !v.info.Virtual { // there, no other process can leave Wait while this one waits for it
 		v.gate.Shut(v.at.Cable.Wake)
 	}
 	v.at.Cable.Close()

@@ -15,18 +15,18 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// Config says what the link of a card is like. MAC is needed in virtual time.
+// Config configures the link of a card. MAC is required in virtual time.
 type Config struct {
 	MAC       ethertype.MAC       // of the station; live, zero means the interface's
 	EtherType ethernet.EtherType  // of the frames within packets; 0 means ethertype.Default
 	Ports     transport.PortRange // zero means DefaultPorts
-	MTU       int                 // 0 means DefaultMTU in virtual time, and live what fits one frame of the cable, a long one if it may carry these
-	Slots     int                 // frames that the receive ring holds, rounded up to a power of two; 0 means DefaultSlots, live no more than about 2 MiB hold
-	Routes    []myrinet.HostRoute // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
+	MTU       int                 // 0 means DefaultMTU in virtual time; live, what fits one frame of the cable, a long one if it can carry long frames
+	Slots     int                 // size of the receive ring in frames, rounded up to a power of two; 0 means DefaultSlots, or live at most about 2 MiB
+	Routes    []myrinet.HostRoute // nil means one route without turns to everybody, as for a direct cable, until a mapper provides routes
 	Card      myrinet.CardConfig
 
-	// Mapper has the host take part in mapping, which then writes the routes; its ID and
-	// Card are the link's. Nil means none in virtual time, and live LiveMapper's if
+	// Mapper makes the host take part in mapping, which then writes the routes; its ID and Card are
+	// replaced by the link's. nil means none in virtual time, and live the options of LiveMapper if
 	// Routes is nil.
 	Mapper *myrinet.MapperOptions
 }
@@ -39,10 +39,10 @@ const (
 	maxSlots = 1 << 16
 )
 
-// DefaultPorts are the ports of a link that has been given none.
+// DefaultPorts are the ports of a link without Config.Ports.
 var DefaultPorts = transport.PortRange{Lo: 1024, Hi: 2047}
 
-// Link is a transport.Link over a card. Goroutines may share it as transport.Link says.
+// Link is a transport.Link over a card. Goroutines may share it under the rules of transport.Link.
 type Link struct {
 	card *hardware.Card
 	prog program
@@ -50,9 +50,9 @@ type Link struct {
 	info transport.Info
 	via  carrier
 
-	mu     latch.Latch // around card and page
+	mu     latch.Latch // guards card and page
 	tx, rx frameRing
-	handed atomic.Uint32 // frames of rx that Recv has returned; those before rx.taken are the card's again
+	handed atomic.Uint32 // frames of rx that Recv has returned; the card owns those before rx.taken again
 	closed atomic.Bool
 
 	counters     driver.Counters
@@ -60,20 +60,20 @@ type Link struct {
 	badDoorbells atomic.Uint64
 }
 
-// carrier is what differs between virtual time and live.
+// carrier abstracts the difference between virtual time and live operation.
 type carrier interface {
-	drive() error // moves what can be moved, under the lock
+	drive() error // moves frames as far as possible; called with the lock held
 	wait(until int64) error
 	wake()
-	ready() bool // there may be something to move
+	ready() bool // drive may have work
 	now() int64
 	close()
-	holds() bool                  // nothing leaves yet
-	lends() bool                  // drive takes frames from the memory of who sends them
-	snapshot() *hardware.LivePort // of the cable, nil if it is none
+	holds() bool                  // frames must not leave yet
+	lends() bool                  // drive reads frames from the caller's memory
+	snapshot() *hardware.LivePort // of the cable, nil if there is none
 }
 
-// newLink loads the program on a card that is plugged in.
+// newLink loads the program on a card. The card must be plugged in.
 func newLink(card *hardware.Card, via carrier, cfg *Config, name string) (*Link, error) {
 	l := &Link{card: card, via: via}
 	l.info = transport.Info{
@@ -108,7 +108,7 @@ func newLink(card *hardware.Card, via carrier, cfg *Config, name string) (*Link,
 	return l, nil
 }
 
-// resolve fills in what is left out and checks the rest.
+// resolve fills in defaults and checks the configuration.
 func (cfg *Config) resolve() error {
 	if cfg.EtherType == 0 {
 		cfg.EtherType = ethertype.Default
@@ -136,13 +136,13 @@ func (cfg *Config) resolve() error {
 	return driver.CheckPorts(cfg.Ports)
 }
 
-// longest is a link's longest packet.
+// longest returns a link's longest packet.
 func (cfg *Config) longest() station.Longest {
 	return station.Longest{Size: PacketSize(cfg.MTU), Remedy: ", or lower Config.MTU"}
 }
 
-// PacketSize returns the most bytes of a packet, with the longest route, that carries a
-// frame of a link with the given MTU.
+// PacketSize returns the size in bytes of a packet, with the longest route, that carries a frame of
+// a link with the given MTU.
 func PacketSize(mtu int) int { return hardware.PacketSize(MaxHops, mtu+ethertype.EthernetSize) }
 
 // Send implements transport.Link.
@@ -173,7 +173,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return n, err
 }
 
-// stage puts frames into the send ring and tells the card.
+// stage puts frames into the send ring and rings the card's doorbell.
 func (l *Link) stage(frames []transport.Frame) (n int, err error) {
 	put := l.tx.put.Load()
 	staged := put
@@ -210,7 +210,7 @@ func (l *Link) stage(frames []transport.Frame) (n int, err error) {
 func (l *Link) tell(at int, v uint32) {
 	var b [4]byte
 	binary.LittleEndian.PutUint32(b[:], v)
-	l.page.Write(at, b[:]) // it lies in the page
+	l.page.Write(at, b[:]) // within the page, so it cannot fail
 }
 
 // Recv implements transport.Link.
@@ -244,7 +244,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// has reports whether a frame is in the receive ring that Recv has not returned.
+// has reports whether the receive ring holds a frame that Recv has not returned.
 func (l *Link) has() bool { return l.rx.put.Load() != l.handed.Load() }
 
 // Ready implements transport.Link.
@@ -272,8 +272,8 @@ func (l *Link) Stats() transport.Stats {
 	return s
 }
 
-// Close implements transport.Link. In virtual time frames that the card has got leave, and
-// what comes for the station is dropped.
+// Close implements transport.Link. In virtual time, frames that the card has already received from
+// the host leave, and arriving frames are dropped.
 func (l *Link) Close() error {
 	if !l.closed.Swap(true) {
 		l.via.close()
@@ -281,15 +281,15 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// SetRoutes replaces the card's table of routes, until a mapper does. Its error wraps station.ErrRoutes, and
-// then the table is as before. Any goroutine may call it.
+// SetRoutes replaces the card's routes, until a mapper replaces them. On an error, which wraps
+// station.ErrRoutes, the routes do not change. It is safe for concurrent use.
 func (l *Link) SetRoutes(routes []myrinet.HostRoute) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.prog.setRoutes(routes)
 }
 
-// Snapshot is what a link and its card are like at a moment.
+// Snapshot is the state of a link and its card at one moment.
 type Snapshot struct {
 	station.Snapshot
 	Link         transport.Stats
@@ -298,7 +298,7 @@ type Snapshot struct {
 	Received     int    `metric:"bobnet_card_receive_ring_frames" help:"Frames in the receive ring."`
 }
 
-// Snapshot returns what link and card are like now. Any goroutine may call it.
+// Snapshot returns the current state of link and card. It is safe for concurrent use.
 func (l *Link) Snapshot() Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,32 +18,31 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Overhead is how much smaller the MTU of a live link is than its cable's by default, so
+// Overhead is the difference between the MTU of a live link's cable and the link's default MTU, so
 // that a packet is one frame, whatever its route.
 const Overhead = ethertype.HeaderSize - ethertype.EthernetSize + MaxHops + framing.FabricLeast + ethertype.EthernetSize
 
-// longMTU is the MTU of a live link whose cable may carry long frames (transport.LongLink):
-// eight buffers for packets of that size find room in the papers' SRAM, beside the table.
+// longMTU is the MTU of a live link whose cable can carry long frames (transport.LongLink). The
+// papers' SRAM has room for eight buffers of that size in addition to the table.
 const longMTU = 30 << 10
 
-// liveRing is about how many bytes a live link's receive ring holds: it cycles through
-// all of them, and more would not stay in a processor's cache.
+// liveRing is the approximate size of a live link's receive ring in bytes. The link cycles through
+// all slots, and a larger ring would not stay in a CPU cache.
 const (
 	liveRing   = 1 << 20
 	leastSlots = 32
 )
 
-// OpenConfig says what to open.
+// OpenConfig configures Open.
 type OpenConfig struct {
-	Interface string // name or MAC of the network interface that is the cable's end; "" for the only one that is up
+	Interface string // name or MAC of the network interface at the cable's end; "" for the only one that is up
 	Config
 	Cable myrinet.LiveOptions
 }
 
-// Open opens the card at a network interface, which is one end of a cable: what is at the
-// other end is a card, too, or a port of a switch (bobnet switch). Its errors are those of
-// ring.Open; one that wraps EADDRINUSE says that the interface has a card or a switch
-// already. A nil cfg means defaults.
+// Open opens the card at a network interface, which is one end of a cable. The other end is another
+// card, or a port of a switch (bobnet switch). The errors are those of ring.Open; one that wraps
+// EADDRINUSE means that the interface already has a card or a switch. A nil cfg means the defaults.
 func Open(ctx context.Context, cfg *OpenConfig) (transport.Link, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
@@ -53,29 +52,28 @@ func Open(ctx context.Context, cfg *OpenConfig) (transport.Link, error) {
 	})
 }
 
-// LiveMapper returns the options of a mapper between processes, which may have to wait for
-// a processor before they answer. The inputs of a live fabric hold 16 frames at least, so that
-// as many probes can be under way: most are for ports without a cable, and are answered by
-// nothing but time.
+// LiveMapper returns mapper options for hosts that are processes, which may have to wait for a CPU
+// before they answer. The inputs of a live fabric hold at least 16 frames, so 16 probes can be in
+// flight: most go to ports without a cable, and only a timeout ends them.
 func LiveMapper() *myrinet.MapperOptions {
 	name := os.Getenv(EnvHost)
 	if name == "" {
-		name, _ = os.Hostname() // it is for people
+		name, _ = os.Hostname() // only for display
 	}
 	return &myrinet.MapperOptions{
 		Name: name[:min(len(name), longestName)], Seed: rand.Uint64(), Period: 500 * time.Millisecond, Timeout: 2 * time.Millisecond, Probes: 16,
 	}
 }
 
-// EnvHost is the environment variable that says what this host is called on maps. Without
-// it that is its host name, which the namespaces of one machine share.
+// EnvHost is the environment variable with the name of this host on maps. The default is the host
+// name, which the namespaces of one machine share.
 const EnvHost = "BOBNET_HOST"
 
-// longestName is the most bytes of a host's name that a map has.
+// longestName is the maximum length of a host's name on a map, in bytes.
 const longestName = 32
 
-// Join returns the link of a new card at the end of a cable, which is cable from now on:
-// Close closes it. On an error it is as it was. A nil cfg means defaults.
+// Join returns the link of a new card at the end of a cable. The link owns cable and closes it. On
+// an error the cable does not change. A nil cfg means the defaults.
 func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transport.Link, error) {
 	info := cable.Info()
 	with := Config{}
@@ -110,7 +108,7 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 	return v, nil
 }
 
-// fit fills in what is left out of sizes, for a cable whose link has the given MTU.
+// fit fills in the sizes that are not set, for a cable whose link has the given MTU.
 func (cfg *Config) fit(mtu int, end *hardware.End) {
 	if cfg.MTU == 0 {
 		cfg.MTU = mtu - Overhead
@@ -124,18 +122,18 @@ func (cfg *Config) fit(mtu int, end *hardware.End) {
 	}
 }
 
-// live is a Link on a live cable. Whoever calls Send, Recv or Wait drives both.
+// live is a Link on a live cable. Send, Recv and Wait drive both.
 type live struct {
 	*Link
-	at   station.Live // under the lock of Link
+	at   station.Live // guarded by the lock of Link
 	gate *driver.Gate // of Wait, around the cable
 
-	// Under the lock of Link.
-	asleep bool // somebody is in wait, until the time until or the next one
+	// Guarded by the lock of Link.
+	asleep bool // a goroutine sleeps in wait, until the time in until
 	until  int64
 
 	woken atomic.Bool
-	due   atomic.Int64 // when to drive again, for who asks without the lock
+	due   atomic.Int64 // time of the next drive, readable without the lock
 }
 
 // watched is a live link whose cable can watch a descriptor.
@@ -153,24 +151,24 @@ var (
 	_ optional.Parking  = (*live)(nil)
 )
 
-// Place implements optional.Parking, where the cable does.
+// Place implements optional.Parking, if the cable does.
 func (v *live) Place() optional.Place { return optional.PlaceOf(v.at.Cable) }
 
-// Check implements transport.Checker: what it says of an MTU is in terms of this link's.
+// Check implements transport.Checker. It converts the MTU of the cable to that of this link.
 func (v *live) Check() error {
 	err := transport.Check(v.at.Cable)
 	var change *transport.ChangeError
 	if errors.As(err, &change) && change.What == "MTU" {
 		change := *change
 		if change.MTU -= Overhead; change.MTU >= v.info.MTU {
-			return nil // packets were shorter than the cable allowed
+			return nil // packets were shorter than the cable's old MTU
 		}
 		return &change
 	}
 	return err
 }
 
-// Up reports whether there is a card or a switch at the other end of the cable.
+// Up reports whether a card or switch is present at the other end of the cable.
 func (v *live) Up() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

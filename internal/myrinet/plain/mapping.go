@@ -9,11 +9,11 @@ import (
 
 // Limits of the table of routes.
 const (
-	MaxStations = 256 // of a table, as many as the cards of VNT know
+	MaxStations = 256 // in a table, as in the cards of VNT
 	MaxHops     = station.MaxHops
 )
 
-// setRoutes replaces the table of routes. On an error the table is as before.
+// setRoutes replaces the table of routes. On an error the table does not change.
 func (p *program) setRoutes(routes []myrinet.HostRoute) error {
 	if len(routes) > MaxStations {
 		return fmt.Errorf("%w: it has %d stations, at most %d", station.ErrRoutes, len(routes), MaxStations)

@@ -18,7 +18,7 @@ const (
 	leastReceive   = 2 // buffers in SRAM
 	mostReceive    = 64
 	cyclesAPacket  = 41
-	frameAt        = MaxHops + framing.FabricTypeSize // of a send buffer
+	frameAt        = MaxHops + framing.FabricTypeSize // offset in a send buffer
 	sendOverhead   = frameAt + framing.FabricCRCSize
 	recvOverhead   = framing.FabricLeast
 	causeFrame     = 1  // of interrupts
@@ -31,20 +31,20 @@ type program struct {
 	l    *Link
 	tab  station.Table
 	page *hardware.Page
-	size int // bytes of the longest frame
+	size int // size of the longest frame in bytes
 
 	bufs [sendBuffers]sendBuffer
-	load uint32 // number of the frame that is loaded next, modulo the buffers
-	next uint32 // number of the frame that is sent next
-	sent uint32 // frames that the host says it has put into the send ring
+	load uint32 // number of the next frame to load, modulo the buffers
+	next uint32 // number of the next frame to send
+	sent uint32 // frames in the send ring, according to the host
 
 	gather func() // onGather
 
 	now  int64
 	maps station.Mapping
 
-	job  job // what the DMA engine does
-	last job // what it did before
+	job  job // current work of the DMA engine
+	last job // its previous work
 	in   hardware.Received
 }
 
@@ -53,17 +53,16 @@ type job uint8
 const (
 	none    job = iota
 	loading     // a frame from the send ring
-	storing     // one to the receive ring
+	storing     // a frame to the receive ring
 )
 
-// sendBuffer holds a packet that goes out: a place for the longest route, the type, the
-// frame, the CRC-8.
+// sendBuffer holds an outgoing packet: room for the longest route, the type, the frame, the CRC-8.
 type sendBuffer struct {
 	mem    []byte
-	n      int // bytes of the frame
+	n      int // size of the frame in bytes
 	state  bufState
-	way    int // entry of the table that its next copy takes
-	copies int // that were sent
+	way    int // entry of the table for its next copy
+	copies int // copies sent
 }
 
 type bufState uint8
@@ -85,7 +84,7 @@ func (p *program) Load(c *hardware.Card) error {
 		}
 		return b.Data, nil
 	}
-	mem, err := alloc("routes", (MaxStations+1)*station.EntrySize) // and entry 0
+	mem, err := alloc("routes", (MaxStations+1)*station.EntrySize) // plus entry 0
 	if err != nil {
 		return err
 	}
@@ -114,8 +113,7 @@ func (p *program) Load(c *hardware.Card) error {
 	return nil
 }
 
-// Step implements hardware.Program. One round does all that can be done, and what it has
-// done may make more possible.
+// Step implements hardware.Program. Each round does what is possible, which may make more possible.
 func (p *program) Step(now int64) (next int64) {
 	p.now = now
 	p.maps.Poll(now)
@@ -134,7 +132,7 @@ func (p *program) round() (busy bool) {
 	return p.store() || p.fetch() || busy
 }
 
-// look reads how many frames the host has for us.
+// look reads the host's counter of the send ring.
 func (p *program) look() {
 	for page := p.c.Rung(); page != nil; page = p.c.Rung() {
 		if page != p.page {
@@ -149,7 +147,7 @@ func (p *program) look() {
 	}
 }
 
-// fetch has the next frame of the send ring come by DMA.
+// fetch starts the DMA of the next frame from the send ring.
 func (p *program) fetch() bool {
 	ring := &p.l.tx
 	b := &p.bufs[p.load%sendBuffers]
@@ -165,7 +163,7 @@ func (p *program) fetch() bool {
 	return p.c.DMA(b.mem[frameAt:][:b.n], s.mem)
 }
 
-// onGather is the transfer of a frame from the memory of who sends it.
+// onGather copies a frame from the memory of Send's caller.
 func (p *program) onGather() {
 	ring := &p.l.tx
 	s := ring.at(ring.taken.Load())
@@ -173,9 +171,9 @@ func (p *program) onGather() {
 	s.from = nil
 }
 
-// store has the next packet that has come go to the receive ring by DMA. What is not for
-// the host, or finds no room, is dropped and counted: routes are free of deadlock only as long
-// as every card takes what comes.
+// store starts the DMA of the next received packet to the receive ring. Frames that are not for the
+// host, or find no room, are dropped and counted: routes are free of deadlock only if every card
+// always accepts packets.
 func (p *program) store() bool {
 	if p.job != none {
 		return false
@@ -195,7 +193,7 @@ func (p *program) store() bool {
 	return p.c.DMA(s.mem, r.Payload)
 }
 
-// refuse reports whether a packet is not for the host, and counts why.
+// refuse reports whether a packet must be dropped, and counts the reason.
 func (p *program) refuse(r *hardware.Received) bool {
 	l := p.l
 	if p.maps.Receive(p.now, r) {
@@ -220,11 +218,11 @@ func (p *program) refuse(r *hardware.Received) bool {
 	return room <= 0
 }
 
-// room returns how many frames the receive ring has room for, as the host says; less than
-// 0 if it says what cannot be.
+// room returns the free slots of the receive ring according to the host, or a negative number if
+// the host's counter is impossible.
 func (p *program) room() int {
 	if p.l.closed.Load() {
-		return len(p.l.rx.slots) // for what is dropped
+		return len(p.l.rx.slots) // for frames that are dropped
 	}
 	n := p.l.rx.put.Load() - word(p.page.Bytes(), wordTaken)
 	if n > uint32(len(p.l.rx.slots)) {
@@ -233,7 +231,7 @@ func (p *program) room() int {
 	return len(p.l.rx.slots) - int(n)
 }
 
-// finish notes that a transfer has ended.
+// finish completes a transfer.
 func (p *program) finish() bool {
 	if p.job == none || p.c.Transferring() {
 		return false
@@ -254,7 +252,7 @@ func (p *program) finish() bool {
 	return true
 }
 
-// launch has the next packet leave, along the next route if it is for several stations.
+// launch sends the next packet, or the next copy of a packet to several stations.
 func (p *program) launch() bool {
 	b := &p.bufs[p.next%sendBuffers]
 	if p.c.Sending() || p.l.via.holds() {
@@ -281,13 +279,13 @@ func (p *program) launch() bool {
 	return p.c.Send(b.mem[start : frameAt+b.n+framing.FabricCRCSize])
 }
 
-// waiting reports whether a frame is to be sent, or has just been.
+// waiting reports whether a frame is to be sent or is being sent.
 func (p *program) waiting() bool {
 	s := p.bufs[p.next%sendBuffers].state
 	return s == ready || s == leaving
 }
 
-// route returns by which entry of the table the packet leaves next, -1 for by none.
+// route returns the entry of the table for the next copy of the packet, or -1 if there is none.
 func (p *program) route(b *sendBuffer) int {
 	to := ethertype.MAC(b.mem[frameAt:])
 	if _, all := p.tab.Route(0); !to.IsGroup() || all {
@@ -306,7 +304,7 @@ func (p *program) route(b *sendBuffer) int {
 	return -1
 }
 
-// sentAll makes a buffer free again and counts its frame.
+// sentAll frees a buffer and counts its frame.
 func (p *program) sentAll(b *sendBuffer) {
 	n := &p.l.counters
 	if b.copies > 0 || ethertype.MAC(b.mem[frameAt:]).IsGroup() {

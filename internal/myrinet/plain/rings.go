@@ -7,21 +7,20 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// frameRing is frames in the host's memory between host and card, one after the other. The
-// numbers of frames run on; a number's slot is the number modulo the ring's length, which
-// is a power of two.
+// frameRing is a queue of frames in the host's memory between host and card. Frame numbers
+// increase; a frame's slot is its number modulo the ring's length, which is a power of two.
 type frameRing struct {
 	slots []slot
-	put   atomic.Uint32 // frames that were put in so far
-	taken atomic.Uint32 // and taken out
+	put   atomic.Uint32 // frames put in so far
+	taken atomic.Uint32 // frames taken out so far
 }
 
 // slot holds a frame.
 type slot struct {
 	mem []byte
-	n   int // bytes of it that the frame has
-	// from is the frame that has these bytes, while it is in the memory of who sends it:
-	// a live card takes most frames from there, and mem is not needed. Nil for mem.
+	n   int // size of the frame in bytes
+	// from is the frame while its bytes are still in the memory of Send's caller. A live card reads
+	// most frames from there and does not use mem. nil means mem.
 	from *transport.Frame
 }
 
@@ -37,7 +36,7 @@ func (r *frameRing) init(slots, size int) {
 	}
 }
 
-// own copies the frames that the card has not taken and that lie with who sends them.
+// own copies the frames that the card has not taken from the caller's memory into the ring.
 func (r *frameRing) own() {
 	for i, put := r.taken.Load(), r.put.Load(); i != put; i++ {
 		if s := r.at(i); s.from != nil {
@@ -49,12 +48,11 @@ func (r *frameRing) own() {
 
 func (r *frameRing) at(number uint32) *slot { return &r.slots[int(number)&(len(r.slots)-1)] }
 
-// The doorbell page: words of 32 bits, little-endian, as the processors of the papers'
-// hosts had them.
+// The doorbell page: words of 32 bits, little-endian as on the processors of the papers' hosts.
 const (
 	wordSent  = 0 // frames that the host has put into the send ring
-	wordTaken = 4 // frames that it has taken out of the receive ring
-	wordAsks  = 8 // not 0: it wants an interrupt for the next frame that comes
+	wordTaken = 4 // frames that the host has taken from the receive ring
+	wordAsks  = 8 // not 0: the host wants an interrupt for the next frame
 	pageUsed  = 12
 )
 

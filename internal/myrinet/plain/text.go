@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// WriteTo writes the snapshot as text for people: the card, its link and cable, and the
-// host's mapper. It implements io.WriterTo.
+// WriteTo writes the snapshot as human-readable text: the card, its link and cable, and the host's
+// mapper. It implements io.WriterTo.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	s.WriteCard(&b, func() {

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// NewVirtual returns the link of a new card in virtual time. plug makes the card's port, as
-// Fabric.Host does. All methods of the link are for processes of the world.
+// NewVirtual returns the link of a new card in virtual time. plug creates the card's port, like
+// Fabric.Host. Only processes of the world may call the link's methods.
 func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (optional.Parking, error) {
 	if err := cfg.resolve(); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (v *virtual) lends() bool { return false }
 
 func (v *virtual) snapshot() *hardware.LivePort { return nil }
 
-// wait pays what the host owes for access to the card, and waits.
+// wait pays the host's debt for access to the card, and waits.
 func (v *virtual) wait(until int64) error {
 	for paid := v.now() + v.card.TakeDebt(); v.now() < paid; {
 		if err := v.bed.Sleep(paid); err != nil {
@@ -86,7 +86,7 @@ func (v *virtual) wait(until int64) error {
 	return nil
 }
 
-// over reports whether there is no reason any more to wait.
+// over reports whether the wait can end.
 func (v *virtual) over(until int64) bool {
 	return v.has() || v.woken || v.closed.Load() || v.now() >= until
 }

@@ -21,14 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says which card to serve. Ports and Routes of the card are left out: the programs
-// have the ports.
+// Config configures a card to serve. Ports and Routes must not be set: the ports belong to the
+// programs.
 type Config struct {
 	plain.OpenConfig
-	AnyUser bool // lets in programs of every user
+	AnyUser bool // admits programs of every user
 }
 
-// Card is a card that is shared. Goroutines may share it.
+// Card is a shared card. It is safe for concurrent use.
 type Card struct {
 	link   transport.Link
 	memory *shm.Link
@@ -39,11 +39,11 @@ type Card struct {
 	unsent atomic.Uint64
 }
 
-// cardPorts are all ports that programs can have.
+// cardPorts is the range of ports for programs.
 var cardPorts = transport.PortRange{Lo: driver.BlockSize, Hi: 1<<16 - 1}
 
-// Open opens the card at a network interface, to be served by Run. Its errors are those of
-// plain.Open; one that wraps EADDRINUSE says that the interface has a card or a switch.
+// Open opens the card at a network interface; Run serves it. The errors are those of plain.Open;
+// one that wraps EADDRINUSE means that the interface already has a card or a switch.
 func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	at, err := iface.Find(cfg.Interface)
 	if err != nil {
@@ -51,7 +51,7 @@ func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	}
 	with := cfg.OpenConfig
 	with.Interface, with.Ports = at.Name, cardPorts
-	if with.MTU == 0 { // memory that is shared holds so many frames of it that no window need be small
+	if with.MTU == 0 { // the shared memory holds so many frames of this size that windows need not be small
 		with.MTU = at.MTU - plain.Overhead
 	}
 	c := new(Card)
@@ -75,16 +75,17 @@ func Open(ctx context.Context, cfg *Config) (*Card, error) {
 	return c, nil
 }
 
-// Link returns the card's link, for its Info, Stats and what plain.Link shows.
+// Link returns the card's link, for its Info, Stats and the details of plain.Link.
 func (c *Card) Link() transport.Link { return c.link }
 
-// Stats says how many programs are connected, how many frames of theirs were dropped because
-// they claim another's ports or are none, and how many because the card does not take them.
+// Stats returns the number of connected programs, the number of their frames that were dropped
+// because they are malformed or come from a port of another program, and the number that the card
+// did not accept.
 func (c *Card) Stats() (programs int, forged, unsent uint64) {
 	return c.desk.Programs(), c.forged.Load(), c.unsent.Load()
 }
 
-// Close ends Run, and all programs' links.
+// Close stops Run and closes all programs' links.
 func (c *Card) Close() error {
 	if c.desk != nil {
 		c.desk.Close()
@@ -95,8 +96,8 @@ func (c *Card) Close() error {
 	return c.link.Close()
 }
 
-// Run serves programs until ctx is done or the card's cable fails for good, and closes the
-// card. The error is the cable's, nil when ctx is done.
+// Run serves programs until ctx is done or the card's cable fails permanently, and closes the card.
+// The error is the cable's, or nil if ctx is done.
 func (c *Card) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -117,7 +118,7 @@ func (c *Card) Run(ctx context.Context) error {
 	return err
 }
 
-// attend answers what a program wishes until its connection ends.
+// attend answers a program's requests until its connection ends.
 func (c *Card) attend(conn *net.UnixConn, uid uint32) {
 	said := make([]byte, maxControl)
 	for {
@@ -129,7 +130,7 @@ func (c *Card) attend(conn *net.UnixConn, uid uint32) {
 	}
 }
 
-// handOut drives the card, and hands what has come to the programs that it is for.
+// handOut drives the card, and passes received frames to their programs.
 func (c *Card) handOut() error {
 	views := make([][]byte, transport.MaxBatch)
 	heads := make([]byte, len(views)*ethertype.HeaderSize)
@@ -140,7 +141,7 @@ func (c *Card) handOut() error {
 			return err
 		}
 		for i, view := range views[:n] {
-			port, _ := framing.Concerns(view, c.info.EtherType, c.info.MAC) // the card has looked
+			port, _ := framing.Concerns(view, c.info.EtherType, c.info.MAC) // the card has checked it
 			head := heads[i*ethertype.HeaderSize:][:ethertype.HeaderSize]
 			envelope(head, c.info.MAC, c.info.EtherType, cardPort, port, len(view))
 			batch[i] = transport.Frame{Head: head, Body: append(batch[i].Body[:0], view)}
@@ -157,7 +158,7 @@ func (c *Card) handOut() error {
 	}
 }
 
-// collect takes what the programs send, and has the card send it.
+// collect takes the programs' frames and makes the card send them.
 func (c *Card) collect(ctx context.Context) error {
 	views := make([][]byte, transport.MaxBatch)
 	batch := make([]transport.Frame, 0, len(views))
@@ -184,8 +185,8 @@ func (c *Card) collect(ctx context.Context) error {
 	}
 }
 
-// take returns a program's frame if it is the program's to send. What programs of other users
-// send shm has copied before it judged whose it is.
+// take returns a program's frame if the program may send it. Package shm has already copied the
+// frames of programs of other users, so they cannot change after this check.
 func (c *Card) take(view []byte) []byte {
 	be := binary.BigEndian
 	from := be.Uint16(view[framing.OffsetSrcPort:])
@@ -202,10 +203,10 @@ func (c *Card) take(view []byte) []byte {
 	return frame
 }
 
-// sendPause is after how long it is looked whether the card takes frames again.
+// sendPause is the interval between attempts to send to a full card.
 const sendPause = 50 * time.Microsecond
 
-// send has the card send frames, however full it is.
+// send makes the card send frames, and waits while the card is full.
 func (c *Card) send(ctx context.Context, frames []transport.Frame) error {
 	for len(frames) > 0 {
 		n, err := c.link.Send(frames)

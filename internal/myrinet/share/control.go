@@ -19,10 +19,10 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// ErrNoCard is what errors wrap that say that no process serves a card at an interface.
+// ErrNoCard means that no process serves a card at an interface.
 var ErrNoCard = errors.New("share: no process serves a card there")
 
-// ErrFull is what errors wrap that say that a card has as many programs as it takes.
+// ErrFull means that a card serves the maximum number of programs.
 var ErrFull = errors.New("share: too many programs use the card")
 
 // The control programs that a card may run.
@@ -45,44 +45,46 @@ func Outdated(control string, card, program int) string {
 		control, card, program, older)
 }
 
-// Welcome is what the card's process says to a program that connects, as a line of JSON. What follows
-// depends on the control program. The end of the connection says that the process is gone.
+// Welcome is the message that the card's process sends to a connecting program, as a line of JSON.
+// The messages that follow depend on the control program. The end of the connection means that the
+// process has ended.
 type Welcome struct {
 	Program   string
-	Version   int    `json:",omitempty"` // of what follows
+	Version   int    `json:",omitempty"` // of the protocol that follows
 	Refused   string `json:",omitempty"` // why the program is not served
-	Full      bool   `json:",omitempty"` // that is because there are too many
-	Directory string `json:",omitempty"` // of the sockets of blocks of ports, which the card gives out; else programs make them
+	Full      bool   `json:",omitempty"` // refused because of the maximum number of programs
+	Directory string `json:",omitempty"` // of the port blocks' sockets if the card creates them; otherwise programs create them
 	MTU       int    `json:",omitempty"`
 	EtherType uint16 `json:",omitempty"`
 }
 
 const (
-	controlPatience = 10 * time.Second // for the welcome, which a process that lives sends at once
-	mostPrograms    = 63               // as many as there are blocks of ports
-	mostOfUser      = 16               // programs of one user, but root and the card's own
-	cardPort        = 1                // of the card's process among those that share memory
-	ring            = 4 << 20          // bytes of the frames between card and program, each way
+	controlPatience = 10 * time.Second // timeout of the welcome, which a running process sends at once
+	mostPrograms    = 63               // the number of port blocks
+	mostOfUser      = 16               // programs of one user, except root and the card's user
+	cardPort        = 1                // port of the card's process in the shared memory
+	ring            = 4 << 20          // bytes of frames between card and program, in each direction
 )
 
-// control is the name of the server of the card at an interface, for package runsocket.
+// control returns the name of the socket of the card at an interface, for package runsocket.
 func control(at iface.Interface) string { return "card/" + strconv.Itoa(at.Index) }
 
-// openMemory claims ports among those that share memory with the card at an interface.
+// openMemory claims ports among the processes that share memory with the card at an interface.
 func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.PortRange, anyUser bool, directory string, sockets ...int) (*shm.Link, error) {
 	return shm.Open(&shm.Config{Directory: directory, Sockets: sockets, Address: at.MAC, Segment: "card/" + strconv.Itoa(at.Index), EtherType: typ, Ports: ports, Ring: ring, AnyUser: anyUser})
 }
 
-// Dial connects to the process that serves the card at an interface, which is to run a control
-// program. The error wraps ErrNoCard if there is no such process, ErrFull if it serves as many
-// programs as it can, and that of ctx if it ends before. version is that of what the program and the card's process
-// say to each other and share.
+// Dial connects to the process that serves the card at an interface. program is the required
+// control program. The error wraps ErrNoCard if there is no such process, ErrFull if it serves the
+// maximum number of programs, and ctx's error if ctx ends first.
+// version is the version of the protocol between the program and the card's process, including the
+// layout of shared memory.
 func Dial(ctx context.Context, at iface.Interface, program string, version int) (conn *net.UnixConn, w Welcome, err error) {
 	conn, err = runsocket.Dial("unix", control(at))
 	if err != nil {
 		return nil, w, fmt.Errorf("%w: interface %s: %w; start one: bobnet card --iface %s", ErrNoCard, at.Name, err, at.Name)
 	}
-	if _, whose := stranger(conn, false); whose != "" { // any user can take the name of a card that root has none of
+	if _, whose := stranger(conn, false); whose != "" { // if root serves no card there, any user can take its name
 		conn.Close()
 		return nil, w, fmt.Errorf("%w: the one at interface %s is not believed: %s", ErrNoCard, at.Name, whose)
 	}
@@ -112,8 +114,9 @@ func Dial(ctx context.Context, at iface.Interface, program string, version int) 
 	return nil, w, err
 }
 
-// stranger returns the user of the process at the other end of a connection, and why it is neither
-// root's nor one's own, "" if it is, or if that does not matter.
+// stranger returns the user of the process at the other end of a connection. refused is the reason
+// not to trust it: it belongs neither to root nor to this process's user. It is "" if the process
+// is trusted, or if anyUser is set.
 func stranger(conn *net.UnixConn, anyUser bool) (uid uint32, refused string) {
 	who, err := passfd.PeerOf(conn)
 	switch {
@@ -125,7 +128,7 @@ func stranger(conn *net.UnixConn, anyUser bool) (uid uint32, refused string) {
 	return who.Uid, fmt.Sprintf("it is user %d's, the other side user %d's: run both as one user, or the card as root and with --any-user", who.Uid, os.Geteuid())
 }
 
-// envelope writes the header that a frame has in front in a ring.
+// envelope writes the header that precedes a frame in a ring.
 func envelope(b []byte, mac ethertype.MAC, typ ethernet.EtherType, from, to uint16, size int) {
 	h := ethertype.Header{Dst: mac, Src: mac, Type: typ, Kind: ethertype.KindEcho, DstPort: to, SrcPort: from, Size: uint16(size)}
 	h.Put(b[:ethertype.HeaderSize])

@@ -16,16 +16,16 @@ import (
 	"github.com/bobnet-go/bobnet/internal/runsocket"
 )
 
-// Desk is where programs come to a card that a process serves, whatever control program the card
-// runs. Each has a connection for as long as it uses the card.
+// Desk accepts programs that want to use a card served by a process, whatever its control program.
+// Each program keeps a connection while it uses the card.
 type Desk struct {
 	listener *net.UnixListener
 	anyUser  bool
 	programs *admission.Gate[uint32] // by user
 }
 
-// OpenDesk opens the desk of the card at an interface, in the network namespace of the calling thread.
-// The error wraps EADDRINUSE if there is one.
+// OpenDesk opens the desk of the card at an interface, in the network namespace of the calling
+// thread. The error wraps EADDRINUSE if there is one.
 func OpenDesk(at iface.Interface, anyUser bool) (d *Desk, err error) {
 	d = &Desk{anyUser: anyUser, programs: admission.New(admission.Limits{Conns: mostOfUser, AllConns: mostPrograms}, 0, uint32(os.Geteuid()))}
 	if d.listener, err = runsocket.Listen("unix", control(at)); err != nil {
@@ -34,17 +34,17 @@ func OpenDesk(at iface.Interface, anyUser bool) (d *Desk, err error) {
 	return d, nil
 }
 
-// Programs returns how many programs are connected.
+// Programs returns the number of connected programs.
 func (d *Desk) Programs() int {
 	_, all := d.programs.Conns(0)
 	return all
 }
 
-// Close ends the welcome of programs. Those that are connected stay.
+// Close stops accepting programs. Connected programs stay.
 func (d *Desk) Close() { passfd.CloseListener(d.listener) }
 
-// Serve welcomes programs until Close, and has attend hold the connection of each until it ends. When
-// ctx is done the connections end. It returns when they all have.
+// Serve accepts programs until Close, and calls attend for the connection of each. When ctx is done
+// it closes the connections. It returns when all have ended.
 func (d *Desk) Serve(ctx context.Context, w Welcome, attend func(conn *net.UnixConn, uid uint32)) {
 	var held sync.WaitGroup
 	defer held.Wait()
@@ -53,7 +53,7 @@ func (d *Desk) Serve(ctx context.Context, w Welcome, attend func(conn *net.UnixC
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of descriptors, say: the program gives up, others may be served later
+		if err != nil { // such as no descriptors: this program gives up, later ones may succeed
 			select {
 			case <-ctx.Done():
 			case <-time.After(acceptPause):
@@ -66,7 +66,7 @@ func (d *Desk) Serve(ctx context.Context, w Welcome, attend func(conn *net.UnixC
 
 const acceptPause = 100 * time.Millisecond
 
-// hold serves a program as long as its connection lasts. A program that is refused takes no seat.
+// hold serves a program while its connection lasts. A refused program does not count.
 func (d *Desk) hold(ctx context.Context, conn *net.UnixConn, w Welcome, attend func(conn *net.UnixConn, uid uint32)) {
 	var uid uint32
 	if uid, w.Refused = stranger(conn, d.anyUser); w.Refused == "" && !d.programs.Enter(uid) {

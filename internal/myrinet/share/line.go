@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLine is how long a message may be, in bytes.
+// maxLine is the maximum length of a message in bytes.
 const maxLine = 64 << 10
 
-// Line is one end of the connection between a program and the process that has the card, as messages:
-// lines of JSON, each with a digit before it that says how many descriptors it has, since several may be
-// read together. Goroutines may share it; one at a time calls Receive.
+// Line is one end of the message connection between a program and the process that owns the card. A
+// message is a line of JSON, preceded by a digit for the number of its descriptors, because one
+// read may return several messages. It is safe for concurrent use, except that only one goroutine
+// at a time may call Receive.
 type Line struct {
 	conn *net.UnixConn
 	uid  uint32 // of the other side
@@ -27,11 +28,11 @@ type Line struct {
 
 	mu      sync.Mutex
 	out     []parcel
-	waiting int // weight of what was sent, and is not written yet
-	told    int // the same of what was told
+	waiting int // weight of messages from Send that are not yet written
+	told    int // weight of messages from Tell that are not yet written
 	closed  bool
 	stirred chan struct{} // of capacity 1
-	done    chan struct{} // closed when the last has been written
+	done    chan struct{} // closed after the last write
 }
 
 type parcel struct {
@@ -40,26 +41,28 @@ type parcel struct {
 	told bool
 }
 
-// weight is what a parcel counts in Backlog. A process can have few descriptors, and much memory.
+// weight is the contribution of a parcel to Backlog. Descriptors weigh more than bytes, because a
+// process can have fewer of them.
 func (p *parcel) weight() int { return len(p.line) + len(p.fds)*maxLine }
 
-// NewLine begins with a connection with a process of user uid.
+// NewLine returns the line of a connection with a process of user uid.
 func NewLine(conn *net.UnixConn, uid uint32) *Line {
 	l := &Line{conn: conn, uid: uid, stirred: make(chan struct{}, 1), done: make(chan struct{})}
 	go l.write()
 	return l
 }
 
-// Send has a message sent, with up to 9 descriptors, which it takes over. It does not wait.
+// Send queues a message with up to 9 descriptors, which the line then owns. It does not block.
 func (l *Line) Send(message any, fds ...int) { l.send(message, fds, false) }
 
-// Tell sends a message that the other side has not asked for. It counts in Told instead of Backlog.
+// Tell queues a message that the other side has not requested. It counts in Told instead of
+// Backlog.
 func (l *Line) Tell(message any) { l.send(message, nil, true) }
 
 func (l *Line) send(message any, fds []int, told bool) {
 	line, err := json.Marshal(message)
 	if err != nil {
-		panic(err) // a mistake of the caller's type
+		panic(err) // the caller's type cannot be marshaled, which is a bug
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +84,7 @@ func (l *Line) stir() {
 	}
 }
 
-// weighs returns the counter of messages like p. The caller must hold l.mu.
+// weighs returns the weight counter for messages like p. The caller must hold l.mu.
 func (l *Line) weighs(p *parcel) *int {
 	if p.told {
 		return &l.told
@@ -89,21 +92,22 @@ func (l *Line) weighs(p *parcel) *int {
 	return &l.waiting
 }
 
-// Backlog returns how many bytes of Send the other side has not taken yet. A descriptor counts as 64 KiB.
+// Backlog returns the weight of the messages from Send that the other side has not read, in bytes.
+// A descriptor counts as 64 KiB.
 func (l *Line) Backlog() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting
 }
 
-// Told returns how many bytes of Tell the other side has not taken yet.
+// Told returns the weight of the messages from Tell that the other side has not read, in bytes.
 func (l *Line) Told() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.told
 }
 
-// write sends what there is until the line is closed.
+// write writes queued messages until the line is closed.
 func (l *Line) write() {
 	defer close(l.done)
 	for {
@@ -121,7 +125,7 @@ func (l *Line) write() {
 				_, err = l.conn.Write(p.line[n:])
 			}
 			closeAll(p.fds)
-			if err != nil { // Receive hears of it
+			if err != nil { // Receive gets the error
 				passfd.HangUp(l.conn)
 			}
 			l.mu.Lock()
@@ -176,8 +180,8 @@ func (l *Line) Receive(message any) (fds []int, err error) {
 	}
 }
 
-// Finish ends the line, when the other side has taken what was sent, but after patience at the latest.
-// The connection is the caller's to close.
+// Finish closes the line after the other side has read all messages, or after patience. The caller
+// still owns the connection.
 func (l *Line) Finish(patience time.Duration) {
 	l.mu.Lock()
 	l.closed = true

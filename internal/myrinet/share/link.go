@@ -22,10 +22,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Link is a program's link on a shared card. Goroutines may share it as transport.Link says.
+// Link is a program's link on a shared card. Goroutines may share it under the rules of
+// transport.Link.
 type Link struct {
 	at        iface.Interface
-	directory string // of the card
+	directory string // of the card's sockets
 	info      transport.Info
 	memory    *shm.Link
 
@@ -49,7 +50,7 @@ var (
 	_ transport.Checker = (*Link)(nil)
 )
 
-// OpenOrAttach is Attach if a process serves a card at cfg.Interface, and else plain.Open.
+// OpenOrAttach calls Attach if a process serves a card at cfg.Interface, and otherwise plain.Open.
 func OpenOrAttach(ctx context.Context, cfg *plain.OpenConfig) (transport.Link, error) {
 	l, err := Attach(ctx, cfg)
 	if errors.Is(err, ErrNoCard) {
@@ -61,10 +62,10 @@ func OpenOrAttach(ctx context.Context, cfg *plain.OpenConfig) (transport.Link, e
 	return l, nil
 }
 
-// Attach opens a link on the card that a process serves at a network interface. Of cfg it
-// looks at Interface, EtherType and Ports; all else is the card's. Ports belong to blocks of
-// 1024, of which each is one program's. Its errors wrap ErrNoCard if there is no such process,
-// EADDRINUSE if another program has the ports, and ctx's error when that ends before.
+// Attach opens a link on the card that a process serves at a network interface. It uses Interface,
+// EtherType and Ports of cfg; the card determines the rest. Ports belong to blocks of 1024, and a
+// block belongs to one program. The error wraps ErrNoCard if there is no such process, EADDRINUSE
+// if another program has the ports, and ctx's error if ctx ends first.
 func Attach(ctx context.Context, cfg *plain.OpenConfig) (*Link, error) {
 	at, err := iface.Find(cfg.Interface)
 	if err != nil {
@@ -105,7 +106,7 @@ func Attach(ctx context.Context, cfg *plain.OpenConfig) (*Link, error) {
 	return l, nil
 }
 
-// claim takes the ports, or the first block that is free.
+// claim claims the ports, or the first free block.
 func (l *Link) claim(ports transport.PortRange) (err error) {
 	if ports != (transport.PortRange{}) && ports.Lo < cardPorts.Lo {
 		return fmt.Errorf("share: ports %d to %d: %w: those below %d are the card's", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
@@ -140,11 +141,11 @@ func (l *Link) attend(conn *net.UnixConn) {
 	if l.conn == conn {
 		l.conn = nil
 	}
-	l.memory.Wake() // who waits looks at Check
+	l.memory.Wake() // a waiting goroutine calls Check
 }
 
-// Check implements transport.Checker: the interface is there, and the card's process is there,
-// or there again.
+// Check implements transport.Checker: it checks that the interface exists and that a process serves
+// its card. It connects again to a new process.
 func (l *Link) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,8 +171,8 @@ func (l *Link) Check() error {
 	return l.memory.Check()
 }
 
-// Send implements transport.Link. It takes every frame; one for which the ring has no room is
-// dropped and counted, and so are all while there is no card.
+// Send implements transport.Link. It accepts every frame. A frame without room in the ring is
+// dropped and counted; so are all frames while no process serves the card.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	s := &l.send
 	s.Lock()
@@ -187,7 +188,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 		head := s.heads[n*ethertype.HeaderSize:][:ethertype.HeaderSize]
 		envelope(head, l.info.MAC, l.info.EtherType, l.info.Ports.Lo, cardPort, size)
 		body := append(s.batch[n].Body[:0], f.Head)
-		if len(f.Body) == transport.MaxBody { // one part too many with the head
+		if len(f.Body) == transport.MaxBody { // the header would be one part too many
 			body[0] = append(append(make([]byte, 0, len(f.Head)+len(f.Body[0])), f.Head...), f.Body[0]...)
 			body = append(body, f.Body[1:]...)
 		} else {
@@ -227,7 +228,8 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, err
 }
 
-// take returns the frame behind a header, nil if it is not the card's or not for us.
+// take returns the frame after the header, or nil if it is not from the card or not for this
+// program.
 func (l *Link) take(view []byte) []byte {
 	if binary.BigEndian.Uint16(view[framing.OffsetSrcPort:]) != cardPort || len(view) < ethertype.HeaderSize+framing.OuterSize {
 		return nil

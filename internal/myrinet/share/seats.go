@@ -21,31 +21,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The blocks of ports of a card of root's are sockets that are files of a directory of root's. The
-// card makes them and gives them to programs, so that no user takes more than a part of them, or a
-// name before its program. A block belongs to the owner of its file. It is free when no process has
-// the socket any more: the kernel closes it when its program ends.
+// On a card that root serves, each block of ports is a socket that is a file in a directory of
+// root's. The card creates the sockets and passes them to programs, so that no user can take more
+// than a share of the blocks, or a name before the program it is for. A block belongs to the owner
+// of its file. It is free when no process has the socket: the kernel closes the socket when its
+// program ends.
 
-// wish is what a program asks for, in a line of JSON.
+// wish is a program's request for ports, a line of JSON.
 type wish struct{ Ports transport.PortRange } // zero: the first free block
 
-// grant is the card's answer. With it come the sockets of the blocks.
+// grant is the card's answer. The sockets of the blocks come with it.
 type grant struct {
 	Error string `json:",omitempty"`
 	Taken bool   `json:",omitempty"` // another program has the ports
 	Ports transport.PortRange
 }
 
-// maxControl is how long a wish or a grant may be, in bytes.
+// maxControl is the maximum length of a wish or grant in bytes.
 const maxControl = 1 << 10
 
-// seats are the blocks of a card.
+// seats manages the port blocks of a card.
 type seats struct {
-	directory string     // "" if programs make their sockets themselves
+	directory string     // "" if programs create their sockets themselves
 	mu        sync.Mutex // held while a wish is answered
 }
 
-// open makes the directory, and removes the file of the card's own block if a card has left it.
+// open creates the directory, and removes the socket of the card's own block that an earlier card
+// may have left.
 func (s *seats) open(at iface.Interface) (err error) {
 	if s.directory, err = runsocket.Directory("ports/" + control(at)); err == nil && s.directory != "" {
 		_, _, err = s.owner(driver.Block(cardPort))
@@ -53,7 +55,7 @@ func (s *seats) open(at iface.Interface) (err error) {
 	return err
 }
 
-// admitAll lets programs of all users send to the card's own socket, which judges each.
+// admitAll allows programs of all users to send to the card's own socket, where each is checked.
 func (s *seats) admitAll() error {
 	if s.directory == "" {
 		return nil
@@ -63,7 +65,7 @@ func (s *seats) admitAll() error {
 
 func (s *seats) file(b int) string { return filepath.Join(s.directory, strconv.Itoa(b)) }
 
-// owner returns the user who has a block, if anybody has it.
+// owner returns the user who has a block, and whether it is taken.
 func (s *seats) owner(b int) (uid uint32, taken bool, err error) {
 	info, err := os.Lstat(s.file(b))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +85,7 @@ func (s *seats) owner(b int) (uid uint32, taken bool, err error) {
 	return info.Sys().(*syscall.Stat_t).Uid, true, nil
 }
 
-// answer answers a wish of a program of user uid.
+// answer handles a wish of a program of user uid.
 func (s *seats) answer(conn *net.UnixConn, uid uint32, said []byte) error {
 	var w wish
 	if err := json.Unmarshal(said, &w); err != nil || s.directory == "" {
@@ -92,7 +94,7 @@ func (s *seats) answer(conn *net.UnixConn, uid uint32, said []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ports, fds, err := s.take(uid, w.Ports)
-	defer passfd.Promptly(func() { closeAll(fds) }) // the program has its own
+	defer passfd.Promptly(func() { closeAll(fds) }) // the program has its own copies
 	g := grant{Ports: ports, Taken: errors.Is(err, unix.EADDRINUSE)}
 	if err != nil {
 		g.Error = err.Error()
@@ -105,7 +107,7 @@ func (s *seats) answer(conn *net.UnixConn, uid uint32, said []byte) error {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	// A program that has not taken the answers before gets none, and holds up no other.
+	// A program that has not read its previous answers gets none, and delays no other program.
 	conn.SetWriteDeadline(time.Now().Add(answerPatience))
 	_, _, err = conn.WriteMsgUnix(append(line, '\n'), rights, nil)
 	return err
@@ -119,7 +121,7 @@ func closeAll(fds []int) {
 	}
 }
 
-// look returns which blocks are taken, how many a user has, and the first that is free, or 0.
+// look returns which blocks are taken, how many uid has, and the first free block, or 0.
 func (s *seats) look(uid uint32) (taken [driver.Blocks]bool, own, free int, err error) {
 	for b := driver.Blocks - 1; b >= driver.Block(cardPorts.Lo); b-- {
 		who, has, err := s.owner(b)
@@ -135,7 +137,8 @@ func (s *seats) look(uid uint32) (taken [driver.Blocks]bool, own, free int, err 
 	return taken, own, free, nil
 }
 
-// take makes the sockets of the blocks of ports, or of the first block that is free. s.mu is held.
+// take creates the sockets of the blocks of ports, or of the first free block. The caller must hold
+// s.mu.
 func (s *seats) take(uid uint32, ports transport.PortRange) (got transport.PortRange, fds []int, err error) {
 	if ports != (transport.PortRange{}) && (ports.Lo < cardPorts.Lo || ports.Hi < ports.Lo) {
 		return ports, nil, fmt.Errorf("ports %d to %d: %w: those below %d are the card's", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
@@ -170,7 +173,7 @@ func (s *seats) take(uid uint32, ports transport.PortRange) (got transport.PortR
 	return ports, fds, nil
 }
 
-// socket makes the socket of a block for a user.
+// socket creates the socket of a block for a user.
 func (s *seats) socket(b int, uid uint32) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -190,7 +193,7 @@ func (s *seats) socket(b int, uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// ask asks a card for ports, and returns them with their sockets.
+// ask requests ports from a card, and returns them with their sockets.
 func ask(conn *net.UnixConn, ports transport.PortRange) (got transport.PortRange, fds []int, err error) {
 	who, err := passfd.PeerOf(conn)
 	if err != nil {

@@ -11,33 +11,36 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Caller is a process that uses a live card of this process. It rings a bell in memory that both share when it
-// has something for the card. While this process polls its cable it looks at the bell, too, and the other process
-// rings without a system call. While this process sleeps, the goroutine of Hear sleeps at the bell.
+// Caller is another process that uses a live card of this process. It rings a bell in shared memory
+// when it has work for the card. While this process polls its cable, it checks the bell too, and
+// the other process rings without a system call. While this process sleeps, the goroutine in Hear
+// sleeps on the bell.
 type Caller struct {
 	host *Host
 	bell *shared.Bell
 	take func() (some bool)
 	over atomic.Bool
-	vain atomic.Int32 // rounds in a row without a reason
+	vain atomic.Int32 // consecutive rounds without work
 }
 
-// NewCaller adds a process that rings a bell. take, which is called with the engine's lock held, has the card look
-// at what the process has rung for, and reports whether there was a reason to ring.
+// NewCaller adds a process that rings a bell. take makes the card process the requests, and reports
+// whether there were any. It is called with the engine's lock held.
 func (h *Host) NewCaller(bell *shared.Bell, take func() (some bool)) *Caller {
 	c := &Caller{host: h, bell: bell, take: take}
 	h.callers.add(c)
 	return c
 }
 
-// A process can ring for nothing, and end the waits of Hear, as often as it likes. After mostVain rounds in a row
-// without a reason Hear alone looks at its bell, and pauses before each look, until there is a reason.
+// A process can ring without a reason as often as it likes, and thereby end the waits of Hear.
+// After mostVain consecutive rounds without work, only Hear checks its bell, and pauses before each
+// check, until there is work again.
 const (
 	mostVain  = 64
 	vainPause = time.Millisecond
 )
 
-// Hear has the card look at what the process rings for while this process does not poll. It returns after End.
+// Hear makes the card process the caller's requests while this process does not poll. It returns
+// after End.
 func (c *Caller) Hear() {
 	for {
 		count := c.bell.Count()
@@ -63,33 +66,33 @@ func (c *Caller) Hear() {
 	}
 }
 
-// look has the card look at what the process has rung for. The engine's lock is held.
+// look makes the card process the caller's requests. The caller must hold the engine's lock.
 func (c *Caller) look() (some bool) {
 	if some = c.take(); some {
 		c.vain.Store(0)
 	} else if c.vain.Add(1) > mostVain {
 		c.bell.Want(true)
-		if c.bell.Ready() { // since the look, without a system call
+		if c.bell.Ready() { // rung since the check, without a system call
 			c.bell.Wake()
 		}
 	}
 	return some
 }
 
-// End has Hear return, and the card look at the bell no more.
+// End makes Hear return; the bell is no longer checked.
 func (c *Caller) End() {
 	c.over.Store(true)
 	c.host.callers.remove(c)
 	c.bell.Wake()
 }
 
-// callers are the processes that use a card.
+// callers holds the processes that use a card.
 type callers struct {
-	all  atomic.Pointer[[]*Caller] // replaced, not changed
-	next atomic.Uint32             // which part of them is looked at next
+	all  atomic.Pointer[[]*Caller] // copied on write
+	next atomic.Uint32             // next part of the list to check
 
 	mu     sync.Mutex
-	asleep bool // nobody looks at the bells but Hear
+	asleep bool // only Hear checks the bells
 }
 
 func (s *callers) list() []*Caller {
@@ -114,10 +117,10 @@ func (s *callers) remove(c *Caller) {
 	s.all.Store(&without)
 }
 
-// oneLook is how many bells are looked at in one look at the cable: with more it would take long.
+// oneLook limits the bells that are checked with one check of the cable, to bound its duration.
 const oneLook = 4
 
-// ready reports whether a process has rung, of those whose turn it is.
+// ready reports whether a process has rung, among those whose turn it is.
 func (s *callers) ready() bool {
 	list := s.list()
 	if n := uint32(len(list)); n > oneLook {
@@ -132,10 +135,10 @@ func (s *callers) ready() bool {
 	return false
 }
 
-// rung reports whether the process has rung, and this process is to look, not Hear.
+// rung reports whether the process has rung and this process, not Hear, must check.
 func (c *Caller) rung() bool { return c.bell.Ready() && c.vain.Load() <= mostVain }
 
-// look has the card look at what processes have rung for. The engine's lock is held.
+// look makes the card process requests. The caller must hold the engine's lock.
 func (s *callers) look() (some bool) {
 	for _, c := range s.list() {
 		if c.rung() {
@@ -145,7 +148,7 @@ func (s *callers) look() (some bool) {
 	return some
 }
 
-// sleep has Hear be woken from now on. It reports false if a process has rung before.
+// sleep makes the bells wake Hear from now on. It reports false if a process has already rung.
 func (s *callers) sleep() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +160,7 @@ func (s *callers) sleep() bool {
 	return !slices.ContainsFunc(list, (*Caller).rung)
 }
 
-// wake has Hear sleep on, as this process looks at the bells again.
+// wake makes Hear sleep again, because this process checks the bells.
 func (s *callers) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +170,7 @@ func (s *callers) wake() {
 	}
 }
 
-// called is the cable of a card as an engine waits at it: also for processes that ring.
+// called is a card's cable with the bells of its callers, for the engine to wait on.
 type called struct {
 	transport.Link
 	by *callers

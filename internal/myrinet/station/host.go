@@ -13,7 +13,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Open opens the cable at a network interface and joins it. If that fails the cable is closed.
+// Open opens the cable at a network interface and calls join with it. If join fails, it closes the
+// cable.
 func Open[C any](ctx context.Context, iface string, long bool, join func(cable transport.Link) (C, error)) (c C, err error) {
 	cable, err := OpenCable(ctx, iface, long)
 	if err != nil {
@@ -25,25 +26,25 @@ func Open[C any](ctx context.Context, iface string, long bool, join func(cable t
 	return c, err
 }
 
-// Host is the host of a card that several programs share: the engine where they wait, which drives
-// the card if the card is live. In virtual time events of the world drive the card. The engine's lock
-// guards the card and all of its host's state.
+// Host is the host of a card: the engine on which goroutines wait, and which drives the card if the
+// card is live. In virtual time, events of the world drive the card. The engine's lock guards the
+// card and all state of its host.
 type Host struct {
 	Engine progress.Engine
 	Card   *hardware.Card
 	Live   *Live // nil in virtual time
 
-	remote  Remote         // nil, but for a card of another process
+	remote  Remote         // only for a card of another process
 	link    transport.Link // where goroutines wait: the cable, or the clock
 	callers callers
 	logs    *logqueue.Queue
 	failed  error
-	seen    uint64 // packets that had come when Poll returned last
+	seen    uint64 // Live.Arrivals at the end of the last Poll
 }
 
 var _ progress.Machine = (*Host)(nil)
 
-// Join makes a card at the end of a live cable. On an error the cable is as it was.
+// Join creates a card at the end of a live cable. On an error the cable does not change.
 func (h *Host) Join(cable transport.Link, opts myrinet.LiveOptions, cfg myrinet.CardConfig, need Longest, driver Driver) error {
 	live := new(Live)
 	if err := live.Init(cable, opts, driver); err != nil {
@@ -57,28 +58,28 @@ func (h *Host) Join(cable transport.Link, opts myrinet.LiveOptions, cfg myrinet.
 	return nil
 }
 
-// Sit makes h the host of a card in virtual time. Its goroutines wait at the clock.
+// Sit makes h the host of a card in virtual time, whose goroutines wait on the clock.
 func (h *Host) Sit(card *hardware.Card, clock transport.Link) {
 	h.Card, h.link = card, clock
 	h.Engine.Init(clock, h, nil)
 }
 
-// Remote is the card of another process, as a program sees it.
+// Remote is a program's view of the card of another process.
 type Remote interface {
-	// Poll takes in what the card has told, and does what is due. It reports whether there was something.
+	// Poll processes the card's messages and what is due. It reports whether there was anything.
 	Poll(now int64) (arrived bool)
-	// NextTimer returns when something is due.
+	// NextTimer returns when Poll has work again.
 	NextTimer() int64
 }
 
-// Use makes h the host of a card of another process, without a card of its own. Goroutines wait at the link.
+// Use makes h the host of a card of another process. Goroutines wait on the link.
 func (h *Host) Use(link transport.Link, r Remote) {
 	h.link, h.remote = link, r
 	h.Engine.Init(link, h, &progress.Config{GiveWay: true})
 }
 
-// Logged returns a copy of a mapper's options whose log is called without the lock of the engine: opts.Logger,
-// or the logger if that is nil.
+// Logged returns a copy of a mapper's options whose logger is called without the engine's lock. It
+// uses opts.Logger, or logger if that is nil.
 func (h *Host) Logged(opts *myrinet.MapperOptions, logger *slog.Logger) *myrinet.MapperOptions {
 	with := *opts
 	if with.Logger == nil {
@@ -92,18 +93,19 @@ func (h *Host) Logged(opts *myrinet.MapperOptions, logger *slog.Logger) *myrinet
 // Now returns the time, in nanoseconds.
 func (h *Host) Now() int64 { return h.link.Now() }
 
-// Holds reports that nothing leaves yet (Live.Holds).
+// Holds reports whether packets must not leave yet (Live.Holds).
 func (h *Host) Holds() bool { return h.Live != nil && h.Live.Holds() }
 
-// Drive makes a live card see what the host has done. What arrives meanwhile the next Poll reports.
+// Drive makes a live card process the host's requests. The next Poll reports what arrives
+// meanwhile.
 func (h *Host) Drive() {
 	if h.Live != nil && h.Card.Pending() {
 		h.Engine.WakeBefore(h.move(h.Now()))
 	}
 }
 
-// move drives cable and card, and returns when to drive them again. An interface that is down may
-// come back, so other errors of the cable pass.
+// move drives cable and card, and returns when to drive them again. It ignores errors that may
+// pass, such as an interface that is down.
 func (h *Host) move(now int64) (next int64) {
 	next, _ = h.Live.Drive(now)
 	if dead := h.Live.Dead(); dead != nil {
@@ -137,8 +139,8 @@ func (h *Host) NextTimer() int64 {
 	return h.Live.Next()
 }
 
-// Trouble returns why nothing passes the card's cable at the moment, or nil. A program that is about to blame
-// others for their silence calls it first, with the engine's lock held.
+// Trouble returns the reason why the card's cable carries nothing at the moment, or nil. Call it
+// before blaming a peer for its silence. The caller must hold the engine's lock.
 func (h *Host) Trouble() error {
 	if h.failed != nil {
 		return h.failed
@@ -149,7 +151,7 @@ func (h *Host) Trouble() error {
 	return transport.Check(h.link)
 }
 
-// Woke implements progress.Machine: after an error the next Poll looks at the interface.
+// Woke implements progress.Machine. After an error the next Poll checks the interface.
 func (h *Host) Woke(err error) {
 	if errors.Is(err, transport.ErrClosed) && h.failed == nil {
 		h.failed = transport.ErrClosed
@@ -162,7 +164,7 @@ func (h *Host) Woke(err error) {
 // Failed implements progress.Machine.
 func (h *Host) Failed() error { return h.failed }
 
-// Fail ends all waits, now and later, with err, unless the host has failed before.
+// Fail ends all current and future waits with err, unless the host has already failed.
 func (h *Host) Fail(err error) {
 	if h.failed == nil {
 		h.failed = err
@@ -170,11 +172,11 @@ func (h *Host) Fail(err error) {
 	}
 }
 
-// logFlush is how long Close waits for the last lines of the log to be handled.
+// logFlush limits the time that Close waits for the last log lines.
 const logFlush = 100 * time.Millisecond
 
-// Close ends all waits, closes the cable or the clock, and stops the engine. The caller holds the
-// engine's lock, which Close gives up.
+// Close ends all waits, closes the cable or the clock, and stops the engine. The caller must hold
+// the engine's lock; Close releases it.
 func (h *Host) Close() {
 	h.Fail(transport.ErrClosed)
 	h.Engine.Shut()
@@ -187,7 +189,7 @@ func (h *Host) Close() {
 	}
 }
 
-// Snapshot returns what is common to the snapshots of all cards.
+// Snapshot returns the common part of all cards' snapshots.
 func (h *Host) Snapshot(maps *Mapping, routes *Table) Snapshot {
 	s := Snapshot{Card: h.Card.Snapshot(), Mapper: maps.Snapshot(), Stations: len(routes.Routed(nil)), LongRoutes: maps.Long}
 	if h.Live != nil {

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenCable opens the end of a cable at a network interface, given by name or MAC, or "" for
-// the only one that is up; with long frames (transport.LongLink) if the program has use for
-// them, and the interface may carry them. Its errors are those of ring.Open; one that wraps
-// EADDRINUSE says that the interface has a card or a switch already.
+// OpenCable opens the end of a cable at a network interface, given by name or MAC, or "" for the
+// only one that is up. long enables long frames (transport.LongLink) if the interface may carry
+// them. The errors are those of ring.Open; one that wraps EADDRINUSE means that the interface
+// already has a card or a switch.
 func OpenCable(ctx context.Context, iface string, long bool) (transport.Link, error) {
 	cfg := ring.Config{Interface: iface, EtherType: ethertype.Fabric, Ports: hardware.CablePorts}
 	if !long {
@@ -32,45 +32,46 @@ func OpenCable(ctx context.Context, iface string, long bool) (transport.Link, er
 	return cable, nil
 }
 
-// Driver is the host's side of a live card, as Live calls it from within Drive.
+// Driver is the host's side of a live card. Drive calls its methods.
 type Driver interface {
-	// Found says that the other end of the cable is there, for the first time.
+	// Found is called when the other end of the cable is first found.
 	Found()
-	// Serve sees to what a step of the program has left to the host, and reports whether the
-	// program is to work again for it.
+	// Serve does the work that a step of the program has left to the host. It reports whether the
+	// program must run again.
 	Serve() (again bool)
-	// Enough reports that there is what the host waits for, and Drive may return.
+	// Enough reports whether the event has occurred that the host waits for, so that Drive may
+	// return.
 	Enough() bool
 }
 
-// Live is a card at the end of a live cable. One goroutine at a time may use it, but for
-// what hardware.End.Link returns.
+// Live is a card at the end of a live cable. It is not safe for concurrent use, except for its
+// Cable.
 type Live struct {
 	Card  *hardware.Card
 	End   *hardware.End
 	Cable transport.Link
 
-	// Arrivals is how many packets have come so far, whole or not.
+	// Arrivals is the number of received packets, intact or not.
 	Arrivals uint64
 
 	driver   Driver
-	dead     error // why nothing passes the cable any more
-	doubt    bool  // the cable has failed since the last look at its interface
-	lookAt   int64 // when to look again
-	clock    int64 // when Drive was called
-	stepAt   int64 // when the program wants to be called again
-	next     int64 // when to drive again
+	dead     error // why the cable is permanently unusable
+	doubt    bool  // the cable has failed since the interface was last checked
+	lookAt   int64 // time of the next check
+	clock    int64 // time of the Drive call
+	stepAt   int64 // when the program wants to run again
+	next     int64 // when to call Drive again
 	driving  bool
-	stepping bool // the program is at work
-	found    bool // the other end of the cable has been there
+	stepping bool // the program is running
+	found    bool // the other end of the cable has been found
 }
 
 var _ hardware.Placer = (*Live)(nil)
 
-// Longest is the longest packet of a program.
+// Longest describes the longest packet of a program.
 type Longest struct {
 	Size   int
-	Remedy string // what makes it shorter, to be said behind "raise MaxPacket"; "" if nothing does
+	Remedy string // how to make it shorter, appended to "raise MaxPacket"; may be ""
 }
 
 func (n Longest) check(wire hardware.Wire, what, option string) error {
@@ -80,15 +81,14 @@ func (n Longest) check(wire hardware.Wire, what, option string) error {
 	return nil
 }
 
-// Init has the end of a cable. Plug follows. The cable is the card's when both have given no
-// error.
+// Init creates the end of a cable. Call Plug next. The card owns the cable if both succeed.
 func (l *Live) Init(cable transport.Link, opts myrinet.LiveOptions, driver Driver) (err error) {
 	*l = Live{Cable: cable, driver: driver, clock: cable.Now()}
 	l.End, err = hardware.NewEnd(cable, l, opts)
 	return err
 }
 
-// Plug makes the card and plugs it in. It loads no program.
+// Plug creates the card and plugs it in. It does not load a program.
 func (l *Live) Plug(cfg myrinet.CardConfig, need Longest) (err error) {
 	if cfg.Name == "" {
 		cfg.Name = l.Cable.Info().Interface
@@ -121,12 +121,11 @@ func (l *Live) Sent() {
 	l.step()
 }
 
-// mostRounds is how often one call drives cable and card, or has the program work, if there
-// is ever more to do.
+// mostRounds limits the rounds of one call that drives cable and card, or runs the program.
 const mostRounds = 4
 
-// step has the program and the driver do what there is to do. What happens meanwhile they see
-// to themselves.
+// step runs the program and the driver while they have work. Events that occur meanwhile do not
+// call it recursively.
 func (l *Live) step() {
 	if l.stepping {
 		return
@@ -143,9 +142,9 @@ func (l *Live) step() {
 	l.stepping = false
 }
 
-// Drive moves what has come and what is to be sent, and has the program work. It returns when
-// to call it again if nothing happens before. The error is the cable's. If the cable is out for
-// good, Dead returns why from then on, and so does Drive. A call from within Drive does nothing.
+// Drive moves received and queued packets, and runs the program. It returns when to call it again
+// if no event occurs before. The error is the cable's. If the cable is permanently unusable, Dead
+// returns the reason from then on, and so does Drive. A recursive call does nothing.
 func (l *Live) Drive(now int64) (next int64, err error) {
 	if l.driving {
 		return l.next, nil
@@ -173,15 +172,15 @@ func (l *Live) Drive(now int64) (next int64, err error) {
 	return l.next, err
 }
 
-// lookPause is the time between two looks at an interface that fails, nanoseconds.
+// lookPause is the interval between checks of a failing interface, in nanoseconds.
 const lookPause = 250_000_000
 
-// Doubt makes Drive look at the interface, because a wait at the cable has failed.
+// Doubt makes Drive check the interface, because a wait on the cable has failed.
 func (l *Live) Doubt() { l.doubt = true }
 
-// look checks whether the cable is out for good: it was closed, or its interface is gone. An
-// interface that is down may come back. Err is what the cable has returned last. While nothing
-// fails look does nothing, because a look allocates.
+// look checks whether the cable is permanently unusable: it was closed, or its interface has
+// disappeared. An interface that is down may come back. err is the cable's last result. Without
+// failures look does nothing, because a check allocates.
 func (l *Live) look(now int64, err error) {
 	l.doubt = l.doubt || l.End.Failing()
 	switch {
@@ -202,19 +201,19 @@ func (l *Live) look(now int64, err error) {
 	l.next = min(l.next, l.lookAt)
 }
 
-// Dead returns why nothing passes the cable any more, or nil: the error wraps
+// Dead returns the reason why the cable is permanently unusable, or nil. The error wraps
 // transport.ErrClosed or transport.ErrGone.
 func (l *Live) Dead() error { return l.dead }
 
-// Next is when to call Drive again, as it has said last.
+// Next returns the last result of Drive: when to call it again.
 func (l *Live) Next() int64 { return l.next }
 
-// Holds reports that what is sent is to be kept until the other end of the cable is found,
-// which takes a moment when both are new. When it is gone later, packets are lost, as from a
-// cable that is out.
+// Holds reports whether packets must be kept until the other end of the cable is found for the
+// first time, which takes a moment if both are new. If it disappears later, packets are lost, as
+// with an unplugged cable.
 func (l *Live) Holds() bool { return !l.found }
 
-// Port returns what the end of the cable is doing.
+// Port returns the state of the cable's end.
 func (l *Live) Port() *hardware.LivePort {
 	p := l.End.Snapshot()
 	return &p

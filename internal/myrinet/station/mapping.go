@@ -8,30 +8,30 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Mapping is the mapper of a host on its card, beside the work of the control program, which
-// calls it. VNT, 4.4.3, has a privileged daemon do this, which sends and receives packets by
-// routes of its own and writes the card's table. The zero value is that of a host without.
+// Mapping runs a host's mapper on its card. The control program calls it. In VNT, 4.4.3, a
+// privileged daemon does this: it sends and receives packets along its own routes and writes the
+// card's table. The zero value is for a host without a mapper.
 type Mapping struct {
-	Agent *mapper.Agent // nil for none
-	Long  uint64        // routes that were not used: longer than an entry of the card's table
+	Agent *mapper.Agent // may be nil
+	Long  uint64        // routes not used because they are longer than an entry of the card's table
 
-	mem   []byte // in SRAM: its packet that is being sent
+	mem   []byte // in SRAM: the packet that is being sent
 	talks bool   // it may have packets to send
-	turn  bool   // it has sent the last packet
+	turn  bool   // the last packet was the mapper's
 }
 
 const (
-	// MapperRoom is the bytes of a buffer for a mapper's packets, which may be longer than
+	// MapperRoom is the size in bytes of a buffer for a mapper's packets, which may be longer than
 	// those of the program.
 	MapperRoom = 2048
 
-	// mapperPause is the least time between two calls of a mapper for which nothing has come,
-	// nanoseconds: it can be due while the card cannot send.
+	// mapperPause is the minimum interval in nanoseconds between calls of a mapper that has
+	// received nothing: it can be due while the card cannot send.
 	mapperPause = 10_000
 )
 
-// Start begins, with the address of the host, and the table of routes that the mapper writes
-// to. Nil options are those of a host without a mapper.
+// Start starts the mapper with the host's address and the table that it writes. With nil options
+// the host has no mapper.
 func (m *Mapping) Start(now int64, opts *myrinet.MapperOptions, id ethertype.MAC, table mapper.RouteTable) (err error) {
 	if opts == nil {
 		return nil
@@ -42,7 +42,7 @@ func (m *Mapping) Start(now int64, opts *myrinet.MapperOptions, id ethertype.MAC
 	return err
 }
 
-// Alloc takes the mapper's memory on the card, for each program that is loaded.
+// Alloc allocates the mapper's memory on the card. Each loaded program calls it.
 func (m *Mapping) Alloc(sram *hardware.SRAM) error {
 	if m.Agent == nil {
 		return nil
@@ -52,7 +52,7 @@ func (m *Mapping) Alloc(sram *hardware.SRAM) error {
 	return err
 }
 
-// Receive hands the mapper a packet, if it is one of its own.
+// Receive passes a packet to the mapper, and reports whether it was a mapper's packet.
 func (m *Mapping) Receive(now int64, r *hardware.Received) bool {
 	if m.Agent == nil || r.Type != mapper.PacketType {
 		return false
@@ -62,7 +62,7 @@ func (m *Mapping) Receive(now int64, r *hardware.Received) bool {
 	return true
 }
 
-// Poll has the mapper do what is due.
+// Poll makes the mapper do what is due.
 func (m *Mapping) Poll(now int64) {
 	if m.Agent != nil && now >= m.Agent.Next() {
 		m.Agent.Poll(now)
@@ -70,7 +70,7 @@ func (m *Mapping) Poll(now int64) {
 	}
 }
 
-// Next returns when Poll is to be called again.
+// Next returns when to call Poll again.
 func (m *Mapping) Next(now int64) int64 {
 	if m.Agent == nil {
 		return transport.Forever
@@ -78,8 +78,8 @@ func (m *Mapping) Next(now int64) int64 {
 	return max(m.Agent.Next(), now+mapperPause)
 }
 
-// Send sends the mapper's next packet, which takes the processor so many cycles. It takes
-// turns with others, if others wait.
+// Send sends the mapper's next packet, which costs that many processor cycles. If others wait, it
+// alternates with them. It reports whether it has sent a packet.
 func (m *Mapping) Send(c *hardware.Card, now int64, others bool, cycles int) bool {
 	if !m.talks || m.turn && others {
 		m.turn = false
@@ -94,7 +94,7 @@ func (m *Mapping) Send(c *hardware.Card, now int64, others bool, cycles int) boo
 	return c.Send(m.mem[:copy(m.mem, packet)])
 }
 
-// Snapshot returns what the mapper is doing, nil for none.
+// Snapshot returns the mapper's state, or nil if there is none.
 func (m *Mapping) Snapshot() *mapper.Snapshot {
 	if m.Agent == nil {
 		return nil

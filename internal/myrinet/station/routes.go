@@ -10,37 +10,37 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// ErrRoutes is wrapped by the errors of a Table that refuses routes.
+// ErrRoutes means that a Table does not accept the routes.
 var ErrRoutes = errors.New("myrinet: the table of routes does not fit")
 
-// MaxHops is the most turns of a route in a Table.
+// MaxHops is the maximum number of turns of a route in a Table.
 const MaxHops = 24
 
-// An entry of a Table is an address, the number of turns and 1, a byte that is 0, and the turns
-// as bytes of a packet.
+// An entry of a Table consists of an address, the number of turns plus 1, a zero byte, and the
+// turns encoded as in a packet.
 const (
 	EntrySize = 32 // in bytes of SRAM
 	hopsAt    = 6
 	turnsAt   = EntrySize - MaxHops
 )
 
-// Straight is the table of a card that knows no other card: what a direct cable needs. A switch
-// drops packets without a route at once, so it does no harm there.
+// Straight is the table of a card that knows no other card, as a direct cable needs. Behind a
+// switch it is harmless, because the switch drops packets without a route at once.
 var Straight = []myrinet.HostRoute{{To: ethertype.Broadcast}}
 
-// Table is a card's table of stations, with the route to each, in SRAM. A station keeps its number,
-// by which other tables of the card name the station. Entry 0 is either the card itself or
-// ethertype.Broadcast, which stands for all stations without a route of their own.
+// Table is a card's table of stations with the route to each, in SRAM. A station keeps its number,
+// which other tables of the card use. Entry 0 is either the card itself or ethertype.Broadcast,
+// which stands for all stations without a route of their own.
 type Table struct {
 	mem  []byte
 	n    int
 	idle func(i int) bool
-	last int                   // number that was reused last
-	by   map[ethertype.MAC]int // where in mem, as a hash of addresses would say
+	last int                   // the last number that was reused
+	by   map[ethertype.MAC]int // index of the addresses in mem
 }
 
-// Init makes a table of no routes. A full table gives the number of a station
-// without a route to another station if idle allows it. Nil idle allows none.
+// Init makes an empty table. A full table reuses the number of a station without a route if idle
+// allows it. nil allows none.
 func (t *Table) Init(mem []byte, entry0 ethertype.MAC, idle func(i int) bool) {
 	*t = Table{mem: mem, n: 1, idle: idle, by: map[ethertype.MAC]int{}}
 	clear(t.entry(0))
@@ -54,7 +54,7 @@ func (t *Table) entry(i int) []byte { return t.mem[i*EntrySize:][:EntrySize] }
 
 func (t *Table) routed(i int) bool { return t.entry(i)[hopsAt] != 0 }
 
-// Len returns how many entries there are, with entry 0.
+// Len returns the number of entries, including entry 0.
 func (t *Table) Len() int { return t.n }
 
 // MAC returns the address of a station.
@@ -66,8 +66,8 @@ func (t *Table) Find(mac ethertype.MAC) (i int, ok bool) {
 	return i, ok
 }
 
-// Add returns the number of a station, a new number if it has none. It reports false if there is no
-// room, and for a group.
+// Add returns the number of a station, and assigns one if necessary. It reports false if there is
+// no room, or if mac is a group address.
 func (t *Table) Add(mac ethertype.MAC) (i int, ok bool) {
 	if i, ok = t.by[mac]; ok {
 		return i, true
@@ -87,8 +87,8 @@ func (t *Table) Add(mac ethertype.MAC) (i int, ok bool) {
 	return i, true
 }
 
-// reuse takes the number of a station that has no route and is idle, so that addresses which
-// somebody made up do not fill the table for good.
+// reuse returns the number of an idle station without a route, so that invented addresses do not
+// fill the table permanently.
 func (t *Table) reuse() (i int, ok bool) {
 	for k := range t.n - 1 {
 		i = 1 + (t.last+k)%(t.n-1)
@@ -101,7 +101,7 @@ func (t *Table) reuse() (i int, ok bool) {
 	return 0, false
 }
 
-// Route returns the route to a station, its own or else that of entry 0, as bytes of a packet. It
+// Route returns the route to a station, or else the route of entry 0, encoded as in a packet. It
 // reports false if there is none.
 func (t *Table) Route(i int) (turns []byte, ok bool) {
 	if !t.routed(i) {
@@ -114,7 +114,7 @@ func (t *Table) Route(i int) (turns []byte, ok bool) {
 	return e[turnsAt:][:min(int(e[hopsAt])-1, MaxHops)], true
 }
 
-// Routed appends the numbers of the entries with a route of their own.
+// Routed appends the numbers of the entries that have a route of their own.
 func (t *Table) Routed(to []int) []int {
 	for i := range t.n {
 		if t.routed(i) {
@@ -124,9 +124,9 @@ func (t *Table) Routed(to []int) []int {
 	return to
 }
 
-// Set replaces all routes. Stations without a new route keep their numbers. It does not use a route to
-// the card itself. If a route is wrong the table is as before. If there is no room for all, the
-// table has those that fit.
+// Set replaces all routes. Stations without a new route keep their numbers. A route to the card
+// itself is ignored. If a route is invalid, the table does not change. If there is no room for all
+// routes, the table has those that fit.
 func (t *Table) Set(routes []myrinet.HostRoute) (err error) {
 	for i := range routes {
 		if err := t.check(&routes[i], routes[:i]); err != nil {
@@ -157,7 +157,7 @@ func (t *Table) Set(routes []myrinet.HostRoute) (err error) {
 	return err
 }
 
-// check returns what is wrong with a route behind others.
+// check returns the problem of a route, given the routes before it.
 func (t *Table) check(r *myrinet.HostRoute, before []myrinet.HostRoute) error {
 	switch err := r.Turns.Check(); {
 	case err != nil:

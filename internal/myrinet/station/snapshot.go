@@ -10,18 +10,17 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 )
 
-// Snapshot is what a host's card is like at a moment, whatever program it runs: what all
-// snapshots of cards begin with.
+// Snapshot is the state of a host's card at one moment, the common part of all cards' snapshots.
 type Snapshot struct {
 	Card       hardware.CardSnapshot
-	Cable      *hardware.LivePort // nil in virtual time, where it is the fabric's
-	Mapper     *mapper.Snapshot   // nil for none
+	Cable      *hardware.LivePort // nil in virtual time
+	Mapper     *mapper.Snapshot   // may be nil
 	Stations   int                `metric:"bobnet_card_stations" help:"Stations in the card's route table."`
 	LongRoutes uint64             `metric:"bobnet_card_long_routes_total" help:"Routes of the mapper that are too long for the card's table."`
 }
 
-// WriteCard writes the snapshot as text for people: the card, what host adds, its cable, and
-// the host's mapper.
+// WriteCard writes the snapshot as human-readable text: the card, the output of host, its cable,
+// and the host's mapper.
 func (s *Snapshot) WriteCard(b *bytes.Buffer, host func()) {
 	c, st := &s.Card, &s.Card.Stats
 	fmt.Fprintf(b, "card %s  %d of %d bytes of SRAM in use, %d doorbell pages, routes to %d stations\n",
@@ -38,7 +37,7 @@ func (s *Snapshot) WriteCard(b *bytes.Buffer, host func()) {
 	}
 	host()
 	if s.Cable != nil {
-		hardware.WriteLivePorts(b, []hardware.LivePort{*s.Cable}) // a buffer takes everything
+		hardware.WriteLivePorts(b, []hardware.LivePort{*s.Cable}) // a buffer never fails
 	}
 	if s.Mapper != nil {
 		writeMapper(b, s)
@@ -52,7 +51,7 @@ func when(is bool, text string) string {
 	return ""
 }
 
-// use is what one purpose has of a card's memory.
+// use is the part of a card's memory that is used for one purpose.
 type use struct {
 	purpose      string
 	size, pieces int
@@ -73,7 +72,7 @@ func uses(blocks []hardware.BlockUse) (list []use) {
 	return list
 }
 
-// writeMapper writes what a host's mapper is, and the last map of one that leads.
+// writeMapper writes the mapper's state, and the last map if it has one.
 func writeMapper(b *bytes.Buffer, s *Snapshot) {
 	m := s.Mapper
 	leader := "nobody"

@@ -10,11 +10,11 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// Virtual is virtual time, as the hosts of cards use it.
+// Virtual provides virtual time to the hosts of cards.
 type Virtual myrinet.Virtual
 
-// NewCard returns a new card in virtual time. It loads no program. plug makes the card's
-// port, as Fabric.Host does.
+// NewCard returns a new card in virtual time, without a program. plug creates the card's port, like
+// Fabric.Host.
 func (v *Virtual) NewCard(plug func(h myrinet.Host) *myrinet.Port, cfg myrinet.CardConfig, need Longest) (*hardware.Card, error) {
 	card, err := hardware.NewCard(v.World, cfg)
 	if err != nil {
@@ -32,19 +32,19 @@ func (v *Virtual) Place() optional.Place { return place{v.Waiter()} }
 
 type place struct{ w myrinet.Waiter }
 
-func (p place) Wait(until int64) { _ = p.w.Wait(until) } // whoever gets its error gets it again from the next call
+func (p place) Wait(until int64) { _ = p.w.Wait(until) } // a caller that gets an error gets it again from the next call
 func (p place) Wake()            { p.w.Wake() }
 
-// Bed is where one process at a time sleeps. Events end its sleep by Ring.
+// Bed is where one process at a time sleeps. Ring wakes it.
 type Bed struct {
 	waiter myrinet.Waiter
 	asleep bool
 }
 
-// NewBed returns one.
+// NewBed returns a new bed.
 func (v *Virtual) NewBed() Bed { return Bed{waiter: v.Waiter()} }
 
-// Sleep blocks until Ring is called, or until the time has come.
+// Sleep blocks until Ring is called or the time until has come.
 func (b *Bed) Sleep(until int64) error {
 	b.asleep = true
 	err := b.waiter.Wait(until)
@@ -52,15 +52,15 @@ func (b *Bed) Sleep(until int64) error {
 	return err
 }
 
-// Ring ends a Sleep, if somebody sleeps.
+// Ring wakes the sleeping process, if any.
 func (b *Bed) Ring() {
 	if b.asleep {
 		b.waiter.Wake()
 	}
 }
 
-// Clock is what an engine takes for a link where events of the world drive the card: one
-// process waits at it, others at its places. It carries no frames.
+// Clock is the link on which an engine waits if events of the world drive the card. One process
+// waits on it, others on its places. It carries no frames.
 type Clock struct {
 	Virtual
 	Bed
@@ -71,7 +71,7 @@ type Clock struct {
 
 var _ optional.Parking = (*Clock)(nil)
 
-// NewClock returns the clock of a card with an address.
+// NewClock returns the clock of a card with the given address.
 func (v *Virtual) NewClock(card *hardware.Card, mac ethertype.MAC) *Clock {
 	return &Clock{Virtual: *v, Bed: v.NewBed(), info: transport.Info{Driver: "myrinet", Interface: card.String(), MAC: mac, Virtual: true}}
 }
