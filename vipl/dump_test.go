@@ -382,3 +382,12 @@ func consistent(v *vipl.VI, age int64) error {
 	_, err := v.NIC().Snapshot().WriteTo(io.Discard)
 	return err
 }
+
+// TestVIStats: each counter of a connection is the VI's counter of that name.
+func TestVIStats(t *testing.T) {
+	vipl.EachStat(func(name string, conn, vi any) {
+		if conn != vi {
+			t.Errorf("%s: %v of the connection are %v of the VI", name, conn, vi)
+		}
+	})
+}

@@ -1,12 +1,39 @@
 package vipl
 
 import (
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 )
+
+// EachStat calls f with the counters of a connection in which each number is different, and with
+// those that statsOf makes of them.
+func EachStat(f func(name string, conn, vi any)) {
+	var c conn.Stats
+	from := reflect.ValueOf(&c).Elem()
+	for i := range from.NumField() {
+		if x := from.Field(i); x.CanUint() {
+			x.SetUint(uint64(i + 1))
+		} else {
+			x.Index(i).SetUint(uint64(i + 1))
+		}
+	}
+	of := statsOf(&c)
+	to := reflect.ValueOf(of)
+	f("fields", from.NumField(), to.NumField())
+	for i := range to.NumField() {
+		name, as := to.Type().Field(i).Name, from.Field(0).Type()
+		want := from.FieldByName(name)
+		if want.Kind() == reflect.Array {
+			as = want.Type()
+		}
+		f(name, want.Interface(), to.Field(i).Convert(as).Interface())
+	}
+}
 
 // LongFrames has long frames be those of an MTU.
 func (n *NIC) LongFrames(mtu int) { n.m.Long.Size = mtu - ethertype.BaseSize }

@@ -4,8 +4,11 @@ import "github.com/bobnet-go/bobnet/vipl/internal/memory"
 
 // MemHandle identifies a registered region of one NIC (VIP_MEM_HANDLE). It consists of a slot in
 // the NIC's table and the slot's generation, so a stale handle is detected. The zero MemHandle is
-// invalid. String returns slot and generation.
-type MemHandle = memory.Handle
+// invalid.
+type MemHandle uint32
+
+// String returns slot and generation.
+func (h MemHandle) String() string { return memory.Handle(h).String() }
 
 // Ptag is a protection tag (VIP_PROTECTION_HANDLE), a number. A VI can use a region only if both
 // have the same tag. Tag 0 always exists and is the default for nil attributes.
@@ -86,7 +89,8 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 	if n.m.Closed {
 		return 0, ErrClosed
 	}
-	return n.m.Mem.Register(buf, attr.attributes(), mapped, locked)
+	h, err := n.m.Mem.Register(buf, attr.attributes(), mapped, locked)
+	return MemHandle(h), err
 }
 
 // DeregisterMem removes a region (VipDeregisterMem). It unmaps memory of AllocMem, which must not
@@ -100,13 +104,13 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	if n.m.Closed {
-		return n.m.Mem.GiveBack(h)
+		return n.m.Mem.GiveBack(memory.Handle(h))
 	}
-	if err := n.m.Mem.MayDeregister(h); err != nil {
+	if err := n.m.Mem.MayDeregister(memory.Handle(h)); err != nil {
 		return err
 	}
 	n.letGo()
-	n.m.Mem.Deregister(h)
+	n.m.Mem.Deregister(memory.Handle(h))
 	return nil
 }
 
@@ -163,7 +167,7 @@ func (n *NIC) SetMemAttributes(h MemHandle, attr *MemAttributes) error {
 	if n.m.Closed {
 		return ErrClosed
 	}
-	if err := n.m.Mem.SetAttributes(h, attr.attributes()); err != nil {
+	if err := n.m.Mem.SetAttributes(memory.Handle(h), attr.attributes()); err != nil {
 		return err
 	}
 	n.letGo()
@@ -177,6 +181,6 @@ func (n *NIC) QueryMem(h MemHandle) (MemInfo, error) {
 	if n.m.Closed {
 		return MemInfo{}, ErrClosed
 	}
-	m, err := n.m.Mem.Query(h)
+	m, err := n.m.Mem.Query(memory.Handle(h))
 	return MemInfo{MemAttributes: MemAttributes{Ptag(m.Ptag), m.EnableRDMAWrite, m.EnableRDMARead, m.Once}, Addr: m.Addr, Len: m.Len, Locked: m.Locked}, err
 }

@@ -163,6 +163,36 @@ func mappingFlags(t *testing.T, addr uint64) []string {
 	return nil
 }
 
+// TestOwnCopy: what the program does to the fields of a posted descriptor does not reach the engine.
+func TestOwnCopy(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	r := d.post(d.b, 1000)
+	buf, h := d.buffer(d.na, 1000, nil)
+	s := &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: h}}, HasImmediate: true, Immediate: 7}
+	sent := d.links[1].tail
+	if err := d.a.PostSend(s); err != nil {
+		t.Fatal(err)
+	}
+	d.links[1].tail = sent // lost, so that the frame is built again from what is changed
+	for _, x := range []*vipl.Descriptor{r, s} {
+		x.Segs, x.Op, x.Remote = nil, vipl.OpRDMAWrite, vipl.RemoteSegment{Addr: 1, Handle: 2}
+		x.HasImmediate, x.Immediate, x.AckNow, x.Fence = false, 9, true, true
+		x.Status, x.Length = vipl.StatusFlushed, 1
+	}
+	for i := 0; d.b.Snapshot().Receives == 0 && i < 100; i++ {
+		d.run()
+	}
+	got, err := d.b.RecvDone()
+	d.took(got, err, r, vipl.StatusOpReceive|vipl.StatusImmediate)
+	if r.Length != 1000 || !r.HasImmediate || r.Immediate != 7 {
+		t.Errorf("received %d bytes, immediate data %t %d", r.Length, r.HasImmediate, r.Immediate)
+	}
+	d.run()
+	got, err = d.a.SendDone()
+	d.took(got, err, s, vipl.StatusOpSend|vipl.StatusImmediate)
+	d.alive()
+}
+
 // TestAlteredSend: sends that are corked, or are sent again, are shortened
 // meanwhile by their program. That ends the connection, and the descriptor, an
 // asynchronous error and both sides say why.
@@ -205,7 +235,7 @@ func TestAlteredSend(t *testing.T) {
 			if len(c.sizes) == 1 {
 				d.links[1].tail = sent // lost
 			}
-			last.Segs = last.Segs[:0]
+			last.Segs[0].Data = nil
 			for i := 0; d.a.State() == vipl.StateConnected && i < 100; i++ {
 				d.run()
 			}
@@ -242,7 +272,7 @@ func alteredReceive(t *testing.T, last int) {
 			d.send(d.a, 10+i)
 		}
 		r := receives[last]
-		r.Segs = r.Segs[:0]
+		r.Segs[0].Data = nil
 		d.run()
 		for _, x := range receives[:last] {
 			got, err := d.b.RecvDone()
@@ -267,7 +297,7 @@ func TestAlteredRead(t *testing.T) {
 	told := watch(t, d.na)
 	_, from := d.source(d.nb, 1, 1000)
 	r := d.read(d.a, 1000, from)
-	r.Segs = r.Segs[:0]
+	r.Segs[0].Data = nil
 	d.run()
 	d.ended(vipl.ErrArgument)
 	got, err := d.a.SendDone()

@@ -2,6 +2,7 @@ package vipl
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
@@ -29,8 +30,12 @@ var faultCodes = [...]ErrorCode{
 }
 
 // Raise implements conn.Owner.
-func (o *viOwner) Raise(what conn.Fault, d *Descriptor, op Status, err error) {
-	o.nic.raise(faultCodes[what], (*VI)(o), d, op, err)
+func (o *viOwner) Raise(what conn.Fault, w *conn.Descriptor, op code.Status, err error) {
+	var d *Descriptor
+	if w != nil {
+		d = descriptorOf(w)
+	}
+	o.nic.raise(faultCodes[what], (*VI)(o), d, Status(op), err)
 }
 
 // Lost implements conn.Owner.

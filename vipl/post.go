@@ -12,8 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies nothing: the
-// memory of a send or write must stay unchanged until d completes; the memory of a read is
+// PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies no data: the memory of a send or write must stay unchanged until d completes; the memory of a read is
 // undefined until then.
 //
 // If PostSend returns an error, d was not queued and still belongs to the caller. The error is
@@ -30,11 +29,17 @@ func (v *VI) postSend(d *Descriptor, when conn.When) error {
 	if err == nil && (op != OpSend || total > v.attr.MaxTransferSize) {
 		err = v.checkSend(d, total)
 	}
-	if err == nil && !v.conn.Send(d, total, when) {
-		err = v.refuse(d, 0, ErrSendQueueFull)
+	if err == nil {
+		w := &d.work
+		w.Op, w.Remote = code.Op(op), conn.RemoteSegment{Addr: d.Remote.Addr, Handle: memory.Handle(d.Remote.Handle)}
+		w.Fence, w.Unordered, w.AckNow = d.Fence, d.Unordered, d.AckNow
+		w.HasImmediate, w.Immediate = d.HasImmediate, d.Immediate
+		if !v.conn.Send(w, total, when) {
+			err = v.refuse(d, 0, ErrSendQueueFull)
+		}
 	}
 	if err != nil {
-		err = v.turnDown(d, code.OpStatus(op), err)
+		err = v.turnDown(d, Status(code.OpStatus(code.Op(op))), err)
 	}
 	v.nic.eng.Unlock()
 	return err
@@ -62,7 +67,7 @@ func (v *VI) PostRecv(d *Descriptor) error {
 	_ = d.Op // a nil d panics here, without the lock
 	v.nic.eng.Lock()
 	total, err := v.admit("post receive", d)
-	if err == nil && !v.conn.PostReceive(d, total) {
+	if err == nil && !v.conn.PostReceive(&d.work, total) {
 		err = v.refuse(d, 0, ErrRecvQueueFull)
 	}
 	if err != nil {
@@ -84,19 +89,21 @@ type queueFullError struct{ text string }
 func (e *queueFullError) Error() string { return e.text }
 func (e *queueFullError) Unwrap() error { return ErrResource }
 
-// admit checks the rules of both queues for a descriptor, and returns its size in bytes.
+// admit checks the rules of both queues for a descriptor, and returns its size in bytes. From then
+// on the engine uses its own copy of the descriptor, which names the same segments.
 func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 	switch {
 	case v.conn.Closed || v.nic.m.Closed:
 		return 0, v.isClosed()
-	case conn.Posted(d):
+	case conn.Posted(&d.work):
 		return 0, opError(op, ErrArgument, "the descriptor is already posted, or was not taken with Done or Wait since")
 	case len(d.Segs) > MaxSegments:
 		d.Status = StatusFormatError
 		return 0, opError(op, ErrArgument, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
-	total, err := v.nic.m.Mem.Check(op, d.Segs, memory.Tag(v.attr.Ptag))
+	d.work.Segs, d.work.Program = engineSegments(d.Segs), d
+	total, err := v.nic.m.Mem.Check(op, d.work.Segs, memory.Tag(v.attr.Ptag))
 	if err != nil {
 		d.Status = StatusProtectionError
 		return 0, err
@@ -121,7 +128,7 @@ func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
 
 // refuse undoes admit.
 func (v *VI) refuse(d *Descriptor, status Status, err error) error {
-	v.nic.m.Mem.Release(d.Segs)
+	v.nic.m.Mem.Release(d.work.Segs)
 	d.Status = status
 	return err
 }
@@ -208,8 +215,25 @@ func (v *VI) why(d *Descriptor, err error) error {
 	return err
 }
 
+// dequeue removes the oldest completed descriptor from q, with its results, or returns nil if there
+// is none.
+func dequeue(q *conn.Queue) *Descriptor {
+	w := q.Dequeue()
+	if w == nil {
+		return nil
+	}
+	d := descriptorOf(w)
+	d.Status, d.Length = Status(w.Status), w.Length
+	d.HasImmediate, d.Immediate = w.HasImmediate, w.Immediate
+	w.Segs = nil // so that it does not keep memory that the program gives up
+	return d
+}
+
+// descriptorOf returns the program's descriptor of which w is the engine's copy.
+func descriptorOf(w *conn.Descriptor) *Descriptor { return w.Program.(*Descriptor) }
+
 func (v *VI) takeFrom(q *conn.Queue) (*Descriptor, error) {
-	if d := q.Dequeue(); d != nil {
+	if d := dequeue(q); d != nil {
 		if d.Status.Failed() {
 			return d, ErrDescriptor
 		}

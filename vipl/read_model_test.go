@@ -94,11 +94,12 @@ func (m *readModel) received(rt *rapid.T) {
 		}
 		m.receipt++
 		sends, open := 0, false
-		for _, op := range m.posted {
+		done := m.taken + m.a.Snapshot().SendUntaken
+		for i, op := range m.posted {
 			if op.d.Fence && open {
 				rt.Fatalf("message %d arrived although a read before the fence before it is open", m.receipt)
 			}
-			open = open || op.d.Op == vipl.OpRDMARead && op.d.Status == 0
+			open = open || op.d.Op == vipl.OpRDMARead && i >= done
 			if op.d.Op == vipl.OpSend {
 				if sends++; sends == m.receipt {
 					break

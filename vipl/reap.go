@@ -128,7 +128,7 @@ func (q queue) reap(out []completion) (k int) {
 			}
 			continue
 		}
-		d := e.Conn.Queue(e.Recv).Dequeue()
+		d := dequeue(e.Conn.Queue(e.Recv))
 		if d == nil {
 			continue
 		}

@@ -133,7 +133,7 @@ func TestDoublePost(t *testing.T) {
 	}
 	d.send(d.a, 8)
 	d.run()
-	if !r.Status.Done() {
+	if d.b.Snapshot().RecvUntaken != 1 {
 		t.Fatal("not received")
 	}
 	if err := d.b.PostRecv(r); !errors.Is(err, vipl.ErrArgument) {

@@ -152,7 +152,7 @@ func (n *NIC) counters() NICStats {
 	c := n.m.Counters()
 	s := NICStats{
 		TxFrames: c.TxFrames, TxBytes: c.TxBytes, RxFrames: c.RxFrames, RxBytes: c.RxBytes,
-		TxDropped: c.TxDropped, Unanswered: n.m.Strangers.Answers.Refused, TxTooLong: c.TxTooLong, TxJoined: c.TxJoined, RxJoined: c.RxJoined, Dropped: c.Dropped,
+		TxDropped: c.TxDropped, Unanswered: n.m.Strangers.Answers.Refused, TxTooLong: c.TxTooLong, TxJoined: c.TxJoined, RxJoined: c.RxJoined, Dropped: DropCounts(c.Dropped),
 		CQOverruns: c.CQOverruns, Errors: n.errs.counts, ErrorsLost: n.errs.lost, LogsLost: n.logs.Lost(),
 		Failures: c.Failures, LongStarts: c.LongStarts, Closed: n.left,
 	}
@@ -182,7 +182,7 @@ func (v *VI) Snapshot() VISnapshot {
 }
 
 func (v *VI) snapshot(now int64) VISnapshot {
-	s := VISnapshot{VIStats: VIStats(v.conn.Stats), Local: v.Local(), Remote: v.conn.Remote, State: State(v.conn.State), Level: v.attr.Reliability,
+	s := VISnapshot{VIStats: statsOf(&v.conn.Stats), Local: v.Local(), Remote: v.conn.Remote, State: State(v.conn.State), Level: v.attr.Reliability,
 		SendQueue: v.conn.SQ.Len(), RecvQueue: v.conn.RQ.Len(), SendUntaken: v.conn.SQ.Untaken(), RecvUntaken: v.conn.RQ.Untaken()}
 	switch v.conn.State {
 	case code.StateConnected:
@@ -202,7 +202,7 @@ func (v *VI) snapshot(now int64) VISnapshot {
 		}
 	}
 	for _, p := range v.conn.PendingSends(PendingMax, now) {
-		s.Pending = append(s.Pending, PendingSend(p))
+		s.Pending = append(s.Pending, PendingSend{Op(p.Op), p.Msg, p.Size, p.Sent, p.Age, p.Again})
 	}
 	return s
 }

@@ -2,12 +2,22 @@ package vipl
 
 import (
 	"github.com/bobnet-go/bobnet/internal/drops"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // DropCounts counts received frames that were dropped, by reason. Each frame has exactly one
 // reason. DropCounts.Of and the members of the JSON object name the reasons as docs/metrics.md
 // lists them: crc, duplicate, no_receive and so on.
-type DropCounts = drops.Counts
+type DropCounts [20]uint64
+
+// Of returns the count of a reason by its name, 0 for a name that does not exist.
+func (c *DropCounts) Of(reason string) uint64 { return (*drops.Counts)(c).Of(reason) }
+
+// MarshalJSON returns an object with a member for each reason that has occurred.
+func (c DropCounts) MarshalJSON() ([]byte, error) { return drops.Counts(c).MarshalJSON() }
+
+// UnmarshalJSON reads what MarshalJSON writes. Reasons that it does not know are left out.
+func (c *DropCounts) UnmarshalJSON(text []byte) error { return (*drops.Counts)(c).UnmarshalJSON(text) }
 
 // NICStats are a NIC's counters since it was opened.
 type NICStats struct {
@@ -49,6 +59,15 @@ type VIStats struct {
 	LongStops   uint64 `metric:"bobnet_vi_long_frame_stops_total" help:"Times that the path stopped carrying the VI's long frames."`
 	// Dropped counts dropped frames for this VI. The NIC's counters include them.
 	Dropped DropCounts `metric:"bobnet_vi_receive_dropped_frames_total"`
+}
+
+// statsOf returns the counters of a connection's VI.
+func statsOf(s *conn.Stats) VIStats {
+	return VIStats{
+		Sends: s.Sends, SendsDone: s.SendsDone, Receives: s.Receives, TxBytes: s.TxBytes, RxBytes: s.RxBytes, RDMABytes: s.RDMABytes,
+		TxFrames: s.TxFrames, RxFrames: s.RxFrames, Retransmits: s.Retransmits, BareAcks: s.BareAcks, LongAsks: s.LongAsks, LongStops: s.LongStops,
+		Dropped: DropCounts(s.Dropped),
+	}
 }
 
 // someDrops lists the reasons that have occurred.

@@ -125,7 +125,7 @@ func (v *VI) close() {
 	}
 	n.m.Ports.Remove(&v.conn)
 	n.m.Mem.UseTag(memory.Tag(v.attr.Ptag), -1)
-	done := VIStats(v.conn.Stats)
+	done := statsOf(&v.conn.Stats)
 	counters.Add(&n.left, &done)
 	v.gate.Open(&n.eng)
 }

@@ -13,20 +13,21 @@ const MaxSegments = 16
 // MaxTransferSize is the largest message, in bytes, that any VI carries.
 const MaxTransferSize = 1 << 30
 
-// Segment is a data segment (VIP_DATA_SEGMENT): Data must lie within the
-// registered region that Handle, a MemHandle, names. Both are its only fields.
+// Segment is a data segment of a descriptor.
 type Segment = memory.Segment
 
-// RemoteSegment is the address segment of an RDMA descriptor
-// (VIP_ADDRESS_SEGMENT): a virtual address at the peer and the peer's handle
-// for the region it lies in. The peer checks both on every access.
+// RemoteSegment is the address segment of an RDMA descriptor: a virtual address of the peer, and the
+// peer's handle of the region that contains it.
 type RemoteSegment struct {
 	Addr   uint64
 	Handle memory.Handle
 }
 
-// Descriptor describes one transfer (VIP_DESCRIPTOR). Package vipl documents its fields.
+// Descriptor is the engine's copy of a descriptor of the program: vipl.Descriptor, which documents
+// the fields. Changes that the program makes to its own one while it is posted do not reach the
+// engine. Only the elements of Segs are the program's.
 type Descriptor struct {
+	Program      any // the program's descriptor
 	Segs         []Segment
 	Op           code.Op
 	Remote       RemoteSegment // of an RDMA operation
@@ -35,7 +36,6 @@ type Descriptor struct {
 	AckNow       bool          // requests an immediate acknowledgement from the peer
 	HasImmediate bool
 	Immediate    uint32
-	Context      any // the program's own
 
 	Status code.Status // 0 until completion
 	Length uint32      // bytes transferred

@@ -31,7 +31,7 @@ func (c *Conn) Send(d *Descriptor, size uint32, when When) bool {
 
 // PostReceive queues a buffer of size bytes for one message. It returns false if the queue is full.
 func (c *Conn) PostReceive(d *Descriptor, size uint32) bool {
-	d.total, d.rxState = size, rxState{}
+	d.total, d.HasImmediate, d.rxState = size, false, rxState{}
 	if !c.RQ.enqueue(d) {
 		return false
 	}
