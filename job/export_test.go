@@ -95,3 +95,13 @@ func Reports(m *Member) int {
 
 // BusyText is busy, for tests.
 const BusyText = busy
+
+// LinkAt has m ask a rank for a link, as if that one listened at an address.
+func LinkAt(m *Member, rank int, at ethertype.Addr) {
+	m.t.Lock()
+	defer m.t.Unlock()
+	was := m.t.table[rank].addr
+	m.t.table[rank].addr = at
+	m.t.link(rank)
+	m.t.table[rank].addr = was
+}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -108,6 +110,29 @@ func (j *Job) Dial(vi *vipl.VI, rank int) error {
 func Again(err error) bool {
 	var refused *vipl.ConnError
 	return errors.Is(err, vipl.ErrNoMatch) || errors.Is(err, vipl.ErrDisconnected) || errors.As(err, &refused) && refused.Detail == busy
+}
+
+// lacking begins the refusal of a rank that has no resources for the connection.
+const lacking = "no resources: "
+
+// Refuse refuses a request because this rank cannot make its end of the connection. Refusal recognizes at the
+// rank that has asked if that is for want of a resource.
+func Refuse(req *vipl.Request, why error) {
+	text := why.Error()
+	if errors.Is(why, vipl.ErrResource) {
+		text = lacking + text
+	}
+	req.Reject(text)
+}
+
+// Refusal returns the error of an attempt to connect, which is also of the class ErrResource if the other rank has
+// refused for want of a resource. The error's text then names the limit, and what raises it at that rank.
+func Refusal(err error) error {
+	var refused *vipl.ConnError
+	if errors.Is(err, vipl.ErrReject) && errors.As(err, &refused) && strings.HasPrefix(refused.Detail, lacking) {
+		return errclass.With(vipl.ErrResource, err)
+	}
+	return err
 }
 
 // Busy refuses a request because this rank is busy. The rank that dialed tries again.

@@ -107,6 +107,71 @@ func TestLeftThenDied(t *testing.T) {
 	})
 }
 
+// TestLinkEndsAtOnce: a rank asks another one for a link, which accepts, sends a message and ends the link before the
+// first one looks. That one goes on.
+func TestLinkEndsAtOnce(t *testing.T) {
+	const size, foe, asker = 6, 5, 2 // between them there is no link
+	w := newWorld(size, sim.Options{})
+	joined, over := 0, false
+	var at ethertype.Addr
+	for rank := range size {
+		w.host(fmt.Sprint("rank ", rank), 0, func(nic *vipl.NIC) error {
+			m, err := w.join(bg, nic, rank)
+			if err != nil {
+				return err
+			}
+			joined++
+			w.await(m, func() bool { return joined == size })
+			switch rank {
+			case foe:
+				err = acceptAndEnd(nic, &at)
+				w.Sleep(time.Millisecond)
+				over = true
+			case asker:
+				w.await(m, func() bool { return !at.IsZero() })
+				job.LinkAt(m, foe, at)
+				for !over && w.Sleep(100*time.Microsecond) == nil { // it computes
+					nic.Poll()
+				}
+			}
+			w.await(m, func() bool { return over })
+			return errors.Join(err, m.Err(), m.Leave(bg))
+		})
+	}
+	check(t, w.run())
+}
+
+// acceptAndEnd accepts one connection, at an address that it sets, sends a message and ends the connection.
+func acceptAndEnd(nic *vipl.NIC, at *ethertype.Addr) error {
+	l, err := nic.Listen(0)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	vi, err := nic.CreateVI(nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer vi.Close()
+	mem, handle, err := nic.AllocMem(4096, nil)
+	if err != nil {
+		return err
+	}
+	defer nic.DeregisterMem(handle)
+	*at = l.Addr()
+	r, err := l.Wait(bg)
+	if err != nil {
+		return err
+	}
+	if err := r.Accept(bg, vi); err != nil {
+		return err
+	}
+	mem[0] = 'a'
+	err = vi.PostSend(&vipl.Descriptor{Segs: []vipl.Segment{{Data: mem[:1], Handle: handle}}})
+	vi.Disconnect()
+	return err
+}
+
 // TestTwiceIsToldOnce: each rank passes on once that two processes claim a rank, although its neighbours
 // pass that on to it in turn.
 func TestTwiceIsToldOnce(t *testing.T) {

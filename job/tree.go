@@ -260,7 +260,7 @@ func (t *tree) takeLink(req *vipl.Request, rank int) {
 		err = req.AcceptStart(vi)
 	}
 	if err != nil {
-		req.Reject(err.Error())
+		Refuse(req, err)
 		t.unlink(p)
 		return
 	}

@@ -2,6 +2,8 @@ package mplite_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -491,4 +493,27 @@ func located(c *mplite.Comm, n int) error {
 		return fmt.Errorf("the smallest is %v: %w", nan[0], err)
 	}
 	return nil
+}
+
+// waitedFor is a context that has ended, and notes that somebody waits for its end.
+type waitedFor struct {
+	context.Context
+	noted bool
+}
+
+func (w *waitedFor) Done() <-chan struct{} {
+	w.noted = true
+	return w.Context.Done()
+}
+
+// TestLateFailure: a collective whose last message fails does not wait for the ones before that.
+func TestLateFailure(t *testing.T) {
+	late := errors.New("a test")
+	c, err := mplite.Init(bg, &mplite.Config{})
+	check(t, err)
+	defer c.Close()
+	ctx := &waitedFor{Context: canceled()}
+	if err := mplite.FinishLate(ctx, c, 0, late); err != late || ctx.noted {
+		t.Errorf("it ended with %v, want the failure of the send; it has waited: %v", err, ctx.noted)
+	}
 }

@@ -335,3 +335,23 @@ func sizeText(n int) string {
 	}
 	return fmt.Sprintf("%d B", n)
 }
+
+// FinishLate waits, as a collective does, for a receive from a rank and for a send that has failed with err, and is looked
+// at after that receive.
+func FinishLate(ctx context.Context, c *Comm, src int, err error) error {
+	x, begun := c.begin(ctx, sign[byte](callAlltoall, 0, opNone, 0))
+	if begun != nil {
+		return begun
+	}
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.reqs = make([]*request, 2*x.size)
+	if c.reqs[src], begun = c.postRecv(nil, src, x.tag, x.s); begun != nil {
+		return begun
+	}
+	send := w.request(c, nil, x.s)
+	w.complete(send, err)
+	c.reqs[len(c.reqs)-1] = send
+	return x.finishAll(&parted{same: true}, nil)
+}

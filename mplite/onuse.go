@@ -48,6 +48,8 @@ const (
 	// OnUse connects two ranks when one of them first sends to the other. That message takes about three
 	// round trips more than later ones. The time of Init and the memory of a rank then depend only on
 	// the ranks that it communicates with.
+	// If either rank has no port, VI or memory for the connection, the sends and collectives that need it
+	// end with an error that is a vipl.ErrResource and names the limit; the next send tries again.
 	OnUse
 	// Ahead connects all ranks with each other in Init. An error of Init then names the unreachable
 	// ranks, and the first message takes no longer than others.
@@ -211,7 +213,8 @@ func (w *world) accept(ev *job.Event) {
 	}
 	p.params = ev.Params
 	if err := p.attempt(func() error { return ev.Request.AcceptStart(p.VI) }); err != nil {
-		ev.Request.Reject(err.Error())
+		job.Refuse(ev.Request, err)
+		p.endCollectives(fmt.Errorf("mplite: connection of rank %d: %w", p.rank, err))
 		p.again()
 	}
 }
@@ -252,7 +255,7 @@ func (p *peer) attempted(err error) {
 	case errors.Is(err, vipl.ErrReject) && refused != nil && p.leftBecause(refused.Detail):
 	case errors.Is(err, vipl.ErrReject):
 		p.reset()
-		p.unconnected(err)
+		p.unconnected(job.Refusal(err))
 	default:
 		p.fail(err)
 	}
@@ -314,11 +317,28 @@ func (p *peer) live() {
 // unconnected ends what waits for p with the reason for which there is no connection.
 func (p *peer) unconnected(err error) {
 	err = fmt.Errorf("mplite: connect with rank %d: %w", p.rank, err)
+	p.endCollectives(err)
 	for p.queue.head != nil {
 		p.w.cancel(p.queue.head.of, err)
 	}
 	for p.pending.Len() > 0 {
 		p.pending.Pop()
+	}
+}
+
+// endCollectives ends with err the operations of collectives that communicate with p now, with p and with other
+// ranks: no rank can use what they move.
+func (p *peer) endCollectives(err error) {
+	for _, with := range p.w.requests {
+		if !with.coll || with.state != sendQueued && with.state != recvPosted || with.peer != p && (with.peer != nil || with.env.src != int32(p.rank)) {
+			continue
+		}
+		for _, r := range p.w.requests {
+			if r.coll && r.c == with.c && r.env.tag == with.env.tag && r != with && r.state != stateFree {
+				p.w.cancel(r, err)
+			}
+		}
+		p.w.cancel(with, err)
 	}
 }
 

@@ -89,16 +89,23 @@ func TestTwoRunsOnUse(t *testing.T) {
 	}
 }
 
-// TestNoMorePorts: a rank sends to more ranks than its NIC has ports for. The send that needs one more ends with
-// an error that names the limit and what raises it; nobody counts as dead, and the rest goes on.
-func TestNoMorePorts(t *testing.T) {
-	const size, ports = 16, 12 // a listener, five links of the tree, and some more
+// fewPorts is how many ports a NIC of onFewPorts has: for a listener, five links of the tree, and some more.
+const fewPorts = 12
+
+// noPort is the text of the error for a connection that finds no port.
+const noPort = "no port in 1..12 is free; open the NIC with a wider Config.Ports"
+
+// onFewPorts runs fn at each rank of a job of 16, of which rank 0 has few ports. It ends the job without a barrier.
+func onFewPorts(t *testing.T, fn func(j *testJob, c *mplite.Comm) error) {
+	const size = 16
 	j := newJob(size, sim.Options{}, onUse)
-	over := false
 	for rank := range size {
 		name := fmt.Sprint("rank ", rank)
-		station := j.StationWith(sim.StationOptions{Name: name, Ports: transport.PortRange{Lo: 1, Hi: ports}})
-		j.hostOn(station, name, func(nic *vipl.NIC) error {
+		ports := transport.AllPorts
+		if rank == 0 {
+			ports = transport.PortRange{Lo: 1, Hi: fewPorts}
+		}
+		j.hostOn(j.StationWith(sim.StationOptions{Name: name, Ports: ports}), name, func(nic *vipl.NIC) error {
 			cfg := j.cfg
 			cfg.NIC, cfg.Rank = nic, rank
 			c, err := mplite.Init(bg, &cfg)
@@ -108,29 +115,72 @@ func TestNoMorePorts(t *testing.T) {
 			ended, cancel := context.WithCancel(bg)
 			cancel()
 			defer c.Finalize(ended) // its barrier would need ports
-			if rank > 0 {
-				return j.computes(c, func() bool { return over })
-			}
-			sent := 0
-			for other := 1; other < size && err == nil; other++ {
-				if err = c.Send(bg, []byte("hello"), other, 0); err == nil {
-					sent++
-				}
-			}
-			if !errors.Is(err, vipl.ErrResource) || errors.Is(err, mplite.ErrRankFailed) || !contains(err, "no port in 1..12 is free; open the NIC with a wider Config.Ports") {
-				return fmt.Errorf("after %d sends: %w", sent, err)
-			}
-			if err := c.Send(bg, []byte("again"), 1, 0); err != nil {
-				return fmt.Errorf("over a connection that exists: %w", err)
-			}
-			if dead := c.AckFailed(); dead != nil {
-				return fmt.Errorf("ranks %v count as dead", dead)
-			}
-			over = true
-			return nil
+			return fn(j, c)
 		})
 	}
 	check(t, j.run())
+}
+
+// TestCollectiveWithoutPort: a collective finds no port for one of its connections, while other messages of it are
+// missing. It ends at both ranks of the connection, with an error that names the limit.
+func TestCollectiveWithoutPort(t *testing.T) {
+	for _, n := range []int{4, 128} { // of the algorithms one exchanges messages in turn, and one sends all at once
+		over := 0
+		onFewPorts(t, func(j *testJob, c *mplite.Comm) error {
+			ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
+			defer cancel()
+			err := mplite.Alltoall(ctx, c, make([]int64, n*c.Size()), make([]int64, n*c.Size()))
+			over++
+			if named := errors.Is(err, vipl.ErrResource) && contains(err, noPort); !named && (c.Rank() == 0 || c.Rank() == 8) {
+				err = fmt.Errorf("all-to-all of %d numbers at rank %d: %w", n, c.Rank(), err)
+			} else {
+				err = nil // others wait for ranks that have ended it
+			}
+			return errors.Join(err, j.computes(c, func() bool { return over == c.Size() }))
+		})
+	}
+}
+
+// TestNoMorePorts: a rank sends to more ranks than its NIC has ports for. The send that needs one more ends with
+// an error that names the limit and what raises it, and so does one of a rank to which it has no connection. Nobody
+// counts as dead, and the rest goes on.
+func TestNoMorePorts(t *testing.T) {
+	const last = 15
+	full, asked, over := false, false, false
+	onFewPorts(t, func(j *testJob, c *mplite.Comm) error {
+		if c.Rank() > 0 {
+			if err := j.computes(c, func() bool { return full }); err != nil || c.Rank() != last {
+				return errors.Join(err, j.computes(c, func() bool { return over }))
+			}
+			err := c.Send(bg, []byte("hello"), 0, 0)
+			asked = true
+			if !errors.Is(err, vipl.ErrResource) || !errors.Is(err, vipl.ErrReject) || errors.Is(err, mplite.ErrRankFailed) || !contains(err, noPort) {
+				return fmt.Errorf("a send to rank 0: %w", err)
+			}
+			return j.computes(c, func() bool { return over })
+		}
+		sent, err := 0, error(nil)
+		for other := 1; other < last && err == nil; other++ {
+			if err = c.Send(bg, []byte("hello"), other, 0); err == nil {
+				sent++
+			}
+		}
+		if !errors.Is(err, vipl.ErrResource) || errors.Is(err, mplite.ErrRankFailed) || !contains(err, noPort) {
+			return fmt.Errorf("after %d sends: %w", sent, err)
+		}
+		if err := c.Send(bg, []byte("again"), 1, 0); err != nil {
+			return fmt.Errorf("over a connection that exists: %w", err)
+		}
+		full = true
+		if err := j.computes(c, func() bool { return asked }); err != nil {
+			return err
+		}
+		if dead := c.AckFailed(); dead != nil {
+			return fmt.Errorf("ranks %v count as dead", dead)
+		}
+		over = true
+		return nil
+	})
 }
 
 // TestTooManyRanks: a job larger than the limit is refused by name.

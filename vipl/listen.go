@@ -50,7 +50,7 @@ func (n *NIC) listen(port uint16) (*Listener, error) {
 	if port == 0 {
 		var ok bool
 		if port, ok = n.m.Ports.Free(); !ok {
-			return nil, opError("listen", ErrResource, "no port in %d..%d is free", n.m.Info.Ports.Lo, n.m.Info.Ports.Hi)
+			return nil, opError("listen", ErrResource, "no port in %d..%d is free; open the NIC with a wider Config.Ports", n.m.Info.Ports.Lo, n.m.Info.Ports.Hi)
 		}
 	}
 	switch {

@@ -50,7 +50,10 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 		return nil, opError("create VI", ErrArgument, "the completion queue is closed or belongs to another NIC")
 	}
 	port, ok := n.m.Ports.Free()
-	if !ok || n.m.Ports.Count >= maxVIs {
+	switch {
+	case n.m.Ports.Count >= maxVIs:
+		return nil, opError("create VI", ErrResource, "all %d VIs of the NIC are in use; close some, or open another NIC", maxVIs)
+	case !ok:
 		return nil, opError("create VI", ErrResource, "%d VIs exist and no port in %d..%d is free; open the NIC with a wider Config.Ports",
 			n.m.Ports.Count, n.m.Info.Ports.Lo, n.m.Info.Ports.Hi)
 	}
