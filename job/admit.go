@@ -10,21 +10,21 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Who asks a rank for a connection. Anybody on the segment can, with any words: a
-// request that does not belong here is refused and counted (Stats.Refused), and the
-// job goes on coming together. What a request says is believed when its handshake is
-// over, which several may be in at a time; nobody waits for the others' end.
+// Admission of connection requests. Any host on the segment can send a request with any contents. A
+// request that does not belong to this job is refused and counted (Stats.Refused), and the job
+// continues to start. The contents of a request are trusted when its handshake is complete. Several
+// handshakes can be in progress at a time; none waits for another.
 
-// A request is taken only from a requester that has proven its address, so it is there, or has
-// just gone. One that stops answering holds the place of its rank for acceptFirst. A rank that waits
-// for a processor for longer asks again, and has acceptFor then.
+// A request is accepted only from a requester that has proven its address, so it exists or has just
+// ended. A requester that stops answering blocks the place of its rank for acceptFirst. A rank that
+// waits longer for a CPU asks again, and then has acceptFor.
 const (
 	acceptFirst = 250 * time.Millisecond
 	acceptFor   = 2 * time.Second
 )
 
-// patience returns how long the handshake with a requester may take. A requester that
-// knows the nonce is a rank, and has all the time that is left.
+// patience returns how long the handshake with a requester may take. If a launcher has distributed
+// the nonce, the requester is known to be a rank, and has all the time that is left.
 func (m *meeting) patience(from ethertype.Addr) time.Duration {
 	if m.told {
 		return max(time.Duration(m.end-m.nic.Now()), acceptFor)
@@ -39,11 +39,11 @@ func (m *meeting) patience(from ethertype.Addr) time.Duration {
 	return acceptFirst
 }
 
-// askedMost is the most requests that wait for this rank to look at them, beside
-// one for each rank.
+// askedMost is the number of requests that can wait for this rank, in addition to one for each
+// rank.
 const askedMost = 64
 
-// Requested admits or refuses a request for a connection. The caller must hold the lock of Links.
+// Requested admits or refuses a connection request. The caller must hold the lock of Links.
 func (j *Job) Requested(req *vipl.Request) {
 	if t, ok := j.links.(*tree); ok {
 		switch h, late := j.isLate(req); {
@@ -54,7 +54,7 @@ func (j *Job) Requested(req *vipl.Request) {
 		case len(j.early) < j.Size+askedMost:
 			j.early = append(j.early, req)
 			return
-		default: // a rank tries again
+		default: // the rank tries again
 			j.refused++
 			req.Reject(busy)
 			return
@@ -71,7 +71,7 @@ func (j *Job) Requested(req *vipl.Request) {
 	}
 }
 
-// welcome looks at requests until all ranks are there.
+// welcome handles requests until all ranks have joined.
 func (m *meeting) welcome() error {
 	for {
 		for len(m.asked) > 0 {
@@ -88,7 +88,7 @@ func (m *meeting) welcome() error {
 			return nil
 		}
 		until := m.end
-		if len(m.undialed) > 0 && len(m.dialed) < dialMost { // one was asked too early
+		if len(m.undialed) > 0 && len(m.dialed) < dialMost { // a rank was busy and must be asked again
 			until = m.dialAt
 		}
 		if err := m.attendFor(time.Duration(max(until-m.nic.Now(), 1)), func() bool {
@@ -103,7 +103,8 @@ func (m *meeting) welcome() error {
 	}
 }
 
-// all reports whether all ranks are there. In a tree that is when this rank knows where they are.
+// all reports whether all ranks have joined. In a tree that is when this rank knows their
+// addresses.
 func (m *meeting) all() bool {
 	if t, ok := m.links.(*tree); ok {
 		return t.known()
@@ -111,28 +112,28 @@ func (m *meeting) all() bool {
 	return !m.any(Absent)
 }
 
-// takeIn greets the ranks whose handshake is over.
+// takeIn greets the ranks whose handshake is complete.
 func (m *meeting) takeIn() {
 	m.accepting = slices.DeleteFunc(m.accepting, func(rank int) bool {
 		err := m.vis[rank].ConnectDone()
 		if errors.Is(err, vipl.ErrNotDone) {
 			return false
 		}
-		if err == nil { // else it has tired of waiting, and asks again
+		if err == nil { // otherwise it has given up, and asks again
 			m.greet(rank)
 		}
-		m.asked = append(m.asked, m.postponed...) // some may be of the same rank
+		m.asked = append(m.asked, m.postponed...) // some may be from the same rank
 		m.postponed = nil
 		return true
 	})
 }
 
-// anyDone reports whether the handshake with one of ranks is over.
+// anyDone reports whether the handshake with one of ranks has ended.
 func (m *meeting) anyDone(ranks []int) bool {
 	return slices.ContainsFunc(ranks, func(rank int) bool { return m.vis[rank].State() != vipl.StateConnectPending })
 }
 
-// admit begins to connect with a higher rank, or refuses who does not belong here.
+// admit starts to connect with a higher rank, or refuses a requester that does not belong here.
 func (m *meeting) admit(req *vipl.Request) error {
 	h := m.ParseHello(req.Data())
 	if m.Claims(&h) && (int(h.Rank) == m.Rank || m.links.State(int(h.Rank)) != Absent) {
@@ -169,13 +170,13 @@ func (m *meeting) admit(req *vipl.Request) error {
 		return nil
 	}
 	m.accepting = append(m.accepting, rank)
-	if m.told { // so that the request is of this run
+	if m.told { // so the request is from this run
 		m.know(rank, h.Params)
 	}
 	return nil
 }
 
-// refuse turns a request away, in words.
+// refuse refuses a request with a reason.
 func (m *meeting) refuse(req *vipl.Request, why error) {
 	req.Reject(why.Error())
 	m.refusal = fmt.Errorf("%v was refused: %w", req.Remote(), why)
@@ -184,8 +185,8 @@ func (m *meeting) refuse(req *vipl.Request, why error) {
 	m.links.Unlock()
 }
 
-// refuseLate turns away who asks when the job has come together. Who claims a rank
-// of it learns where that is.
+// refuseLate refuses a request after the job has started. A requester that claims one of its ranks
+// learns that rank's address.
 func (j *Job) refuseLate(req *vipl.Request) {
 	j.refused++
 	h := j.ParseHello(req.Data())
@@ -202,7 +203,7 @@ func (j *Job) refuseLate(req *vipl.Request) {
 	req.Reject(Report{Rank: int(h.Rank), First: first, Second: req.Remote()}.String())
 }
 
-// adjourn ends the meeting of a job that has come together.
+// adjourn ends the meeting of a job that has started.
 func (m *meeting) adjourn() {
 	m.links.Lock()
 	defer m.links.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// How the ranks connect that know from the beginning where all are, and which run this is:
-// each asks several lower ranks at a time, and takes in higher ones meanwhile. Nobody waits
-// for another one's end, so that the time does not grow with the number of ranks by turns.
+// Connecting when all ranks know from the beginning where the others are and which run this is.
+// Each rank asks several lower ranks at a time, and accepts higher ones meanwhile. No rank waits
+// until another one has finished, so the ranks do not queue up behind each other.
 
-// dialMost is how many ranks one asks at a time. It begins with the rank below its own,
-// so that each is asked by few at first.
+// dialMost is the number of ranks that a rank asks at a time. It starts with the rank below its
+// own, so that few ranks ask the same one at first.
 const dialMost = 8
 
-// meetAtOnce is meet where there is a key-value space.
+// meetAtOnce implements meet with a key-value space.
 func (m *meeting) meetAtOnce() error {
 	if err := m.publish(); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (m *meeting) meetAtOnce() error {
 	return m.attend(m.ctx, func() bool { return !m.any(Greeting) })
 }
 
-// dialMore asks further lower ranks, as many as may be asked at a time.
+// dialMore asks further lower ranks, up to dialMost at a time.
 func (m *meeting) dialMore() error {
 	for len(m.undialed) > 0 && len(m.dialed) < dialMost && m.nic.Now() >= m.dialAt {
 		rank := m.undialed[0]
@@ -52,8 +52,8 @@ func (m *meeting) dialMore() error {
 	return nil
 }
 
-// takeDialed greets the ranks that have taken this one in. One that had no room for it is
-// asked again, a little later.
+// takeDialed greets the ranks that have accepted this one. A rank that was busy is asked again a
+// little later.
 func (m *meeting) takeDialed() (failed error) {
 	m.dialed = slices.DeleteFunc(m.dialed, func(rank int) bool {
 		err := m.vis[rank].ConnectDone()

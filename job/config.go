@@ -12,7 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Defaults of Config, and its limits.
+// Defaults and limits of Config.
 const (
 	DefaultTimeout = 30 * time.Second
 	MaxRanks       = 4096
@@ -45,12 +45,11 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// fromEnvironment returns c with what the environment says in the fields Job,
-// Rank, Size and Timeout where they are zero; vipl.Open reads the interface. Rank
-// belongs to Size: where Size is given, so is Rank. Else FindPlace says which variables
-// count. Where these are of a launcher with PMI-1, the first call in the process connects
-// to it, for Timeout at the most. It fails where a variable that it needs holds no number
-// or no time, and names that, and where the launcher does not answer.
+// fromEnvironment returns c with the fields Job, Rank, Size and Timeout from the environment where
+// they are zero; vipl.Open reads the interface. If Size is set, Rank counts as set too. Otherwise
+// FindPlace determines the variables. If these belong to a launcher with PMI-1, the first call in
+// the process connects to it, for at most Timeout. It fails if the launcher does not answer, or if
+// a required variable is not a valid number or duration; the error names the variable.
 func (c Config) fromEnvironment() (Config, error) {
 	c.Job = cmp.Or(c.Job, os.Getenv(EnvJob))
 	var err error
@@ -73,8 +72,7 @@ func (c Config) fromEnvironment() (Config, error) {
 	return c, err
 }
 
-// complete sets fields that are zero to what the environment says, or to their defaults, and
-// checks c.
+// complete fills in zero fields from the environment or with their defaults, and checks c.
 func (c *Config) complete() (err error) {
 	if *c, err = c.fromEnvironment(); err != nil {
 		return err
@@ -82,7 +80,7 @@ func (c *Config) complete() (err error) {
 	return c.check()
 }
 
-// check completes c by the defaults and says what is wrong with it.
+// check fills in the defaults, and returns an error if a value is invalid.
 func (c *Config) check() error {
 	c.Size = cmp.Or(c.Size, 1)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
@@ -101,9 +99,10 @@ func (c *Config) check() error {
 	return nil
 }
 
-// openNIC returns the NIC to use. If it has opened the NIC itself, own is true, and the caller closes
-// the NIC. ctx bounds the call alone. If ctx has ended and the job has other ranks, which wait for this
-// one, OpenNIC still opens the NIC if that is soon done: Meet then tells them why this rank does not come.
+// openNIC returns the NIC to use. If it has opened the NIC itself, own is true, and the caller must
+// close it. ctx bounds only the call. If ctx has ended and the job has other ranks, which wait for
+// this one, openNIC still tries briefly to open the NIC, so that Meet can tell them why this rank
+// does not join.
 func (c *Config) openNIC(ctx context.Context) (nic *vipl.NIC, own bool, err error) {
 	if c.NIC != nil {
 		return c.NIC, false, nil

@@ -26,9 +26,9 @@ func init() {
 	seam.OpenRankNIC = func(ctx context.Context, cfg any) (*vipl.NIC, bool, error) { return cfg.(*Config).openNIC(ctx) }
 }
 
-// sayAlone tells a person on stderr, if no launcher (FindPlace) says otherwise, that the
-// process is a job of one rank: whoever has started several processes meant another thing.
-// It prints one line in a process, whichever program (a package's name) calls it first.
+// sayAlone prints a notice to stderr if no launcher (FindPlace) has set a rank: this process is a
+// job of one rank, which is not what somebody wants who has started several processes. It prints at
+// most one line per process, for the first program (the name of a package) that calls it.
 func sayAlone(program string) {
 	place, err := FindPlace()
 	if place.Source != "" || err != nil {

@@ -19,7 +19,7 @@ var (
 	// ErrVersion is wrapped by the error of a rank whose job does not start completely because two
 	// ranks are known to use different versions of the message format.
 	ErrVersion = errors.New("ranks have different versions")
-	// errReported is wrapped by the cause of a death that another rank has told of.
+	// errReported is wrapped by the cause of a failure that another rank has reported.
 	errReported = errors.New("it is reported dead")
 )
 
@@ -44,7 +44,7 @@ func (e *RankError) Unwrap() []error { return []error{ErrRankFailed, e.Err} }
 type DuplicateError struct {
 	Job           string
 	Rank          int
-	First, Second ethertype.Addr // where they listen, or send their requests from
+	First, Second ethertype.Addr // their listeners' addresses, or those that their requests come from
 }
 
 func (e *DuplicateError) Error() string {
@@ -55,7 +55,7 @@ func (e *DuplicateError) Error() string {
 // Unwrap returns ErrInit.
 func (e *DuplicateError) Unwrap() error { return ErrInit }
 
-// hearsay is the cause of death that another rank has told.
+// hearsay is a cause of failure that another rank has reported.
 type hearsay struct {
 	by  int
 	why string
@@ -64,20 +64,20 @@ type hearsay struct {
 func (h *hearsay) Error() string { return fmt.Sprintf("%v by rank %d: %s", errReported, h.by, h.why) }
 func (h *hearsay) Unwrap() error { return errReported }
 
-// lastWords is the cause of death that the rank has told itself.
+// lastWords is a cause of failure that the failed rank has reported itself.
 type lastWords string
 
 func (w lastWords) Error() string { return string(w) }
 
-// told reports whether a rank has told the cause of a death, this one's or another's. Otherwise this rank has
-// noticed it.
+// told reports whether a rank, the failed one or another, has reported the cause. Otherwise this
+// rank has detected the failure.
 func told(cause error) bool {
 	var by *hearsay
 	var own lastWords
 	return errors.As(cause, &by) || errors.As(cause, &own)
 }
 
-// rankList writes ranks for people, the first few by number.
+// rankList formats ranks for people: the first few numbers, and how many more there are.
 func rankList(ranks []int) string {
 	const few = 8
 	var text []string

@@ -20,9 +20,9 @@ type Identity struct {
 	Program string
 	Version uint32
 
-	under string // of one of several programs of a rank: what its names end in
-	told  bool   // every rank has the nonce, before it asks another one
-	tree  bool   // ranks connect along a tree (tree.go), and learn the nonce from the one above
+	under string // suffix of the names of one of several programs of a rank
+	told  bool   // a launcher has distributed the nonce to all ranks
+	tree  bool   // ranks connect along a tree (tree.go), and receive the nonce from the rank above
 }
 
 // Address returns the name under which a rank of the job is advertised on the segment
@@ -31,7 +31,7 @@ func (id *Identity) Address(rank int) string {
 	return fmt.Sprintf("job/%s/%d%s", id.Job, rank, id.under)
 }
 
-// newNonce draws the nonce of a run, which is never 0. Rank 0 does so.
+// newNonce returns a random nonce of a run, which is never 0. Only rank 0 calls it.
 func newNonce() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
@@ -108,7 +108,7 @@ func (id *Identity) Claims(m *Hello) bool {
 // Named reports whether m names this job, whatever its other fields are.
 func (id *Identity) Named(m *Hello) bool { return m.Job == hash(id.Job) }
 
-// otherVersion is what the refusal of a rank of another version begins with, in all versions.
+// otherVersion is the prefix of the refusal of a rank of another version, the same in all versions.
 func (id *Identity) otherVersion() string { return id.Program + " wire version " }
 
 // Check returns what is wrong with the Hello of a process that claims to belong to this job. The

@@ -67,19 +67,19 @@ type Links interface {
 type Job struct {
 	Identity
 	links    Links
-	member   *Member   // whose run it is, or nil
-	launcher *launcher // that has started this job and speaks PMI-1, or nil
-	space    space     // by which the ranks find each other; nil: they ask the segment
+	member   *Member   // the Member on which this program runs, or nil
+	launcher *launcher // the PMI-1 launcher that has started this job, or nil
+	space    space     // key-value space through which the ranks find each other; nil: broadcast discovery
 	timeout  time.Duration
 	nic      *vipl.NIC // nil before Meet
 	log      *slog.Logger
 
 	listener *vipl.Listener
 	vis      map[int]*vipl.VI  // by rank
-	said     map[int]bool      // by rank: its Hello has come
-	known    map[int][2]uint32 // what ranks would tell in Hellos, of those that need not say it
+	said     map[int]bool      // by rank: its Hello has arrived
+	known    map[int][2]uint32 // parameters of ranks that need not send a Hello
 	asked    []*vipl.Request
-	early    []*vipl.Request // for connections on first use, before this rank has come together with the others
+	early    []*vipl.Request // requests for connections on first use that arrive before this rank has joined
 	joined   bool
 	refused  uint64
 }
@@ -113,8 +113,8 @@ func (j *Job) Refused() uint64 { return j.refused }
 // Said reports whether a rank's Hello has arrived. The caller must hold the lock of Links.
 func (j *Job) Said(rank int) bool { return j.said[rank] }
 
-// know takes note of what a rank tells of itself before there is a connection with it: by the
-// launcher's key-value space, or in a request that has the nonce from there.
+// know records what is known of a rank before there is a connection with it, from the launcher's
+// key-value space or from a request with the nonce from there.
 func (j *Job) know(rank int, params [2]uint32) {
 	if j.known == nil {
 		j.known = map[int][2]uint32{}
@@ -122,7 +122,7 @@ func (j *Job) know(rank int, params [2]uint32) {
 	j.known[rank] = params
 }
 
-// hello returns what this rank says of itself.
+// hello returns this rank's encoded Hello.
 func (j *Job) hello() []byte {
 	var b [HelloSize]byte
 	mine := j.Hello(j.links.Params())
@@ -130,7 +130,7 @@ func (j *Job) hello() []byte {
 	return b[:]
 }
 
-// errGarbled is why a rank fails that sends what no rank does.
+// errGarbled is the failure of a rank that sends an invalid message.
 var errGarbled = errors.New("it sent a message that is not one")
 
 // first returns the rank that sends the nonce to this one: rank 0, or in a tree the rank above.
@@ -171,16 +171,16 @@ func (j *Job) Hear(r Report, by int) error {
 	return j.links.Fail(r.Rank, r.Cause(by))
 }
 
-// duplicate ends the job for this rank, because two processes claim one rank of it.
+// duplicate ends the job for this rank, because two processes claim one of its ranks.
 func (j *Job) duplicate(err *DuplicateError) error {
 	j.links.End(err)
 	return err
 }
 
-// prefix begins the error texts of the program.
+// prefix returns the prefix of the program's error texts.
 func (j *Job) prefix() string { return strings.ToLower(j.Program) }
 
-// errorf makes an error of the program.
+// errorf returns an error of the program.
 func (j *Job) errorf(format string, args ...any) error {
 	return fmt.Errorf(j.prefix()+": init: "+format, args...)
 }

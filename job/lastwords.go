@@ -9,13 +9,13 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// What a rank says that leaves Meet without the others, so that they need not wait
-// for it until their time is up, nor guess why it has gone.
+// What a rank reports when it leaves Meet without the others, so that they do not have to wait for
+// the timeout or guess why it has left.
 
 const (
-	tellFor     = 250 * time.Millisecond // how long a rank tries to be heard
-	tellLateFor = 300 * time.Millisecond // how long rank 0 stays to tell those who have not asked yet
-	lastAckFor  = 3 * time.Second        // how long a rank waits for the next acknowledgement when all have said goodbye
+	tellFor     = 250 * time.Millisecond // how long a rank tries to deliver its report
+	tellLateFor = 300 * time.Millisecond // how long rank 0 stays to tell ranks that have not asked yet
+	lastAckFor  = 3 * time.Second        // how long a rank waits for the next acknowledgement after all have said goodbye
 )
 
 // AwaitAcks waits until the other ranks have acknowledged this rank's messages, after all of them
@@ -33,7 +33,7 @@ func (j *Job) AwaitAcks(ctx context.Context) error {
 	return nil
 }
 
-// nextAck waits for an acknowledgement, and reports whether one has come.
+// nextAck waits for an acknowledgement, and reports whether one has arrived.
 func (j *Job) nextAck(ctx context.Context) (came bool, err error) {
 	last, cancel := j.nic.WithTimeout(ctx, lastAckFor)
 	defer cancel()
@@ -50,16 +50,16 @@ func (j *Job) nextAck(ctx context.Context) (came bool, err error) {
 	}
 }
 
-// leave tells the others why this rank ends: those that it is connected with, and
-// rank 0, or in a tree the one above, in any case. Rank 0, by which all come, and in a tree each
-// rank with others below it, stays for a moment to tell the rest.
+// leave tells other ranks why this one ends: those that it is connected with, and in any case rank
+// 0, or in a tree the rank above. Rank 0, which all ranks contact, and in a tree each rank with
+// others below it, stays for a moment to tell the rest.
 func (m *meeting) leave(err error) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
 	last := &meeting{Job: m.Job, ctx: ctx, end: m.nic.Now() + int64(tellFor)}
 	last.waits.said = true
 	r := m.ReportOf(err)
-	own := r.Rank == m.Rank && !r.Twice() // else all that can be told have been
+	own := r.Rank == m.Rank && !r.Twice() // otherwise all reachable ranks have been told
 	if own && m.Rank > 0 && m.links.State(m.first()) == Absent && !errors.Is(err, vipl.ErrReject) {
 		last.introduce()
 	}
@@ -83,9 +83,10 @@ func (m *meeting) leave(err error) {
 	m.turnAway(r, func(*Hello) {})
 }
 
-// giveUp tells the ranks that have come together that this one has not, because of the failure in r. They
-// would wait for it when they leave. If the rank above this one has failed, the next one that lives hears it.
-// The ranks below this one give up, too, and their word goes by this rank: it waits for that first.
+// giveUp tells the ranks that have joined that this one has not, because of the failure in r.
+// Otherwise they would wait for it when they leave. If the rank above this one has failed, giveUp
+// tells the next living one. The ranks below this one give up as well, and report it through this
+// rank, so it waits for them first.
 func (t *tree) giveUp(r Report) {
 	ctx, cancel := t.nic.WithTimeout(context.Background(), tellLateFor)
 	defer cancel()
@@ -98,7 +99,7 @@ func (t *tree) giveUp(r Report) {
 	t.Tell(Report{Rank: t.job.Rank, Why: r.gaveUp()})
 }
 
-// drain waits until what the others were told has been heard.
+// drain waits until this rank's reports have been acknowledged.
 func (m *meeting) drain() {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
@@ -106,7 +107,7 @@ func (m *meeting) drain() {
 	}
 }
 
-// turnAway tells those who have asked for a connection why there will be none.
+// turnAway tells the ranks that have requested a connection why there will be none.
 func (m *meeting) turnAway(r Report, told func(*Hello)) {
 	for _, req := range slices.Concat(m.asked, m.postponed, m.early) {
 		if h := m.ParseHello(req.Data()); m.Named(&h) {
@@ -117,16 +118,15 @@ func (m *meeting) turnAway(r Report, told func(*Hello)) {
 	m.asked, m.postponed, m.early = nil, nil, nil
 }
 
-// introduce connects with rank 0, or in a tree with the rank above, for no other end than to tell
-// it why this rank does not come. It may be for want of memory, so it takes little.
+// introduce connects with rank 0, or in a tree with the rank above, only to tell it why this rank
+// does not join. The reason may be a lack of memory, so introduce uses little.
 func (m *meeting) introduce() {
 	m.links.Reset(m.first())
 	delete(m.vis, m.first())
 	m.dial(m.first())
 }
 
-// tellLate tells who asks now why the job does not come together, until all ranks
-// have been told.
+// tellLate tells ranks that ask now why the job does not start, until all ranks have been told.
 func (m *meeting) tellLate(r Report) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellLateFor)
 	defer cancel()

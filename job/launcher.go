@@ -17,20 +17,19 @@ import (
 	"github.com/bobnet-go/bobnet/internal/pmi"
 )
 
-// A launcher that speaks PMI-1 has a key-value space, by which the ranks tell each other
-// where they are and which run this is: nobody asks the segment by broadcast then. The
-// process has one connection with its launcher, and its first job uses it. Where that
-// job ends in order, so does the conversation, as launchers want it before a process
-// exits. A Member reads the entries of the ranks next to it in the tree alone (tree.go). What is
-// built on that job's Member asks each rank's own NIC, whose address the job
-// knows (vipl.NIC.LookupAt). Whatever job begins later in the process asks the segment.
+// A launcher with PMI-1 has a key-value space, through which the ranks publish their addresses and
+// the nonce of the run, so no rank needs broadcast discovery. The process has one connection with
+// its launcher, which its first job uses. When that job ends in order, the conversation ends too,
+// because launchers require this before a process exits. A Member reads only the entries of its
+// neighbours in the tree (tree.go). Programs on that job's Member ask each rank's NIC, whose
+// address the job knows (vipl.NIC.LookupAt). Any later job of the process uses broadcast discovery.
 
-// space is what ranks tell each other by.
+// space is the key-value space of a launcher.
 type space interface {
-	// Put makes a value known after the next Barrier.
+	// Put publishes a value; it is visible after the next Barrier.
 	Put(ctx context.Context, key, value string) error
-	// Barrier returns when all ranks have called it. Cut off by ctx, it may be called
-	// again for the same one.
+	// Barrier returns when all ranks have called it. If ctx ends it, the caller may call it again
+	// for the same barrier.
 	Barrier(ctx context.Context) error
 	// Get returns a value.
 	Get(ctx context.Context, key string) (string, error)
@@ -39,19 +38,19 @@ type space interface {
 // launcher is the process's connection with its launcher.
 type launcher struct {
 	client *pmi.Client
-	err    error  // why there is none
-	name   string // of the job that it has started
-	used   bool   // a job of that name has begun
-	ended  bool   // and ended in order
+	err    error  // why there is no connection
+	name   string // name of the job that it has started
+	used   bool   // a job of that name has started
+	ended  bool   // that job has ended in order
 }
 
-// launchers holds the process's connection, by how the environment describes it.
+// launchers holds the process's connection, keyed by its description in the environment.
 var launchers struct {
 	sync.Mutex
 	by map[[2]string]*launcher
 }
 
-// ask completes c by what p says, and its launcher, if that is one with PMI-1.
+// ask completes c from p, and from the launcher if it supports PMI-1.
 func (c *Config) ask(p Place) error {
 	c.Rank, c.Size = p.Rank, p.Size
 	if p.Source != sourcePMI && !(p.Source == sourceBobnet && p.sameJob()) {
@@ -67,20 +66,20 @@ func (c *Config) ask(p Place) error {
 	c.Rank, c.Size = l.client.Rank(), l.client.Size()
 	c.Job = cmp.Or(c.Job, nameOf(l.client.Space()))
 	l.name = c.Job
-	if c.Size == 1 { // nobody has to be found
+	if c.Size == 1 { // there are no other ranks to find
 		l.finalize()
 	}
 	return nil
 }
 
-// sameJob reports whether the launcher that PMI_FD names has started this job, and not
-// one that a rank of it has started in turn, which inherits the variable.
+// sameJob reports whether the launcher in PMI_FD has started this job. The alternative is that a
+// rank of its job has started this one, which inherits the variable.
 func (p *Place) sameJob() bool {
 	return os.Getenv(pmi.EnvFD) != "" && p.Job != "" && os.Getenv(pmi.EnvJob) == p.Job &&
 		os.Getenv(pmi.EnvRank) == strconv.Itoa(p.Rank) && os.Getenv(pmi.EnvSize) == strconv.Itoa(p.Size)
 }
 
-// connect returns the process's connection with its launcher, which is made once.
+// connect returns the process's connection with its launcher, which it creates at most once.
 func connect(timeout time.Duration) *launcher {
 	launchers.Lock()
 	defer launchers.Unlock()
@@ -99,11 +98,11 @@ func connect(timeout time.Duration) *launcher {
 	return l
 }
 
-// spaceOf is launched, unless a test has a space of its own.
+// spaceOf is launched, except in tests with their own space.
 var spaceOf = launched
 
-// launched returns the connection for the job that id is a rank of, and its key-value
-// space, if it is the job that the launcher has started, and the first to ask; else nil.
+// launched returns the connection and the key-value space for the job of id. It returns nil if the
+// launcher has not started that job, or if an earlier job has used the connection.
 func launched(id *Identity) (*launcher, space) {
 	launchers.Lock()
 	defer launchers.Unlock()
@@ -116,7 +115,7 @@ func launched(id *Identity) (*launcher, space) {
 	return nil, nil
 }
 
-// endFor is how long a rank tries to tell its launcher that it ends.
+// endFor limits how long a rank tries to tell its launcher that it ends.
 const endFor = 5 * time.Second
 
 // Done reports the orderly end of the rank to the launcher, if a launcher with PMI-1 has started
@@ -135,8 +134,7 @@ func (j *Job) Done() {
 	j.launcher.finalize()
 }
 
-// finalize ends the conversation. What comes of it nobody has to know: the process exits
-// with its own code.
+// finalize ends the conversation. It ignores errors: the process exits with its own code.
 func (l *launcher) finalize() {
 	if l.ended {
 		return
@@ -166,30 +164,29 @@ func (j *Job) Abort(code int) {
 // bits, because the system uses no others, or 1 if these are 0.
 func ExitCode(code int) int { return pmi.ExitCode(code) }
 
-// The version of what ranks put, which begins each value.
+// The version of the published values, which is their first part.
 const spaceVersion = "2"
 
-// keyOf returns the key of what a rank has put.
+// keyOf returns the key of a rank's entry.
 func keyOf(rank int) string { return "bobnet-" + strconv.Itoa(rank) }
 
-// entry is what a rank puts: where it listens, what its program tells of itself in a Hello,
-// and for rank 0 the nonce.
+// entry is what a rank publishes: its listener's address, its program's parameters for a Hello, and
+// for rank 0 the nonce.
 type entry struct {
 	addr   ethertype.Addr
 	params [2]uint32
 	nonce  uint64
 }
 
-// String returns the entry as it is put: of letters, digits and dashes alone, and at most 64 of
-// them.
+// String returns the entry in its published form: at most 64 letters, digits and dashes.
 func (e *entry) String() string {
 	return fmt.Sprintf("%s-%s%04x-%08x%08x-%016x", spaceVersion, hex.EncodeToString(e.addr.MAC[:]), e.addr.Port, e.params[0], e.params[1], e.nonce)
 }
 
-// errValue is wrapped by what is wrong with what a rank has put.
+// errValue is wrapped by errors about invalid entries.
 var errValue = errors.New("what it has put into the launcher's key-value space is not what this version of the library puts: build all ranks from one source")
 
-// parseEntry reads what String has made.
+// parseEntry decodes the result of String.
 func parseEntry(text string) (e entry, err error) {
 	var number [4]uint64
 	words := strings.Split(text, "-")
@@ -209,8 +206,8 @@ func parseEntry(text string) (e entry, err error) {
 	return e, nil
 }
 
-// publish tells the other ranks where this one is, and returns when all have done so. It
-// says for whom it waits when that takes long.
+// publish publishes this rank's entry, and returns when all ranks have done so. If that takes long,
+// it logs which ranks it waits for.
 func (m *meeting) publish() error {
 	mine := entry{addr: m.listener.Addr(), params: m.links.Params(), nonce: m.Nonce}
 	if err := m.space.Put(m.ctx, keyOf(m.Rank), mine.String()); err != nil {
@@ -228,14 +225,14 @@ func (m *meeting) publish() error {
 		return m.errorf("%w: the ranks have not all come to the launcher's barrier: %w", ErrInit, err)
 	}
 	first, err := m.read(0)
-	if err == nil && m.Rank == 0 && first.addr != mine.addr { // the space has kept what another one has put
+	if err == nil && m.Rank == 0 && first.addr != mine.addr { // the space has kept the entry of another process
 		return &DuplicateError{Job: m.Identity.Job, Rank: 0, First: first.addr, Second: mine.addr}
 	}
 	m.Nonce, m.told = first.nonce, err == nil
 	return err
 }
 
-// read returns what a rank has put.
+// read returns a rank's entry.
 func (m *meeting) read(rank int) (e entry, err error) {
 	text, err := m.space.Get(m.ctx, keyOf(rank))
 	if err == nil {

@@ -12,39 +12,40 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// tree is the Links of a Member: a VI to each rank next to it in a tree (tree.go). Over each link a rank sends its Hello, one message of what it passes on (told.go) until
-// the other rank has answered that, an answer to each such message of the other rank, and in the
-// end its word that it leaves. So a few receives are enough.
+// tree is the Links of a Member: a VI to each neighbour in a tree (tree.go). Over each link a rank
+// sends its Hello, reports and places (told.go), one message at a time until the other rank has
+// answered it, an answer to each such message of the other rank, and at the end its goodbye. So a
+// few receives are sufficient.
 type tree struct {
 	mu     sync.Mutex
-	kicked atomic.Bool // attend has been called, and nobody has handled what completed
+	kicked atomic.Bool // the NIC has called attend's function, and no goroutine has handled the completions
 	closed bool
 	job    *Job
 	cfg    Config
 	params [2]uint32
 	nic    *vipl.NIC
-	own    bool // we opened nic
+	own    bool // this member opened nic
 	cq     *seam.Queue
-	peers  []*link // by rank; nil for this rank, and for a rank with which there was nothing to do
-	near   []*link // those that have, or had, a VI
+	peers  []*link // by rank; nil for this rank, and for ranks that were never contacted
+	near   []*link // links that have or had a VI
 	err    error   // the first failure
 	deaths int     // ranks that have failed
-	marks  uint32  // of these, added up (mark)
+	marks  uint32  // sum of their marks (mark)
 
 	table   []place   // by rank
-	places  []arrival // in the order in which they came to be known
-	reports []Report  // in the order in which they came to be known
+	places  []arrival // known places, in the order of arrival
+	reports []Report  // reports, in the order of arrival
 
-	up      int     // the rank above in the tree; -1 if there is none
-	silent  int     // how many ranks to ask at once that may be above this one
-	dialing []*link // attempts to connect since the job has come together
+	up      int     // the rank above in the tree; -1 if none
+	silent  int     // how many possible ranks above to ask at once
+	dialing []*link // connection attempts since the job has started
 
-	leaving, parted bool // this rank leaves; all do
+	leaving, parted bool // this rank leaves; all ranks leave
 	ended           bool // End was called
 	ending          bool // this rank leaves Meet without the others
 
-	programs map[string]bool // that use the Member now
-	events   events          // for the one that connects on first use
+	programs map[string]bool // programs that use the Member now
+	events   events          // for the program that connects on first use
 }
 
 // link is the connection with another rank.
@@ -53,34 +54,34 @@ type link struct {
 	rank   int
 	state  State
 	err    error // of a dead rank
-	caller bool  // this rank asked for the connection
+	caller bool  // this rank requested the connection
 
-	reports int     // those before this one of tree.reports have been sent
-	places  int     // and of tree.places
-	bye     leavers // that were sent last
+	reports int     // number of tree.reports already sent
+	places  int     // number of tree.places already processed
+	bye     leavers // last value sent
 	open    bool
-	owed    int // answers
+	owed    int // answers to send
 
-	left  leavers // of the ranks below it, with itself
-	tries int     // attempts to link that it has refused
+	left  leavers // ranks that leave: this one and those below it
+	tries int     // connection attempts that it has refused
 	recvs []receive
 }
 
 type receive = channel.Receive[struct{}]
 
 const (
-	linkReceives = 4 // a Hello, the last goodbye, one message that is passed on, one answer
+	linkReceives = 4 // a Hello, the last goodbye, one forwarded message, one answer
 	linkSends    = 8
 	messageSize  = 1 + placesMost*placeSize
 )
 
-// What the first byte of a message says is behind it.
+// The first byte of a message: its kind.
 const (
 	sayHello  = 'h' // a Hello
 	sayReport = 'r' // a Report
-	sayPlaces = 'p' // where ranks are
-	sayAnswer = 'a' // nothing: the last message that was passed on has been handled
-	sayBye    = 'b' // how many ranks leave in order (leavers), or nothing: all do
+	sayPlaces = 'p' // places of ranks
+	sayAnswer = 'a' // empty: the last forwarded message has been handled
+	sayBye    = 'b' // the number of ranks that leave in order (leavers), or empty: all leave
 )
 
 func (t *tree) Lock()             { t.mu.Lock() }
@@ -105,8 +106,7 @@ func (t *tree) peer(rank int) *link {
 	return t.peers[rank]
 }
 
-// State implements Links. A rank that has no link with this one counts as Live when this one
-// knows where it is.
+// State implements Links. A rank without a link to this one counts as Live if its address is known.
 func (t *tree) State(rank int) State {
 	switch p := t.peers[rank]; {
 	case p != nil && p.state != Absent:
@@ -150,8 +150,8 @@ func (t *tree) say(p *link, kind byte, body []byte) {
 	}
 }
 
-// Greet implements Links. Where a launcher has told all ranks which run this is, two that
-// connect know each other already, and neither says Hello.
+// Greet implements Links. If a launcher has told all ranks which run this is, two ranks that
+// connect know each other already, and neither sends a Hello.
 func (t *tree) Greet(rank int) {
 	p := t.peer(rank)
 	if _, known := t.job.known[rank]; known {
@@ -163,7 +163,7 @@ func (t *tree) Greet(rank int) {
 		return
 	}
 	if p.state != Absent {
-		return // its first message has ended it already
+		return // its first message has already ended it
 	}
 	p.state = Greeting
 	if t.job.Said(rank) {
@@ -193,7 +193,7 @@ func (t *tree) Fail(rank int, cause error) error {
 		t.err = p.err
 	}
 	p.Disconnect()
-	if !t.ending || told(cause) { // otherwise p may have ended the connection because this rank ends
+	if !t.ending || told(cause) { // otherwise p may have closed the connection because this rank ends
 		t.Tell(t.job.ReportOf(p.err))
 	}
 	t.events.died(rank, p.err)
@@ -205,7 +205,7 @@ func (t *tree) Fail(rank int, cause error) error {
 // End implements Links.
 func (t *tree) End(err *DuplicateError) {
 	if t.ended {
-		return // the report is on its way already, and comes back from whom it went to
+		return // the report has been sent, and has returned from its receiver
 	}
 	t.ended = true
 	if t.err == nil {
@@ -214,7 +214,7 @@ func (t *tree) End(err *DuplicateError) {
 	t.Tell(t.job.ReportOf(err))
 }
 
-// Unacked implements Links. Reports that wait for an answer to the last one count.
+// Unacked implements Links. It also counts reports that wait for an answer to the previous one.
 func (t *tree) Unacked() (n int) {
 	for _, p := range t.near {
 		if !p.Connected() {
@@ -240,7 +240,7 @@ func (t *tree) Step(ctx context.Context) error {
 	return err
 }
 
-// handle handles what has completed.
+// handle handles completions.
 func (t *tree) handle(done []seam.Completion) {
 	for i := range done {
 		c := &done[i]
@@ -250,7 +250,7 @@ func (t *tree) handle(done []seam.Completion) {
 		}
 		p := c.VI.Context.(*link)
 		if p.VI != c.VI {
-			continue // of an attempt that was taken back
+			continue // from an attempt that was cancelled
 		}
 		if !c.Recv {
 			p.Sent()
@@ -267,10 +267,10 @@ func (t *tree) handle(done []seam.Completion) {
 	t.part()
 }
 
-// arrived handles a message, and posts its receive again.
+// arrived handles a message, and reposts its receive.
 func (t *tree) arrived(p *link, rx *receive) {
 	vi := p.VI
-	if t.dialed(); p.VI != vi { // p may have become connected with this, or has ended meanwhile
+	if t.dialed(); p.VI != vi { // dialed may have connected or closed p
 		return
 	}
 	kind := t.heard(p, rx.Data())
@@ -286,7 +286,7 @@ func (t *tree) arrived(p *link, rx *receive) {
 	}
 }
 
-// address returns where a rank listens; the zero address if that is not known.
+// address returns where a rank listens, or the zero address if unknown.
 func (t *tree) address(rank int) ethertype.Addr {
 	return t.table[rank].addr
 }

@@ -15,44 +15,41 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// How the ranks find and connect each other: each listens, advertises the
-// listener's address as job/<name>/<rank>, connects to every lower rank in
-// ascending order, and then accepts the higher ones. Rank 0 accepts at once,
-// so the rest follow one after the other, each a handshake behind its
-// predecessor, and no cycle of ranks can wait for each other. A rank listens
-// before it can be found, so nobody meets a closed door; requests wait
-// meanwhile.
+// How the ranks find each other and connect. Each rank listens, advertises its listener's address
+// as job/<name>/<rank>, connects to every lower rank in ascending order, and then accepts the
+// higher ones. Rank 0 accepts at once, so the others follow one after the other, each a handshake
+// behind its predecessor, and no cycle of ranks can wait for each other. A rank listens before it
+// can be found, so no request finds a closed port; requests wait in a queue.
 //
-// Rank 0 draws a nonce and tells it to each rank in its first message, before
-// that one connects to others or accepts them: what belongs to another run of a
-// job of the same name is refused. See admit.go and twice.go.
+// Rank 0 chooses a nonce and sends it to each rank in its first message, before that rank connects
+// to others or accepts them. So requests from another run of a job of the same name are refused.
+// See admit.go and twice.go.
 //
-// Where a launcher has a key-value space, ranks put their addresses there, and rank 0 the
-// nonce. Nobody asks the segment then, and nobody waits for his turn. See launcher.go
-// and atonce.go.
+// If a launcher has a key-value space, ranks publish their addresses there, and rank 0 the nonce.
+// Then no rank uses broadcasts or waits for its turn. See launcher.go and atonce.go.
 //
-// A Member connects along the edges of a tree only (tree.go): the rank above a rank has the part
-// of rank 0 for it, and Meet ends when each rank knows where all others listen.
+// A Member connects only along the edges of a tree (tree.go). The rank above takes the role of rank
+// 0, and Meet ends when each rank knows the addresses of all others.
 //
-// Whatever a rank waits for, it hears those that it is connected with: when one
-// dies, or says that another has, Meet ends and names that one. Who ends for a
-// reason of its own says it to the others; see lastwords.go.
+// While a rank waits, it handles messages of connected ranks. If one of them dies, or reports the
+// failure of another one, Meet ends and names the failed rank. A rank that ends for its own reason
+// reports it to the others; see lastwords.go.
 
-// meeting is a rank's part in that.
+// meeting is a rank's part in Meet.
 type meeting struct {
 	*Job
 	cq  *vipl.CQ        // of the VIs
-	ctx context.Context // ends when time is up
-	end int64           // the same, on the NIC's clock
+	ctx context.Context // ends at the timeout
+	end int64           // the timeout on the NIC's clock
 
-	postponed []*vipl.Request         // of ranks that are being accepted
-	accepting []int                   // whose requests have been accepted, and who are not connected yet
-	accepted  map[ethertype.Addr]bool // whose requests have been accepted before
-	undialed  []int                   // lower ranks that this one has yet to ask, if it asks several at once
-	dialed    []int                   // those that it asks
-	dialAt    int64                   // not to ask more of them before
-	checked   map[uint32]int64        // when the segment was asked who claims a rank
-	refusal   error                   // of the last request that was refused
+	postponed []*vipl.Request         // requests from ranks in accepting
+	accepting []int                   // ranks whose request has been accepted, and which are not connected yet
+	accepted  map[ethertype.Addr]bool // addresses whose requests have been accepted before
+	undialed  []int                   // lower ranks still to be asked, if this rank asks several at once
+	dialed    []int                   // ranks that are being asked
+	dialAt    int64                   // earliest time to ask more ranks
+	checked   map[uint32]int64        // when claimants of a rank were last searched
+	refusal   error                   // of the last refused request
 	waits     wait
 }
 
@@ -105,7 +102,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 	return err
 }
 
-// open listens, and lets others find where.
+// open listens, and advertises the listener's address.
 func (j *Job) open(cq *vipl.CQ) (err error) {
 	if j.listener, err = j.nic.Listen(0); err != nil {
 		return err
@@ -130,12 +127,12 @@ func (m *meeting) lower() (ranks []int) {
 	return ranks
 }
 
-// meet is the order of it that the comment above describes.
+// meet connects in the order that the comment above describes.
 func (m *meeting) meet() error {
 	if m.space != nil {
 		return m.meetAtOnce()
 	}
-	if m.Rank == 0 && m.member == nil { // a member's rank is there once
+	if m.Rank == 0 && m.member == nil { // the rank of a member is known to be unique
 		if err := m.findRival(); err != nil {
 			return err
 		}
@@ -152,8 +149,8 @@ func (m *meeting) meet() error {
 	return m.attend(m.ctx, func() bool { return !m.any(Greeting) })
 }
 
-// attend handles what comes until done. It fails when ctx ends, or when the job
-// cannot come together any more. It says whom it waits for when that takes long.
+// attend handles events until done. It fails if ctx ends, or if the job can no longer start. If the
+// wait takes long, it logs which ranks are missing.
 func (m *meeting) attend(ctx context.Context, done func() bool) error {
 	m.links.Lock()
 	defer m.links.Unlock()
@@ -184,7 +181,7 @@ func (m *meeting) attend(ctx context.Context, done func() bool) error {
 
 const never = math.MaxInt64
 
-// lookAt returns when attend has something to do although nothing has come.
+// lookAt returns when attend has work without an event.
 func (m *meeting) lookAt() (at int64) {
 	at = never
 	if !m.waits.said {
@@ -196,8 +193,8 @@ func (m *meeting) lookAt() (at int64) {
 	return at
 }
 
-// failure returns why the job cannot come together any more, or nil. The others hear of
-// what the member knows before this rank's end looks to them like the cause.
+// failure returns why the job can no longer start, or nil. It forwards failures that the member
+// knows, before the others take this rank's end for the cause.
 func (m *meeting) failure() error {
 	if err := m.links.Err(); err != nil || m.member == nil {
 		return err
@@ -210,7 +207,7 @@ func (m *meeting) failure() error {
 	return err
 }
 
-// attendFor is attend for a while at the most, whose end is no failure.
+// attendFor is attend for at most a while; the end of that time is not a failure.
 func (m *meeting) attendFor(while time.Duration, done func() bool) error {
 	ctx, cancel := m.nic.WithTimeout(m.ctx, while)
 	defer cancel()
@@ -220,12 +217,12 @@ func (m *meeting) attendFor(while time.Duration, done func() bool) error {
 	return nil
 }
 
-// over reports whether time is up.
+// over reports whether the timeout has expired.
 func (m *meeting) over() bool { return m.ctx.Err() != nil || m.nic.Now() >= m.end }
 
-// dial connects to a lower rank. Rank 0 has then told which run this is.
+// dial connects to a lower rank. From rank 0 it also waits for the nonce.
 func (m *meeting) dial(rank int) error {
-	vi, err := m.connector(rank, time.Duration(m.end-m.nic.Now())) // the rank may wait for others itself
+	vi, err := m.connector(rank, time.Duration(m.end-m.nic.Now())) // the rank may itself be waiting for others
 	if err != nil {
 		return m.errorf("%w", err)
 	}
@@ -251,7 +248,7 @@ func (m *meeting) dial(rank int) error {
 	}
 }
 
-// connector returns the VI to connect with a rank, which is made once.
+// connector returns the VI to connect with a rank, and creates it if necessary.
 func (m *meeting) connector(rank int, connect time.Duration) (vi *vipl.VI, err error) {
 	if m.vis[rank] == nil {
 		m.vis[rank], err = m.links.Open(rank, connect)
@@ -259,18 +256,18 @@ func (m *meeting) connector(rank int, connect time.Duration) (vi *vipl.VI, err e
 	return m.vis[rank], err
 }
 
-// greet begins to talk with a rank that is connected now.
+// greet starts the conversation with a newly connected rank.
 func (m *meeting) greet(rank int) {
 	m.links.Lock()
 	defer m.links.Unlock()
 	m.links.Greet(rank)
 }
 
-// busy is what a rank says to whom it cannot listen now.
+// busy is the refusal of a request that a rank cannot handle now.
 const busy = "too many ask at once: ask again"
 
-// turnedAway returns why the rank at addr cannot be reached. If it says that the
-// job cannot come together, that is why.
+// turnedAway returns the error if the rank at addr cannot be reached. If that rank reports why the
+// job cannot start, this is the error.
 func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 	var refused *vipl.ConnError
 	if errors.As(err, &refused) && errors.Is(err, vipl.ErrReject) {
@@ -285,20 +282,20 @@ func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 			err = errclass.With(ErrVersion, err)
 		}
 	}
-	if addr.IsZero() { // the error has it
+	if addr.IsZero() { // the error contains the address
 		return m.errorf("rank %d: %w", rank, err)
 	}
 	return m.errorf("rank %d at %v: %w", rank, addr, err)
 }
 
-// How long Meet asks for a rank, and then how long it hears the others, before
-// it asks again: each time twice as long.
+// How long Meet looks up a rank, and then how long it handles events before the next look-up;
+// doubles each time.
 const (
 	askFirst = 50 * time.Millisecond
 	askMost  = 400 * time.Millisecond
 )
 
-// find returns the address of a rank as soon as that has one.
+// find returns the address of a rank as soon as it is known.
 func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
 	if m.space != nil {
 		other, err := m.read(rank)
@@ -318,7 +315,7 @@ func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
 	}
 }
 
-// known returns where a rank is whose job has met before, or the zero address.
+// known returns a rank's address if the member knows it, or the zero address.
 func (m *meeting) known(rank int) (at ethertype.Addr) {
 	if m.member != nil {
 		at = m.member.Addr(rank)
@@ -326,10 +323,10 @@ func (m *meeting) known(rank int) (at ethertype.Addr) {
 	return at
 }
 
-// lookAgain is after how long a rank is asked again that could not listen.
+// lookAgain is the pause before a busy rank is asked again.
 const lookAgain = 20 * time.Millisecond
 
-// connected waits until the attempt to connect vi has an end.
+// connected waits until the attempt to connect vi has ended.
 func (m *meeting) connected(vi *vipl.VI) error {
 	if err := m.attend(m.ctx, func() bool { return vi.State() != vipl.StateConnectPending }); err != nil {
 		return err

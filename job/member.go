@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	return &Member{t}, nil
 }
 
-// join connects with the ranks next to this one in the tree, and has all know where all are.
+// join connects with the neighbours in the tree, and returns when all ranks know all addresses.
 func (t *tree) join(ctx context.Context) (err error) {
 	if t.cq, err = seam.NewQueue(t.nic, t.entries(), 16); err != nil {
 		return t.job.errorf("%w", err)
@@ -82,10 +82,10 @@ func (t *tree) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// entries returns how many completions there may be at a time.
+// entries returns the maximum number of simultaneous completions.
 func (t *tree) entries() int { return min((linkReceives+linkSends)*len(t.peers), vipl.MaxCQEntries) }
 
-// close gives back what Open took.
+// close releases what Open acquired.
 func (t *tree) close() {
 	t.mu.Lock()
 	t.closed = true
@@ -103,7 +103,7 @@ func (t *tree) close() {
 	logqueue.New(t.cfg.Logger).Flush(logFlush)
 }
 
-// logFlush is how long the last lines of the log are waited for.
+// logFlush limits the wait for the last log lines.
 const logFlush = 100 * time.Millisecond
 
 // heard handles a message, and returns its kind.
@@ -122,7 +122,7 @@ func (t *tree) heard(p *link, b []byte) (kind byte) {
 	return kind
 }
 
-// heardOf handles a message of a kind, and reports whether it is one.
+// heardOf handles a message of the given kind, and reports whether it is valid.
 func (t *tree) heardOf(p *link, kind byte, body []byte) bool {
 	switch kind {
 	case sayHello:
@@ -158,7 +158,7 @@ func (t *tree) heardOf(p *link, kind byte, body []byte) bool {
 	return true
 }
 
-// leaves handles p's word that it leaves.
+// leaves handles p's message that it leaves.
 func (t *tree) leaves(p *link, body []byte) bool {
 	switch {
 	case len(body) == 0 && p.rank < t.job.Rank:
@@ -264,7 +264,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf(t.job.prefix()+": leave: %w", err)
 	}
-	if t.err != nil { // others may have to hear it from this rank
+	if t.err != nil { // others may learn of the failure only through this rank
 		(&meeting{Job: t.job}).drain()
 	} else {
 		t.job.Done()

@@ -10,26 +10,25 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// errMissing is the failure of a rank that has not come.
+// errMissing is the failure of a rank that has not joined.
 var errMissing = errors.New("it did not come in time")
 
-// timeIsUp tells the end of the time for Meet from what is worth an error of
-// its own. A rank that does not answer a request to connect is that, and one
-// that has died.
+// timeIsUp reports whether err means that the timeout of Meet has expired. A rank that does not
+// answer a connection request, or that has died, has its own error.
 func timeIsUp(err error) bool {
 	var refused *vipl.ConnError
 	return !errors.As(err, &refused) && !errors.Is(err, ErrRankFailed) && (errors.Is(err, vipl.ErrNameService) || errors.Is(err, vipl.ErrTimeout) || errors.Is(err, context.DeadlineExceeded))
 }
 
-// How long Meet looks, when time is up, for the ranks that it is not connected
-// with, and for one of them: it asks for the first few only.
+// How long Meet looks for missing ranks when the timeout has expired, in all and for each; it looks
+// only for the first few.
 const (
 	lookForAll = 200 * time.Millisecond
 	lookForOne = 50 * time.Millisecond
 )
 
-// missing returns Meet's error when time is up. Its class is also that of the last refusal,
-// if that was because of the version.
+// missing returns Meet's error when the timeout has expired. It is also an ErrVersion if the last
+// refusal was because of the version.
 func (m *meeting) missing(took time.Duration, cause error) error {
 	err := m.absence(took, cause)
 	if errors.Is(m.refusal, ErrVersion) {
@@ -38,8 +37,8 @@ func (m *meeting) missing(took time.Duration, cause error) error {
 	return err
 }
 
-// absence says in words who is missing, and perhaps why. It asks the segment once more,
-// to tell the ranks that are not there from those that wait themselves.
+// absence describes which ranks are missing and possibly why. It looks them up once more to
+// distinguish ranks that are not on the segment from ranks that wait themselves.
 func (m *meeting) absence(took time.Duration, cause error) error {
 	var silent []int
 	rest := m.unconnected()
@@ -63,8 +62,8 @@ func (m *meeting) absence(took time.Duration, cause error) error {
 		ErrInit, rankList(silent), m.Identity.Job, took, EnvJob, more, cause, tryDoctor)
 }
 
-// blame tells the others of the first of ranks, because of which this one leaves:
-// they would name this one else.
+// blame reports the first of ranks as the cause of this rank's end. Otherwise the others would
+// blame this rank.
 func (m *meeting) blame(ranks []int, why error) {
 	m.links.Lock()
 	defer m.links.Unlock()
@@ -73,7 +72,7 @@ func (m *meeting) blame(ranks []int, why error) {
 	}
 }
 
-// unconnected returns the ranks that this one does not talk with yet.
+// unconnected returns the ranks that have no verified connection with this one.
 func (m *meeting) unconnected() (ranks []int) {
 	for rank := range m.Size {
 		if rank != m.Rank && m.links.State(rank) != Live {

@@ -12,34 +12,34 @@ import (
 )
 
 // Connections on first use. A program on a Member may connect two ranks when one of them first has
-// something for the other: every rank knows where all others listen. Its request carries a Hello
-// of this run and one byte more, the purpose, and comes to the Member, which hands it to the program. So a
-// rank takes requests while its program computes.
+// a message for the other, because every rank knows the addresses of all others. Its request
+// carries a Hello of this run and one more byte, the purpose. The Member receives the request and
+// passes it to the program, so a rank accepts requests while its program computes.
 
-// What the byte behind the Hello of a request is for.
+// Purposes of a request: the byte after its Hello.
 const (
-	forLink    = 1 // a link of the Member's tree, in place of one to a rank that has failed
-	forProgram = 2 // the program on the Member
+	forLink    = 1 // a link of the Member's tree that replaces one to a failed rank
+	forProgram = 2 // a connection of the program on the Member
 )
 
-// Event is something that a program which connects on first use has to handle: the request of
-// a rank for a connection, the failure of a rank, or that all ranks leave.
+// Event is an event for a program that connects on first use: a rank's connection request, the
+// failure of a rank, or that all ranks leave.
 type Event struct {
 	Rank    int           // -1: all ranks leave
 	Request *vipl.Request // nil if Rank has failed
-	Params  [2]uint32     // of the program of the rank that asks
+	Params  [2]uint32     // of the program of the requesting rank
 	Err     error         // the RankError
 }
 
-// events are those that the program on a Member has not taken yet.
+// events holds the events that the program on a Member has not taken yet.
 type events struct {
-	kick     func() // of the program; nil if none has asked for events
+	kick     func() // function of the program; nil if it has not requested events
 	queue    []Event
-	requests int  // of queue
-	fresh    bool // kick is to be called
+	requests int  // number of requests in queue
+	fresh    bool // kick must be called
 }
 
-// due returns what is to be called without the lock, or nil. The caller holds the lock.
+// due returns the function to call without the lock, or nil. The caller must hold the lock.
 func (e *events) due() func() {
 	if !e.fresh || e.kick == nil {
 		return nil
@@ -98,8 +98,8 @@ func (j *Job) Next() (ev Event, ok bool) {
 	return ev, true
 }
 
-// Dial begins to connect vi with the program of another rank, and returns at once
-// (VI.ConnectDone).
+// Dial starts to connect vi with the program of another rank, and returns at once; see
+// VI.ConnectDone.
 func (j *Job) Dial(vi *vipl.VI, rank int) error {
 	return vi.ConnectStart(j.member.Addr(rank), j.member.t.job.request(forProgram, j.links.Params()))
 }
@@ -138,7 +138,7 @@ func Refusal(err error) error {
 // Busy refuses a request because this rank is busy. The rank that dialed tries again.
 func Busy(req *vipl.Request) { req.Reject(busy) }
 
-// Failed has the Member tell all ranks that one has failed. The lock of Links may be held.
+// Failed makes the Member report to all ranks that one has failed. The lock of Links may be held.
 func (j *Job) Failed(rank int, cause error) {
 	t := j.member.t
 	t.Lock()
@@ -146,7 +146,8 @@ func (j *Job) Failed(rank int, cause error) {
 	t.Fail(rank, cause)
 }
 
-// Say has the Member tell all ranks that this one fails, and why. The lock of Links may be held.
+// Say makes the Member report to all ranks that this one fails, and why. The lock of Links may be
+// held.
 func (j *Job) Say(why string) {
 	t := j.member.t
 	t.Lock()
@@ -154,7 +155,8 @@ func (j *Job) Say(why string) {
 	t.Tell(Report{Rank: j.Rank, Why: why})
 }
 
-// Leave has the Member tell all ranks that this one leaves. An Event says when all that live do.
+// Leave makes the Member tell all ranks that this one leaves. An Event follows when all living
+// ranks leave.
 func (j *Job) Leave() {
 	t := j.member.t
 	t.Lock()
@@ -163,7 +165,7 @@ func (j *Job) Leave() {
 	t.part()
 }
 
-// request returns what goes with a request of this rank that others do not expect.
+// request returns the private data of a request after Meet.
 func (j *Job) request(purpose byte, params [2]uint32) []byte {
 	var b [HelloSize + 1]byte
 	mine := j.Hello(params)
@@ -172,13 +174,13 @@ func (j *Job) request(purpose byte, params [2]uint32) []byte {
 	return b[:]
 }
 
-// isLate reports whether a request is one that Meet does not expect, of a rank of this job.
+// isLate reports whether a request has been sent after Meet, by another rank of this job.
 func (j *Job) isLate(req *vipl.Request) (h Hello, late bool) {
 	h = j.ParseHello(req.Data())
 	return h, len(req.Data()) == HelloSize+1 && j.Claims(&h) && int(h.Rank) != j.Rank
 }
 
-// late handles such a request, when this rank knows the run. The lock is held.
+// late handles such a request, when this rank knows the run. The caller must hold the lock.
 func (t *tree) late(req *vipl.Request, h *Hello) {
 	j, rank := t.job, int(h.Rank)
 	why := j.Check(h)
@@ -204,5 +206,5 @@ func (t *tree) late(req *vipl.Request, h *Hello) {
 	}
 }
 
-// Station returns where the Member of another rank listens, and what its program tells of itself.
+// Station returns where the Member of another rank listens, and the parameters of its program.
 func (j *Job) Station(rank int) (ethertype.Addr, [2]uint32) { return j.member.t.where(rank) }

@@ -29,8 +29,7 @@ type Place struct {
 	Others     string // other sources that are set, separated by commas
 }
 
-// envCompletion is the variable by which Kubernetes tells a pod of an Indexed Job which
-// one it is.
+// envCompletion is the variable with the index of a pod in a Kubernetes Indexed Job.
 const envCompletion = "JOB_COMPLETION_INDEX"
 
 // FindPlace returns the place that the environment describes. It contacts no launcher. If the
@@ -42,7 +41,7 @@ func FindPlace() (Place, error) { return findPlace(os.Getenv, os.Hostname) }
 // environment is where variables are looked up.
 type environment func(name string) string
 
-// findPlace is FindPlace for any environment and host.
+// findPlace implements FindPlace for any environment and host name.
 func findPlace(env environment, hostname func() (string, error)) (p Place, err error) {
 	var read func() (Place, error)
 	var others []string
@@ -72,7 +71,7 @@ func findPlace(env environment, hostname func() (string, error)) (p Place, err e
 		p.Others = strings.Join(others, ", ")
 		return p, err
 	case env("SLURM_PROCID") != "":
-		// Within an allocation every process finds these variables, whoever has started it.
+		// Within an allocation every process has these variables, even if srun has not started it.
 		return Place{Size: 1, Why: "SLURM_PROCID is set, but SLURM_STEP_ID is not: the process is in an allocation, and was not started by srun"}, nil
 	}
 	return Place{Size: 1, Why: EnvSize + " is not set, nor are the variables of a launcher"}, nil
@@ -85,7 +84,7 @@ func (env environment) bobnet() (Place, error) {
 	return p, err
 }
 
-// pmi reads what a launcher with PMI-1 says, by a descriptor or by a port.
+// pmi reads the variables of a launcher with PMI-1, which provides a descriptor or a port.
 func (env environment) pmi() (Place, error) {
 	if env(pmi.EnvFD) != "" {
 		p, err := env.place(sourcePMI, pmi.EnvRank, pmi.EnvSize)
@@ -93,7 +92,7 @@ func (env environment) pmi() (Place, error) {
 		return p, err
 	}
 	p := Place{Source: sourcePMI, Why: fmt.Sprintf("%s=%s, %s=%s", pmi.EnvPort, env(pmi.EnvPort), pmi.EnvID, env(pmi.EnvID))}
-	p.Rank, _ = strconv.Atoi(env(pmi.EnvID)) // often, and the launcher tells
+	p.Rank, _ = strconv.Atoi(env(pmi.EnvID)) // often the rank; the launcher provides the real one
 	return p, nil
 }
 
@@ -104,7 +103,7 @@ func (env environment) slurm() (Place, error) {
 	return p, err
 }
 
-// openMPI reads the variables of its mpirun.
+// openMPI reads the variables of Open MPI's mpirun.
 func (env environment) openMPI() (Place, error) {
 	p, err := env.checked(sourceOpenMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
 	if space := env("PMIX_NAMESPACE"); space != "" {
@@ -131,8 +130,8 @@ func (env environment) place(source, rank, size string) (p Place, err error) {
 	return p, err
 }
 
-// checked is place for a launcher's variables, the first one of those that may tell the
-// size, and has them fit together.
+// checked is place for a launcher's variables, with the first set variable of sizes. It also checks
+// that rank and size are consistent.
 func (env environment) checked(source, rank string, sizes ...string) (Place, error) {
 	size := sizes[0]
 	for _, other := range sizes[1:] {
@@ -151,7 +150,7 @@ func (env environment) checked(source, rank string, sizes ...string) (Place, err
 	return p, err
 }
 
-// number returns what a variable holds.
+// number returns the value of a variable.
 func (env environment) number(name string) (int, error) {
 	n, err := strconv.Atoi(env(name))
 	if err != nil {
@@ -160,8 +159,8 @@ func (env environment) number(name string) (int, error) {
 	return n, nil
 }
 
-// kubernetes reads what a pod of an Indexed Job knows. How many pods there are no
-// variable of Kubernetes tells. A pod's host is called as the job, with its index.
+// kubernetes reads the variables of a pod in an Indexed Job. Kubernetes provides no variable for
+// the number of pods. A pod's host name consists of the job's name and the index.
 func (env environment) kubernetes(hostname func() (string, error)) (Place, error) {
 	if env(EnvSize) == "" {
 		return Place{}, fmt.Errorf("environment variable %s is %q, as in a Kubernetes Indexed Job, but %s is not set: set it in the manifest to the job's parallelism (1 for pods that work alone)",
@@ -182,8 +181,8 @@ func (env environment) kubernetes(hostname func() (string, error)) (Place, error
 	return p, nil
 }
 
-// nameOf returns a launcher's name of a job as one that a job may have here: long ones,
-// and such that not everybody can print, by a hash.
+// nameOf returns a valid job name for a launcher's name: a hash if that is long or has unprintable
+// characters.
 func nameOf(name string) string {
 	odd := strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' })
 	if !odd && len(name) <= maxName/2 {

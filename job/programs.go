@@ -8,15 +8,15 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Several programs under one membership. The packages that a process uses side by side,
-// such as one for messages and one for remote memory, are of one rank of one job. Each
-// on its own would look for its ranks under the same names, and the first would take
-// the second for another process that claims its rank. So the process joins once, and
-// each package gets the Member: its ranks meet under names of their own, on the member's
-// NIC, and are of the member's run.
+// Several programs under one membership. Packages that a process uses together, such as one for
+// messages and one for remote memory, belong to one rank of one job. If each joined the job by
+// itself, all would look for the ranks under the same names, and the first would take the second
+// for another process with the same rank. So the process joins once, and each package gets the
+// Member. The package's ranks then use their own names on the member's NIC, and belong to the
+// member's run.
 
-// memberLook is how often Meet looks whether the member has heard of a failure, whose
-// word wakes nobody who waits for a program's own connections.
+// memberLook is the interval at which Meet checks whether the member has learned of a failure; its
+// messages do not wake goroutines that wait for a program's own connections.
 const memberLook = 50 * time.Millisecond
 
 // New returns the membership of one more program, with messages of format version, in the run of
@@ -46,7 +46,7 @@ func (m *Member) New(program string, version uint32, links Links, timeout time.D
 	return j, nil
 }
 
-// forget lets a program of the name begin again.
+// forget makes the program's name available again.
 func (m *Member) forget(program string) {
 	m.t.Lock()
 	defer m.t.Unlock()

@@ -59,7 +59,7 @@ func ParseReport(text string, size int) (r Report, ok bool) {
 	return Report{}, false
 }
 
-// printable makes text from another rank safe to show.
+// printable replaces unprintable characters in text from another rank.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
@@ -86,7 +86,7 @@ func (id *Identity) ReportOf(err error) Report {
 	return Report{Rank: id.Rank, Why: "it gave up: " + strings.TrimPrefix(err.Error(), strings.ToLower(id.Program)+": ")}
 }
 
-// gaveUp returns why a rank ends because of r.
+// gaveUp returns the reason of a rank that ends because of r.
 func (r Report) gaveUp() string {
 	if r.Twice() {
 		return fmt.Sprintf("it gave up: rank %d is there twice", r.Rank)

@@ -6,28 +6,27 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// What ranks pass on along their links: where each rank listens and what its program tells of
-// itself, and which rank has failed and why. Each rank keeps both lists in the order in which it
-// has learned of them, and sends each link what that has not had yet. A link carries one such
-// message at a time: the other rank answers it when it has handled it and posted the receive again.
-// So a link needs a few receives however much there is to pass on, and places that come one
-// after the other share a message.
+// What ranks forward along their links: where each rank listens and the parameters of its program,
+// and which rank has failed and why. Each rank keeps both lists in the order of arrival, and sends
+// on each link what it has not yet sent there. A link carries one such message at a time: the other
+// rank answers when it has handled it and reposted the receive. So a link needs few receives,
+// whatever the number of reports, and several places share a message.
 
-// place is where a rank listens, and what its program tells of itself in a Hello.
+// place is where a rank listens, with the parameters of its program for a Hello.
 type place struct {
 	addr   ethertype.Addr
 	params [2]uint32
 }
 
-// arrival is a place that has come to be known.
+// arrival is a place that rank from has sent.
 type arrival struct{ rank, from uint16 }
 
 const (
 	placeSize  = 2 + 8 + 8 // rank, address, params
-	placesMost = 56        // of one message
+	placesMost = 56        // in one message
 )
 
-// learn takes note of where a rank is, which rank from has told.
+// learn records the place of a rank, which rank from has sent.
 func (t *tree) learn(rank int, at place, from int) {
 	if !t.table[rank].addr.IsZero() {
 		return
@@ -36,7 +35,7 @@ func (t *tree) learn(rank int, at place, from int) {
 	t.places = append(t.places, arrival{uint16(rank), uint16(from)})
 }
 
-// learned takes in a message of places, and reports whether it is one.
+// learned handles a message of places, and reports whether it is valid.
 func (t *tree) learned(b []byte, from int) bool {
 	if len(b) == 0 || len(b)%placeSize != 0 {
 		return false
@@ -59,7 +58,7 @@ func (t *tree) learned(b []byte, from int) bool {
 	return true
 }
 
-// pack puts places that p has not had into b, and returns how many bytes that takes.
+// pack puts places that were not yet sent to p into b, and returns the number of bytes.
 func (t *tree) pack(b []byte, p *link) (n int) {
 	le := binary.LittleEndian
 	for ; p.places < len(t.places) && n+placeSize <= len(b); p.places++ {
@@ -78,17 +77,17 @@ func (t *tree) pack(b []byte, p *link) (n int) {
 	return n
 }
 
-// talks reports whether p is connected, and has not ended.
+// talks reports whether p is connected.
 func (p *link) talks() bool { return p.state == Greeting || p.state == Live }
 
-// passAll passes on to all links.
+// passAll calls pass for all links.
 func (t *tree) passAll() {
 	for _, p := range t.near {
 		t.pass(p)
 	}
 }
 
-// pass sends p the next message of what it has not had, if it has answered the last one.
+// pass sends the next message to p, if p has answered the previous one.
 func (t *tree) pass(p *link) {
 	for ; p.owed > 0 && p.talks() && p.Room(); p.owed-- {
 		t.say(p, sayAnswer, nil)

@@ -11,29 +11,29 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// A Member needs no connection with every other rank: all ranks together would have one for each
-// pair, and most of the time of a start would go there. Its links are the edges of a tree, with
-// rank 0 at its root. Each rank looks for the one above it alone, whether a launcher says where that
-// is or the segment has to be asked. Along the links each rank learns where all others are (told.go). What
-// a rank reports of a failure goes along them: each rank that learns of it passes it
-// on (tree.Fail), by the NIC's goroutine while its program computes. A rank that dies cuts the
-// tree. Each part has a neighbour of it, which notices. Those below it and the next rank above it that
-// lives ask each other for a link (repair): so each side notices if the other has died as well. If no
-// rank above lives, the lowest rank that lives is the root.
+// A Member does not connect with every other rank: that would need one connection for each pair of
+// ranks, and take most of the start time. Its links are the edges of a tree with rank 0 at the
+// root. Each rank looks only for the rank above it, through a launcher or by broadcast. Along the
+// links each rank learns the addresses of all others (told.go). Reports of a failure travel along
+// the links too: each rank that learns of one forwards it (tree.Fail), on the NIC's goroutine while
+// its program computes. A rank that dies cuts the tree into parts. Each part contains a neighbour
+// of the dead rank, which detects the death. The ranks below the dead one, and the next living rank
+// above it, then request links from each other (repair), so each side also detects if the other has
+// died. If no rank above lives, the lowest living rank is the root.
 
-// fanOut is how many ranks are below one.
+// fanOut is the number of ranks directly below a rank.
 const fanOut = 4
 
-// above returns the rank above another one than 0.
+// above returns the rank above another one, which is not 0.
 func above(rank int) int { return (rank - 1) / fanOut }
 
-// linked reports whether this rank has a link with another one from the start.
+// linked reports whether the tree initially links this rank with another one.
 func (t *tree) linked(rank int) bool {
 	me := t.job.Rank
 	return me > 0 && above(me) == rank || rank > 0 && above(rank) == me
 }
 
-// begin takes note of where this rank listens.
+// begin records where this rank listens.
 func (t *tree) begin(at ethertype.Addr) {
 	t.Lock()
 	defer t.Unlock()
@@ -43,7 +43,7 @@ func (t *tree) begin(at ethertype.Addr) {
 // dead reports whether a rank has failed.
 func (t *tree) dead(rank int) bool { return t.peers[rank] != nil && t.peers[rank].state == Dead }
 
-// attend has messages of other ranks handled while the program computes.
+// attend makes the NIC handle messages of other ranks while the program computes.
 func (t *tree) attend() error {
 	return t.cq.Attend(func() {
 		t.kicked.Store(true)
@@ -51,8 +51,8 @@ func (t *tree) attend() error {
 	})
 }
 
-// seeTo handles what has completed, if attend has been called and nobody holds the lock. A holder
-// of the lock does so in releasing it.
+// seeTo handles completions, if the NIC has reported some and no goroutine holds the lock. A
+// goroutine that holds the lock does this when it releases the lock.
 func (t *tree) seeTo() {
 	for t.kicked.Load() && t.mu.TryLock() {
 		t.kicked.Store(false)
@@ -67,8 +67,8 @@ func (t *tree) seeTo() {
 	}
 }
 
-// repair links this rank with the living ranks that are next to it in the tree now, where one between
-// them has died. It does nothing before the job has come together.
+// repair links this rank with its living neighbours in the tree, if a rank between them has died.
+// It does nothing before the job has started.
 func (t *tree) repair() {
 	if !t.job.joined || t.closed || t.parted {
 		return
@@ -87,11 +87,12 @@ func (t *tree) repair() {
 	t.adopt(t.job.Rank)
 }
 
-// seekMost is how many ranks a rank asks at most that looks for the root.
+// seekMost limits the number of ranks that a rank asks when it looks for the root.
 const seekMost = 256
 
-// seek links this rank with the one above it when the root has died. That may be any lower rank, and
-// many may have died with the root: each that does not answer doubles the number of ranks that are asked at once.
+// seek links this rank with the one above it when the root has died. That may be any lower rank,
+// and many may have died with the root. So each rank that does not answer doubles the number of
+// ranks that are asked at once.
 func (t *tree) seek() {
 	t.link(t.up)
 	for rank, left := 0, t.silent; rank < t.job.Rank && left > 0; rank++ {
@@ -102,8 +103,8 @@ func (t *tree) seek() {
 	}
 }
 
-// adopt links this rank with the ranks below another one. In place of one that has died these are those
-// below that.
+// adopt links this rank with the ranks below another one. It replaces a dead rank by the ranks
+// below it.
 func (t *tree) adopt(rank int) {
 	for child := fanOut*rank + 1; child <= fanOut*rank+fanOut && child < t.job.Size; child++ {
 		switch {
@@ -115,7 +116,7 @@ func (t *tree) adopt(rank int) {
 	}
 }
 
-// link asks another rank for a link, unless there is one or an attempt.
+// link requests a link from another rank, unless there is a link or an attempt.
 func (t *tree) link(rank int) {
 	p := t.peer(rank)
 	if p.VI != nil || p.state != Absent {
@@ -133,15 +134,15 @@ func (t *tree) link(rank int) {
 	t.dialing = append(t.dialing, p)
 }
 
-// unlink takes back an attempt to link.
+// unlink cancels an attempt to link.
 func (t *tree) unlink(p *link) {
 	t.forgetLink(p)
 	p.Close()
 	p.Channel, p.recvs, p.caller = channel.Channel{}, nil, false
 }
 
-// patience is how long an attempt to link with a rank may take. A rank below may still be waiting, in
-// Meet, for the rank that has died, and answers when it has noticed.
+// patience returns the timeout of an attempt to link with a rank. A rank below may still wait in
+// Meet for the rank that has died, and answers when it has detected the death.
 func (t *tree) patience(rank int) time.Duration {
 	patience := t.cfg.PeerTimeout
 	if patience == 0 {
@@ -153,7 +154,7 @@ func (t *tree) patience(rank int) time.Duration {
 	return patience
 }
 
-// nextAbove returns the rank that is to be above another one: -1 if there is none.
+// nextAbove returns the living rank that should be above another one, or -1 if there is none.
 func (t *tree) nextAbove(of int) int {
 	for rank := of; rank > 0; {
 		if rank = above(rank); !t.dead(rank) {
@@ -168,22 +169,22 @@ func (t *tree) nextAbove(of int) int {
 	return -1
 }
 
-// dialed looks at the attempts to link that have ended.
+// dialed handles the attempts to link that have ended.
 func (t *tree) dialed() {
 	for i := 0; i < len(t.dialing); {
 		p := t.dialing[i]
 		if p.state != Absent || p.VI.State() != vipl.StateConnectPending {
 			t.dialing = slices.Delete(t.dialing, i, i+1)
 			t.linkedWith(p)
-			i = 0 // others may have ended with it
+			i = 0 // the list may have changed
 			continue
 		}
 		i++
 	}
 }
 
-// linkedWith begins to talk over a link whose attempt has ended. If the attempt has failed, another one
-// follows, unless the other rank is dead.
+// linkedWith handles the end of an attempt to link. If it has failed, another one follows, unless
+// the other rank is dead.
 func (t *tree) linkedWith(p *link) {
 	if p.state != Absent {
 		return
@@ -200,12 +201,13 @@ func (t *tree) linkedWith(p *link) {
 	}
 }
 
-// linkTries is how often a rank may refuse a link, or give up an attempt, before it counts as dead.
+// linkTries limits how often a rank may refuse a link, or give up an attempt, before it counts as
+// dead.
 const linkTries = 5
 
-// refused handles the end of an attempt of this rank to link with p. A rank that does not answer, or ends
-// itself, is dead. One that refuses may have accepted an attempt before and given that up: it is asked again,
-// a few times.
+// refused handles the failure of an attempt of this rank to link with p. A rank that does not
+// answer, or ends itself, is dead. A rank that refuses may have accepted an attempt before and
+// given that up, so it is asked again, a few times.
 func (t *tree) refused(p *link, err error) {
 	refusal := ""
 	if why := (*vipl.ConnError)(nil); errors.Is(err, vipl.ErrReject) && errors.As(err, &why) {
@@ -220,9 +222,10 @@ func (t *tree) refused(p *link, err error) {
 		}
 	case refusal == busy:
 		t.unlink(p)
-		// A lower rank is not asked again. Either its own request is on its way to this rank, and that one
-		// counts (takeLink). Or it has not joined yet, and too many requests wait for that (Requested): if
-		// it is next to this rank in the tree once it has joined, it asks this rank (repair).
+		// A lower rank is not asked again. Either its own request is on its way to this rank, and
+		// takes precedence (takeLink). Or it has not joined yet, and too many requests wait for
+		// that (Requested): if it is a neighbour of this rank once it has joined, it requests the
+		// link itself (repair).
 		if p.rank > t.job.Rank {
 			t.repair()
 		}
@@ -238,14 +241,14 @@ func (t *tree) refused(p *link, err error) {
 	}
 }
 
-// forgetLink takes p from the lists of tree.
+// forgetLink removes p from the lists of tree.
 func (t *tree) forgetLink(p *link) {
 	is := func(q *link) bool { return q == p }
 	t.near, t.dialing = slices.DeleteFunc(t.near, is), slices.DeleteFunc(t.dialing, is)
 }
 
-// takeLink accepts the request of a rank for a link, in place of one to a rank that has died. If this
-// rank has asked that one, too, the request of the lower rank counts.
+// takeLink accepts a rank's request for a link that replaces one to a dead rank. If this rank has
+// also requested one, the request of the lower rank takes precedence.
 func (t *tree) takeLink(req *vipl.Request, rank int) {
 	p := t.peer(rank)
 	if p.state == Absent && p.caller && rank < t.job.Rank {
@@ -267,14 +270,14 @@ func (t *tree) takeLink(req *vipl.Request, rank int) {
 	t.dialing = append(t.dialing, p)
 }
 
-// where returns the address of another rank and what its program tells of itself.
+// where returns the address of another rank and the parameters of its program.
 func (t *tree) where(rank int) (ethertype.Addr, [2]uint32) {
 	t.Lock()
 	defer t.Unlock()
 	return t.table[rank].addr, t.table[rank].params
 }
 
-// stepUntil handles what comes until done, or until the job has failed, which is no error.
+// stepUntil handles events until done, or until the job has failed, which is not an error.
 func (t *tree) stepUntil(ctx context.Context, done func() bool) error {
 	for t.err == nil && !done() {
 		if err := t.Step(ctx); err != nil {
@@ -284,26 +287,26 @@ func (t *tree) stepUntil(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// Leaving. A rank tells the one above it how many ranks leave, itself and those below it, when all
-// that are linked below it have told it. The root knows that all leave when that is everybody who has not
-// failed, and tells those below it, who pass it on.
+// Leaving. When all ranks linked below a rank have reported, it reports to the rank above how many
+// ranks leave: itself and those below it. When that is the number of all living ranks, the root
+// knows that all leave, and tells those below it, which forward it.
 //
-// A rank that has left may die, and another path may bring that to the root before the ranks between
-// count again. So each number says without which dead ranks it was counted, and only numbers that agree on
-// these are added up.
+// A rank that has left may die, and the root may learn of that by another path before the ranks in
+// between count again. So each number identifies the dead ranks that it excludes, and only numbers
+// that exclude the same ones are added up.
 
-// leavers is a number of ranks that leave, and a sum that stands for the dead ranks without which they were
-// counted. The zero leavers is unknown.
+// leavers is a number of leaving ranks, and a sum that identifies the dead ranks that it excludes.
+// The zero leavers is unknown.
 type leavers struct{ count, without uint32 }
 
-// mark returns what a dead rank adds to leavers.without.
+// mark returns a dead rank's contribution to leavers.without.
 func mark(rank int) uint32 {
 	x := uint32(rank+1) * 0x9e3779b1
 	x = (x ^ x>>15) * 0x85ebca6b
 	return x ^ x>>13
 }
 
-// byes returns the number of leaving ranks that p is to be told: zero if none yet.
+// byes returns the number of leaving ranks to send to p: zero if not yet known.
 func (t *tree) byes(p *link) leavers {
 	if !t.leaving || p.rank != t.up {
 		return p.bye
@@ -314,8 +317,8 @@ func (t *tree) byes(p *link) leavers {
 	return p.bye
 }
 
-// below returns how many ranks leave, of this one and those below it, and whether all do that are
-// linked. Ranks that look for the root may have links with others, too.
+// below returns the number of leaving ranks, this one and those below it, and whether all linked
+// ranks below leave. Ranks that look for the root may have other links as well.
 func (t *tree) below() (count uint32, all bool) {
 	for _, p := range t.near {
 		if p.rank < t.job.Rank || p.state == Dead || t.nextAbove(p.rank) != t.job.Rank {
@@ -329,7 +332,7 @@ func (t *tree) below() (count uint32, all bool) {
 	return 1 + count, true
 }
 
-// part goes on with leaving.
+// part continues the leaving.
 func (t *tree) part() {
 	if !t.leaving || t.parted {
 		return

@@ -8,19 +8,19 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Ranks that are there twice, because one was started twice or two jobs have one
-// name. All ranks come by rank 0, which finds those that claim one rank; and a rank
-// 0 looks for another one before it takes anybody, so that of two the later finds the
-// earlier, and tells it. A request alone proves nothing, anybody can forge it: that a
-// rank is there twice is believed when two answer to its name.
+// Duplicate ranks: one was started twice, or two jobs have the same name. All ranks contact rank 0,
+// which detects processes that claim the same rank. Rank 0 itself looks for another rank 0 before
+// it accepts any rank, so the later one detects the earlier one, and tells it. A request alone
+// proves nothing, because any station can forge it: a duplicate is believed if two stations answer
+// to the rank's name.
 
 const (
-	lookForRival = 20 * time.Millisecond  // how long to listen for answers to a name
+	lookForRival = 20 * time.Millisecond  // how long to wait for answers to a name
 	tellRival    = 200 * time.Millisecond // how long to try to tell another rank 0
-	checkAgain   = int64(time.Second)     // no rank is looked for more often, ns
+	checkAgain   = int64(time.Second)     // minimum interval between searches for one rank, ns
 )
 
-// claimants returns who else answers to the name of a rank.
+// claimants returns the other stations that answer to the name of a rank.
 func (m *meeting) claimants(rank int) ([]ethertype.Addr, error) {
 	ctx, cancel := m.nic.WithTimeout(m.ctx, lookForRival)
 	defer cancel()
@@ -31,7 +31,7 @@ func (m *meeting) claimants(rank int) ([]ethertype.Addr, error) {
 	return found, nil
 }
 
-// findRival ends a rank 0 that finds another one, and tells that one.
+// findRival ends a rank 0 that finds another one, and tells the other one.
 func (m *meeting) findRival() error {
 	found, err := m.claimants(0)
 	if err != nil || len(found) == 0 {
@@ -48,8 +48,8 @@ func (m *meeting) isTwice(rank int, first, second ethertype.Addr) error {
 	return m.duplicate(&DuplicateError{Job: m.Identity.Job, Rank: rank, First: first, Second: second})
 }
 
-// challenge asks a rank 0 for a connection as rank 0, which will not be made, but
-// has that one look around.
+// challenge sends a connection request as rank 0 to another rank 0. The request will be refused,
+// but makes the other rank look for duplicates.
 func (m *meeting) challenge(rival ethertype.Addr) {
 	vi, err := m.nic.CreateVI(&vipl.Attributes{ConnectTimeout: tellRival}, nil, m.cq)
 	if err != nil {
@@ -61,13 +61,13 @@ func (m *meeting) challenge(rival ethertype.Addr) {
 	}
 }
 
-// taken is what one is told who claims a rank that is there, and whom nobody else
-// knows.
+// taken is the refusal of a request that claims an existing rank when no second station answers to
+// its name.
 func (m *meeting) taken(rank uint32) error {
 	return fmt.Errorf("rank %d of job %q is there already", rank, m.Identity.Job)
 }
 
-// contested handles the request of one who claims a rank that is there.
+// contested handles a request that claims an existing rank.
 func (m *meeting) contested(req *vipl.Request, rank uint32) error {
 	now := m.nic.Now()
 	if last, ok := m.checked[rank]; ok && now-last < checkAgain {

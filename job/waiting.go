@@ -7,33 +7,33 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// sayAfter is how long Meet waits for other ranks before it says so.
+// sayAfter is how long Meet waits for other ranks before it logs that.
 const sayAfter = 3 * time.Second
 
-// wait says what Meet waits for, to tell a person when that takes long.
+// wait describes what Meet waits for, for the log.
 type wait struct {
 	sayAt int64 // on the NIC's clock
 	said  bool
 	kind  waitKind
-	rank  int            // that is looked for, or asked
-	addr  ethertype.Addr // where it is
+	rank  int            // the rank that is looked up or asked
+	addr  ethertype.Addr // its address
 }
 
 type waitKind uint8
 
 const (
-	waitAsked   waitKind = iota // for higher ranks to ask for a connection
-	waitName                    // for a rank to answer to its name
-	waitAnswer                  // for one that has been found to take this rank in
-	waitAll                     // for all to be connected that have told where they are
-	waitBarrier                 // for all to come to the launcher's barrier
+	waitAsked   waitKind = iota // for requests of higher ranks
+	waitName                    // for an answer to a rank's name
+	waitAnswer                  // for a found rank to accept this one
+	waitAll                     // for connections with all ranks that have published their address
+	waitBarrier                 // for all ranks to reach the launcher's barrier
 )
 
 func (s *wait) at(kind waitKind, rank int, addr ethertype.Addr) {
 	s.kind, s.rank, s.addr = kind, rank, addr
 }
 
-// why says what has not happened yet.
+// why describes what has not happened yet.
 func (s *wait) why() string {
 	switch s.kind {
 	case waitName:
@@ -58,8 +58,8 @@ func (m *meeting) sayAwaited() {
 	m.log.Warn("Init waits for other ranks", "job", m.Identity.Job, "rank", m.Rank, "missing", ranks, "why", why)
 }
 
-// clues is what else may be behind it that ranks do not come: who was refused, and
-// what keeps the interface from others. It goes on after other words.
+// clues returns possible reasons why ranks are missing, as a continuation of a sentence: the last
+// refused request, and what separates the interface from others.
 func (m *meeting) clues() (text string) {
 	if m.refusal != nil {
 		text = "; " + m.refusal.Error()
