@@ -23,11 +23,11 @@ const (
 	defaultTranslations   = 256
 	MaxTranslations       = 1 << 20
 	MaxCredits            = wire.MaxSlots // requests in flight to one destination
-	defaultMaxConnections = 1024          // senders to one endpoint
+	defaultMaxConnections = 2048          // senders to one endpoint
 
 	// leastConnectionMemory is the minimum default of Config.MaxConnectionMemory: room for one
-	// connection of the largest shape.
-	leastConnectionMemory = 256 << 20
+	// connection of the largest shape, for which one station may use half of it.
+	leastConnectionMemory = 512 << 20
 )
 
 // Credits bound the requests in flight to one destination: sent, and neither answered nor returned.
@@ -69,15 +69,16 @@ type Config struct {
 	// connection takes about (4*credits+2) times as much memory, half of it on each side, so a node
 	// refuses values over 64 KiB.
 	MaxMedium int
-	// MaxConnections is the most senders of one endpoint; 0 means 1024. Messages of further senders
-	// return to them with ReasonCongestion.
+	// MaxConnections is the most senders of one endpoint; 0 means 2048. One station may have half of
+	// those that the others leave, which is 1024 if there is no other. Messages of further senders return to
+	// them with ReasonCongestion.
 	MaxConnections int
 	// MaxConnectionMemory bounds the buffers, in bytes, that the node's endpoints together
 	// give to senders. Senders choose their credits and message length; a sender beyond the
 	// bound gets its messages back for congestion. A sender gets buffers after it has
-	// proven its address. Senders of streams of payloads get at most 600 KB each of the
+	// proven its address. One station may have half of what the others leave. Senders of streams of payloads get at most 600 KB each of the
 	// rest, and senders of bulk data of up to 256 KiB at most 1.05 MB while half of it is left. 0 means
-	// the need of MaxConnections senders with this node's Credits and MaxMedium, and at least 256 MiB.
+	// the need of MaxConnections senders with this node's Credits and MaxMedium, and at least 512 MiB.
 	MaxConnectionMemory int
 	// FailWithoutCredit makes requests and calls that find no credit, after a poll, fail
 	// with ErrInUse, as RequestBulkAsync does. Otherwise they wait for a credit. If the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
@@ -23,6 +24,7 @@ type Endpoint struct {
 	translations []*translation
 	clients      set[*client] // those of unmapped translations too
 	servers      set[*server]
+	senders      map[ethertype.MAC]int // of servers, at each station
 	published    []string
 	silent       bool // its messages do not post the bundle's semaphore
 	freed        bool

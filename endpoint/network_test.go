@@ -675,13 +675,13 @@ func largest(from, to endpoint.Name) []byte {
 }
 
 // TestConnectionMemory: strangers who ask for connections of the largest shape
-// get no more memory than the node's budget, which others can use again when they
-// leave. Who asks for little is served meanwhile.
+// get no more memory than the part of the node's budget for one station, which others can use
+// again when they leave. Who asks for little is served meanwhile.
 func TestConnectionMemory(t *testing.T) {
 	const budget = 2 << 20
 	w := newWorld(sim.Options{})
 	var server *party
-	w.pair(endpoint.Config{MaxConnectionMemory: budget}, func(s *party) {
+	w.pair(endpoint.Config{MaxConnectionMemory: 2 * budget}, func(s *party) {
 		server = s
 		endpoint.Serve(s.ep, 1, func(_ endpoint.Token, r int32) (int32, error) { return r + 1, nil })
 	}, func(n *endpoint.Node, c *party) error {
@@ -733,8 +733,79 @@ func TestConnectionMemory(t *testing.T) {
 	}
 }
 
+// TestGreedyStation: a station that connects as often as it can leaves connections and memory for others.
+func TestGreedyStation(t *testing.T) {
+	one := endpoint.ShapeMemory(endpoint.DefaultCredits, endpoint.DefaultMaxMedium)
+	for name, x := range map[string]struct {
+		cfg  endpoint.Config
+		want [2]int // connections of the first station, and of the second
+	}{
+		"connections": {endpoint.Config{MaxConnections: 9}, [2]int{5, 2}},
+		"memory":      {endpoint.Config{MaxConnectionMemory: 8 * one}, [2]int{4, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(sim.Options{})
+			turn, done := 0, false
+			w.node("server", x.cfg, func(n *endpoint.Node) error {
+				s, err := newParty(n)
+				if err != nil {
+					return err
+				}
+				endpoint.Serve(s.ep, 1, func(_ endpoint.Token, r int32) (int32, error) { return r + 1, nil })
+				w.board["server"] = s.ep.Name()
+				if err := s.serve(n, &done); err != nil {
+					return err
+				}
+				if got := n.Stats().Refused[endpoint.ReasonCongestion]; got != uint64(len(x.want)) {
+					return fmt.Errorf("%d refusals are counted, want %d", got, len(x.want))
+				}
+				return nil
+			})
+			for i, want := range append(x.want[:], 1) {
+				w.node(fmt.Sprint("client ", i), endpoint.Config{}, func(n *endpoint.Node) error {
+					c, err := newParty(n)
+					if err != nil {
+						return err
+					}
+					to := w.find("server")
+					for turn < i {
+						w.Sleep(time.Millisecond)
+					}
+					if i == len(x.want) {
+						defer func() { done = true }()
+						if err := c.ep.Map(0, to, 7); err != nil {
+							return err
+						}
+						if got, err := endpoint.Call[int32, int32](bg, c.ep, 0, 1, 5); err != nil || got != 6 {
+							return fmt.Errorf("an honest call: %d, %w", got, err)
+						}
+						return nil
+					}
+					k := 0
+					for ; err == nil; k++ {
+						var vi *vipl.VI
+						if vi, err = n.NIC().CreateVI(nil, nil, nil); err == nil {
+							err = vi.Connect(bg, to.Addr, endpoint.HelloFor(c.ep.Name(), to, endpoint.DefaultCredits.Short))
+						}
+					}
+					if turn++; k-1 != want || !errors.Is(err, vipl.ErrReject) || !strings.Contains(err.Error(), "congestion") {
+						return fmt.Errorf("%d connections, and then %w, want %d, and congestion", k-1, err, want)
+					}
+					for !done { // the connections stay
+						w.Sleep(time.Millisecond)
+					}
+					return nil
+				})
+			}
+			if err := w.run(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // TestDefaultConnectionMemory: by default there is room for one connection of the
-// largest shape, not for two, and for all that a node of many credits may have.
+// largest shape from one station, not for two, and for all that a node of many credits may have.
 func TestDefaultConnectionMemory(t *testing.T) {
 	one := endpoint.ShapeMemory(endpoint.Credits{Short: endpoint.MaxCredits}, endpoint.MaxMediumLimit)
 	usual := endpoint.ShapeMemory(endpoint.DefaultCredits, endpoint.DefaultMaxMedium)
@@ -742,7 +813,7 @@ func TestDefaultConnectionMemory(t *testing.T) {
 		cfg         endpoint.Config
 		least, most int
 	}{
-		{endpoint.Config{}, max(one, usual*endpoint.DefaultMaxConnections), 2*one - 1},
+		{endpoint.Config{}, max(2*one, usual*endpoint.DefaultMaxConnections), 4*one - 1},
 		{endpoint.Config{Credits: endpoint.Credits{Short: endpoint.MaxCredits}, MaxMedium: endpoint.MaxMediumLimit, MaxConnections: 3}, 3 * one, 3 * one},
 		{endpoint.Config{MaxConnections: math.MaxInt}, usual << 20, math.MaxInt},
 		{endpoint.Config{MaxConnectionMemory: 1}, 1, 1},

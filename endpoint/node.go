@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 )
@@ -189,7 +190,7 @@ func (n *host) Admit(h *wire.Hello) (provider.Half, Reason) {
 	switch {
 	case h.Incarnation != n.incarnation && h.Incarnation != 0 || ep == nil:
 		return nil, ReasonBadEndpoint
-	case ep.servers.len() >= n.cfg.MaxConnections:
+	case ep.full(h.From.Addr.MAC):
 		return nil, ReasonCongestion
 	}
 	return &server{ep: ep, from: h.From, shape: h.Shape, due: 1, slots: make([]serverSlot, h.Shape.Slots)}, 0
@@ -199,6 +200,23 @@ func (n *host) Attach(up provider.Half, ch provider.Channel) {
 	s := up.(*server)
 	s.ch = ch
 	s.ep.servers.add(s)
+	s.ep.sends(s.from.Addr.MAC, 1)
+}
+
+// full reports whether no further sender of a station is accepted.
+func (ep *Endpoint) full(station ethertype.MAC) bool {
+	own := ep.senders[station]
+	return own >= admission.Part(ep.node.cfg.MaxConnections, ep.servers.len()-own)
+}
+
+// sends counts a station's senders.
+func (ep *Endpoint) sends(station ethertype.MAC, by int) {
+	if ep.senders == nil {
+		ep.senders = map[ethertype.MAC]int{}
+	}
+	if ep.senders[station] += by; ep.senders[station] == 0 {
+		delete(ep.senders, station)
+	}
 }
 
 func (n *host) Refused(reason Reason) { n.stats.Refused[reason]++ }

@@ -137,7 +137,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/links":     {"ethertype", "transport", "internal/link/optional", "internal/link/agent", "transport/fault", "internal/link/host", "internal/myrinet/plain", "internal/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "internal/link/shm", "internal/runsocket", "transport/udp", "vipl/internal/code"},
 
 	"endpoint/internal/wire":         {"ethertype"},
-	"endpoint/internal/provider":     {"ethertype", "internal/errclass", "transport", "endpoint/internal/wire"},
+	"endpoint/internal/provider":     {"ethertype", "internal/admission", "internal/errclass", "transport", "endpoint/internal/wire"},
 	"endpoint/internal/gate":         {"internal/progress", "endpoint/internal/provider"},
 	"endpoint/internal/loop":         {"endpoint/internal/wire", "endpoint/internal/provider"},
 	"endpoint/internal/providertest": {"ethertype", "endpoint/internal/wire", "endpoint/internal/provider"},

@@ -247,3 +247,42 @@ func (w *intruded) intrude(station *sim.Station, intrusion func(*intruder, func(
 	}
 	return nil
 }
+
+// TestGreedyStation: a station whose processes connect as often as they can leaves connections for others.
+func TestGreedyStation(t *testing.T) {
+	w := newWorld(sim.Options{})
+	greedy, done := false, false
+	w.process(1, vmmc.Config{MaxConnections: 5}, func(p *vmmc.Process) error {
+		if _, err := p.Export(make([]byte, 64), 7, vmmc.Everybody, nil); err != nil {
+			return err
+		}
+		if err := w.serve(p, func() bool { return done }); err != nil {
+			return err
+		}
+		if n := p.Snapshot().Stats.Strangers; n != 1 {
+			return fmt.Errorf("%d connections were refused, want 1", n)
+		}
+		return nil
+	})
+	w.process(2, vmmc.Config{}, func(p *vmmc.Process) error {
+		defer func() { greedy = true }()
+		for k := range 4 {
+			_, err := intrude(p.NIC(), k)
+			if refused := errors.Is(err, vipl.ErrReject); refused != (k == 3) || err != nil && !refused {
+				return fmt.Errorf("connection %d of a station: %w, want it to be refused if it is the fourth", k+1, err)
+			}
+		}
+		return nil
+	})
+	w.process(3, vmmc.Config{}, func(p *vmmc.Process) error {
+		defer func() { done = true }()
+		for !greedy {
+			if err := w.Sleep(time.Millisecond); err != nil {
+				return err
+			}
+		}
+		_, err := p.Import(bg, vmmc.Name{Process: 1, ID: 7})
+		return err
+	})
+	check(t, w.run())
+}

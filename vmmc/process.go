@@ -24,7 +24,7 @@ import (
 const (
 	DefaultShort          = 128 // bytes, the paper's
 	maxShort              = provider.CopyMax
-	defaultMaxConnections = 256
+	defaultMaxConnections = 512
 	defaultMaxSends       = 1024
 	NoDaemon              = "none" // for Config.Daemon
 )
@@ -52,8 +52,9 @@ type Config struct {
 	// Short is the most bytes of a message that is copied into the request; 0 means
 	// DefaultShort, negative none. At most 256.
 	Short int
-	// MaxConnections is how many other processes this one may be connected with; 0 means 256.
-	// On a card, a connection that this process has ended counts until the other process has
+	// MaxConnections is how many other processes this one may be connected with; 0 means 512. Processes
+	// of one station that connect with this one get half of what the others leave, which is 256 if there
+	// is no other. On a card, a connection that this process has ended counts until the other process has
 	// answered.
 	// MaxSends is how many writes to one of them may be under way; 0 means 1024.
 	MaxConnections, MaxSends int

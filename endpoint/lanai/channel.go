@@ -288,6 +288,6 @@ func (ch *channel) Close() {
 	}
 	ch.stop()
 	ch.p.drop(ch)
-	ch.p.memory.Give(ch.taken)
+	ch.p.memory.Give(ch.peer.mac, ch.taken)
 	ch.taken = 0
 }

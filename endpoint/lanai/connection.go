@@ -130,14 +130,14 @@ func (p *way) accept(x *item) {
 	var h wire.Hello
 	reason := wire.ReasonUnreachable
 	var up provider.Half
-	if h.Parse(x.data) && h.Shape.Medium <= provider.MaxCardMedium {
+	if h.Parse(x.data) && h.Shape.Medium <= provider.MaxCardMedium && h.From.Addr == (ethertype.Addr{MAC: x.from.mac, Port: x.from.port}) {
 		up, reason = p.up.Admit(&h)
 	} else {
 		p.up.Stray()
 	}
 	size := h.Shape.Memory(wire.Serving)
 	at := p.ends[h.ID]
-	if reason == 0 && (at == nil || !p.memory.Take(size)) {
+	if reason == 0 && (at == nil || !p.memory.Take(x.from.mac, size)) {
 		reason = wire.ReasonCongestion
 	}
 	if reason != 0 {

@@ -30,6 +30,10 @@ type cost struct {
 	bytes int64
 }
 
+// Part returns the most that one peer may have of what there is for all: half of what the others leave, so that
+// something is left for others still.
+func Part(most, others int) int { return most - others - (most-others)/2 }
+
 // New returns a Gate. The peers in free are bound by the limits for all only.
 func New[K comparable](limits Limits, free ...K) *Gate[K] {
 	return &Gate[K]{limits: limits, free: free, peers: map[K]*cost{}}

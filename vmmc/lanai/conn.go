@@ -76,8 +76,9 @@ func (p *process) parts(heard func(at ethertype.Addr, x parting) bool) {
 
 var errParted = errors.New("lanai: it has not heard yet of the end of the connection before")
 
-// conn returns the connection with a process, a new one if there is none.
-func (p *process) conn(at ethertype.Addr) (*conn, error) {
+// conn returns the connection with a process, a new one if there is none, for this process or for the other one,
+// which has asked for it.
+func (p *process) conn(at ethertype.Addr, asked bool) (*conn, error) {
 	if p.closed {
 		return nil, provider.ErrClosed
 	}
@@ -87,9 +88,19 @@ func (p *process) conn(at ethertype.Addr) (*conn, error) {
 	if _, is := p.parted[at]; is {
 		return nil, fmt.Errorf("%w: %w", provider.ErrPeer, errParted)
 	}
-	if n := len(p.conns) + len(p.parted); n >= p.cfg.Connections {
-		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows (this process has ended %d of them, and the peers have not answered yet)",
-			at, n, len(p.parted))
+	own := 0
+	for x := range p.conns {
+		if x.MAC == at.MAC {
+			own++
+		}
+	}
+	for x := range p.parted {
+		if x.MAC == at.MAC {
+			own++
+		}
+	}
+	if err := provider.Full(at, p.cfg.Connections, len(p.conns)+len(p.parted), own, len(p.parted), asked); err != nil {
+		return nil, err
 	}
 	h := p.h
 	h.host.Engine.Lock()
@@ -185,7 +196,7 @@ func (p *process) receive(e *event) {
 			return
 		}
 		var err error
-		if k, err = p.conn(e.from); err != nil {
+		if k, err = p.conn(e.from, true); err != nil {
 			p.count.Strangers++
 			p.stray(e)
 			return
@@ -320,7 +331,7 @@ func (k *conn) drop() {
 
 // Ask implements provider.Provider.
 func (p *process) Ask(to ethertype.Addr, a *provider.Ask) {
-	k, err := p.conn(to)
+	k, err := p.conn(to, false)
 	if err != nil {
 		a.Err = err
 		p.up.Answered(a)

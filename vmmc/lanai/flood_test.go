@@ -179,7 +179,7 @@ func TestBroken(t *testing.T) {
 	veth := vethtest.New(t, 1500)
 	card, _ := served(t, veth, 0, false, lanai.Config{MAC: mac(1), Routes: []myrinet.HostRoute{{To: mac(2)}}, Processes: 8, Card: myrinet.CardConfig{SRAM: 1 << 20}})
 	openVeth(t, veth, 1, lanai.Config{MAC: mac(2), Routes: []myrinet.HostRoute{{To: mac(1)}}}) // without, nothing leaves
-	p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: card, Process: 1, MaxConnections: 2})
+	p, err := vmmc.Open(t.Context(), &vmmc.Config{Card: card, Process: 1, MaxConnections: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,20 +202,22 @@ func TestBroken(t *testing.T) {
 	if n := p.Snapshot().Stats; n.Violations != 2 || n.Strangers != 2 {
 		t.Errorf("%d processes have broken the protocol and %d were refused, want 2 and 2", n.Violations, n.Strangers)
 	}
-	other, err := vmmc.Open(t.Context(), &vmmc.Config{Card: openVeth(t, veth, 0, lanai.Config{}), Process: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	mem, err := other.AllocMem(8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Export(mem, 1, vmmc.Everybody, nil); err != nil {
-		t.Fatal(err)
-	}
-	const want = "2 connections are as many as Config.MaxConnections allows (this process has ended 2 of them"
-	if _, err := p.Import(ctx, vmmc.Name{Process: 20, ID: 1}); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("importing: %v, want %q", err, want)
+	const want = "4 connections are as many as Config.MaxConnections allows (this process has ended 2 of them"
+	for n := range uint32(3) {
+		other, err := vmmc.Open(t.Context(), &vmmc.Config{Card: openVeth(t, veth, 0, lanai.Config{}), Process: 20 + n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		mem, err := other.AllocMem(8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Export(mem, 1, vmmc.Everybody, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Import(ctx, vmmc.Name{Process: 20 + n, ID: 1}); (err == nil) != (n < 2) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("import %d: %v, want %q for the third", n, err, want)
+		}
 	}
 }

@@ -24,7 +24,7 @@ func (l *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (pr
 	c := newChannel(greeting.Shape, wire.Asking, up)
 	s, reason := l.up.Admit(&greeting)
 	size := greeting.Shape.Memory(wire.Serving)
-	if reason == 0 && !l.memory.Take(size) {
+	if reason == 0 && !l.memory.Take(greeting.From.Addr.MAC, size) {
 		reason = wire.ReasonCongestion
 	}
 	if reason != 0 {
@@ -32,7 +32,7 @@ func (l *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (pr
 		return c, nil
 	}
 	c.peer = newChannel(greeting.Shape, wire.Serving, s)
-	c.peer.peer, c.peer.memory, c.peer.taken = c, l.memory, size
+	c.peer.peer, c.peer.memory, c.peer.taken, c.peer.from = c, l.memory, size, greeting.From
 	l.up.Attach(s, c.peer)
 	return c, nil
 }
@@ -48,7 +48,8 @@ type channel struct {
 	told    bool        // and up has heard it
 	closed  bool
 	memory  *provider.Budget
-	taken   int // of it
+	taken   int       // of it
+	from    wire.Name // that it is taken for
 }
 
 // receiveBuffer is a receive buffer.
@@ -132,7 +133,7 @@ func (ch *channel) Close() {
 	}
 	ch.closed = true
 	if ch.taken > 0 {
-		ch.memory.Give(ch.taken)
+		ch.memory.Give(ch.from.Addr.MAC, ch.taken)
 	}
 	if p := ch.peer; p != nil && !p.closed && p.dead == 0 {
 		p.dead, p.told = wire.ReasonBadEndpoint, true

@@ -39,6 +39,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
 )
 
 // Host is the node that a provider belongs to, as far as the provider needs it. Its
@@ -59,21 +60,35 @@ type Host interface {
 }
 
 // Budget is how much memory connections that others have asked for may take together,
-// in bytes. All providers of a node share one, and keep its account: what a connection
-// takes is theirs to know.
-type Budget struct{ Most, Taken int }
+// in bytes. One station may take half of what the others leave. All providers of a node share one, and keep its
+// account: what a connection takes is theirs to know.
+type Budget struct {
+	Most, Taken int
+	by          map[ethertype.MAC]int
+}
 
-// Take takes n bytes if there are so many.
-func (b *Budget) Take(n int) bool {
-	if n > b.Most-b.Taken {
+// Take takes n bytes for a connection with a station if there are so many.
+func (b *Budget) Take(station ethertype.MAC, n int) bool {
+	own := b.by[station]
+	if n > admission.Part(b.Most, b.Taken-own)-own {
 		return false
 	}
-	b.Taken += n
+	b.add(station, n)
 	return true
 }
 
 // Give gives n bytes back.
-func (b *Budget) Give(n int) { b.Taken -= n }
+func (b *Budget) Give(station ethertype.MAC, n int) { b.add(station, -n) }
+
+func (b *Budget) add(station ethertype.MAC, n int) {
+	if b.by == nil {
+		b.by = map[ethertype.MAC]int{}
+	}
+	b.Taken += n
+	if b.by[station] += n; b.by[station] == 0 {
+		delete(b.by, station)
+	}
+}
 
 // Corked is how many messages of each side a provider has corked, on all channels. The
 // node reads it to see whether there is something to flush.

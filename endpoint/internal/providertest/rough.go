@@ -72,6 +72,7 @@ type channel struct {
 	windows  []window
 	kept     int // packets
 	receives int
+	station  ethertype.MAC
 	taken    int // of the budget
 	over     bool
 }
@@ -122,7 +123,7 @@ func (n *Node) accept(from *channel, greeting wire.Hello) {
 	}
 	up, reason := n.up.Admit(&greeting)
 	size := greeting.Shape.Memory(wire.Serving)
-	if reason == 0 && !n.memory.Take(size) {
+	if reason == 0 && !n.memory.Take(greeting.From.Addr.MAC, size) {
 		reason = wire.ReasonCongestion
 	}
 	if reason != 0 {
@@ -131,7 +132,7 @@ func (n *Node) accept(from *channel, greeting wire.Hello) {
 		return
 	}
 	ch := n.channel(greeting.Shape, wire.Serving, up)
-	ch.peer, ch.taken, from.peer = from, size, ch
+	ch.peer, ch.station, ch.taken, from.peer = from, greeting.From.Addr.MAC, size, ch
 	n.up.Attach(up, ch)
 }
 
@@ -391,7 +392,7 @@ func (ch *channel) Release(p *provider.Packet) {
 // Close is provider.Channel's.
 func (ch *channel) Close() {
 	if ch.taken > 0 {
-		ch.n.memory.Give(ch.taken)
+		ch.n.memory.Give(ch.station, ch.taken)
 		ch.taken = 0
 	}
 	if ch.over && ch.peer == nil {

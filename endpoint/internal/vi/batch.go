@@ -105,7 +105,7 @@ func (ch *channel) asked() {
 	}
 	b.told = true
 	count := b.most + 1
-	if !ch.way.memory.Take(count * BatchSize) {
+	if !ch.way.memory.Take(ch.station, count*BatchSize) {
 		return
 	}
 	mem := make([]byte, count*BatchSize)
@@ -122,7 +122,7 @@ func (ch *channel) asked() {
 		wire.Window{Addr: vipl.VirtualAddress(x.mem), Handle: uint32(x.window)}.Put(b.note.mem[at:])
 		at += wire.WindowSize
 	}
-	ch.way.memory.Give((count - len(b.in)) * BatchSize)
+	ch.way.memory.Give(ch.station, (count-len(b.in))*BatchSize)
 	b.note.n, b.note.busy = at, true
 	ch.launch(&b.note)
 }
@@ -264,8 +264,8 @@ func (ch *channel) reopen(x *receiveBuffer) {
 }
 
 // close gives the memory back. Nothing is posted any more.
-func (b *batching) close(w *Provider) {
-	w.memory.Give(len(b.in) * BatchSize)
+func (b *batching) close(w *Provider, station ethertype.MAC) {
+	w.memory.Give(station, len(b.in)*BatchSize)
 	for i := range b.in {
 		w.NIC.DeregisterMem(b.in[i].window)
 	}

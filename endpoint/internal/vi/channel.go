@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -27,7 +28,8 @@ type channel struct {
 	broken   bool
 	cause    error // of that, if the VI knows none
 	closed   bool
-	taken    int // of the budget, without windows
+	station  ethertype.MAC // that the other end is at; of a server
+	taken    int           // of the budget, without windows
 
 	envelopes [numEnvelopes]sendBuffer
 	full      int // bytes of the longest message
@@ -296,7 +298,7 @@ func (ch *channel) Close() {
 		ch.vi.Close()
 	}
 	ch.way.entries -= ch.entries
-	ch.way.memory.Give(ch.taken)
+	ch.way.memory.Give(ch.station, ch.taken)
 	if ch.slab != 0 {
 		nic.DeregisterMem(ch.slab)
 	}
@@ -308,7 +310,7 @@ func (ch *channel) Close() {
 			nic.DeregisterMem(ch.writes[i].data)
 		}
 	}
-	ch.batching.close(ch.way)
-	ch.landing.close(ch.way)
+	ch.batching.close(ch.way, ch.station)
+	ch.landing.close(ch.way, ch.station)
 	nic.DestroyPtag(ch.ptag)
 }

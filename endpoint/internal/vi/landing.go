@@ -2,6 +2,7 @@ package vi
 
 import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -107,7 +108,7 @@ func (ch *channel) announced(length uint32) {
 	}
 	size := l.places * l.place
 	if ch.side == wire.Serving {
-		if m := ch.way.memory; m.Taken+size > m.Most/2 || !m.Take(size) { // the rest is for buffers
+		if m := ch.way.memory; m.Taken+size > m.Most/2 || !m.Take(ch.station, size) { // the rest is for buffers
 			return
 		}
 		l.taken = size
@@ -197,8 +198,8 @@ func (ch *channel) tookLanding(place uint32, length int) {
 }
 
 // close gives the memory back. Nothing is posted any more.
-func (l *landing) close(w *Provider) {
-	w.memory.Give(l.taken)
+func (l *landing) close(w *Provider, station ethertype.MAC) {
+	w.memory.Give(station, l.taken)
 	for _, h := range [...]vipl.MemHandle{l.handle, l.slab} {
 		if h != 0 {
 			w.NIC.DeregisterMem(h)

@@ -329,15 +329,15 @@ func (w *Provider) accept(r *vipl.Request) {
 // for want of memory above all.
 func (w *Provider) take(r *vipl.Request, h *wire.Hello, up provider.Half) *channel {
 	size := h.Shape.Memory(wire.Serving)
-	if !w.memory.Take(size) {
+	if !w.memory.Take(r.Remote().MAC, size) {
 		return nil
 	}
 	ch, err := w.channel(h.Shape, wire.Serving, up)
 	if err != nil {
-		w.memory.Give(size)
+		w.memory.Give(r.Remote().MAC, size)
 		return nil
 	}
-	ch.taken = size
+	ch.station, ch.taken = r.Remote().MAC, size
 	if r.AcceptStart(ch.vi) != nil {
 		ch.Close()
 		return nil

@@ -83,10 +83,16 @@ type receive struct {
 	desc vipl.Descriptor
 }
 
-// newConn creates an end, with its VI.
-func (p *Provider) newConn(at ethertype.Addr) (*conn, error) {
-	if len(p.conns) >= p.cfg.Connections {
-		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows", at, len(p.conns))
+// newConn creates an end, with its VI, for this process or for the other one, which has asked for it.
+func (p *Provider) newConn(at ethertype.Addr, asked bool) (*conn, error) {
+	own := 0
+	for x := range p.conns {
+		if x.MAC == at.MAC {
+			own++
+		}
+	}
+	if err := provider.Full(at, p.cfg.Connections, len(p.conns), own, 0, asked); err != nil {
+		return nil, err
 	}
 	k := &conn{p: p, at: at, peer: provider.Identity{Addr: at}, mayTalk: maxTalk, mayNote: maxNotes,
 		regions: map[uint32]*provider.Region{}}
@@ -141,7 +147,7 @@ func (p *Provider) dial(at ethertype.Addr) (*conn, error) {
 	if k := p.conns[at]; k != nil {
 		return k, nil
 	}
-	k, err := p.newConn(at)
+	k, err := p.newConn(at, false)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +190,7 @@ func (p *Provider) accept(r *vipl.Request) {
 			return
 		}
 	}
-	k, err := p.newConn(id.Addr)
+	k, err := p.newConn(id.Addr, true)
 	if err != nil {
 		p.count.Strangers++
 		r.Reject(err.Error())
