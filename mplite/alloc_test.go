@@ -23,6 +23,7 @@ func TestNoAllocations(t *testing.T) {
 		{"ping-pong 8 KiB", pingPong(8 << 10)},
 		{"landing 64 KiB", pingPong(64 << 10)},
 		{"rendezvous 64 KiB", synchronous(64 << 10)},
+		{"pulled 64 KiB", pulled(64 << 10)},
 		{"nonblocking", exchangeAll},
 		{"unexpected", unexpected},
 		{"persistent 64 B", persistent(64)},
@@ -86,6 +87,19 @@ func pingPong(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) err
 			return err
 		}
 		return c.Send(bg, buf[:n], 0, 0)
+	}
+}
+
+// pulled is pingPong between processes of one host.
+func pulled(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
+	var near [2]bool
+	run := pingPong(n)
+	return func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
+		if !near[c.Rank()] {
+			mplite.SetMemory(c, readOwn)
+			near[c.Rank()] = true
+		}
+		return run(c, buf, reqs)
 	}
 }
 

@@ -1,6 +1,9 @@
 package mplite
 
-import "unsafe"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 // Number is the constraint of all numeric types, and all types based on them. The size of int, uint
 // and uintptr depends on the host's word size: between hosts that differ in it, use types of a
@@ -28,6 +31,9 @@ func asElements[T any](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }
+
+// addressOf returns the virtual address of a word, for other processes.
+func addressOf(word *atomic.Uint64) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
 // sizeOf returns the size of an element in bytes.
 func sizeOf[T any]() int {

@@ -104,7 +104,7 @@ func (p *peer) left() {
 // between p and this rank.
 func (p *peer) writing() bool {
 	for _, r := range p.w.requests {
-		if r.peer == p && (r.state == sendWriting || r.state == recvClear) {
+		if r.peer == p && (r.state == sendWriting || r.state == recvClear || r.state == recvPulling) {
 			return true
 		}
 	}
@@ -126,6 +126,7 @@ func (p *peer) endOwn(err error) {
 	if bye {
 		p.pending.Push(control{kind: kindBye})
 	}
+	p.endTaken(p.taken.Len()) // the messages have come
 	for _, r := range w.requests {
 		if r.state == recvPosted && r.env.src == int32(p.rank) || r.peer == p && r.state != stateFree {
 			p.end(r, err)

@@ -67,6 +67,10 @@
 // announcement, while there is room. Send then returns when the message has arrived, also without a
 // Recv. Ssend always waits for the Recv.
 //
+// Between two processes of one user on one host, the receiver copies a message beyond the eager size
+// once, out of the sender's memory, if the kernel permits it (process_vm_readv). It does so in a
+// call that drives the protocol (see Progress). Such messages need no landing memory.
+//
 // Memory is bounded. A rank has room for Config.Credits messages from each other rank,
 // and then for Config.SpillLimit bytes of unexpected messages. Beyond that the sender
 // waits. Landing memory is 516 KiB for each rank that sends such messages, and at most 16 MiB.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -288,6 +289,27 @@ func ConnectWithin(c *Comm, rank int, meanwhile func(vi *vipl.VI)) error {
 		meanwhile(p.VI)
 		return err
 	})
+}
+
+// memory stands for a link that reads memory of other processes.
+type memory struct {
+	transport.Link
+	read func(dst []byte, from, mark uint64) (uint64, error)
+}
+
+func (m memory) ReadMemory(_ uint16, dst []byte, from, mark uint64) (uint64, error) {
+	return m.read(dst, from, mark)
+}
+
+// SetMemory makes c's rank, and the ranks that it is connected with, processes of one host whose memory
+// read reads.
+func SetMemory(c *Comm, read func(dst []byte, from, mark uint64) (uint64, error)) {
+	c.w.reader = memory{read: read}
+	for _, p := range c.w.peers {
+		if p != nil {
+			p.near = 1
+		}
+	}
 }
 
 // Selection returns the lines of the table of algorithms.

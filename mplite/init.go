@@ -87,6 +87,7 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {
 		return err
 	}
+	w.findReader()
 	w.onUse = w.cfg.onUse()
 	for i := range w.peers {
 		if i != w.rank && !w.onUse {
@@ -311,7 +312,7 @@ func (c *Comm) Abort(code int) {
 
 // wireVersion changes whenever the format of a hello or a message does, or what messages a collective
 // sends, or the messages of package job between ranks.
-const wireVersion = 8
+const wireVersion = 9
 
 // program is what job's errors and names call this package.
 const program = "MPLite"
@@ -400,6 +401,7 @@ func (p *peer) greet() {
 		return // its first message has ended it already
 	}
 	p.state = peerGreeting
+	p.meetNear()
 	p.say(control{kind: kindHello})
 	if p.w.job.Said(p.rank) {
 		p.state = peerLive

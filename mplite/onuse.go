@@ -303,6 +303,7 @@ func (p *peer) live() {
 		return
 	}
 	p.state, p.givenUp = peerLive, 0
+	p.meetNear()
 	p.credits = int(credits)
 	p.eagerMax = min(int(eager), p.w.cfg.EagerSize)
 	for _, dead := range p.w.dead { // before anything that follows from it

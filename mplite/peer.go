@@ -32,6 +32,10 @@ type peer struct {
 
 	leaving bool // it has finalized, and a write is under way still
 
+	near       uint16               // the port of another process of this host whose memory this rank may try to read, or 0
+	unreadable bool                 // that has failed
+	taken      fifo.Queue[*request] // receives whose messages have been copied, of which the peer is to be told
+
 	caller  bool      // the attempt to connect is this rank's
 	givenUp int64     // since when it has given up each attempt, on the NIC's clock; 0: it has not
 	params  [2]uint32 // what it says of its receive buffers, before there is a connection
@@ -121,6 +125,7 @@ func (p *peer) pump() {
 	if p.state == peerAbsent {
 		return
 	}
+	p.sayTaken()
 	for p.pending.Len() > 0 && p.control > 1 && p.Room() && p.state != peerDead {
 		if p.pending.At(0).kind == kindInvalid && p.writes == maxWrites {
 			break

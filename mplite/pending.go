@@ -69,7 +69,7 @@ type Peer struct {
 var stateWaits = [...]string{
 	sendQueued: "for credits", sendSync: "to be received", sendReady: "announced, for its receive",
 	sendWriting: "to be written", sendSelf: "for this rank's own receive",
-	recvPosted: "for a message", recvClear: "to be written to",
+	recvPosted: "for a message", recvClear: "to be written to", recvPulling: "to be copied from the sender", recvPulled: "for a credit, to release the sender",
 }
 
 var peerStates = [...]string{
@@ -111,7 +111,7 @@ func (w *world) pendingOperations(s *Pending) {
 	for _, r := range w.requests {
 		switch r.state {
 		case stateFree, stateDone, collRunning: // whose parts are listed
-		case recvPosted, recvClear:
+		case recvPosted, recvClear, recvPulling, recvPulled:
 			posted = append(posted, r)
 		default:
 			if s.NumSends++; s.NumSends <= pendingMax {
@@ -138,7 +138,7 @@ func (r *request) describe() Operation {
 	o := Operation{Rank: int(r.env.src), Tag: int(r.env.tag), Communicator: int(r.env.context / 2), Collective: r.coll,
 		Size: len(r.buf), State: stateWaits[r.state]}
 	switch {
-	case r.state == recvClear:
+	case r.state.matched():
 		o.Rank, o.Tag, o.Size = r.peer.rank, r.status.Tag, r.accepted
 	case r.state == recvPosted:
 	case r.peer != nil:
@@ -286,8 +286,9 @@ func orDash(s string) string {
 type Stats struct {
 	EagerSent          uint64                 `metric:"bobnet_mplite_eager_sent_total" help:"Messages sent through bounce buffers."`
 	EagerReceived      uint64                 `metric:"bobnet_mplite_eager_received_total" help:"Messages received through bounce buffers."`
-	RendezvousSent     uint64                 `metric:"bobnet_mplite_rendezvous_sent_total" help:"Messages announced and then written to the receiver's memory by RDMA."`
-	RendezvousReceived uint64                 `metric:"bobnet_mplite_rendezvous_received_total" help:"Messages that senders wrote to this rank's memory by RDMA."`
+	RendezvousSent     uint64                 `metric:"bobnet_mplite_rendezvous_sent_total" help:"Messages announced, and then written to the receiver's memory by RDMA or copied by the receiver."`
+	RendezvousReceived uint64                 `metric:"bobnet_mplite_rendezvous_received_total" help:"Announced messages that senders wrote to this rank's memory by RDMA, or that this rank copied."`
+	Pulled             uint64                 `metric:"bobnet_mplite_pulled_total" help:"Announced messages that this rank copied from the memory of another process of its host."`
 	LandingSent        uint64                 `metric:"bobnet_mplite_landing_sent_total" help:"Messages written directly to landing memory that the receiver granted."`
 	BytesSent          uint64                 `metric:"bobnet_mplite_sent_bytes_total" help:"Payload sent."`
 	BytesReceived      uint64                 `metric:"bobnet_mplite_received_bytes_total" help:"Payload received."`

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -23,8 +25,9 @@ type world struct {
 	rank     int      // as in job
 	size     int
 	maxWrite int
-	order    uint8   // flagBig if programs here have big-endian numbers
-	hosts    []int32 // by rank: the lowest rank on its host, see findHosts
+	order    uint8                 // flagBig if programs here have big-endian numbers
+	hosts    []int32               // by rank: the lowest rank on its host, see findHosts
+	reader   optional.MemoryReader // nil if the memory of other processes cannot be read
 
 	onUse  bool        // ranks connect on first use
 	member *job.Member // then, and of this package alone
@@ -47,15 +50,16 @@ type world struct {
 	saidBye   bool  // the others have been told that this rank leaves
 	leaving   bool  // the barrier in Finalize is over
 	finalized bool
-	comms     map[uint32]*Comm // by context
-	told      []toldOf         // of communicators not made yet
-	questions []question       // about calls not made yet
-	unasked   int              // operations of collectives about which others have not been asked
-	steps     int              // since there are any, or since others were asked
-	due       []*schedule      // nonblocking collectives that can go on
-	waiting   int              // goroutines that wait for something to happen
-	probing   int              // goroutines that wait for a message to probe
-	changed   chan struct{}    // without a cq: closed when something has changed
+	comms     map[uint32]*Comm     // by context
+	told      []toldOf             // of communicators not made yet
+	questions []question           // about calls not made yet
+	unasked   int                  // operations of collectives about which others have not been asked
+	steps     int                  // since there are any, or since others were asked
+	due       []*schedule          // nonblocking collectives that can go on
+	pulls     fifo.Queue[*request] // receives whose messages are to be copied from their senders
+	waiting   int                  // goroutines that wait for something to happen
+	probing   int                  // goroutines that wait for a message to probe
+	changed   chan struct{}        // without a cq: closed when something has changed
 	stats     Stats
 	dialing   []*peer // attempts to connect on first use
 	later     []*peer // to be asked again
@@ -71,7 +75,7 @@ func (w *world) step(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
-	if len(w.due) > 0 {
+	if w.canAdvance() {
 		w.advance()
 		return nil
 	}
@@ -216,10 +220,11 @@ func (w *world) shutdown(err error) {
 	for _, p := range w.peers {
 		if p != nil && p.state < peerDead {
 			p.state, p.err = peerDead, err
+			p.taken.Clear()
 		}
 	}
 	for _, r := range w.requests {
-		if r.state != stateFree && r.state != stateDone && r.state != collRunning && !w.cancel(r, err) {
+		if r.state != stateFree && r.state != stateDone && r.state != collRunning && r.state != recvPulling && !w.cancel(r, err) {
 			w.complete(r, err)
 		}
 	}

@@ -173,6 +173,8 @@ func (p *peer) received(d *vipl.Descriptor) {
 		return
 	case kindClear:
 		p.cleared(&h, payload)
+	case kindTaken:
+		p.released(payload)
 	case kindLand:
 		p.mayLand(h.size, payload)
 	case kindDone:
@@ -218,7 +220,7 @@ func (p *peer) arrived(h *header, payload []byte, rx *rxBuf, slots uint8) {
 	switch {
 	case r.coll && w.conflict(r, p, h):
 	case h.kind == kindReady:
-		p.accept(r, h.tag, h.size, h.sendID, h.flags, h.recvID)
+		p.accept(r, h.tag, h.size, h.sendID, h.flags, h.recvID, payload)
 	default:
 		w.deliver(r, h.tag, int32(p.rank), payload, h.flags, h.recvID)
 		if h.flags&flagSync != 0 {
@@ -280,7 +282,7 @@ func (w *world) receiveKept(r *request, in *inbound) {
 		return
 	case r.coll && w.conflict(r, p, &header{kind: in.kind, tag: in.env.tag, recvID: in.sig, call: in.call, sendID: in.sendID}):
 	case in.kind == kindReady:
-		p.accept(r, in.env.tag, in.size, in.sendID, in.flags, in.sig)
+		p.accept(r, in.env.tag, in.size, in.sendID, in.flags, in.sig, in.data)
 	default:
 		w.deliver(r, in.env.tag, in.env.src, in.data, in.flags, in.sig)
 		if p != nil && in.flags&flagSync != 0 {

@@ -22,6 +22,8 @@ import (
 //	  | RDMA write ...............> |
 //	  | ... immediate = recvID ...> |  done
 //	done, when acknowledged
+//
+// Between two processes of one host the receiver may copy the message instead: see pull.go.
 
 // maxWrite is the longest single RDMA write; longer messages take several.
 const maxWrite = vipl.MaxTransferSize
@@ -37,16 +39,28 @@ func (p *peer) announce(r *request) {
 	st := &p.w.stats
 	st.RendezvousSent++
 	st.BytesSent += uint64(len(r.buf))
-	p.post(&h, nil)
+	var body [offerSize]byte
+	p.post(&h, p.offers(r, &body))
 }
 
 // accept answers an announcement that r has been matched with. A receive that
 // is too short takes what fits, so that the sender is released as usual.
-func (p *peer) accept(r *request, tag int32, size uint64, sendID uint32, flags uint8, sig uint32) {
-	w := p.w
+func (p *peer) accept(r *request, tag int32, size uint64, sendID uint32, flags uint8, sig uint32, body []byte) {
 	n := r.setStatus(tag, int32(p.rank), size, sig)
-	w.stats.RendezvousReceived++
-	c := control{kind: kindClear, sendID: sendID, recvID: r.id}
+	p.w.stats.RendezvousReceived++
+	r.remoteID, r.accepted, r.flags, r.remoteSig = sendID, n, flags, sig
+	var o offer
+	if o.parse(body); n > 0 && p.pullLater(r, o) {
+		return
+	}
+	p.clear(r)
+	p.showsLanding(size)
+}
+
+// clear has the sender write the message that r, which has accepted it, receives.
+func (p *peer) clear(r *request) {
+	w, n := p.w, r.accepted
+	c := control{kind: kindClear, sendID: r.remoteID, recvID: r.id}
 	if n > 0 {
 		mem, err := p.register(r.buf[:n], true)
 		if err != nil {
@@ -56,15 +70,13 @@ func (p *peer) accept(r *request, tag int32, size uint64, sendID uint32, flags u
 		r.mem = mem
 	}
 	if n > 0 {
-		r.state, r.peer, r.accepted = recvClear, p, n
-		r.flags, r.remoteSig = flags, sig
+		r.state, r.peer = recvClear, p
 		c.size = uint64(n)
 		c.target = target{addr: vipl.VirtualAddress(r.buf), handle: uint32(r.mem)}
 	} else {
 		w.complete(r, nil)
 	}
 	p.say(c)
-	p.showsLanding(size)
 }
 
 // register makes buf known for transfers with p, and with nobody else.

@@ -2,6 +2,7 @@ package mplite
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -18,6 +19,8 @@ const (
 	sendSelf          // to this rank itself, waits for the receive
 	recvPosted        // waits for a message
 	recvClear         // matched and cleared: the peer writes into buf
+	recvPulling       // matched: this rank copies the message from the peer's memory, now or soon
+	recvPulled        // copied: waits for a credit to release the peer
 	collRunning       // a nonblocking collective: its schedule is being carried out
 	stateDone         // result is in status and err
 )
@@ -69,6 +72,8 @@ type request struct {
 	remoteSig uint32         // what the sender says of its elements
 	accepted  int            // bytes that the receiver takes
 	written   int            // bytes that have been written
+	offer     offer          // of a message that is copied from the sender
+	mark      atomic.Uint64  // of this rank's own offer
 	landing   uint8          // first slot of the landing memory that a send goes to, as a bit
 	self      *inbound       // what a send to this rank waits as
 
@@ -151,7 +156,10 @@ func (w *world) complete(r *request, err error) {
 		w.nic.DeregisterMem(r.mem)
 		r.mem = 0
 	}
-	if r.err == nil || r.state == recvClear && err != nil { // then the message that r.err is about has not come
+	if r.mark.Load() != 0 {
+		r.mark.Store(0)
+	}
+	if r.err == nil || r.state.matched() && err != nil { // then the message that r.err is about has not come
 		r.err = err
 	}
 	r.state = stateDone
@@ -218,6 +226,9 @@ func (w *world) finish(ctx context.Context, r *request) (Status, error) {
 	w.release(r)
 	return st, err
 }
+
+// matched reports whether a message has been matched with the receive, which has not ended.
+func (s state) matched() bool { return s == recvClear || s == recvPulling || s == recvPulled }
 
 // handle returns the caller's handle of an operation that has just started.
 func handle(r *request, err error) (Request, error) {

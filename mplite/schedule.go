@@ -85,9 +85,18 @@ func (x *coll) launch(err error) (Request, error) {
 	return handle(s.req, nil)
 }
 
-// advance executes the due steps of all schedules. It may release the mutex meanwhile.
+// canAdvance reports whether advance has something to do.
+func (w *world) canAdvance() bool { return len(w.due) > 0 || w.pulls.Len() > 0 }
+
+// advance executes the due steps of all schedules, which may start sends, and then copies messages from
+// their senders. It may release the mutex meanwhile.
 func (w *world) advance() {
-	for len(w.due) > 0 {
+	for w.canAdvance() {
+		if len(w.due) == 0 {
+			w.pull()
+			w.reap() // a copy takes long
+			continue
+		}
 		s := w.due[0]
 		w.due = w.due[:copy(w.due, w.due[1:])]
 		s.queued = false

@@ -30,7 +30,7 @@ const (
 	kindInvalid kind = iota
 	// Data messages spend data credits and wait for a match.
 	kindEager // the payload follows
-	kindReady // request to send: the payload waits at the sender
+	kindReady // request to send: the payload waits at the sender; an offer may follow
 	// Control messages spend control credits and are consumed on arrival.
 	kindClear  // clear to send: where to write the payload of a ready message
 	kindDone   // a synchronous eager message has been matched
@@ -42,6 +42,7 @@ const (
 	kindAbort  // abort the job with the code in the tag field
 	kindAsk    // the sender waits in this collective: does it fit the receiver's?
 	kindDiffer // collectives that do not fit, or wrong arguments of one
+	kindTaken  // ends the sends whose requests the body lists: the receiver has copied the messages
 	kindLand   // landing memory: where to write messages without an announcement
 	kindEnd
 )
@@ -134,9 +135,11 @@ func (h *header) valid(payload int) bool {
 	case kindEager:
 		return h.flags < flagEnd && h.tag >= 0 && h.size == uint64(payload)
 	case kindReady:
-		return h.flags < flagEnd && h.tag >= 0 && h.size <= maxMessage && payload == 0
+		return h.flags < flagEnd && h.tag >= 0 && h.size <= maxMessage && (payload == 0 || payload == offerSize)
 	case kindClear:
 		return h.size <= maxMessage && payload == targetSize
+	case kindTaken:
+		return payload > 0 && payload%4 == 0
 	case kindLand:
 		return h.size <= landMax && payload == targetSize
 	case kindHello:

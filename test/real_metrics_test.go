@@ -186,8 +186,8 @@ func scrape(t *testing.T, url string, a announcement) {
 	}{
 		{"bobnet_mplite_eager_sent_total", "Messages sent through bounce buffers.", sent * eagerCount},
 		{"bobnet_mplite_eager_received_total", "Messages received through bounce buffers.", received * eagerCount},
-		{"bobnet_mplite_rendezvous_sent_total", "Messages announced and then written to the receiver's memory by RDMA.", sent * largeCount},
-		{"bobnet_mplite_rendezvous_received_total", "Messages that senders wrote to this rank's memory by RDMA.", received * largeCount},
+		{"bobnet_mplite_rendezvous_sent_total", "Messages announced, and then written to the receiver's memory by RDMA or copied by the receiver.", sent * largeCount},
+		{"bobnet_mplite_rendezvous_received_total", "Announced messages that senders wrote to this rank's memory by RDMA, or that this rank copied.", received * largeCount},
 		{"bobnet_mplite_sent_bytes_total", "Payload sent.", sent * bytes},
 		{"bobnet_mplite_received_bytes_total", "Payload received.", received * bytes},
 		{"bobnet_mplite_failed_ranks_total", "Ranks detected as dead.", 0},

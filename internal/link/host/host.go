@@ -72,6 +72,8 @@ var (
 	_ optional.Sharer    = (*Link)(nil)
 	_ optional.Witness   = (*Link)(nil)
 	_ optional.Nearby    = (*Link)(nil)
+
+	_ optional.MemoryReader = (*Link)(nil)
 )
 
 // Join returns a link that sends frames for other hosts through outer. The caller must not use
@@ -188,6 +190,11 @@ func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) { l.nea
 
 // Lives implements optional.Witness.
 func (l *Link) Lives(port uint16) bool { return l.near.Lives(port) }
+
+// ReadMemory implements optional.MemoryReader.
+func (l *Link) ReadMemory(port uint16, dst []byte, from, mark uint64) (uint64, error) {
+	return l.near.ReadMemory(port, dst, from, mark)
+}
 
 // ShareTrouble implements optional.Sharer.
 func (l *Link) ShareTrouble() error { return l.near.ShareTrouble() }

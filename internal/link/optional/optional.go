@@ -39,6 +39,18 @@ type Witness interface {
 	Lives(port uint16) bool
 }
 
+// MemoryReader is implemented by links that can read the memory of other processes of their host.
+type MemoryReader interface {
+	transport.Link
+
+	// ReadMemory copies len(dst) bytes from address from of the process at a port of this host to dst,
+	// and after that the word at address mark, which it returns. dst must not be empty. After an error
+	// dst is undefined. The link knows from the kernel which process has the port. It fails unless
+	// that process is of this process's user and the kernel permits the access. Any goroutine may
+	// call it.
+	ReadMemory(port uint16, dst []byte, from, mark uint64) (word uint64, err error)
+}
+
 // Sharer is implemented by links that share memory with other processes of their host.
 type Sharer interface {
 	transport.Link

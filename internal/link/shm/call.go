@@ -138,7 +138,7 @@ func (l *Link) await(p *peer, end time.Time) error {
 		again = again && errors.Is(err, os.ErrDeadlineExceeded) && !l.superseded(p)
 	}
 	_ = p.conn.SetReadDeadline(time.Time{})
-	p.uid = a.uid()
+	p.uid, p.pid = a.uid(), readableProcess(a.who)
 	if p.litter = a.fds; err != nil || len(a.fds) > 0 || !a.holds(p.block) || !l.admits(a.who) {
 		return fmt.Errorf("%w: no answer from the ports %v (%v)", ErrGone, blockPorts(p.block, transport.AllPorts), err)
 	}

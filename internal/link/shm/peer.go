@@ -33,6 +33,7 @@ type peer struct {
 	bell     *unix.SockaddrUnix // wakes the peer
 	litter   []int              // descriptors that it should not have sent
 	uid      uint32             // its user, if known
+	pid      int                // its process if its memory may be read (ReadMemory), else 0
 	private  []byte             // buffer to which the frames of another user's peer are copied before they are checked; nil for trusted peers
 	to       string             // name of its socket
 	caller   bool               // it has called, and the link has answered
@@ -311,7 +312,7 @@ func (l *Link) hangUp() {
 // call is refused: the caller's stream ends.
 func (l *Link) accept(a arrival, own, b int) []int {
 	h, fds := a.hello, a.fds
-	p := &peer{own: own, block: b, at: &l.places[own][b], to: a.from, caller: true, uid: a.uid()}
+	p := &peer{own: own, block: b, at: &l.places[own][b], to: a.from, caller: true, uid: a.uid(), pid: readableProcess(a.who)}
 	if !isStream(fds[0]) || checkFile(fds[1], h.ring) != nil {
 		return fds
 	}

@@ -28,6 +28,8 @@ var roles = map[string]func(l *shm.Link){
 	"Line": func(*shm.Link) { lineRole() },
 	"Copy": func(*shm.Link) { copyRole() },
 	"Ask":  ask,
+
+	"Memory": memoryRole,
 }
 
 func TestMain(m *testing.M) {
