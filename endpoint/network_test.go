@@ -172,7 +172,7 @@ func TestPortsOfOthers(t *testing.T) {
 // with the ports and the memory that there are by default.
 func TestManyEndpoints(t *testing.T) {
 	const each = 64
-	if need, have := each*each*endpoint.ShapeMemory(endpoint.DefaultCredits, endpoint.DefaultMaxMedium), memoryByDefault(t); need > have {
+	if need, have := each*each*endpoint.ShapeMemory(endpoint.DefaultCredits, endpoint.DefaultMaxMedium), memoryByDefault(t)/2; need > have { // of one station
 		t.Errorf("the connections take %d bytes of buffers, of %d", need, have)
 	}
 	w := newWorld(sim.Options{})

@@ -29,8 +29,8 @@ the segment and this program has the right to send there.
 
 On a terminal, top runs until q is pressed. Otherwise, or with --once, it prints one view. For
 this view it reads the metrics twice, --interval apart, to compute rates. The exit code is 1 if
-an address of --metrics does not answer the second time, if the interface fails after it was
-opened, or if there is no source at all.`
+an address of --metrics does not answer the second time, if the interface was opened
+and fails or is down the second time, or if there is no source at all.`
 
 // defaultMetrics lists the addresses where programs and the agent's systemd unit usually serve
 // metrics.

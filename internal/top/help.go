@@ -1,6 +1,9 @@
 package top
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // column is a column of a table: its heading and its explanation. A heading that begins with >
 // aligns its cells to the right. The most important columns come first, after the name.
@@ -75,15 +78,31 @@ func explain(rows [][]string, width int) []string {
 	}
 	var lines [][]string
 	for _, row := range rows {
-		name, line := row[0], ""
-		for _, word := range strings.Fields(row[1]) {
-			if width > 0 && line != "" && names+len(line)+len(" ")+len(word) > width {
-				lines = append(lines, []string{name, line})
-				name, line = "", ""
-			}
-			line = strings.TrimPrefix(line+" "+word, " ")
+		name, room := row[0], 0
+		if width > 0 {
+			room = max(1, width-names)
 		}
-		lines = append(lines, []string{name, line})
+		for _, line := range wrap(row[1], room) {
+			lines = append(lines, []string{name, line})
+			name = ""
+		}
 	}
 	return layOut(lines, 0, 0)
+}
+
+// wrap splits a text into lines of at most width characters, between words if they fit; 0 means one line.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if width > 0 && line != "" && utf8.RuneCountInString(line+" "+word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+		for r := []rune(line); width > 0 && len(r) > width; r = []rune(line) {
+			lines = append(lines, string(r[:width]))
+			line = string(r[width:])
+		}
+	}
+	return append(lines, line)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -31,7 +32,7 @@ func OpenSegment(ctx context.Context, cfg vipl.Config) *Segment {
 // Open reports whether there is a NIC.
 func (s *Segment) Open() bool { return s.nic != nil }
 
-// Take adds the stations that answer to a sample. If the NIC can no longer broadcast, Take returns the
+// Take adds the stations that answer to a sample. If the NIC cannot broadcast, Take returns the
 // error and adds it to the notes of the sample.
 func (s *Segment) Take(ctx context.Context, to *Sample) error {
 	if s.note != "" {
@@ -44,7 +45,7 @@ func (s *Segment) Take(ctx context.Context, to *Sample) error {
 	defer cancel()
 	found, err := s.nic.Discover(ctx)
 	to.Found(found)
-	if err == nil || errors.Is(err, vipl.ErrTimeout) {
+	if err == nil || errors.Is(err, vipl.ErrTimeout) && !errors.Is(err, transport.ErrLinkDown) {
 		return nil
 	}
 	err = fmt.Errorf("broadcast on the segment: %w", err)

@@ -23,7 +23,7 @@ func (v *View) lines(width, skip int) []string {
 	}
 	all := []string{fmt.Sprintf("%s  %d stations, %d VIs, %s", v.At.Format(time.TimeOnly), len(v.Stations), len(v.VIs), since)}
 	for _, n := range v.Notes {
-		all = append(all, oneLine(n))
+		all = append(all, wrap(oneLine(n), width)...)
 	}
 	if len(v.Stations) > 0 {
 		all = append(append(all, ""), layOut(v.stations(), width, skip)...)

@@ -24,6 +24,20 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
+// TestNotesWrap: a note that is too long for the screen continues on the next line, a word that is, too.
+func TestNotesWrap(t *testing.T) {
+	v := &View{At: noon, Notes: []string{"http://127.0.0.1:9472/rank/2/metrics: HTTP status 502 Bad Gateway"}}
+	for width, want := range map[int][]string{
+		0:  {"http://127.0.0.1:9472/rank/2/metrics: HTTP status 502 Bad Gateway"},
+		40: {"http://127.0.0.1:9472/rank/2/metrics:", "HTTP status 502 Bad Gateway"},
+		20: {"http://127.0.0.1:947", "2/rank/2/metrics:", "HTTP status 502 Bad", "Gateway"},
+	} {
+		if got := v.lines(width, 0)[1:]; !slices.Equal(got, want) {
+			t.Errorf("width %d: %q, want %q", width, got, want)
+		}
+	}
+}
+
 var update = flag.Bool("update", false, "rewrite golden texts")
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
