@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/internal/counters"
 )
 
@@ -43,7 +44,7 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 func (s Stats) String() string {
 	s.StallTime = s.StallTime.Round(time.Microsecond)
 	parts := counters.NonZero(&s)
-	for _, r := range Reasons() {
+	for _, r := range wire.Reasons() {
 		if n := s.Refused[r]; n > 0 {
 			parts = append(parts, fmt.Sprintf("refused for %v %d", r, n))
 		}

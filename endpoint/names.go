@@ -44,9 +44,6 @@ const (
 	ReasonReplyRejected Reason = wire.ReasonReplyRejected // EREPLYREJECTED: the destination refused a reply
 )
 
-// Reasons returns all reasons.
-func Reasons() []Reason { return wire.Reasons() }
-
 // The return codes of AM-II that providers also return (AM2 reference, section 4).
 var (
 	ErrArgument = provider.ErrArgument // AM_ERR_BAD_ARG

@@ -118,7 +118,7 @@ func TestReasonsOfProviders(t *testing.T) {
 	own := errors.New("the card is on fire")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for _, reason := range Reasons() {
+	for _, reason := range wire.Reasons() {
 		for _, cause := range []error{own, nil} {
 			way := &frailWay{idleWay: idleWay{bell: make(chan struct{}, 1)}}
 			ep := newWaiting(t, bareNode(way)).ep
@@ -149,7 +149,7 @@ func TestReasonsOfProviders(t *testing.T) {
 func TestServersOfProviders(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for _, reason := range Reasons() {
+	for _, reason := range wire.Reasons() {
 		way := &frailWay{idleWay: idleWay{bell: make(chan struct{}, 1)}}
 		n := bareNode(way)
 		ep := newWaiting(t, n).ep

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -56,7 +57,7 @@ func (j *Job) Requested(req *vipl.Request) {
 			return
 		default: // the rank tries again
 			j.refused++
-			req.Reject(busy)
+			refusal.Busy(req)
 			return
 		}
 	}
@@ -65,7 +66,7 @@ func (j *Job) Requested(req *vipl.Request) {
 		j.refuseLate(req)
 	case len(j.asked) >= j.Size+askedMost:
 		j.refused++
-		req.Reject(busy)
+		refusal.Busy(req)
 	default:
 		j.asked = append(j.asked, req)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -62,7 +63,7 @@ func (m *meeting) takeDialed() (failed error) {
 			return false
 		case err == nil:
 			m.greet(rank)
-		case Again(err):
+		case refusal.Passing(err):
 			m.undialed, m.dialAt = append(m.undialed, rank), m.nic.Now()+int64(lookAgain)
 		case failed == nil:
 			other, _ := m.read(rank)

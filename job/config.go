@@ -29,7 +29,7 @@ type Config struct {
 	// and needs no network.
 	Rank, Size int
 	// Interface is the network interface, by name or MAC address; empty means the value of
-	// EnvInterface, or else the only usable interface.
+	// vipl.EnvInterface, or else the only usable interface.
 	Interface string
 	// NIC is used instead of opening Interface. The caller keeps ownership.
 	NIC *vipl.NIC

@@ -39,7 +39,7 @@
 //
 // A job is a number of processes, its ranks 0 to Size-1, on one network segment. Config
 // describes one rank. Zero fields come from the environment (EnvJob, EnvRank, EnvSize,
-// EnvInterface, and vipl.EnvTimeout), which bobnet run and bobnet lab set, or from the
+// vipl.EnvInterface, and vipl.EnvTimeout), which bobnet run and bobnet lab set, or from the
 // variables of another launcher (FindPlace). A launcher with PMI-1 supplies rank, size and
 // a key-value space, which the ranks use to find each other instead of broadcasts.
 //

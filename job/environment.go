@@ -14,10 +14,9 @@ import (
 // Environment variables that select the job of a process. The launcher of the ranks sets them, for
 // example bobnet lab. The variables of package vipl configure the network.
 const (
-	EnvJob       = "BOBNET_JOB"  // name of the job, unique for each run
-	EnvRank      = "BOBNET_RANK" // this process's rank
-	EnvSize      = "BOBNET_SIZE" // number of ranks
-	EnvInterface = vipl.EnvInterface
+	EnvJob  = "BOBNET_JOB"  // name of the job, unique for each run
+	EnvRank = "BOBNET_RANK" // this process's rank
+	EnvSize = "BOBNET_SIZE" // number of ranks
 )
 
 func init() {

@@ -93,9 +93,6 @@ func Reports(m *Member) int {
 	return len(m.t.reports)
 }
 
-// BusyText is busy, for tests.
-const BusyText = busy
-
 // LinkAt has m ask a rank for a link, as if that one listened at an address.
 func LinkAt(m *Member, rank int, at ethertype.Addr) {
 	m.t.Lock()

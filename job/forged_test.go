@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -78,7 +79,7 @@ func TestForgedFirstUse(t *testing.T) {
 			}
 			if n < most {
 				err = vi.ConnectStart(addr, request[:])
-			} else if err = vi.Connect(bg, addr, request[:]); !errors.Is(err, vipl.ErrReject) || !job.Again(err) {
+			} else if err = vi.Connect(bg, addr, request[:]); !errors.Is(err, vipl.ErrReject) || !refusal.Passing(err) {
 				return fmt.Errorf("request %d: %w, want that the rank is busy", n, err)
 			} else {
 				err = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -239,7 +240,7 @@ func (m *meeting) dial(rank int) error {
 		case err == nil:
 			m.greet(rank)
 			return m.attend(m.ctx, func() bool { return rank != m.first() || m.links.State(rank) != Greeting })
-		case !Again(err):
+		case !refusal.Passing(err):
 			return m.turnedAway(rank, addr, err)
 		}
 		if err := m.attendFor(lookAgain, func() bool { return false }); err != nil {
@@ -262,9 +263,6 @@ func (m *meeting) greet(rank int) {
 	defer m.links.Unlock()
 	m.links.Greet(rank)
 }
-
-// busy is the refusal of a request that a rank cannot handle now.
-const busy = "too many ask at once: ask again"
 
 // turnedAway returns the error if the rank at addr cannot be reached. If that rank reports why the
 // job cannot start, this is the error.

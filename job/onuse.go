@@ -1,13 +1,11 @@
 package job
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -104,40 +102,6 @@ func (j *Job) Dial(vi *vipl.VI, rank int) error {
 	return vi.ConnectStart(j.member.Addr(rank), j.member.t.job.request(forProgram, j.links.Params()))
 }
 
-// Again reports whether an attempt to connect that ended with err proves nothing about the rank, so that
-// the caller may dial it again later: the rank was busy, or it gave up the attempt. A rank without a listener
-// answers like one that gave up an attempt (vipl.ErrNoMatch).
-func Again(err error) bool {
-	var refused *vipl.ConnError
-	return errors.Is(err, vipl.ErrNoMatch) || errors.Is(err, vipl.ErrDisconnected) || errors.As(err, &refused) && refused.Detail == busy
-}
-
-// lacking begins the refusal of a rank that has no resources for the connection.
-const lacking = "no resources: "
-
-// Refuse refuses a request because this rank cannot make its end of the connection. Refusal recognizes at the
-// rank that has asked if that is for want of a resource.
-func Refuse(req *vipl.Request, why error) {
-	text := why.Error()
-	if errors.Is(why, vipl.ErrResource) {
-		text = lacking + text
-	}
-	req.Reject(text)
-}
-
-// Refusal returns the error of an attempt to connect, which is also of the class ErrResource if the other rank has
-// refused for want of a resource. The error's text then names the limit, and what raises it at that rank.
-func Refusal(err error) error {
-	var refused *vipl.ConnError
-	if errors.Is(err, vipl.ErrReject) && errors.As(err, &refused) && strings.HasPrefix(refused.Detail, lacking) {
-		return errclass.With(vipl.ErrResource, err)
-	}
-	return err
-}
-
-// Busy refuses a request because this rank is busy. The rank that dialed tries again.
-func Busy(req *vipl.Request) { req.Reject(busy) }
-
 // Failed makes the Member report to all ranks that one has failed. The lock of Links may be held.
 func (j *Job) Failed(rank int, cause error) {
 	t := j.member.t
@@ -202,7 +166,7 @@ func (t *tree) late(req *vipl.Request, h *Hello) {
 		t.events.requests++
 		t.events.add(Event{Rank: rank, Request: req, Params: h.Params})
 	default:
-		req.Reject(busy)
+		refusal.Busy(req)
 	}
 }
 

@@ -206,24 +206,3 @@ func TestTwiceIsToldOnce(t *testing.T) {
 	}
 	check(t, w.run())
 }
-
-// TestAgain: an attempt to connect that the other rank refuses for now, or gives up, is no proof that it has
-// died; that it is silent, or says why it refuses, is another matter.
-func TestAgain(t *testing.T) {
-	refusal := func(err error, detail string) error { return &vipl.ConnError{Err: err, Detail: detail} }
-	for _, tc := range []struct {
-		err  error
-		want bool
-	}{
-		{refusal(vipl.ErrReject, job.BusyText), true},
-		{refusal(vipl.ErrNoMatch, ""), true},
-		{refusal(vipl.ErrDisconnected, ""), true},
-		{refusal(vipl.ErrReject, "rank 2 takes rank 1 for dead"), false},
-		{refusal(vipl.ErrTimeout, ""), false},
-		{vipl.ErrLink, false},
-	} {
-		if got := job.Again(tc.err); got != tc.want {
-			t.Errorf("%v: %v, want %v", tc.err, got, tc.want)
-		}
-	}
-}

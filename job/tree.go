@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/channel"
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -209,18 +210,18 @@ const linkTries = 5
 // answer, or ends itself, is dead. A rank that refuses may have accepted an attempt before and
 // given that up, so it is asked again, a few times.
 func (t *tree) refused(p *link, err error) {
-	refusal := ""
+	text := ""
 	if why := (*vipl.ConnError)(nil); errors.Is(err, vipl.ErrReject) && errors.As(err, &why) {
-		refusal = why.Detail
+		text = why.Detail
 	}
-	r, ends := ParseReport(refusal, t.job.Size)
+	r, ends := ParseReport(text, t.job.Size)
 	switch {
 	case ends:
 		t.job.Hear(r, p.rank)
 		if r.Rank != p.rank || r.Twice() {
 			t.Fail(p.rank, lastWords(r.gaveUp()))
 		}
-	case refusal == busy:
+	case refusal.IsBusy(err):
 		t.unlink(p)
 		// A lower rank is not asked again. Either its own request is on its way to this rank, and
 		// takes precedence (takeLink). Or it has not joined yet, and too many requests wait for
@@ -229,7 +230,7 @@ func (t *tree) refused(p *link, err error) {
 		if p.rank > t.job.Rank {
 			t.repair()
 		}
-	case (refusal != "" || Again(err)) && p.tries < linkTries:
+	case (text != "" || refusal.Passing(err)) && p.tries < linkTries:
 		p.tries++
 		t.unlink(p)
 		t.repair()
@@ -255,7 +256,7 @@ func (t *tree) takeLink(req *vipl.Request, rank int) {
 		t.unlink(p)
 	}
 	if p.state != Absent || p.VI != nil {
-		req.Reject(busy)
+		refusal.Busy(req)
 		return
 	}
 	vi, err := t.Open(rank, t.patience(rank))
@@ -263,7 +264,7 @@ func (t *tree) takeLink(req *vipl.Request, rank int) {
 		err = req.AcceptStart(vi)
 	}
 	if err != nil {
-		Refuse(req, err)
+		refusal.Because(req, err)
 		t.unlink(p)
 		return
 	}

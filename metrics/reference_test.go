@@ -139,15 +139,19 @@ func reference(t *testing.T) string {
 	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total` and `bobnet_vi_receive_dropped_frames_total`", reasonsOf(t, "../internal/drops/drops.go", "", texts(drops.All())))
 	explained("reason", "bobnet_link_dropped_frames_total")
 	explained("reason", "bobnet_seal_dropped_frames_total")
-	values(&b, "`code` of `bobnet_nic_asynchronous_errors_total`", reasonsOf(t, "../vipl/async.go", "Code", texts(vipl.ErrorCodes())))
+	var codes []string
+	for c := range (vipl.ErrorCounts{}) {
+		codes = append(codes, vipl.ErrorCode(c).String())
+	}
+	values(&b, "`code` of `bobnet_nic_asynchronous_errors_total`", reasonsOf(t, "../vipl/async.go", "Code", codes))
 	explained("cause", "bobnet_vi_retransmissions_total")
 	var kinds []string
 	for k := range (mplite.Stats{}).Collectives {
 		kinds = append(kinds, "`"+mplite.Collective(k).String()+"`")
 	}
 	var why []string
-	for _, r := range endpoint.Reasons() {
-		why = append(why, strings.ReplaceAll(r.String(), " ", "_"))
+	for r := 1; r < len(endpoint.Stats{}.Refused); r++ {
+		why = append(why, strings.ReplaceAll(endpoint.Reason(r).String(), " ", "_"))
 	}
 	values(&b, "`reason` of `bobnet_am_refused_messages_total` and `bobnet_am_returned_messages_total`", reasonsOf(t, "../endpoint/internal/wire/reason.go", "Reason", why))
 	explained("reason", "bobnet_vmmc_refused_total")

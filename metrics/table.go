@@ -202,7 +202,7 @@ var (
 
 var nicTable = tableOf("NIC", nicLabels, "bobnet_nic_ bobnet_link_", []shared{
 	{name: "bobnet_nic_receive_dropped_frames_total", help: "Received frames dropped, by reason.", label: "reason", reasons: named(drops.All())},
-	{name: "bobnet_nic_asynchronous_errors_total", help: "Asynchronous errors (VIPL), by code.", label: "code", reasons: named(vipl.ErrorCodes())},
+	{name: "bobnet_nic_asynchronous_errors_total", help: "Asynchronous errors (VIPL), by code.", label: "code", reasons: errorCodes()},
 	{name: "bobnet_link_dropped_frames_total", help: "Frames dropped by the link, by reason.", label: "reason"},
 },
 	computed[vipl.Snapshot]{"bobnet_nic_virtual_interfaces", "", "Existing VIs.", func(s *vipl.Snapshot) float64 { return float64(len(s.VIs) + s.Others) }},
@@ -260,8 +260,16 @@ func collectives() []reason {
 
 func amReasons() []reason {
 	by := make([]reason, len(endpoint.Stats{}.Refused))
-	for _, r := range endpoint.Reasons() {
-		by[r].name = strings.ReplaceAll(r.String(), " ", "_")
+	for r := 1; r < len(by); r++ { // 0 is none
+		by[r].name = strings.ReplaceAll(endpoint.Reason(r).String(), " ", "_")
+	}
+	return by
+}
+
+func errorCodes() []reason {
+	by := make([]reason, len(vipl.ErrorCounts{}))
+	for i := range by {
+		by[i].name = vipl.ErrorCode(i).String()
 	}
 	return by
 }

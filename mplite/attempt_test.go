@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -74,7 +75,7 @@ func acceptWith(nic *vipl.NIC, req *vipl.Request) (*vipl.VI, error) {
 // also by a program that polls, until the message has gone.
 func TestGivenUpAttempts(t *testing.T) {
 	for name, refuse := range map[string]func(nic *vipl.NIC, req *vipl.Request){
-		"busy": func(_ *vipl.NIC, req *vipl.Request) { job.Busy(req) },
+		"busy": func(_ *vipl.NIC, req *vipl.Request) { refusal.Busy(req) },
 		"given up": func(nic *vipl.NIC, req *vipl.Request) {
 			if vi, err := acceptWith(nic, req); err == nil {
 				vi.Close()

@@ -317,7 +317,7 @@ func TestSaysAlone(t *testing.T) {
 		env   string
 		lines int
 	}{
-		{"nil", jobs.EnvInterface + "=eth0", 1},
+		{"nil", vipl.EnvInterface + "=eth0", 1},
 		{"config", "", 1},
 		{"size", "", 0},
 		{"nil", jobs.EnvSize + "=1", 0},

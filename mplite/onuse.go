@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/channel"
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -206,14 +207,14 @@ func (w *world) accept(ev *job.Event) {
 		ev.Request.Reject(errLeft.Error())
 		return
 	case p.state != peerAbsent || p.VI != nil && (!p.caller || p.rank > w.rank):
-		job.Busy(ev.Request)
+		refusal.Busy(ev.Request)
 		return
 	case p.VI != nil: // both ask: the lower rank's request counts
 		p.reset()
 	}
 	p.params = ev.Params
 	if err := p.attempt(func() error { return ev.Request.AcceptStart(p.VI) }); err != nil {
-		job.Refuse(ev.Request, err)
+		refusal.Because(ev.Request, err)
 		p.endCollectives(fmt.Errorf("mplite: connection of rank %d: %w", p.rank, err))
 		p.again()
 	}
@@ -255,7 +256,7 @@ func (p *peer) attempted(err error) {
 	case errors.Is(err, vipl.ErrReject) && refused != nil && p.leftBecause(refused.Detail):
 	case errors.Is(err, vipl.ErrReject):
 		p.reset()
-		p.unconnected(job.Refusal(err))
+		p.unconnected(refusal.Classed(err))
 	default:
 		p.fail(err)
 	}
@@ -267,7 +268,7 @@ func (p *peer) attempted(err error) {
 func (p *peer) worthAnother(err error) bool {
 	now := p.w.nic.Now()
 	switch {
-	case !job.Again(err):
+	case !refusal.Passing(err):
 		return false
 	case errors.Is(err, vipl.ErrReject): // it is busy
 		p.givenUp = 0

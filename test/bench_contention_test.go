@@ -160,7 +160,7 @@ func contentionRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nic, err := vipl.Open(ctx, &vipl.Config{Interface: os.Getenv(job.EnvInterface), Spin: contentionSpin()})
+	nic, err := vipl.Open(ctx, &vipl.Config{Interface: os.Getenv(vipl.EnvInterface), Spin: contentionSpin()})
 	if err != nil {
 		return err
 	}

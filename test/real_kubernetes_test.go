@@ -141,11 +141,11 @@ func containerEnv(t *testing.T, c *container) (env map[string]string, udp bool) 
 		}
 	}
 	udp = env[vipl.EnvDriver] == "udp"
-	if (env[job.EnvInterface] == "net1") == udp {
+	if (env[vipl.EnvInterface] == "net1") == udp {
 		t.Fatalf("variables %v", env)
 	}
 	if !udp {
-		env[job.EnvInterface] = lab.Interface
+		env[vipl.EnvInterface] = lab.Interface
 	}
 	return env, udp
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
 
@@ -156,7 +157,7 @@ func needLab(t testing.TB) {
 func config() *mplite.Config {
 	rank, _ := strconv.Atoi(os.Getenv(job.EnvRank))
 	size, _ := strconv.Atoi(os.Getenv(job.EnvSize))
-	return &mplite.Config{Config: job.Config{Job: os.Getenv(job.EnvJob), Rank: rank, Size: size, Interface: os.Getenv(job.EnvInterface)}}
+	return &mplite.Config{Config: job.Config{Job: os.Getenv(job.EnvJob), Rank: rank, Size: size, Interface: os.Getenv(vipl.EnvInterface)}}
 }
 
 // player is a rank that plays a role.

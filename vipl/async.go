@@ -43,15 +43,6 @@ func (c ErrorCode) String() string {
 	return "invalid"
 }
 
-// ErrorCodes returns all codes.
-func ErrorCodes() []ErrorCode {
-	all := make([]ErrorCode, codeEnd)
-	for i := range all {
-		all[i] = ErrorCode(i)
-	}
-	return all
-}
-
 // ErrorCounts counts asynchronous errors by code: an array. Its JSON is an object with a
 // member for each code that has occurred.
 type ErrorCounts [codeEnd]uint64

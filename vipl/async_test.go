@@ -324,7 +324,8 @@ func TestAsyncSlowHandler(t *testing.T) {
 
 func TestAsyncNames(t *testing.T) {
 	seen := map[string]bool{"": true, "invalid": true}
-	for _, c := range vipl.ErrorCodes() {
+	for i := range (vipl.ErrorCounts{}) {
+		c := vipl.ErrorCode(i)
 		if seen[c.String()] {
 			t.Errorf("code %d is called %q", c, c)
 		}

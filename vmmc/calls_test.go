@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -19,7 +20,7 @@ import (
 func TestMember(t *testing.T) {
 	const size = 3
 	w := newWorld(sim.Options{Seed: 1, Loss: 0.05})
-	var macs [size]vmmc.Node
+	var macs [size]ethertype.MAC
 	left := size
 	for rank := range size {
 		station := w.Station(fmt.Sprint("rank ", rank))
@@ -35,7 +36,7 @@ func TestMember(t *testing.T) {
 }
 
 // member is one rank: it writes its rank to the next one's export.
-func (w *world) member(station *sim.Station, rank, size int, macs []vmmc.Node, left func() int, done func()) error {
+func (w *world) member(station *sim.Station, rank, size int, macs []ethertype.MAC, left func() int, done func()) error {
 	nic, err := vipl.Open(context.Background(), &vipl.Config{Link: station, Seed: uint64(rank + 1)})
 	if err != nil {
 		return err

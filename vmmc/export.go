@@ -295,12 +295,9 @@ func (e *Export) Redirect(ctx context.Context, buf []byte) (late int, err error)
 	return e.late, err
 }
 
-// Node identifies a station: the MAC address of its interface.
-type Node = ethertype.MAC
-
 // Peer identifies a process by its node and number. In a Policy, a zero Node means any node.
 type Peer struct {
-	Node    Node
+	Node    ethertype.MAC
 	Process uint32
 }
 
@@ -310,7 +307,7 @@ type Peer struct {
 // only keeps out mistakes.
 type Policy struct {
 	All       bool
-	Nodes     []Node
+	Nodes     []ethertype.MAC
 	Processes []Peer
 	Users     []uint32
 }
@@ -322,7 +319,7 @@ var Everybody = Policy{All: true}
 func (p *Policy) allows(who Peer, uid uint32, proven bool) bool {
 	return p.All || slices.Contains(p.Nodes, who.Node) || proven && slices.Contains(p.Users, uid) ||
 		slices.ContainsFunc(p.Processes, func(x Peer) bool {
-			return x.Process == who.Process && (x.Node == who.Node || x.Node == Node{})
+			return x.Process == who.Process && (x.Node == who.Node || x.Node == ethertype.MAC{})
 		})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -185,7 +186,7 @@ type intruded struct {
 
 func (w *intruded) owner(p *vmmc.Process) (err error) {
 	var exports [4]*vmmc.Export
-	for id, policy := range []vmmc.Policy{1: vmmc.Everybody, 2: {Nodes: []vmmc.Node{w.stations[2].MAC()}}, 3: vmmc.Everybody} {
+	for id, policy := range []vmmc.Policy{1: vmmc.Everybody, 2: {Nodes: []ethertype.MAC{w.stations[2].MAC()}}, 3: vmmc.Everybody} {
 		if id > 0 && err == nil {
 			exports[id], err = p.Export(w.arena[id*4096:][:4096], uint32(id), policy, nil)
 		}

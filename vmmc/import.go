@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -13,7 +14,7 @@ import (
 // Name identifies an export: SBL's triple of node, process (squid) and number. A zero Node means
 // any node with that process. This is enough if process numbers are unique, as in a job.
 type Name struct {
-	Node    Node
+	Node    ethertype.MAC
 	Process uint32
 	ID      uint32
 }
@@ -175,7 +176,7 @@ func (i *Import) what() string {
 		return fmt.Sprintf("import %q", i.word)
 	}
 	text := fmt.Sprintf("import %d of process %d", i.name.ID, i.name.Process)
-	if i.name.Node != (Node{}) {
+	if i.name.Node != (ethertype.MAC{}) {
 		text += fmt.Sprintf(" at %v", i.name.Node)
 	}
 	return text

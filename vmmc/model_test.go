@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vmmc"
 )
@@ -51,7 +52,7 @@ func TestModel(t *testing.T) {
 func (m *model) play(w *world, p *vmmc.Process, me, size int, random *rand.Rand) error {
 	all := bytes.Repeat([]byte{0xEE}, (size+2)*modelRoom)
 	buf := all[modelRoom : (size+1)*modelRoom] // what is around it is canaries
-	mac := map[vmmc.Node]int{}
+	mac := map[ethertype.MAC]int{}
 	for number, s := range w.stations {
 		mac[s.MAC()] = int(number)
 	}

@@ -306,13 +306,13 @@ func (p *Process) NIC() *vipl.NIC { return p.nic }
 
 // Hosts returns the nodes of the job by rank (SBL_Hosts). Without a Member it returns only this
 // process's own node.
-func (p *Process) Hosts() []Node {
+func (p *Process) Hosts() []ethertype.MAC {
 	m := p.cfg.Member
 	if m == nil {
-		return []Node{p.self.Addr.MAC}
+		return []ethertype.MAC{p.self.Addr.MAC}
 	}
 	id := m.Identity()
-	hosts := make([]Node, id.Size)
+	hosts := make([]ethertype.MAC, id.Size)
 	for rank := range hosts {
 		hosts[rank] = p.self.Addr.MAC
 		if rank != id.Rank {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sort"
+
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 // PageSize is the size of a proxy page, and WordSize that of SBL's words, in bytes.
@@ -123,7 +125,7 @@ func (s SBL) ExportRecvBuf(buf []uint32, id uint32, handler Handler) (*Export, e
 
 // ImportRecvBuf imports a buffer and returns its address and its size in words
 // (SBL_ImportRecvBuf).
-func (s SBL) ImportRecvBuf(ctx context.Context, node Node, squid, id uint32) (ProxyAddr, int, error) {
+func (s SBL) ImportRecvBuf(ctx context.Context, node ethertype.MAC, squid, id uint32) (ProxyAddr, int, error) {
 	i, err := s.Import(ctx, Name{node, squid, id})
 	if err != nil {
 		return 0, 0, err

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 // TestExtent: the writes of a message are all of it, in order, each of at most maxPieces pieces. No word is
@@ -164,7 +166,7 @@ func TestNoteQueue(t *testing.T) {
 
 // TestPolicy: who is in a list may import.
 func TestPolicy(t *testing.T) {
-	a, b := Node{2, 1}, Node{2, 2}
+	a, b := ethertype.MAC{2, 1}, ethertype.MAC{2, 2}
 	for _, c := range []struct {
 		p      Policy
 		who    Peer
@@ -173,10 +175,10 @@ func TestPolicy(t *testing.T) {
 	}{
 		{Policy{}, Peer{a, 1}, true, false},
 		{Everybody, Peer{a, 1}, false, true},
-		{Policy{Nodes: []Node{b}}, Peer{a, 1}, true, false},
-		{Policy{Nodes: []Node{b}}, Peer{b, 1}, false, true},
+		{Policy{Nodes: []ethertype.MAC{b}}, Peer{a, 1}, true, false},
+		{Policy{Nodes: []ethertype.MAC{b}}, Peer{b, 1}, false, true},
 		{Policy{Processes: []Peer{{a, 1}}}, Peer{b, 1}, false, false},
-		{Policy{Processes: []Peer{{Node{}, 1}}}, Peer{b, 1}, false, true},
+		{Policy{Processes: []Peer{{ethertype.MAC{}, 1}}}, Peer{b, 1}, false, true},
 		{Policy{Users: []uint32{5}}, Peer{b, 1}, false, false},
 		{Policy{Users: []uint32{5}}, Peer{b, 1}, true, true},
 		{Policy{Users: []uint32{6}}, Peer{b, 1}, true, false},

@@ -25,12 +25,18 @@ const (
 	rpcOver = 3 // the client has all replies
 )
 
+// What package vrpc uses if its configuration says nothing, in bytes.
+const (
+	defaultRing       = 256 << 10
+	defaultMaxMessage = 4 << 20
+)
+
 // rpcAhead is how many calls a stream has under way.
 const rpcAhead = 4
 
 // rpcRing returns how many bytes of memory a client has for replies over VMMC: so many that the
 // server need not wait for room.
-func rpcRing(size int) int { return min(max(vrpc.DefaultRing, 4*rpcAhead*(size+rpcRoom)), 4<<20) }
+func rpcRing(size int) int { return min(max(defaultRing, 4*rpcAhead*(size+rpcRoom)), 4<<20) }
 
 // rpcRoom is how much longer than its payload a message may be, in bytes.
 const rpcRoom = 512
@@ -189,7 +195,7 @@ func (vrpcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 
 // openServer makes the end whose calls are answered in the background.
 func (r *rpcConn) openServer(ctx context.Context, carrier *rpcCarrier, h *Half, c Case) error {
-	r.server = vrpc.NewServer(&vrpc.ServerConfig{MaxMessage: max(vrpc.DefaultMaxMessage, c.Size+rpcRoom)})
+	r.server = vrpc.NewServer(&vrpc.ServerConfig{MaxMessage: max(defaultMaxMessage, c.Size+rpcRoom)})
 	err := r.server.Register(&vrpc.Program{Number: rpcProgram, Version: rpcVersion, ResultsInPlace: r.inPlace, Procedures: []vrpc.Procedure{
 		vrpc.Proc(rpcEcho, "ECHO", func(_ *vrpc.Call, arg, res *payload) error { *res = *arg; return nil }),
 		vrpc.Proc(rpcRead, "READ", func(_ *vrpc.Call, _ *xdr.Void, res *payload) error { res.data = r.data; return nil }),
@@ -211,7 +217,7 @@ func (r *rpcConn) openClient(ctx context.Context, carrier *rpcCarrier, h *Half, 
 	if err != nil {
 		return err
 	}
-	cfg := &vrpc.ClientConfig{MaxMessage: max(vrpc.DefaultMaxMessage, c.Size+rpcRoom), Timeout: sampleTimeout, Ring: rpcRing(c.Size)}
+	cfg := &vrpc.ClientConfig{MaxMessage: max(defaultMaxMessage, c.Size+rpcRoom), Timeout: sampleTimeout, Ring: rpcRing(c.Size)}
 	r.arg.data = r.data
 	r.client, err = carrier.dial(ctx, r, h, c, address, cfg)
 	return err

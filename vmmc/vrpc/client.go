@@ -31,9 +31,9 @@ type ClientConfig struct {
 	Retry, MaxRetry time.Duration
 	// DialTimeout bounds the setup of a connection; 0 means 10 s.
 	DialTimeout time.Duration
-	// MaxMessage is the most bytes of a call or a reply over a stream; 0 means DefaultMaxMessage.
+	// MaxMessage is the most bytes of a call or a reply over a stream; 0 means 4 MiB.
 	MaxMessage int
-	// Ring is the memory in bytes of a connection over VMMC for replies; 0 means DefaultRing.
+	// Ring is the memory in bytes of a connection over VMMC for replies; 0 means 256 KiB.
 	// Longer replies arrive in pieces. A reply of up to 3/8 of Ring arrives in one piece, and its
 	// results can be used in place.
 	Ring int

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -181,7 +182,7 @@ func ParseVMMC(addr string) (name vmmc.Name, err error) {
 	if err1 != nil || err2 != nil {
 		return name, bad
 	}
-	return vmmc.Name{Node: vmmc.Node(mac), Process: uint32(process), ID: uint32(id)}, nil
+	return vmmc.Name{Node: ethertype.MAC(mac), Process: uint32(process), ID: uint32(id)}, nil
 }
 
 // programWord returns the name under which servers of a program are found.

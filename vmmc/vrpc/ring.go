@@ -34,13 +34,13 @@ const (
 	maxRing = 1 << 28
 )
 
-// DefaultRing is the default size of a ring in bytes.
-const DefaultRing = 256 << 10
+// defaultRing is the default size of a ring in bytes.
+const defaultRing = 256 << 10
 
 // ringSize returns the size of a ring for an option that may be 0.
 func ringSize(option int) int {
 	if option == 0 {
-		option = DefaultRing
+		option = defaultRing
 	}
 	return min(max(option, minRing), maxRing) &^ 7
 }

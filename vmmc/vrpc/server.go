@@ -20,7 +20,7 @@ import (
 
 // Defaults of ServerConfig.
 const (
-	DefaultMaxMessage       = 4 << 20
+	defaultMaxMessage       = 4 << 20
 	defaultMaxConns         = 1024
 	defaultMaxPeerConns     = 256
 	defaultMaxMemory        = 256 << 20
@@ -38,7 +38,7 @@ const closePatience = 5 * time.Second
 // ServerConfig bounds the resources that a server spends on its clients. The zero value suits most
 // servers.
 type ServerConfig struct {
-	// MaxMessage is the most bytes of a call or a reply over a stream; 0 means DefaultMaxMessage. A
+	// MaxMessage is the most bytes of a call or a reply over a stream; 0 means 4 MiB. A
 	// longer call ends its connection, and a longer reply becomes SystemErr.
 	MaxMessage int
 	// MaxFragment is the longest fragment of a reply over a stream, in bytes; 0 means that each
@@ -59,7 +59,7 @@ type ServerConfig struct {
 	// RecordTimeout bounds the time in which one call arrives, from its first byte to its last, and
 	// in which the client accepts a reply; 0 means 30 s.
 	RecordTimeout time.Duration
-	// Ring is the memory in bytes for the calls of each client over VMMC; 0 means DefaultRing.
+	// Ring is the memory in bytes for the calls of each client over VMMC; 0 means 256 KiB.
 	// Longer calls arrive in pieces. A call of up to 3/8 of Ring arrives in one piece, and its
 	// arguments can be used in place.
 	Ring int
@@ -83,7 +83,7 @@ type ServerConfig struct {
 }
 
 func (c *ServerConfig) setDefaults() {
-	setDefault(&c.MaxMessage, DefaultMaxMessage)
+	setDefault(&c.MaxMessage, defaultMaxMessage)
 	setDefault(&c.MaxConns, defaultMaxConns)
 	setDefault(&c.MaxPeerConns, defaultMaxPeerConns)
 	setDefault(&c.MaxMemory, defaultMaxMemory)

@@ -54,7 +54,7 @@ type dialing struct {
 // newStreamClient returns a client without a connection. The caller sets dial afterwards.
 func newStreamClient(addr string, cfg *ClientConfig) *streamClient {
 	t := &streamClient{
-		addr: addr, dialTimeout: cmp.Or(cfg.DialTimeout, defaultDialTimeout), max: cmp.Or(cfg.MaxMessage, DefaultMaxMessage),
+		addr: addr, dialTimeout: cmp.Or(cfg.DialTimeout, defaultDialTimeout), max: cmp.Or(cfg.MaxMessage, defaultMaxMessage),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t

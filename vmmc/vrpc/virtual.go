@@ -57,7 +57,7 @@ func dialOne(ctx context.Context, p *vmmc.Process, name vmmc.Name, prog, vers ui
 	if err != nil {
 		return nil, nil, err
 	}
-	conn := &mappedConn{mapped: m, max: DefaultMaxMessage, calls: newPending(), stats: new(clientStats), dead: make(chan struct{})}
+	conn := &mappedConn{mapped: m, max: defaultMaxMessage, calls: newPending(), stats: new(clientStats), dead: make(chan struct{})}
 	return NewClient(one{conn}, prog, vers, &ClientConfig{Timeout: -1}), conn, nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -138,7 +138,7 @@ func (m *mesh) step(ctx context.Context) error {
 		case err == vipl.ErrNotDone:
 			left = append(left, vi)
 		case err != nil:
-			return fmt.Errorf("rank %d: %w", m.rankOf(vi), job.Refusal(err))
+			return fmt.Errorf("rank %d: %w", m.rankOf(vi), refusal.Classed(err))
 		}
 	}
 	if m.pending = left; m.wanted == 0 && len(left) == 0 {
@@ -217,7 +217,7 @@ func (m *mesh) take(r *vipl.Request) error {
 	}
 	vi, err := m.open(int(from), int(kind))
 	if err != nil {
-		job.Refuse(r, err)
+		refusal.Because(r, err)
 		return err
 	}
 	if err := r.AcceptStart(vi); err != nil {
