@@ -190,6 +190,9 @@ func TestOwnCopy(t *testing.T) {
 	d.run()
 	got, err = d.a.SendDone()
 	d.took(got, err, s, vipl.StatusOpSend|vipl.StatusImmediate)
+	if s.HasImmediate || s.Immediate != 9 {
+		t.Errorf("the taken send has immediate data %t %d, not what the program has set", s.HasImmediate, s.Immediate)
+	}
 	d.alive()
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies no data: the memory of a send or write must stay unchanged until d completes; the memory of a read is
-// undefined until then.
+// PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies no data: the memory
+// of a send or write must stay unchanged until d completes; the memory of a read is undefined until
+// then.
 //
 // If PostSend returns an error, d was not queued and still belongs to the caller. The error is
 // ErrResource if the queue is full, and ErrArgument or ErrInvalidPtag for an invalid segment;
@@ -216,7 +217,8 @@ func (v *VI) why(d *Descriptor, err error) error {
 }
 
 // dequeue removes the oldest completed descriptor from q, with its results, or returns nil if there
-// is none.
+// is none. Immediate data is a result of a receive only: the fields of a send are the program's, which
+// may have prepared the next post already.
 func dequeue(q *conn.Queue) *Descriptor {
 	w := q.Dequeue()
 	if w == nil {
@@ -224,7 +226,9 @@ func dequeue(q *conn.Queue) *Descriptor {
 	}
 	d := descriptorOf(w)
 	d.Status, d.Length = Status(w.Status), w.Length
-	d.HasImmediate, d.Immediate = w.HasImmediate, w.Immediate
+	if op := d.Status & StatusOpMask; op == StatusOpReceive || op == StatusOpRemoteRDMAWrite {
+		d.HasImmediate, d.Immediate = w.HasImmediate, w.Immediate
+	}
 	w.Segs = nil // so that it does not keep memory that the program gives up
 	return d
 }

@@ -250,30 +250,39 @@ func (v *viplConn) Sink(ctx context.Context, n int) error {
 
 // send posts a message from the next buffer.
 func (v *viplConn) send(ctx context.Context) error {
+	if err := v.room(ctx); err != nil {
+		return err
+	}
 	d := &v.sends[v.next]
 	v.next = (v.next + 1) % len(v.sends)
-	return v.post(ctx, d)
+	return v.post(d)
 }
 
 // sendCredit tells the streaming side that n messages have been taken.
 func (v *viplConn) sendCredit(ctx context.Context, n int) error {
+	if err := v.room(ctx); err != nil { // before the descriptor is changed, which may be posted until then
+		return err
+	}
 	d := &v.credits[v.credit]
 	v.credit = (v.credit + 1) % len(v.credits)
 	d.HasImmediate, d.Immediate = true, uint32(n)
-	return v.post(ctx, d)
+	return v.post(d)
 }
 
-// post posts d, and first waits for a descriptor when all may be in use.
-func (v *viplConn) post(ctx context.Context, d *vipl.Descriptor) error {
+// room waits for a descriptor when all may be in use.
+func (v *viplConn) room(ctx context.Context) error {
 	if v.inFlight == len(v.sends) {
 		if _, err := v.vi.SendWait(ctx); err != nil {
 			return sendError(err)
 		}
 		v.inFlight--
-		if err := v.reap(); err != nil {
-			return err
-		}
+		return v.reap()
 	}
+	return nil
+}
+
+// post posts d. The caller has made room for it.
+func (v *viplConn) post(d *vipl.Descriptor) error {
 	v.inFlight++
 	return v.vi.PostSend(d)
 }
