@@ -167,7 +167,8 @@ type Stats struct {
 	TxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"transmit_refused" help:"the network refused them"`
 	RxDrops     uint64 `metric:"bobnet_link_dropped_frames_total" reason:"receive_queue_full" help:"the receive queue was full"`
 	RxTruncated uint64 `metric:"bobnet_link_dropped_frames_total" reason:"truncated" help:"longer than a slot of the receive queue"`
-	RxCut       uint64 `metric:"bobnet_link_dropped_frames_total" reason:"cut" help:"segments of long frames that the path has cut"`
+	RxCut       uint64 `metric:"bobnet_link_receive_segments_total" help:"Segments received of long frames that the path has cut."`
+	RxTorn      uint64 `metric:"bobnet_link_dropped_frames_total" reason:"torn" help:"segments of long frames of which others are missing, or that repeat or overlap others"`
 	RxFiltered  uint64 `metric:"bobnet_link_dropped_frames_total" reason:"filtered" help:"other EtherType, destination, port or source, or invalid headers of a long frame"`
 	Refused     uint64 `metric:"bobnet_link_refused_users_total" help:"Programs of other users of this host refused shared memory."`
 	Faults      uint64 `metric:"bobnet_link_dropped_frames_total" reason:"fault" help:"a fault wrapper dropped, duplicated, delayed or changed them"`

@@ -24,6 +24,10 @@ type LongLink interface {
 	//   0. Such a view is the beginning of a frame, and holds at least LongBegin bytes.
 	Rest() int
 
+	// Cut reports whether the frame of the last incomplete view has arrived in segments, because the path cuts
+	// long frames. Such a frame is lost if one of its segments is.
+	Cut() bool
+
 	// Fetch copies the frame of the incomplete view to parts, in order, starting at offset from of
 	// the frame. The offset is after the header and within the view. Fetch reports whether it has
 	// filled the parts. If not, the frame is lost and the parts are undefined. It can be called

@@ -39,7 +39,7 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	fact("received", plural(l.RxFrames, "frame"), amount(l.RxBytes), "in "+plural(l.RxCalls, "call"), "slept "+plural(l.Waits, "time"))
 	fact("lost by the link", orNone(nonZero(
 		countOf("receive queue full", l.RxDrops), countOf("refused", l.TxDrops), countOf("truncated", l.RxTruncated),
-		countOf("segments of long frames", l.RxCut),
+		countOf("segments of long frames", l.RxTorn),
 		countOf("injected faults", l.Faults)))...)
 	fact("passed over", orNone(nonZero(countOf("not ours", l.RxFiltered), countOf("times the send queue was full", l.TxFull),
 		countOf("times another user was refused", l.Refused)))...)
@@ -115,6 +115,9 @@ func (v *VISnapshot) writeLine(w io.Writer) {
 	switch v.State {
 	case StateConnected:
 		frame, heard = strconv.Itoa(v.FrameData)+" B", span(time.Duration(v.LastHeard))
+		if v.LongCut > 0 {
+			frame += ", cut"
+		}
 		if v.Probes > 0 {
 			heard += " (" + plural(v.Probes, "probe") + ")"
 		}

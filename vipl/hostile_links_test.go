@@ -132,6 +132,8 @@ func (r *recorder) Rest() int {
 	return r.inner.Rest()
 }
 
+func (r *recorder) Cut() bool { return r.inner != nil && r.inner.Cut() }
+
 func (r *recorder) Fetch(from int, parts [][]byte) bool {
 	return r.inner.Fetch(from, parts)
 }

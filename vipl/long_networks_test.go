@@ -139,7 +139,8 @@ type hostile struct {
 	prepare func(p *vethtest.Pair) error // before NICs are opened
 	carries bool                         // it carries long frames then
 	change  func(p *vethtest.Pair) error // while a stream runs; nil for nothing
-	after   bool                         // it carries long frames then
+	after   bool                         // it carries long frames then,
+	cut     bool                         // in segments
 	back    func(p *vethtest.Pair) error // so that it carries long frames again; nil for nothing
 }
 
@@ -161,8 +162,10 @@ var hostiles = []hostile{
 		disable := func() error { return set("ipv6/conf/all/disable_ipv6", "1") }
 		return errors.Join(p.In(0, disable), p.In(1, disable), p.InBridge(disable))
 	}, carries: true},
-	{name: "Offloads", carries: true, change: func(p *vethtest.Pair) error { return p.SetOffloads(0, false) },
+	{name: "Offloads", carries: true, change: func(p *vethtest.Pair) error { return p.SetOffloads(0, false) }, after: true, cut: true,
 		back: func(p *vethtest.Pair) error { return p.SetOffloads(0, true) }},
+	{name: "Card", prepare: func(p *vethtest.Pair) error { return errors.Join(p.SetCard(0, true), p.SetCard(1, false)) }, carries: true,
+		change: func(p *vethtest.Pair) error { return p.SetCard(1, true) }, after: true, cut: true},
 	{name: "MTU", carries: true, change: func(p *vethtest.Pair) error { return errors.Join(p.SetBetween(0, 9000), p.SetBetween(1, 1500)) }, after: true},
 	{name: "OtherBridge", carries: true, change: func(p *vethtest.Pair) error { return replaceBridge(p, func() {}) }, after: true},
 }
@@ -209,6 +212,9 @@ func TestLongNetworks(t *testing.T) {
 			until("at first", nil, h.carries)
 			if h.change != nil {
 				until("changed", h.change, h.after)
+			}
+			if cut := s.a.Snapshot().LongCut; (cut > 0) != h.cut {
+				t.Errorf("the path cuts long frames: %d; want that: %v", cut, h.cut)
 			}
 			if h.back != nil {
 				until("changed back", h.back, true)

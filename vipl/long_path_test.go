@@ -325,7 +325,7 @@ func TestLongPathLoss(t *testing.T) {
 }
 
 // TestLongOffloadsOff switches the offloads of both ends off in the midst of a stream, across a bridge and
-// without: the kernel then cuts long frames up, which nobody can use. The stream goes on.
+// without: the kernel then cuts long frames, and the receiver joins the segments. The sender learns of it, and goes on.
 func TestLongOffloadsOff(t *testing.T) {
 	for name, p := range map[string]*vethtest.Pair{"pair": vethtest.New(t, 1500), "bridge": vethtest.NewBridged(t, 1500, 1500)} {
 		t.Run(name, func(t *testing.T) {
@@ -334,21 +334,53 @@ func TestLongOffloadsOff(t *testing.T) {
 				nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name})
 			}
 			s := startStream(t, nics, nil)
-			if !s.a.Wide() {
-				t.Fatal("no long frames to begin with")
+			if v := s.a.Snapshot(); !s.a.Wide() || v.LongCut != 0 {
+				t.Fatal("no whole long frames to begin with")
 			}
 			if err := errors.Join(p.SetOffloads(0, false), p.SetOffloads(1, false)); err != nil {
 				t.Fatal(err)
 			}
 			s.flows(t)
 			s.flows(t)
-			if s.a.Snapshot().FrameData > 1500 {
-				t.Error("it sends long frames")
-			}
-			if nics[0].Snapshot().Link.RxCut+nics[1].Snapshot().Link.RxCut == 0 {
-				t.Error("no segment was counted")
+			v, l := s.a.Snapshot(), nics[1].Snapshot().Link
+			if v.FrameData < 1500 || v.LongCut != 1 || v.LongStops != 0 || l.RxCut == 0 {
+				t.Errorf("frames of %d bytes, cut: %d, stopped %d times; %d segments were received", v.FrameData, v.LongCut, v.LongStops, l.RxCut)
 			}
 		})
+	}
+}
+
+// TestLongCutLoss: a path that cuts long frames is used as long as it loses few segments. If it loses many, messages go in frames
+// of the MTU, and take about as long as without long frames.
+func TestLongCutLoss(t *testing.T) {
+	run := func(loss float64, path sim.LongPath) (took time.Duration, ends []vipl.VISnapshot) {
+		t.Helper()
+		w := newWorld(sim.Options{Seed: 5, MTU: 1500, Bandwidth: 10e9, Delay: 10 * time.Microsecond, Loss: loss})
+		var links [2]transport.Link
+		for i := range links {
+			links[i] = w.StationWith(sim.StationOptions{Ports: transport.PortRange{Lo: 1024, Hi: 2047}, Long: path})
+		}
+		took, _, err := pingPong(w, links, 30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return took, w.ends
+	}
+	for loss, lossy := range map[float64]bool{0: false, 0.0005: false, 0.008: true, 0.03: true} {
+		took, ends := run(loss, sim.LongCut)
+		stops := uint64(0)
+		for _, v := range ends {
+			stops += v.LongStops
+			if uses := v.FrameData > 1500; v.State == vipl.StateConnected && (uses == lossy || (v.LongCut > 0) != uses) {
+				t.Errorf("loss %v: cut: %d, frames of %d bytes", loss, v.LongCut, v.FrameData)
+			}
+		}
+		if (stops > 0) != (loss == 0.008) { // at 0.03 hardly any probe passes
+			t.Errorf("loss %v: stopped %d times", loss, stops)
+		}
+		if without, _ := run(loss, sim.LongNone); took > without+without/2 {
+			t.Errorf("loss %v: messages take %v, without long frames %v", loss, took, without)
+		}
 	}
 }
 
@@ -481,6 +513,7 @@ func pingPong(w *world, links [2]transport.Link, times int) (took time.Duration,
 		if err == nil {
 			err = exchange(n, v, times, true)
 		}
+		w.ends = append(w.ends, v.Snapshot())
 		again += v.Snapshot().Retransmits
 		return err
 	})
@@ -495,6 +528,7 @@ func pingPong(w *world, links [2]transport.Link, times int) (took time.Duration,
 		began := w.Now()
 		err = exchange(n, v, times, false)
 		took = time.Duration(w.Now() - began)
+		w.ends = append(w.ends, v.Snapshot())
 		again += v.Snapshot().Retransmits
 		return err
 	})

@@ -463,6 +463,8 @@ func (l *longLink) Recv(views [][]byte) (int, error) {
 
 func (l *longLink) Rest() int { return len(l.rest) }
 
+func (l *longLink) Cut() bool { return false }
+
 func (l *longLink) Fetch(from int, parts [][]byte) bool {
 	if l.rest == nil || from < ethertype.HeaderSize || from > len(l.last)-len(l.rest) {
 		panic(fmt.Sprintf("Fetch from %d of a frame that lacks %d bytes", from, len(l.rest)))

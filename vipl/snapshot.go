@@ -24,6 +24,7 @@ type VISnapshot struct {
 	LastHeard     int64 `metric:"bobnet_vi_last_heard_seconds" help:"Time since the last frame from the peer." add:"max"`
 	Probes        int   // keepalive probes since then
 	FrameData     int   `metric:"bobnet_vi_frame_data_bytes" help:"Message bytes that fit into a frame to the peer; more than the MTU if the path carries long frames." add:"max"`
+	LongCut       int   `metric:"bobnet_vi_long_frames_cut" help:"1 if the peer receives the VI's long frames in segments, because the path cuts them, else 0." add:"max"`
 	Sender        reliability.SenderStats
 	// Pending are the oldest send descriptors that have not completed, at most PendingMax, oldest
 	// first. Their total number is SendQueue-SendUntaken.
@@ -188,6 +189,9 @@ func (v *VI) snapshot(now int64) VISnapshot {
 	case code.StateConnected:
 		s.LastHeard, s.Probes = v.conn.Silence(now)
 		s.FrameData = v.conn.Path.MaxData
+		if v.conn.Path.UsesLong() && v.conn.Path.Cut {
+			s.LongCut = 1
+		}
 		if v.conn.Reliable {
 			s.Sender = v.conn.SenderStats()
 		}

@@ -35,6 +35,7 @@ type world struct {
 	seals *seal.Options // for links that are sealed before Open sees them
 	errs  []error
 	nics  []*vipl.NIC
+	ends  []vipl.VISnapshot // of pingPong
 }
 
 func newWorld(opts sim.Options) *world {

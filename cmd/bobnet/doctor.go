@@ -29,7 +29,7 @@ of hosts, the round-trip time and the MTU that passes:
   none   no frame came back
   lost   frames leave one host, and something on the path drops them
   +long  frames beyond the MTU pass, as between virtual interfaces and across bridges
-  +cut   the host received such frames in segments, and does not use them
+  +cut   such frames pass in segments, which the receiving host joins
 
 Doctor also names nftables rules that drop Bobnet's frames, here and on the hosts (families
 netdev and bridge; reading them needs CAP_NET_ADMIN).`

@@ -209,7 +209,8 @@ type Reach struct {
 	Small, Full time.Duration // round trips of short frames, and of frames as long as both MTUs allow; 0: none came back
 	MTU         int           // of those
 	Carries     int           `json:",omitempty"` // the largest MTU whose frames came back, if full ones did not; 0: not measured
-	Long        bool          `json:",omitempty"` // long frames pass to the other end
+	Long        bool          `json:",omitempty"` // long frames pass to the other end,
+	Cut         bool          `json:",omitempty"` // in segments
 }
 
 // OpenEnd opens a NIC with cfg. EndFacts contains the error if that fails.
@@ -248,7 +249,9 @@ func (e *End) Reach(ctx context.Context, others []EndFacts) ([]Reach, Traffic) {
 			p := Peer{Addr: o.Addr, MTU: o.MTU}
 			p.measure(ctx, e.nic)
 			all[i] = Reach{Small: p.Small, Full: p.Full, MTU: p.FullBytes + ethertype.BaseSize, Carries: p.Carries}
-			all[i].Long = p.Full > 0 && e.long(ctx, &o)
+			if p.Full > 0 {
+				all[i].Long, all[i].Cut = e.long(ctx, &o)
+			}
 		})
 	}
 	wait.Wait()
@@ -287,26 +290,27 @@ func (e *End) serve() {
 // longTime is how long a connection may take to find out whether long frames pass.
 const longTime = 500 * time.Millisecond
 
-// long reports whether long frames pass to another end: a connection to it finds that out.
-func (e *End) long(ctx context.Context, to *EndFacts) bool {
+// long reports whether long frames pass to another end, and whether they arrive in segments: a connection to it finds that
+// out.
+func (e *End) long(ctx context.Context, to *EndFacts) (passes, cut bool) {
 	if e.host == nil || to.Stream == "" {
-		return false
+		return false, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, longTime)
 	defer cancel()
 	c, err := (&stream.Dialer{Host: e.host}).Dial(ctx, to.Stream)
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer c.Close()
 	end, _ := ctx.Deadline()
 	c.SetDeadline(end)
 	for out, in := make([]byte, 2*framing.LongMTU), make([]byte, 2*framing.LongMTU); ; { // several long frames
 		s := e.nic.Snapshot()
-		if slices.ContainsFunc(s.VIs, func(v vipl.VISnapshot) bool {
+		if i := slices.IndexFunc(s.VIs, func(v vipl.VISnapshot) bool {
 			return v.Remote.MAC == to.Addr.MAC && v.FrameData > s.Attributes.NativeMTU
-		}) {
-			return true
+		}); i >= 0 {
+			return true, s.VIs[i].LongCut > 0
 		}
 		echoed := make(chan error, 1)
 		go func() {
@@ -314,10 +318,10 @@ func (e *End) long(ctx context.Context, to *EndFacts) bool {
 			echoed <- err
 		}()
 		if _, err := c.Write(out); err != nil {
-			return false
+			return false, false
 		}
 		if <-echoed != nil {
-			return false
+			return false, false
 		}
 	}
 }

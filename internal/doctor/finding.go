@@ -43,7 +43,8 @@ type Path struct {
 	Small time.Duration `json:"small_ns"` // round trip of short frames; 0: none came back
 	Full  time.Duration `json:"full_ns"`  // of frames as long as both MTUs allow; 0: none came back
 	MTU   int           `json:"mtu"`      // the largest that passes; 0: none, or not measured
-	Long  bool          `json:"long"`     // long frames, beyond the MTU, pass
+	Long  bool          `json:"long"`     // long frames, beyond the MTU, pass,
+	Cut   bool          `json:"cut"`      // in segments
 }
 
 // Worst returns the worst level among findings, OK if there are none.

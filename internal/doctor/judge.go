@@ -461,7 +461,7 @@ func judgeLong(f *Facts, d *Driver, name string) Finding {
 		found.Found, found.Means = "none through the agent's sockets, unless the agent runs with --unguarded", "long messages use frames of the MTU"
 	case !d.TCPSegments:
 		found.Level, found.Found = Note, "cut by the kernel, because segmentation offload is off"
-		found.Means = "long messages use frames of the MTU"
+		found.Means = "receivers join the segments: this costs more processor time than whole frames, and less than frames of the MTU"
 		found.Fix = "sudo ethtool -K " + name + " tso on gso on"
 	default:
 		found.Found = "leave whole; bobnet doctor --hosts shows which paths carry them"

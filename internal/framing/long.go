@@ -35,7 +35,10 @@ import (
 //
 // T is the EtherType that the frame has otherwise, M the station's MAC. Whoever cuts the frame
 // copies all these fields to each segment, and adds to the sequence number. So a segment
-// alone names its connection, its long frame, its offset in it and the frame's length.
+// alone names its connection, its long frame, its offset in it and the frame's length, and
+// the receiving link joins the segments in any order (see Joiner). Nothing above the link sees
+// segments: a frame is judged, opened if it is sealed, and acknowledged as a whole, and sent again as a whole
+// if one of its segments is lost.
 //
 // No host owns an address of ff10::/16, and no stack answers to one. These are multicast
 // addresses of the reserved scope 0, which a node drops silently (RFC 4291, section 2.7), and
@@ -49,7 +52,7 @@ import (
 //
 // TCP, and not UDP: every kernel takes such frames from a packet socket (UDP since 6.2), every
 // card cuts TCP and few cut UDP, and a receiving host joins segments of TCP again (GRO) also
-// if they are for no socket of its own. Across a bridge both are equally fast.
+// if they are for no socket of its own; then most frames arrive whole. Across a bridge both are equally fast.
 //
 // A receiver compares every byte of the headers with the Bobnet header behind them, except
 // the checksum. The CRC32C of the Bobnet header covers that header. The data are covered as in
@@ -134,6 +137,14 @@ func putLongFixed(b *[LongHeader]byte, begin []byte, data int) {
 	copy(b[longPorts+2:], begin[OffsetDstPort:][:2])
 	copy(b[longName:], begin[offsetCRC:][:4])
 	be.PutUint16(b[longWindow:], uint16(data))
+}
+
+// SetSegment makes b, which holds what PutLong has written and then a part of the frame, the segment at an offset in it, as
+// who cuts it does. The checksum becomes wrong.
+func SetSegment(b []byte, at int) {
+	outer := b[ethertype.EthernetSize:]
+	binary.BigEndian.PutUint16(outer[longLength:], uint16(len(outer)-ipSize))
+	binary.BigEndian.PutUint32(outer[longSeq:], uint32(at))
 }
 
 // offsetCRC is where the CRC32C of the Bobnet header starts.

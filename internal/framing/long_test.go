@@ -62,9 +62,7 @@ func cut(long []byte, mss int) (segments [][]byte) {
 	for at := header; at < len(long); at += mss {
 		data := long[at:min(at+mss, len(long))]
 		s := append(append([]byte(nil), long[:header]...), data...)
-		length, seq := tcpSize+len(data), at-header
-		s[18], s[19] = byte(length>>8), byte(length)
-		s[58], s[59], s[60], s[61] = 0, byte(seq>>16), byte(seq>>8), byte(seq)
+		SetSegment(s, at-header)
 		segments = append(segments, s)
 	}
 	return segments

@@ -103,7 +103,7 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 				continue
 			}
 			r := results[i].Paths[j]
-			paths.Paths = append(paths.Paths, doctor.Path{From: from, To: to, Small: r.Small, Full: r.Full, MTU: passes(&r), Long: r.Long})
+			paths.Paths = append(paths.Paths, doctor.Path{From: from, To: to, Small: r.Small, Full: r.Full, MTU: passes(&r), Long: r.Long, Cut: r.Cut})
 			switch {
 			case r.Small == 0:
 				none = append(none, from+" to "+to)
@@ -158,7 +158,7 @@ func judgeCut(hosts []string, ends []doctor.EndFacts, results []reached) (all []
 	for i, host := range hosts {
 		if cut := results[i].Traffic.RxCut; cut > 0 {
 			all = append(all, doctor.Finding{Level: doctor.Note, Check: "host " + host, Found: fmt.Sprintf("%s received long frames in %d segments", ends[i].Interface, cut),
-				Means: "a kernel without segmentation offload, or a card, cuts them: long messages use frames of the MTU there",
+				Means: "a card, or a kernel without segmentation offload, cuts them, and the receiver joins the segments: this costs more processor time than whole frames",
 				Fix:   "bobnet doctor   # on the other hosts: reports whether their interfaces cut them"})
 		}
 	}
@@ -236,10 +236,10 @@ func matrix(hosts []string, ends []doctor.EndFacts, results []reached, clean []b
 					cell += "!" // less than the MTU of both interfaces
 				}
 				switch {
+				case r.Cut:
+					cell += "+cut" // long frames pass in segments
 				case r.Long:
 					cell += "+long"
-				case results[j].Traffic.RxCut > 0:
-					cell += "+cut" // that host received long frames in segments
 				}
 				row = append(row, cell)
 			}

@@ -53,7 +53,7 @@ func TestSurveyPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths, all = surveyed(t, p)
-	if doctor.Worst(all) > doctor.Note || paths.Paths[0].Long || !strings.Contains(paths.Found, "+cut") || !strings.Contains(fmt.Sprint(all), "host m1 bob0 received long frames in ") {
+	if doctor.Worst(all) > doctor.Note || !paths.Paths[0].Long || !paths.Paths[0].Cut || paths.Paths[1].Cut || !strings.Contains(paths.Found, "+cut") || !strings.Contains(fmt.Sprint(all), "host m1 bob0 received long frames in ") {
 		t.Errorf("%+v", all)
 	}
 	paths, _ = surveyed(t, vethtest.NewBridged(t, 1400, 1000))

@@ -1,15 +1,35 @@
 package vethtest
 
-import "github.com/safchain/ethtool"
+import (
+	"errors"
+
+	"github.com/safchain/ethtool"
+)
 
 // SetOffloads has the interface of a side cut long frames as they leave, or not.
 func (p *Pair) SetOffloads(side int, on bool) error {
 	return p.In(side, func() error {
-		tool, err := ethtool.NewEthtool()
-		if err != nil {
-			return err
-		}
-		defer tool.Close()
-		return tool.Change(Name, map[string]bool{"tx-tcp6-segmentation": on, "tx-tcp-segmentation": on, "tx-generic-segmentation": on})
+		return change(Name, map[string]bool{"tx-tcp6-segmentation": on, "tx-tcp-segmentation": on, "tx-generic-segmentation": on})
 	})
+}
+
+// SetCard makes the way to a side of a bridged pair like one to a network card. The bridge's port cuts long frames, and
+// the interface joins the segments again (GRO) if joins is set.
+func (p *Pair) SetCard(side int, joins bool) error {
+	return errors.Join(
+		p.InBridge(func() error {
+			return change(ports[side], map[string]bool{"tx-tcp6-segmentation": false, "tx-tcp-segmentation": false})
+		}),
+		p.In(side, func() error { return change(Name, map[string]bool{"rx-gro": joins}) }),
+	)
+}
+
+// change changes features of an interface in the calling thread's namespace.
+func change(name string, features map[string]bool) error {
+	tool, err := ethtool.NewEthtool()
+	if err != nil {
+		return err
+	}
+	defer tool.Close()
+	return tool.Change(name, features)
 }

@@ -28,13 +28,14 @@ import (
 // (PACKET_COPY_THRESH), and it is copied from there, once, to where it belongs. Recv takes the
 // frames of both rings in the order of their times of arrival.
 //
+// Segments of a long frame that the path has cut are put together (framing.Joiner), and the frame is passed on as if it
+// had arrived whole. A slot holds a whole segment, unless the MTU is large: then it has only the beginning, as of a
+// frame.
+//
 // While the receiving socket is bound, the kernel passes each IPv6 packet of the interface to its filter.
 // So ReceiveLong binds the socket when a connection needs long frames, and to an EtherType that nobody
 // uses when none does any more. The socket exists from Open on, because the process may have given up
 // its privileges by then.
-//
-// Segments of a long frame that the path has cut are counted and dropped (Stats.RxCut). The
-// probes of a connection are such frames, too, so a connection does not use long frames there.
 type long struct {
 	fd    int      // sends; -1: no long frames
 	rx    receiver // fd -1: none
@@ -50,6 +51,10 @@ type long struct {
 	rest    int    // bytes of it that the view lacks
 	view    []byte // what the caller has of it
 	skipped []byte // room for what precedes the part of a frame that is wanted
+	joiner  framing.Joiner
+	joined  []byte    // the frame of which view is the beginning, if it has been put together
+	cut     bool      // the last long frame was
+	part    [1][]byte // for fetch
 	vecs    [1 + maxFetch]unix.Iovec
 }
 
@@ -64,6 +69,10 @@ const (
 	// transport.LongBegin and the first part of a sealed frame need.
 	longBegin = framing.LongHeader + 192
 	longSlots = 256
+	// segmentMTU is the largest MTU for which a slot has room for a segment, and segmentSlots how many
+	// there are then: those of some frames of 64 KiB.
+	segmentMTU   = 2048
+	segmentSlots = 768
 )
 
 // errNoLong is wrapped by the errors of Open that say why Config.Long cannot be On.
@@ -91,6 +100,9 @@ func (l *Link) openLong(cfg *Config) (err error) {
 		return s.OpenError("PACKET_VNET_HDR", err)
 	}
 	geo := layout(longBegin, longSlots)
+	if s.MTU <= segmentMTU {
+		geo = layout(s.MTU, segmentSlots)
+	}
 	if err := t.rx.open(s, geo, afpacket.WithLong); err != nil {
 		return err
 	}
@@ -139,7 +151,7 @@ func longPossible(s iface.Interface, asked bool) error {
 	case s.MTU < longLeast:
 		return fmt.Errorf("%w: the MTU of %s is %d; choose Long auto, or: ip link set dev %s mtu 1500", errNoLong, s.Name, s.MTU, s.Name)
 	case !asked && !iface.CarriesLong(s.Name):
-		return fmt.Errorf("%w: %s is no virtual interface, and a card cuts them", errNoLong, s.Name)
+		return fmt.Errorf("%w: %s is no virtual interface; choose Long on", errNoLong, s.Name)
 	}
 	return nil
 }
@@ -310,12 +322,24 @@ func (t *long) take(main *receiver, s *afpacket.Station) (view []byte) {
 		switch {
 		case kind == framing.LongCut:
 			r.cut++
-		case kind == framing.LongForged, hdr.Snaplen >= hdr.Len:
+			if frame := t.join(slot, int(hdr.Len), kept); frame != nil {
+				t.joined, t.cut = frame, true
+				t.keep(-1, 0, len(frame)-transport.LongBegin, frame[:transport.LongBegin])
+				r.frames++
+				r.bytes += len(frame)
+				return t.view
+			}
+			continue
+		case kind == framing.LongForged:
 			r.forged++
-		case !kept:
+		case !kept && hdr.Snaplen < hdr.Len:
 			r.overrun++
 		default:
-			t.keep(r.fd, framing.LongHeader, int(hdr.Len)-len(slot), framing.ShortenLong(slot, s.EtherType))
+			t.cut = false
+			t.keep(-1, 0, 0, framing.ShortenLong(slot, s.EtherType))
+			if kept {
+				t.keep(r.fd, framing.LongHeader, int(hdr.Len)-len(slot), t.view)
+			}
 			r.frames++
 			r.bytes += int(hdr.Len) - framing.LongHeader
 			return t.view
@@ -326,6 +350,31 @@ func (t *long) take(main *receiver, s *afpacket.Station) (view []byte) {
 		}
 	}
 	return nil
+}
+
+// join puts a segment of size bytes, whose beginning is slot, to its place in its frame, and returns the frame if it is whole now.
+func (t *long) join(slot []byte, size int, kept bool) (frame []byte) {
+	const header = ethertype.EthernetSize + framing.LongHeader
+	dst := t.joiner.Place(slot, size)
+	switch {
+	case kept:
+		t.keep(t.rx.fd, 0, size-len(slot), slot[:header])
+		if dst == nil {
+			t.drop()
+			return nil
+		}
+		t.part[0] = dst
+		if !t.fetchSame(header, t.part[:]) {
+			t.rx.overrun++
+			return nil
+		}
+	case dst == nil:
+		return nil
+	case copy(dst, slot[header:]) < len(dst):
+		t.rx.overrun++
+		return nil
+	}
+	return t.joiner.Placed()
 }
 
 // giveBack returns all slots to the kernel, and counts what they held.
@@ -340,8 +389,9 @@ func (t *long) giveBack(count *driver.Counters) {
 	}
 	driver.Add(&count.RxDrops, r.overrun)
 	driver.Add(&count.RxCut, r.cut)
+	driver.Add(&count.RxTorn, t.joiner.Torn)
 	driver.Add(&count.RxFiltered, r.forged)
-	r.frames, r.bytes, r.overrun, r.cut, r.forged = 0, 0, 0, 0, 0
+	r.frames, r.bytes, r.overrun, r.cut, r.forged, t.joiner.Torn = 0, 0, 0, 0, 0, 0
 }
 
 // keep notes that a socket keeps a frame of which the caller gets a view.
@@ -352,13 +402,34 @@ func (t *long) keep(fd, before, rest int, view []byte) {
 // Rest implements transport.LongLink.
 func (l *Link) Rest() int { return l.long.rest }
 
-// Fetch implements transport.LongLink. It usually makes one system call.
+// Cut implements transport.LongLink.
+func (l *Link) Cut() bool { return l.long.cut }
+
+// Fetch implements transport.LongLink. It usually makes one system call, and none if the frame has been put together.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
 	t := &l.long
 	if t.rest == 0 || from < ethertype.HeaderSize || from > len(t.view) || len(parts) > maxFetch || !l.gate.Enter() {
 		return false
 	}
 	defer l.gate.Leave()
+	if t.joined == nil {
+		return t.fetchSame(from, parts)
+	}
+	left := t.joined[from:]
+	t.joined = nil
+	t.keep(-1, 0, 0, nil)
+	for _, part := range parts {
+		n := copy(part, left)
+		if left = left[n:]; n < len(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// fetchSame copies the frame that the kernel keeps to parts, from the offset from of its view on. It reports whether
+// it has filled them.
+func (t *long) fetchSame(from int, parts [][]byte) bool {
 	skipped := t.skipped[:t.before+from]
 	want := len(skipped)
 	for _, part := range parts {

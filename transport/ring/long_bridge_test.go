@@ -81,33 +81,123 @@ func recvOne(t *testing.T, b *ring.Link) []byte {
 	}
 }
 
-// TestLongCut: a sender without offloads has its kernel cut long frames. Each segment is
-// counted, none is passed on, and other frames pass. With offloads again, long frames arrive whole.
+// TestLongCut: long frames that the path cuts are joined: by the sender's kernel, which lacks offloads, and by a card on the way,
+// with and without a receiving host that joins segments itself. Other frames pass in order. Cut tells.
 func TestLongCut(t *testing.T) {
-	p := vethtest.NewBridged(t, 1500, 1500)
+	for _, mtu := range []int{1500, 9000} {
+		for name, prepare := range map[string]func(p *vethtest.Pair) error{
+			"kernel": func(p *vethtest.Pair) error { return p.SetOffloads(0, false) },
+			"card":   func(p *vethtest.Pair) error { return p.SetCard(1, false) },
+			"GRO":    func(p *vethtest.Pair) error { return p.SetCard(1, true) },
+		} {
+			t.Run(fmt.Sprintf("%s/%d", name, mtu), func(t *testing.T) {
+				p := vethtest.NewBridged(t, mtu, mtu)
+				a, b := longPair(t, p)
+				if err := prepare(p); err != nil {
+					t.Fatal(err)
+				}
+				segments := uint64(0)
+				for i, size := range []int{mtu, 40_000, framing.LongMTU - ethertype.BaseSize} {
+					payload := bytes.Repeat([]byte{byte(i), 2, 3, 4, 5, 6, 7}, size/7+1)[:size]
+					sendOne(t, a, b, payload)
+					sendOne(t, a, b, []byte("short"))
+					if got := recvOne(t, b); !bytes.Equal(got, payload) {
+						t.Fatalf("%d bytes arrived first, not the %d that were sent", len(got), size)
+					}
+					if name != "GRO" && !b.Cut() {
+						t.Errorf("the frame of %d bytes counts as whole", size)
+					}
+					if got := recvOne(t, b); !bytes.HasPrefix(got, []byte("short")) {
+						t.Fatalf("%d bytes arrived second", len(got))
+					}
+					segments += uint64((ethertype.BaseSize + size + mtu - framing.LongHeader - 1) / (mtu - framing.LongHeader))
+				}
+				if n, err := b.Recv(make([][]byte, 1)); n != 0 || err != nil { // after which everything is counted
+					t.Fatal(n, err)
+				}
+				st := b.Stats()
+				if (st.RxCut != segments && name != "GRO") || st.RxFrames != 6 || st.RxFiltered+st.RxTorn+st.RxDrops != 0 {
+					t.Errorf("%d segments, want %d; counters %+v", st.RxCut, segments, st)
+				}
+				if err := p.SetOffloads(0, true); err != nil || name != "kernel" {
+					return
+				}
+				sendOne(t, a, b, make([]byte, 40_000))
+				if recvOne(t, b); b.Cut() || b.Stats().RxCut != segments {
+					t.Errorf("with offloads, long frames arrive cut: %v", b.Cut())
+				}
+			})
+		}
+	}
+}
+
+// TestLongPieces: pieces of long frames of any length, such as a host makes that joins some segments, are joined in any order,
+// among other frames. Those that are forged are counted, and change nothing.
+func TestLongPieces(t *testing.T) {
+	p := vethtest.New(t, 1500)
 	a, b := longPair(t, p)
-	if err := p.SetOffloads(0, false); err != nil {
+	const header = ethertype.EthernetSize + framing.LongHeader
+	fd, to := packetSocket(t, p, unix.ETH_P_IPV6)
+	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
 		t.Fatal(err)
 	}
-	payload := bytes.Repeat([]byte("payload."), 5000)
-	sendOne(t, a, b, payload)
-	sendOne(t, a, b, []byte("short"))
-	if got := recvOne(t, b); !bytes.HasPrefix(got, []byte("short")) {
-		t.Fatalf("%d bytes arrived first", len(got))
+	long := func(seed byte) (plain []byte, piece func(from, to int)) {
+		plain = linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, bytes.Repeat([]byte{seed, seed + 1, 9}, 20_000))
+		plain[26] = seed // of the sequence number: the header's CRC is the frame's name
+		ethertype.Seal(plain)
+		headers := make([]byte, header)
+		framing.PutLong(headers, plain, len(plain))
+		return plain, func(from, until int) {
+			t.Helper()
+			vnet := make([]byte, 10) // struct virtio_net_hdr: TCP over IPv6, to be cut
+			vnet[0], vnet[1] = 1, 4
+			for at, v := range map[int]int{2: header, 4: 1440, 6: ethertype.EthernetSize + 40, 8: 16} {
+				binary.NativeEndian.PutUint16(vnet[at:], uint16(v))
+			}
+			segment := append(bytes.Clone(headers), plain[ethertype.EthernetSize+from:ethertype.EthernetSize+until]...)
+			framing.SetSegment(segment, from)
+			if err := unix.Sendto(fd, append(vnet, segment...), 0, to); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if n, err := b.Recv(make([][]byte, 1)); n != 0 || err != nil { // after which everything is counted
+	first, piece := long(1)
+	second, other := long(100)
+	size := len(first) - ethertype.EthernetSize
+	piece(0, 20_000)
+	other(30_000, 45_000)
+	sendOne(t, a, b, []byte("short"))
+	piece(45_000, size)
+	other(0, 1440)
+	piece(19_000, 30_000) // overlaps
+	other(45_000, size)
+	piece(0, 20_000) // again
+	piece(20_000, 45_000)
+	other(1440, 30_000)
+	for i, want := range [][]byte{[]byte("short"), first[ethertype.HeaderSize:], second[ethertype.HeaderSize:]} {
+		if got := recvOne(t, b); !bytes.HasPrefix(got, want) {
+			t.Fatalf("frame %d has %d bytes, or others", i, len(got))
+		}
+	}
+	if n, err := b.Recv(make([][]byte, 1)); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
-	size := ethertype.BaseSize + len(payload)
-	if st, want := b.Stats(), uint64((size+1439)/1440); st.RxCut != want || st.RxFrames != 1 || st.RxFiltered != 0 {
-		t.Errorf("%d segments, want %d; counters %+v", st.RxCut, want, st)
+	if st := b.Stats(); st.RxCut != 9 || st.RxTorn != 2 || st.RxFrames != 3 || st.RxFiltered+st.RxDrops != 0 {
+		t.Errorf("%+v", st)
 	}
-	if err := p.SetOffloads(0, true); err != nil {
-		t.Fatal(err)
+	// One that was joined and is not fetched makes room for the next frames.
+	piece(0, 30_000)
+	piece(30_000, size)
+	sendOne(t, a, b, bytes.Repeat([]byte("whole..."), 5000))
+	views := make([][]byte, 1)
+	for n := 0; n == 0; {
+		var err error
+		if n, err = b.Recv(views); err != nil {
+			t.Fatal(err)
+		}
 	}
-	sendOne(t, a, b, payload)
-	if got := recvOne(t, b); !bytes.Equal(got, payload) {
-		t.Errorf("%d bytes arrived, not those that were sent", len(got))
+	if got := recvOne(t, b); !bytes.HasPrefix(got, []byte("whole...")) {
+		t.Errorf("%d bytes arrive behind a frame that nobody has fetched", len(got))
 	}
 }
 
@@ -149,7 +239,7 @@ func TestLongForged(t *testing.T) {
 			if (got == 1) != (checksum || free) {
 				t.Errorf("with byte %d changed by %#x, %d frames arrived", i, flip, got)
 			}
-			counted := after.RxCut + after.RxFiltered + after.RxDrops - before.RxCut - before.RxFiltered - before.RxDrops
+			counted := after.RxCut + after.RxFiltered + after.RxDrops - before.RxCut - before.RxFiltered - before.RxDrops // torn ones are segments
 			filtered := i == framing.LongProtocol || i >= framing.LongDst && i < framing.LongDst+4 || i == framing.LongDstPort || i == framing.LongDstPort+1
 			if got == 0 && counted != 1 && !filtered {
 				t.Errorf("with byte %d changed by %#x, %d were counted", i, flip, counted)

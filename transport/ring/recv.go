@@ -104,6 +104,10 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if t.from >= 0 {
 		t.drop()
 	}
+	if t.joined != nil {
+		t.joined = nil
+		t.keep(-1, 0, 0, nil)
+	}
 	if t.rx.lent > 0 {
 		t.giveBack(l.count)
 	}

@@ -75,7 +75,7 @@ type Config struct {
 	// both links enable it. Such a frame costs little more than one of the interface's MTU, and the
 	// receiver copies it once. With a small MTU this multiplies the bandwidth, as the same offload
 	// (TSO) does for TCP. Long frames never bypass the queueing discipline, whatever QdiscBypass and
-	// XDP say. The kernel passes each IPv6 packet of the interface to the link's filter while the link receives
+	// XDP say. If a kernel or card on the way cuts them, the receiving link joins the segments. The kernel passes each IPv6 packet of the interface to the link's filter while the link receives
 	// long frames, which is only while connections use them.
 	//
 	// Auto enables long frames on veth, bridge, macvlan and VLAN interfaces if the buffer is

@@ -28,6 +28,7 @@ func (l *memory) Wait(int64) error         { return nil }
 func (l *memory) Close() error             { return nil }
 func (l *memory) StartLong() bool          { return true }
 func (l *memory) ReceiveLong(on bool) bool { return on }
+func (l *memory) Cut() bool                { return false }
 func (l *memory) Rest() int                { return max(0, len(l.frame)-l.most()) }
 func (l *memory) most() int                { return cmp.Or(l.first, 200) }
 

@@ -55,11 +55,18 @@ func (w *World) forward(p passage) {
 	case p.from.apart(p.to):
 		w.drop(p, &w.stats.Partitioned, "partitioned")
 	case w.stopLong(p):
-	case w.script != nil:
-		w.runScript(p)
 	default:
-		w.disturb(p)
+		w.pass(p)
 	}
+}
+
+// pass applies the script, or the random faults alone.
+func (w *World) pass(p passage) {
+	if w.script != nil {
+		w.runScript(p)
+		return
+	}
+	w.disturb(p)
 }
 
 // queue puts p on the line to its station, or drops it if the switch's queue is full.
@@ -82,6 +89,7 @@ func (w *World) deliver(p passage) {
 	switch {
 	case s.gone != nil:
 		w.drop(p, &w.stats.Gone, "receiver gone")
+	case w.deliverSegment(p):
 	case !s.wants(p.frame.data):
 		s.stats.RxFiltered++
 		w.drop(p, &w.stats.Filtered, "filtered")

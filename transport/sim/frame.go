@@ -10,8 +10,9 @@ import (
 
 // frame is the bytes of a frame, shared by its copies.
 type frame struct {
-	data []byte
-	refs int
+	data   []byte
+	refs   int
+	joined bool // it has arrived in segments
 }
 
 // poison fills a released frame, so that a late reader of a view finds a frame that no parser
@@ -35,7 +36,7 @@ func (p *pool) take(n int) *frame {
 	if kept := p[c]; len(kept) > 0 {
 		f := kept[len(kept)-1]
 		p[c] = kept[:len(kept)-1]
-		f.data, f.refs = f.data[:n], 1
+		f.data, f.refs, f.joined = f.data[:n], 1, false
 		return f
 	}
 	return &frame{data: make([]byte, n, 1<<c), refs: 1}

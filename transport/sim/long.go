@@ -13,7 +13,7 @@ type LongPath uint8
 const (
 	LongNone    LongPath = iota // the station has no long frames
 	LongWhole                   // they arrive as they were sent
-	LongCut                     // they arrive in segments, which the receiver counts and drops
+	LongCut                     // the switch cuts them; random faults and the script apply to each segment, and the receiver joins them
 	LongBlocked                 // they vanish
 )
 
@@ -51,14 +51,10 @@ func (w *World) stopLong(p passage) bool {
 	switch sent := p.from.long(size); {
 	case !sent && !p.to.long(size):
 		return false
-	case sent && p.from.opts.Long == LongCut:
-		segment := p.from.opts.MTU - framing.LongHeader
-		if p.to.receivesLong {
-			p.to.stats.RxCut += uint64((size - ethertype.EthernetSize + segment - 1) / segment)
-		}
-		w.drop(p, &w.stats.Cut, "cut")
+	case sent && p.from.opts.Long == LongCut && p.to.receivesLong:
+		w.cut(p)
 	case sent && p.from.opts.Long == LongBlocked:
-		w.drop(p, &w.stats.Cut, "blocked")
+		w.drop(p, &w.stats.Blocked, "blocked")
 	case sent && p.to.receivesLong:
 		return false
 	default:
@@ -66,6 +62,78 @@ func (w *World) stopLong(p passage) bool {
 	}
 	return true
 }
+
+// cut sends the segments of a long frame on, as the sender's kernel or card makes them.
+func (w *World) cut(p passage) {
+	const header = ethertype.EthernetSize + framing.LongHeader
+	long := p.frame.data
+	most := p.from.opts.MTU - framing.LongHeader
+	var headers [header]byte
+	framing.PutLong(headers[:], long, len(long))
+	w.stats.Copies--
+	for at := ethertype.EthernetSize; at < len(long); at += most {
+		part := long[at:min(at+most, len(long))]
+		segment := w.pool.take(header + len(part))
+		copy(segment.data, headers[:])
+		copy(segment.data[header:], part)
+		framing.SetSegment(segment.data, at-ethertype.EthernetSize)
+		w.stats.Copies++
+		w.pass(passage{segment, p.from, p.to})
+	}
+	w.pool.release(p.frame)
+}
+
+// deliverSegment joins the frame to others of its long frame. It reports whether the frame is a segment.
+func (w *World) deliverSegment(p passage) bool {
+	s, data := p.to, p.frame.data
+	if framing.JudgeLong(data, len(data), s.opts.EtherType) != framing.LongCut {
+		return false
+	}
+	if !s.receivesLong {
+		s.stats.RxFiltered++
+		w.drop(p, &w.stats.Filtered, "filtered")
+		return true
+	}
+	w.stats.Delivered++
+	w.mix(p)
+	w.log(p, "delivered")
+	s.stats.RxCut++
+	if s.joiner == nil {
+		s.joiner = new(framing.Joiner)
+	}
+	dst := s.joiner.Place(data, len(data))
+	s.stats.RxTorn += uint64(s.joiner.Torn)
+	s.joiner.Torn = 0
+	if dst != nil {
+		copy(dst, data[ethertype.EthernetSize+framing.LongHeader:])
+		if whole := s.joiner.Placed(); whole != nil {
+			f := w.pool.take(len(whole))
+			copy(f.data, whole)
+			f.joined = true
+			s.accept(f)
+		}
+	}
+	w.pool.release(p.frame)
+	return true
+}
+
+// accept queues a frame that has been joined, if the station has use and room for it.
+func (s *Station) accept(f *frame) {
+	switch {
+	case !s.wants(f.data):
+		s.stats.RxFiltered++
+	case s.rx.Len() >= s.opts.RxSlots:
+		s.stats.RxDrops++
+	default:
+		s.rx.Push(f)
+		s.wake()
+		return
+	}
+	s.world.pool.release(f)
+}
+
+// Cut implements transport.LongLink.
+func (s *Station) Cut() bool { return s.joined }
 
 // Rest implements transport.LongLink.
 func (s *Station) Rest() int { return s.rest }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -30,6 +31,8 @@ type Station struct {
 
 	takesLong    bool // the user accepts long frames
 	receivesLong bool // and the station receives them
+	joiner       *framing.Joiner
+	joined       bool // the last long frame arrived in segments
 
 	output  line  // of the switch, towards this station
 	outward track // to this station
@@ -125,7 +128,7 @@ func (s *Station) Recv(views [][]byte) (int, error) {
 		s.viewed = append(s.viewed, f)
 		views[n] = f.data
 		if s.long(len(f.data)) && len(f.data) > transport.LongBegin {
-			views[n], s.rest = f.data[:transport.LongBegin], len(f.data)-transport.LongBegin
+			views[n], s.rest, s.joined = f.data[:transport.LongBegin], len(f.data)-transport.LongBegin, f.joined
 		}
 		s.stats.RxBytes += uint64(len(f.data))
 	}

@@ -13,7 +13,7 @@ import (
 //	Copies + Duplicated = Delivered + drops + under way
 type Stats struct {
 	Sent       uint64 // frames that stations have sent
-	Copies     uint64 // copies made by the switch, one per receiver
+	Copies     uint64 // copies made by the switch, one per receiver, and per segment if it cuts them
 	Duplicated uint64 // copies of copies
 	Delivered  uint64 // copies that reached a station's receive queue
 
@@ -21,7 +21,7 @@ type Stats struct {
 	Scripted    uint64 // dropped by the script
 	Partitioned uint64 // dropped: sender and receiver are on different segments
 	TooLong     uint64 // dropped: longer than the receiver's MTU
-	Cut         uint64 // dropped: long frames whose path cuts or blocks them
+	Blocked     uint64 // dropped: long frames whose path blocks them
 	QueueFull   uint64 // dropped: no room before the receiver's line
 	RxFull      uint64 // dropped: no room in the receive queue
 	Filtered    uint64 // dropped by the receiver: address, EtherType or port

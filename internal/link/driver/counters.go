@@ -16,7 +16,7 @@ type Counters struct {
 	_                          [16]byte // receivers and senders may run on different cores
 	RxFrames, RxBytes, RxCalls atomic.Uint64
 	RxDrops, RxTruncated       atomic.Uint64
-	RxFiltered, RxCut          atomic.Uint64
+	RxFiltered, RxCut, RxTorn  atomic.Uint64
 	Waits, Wakes               atomic.Uint64
 }
 

@@ -51,6 +51,9 @@ func (b *Base) ReceiveLong(on bool) bool { return b.long.link != nil && b.long.l
 // Rest implements transport.LongLink.
 func (b *Base) Rest() int { return b.long.Rest() }
 
+// Cut implements transport.LongLink: it returns what the wrapped link does.
+func (b *Base) Cut() bool { return b.long.link != nil && b.long.link.Cut() }
+
 // Fetch implements transport.LongLink.
 func (b *Base) Fetch(from int, parts [][]byte) bool { return b.long.Fetch(from, parts) }
 

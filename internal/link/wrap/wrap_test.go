@@ -19,6 +19,7 @@ type link struct {
 func (l *link) StartLong() bool { return true }
 
 func (l *link) ReceiveLong(on bool) bool { return on }
+func (l *link) Cut() bool                { return true }
 func (l *link) Rest() int                { return l.rest }
 
 func (l *link) Fetch(from int, parts [][]byte) bool {

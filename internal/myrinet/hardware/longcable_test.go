@@ -55,6 +55,8 @@ func (s *longStation) Recv(views [][]byte) (n int, err error) {
 	return n, err
 }
 
+func (s *longStation) Cut() bool { return false }
+
 func (s *longStation) Rest() int {
 	if s.lent == nil {
 		return 0

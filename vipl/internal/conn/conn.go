@@ -92,6 +92,9 @@ type Path struct {
 	Data      int  // data bytes of a frame at the smaller MTU of both sides
 	MaxData   int  // data bytes of a frame: Data, or those of a long frame
 	Long      bool // both sides support long frames; MaxData tells whether the path carries them
+	Cut       bool // the peer receives this side's long frames in segments
+	sent      int  // long frames that were sent of late,
+	lost      int  // and that were lost, on a path that cuts them
 	switching bool // MaxData changes with the next message
 	remoteMTU int
 	joining   joining
@@ -165,7 +168,7 @@ func (c *Conn) EnterConnected(seq, remote ethertype.Seq, reads int) {
 	c.heard, c.probes, c.End.fault = c.shared.now, 0, 0
 	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
 	c.rx.reset(c.RQ.done)
-	c.Path.hole, c.Path.need = BlackHole{}, longNeed{}
+	c.Path.hole, c.Path.need, c.Path.Cut = BlackHole{}, longNeed{}, false
 	c.loose = looseRx{c: c, next: seq}
 	c.loose.filter.Init(remote)
 	c.reads.reset(reads)

@@ -28,8 +28,7 @@ import (
 //
 // Question and answer must be genuine, so that only the peer of an established connection makes a host begin.
 //
-// A path that cuts or drops long frames gives no last answer, since the receiving link drops segments
-// and counts them. The connection asks again, ever more rarely, while it has such messages. If the
+// A path that drops long frames gives no last answer. The connection asks again, ever more rarely, while it has such messages. If the
 // long probe is answered, all frames of this side say so (ethertype.FlagTakesLong), and from then
 // on either side cuts messages accordingly. Only connections on the reliable levels do: on the
 // unreliable one a fragment's place in the sequence tells which RDMA write it is of,
@@ -37,6 +36,11 @@ import (
 //
 // A connection that has neither sent nor received long frames for longRest asks anew before
 // it sends one. A NIC that has not for twice as long ends to receive them: by then no peer sends any.
+//
+// A path may cut long frames: the receiving link joins the segments. Such a frame is lost if one of its segments
+// is, and then all of it is sent again. So the receiver tells its peer when long frames begin to arrive in segments, by
+// repeating its answer above, and the sender returns to frames of the MTU when more than one in cutLossy is
+// lost. That is a black hole (see BlackHole) like one of a path that drops them all.
 //
 // Of a long frame only the beginning is at hand when it is judged; its data are
 // fetched from the link to where they belong, and so are copied once. Those that
@@ -97,6 +101,7 @@ type longNeed struct {
 	asks   bool  // the peer has not yet answered that it receives them
 	owes   bool  // the peer has asked, and this side does not yet receive them
 	agreed bool  // one side has asked the other, or has sent one
+	cut    bool  // the peer's arrive in segments
 	used   int64 // when one was last sent or received
 }
 
@@ -127,7 +132,7 @@ func (p *Path) askLong() {
 // peer may not ask again for minutes. There is no answer if it cannot.
 func (p *Path) AnswerLong() {
 	if p.need.owes = !p.c.shared.receiveLong(); !p.need.owes {
-		p.need.agreed = true
+		p.need.agreed, p.need.cut = true, false
 		p.sendProbe(ethertype.KindProbeAck, ethertype.FlagTakesLong, 0)
 	}
 }
@@ -186,11 +191,45 @@ func (p *Path) heardLong(h *ethertype.Header) {
 	if int(h.Size) > p.Data {
 		p.useLong()
 		p.need.agreed = true
+		p.HeardCut()
 	}
 	if p.need.agreed && !p.UsesLong() {
 		p.UseLong()
 	}
 }
+
+// HeardCut is called for a genuine long frame of the peer. If it is the first one that has arrived in segments, the peer
+// is notified. A host may join the segments of some frames before they reach the link, so later whole frames
+// mean nothing.
+func (p *Path) HeardCut() {
+	if !p.need.cut && p.c.shared.Long.link.Cut() {
+		p.need.cut = true
+		p.sendProbe(ethertype.KindProbeAck, ethertype.FlagTakesLong, 0)
+	}
+}
+
+// cutLoss records the retransmission of a long frame on a path that cuts them. It reports whether so many are lost that
+// frames of the MTU are better.
+func (p *Path) cutLoss() bool {
+	if !p.Cut {
+		return false
+	}
+	p.lost++
+	return p.lost >= cutLosses && p.lost*cutLossy > p.sent
+}
+
+// countLong counts a long frame that is sent for the first time.
+func (p *Path) countLong() {
+	if p.sent++; p.sent == cutWindow {
+		p.sent, p.lost = p.sent/2, p.lost/2
+	}
+}
+
+const (
+	cutLossy  = 8   // of so many frames more than one must be lost,
+	cutLosses = 8   // and so many in all,
+	cutWindow = 512 // of about as many that were sent last
+)
 
 // UseLong begins to send long frames, which the path has been proven to carry: at
 // once, or behind the RDMA write that is being sent, whose fragments are of one size;
@@ -203,6 +242,7 @@ func (p *Path) UseLong() {
 		return
 	}
 	p.useLong()
+	p.sent, p.lost = 0, 0
 	p.c.flags |= ethertype.FlagTakesLong
 	p.MaxData = p.c.shared.Long.Size
 }
@@ -330,7 +370,7 @@ func (sh *Shared) copyIn(segs []Segment, offset uint32, data []byte) outcome {
 func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
 	sh, p := t.c.shared, &t.c.Path.hole
 	if !p.Found {
-		if !p.RecordLoss(sh.now, seq, t.sender.Una(), t.c.heard, t.sender.Mark()-1, t.sender.LongerAcked(p.Mark, uint32(t.c.Path.Data))) {
+		if !t.c.Path.cutLoss() && !p.RecordLoss(sh.now, seq, t.sender.Una(), t.c.heard, t.sender.Mark()-1, t.sender.LongerAcked(p.Mark, uint32(t.c.Path.Data))) {
 			took := t.build(f, seq, flags)
 			t.c.SendAck(ethertype.FlagAckNow) // which is short: does the peer hear us?
 			return took
@@ -341,7 +381,7 @@ func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethert
 		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == code.OpRDMAWrite; !t.c.Path.switching {
 			t.c.Path.MaxData = t.c.Path.Data
 		}
-		sh.log.Debug("the path carries long frames no more", "local", t.c.Local(), "remote", t.c.Remote)
+		sh.log.Debug("the path does not carry long frames any more, or loses many segments of them", "local", t.c.Local(), "remote", t.c.Remote)
 	}
 	return t.sendPieces(f, seq, flags)
 }

@@ -131,6 +131,7 @@ func (t *txHalf) number(o *outgoing, single bool) {
 	switch p := &t.c.Path; {
 	case long:
 		p.useLong()
+		p.countLong()
 	case t.wantsLong(o):
 		p.need.wants = true
 	}

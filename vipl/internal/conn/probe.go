@@ -14,7 +14,7 @@ var padding [ethertype.MaxSize]byte
 func (p *Path) SendProbe(kind ethertype.Kind, size int) { p.sendProbe(kind, 0, size) }
 
 // sendProbe is SendProbe. With ethertype.FlagTakesLong it asks the peer to receive long frames, or
-// answers that.
+// answers that; the answer says whether the peer's long frames arrive in segments.
 func (p *Path) sendProbe(kind ethertype.Kind, long ethertype.Flags, size int) {
 	sh := p.c.shared
 	slot := sh.slot()
@@ -24,6 +24,9 @@ func (p *Path) sendProbe(kind ethertype.Kind, long ethertype.Flags, size int) {
 	h := p.c.header(kind)
 	h.Flags = h.Flags&^ethertype.FlagTakesLong | ethertype.FlagWholeCRC | long
 	h.Size, h.Length = uint16(size), uint32(p.Data)
+	if long != 0 && p.need.cut {
+		h.Msg = 1
+	}
 	h.Put(slot)
 	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), padding[:size]))
 }
@@ -74,8 +77,10 @@ func (p *Path) Probe(try int) {
 func (p *Path) Answered(h *ethertype.Header) {
 	switch size := p.SizeOf(h); size {
 	case ProbeAsks:
+		p.Cut = h.Msg != 0
 		p.probeLong()
 	case ProbeLong:
+		p.HeardCut()
 		p.leaveHole()
 	default:
 		p.test.Answered(size == ProbeFull)

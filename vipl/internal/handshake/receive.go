@@ -68,6 +68,8 @@ func (s *Side) receiveProbe(h *ethertype.Header) {
 	case size == conn.ProbeAsks:
 		s.conn.Path.AnswerLong()
 		return
+	case size == conn.ProbeLong:
+		s.conn.Path.HeardCut()
 	}
 	if pending && s.attempt.request != nil {
 		s.attempt.request.Heard(s.table.shared.Now())
