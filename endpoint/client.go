@@ -82,7 +82,7 @@ func (c *client) Received(p *provider.Packet) {
 		}
 		s.cleared = true
 		c.ch.Release(p)
-		c.ch.Write(int(h.Slot), s.data, w)
+		c.ch.Write(int(h.Slot), s.data, w, s.awaited)
 	case h.Kind == wire.KindDone && (s.state == slotWaiting || s.state == slotRefusing):
 		c.ch.Release(p)
 		if s.call != nil {

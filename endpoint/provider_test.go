@@ -95,9 +95,9 @@ func (*frailChannel) Post(int, int, int)                     {}
 func (*frailChannel) Idle(int) bool                          { return true }
 func (*frailChannel) Grant(int, []byte) (wire.Window, error) { return wire.Window{}, nil }
 func (*frailChannel) Revoke(int)                             {}
-func (*frailChannel) Write(int, []byte, wire.Window)         {}
+func (*frailChannel) Write(int, []byte, wire.Window, bool)   {}
 func (*frailChannel) Writing(int) bool                       { return false }
-func (*frailChannel) Land(int, int, int, []byte) bool        { return false }
+func (*frailChannel) Land(int, int, int, []byte, bool) bool  { return false }
 func (*frailChannel) Release(*provider.Packet)               {}
 func (*frailChannel) Close()                                 {}
 

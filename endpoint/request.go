@@ -221,7 +221,7 @@ func (ep *Endpoint) returnUnsent(dest int, to Name, m *message, args []uint32, d
 // data to arrive: they are announced then, and meanwhile it copies them.
 func (c *client) send(i int, m *message, args []uint32, data []byte, call *call, hurried bool) {
 	s := &c.slots[i]
-	s.call = call
+	s.call, s.awaited = call, m.sync && !hurried
 	var h wire.Header
 	h.Handler, h.Args, h.Slot, h.Use = m.handler, uint8(len(args)), uint16(i), s.use
 	h.Tag, h.ReplyTag, h.Offset, h.Underway = c.tr.tag, c.ep.tag, m.offset, uint8(min(c.used, 255))
@@ -249,7 +249,7 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call,
 	s.n = n + copy(b[n:], data)
 	c.ep.node.stats.Sent++
 	c.ep.node.sent(s)
-	if h.Kind == wire.KindAnnounce && !hurried && c.ch.Land(i, i, s.n, s.data) {
+	if h.Kind == wire.KindAnnounce && !hurried && c.ch.Land(i, i, s.n, s.data, s.awaited) {
 		s.cleared = true
 		return
 	}

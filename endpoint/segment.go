@@ -66,7 +66,7 @@ func (s *server) cleared(i int, to wire.Window) {
 		}
 		data, slot.fetching = s.ep.part(&slot.head), true
 	}
-	s.ch.Write(i, data, to)
+	s.ch.Write(i, data, to, false)
 }
 
 // Wrote handles the arrival of a bulk reply's data at the client.

@@ -68,6 +68,7 @@ type slot struct {
 	op      Op
 	pool    uint8
 	cleared bool   // the server has named the window
+	awaited bool   // a RequestBulk waits until the data have been written
 	use     uint32 // the number of the request, from 1 on
 	n       int    // bytes of the request, in the send buffer of the slot's number
 	sent    int64  // when, by Node.stamp

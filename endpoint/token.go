@@ -165,7 +165,7 @@ func (s *server) land(i, n int) bool {
 	if get {
 		data = s.ep.part(&slot.head)
 	}
-	if !s.ch.Land(s.next(i), i, n, data) {
+	if !s.ch.Land(s.next(i), i, n, data, false) {
 		return false
 	}
 	slot.state, slot.fetching = serverIdle, get

@@ -49,7 +49,7 @@ type rxSide struct {
 	handle vipl.MemHandle
 	recvs  []vipl.Descriptor
 	writes uint64 // value of the stream's Writes when the last Read returned
-	last   int    // result of that Read
+	recent int    // its result, or half of this value before it if that is more
 }
 
 // txSide is the sending side of the stream.

@@ -15,7 +15,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	defer c.reading.Unlock()
 	c.lock()
 	n, err := c.read(p)
-	c.rx.writes, c.rx.last = c.stats.Writes, n
+	c.rx.writes, c.rx.recent = c.stats.Writes, max(n, c.rx.recent/2)
 	c.leave()
 	c.unlock()
 	if err != nil && err != io.EOF {
@@ -24,14 +24,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bulk is the size in bytes from which the result of a Read indicates a bulk reader.
+// bulk is the size in bytes from which the results of the last Reads indicate a bulk reader.
 const bulk = 16 << 10
 
-// read yields before it waits if nothing was written since the last Read and that Read was short.
+// read yields before it waits if nothing was written since the last Read, and the last Reads were short.
 // The program has then probably passed the data to another goroutine, as an HTTP client does.
 // Request/response code has no such goroutine, and bulk readers rarely do.
 func (c *Conn) read(p []byte) (int, error) {
-	yields := c.rx.writes == c.stats.Writes && c.rx.last < bulk
+	yields := c.rx.writes == c.stats.Writes && c.rx.recent < bulk
 	for {
 		if err := c.mayRead(); err != nil {
 			return 0, err

@@ -196,7 +196,7 @@ func (ch *channel) Revoke(slot int) {
 }
 
 // Write implements provider.Channel.
-func (ch *channel) Write(slot int, data []byte, to wire.Window) {
+func (ch *channel) Write(slot int, data []byte, to wire.Window, _ bool) {
 	if ch.over {
 		return
 	}
@@ -205,7 +205,7 @@ func (ch *channel) Write(slot int, data []byte, to wire.Window) {
 }
 
 // Land implements provider.Channel. The card writes only to memory that was granted for a write.
-func (ch *channel) Land(int, int, int, []byte) bool { return false }
+func (ch *channel) Land(int, int, int, []byte, bool) bool { return false }
 
 // Writing implements provider.Channel.
 func (ch *channel) Writing(slot int) bool { return ch.writes[slot].busy }

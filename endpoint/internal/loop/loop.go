@@ -82,7 +82,7 @@ func (ch *channel) Idle(int) bool       { return true }
 func (ch *channel) Writing(int) bool    { return false }
 
 // Land does nothing: a reply within the node costs no round trip.
-func (ch *channel) Land(int, int, int, []byte) bool { return false }
+func (ch *channel) Land(int, int, int, []byte, bool) bool { return false }
 
 // gone notifies up, when it sends, that the other end has gone.
 func (ch *channel) gone() bool {
@@ -110,7 +110,7 @@ func (ch *channel) Grant(slot int, mem []byte) (wire.Window, error) {
 
 func (ch *channel) Revoke(slot int) { ch.windows[slot] = nil }
 
-func (ch *channel) Write(slot int, data []byte, _ wire.Window) {
+func (ch *channel) Write(slot int, data []byte, _ wire.Window, _ bool) {
 	if ch.gone() {
 		return
 	}

@@ -167,13 +167,15 @@ type Channel interface {
 	// Revoke withdraws a grant that the peer has not used.
 	Revoke(slot int)
 	// Write places data in the peer's window; wrote is called when data may be
-	// changed again. No other write for the slot may be under way.
-	Write(slot int, data []byte, to wire.Window)
+	// changed again. No other write for the slot may be under way. If await is set, a caller
+	// waits for wrote.
+	Write(slot int, data []byte, to wire.Window, await bool)
 	// Land sends the announcement of bulk data in the first n bytes of buffer i, and the data
 	// with it as a message of the kind that has its data, if the peer has memory for that and
 	// no write for the slot is under way. It reports false, and does nothing, if it cannot.
-	// Wrote is called when data may be changed again. The buffer stays idle.
-	Land(i, slot, n int, data []byte) bool
+	// Wrote is called when data may be changed again, for which a caller waits if await is set.
+	// The buffer stays idle.
+	Land(i, slot, n int, data []byte, await bool) bool
 	// Writing reports whether the last write for a slot is still under way.
 	Writing(slot int) bool
 	// Release gives a received packet back.

@@ -169,12 +169,12 @@ func (ch *brokenChannel) Revoke(slot int) {
 	ch.Channel.Revoke(slot)
 }
 
-func (ch *brokenChannel) Write(slot int, data []byte, to wire.Window) {
+func (ch *brokenChannel) Write(slot int, data []byte, to wire.Window, await bool) {
 	if ch.f.write != nil {
 		ch.f.write(ch, slot, data, to)
 		return
 	}
-	ch.Channel.Write(slot, data, to)
+	ch.Channel.Write(slot, data, to, await)
 }
 
 func (ch *brokenChannel) Writing(slot int) bool {

@@ -110,7 +110,7 @@ var windowFaults = []fault{
 	{promise: "what is written is what was given", found: writes, write: func(ch *brokenChannel, slot int, data []byte, to wire.Window) {
 		data = bytes.Clone(data)
 		data[len(data)-1] ^= 1
-		ch.Channel.Write(slot, data, to)
+		ch.Channel.Write(slot, data, to, false)
 	}},
 	{promise: "a write arrives", found: writes, write: func(*brokenChannel, int, []byte, wire.Window) {}},
 	{promise: "placed is said", found: writes, placed: func(*brokenHalf, int) {}},

@@ -352,7 +352,7 @@ func (ch *channel) Grant(slot int, mem []byte) (wire.Window, error) {
 func (ch *channel) Revoke(slot int) { ch.windows[slot] = window{} }
 
 // Write is provider.Channel's.
-func (ch *channel) Write(slot int, data []byte, to wire.Window) {
+func (ch *channel) Write(slot int, data []byte, to wire.Window, _ bool) {
 	if ch.writing[slot] {
 		panic(fmt.Sprintf("two writes for slot %d", slot))
 	}
@@ -377,8 +377,8 @@ func (ch *channel) Write(slot int, data []byte, to wire.Window) {
 }
 
 // Writing is provider.Channel's.
-func (ch *channel) Land(int, int, int, []byte) bool { return false }
-func (ch *channel) Writing(slot int) bool           { return ch.writing[slot] }
+func (ch *channel) Land(int, int, int, []byte, bool) bool { return false }
+func (ch *channel) Writing(slot int) bool                 { return ch.writing[slot] }
 
 // Release is provider.Channel's.
 func (ch *channel) Release(p *provider.Packet) {

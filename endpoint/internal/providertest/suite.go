@@ -354,7 +354,7 @@ func (s *suite) write() {
 			if err != nil {
 				s.Fatal(err)
 			}
-			from.ch.Write(i, data[i], w)
+			from.ch.Write(i, data[i], w, i%2 == 0)
 		}
 		for i := range mem {
 			s.until("data", func() bool { return to.placed[i] > 0 && from.wrote[i] > 0 && !from.ch.Writing(i) })
@@ -383,7 +383,7 @@ func (s *suite) revoke() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	c.ch.Write(0, content(1, 100), w)
+	c.ch.Write(0, content(1, 100), w, true)
 	s.until("data", func() bool { return v.placed[0] > 0 })
 	if !bytes.Equal(first, make([]byte, 100)) || !bytes.Equal(second, content(1, 100)) {
 		s.Error("the data is not in the window that is open")

@@ -135,8 +135,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 		x := &ch.writes[i]
 		x.slot = i
 		x.desc.Op, x.desc.HasImmediate = vipl.OpRDMAWrite, true
-		x.desc.Unordered = true                // nothing else writes to what the peer has granted
-		x.desc.AckNow = ch.side == wire.Asking // RequestBulk waits for it; nothing waits for a reply's
+		x.desc.Unordered = true // nothing else writes to what the peer has granted
 		x.desc.Context = x
 	}
 	for i := range ch.receives {
@@ -246,7 +245,7 @@ func (ch *channel) Revoke(slot int) {
 	ch.windows[slot] = 0
 }
 
-func (ch *channel) Write(slot int, data []byte, to wire.Window) {
+func (ch *channel) Write(slot int, data []byte, to wire.Window, await bool) {
 	if ch.broken || ch.closed {
 		return
 	}
@@ -258,13 +257,14 @@ func (ch *channel) Write(slot int, data []byte, to wire.Window) {
 	}
 	x.segs[0] = vipl.Segment{Data: data, Handle: h}
 	x.desc.Segs, x.data = x.segs[:1], h
-	ch.write(x, to, uint32(slot))
+	ch.write(x, to, uint32(slot), await)
 }
 
-// write posts a write whose segments are set.
-func (ch *channel) write(x *bulkWrite, to wire.Window, word uint32) {
+// write posts a write whose segments are set. Only one that a caller waits for requests its
+// acknowledgement: where requests follow one another, the answers carry it.
+func (ch *channel) write(x *bulkWrite, to wire.Window, word uint32, await bool) {
 	ch.flush() // what was posted before goes before
-	x.desc.Immediate = word
+	x.desc.Immediate, x.desc.AckNow = word, await
 	x.desc.Remote = vipl.RemoteSegment{Addr: to.Addr, Handle: vipl.MemHandle(to.Handle)}
 	x.busy = true
 	ch.writings++

@@ -145,7 +145,7 @@ func (ch *channel) mayLand(at []byte) {
 }
 
 // Land is provider's.
-func (ch *channel) Land(i, slot, n int, data []byte) bool {
+func (ch *channel) Land(i, slot, n int, data []byte, await bool) bool {
 	l, x := &ch.landing, &ch.writes[slot]
 	if l.to.Handle == 0 || len(data) > l.place-landHead || n > landHead || x.busy || ch.broken || ch.closed {
 		return false
@@ -165,7 +165,7 @@ func (ch *channel) Land(i, slot, n int, data []byte) bool {
 	x.segs[0] = vipl.Segment{Data: head, Handle: l.slab}
 	x.segs[1] = vipl.Segment{Data: data, Handle: handle}
 	x.desc.Segs, x.data = x.segs[:2], handle
-	ch.write(x, wire.Window{Addr: l.to.Addr + uint64(place*l.place), Handle: l.to.Handle}, landMark|uint32(place))
+	ch.write(x, wire.Window{Addr: l.to.Addr + uint64(place*l.place), Handle: l.to.Handle}, landMark|uint32(place), await)
 	return true
 }
 
