@@ -21,6 +21,7 @@ type coll struct {
 	call  call
 	rank  int
 	size  int
+	among []int32 // the ranks in c of those in the call, if these are not all: see coll_hosts.go
 	tag   int
 	s     spec
 	sched *schedule
@@ -62,11 +63,11 @@ func (x *coll) send(buf []byte, dst int) error {
 		return x.over
 	}
 	if x.sched != nil {
-		x.sched.send(buf, dst)
+		x.sched.send(buf, x.at(dst))
 		x.sched.wait()
 		return nil
 	}
-	return x.c.send(x.ctx, buf, dst, x.tag, x.s)
+	return x.c.send(x.ctx, buf, x.at(dst), x.tag, x.s)
 }
 
 func (x *coll) recv(buf []byte, src int) error {
@@ -74,11 +75,11 @@ func (x *coll) recv(buf []byte, src int) error {
 		return x.over
 	}
 	if x.sched != nil {
-		x.sched.recv(buf, src)
+		x.sched.recv(buf, x.at(src))
 		x.sched.wait()
 		return nil
 	}
-	st, err := x.c.recv(x.ctx, buf, src, x.tag, x.s)
+	st, err := x.c.recv(x.ctx, buf, x.at(src), x.tag, x.s)
 	return x.checked(st, err, len(buf))
 }
 
@@ -88,12 +89,12 @@ func (x *coll) swap(sendbuf []byte, dst int, recvbuf []byte, src int) error {
 		return x.over
 	}
 	if x.sched != nil {
-		x.sched.recv(recvbuf, src)
-		x.sched.send(sendbuf, dst)
+		x.sched.recv(recvbuf, x.at(src))
+		x.sched.send(sendbuf, x.at(dst))
 		x.sched.wait()
 		return nil
 	}
-	st, err := x.c.exchange(x.ctx, sendbuf, dst, x.tag, recvbuf, src, x.tag, x.s)
+	st, err := x.c.exchange(x.ctx, sendbuf, x.at(dst), x.tag, recvbuf, x.at(src), x.tag, x.s)
 	return x.checked(st, err, len(recvbuf))
 }
 
@@ -121,30 +122,30 @@ func (x *coll) together(in, out *parted) error {
 	if x.sched != nil {
 		for k := 1; in != nil && k < x.size; k++ {
 			src := around(x.rank-k, x.size)
-			x.sched.recv(in.of(src), src)
+			x.sched.recv(in.of(src), x.at(src))
 		}
 		for k := 1; out != nil && k < x.size; k++ {
 			dst := around(x.rank+k, x.size)
-			x.sched.send(out.of(dst), dst)
+			x.sched.send(out.of(dst), x.at(dst))
 		}
 		x.sched.wait()
 		return nil
 	}
 	w, c := x.c.w, x.c
 	if len(c.reqs) == 0 {
-		c.reqs = make([]*request, 2*x.size)
+		c.reqs = make([]*request, 2*len(c.group))
 	}
-	recvs, sends := c.reqs[:x.size], c.reqs[x.size:]
+	recvs, sends := c.reqs[:x.size], c.reqs[x.size:2*x.size]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var failed error
 	for k := 1; in != nil && k < x.size && failed == nil; k++ {
 		src := around(x.rank-k, x.size)
-		recvs[src], failed = c.postRecv(in.of(src), src, x.tag, x.s)
+		recvs[src], failed = c.postRecv(in.of(src), x.at(src), x.tag, x.s)
 	}
 	for k := 1; out != nil && k < x.size && failed == nil; k++ {
 		dst := around(x.rank+k, x.size)
-		if p := c.peer(dst); p.clearToSend(len(out.of(dst))) {
+		if p := c.peer(x.at(dst)); p.clearToSend(len(out.of(dst))) {
 			p.sendEager(out.of(dst), x.tag, x.s, 0)
 		} else {
 			sends[dst] = w.beginSend(c, p, out.of(dst), x.tag, x.s)
@@ -228,9 +229,9 @@ func (x *coll) judged(st Status, err error, want int) error {
 	} else if err != nil && !errors.Is(err, ErrType) || err == nil && got == want {
 		return err
 	}
-	reason := fmt.Sprintf("rank %d sent %d bytes where rank %d expects %d", st.Source, got, x.rank, want)
+	reason := fmt.Sprintf("rank %d sent %d bytes where rank %d expects %d", st.Source, got, x.c.rank, want)
 	if errors.Is(err, ErrType) {
-		reason = fmt.Sprintf("rank %d sent other elements than rank %d expects", st.Source, x.rank)
+		reason = fmt.Sprintf("rank %d sent other elements than rank %d expects", st.Source, x.c.rank)
 	}
 	theirs := callSig{x.s.call, elemUnknown}
 	return x.c.differ(int32(x.tag), x.mine(), theirs, int32(st.Source), reason, nil)
@@ -269,17 +270,23 @@ const scratchKept = 4 << 20
 
 // words returns scratch memory of at least n bytes. All blocking calls share the same memory,
 // because only one runs at a time.
-func (x *coll) words(n int) []uint64 {
+func (x *coll) words(n int) []uint64 { return x.memory(&x.c.scratch, n) }
+
+// memory returns the memory that the communicator keeps, of at least n bytes.
+func (x *coll) memory(kept *[]uint64, n int) []uint64 {
 	need := (n + 7) / 8
-	if x.sched == nil && need <= len(x.c.scratch) {
-		return x.c.scratch
+	if x.sched == nil && need <= len(*kept) {
+		return *kept
 	}
 	s := make([]uint64, max(need, 64))
 	if x.sched == nil && n <= scratchKept {
-		x.c.scratch = s
+		*kept = s
 	}
 	return s
 }
+
+// partial returns n bytes of memory for an algorithm in two levels, which calls others.
+func (x *coll) partial(n int) []byte { return asBytes(x.memory(&x.c.partial, n))[:n] }
 
 // scratch returns scratch memory for n elements.
 func scratch[T any](x *coll, n int) []T { return asNumbers[T](x.words(n * sizeOf[T]()))[:n] }

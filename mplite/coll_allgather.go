@@ -39,6 +39,8 @@ func allgather[T any](x *coll, send, recv []T) error {
 	b := asBytes(recv)
 	x.copy(b[x.rank*n*sizeOf[T]():], asBytes(send))
 	switch x.choose(allgatherRules, len(b), 0, true) {
+	case algHosts:
+		return x.allgatherHosts(b)
 	case algDoubling:
 		return x.allgatherDoubling(b)
 	case algBruck:
@@ -94,7 +96,12 @@ func allgatherv[T any](x *coll, send, recv []T, counts []int, displs [][]int) er
 		}
 		x.copy(parts.part(b, x.rank), asBytes(send))
 	}
-	if x.choose(allgatherRules, len(b), 0, true) == algTogether {
+	return x.allgather(b, parts)
+}
+
+// allgather selects an algorithm for parts of any length.
+func (x *coll) allgather(b []byte, parts layout) error {
+	if x.chooseFlat(allgatherRules, len(b)) == algTogether {
 		return x.allgatherTogether(b, parts)
 	}
 	return x.allgatherRing(b, parts)

@@ -24,8 +24,15 @@ func (c *Comm) Ibarrier() (Request, error) {
 	return x.launch(x.barrier())
 }
 
-// barrier is the dissemination algorithm: in round k every rank notifies the rank 2^k after it.
 func (x *coll) barrier() error {
+	if x.choose(barrierRules, 0, 0, true) == algHosts {
+		return x.barrierHosts()
+	}
+	return x.barrierDissemination()
+}
+
+// barrierDissemination takes ceil(log2) rounds: in round k every rank notifies the rank 2^k after it.
+func (x *coll) barrierDissemination() error {
 	for k := 1; k < x.size; k <<= 1 {
 		if err := x.swap(nil, around(x.rank+k, x.size), nil, around(x.rank-k, x.size)); err != nil {
 			return err
@@ -64,7 +71,10 @@ func (x *coll) bcast(b []byte, root, elem int) error {
 	if err := x.checkRoot(root); err != nil {
 		return err
 	}
-	if x.choose(bcastRules, len(b), 0, true) == algScatterRing {
+	switch x.choose(bcastRules, len(b), 0, true) {
+	case algHosts:
+		return x.bcastHosts(b, root, elem)
+	case algScatterRing:
 		return x.bcastScatter(b, root, elem)
 	}
 	return x.bcastTree(b, root)

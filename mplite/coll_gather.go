@@ -43,11 +43,18 @@ func gather[T any](x *coll, send, recv []T, root int) error {
 			send = recv[n*root : n*(root+1)]
 		}
 	}
-	b := asBytes(send)
-	if x.choose(gatherRules, len(b), 0, true) == algBinomial {
-		return x.gatherTree(b, asBytes(recv), root)
+	return x.gather(asBytes(send), asBytes(recv), root)
+}
+
+// gather selects the algorithm.
+func (x *coll) gather(send, recv []byte, root int) error {
+	switch x.choose(gatherRules, len(send), 0, true) {
+	case algHosts:
+		return x.gatherHosts(send, recv, root)
+	case algBinomial:
+		return x.gatherTree(send, recv, root)
 	}
-	return x.gatherDirect(b, asBytes(recv), layout{block: len(b)}, root)
+	return x.gatherDirect(send, recv, layout{block: len(send)}, root)
 }
 
 // Gatherv collects parts of any length at root (MPI_Gatherv), where counts[r] is the number of

@@ -44,7 +44,10 @@ func reduce[T any](x *coll, send, recv []T, op Op[T], root int) error {
 			return err
 		}
 	}
-	if x.choose(reduceRules, len(send)*sizeOf[T](), len(send), op.commutative) == algHalvingGather {
+	switch x.choose(reduceRules, len(send)*sizeOf[T](), len(send), op.commutative) {
+	case algHosts:
+		return reduceHosts(x, send, recv, op, root)
+	case algHalvingGather:
 		return reduceHalving(x, send, recv, op, root)
 	}
 	return reduceTree(x, send, recv, op, root)

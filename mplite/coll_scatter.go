@@ -35,11 +35,18 @@ func scatter[T any](x *coll, send, recv []T, root int) error {
 			recv = send[n*root : n*(root+1)]
 		}
 	}
-	b := asBytes(recv)
-	if x.choose(gatherRules, len(b), 0, true) == algBinomial {
-		return x.scatterTree(asBytes(send), b, root)
+	return x.scatter(asBytes(send), asBytes(recv), root)
+}
+
+// scatter selects the algorithm.
+func (x *coll) scatter(send, recv []byte, root int) error {
+	switch x.choose(gatherRules, len(recv), 0, true) {
+	case algHosts:
+		return x.scatterHosts(send, recv, root)
+	case algBinomial:
+		return x.scatterTree(send, recv, root)
 	}
-	return x.scatterDirect(asBytes(send), b, layout{block: len(b)}, root)
+	return x.scatterDirect(send, recv, layout{block: len(recv)}, root)
 }
 
 // Scatterv gives each rank its part of send at root: counts[r] elements to rank r (MPI_Scatterv).

@@ -2,12 +2,15 @@ package mplite
 
 // The selection of algorithms. The package comment has the same table; TestSelection compares. The
 // sizes were measured by `bobnet perf --collectives` on 2 and 4 ranks (docs/performance.md); the rules
-// for 8 and more ranks have what the field uses.
+// for 8 and more ranks have what the field uses. Those for shared hosts were measured in virtual time, on 2 to 8 hosts
+// of 2 to 4 ranks: there messages within a host take no time.
 
 // algorithm is how a collective moves its data.
 type algorithm string
 
 const (
+	algHosts         algorithm = "two levels"
+	algDissemination algorithm = "dissemination"
 	algBinomial      algorithm = "binomial tree"
 	algScatterRing   algorithm = "scatter and ring allgather (van de Geijn)"
 	algHalvingGather algorithm = "recursive halving, gather"
@@ -31,6 +34,8 @@ type rule struct {
 	ranks int // at least
 	under int // ranks, fewer than; 0 = no limit
 
+	hosts    bool // ranks share hosts: see coll.shares
+	mixed    bool // and those of some host do not follow one another
 	pow2     bool // the number of ranks is a power of two
 	commutes bool // the operation is commutative
 	split    bool // the vector has at least one element for each rank
@@ -39,15 +44,23 @@ type rule struct {
 // The rules of each collective with several algorithms. The first rule that applies counts, and the
 // last one always applies.
 var (
+	barrierRules = []rule{
+		{use: algHosts, hosts: true},
+		{use: algDissemination},
+	}
 	bcastRules = []rule{ // bytes of the message
+		{use: algHosts, hosts: true},
 		{use: algScatterRing, from: 512 << 10, ranks: 8},
 		{use: algBinomial},
 	}
 	reduceRules = []rule{ // bytes of the vector
+		{use: algHosts, hosts: true},
 		{use: algHalvingGather, from: 128 << 10, ranks: 3, split: true},
 		{use: algBinomial},
 	}
 	allreduceRules = []rule{ // bytes of the vector
+		{use: algHosts, below: 64 << 10, hosts: true},
+		{use: algHosts, hosts: true, mixed: true},
 		{use: algDoubling, below: 64 << 10},
 		{use: algDoubling, below: 128 << 10, under: 3},
 		{use: algRabenseifner, pow2: true, split: true},
@@ -56,11 +69,13 @@ var (
 		{use: algDoubling},
 	}
 	gatherRules = []rule{ // bytes of a part; also of Scatter
+		{use: algHosts, below: 4 << 10, hosts: true},
 		{use: algBinomial, below: 4 << 10, ranks: 3},
 		{use: algBinomial, below: 8 << 10, ranks: 8},
 		{use: algDirect},
 	}
 	allgatherRules = []rule{ // bytes of all parts together
+		{use: algHosts, below: 64 << 10, hosts: true},
 		{use: algTogether, under: 9},
 		{use: algDoubling, below: 512 << 10, pow2: true},
 		{use: algBruck, below: 32 << 10},
@@ -82,9 +97,19 @@ var (
 // choose returns the algorithm for a call with a vector of elems elements. It returns the same on
 // all ranks.
 func (x *coll) choose(rules []rule, bytes, elems int, commutes bool) algorithm {
+	return x.chooseOf(rules, bytes, elems, commutes, true)
+}
+
+// chooseFlat is choose without the algorithms in two levels.
+func (x *coll) chooseFlat(rules []rule, bytes int) algorithm {
+	return x.chooseOf(rules, bytes, 0, true, false)
+}
+
+func (x *coll) chooseOf(rules []rule, bytes, elems int, commutes, levels bool) algorithm {
 	for i := range rules {
-		if rules[i].applies(x.size, bytes, elems, commutes) {
-			return rules[i].use
+		r := &rules[i]
+		if r.applies(x.size, bytes, elems, commutes) && (!r.hosts || levels && x.shares(commutes, r.mixed)) {
+			return r.use
 		}
 	}
 	panic("mplite: no rule applies")

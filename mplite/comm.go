@@ -41,6 +41,8 @@ type Comm struct {
 	outer   call // what the collectives called are part of, or 0
 	acked   int  // deaths, of all in the job, that the program has acknowledged here
 	scratch []uint64
+	partial []uint64 // of algorithms in two levels, which use scratch at both
+	places  *placement
 	reqs    []*request // of coll.together
 }
 
@@ -49,7 +51,7 @@ const worldContext = 0
 
 // newComm makes a communicator. The mutex is held.
 func newComm(w *world, group []int32, context uint32) *Comm {
-	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), ranks: len(group), log: &callLog{}}
+	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), ranks: len(group), log: &callLog{}, places: &placement{}}
 	for i := range c.index {
 		c.index[i] = -1
 	}

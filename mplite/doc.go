@@ -101,29 +101,42 @@
 //
 // # Collectives
 //
-// The algorithm depends only on the number of ranks n and on the size. Floating-point
-// reductions therefore give the same bits on all ranks and in every run. Operands keep the
-// order of the ranks, except in the algorithms marked commutative. The first row whose conditions a
-// call meets selects its algorithm. Sizes are those of the message (Bcast), the vector (reductions),
+// The algorithm depends only on the number of ranks n, on which of them share hosts, and on the size.
+// Floating-point reductions therefore give the same bits on all ranks, and in every run with the same
+// placement. Operands keep the order of the ranks, except in the algorithms marked commutative.
+//
+// Hosts are shared if the communicator has several hosts, and fewer than ranks (see Comm.SplitShared). Two
+// levels means that the ranks of each host exchange messages among themselves, and one rank of each host
+// with other hosts. A reduction that is not commutative does so only if the ranks of each host follow one
+// another. Mixed hosts are shared hosts of which at least one has ranks that do not.
+//
+// The first row whose conditions a call meets selects its algorithm. Sizes are those of the message (Bcast), the vector (reductions),
 // a part (Gather, Scatter, Alltoall), or all parts together (Allgather). "n elements" requires at
 // least one element for each rank. Gatherv and Scatterv are direct. Allgatherv sends all messages at
 // once or uses the ring, and Alltoallv sends all messages at once or exchanges them by pairs.
 //
-//	Barrier                                                dissemination
-//	Bcast           >= 512 KiB, n >= 8                     scatter and ring allgather (van de Geijn)
+//	Barrier         shared hosts                           two levels
+//	                else                                   dissemination
+//	Bcast           shared hosts                           two levels
+//	                >= 512 KiB, n >= 8                     scatter and ring allgather (van de Geijn)
 //	                else                                   binomial tree
-//	Reduce          >= 128 KiB, n >= 3, n elements         recursive halving, gather
+//	Reduce          shared hosts                           two levels
+//	                >= 128 KiB, n >= 3, n elements         recursive halving, gather
 //	                else                                   binomial tree
-//	Allreduce       < 64 KiB                               recursive doubling
+//	Allreduce       < 64 KiB, shared hosts                 two levels
+//	                mixed hosts                            two levels
+//	                < 64 KiB                               recursive doubling
 //	                < 128 KiB, n < 3                       recursive doubling
 //	                n = 2^k, n elements                    recursive halving and doubling (Rabenseifner)
 //	                >= 256 KiB, commutative, n elements    ring reduce-scatter and allgather
 //	                n elements                             recursive halving and doubling (Rabenseifner)
 //	                else                                   recursive doubling
-//	Gather, Scatter < 4 KiB, n >= 3                        binomial tree
+//	Gather, Scatter < 4 KiB, shared hosts                  two levels
+//	                < 4 KiB, n >= 3                        binomial tree
 //	                < 8 KiB, n >= 8                        binomial tree
 //	                else                                   direct
-//	Allgather       n < 9                                  all messages at once
+//	Allgather       < 64 KiB, shared hosts                 two levels
+//	                n < 9                                  all messages at once
 //	                < 512 KiB, n = 2^k                     recursive doubling
 //	                < 32 KiB                               Bruck
 //	                else                                   ring

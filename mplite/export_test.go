@@ -318,7 +318,7 @@ func Selection() (lines []string) {
 		name  string
 		rules []rule
 	}{
-		{"Bcast", bcastRules}, {"Reduce", reduceRules}, {"Allreduce", allreduceRules}, {"Gather, Scatter", gatherRules},
+		{"Barrier", barrierRules}, {"Bcast", bcastRules}, {"Reduce", reduceRules}, {"Allreduce", allreduceRules}, {"Gather, Scatter", gatherRules},
 		{"Allgather", allgatherRules}, {"Alltoall", alltoallRules}, {"ReduceScatter", reduceScatterRules},
 	} {
 		name := c.name
@@ -342,6 +342,8 @@ func (r *rule) String() string {
 	add(r.below > 0, "< %s", sizeText(r.below))
 	add(r.ranks > 0, "n >= %d", r.ranks)
 	add(r.under > 0, "n < %d", r.under)
+	add(r.hosts && !r.mixed, "shared hosts")
+	add(r.mixed, "mixed hosts")
 	add(r.pow2, "n = 2^k")
 	add(r.commutes, "commutative")
 	add(r.split, "n elements")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/mplite"
@@ -137,8 +138,8 @@ func TestSplitSharedMismatch(t *testing.T) {
 	}))
 }
 
-// TestSplitSharedLive: NICs of one namespace share memory, those of two do not.
-func TestSplitSharedLive(t *testing.T) {
+// TestHostsLive: NICs of one namespace share memory, those of two do not. Collectives give the naive results.
+func TestHostsLive(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	const size = 4
 	var wg sync.WaitGroup
@@ -152,13 +153,13 @@ func TestSplitSharedLive(t *testing.T) {
 		t.Cleanup(func() { nic.Close() })
 		cfg := mplite.Config{}
 		cfg.Job, cfg.Rank, cfg.Size, cfg.NIC = t.Name(), rank, size, nic
-		wg.Go(func() { errs[rank] = splitLive(t.Context(), cfg) })
+		wg.Go(func() { errs[rank] = live(t.Context(), cfg) })
 	}
 	wg.Wait()
 	check(t, errors.Join(errs...))
 }
 
-func splitLive(ctx context.Context, cfg mplite.Config) error {
+func live(ctx context.Context, cfg mplite.Config) error {
 	c, err := mplite.Init(ctx, &cfg)
 	if err != nil {
 		return err
@@ -166,5 +167,217 @@ func splitLive(ctx context.Context, cfg mplite.Config) error {
 	if err := splitsShared(c, cyclic(cfg.Size, 2)); err != nil {
 		return err
 	}
+	for _, tc := range checks {
+		if err := tc.run(c, 1000); err != nil {
+			return fmt.Errorf("%s: %w", tc.name, err)
+		}
+	}
+	if err := inPlaceAndOrdered(c); err != nil {
+		return err
+	}
 	return c.Finalize(ctx)
+}
+
+// placements are where the ranks of a job of that size may be: by blocks, in turn, and without order.
+func placements(size int) [][]int {
+	mixed := make([]int, size)
+	for rank := range mixed {
+		mixed[rank] = (rank*rank + 3*rank/2) % 5
+	}
+	return [][]int{blocks(size, 2), blocks(size, 5), cyclic(size, min(3, size)), dense(mixed)}
+}
+
+// dense renumbers hosts, so that there are none without ranks.
+func dense(place []int) []int {
+	number := map[int]int{}
+	out := make([]int, len(place))
+	for i, h := range place {
+		if _, ok := number[h]; !ok {
+			number[h] = len(number)
+		}
+		out[i] = number[h]
+	}
+	return out
+}
+
+// TestTwoLevels compares the collectives with the naive results for ranks that share hosts, whatever their placement.
+func TestTwoLevels(t *testing.T) {
+	for _, size := range ranks() {
+		for _, place := range placements(size) {
+			cfg := small
+			cfg.Connect = mplite.OnUse
+			err := runOn(place, cfg, func(c *mplite.Comm) error {
+				for _, tc := range checks {
+					for _, n := range twoLevelLengths(tc.name, size) {
+						if err := tc.run(c, n); err != nil {
+							return fmt.Errorf("%s: %w", tc.name, err)
+						}
+					}
+				}
+				return inPlaceAndOrdered(c)
+			})
+			if err != nil {
+				t.Fatalf("ranks on hosts %v: %v", place, err)
+			}
+		}
+	}
+}
+
+func twoLevelLengths(name string, size int) []int {
+	switch name {
+	case "barrier":
+		return []int{0}
+	case "allgather":
+		return []int{0, 1, 100, 6000 / size, 20_000 / size}
+	case "gather", "scatter", "alltoall":
+		return []int{0, 1, 300, 700}
+	}
+	if size > 8 {
+		return []int{0, 1, 700, 2500}
+	}
+	return []int{0, 1, 700, 17_000}
+}
+
+// inPlaceAndOrdered checks reductions with an operation that shows the order of its operands, and collectives whose
+// parts are in place already.
+func inPlaceAndOrdered(c *mplite.Comm) error {
+	op := mplite.NewOp(false, compose)
+	for _, n := range []int{0, 1, 9000} {
+		want := maps(0, n)
+		for r := 1; r < c.Size(); r++ {
+			for i, m := range maps(r, n) {
+				want[i] = compose(want[i], m)
+			}
+		}
+		got := maps(c.Rank(), n)
+		if err := mplite.Allreduce(bg, c, nil, got, op); err != nil {
+			return err
+		}
+		if err := equal("ordered allreduce", n, got, want); err != nil {
+			return err
+		}
+		for _, root := range []int{0, c.Size() / 2, c.Size() - 1} {
+			send, recv := maps(c.Rank(), n), []uint64(nil)
+			if c.Rank() == root {
+				send, recv = nil, send
+			}
+			if err := mplite.Reduce(bg, c, send, recv, op, root); err != nil {
+				return err
+			}
+			if c.Rank() == root {
+				if err := equal("ordered reduce", n, recv, want); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return partsInPlace(c)
+}
+
+func partsInPlace(c *mplite.Comm) error {
+	const n = 37
+	size, me := c.Size(), c.Rank()
+	all := joined(size, n)
+	for _, root := range []int{0, size / 2, size - 1} {
+		send, recv := vector(me, n), []float64(nil)
+		if me == root {
+			send, recv = nil, make([]float64, n*size)
+			copy(recv[n*me:], vector(me, n))
+		}
+		if err := mplite.Gather(bg, c, send, recv, root); err != nil {
+			return err
+		}
+		if me == root {
+			if err := expect("gather in place", recv, all); err != nil {
+				return err
+			}
+		}
+		part := make([]float64, n)
+		var from []float64
+		if me == root {
+			part, from = nil, joined(size, n)
+		}
+		if err := mplite.Scatter(bg, c, from, part, root); err != nil {
+			return err
+		}
+		if me != root {
+			if err := expect("scatter in place", part, vector(me, n)); err != nil {
+				return err
+			}
+		}
+	}
+	got := make([]float64, n*size)
+	copy(got[n*me:], vector(me, n))
+	if err := mplite.Allgather(bg, c, nil, got); err != nil {
+		return err
+	}
+	return expect("allgather in place", got, all)
+}
+
+// TestTwoLevelsNonblocking: the nonblocking forms give the same results, several of them at once.
+func TestTwoLevelsNonblocking(t *testing.T) {
+	for _, place := range [][]int{blocks(7, 3), cyclic(8, 3)} {
+		check(t, runOn(place, small, func(c *mplite.Comm) error {
+			const n = 200
+			size, me := c.Size(), c.Rank()
+			sum, all := vector(me, n), make([]float64, n*size)
+			from := make([]float64, n)
+			if me == 2 {
+				from = vector(2, n)
+			}
+			reqs := make([]mplite.Request, 4)
+			var errs [4]error
+			reqs[0], errs[0] = mplite.Iallreduce(c, nil, sum, mplite.Sum[float64]())
+			reqs[1], errs[1] = mplite.Iallgather(c, vector(me, n), all)
+			reqs[2], errs[2] = mplite.Ibcast(c, from, 2)
+			reqs[3], errs[3] = c.Ibarrier()
+			if err := errors.Join(errs[:]...); err != nil {
+				return err
+			}
+			if err := mplite.Waitall(bg, reqs, nil); err != nil {
+				return err
+			}
+			return errors.Join(expect("iallreduce", sum, summed(0, size, n)), expect("iallgather", all, joined(size, n)),
+				expect("ibcast", from, vector(2, n)))
+		}))
+	}
+}
+
+// TestTwoLevelsDead: a host that dies, with a leader and another rank, ends each collective with a RankError.
+func TestTwoLevelsDead(t *testing.T) {
+	for _, place := range [][]int{blocks(6, 2), cyclic(6, 3)} {
+		for _, tc := range checks {
+			cfg := small
+			cfg.PeerTimeout = time.Second
+			j := newJob(len(place), sim.Options{}, cfg)
+			gone := func(rank int) bool { return place[rank] == 1 }
+			j.startOn(place, func(c *mplite.Comm) error {
+				if err := c.Barrier(bg); err != nil {
+					return err
+				}
+				if gone(c.Rank()) {
+					if err := j.Sleep(20 * time.Millisecond); err != nil { // the barrier has ended everywhere
+						return err
+					}
+					j.Kill(j.stations[1])
+					return errKilled
+				}
+				var err error
+				for range 3 { // a rank may be through with the first before it knows
+					if err = tc.run(c, 3000); err != nil {
+						break
+					}
+				}
+				var dead *mplite.RankError
+				if !errors.As(err, &dead) || !gone(dead.Rank) {
+					return fmt.Errorf("%s ended with %v, want a RankError of a rank on host 1", tc.name, err)
+				}
+				j.stays(c, 4)
+				return errKilled // without Finalize, whose barrier must fail
+			})
+			if err := j.runKilled(); err != nil {
+				t.Errorf("%s, ranks on hosts %v: %v", tc.name, place, err)
+			}
+		}
+	}
 }

@@ -403,6 +403,7 @@ func TestMismatchEndsInOrder(t *testing.T) {
 func composedWays() []way {
 	return []way{
 		{name: "split", call: func(c *mplite.Comm) error { return second(c.Split(bg, 0, 0)) }},
+		{name: "split_shared", call: func(c *mplite.Comm) error { return second(c.SplitShared(bg, 0)) }},
 		{name: "dup", call: func(c *mplite.Comm) error { return second(c.Dup(bg)) }},
 		{name: "comm_create", call: func(c *mplite.Comm) error { return second(c.CommCreate(bg, c.Group())) }},
 		{name: "cart_create", call: func(c *mplite.Comm) error { return second(c.CartCreate(bg, []int{c.Size()}, []bool{true})) }},

@@ -5,9 +5,9 @@ import "cmp"
 // Op is a reduction operation on elements of T (MPI_Op). It must be
 // associative. The zero Op is invalid.
 //
-// The order in which a reduction applies an Op depends only on the number of ranks, the number and
-// size of the elements, and the root. So floating-point reductions are reproducible: every run and
-// every rank gives the same bits. An operation that is not commutative always has the operand of
+// The order in which a reduction applies an Op depends only on the number of ranks, which of them
+// share hosts, the number and size of the elements, and the root. So floating-point reductions are
+// reproducible: every rank, and every run with the same placement of ranks, gives the same bits. An operation that is not commutative always has the operand of
 // lower ranks on the left. A commutative operation may have it on the right.
 type Op[T any] struct {
 	// apply sets dst[i] to left[i] op right[i]; dst may be left or right.
