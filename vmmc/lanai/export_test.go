@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/internal/shared"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
 // Spy is what a wild host has learnt from packets that have come: it makes its own of that.
@@ -338,4 +339,21 @@ func Hello(ctx context.Context, at iface.Interface, other int) (refused string, 
 	fds, err := line.Receive(&n)
 	closeFiles(fds)
 	return n.Error, err
+}
+
+// CutLines has a node's process speak to a process, and the line to the node be cut, so many times, while the process
+// does not look. It returns how many events wait then, and what the process has been told, before and after it looks.
+func (h *Card) CutLines(number uint32, node, times int) (events int, told, after bool) {
+	p, from := h.of(number), ethertype.Addr{MAC: h.prog.nodes.MAC(node), Port: 9}
+	p.Turn()
+	h.host.Engine.Lock()
+	for range times {
+		h.lineCut(node)
+		p.hearMessage(event{kind: eventMessage, from: from, id: provider.Identity{Addr: from, Incarnation: 7}, body: []byte{sayAsk}})
+	}
+	h.lineCut(node)
+	events, told = len(p.inbox), p.told.Has(from)
+	h.host.Engine.Unlock()
+	p.Turn()
+	return events, told, p.told.Has(from)
 }

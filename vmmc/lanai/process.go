@@ -41,6 +41,7 @@ type process struct {
 	guest   *farProcess      // nil, but on a card of another process
 	backlog fifo.Queue[part] // requests that wait for a slot
 	inbox   []event
+	cuts    map[ethertype.MAC]int // where in inbox it says that connections with a node have ended
 	gate    progress.Gate
 	kicked  bool
 }
@@ -69,6 +70,7 @@ const (
 	eventCut                      // all connections with a node have ended
 	eventRefused                  // a node has refused a write
 	eventClosed                   // the host has
+	eventStale                    // a message of a connection that has ended since
 )
 
 func init() {
@@ -96,12 +98,36 @@ func (h *Card) join(cfg provider.ProcessConfig, up provider.Up) (*process, error
 
 // tell implements listener: it has the process's next Turn see to something. The lock is held.
 func (p *process) tell(e event) {
+	if e.kind == eventCut && p.cutAgain(&e) {
+		return
+	}
 	p.inbox = append(p.inbox, e)
 	p.gate.Open(&p.h.host.Engine)
 	if !p.kicked {
 		p.kicked = true
 		p.h.kicks.Owe(p)
 	}
+}
+
+// cutAgain reports whether inbox says already that the connections with the node have ended. It then makes that the end of
+// those that have begun since, too: what the node's processes have said on them does not matter any more. So
+// inbox has one such event for each node, however often lines are cut while the process does not look.
+func (p *process) cutAgain(e *event) bool {
+	at, is := p.cuts[e.from.MAC]
+	if !is {
+		if p.cuts == nil {
+			p.cuts = map[ethertype.MAC]int{}
+		}
+		p.cuts[e.from.MAC] = len(p.inbox)
+		return false
+	}
+	p.inbox[at].line = e.line
+	for i := at + 1; i < len(p.inbox); i++ {
+		if x := &p.inbox[i]; x.kind == eventMessage && x.from.MAC == e.from.MAC {
+			*x = event{kind: eventStale}
+		}
+	}
+	return true
 }
 
 // kick announces that Turn has work. No lock is held.
@@ -205,6 +231,7 @@ func (p *process) Turn() {
 		p.h.host.Engine.Lock()
 		p.took()
 		p.taken, p.inbox = p.inbox, p.taken[:0]
+		clear(p.cuts)
 		p.seen = p.gate.Opened() // also when the host has closed the process, or waits would not wait
 		p.h.host.Engine.Unlock()
 		if len(p.taken) == 0 {
@@ -223,7 +250,7 @@ func (p *process) Turn() {
 // ofOthers returns 1 for an event that counts in told, else 0.
 func (e *event) ofOthers() int {
 	switch e.kind {
-	case eventMessage, eventNote, eventRefused:
+	case eventMessage, eventNote, eventRefused, eventStale:
 		return 1
 	}
 	return 0
