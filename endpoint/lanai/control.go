@@ -87,7 +87,8 @@ func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...b
 
 // send passes a saying to the drivers' endpoint. When it is done, the driver calls said.
 func (d *driver) send(s *saying) {
-	d.put(d.control, requests, ref{what: refControl, say: s})
+	d.sayings.push(s)
+	d.flush(d.control)
 }
 
 // readControl reads the sayings of other drivers.
@@ -107,7 +108,7 @@ func (d *driver) readControl() {
 func (d *driver) said(r *ref, why wire.Reason) {
 	s := r.say
 	if s.back++; s.what == sayGone && why == wire.ReasonUnreachable && s.back < goneTries {
-		d.put(d.control, requests, *r)
+		d.send(s)
 		return
 	}
 	if s.from == nil {
@@ -339,5 +340,5 @@ func (d *driver) speaks() bool {
 		return false // the other process sends its own sayings
 	}
 	p := &d.control.post
-	return p.waiting[requests].Len() > 0 || p.posted != p.done
+	return d.sayings.n > 0 || p.posted != p.done
 }

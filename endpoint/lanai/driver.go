@@ -199,6 +199,7 @@ type driver struct {
 	far      *far // connection to the process that has the card, if another one has
 	control  *end // privileged, and always in frame 0
 	queries  queries
+	sayings  sayings
 	replies  *admission.Gate[ethertype.MAC] // the driver's own sayings in flight or waiting, by station
 	askAt    int64                          // when to ask about remote programs
 }

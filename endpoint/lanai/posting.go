@@ -60,7 +60,8 @@ func (d *driver) put(e *end, q queue, r ref) {
 // flush writes waiting messages to free entries.
 func (d *driver) flush(e *end) {
 	p := &e.post
-	if p.waiting[requests].Len()+p.waiting[replies].Len() == 0 && p.posted == p.shown {
+	control := e == d.control
+	if p.waiting[requests].Len()+p.waiting[replies].Len() == 0 && (!control || d.sayings.n == 0) && p.posted == p.shown {
 		return
 	}
 	if e.state != endResident {
@@ -74,58 +75,28 @@ func (d *driver) flush(e *end) {
 				e.want(true)
 				break
 			}
-			if e == d.control && !p.bringForward() {
-				break // until an entry is free, which the drivers' endpoint always learns
+			if r := p.waiting[q].Pop(); d.writeEntry(e, i, r) {
+				p.waiting[q].Push(r)
 			}
-			d.writeEntry(e, i, &p.waiting[q])
 		}
+	}
+	for control && d.sayings.n > 0 {
+		i := p.free(requests)
+		if i < 0 {
+			break // until an entry is free, which the drivers' endpoint always learns
+		}
+		s := d.sayings.pop(p)
+		if s == nil {
+			break
+		}
+		d.writeEntry(e, i, ref{what: refControl, say: s})
 	}
 	d.show(e)
 }
 
-// bringForward moves a saying to the front of the queue: the oldest whose station, and whose user
-// if users share the card, has fewer entries than are free. Stations that do not answer, and hold
-// their entries for long, thus leave others to the rest. It returns false if there is no such
-// saying.
-func (p *posting) bringForward() bool {
-	waiting := &p.waiting[requests]
-	free := sendEntries - bits.OnesCount8(uint8(p.posted^p.done))
-	for i := range waiting.Len() {
-		r := *waiting.At(i)
-		if to, of := p.holds(r.say); to >= free || of >= free && r.say.user != ours {
-			continue
-		}
-		for ; i > 0; i-- {
-			*waiting.At(i) = *waiting.At(i - 1)
-		}
-		*waiting.At(0) = r
-		return true
-	}
-	return false
-}
-
-// holds returns how many entries hold sayings to the same station as a saying, and how many those
-// of its user.
-func (p *posting) holds(s *saying) (to, of int) {
-	for i := range p.refs[:sendEntries] {
-		x := p.refs[i].say
-		if x == nil {
-			continue
-		}
-		if x.to.mac == s.to.mac {
-			to++
-		}
-		if x.user == s.user {
-			of++
-		}
-	}
-	return to, of
-}
-
-// writeEntry writes the first waiting message to entry i.
-func (d *driver) writeEntry(e *end, i int, from *fifo.Queue[ref]) {
+// writeEntry writes a message to entry i. It reports whether there is more of it.
+func (d *driver) writeEntry(e *end, i int, r ref) (more bool) {
 	var scratch [entrySize]byte
-	r := from.Pop()
 	head := entry{op: opMessage}
 	var to *peerName
 	switch r.what {
@@ -156,10 +127,9 @@ func (d *driver) writeEntry(e *end, i int, from *fifo.Queue[ref]) {
 	e.post.posted ^= 1 << i
 	if r.what == refFragment {
 		e.want(true)
-		if r.ch.wrote(r.i) {
-			from.Push(r)
-		}
+		return r.ch.wrote(r.i)
 	}
+	return false
 }
 
 // show makes the written entries visible to the card.

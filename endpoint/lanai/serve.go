@@ -310,15 +310,14 @@ const mostOrphans = 1024
 // processes that come, say something to a silent station and end would fill the memory. Other drivers find out
 // what they miss when they ask.
 func (d *driver) dropOrphans() {
-	waiting := &d.control.post.waiting[requests]
-	if waiting.Len() <= mostOrphans {
+	if d.sayings.n <= mostOrphans {
 		return
 	}
-	waiting.Keep(func(r *ref) bool {
-		if r.say.from == nil {
+	d.sayings.keep(func(s *saying) bool {
+		if s.from == nil {
 			return true
 		}
-		v, served := r.say.from.listener.(*visitor)
+		v, served := s.from.listener.(*visitor)
 		return !served || !v.over.Load()
 	})
 }

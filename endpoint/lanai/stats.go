@@ -89,6 +89,7 @@ func (c *Card) Snapshot() Snapshot {
 
 // count counts the messages of the endpoints.
 func (s *Snapshot) count(d *driver) {
+	s.Queued += d.sayings.n
 	for _, e := range d.by {
 		posted, done := e.post.posted, e.post.done // as far as the host has read them
 		switch {
