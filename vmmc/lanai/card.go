@@ -21,31 +21,31 @@ import (
 type Card struct {
 	cfg   Config
 	costs Costs
-	clock *clock // nil live
+	clock *clock // nil if live
 	close sync.Once
 
-	host    station.Host // its engine's lock guards all that follows
+	host    station.Host // its engine's lock guards the fields below
 	prog    *program     // nil while the card maps
 	maps    station.Mapping
-	page    *hardware.Page // the driver's doorbell
+	page    *hardware.Page // doorbell of the driver
 	routes  []myrinet.HostRoute
-	load    bool // routes have come, and VMMC's program is not loaded yet
+	load    bool // routes have arrived, and VMMC's program is not loaded yet
 	closing bool
-	idle    progress.Gate // open when nothing is under way any more
+	idle    progress.Gate // open when nothing is in flight
 	frames  frames
 	procs   map[uint16]*seat
-	port    uint16 // given last
+	port    uint16 // last port assigned
 	missing []*seat
 	came    fifo.Queue[message] // for the driver
-	leaving fifo.Queue[message] // from it
+	leaving fifo.Queue[message] // from the driver
 	causes  uint32
 	kept    []kept // frames of grants that have ended before their importers knew
 	kicks   progress.Calls[*process]
 	names   names
 
-	far     *far                 // to the process that has the card, if that is another
-	tenants map[*tenant]struct{} // the other processes that use it
-	limits  limits               // of these
+	far     *far                 // connection to the process that owns the card; nil if this process owns it
+	tenants map[*tenant]struct{} // other processes that use the card
+	limits  limits               // of the tenants
 }
 
 // start loads the first program on a card that is plugged in.
@@ -73,8 +73,8 @@ func (h *Card) start(birth uint64) error {
 	return h.host.Card.Load(&mappingProgram{h: h})
 }
 
-// loadProgram replaces the mapping program by VMMC's, with its table of routes. If they are
-// a mapper's and do not all fit, those that do are used.
+// loadProgram replaces the mapping program by VMMC's, with its table of routes. If the routes of a
+// mapper do not all fit, it uses those that do.
 func (h *Card) loadProgram(routes []myrinet.HostRoute) error {
 	p := h.prog
 	if err := h.host.Card.Load(p); err != nil {
@@ -96,7 +96,7 @@ func (h *Card) loadProgram(routes []myrinet.HostRoute) error {
 	return nil
 }
 
-// routeSetter is the host as its mapper sees it, within a step.
+// routeSetter is the host as its mapper calls it, within a step.
 type routeSetter Card
 
 // SetRoutes implements mapper.RouteTable.
@@ -115,7 +115,7 @@ func (s *routeSetter) SetRoutes(entries []myrinet.HostRoute) {
 	h.announce()
 }
 
-// mapped has the driver load VMMC's program, with these routes to begin with.
+// mapped makes the driver load VMMC's program with these initial routes.
 func (h *Card) mapped(routes []myrinet.HostRoute) {
 	h.routes, h.load = routes, true
 	h.later()
@@ -143,7 +143,7 @@ const (
 	closeMost = 10 * time.Second
 )
 
-// waitIdle waits until nothing is under way any more, or gives up.
+// waitIdle waits until nothing is in flight, or gives up.
 func (h *Card) waitIdle() {
 	h.page.Ring()
 	for range closeMost / closeTime {
@@ -154,7 +154,7 @@ func (h *Card) waitIdle() {
 	}
 }
 
-// answered returns how many answers to this card's packets have come.
+// answered returns the number of answers to this card's packets.
 func (h *Card) answered() (n uint64) {
 	for _, k := range h.prog.send.Stats().Answers {
 		n += k
@@ -162,7 +162,7 @@ func (h *Card) answered() (n uint64) {
 	return n
 }
 
-// idleWithin waits until nothing is under way any more, or the card has failed. It returns false if that
+// idleWithin waits until nothing is in flight, or the card has failed. It returns false if that
 // takes longer than d.
 func (h *Card) idleWithin(d time.Duration) bool {
 	w := h.host.Engine.BeginFor(context.Background(), d)
@@ -187,8 +187,8 @@ func (h *Card) WithTimeout(ctx context.Context, d time.Duration) (context.Contex
 // Virtual reports whether the card runs in virtual time.
 func (h *Card) Virtual() bool { return h.host.Engine.Virtual() }
 
-// inOrder returns the processes by their ports, so that what happens to several happens in the same
-// order in each run of a simulation.
+// inOrder returns the processes in the order of their ports, so that actions on several processes
+// have the same order in each run of a simulation.
 func (h *Card) inOrder() []*seat {
 	return slices.SortedFunc(maps.Values(h.procs), func(a, b *seat) int { return cmp.Compare(a.port, b.port) })
 }

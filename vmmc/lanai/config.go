@@ -56,12 +56,12 @@ type Config struct {
 const (
 	defaultProcesses = 4
 	defaultNodes     = 64
-	defaultMemory    = 16384 // 64 MB, as the paper's hosts have
+	defaultMemory    = 16384 // 64 MB, as on the paper's hosts
 
 	retriesPatient = 250
 )
 
-// resolve fills in what is left out and checks the rest.
+// resolve fills in the defaults and checks the configuration.
 func (c *Config) resolve() error {
 	set := func(p *int, value int) {
 		if *p == 0 {
@@ -89,11 +89,11 @@ func (c *Config) resolve() error {
 		{"PeerTimeout", int64(c.PeerTimeout), 1, int64(time.Hour)}, {"Retry", int64(c.Retry), 1, int64(time.Minute)},
 	} {
 		if x.v < x.lo || x.v > x.hi {
-			return fmt.Errorf("lanai: Config.%s is %d, it can be %d to %d", x.what, x.v, x.lo, x.hi)
+			return fmt.Errorf("lanai: Config.%s is %d: want %d to %d", x.what, x.v, x.lo, x.hi)
 		}
 	}
 	if c.MAC == (ethertype.MAC{}) || c.MAC.IsGroup() {
-		return fmt.Errorf("lanai: the node's address is %v: it needs one of its own (Config.MAC)", c.MAC)
+		return fmt.Errorf("lanai: invalid node address %v (set Config.MAC to a unicast address)", c.MAC)
 	}
 	if c.Card.PageSize != 0 && c.Card.PageSize < slots*slotSize {
 		return fmt.Errorf("lanai: the card has doorbell pages of %d bytes, a send queue needs %d (CardConfig.PageSize)", c.Card.PageSize, slots*slotSize)
@@ -101,5 +101,6 @@ func (c *Config) resolve() error {
 	return nil
 }
 
-// processSRAM is what a process takes of the card's memory, in bytes, beside its page.
+// processSRAM is the part of the card's memory that a process uses in addition to its page, in
+// bytes.
 const processSRAM = outgoingSize + (tlbSize+7)&^7

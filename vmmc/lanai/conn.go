@@ -11,18 +11,18 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// conn is what a process has to do with another one: it begins with a question of either,
-// and ends when one of them says so, or their nodes' line ends.
+// conn is a connection between two processes. It begins with a request of either, and ends when one
+// of them ends it or their nodes' line ends.
 type conn struct {
 	p      *process
 	at     ethertype.Addr // the peer
 	node   int
 	peer   provider.Identity
-	known  bool // peer is what it says of itself
+	known  bool // the peer has identified itself
 	ended  bool
-	silent bool   // the peer has said that nothing more comes
-	line   uint64 // of the node, when the connection began
-	busy   int    // writes under way
+	silent bool   // the peer has announced that it sends nothing more
+	line   uint64 // number of the node's line when the connection began
+	busy   int    // writes in progress
 
 	notes notes
 
@@ -30,29 +30,29 @@ type conn struct {
 	regions map[uint32]*region
 }
 
-// bye is why a connection ends, as the other side is told.
+// bye is the reason for the end of a connection that the other side receives.
 type bye uint8
 
 const (
-	byeNone    bye = iota // it is not told, or has said it itself
+	byeNone    bye = iota // the other side is not notified, or has ended the connection itself
 	byeClosed             // the process has ended
-	byeNobody             // there is no such process
-	byeBroken             // the other side breaks the protocol
-	byeRefused            // a write of it was refused
-	byeAnswer             // it has said so first
+	byeNobody             // no such process
+	byeBroken             // the other side violates the protocol
+	byeRefused            // a write of the other side was refused
+	byeAnswer             // answers the other side's bye
 )
 
-var errNode = errors.New("lanai: no way to the node is known")
+var errNode = errors.New("lanai: no route to the node")
 
-// parting is a connection of which the peer has not said yet that it has ended. Until then
-// what it says is of that connection, and there is no other.
+// parting is an ended connection whose end the peer has not yet confirmed. Until then, messages of
+// the peer belong to that connection, and no new one can begin.
 type parting struct {
 	incarnation uint64 // of the peer
 	node        int
 	line        uint64
 }
 
-// part begins it.
+// part starts the parting of a connection.
 func (p *process) part(k *conn) {
 	p.parted[k.at] = parting{k.peer.Incarnation, k.node, k.line}
 	p.h.host.Engine.Lock()
@@ -61,7 +61,7 @@ func (p *process) part(k *conn) {
 	p.h.host.Engine.Unlock()
 }
 
-// parts ends those for which it has come true that the peer has heard.
+// parts ends the partings whose peer has confirmed, according to heard.
 func (p *process) parts(heard func(at ethertype.Addr, x parting) bool) {
 	for _, at := range slices.SortedFunc(maps.Keys(p.parted), ethertype.Addr.Compare) {
 		if x := p.parted[at]; heard(at, x) {
@@ -74,10 +74,10 @@ func (p *process) parts(heard func(at ethertype.Addr, x parting) bool) {
 	}
 }
 
-var errParted = errors.New("lanai: it has not heard yet of the end of the connection before")
+var errParted = errors.New("lanai: the peer has not yet acknowledged the end of the previous connection")
 
-// conn returns the connection with a process, a new one if there is none, for this process or for the other one,
-// which has asked for it.
+// conn returns the connection with a process, and creates it if necessary. asked means that the
+// other process has requested it.
 func (p *process) conn(at ethertype.Addr, asked bool) (*conn, error) {
 	if p.closed {
 		return nil, provider.ErrClosed
@@ -113,7 +113,7 @@ func (p *process) conn(at ethertype.Addr, asked bool) (*conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: %w: %v", provider.ErrPeer, errNode, at.MAC)
 	}
-	if p.guest != nil { // that the line has begun anew is perhaps not handled yet
+	if p.guest != nil { // the restart of the line may not have been handled yet
 		p.lineBegan(at.MAC, node, line)
 	}
 	k := &conn{p: p, at: at, node: node, line: line, peer: provider.Identity{Addr: at}, notes: notes{room: maxNotes}, regions: map[uint32]*region{}}
@@ -122,8 +122,8 @@ func (p *process) conn(at ethertype.Addr, asked bool) (*conn, error) {
 	return k, nil
 }
 
-// line returns by which number the card knows a node, and that of the line to it; false if it knows no
-// such node. The lock is held.
+// line returns the card's number of a node, and the number of the line to it. It reports false if
+// the card does not know the node. The caller must hold the lock.
 func (h *Card) line(mac ethertype.MAC) (node int, line uint64, ok bool) {
 	if h.far != nil {
 		return h.far.to(mac)
@@ -134,7 +134,7 @@ func (h *Card) line(mac ethertype.MAC) (node int, line uint64, ok bool) {
 	return node, h.prog.lines[node].number, true
 }
 
-// say sends the peer a message.
+// say sends a message to the peer.
 func (k *conn) say(body []byte) {
 	p := k.p
 	e := envelope{port: k.at.Port, from: p.self}
@@ -152,14 +152,14 @@ func (k *conn) say(body []byte) {
 	}
 }
 
-// holds reports whether the line is that of the connection's beginning: else the
-// connection has ended, and is about to be told. The host's lock is held.
+// holds reports whether the line is still the one from the connection's beginning. If not, the
+// connection has ended and will be notified. The caller must hold the host's lock.
 func (k *conn) holds() bool {
 	_, line, _ := k.p.h.line(k.at.MAC)
 	return line == k.line
 }
 
-// body begins a message.
+// body encodes the beginning of a message.
 func body(kind byte, numbers ...uint32) []byte {
 	b := []byte{kind}
 	for _, n := range numbers {
@@ -168,7 +168,7 @@ func body(kind byte, numbers ...uint32) []byte {
 	return b
 }
 
-// receive takes in a message of another process.
+// receive handles a message from another process.
 func (p *process) receive(e *event) {
 	r := asking.Reader{B: e.body}
 	kind := r.U8()
@@ -185,7 +185,7 @@ func (p *process) receive(e *event) {
 		if kind == sayBye {
 			return
 		}
-		k.fail(provider.ErrPeer, byeNone) // it was started again
+		k.fail(provider.ErrPeer, byeNone) // the peer was restarted
 		k = nil
 	}
 	if k == nil {
@@ -208,11 +208,11 @@ func (p *process) receive(e *event) {
 	k.hear(kind, &r)
 	if r.Bad && !k.ended {
 		p.count.Violations++
-		k.fail(fmt.Errorf("%w: %w: it breaks the protocol", provider.ErrPeer, provider.ErrRefused), byeBroken)
+		k.fail(fmt.Errorf("%w: %w: it violates the protocol", provider.ErrPeer, provider.ErrRefused), byeBroken)
 	}
 }
 
-// stray answers a message of a connection that is none any more: nothing more comes.
+// stray answers a message of a connection that no longer exists: nothing more will be sent.
 func (p *process) stray(e *event) {
 	h := p.h
 	to := envelope{port: e.from.Port, incarnation: e.id.Incarnation, from: p.self}
@@ -229,7 +229,7 @@ func (p *process) stray(e *event) {
 	}
 }
 
-// hear acts upon a message.
+// hear handles a message of the connection.
 func (k *conn) hear(kind byte, r *asking.Reader) {
 	switch kind {
 	case sayAsk:
@@ -264,7 +264,7 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 	}
 }
 
-// disconnected: the peer has said that nothing more comes.
+// disconnected handles the peer's bye.
 func (k *conn) disconnected(why bye) {
 	k.silent = true
 	switch why {
@@ -277,7 +277,7 @@ func (k *conn) disconnected(why bye) {
 	}
 }
 
-// fail ends the connection, and all that hangs on it.
+// fail ends the connection with everything that depends on it.
 func (k *conn) fail(why error, say bye) {
 	if k.ended {
 		return
@@ -303,12 +303,12 @@ func (k *conn) fail(why error, say bye) {
 	}
 }
 
-// refused: the peer has taken back what was written to.
+// refused handles a write that the peer has refused because it has revoked the memory.
 func (k *conn) refused() {
 	k.fail(fmt.Errorf("%w: it has refused a write", provider.ErrPeer), byeRefused)
 }
 
-// inOrder returns the regions by their numbers.
+// inOrder returns the regions in the order of their numbers.
 func (k *conn) inOrder() []*region {
 	var all []*region
 	for _, n := range slices.Sorted(maps.Keys(k.regions)) {
@@ -317,7 +317,7 @@ func (k *conn) inOrder() []*region {
 	return all
 }
 
-// drop takes what the connection has on the card.
+// drop frees the connection's resources on the card.
 func (k *conn) drop() {
 	h := k.p.h
 	h.host.Engine.Lock()

@@ -2,35 +2,35 @@ package lanai
 
 import "github.com/bobnet-go/bobnet/ethertype"
 
-// message is one that the driver gets or sends, or a notification.
+// message is a message to or from the driver, or a notification.
 type message struct {
 	node  int
-	query bool   // it may be lost
-	own   bool   // the driver's: a reply to what has come, or a query
+	query bool   // need not be reliable
+	own   bool   // of the driver: a reply or a query
 	data  []byte // nil for a notification
 	frame uint32
-	of    *tenant // whose process has said it, nil for none
+	of    *tenant // the program whose process has sent it, or nil
 }
 
-// mostMessages is how many messages may wait for the driver.
+// mostMessages limits the messages that wait for the driver.
 const mostMessages = 256
 
-// mostReplies is how many of the driver's own replies and queries may wait to leave to a node: many more than come
-// of mostMessages at a time.
+// mostReplies limits the driver's replies and queries that wait to be sent to one node. It is much
+// more than mostMessages can cause at a time.
 const mostReplies = 1024
 
-// kept is frames whose numbers an importer may still name. They hang on its line: that it has
-// ended at the other side, too, is heard when that is asked.
+// kept holds frames whose numbers an importer may still use. They depend on the importer's line;
+// pings detect whether it has ended at the other side.
 type kept struct {
 	run
 	frames *frames
-	guest  *guest // whose run it is, which others may name, too; nil for a run of its own
+	guest  *guest // the guest whose run others may still name; nil for a separate run
 	node   int
 	peer   ethertype.Addr
 	port   uint16
 }
 
-// service is the driver's handler of interrupts. The lock is held.
+// service is the driver's interrupt handler. The caller must hold the lock.
 func (h *Card) service() {
 	h.causes = 0
 	if h.load {
@@ -59,18 +59,18 @@ func (h *Card) service() {
 	}
 }
 
-// missed notes that a process lacks a translation.
+// missed records that a process lacks a translation.
 func (h *Card) missed(p *seat) { h.missing = append(h.missing, p) }
 
-// hasRoom reports whether a message for the driver can be taken.
+// hasRoom reports whether the driver can accept a message.
 func (h *Card) hasRoom() bool { return h.came.Len() < mostMessages }
 
-// messageCame takes a message from the card.
+// messageCame queues a message from the card.
 func (h *Card) messageCame(node int, query bool, data []byte) {
 	h.came.Push(message{node: node, query: query, data: append(make([]byte, 0, len(data)+1), data...)})
 }
 
-// notified takes a notification from the card.
+// notified queues a notification from the card.
 func (h *Card) notified(frame uint32) { h.came.Push(message{frame: frame}) }
 
 func (h *Card) tellNotified(frame uint32) {
@@ -79,19 +79,19 @@ func (h *Card) tellNotified(frame uint32) {
 	}
 }
 
-// send has the card send a process's message. The lock is held.
+// send queues a process's message. The caller must hold the lock.
 func (h *Card) send(node int, data []byte) {
 	h.leaving.Push(message{node: node, data: data})
 	h.page.Ring()
 }
 
-// query has the card send a message that may be lost. The lock is held.
+// query queues a message that need not be reliable. The caller must hold the lock.
 func (h *Card) query(node int, data []byte) {
 	h.reply(message{node: node, query: true, data: data})
 	h.page.Ring()
 }
 
-// ping asks a node for an answer, from within the program. One question at a time is enough.
+// ping requests an answer from a node, from within the program. At most one ping is outstanding.
 func (h *Card) ping(node int) {
 	if l := &h.prog.lines[node]; !l.pinged {
 		l.pinged = true
@@ -99,13 +99,13 @@ func (h *Card) ping(node int) {
 	}
 }
 
-// refused tells a node that one of its processes has written where it may not.
+// refused tells a node that one of its processes has written to memory that it may not write.
 func (h *Card) refused(node int, port uint16, frame uint32) {
 	b := append(make([]byte, 0, 8), ctlRefused)
 	h.reply(message{node: node, data: be32(be16(b, port), frame)})
 }
 
-// reply has the card send a message of the driver's own. One that there is no room for is dropped and counted.
+// reply queues a message of the driver. If there is no room, the message is dropped and counted.
 func (h *Card) reply(m message) {
 	l := &h.prog.lines[m.node]
 	if l.replies >= mostReplies {
@@ -117,15 +117,15 @@ func (h *Card) reply(m message) {
 	h.leaving.Push(m)
 }
 
-// left notes that a message has begun to leave, or will not.
+// left records that a message has begun to leave, or will not leave.
 func (h *Card) left(m *message) {
 	if m.of.left(); m.own {
 		h.prog.lines[m.node].replies--
 	}
 }
 
-// lineCut ends what hung on a line: what the processes have imported there leads nowhere
-// at once, and the connections are told.
+// lineCut ends everything that depends on a line: proxy pages that lead there become invalid at
+// once, and the connections are notified.
 func (h *Card) lineCut(node int) {
 	mac := h.prog.nodes.MAC(node)
 	h.leaving.Keep(func(m *message) bool {
@@ -151,7 +151,7 @@ func (h *Card) lineCut(node int) {
 	h.announce()
 }
 
-// keepFrames gives back the kept frames for which keep returns false.
+// keepFrames frees the kept frames for which keep returns false.
 func (h *Card) keepFrames(keep func(k *kept) bool) {
 	left := h.kept[:0]
 	for i := range h.kept {
@@ -171,11 +171,11 @@ func (h *Card) keepFrames(keep func(k *kept) bool) {
 	h.kept = left
 }
 
-// hang counts what hangs on a line: connections, and what waits for the other side's word that one
-// has ended.
+// hang changes the number of users of a line: connections, and frames and partings that wait for
+// the other side.
 func (h *Card) hang(node, by int, patient int64) {
 	if h.far != nil {
-		return // the card's process does
+		return // the card's process counts them
 	}
 	l := &h.prog.lines[node]
 	l.users += by

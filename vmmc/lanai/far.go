@@ -23,39 +23,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// far is the connection with the process that has the card (Card.Serve). The engine of this process waits
-// at far, which is its link.
+// far is the connection with the process that owns the card (Card.Serve). It is the link on which
+// the engine of this process waits.
 type far struct {
 	h     *Card
 	conn  *net.UnixConn
 	line  *share.Line
-	calls *shared.Bell // which it rings
-	news  *shared.Bell // which the card rings
+	calls *shared.Bell // rung by this process
+	news  *shared.Bell // rung by the card
 	info  transport.Info
 
-	asking  sync.Mutex // held by who waits for an answer
+	asking  sync.Mutex // held while a request waits for its answer
 	answers chan memo  // of capacity 1; closed when the connection has ended
 	closed  atomic.Bool
-	places  chan struct{} // a token for each question that is open
+	places  chan struct{} // a token for each open question
 
-	said    sync.Mutex // guards these two
+	said    sync.Mutex // guards unheard and lines
 	unheard []memo
-	lines   map[ethertype.MAC]farLine // what hung on those before has perhaps not ended yet
-	stirred chan struct{}             // of capacity 1: there is something unheard
+	lines   map[ethertype.MAC]farLine // what depended on earlier lines may not have ended yet
+	stirred chan struct{}             // of capacity 1: unheard is not empty
 
-	// The engine's lock guards what follows.
-	guests [shared.Bits]*farProcess // by their bits
+	// Guarded by the engine's lock.
+	guests [shared.Bits]*farProcess // by bit
 	seq    uint32
-	open   map[uint32]chan memo // questions
+	open   map[uint32]chan memo // open questions
 }
 
-// farLine is a node and the line to it, as the card has told.
+// farLine is a node and the line to it, as reported by the card.
 type farLine struct {
 	node int
 	line uint64
 }
 
-// farProcess is what a process on the card of another process has for itself.
+// farProcess holds the resources of a process on the card of another process.
 type farProcess struct {
 	*far
 	p       *process
@@ -64,13 +64,13 @@ type farProcess struct {
 	at      uint64        // virtual address of the page
 	numbers [slots]uint32 // of the requests in the slots, 0 for none
 	areas   map[*shared.Memory]uint64
-	taken   int // messages and the like that the card does not know to be taken in
+	taken   int // handled messages and notifications that were not yet reported to the card
 }
 
-// errEnded says that the process that had the card is no more.
-var errEnded = fmt.Errorf("%w: the process that serves the card has ended: open the card again when there is one (bobnet card)", transport.ErrGone)
+// errEnded means that the process that owned the card has ended.
+var errEnded = fmt.Errorf("%w: the process that serves the card has ended (start it again with bobnet card, then reopen the card)", transport.ErrGone)
 
-// patience is how long a process that lives may take to answer.
+// patience limits how long a running process takes to answer.
 const patience = 10 * time.Second
 
 // attach opens the card that another process serves at an interface. Its errors are those of share.Dial.
@@ -116,7 +116,7 @@ func attach(ctx context.Context, cfg *Config) (*Card, error) {
 	return h, nil
 }
 
-// hello gets the page of bells.
+// hello receives the page with the bells.
 func (f *far) hello() error {
 	var n memo
 	f.line.Send(memo{Do: doHello, Version: version})
@@ -146,7 +146,8 @@ func closeFiles(fds []int) {
 	}
 }
 
-// request asks the card for something, and returns its answer. The engine's lock is not held.
+// request sends a request to the card, and returns its answer. The caller must not hold the
+// engine's lock.
 func (f *far) request(n memo) (answer memo, err error) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
@@ -167,7 +168,7 @@ func (f *far) request(n memo) (answer memo, err error) {
 	return answer, nil
 }
 
-// memory asks for something that is answered with memory.
+// memory sends a request whose answer carries memory.
 func (f *far) memory(n memo, size int) (answer memo, m *shared.Memory, err error) {
 	if answer, err = f.request(n); err != nil {
 		return answer, nil, err
@@ -180,14 +181,14 @@ func (f *far) memory(n memo, size int) (answer memo, m *shared.Memory, err error
 	return answer, m, err
 }
 
-// join gives a process a place on the card.
+// join gives a process a seat on the card.
 func (f *far) join(p *process) error {
 	a, page, err := f.memory(memo{Do: doJoin, Process: p.cfg.Process}, pageEnd)
 	switch {
 	case err != nil:
 		return fmt.Errorf("lanai: process %d: %w", p.cfg.Process, err)
 	case a.Bit < 0 || a.Bit >= shared.Bits || a.Port == 0 || a.Pages == 0 || uint64(a.First)+uint64(a.Pages) > maxMemory:
-		return fmt.Errorf("lanai: process %d: the card's answer makes no sense: %w", p.cfg.Process, unix.EPROTO)
+		return fmt.Errorf("lanai: process %d: invalid answer from the card: %w", p.cfg.Process, unix.EPROTO)
 	}
 	own := newFrames(a.First, int(a.Pages))
 	s := &p.seat
@@ -209,7 +210,7 @@ func (f *far) join(p *process) error {
 	return nil
 }
 
-// to returns what the card has told of a node.
+// to returns the card's report on a node.
 func (f *far) to(mac ethertype.MAC) (node int, line uint64, ok bool) {
 	f.said.Lock()
 	defer f.said.Unlock()
@@ -217,7 +218,7 @@ func (f *far) to(mac ethertype.MAC) (node int, line uint64, ok bool) {
 	return x.node, x.line, ok
 }
 
-// leave ends the place of a process. Its memory stays mapped until the program frees it.
+// leave frees the seat of a process. Its memory stays mapped until the program frees it.
 func (f *far) leave(s *seat) {
 	for bit, g := range f.guests {
 		if g != nil && &g.p.seat == s {
@@ -227,14 +228,16 @@ func (f *far) leave(s *seat) {
 	}
 }
 
-// began tells the card up to which line to a node the process has seen to what hung on those before.
+// began tells the card up to which line to a node the process has ended what depended on earlier
+// ones.
 func (g *farProcess) began(node int, line uint64) {
 	if node >= 0 && node < maxNodes {
 		shared.Store(g.p.queue.lines, node*lineWord, uint32(line))
 	}
 }
 
-// put puts a request into its slot. The data of a long one is copied if the card does not reach it.
+// put puts a request into its slot. It copies the data of a long request if the card cannot read it
+// in place.
 func (g *farProcess) put(q *request, x *part) {
 	slot := int((q.number - 1) % slots)
 	if !x.short {
@@ -251,7 +254,7 @@ func (g *farProcess) put(q *request, x *part) {
 	g.calls.Ring(g.bit)
 }
 
-// look sees which requests have ended. The engine's lock is held.
+// look handles the requests that have ended. The caller must hold the engine's lock.
 func (g *farProcess) look() {
 	for i, number := range g.numbers {
 		if word := shared.Load(g.p.queue.words, i*4); number != 0 && word>>3 == number {
@@ -262,7 +265,7 @@ func (g *farProcess) look() {
 	g.p.touched()
 }
 
-// grant has the card let a process write to memory. The engine's lock is held.
+// grant makes the card let a process write to memory. The caller must hold the engine's lock.
 func (g *farProcess) grant(k *conn, r run, mem []byte) {
 	at, _ := g.p.space.reaches(mem)
 	if len(mem) == 0 {
@@ -271,7 +274,8 @@ func (g *farProcess) grant(k *conn, r run, mem []byte) {
 	g.line.Send(memo{Do: doGrant, Port: g.p.port, First: r.first, Pages: r.n, At: at, Size: len(mem), MAC: k.at.MAC, Other: k.at.Port, Line: k.line})
 }
 
-// shut has nothing be written to frames any more. When it returns that is so, also if the card is gone.
+// shut revokes frames. When it returns, nothing is written to them any more, even if the card is
+// gone.
 func (g *farProcess) shut(r run) {
 	_, _ = g.request(memo{Do: doShut, Port: g.p.port, First: r.first, Pages: r.n})
 }
@@ -288,18 +292,19 @@ func (g *farProcess) took(n int) {
 	}
 }
 
-// say sends another process a message.
+// say sends a message to another process.
 func (g *farProcess) say(to *envelope, mac ethertype.MAC, line uint64, body []byte) {
 	g.line.Send(memo{Do: doSay, Port: g.p.port, MAC: mac, Other: to.port, Incarnation: to.incarnation, Line: line, Body: body})
 }
 
-// held keeps memory of programs mapped until they free it, whatever has become of their processes.
+// held keeps the memory of programs mapped until they free it, even after the end of their
+// processes.
 var held struct {
 	sync.Mutex
 	memory map[uint64]*shared.Memory // by its address
 }
 
-// alloc returns memory that the card reaches.
+// alloc returns memory that the card can access.
 func (g *farProcess) alloc(n int) ([]byte, error) {
 	if n <= 0 || n > 1<<40 {
 		return nil, fmt.Errorf("%w: %d bytes", provider.ErrMemory, n)
@@ -321,7 +326,7 @@ func (g *farProcess) alloc(n int) ([]byte, error) {
 	return m.Bytes()[:n:n], nil
 }
 
-// free gives memory back.
+// free frees memory.
 func (g *farProcess) free(mem []byte) {
 	at := vipl.VirtualAddress(mem)
 	held.Lock()
@@ -340,8 +345,8 @@ func (g *farProcess) free(mem []byte) {
 	}
 }
 
-// listen takes what the card says until the connection ends. It takes no lock: a goroutine that has one may
-// wait for an answer.
+// listen receives the card's messages until the connection ends. It takes no lock, because a
+// goroutine that holds one may wait for an answer.
 func (f *far) listen() {
 	for {
 		var n memo
@@ -354,7 +359,7 @@ func (f *far) listen() {
 			n.fds = fds
 			select {
 			case f.answers <- n:
-			default: // to nothing that was asked
+			default: // not an answer to a request
 				closeFiles(fds)
 			}
 		default:
@@ -371,7 +376,7 @@ func (f *far) listen() {
 	f.pass(memo{Do: doEnd})
 }
 
-// pass has something be taken in.
+// pass queues a message for takeIn.
 func (f *far) pass(n memo) {
 	f.said.Lock()
 	f.unheard = append(f.unheard, n)
@@ -382,7 +387,7 @@ func (f *far) pass(n memo) {
 	}
 }
 
-// takeIn takes in what listen has passed, until the connection ends.
+// takeIn handles the messages that listen has queued, until the connection ends.
 func (f *far) takeIn() {
 	h := f.h
 	for range f.stirred {
@@ -403,7 +408,7 @@ func (f *far) takeIn() {
 	}
 }
 
-// end ends all waits, because the connection has ended. The engine's lock is held.
+// end ends all waits, because the connection has ended. The caller must hold the engine's lock.
 func (f *far) end() {
 	f.h.host.Fail(errEnded)
 	for seq, answer := range f.open {
@@ -412,7 +417,7 @@ func (f *far) end() {
 	}
 }
 
-// hear takes in what the card says by itself. The engine's lock is held.
+// hear handles an unsolicited message from the card. The caller must hold the engine's lock.
 func (f *far) hear(n *memo) {
 	h := f.h
 	switch n.Do {
@@ -448,8 +453,8 @@ func (f *far) hear(n *memo) {
 	}
 }
 
-// question asks the card something that takes its time. It returns false if ctx or the connection ends before
-// the answer.
+// question asks the card a question whose answer may take time. It returns an error if ctx or the
+// connection ends before the answer.
 func (f *far) question(ctx context.Context, n memo) (answer memo, err error) {
 	select {
 	case f.places <- struct{}{}:
@@ -482,7 +487,7 @@ func (f *far) question(ctx context.Context, n memo) (answer memo, err error) {
 	return answer, ctx.Err()
 }
 
-// Poll implements station.Remote: it takes in which processes have news.
+// Poll implements station.Remote: it handles the bells of its processes.
 func (f *far) Poll(int64) (arrived bool) {
 	for i := range shared.Words {
 		for set := f.news.Take(i); set != 0; set &= set - 1 {
@@ -553,7 +558,7 @@ type farDirectory struct {
 
 var _ directory.Directory = (*farDirectory)(nil)
 
-// Enter implements directory.Directory, as all that follows.
+// Enter implements directory.Directory, like the methods below.
 func (d *farDirectory) Enter(self provider.Identity) error {
 	d.self = self
 	_, err := d.request(memo{Do: doEnter, Port: self.Addr.Port, Scope: d.scope})
@@ -563,7 +568,7 @@ func (d *farDirectory) Enter(self provider.Identity) error {
 	return err
 }
 
-// Export tells of a word.
+// Export advertises a word.
 func (d *farDirectory) Export(_ uint32, word string) error {
 	if word == "" {
 		return nil
@@ -588,7 +593,7 @@ func (d *farDirectory) Match(ctx context.Context, name directory.Name) (director
 	return directory.Found{Addr: ethertype.Addr{MAC: a.MAC, Port: a.Other}}, err
 }
 
-// Prove asks whose the process is.
+// Prove asks for the user of a process.
 func (d *farDirectory) Prove(_ provider.Ticket, from provider.Identity, answer func(uid uint32, proven bool)) {
 	go func() {
 		a, err := d.question(context.Background(), memo{Do: doWhose, Port: d.self.Addr.Port, MAC: from.Addr.MAC, Other: from.Addr.Port, Incarnation: from.Incarnation})
@@ -596,13 +601,13 @@ func (d *farDirectory) Prove(_ provider.Ticket, from provider.Identity, answer f
 	}()
 }
 
-// Spent has nothing to do.
+// Spent does nothing.
 func (d *farDirectory) Spent(provider.Ticket) {}
 
-// Met has nothing to do: the card's driver tells the process's peers of its end.
+// Met does nothing: the card's driver tells the process's peers when it ends.
 func (d *farDirectory) Met(ethertype.MAC) {}
 
-// OnDeath has nothing to do.
+// OnDeath does nothing.
 func (d *farDirectory) OnDeath(func(addr ethertype.Addr, incarnation uint64)) {}
 
 // Close withdraws all names.

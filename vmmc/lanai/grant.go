@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Open implements asking.Conn: it gives mem frames that the peer may write.
+// Open implements asking.Conn: it assigns frames to mem that the peer may write.
 func (k *conn) Open(mem []byte) (asking.Place, error) {
 	h, to := k.p.h, importer{k.node, k.at.Port}
 	if err := k.p.Reaches(mem); err != nil {
@@ -19,7 +19,7 @@ func (k *conn) Open(mem []byte) (asking.Place, error) {
 	r, ok := k.p.frames.take(&k.p.seat, mem, to)
 	switch {
 	case !ok:
-		return asking.Place{}, fmt.Errorf("%w: the node has no %d pages in a row (Config.Memory)", provider.ErrNoRoom, pagesOf(offset, uint64(len(mem))))
+		return asking.Place{}, fmt.Errorf("%w: the node has no %d consecutive free pages (Config.Memory)", provider.ErrNoRoom, pagesOf(offset, uint64(len(mem))))
 	case h.far != nil:
 		k.p.guest.grant(k, r, mem)
 	default:
@@ -28,7 +28,7 @@ func (k *conn) Open(mem []byte) (asking.Place, error) {
 	return asking.Place{Addr: uint64(offset), Key: r.first, Pages: r.n}, nil
 }
 
-// Shut implements asking.Conn. The numbers of the frames stay taken.
+// Shut implements asking.Conn. The numbers of the frames stay assigned.
 func (k *conn) Shut(at asking.Place) {
 	h, r := k.p.h, run{at.Key, at.Pages}
 	if h.far != nil {
@@ -40,14 +40,14 @@ func (k *conn) Shut(at asking.Place) {
 	h.shut(r)
 }
 
-// allow lets the importers of frames write there.
+// allow lets the importers of frames write to them.
 func (p *program) allow(r run) {
 	for i := range r.n {
 		p.flags[r.first+i] = frameWrite | frameNotify
 	}
 }
 
-// shut has nothing be written to frames any more.
+// shut prevents further writes to frames.
 func (h *Card) shut(r run) {
 	h.frames.close(r)
 	if h.prog.ready {
@@ -56,7 +56,7 @@ func (h *Card) shut(r run) {
 }
 
 // Free implements asking.Conn. After the end of the connection the frames keep their numbers until
-// the peer has said that nothing more comes.
+// the peer has confirmed that it sends nothing more.
 func (k *conn) Free(at asking.Place) {
 	h, r := k.p.h, run{at.Key, at.Pages}
 	h.host.Engine.Lock()

@@ -5,54 +5,53 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 )
 
-// A line is what two cards send each other in order, with nothing lost: messages of the
-// drivers, and chunks unless Config.Drop has these go without. Stop-and-wait channels
-// (package channels) have packets sent again that are lost. Several channels lead from
-// one card to another, and packets pass by all of them; each has its place in the order.
-// The receiver keeps those in SRAM that come too soon, and when it has no room for them
-// refuses them, so that they come again.
+// A line carries packets between two cards reliably and in order: messages of the drivers, and
+// chunks unless Config.Drop is set. Stop-and-wait channels (package channels) retransmit lost
+// packets. Several channels lead from one card to another, and packets use all of them; each packet
+// has a position in the order. The receiver keeps early packets in SRAM, and refuses them when it
+// has no room, so that they are retransmitted.
 //
-// Each direction has a number, which grows each time that its sender begins anew. A card
-// that hears a new number of one that it has heard before, or that has taken packets of its
-// own, knows that the other has lost its state, or has given the line up: it ends what hung
-// on the line, and begins anew itself. Because it tells which number it has heard, the other one knows that this is
-// the answer, and does not begin anew once more.
+// Each direction has a number, which increases each time that its sender begins the line anew. If a
+// card receives a new number after an earlier one, or after the other side has accepted packets,
+// the other side has lost its state or has given the line up. The card then ends everything that
+// depended on the line, and begins anew itself. It echoes the number that it has received, so the
+// other side recognizes the answer and does not begin anew once more.
 //
-// A line hears only packets that carry the epoch of their channel, which the receiver has
-// sent to the node's address: who only says to be the node does not know it, and what he
-// says of a line's number is not believed. A packet whose place in the order is taken, or
-// too far ahead, shows that somebody has spoken for the node: the line ends. Only that of a packet
-// that was refused may come again, until its sender has heard of that.
+// A line accepts only packets with the epoch of their channel, which the receiver has sent to the
+// node's address. A station that merely claims to be the node does not know the epoch, and its line
+// numbers are ignored. A packet whose position is already taken, or too far ahead, shows that
+// another station has spoken for the node: the line ends. The exception is the position of a
+// refused packet, which may be retransmitted until its sender learns of the refusal.
 type line struct {
-	number uint64 // of what leaves
-	heard  uint64 // the other side's, since number began; 0 for none
-	floor  uint64 // the highest number that the other side has had
-	taken  bool   // the other side has taken a packet since number began, so it has heard number
+	number uint64 // number of the outgoing direction
+	heard  uint64 // the other side's number, since number began; 0 for none
+	floor  uint64 // the highest number of the other side so far
+	taken  bool   // the other side has accepted a packet since number began, so it knows number
 
-	waiting fifo.Queue[*buffer]  // not sent, in order
-	order   uint32               // place of the next that is sent
-	expect  uint32               // of the next that may come
-	refused [channelCount]uint64 // by channel: 1 + the place of the last one that was refused, 0 for none
-	under   int                  // packets under way
-	held    int                  // buffers of packets for it
-	last    int64                // when the other side was heard, or had nothing to answer
-	users   int                  // what hangs on the line
-	replies int                  // of the driver that wait for a buffer
-	pinged  bool                 // a question for the other side waits for a buffer
-	patient int64                // how long it may be silent, nanoseconds
+	waiting fifo.Queue[*buffer]  // not sent yet, in order
+	order   uint32               // position of the next packet to send
+	expect  uint32               // position of the next packet to accept
+	refused [channelCount]uint64 // by channel: 1 + the position of the last refused packet, 0 for none
+	under   int                  // packets in flight
+	held    int                  // buffers used by its packets
+	last    int64                // when the other side was last heard, or had nothing to answer
+	users   int                  // connections and others that depend on the line
+	replies int                  // the driver's messages that wait for a buffer
+	pinged  bool                 // a ping waits for a buffer
+	patient int64                // maximum silence in nanoseconds
 }
 
-// channelCount is how many channels lead from a card to another one.
+// channelCount is the number of channels from a card to another one.
 const channelCount = 4
 
-// begin has the line begin anew.
+// begin begins the line anew.
 func (p *program) begin(l *line) {
 	l.number++
 	l.order, l.under, l.taken = 0, 0, false
 	l.last = p.now
 }
 
-// judge takes in what a packet says of the lines. It reports whether the packet counts.
+// judge processes the line numbers of a packet. It reports whether the packet is valid.
 func (p *program) judge(node int, h *header) bool {
 	l := &p.lines[node]
 	switch {
@@ -61,8 +60,8 @@ func (p *program) judge(node int, h *header) bool {
 		if h.line == l.floor && h.echo != l.number && l.under+l.waiting.Len() == 0 {
 			p.h.ping(node) // it does not know that its line has ended
 		}
-		return false // of a line that has ended, or not its first
-	case (l.heard != 0 || l.taken) && h.echo != l.number: // it has forgotten what it had heard
+		return false // from a line that has ended, or not its first packet
+	case (l.heard != 0 || l.taken) && h.echo != l.number: // the other side has lost its state
 		p.cut(node)
 		l.hear(h.line)
 	default:
@@ -72,23 +71,23 @@ func (p *program) judge(node int, h *header) bool {
 	return p.current(l, h)
 }
 
-// hear begins to hear a line of the other side.
+// hear starts to accept a line of the other side.
 func (l *line) hear(number uint64) {
 	l.heard, l.floor, l.expect, l.refused = number, number, 0, [channelCount]uint64{}
 }
 
-// refuse notes that a packet has been refused: it comes again if its sender does not hear of that.
+// refuse records a refused packet: it is retransmitted if its sender does not learn of the refusal.
 func (l *line) refuse(h *header) { l.refused[h.ch.Channel] = uint64(h.order) + 1 }
 
-// refusedBefore reports whether a packet has been.
+// refusedBefore reports whether a packet was refused.
 func (l *line) refusedBefore(h *header) bool { return l.refused[h.ch.Channel] == uint64(h.order)+1 }
 
-// current reports whether a packet is of the two lines that there are.
+// current reports whether a packet belongs to the current two lines.
 func (p *program) current(l *line, h *header) bool {
 	return h.line == l.heard && h.line != 0 && (h.echo == 0 || h.echo == l.number)
 }
 
-// cut ends all that hangs on a line, and begins it anew.
+// cut ends everything that depends on a line, and begins it anew.
 func (p *program) cut(node int) {
 	l := &p.lines[node]
 	p.count.LinesCut++
@@ -113,7 +112,7 @@ func (p *program) cut(node int) {
 	p.h.lineCut(node)
 }
 
-// pump binds what waits on a line to channels.
+// pump binds waiting packets of a line to channels.
 func (p *program) pump(node int) (busy bool) {
 	l := &p.lines[node]
 	for l.waiting.Len() > 0 {
@@ -143,7 +142,7 @@ func (p *program) pump(node int) (busy bool) {
 	return busy
 }
 
-// answered takes in an answer.
+// answered handles an answer.
 func (p *program) answered(node int, h *header) {
 	p.c.Work(p.h.costs.Answer)
 	a := channels.Answer{Header: h.ch, Kind: h.reply, Offer: uint32(h.to[0])}
@@ -155,7 +154,7 @@ func (p *program) answered(node int, h *header) {
 	p.ended(p.send.OnAnswer(node, a))
 }
 
-// ended sees to a packet that has ended.
+// ended handles the end of a packet.
 func (p *program) ended(x channels.Passage) {
 	switch x.End {
 	case channels.NotEnded:
@@ -163,17 +162,17 @@ func (p *program) ended(x channels.Passage) {
 	case channels.EndedAcked:
 		p.lines[x.Card].under--
 		p.release(&p.bufs[x.Packet], endDone)
-	case channels.EndedRefused: // those behind it go on
+	case channels.EndedRefused: // those behind it continue
 		p.lines[x.Card].under--
 		p.release(&p.bufs[x.Packet], endRefused)
-	default: // the packets behind it cannot be told from it any more
+	default: // the order of the packets behind it is lost
 		p.lines[x.Card].under--
 		p.release(&p.bufs[x.Packet], endLost)
 		p.cut(x.Card)
 	}
 }
 
-// again sends again what is due.
+// again retransmits what is due.
 func (p *program) again() (busy bool) {
 	for p.send.Deadline() <= p.now && p.queued.Len() < len(p.bufs) {
 		x, more := p.send.Scan(p.now)
@@ -192,8 +191,8 @@ func (p *program) again() (busy bool) {
 	return busy
 }
 
-// watch ends lines whose other side is silent, and asks those that have nothing to say. It
-// returns when it is to be called again.
+// watch ends lines whose other side is silent, and pings idle ones. It returns when to call it
+// again.
 func (p *program) watch() (next int64) {
 	next = forever
 	for node := 1; node < p.nodes.Len(); node++ {
@@ -203,7 +202,7 @@ func (p *program) watch() (next int64) {
 			p.cut(node)
 		case l.under+l.waiting.Len() > 0:
 			next = min(next, l.last+l.patient)
-		case l.pinged: // it leaves when there is a buffer
+		case l.pinged: // sent when there is a buffer
 		case l.users > 0 && silent >= l.patient/4:
 			p.h.ping(node)
 			next = p.now

@@ -72,7 +72,7 @@ func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	return h, nil
 }
 
-// live is a live card as its station.Live sees it.
+// live implements station.Driver for a card.
 type live Card
 
 // Found implements station.Driver.
@@ -87,10 +87,10 @@ func (v *live) Serve() bool {
 	return true
 }
 
-// Enough implements station.Driver: an engine asks again.
+// Enough implements station.Driver: the engine polls again.
 func (v *live) Enough() bool { return false }
 
-// drive has what was rung for leave soon. In virtual time events do.
+// drive makes queued messages leave soon. In virtual time, events do that.
 func (h *Card) drive() {
 	if h.host.Live != nil {
 		h.host.Engine.Poll()

@@ -5,10 +5,10 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 )
 
-// mappingProgram is a control program that maps, and nothing else: the mapping program of the
-// paper, section 4.3. When it has found routes, or has looked everywhere and there is no
-// other host, the driver loads VMMC's, which goes on mapping beside its work: nodes that come
-// later are found, too, where the paper has to be started again.
+// mappingProgram is a control program that only maps, like the mapping program of the paper,
+// section 4.3. When it has found routes, or has found that there is no other host, the driver loads
+// VMMC's program, which continues to map. So it also finds nodes that join later; the paper's must
+// be restarted for that.
 type mappingProgram struct {
 	c *hardware.Card
 	h *Card
@@ -48,7 +48,7 @@ func (p *mappingProgram) Step(now int64) (next int64) {
 	return p.h.maps.Next(now)
 }
 
-// onlyHost reports whether the mapper has looked everywhere, and there is no other host.
+// onlyHost reports whether the mapper has completed a map without other hosts.
 func (h *Card) onlyHost() bool {
 	s := h.maps.Snapshot()
 	return s.Leading && s.Map != nil && len(s.Map.IDs) == 1

@@ -5,23 +5,23 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 )
 
-// version is that of memos, bells and pages of processes, which a program and the process that has the card share.
-// Raise it when their meaning changes.
+// version is the version of the memos, bells and pages that a program and the card's process share.
+// Increase it when their meaning changes.
 const version = 1
 
-// memo is what a program and the process that has its card say to each other, as a line of JSON
-// (share.Line). Data and requests do not go this way.
+// memo is a message between a program and the process that owns its card, a line of JSON
+// (share.Line). Data and requests do not use memos.
 type memo struct {
 	Do          string
 	Port        uint16        `json:",omitempty"` // of the program's process
 	Bit         int           `json:",omitempty"` // of bells, for the process
 	Seq         uint32        `json:",omitempty"` // of a question
-	MAC         ethertype.MAC // of another process, or of a node
+	MAC         ethertype.MAC // of another process or of a node
 	Other       uint16        `json:",omitempty"` // port of the other process
 	Process     uint32        `json:",omitempty"` // number of a process
 	Incarnation uint64        `json:",omitempty"`
 	Node        int           `json:",omitempty"`
-	Line        uint64        `json:",omitempty"` // of the node
+	Line        uint64        `json:",omitempty"` // to the node
 	Body        []byte        `json:",omitempty"`
 	First       uint32        `json:",omitempty"` // of frames
 	Pages       uint32        `json:",omitempty"`
@@ -33,45 +33,45 @@ type memo struct {
 	UID         uint32 `json:",omitempty"`
 	Proven      bool   `json:",omitempty"`
 	Drop        bool   `json:",omitempty"`
-	Full        bool   `json:",omitempty"` // Error says that there is no room
+	Full        bool   `json:",omitempty"` // Error means that there is no room
 	Version     int    `json:",omitempty"` // of a hello
-	Error       string `json:",omitempty"` // of an answer: why it is no
+	Error       string `json:",omitempty"` // reason of a refusal
 
 	fds []int
 }
 
-// What a program asks for. The card answers these, in their order, by the same word.
+// Requests of a program. The card answers them in order, with the same word.
 const (
-	doHello = "hello" // the page of bells
-	doJoin  = "join"  // a process is there; the answer has its page
-	doAlloc = "alloc" // memory; the answer has it
-	doShut  = "shut"  // nothing is to be written to frames any more
-	doEnter = "enter" // the process is to be known by its number
-	doWord  = "word"  // a word names the process
+	doHello = "hello" // requests the page of bells
+	doJoin  = "join"  // adds a process; the answer carries its page
+	doAlloc = "alloc" // allocates memory; the answer carries it
+	doShut  = "shut"  // revokes frames
+	doEnter = "enter" // registers the process's number
+	doWord  = "word"  // adds a word that names the process
 
-	doUnname = "unname" // all names of the process end, which has perhaps ended before
+	doUnname = "unname" // removes all names of the process, which may already have ended
 )
 
-// What a program says without an answer, or with one that comes later.
+// Messages of a program without an answer, or with a later one.
 const (
-	doLeave  = "leave"  // the process is gone
-	doFree   = "free"   // memory is not used any more
-	doGrant  = "grant"  // an importer may write to memory
-	doSay    = "say"    // to another process; the card says "heard"
-	doFind   = "find"   // who has a name? the card says "found"
-	doUnfind = "unfind" // nobody wants to know any more
-	doWhose  = "whose"  // whose is a process? the card says "theirs"
+	doLeave  = "leave"  // the process has ended
+	doFree   = "free"   // frees memory
+	doGrant  = "grant"  // lets an importer write to memory
+	doSay    = "say"    // a message to another process, which receives doHeard
+	doFind   = "find"   // looks for a name; the answer is doFound
+	doUnfind = "unfind" // cancels a question
+	doWhose  = "whose"  // asks for the user of a process; the answer is doTheirs
 	doUnword = "unword"
-	doTook   = "took" // the process has taken in so many of what the card has said of others; of no process: lines
+	doTook   = "took" // the process has handled that many messages; without a process: lines
 )
 
-// What the card says by itself.
+// Messages of the card.
 const (
-	doLine    = "line"    // the number of the line to a node; what hung on those before has ended
-	doHeard   = "heard"   // a message of another process
+	doLine    = "line"    // the number of the line to a node; earlier lines have ended
+	doHeard   = "heard"   // a message from another process
 	doNote    = "note"    // a notification
-	doRefused = "refused" // a write has been refused
+	doRefused = "refused" // a write was refused
 	doFound   = "found"
 	doTheirs  = "theirs"
-	doEnd     = "end" // which the program says to itself: the connection has ended
+	doEnd     = "end" // internal to the program: the connection has ended
 )

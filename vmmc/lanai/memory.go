@@ -4,38 +4,38 @@ import "github.com/bobnet-go/bobnet/vipl"
 
 // Physical memory
 //
-// A card names the host's memory by the numbers of its pages. Here the numbers are given
-// out by the driver, for two purposes: a frame is a page that an importer may write to, a
-// pin a page that a process sends from. A page that two importers may write has two
-// frames, so that it can be taken from one of them.
+// A card addresses the host's memory by page numbers. Here the driver assigns the numbers, for two
+// purposes: a frame is a page that an importer may write, a pin is a page that a process sends
+// from. A page that two importers may write has two frames, so that it can be revoked from one of
+// them.
 
-// frame is a page, or as much of it as is exported.
+// frame is a page, or its exported part.
 type frame struct {
-	mem   []byte // what may be written, nil for nothing
-	from  int    // byte of the page at which it begins
+	mem   []byte // writable memory, nil for none
+	from  int    // offset of mem in the page
 	owner *seat
 	to    importer
 }
 
-// importer is the process that may write to a frame: the node that the card knows it by, and its
-// port there.
+// importer is the process that may write a frame: the card's number of its node, and its port
+// there.
 type importer struct {
 	node int
 	port uint16
 }
 
-// run is frames in a row, those of one grant. The zero run has none.
+// run is a sequence of consecutive frames, those of one grant. The zero run is empty.
 type run struct{ first, n uint32 }
 
 func (r run) has(frame uint32) bool { return frame >= r.first && frame < r.first+r.n }
 
-// frames is the pages that may be written. The first number is not given out, so that address 0 is
-// none.
+// frames is the table of writable pages. The first number is not used, so that address 0 is
+// invalid.
 type frames struct {
 	base uint32 // number of all[0]
 	all  []frame
 	used []bool
-	next int // where to look first: a number is used again as late as possible
+	next int // where to search next: a number is reused as late as possible
 	n    int
 }
 
@@ -43,7 +43,7 @@ func newFrames(base uint32, n int) frames {
 	return frames{base: base, all: make([]frame, n), used: make([]bool, n), next: 1}
 }
 
-// pageOffset returns at which byte of a page mem begins.
+// pageOffset returns the offset of mem in its page.
 func pageOffset(mem []byte) int {
 	if len(mem) == 0 {
 		return 0
@@ -51,10 +51,10 @@ func pageOffset(mem []byte) int {
 	return int(vipl.VirtualAddress(mem) % pageSize)
 }
 
-// pagesOf returns how many pages n bytes from an offset in a page on touch: one at least.
+// pagesOf returns how many pages n bytes at an offset in a page touch, at least one.
 func pagesOf(offset int, n uint64) uint64 { return max((uint64(offset)+n+pageSize-1)/pageSize, 1) }
 
-// take gives mem a run of frames; false if there is none that is long enough.
+// take assigns a run of frames to mem. It reports false if no run is long enough.
 func (f *frames) take(owner *seat, mem []byte, to importer) (run, bool) {
 	r, ok := f.reserve(int(pagesOf(pageOffset(mem), uint64(len(mem)))))
 	if ok {
@@ -63,7 +63,7 @@ func (f *frames) take(owner *seat, mem []byte, to importer) (run, bool) {
 	return r, ok
 }
 
-// reserve takes n numbers in a row; false if there are not as many.
+// reserve reserves n consecutive numbers. It reports false if there is no such run.
 func (f *frames) reserve(n int) (run, bool) {
 	at := f.gap(f.next, n)
 	if at == 0 {
@@ -80,7 +80,7 @@ func (f *frames) reserve(n int) (run, bool) {
 	return run{f.base + uint32(at), uint32(n)}, true
 }
 
-// fill has an importer write to mem by a run of frames.
+// fill lets an importer write to mem through a run of frames.
 func (f *frames) fill(r run, owner *seat, mem []byte, to importer) {
 	offset := pageOffset(mem)
 	for i := r.first - f.base; i < r.first-f.base+r.n; i++ {
@@ -90,7 +90,7 @@ func (f *frames) fill(r run, owner *seat, mem []byte, to importer) {
 	}
 }
 
-// gap returns where n free frames begin, at from or behind it; 0 for nowhere.
+// gap returns the start of n free frames at or after from, or 0 if there are none.
 func (f *frames) gap(from, n int) int {
 	free := 0
 	for i := from; i < len(f.all); i++ {
@@ -104,10 +104,10 @@ func (f *frames) gap(from, n int) int {
 	return 0
 }
 
-// close has nothing be written to the frames any more. Their numbers stay taken.
+// close prevents further writes to the frames. Their numbers stay reserved.
 func (f *frames) close(r run) { clear(f.all[r.first-f.base:][:r.n]) }
 
-// filled returns how many of the frames have memory.
+// filled returns the number of frames with memory.
 func (f *frames) filled(r run) (n int) {
 	for i := range f.all[r.first-f.base:][:r.n] {
 		if f.all[int(r.first-f.base)+i].owner != nil {
@@ -117,15 +117,15 @@ func (f *frames) filled(r run) (n int) {
 	return n
 }
 
-// free gives the numbers back.
+// free frees the numbers.
 func (f *frames) free(r run) {
 	f.close(r)
 	clear(f.used[r.first-f.base:][:r.n])
 	f.n -= int(r.n)
 }
 
-// at returns the n bytes of memory at a physical address, and whose they are; nil if the
-// importer may not write to all of them.
+// at returns n bytes of memory at a physical address, and their owner. It returns nil if the
+// importer may not write all of them.
 func (f *frames) at(addr uint64, n int, from importer) ([]byte, *seat) {
 	number, offset := addr>>pageShift-uint64(f.base), int(addr%pageSize)
 	if number >= uint64(len(f.all)) {
@@ -139,12 +139,12 @@ func (f *frames) at(addr uint64, n int, from importer) ([]byte, *seat) {
 	return x.mem[at : at+n], x.owner
 }
 
-// space is the memory of a process that its sends may name: what it has under way.
+// space holds the memory of a process that its requests may name.
 type space struct {
 	ranges []memRange
 	pins   map[uint64]uint32 // by virtual page
 	pages  []uint64          // virtual pages, by pin
-	spare  []uint32          // pins that are not in use
+	spare  []uint32          // unused pins
 }
 
 type memRange struct {
@@ -154,12 +154,12 @@ type memRange struct {
 
 func newSpace() space { return space{pins: map[uint64]uint32{}} }
 
-// enter has sends name mem, at a virtual address, until leave.
+// enter lets requests name mem, at a virtual address, until leave.
 func (s *space) enter(at uint64, mem []byte) {
 	s.ranges = append(s.ranges, memRange{at, mem})
 }
 
-// leave takes mem back. What was entered first ends first, as a rule.
+// leave removes mem. Usually the oldest entry leaves first.
 func (s *space) leave(at uint64, mem []byte) {
 	for i := range s.ranges {
 		if r := &s.ranges[i]; r.at == at && len(r.mem) == len(mem) {
@@ -172,7 +172,7 @@ func (s *space) leave(at uint64, mem []byte) {
 	}
 }
 
-// reaches returns the virtual address of memory that was entered; false if not all of it was.
+// reaches returns the virtual address of memory. It reports false if not all of it was entered.
 func (s *space) reaches(mem []byte) (at uint64, ok bool) {
 	own := vipl.VirtualAddress(mem)
 	for i := range s.ranges {
@@ -184,7 +184,7 @@ func (s *space) reaches(mem []byte) (at uint64, ok bool) {
 	return 0, false
 }
 
-// find returns n bytes at a virtual address; nil if not all of them are the process's.
+// find returns n bytes at a virtual address, or nil if not all of them belong to the process.
 func (s *space) find(at uint64, n int) []byte {
 	for i := range s.ranges {
 		if r := &s.ranges[i]; at >= r.at && at-r.at <= uint64(len(r.mem)) && uint64(n) <= uint64(len(r.mem))-(at-r.at) {
@@ -194,8 +194,8 @@ func (s *space) find(at uint64, n int) []byte {
 	return nil
 }
 
-// extent returns the last virtual page of the longest range that has a part of a page;
-// false if there is none.
+// extent returns the last virtual page of the longest range that contains a part of page. It
+// reports false if there is none.
 func (s *space) extent(page uint64) (last uint64, ok bool) {
 	for i := range s.ranges {
 		r := &s.ranges[i]
@@ -206,7 +206,7 @@ func (s *space) extent(page uint64) (last uint64, ok bool) {
 	return last, ok
 }
 
-// pin keeps a page in memory, and returns its number.
+// pin pins a page, and returns its number.
 func (s *space) pin(page uint64) uint32 {
 	if n, ok := s.pins[page]; ok {
 		return n
@@ -223,14 +223,14 @@ func (s *space) pin(page uint64) uint32 {
 	return n
 }
 
-// unpin lets a page go.
+// unpin releases a page.
 func (s *space) unpin(n uint32) {
 	delete(s.pins, s.pages[n])
 	s.pages[n] = 0
 	s.spare = append(s.spare, n)
 }
 
-// load returns the memory at an offset of a pinned page, nil if it is not the process's.
+// load returns memory at an offset of a pinned page, or nil if it does not belong to the process.
 func (s *space) load(pin uint32, offset, n int) []byte {
 	if int(pin) >= len(s.pages) || s.pages[pin] == 0 {
 		return nil

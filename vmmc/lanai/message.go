@@ -8,36 +8,35 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// What drivers say to each other: a byte that says what follows, and integers in big
-// endian.
+// Messages between drivers: the first byte is the kind; integers are big-endian.
 const (
-	ctlPing    = 1 + iota // nothing: it is answered by its channel
+	ctlPing    = 1 + iota // empty: its channel answers it
 	ctlProcess            // a message from a process to another one: envelope, body
-	ctlNobody             // the process that a message was for is not there: envelope as of an answer
-	ctlRefused            // port of the process, frame: it has written where it may not
-	ctlQuery              // seq, key: whose name is this?
+	ctlNobody             // the destination process does not exist: envelope as in an answer
+	ctlRefused            // port of the process, frame: it has written to memory that it may not write
+	ctlQuery              // seq, key: which process has this name?
 	ctlFound              // seq, identity of the process
-	ctlWhose              // seq, port, incarnation: whose process is this?
+	ctlWhose              // seq, port, incarnation: who is the user of this process?
 	ctlTheirs             // seq, user
 )
 
-// What processes say to each other. The first byte of the body says what.
+// Messages between processes. The first byte of the body is the kind.
 const (
-	sayAsk        = 1 + iota // seq, export, ticket, word: an import, please
-	sayForget                // seq: no answer is wanted any more
+	sayAsk        = 1 + iota // seq, export, ticket, word: requests an import
+	sayForget                // seq: cancels a request
 	sayGrant                 // seq, slot, frame, offset in the page, size
 	sayDeny                  // seq, reason
-	sayRevoke                // slot: do not write any more
-	sayReleased              // slot: nothing more comes, asked for or not
-	sayRedirect              // slot, frame, offset in the page: write there
-	sayRedirected            // slot, lo, hi, count: nothing comes until sayMoved
-	sayCredit                // how many notifications more may be sent
-	sayBye                   // reason: the connection has ended, and nothing more comes
-	sayMoved                 // slot: after a sayRedirect, what had gone to the old memory is in the new
-	sayNotified              // how many notifications have been sent, if there is room for no more and some may be lost
+	sayRevoke                // slot: revokes an import
+	sayReleased              // slot: the importer sends nothing more
+	sayRedirect              // slot, frame, offset in the page: write there from now on
+	sayRedirected            // slot, lo, hi, count: writes pause until sayMoved
+	sayCredit                // number of further notifications that may be sent
+	sayBye                   // reason: the connection has ended; nothing more will be sent
+	sayMoved                 // slot: after sayRedirect, the data of the old memory has been copied to the new
+	sayNotified              // number of notifications sent, if there is no credit left and some may be lost
 )
 
-// envelope is from whom to whom a message of processes is.
+// envelope holds the sender and the receiver of a message between processes.
 type envelope struct {
 	port        uint16 // of the receiver
 	incarnation uint64 // of the receiver, 0 if the sender does not know it
@@ -57,7 +56,7 @@ func (e *envelope) append(b []byte) []byte {
 	return be64(be32(be16(b, e.from.Addr.Port), e.from.Process), e.from.Incarnation)
 }
 
-// parseEnvelope takes an envelope off a message that has come from a node.
+// parseEnvelope decodes an envelope from a message that a node has sent.
 func parseEnvelope(r *asking.Reader, mac ethertype.MAC) (e envelope) {
 	e.port, e.incarnation = r.U16(), r.U64()
 	e.from.Addr = ethertype.Addr{MAC: mac, Port: r.U16()}
@@ -65,7 +64,8 @@ func parseEnvelope(r *asking.Reader, mac ethertype.MAC) (e envelope) {
 	return e
 }
 
-// hear acts upon a message of another node's driver, or of this one. The lock is held.
+// hear handles a message from the driver of another node, or of this one. The caller must hold the
+// lock.
 func (h *Card) hear(m *message) {
 	r := asking.Reader{B: m.data}
 	mac := h.prog.nodes.MAC(m.node)
@@ -105,8 +105,8 @@ func (h *Card) hear(m *message) {
 	}
 }
 
-// pass hands a process its message. The sender is told if the process is not there, another one has its port, or
-// it has no room for the message.
+// pass delivers a message to a process. The sender is notified if the process does not exist,
+// another one has its port, or it has no room for the message.
 func (h *Card) pass(node int, e envelope, r *asking.Reader) {
 	if len(r.B) > 0 && r.B[0] == sayBye {
 		h.disconnected(&e)
@@ -125,7 +125,7 @@ func (h *Card) pass(node int, e envelope, r *asking.Reader) {
 	h.page.Ring()
 }
 
-// disconnected: a process has said that nothing more comes from it.
+// disconnected handles a process's announcement that it sends nothing more.
 func (h *Card) disconnected(e *envelope) {
 	h.keepFrames(func(k *kept) bool { return k.peer != e.from.Addr || k.port != e.port })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// names is what the daemon of a host knows: the names of its processes, and who looks for
-// those of others. It asks all nodes, again and again. The host's lock guards it.
+// names is a host's directory: the names of its processes, and searches for those of others. It
+// asks all nodes repeatedly. The host's lock guards it.
 type names struct {
 	h     *Card
 	mine  map[string]ethertype.Addr
@@ -21,11 +21,11 @@ type names struct {
 	seq   uint32
 }
 
-// look is a name that somebody looks for.
+// look is a search for a name or for a user.
 type look struct {
 	gate  progress.Gate
 	found ethertype.Addr
-	of    ethertype.MAC // of whom it is asked whose a process is
+	of    ethertype.MAC // node that is asked for the user of a process
 	uid   uint32
 	is    bool
 }
@@ -40,14 +40,14 @@ func (n *names) init(h *Card) {
 	*n = names{h: h, mine: map[string]ethertype.Addr{}, looks: map[uint32]*look{}}
 }
 
-// asked answers another node's question.
+// asked answers another node's query.
 func (n *names) asked(node int, seq uint32, key string) {
 	if at, ok := n.mine[key]; ok {
 		n.h.query(node, be16(be32([]byte{ctlFound}, seq), at.Port))
 	}
 }
 
-// found takes in an answer.
+// found handles an answer.
 func (n *names) found(seq uint32, at ethertype.Addr) {
 	if l := n.looks[seq]; l != nil && !l.is && l.of == (ethertype.MAC{}) {
 		l.found, l.is = at, true
@@ -55,7 +55,7 @@ func (n *names) found(seq uint32, at ethertype.Addr) {
 	}
 }
 
-// user returns whose a process of this node is.
+// user returns the user of a process of this node.
 func (n *names) user(port uint16, incarnation uint64) (uid uint32, ok bool) {
 	s := n.h.procs[port]
 	if s == nil || s.self.Incarnation != incarnation {
@@ -64,7 +64,7 @@ func (n *names) user(port uint16, incarnation uint64) (uid uint32, ok bool) {
 	return s.uid, true
 }
 
-// theirs takes in whose a process of another node is.
+// theirs handles the answer with the user of another node's process.
 func (n *names) theirs(mac ethertype.MAC, seq, uid uint32) {
 	if l := n.looks[seq]; l != nil && !l.is && l.of == mac {
 		l.uid, l.is = uid, true
@@ -72,10 +72,10 @@ func (n *names) theirs(mac ethertype.MAC, seq, uid uint32) {
 	}
 }
 
-// whoseLimit is how long whose waits for the answer of another node.
+// whoseLimit is the timeout of whose.
 const whoseLimit = 2 * time.Second
 
-// whose asks the node of a process, again and again, whose it is.
+// whose asks the node of a process for its user, repeatedly.
 func (n *names) whose(ctx context.Context, at ethertype.Addr, incarnation uint64) (uid uint32, proven bool) {
 	e := &n.h.host.Engine
 	ctx, cancel := e.WithTimeout(ctx, whoseLimit)
@@ -102,7 +102,7 @@ func (n *names) whose(ctx context.Context, at ethertype.Addr, incarnation uint64
 	return l.uid, true
 }
 
-// ask asks all nodes that there is a way to.
+// ask queries all reachable nodes.
 func (n *names) ask(seq uint32, key string) {
 	if !n.h.prog.ready {
 		return
@@ -115,7 +115,7 @@ func (n *names) ask(seq uint32, key string) {
 	n.h.drive()
 }
 
-// find looks for a name until some node has it, or ctx ends.
+// find looks for a name until a node has it, or ctx ends.
 func (n *names) find(ctx context.Context, key string) (ethertype.Addr, error) {
 	e := &n.h.host.Engine
 	e.Lock()
@@ -126,7 +126,7 @@ func (n *names) find(ctx context.Context, key string) (ethertype.Addr, error) {
 	n.looks[seq] = l
 	defer delete(n.looks, seq)
 	for pause := askMin; ; pause = min(2*pause, askMax) {
-		if at, ok := n.mine[key]; ok && n.h.prog.ready { // without, no message passes in the host, either
+		if at, ok := n.mine[key]; ok && n.h.prog.ready { // before that, messages within the host do not pass either
 			return at, nil
 		}
 		n.ask(seq, key)
@@ -139,7 +139,7 @@ func (n *names) find(ctx context.Context, key string) (ethertype.Addr, error) {
 	}
 }
 
-// pause waits for an answer for a while.
+// pause waits up to d for an answer.
 func (n *names) pause(ctx context.Context, l *look, d time.Duration) error {
 	e := &n.h.host.Engine
 	w := e.Begin(ctx)
@@ -175,7 +175,7 @@ func init() {
 	}
 }
 
-// Enter implements directory.Directory, as all that follows.
+// Enter implements directory.Directory, like the methods below.
 func (d *hostDirectory) Enter(self provider.Identity) error {
 	d.self = self
 	node := directory.NodeKey(d.scope, self.Addr.MAC, self.Process)
@@ -196,7 +196,7 @@ func (d *hostDirectory) add(key string) {
 	d.h.host.Engine.Unlock()
 }
 
-// Export tells of a word.
+// Export advertises a word.
 func (d *hostDirectory) Export(_ uint32, word string) error {
 	if word != "" {
 		d.add(directory.WordKey(d.scope, word))
@@ -222,22 +222,22 @@ func (d *hostDirectory) Match(ctx context.Context, name directory.Name) (directo
 	return directory.Found{Addr: at}, err
 }
 
-// Prove asks the node of the process, the driver of which knows whose it is.
+// Prove asks the node of the process, whose driver knows the user.
 func (d *hostDirectory) Prove(_ provider.Ticket, from provider.Identity, answer func(uid uint32, proven bool)) {
-	if d.h.Virtual() { // where other goroutines do not run
+	if d.h.Virtual() { // other goroutines do not run there
 		answer(0, false)
 		return
 	}
 	go func() { answer(d.h.names.whose(context.Background(), from.Addr, from.Incarnation)) }()
 }
 
-// Spent has nothing to do.
+// Spent does nothing.
 func (d *hostDirectory) Spent(provider.Ticket) {}
 
-// Met has nothing to do: a card hears of a node's end by itself.
+// Met does nothing: a card detects a node's end by itself.
 func (d *hostDirectory) Met(ethertype.MAC) {}
 
-// OnDeath has nothing to do.
+// OnDeath does nothing.
 func (d *hostDirectory) OnDeath(func(addr ethertype.Addr, incarnation uint64)) {}
 
 // Close withdraws all names.

@@ -7,30 +7,31 @@ import (
 
 // Notifications
 //
-// A process has room for maxNotes notifications of each other one that it has not handled. Who
-// sends one takes of that room, and gets it back when some have been handled. One for which
-// there is no room follows its write later.
+// A process accepts maxNotes unhandled notifications from each other process. Sending a
+// notification uses a credit, which returns when some have been handled. A notification without a
+// credit follows its write later.
 //
-// Config.Drop has the packet be lost that carries a notification, and the room for it would be lost
-// with it. So who has no room left, and no send under way that notifies, tells how many
-// notifications it has sent: what has not come by then will not come, and its room is given back.
+// With Config.Drop, the packet that carries a notification may be lost, and its credit with it. So
+// a sender without credits, and without sends in progress that notify, reports how many
+// notifications it has sent. Those that have not arrived by then are lost, and their credits are
+// returned.
 
 const maxNotes = 32
 
-// notes is what a connection knows of notifications, either way.
+// notes is the notification state of a connection, in both directions.
 type notes struct {
-	room    int                // for those that may be sent
-	waiting fifo.Queue[uint32] // slots of regions whose notifications wait for room
-	under   int                // sends with one that have not ended
-	sent    uint32             // so far
-	told    bool               // the peer has been told of them, and has given no room since
+	room    int                // credits
+	waiting fifo.Queue[uint32] // slots of regions whose notifications wait for a credit
+	under   int                // sends with a notification that have not ended
+	sent    uint32             // sent so far
+	told    bool               // sent was reported to the peer, which has returned no credit since
 
-	owed  int    // of the peer's, those whose room is not given back yet
-	heard uint32 // of the peer's, those that have come or are known to be lost
+	owed  int    // credits to return to the peer
+	heard uint32 // notifications of the peer that have arrived or are known to be lost
 }
 
-// mayNotify reports whether a notification goes with a write. Otherwise it follows when
-// there is room.
+// mayNotify reports whether a write may carry a notification. Otherwise the notification follows
+// when there is a credit.
 func (k *conn) mayNotify(x *region) bool {
 	n := &k.notes
 	if n.room > 0 && n.waiting.Len() == 0 {
@@ -43,7 +44,7 @@ func (k *conn) mayNotify(x *region) bool {
 	return false
 }
 
-// notifies counts a send that notifies, for which there is room.
+// notifies counts a send with a notification.
 func (k *conn) notifies() {
 	n := &k.notes
 	n.room--
@@ -52,14 +53,14 @@ func (k *conn) notifies() {
 	k.p.count.Notes++
 }
 
-// notified hears that one has ended.
+// notified records the end of a send with a notification.
 func (k *conn) notified() {
 	k.notes.under--
 	k.tellSent()
 }
 
-// tellSent tells the peer how many notifications it has been sent, if some may be lost and there is
-// no more room.
+// tellSent reports to the peer how many notifications were sent, if some may be lost and no credit
+// is left.
 func (k *conn) tellSent() {
 	n := &k.notes
 	if k.p.h.cfg.Drop && !k.ended && !n.told && n.room+n.under == 0 && n.waiting.Len() > 0 {
@@ -68,7 +69,7 @@ func (k *conn) tellSent() {
 	}
 }
 
-// given takes room that the peer has given.
+// given adds credits from the peer.
 func (k *conn) given(room int) {
 	n := &k.notes
 	n.room, n.told = min(n.room+room, maxNotes), false
@@ -76,7 +77,7 @@ func (k *conn) given(room int) {
 	k.tellSent()
 }
 
-// sendWaiting sends the notifications that there is room for.
+// sendWaiting sends waiting notifications as far as there are credits.
 func (k *conn) sendWaiting() {
 	for n := &k.notes; !k.ended && n.room > 0 && n.waiting.Len() > 0; {
 		x := k.regions[n.waiting.Pop()]
@@ -96,7 +97,7 @@ func (k *conn) sendWaiting() {
 	}
 }
 
-// notified hands on a notification for the grant that has a frame.
+// notified passes a notification to the grant that contains a frame.
 func (p *process) notified(frame uint32) {
 	for _, k := range p.conns {
 		g, taken := k.Grants.ByPage(frame)
@@ -113,8 +114,8 @@ func (p *process) notified(frame uint32) {
 	}
 }
 
-// toldSent hears how many notifications the peer has sent. All that have not been lost have come
-// before this.
+// toldSent handles the peer's report of its sent notifications. All that were not lost have arrived
+// before it.
 func (k *conn) toldSent(sent uint32) {
 	n := &k.notes
 	lost := int32(sent - n.heard)
@@ -133,7 +134,7 @@ func (p *process) Handled(x *provider.Grant) {
 	}
 }
 
-// owe gives room for notifications back, some at a time.
+// owe returns credits, several at a time.
 func (k *conn) owe() {
 	if k.notes.owed++; k.notes.owed >= maxNotes/2 {
 		k.giveRoom()

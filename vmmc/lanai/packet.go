@@ -18,10 +18,10 @@ const (
 	pageShift = 12
 
 	headerSize = 64
-	mostData   = pageSize // of a packet
+	mostData   = pageSize // in a packet
 
-	// In a buffer of SRAM lie a place for the longest route, the type, the header, data,
-	// and the CRC-8.
+	// Layout of a buffer in SRAM: room for the longest route, the type, the header, data, and the
+	// CRC-8.
 	typeAt   = station.MaxHops
 	headerAt = typeAt + framing.FabricTypeSize
 	dataAt   = headerAt + headerSize
@@ -29,26 +29,26 @@ const (
 	roomRecv = framing.FabricLeast + headerSize + mostData
 )
 
-// packetSize is the most bytes of a packet, with the longest route.
+// packetSize is the maximum size of a packet in bytes, with the longest route.
 const packetSize = roomSend
 
 var longest = station.Longest{Size: packetSize}
 
-// kind is what a packet is.
+// kind is the kind of a packet.
 type kind uint8
 
 const (
-	kindChunk   kind = 1 + iota // data, for memory
+	kindChunk   kind = 1 + iota // data for memory
 	kindControl                 // a message to the driver
-	kindQuery                   // the same, beside all channels: it may be lost
+	kindQuery                   // a message to the driver outside the channels: need not be reliable
 	kindAnswer                  // of a channel
 	kinds
 )
 
 // Flags of a packet.
 const (
-	flagNotify  = 1 << iota // the exporter is to be notified
-	flagChannel             // it has a channel, and a place in the order
+	flagNotify  = 1 << iota // notify the exporter
+	flagChannel             // the packet has a channel and a position in the order
 )
 
 // header is what precedes the data of a packet. Integers are big endian.
@@ -90,7 +90,7 @@ const (
 	chanMask = 0x3f
 )
 
-// put writes the header.
+// put encodes the header.
 func (h *header) put(b []byte) {
 	b = b[:headerSize]
 	be := binary.BigEndian
@@ -113,7 +113,7 @@ func (h *header) put(b []byte) {
 	be.PutUint32(b[60:], h.ch.Stamp)
 }
 
-// parse reads a packet's header, and reports whether it is one.
+// parse decodes a packet's header, and reports whether it is valid.
 func (h *header) parse(b []byte) bool {
 	if len(b) < headerSize {
 		return false
@@ -131,8 +131,8 @@ func (h *header) parse(b []byte) bool {
 	return h.kind > 0 && h.kind < kinds && h.size <= mostData && int(h.size) == len(b)-headerSize
 }
 
-// scatter returns how many bytes are for each of the two addresses. It reports false if
-// the addresses do not fit the length.
+// scatter returns how many bytes belong to each of the two addresses. It reports false if the
+// addresses and the length are inconsistent.
 func (h *header) scatter() (first, second int, ok bool) {
 	room := pageSize - int(h.to[0]%pageSize)
 	first = min(int(h.size), room)

@@ -21,10 +21,10 @@ const (
 
 	stageAt   = 16384
 	stageSize = 16384
-	stageData = stageSize - wordSize // of a request whose data is copied there
+	stageData = stageSize - wordSize // bytes of a request whose data is copied there
 )
 
-// share has a queue lie in memory that the process shares.
+// share places a queue in shared memory.
 func (q *queue) share(mem []byte) {
 	q.mem, q.lines = mem[:tableAt], mem[linesAt:wordsAt]
 	q.table.mem = mem[tableAt:linesAt]

@@ -17,8 +17,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// process is a process of a host: provider.Provider. Package vmmc calls it, as that
-// package says; what is guarded by the host's lock says so.
+// process implements provider.Provider for a process of a host. Package vmmc calls it under its own
+// rules; fields that the host's lock guards are marked.
 type process struct {
 	asking.Provider
 	seat
@@ -29,16 +29,16 @@ type process struct {
 	parted map[ethertype.Addr]parting
 	closed bool
 	seen   uint32
-	taken  []event                // by Turn
+	taken  []event                // events in Turn
 	known  map[ethertype.Addr]int // connections and partings; the host's lock guards it
-	others int                    // events of others that Turn has taken in since took
+	others int                    // events of other processes that Turn has handled since took
 	count  provider.Counters
 	spare  []*send
 
-	// Guarded by the host's lock, as the seat is.
+	// Guarded by the host's lock, like the seat.
 	next    uint32           // number of the next request
-	slots   [slots]*send     // whose request is in it
-	guest   *farProcess      // nil, but on a card of another process
+	slots   [slots]*send     // write whose request is in each slot
+	guest   *farProcess      // on a card of another process, else nil
 	backlog fifo.Queue[part] // requests that wait for a slot
 	inbox   []event
 	cuts    map[ethertype.MAC]int // where in inbox it says that connections with a node have ended
@@ -48,7 +48,7 @@ type process struct {
 
 var _ provider.Provider = (*process)(nil)
 
-// event is what a process is told.
+// event is an event for a process.
 type event struct {
 	kind   eventKind
 	from   ethertype.Addr
@@ -64,7 +64,7 @@ type event struct {
 type eventKind uint8
 
 const (
-	eventMessage eventKind = iota // of another process
+	eventMessage eventKind = iota // from another process
 	eventNote                     // a notification
 	eventEnded                    // a request has ended
 	eventCut                      // all connections with a node have ended
@@ -83,8 +83,8 @@ func init() {
 	}
 }
 
-// join adds a process to the host. Its error wraps hardware.ErrSRAM when the card has no
-// room for it. It calls up from the first Turn on.
+// join adds a process to the host. The error wraps hardware.ErrSRAM if the card has no room. It
+// calls up from the first Turn on.
 func (h *Card) join(cfg provider.ProcessConfig, up provider.Up) (*process, error) {
 	p := &process{up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, known: map[ethertype.Addr]int{}, next: 1}
 	p.seat = seat{listener: p, h: h, frames: &h.frames, uid: uint32(os.Geteuid()), self: provider.Identity{Process: cfg.Process}}
@@ -96,7 +96,8 @@ func (h *Card) join(cfg provider.ProcessConfig, up provider.Up) (*process, error
 	return p, h.sit(&p.seat, nil)
 }
 
-// tell implements listener: it has the process's next Turn see to something. The lock is held.
+// tell implements listener: it queues an event for the process's next Turn. The caller must hold
+// the lock.
 func (p *process) tell(e event) {
 	if e.kind == eventCut && p.cutAgain(&e) {
 		return
@@ -213,7 +214,7 @@ func (p *process) Failed() error {
 	return p.h.failure()
 }
 
-// failure returns why the card is of no use any more, or nil. The lock is held.
+// failure returns why the card is unusable, or nil. The caller must hold the lock.
 func (h *Card) failure() error {
 	switch err := h.host.Failed(); err {
 	case nil:
@@ -256,7 +257,8 @@ func (e *event) ofOthers() int {
 	return 0
 }
 
-// took makes room for more that others tell, when Turn has taken in what there was. The host's lock is held.
+// took returns room for events of other processes after Turn has handled some. The caller must hold
+// the host's lock.
 func (p *process) took() {
 	if p.guest == nil {
 		p.told.Took(p.others)
@@ -277,7 +279,8 @@ func (p *process) relation(to ethertype.Addr) relation {
 	return stranger
 }
 
-// knows counts a connection or a parting, or its end. The host's lock is held.
+// knows changes the number of connections and partings with a process. The caller must hold the
+// host's lock.
 func (p *process) knows(at ethertype.Addr, by int) {
 	if p.known[at] += by; p.known[at] == 0 {
 		delete(p.known, at)
@@ -292,7 +295,7 @@ func (p *process) Reaches(mem []byte) error {
 	p.h.host.Engine.Lock()
 	defer p.h.host.Engine.Unlock()
 	if _, ok := p.space.reaches(mem); !ok {
-		return fmt.Errorf("%w: another process has the card, which writes to memory of Process.AllocMem only", provider.ErrMemory)
+		return fmt.Errorf("%w: the card belongs to another process and writes only to memory of Process.AllocMem", provider.ErrMemory)
 	}
 	return nil
 }
@@ -312,7 +315,7 @@ func (p *process) FreeMem(mem []byte) {
 	}
 }
 
-// handle sees to one event.
+// handle handles one event.
 func (p *process) handle(e *event) {
 	switch e.kind {
 	case eventMessage:
@@ -334,7 +337,7 @@ func (p *process) handle(e *event) {
 	}
 }
 
-// lineBegan ends what hung on the lines to a node before this one.
+// lineBegan ends everything that depended on earlier lines to a node.
 func (p *process) lineBegan(mac ethertype.MAC, node int, line uint64) {
 	for _, k := range p.inOrder() {
 		if k.at.MAC == mac && k.line < line {
@@ -347,12 +350,12 @@ func (p *process) lineBegan(mac ethertype.MAC, node int, line uint64) {
 	}
 }
 
-// inOrder returns the connections by their addresses.
+// inOrder returns the connections in the order of their addresses.
 func (p *process) inOrder() []*conn {
 	return slices.SortedFunc(maps.Values(p.conns), func(a, b *conn) int { return a.at.Compare(b.at) })
 }
 
-// Busy implements provider.Provider. Where nothing is sent again, what is in SRAM will leave.
+// Busy implements provider.Provider. Without retransmission, data in SRAM will leave.
 func (p *process) Busy() bool {
 	for _, k := range p.conns {
 		if k.busy+k.notes.waiting.Len() > 0 {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	sendBuffers = 8 // for so many processes as the paper's card has room for; more have more
-	ownBuffers  = 2 // of them, those that only the driver's messages use
-	lineBuffers = 4 // of them, those that one node may have while the card has several processes
+	sendBuffers = 8 // for as many processes as fit the paper's card; scaled up for more
+	ownBuffers  = 2 // of these, reserved for the driver's messages
+	lineBuffers = 4 // of these, for one node while the card has several processes
 	leastRecv   = 4
 	mostRecv    = 16
 
@@ -23,7 +23,7 @@ const (
 
 // Causes of interrupts.
 const (
-	causeMiss    = 1 << iota // a TLB has no translation
+	causeMiss    = 1 << iota // a translation is missing in a TLB
 	causeMessage             // messages for the driver, or notifications
 )
 
@@ -37,34 +37,34 @@ type program struct {
 	nodes  station.Table // entry 0 is the card itself; outgoing page tables name nodes by number
 	flags  []byte        // the incoming page table, in SRAM: a byte for each frame
 	bufs   []buffer
-	free   int // buffers
+	free   int // number of free buffers
 	queued fifo.Queue[*buffer]
-	out    *buffer // that the send engine has
+	out    *buffer // buffer in the send engine
 
 	answers  fifo.Queue[answer]
-	answer   []byte // in SRAM: the answer that is being sent
+	answer   []byte // in SRAM: the answer being sent
 	send     channels.Sender
 	recv     channels.Receiver
 	lines    []line
-	ready    bool // it is loaded
+	ready    bool // the program is loaded
 	procs    []*queue
-	turn     int // whose queue is looked at next
+	turn     int // last queue polled
 	tight    *queue
 	statuses fifo.Queue[ended]
-	word     []byte // in SRAM: a status that goes to the host
+	word     []byte // in SRAM: a status word on its way to the host
 
 	job   job
 	last  job
-	load  *buffer // that data is loaded into
-	from  []byte  // the host's memory that it comes from
+	load  *buffer // buffer being loaded
+	from  []byte  // the host memory it is loaded from
 	in    arrival
-	early []early // packets that have come too soon
+	early []early // packets that have arrived too early
 	count Stats
 
-	loaded, stored func() // what the DMA engine does at the end of a transfer
+	loaded, stored func() // called by the DMA engine at the end of a transfer
 }
 
-// job is what the DMA engine does.
+// job is the current work of the DMA engine.
 type job uint8
 
 const (
@@ -74,19 +74,19 @@ const (
 	reporting
 )
 
-// buffer holds a packet that goes out.
+// buffer holds an outgoing packet.
 type buffer struct {
 	index  int
 	mem    []byte
 	node   int
 	state  bufferState
-	queued bool // it is to be sent
-	dead   bool // its request, or line, has ended
+	queued bool // waits to be sent
+	dead   bool // its request or line has ended
 	header
 
-	of     *queue // whose request it is a part of; nil for none
+	of     *queue // queue of its request, or nil
 	number uint32
-	ends   bool // the request ends with it
+	ends   bool // last packet of the request
 }
 
 type bufferState uint8
@@ -97,16 +97,16 @@ const (
 	ready
 )
 
-// bound reports whether the packet goes by a line.
+// bound reports whether the packet uses a line.
 func (b *buffer) bound() bool { return b.flags&flagChannel != 0 }
 
-// answer is one that is to be sent.
+// answer is an answer to be sent.
 type answer struct {
 	node int
 	a    channels.Answer
 }
 
-// ended is a request that has.
+// ended is the end of a request.
 type ended struct {
 	q      *queue
 	number uint32
@@ -189,7 +189,7 @@ func (p *program) Step(now int64) (next int64) {
 	next = p.h.maps.Next(now)
 	busy := p.rounds()
 	next = min(next, p.send.Deadline(), p.watch())
-	busy = p.rounds() || busy // what watch has had said
+	busy = p.rounds() || busy // messages from watch
 	if p.h.closing && !p.busy() {
 		p.h.idle.Open(&p.h.host.Engine)
 	}
@@ -199,11 +199,11 @@ func (p *program) Step(now int64) (next int64) {
 	return max(next, now+1)
 }
 
-// mostRounds is the most rounds in a row. A process that shares its queue with the card can add requests while the
-// card works on them, and the card must also look elsewhere.
+// mostRounds limits the consecutive rounds. A process that shares its queue with the card can add
+// requests while the card handles them, and the card must also handle other work.
 const mostRounds = 16
 
-// rounds does rounds while there is something to do. It reports whether there is more.
+// rounds runs rounds while there is work. It reports whether there is more.
 func (p *program) rounds() (busy bool) {
 	for range mostRounds {
 		if !p.round() {
@@ -213,12 +213,12 @@ func (p *program) rounds() (busy bool) {
 	return true
 }
 
-// busy reports whether anything is on its way out.
+// busy reports whether anything is still to be sent.
 func (p *program) busy() bool {
 	return p.free < len(p.bufs) || p.answers.Len()+p.h.leaving.Len() > 0 || p.c.Sending()
 }
 
-// round does one of each thing that there is to do. What it does may make more possible.
+// round does one unit of each kind of work, which may enable more.
 func (p *program) round() (busy bool) {
 	busy = p.finish()
 	p.look()
@@ -239,7 +239,7 @@ func (p *program) round() (busy bool) {
 	return busy
 }
 
-// look counts doorbells of queues that are broken. The others are found by scan.
+// look counts doorbells of queues without a valid request. scan finds the others.
 func (p *program) look() {
 	for page := p.c.Rung(); page != nil; page = p.c.Rung() {
 		for _, q := range p.procs {
@@ -250,7 +250,7 @@ func (p *program) look() {
 	}
 }
 
-// finish notes that a transfer has ended.
+// finish completes a transfer.
 func (p *program) finish() bool {
 	if p.job == idle || p.c.Transferring() {
 		return false
@@ -271,13 +271,13 @@ func (p *program) finish() bool {
 	return true
 }
 
-// mayTake reports whether a packet to a node may have a buffer. One that does not answer keeps what it has for
-// long: so it leaves some to packets of other processes, to other nodes.
+// mayTake reports whether a packet to a node may have a buffer. A node that does not answer keeps
+// its buffers for long, so it must leave some for packets of other processes to other nodes.
 func (p *program) mayTake(node int) bool {
 	return node == 0 || len(p.procs) < 2 || p.lines[node].held < lineBuffers
 }
 
-// take returns a free buffer, nil if there is none. Data leaves some to the driver.
+// take returns a free buffer, or nil. Data leaves some to the driver.
 func (p *program) take(node int, data bool) *buffer {
 	if p.free == 0 || data && p.free <= ownBuffers || !p.mayTake(node) {
 		return nil
@@ -294,14 +294,14 @@ func (p *program) take(node int, data bool) *buffer {
 	return nil
 }
 
-// give makes a buffer free.
+// give frees a buffer.
 func (p *program) give(b *buffer) {
 	b.state, b.of = free, nil
 	p.lines[b.node].held--
 	p.free++
 }
 
-// end has the request of a buffer end with it.
+// end ends the part of a request that a buffer carries.
 func (p *program) end(b *buffer, how ending) {
 	q := b.of
 	if q == nil {
@@ -316,8 +316,7 @@ func (p *program) end(b *buffer, how ending) {
 	}
 }
 
-// tell tells the host how a request has ended: as its first part that has not gone well, if
-// there is one.
+// tell reports the end of a request to the host, with the result of its first failed part, if any.
 func (p *program) tell(q *queue, number uint32, how ending) {
 	slot := &q.under[(number-1)%slots]
 	if slot.how != 0 && slot.number == number {
@@ -328,7 +327,7 @@ func (p *program) tell(q *queue, number uint32, how ending) {
 	}
 }
 
-// report has the next status go to the host by DMA.
+// report starts the DMA of the next status word to the host.
 func (p *program) report() bool {
 	for p.statuses.Len() > 0 {
 		e := p.statuses.At(0)
@@ -343,7 +342,7 @@ func (p *program) report() bool {
 	return false
 }
 
-// release ends a packet, and makes its buffer free when the send engine has done with it.
+// release ends a packet, and frees its buffer when the send engine no longer uses it.
 func (p *program) release(b *buffer, how ending) {
 	p.end(b, how)
 	if b.dead = true; !b.queued && p.out != b {
@@ -351,17 +350,17 @@ func (p *program) release(b *buffer, how ending) {
 	}
 }
 
-// wait has a packet wait for its turn on its line.
+// wait queues a packet on its line.
 func (p *program) wait(b *buffer) {
 	l := &p.lines[b.node]
 	if l.waiting.Len()+l.under == 0 {
-		l.last = p.now // nobody had anything to answer
+		l.last = p.now // there was nothing to answer before
 	}
 	l.waiting.Push(b)
 }
 
-// bringForward makes the oldest message whose node may have a buffer the driver's next one. It reports false
-// if there is none.
+// bringForward moves the oldest message whose node may have a buffer to the front of the driver's
+// queue. It reports false if there is none.
 func (p *program) bringForward() bool {
 	q := &p.h.leaving
 	for i := range q.Len() {
@@ -402,7 +401,7 @@ func (p *program) fetch() bool {
 	return true
 }
 
-// queue has a packet leave, when the send engine is free.
+// queue queues a packet for the send engine.
 func (p *program) queue(b *buffer) {
 	if !b.queued {
 		b.queued = true
@@ -410,7 +409,7 @@ func (p *program) queue(b *buffer) {
 	}
 }
 
-// launch has the next packet leave.
+// launch sends the next packet.
 func (p *program) launch() bool {
 	if p.c.Sending() || p.h.host.Holds() {
 		return false
@@ -429,7 +428,7 @@ func (p *program) launch() bool {
 	}
 	b := *p.queued.At(0)
 	if b.node == 0 && !b.dead && p.in.busy {
-		return false // it is stored as if it had come
+		return false // it is stored as if it had arrived
 	}
 	p.queued.Pop()
 	b.queued = false
@@ -440,7 +439,7 @@ func (p *program) launch() bool {
 		p.local(b)
 	case !ok:
 		p.count.NoRoute++
-		if !b.bound() { // the others are sent again
+		if !b.bound() { // others are retransmitted
 			p.give(b)
 		}
 	default:
@@ -454,7 +453,7 @@ func (p *program) launch() bool {
 	return true
 }
 
-// transmit has a packet leave that lies in mem, but for its route and type.
+// transmit sends a packet that lies in mem, except for its route and type.
 func (p *program) transmit(mem, turns []byte, size int) bool {
 	start := typeAt - len(turns)
 	copy(mem[start:], turns)
@@ -463,7 +462,7 @@ func (p *program) transmit(mem, turns []byte, size int) bool {
 	return p.c.Send(mem[start : dataAt+size+framing.FabricCRCSize])
 }
 
-// launchAnswer has the next answer leave.
+// launchAnswer sends the next answer.
 func (p *program) launchAnswer() bool {
 	if p.answers.Len() == 0 {
 		return false

@@ -7,9 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
-// The send queue of a process is its doorbell page: slots, which the process writes in
-// turn by programmed I/O. Words are little endian, as the processors of the paper's hosts
-// have them.
+// The send queue of a process is its doorbell page: slots, which the process writes round-robin by
+// programmed I/O. Words are little-endian, as on the processors of the paper's hosts.
 //
 //	offset  size  field
 //	     0     4  number of the request, from 1 on; written last
@@ -18,11 +17,11 @@ import (
 //	    12   128  of a short request: the data
 //	    12     8  of a long one: the virtual address of the data
 const (
-	// slots is how many requests a send queue holds.
+	// slots is the number of requests in a send queue.
 	slots = 29
-	// shortData is the most bytes of a short request.
+	// shortData is the maximum length of a short request in bytes.
 	shortData = 128
-	// longData is the most bytes of a long one.
+	// longData is the maximum length of a long request in bytes.
 	longData = 8 << 20
 
 	slotSize   = 12 + shortData
@@ -32,18 +31,18 @@ const (
 	slotNotify = 0x40000000
 )
 
-// request is one of them.
+// request is a request in a slot.
 type request struct {
 	number uint32
 	short  bool
 	notify bool
 	size   int
 	proxy  uint32
-	at     uint64 // virtual address, of a long one
-	data   []byte // of a short one
+	at     uint64 // virtual address of a long request's data
+	data   []byte // data of a short request
 }
 
-// head writes what lies in a slot before the data of a short request, and returns how much that is.
+// head encodes the part of a slot before a short request's data, and returns its length.
 func (r *request) head(b *[20]byte) (n int) {
 	le := binary.LittleEndian
 	word := uint32(r.size)
@@ -63,19 +62,18 @@ func (r *request) head(b *[20]byte) (n int) {
 	return n
 }
 
-// write puts a request into its slot, and rings. It is the process's, and allocates
-// nothing.
+// write writes a request into its slot, and rings. The process calls it. It does not allocate.
 func (r *request) write(page *hardware.Page) {
 	var b [20]byte
 	at, n := slotOf(r.number), r.head(&b)
 	if r.short {
-		_ = page.Write(at+slotData, r.data) // it lies in the page, as all that follows
+		_ = page.Write(at+slotData, r.data) // within the page, so it cannot fail
 	}
 	_ = page.Write(at, b[:n])
 	page.Ring()
 }
 
-// share puts a request into its slot of memory that the card's process shares: its number last.
+// share writes a request into its slot in memory shared with the card's process, its number last.
 func (r *request) share(mem []byte) {
 	var b [20]byte
 	at, n := slotOf(r.number), r.head(&b)
@@ -88,17 +86,18 @@ func (r *request) share(mem []byte) {
 
 func slotOf(number uint32) int { return int((number-1)%slots) * slotSize }
 
-// lastNumber is that of the last request before the numbers begin anew: it fits into a
-// status, and ends a turn of the slots.
+// lastNumber is the last request number before the numbers restart: it fits a status word, and ends
+// a round of the slots.
 const lastNumber = 1 << 28 / slots * slots
 
 // after returns the number of the next request.
 func after(number uint32) uint32 { return number%lastNumber + 1 }
 
-// holds reports whether a page holds the request of a number.
+// holds reports whether a page holds the request with a number.
 func holds(page []byte, number uint32) bool { return shared.Load(page, slotOf(number)) == number }
 
-// parse takes the request of a number apart. b is its slot, which the process cannot write to any more.
+// parse decodes the request with a number. b is a copy of its slot, which the process can no longer
+// write.
 func (r *request) parse(b []byte, number uint32) {
 	le := binary.LittleEndian
 	word := le.Uint32(b[4:])
@@ -110,18 +109,17 @@ func (r *request) parse(b []byte, number uint32) {
 	}
 }
 
-// Codes that a request ends with.
+// Results of a request.
 type ending uint32
 
 const (
 	endDone    ending = 1 + iota
 	endProxy          // it names a page that the process has not imported
-	endAddress        // it names memory that is not the process's
-	endSize           // it is longer than a request can be
-	endRefused        // its exporter has taken the page back
-	endLost           // the node does not answer, or was started again
+	endAddress        // it names memory that does not belong to the process
+	endSize           // it is too long
+	endRefused        // the exporter has revoked the page
+	endLost           // the node does not answer, or has restarted
 )
 
-// status is what the card tells of a request, in one word of the process's memory: its
-// number and how it has ended.
+// status encodes the result of a request in one word: its number and its ending.
 func status(number uint32, how ending) uint32 { return number<<3 | uint32(how) }

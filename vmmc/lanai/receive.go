@@ -6,18 +6,18 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/hardware"
 )
 
-// arrival is a packet that has come and is being stored in the host's memory: from the
-// network, or one of the card's own, to itself.
+// arrival is an incoming packet that is being stored in the host's memory: from the network, or
+// from the card itself.
 type arrival struct {
 	header
 	busy   bool
 	node   int
 	r      hardware.Received
 	local  *buffer
-	data   []byte // in SRAM, what is left of it
-	piece  int    // which of the two addresses it goes to next
-	moved  int    // bytes of the transfer that is under way
-	refuse bool   // it may not be written, or not all of it
+	data   []byte // in SRAM, not yet stored
+	piece  int    // index of the next address
+	moved  int    // bytes in the current transfer
+	refuse bool   // not, or not completely, writable
 	owner  *seat
 }
 
@@ -27,13 +27,13 @@ const (
 	frameNotify
 )
 
-// mostAnswers is how many answers may wait while packets that want one are taken. Those for
-// packets that were taken before come on top.
+// mostAnswers limits the waiting answers while packets that need one are accepted. Answers to
+// packets that were accepted before are in addition.
 const mostAnswers = 64
 
-// receive takes the next packet that has come. Answers end here; the others are to be
-// stored. It never waits for the card's own sends: routes are free of deadlock only as long
-// as every card takes what comes.
+// receive takes the next incoming packet. It handles answers, and prepares others for storing. It
+// never waits for the card's own sends: routes are free of deadlock only if every card always
+// accepts packets.
 func (p *program) receive() bool {
 	if p.in.busy {
 		return false
@@ -53,8 +53,7 @@ func (p *program) receive() bool {
 	return true
 }
 
-// reply has an answer sent. It takes the place of one for the same channel that waits to be
-// sent, which says nothing that it does not say.
+// reply queues an answer. It replaces a waiting answer for the same channel, which is outdated.
 func (p *program) reply(node int, a channels.Answer) {
 	if x := p.pending(node, a.Channel); x != nil {
 		x.a = a
@@ -63,7 +62,7 @@ func (p *program) reply(node int, a channels.Answer) {
 	p.answers.Push(answer{node, a})
 }
 
-// pending returns the answer for a channel that waits to be sent, nil for none.
+// pending returns the waiting answer for a channel, or nil.
 func (p *program) pending(node int, channel uint8) *answer {
 	for i := range p.answers.Len() {
 		if x := p.answers.At(i); x.node == node && x.a.Channel == channel {
@@ -73,28 +72,28 @@ func (p *program) pending(node int, channel uint8) *answer {
 	return nil
 }
 
-// fate is what becomes of a packet that has come.
+// fate is the result of receiving a packet.
 type fate uint8
 
 const (
 	dropped fate = iota
 	stored
-	waits // it has come too soon
+	waits // it has arrived too early
 )
 
-// early is a packet that has come too soon. Its channel is held, and its buffer.
+// early is a packet that has arrived too early. It occupies its channel and its buffer.
 type early struct {
 	header
 	node int
 	r    hardware.Received
 }
 
-// mostEarly is how many of them there are at the most, and no more than half of the buffers:
-// other packets, the mapper's among them, need buffers, too.
+// mostEarly limits the early packets. They also use at most half of the buffers, because other
+// packets, such as the mapper's, need buffers too.
 const mostEarly = leastRecv * 2
 
-// turnHasCome begins to store a packet that has come too soon, if it is its turn now. Those
-// of lines that have ended are dropped.
+// turnHasCome starts to store an early packet whose turn has come. It drops early packets of lines
+// that have ended.
 func (p *program) turnHasCome() bool {
 	for i := range p.early {
 		e := &p.early[i]
@@ -121,7 +120,7 @@ func (p *program) turnHasCome() bool {
 	return false
 }
 
-// admit decides what becomes of a packet.
+// admit decides about an incoming packet.
 func (p *program) admit(r *hardware.Received) fate {
 	h := &p.in.header
 	if r.Type != typePacket || !h.parse(r.Payload) {
@@ -152,7 +151,7 @@ func (p *program) admit(r *hardware.Received) fate {
 		return dropped
 	}
 	if h.kind != kindChunk && !p.h.hasRoom() {
-		p.count.TooSoon++ // it is a query, which is asked again
+		p.count.TooSoon++ // it is a query, which is repeated
 		return dropped
 	}
 	p.in.busy, p.in.node, p.in.r, p.in.local = true, node, *r, nil
@@ -160,20 +159,20 @@ func (p *program) admit(r *hardware.Received) fate {
 	return stored
 }
 
-// passes asks channel and line what becomes of a packet, and answers if it is not taken. The
-// line hears only what carries the channel's epoch: its sender has had an answer from here, so
-// it is where its address says.
+// passes checks channel and line of a packet, and answers if it is not accepted. The line accepts
+// only packets with the channel's epoch: their sender has received an answer from this card, so its
+// address is genuine.
 func (p *program) passes(node int, h *header, r *hardware.Received) fate {
 	if p.answers.Len() >= mostAnswers && p.pending(node, h.ch.Channel) == nil {
 		p.count.Unanswered++
-		return dropped // its sender sends it again
+		return dropped // its sender retransmits it
 	}
 	v, a := p.recv.Arrive(node, h.ch)
 	l := &p.lines[node]
 	if v == channels.ArrivalNew {
 		if !p.judge(node, h) {
 			p.count.Stale++
-			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // and nobody is told: its sender gives the line up
+			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // without an answer: its sender gives the line up
 			return dropped
 		}
 		if h.order == l.expect && (h.kind == kindChunk || p.h.hasRoom()) {
@@ -184,8 +183,8 @@ func (p *program) passes(node int, h *header, r *hardware.Received) fate {
 			p.reply(node, p.recv.Refuse(node, h.ch.Channel, channels.NackNoEndpoint))
 			return dropped
 		}
-		if h.order-l.expect >= channelCount { // somebody else has spoken for the node, and to wait would not end
-			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // and nobody is told: it hears of the line's end
+		if h.order-l.expect >= channelCount { // another station has spoken for the node, and waiting would not end
+			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // without an answer: it learns of the line's end
 			p.count.Stale++
 			p.cut(node)
 			return dropped
@@ -204,13 +203,13 @@ func (p *program) passes(node int, h *header, r *hardware.Received) fate {
 	return dropped
 }
 
-// local takes one of the card's own packets as if it had come.
+// local handles one of the card's own packets as if it had arrived.
 func (p *program) local(b *buffer) {
 	p.in = arrival{header: b.header, busy: true, local: b}
 	p.accept(b.mem[dataAt:][:b.size])
 }
 
-// accept begins to store a packet.
+// accept starts to store a packet.
 func (p *program) accept(data []byte) {
 	in := &p.in
 	in.data, in.piece, in.refuse, in.owner = data, 0, false, nil
@@ -220,7 +219,7 @@ func (p *program) accept(data []byte) {
 	}
 }
 
-// store has the next piece of the packet go to the host by DMA.
+// store starts the DMA of the next piece of the packet.
 func (p *program) store() bool {
 	in := &p.in
 	if !in.busy {
@@ -242,13 +241,13 @@ func (p *program) store() bool {
 	return p.c.Transfer(in.moved, p.stored)
 }
 
-// writable asks the incoming page table.
+// writable checks the incoming page table.
 func (p *program) writable(addr uint64) bool {
 	frame := addr >> pageShift
 	return frame < uint64(len(p.flags)) && p.flags[frame]&frameWrite != 0
 }
 
-// onStored is the end of a transfer: what may not be written any more is not.
+// onStored completes a transfer. It writes nothing to memory that has been revoked meanwhile.
 func (p *program) onStored() {
 	in := &p.in
 	if in.kind != kindChunk {
@@ -270,7 +269,7 @@ func (p *program) onStored() {
 	in.owner = owner
 }
 
-// finishStore goes on with the second piece, or ends the packet.
+// finishStore continues with the second piece, or ends the packet.
 func (p *program) finishStore() {
 	in := &p.in
 	in.data = in.data[min(in.moved, len(in.data)):]
@@ -310,7 +309,7 @@ func (p *program) finishStore() {
 	in.r = hardware.Received{}
 }
 
-// notify has the driver tell an exporter, if the page is one of which it is to hear.
+// notify makes the driver notify an exporter, if the page is exported with notifications.
 func (p *program) notify(addr uint64) {
 	frame := addr >> pageShift
 	if frame < uint64(len(p.flags)) && p.flags[frame]&frameNotify != 0 {

@@ -7,29 +7,29 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// region is an import as the importer has it: a run of proxy pages.
+// region is the importer's state of an import: a run of proxy pages.
 type region struct {
 	provider.Region
 	k       *conn
 	first   uint32 // proxy page
 	pages   uint32
-	offset  int // byte of the first page at which the memory begins
+	offset  int // offset of the memory in its first page
 	to      run // frames that the pages lead to
 	leaving bool
 	gone    bool
 
-	// A redirection that waits until what was posted before it has ended, and the exporter has
-	// copied that, and what others have written.
+	// A pending redirection. It waits until earlier writes have ended, and until the exporter has
+	// copied their data and those of other importers.
 	moving bool
 	copied bool
 	turn   uint32 // redirections so far
-	drain  int    // writes that it waits for
+	drain  int    // number of writes that it waits for
 	next   run
 	nextAt int
 	reply  []byte
 }
 
-// base returns at which byte of a page the memory begins that writes go to from now on.
+// base returns the offset, in its first page, of the memory that the next writes go to.
 func (x *region) base() uint64 {
 	if x.moving {
 		return uint64(x.nextAt)
@@ -37,8 +37,8 @@ func (x *region) base() uint64 {
 	return uint64(x.offset)
 }
 
-// granted takes in an import. One that nobody wants any more, or that there is no room
-// for, is given up at once.
+// granted handles the grant of an import. If the import is no longer wanted, or there is no room
+// for it, it is released at once.
 func (k *conn) granted(r *asking.Reader) {
 	seq := r.U32()
 	x := &region{k: k, Region: provider.Region{Owner: k.peer, Slot: r.U32()}}
@@ -56,7 +56,7 @@ func (k *conn) granted(r *asking.Reader) {
 	}
 	if !x.open() {
 		k.say(body(sayReleased, x.Slot))
-		a.Err = fmt.Errorf("%w: an import of %d bytes needs %d proxy pages in a row, %d of %d are in use: give others up", provider.ErrNoRoom,
+		a.Err = fmt.Errorf("%w: an import of %d bytes needs %d consecutive proxy pages, %d of %d are in use: release other imports", provider.ErrNoRoom,
 			x.Size, pagesOf(pageSize-1, x.Size), k.p.queue.table.count(), outgoingPages)
 		k.p.up.Answered(a)
 		return
@@ -67,8 +67,8 @@ func (k *conn) granted(r *asking.Reader) {
 	k.p.up.Answered(a)
 }
 
-// open reserves proxy pages and has them lead to the memory: as many as it needs wherever
-// in a page it begins, because it may move.
+// open reserves proxy pages that lead to the memory. Their number suffices for any offset in the
+// first page, because a redirection may change the offset.
 func (x *region) open() bool {
 	n := pagesOf(pageSize-1, x.Size)
 	h := x.k.p.h
@@ -85,21 +85,21 @@ func (x *region) open() bool {
 	return ok
 }
 
-// lead has the pages lead to frames. The host's lock is held.
+// lead makes the pages lead to frames. The caller must hold the host's lock.
 func (x *region) lead(to run) {
 	if x.k.holds() {
 		x.k.p.queue.table.set(x.first, x.k.node, to)
 	}
 }
 
-// close has the pages lead nowhere. The host's lock is held.
+// close invalidates the pages. The caller must hold the host's lock.
 func (x *region) close() {
 	if !x.gone {
 		x.k.p.queue.table.close(x.first, x.pages)
 	}
 }
 
-// lose ends a region for the process.
+// lose ends the region for the process.
 func (x *region) lose(why error) {
 	if x.Err == nil {
 		x.Err = why
@@ -110,15 +110,15 @@ func (x *region) lose(why error) {
 	}
 }
 
-// leave gives the region up, when its writes have ended.
+// leave releases the region when its writes have ended.
 func (x *region) leave() {
 	x.leaving = true
 	k := x.k
-	k.notes.waiting.Keep(func(slot *uint32) bool { return *slot != x.Slot }) // they would meet another import's
+	k.notes.waiting.Keep(func(slot *uint32) bool { return *slot != x.Slot }) // otherwise they would be sent for the slot's next import
 	x.writesEnded()
 }
 
-// writesEnded does what waits until writes have ended.
+// writesEnded does the work that waits for the end of writes.
 func (x *region) writesEnded() {
 	k := x.k
 	if x.leaving && x.Busy == 0 && !x.gone {
@@ -145,7 +145,7 @@ func (x *region) writesEnded() {
 	}
 }
 
-// moved: the exporter has copied what had gone to the memory before a redirection.
+// moved records that the exporter has copied the data written before a redirection.
 func (k *conn) moved(slot uint32) {
 	if x := k.regions[slot]; x != nil && x.moving {
 		x.copied = true
@@ -153,7 +153,7 @@ func (k *conn) moved(slot uint32) {
 	}
 }
 
-// redirect has the writes from now on go elsewhere, when those before have ended.
+// redirect makes future writes go elsewhere when the current ones have ended.
 func (k *conn) redirect(r *asking.Reader) {
 	slot, first, offset := r.U32(), r.U32(), int(r.U32())
 	x := k.regions[slot]
@@ -173,9 +173,9 @@ func (k *conn) redirect(r *asking.Reader) {
 	x.writesEnded()
 }
 
-// move has the proxy pages lead to the new memory, also those of an import that is given up: what
-// was posted to it before goes there. Those of a connection that has ended lead nowhere, and what
-// was posted fails.
+// move makes the proxy pages lead to the new memory, even for an import that is being released:
+// writes that were posted before go there. After the end of the connection the pages lead nowhere,
+// and those writes fail.
 func (x *region) move() {
 	p := x.k.p
 	h := p.h
@@ -190,7 +190,7 @@ func (x *region) move() {
 	p.post()
 }
 
-// names reports whether a frame is one that the process writes to.
+// names reports whether the process may write to a frame through this connection.
 func (k *conn) names(frame uint32) bool {
 	for _, x := range k.regions {
 		if x.to.has(frame) {

@@ -10,31 +10,32 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// seat is the place of a process on the card and at the driver. The host's lock guards it.
+// seat is the state of a process on the card and in the driver. The host's lock guards it.
 type seat struct {
 	listener
 	h      *Card
 	self   provider.Identity
 	uid    uint32
 	port   uint16
-	page   *hardware.Page // its doorbell
+	page   *hardware.Page // its doorbell page
 	queue  queue
 	space  space
-	frames *frames         // where it takes numbers for its memory
-	told   untaken.Account // what others have sent to it
+	frames *frames         // where it reserves numbers for its memory
+	told   untaken.Account // events of other processes that it has not handled
 }
 
-// listener is a process as the card speaks to it: one of this process of the operating system (process),
-// or of another one (guest). All calls are with the host's lock held.
+// listener receives the card's events for a process: of this operating-system process (process), or
+// of another one (guest). The caller of its methods holds the host's lock.
 type listener interface {
 	tell(e event)
 	finished(number uint32, how ending) // a request has ended
-	touched()                           // its memory has been written to
-	waiting() int                       // requests that wait for a slot
+	touched()                           // its memory was written
+	waiting() int                       // number of requests that wait for a slot
 	relation(to ethertype.Addr) relation
 }
 
-// sit gives a process its place: with a page that it shares with the card, or without. The lock is held.
+// sit gives a process its seat. page is shared with the card, or nil. The caller must hold the
+// lock.
 func (h *Card) sit(s *seat, page *shared.Memory) error {
 	if err := h.full(s.self.Process); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (h *Card) sit(s *seat, page *shared.Memory) error {
 	return nil
 }
 
-// full returns why the card takes no other process, or nil. The lock is held.
+// full returns why the card accepts no further process, or nil. The caller must hold the lock.
 func (h *Card) full(process uint32) error {
 	switch {
 	case h.host.Failed() != nil:
@@ -75,8 +76,8 @@ func (h *Card) full(process uint32) error {
 	return nil
 }
 
-// attach gives the process its tables on the card. One that shares its queue and its outgoing page table
-// with the card takes as much of the card's memory as another one. The lock is held.
+// attach allocates the process's tables on the card. A process with a shared queue and outgoing
+// page table uses as much of the card's memory as others. The caller must hold the lock.
 func (s *seat) attach() error {
 	q := &s.queue
 	sram := s.h.host.Card.SRAM()
@@ -96,7 +97,7 @@ func (s *seat) attach() error {
 	return nil
 }
 
-// detach takes the process off the card. The lock is held.
+// detach removes the process from the card. The caller must hold the lock.
 func (s *seat) detach() {
 	h := s.h
 	delete(h.procs, s.port)
@@ -116,8 +117,8 @@ func (s *seat) detach() {
 	s.space = newSpace()
 }
 
-// pages is the driver's part of a miss: it pins the page that is missing and those behind
-// it that are the process's, and returns how many these are.
+// pages is the driver's part of a TLB miss: it returns how many pages to pin, the missing one and
+// those of the process that follow it.
 func (s *seat) pages() int {
 	last, ok := s.space.extent(s.queue.page0)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/shared"
 )
 
-// queue is a process as the card has it: its send queue and tables.
+// queue is the card's state of a process: its send queue and tables.
 type queue struct {
 	proc   *seat
 	open   bool
@@ -16,28 +16,28 @@ type queue struct {
 	blocks [2]hardware.Block
 	table  outgoing
 	tlb    tlb
-	lines  []byte // of a process elsewhere: the numbers of lines that it knows; nil for others
-	words  []byte // in the host's memory: what the card tells of each slot
+	lines  []byte // for a process elsewhere: the line numbers that it knows; nil for others
+	words  []byte // in the host's memory: the status word of each slot
 	copied [slotSize]byte
 
-	next    uint32 // number of the request that comes next
+	next    uint32 // number of the next request
 	req     request
-	has     bool   // req is under way
-	sent    int    // bytes of it that are
-	node    int    // where it goes
-	number  uint64 // of that line, when it was picked
+	has     bool   // req is in progress
+	sent    int    // bytes of req already sent
+	node    int    // destination
+	number  uint64 // number of that line at the start of the request
 	under   [slots]under
-	missing bool   // the driver has been asked for a translation
-	page0   uint64 // the page that it was asked for
+	missing bool   // a translation has been requested from the driver
+	page0   uint64 // the page of that translation
 }
 
-// under is a request that has not ended, and what has not gone well of it.
+// under is a request in progress, with the first failure of its parts.
 type under struct {
 	number uint32
 	how    ending
 }
 
-// drop forgets a process. What has begun to leave leaves.
+// drop removes a process. Packets that have begun to leave still leave.
 func (p *program) drop(q *queue) {
 	p.procs = slices.DeleteFunc(p.procs, func(x *queue) bool { return x == q })
 	for i := range p.bufs {
@@ -50,7 +50,7 @@ func (p *program) drop(q *queue) {
 	}
 }
 
-// scan looks at the send queues in turn, and does the next step of a request.
+// scan polls the send queues round-robin, and does the next step of a request.
 func (p *program) scan() bool {
 	for range p.procs {
 		p.turn = (p.turn + 1) % len(p.procs)
@@ -67,7 +67,7 @@ func (p *program) pick(q *queue) bool {
 	if !holds(q.mem, q.next) {
 		return false
 	}
-	copy(q.copied[:], q.mem[slotOf(q.next):]) // which the process may change meanwhile
+	copy(q.copied[:], q.mem[slotOf(q.next):]) // the process may change the slot meanwhile
 	q.req.parse(q.copied[:], q.next)
 	p.c.Work(p.h.costs.Pick)
 	q.next = after(q.next)
@@ -85,7 +85,7 @@ func (p *program) pick(q *queue) bool {
 	return true
 }
 
-// check says whether the card takes a request.
+// check decides whether the card accepts a request.
 func (p *program) check(q *queue) ending {
 	r := &q.req
 	if r.size > longData || r.short && r.size > shortData {
@@ -99,7 +99,7 @@ func (p *program) check(q *queue) ending {
 	}
 	q.node, q.number = node, p.lines[node].number
 	if q.lines != nil && shared.Load(q.lines, node*lineWord) != uint32(q.number) {
-		return endLost // the process has not heard yet that the line has ended
+		return endLost // the process does not yet know that the line has ended
 	}
 	return endDone
 }
@@ -110,11 +110,11 @@ func (p *program) fail(q *queue, how ending) {
 	p.tell(q, q.req.number, how)
 }
 
-// step sends the next chunk of a request. It reports false if it has to wait: also for a route,
-// which comes, or the line ends. If the request failed, and the connection went on, what it was to
-// write would be missing among what was written before and behind it.
+// step sends the next chunk of a request. It reports false if the request has to wait, also for a
+// route, which returns unless the line ends. The request must not fail instead: the connection
+// would continue, and its data would be missing between earlier and later writes.
 func (p *program) step(q *queue) bool {
-	if !q.has { // it has failed when it was picked
+	if !q.has { // it failed when it was picked
 		return true
 	}
 	if p.lines[q.node].number != q.number {
@@ -130,7 +130,7 @@ func (p *program) step(q *queue) bool {
 	return p.chunk(q)
 }
 
-// short copies the data of a request into a packet.
+// short copies the data of a short request into a packet.
 func (p *program) short(q *queue) bool {
 	b := p.take(q.node, true)
 	if b == nil {
@@ -145,7 +145,7 @@ func (p *program) short(q *queue) bool {
 	return true
 }
 
-// chunk has the data of the next chunk come by DMA: to the end of its page.
+// chunk starts the DMA of the next chunk: up to the end of its page.
 func (p *program) chunk(q *queue) bool {
 	at := q.req.at + uint64(q.sent)
 	offset := int(at % pageSize)
@@ -181,13 +181,13 @@ func (p *program) chunk(q *queue) bool {
 	}
 	b.state, p.load, p.from, p.job = filling, b, from, loading
 	p.c.Transfer(n, p.loaded)
-	p.c.Work(p.h.costs.Chunk) // the header, while the data comes
+	p.c.Work(p.h.costs.Chunk) // builds the header while the data arrives
 	p.dispatch(q, b)
 	return true
 }
 
-// address finds where n bytes of a request go, and makes the packet's header. It reports
-// false if they go nowhere: then the request has ended.
+// address determines the destination of n bytes of a request, and fills in the packet's header. It
+// reports false if there is none; the request has then ended.
 func (p *program) address(q *queue, b *buffer, n int) bool {
 	proxy := uint64(q.req.proxy) + uint64(q.sent)
 	offset := proxy % pageSize
@@ -208,8 +208,7 @@ func (p *program) address(q *queue, b *buffer, n int) bool {
 	return false
 }
 
-// dispatch puts a packet on its way, behind those before it, and ends the request with it
-// if it is the last.
+// dispatch queues a packet behind those before it. The last packet of a request ends the request.
 func (p *program) dispatch(q *queue, b *buffer) {
 	if !p.h.cfg.Drop {
 		b.flags |= flagChannel
@@ -228,10 +227,10 @@ func (p *program) dispatch(q *queue, b *buffer) {
 	}
 }
 
-// onLoaded is the end of a transfer from the host.
+// onLoaded completes a transfer from the host.
 func (p *program) onLoaded() { copy(p.load.mem[dataAt:], p.from) }
 
-// finishLoad has a packet that is complete go on.
+// finishLoad continues with a packet whose data is complete.
 func (p *program) finishLoad() {
 	b := p.load
 	p.load, p.from = nil, nil
@@ -242,15 +241,15 @@ func (p *program) finishLoad() {
 	p.safe(b)
 }
 
-// safe ends a request whose last data is in SRAM, where nothing is sent again.
+// safe ends a request whose last data is in SRAM, if there are no retransmissions.
 func (p *program) safe(b *buffer) {
 	if !b.bound() {
 		p.end(b, endDone)
 	}
 }
 
-// refill adds translations for the queue of a process, of n pages from the one that was
-// missing on; 0 for none, which ends the request.
+// refill adds translations of n pages to the queue of a process, from the missing one on. With n =
+// 0 the request ends.
 func (p *program) refill(q *queue, n int) {
 	q.missing = false
 	if n == 0 {

@@ -23,26 +23,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a program may have of a card. Its user may have a part of all.
+// Limits of a program on a card. Its user may use a part of the total.
 const (
 	mostGuests  = 16      // processes of one program
 	mostAreas   = 256     // pieces of memory of one process
 	mostNames   = 256     // words that name one process
-	mostName    = 512     // bytes of a scope or word
-	mostFinds   = 16      // questions of one program that are open at a time; it asks the others later
-	mostPeers   = 1024    // processes that one process has to do with
-	mostLines   = 512     // that one program has been told of, and has not taken in
+	mostName    = 512     // bytes in a scope or word
+	mostFinds   = 16      // open questions of one program; it delays further ones
+	mostPeers   = 1024    // peers of one process
+	mostLines   = 512     // lines reported to one program that it has not read
 	mostSaying  = 32      // messages of one program that have not begun to leave
-	mostWords   = 4096    // of all programs of one user, also of those that have ended
-	mostBacklog = 1 << 20 // bytes of answers that a program has not taken
-	mostUntaken = 1 << 27 // bytes of the rest: more than all processes of one program can be told
+	mostWords   = 4096    // of all programs of one user, including ended ones
+	mostBacklog = 1 << 20 // bytes of answers that a program has not read
+	mostUntaken = 1 << 27 // bytes of other unread messages: more than the processes of one program can cause
 	userPart    = 4       // of processes and memory, for one user
 )
 
-// limits are those of programs of other processes, by user.
+// limits holds the limits of programs of other processes, by user.
 type limits struct {
-	guests *admission.Gate[uint32] // connections: processes of VMMC, until their parts of the incoming page table are free
-	memory *admission.Gate[uint32] // bytes that they share with the card
+	guests *admission.Gate[uint32] // connections: VMMC processes, until their parts of the incoming page table are free
+	memory *admission.Gate[uint32] // bytes shared with the card
 	words  map[uint32]int          // messages that have not begun to leave
 }
 
@@ -58,8 +58,8 @@ func (h *Card) Serve(ctx context.Context, anyUser bool) error {
 	return serve(ctx)
 }
 
-// desk opens the desk where programs come, in the network namespace of the calling thread, and returns
-// what serves them.
+// desk opens the desk that programs connect to, in the network namespace of the calling thread, and
+// returns the function that serves them.
 func (h *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err error) {
 	if h.far != nil {
 		return nil, fmt.Errorf("lanai: serve: another process serves the card: %w", unix.EADDRINUSE)
@@ -96,11 +96,11 @@ func (h *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err er
 	}, nil
 }
 
-// userGuests is how many processes one user may have.
+// userGuests returns how many processes one user may have.
 func (h *Card) userGuests() int { return max(1, h.cfg.Processes/userPart) }
 
-// guestPages is how many pages one process may have exported, counted once for each importer.
-// There are twice as many parts of the table as processes, because importers of a process that has ended may
+// guestPages returns how many pages one process may export, counted once for each importer. There
+// are twice as many parts of the table as processes, because importers of an ended process may
 // still name its part.
 func (h *Card) guestPages() int { return max(1, (h.cfg.Memory-1)/(2*h.cfg.Processes)) }
 
@@ -127,19 +127,19 @@ type tenant struct {
 	uid   uint32
 	conn  *net.UnixConn
 	line  *share.Line
-	calls *shared.Bell // which the program rings
+	calls *shared.Bell // rung by the program
 	news  *shared.Bell
 	ctx   context.Context // ends with its connection, and with Serve
-	work  sync.WaitGroup  // its questions
+	work  sync.WaitGroup  // its open questions
 
-	// The host's lock guards what follows.
-	guests [shared.Bits]*guest // by their bits
-	told   map[int]uint64      // numbers of lines that it has been told, by node
-	lines  int                 // of these, those that it has not taken in
+	// Guarded by the host's lock.
+	guests [shared.Bits]*guest // by bit
+	told   map[int]uint64      // line numbers reported to it, by node
+	lines  int                 // reported lines that it has not read
 	saying int                 // messages that have not begun to leave
-	room   progress.Gate       // opens when one does
+	room   progress.Gate       // opens when one leaves
 	finds  map[uint32]context.CancelFunc
-	asked  int // questions that are open
+	asked  int // open questions
 }
 
 // guest is a process of a tenant.
@@ -149,32 +149,32 @@ type guest struct {
 	bit    int
 	page   *shared.Memory
 	pages  run // its part of the incoming page table
-	named  int // importers that may still name it, after the end of the process
+	named  int // importers that may still name the part after the end of the process
 	areas  map[uint64]*shared.Memory
-	next   uint64 // virtual address for the next area
+	next   uint64 // virtual address of the next area
 	peers  map[ethertype.Addr]*acquaintance
-	keys   map[string]bool // by which it is known
+	keys   map[string]bool // its names
 	memory int64           // bytes that it shares
 }
 
-// acquaintance is a process that a guest has to do with, from its first message until it says that
-// nothing more comes.
+// acquaintance is a peer of a guest, from its first message until it announces that it sends
+// nothing more.
 type acquaintance struct {
 	node        int
 	line        uint64
-	incarnation uint64 // 0 if it is not known
-	met         bool   // the process has sent it something, or has given it memory
-	imports     bool   // it has been given memory to write to
-	said        bool   // the process has sent it a bye: that nothing more comes
+	incarnation uint64 // 0 if unknown
+	met         bool   // the process has sent it a message, or granted it memory
+	imports     bool   // it was granted memory to write
+	said        bool   // the process has sent it a bye
 	mute        bool   // the process has sent a bye, and neither has sent anything since
 	bye         bool   // it has sent a bye that the process has not answered
 }
 
-// tenant serves a program as long as its connection lasts. When work is done it waits for nothing.
+// tenant serves a program until its connection ends. When work is done it no longer waits.
 func (h *Card) tenant(work context.Context, conn *net.UnixConn, uid uint32) {
 	m, fd, err := shared.New(bellsSize)
 	if err != nil {
-		return // out of descriptors, say
+		return // such as no descriptors left
 	}
 	ctx, cancel := context.WithCancel(work)
 	t := &tenant{card: h, uid: uid, conn: conn, line: share.NewLine(conn, uid), calls: shared.NewBell(m, callsAt), news: shared.NewBell(m, newsAt),
@@ -230,14 +230,14 @@ func (h *Card) tenant(work context.Context, conn *net.UnixConn, uid uint32) {
 	t.line.Finish(0)
 }
 
-// announce tells all programs of other processes the lines that have begun. The lock is held.
+// announce reports new lines to all programs of other processes. The caller must hold the lock.
 func (h *Card) announce() {
 	for t := range h.tenants {
 		t.announce()
 	}
 }
 
-// announce tells the program of nodes and lines that it has not been told of.
+// announce reports nodes and lines to the program that it does not know yet.
 func (t *tenant) announce() {
 	p := t.card.prog
 	if !p.ready {
@@ -252,15 +252,15 @@ func (t *tenant) announce() {
 	}
 }
 
-// send gives the program an answer. One that does not take its answers loses its connection.
+// send sends an answer to the program. A program that does not read its answers is disconnected.
 func (t *tenant) send(n memo) {
 	if t.line.Send(n); t.line.Backlog() > mostBacklog {
 		passfd.HangUp(t.conn)
 	}
 }
 
-// tell tells the program what it has not asked for. There is room for that, unless it says that it has taken in
-// what it has not.
+// tell sends an unsolicited message to the program. The limit is exceeded only if the program
+// reports messages as read that it has not read.
 func (t *tenant) tell(n memo) {
 	if t.line.Tell(n); t.line.Told() > mostUntaken {
 		passfd.HangUp(t.conn)
@@ -282,7 +282,7 @@ func (t *tenant) take() (some bool) {
 	return some
 }
 
-// read does what the program asks for, until its connection ends or it asks for what no program does.
+// read executes the program's requests, until its connection ends or it sends an invalid request.
 func (t *tenant) read() {
 	for {
 		var n memo
@@ -294,7 +294,7 @@ func (t *tenant) read() {
 	}
 }
 
-// do does one thing. It returns false if no program of this package asks for it.
+// do executes one request. It returns false if the request is invalid.
 func (t *tenant) do(n *memo) (ok bool) {
 	h := t.card
 	h.host.Engine.Lock()
@@ -362,7 +362,7 @@ func (t *tenant) do(n *memo) (ok bool) {
 	return true
 }
 
-// answer answers a question, with a file unless fd is negative.
+// answer answers a request, with a file unless fd is negative.
 func (t *tenant) answer(n memo, fd int) {
 	if fd < 0 {
 		t.line.Send(n)
@@ -380,20 +380,20 @@ func (t *tenant) guestAt(port uint16) *guest {
 	return nil
 }
 
-// join makes a process.
+// join adds a process.
 func (t *tenant) join(n *memo) (answer memo, fd int) {
 	h, refused := t.card, memo{Do: doJoin, Full: true}
 	if t.line.Told() > mostTold {
-		refused.Error = "the program has not taken what its processes were told, also those that have ended"
+		refused.Error = "the program has not read the messages for its processes"
 		return refused, -1
 	}
 	if h.limits.words[t.uid] >= mostWords {
-		refused.Error = fmt.Sprintf("%d messages of user %d wait to leave, which is the most", mostWords, t.uid)
+		refused.Error = fmt.Sprintf("%d messages of user %d wait to be sent, the maximum", mostWords, t.uid)
 		return refused, -1
 	}
 	bit := slices.Index(t.guests[:mostGuests], nil)
 	if bit < 0 {
-		refused.Error = fmt.Sprintf("a program has %d processes on a card at the most", mostGuests)
+		refused.Error = fmt.Sprintf("a program may have at most %d processes on a card", mostGuests)
 		return refused, -1
 	}
 	if err := h.full(n.Process); err != nil {
@@ -401,7 +401,7 @@ func (t *tenant) join(n *memo) (answer memo, fd int) {
 		return refused, -1
 	}
 	if !h.limits.guests.Enter(t.uid) {
-		refused.Error = fmt.Sprintf("user %d has %d processes on it, which is the most; those that have ended count until their importers know", t.uid, h.userGuests())
+		refused.Error = fmt.Sprintf("user %d has %d processes on it, the maximum (ended ones count until their importers know)", t.uid, h.userGuests())
 		return refused, -1
 	}
 	g := &guest{tenant: t, bit: bit, areas: map[uint64]*shared.Memory{}, next: pageSize, peers: map[ethertype.Addr]*acquaintance{}, keys: map[string]bool{}}
@@ -413,7 +413,7 @@ func (t *tenant) join(n *memo) (answer memo, fd int) {
 			g.pages, ok = h.frames.reserve(h.guestPages())
 		}
 		if !ok {
-			err = fmt.Errorf("the card's incoming page table has no part left (Config.Memory)")
+			err = fmt.Errorf("the card's incoming page table is full (Config.Memory)")
 		}
 	}
 	if err == nil {
@@ -434,7 +434,7 @@ func (t *tenant) join(n *memo) (answer memo, fd int) {
 	return memo{Do: doJoin, Port: g.seat.port, Bit: bit, Incarnation: g.seat.self.Incarnation, First: g.pages.first, Pages: g.pages.n, At: at}, fd
 }
 
-// share makes memory that the process shares with the card, and returns its virtual address.
+// share allocates memory that the process shares with the card, and returns its virtual address.
 func (g *guest) share(size int) (at uint64, m *shared.Memory, fd int, err error) {
 	size = int(pagesOf(0, uint64(size))) * pageSize
 	if !g.card.limits.memory.Take(g.uid, int64(size)) {
@@ -450,7 +450,7 @@ func (g *guest) share(size int) (at uint64, m *shared.Memory, fd int, err error)
 	return at, m, fd, nil
 }
 
-// alloc makes memory that the process may export and send from.
+// alloc allocates memory that the process may export and send from.
 func (g *guest) alloc(size int) (answer memo, fd int) {
 	answer = memo{Do: doAlloc, Full: true}
 	if size <= 0 || size > 1<<40 || len(g.areas) >= mostAreas {
@@ -467,7 +467,7 @@ func (g *guest) alloc(size int) (answer memo, fd int) {
 	return memo{Do: doAlloc, At: at, Size: len(m.Bytes())}, fd
 }
 
-// free takes memory back. What importers may write of it they may write no more.
+// free frees memory. Importers can no longer write to it.
 func (g *guest) free(at uint64) {
 	m := g.areas[at]
 	if m == nil {
@@ -486,7 +486,7 @@ func (g *guest) free(at uint64) {
 	m.Retire()
 }
 
-// within reports whether some memory is a part of other memory.
+// within reports whether some is a part of other.
 func within(some, other []byte) bool {
 	s := space{}
 	s.enter(0, other)
@@ -494,12 +494,12 @@ func within(some, other []byte) bool {
 	return ok
 }
 
-// owns reports whether frames are the process's.
+// owns reports whether frames belong to the process.
 func (g *guest) owns(r run) bool {
 	return r.n > 0 && r.first >= g.pages.first && uint64(r.first)+uint64(r.n) <= uint64(g.pages.first)+uint64(g.pages.n)
 }
 
-// grant lets another process write to memory. It returns false if no program asks for that.
+// grant lets another process write to memory. It returns false if the request is invalid.
 func (g *guest) grant(n *memo) bool {
 	h, r := g.card, run{n.First, n.Pages}
 	if !g.owns(r) || n.Size < 0 || pagesOf(int(n.At%pageSize), uint64(n.Size)) != uint64(r.n) {
@@ -518,7 +518,7 @@ func (g *guest) grant(n *memo) bool {
 	}
 	x, ok := g.meets(ethertype.Addr{MAC: n.MAC, Port: n.Other}, n.Line)
 	if !ok {
-		return true // the line has ended, and the process hears of it
+		return true // the line has ended, and the process will be notified
 	}
 	x.met, x.imports = true, true
 	h.frames.fill(r, &g.seat, mem, importer{x.node, n.Other})
@@ -526,8 +526,8 @@ func (g *guest) grant(n *memo) bool {
 	return true
 }
 
-// meets notes that the process has to do with another one. It returns false if the line is not the one that
-// there is, or the process has to do with too many.
+// meets adds a peer. It returns false if the line is not the current one, or the process has too
+// many peers.
 func (g *guest) meets(at ethertype.Addr, line uint64) (*acquaintance, bool) {
 	h := g.card
 	node, now, ok := h.line(at.MAC)
@@ -546,7 +546,7 @@ func (g *guest) meets(at ethertype.Addr, line uint64) (*acquaintance, bool) {
 	return x, true
 }
 
-// parts notes that the process has nothing to do with another one any more.
+// parts removes a peer.
 func (g *guest) parts(at ethertype.Addr) {
 	if x := g.peers[at]; x != nil {
 		delete(g.peers, at)
@@ -554,8 +554,8 @@ func (g *guest) parts(at ethertype.Addr) {
 	}
 }
 
-// say has a message go to another process, with the name that the card knows the process by. It returns
-// false if no program says that.
+// say sends a message to another process, with the name by which the card knows the sender. It
+// returns false if the request is invalid.
 func (g *guest) say(n *memo) bool {
 	h, at := g.card, ethertype.Addr{MAC: n.MAC, Port: n.Other}
 	if len(n.Body) == 0 || len(n.Body) > mostData-1-envelopeSize {
@@ -563,7 +563,7 @@ func (g *guest) say(n *memo) bool {
 	}
 	node, line, ok := h.line(n.MAC)
 	if !ok || line != n.Line {
-		return true // the line has ended, and the process hears of it
+		return true // the line has ended, and the process will be notified
 	}
 	if n.Body[0] != sayBye {
 		x, ok := g.meets(at, line)
@@ -585,8 +585,7 @@ func (g *guest) say(n *memo) bool {
 	return true
 }
 
-// sayBye notes that the process says that nothing more comes. It reports false if the other one need not hear
-// that.
+// sayBye records the process's bye. It reports false if the peer need not receive it.
 func (g *guest) sayBye(to ethertype.Addr, why []byte) bool {
 	x := g.peers[to]
 	if x == nil || x.mute {
@@ -594,12 +593,12 @@ func (g *guest) sayBye(to ethertype.Addr, why []byte) bool {
 	}
 	x.said, x.mute = true, true
 	if answered := x.bye || len(why) == 1 && (bye(why[0]) == byeNobody || bye(why[0]) >= byeAnswer); answered && !x.imports {
-		g.parts(to) // the other one answers nothing
+		g.parts(to) // the peer sends no answer
 	}
 	return true
 }
 
-// speak has a message leave.
+// speak queues a message.
 func (g *guest) speak(node int, e *envelope, body []byte) {
 	b := e.append(append(make([]byte, 0, 1+envelopeSize+len(body)), ctlProcess))
 	g.saying++
@@ -608,15 +607,15 @@ func (g *guest) speak(node int, e *envelope, body []byte) {
 	g.card.page.Ring()
 }
 
-// waitForRoom waits until another message of the program may wait to leave, and so reads nothing more of
-// it. It returns false if the program or the card has ended: also if the program has said more that is not read.
+// waitForRoom waits until another message of the program may be queued, and so stops reading from
+// it. It returns false if the program or the card has ended, even if unread messages remain.
 func (t *tenant) waitForRoom(e *progress.Engine) bool {
 	w := e.Begin(t.ctx)
 	defer e.End(&w)
 	return e.Wait(&w, &t.room) == nil
 }
 
-// left notes that a message has begun to leave, or will not.
+// left records that a message has begun to leave, or will not leave.
 func (t *tenant) left() {
 	if t == nil {
 		return
@@ -636,7 +635,7 @@ func (t *tenant) left() {
 	}
 }
 
-// enter makes the process known by its number.
+// enter registers the process's number.
 func (g *guest) enter(scope string) (refused string) {
 	self := g.seat.self
 	if refused = g.take(directory.NodeKey(scope, self.Addr.MAC, self.Process)); refused == "" {
@@ -645,7 +644,7 @@ func (g *guest) enter(scope string) (refused string) {
 	return refused
 }
 
-// take makes the process known by a key. It returns why not, if not.
+// take adds a name of the process. It returns the reason if it cannot.
 func (g *guest) take(key string) (refused string) {
 	mine := g.card.names.mine
 	_, taken := mine[key]
@@ -674,7 +673,7 @@ func (g *guest) dropAll() {
 	}
 }
 
-// ask has a question of the program be answered beside its other work.
+// ask answers a question of the program concurrently with its other requests.
 func (t *tenant) ask(seq uint32, answer func(ctx context.Context) memo) bool {
 	if t.asked >= mostFinds || t.finds[seq] != nil {
 		return false
@@ -712,7 +711,7 @@ func (t *tenant) find(n *memo) bool {
 	})
 }
 
-// whose asks whose a process is.
+// whose asks for the user of a process.
 func (t *tenant) whose(n *memo) bool {
 	at, incarnation := ethertype.Addr{MAC: n.MAC, Port: n.Other}, n.Incarnation
 	return t.ask(n.Seq, func(ctx context.Context) memo {
@@ -729,7 +728,7 @@ func (g *guest) tell(e event) {
 		if len(e.body) > 0 && e.body[0] == sayBye {
 			g.heardBye(e.from, e.body[1:])
 		} else if _, line, ok := g.card.line(e.from.MAC); ok {
-			if x, ok := g.meets(e.from, line); ok { // there is room (relation)
+			if x, ok := g.meets(e.from, line); ok { // relation has checked that there is room
 				x.incarnation, x.mute, x.bye = e.id.Incarnation, false, false
 			}
 		}
@@ -738,7 +737,7 @@ func (g *guest) tell(e event) {
 		n.Do, n.First = doNote, e.frame
 	case eventRefused:
 		n.Do, n.First = doRefused, e.frame
-	case eventCut: // announce tells the program
+	case eventCut: // announce notifies the program
 		for _, at := range g.acquaintances() {
 			if at.MAC == e.from.MAC {
 				g.parts(at)
@@ -765,8 +764,8 @@ func (g *guest) relation(to ethertype.Addr) relation {
 	return stranger
 }
 
-// heardBye notes that another process has said that nothing more comes from it. If it waits for the answer,
-// the acquaintance lasts until the process gives it, or leave does in its place.
+// heardBye handles a peer's bye. If the peer waits for an answer, the acquaintance lasts until the
+// process sends it, or leave does so.
 func (g *guest) heardBye(from ethertype.Addr, why []byte) {
 	x := g.peers[from]
 	if x == nil {
@@ -777,12 +776,12 @@ func (g *guest) heardBye(from ethertype.Addr, why []byte) {
 	}
 }
 
-// acquaintances returns the processes that this one has to do with, in an order.
+// acquaintances returns the peers in a fixed order.
 func (g *guest) acquaintances() []ethertype.Addr {
 	return slices.SortedFunc(maps.Keys(g.peers), ethertype.Addr.Compare)
 }
 
-// finished implements listener: the word in the page says how.
+// finished implements listener: the status word in the page has the result.
 func (g *guest) finished(uint32, ending) { g.news.Ring(g.bit) }
 
 // touched implements listener.
@@ -791,9 +790,9 @@ func (g *guest) touched() { g.news.Ring(g.bit) }
 // waiting implements listener: the program knows.
 func (g *guest) waiting() int { return 0 }
 
-// leave ends the process: nothing is written to its memory any more, and those that it has to do with
-// hear that it has ended, as if it had said so. The numbers of its frames are given out again when all that
-// it has given some have said that nothing more comes, or their lines have ended.
+// leave ends the process. Its memory is no longer written, and its peers receive a bye as if it had
+// sent one. The numbers of its frames are reused when all importers have announced that they send
+// nothing more, or their lines have ended.
 func (g *guest) leave() {
 	h := g.card
 	g.guests[g.bit] = nil
@@ -802,7 +801,7 @@ func (g *guest) leave() {
 	for _, at := range g.acquaintances() {
 		x := g.peers[at]
 		g.speak(x.node, &envelope{port: at.Port, incarnation: x.incarnation, from: g.seat.self}, []byte{sayBye, byte(byeClosed)})
-		if x.imports && !x.bye { // one that has said that nothing more comes answers nothing
+		if x.imports && !x.bye { // a peer that has sent its bye does not answer
 			g.named++
 			h.kept = append(h.kept, kept{run: g.pages, frames: &h.frames, guest: g, node: x.node, peer: at, port: g.seat.port})
 			h.hang(x.node, 1, 0)
@@ -817,14 +816,14 @@ func (g *guest) leave() {
 	g.retireMemory()
 }
 
-// freePages gives back the process's part of the incoming page table when nobody may name it any more, and
-// its place among its user's processes, without which nobody could have the part.
+// freePages frees the process's part of the incoming page table when no importer can name it any
+// more, and its place among its user's processes, without which no process could get the part.
 func (g *guest) freePages() {
 	g.card.frames.free(g.pages)
 	g.card.limits.guests.Leave(g.uid)
 }
 
-// retire gives back what a process that does not come to be has.
+// retire frees the resources of a process that could not be added.
 func (g *guest) retire() {
 	if g.pages.n > 0 {
 		g.card.frames.free(g.pages)

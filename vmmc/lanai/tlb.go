@@ -2,20 +2,20 @@ package lanai
 
 import "encoding/binary"
 
-// tlb is the software TLB of a process, in SRAM: two-way set associative, from virtual
-// pages to pinned ones. An entry is the page's number above the set's, plus one, and the
-// pin; an entry of 0 is none. Behind the entries lies a byte for each set: which of the
-// two was used last.
+// tlb is the software TLB of a process, in SRAM: two-way set associative, from virtual pages to
+// pinned pages. An entry consists of the page's number divided by the number of sets, plus one, and
+// the pin; 0 is empty. After the entries there is a byte for each set: which of the two was used
+// last.
 type tlb struct{ mem []byte }
 
 const (
 	tlbWays  = 2
 	tlbEntry = 8
-	// tlbPages is how many pages the TLB of a process translates: 8 MB of them.
+	// tlbPages is the number of pages that the TLB of a process can translate: 8 MB.
 	tlbPages = 2048
 	tlbSets  = tlbPages / tlbWays
 	tlbSize  = tlbPages*tlbEntry + tlbSets
-	// refillPages is the most pages that one interrupt brings.
+	// refillPages limits the pages that one interrupt adds.
 	refillPages = 32
 )
 
@@ -37,7 +37,7 @@ func (t tlb) find(page uint64) (pin uint32, ok bool) {
 	return 0, false
 }
 
-// insert adds a translation that is not there. It returns the pin that had to go for it.
+// insert adds a translation that is missing. It returns the pin that it has replaced.
 func (t tlb) insert(page uint64, pin uint32) (gone uint32, had bool) {
 	set, tag := page%tlbSets, uint32(page/tlbSets)+1
 	way := 1 - int(*t.last(set))

@@ -5,44 +5,44 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/untaken"
 )
 
-// What waits until a process takes it in, at the most. A process may do nothing for long, and others may send
-// as much as they like meanwhile.
+// Limits of the events that wait until a process handles them. A process may be idle for long while
+// others send without end.
 const (
-	mostTold  = 1 << 20 // bytes of messages, beside what each process that is no stranger may have in any case
-	mostNotes = 4096    // notifications, beside maxNotes of each process
-	toldCost  = 256     // bytes that a message counts beside its body
+	mostTold  = 1 << 20 // bytes of messages, in addition to the guaranteed part of each process that is not a stranger
+	mostNotes = 4096    // notifications, in addition to maxNotes of each process
+	toldCost  = 256     // bytes that a message counts in addition to its body
 )
 
-// newTold returns the account of what a process has been told of others and has not taken in yet.
+// newTold returns the account of the events of others that a process has not handled.
 func newTold() untaken.Account {
 	return untaken.Account{Most: mostTold, Notes: mostNotes, OwnNotes: maxNotes}
 }
 
-// cost returns what a message counts.
+// cost returns the cost of a message.
 func cost(body []byte) int { return toldCost + len(body)*4/3 }
 
-// relation is how a process is related to another one.
+// relation is the relation of a process to another one.
 type relation uint8
 
 const (
-	stranger   relation = iota // neither has sent anything to the other one
+	stranger   relation = iota // neither has sent anything to the other
 	heard                      // only the other one has sent something
-	acquainted                 // this process has sent something, or given memory to write to
-	unwanted                   // a stranger, where the process has as many relations as it may
+	acquainted                 // this process has sent something, or granted memory
+	unwanted                   // a stranger, and the process has the maximum number of relations
 )
 
-// hearMessage tells a process what another one says. It reports false if the other one is to be told that the
-// process is not there: there is no room for the message, and what the two have to do with each other ends.
+// hearMessage passes another process's message to a process. It reports false if there is no room
+// for the message: the sender is told that the process does not exist, and their connection ends.
 func (s *seat) hearMessage(e event) bool {
 	is := s.relation(e.from)
 	if len(e.body) > 0 && e.body[0] == sayBye {
 		switch {
-		case is != acquainted && is != heard: // one that has ended waits for an answer all the same
+		case is != acquainted && is != heard: // a connection that has ended still waits for an answer
 			s.h.prog.count.Untold++
 			return false
 		case s.told.End(e.from, cost(e.body)):
 			s.tell(e)
-		default: // the answer to the one that waits is for both
+		default: // the answer to the waiting message is for both
 			s.h.prog.count.Untold++
 		}
 		return true
@@ -72,7 +72,8 @@ func (s *seat) hearNote(frame uint32, from ethertype.Addr) {
 	s.tell(event{kind: eventNote, frame: frame})
 }
 
-// hearRefusal tells a process that a node has refused a write. If there is no room, the end of the write says so, too.
+// hearRefusal tells a process that a node has refused a write. If there is no room, the end of the
+// write reports it too.
 func (s *seat) hearRefusal(from ethertype.Addr, frame uint32) {
 	if !s.told.Message(from, cost(nil), true) {
 		s.h.prog.count.Untold++

@@ -27,7 +27,7 @@ func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg 
 	return h, h.start(uint64(v.World.Now()))
 }
 
-// clock is what the engine of a card in virtual time takes for a link: where its processes wait.
+// clock is the link of the engine of a card in virtual time: its processes wait on it.
 type clock struct {
 	*station.Clock
 	h       *Card
@@ -35,7 +35,7 @@ type clock struct {
 	service func()
 }
 
-// enter begins a step of the program, and leave ends it. In virtual time an event is not under the
+// enter begins a step of the program, and leave ends it. In virtual time, events do not hold the
 // lock yet.
 func (h *Card) enter() {
 	if h.clock != nil {
@@ -49,8 +49,8 @@ func (h *Card) leave() {
 	}
 }
 
-// later has the driver see to interrupts: live, Serve looks; in virtual time in an event of their
-// own, because they come within steps of the program, too.
+// later schedules the interrupt handler. Live, Serve calls it. In virtual time a separate event
+// does, because interrupts also occur within steps of the program.
 func (h *Card) later() {
 	if c := h.clock; c != nil && !c.due {
 		c.due = true
@@ -65,7 +65,7 @@ func (c *clock) onService() {
 	c.h.host.Engine.Unlock()
 }
 
-// pay lets the time pass that the host has spent on access to the card. Live it has passed.
+// pay lets the time pass that the host has spent accessing the card. Live, it has passed already.
 func (c *clock) pay() {
 	if c == nil {
 		return
@@ -74,7 +74,7 @@ func (c *clock) pay() {
 	if debt == 0 {
 		return
 	}
-	w := c.Waiter() // others may wait beside
+	w := c.Waiter() // others may wait concurrently
 	for paid := c.Now() + debt; c.Now() < paid; {
 		if err := w.Wait(paid); err != nil {
 			return

@@ -8,11 +8,11 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// send is a write under way. It is one request for each piece of memory of at most
-// longData, or several short ones; it ends when all have.
+// send is a write in progress. It consists of one request for each piece of memory of at most
+// longData, or of several short requests, and ends when all of them have ended.
 type send struct {
 	mem    [provider.CopyMax]byte
-	bounce []byte   // a copy, where the source is not aligned as the destination is
+	bounce []byte   // a copy, if source and destination are aligned differently
 	mapped [][]byte // memory that its requests name
 	x      *region
 	token  any
@@ -22,19 +22,19 @@ type send struct {
 	notifies bool // with its last request
 }
 
-// part is a request that waits for a slot. A short one's data is in data.
+// part is a request that waits for a slot. data holds a short request's data.
 type part struct {
 	s      *send
 	short  bool
 	notify bool
 	at     uint64 // in the region
 	data   []byte
-	turn   uint32 // redirections of the region before it
+	turn   uint32 // number of the region's redirections before it
 }
 
 const wordSize = 8
 
-// record returns a send.
+// record returns an unused send.
 func (p *process) record() *send {
 	last := len(p.spare) - 1
 	if last < 0 {
@@ -87,7 +87,7 @@ func (p *process) Post(w *provider.Write) error {
 	return nil
 }
 
-// cut makes requests of a write. The host's lock is held.
+// cut splits a write into requests. The caller must hold the host's lock.
 func (p *process) cut(s *send, w *provider.Write, notify bool) {
 	at := w.Offset
 	switch {
@@ -117,7 +117,7 @@ func (p *process) cut(s *send, w *provider.Write, notify bool) {
 	p.backlog.At(p.backlog.Len() - 1).notify = notify
 }
 
-// inReach reports whether the card can read all that a write writes from where it lies.
+// inReach reports whether the card can read all data of a write in place.
 func (p *process) inReach(w *provider.Write) bool {
 	if p.guest == nil {
 		return true
@@ -130,7 +130,7 @@ func (p *process) inReach(w *provider.Write) bool {
 	return true
 }
 
-// copied sends a copy of the data, which is aligned as the destination is.
+// copied sends a copy of the data, aligned like the destination.
 func (p *process) copied(s *send, at uint64, w *provider.Write) {
 	if p.guest == nil {
 		p.long(s, at, s.copy(at, w), longData)
@@ -139,14 +139,14 @@ func (p *process) copied(s *send, at uint64, w *provider.Write) {
 	p.long(s, at, s.copy(at, w), stageData) // each part is copied again when it has a slot
 }
 
-// add has a request wait for a slot.
+// add queues a request for a slot.
 func (p *process) add(x part) {
 	x.s.left++
 	x.turn = x.s.x.turn
 	p.backlog.Push(x)
 }
 
-// short sends data by short requests, without tearing a word.
+// short sends data in short requests, without tearing a word.
 func (p *process) short(s *send, at uint64, b []byte) {
 	for len(b) > 0 {
 		n := len(b)
@@ -158,7 +158,7 @@ func (p *process) short(s *send, at uint64, b []byte) {
 	}
 }
 
-// long sends data from where it lies, so much with a request.
+// long sends data in place, at most so many bytes in a request.
 func (p *process) long(s *send, at uint64, b []byte, most int) {
 	if p.guest == nil {
 		p.space.enter(vipl.VirtualAddress(b), b)
@@ -174,8 +174,8 @@ func (p *process) long(s *send, at uint64, b []byte, most int) {
 	}
 }
 
-// aligned reports whether chunks of the source, which end where its pages do, and its
-// pieces tear no word of the destination.
+// aligned reports whether chunks of the source, which end at page boundaries, and its pieces tear
+// no word of the destination.
 func (x *region) aligned(at uint64, w *provider.Write) bool {
 	skip, left := w.Skip, w.Size
 	to := x.base() + at
@@ -200,7 +200,7 @@ func (x *region) aligned(at uint64, w *provider.Write) bool {
 	return true
 }
 
-// copy gathers a write where it is aligned as the destination is.
+// copy gathers a write into a buffer that is aligned like the destination.
 func (s *send) copy(at uint64, w *provider.Write) []byte {
 	if cap(s.bounce) < w.Size+2*wordSize {
 		s.bounce = make([]byte, w.Size+2*wordSize)
@@ -210,7 +210,7 @@ func (s *send) copy(at uint64, w *provider.Write) []byte {
 	return w.Gather(b[shift:])
 }
 
-// push writes requests into the slots that are free. The host's lock is held.
+// push writes requests into free slots. The caller must hold the host's lock.
 func (p *process) push() {
 	for p.backlog.Len() > 0 && p.queue.open {
 		slot := &p.slots[(p.next-1)%slots]
@@ -235,7 +235,7 @@ func (p *process) push() {
 	}
 }
 
-// post is push without the host's lock.
+// post calls push; the caller must not hold the host's lock.
 func (p *process) post() {
 	p.h.host.Engine.Lock()
 	p.push()
@@ -243,7 +243,7 @@ func (p *process) post() {
 	p.h.host.Engine.Unlock()
 }
 
-// requestEnded is told how a request went.
+// requestEnded handles the end of a request.
 func (p *process) requestEnded(number uint32, how ending) {
 	p.h.host.Engine.Lock()
 	slot := &p.slots[(number-1)%slots]
@@ -256,7 +256,7 @@ func (p *process) requestEnded(number uint32, how ending) {
 	if s == nil {
 		return
 	}
-	if how == endRefused { // with the room for its notification, if it had one
+	if how == endRefused { // the credit for its notification is lost with it, if it had one
 		s.x.k.refused()
 	}
 	if how != endDone && s.err == nil {
@@ -267,7 +267,7 @@ func (p *process) requestEnded(number uint32, how ending) {
 	}
 }
 
-// why says in words how a request has ended.
+// why returns the error for the result of a request.
 func (x *region) why(how ending) error {
 	switch {
 	case x.Err != nil:
@@ -306,10 +306,10 @@ func (p *process) ends(s *send, err error) {
 	x.writesEnded()
 }
 
-// mostBounce is the longest copy that is kept for the next write.
+// mostBounce is the size of the largest copy that is kept for the next write.
 const mostBounce = 1 << 16
 
-// under returns the writes under way, each once.
+// under returns the writes in progress, each once.
 func (p *process) under() (all []*send) {
 	add := func(s *send) {
 		if s != nil && !slices.Contains(all, s) {
