@@ -42,7 +42,7 @@ func (b *Bench) drawCrowds(rates *crowdRates, bytes, trips plot.Series) {
 		series            []plot.Series
 	}{
 		{"am2-figure7", "Message rates of one server and its clients", "messages/s", append(rates.series(), level("paper, one each gap", 1e6/gap, from.X, to))},
-		{"am2-figure8", "Bandwidth of messages of 1 KB to one server", "MB/s (2^20)", []plot.Series{bytes}},
+		{"am2-figure8", "Bandwidth of messages of 1 KiB to one server", "MiB/s", []plot.Series{bytes}},
 		{"am2-figure9", "Round trips to one server", "µs", []plot.Series{trips, slope}},
 	} {
 		b.Draw(Figure{f.name, f.title, []plot.Panel{{Title: f.title, X: "clients", Y: f.unit, Series: f.series}}})

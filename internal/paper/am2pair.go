@@ -140,7 +140,7 @@ func repeatFigure6(b *Bench, m *amModel) error {
 	b.Set("sec7.bandwidth", highest)
 	b.Holds("fig6.small", aligned.Points[0].Value > streaming.Points[0].Value)
 	b.Draw(Figure{"am2-figure6", "Bandwidth over message size", []plot.Panel{{
-		Title: "Sending bandwidth", Y: "MB/s (2^20)",
+		Title: "Sending bandwidth", Y: "MiB/s",
 		Series: []plot.Series{
 			streaming, aligned, {Name: "paper, streaming", Published: true, Of: "streaming", Points: []plot.Point{{X: 4096, Value: 31}}},
 			{Name: "paper, consistent", Published: true, Of: "consistent", Points: []plot.Point{{X: 8192, Value: 23}}},

@@ -168,8 +168,8 @@ func drawBobnet(b *Bench, fast, gigabit map[int]float64) {
 	}
 	rate := func(slope, _ float64) float64 { return 8 / slope }
 	time := func(slope, x float64) float64 { return slope * x }
-	b.Draw(Figure{"bobnet-figure3", "Bandwidth of the 100 Mb/s devices", []plot.Panel{{
-		Title: "Bandwidth, 100 Mb/s", Y: "Mbit/s", Linear: true,
+	b.Draw(Figure{"bobnet-figure3", "Bandwidth of the 100 Mbit/s devices", []plot.Panel{{
+		Title: "Bandwidth, 100 Mbit/s", Y: "Mbit/s", Linear: true,
 		Series: []plot.Series{{Name: "ours", Points: bandwidth(fast)}, published("Bobnet", "ours", "fig6.bobnet_intel", rate), published("TCP", "", "fig6.tcp_intel", rate)},
 	}}})
 	b.Draw(Figure{"bobnet-figure4", "Bandwidth of the Gigabit device", []plot.Panel{{
@@ -179,9 +179,9 @@ func drawBobnet(b *Bench, fast, gigabit map[int]float64) {
 	b.Draw(Figure{"bobnet-figure5", "One-way time of all devices", []plot.Panel{{
 		Title: "One-way time", Y: "µs",
 		Series: []plot.Series{
-			{Name: "ours, 100 Mb/s", Points: latency(fast)}, {Name: "ours, Gigabit", Points: latency(gigabit)},
-			published("Bobnet, 100 Mb/s", "ours, 100 Mb/s", "fig6.bobnet_intel", time), published("Bobnet, Gigabit", "ours, Gigabit", "fig6.bobnet_yellowfin", time),
-			published("TCP, 100 Mb/s", "", "fig6.tcp_intel", time), published("TCP, Gigabit", "", "fig6.tcp_yellowfin", time),
+			{Name: "ours, 100 Mbit/s", Points: latency(fast)}, {Name: "ours, Gigabit", Points: latency(gigabit)},
+			published("Bobnet, 100 Mbit/s", "ours, 100 Mbit/s", "fig6.bobnet_intel", time), published("Bobnet, Gigabit", "ours, Gigabit", "fig6.bobnet_yellowfin", time),
+			published("TCP, 100 Mbit/s", "", "fig6.tcp_intel", time), published("TCP, Gigabit", "", "fig6.tcp_yellowfin", time),
 		},
 	}}})
 }

@@ -21,8 +21,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Point is one measurement: X is the message size in bytes, or whatever else the horizontal axis counts;
-// in a Panel with Names it is the index of the name. On a logarithmic axis values must be greater than 0.
+// Point is one measurement. X is the message size in bytes, or another quantity that Panel.X names; in a
+// Panel with Names it is the index of the name. On a logarithmic axis values must be greater than 0.
 type Point struct{ X, Value float64 }
 
 // Series is one line, with its points in order of X, or one bar of each group.
@@ -30,7 +30,7 @@ type Series struct {
 	Name      string
 	Points    []Point
 	Published bool             // the values come from a paper
-	Of        string           // name of the measured series that published values belong to, if there is one
+	Of        string           // name of the measured series to which published values belong, if any
 	Marked    func(Point) bool // reports whether to draw a point as a cross, which Panel.X explains; nil: none
 }
 
@@ -44,7 +44,7 @@ type Panel struct {
 	Series []Series
 }
 
-// ErrEmpty is what WritePNG returns when there is nothing to draw.
+// ErrEmpty means that there is nothing to draw.
 var ErrEmpty = errors.New("plot: nothing to draw")
 
 const (
@@ -55,8 +55,14 @@ const (
 	resolution = 144 // dots per inch
 )
 
-// WritePNG draws the panels side by side and writes the picture to w.
-func WritePNG(w io.Writer, panels ...Panel) error { return WriteRows(w, panels) }
+// maxColumns is the number of panels in a row at which a picture is still readable at a width of 800
+// pixels.
+const maxColumns = 2
+
+// WritePNG draws the panels in rows of up to maxColumns, and writes the picture to w.
+func WritePNG(w io.Writer, panels ...Panel) error {
+	return WriteRows(w, slices.Collect(slices.Chunk(panels, maxColumns))...)
+}
 
 // WriteRows draws rows of panels. A legend is at the right of each panel, or once, at the right of the
 // first row, if all panels have the same series.
@@ -196,7 +202,7 @@ func (p Panel) draw() (*plot.Plot, error) {
 			}
 		}
 	}
-	// A little air, so that no line runs along the frame, and a number at both ends.
+	// Leave a margin, so that no line runs along the frame, and label both ends of the axis.
 	if p.linear() {
 		out.Y.Min, out.Y.Max = 0, roundUpFine(hi*1.05)
 	} else {
@@ -292,7 +298,7 @@ func (p *Panel) addLine(out *plot.Plot, s Series, i int) error {
 	return nil
 }
 
-// dashes are those of published values.
+// dashes is the dash pattern of published values.
 var dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 
 // The first seven colours are Okabe and Ito's, which people with any kind of colour vision can tell apart.

@@ -39,8 +39,8 @@ func TestWritePNG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, least := img.Bounds(), 3*panelWidth/vg.Inch*resolution; vg.Length(b.Dx()) <= least {
-		t.Errorf("picture is %v, want more than the %g dots of three panels without their legends", b, least)
+	if b, least := img.Bounds(), vg.Length(maxColumns)*panelWidth/vg.Inch*resolution; vg.Length(b.Dx()) <= least || vg.Length(b.Dx()) > 1.6*least {
+		t.Errorf("picture is %v, want more than the %g dots of a row of panels without their legends, and less than one panel more", b, least)
 	}
 	seen := map[any]bool{}
 	for x := img.Bounds().Min.X; x < img.Bounds().Max.X; x++ {
@@ -117,6 +117,15 @@ func TestAxisEnds(t *testing.T) {
 		}
 		if n := len(labelled); n < 2 || labelled[0] != axis.lo || labelled[n-1] != axis.hi {
 			t.Errorf("from %g to %g labels are at %v", axis.lo, axis.hi, labelled)
+		}
+	}
+}
+
+// TestZero: a tick at 0 is labelled 0, also if the axis begins just below.
+func TestZero(t *testing.T) {
+	for _, tick := range (evenTicks{}).Ticks(-0.5, 100) {
+		if tick.Label == "-0" {
+			t.Errorf("a tick at %v is labelled %s", tick.Value, tick.Label)
 		}
 	}
 }

@@ -54,7 +54,11 @@ func (evenTicks) Ticks(lo, hi float64) []plot.Tick {
 	step := evenStep(hi - lo)
 	var ticks []plot.Tick
 	for i := math.Ceil(lo / step); i*step <= hi*(1+1e-9); i++ {
-		ticks = append(ticks, plot.Tick{Value: i * step, Label: groupDigits(i * step)})
+		v := i * step
+		if v == 0 {
+			v = 0 // and not -0, which Ceil returns for a value just below 0
+		}
+		ticks = append(ticks, plot.Tick{Value: v, Label: groupDigits(v)})
 	}
 	return ticks
 }
