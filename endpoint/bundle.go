@@ -60,7 +60,7 @@ func (n *Node) NewBundle(t BundleType) (*Bundle, error) {
 		return nil, errNodeClosed
 	}
 	if t > Parallel {
-		return nil, provider.OpError("new bundle", ErrArgument, "there is no type %d", t)
+		return nil, provider.OpError("new bundle", ErrArgument, "unknown type %d", t)
 	}
 	b := &Bundle{node: n, kind: t}
 	n.bundles.add(b)
@@ -237,7 +237,7 @@ func (b *Bundle) SetEventMask(mask EventMask) error {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
 	if mask > NotEmpty {
-		return provider.OpError("set event mask", ErrArgument, "there is no event mask %d", mask)
+		return provider.OpError("set event mask", ErrArgument, "unknown event mask %d", mask)
 	}
 	b.mask = mask
 	b.posted = mask == NotEmpty && b.posts()

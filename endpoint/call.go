@@ -164,7 +164,7 @@ func decode(b []byte, v any) error {
 		return v.UnmarshalBinary(b)
 	}
 	if n, err := binary.Decode(b, binary.LittleEndian, v); err != nil || n != len(b) {
-		return fmt.Errorf("endpoint: call: %d bytes are no %T: the two sides disagree about the type", len(b), v)
+		return fmt.Errorf("endpoint: call: %d bytes do not decode to %T (do both sides use the same type?)", len(b), v)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (ep *Endpoint) SetEventMask(mask EventMask) error {
 	case ep.freed:
 		return ep.gone()
 	case mask > NotEmpty:
-		return provider.OpError("set event mask", ErrArgument, "there is no event mask %d", mask)
+		return provider.OpError("set event mask", ErrArgument, "unknown event mask %d", mask)
 	}
 	was := ep.silent
 	ep.silent = mask == NoEvents

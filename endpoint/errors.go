@@ -17,7 +17,7 @@ var (
 var (
 	// ErrInHandler means that a handler polled, waited or sent a request. A request handler may
 	// only reply.
-	ErrInHandler = fmt.Errorf("%w: a handler of this bundle is running, and handlers only reply", ErrResource)
+	ErrInHandler = fmt.Errorf("%w: a handler of this bundle is running (handlers may only reply)", ErrResource)
 	// ErrNoEvents means that a wait for an event would never return, because the event mask is
 	// NoEvents.
 	ErrNoEvents = fmt.Errorf("%w: the bundle's event mask is NoEvents: call SetEventMask(NotEmpty) first", ErrArgument)

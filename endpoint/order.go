@@ -19,7 +19,7 @@ import (
 // most one message of a slot is held, so credits limit the number of held messages.
 
 // errViolation ends a connection whose client exceeds its credits.
-var errViolation = errors.New("the client has sent a request with a number that its credits do not allow")
+var errViolation = errors.New("the client sent a request number beyond its credits")
 
 // arrives handles a message that the state of slot i permits, or its substitute. It holds the
 // message until it is the message's turn and the server can answer it.

@@ -135,10 +135,10 @@ type Header struct {
 // Errors of Parse. They carry no detail, because Parse returns them for hostile bytes at line rate.
 // Count them by identity.
 var (
-	ErrShort   = errors.New("ethertype: frame is shorter than its header or its size field says")
+	ErrShort   = errors.New("ethertype: frame is shorter than its header or size field")
 	ErrVersion = errors.New("ethertype: unknown header version")
 	ErrKind    = errors.New("ethertype: unknown frame kind")
-	errFlags   = errors.New("ethertype: unknown flag, or one that the frame's kind cannot have")
+	errFlags   = errors.New("ethertype: unknown flag, or flag not allowed for the frame's kind")
 	ErrCRC     = errors.New("ethertype: CRC32C does not match")
 	ErrRange   = errors.New("ethertype: fragment lies outside its message")
 )

@@ -98,8 +98,8 @@ func TestDump(t *testing.T) {
 		{badCRC, between + "echo malformed: CRC32C does not match (version 1, 62 bytes)"},
 		{badVersion, between + "echo malformed: unknown header version (version 9, 62 bytes)"},
 		{badCRC[:20], "02:00:00:00:00:01 > 02:00:00:00:00:02 type 0x88b5 malformed: " +
-			"frame is shorter than its header or its size field says (20 bytes)"},
-		{[]byte{1, 2}, "malformed: frame is shorter than its header or its size field says (2 bytes: 01 02)"},
+			"frame is shorter than its header or size field (20 bytes)"},
+		{[]byte{1, 2}, "malformed: frame is shorter than its header or size field (2 bytes: 01 02)"},
 	} {
 		if got := Dump(test.frame); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)

@@ -192,7 +192,7 @@ func (j *Job) refuseLate(req *vipl.Request) {
 	j.refused++
 	h := j.ParseHello(req.Data())
 	if !j.Claims(&h) {
-		req.Reject(fmt.Sprintf("job %q has come together and takes nobody any more", j.Identity.Job))
+		req.Reject(fmt.Sprintf("job %q has started and accepts no more processes", j.Identity.Job))
 		return
 	}
 	first := j.listener.Addr()

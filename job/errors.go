@@ -15,12 +15,12 @@ var (
 	// ErrRankFailed is the class of every RankError.
 	ErrRankFailed = errclass.New(transport.ErrPeer, "rank failed")
 	// ErrInit is wrapped by the error of a rank whose job does not start completely.
-	ErrInit = errors.New("job did not come together")
+	ErrInit = errors.New("not all ranks joined")
 	// ErrVersion is wrapped by the error of a rank whose job does not start completely because two
 	// ranks are known to use different versions of the message format.
 	ErrVersion = errors.New("ranks have different versions")
 	// errReported is wrapped by the cause of a failure that another rank has reported.
-	errReported = errors.New("it is reported dead")
+	errReported = errors.New("reported dead")
 )
 
 // RankError means that an operation ended because a rank died: its process ended without leaving

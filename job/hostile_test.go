@@ -25,13 +25,13 @@ func TestHostile(t *testing.T) {
 		says  []string
 		words string
 	}{
-		"nothing":       {[]string{""}, "a message that is not one"},
-		"unknown kind":  {[]string{"?"}, "a message that is not one"},
+		"nothing":       {[]string{""}, "a malformed message"},
+		"unknown kind":  {[]string{"?"}, "a malformed message"},
 		"short hello":   {[]string{"h123"}, "wire version 0"},
-		"other's hello": {[]string{hello(other)}, "a message that is not one"},
+		"other's hello": {[]string{hello(other)}, "a malformed message"},
 		"other run":     {[]string{hello(run)}, "another run of job"},
-		"no report":     {[]string{"rfail 7 why"}, "a message that is not one"},
-		"false death":   {[]string{"rfail 0 why not"}, "it takes rank 0 for dead: why not"},
+		"no report":     {[]string{"rfail 7 why"}, "a malformed message"},
+		"false death":   {[]string{"rfail 0 why not"}, "it considers rank 0 dead: why not"},
 		"own end":       {[]string{"rfail 1 no time"}, "rank 1 failed: no time"},
 		"many":          {[]string{"h", "h", "h", "h", "h"}, "rank 1 failed"},
 	} {

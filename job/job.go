@@ -131,7 +131,7 @@ func (j *Job) hello() []byte {
 }
 
 // errGarbled is the failure of a rank that sends an invalid message.
-var errGarbled = errors.New("it sent a message that is not one")
+var errGarbled = errors.New("it sent a malformed message")
 
 // first returns the rank that sends the nonce to this one: rank 0, or in a tree the rank above.
 func (id *Identity) first() int {

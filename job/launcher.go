@@ -184,7 +184,7 @@ func (e *entry) String() string {
 }
 
 // errValue is wrapped by errors about invalid entries.
-var errValue = errors.New("what it has put into the launcher's key-value space is not what this version of the library puts: build all ranks from one source")
+var errValue = errors.New("its entry in the launcher's key-value space is invalid (build all ranks from the same source)")
 
 // parseEntry decodes the result of String.
 func parseEntry(text string) (e entry, err error) {
@@ -222,7 +222,7 @@ func (m *meeting) publish() error {
 		err = m.space.Barrier(m.ctx)
 	}
 	if err != nil {
-		return m.errorf("%w: the ranks have not all come to the launcher's barrier: %w", ErrInit, err)
+		return m.errorf("%w: not all ranks reached the launcher's barrier: %w", ErrInit, err)
 	}
 	first, err := m.read(0)
 	if err == nil && m.Rank == 0 && first.addr != mine.addr { // the space has kept the entry of another process

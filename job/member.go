@@ -139,7 +139,7 @@ func (t *tree) heardOf(p *link, kind byte, body []byte) bool {
 		case !ok:
 			return false
 		case r.Rank == t.job.Rank && !r.Twice():
-			t.Fail(p.rank, fmt.Errorf("it takes rank %d for dead: %s", r.Rank, r.Why))
+			t.Fail(p.rank, fmt.Errorf("it considers rank %d dead: %s", r.Rank, r.Why))
 		default:
 			t.job.Hear(r, p.rank)
 		}

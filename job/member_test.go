@@ -116,7 +116,7 @@ func TestStrangers(t *testing.T) {
 		{job.Identity{Job: "test", Rank: 1, Size: 2, Version: 3}, "Test wire version 3, this is 2"},
 		{job.Identity{Job: "test", Rank: 1, Size: 3, Version: 2}, "has 3 ranks according to rank 1 and 2 according to rank 0"},
 		{job.Identity{Job: "test", Rank: 2, Size: 2, Version: 2}, "rank 2 of 2 asks rank 0"},
-		{job.Identity{Job: "test", Rank: 0, Size: 2, Version: 2}, `rank 0 of job "test" is there already`},
+		{job.Identity{Job: "test", Rank: 0, Size: 2, Version: 2}, `rank 0 of job "test" already exists`},
 		{job.Identity{Job: "test", Rank: 1, Size: 2, Version: 2, Nonce: 1}, "another run of job"},
 	}
 	w := newWorld(2, sim.Options{})

@@ -11,7 +11,7 @@ import (
 )
 
 // errMissing is the failure of a rank that has not joined.
-var errMissing = errors.New("it did not come in time")
+var errMissing = errors.New("it did not join in time")
 
 // timeIsUp reports whether err means that the timeout of Meet has expired. A rank that does not
 // answer a connection request, or that has died, has its own error.

@@ -152,7 +152,7 @@ func (t *tree) late(req *vipl.Request, h *Hello) {
 		why = fmt.Errorf("rank %d of job %q is at %v", rank, j.Identity.Job, at)
 	}
 	if p := t.peers[rank]; why == nil && p != nil && p.state >= Dead {
-		why = fmt.Errorf("rank %d takes rank %d for dead", j.Rank, rank)
+		why = fmt.Errorf("rank %d considers rank %d dead", j.Rank, rank)
 	}
 	if why != nil || h.Nonce == 0 {
 		j.refused++

@@ -145,7 +145,7 @@ func (env environment) checked(source, rank string, sizes ...string) (Place, err
 	}
 	p, err := env.place(source, rank, size)
 	if err == nil && (p.Rank < 0 || p.Rank >= p.Size) {
-		err = fmt.Errorf("environment variables %s do not fit together: there is no such rank", p.Why)
+		err = fmt.Errorf("environment variables %s are inconsistent: no such rank", p.Why)
 	}
 	return p, err
 }

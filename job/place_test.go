@@ -51,7 +51,7 @@ func TestFindPlace(t *testing.T) {
 		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=1929773057", job.Place{Source: job.SourceOpenMPI, Job: "ompi-1929773057", Size: 2}, "OMPI_COMM_WORLD_RANK=0"}, // 4.1.4
 		{slurm + " " + ompi, job.Place{Source: job.SourceSlurm, Job: "slurm-12.0", Rank: 3, Size: 8, Others: "Open MPI"}, "SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=8"},
 		{"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=12", job.Place{Size: 1}, "was not started by srun"},
-		{"SLURM_PROCID=8 SLURM_NTASKS=8 SLURM_STEP_ID=1", job.Place{}, "do not fit together"},
+		{"SLURM_PROCID=8 SLURM_NTASKS=8 SLURM_STEP_ID=1", job.Place{}, "are inconsistent"},
 		{ompi, job.Place{Source: job.SourceOpenMPI, Job: "ompi-prterun-a-7@1", Rank: 1, Size: 4}, ""},
 		{"OMPI_COMM_WORLD_SIZE=4", job.Place{}, `OMPI_COMM_WORLD_RANK is ""`},
 		{strings.Replace(pals, "=3", "=6", 1), job.Place{Source: job.SourcePALS, Job: "pals-ab-cd", Rank: 5, Size: 6}, ""},
@@ -60,7 +60,7 @@ func TestFindPlace(t *testing.T) {
 		{"JOB_COMPLETION_INDEX=2 BOBNET_SIZE=4", job.Place{Source: job.SourceKubernetes, Job: "k8s-heat", Rank: 2, Size: 4}, "JOB_COMPLETION_INDEX=2, BOBNET_SIZE=4"},
 		{"JOB_COMPLETION_INDEX=2 BOBNET_SIZE=4 BOBNET_JOB=uid", job.Place{Source: job.SourceKubernetes, Job: "uid", Rank: 2, Size: 4}, ""},
 		{"JOB_COMPLETION_INDEX=3 BOBNET_SIZE=4", job.Place{Source: job.SourceKubernetes, Rank: 3, Size: 4}, ""}, // another host's name
-		{"JOB_COMPLETION_INDEX=4 BOBNET_SIZE=4", job.Place{}, "do not fit together"},
+		{"JOB_COMPLETION_INDEX=4 BOBNET_SIZE=4", job.Place{}, "are inconsistent"},
 		{"JOB_COMPLETION_INDEX=2", job.Place{}, "to the job's parallelism"},
 	} {
 		got, err := job.FindPlaceIn(vars(tc.env), "heat-2")
@@ -174,7 +174,7 @@ func TestDeadLauncher(t *testing.T) {
 	for name, value := range vars("PMI_FD=1000000 PMI_RANK=0 PMI_SIZE=2") {
 		t.Setenv(name, value)
 	}
-	if cfg, err := (job.Config{}).FromEnvironment(); !contains(err, "PMI_FD is 1000000, which is no open socket") {
+	if cfg, err := (job.Config{}).FromEnvironment(); !contains(err, "PMI_FD is 1000000, which is not an open socket") {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 }

@@ -29,13 +29,13 @@ func (m *Member) New(program string, version uint32, links Links, timeout time.D
 	id := m.Identity()
 	id.Program, id.Version, id.under = program, version, "/"+strings.ToLower(program)
 	if n := len(id.Address(id.Size - 1)); n > vipl.MaxName {
-		return nil, fmt.Errorf("job: the ranks of program %q of job %q would be found by names of %d bytes: at most %d are allowed", program, id.Job, n, vipl.MaxName)
+		return nil, fmt.Errorf("job: the ranks of program %q of job %q would have names of %d bytes: the maximum is %d", program, id.Job, n, vipl.MaxName)
 	}
 	t := m.t
 	t.Lock()
 	defer t.Unlock()
 	if t.programs[program] {
-		return nil, fmt.Errorf("job: %s uses this member already: a program has one connection with each rank at a time", program)
+		return nil, fmt.Errorf("job: %s already uses this member", program)
 	}
 	if t.programs == nil {
 		t.programs = map[string]bool{}

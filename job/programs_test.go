@@ -77,7 +77,7 @@ func TestPrograms(t *testing.T) {
 				}
 			}
 		}
-		if _, err := begin(m, "Memory"); err == nil || !strings.Contains(err.Error(), "Memory uses this member already") {
+		if _, err := begin(m, "Memory"); err == nil || !strings.Contains(err.Error(), "Memory already uses this member") {
 			return fmt.Errorf("a program of the same name: %w", err)
 		}
 		if err := errors.Join(all[0].Leave(context.Background()), all[1].Leave(context.Background())); err != nil {

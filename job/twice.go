@@ -64,7 +64,7 @@ func (m *meeting) challenge(rival ethertype.Addr) {
 // taken is the refusal of a request that claims an existing rank when no second station answers to
 // its name.
 func (m *meeting) taken(rank uint32) error {
-	return fmt.Errorf("rank %d of job %q is there already", rank, m.Identity.Job)
+	return fmt.Errorf("rank %d of job %q already exists", rank, m.Identity.Job)
 }
 
 // contested handles a request that claims an existing rank.

@@ -37,15 +37,15 @@ func (s *wait) at(kind waitKind, rank int, addr ethertype.Addr) {
 func (s *wait) why() string {
 	switch s.kind {
 	case waitName:
-		return fmt.Sprintf("nobody on the segment answers to the name of rank %d: is it running, on this segment, with the same %s? "+tryDoctor, s.rank, EnvJob)
+		return fmt.Sprintf("no reply on the segment for rank %d: is it running, on this segment, with the same %s? "+tryDoctor, s.rank, EnvJob)
 	case waitAll:
-		return "they have come to the launcher's barrier, and are not connected yet: are they on this segment? " + tryDoctor
+		return "they reached the launcher's barrier, but have not connected: are they on this segment? " + tryDoctor
 	case waitBarrier:
-		return "not all ranks have come to the launcher's barrier: do all of them call this?"
+		return "not all ranks reached the launcher's barrier: do all of them call this?"
 	case waitAnswer:
-		return fmt.Sprintf("rank %d is there, at %v, and has not taken this rank in: it may wait for others itself", s.rank, s.addr)
+		return fmt.Sprintf("rank %d at %v has not accepted this rank yet: it may be waiting for others", s.rank, s.addr)
 	}
-	return fmt.Sprintf("no request for a connection has come from there: is it running, on this segment, with the same %s? "+tryDoctor, EnvJob)
+	return fmt.Sprintf("no connection request has arrived from there: is it running, on this segment, with the same %s? "+tryDoctor, EnvJob)
 }
 
 // tryDoctor is the hint of errors that a filter between hosts can cause.

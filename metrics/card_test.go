@@ -97,7 +97,7 @@ func TestDumpOfCard(t *testing.T) {
 	c.WatchCard(card(true))
 	_, _, text := fetch(t, c.DumpHandler(), "/debug/bobnet")
 	for _, want := range []string{"card bob0  8192 of 262144 bytes of SRAM in use, 0 doorbell pages, routes to 3 stations\n",
-		"out    4 packets, 400 bytes", "truncated 6, too long 0, wrong CRC-8 7", "doorbells that cannot be 2\n", "SRAM      8192 bytes in   2 for packets in\n",
+		"out    4 packets, 400 bytes", "truncated 6, too long 0, wrong CRC-8 7", "invalid doorbells 2\n", "SRAM      8192 bytes in   2 for packets in\n",
 		"mapper   follows itself, 3 routes; maps 11", "last map: 2 hosts, 1 switch, 2 cables, as a sees them; 20 probes in 3s, of which 15 came back"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

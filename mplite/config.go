@@ -66,7 +66,7 @@ func (c *Config) check() error {
 	case c.EagerSize < 64 || c.EagerSize > maxEagerSize:
 		return bad("EagerSize %d is not in 64..%d", c.EagerSize, maxEagerSize)
 	case c.Connect > Ahead:
-		return bad("Connect %d is none of ConnectBySize, OnUse, Ahead", c.Connect)
+		return bad("Connect %d: want ConnectBySize, OnUse or Ahead", c.Connect)
 	case c.Connect == OnUse && c.Member != nil:
 		return bad("Connect is OnUse, which a Config with a Member does not support: use Ahead")
 	case c.Credits < 2 || c.Credits > maxCredits:

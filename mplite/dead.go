@@ -22,8 +22,8 @@ import (
 // had arrived from the dead rank can still be received.
 
 var (
-	errGarbled   = errors.New("it sent a message that is not one")
-	errOverspent = errors.New("it sent more messages than it was given credits for")
+	errGarbled   = errors.New("it sent a malformed message")
+	errOverspent = errors.New("it sent more messages than its credits allow")
 	errEnded     = errors.New("the connection with it has ended")
 	errLeft      = errors.New("it has finalized")
 	errDead      = errors.New("it is dead")

@@ -487,7 +487,7 @@ func TestReasonIsToldInTime(t *testing.T) {
 			if rank == 0 {
 				// Rank 1 may give up before it has taken in what rank 0 says, and then misses
 				// that one, too.
-				if err := gaveUp(err, 1, "it gave up: init: job did not come together: context canceled before rank"); err != nil {
+				if err := gaveUp(err, 1, "it gave up: init: not all ranks joined: context canceled before rank"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -534,7 +534,7 @@ func TestTimeIsToldWithRefusals(t *testing.T) {
 // TestSaysWhomItAwaits: after three seconds Init says once for whom it waits and
 // why, by its logger or the default one, which writes to stderr.
 func TestSaysWhomItAwaits(t *testing.T) {
-	for rank, why := range map[int]string{0: "no request for a connection has come", 1: "nobody on the segment answers to the name of rank 0"} {
+	for rank, why := range map[int]string{0: "no connection request has arrived", 1: "no reply on the segment for rank 0"} {
 		var lines bytes.Buffer
 		j := newJob(3, sim.Options{}, mplite.Config{Config: job.Config{Timeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&lines, nil))}})
 		silent := stderrOf(t, func() {

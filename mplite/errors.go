@@ -26,7 +26,7 @@ var (
 	// ErrArgument means that another argument is invalid.
 	ErrArgument = errclass.New(transport.ErrArgument, "invalid argument")
 	// ErrMismatch is the class of every MismatchError.
-	ErrMismatch = errors.New("collective calls do not fit each other")
+	ErrMismatch = errors.New("collective calls do not match")
 	// ErrType means that sender and receiver use different types of elements, or that a type cannot
 	// be an element.
 	ErrType = errors.New("wrong type of elements")

@@ -223,7 +223,7 @@ func TestGarbled(t *testing.T) {
 				if err := blames("receive", err); err != nil {
 					return err
 				}
-				if want := "it sent a message that is not one"; !contains(err, want) {
+				if want := "it sent a malformed message"; !contains(err, want) {
 					return fmt.Errorf("receive: %w, want %q", err, want)
 				}
 				return c.Send(bg, nil, 1, 1)
@@ -545,7 +545,7 @@ func overspent(err error) error {
 	if err := blames("receive", err); err != nil {
 		return err
 	}
-	if want := "it sent more messages than it was given credits for"; !contains(err, want) {
+	if want := "it sent more messages than its credits allow"; !contains(err, want) {
 		return fmt.Errorf("%w, want %q", err, want)
 	}
 	return nil

@@ -151,7 +151,7 @@ func TestStrangers(t *testing.T) {
 		{hello: nil, words: "MPLite wire version 0"},
 		{hello: mplite.Hello("test", 1, 3), words: "has 3 ranks according to rank 1 and 2 according to rank 0"},
 		{hello: mplite.Hello("test", 2, 2), words: "rank 2 of 2 asks rank 0"},
-		{hello: mplite.Hello("test", 0, 2), words: `rank 0 of job "test" is there already`},
+		{hello: mplite.Hello("test", 0, 2), words: `rank 0 of job "test" already exists`},
 		{hello: mplite.Hello("test", 1, 2), words: "qualities of service do not match", attr: vipl.Attributes{QoS: 1}},
 		{hello: mplite.Hello("test", 1, 2), words: "maximum transfer sizes", attr: vipl.Attributes{MaxTransferSize: 4096}},
 		{hello: mplite.Hello("test", 1, 2), words: "reliability levels", attr: vipl.Attributes{Reliability: reliability.ReliableReception}},
@@ -370,7 +370,7 @@ func TestMember(t *testing.T) {
 				if c.Rank() != m.Identity().Rank || c.Size() != size || sum[0] != size || c.Job() != "test" {
 					return fmt.Errorf("%v, sum %d", c, sum[0])
 				}
-				if _, err := mplite.Init(bg, &cfg); err == nil || !strings.Contains(err.Error(), "uses this member already") {
+				if _, err := mplite.Init(bg, &cfg); err == nil || !strings.Contains(err.Error(), "already uses this member") {
 					return fmt.Errorf("a second Init: %w", err)
 				}
 				if err := c.Finalize(bg); err != nil {

@@ -45,7 +45,7 @@ func (l *Level) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("reliability: %q is no level", text)
+	return fmt.Errorf("reliability: unknown level %q", text)
 }
 
 // Verdict is the decision of a Receiver or a Filter about a sequence number.

@@ -252,7 +252,7 @@ func TestLookupAt(t *testing.T) {
 		ctx, cancel := nics[0].WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, err := nics[0].LookupAt(ctx, nics[1].Addr(), "another")
-		if !errors.Is(err, vipl.ErrNameService) || !strings.Contains(err.Error(), "no NIC at "+nics[1].Addr().String()) {
+		if !errors.Is(err, vipl.ErrNameService) || !strings.Contains(err.Error(), "the NIC at "+nics[1].Addr().String()) {
 			t.Errorf("a name that it has not: %v", err)
 		}
 	})

@@ -96,7 +96,7 @@ func (s *proxySpace) outside(a ProxyAddr) error {
 			return fmt.Errorf("%w: the import that %v lies in has ended", x.why, a)
 		}
 	}
-	return fmt.Errorf("%w: %v lies in no import of this process: it was given up long ago, or is another's", ErrProxy, a)
+	return fmt.Errorf("%w: %v is not in an import of this process (it was given up, or belongs to another process)", ErrProxy, a)
 }
 
 // errPastEnd is ErrProxy for an address in an import that is too short.
@@ -110,7 +110,7 @@ func (s *proxySpace) resolve(a ProxyAddr, n int) (*Import, uint64, error) {
 	case i < 0 || a > s.used[i].end:
 		return nil, 0, s.outside(a)
 	case uint64(n) > uint64(s.used[i].end-a):
-		return nil, 0, fmt.Errorf("%w: %d bytes at %v, and the import ends behind %d of them", errPastEnd, n, a, s.used[i].end-a)
+		return nil, 0, fmt.Errorf("%w: %d bytes at %v, and the import ends after %d of them", errPastEnd, n, a, s.used[i].end-a)
 	}
 	return s.used[i].imp, uint64(a - s.used[i].start), nil
 }

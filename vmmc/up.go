@@ -104,7 +104,7 @@ func (u *up) Answered(a *provider.Ask) {
 var denials = map[provider.Reason]error{
 	0: ErrDenied, provider.ReasonPolicy: ErrDenied, provider.ReasonRevoked: ErrUnexported,
 	provider.ReasonResource: fmt.Errorf("%w for want of room", ErrDenied), provider.ReasonUnknown: ErrDenied,
-	provider.ReasonUnproven: fmt.Errorf("%w: its policy allows certain users, and the user of this process is not proven (run bobnet daemon on both nodes, before the processes)", ErrDenied),
+	provider.ReasonUnproven: fmt.Errorf("%w: its policy admits certain users, and the user of this process is not authenticated (run bobnet daemon on both nodes, before the processes)", ErrDenied),
 }
 
 // Lost implements provider.Up.

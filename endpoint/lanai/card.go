@@ -124,11 +124,11 @@ func (c *Config) resolve() error {
 	}
 	switch {
 	case c.MAC == ethertype.MAC{} || c.MAC.IsGroup():
-		return fmt.Errorf("lanai: the card's address is %v: it needs one of its own (Config.MAC)", c.MAC)
+		return fmt.Errorf("lanai: invalid card address %v (set Config.MAC to a unicast address)", c.MAC)
 	case c.Frames < 2 || c.Frames > 64:
-		return fmt.Errorf("lanai: Config.Frames is %d, it can be 2 to 64, one of which is privileged", c.Frames)
+		return fmt.Errorf("lanai: Config.Frames is %d: want 2 to 64, one of which is privileged", c.Frames)
 	case c.Endpoints < 1 || c.Endpoints > 1<<16:
-		return fmt.Errorf("lanai: Config.Endpoints is %d, it can be 1 to %d", c.Endpoints, 1<<16)
+		return fmt.Errorf("lanai: Config.Endpoints is %d: want 1 to %d", c.Endpoints, 1<<16)
 	case c.Attempts < 1 || c.Residence < 0 || c.SendersStay < 0 || c.Pinned < 0:
 		return fmt.Errorf("lanai: Attempts %d, Residence %v, SendersStay %d, Pinned %d: want 1 attempt at least, and nothing negative", c.Attempts, c.Residence, c.SendersStay, c.Pinned)
 	}
@@ -209,7 +209,7 @@ func (c *Card) MAC() ethertype.MAC { return c.cfg.MAC }
 // that lose their route return to their senders.
 func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	if c.driver.far != nil {
-		return errors.New("lanai: set routes: another process has the card: give them to that one")
+		return errors.New("lanai: set routes: another process serves the card (set the routes there)")
 	}
 	c.lock()
 	defer c.unlock()

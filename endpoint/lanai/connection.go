@@ -348,9 +348,9 @@ func (p *way) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethert
 // silence returns the error of an unanswered look-up. If the card's own cable has a problem, it
 // reports that. The caller must hold the engine's lock.
 func (p *way) silence(name string) error {
-	err := fmt.Errorf("endpoint: lookup: nobody on the fabric answers to %q: is its owner running?", name)
+	err := fmt.Errorf("endpoint: lookup %q: no reply on the fabric (is the program that publishes it running?)", name)
 	if trouble := p.card.host.Trouble(); trouble != nil {
-		err = fmt.Errorf("endpoint: lookup of %q: no answer can come: %w", name, trouble)
+		err = fmt.Errorf("endpoint: lookup %q: cannot receive a reply: %w", name, trouble)
 	}
 	return errclass.With(provider.ErrResource, err)
 }

@@ -45,7 +45,7 @@ type far struct {
 }
 
 // errEnded reports that the process that had the card has ended.
-var errEnded = fmt.Errorf("%w: the process that serves the card has ended: open the card again when there is one (bobnet card)", transport.ErrGone)
+var errEnded = fmt.Errorf("%w: the process that serves the card has ended (start it again with bobnet card, then reopen the card)", transport.ErrGone)
 
 // patience is the maximum time that a live process takes to answer.
 const patience = 10 * time.Second

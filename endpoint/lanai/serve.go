@@ -226,7 +226,7 @@ func (t *tenant) leave(s *seat) {
 func (t *tenant) open(n *note) (answer note, fds []int) {
 	c, refused := t.card, note{Do: doOpen}
 	if !c.endpoints.Enter(t.uid) {
-		refused.Error = fmt.Sprintf("user %d has %d endpoints on it, which is the most", t.uid, max(1, c.cfg.Endpoints/userPart))
+		refused.Error = fmt.Sprintf("user %d has %d endpoints on it, the maximum", t.uid, max(1, c.cfg.Endpoints/userPart))
 		return refused, nil
 	}
 	m, fd, err := shared.New(sharedSize)
@@ -247,7 +247,7 @@ func (t *tenant) open(n *note) (answer note, fds []int) {
 	case s == nil || d.find(n.Port, n.ID) != nil:
 		refused.Error = "there is no such program, or it has the endpoint"
 	case bit == len(t.ends):
-		refused.Error = fmt.Sprintf("a process has %d endpoints on a card at the most", len(t.ends))
+		refused.Error = fmt.Sprintf("a process may have at most %d endpoints on a card", len(t.ends))
 	default:
 		var ok bool
 		if e, ok = d.open(n.Port, n.ID, s.listener); !ok {
@@ -352,7 +352,7 @@ func (t *tenant) do(n *note) {
 		case n.Name == "" || len(n.Name) > maxName:
 			answer.Error = fmt.Sprintf("a name of %d bytes: want 1 to %d", len(n.Name), maxName)
 		case !has && len(s.names) >= mostNames:
-			answer.Error = fmt.Sprintf("a program has %d names on a card at the most", mostNames)
+			answer.Error = fmt.Sprintf("a program may have at most %d names on a card", mostNames)
 		default:
 			s.names[n.Name] = struct{}{}
 		}

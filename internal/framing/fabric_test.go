@@ -186,7 +186,7 @@ func TestDumpFabric(t *testing.T) {
 		}
 	}
 	short := fabricFrame(func(*FabricHeader, []byte) {})[:30]
-	if got, want := Dump(short), "02:00:00:00:00:01 > 02:00:00:00:00:02 fabric malformed: frame is shorter than its header or its size field says (30 bytes)"; got != want {
+	if got, want := Dump(short), "02:00:00:00:00:01 > 02:00:00:00:00:02 fabric malformed: frame is shorter than its header or size field (30 bytes)"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if got := FabricKind(77).String(); got != "kind-77" {

@@ -83,7 +83,7 @@ func (c *Client) inherit(fd string) error {
 	defer file.Close()
 	if c.conn, err = net.FileConn(file); err != nil {
 		c.conn = nil
-		return fmt.Errorf("pmi: %s is %d, which is no open socket: what has started this process kept it; without a launcher unset %s, %s and %s (%w)", EnvFD, n, EnvFD, EnvRank, EnvSize, err)
+		return fmt.Errorf("pmi: %s is %d, which is not an open socket: the program that started this process kept it (without a launcher, unset %s, %s and %s): %w", EnvFD, n, EnvFD, EnvRank, EnvSize, err)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (c *Client) dial(ctx context.Context, port, id string) error {
 				continue
 			}
 			if *v.to, err = strconv.Atoi(text); err != nil || *v.to < 0 {
-				return c.fail(fmt.Errorf("pmi: the launcher says that the %s is %q, want a number", v.name, text))
+				return c.fail(fmt.Errorf("pmi: the launcher reports %s %q, want a number", v.name, text))
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (c *Client) begin(ctx context.Context) error {
 		return c.fail(errors.New("pmi: the launcher has no name for its key-value space"))
 	}
 	if c.size < 1 || c.rank < 0 || c.rank >= c.size {
-		return c.fail(fmt.Errorf("pmi: the launcher says that this is rank %d of %d", c.rank, c.size))
+		return c.fail(fmt.Errorf("pmi: invalid rank %d of %d from the launcher", c.rank, c.size))
 	}
 	return nil
 }
@@ -347,7 +347,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	case errors.Is(err, ErrLine):
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
-		return fmt.Errorf("pmi: the launcher takes nothing: %w", context.Cause(ctx))
+		return fmt.Errorf("pmi: the launcher does not read: %w", context.Cause(ctx))
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: has it died?", ErrGone)
 	}

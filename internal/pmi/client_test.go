@@ -120,14 +120,14 @@ func TestLauncherMisbehaves(t *testing.T) {
 		{"0", "2", nil, "the launcher has closed the connection"},
 		{"0", "2", []string{hello[0], "cmd=maxes keyl"}, "the launcher has closed the connection"},
 		{"0", "2", []string{"hello there\n"}, `"hello" has no key`},
-		{"0", "2", []string{strings.Repeat("x", 3000)}, "have no end"},
+		{"0", "2", []string{strings.Repeat("x", 3000)}, "no end of line"},
 		{"0", "2", []string{"cmd=response_to_init rc=\x01\n"}, "not printable"},
 		{"0", "2", []string{"cmd=maxes\n"}, "answers with maxes, want response_to_init"},
 		{"0", "2", []string{"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"}, `speaks version "2"`},
 		{"0", "2", []string{"cmd=response_to_init rc=-1 pmi_version=1\n"}, "refuses init: rc=-1"},
 		{"0", "2", []string{hello[0], "cmd=maxes keylen_max=many vallen_max=9\n"}, `keylen_max is "many"`},
 		{"0", "2", []string{hello[0], hello[1], "cmd=my_kvsname\n"}, "no name for its key-value space"},
-		{"2", "2", hello, "says that this is rank 2 of 2"},
+		{"2", "2", hello, "invalid rank 2 of 2 from the launcher"},
 		{"x", "2", hello, `PMI_RANK is "x"`},
 		{"0", "", hello, `PMI_SIZE is ""`},
 	} {
@@ -148,7 +148,7 @@ func TestNoLauncher(t *testing.T) {
 	if _, err := Open(bg, func(string) string { return "" }); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}
-	for fd, says := range map[string]string{"many": "want the number of a descriptor", "1000000": "is no open socket", "-1": "want the number"} {
+	for fd, says := range map[string]string{"many": "want the number of a descriptor", "1000000": "is not an open socket", "-1": "want the number"} {
 		_, err := Open(bg, func(name string) string { return map[string]string{EnvFD: fd}[name] })
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s=%s: %v, want %q", EnvFD, fd, err, says)
@@ -162,7 +162,7 @@ func TestPort(t *testing.T) {
 		{"cmd=initack\ncmd=set size=4\ncmd=set rank=2\ncmd=set debug=0\n", ""},
 		{"cmd=initack rc=0\ncmd=set debug=0\ncmd=set rank=2\ncmd=set size=4\n", ""},
 		{"cmd=initack rc=-1 msg=id_2_is_there_already\n", "refuses initack: rc=-1 id_2_is_there_already"},
-		{"cmd=initack\ncmd=set size=-4\n", `the size is "-4"`},
+		{"cmd=initack\ncmd=set size=-4\n", `reports size "-4", want a number`},
 		{"cmd=initack\ncmd=go\n", "answers with go, want set"},
 	} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")

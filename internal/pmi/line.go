@@ -143,7 +143,7 @@ func (l *lines) read() (Line, error) {
 			}
 		}
 		if len(l.in) >= MaxLine {
-			return Line{}, fmt.Errorf("%w: %d bytes have no end", ErrLine, len(l.in))
+			return Line{}, fmt.Errorf("%w: no end of line after %d bytes", ErrLine, len(l.in))
 		}
 		var b [MaxLine]byte
 		n, err := l.conn.Read(b[:MaxLine-len(l.in)])

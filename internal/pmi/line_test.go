@@ -60,7 +60,7 @@ func TestLines(t *testing.T) {
 			t.Fatalf("%v, %v, want %s", got, err, want)
 		}
 	}
-	if _, err := l.read(); !errors.Is(err, ErrLine) || !strings.Contains(err.Error(), "have no end") {
+	if _, err := l.read(); !errors.Is(err, ErrLine) || !strings.Contains(err.Error(), "no end of line") {
 		t.Errorf("a line without end: %v", err)
 	}
 	io.Copy(io.Discard, here)

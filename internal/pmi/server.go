@@ -76,7 +76,7 @@ func (s *Server) Serve(rank int, conn net.Conn) error {
 	s.known[rank] = true
 	s.mu.Unlock()
 	if twice {
-		return fmt.Errorf("pmi: rank %d is there twice", rank)
+		return fmt.Errorf("pmi: rank %d connected twice", rank)
 	}
 	for {
 		l, err := c.read()
@@ -96,7 +96,7 @@ func (s *Server) Serve(rank int, conn net.Conn) error {
 }
 
 // errMisbehaves is wrapped by what a rank may not do.
-var errMisbehaves = errors.New("it asks what it may not")
+var errMisbehaves = errors.New("request not allowed")
 
 func misbehaves(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{errMisbehaves}, args...)...)
@@ -141,7 +141,7 @@ func (c *session) handle(l Line) error {
 		s.cfg.Abort(c.rank, ExitCode(code))
 		return nil
 	}
-	return misbehaves("there is no command %q here", l.Cmd)
+	return misbehaves("unknown command %q", l.Cmd)
 }
 
 func (c *session) init(l Line) error {

@@ -81,11 +81,11 @@ func TestRankMisbehaves(t *testing.T) {
 		{"cmd=put key=a value=b\n", "put before init"},
 		{begin + begin, "init twice"},
 		{begin + "cmd=finalize\ncmd=get key=a\n", "get before init, or after finalize"},
-		{begin + "cmd=spawn\n", `no command "spawn"`},
+		{begin + "cmd=spawn\n", `unknown command "spawn"`},
 		{begin + "mcmd=spawn\n", "not with cmd="},
 		{begin + "\n", "it is empty"},
 		{begin + "cmd=barrier_in\ncmd=barrier_in\n", "barrier_in within a barrier"},
-		{begin + strings.Repeat("y", 5000), "have no end"},
+		{begin + strings.Repeat("y", 5000), "no end of line"},
 		{begin + "cmd=get key=", "ends in the middle"},
 		{begin + "cmd=get\x00\n", "not printable"},
 		{"cmd=init pmi_version=2 pmi_subversion=0\ncmd=finalize\n", "finalize before init"},
@@ -103,7 +103,7 @@ func TestRankMisbehaves(t *testing.T) {
 			t.Errorf("%q: %v, want %q", tc.says, err, tc.want)
 		}
 		if here, _ := net.Pipe(); tc.want == "" {
-			if err := s.Serve(0, here); err == nil || !strings.Contains(err.Error(), "rank 0 is there twice") {
+			if err := s.Serve(0, here); err == nil || !strings.Contains(err.Error(), "rank 0 connected twice") {
 				t.Errorf("a second rank 0: %v", err)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrTimeout reports that the deadline of a wait has passed.
-var ErrTimeout = errors.New("progress: the time is up")
+var ErrTimeout = errors.New("progress: deadline exceeded")
 
 // EndError reports why Engine.Wait has ended a wait: its deadline has passed, its context has
 // ended, or the machine has failed. errors.Is finds ErrTimeout in the first two cases, and

@@ -174,7 +174,7 @@ func (c *checker) value(v *value) constant.Value {
 		}
 		c.add(v.at, "undefined constant %s: if a C header has it, give it a value, as by -D %s=1024", v.text, v.text)
 	default:
-		c.add(v.at, "%s is no constant", v.text)
+		c.add(v.at, "%s is not a constant", v.text)
 	}
 	return v.known
 }
@@ -269,7 +269,7 @@ func (c *checker) typeName(t *typeSpec) {
 		}
 		c.undefinedType(t)
 	default:
-		c.add(t.at, "%s is no type", t.name)
+		c.add(t.at, "%s is not a type", t.name)
 	}
 }
 
@@ -600,7 +600,7 @@ func (c *checker) union(def *definition) {
 	disc := def.union.disc
 	k, of := disc.typ.base()
 	if disc.shape != plain || !k.discriminates() && (of == nil || of.kind != defEnum) {
-		c.add(disc.at, "the discriminant %s is no int, unsigned int, bool or enum", disc.name)
+		c.add(disc.at, "the discriminant %s is not an int, unsigned int, bool or enum", disc.name)
 		return
 	}
 	seen := map[string]*value{}

@@ -225,7 +225,7 @@ func (e *evaluator) unary() constant.Value {
 		if v := number(t.text); v != nil {
 			return e.bounded(v)
 		}
-		e.fault("%s is no number", t)
+		e.fault("%s is not a number", t)
 	case t.kind == identToken && t.text == "defined":
 		return e.defined()
 	case t.kind == identToken:
@@ -276,7 +276,7 @@ func (e *evaluator) macro(t token) constant.Value {
 	inner := &evaluator{lexer: e.lexer, at: e.at, words: body, depth: e.depth, idle: e.idle}
 	v := inner.binary(1)
 	if !inner.bad && len(inner.words) > 0 {
-		inner.fault("%s is no expression", t)
+		inner.fault("%s is not an expression", t)
 	}
 	e.bad = e.bad || inner.bad
 	return v

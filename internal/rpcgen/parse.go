@@ -136,7 +136,7 @@ func (p *parser) value(what string) *value {
 	switch {
 	case p.tok.kind == numberToken:
 		if v.known = number(v.text); v.known == nil {
-			p.fail(p.tok.at, "%s is no number of up to 64 bits: decimal ones may have a minus, hexadecimal ones begin with 0x, octal ones with 0", v.text)
+			p.fail(p.tok.at, "%s is not a number of up to 64 bits: decimal ones may have a minus, hexadecimal ones begin with 0x, octal ones with 0", v.text)
 		}
 	case p.tok.kind == identToken && !keywords[v.text]:
 	default:
@@ -195,7 +195,7 @@ func (p *parser) constant(first token) {
 func (p *parser) typedef(first token) {
 	d := p.declaration("typedef")
 	if d == nil {
-		p.fail(first.at, "void is no type that can have a name")
+		p.fail(first.at, "void is not a type that can have a name")
 	}
 	p.expect(";", "after the typedef")
 	if d.shape == plain && d.typ.def != nil { // typedef struct { ... } name

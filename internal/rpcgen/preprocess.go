@@ -160,7 +160,7 @@ func (l *lexer) stripComments(text string) string {
 func (l *lexer) marker(at pos, number, file string) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 {
-		l.add(at, "%q is no line number", number)
+		l.add(at, "%q is not a line number", number)
 		return
 	}
 	in := l.top()

@@ -20,7 +20,7 @@ func (r Route) Check() error {
 	}
 	for i, t := range r {
 		if t > framing.MaxTurn || t < -framing.MaxTurn {
-			return fmt.Errorf("myrinet: no such route: turn %d is %d, it can be %d to %d", i, t, -framing.MaxTurn, framing.MaxTurn)
+			return fmt.Errorf("myrinet: no such route: turn %d is %d: want %d to %d", i, t, -framing.MaxTurn, framing.MaxTurn)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"BitErrors", o.BitErrors, 0, 1},
 	} {
 		if !(c.v >= c.lo && c.v <= c.hi) {
-			return o, fmt.Errorf("myrinet: option %s is %v, it can be %v to %v", c.what, c.v, c.lo, c.hi)
+			return o, fmt.Errorf("myrinet: option %s is %v: want %v to %v", c.what, c.v, c.lo, c.hi)
 		}
 	}
 	return o, nil

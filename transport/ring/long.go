@@ -151,7 +151,7 @@ func longPossible(s iface.Interface, asked bool) error {
 	case s.MTU < longLeast:
 		return fmt.Errorf("%w: the MTU of %s is %d; choose Long auto, or: ip link set dev %s mtu 1500", errNoLong, s.Name, s.MTU, s.Name)
 	case !asked && !iface.CarriesLong(s.Name):
-		return fmt.Errorf("%w: %s is no virtual interface; choose Long on", errNoLong, s.Name)
+		return fmt.Errorf("%w: %s is not a virtual interface; choose Long on", errNoLong, s.Name)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func parseKeys(text []byte) (keys []Key, err error) {
 		for word := range strings.FieldsFuncSeq(content, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\r' }) {
 			var k Key
 			if n, err := hex.Decode(k[:], []byte(word[:min(len(word), 2*keySize)])); err != nil || n != keySize || len(word) != 2*keySize {
-				return nil, fmt.Errorf("%w: line %d has %d characters that are no key: want %d hexadecimal digits, as bobnet key prints them",
+				return nil, fmt.Errorf("%w: line %d has %d characters that are not a key: want %d hexadecimal digits, as bobnet key prints them",
 					ErrKey, line, len(word), 2*keySize)
 			}
 			keys = append(keys, k)

@@ -39,7 +39,7 @@ func (t *terms) append(b []byte) []byte {
 }
 
 // errTerms is the error of parseTerms: the sender has the key, but speaks another version.
-var errTerms = errors.New("seal: terms of a handshake that this version does not know")
+var errTerms = errors.New("seal: unsupported handshake parameters")
 
 // parseTerms parses the terms of a sender that has the key.
 func parseTerms(b []byte) (t terms, err error) {

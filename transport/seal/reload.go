@@ -85,7 +85,7 @@ func (r *reload) again() {
 	keys, err := ask(l.m.opts.Keys)
 	switch {
 	case err != nil && !r.failed:
-		l.m.opts.Logger.Warn("keys cannot be read again: those from before stay valid", "err", err)
+		l.m.opts.Logger.Warn("cannot read the keys again, the previous ones stay valid", "err", err)
 	case err == nil && !slices.Equal(keys, *l.valid.Load()):
 		l.valid.Store(&keys)
 		l.wakeAt(0)

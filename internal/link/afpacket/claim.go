@@ -141,7 +141,7 @@ func (c *Claim) Release() {
 func (c *Claim) Confirm() error {
 	for _, name := range c.names {
 		if name.Alive() {
-			return fmt.Errorf("transport: ports %d..%d: %w: %s has taken them meanwhile: choose other ports, or none to get a free block",
+			return fmt.Errorf("transport: ports %d..%d: %w: %s has claimed them in the meantime: choose other ports, or none to get a free block",
 				c.Ports.Lo, c.Ports.Hi, unix.EADDRINUSE, driver.Holder(name.File))
 		}
 	}
@@ -207,10 +207,10 @@ func checkClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fd
 func checkMaker(fd int, name string) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return fmt.Errorf("transport: what should hold the claim %s: %w", name, err)
+		return fmt.Errorf("transport: the socket for claim %s: %w", name, err)
 	}
 	if stat.Uid != 0 && int64(stat.Uid) != int64(os.Geteuid()) {
-		return fmt.Errorf("transport: what should hold the claim %s was made by user %d, and not by an agent: %w", name, stat.Uid, unix.EINVAL)
+		return fmt.Errorf("transport: the socket for claim %s was created by user %d, not by an agent: %w", name, stat.Uid, unix.EINVAL)
 	}
 	return nil
 }
@@ -236,10 +236,10 @@ func checkFile(fd int, file string, strict bool) error {
 func checkHolder(fd int, name string) error {
 	family, bound, err := sockname(fd)
 	if err != nil {
-		return fmt.Errorf("transport: what should hold the claim %s has no name: %w", name, err)
+		return fmt.Errorf("transport: the socket for claim %s has no name: %w", name, err)
 	}
 	if has, abstract := strings.CutPrefix(string(bound), "\x00"); family != unix.AF_UNIX || !abstract || has != name[1:] {
-		return fmt.Errorf("transport: what should hold the claim %s is called %q: %w", name, bound, unix.EINVAL)
+		return fmt.Errorf("transport: the socket for claim %s is called %q: %w", name, bound, unix.EINVAL)
 	}
 	return checkListens(fd, name)
 }
@@ -249,10 +249,10 @@ func checkListens(fd int, name string) error {
 	typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	listens, failed := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	if err := errors.Join(err, failed); err != nil {
-		return fmt.Errorf("transport: what should hold the claim %s: %w", name, err)
+		return fmt.Errorf("transport: the socket for claim %s: %w", name, err)
 	}
 	if typ != unix.SOCK_STREAM || listens == 0 {
-		return fmt.Errorf("transport: what should hold the claim %s is no stream socket that listens, but has its name: %w", name, unix.EINVAL)
+		return fmt.Errorf("transport: the socket for claim %s has its name, but is not a listening stream socket: %w", name, unix.EINVAL)
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func OwnNamespace(fd int) error {
 	return nil
 }
 
-var errNamespace = fmt.Errorf("transport: a socket is of another network namespace: %w: ask the agent of that one", unix.EINVAL)
+var errNamespace = fmt.Errorf("transport: a socket belongs to another network namespace: %w (use the agent of that namespace)", unix.EINVAL)
 
 // checkNamespace is OwnNamespace by comparing the namespace files of two sockets. It needs
 // CAP_NET_ADMIN in both.
@@ -289,7 +289,7 @@ func checkNamespace(own, fd int) error {
 	for i, s := range []int{own, fd} {
 		ns, err := unix.IoctlRetInt(s, unix.SIOCGSKNS)
 		if err != nil {
-			return fmt.Errorf("transport: network namespace of a socket: %w: telling it takes Linux 5.14, or CAP_NET_ADMIN", err)
+			return fmt.Errorf("transport: network namespace of a socket: %w: this needs Linux 5.14 or CAP_NET_ADMIN", err)
 		}
 		err = unix.Fstat(ns, &files[i])
 		unix.Close(ns)

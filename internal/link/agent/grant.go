@@ -59,7 +59,7 @@ func Find(r *Request) (iface.Interface, error) {
 		return ifi, err
 	}
 	if ifi.Index != r.Index || ifi.MAC != r.mac() {
-		return ifi, fmt.Errorf("%w: the agent's %s has index %d and MAC %v, the program's %d and %s: they are not of one network namespace; start an agent in the program's",
+		return ifi, fmt.Errorf("%w: the agent's %s has index %d and MAC %v, the program's %d and %s: they are in different network namespaces (start an agent in the program's)",
 			transport.ErrInterface, r.Interface, ifi.Index, ifi.MAC, r.Index, r.MAC)
 	}
 	return ifi, nil
@@ -158,7 +158,7 @@ func (s socket) open(filter []bpf.RawInstruction) (fd int, err error) {
 // the caller's.
 func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	if len(fds) < 2 || r.Ports.Lo == 0 {
-		return nil, fmt.Errorf("transport: no sockets came with ports %d..%d: %w", r.Ports.Lo, r.Ports.Hi, unix.EINVAL)
+		return nil, fmt.Errorf("transport: the agent sent no sockets with ports %d..%d: %w", r.Ports.Lo, r.Ports.Hi, unix.EINVAL)
 	}
 	ether, err := afpacket.CheckEtherType(r.EtherType)
 	if err != nil {
@@ -174,7 +174,7 @@ func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	}
 	domain, err := unix.GetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_PACKET {
-		return nil, fmt.Errorf("transport: what came with ports %d..%d is no packet socket: %w", r.Ports.Lo, r.Ports.Hi, unix.EINVAL)
+		return nil, fmt.Errorf("transport: the agent sent a file for ports %d..%d that is not a packet socket: %w", r.Ports.Lo, r.Ports.Hi, unix.EINVAL)
 	}
 	typ, failed := unix.GetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_TYPE)
 	mark, err := unix.GetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_MARK)

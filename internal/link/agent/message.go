@@ -83,7 +83,7 @@ func Begin(c *net.UnixConn) (m *Incoming, fds []int, err error) {
 		return nil, nil, err
 	case len(got.FDs) > maxSockets:
 		passfd.Close(m.uid, got.FDs...)
-		return nil, nil, fmt.Errorf("transport: %d descriptors came by the agent's socket, more than %d: %w", len(got.FDs), maxSockets, unix.EMSGSIZE)
+		return nil, nil, fmt.Errorf("transport: received %d descriptors on the agent's socket, more than %d: %w", len(got.FDs), maxSockets, unix.EMSGSIZE)
 	case got.N == 0:
 		return nil, got.FDs, io.EOF
 	}
@@ -99,7 +99,7 @@ func (m *Incoming) Read(b []byte) (int, error) {
 		return 0, err
 	case len(got.FDs) > 0:
 		passfd.Close(m.uid, got.FDs...)
-		return 0, fmt.Errorf("transport: descriptors came within a message of the agent's socket: %w", unix.EPROTO)
+		return 0, fmt.Errorf("transport: received descriptors in the middle of a message on the agent's socket: %w", unix.EPROTO)
 	case got.N == 0:
 		return 0, io.EOF
 	}
@@ -117,7 +117,7 @@ func (m *Incoming) Rest(limit int) (body []byte, err error) {
 	}
 	size := int64(binary.BigEndian.Uint32(m.length[:]))
 	if size > int64(limit) {
-		return nil, fmt.Errorf("transport: a message of the agent's socket has %d bytes, more than %d: %w", size, limit, unix.EMSGSIZE)
+		return nil, fmt.Errorf("transport: message of %d bytes on the agent's socket, more than %d: %w", size, limit, unix.EMSGSIZE)
 	}
 	for left := int(size); left > 0; left = int(size) - len(body) {
 		has := len(body)

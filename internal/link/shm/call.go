@@ -197,7 +197,7 @@ func stream(fd int) (*net.UnixConn, error) {
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
 		conn.Close()
-		return nil, fmt.Errorf("%w: its stream is no Unix socket", ErrBroken)
+		return nil, fmt.Errorf("%w: its stream is not a Unix socket", ErrBroken)
 	}
 	return u, nil
 }

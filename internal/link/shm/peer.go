@@ -391,7 +391,7 @@ func (h hello) append(b []byte) []byte {
 // parse decodes and checks a hello.
 func (h *hello) parse(b []byte) error {
 	if len(b) != helloSize || string(b[:8]) != helloMagic {
-		return fmt.Errorf("%w: its hello is not of this version: build both programs from one source", ErrBroken)
+		return fmt.Errorf("%w: its hello has another version (build both programs from the same source)", ErrBroken)
 	}
 	h.instance = binary.BigEndian.Uint64(b[8:])
 	h.ports = transport.PortRange{Lo: binary.BigEndian.Uint16(b[16:]), Hi: binary.BigEndian.Uint16(b[18:])}

@@ -218,7 +218,7 @@ func adopt(fd int) (*net.UnixConn, error) {
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
 		conn.Close()
-		return nil, fmt.Errorf("shm: a socket that was given is not a Unix socket: %w", unix.EINVAL)
+		return nil, fmt.Errorf("shm: a socket in Config.Sockets is not a Unix socket: %w", unix.EINVAL)
 	}
 	return u, nil
 }

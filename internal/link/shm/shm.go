@@ -73,7 +73,7 @@ var (
 	// ErrGone means that the peer's process has ended, or that its link was closed.
 	ErrGone = errors.New("shm: its process has ended or has closed its link")
 	// ErrBroken means that the peer has written impossible values to shared memory.
-	ErrBroken = errors.New("shm: what it wrote to shared memory cannot be")
+	ErrBroken = errors.New("shm: it wrote invalid values to shared memory")
 )
 
 // Config configures a link. The zero Config, or a nil one, means the defaults.
@@ -206,7 +206,7 @@ func (l *Link) open(cfg *Config) error {
 	case cfg.Address != ethertype.MAC{}:
 		l.info.MAC, l.served = cfg.Address, true
 		if cfg.Ports == (transport.PortRange{}) {
-			return fmt.Errorf("shm: station %v: %w: Config.Ports must say which are its own", cfg.Address, unix.EINVAL)
+			return fmt.Errorf("shm: station %v: %w: Config.Ports must be set", cfg.Address, unix.EINVAL)
 		}
 	case cfg.Interface != "":
 		ifi, err := iface.Find(cfg.Interface)

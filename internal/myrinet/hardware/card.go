@@ -64,7 +64,7 @@ func NewCard(world myrinet.World, cfg myrinet.CardConfig) (*Card, error) {
 			ErrSRAM, cfg.Name, cfg.SRAM, cfg.PageSize, wordSize, maxSRAM)
 	}
 	if world == nil && cfg.Timing != nil {
-		return nil, errors.New("myrinet: a live card has no timing model, its time passes by itself: leave out CardConfig.Timing")
+		return nil, errors.New("myrinet: a live card runs in real time: leave out CardConfig.Timing")
 	}
 	c := &Card{name: cfg.Name, world: world, timing: timing{cfg.Timing}, sram: SRAM{mem: make([]byte, cfg.SRAM)}}
 	c.step = c.onStep

@@ -60,7 +60,7 @@ func withDefaults(o myrinet.LiveOptions) (myrinet.LiveOptions, error) {
 		{"MaxPacket", int64(o.MaxPacket), 16, 1 << 24},
 	} {
 		if c.v < c.lo || c.v > c.hi {
-			return o, fmt.Errorf("myrinet: option %s is %d, it can be %d to %d", c.what, c.v, c.lo, c.hi)
+			return o, fmt.Errorf("myrinet: option %s is %d: want %d to %d", c.what, c.v, c.lo, c.hi)
 		}
 	}
 	return o, nil

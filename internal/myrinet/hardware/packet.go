@@ -13,7 +13,7 @@ import (
 var (
 	ErrTruncated = errors.New("myrinet: the packet is truncated")
 	ErrCRC       = errors.New("myrinet: CRC-8 does not match")
-	ErrRouted    = errors.New("myrinet: the packet has come to a card before its route had ended")
+	ErrRouted    = errors.New("myrinet: packet arrived at a card before the end of its route")
 )
 
 // AppendPacket appends a packet to b: its route, its type, the parts of its payload, and the CRC-8

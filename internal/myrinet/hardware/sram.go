@@ -33,7 +33,7 @@ const sramAlign = 8
 // Alloc allocates n zeroed bytes. The error wraps ErrSRAM and lists the users of the memory.
 func (s *SRAM) Alloc(purpose string, n int) (Block, error) {
 	if n <= 0 {
-		return Block{}, fmt.Errorf("myrinet: %d bytes of SRAM for %s: ask for 1 at least", n, purpose)
+		return Block{}, fmt.Errorf("myrinet: %d bytes of SRAM for %s: want at least 1", n, purpose)
 	}
 	at, i := 0, 0
 	for ; i < len(s.blocks) && n > s.blocks[i].Offset-at; i++ {
@@ -54,7 +54,7 @@ func (s *SRAM) Alloc(purpose string, n int) (Block, error) {
 func (s *SRAM) Free(b Block) {
 	i := slices.IndexFunc(s.blocks, func(c Block) bool { return c.Offset == b.Offset && c.size == b.size && c.Purpose == b.Purpose })
 	if i < 0 {
-		panic(fmt.Sprintf("myrinet: SRAM at %d, for %s, is freed and not in use", b.Offset, b.Purpose))
+		panic(fmt.Sprintf("myrinet: SRAM at %d, for %s, is freed, but not in use", b.Offset, b.Purpose))
 	}
 	s.blocks = slices.Delete(s.blocks, i, i+1)
 }

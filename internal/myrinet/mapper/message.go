@@ -62,7 +62,7 @@ type message struct {
 
 const maxNameLen = 32
 
-var errMessage = errors.New("mapper: no message")
+var errMessage = errors.New("mapper: invalid message")
 
 func appendRoute(b []byte, r myrinet.Route) []byte {
 	b = append(b, byte(len(r)))

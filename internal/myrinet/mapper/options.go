@@ -34,7 +34,7 @@ func withDefaults(o myrinet.MapperOptions) (myrinet.MapperOptions, error) {
 			*d.v = d.def
 		}
 		if *d.v < d.lo || *d.v > d.top {
-			return o, fmt.Errorf("mapper: option %s is %d, it can be %d to %d", d.what, *d.v, d.lo, d.top)
+			return o, fmt.Errorf("mapper: option %s is %d: want %d to %d", d.what, *d.v, d.lo, d.top)
 		}
 	}
 	for _, d := range []struct {
@@ -49,7 +49,7 @@ func withDefaults(o myrinet.MapperOptions) (myrinet.MapperOptions, error) {
 			*d.v = d.def
 		}
 		if *d.v < time.Microsecond || *d.v > time.Hour {
-			return o, fmt.Errorf("mapper: option %s is %v, it can be 1us to 1h", d.what, *d.v)
+			return o, fmt.Errorf("mapper: option %s is %v: want 1us to 1h", d.what, *d.v)
 		}
 	}
 	switch {

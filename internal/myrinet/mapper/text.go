@@ -31,10 +31,10 @@ func (m *Map) Text() string {
 		fmt.Fprintf(&b, "# several hosts claim the identity %v\n", id)
 	}
 	if m.TooMany > 0 {
-		fmt.Fprintf(&b, "# left out: %s, because %d are the most\n", count(m.TooMany, "host", "hosts"), MaxHosts)
+		fmt.Fprintf(&b, "# omitted: %s (the maximum is %d)\n", count(m.TooMany, "host", "hosts"), MaxHosts)
 	}
 	if m.Beyond > 0 {
-		fmt.Fprintf(&b, "# left out: what is behind %s, because that is too much or too far away\n", count(m.Beyond, "link", "links"))
+		fmt.Fprintf(&b, "# omitted: everything behind %s (too many switches, or too far away)\n", count(m.Beyond, "link", "links"))
 	}
 	for i, id := range m.IDs {
 		fmt.Fprintf(&b, "# %v is %s\n", id, m.Topology.Hosts[i])

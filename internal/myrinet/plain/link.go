@@ -127,11 +127,11 @@ func (cfg *Config) resolve() error {
 	}
 	switch {
 	case cfg.MAC == ethertype.MAC{} || cfg.MAC.IsGroup():
-		return fmt.Errorf("plain: the station's address is %v: it needs one of its own (Config.MAC)", cfg.MAC)
+		return fmt.Errorf("plain: invalid station address %v (set Config.MAC to a unicast address)", cfg.MAC)
 	case cfg.MTU < ethertype.MinMTU || cfg.MTU > ethertype.MaxMTU:
-		return fmt.Errorf("plain: Config.MTU is %d, it can be %d to %d", cfg.MTU, ethertype.MinMTU, ethertype.MaxMTU)
+		return fmt.Errorf("plain: Config.MTU is %d: want %d to %d", cfg.MTU, ethertype.MinMTU, ethertype.MaxMTU)
 	case cfg.Slots < 1 || cfg.Slots > maxSlots:
-		return fmt.Errorf("plain: Config.Slots is %d, it can be 1 to %d", cfg.Slots, maxSlots)
+		return fmt.Errorf("plain: Config.Slots is %d: want 1 to %d", cfg.Slots, maxSlots)
 	}
 	return driver.CheckPorts(cfg.Ports)
 }

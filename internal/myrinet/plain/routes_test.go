@@ -119,11 +119,11 @@ func TestTableRefuses(t *testing.T) {
 		crowd[i].To = ethertype.MAC{2, 9, 0, 0, byte(i >> 8), byte(i)}
 	}
 	for want, routes := range map[string][]myrinet.HostRoute{
-		"at most 256":         crowd,
-		"at most 24":          {{To: mac(1), Turns: make(myrinet.Route, plain.MaxHops+1)}},
-		"it can be -31 to 31": {{To: mac(1), Turns: myrinet.Route{32}}},
-		"two routes":          {{To: mac(1)}, {To: mac(2)}, {To: mac(1)}},
-		"is a group":          {{To: ethertype.MAC{1}}},
+		"at most 256":    crowd,
+		"at most 24":     {{To: mac(1), Turns: make(myrinet.Route, plain.MaxHops+1)}},
+		"want -31 to 31": {{To: mac(1), Turns: myrinet.Route{32}}},
+		"two routes":     {{To: mac(1)}, {To: mac(2)}, {To: mac(1)}},
+		"is a group":     {{To: ethertype.MAC{1}}},
 	} {
 		if err := setRoutes(links[0], routes...); !errors.Is(err, station.ErrRoutes) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

@@ -11,7 +11,7 @@ import (
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	s.WriteCard(&b, func() {
-		fmt.Fprintf(&b, "  rings  frames to send %d, received %d; doorbells that cannot be %d\n", s.ToSend, s.Received, s.BadDoorbells)
+		fmt.Fprintf(&b, "  rings  frames to send %d, received %d; invalid doorbells %d\n", s.ToSend, s.Received, s.BadDoorbells)
 	})
 	return b.WriteTo(w)
 }

@@ -86,7 +86,7 @@ func Dial(ctx context.Context, at iface.Interface, program string, version int) 
 	}
 	if _, whose := stranger(conn, false); whose != "" { // if root serves no card there, any user can take its name
 		conn.Close()
-		return nil, w, fmt.Errorf("%w: the one at interface %s is not believed: %s", ErrNoCard, at.Name, whose)
+		return nil, w, fmt.Errorf("%w: the process at interface %s is not trusted: %s", ErrNoCard, at.Name, whose)
 	}
 	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
 	conn.SetReadDeadline(time.Now().Add(controlPatience))
@@ -97,7 +97,7 @@ func Dial(ctx context.Context, at iface.Interface, program string, version int) 
 	case ended:
 		err = fmt.Errorf("share: the card at interface %s: %w", at.Name, ctx.Err())
 	case err != nil:
-		err = fmt.Errorf("%w: the one at interface %s does not answer: %w", ErrNoCard, at.Name, err)
+		err = fmt.Errorf("%w: the process at interface %s does not answer: %w", ErrNoCard, at.Name, err)
 	case w.Full:
 		err = fmt.Errorf("%w: the one at interface %s: %s", ErrFull, at.Name, w.Refused)
 	case w.Refused != "":
@@ -121,7 +121,7 @@ func stranger(conn *net.UnixConn, anyUser bool) (uid uint32, refused string) {
 	who, err := passfd.PeerOf(conn)
 	switch {
 	case err != nil:
-		return passfd.Unknown, "its user is not known"
+		return passfd.Unknown, "its user is unknown"
 	case anyUser || who.Uid == 0 || int(who.Uid) == os.Geteuid():
 		return who.Uid, ""
 	}

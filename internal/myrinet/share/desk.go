@@ -70,7 +70,7 @@ const acceptPause = 100 * time.Millisecond
 func (d *Desk) hold(ctx context.Context, conn *net.UnixConn, w Welcome, attend func(conn *net.UnixConn, uid uint32)) {
 	var uid uint32
 	if uid, w.Refused = stranger(conn, d.anyUser); w.Refused == "" && !d.programs.Enter(uid) {
-		w.Refused, w.Full = fmt.Sprintf("%d programs are the most, and %d of one user", mostPrograms, mostOfUser), true
+		w.Refused, w.Full = fmt.Sprintf("the maximum is %d programs, and %d of one user", mostPrograms, mostOfUser), true
 	}
 	conn.SetWriteDeadline(time.Now().Add(controlPatience))
 	err := json.NewEncoder(conn).Encode(w)

@@ -158,7 +158,7 @@ func (l *Line) Receive(message any) (fds []int, err error) {
 			}
 			passfd.Close(l.uid, l.fds...)
 			l.fds = nil
-			return nil, fmt.Errorf("share: a message that makes no sense: %w", err)
+			return nil, fmt.Errorf("share: malformed message: %w", err)
 		}
 		if len(l.in) > maxLine {
 			return nil, fmt.Errorf("share: a message of more than %d bytes: %w", maxLine, unix.EPROTO)
@@ -169,7 +169,7 @@ func (l *Line) Receive(message any) (fds []int, err error) {
 			err = net.ErrClosed
 		}
 		if err == nil && len(l.fds) > passfd.Most {
-			err = errors.New("share: descriptors that nobody wants")
+			err = errors.New("share: unexpected descriptors")
 		}
 		if err != nil {
 			passfd.Close(l.uid, l.fds...)

@@ -109,7 +109,7 @@ func Attach(ctx context.Context, cfg *plain.OpenConfig) (*Link, error) {
 // claim claims the ports, or the first free block.
 func (l *Link) claim(ports transport.PortRange) (err error) {
 	if ports != (transport.PortRange{}) && ports.Lo < cardPorts.Lo {
-		return fmt.Errorf("share: ports %d to %d: %w: those below %d are the card's", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
+		return fmt.Errorf("share: ports %d to %d: %w: ports below %d are reserved for the card", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
 	}
 	if l.directory != "" {
 		var sockets []int
@@ -158,11 +158,11 @@ func (l *Link) Check() error {
 		}
 		conn, w, err := Dial(context.Background(), l.at, Plain, 0)
 		if err != nil {
-			return fmt.Errorf("%w: the process that has the card at %s has ended: %w", transport.ErrLinkDown, l.at.Name, err)
+			return fmt.Errorf("%w: the process that served the card at %s has ended: %w", transport.ErrLinkDown, l.at.Name, err)
 		}
 		if w.MTU < l.info.MTU || w.EtherType != uint16(l.info.EtherType) || w.Directory != l.directory {
 			conn.Close()
-			return fmt.Errorf("%w: the card at %s is another one now, with an MTU of %d and EtherType %#04x: it had %d and %#04x",
+			return fmt.Errorf("%w: the card at %s was replaced: MTU %d and EtherType %#04x, before %d and %#04x",
 				transport.ErrLinkDown, l.at.Name, w.MTU, w.EtherType, l.info.MTU, uint16(l.info.EtherType))
 		}
 		l.conn = conn

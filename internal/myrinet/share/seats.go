@@ -89,7 +89,7 @@ func (s *seats) owner(b int) (uid uint32, taken bool, err error) {
 func (s *seats) answer(conn *net.UnixConn, uid uint32, said []byte) error {
 	var w wish
 	if err := json.Unmarshal(said, &w); err != nil || s.directory == "" {
-		return fmt.Errorf("share: no wish: %w", errors.Join(err, unix.EPROTO))
+		return fmt.Errorf("share: invalid request for ports: %w", errors.Join(err, unix.EPROTO))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *seats) look(uid uint32) (taken [driver.Blocks]bool, own, free int, err 
 // s.mu.
 func (s *seats) take(uid uint32, ports transport.PortRange) (got transport.PortRange, fds []int, err error) {
 	if ports != (transport.PortRange{}) && (ports.Lo < cardPorts.Lo || ports.Hi < ports.Lo) {
-		return ports, nil, fmt.Errorf("ports %d to %d: %w: those below %d are the card's", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
+		return ports, nil, fmt.Errorf("ports %d to %d: %w: ports below %d are reserved for the card", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
 	}
 	taken, own, free, err := s.look(uid)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *seats) take(uid uint32, ports transport.PortRange) (got transport.PortR
 	}
 	first, last := driver.Block(ports.Lo), driver.Block(ports.Hi)
 	if uid != 0 && int64(uid) != int64(os.Geteuid()) && own+last-first+1 > mostOfUser {
-		return ports, nil, fmt.Errorf("user %d has %d blocks of ports of the card, and wants %d more: %d are the most", uid, own, last-first+1, mostOfUser)
+		return ports, nil, fmt.Errorf("user %d has %d blocks of ports of the card, and requests %d more: the maximum is %d", uid, own, last-first+1, mostOfUser)
 	}
 	for b := first; b <= last; b++ {
 		fd := -1

@@ -24,7 +24,7 @@ func OpenCable(ctx context.Context, iface string, long bool) (transport.Link, er
 	}
 	cable, err := ring.Open(ctx, &cfg)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("myrinet: a card needs an interface for itself, this one has a card or a switch: choose another, or end that: %w", err)
+		return nil, fmt.Errorf("myrinet: the interface already has a card or a switch (choose another interface, or stop that program): %w", err)
 	}
 	if err != nil {
 		return nil, err

@@ -93,10 +93,10 @@ func TestTableSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, routes := range map[string][]myrinet.HostRoute{
-		"at most 24":          {{To: stationOf(1), Turns: make(myrinet.Route, MaxHops+1)}},
-		"it can be -31 to 31": {{To: stationOf(1), Turns: myrinet.Route{32}}},
-		"two routes":          routesTo(1, 2, 1),
-		"is a group":          {{To: ethertype.Broadcast}},
+		"at most 24":     {{To: stationOf(1), Turns: make(myrinet.Route, MaxHops+1)}},
+		"want -31 to 31": {{To: stationOf(1), Turns: myrinet.Route{32}}},
+		"two routes":     routesTo(1, 2, 1),
+		"is a group":     {{To: ethertype.Broadcast}},
 	} {
 		if err := tab.Set(append(routesTo(2), routes...)); !errors.Is(err, ErrRoutes) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

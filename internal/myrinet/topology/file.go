@@ -85,7 +85,7 @@ func (p *fileParser) line(n int, words []string) error {
 		return p.names(n, what == "host", args)
 	case "link":
 		if len(args) != 2 {
-			return fmt.Errorf("a link has two ends, here are %d: write for instance: link h0 s0:3", len(args))
+			return fmt.Errorf("a link has two ends, found %d (example: link h0 s0:3)", len(args))
 		}
 		p.links = append(p.links, struct {
 			line int
@@ -93,18 +93,18 @@ func (p *fileParser) line(n int, words []string) error {
 		}{n, args})
 		return nil
 	default:
-		return fmt.Errorf("%q begins no line: write ports, host, switch or link", what)
+		return fmt.Errorf("invalid first word %q: want ports, host, switch or link", what)
 	}
 }
 
 func (p *fileParser) ports(n int, args []string) error {
 	if p.portsLine != 0 {
-		return fmt.Errorf("line %d has said already how many ports switches have: delete one of the lines", p.portsLine)
+		return fmt.Errorf("line %d already sets the number of ports: delete one of the lines", p.portsLine)
 	}
 	p.portsLine = n
 	v, err := strconv.Atoi(strings.Join(args, " "))
 	if err != nil || v < 2 || v > crossbar.MaxPorts {
-		return fmt.Errorf("%q is no number of ports: it can be 2 to %d", strings.Join(args, " "), crossbar.MaxPorts)
+		return fmt.Errorf("invalid number of ports %q: want 2 to %d", strings.Join(args, " "), crossbar.MaxPorts)
 	}
 	p.Ports = v
 	return nil
@@ -116,7 +116,7 @@ func (p *fileParser) names(n int, host bool, names []string) error {
 	}
 	for _, name := range names {
 		if !ValidName(name) {
-			return fmt.Errorf("%q is no name: take up to %d letters, digits and -_. that begin with a letter or digit", name, maxName)
+			return fmt.Errorf("invalid name %q: want up to %d letters, digits and -_. that begin with a letter or digit", name, maxName)
 		}
 		if old, ok := p.nodes[name]; ok {
 			return fmt.Errorf("%s was named on line %d: choose another name", name, old.line)
@@ -154,7 +154,7 @@ func (p *fileParser) link(n int, ends []string) error {
 			return fmt.Errorf("the link leads from %s to itself: give it another end", p.Name(plug))
 		}
 		if old, ok := p.taken[plug]; ok {
-			return fmt.Errorf("%s has the cable of line %d: choose a free port", p.Name(plug), old)
+			return fmt.Errorf("%s already has the cable of line %d: choose a free port", p.Name(plug), old)
 		}
 		plugs[i] = plug
 	}
@@ -170,7 +170,7 @@ func (p *fileParser) end(end string) (Plug, error) {
 	node, ok := p.nodes[name]
 	switch {
 	case !ok:
-		return Plug{}, fmt.Errorf("there is no host or switch %q: name it on a line that begins with host or switch", name)
+		return Plug{}, fmt.Errorf("no host or switch %q: name it on a line that begins with host or switch", name)
 	case node.Host && withPort:
 		return Plug{}, fmt.Errorf("%q: a host has one card with one port: write %s", end, name)
 	case node.Host:

@@ -51,7 +51,7 @@ var (
 	ErrPeerReset    = errclass.New(transport.ErrPeer, "peer does not know this connection (it was restarted)")
 	ErrRecvQueue    = errors.New("message arrived and no receive was posted")
 	ErrTooLong      = errors.New("message is longer than the posted receive")
-	ErrRDMA         = errors.New("RDMA outside a region or without the right")
+	ErrRDMA         = errors.New("RDMA outside a region or without permission")
 	ErrProtocol     = errclass.New(transport.ErrPeer, "peer violated the protocol")
 	ErrLink         = errors.New("network interface failed")
 	ErrPeerLink     = errclass.New(transport.ErrPeer, "peer's network interface failed or was changed")

@@ -381,7 +381,7 @@ func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethert
 		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == code.OpRDMAWrite; !t.c.Path.switching {
 			t.c.Path.MaxData = t.c.Path.Data
 		}
-		sh.log.Debug("the path does not carry long frames any more, or loses many segments of them", "local", t.c.Local(), "remote", t.c.Remote)
+		sh.log.Debug("the path no longer carries long frames, or loses many segments of them", "local", t.c.Local(), "remote", t.c.Remote)
 	}
 	return t.sendPieces(f, seq, flags)
 }

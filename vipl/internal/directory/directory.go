@@ -106,7 +106,7 @@ func (d *Directory) silence(op string, class error, format string, args ...any) 
 	case d.nic.Dead() != nil:
 		return code.Error(op, d.nic.Dead(), "open the NIC again")
 	case trouble != nil:
-		return code.Within(op, fmt.Errorf("%w: no answer can come: %w", class, trouble))
+		return code.Within(op, fmt.Errorf("%w: cannot receive a reply: %w", class, trouble))
 	}
 	err := code.Error(op, class, format, args...)
 	if trouble := d.nic.ShareTrouble(); trouble != nil {

@@ -149,7 +149,7 @@ func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time
 			err = fmt.Errorf("%w: %w", code.ErrNameService, context.Canceled)
 			return ethertype.Addr{}, code.Error("look up", err, "the query for %q was cancelled: %v", q.name, context.Cause(ctx))
 		case d.eng.Ended(ctx) != nil || d.nic.Now() >= end:
-			return ethertype.Addr{}, d.silence("look up", code.ErrNameService, "%s answers to %q: is its owner running? (to see whether frames pass between two hosts: bobnet doctor --host HOST,HOST)", d.nobody(q.at), q.name)
+			return ethertype.Addr{}, d.silence("look up", code.ErrNameService, "no reply from %s for %q: is the program that advertises it running? (to see whether frames pass between two hosts: bobnet doctor --host HOST,HOST)", d.nobody(q.at), q.name)
 		}
 	}
 }
@@ -157,9 +157,9 @@ func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time
 // nobody describes the NICs that do not answer.
 func (d *Directory) nobody(at ethertype.Addr) string {
 	if at == (ethertype.Addr{}) {
-		return "nobody on the segment of " + d.self.Interface
+		return "any host on the segment of " + d.self.Interface
 	}
-	return fmt.Sprintf("no NIC at %v", at)
+	return fmt.Sprintf("the NIC at %v", at)
 }
 
 // receiveQuestion answers a query for a name of this NIC.

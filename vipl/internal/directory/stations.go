@@ -128,7 +128,7 @@ func (d *Directory) inquire(ctx context.Context, q inquiry) ([]Station, error) {
 	}
 	sortStations(list)
 	if len(list) == 0 && err == nil && d.nic.Trouble() != nil {
-		err = d.silence("ask who is there", code.ErrTimeout, "nobody answers")
+		err = d.silence("ask who is there", code.ErrTimeout, "no reply")
 	}
 	return list, err
 }

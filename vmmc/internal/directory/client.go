@@ -22,7 +22,7 @@ import (
 // Errors of Dial and Enter.
 var (
 	ErrNone    = errors.New("no daemon runs")
-	ErrUser    = errors.New("the daemon is not root's, nor of the same user")
+	ErrUser    = errors.New("the daemon belongs neither to root nor to this user")
 	ErrVersion = errors.New("the daemon is of another version")
 	ErrTaken   = errors.New("the number is another process's")
 )
@@ -140,7 +140,7 @@ func greet(conn *net.UnixConn) error {
 	_ = conn.SetReadDeadline(time.Time{})
 	switch version, ok := ParseGreeting(b[:n]); {
 	case !ok:
-		return fmt.Errorf("%w: it does not speak as a daemon", ErrVersion)
+		return fmt.Errorf("%w: malformed greeting", ErrVersion)
 	case version != Version:
 		return fmt.Errorf("%w: it has %d, this program %d: build both from one source", ErrVersion, version, Version)
 	}
@@ -229,7 +229,7 @@ func (c *Client) reconnect() *net.UnixConn {
 		conn, err := c.dial(context.Background())
 		if err != nil {
 			if !errors.Is(err, ErrNone) {
-				c.log.Warn("vmmc: the daemon of the node cannot be used: the process goes on without", "err", err)
+				c.log.Warn("vmmc: the daemon of the node cannot be used: the process continues without it", "err", err)
 			}
 			continue
 		}

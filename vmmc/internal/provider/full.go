@@ -17,7 +17,7 @@ func Full(at ethertype.Addr, most, others, own, ended int, asked bool) error {
 		if ended > 0 {
 			waits = fmt.Sprintf(" (this process has ended %d of them, and the peers have not answered yet)", ended)
 		}
-		return fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows%s", at, others, waits)
+		return fmt.Errorf("vmmc: connect to %v: %d connections, the limit of Config.MaxConnections%s", at, others, waits)
 	case asked && own >= admission.Part(most, others-own):
 		return fmt.Errorf("vmmc: connection from %v: its station has %d of the %d connections that Config.MaxConnections allows, half of what the others leave", at, own, most)
 	}

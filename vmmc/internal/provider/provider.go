@@ -38,10 +38,10 @@ import (
 // What operations end with. Errors wrap these.
 var (
 	ErrPeer     = errors.New("the other process has ended or does not answer")
-	ErrRefused  = errors.New("the connection was refused, here or there: asking again is of no use") // beside ErrPeer
+	ErrRefused  = errors.New("the connection was refused permanently") // beside ErrPeer
 	ErrRevoked  = errors.New("the buffer is no longer exported")
 	ErrReleased = errors.New("the import has been given up")
-	ErrFull     = errors.New("too many sends are under way")
+	ErrFull     = errors.New("too many sends in progress")
 	ErrClosed   = errors.New("closed")
 	ErrNoRoom   = errors.New("lanai: a page table is full") // of proxy pages, or of pages that may be written
 	ErrMemory   = errors.New("lanai: the card does not reach the memory")

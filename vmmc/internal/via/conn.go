@@ -83,7 +83,7 @@ type receive struct {
 	desc vipl.Descriptor
 }
 
-// newConn creates an end, with its VI, for this process or for the other one, which has asked for it.
+// newConn creates an end, with its VI. asked means that the other process has requested it.
 func (p *Provider) newConn(at ethertype.Addr, asked bool) (*conn, error) {
 	own := 0
 	for x := range p.conns {
@@ -306,5 +306,5 @@ func (k *conn) drop() {
 // violated ends the connection because the peer violated the protocol.
 func (k *conn) violated() {
 	k.p.count.Violations++
-	k.fail(fmt.Errorf("%w: %w: it breaks the protocol", provider.ErrPeer, provider.ErrRefused))
+	k.fail(fmt.Errorf("%w: %w: it violates the protocol", provider.ErrPeer, provider.ErrRefused))
 }
