@@ -38,7 +38,7 @@ type amNet struct {
 	cards []*lanai.Card
 	names [][]endpoint.Name // of the endpoints of each host
 
-	serve func() error // the program of host 0, if it is one of its own
+	serve func() error // the program of host 0, if it differs from the others
 
 	clients, opened, warm, over int
 }
@@ -106,7 +106,7 @@ func joinAll(f *myrinet.Fabric, t *topology.Topology, ports []*myrinet.Port) err
 	return nil
 }
 
-// amHost is a program with endpoints, of which it sends by the first.
+// amHost is a program with endpoints. It sends from the first one.
 type amHost struct {
 	net  *amNet
 	w    *sim.World
@@ -171,7 +171,7 @@ func (h *amHost) medium(n int) func() error {
 	return func() error { return h.ep.RequestMedium(h.ctx, 0, amTake, data) }
 }
 
-// poll lets the host's time pass that it owes, and handles what has come, for at most d.
+// poll lets the host's outstanding work pass as time, and handles arrived messages, for at most d.
 func (h *amHost) poll(d time.Duration) error {
 	ctx, cancel := h.node.WithTimeout(h.ctx, d)
 	defer cancel()
@@ -195,7 +195,7 @@ func (h *amHost) until(so func() bool) error {
 // await polls until n replies have come in all.
 func (h *amHost) await(n int) error { return h.until(func() bool { return h.done >= n }) }
 
-// amTarget is the endpoint that a host asks; host -1 for one that asks nobody.
+// amTarget is the endpoint to which a host sends requests; host is -1 for a host that sends none.
 type amTarget struct{ host, endpoint int }
 
 // run has each host open its endpoints, and have the clients among them do something when
@@ -217,7 +217,7 @@ func (net *amNet) run(endpoints func(host int) int, target func(host int) amTarg
 	return errors.Join(net.w.Run(), errors.Join(errs...))
 }
 
-// host is what the program of a host does.
+// host runs the program of a host.
 func (net *amNet) host(i, endpoints int, to amTarget, client func(h *amHost, i int) error) error {
 	if i == 0 && net.serve != nil {
 		return net.serve()

@@ -70,7 +70,7 @@ func ownEndpoints(n int) func(host int) int {
 	}
 }
 
-// repeatFigure10 gives each client an endpoint of its own at the server.
+// repeatFigure10 gives each client its own endpoint at the server.
 func repeatFigure10(b *Bench, m *amModel) error {
 	var rates crowdRates
 	peak, fair := b.paper.item("fig10.rate").Published, true
@@ -94,8 +94,8 @@ func repeatFigure10(b *Bench, m *amModel) error {
 	return nil
 }
 
-// repeatFigure11 gives each client an endpoint and a thread of its own at the server, more
-// of them than it has frames.
+// repeatFigure11 gives each client its own endpoint and thread at the server, more than the card
+// has frames.
 func repeatFigure11(b *Bench, m *amModel) error {
 	const most = 84 // 12 for each of the 7 frames
 	var rates crowdRates

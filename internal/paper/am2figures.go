@@ -2,7 +2,7 @@ package paper
 
 import "github.com/bobnet-go/bobnet/internal/plot"
 
-// crowdRates are the rates of a server and its clients, over the number of these.
+// crowdRates are the rates of a server and its clients, over the number of clients.
 type crowdRates struct{ server, mean, slowest, fastest []plot.Point }
 
 // add adds a crowd.
@@ -49,7 +49,7 @@ func (b *Bench) drawCrowds(rates *crowdRates, bytes, trips plot.Series) {
 	}
 }
 
-// paperThreads is what the text says of figure 11, of so many clients.
+// paperThreads is the text's value for figure 11 at a number of clients.
 func paperThreads(b *Bench, clients float64) []plot.Series {
 	published := func(item string) float64 { return b.paper.item(item).Published }
 	mean := published("fig11.rate") / clients
@@ -62,8 +62,8 @@ func paperThreads(b *Bench, clients float64) []plot.Series {
 	}
 }
 
-// drawLogP draws figure 5: the parameters of the program, of what is left of it without its
-// parts, and of GAM.
+// drawLogP draws figure 5: the parameters of the program, of the program without some of its parts,
+// and of GAM.
 func drawLogP(b *Bench, all, reliable, plain, gam *logP) {
 	parameters := func(name string, values ...float64) plot.Series {
 		s := plot.Series{Name: name}

@@ -29,7 +29,7 @@ type bursts struct {
 	done    int
 }
 
-// heard takes in that there are so many replies in all.
+// heard records that done replies have arrived in total.
 func (x *bursts) heard(now int64, done int) {
 	if n := done - x.done; n > 0 {
 		if d := time.Duration(now - x.last); x.done > 0 && d < crowdPause {
@@ -40,8 +40,8 @@ func (x *bursts) heard(now int64, done int) {
 	}
 }
 
-// measureCrowd has hosts of the NOW ask each other for d, each with so many requests under
-// way.
+// measureCrowd makes hosts of the NOW send requests to each other for d, each with underWay
+// requests in flight.
 func measureCrowd(ctx context.Context, cfg amConfig, hosts, underWay int, d time.Duration, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
 	net, err := newAMNet(ctx, cfg, topology.NOW(), hosts)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// repeatFigure5 measures the parameters of LogP of the program, and of what is left of it
-// without some of its parts.
+// repeatFigure5 measures the LogP parameters of the program, and of the program without some of its
+// parts.
 func repeatFigure5(b *Bench, m *amModel) error {
 	all, plain, reliable, untimed := m.now, m.now, m.now, m.now
 	plain.Unreliable, plain.Unprotected = true, true
@@ -92,7 +92,7 @@ func measureSilence(ctx context.Context, cfg amConfig) (d time.Duration, err err
 		if err != nil {
 			return err
 		}
-		s.ep.SetReturnHandler(func(*endpoint.Returned) {}) // what it has to say reaches nobody either
+		s.ep.SetReturnHandler(func(*endpoint.Returned) {}) // replies are dropped, too
 		net.opened++
 		return errors.Join(s.take(amTarget{host: -1}, nil), s.node.Close())
 	}

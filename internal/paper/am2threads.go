@@ -10,8 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
-// threadServer is the server of figure 11: each of its endpoints has a thread of its own,
-// which waits on a semaphore that is posted when a message comes.
+// threadServer is the server of figure 11: each of its endpoints has a thread, which waits on a
+// semaphore that an arriving message posts.
 type threadServer struct {
 	*amNet
 	node *endpoint.Node
@@ -21,12 +21,12 @@ type threadServer struct {
 	errs []error
 }
 
-// measureThreads has so many clients ask a server for d, each an endpoint of its own, with
-// four requests under way.
+// measureThreads makes clients send requests to a server for d. Each has an endpoint of its own,
+// with four requests in flight.
 func measureThreads(ctx context.Context, cfg amConfig, clients int, d time.Duration) (crowd, error) {
 	net, err := newAMNetOf(ctx, topology.NOW(), clients+1, func(host int) amConfig {
 		c := cfg
-		c.Spin = host > 0 // a server that waits hears of messages by interrupts
+		c.Spin = host > 0 // interrupts wake a server that waits
 		return c
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func oneWays(b *Bench, e *Ethernet) (map[int]float64, error) {
 	return times, nil
 }
 
-// slope returns what a byte more costs between two sizes, in microseconds.
+// slope returns the cost of an additional byte between two sizes, in microseconds.
 func slope(times map[int]float64, from, to int) float64 {
 	return (times[to] - times[from]) / float64(to-from)
 }

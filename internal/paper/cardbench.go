@@ -102,7 +102,7 @@ func (b *cardBench) link(n int) (float64, error) {
 	return float64(n) / took.Seconds(), err
 }
 
-// words returns what the host's write of a word to the card takes, and its read.
+// words returns the times of the host's write of a word to the card, and of its read.
 func (b *cardBench) words() (write, read time.Duration, err error) {
 	page, err := b.a.OpenPage("bench")
 	if err != nil {

@@ -14,19 +14,19 @@ type Ethernet struct {
 	Bandwidth float64       // of the cable, bits per second
 	Bus       float64       // of the bus that the device takes frames from, bytes per second; 0 for one that is faster than the cable
 	Routine   time.Duration // of the kernel, for the shortest frame: once to send it, once to receive it
-	PerFull   time.Duration // what the routine takes beyond that for a frame of the MTU
-	Devices   time.Duration // what a shortest frame spends in both devices and on the cable
+	PerFull   time.Duration // additional time of the routine for a frame of the MTU
+	Devices   time.Duration // time of a shortest frame in both devices and on the cable
 	Turn      time.Duration // of the program, from the end of a receive to the beginning of the send after it
 }
 
-// What a frame takes on the cable besides its own bytes, and the fewest that it has.
+// Bytes on the cable in addition to a frame's own, and the shortest frame.
 const (
 	cableOverhead = 8 + 4 + 12 // preamble, check sequence, gap
 	shortestFrame = 60
 	fullFrame     = 1514
 )
 
-// routine returns what the kernel takes for a frame of n bytes, each way.
+// routine returns the kernel's time for a frame of n bytes, in each direction.
 func (e *Ethernet) routine(n int) time.Duration {
 	more := float64(max(n, shortestFrame)-shortestFrame) / (fullFrame - shortestFrame)
 	return e.Routine + time.Duration(more*float64(e.PerFull))
@@ -42,7 +42,7 @@ func (e *Ethernet) line(n int) time.Duration {
 	return time.Duration(seconds * 1e9)
 }
 
-// world returns a segment on which a frame takes what Devices leaves beside its time on
+// world returns a segment whose delay for a frame is the part of Devices that is not its time on
 // the line.
 func (e *Ethernet) world() *sim.World {
 	return sim.New(sim.Options{Seed: 1, Delay: max(e.Devices-e.line(shortestFrame), 1), Limit: time.Hour})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// From says how the published number of an item follows from those of others. What follows
-// from inputs only, directly or not, is derived.
+// From derives the published number of an item from those of others. Items that follow only from
+// inputs, directly or not, are derived.
 type From struct {
 	How string                     // the arithmetic
 	Of  []string                   // the items
@@ -25,7 +25,7 @@ func (f *From) value(of func(item string) float64) float64 {
 	return f.Is(v...)
 }
 
-// markdown is the line that says what an item follows from.
+// markdown returns the line that explains from which items an item follows.
 func (f *From) markdown(item string) string {
 	of, ours := "", ""
 	if len(f.Of) > 0 {

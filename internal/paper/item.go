@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Kind says what our value of an item is worth: see the package comment.
+// Kind tells what our value of an item is worth: see the package comment.
 type Kind string
 
 // The kinds of items.
@@ -16,7 +16,7 @@ const (
 	Shape   Kind = "shape"
 )
 
-// Basis says what our value of an item was measured on.
+// Basis names the object on which our value of an item was measured.
 type Basis string
 
 // What values are measured on.
@@ -34,11 +34,11 @@ const Near = 0.15
 type Item struct {
 	Name      string  // the figure, table or section, and what of it: "fig6.slope_us_per_byte"
 	Place     string  // where the paper has it
-	Says      string  // what is measured; of a shape, what holds
+	Says      string  // what the number measures; for a shape, the property
 	Kind      Kind    //
 	Published float64 // 0 for a shape
 	Unit      string
-	On        Basis  // what ours is measured on, if it is not what the experiment runs
+	On        Basis  // basis of our value, if it is not that of the experiment
 	Below     bool   // the published number is one that ours must stay under
 	Computed  bool   // the paper has no such measurement: the published number is arithmetic of its other numbers
 	Why       string // why there is no value of ours, or why it is further away than Near
@@ -50,7 +50,7 @@ type Row struct {
 	Paper     string   `json:"paper"`
 	Item      string   `json:"item"`
 	Published *float64 `json:"published"`      // null for a shape
-	Ours      *float64 `json:"ours"`           // null for what was not measured; of a shape 1 if it holds, 0 if not
+	Ours      *float64 `json:"ours"`           // null if not measured; for a shape 1 if it holds, 0 if not
 	Code      *float64 `json:"code,omitempty"` // of a row whose value is a model's, that of Bobnet's code
 	Kind      Kind     `json:"kind"`
 	On        Basis    `json:"on"` // what ours is measured on
@@ -65,7 +65,7 @@ type Row struct {
 	measured  bool // by itself, and not computed from other rows
 }
 
-// row returns an item's row. ours is NaN for what was not measured.
+// row returns an item's row. ours is NaN if it was not measured.
 func (p *Paper) row(i *Item, ours float64) Row {
 	r := Row{Paper: p.Name, Item: i.Name, Kind: i.Kind, On: p.on(i), Unit: i.Unit, Place: i.Place, Says: i.Says, Why: i.Why, below: i.Below, computed: i.Computed, measured: !i.computed()}
 	if i.From != nil {

@@ -105,8 +105,7 @@ func (r *Result) markdown(b *bytes.Buffer) {
 	}
 }
 
-// Fixed is what a row of the document has before our value: it is that of the table of
-// items.
+// Fixed returns the part of a row of the document before our value, as in the table of items.
 func (r *Row) Fixed() string {
 	unit := " " + r.Unit
 	if r.Published == nil {

@@ -137,8 +137,8 @@ func (run *nowRun) run(l *nowLink, i int, app application) error {
 	return all(&run.over)
 }
 
-// meet maps the endpoints of all others, and has each channel be initialised and endpoints
-// and staging areas be where they are needed.
+// meet maps the endpoints of all others. It initializes each channel, and moves endpoints and
+// staging areas to the places where they are needed.
 func (l *nowLink) meet(run *nowRun, me int) error {
 	for to := range run.names {
 		if to == me {

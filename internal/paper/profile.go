@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Source says where a constant has its value from.
+// Source tells from where a constant has its value.
 type Source string
 
 // The sources of constants.
@@ -63,7 +63,7 @@ func multiply[N ~int | ~int64](by float64, numbers ...*N) {
 	}
 }
 
-// by says what fixed the constant, for the table of constants.
+// by returns what fixed the constant, for the table of constants.
 func (c *Constant) by() string {
 	switch c.Source {
 	case ByItem:
@@ -81,8 +81,8 @@ type Profile struct {
 	Constants []Constant
 }
 
-// Paper is one paper: what it has published, on which hardware, and the experiments that
-// repeat it.
+// Paper is one paper: its published results, its hardware, and the experiments that repeat the
+// results.
 type Paper struct {
 	Name        string // as --only has it
 	Title       string
@@ -91,12 +91,12 @@ type Paper struct {
 	Items       []Item
 	Left        []Left
 	Experiments []Experiment
-	Figures     []string // the names of what the experiments draw, in the paper's order
+	Figures     []string // the names of the experiments' figures, in the paper's order
 }
 
 // Left is a published number that is not repeated.
 type Left struct {
-	Place, Says string // where the paper has it, and what it is, with its value
+	Place, Says string // its place in the paper; what it is, with its value
 	Why         string // why it is not repeated
 }
 

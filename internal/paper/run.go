@@ -16,14 +16,14 @@ import (
 type Experiment struct {
 	Name  string
 	Items []string // those that it sets
-	On    Basis    // what it measures
+	On    Basis    // the object that it measures
 	Run   func(*Bench) error
 }
 
-// Figure is a drawing, as the paper has it: ours, and what is published of it.
+// Figure is a drawing of the paper, with our curves and the published ones.
 type Figure struct {
 	Name   string // of the file, without its extension
-	Text   string // what it shows
+	Text   string // caption
 	Panels []plot.Panel
 }
 
@@ -53,12 +53,12 @@ func (b *Bench) Set(item string, value float64) {
 	}
 }
 
-// Holds says whether a shape holds.
+// Holds records whether a shape holds.
 func (b *Bench) Holds(item string, holds bool) {
 	b.Set(item, truth(holds))
 }
 
-// Beside gives the value of an item as measured on code, where ours is of a model.
+// Beside records the value of an item measured on code, if our value is that of a model.
 func (b *Bench) Beside(item string, value float64) {
 	switch i := b.paper.item(item); {
 	case i == nil || b.paper.on(i) != OnModel:
@@ -121,7 +121,7 @@ func repeat(ctx context.Context, papers []*Paper, brief bool, progress Progress)
 	return results, nil
 }
 
-// part is an experiment that is run with a bench of its own.
+// part is an experiment that runs with its own bench.
 type part struct {
 	what       string
 	bench      *Bench
@@ -181,7 +181,7 @@ func runParts(parts []part, progress Progress) error {
 	return nil
 }
 
-// do runs an experiment and checks that it has set what it said.
+// do runs an experiment and checks that it has set all items that it declares.
 func (b *Bench) do(e *Experiment) error {
 	if err := context.Cause(b.Context); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (b *Bench) do(e *Experiment) error {
 	return b.err
 }
 
-// result is what the experiments of a paper have set and drawn.
+// result collects the values and figures of a paper's experiments.
 func (p *Paper) result(parts []part) Result {
 	all := &Bench{paper: p, values: map[string]float64{}, beside: map[string]float64{}}
 	for _, part := range parts {
@@ -226,7 +226,7 @@ func modelOf[M any](b *Bench, model M) M {
 	return model
 }
 
-// value returns our value of an item, NaN for what was not measured.
+// value returns our value of an item, NaN if it was not measured.
 func (b *Bench) value(i *Item) float64 {
 	if i.computed() {
 		return i.From.value(func(name string) float64 { return b.value(b.paper.item(name)) })

@@ -14,7 +14,7 @@ import (
 type Moved struct {
 	Item string  `json:"item"`
 	Kind Kind    `json:"kind"`
-	By   float64 `json:"by"`             // ours over what it is with the choice as it is, less 1; of a shape 1 if it holds now, -1 if it does not any more
+	By   float64 `json:"by"`             // our value over the value before the change, minus 1; for a shape 1 if it holds now, -1 if it no longer does
 	Near *bool   `json:"near,omitempty"` // of an output, whether it is within Near of the published value then
 }
 
@@ -40,7 +40,7 @@ const leastMove = 0.01
 // their time, with and without the change.
 func Sensitivity(ctx context.Context, papers []*Paper, progress Progress) ([]Change, error) {
 	var changes []Change
-	var parts [][]part // of each change, and before these of each paper as it is
+	var parts [][]part // of each change, and before these of each unchanged paper
 	var all []part
 	add := func(of []part) {
 		parts = append(parts, of)
@@ -93,7 +93,7 @@ func (p *Paper) choices() (all []Constant) {
 	return all
 }
 
-// compare finds what has moved.
+// compare finds the items that have changed.
 func (c *Change) compare(was *Result, parts []part) {
 	for _, part := range parts {
 		if part.bench.err != nil {
@@ -121,7 +121,7 @@ func (c *Change) compare(was *Result, parts []part) {
 	}
 }
 
-// text says what moves, each item between quotes.
+// text describes the changes, with each item between quotes.
 func (c *Change) text(quote string) string {
 	if c.Fails != "" {
 		return "no run: " + c.Fails
@@ -129,7 +129,7 @@ func (c *Change) text(quote string) string {
 	if len(c.Moves) == 0 {
 		return "nothing"
 	}
-	var of [2][]string // outputs and shapes; inputs and what is derived
+	var of [2][]string // outputs and shapes; inputs and derived items
 	for _, m := range c.Moves {
 		name := quote + m.Item + quote
 		text := fmt.Sprintf("%s %+.0f %%", name, 100*m.By)

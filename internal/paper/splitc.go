@@ -18,7 +18,7 @@ const (
 	recyclingTakes  = "the paper says that marshalling and the recycling of send descriptors add a factor that is in neither stream, and not how much: the gap says it"
 )
 
-// millenniumProfile lists what the model says, and which number has fixed it.
+// millenniumProfile lists the constants of the model, and the number that fixed each.
 func millenniumProfile(m *viaModel) Profile {
 	t := m.timing
 	return Profile{"millennium", "two-way Pentium II of 400 MHz, Linux 2.2.1, Myrinet, VIA by a control program that scans doorbells", []Constant{

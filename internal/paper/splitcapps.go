@@ -17,7 +17,7 @@ const viaSegment = 4096
 // operations is how many arithmetic operations of applications a processor does in a second.
 type operations float64
 
-// take is how long so many operations take.
+// take returns the duration of n operations.
 func (rate operations) take(n int) time.Duration {
 	return time.Duration(float64(n) / float64(rate) * 1e9)
 }

@@ -50,7 +50,7 @@ func onMillennium(run func(*Bench, *viaModel) error) func(*Bench) error {
 	return func(b *Bench) error { return run(b, modelOf(b, newVIAModel())) }
 }
 
-// less is what a part of AMVIA's poll routine takes in the layers over VIA.
+// less is the time of a part of AMVIA's poll routine in the layers over VIA.
 func (m *viaModel) less(d time.Duration) time.Duration { return time.Duration(float64(d) * m.lean) }
 
 // copies is how long the copy of n bytes of a message takes. Those of a descriptor's size
@@ -97,7 +97,7 @@ func (m *viaModel) run(ctx context.Context, layer viaLayer, both bool, client fu
 	})
 }
 
-// cluster has so many processes run a program, and then serve until all are done.
+// cluster runs a program on procs processes, which then serve until all are done.
 func (m *viaModel) cluster(ctx context.Context, layer viaLayer, procs int, program func(r *viaRank) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -133,14 +133,14 @@ func (m *viaModel) cluster(ctx context.Context, layer viaLayer, procs int, progr
 	return errors.Join(w.Run(), errors.Join(errs...))
 }
 
-// How often the benchmarks do what they measure.
+// Repetitions of the measured operations in the benchmarks.
 const (
 	viaRounds = 100 // of what blocks
 	viaBurst  = 640 // ten times the credits
 )
 
-// stream returns how long each of n requests for so many bytes takes, in microseconds,
-// until all are complete that have replies to wait for.
+// stream returns the time of each of n requests for a number of bytes, in microseconds, until all
+// requests that have replies are complete.
 func (m *viaModel) stream(ctx context.Context, layer viaLayer, both bool, kind byte, bytes, n int) (us float64, err error) {
 	err = m.run(ctx, layer, both, func(r *viaRank) error {
 		began := r.w.Now()

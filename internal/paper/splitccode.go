@@ -19,10 +19,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// codeProgram is a Split-C program of two processes, by package splitc: over VIs of package vipl
-// on cards that carry frames, or over active messages on the NOW's cards. A process of the
-// Millennium pays the paper's overheads o_s and o_r for each frame. The poll routine and what the
-// rest of AMVIA takes are not charged: they are those of other code.
+// codeProgram is a Split-C program of two processes, by package splitc: over VIs of package vipl on
+// cards that carry frames, or over active messages on the NOW's cards. A process of the Millennium
+// pays the paper's overheads o_s and o_r for each frame. The poll routine and the other costs of
+// AMVIA are not charged, because they belong to other code.
 type codeProgram struct {
 	w     *sim.World
 	layer string
@@ -109,12 +109,12 @@ func onNOWCards(ctx context.Context) (*codeProgram, error) {
 	return p, nil
 }
 
-// operation is one of Split-C's, of what a pointer leads to.
+// operation is a Split-C operation on the target of a pointer.
 type operation func(ctx context.Context, w *splitc.World, p splitc.Global[int32]) error
 
-// measure has the first process, or both, do an operation n times, while one that does not serves
-// the other. It returns how long each takes in microseconds, until all are complete and all
-// stores have arrived.
+// measure makes the first process, or both, do an operation n times, while a process that does not
+// serves the other. It returns the time of each operation in microseconds, until all are complete
+// and all stores have arrived.
 func (p *codeProgram) measure(ctx context.Context, both bool, n int, do operation) (us float64, err error) {
 	for rank := range p.links {
 		p.w.Go(fmt.Sprint("process ", rank), func() {
@@ -172,7 +172,7 @@ func codeTimes(ctx context.Context, open func() (*codeProgram, error), both bool
 	return times, nil
 }
 
-// besidePrimitives measures by package splitc what the models of figure 6-3 have.
+// besidePrimitives measures with package splitc the values of the models of figure 6-3.
 func besidePrimitives(b *Bench, m *viaModel) error {
 	if b.change != nil {
 		return nil
@@ -217,7 +217,7 @@ func (b *Bench) besidePrimitives(one map[string]primitives, ratio primitives, ah
 	b.Beside("fig6-3.overhead", truth(favours(one["reliable"]) && favours(one["unreliable"])))
 }
 
-// besideBulk measures by package splitc what the model of figure 6-4 has.
+// besideBulk measures with package splitc the values of the model of figure 6-4.
 func besideBulk(b *Bench, m *viaModel) error {
 	if b.change != nil {
 		return nil

@@ -29,8 +29,8 @@ func (m *viaModel) applications() []run {
 	}
 }
 
-// What the paper leaves open of the applications. The picture is smaller than that of
-// examples/raytrace, which a processor of today draws.
+// Parameters of the applications that the paper does not specify. The picture is smaller than that
+// of examples/raytrace, which is sized for today's processors.
 var (
 	cg     = skeleton.CG{N: 4096, Row: 128, Steps: 10}
 	em3d   = skeleton.EM3D{Particles: 500, Degree: 20, Remote: 0.3, Steps: 2, Single: true}
@@ -100,7 +100,8 @@ func repeatApplications(b *Bench, m *viaModel) error {
 	return nil
 }
 
-// sharedRuns says which results the paper has with shared memory.
+// sharedRuns reports whether the paper has results with shared memory for an application and a
+// number of processes.
 func sharedRuns(app string, procs int) bool {
 	return app == "fft3d" || procs == 2 && (app == "cholesky" || app == "raytrace")
 }
@@ -121,7 +122,7 @@ func (m *viaModel) measureApplication(b *Bench, over string, procs int, app appl
 	return m.apply(b.Context, layer, procs, app)
 }
 
-// judge says which of the paper's findings hold.
+// judge records which of the paper's findings hold.
 func (f figure5) judge(b *Bench, sizes []int) {
 	most := sizes[len(sizes)-1]
 	b.Holds("fig6-5.unreliable", f.mean(overUnreliable, sizes) > f.mean(overAM, sizes) && f.ahead(sizes))

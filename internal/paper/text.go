@@ -48,8 +48,8 @@ func WriteText(w io.Writer, results []Result) error {
 	return nil
 }
 
-// near returns how many outputs there are, how many of them are as they should be, and how
-// many of these are measured by themselves: the others are arithmetic of other outputs.
+// near returns the number of outputs, how many of them are within tolerance, and how many of these
+// were measured: the others are arithmetic of other outputs.
 func (r *Result) near() (near, measured, all int) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -68,7 +68,7 @@ func (r *Result) near() (near, measured, all int) {
 	return near, measured, all
 }
 
-// summary says so.
+// summary returns the same as a sentence.
 func (r *Result) summary() string {
 	near, measured, all := r.near()
 	s := fmt.Sprintf("%d of %d outputs are within %.0f %%", near, all, Near*100)
@@ -95,7 +95,7 @@ func (r *Row) ours() string {
 	return r.value(*r.Ours)
 }
 
-// code is the value of Bobnet's code beside a model's.
+// code returns the value of Bobnet's code next to a model's value.
 func (r *Row) code() string {
 	if r.Code == nil {
 		return ""

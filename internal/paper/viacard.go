@@ -7,33 +7,33 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// viaProgram is a VIA control program: it looks at the doorbells for sends of all VIs, one after
-// the other, round and round, and serves the sends that were posted. When no doorbell has
-// been rung it serves a packet that has come. It does one thing at a time.
+// viaProgram is a VIA control program. It polls the doorbells for sends of all VIs in turn, and
+// serves the posted sends. When no doorbell has been rung, it serves an arrived packet. It does one
+// thing at a time.
 //
-// A send: the descriptor is fetched from the host's memory, then the data, the packet
-// leaves, and the descriptor's status is written. A packet: the descriptor of the receive that
-// was posted first is fetched, as the paper says upon arrival; the data go to the host's
-// memory, then the descriptor's status. Its work is in the costs.
+// For a send, it fetches the descriptor from the host's memory, then the data; then the packet
+// leaves, and it writes the descriptor's status. For a packet, it fetches the descriptor of the
+// receive that was posted first, upon arrival as the paper describes. The data go to the host's
+// memory, then the descriptor's status. The costs represent its work.
 type viaProgram struct {
 	c     *hardware.Card
 	node  *viaNode
 	costs viaCosts
 	clock int64 // of the card, cycles per second
 
-	state   func() bool // what is to be done next; it reports false if it has to wait
-	staging []byte      // what is fetched
+	state   func() bool // the next step; it returns false if it has to wait
+	staging []byte      // fetched data
 	packet  []byte
 	at      int      // of the node's VIs, that whose doorbell was looked at last
 	rung    int      // doorbells that have been rung, and not been looked at since
 	paused  int64    // since when there was nothing to do, but to look at doorbells; 0 for not
 	vi      *viaVI   // whose message is sent
 	sending []byte   // the message
-	waiting [][]byte // what has come, in order
-	in      []byte   // of these, the message that is delivered
+	waiting [][]byte // arrived packets, in order
+	in      []byte   // the message that is delivered now
 }
 
-// viaCosts are what the program's steps take, in cycles of the card's processor.
+// viaCosts are the costs of the program's steps, in cycles of the card's processor.
 type viaCosts struct {
 	Look    int // at a doorbell
 	Send    int // a message
@@ -42,7 +42,7 @@ type viaCosts struct {
 
 const (
 	viaDescriptor = 64 // bytes of a descriptor
-	viaStatus     = 16 // of what is written back
+	viaStatus     = 16 // bytes written back
 	viaLongest    = 4096 + viaHead
 	viaBuffers    = 200 // that packets come into
 	viaType       = 3
@@ -67,8 +67,8 @@ func (p *viaProgram) Load(c *hardware.Card) error {
 	return nil
 }
 
-// Step implements hardware.Program. What has come is put aside at once, so that no packet
-// blocks: the credits of all processes bound how much there is, and not the card's memory.
+// Step implements hardware.Program. It puts arrived packets aside at once, so that no packet
+// blocks. The credits of all processes limit their number, not the card's memory.
 func (p *viaProgram) Step(int64) int64 {
 	for r, ok := p.c.Receive(); ok; r, ok = p.c.Receive() {
 		p.waiting = append(p.waiting, append([]byte(nil), r.Payload...))
@@ -101,7 +101,7 @@ func (p *viaProgram) idle() bool {
 	return false
 }
 
-// resume has looked at doorbells for as long as there was nothing else to do.
+// resume ends a time in which the program only polled doorbells.
 func (p *viaProgram) resume() {
 	if p.paused > 0 && p.costs.Look > 0 {
 		looks := (p.c.Now() - p.paused) * p.clock / int64(time.Second) / int64(p.costs.Look)

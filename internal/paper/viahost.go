@@ -57,8 +57,8 @@ func (v *viaVI) take() []byte {
 	return m
 }
 
-// viaCluster makes the hosts of so many processes, perNode on each, with VIs between all
-// that are not on the same host. Two hosts are joined by a cable, more by a switch.
+// viaCluster makes the hosts of procs processes, perNode on each, with VIs between all that are on
+// different hosts. A cable joins two hosts, a switch joins more.
 func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost, error) {
 	nodes := (procs + perNode - 1) / perNode
 	options := m.fabric
@@ -105,7 +105,7 @@ func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost,
 	return hosts, err
 }
 
-// open opens so many VIs to each rank that path has a route to.
+// open opens vis VIs to each rank to which path has a route.
 func (h *viaHost) open(vis int, path func(to int) (bool, myrinet.Route)) error {
 	for to := range h.vis {
 		is, route := path(to)
@@ -146,7 +146,7 @@ func (n *viaNode) complete(message []byte) {
 	h.wait.Wake()
 }
 
-// works has the processor be busy, and pays what access to the card has cost it.
+// works keeps the processor busy for d, plus the cost of its accesses to the card so far.
 func (h *viaHost) works(d time.Duration) error {
 	if d += time.Duration(h.node.card.TakeDebt()); d == 0 {
 		return nil

@@ -8,17 +8,16 @@ import (
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
 )
 
-// viaLayer is how Split-C, or a benchmark, uses the VIs between two processes: the paper's
-// layers, a message each for what it asks and for what it answers. They are models of the
-// paper's rules: the layers of package splitc put several messages into one, which the
-// paper's do not.
+// viaLayer is how Split-C, or a benchmark, uses the VIs between two processes: the paper's layers,
+// with one message for each request and for each reply. They model the paper's rules. The layers of
+// package splitc put several messages into one, which the paper's do not.
 type viaLayer struct {
 	name    string
 	vis     int           // between two processes, for short and medium messages, and perhaps bulk
 	credits [2]int        // of short and medium messages
 	least   int           // bytes of a message
 	replies bool          // a store has one, too
-	counted bool          // messages are numbered, and each says how many requests have been processed
+	counted bool          // messages are numbered, and each carries the number of processed requests
 	bare    bool          // VIA without a layer: no copies, and no poll routine
 	shared  bool          // processes of a host reach each other's memory
 	poll    time.Duration // of the poll routine, when something has come
@@ -31,7 +30,7 @@ const (
 	viaGet = iota
 	viaPut
 	viaAdd
-	viaStore // and what is stored to tell the other process something: a skeleton's requests
+	viaStore // with stored data that notify the other process: a skeleton's requests
 	viaUp
 	viaDown
 	viaReply
@@ -39,12 +38,12 @@ const (
 	viaNoOp
 )
 
-// viaChannel is what a process knows of one of its VIs.
+// viaChannel is a process's state of one of its VIs.
 type viaChannel struct {
 	sent      int // requests
-	back      int // of these, those for which the other process has given the credit back
+	back      int // of these, those whose credit the other process has returned
 	processed int // requests of the other process
-	told      int // of these, those of which the other process has been told
+	told      int // of these, those reported to the other process
 }
 
 // viaRank is a process of a program.
@@ -71,9 +70,9 @@ func channelOf(n int) int {
 	return viaShort
 }
 
-// request asks a rank for n bytes, or to write them. It polls if something has come, and
-// until it has a credit and a send descriptor, of which there are twice as many. Replies find
-// one: a poll that hands out a request takes one back.
+// request asks a rank for n bytes, or to write them. It polls if a message has arrived, and until
+// it has a credit and a send descriptor, of which there are twice as many. Replies always find a
+// descriptor: a poll that hands out a request frees one.
 func (r *viaRank) request(to int, kind byte, value int32, n int) error {
 	vi := channelOf(n)
 	c := &r.channels[to][vi]
@@ -98,9 +97,9 @@ func (r *viaRank) request(to int, kind byte, value int32, n int) error {
 	return r.send(to, vi, kind, value, n, carried)
 }
 
-// send sends a message with so many bytes of data, about n. Over unreliable VIA each says
-// how many requests have been processed; elsewhere a reply gives one credit back, and a
-// special message as many as are due.
+// send sends a message with carried bytes of data, about n. Over unreliable VIA each message
+// carries the number of processed requests. Elsewhere a reply returns one credit, and a special
+// message returns all that are due.
 func (r *viaRank) send(to, vi int, kind byte, value int32, n, carried int) error {
 	takes := r.m.send
 	if !r.layer.bare {
@@ -150,7 +149,7 @@ func (r *viaRank) take() error {
 	return nil
 }
 
-// polls is what the poll routine does beside the messages.
+// polls is the work of the poll routine apart from messages.
 func (r *viaRank) polls() error {
 	var takes time.Duration
 	if len(r.queue) > 0 {
@@ -184,7 +183,7 @@ func (r *viaRank) sync() error {
 	return nil
 }
 
-// handle does what a message is for, and posts its receive again.
+// handle performs the request or reply in a message, and posts its receive again.
 func (r *viaRank) handle(m []byte) error {
 	if err := r.works(r.m.receive); err != nil {
 		return err
@@ -207,7 +206,7 @@ func (r *viaRank) handle(m []byte) error {
 	return r.repost(r.vis[from][vi])
 }
 
-// serve does what a message is for, and answers it as the layer does.
+// serve performs a request, and answers it as the layer specifies.
 func (r *viaRank) serve(c *viaChannel, from, vi int, kind byte, value int32, n int) error {
 	switch {
 	case kind == viaReply:

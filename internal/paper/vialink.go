@@ -55,14 +55,13 @@ func (l viaLink) Compute(operations int) error {
 // Segment implements skeleton.Link.
 func (l viaLink) Segment() int { return viaSegment }
 
-// local is how long the processor takes to store so many bytes into a memory that it
-// shares.
+// local returns the processor's time to store a number of bytes to shared memory.
 func (m *viaModel) local(bytes int) time.Duration {
 	return m.store + time.Duration(float64(bytes)/m.storeRate*1e9)
 }
 
-// apply has so many processes run an application over a layer, and returns for how long
-// they do, from when all are there.
+// apply runs an application on procs processes over a layer, and returns its duration from when all
+// have started.
 func (m *viaModel) apply(ctx context.Context, layer viaLayer, procs int, app application) (d time.Duration, err error) {
 	var began, ended int64
 	err = m.cluster(ctx, layer, procs, func(r *viaRank) error {

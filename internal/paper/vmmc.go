@@ -6,14 +6,13 @@ import (
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
-// leastProgram is what the paper's control programs take at the least for a word, in
-// microseconds.
+// leastProgram is the least time of the paper's control programs for a word, in microseconds.
 const leastProgram = 2.5
 
-// codeOfCalls says what the column code has of section 5.4.
+// codeOfCalls explains the column code of section 5.4.
 const codeOfCalls = "Section 5.4 is measured on a model of vRPC: a message each way, which its receiver copies, as the paper has it. The column code has package vmmc/vrpc on the same cards: its rings, its messages of ONC RPC and its XDR. It pays for a send and for the same routines as the model. It copies a message also where it is sent, so a round trip has four copies of the argument where the paper's has two."
 
-// vmmcProfile lists what the model says, and which number has fixed it.
+// vmmcProfile lists the constants of the model, and the number that fixed each.
 func vmmcProfile(m *vmmcModel) Profile {
 	t, costs := m.timing, m.costs
 	return Profile{"vmmc", "Pentium of 166 MHz, PCI, LANai 4.1 at 33 MHz, one switch of 8 ports", []Constant{

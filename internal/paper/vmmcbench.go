@@ -29,7 +29,7 @@ type vmmcSide struct {
 	p     *vmmc.Process
 	side  int
 	buf   []byte         // exported
-	src   []byte         // what is sent
+	src   []byte         // source of sent data
 	to    vmmc.ProxyAddr // the other side's buffer
 }
 
@@ -38,7 +38,7 @@ type vmmcModel struct {
 	timing *myrinet.Timing
 	costs  lanai.Costs
 	serial bool          // without pipelining
-	send   time.Duration // to send, beside the words that it writes to the card
+	send   time.Duration // time of a send, in addition to the words that it writes to the card
 	call   time.Duration // the routines of both hosts, in a remote procedure call
 	bcopy  float64       // rate of long copies, bytes per second
 }
@@ -135,8 +135,8 @@ func (s *vmmcSide) take(n uint32) error {
 	return nil
 }
 
-// exchange has both sides send, one after the other or at the same time, and returns how
-// long a round takes in microseconds. The first rounds fill the TLB and do not count.
+// exchange makes both sides send, alternately or at the same time, and returns the time of a round
+// in microseconds. The first rounds fill the TLB and do not count.
 func (m *vmmcModel) exchange(ctx context.Context, size, short int, together bool) (round float64, err error) {
 	return m.rounds(ctx, size, short, func(s *vmmcSide, n uint32) error {
 		first, second := s.send, s.take
@@ -147,9 +147,9 @@ func (m *vmmcModel) exchange(ctx context.Context, size, short int, together bool
 	})
 }
 
-// calls has one side call a procedure that returns its argument, as vRPC does: a message
-// each way, into the memory of who reads it, who copies it from there. It returns how long
-// a call takes, with n bytes of argument.
+// calls makes one side call a procedure that returns its argument, as vRPC does: a message each
+// way, into the memory of its reader, who copies it from there. It returns the time of a call with
+// n bytes of argument.
 func (m *vmmcModel) calls(ctx context.Context, n int) (us float64, err error) {
 	const header = 40 // of a call of ONC RPC without credentials
 	return m.rounds(ctx, header+n, vmmc.DefaultShort, func(s *vmmcSide, k uint32) error {
@@ -170,8 +170,8 @@ func (s *vmmcSide) receive(n uint32) error {
 	return s.w.Sleep(s.model.call/2 + copied)
 }
 
-// rounds returns how long a round takes in microseconds. The first ones fill the TLB and do
-// not count.
+// rounds returns the time of a round in microseconds. The first rounds fill the TLB and do not
+// count.
 func (m *vmmcModel) rounds(ctx context.Context, size, short int, round func(s *vmmcSide, n uint32) error) (us float64, err error) {
 	const warm = 3
 	err = m.run(ctx, size, short, func(s *vmmcSide) error {
@@ -240,7 +240,7 @@ func (m *vmmcModel) overhead(ctx context.Context, size int, synchronous bool) (u
 	return us, err
 }
 
-// post posts a send, and pays for what the host does.
+// post posts a send, and charges the host for its work.
 func (s *vmmcSide) post(send *vmmc.Send) error {
 	if err := s.w.Sleep(s.model.send); err != nil {
 		return err

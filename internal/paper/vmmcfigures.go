@@ -115,7 +115,7 @@ func repeatCalls(b *Bench, m *vmmcModel) error {
 	return nil
 }
 
-// besideCalls measures by package vmmc/vrpc what the model of section 5.4 has.
+// besideCalls measures with package vmmc/vrpc the values of the model of section 5.4.
 func besideCalls(b *Bench, m *vmmcModel) error {
 	if b.change != nil {
 		return nil

@@ -24,10 +24,10 @@ type opaque struct{ data []byte }
 func (o *opaque) MarshalXDR(e *xdr.Encoder)   { e.Opaque(o.data, xdr.Unbounded) }
 func (o *opaque) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Unbounded) }
 
-// rpcs has one side call by package vmmc/vrpc a procedure of the other that returns its argument,
-// and returns how long a call takes, with n bytes of argument. Each side pays a send, its half of
-// the routines, and the two copies that vmmc/vrpc makes there: of what it sends into the message,
-// and of what it receives out of it.
+// rpcs makes one side call a procedure of the other, which returns its argument, with package
+// vmmc/vrpc. It returns the time of a call with n bytes of argument. Each side pays a send, its
+// half of the routines, and the two copies that vmmc/vrpc makes there: of sent data into the
+// message, and of received data out of it.
 func (m *vmmcModel) rpcs(ctx context.Context, n int) (us float64, err error) {
 	const warm = 3
 	err = m.run(ctx, 4, vmmc.DefaultShort, func(s *vmmcSide) error {

@@ -76,7 +76,7 @@ type amConn struct {
 	space   uint64 // of the peer's segment, for bulk messages in turn
 	pongs   int    // answers that came to the client
 	taken   int    // messages that came to the server
-	over    int    // times that the client said that it has all answers
+	over    int    // number of streams that the client reported as completely answered
 	back    error
 	pause   func(ns int64) (took int64)
 }
@@ -193,7 +193,7 @@ func (a *amConn) send(ctx context.Context, handler uint8) error {
 	}
 }
 
-// until runs handlers until as many answers have come.
+// until runs handlers until pongs answers have arrived.
 func (a *amConn) until(ctx context.Context, pongs int) error {
 	for a.pongs < pongs && a.back == nil {
 		if _, err := a.bundle.WaitPoll(ctx); err != nil {
@@ -242,8 +242,7 @@ func (a *amConn) serve(ctx context.Context, n int) error {
 	return a.back
 }
 
-// Stream is part of Conn. The answers, which give the credits back, tell that
-// all has arrived.
+// Stream implements Conn. The answers return the credits, and prove that all messages have arrived.
 func (a *amConn) Stream(ctx context.Context, n int) (int, error) {
 	a.pongs = 0
 	for range n {
@@ -269,9 +268,9 @@ func (a *amConn) Close() error {
 	return errors.Join(a.node.Close(), a.nicDone())
 }
 
-// Bursts is part of burster. Before a burst there is a rest, after which a
-// receiver that sleeps does so, and the sender, which may have slept until the
-// last answer came, is warm: as it is within bursts of long delays.
+// Bursts implements burster. It rests before each burst, so that a receiver that sleeps when idle
+// is asleep. The sender, which may have slept until the last answer arrived, warms up again: within
+// bursts of long delays it is warm, too.
 func (a *amConn) Bursts(ctx context.Context, all []burst, note func(b burst, sent, answered int64)) error {
 	err := eachBurst(all, func() { a.pause(int64(sweepRest)) }, func(n int, ns int64) (sent, answered int64, err error) {
 		return a.burst(ctx, n, ns)

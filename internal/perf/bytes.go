@@ -61,8 +61,8 @@ func (t *byteConn) Echo(ctx context.Context, n int) error {
 	return nil
 }
 
-// Stream is part of Conn. One write carries one message; the byte that comes
-// back says that the last one has been read.
+// Stream implements Conn. One write carries one message. The peer returns a byte when it has read
+// the last message.
 func (t *byteConn) Stream(ctx context.Context, n int) (int, error) {
 	t.conn.SetDeadline(deadlineOf(ctx))
 	for range n {
@@ -94,7 +94,7 @@ func (t *byteConn) Sink(ctx context.Context, n int) error {
 	return err
 }
 
-// Counters is part of Conn. What the kernel sends again is not read.
+// Counters implements Conn. It does not read the kernel's count of retransmissions.
 func (t *byteConn) Counters() Counters { return Counters{} }
 
 // Close is part of Conn.

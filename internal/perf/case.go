@@ -15,7 +15,7 @@ const (
 	LogP      = "logp"      // bursts of requests: the parameters of the LogP model
 
 	Bidirectional = "bidirectional" // one message each way at the same time, again and again
-	Overhead      = "overhead"      // what the call takes that sends a message to an idle half
+	Overhead      = "overhead"      // time of the call that sends a message to an idle half
 	Barrier       = "barrier"       // barriers of both halves, one after another
 
 	Primitives = "primitives" // Split-C's read, write, get, put and store of an int, one after another
@@ -110,5 +110,5 @@ type Record struct {
 	LineNs      float64 `json:"line_ns"`     // median cache-line time around the samples, nanoseconds
 	CPU         float64 `json:"cpu_s_gb"`    // processor time of both halves, seconds per 1e9 bytes of payload; bandwidth tests only
 
-	LogP *Signature `json:"logp,omitempty"` // nil but for the test logp
+	LogP *Signature `json:"logp,omitempty"` // nil except for the test logp
 }

@@ -28,7 +28,7 @@ const (
 	CollHost   = "host"       // one namespace
 )
 
-// CollPlan says what to measure. Empty fields mean the defaults.
+// CollPlan selects the measurements of Collectives. Empty fields mean the defaults.
 type CollPlan struct {
 	Names      []string // of CollNames; nil: all
 	Topologies []string // nil: CollPair and CollHost
@@ -106,7 +106,7 @@ func (r CollRecord) group() string {
 	return fmt.Sprintf("%d ranks, %s, MTU %d, %s", r.Ranks, r.Topology, r.MTU, r.Mode)
 }
 
-// CollConfig says how Collectives runs the ranks.
+// CollConfig configures how Collectives runs the ranks.
 type CollConfig struct {
 	// Rank is a command line of this program that joins the job and calls RunCollectives with the
 	// arguments that follow.
@@ -125,7 +125,7 @@ const collPatience = 10 * time.Minute
 
 var errCollTime = fmt.Errorf("perf: the ranks have not finished after %v (measure fewer --sizes or --ranks)", collPatience)
 
-// collRun is what is measured by one start of the ranks of a stack: all collectives and sizes.
+// collRun is the measurement of one start of the ranks of a stack: all collectives and sizes.
 type collRun struct {
 	records []CollRecord // without times
 	times   [][]float64  // of each record, by round

@@ -13,8 +13,8 @@ import (
 	"github.com/bobnet-go/bobnet/mplite"
 )
 
-// What one rank does in a measurement of collectives. The C program for MPI (c/collectives.c) does the
-// same calls in the same order.
+// The work of one rank in a measurement of collectives. The C program for MPI (c/collectives.c)
+// makes the same calls in the same order.
 
 // collective is a collective of mplite as a rank calls it, with n elements in each part.
 type collective struct {
@@ -79,7 +79,7 @@ const (
 // CollModes are the modes in the order of the output.
 var CollModes = []string{CollLoop, CollApart}
 
-// How many calls make a sample: as many as fill half of its time.
+// The number of calls in a sample: as many as fill half of its time.
 const (
 	collGrowth   = 4
 	collMaxCalls = 4096
@@ -139,7 +139,7 @@ func RunCollectives(ctx context.Context, comm *mplite.Comm, args []string, out i
 	return nil
 }
 
-// collCells returns what is measured, in the order in which rank 0 prints it.
+// collCells returns the measurements, in the order in which rank 0 prints them.
 func collCells(names []string, sizes []int) (cells []collSample) {
 	for _, name := range names {
 		sizes := sizes

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What the halves say to each other.
+// The messages between the halves.
 const (
 	opOpen  = "open"  // client: open a connection for Case
 	opRun   = "run"   // client: Warm round trips, then Count messages of Case.Test
@@ -63,7 +63,7 @@ func (c *control) recv() (m message, err error) {
 	return m, nil
 }
 
-// sendResult tells the other half how something ended.
+// sendResult sends the result of an operation to the other half.
 func (c *control) sendResult(err error, counters Counters) error {
 	if err != nil {
 		return c.send(message{Op: opFail, Text: err.Error(), Lost: errors.Is(err, errLost)})
@@ -71,13 +71,13 @@ func (c *control) sendResult(err error, counters Counters) error {
 	return c.send(message{Op: opDone, Counters: counters})
 }
 
-// peerError is what the other half failed with.
+// peerError is the error of the other half.
 type peerError struct {
 	text string
 	lost bool
 }
 
-// failure returns what m, an opFail, says.
+// failure returns the error in m, an opFail.
 func (m *message) failure() *peerError { return &peerError{text: m.Text, lost: m.Lost} }
 
 func (e *peerError) Error() string { return "perf: the other half: " + e.text }

@@ -6,7 +6,7 @@ import "github.com/bobnet-go/bobnet/vipl"
 type cursor struct {
 	bufs [][]byte
 	buf  int // the message's buffer
-	off  int // what lies behind
+	off  int // offset of the next fragment in it
 }
 
 func newCursor(size int) cursor {
@@ -34,9 +34,8 @@ func nicBuffers(nic *vipl.NIC, size int) ([][]byte, error) {
 	return bufs, nil
 }
 
-// occupy writes to all of b, because the kernel lets memory that nobody has
-// written to share one page of zeros, which is read from the first cache as no
-// program's data would be.
+// occupy writes to all of b. The kernel lets memory that was never written share one page of zeros.
+// Reads of that page would hit the first-level cache, unlike reads of a program's data.
 func occupy(b []byte) {
 	for i := range b {
 		b[i] = byte(i)

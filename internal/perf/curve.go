@@ -12,8 +12,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
-// The curve: one-way time and bandwidth over all sizes, each stack beside TCP, as NetPIPE and the
-// figures of papers have them.
+// The curve: one-way time and bandwidth over all sizes, each stack next to TCP, as in NetPIPE and
+// in the figures of papers.
 
 // curveMax is the longest message of the curve, in bytes.
 const curveMax = 8 << 20
@@ -42,7 +42,7 @@ func (p Plan) Curve() Plan {
 	return p
 }
 
-// curveSizes returns the powers of two up to curveMax, and the sizes beside them.
+// curveSizes returns the powers of two up to curveMax, and the sizes next to them.
 func curveSizes() []int {
 	var sizes []int
 	for n := 1; n <= curveMax; n *= 2 {
@@ -84,7 +84,7 @@ func curvesOf(records []Record) (all []curve) {
 	return all
 }
 
-// String says what the part is of: "MTU 1500, spinning".
+// String describes the part: "MTU 1500, spinning".
 func (c *curve) String() string { return fmt.Sprintf("MTU %d, %s", c.mtu, waitWords[c.wait]) }
 
 // tests returns the tests of the part.
@@ -190,7 +190,7 @@ func (c *curve) writeTable(w io.Writer, test string) error {
 	return err
 }
 
-// cell is what a table says of a record.
+// cell returns the text of a record in a table.
 func (c *curve) cell(r *Record) string {
 	if r == nil {
 		return "-"
@@ -229,7 +229,7 @@ func (c *curve) writeBehind(w io.Writer) error {
 	return err
 }
 
-// ranges says at which sizes TCP is ahead of a line: "nowhere", or "1 B to 64 B, 4 KiB".
+// ranges returns the sizes at which TCP is ahead of a line: "nowhere", or "1 B to 64 B, 4 KiB".
 func (c *curve) ranges(line Record, test string) string {
 	var all []string
 	from, to := 0, 0
@@ -269,7 +269,7 @@ func WriteCurvePlot(w io.Writer, records []Record) error {
 		for _, test := range c.tests() {
 			title := strings.Split(curveTitle[test], ",")[0]
 			lines := series(c.records, test)
-			for i := range lines { // the title says how they wait; the control always blocks
+			for i := range lines { // the title names the way they wait; the control always blocks
 				lines[i].Name, _, _ = strings.Cut(lines[i].Name, ", ")
 			}
 			row = append(row, plot.Panel{Title: strings.ToUpper(title[:1]) + title[1:] + "\n" + c.String(), Y: units[test], Series: lines})

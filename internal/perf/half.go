@@ -17,12 +17,12 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// sampleTimeout bounds what is done for one sample beside the sample, or what opens a connection.
+// sampleTimeout is the time limit of the work around one sample, and of opening a connection.
 const sampleTimeout = 5 * time.Second
 
-// burstTimeout is how much longer a sample may take for each burst in it. Of a burst each
-// half waits for the other, and where more programs run than there are processors, every
-// wait may cost as long as the kernel lets another program run, some milliseconds.
+// burstTimeout is the additional time limit of a sample for each burst in it. In a burst the halves
+// wait for each other. If more programs run than there are processors, each wait may last until the
+// kernel has run another program, some milliseconds.
 const burstTimeout = 20 * time.Millisecond
 
 // timeoutOf returns what bounds a sample of a test that is to take so long. How many messages take
@@ -43,11 +43,10 @@ type Half struct {
 	// IP is the interface's address; without one the tcp and udp stacks cannot
 	// be measured.
 	IP netip.Addr
-	// Watch, if not nil, is told of what every connection opens, and returns
-	// what is called before that closes.
+	// Watch, if not nil, is called with everything that a connection opens. The function that it
+	// returns is called before that closes.
 	Watch Watcher
-	// Wrap, if not nil, replaces every link that is measured by what it
-	// returns.
+	// Wrap, if not nil, replaces every measured link by its result.
 	Wrap func(transport.Link) transport.Link
 
 	// Libtirpc is the program that BuildLibtirpc has made, or "".
@@ -56,12 +55,11 @@ type Half struct {
 	line   func() float64 // LineTime
 	server bool
 	ctl    *control
-	failed *peerError // what the other half sent instead of an answer
+	failed *peerError // error that the other half sent instead of an answer
 }
 
-// Opened is what a connection consists of: a NIC, and with MPLite its
-// communicator, with active messages its node, with VMMC its process, with
-// Split-C its world; or a server of remote procedures. The others are nil.
+// Opened is the object that a connection has opened: a NIC, and with it an MPLite communicator, an
+// AM-II node, a VMMC process, a Split-C world or a server of remote procedures. The others are nil.
 type Opened struct {
 	NIC     *vipl.NIC
 	Comm    *mplite.Comm
@@ -71,7 +69,7 @@ type Opened struct {
 	World   *splitc.World
 }
 
-// Watcher is told of what has been opened.
+// Watcher is called with what a connection has opened.
 type Watcher func(Opened) (forget func())
 
 // watch calls h.Watch, if there is one.
@@ -85,14 +83,14 @@ func watch(w Watcher, o Opened) (forget func()) {
 	return w(o)
 }
 
-// NewHalf returns the half that talks to the other one over rw. Both halves
-// may write at the same time, so rw must hold a few lines that nobody reads yet.
+// NewHalf returns the half that talks to the other one over rw. Both halves may write at the same
+// time, so rw must buffer a few lines.
 func NewHalf(iface string, ip netip.Addr, rw io.ReadWriter) *Half {
 	return &Half{Interface: iface, IP: ip, line: LineTime, ctl: newControl(rw)}
 }
 
-// Exchange gives text to the other half and returns the other's. Stacks use it
-// to tell each other their addresses while they open.
+// Exchange sends text to the other half and returns the text of the other half. Stacks use it to
+// exchange their addresses while they open.
 func (h *Half) Exchange(text string) (string, error) {
 	if err := h.ctl.send(message{Op: opText, Text: text}); err != nil {
 		return "", err
@@ -159,9 +157,8 @@ func (h *Half) result() (Counters, error) {
 	}
 }
 
-// Serve does what the client half says until it is told to quit. It returns an
-// error when the control channel breaks; what fails in a sample is reported to
-// the client.
+// Serve executes the commands of the client half until the command to quit. It returns an error
+// when the control channel breaks. Failures in a sample are reported to the client.
 func (h *Half) Serve(ctx context.Context) error {
 	h.server = true
 	var conn Conn

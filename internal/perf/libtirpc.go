@@ -23,8 +23,8 @@ const libtirpc = "libtirpc"
 //go:embed c/libtirpc.c
 var libtirpcSource []byte
 
-// BuildLibtirpc makes the C program that Plan.Libtirpc names, in a directory, and returns its
-// path. The error says what is missing.
+// BuildLibtirpc builds the C program that Plan.Libtirpc names, in a directory, and returns its
+// path. The error names missing packages.
 func BuildLibtirpc(ctx context.Context, dir string) (program string, err error) {
 	program = filepath.Join(dir, "libtirpc")
 	cmd := exec.CommandContext(ctx, "cc", "-x", "c", "-O2", "-I/usr/include/tirpc", "-o", program, "-", "-ltirpc")
@@ -54,7 +54,7 @@ type cConn struct {
 	over bool // Wait has returned
 }
 
-// openLibtirpc starts a half's program. The server's says its port.
+// openLibtirpc starts the program of a half. The server's program prints its port.
 func openLibtirpc(ctx context.Context, h *Half, c Case) (Conn, error) {
 	if !h.IP.IsValid() {
 		return nil, errNoIP
@@ -106,7 +106,7 @@ func (r *cConn) start(program string, args ...string) (err error) {
 	return err
 }
 
-// announce tells the client's half where the server is.
+// announce sends the server's address to the client half.
 func (r *cConn) announce(ctx context.Context, h *Half) error {
 	defer context.AfterFunc(ctx, r.kill)()
 	line, err := r.out.ReadString('\n')
@@ -150,10 +150,10 @@ func (r *cConn) Sink(context.Context, int) error { return errNoStream }
 
 var errNoStream = errors.New("perf: libtirpc has only the test latency, because its calls follow one another")
 
-// Counters is part of Conn. What the kernel sends again is not read.
+// Counters implements Conn. It does not read the kernel's count of retransmissions.
 func (r *cConn) Counters() Counters { return Counters{} }
 
-// Close is part of Conn: it ends the program, and says what that has complained of.
+// Close implements Conn: it ends the program, and returns the error that the program has printed.
 func (r *cConn) Close() error {
 	if r.in != nil {
 		r.in.Close()
@@ -163,7 +163,7 @@ func (r *cConn) Close() error {
 	}
 	r.over = true
 	r.kill()
-	_ = r.cmd.Wait() // says that it was killed
+	_ = r.cmd.Wait() // always the error that it was killed
 	if r.said.Len() > 0 {
 		return fmt.Errorf("perf: libtirpc: %s", strings.TrimSpace(r.said.String()))
 	}

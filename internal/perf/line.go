@@ -29,10 +29,9 @@ type bouncer struct {
 	_    [256]byte
 }
 
-// LineTime returns how many nanoseconds a cache line takes from one core to
-// another: the median over batches of half a round trip between two threads,
-// each on a core of its own. It returns 0 where the process may use one core
-// only. It takes two cores for some milliseconds.
+// LineTime returns how many nanoseconds a cache line needs from one core to another: the median
+// over batches of half a round trip between two threads on different cores. It returns 0 if the
+// process may use only one core. It occupies two cores for some milliseconds.
 func LineTime() float64 {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 || runtime.GOMAXPROCS(0) < 2 {
@@ -61,7 +60,7 @@ func onCore(cpu int, f func()) {
 	runtime.LockOSThread()
 	var set unix.CPUSet
 	set.Set(cpu)
-	unix.SchedSetaffinity(0, &set) // refused: the kernel chooses, and the median still tells
+	unix.SchedSetaffinity(0, &set) // on failure the kernel chooses the core, and the median is still valid
 	f()
 }
 

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LocalConfig says how Local runs the halves.
+// LocalConfig configures how Local runs the halves.
 type LocalConfig struct {
 	// Half is a command line of this program that calls RunHalf.
 	Half []string
@@ -35,14 +35,14 @@ type LocalConfig struct {
 	// returns what to add to the environment of each, and what to do at the end.
 	Lab      func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error)
 	Topology lab.Topology // how the namespaces are joined; lab.Auto = lab.Pair
-	Segment  bool         // the senders' kernels cut what is longer than the MTU; see lab.Config
+	Segment  bool         // the senders' kernels cut frames that are longer than the MTU; see lab.Config
 	Progress Progress     // may be nil
 	Log      *slog.Logger // nil = slog.Default()
 
-	patience time.Duration // how long the client may say nothing; 0 means as long as the plan may take it
+	patience time.Duration // how long the client may be silent; 0 means as long as the plan may need
 }
 
-// halfConfig is what a half that Local has started reads first.
+// halfConfig is the first input of a half that Local has started.
 type halfConfig struct {
 	Server   bool
 	IP       netip.Addr
@@ -52,7 +52,7 @@ type halfConfig struct {
 	Pcap     string
 }
 
-// event is what the client half writes as it goes along.
+// event is a line that the client half writes while it measures.
 type event struct {
 	Done, Total int
 	Case        *Case   `json:",omitempty"`
@@ -67,10 +67,10 @@ const (
 	fdParent  = 4 // to Local
 )
 
-// Local measures plan on a pair of network namespaces of its own for each MTU,
-// joined by veth or a bridge, with one process in each; for the link shm with both in one.
-// Records come in the order of
-// Plan.Cases. An error comes with the records of what could be measured.
+// Local measures plan on a pair of network namespaces of its own for each MTU, joined by veth or a
+// bridge, with one process in each. For the link shm, both processes run in one namespace. Records
+// are in the order of Plan.Cases. If Local returns an error, it also returns the records of the
+// successful measurements.
 func Local(ctx context.Context, plan Plan, cfg LocalConfig) ([]Record, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -224,9 +224,8 @@ func (p *pair) start(l *lab.Lab, env [2][]string) ([]*lab.Proc, error) {
 // errSilent ends a measurement in which a half is stuck: all that a half waits for has its time.
 var errSilent = errors.New("a half hangs (its state is on standard error; please report it)")
 
-// patience returns how long the client half of a plan may say nothing: longer than a try of a
-// sample takes, in which either half may wait until its time is up, on a machine that does much
-// besides.
+// patience returns how long the client half of a plan may be silent. It is longer than one attempt
+// at a sample, in which either half may wait until its time limit, on a busy machine.
 func patience(plan Plan) time.Duration {
 	longest := time.Duration(0)
 	for _, test := range plan.Tests {
@@ -235,7 +234,7 @@ func patience(plan Plan) time.Duration {
 	return 4*longest + time.Minute
 }
 
-// quit has the halves print what they wait for, then the stacks of their goroutines, and ends them.
+// quit makes the halves print what they wait for and the stacks of their goroutines, and ends them.
 func quit(procs []*lab.Proc) {
 	for _, sig := range []unix.Signal{unix.SIGQUIT, unix.SIGQUIT, unix.SIGKILL} {
 		for _, proc := range procs {
@@ -255,7 +254,7 @@ func quit(procs []*lab.Proc) {
 // quitGrace is how long the halves have to print each.
 const quitGrace = 2 * time.Second
 
-// listen reads what the client half writes until it ends, or says nothing for too long.
+// listen reads the lines of the client half until it ends, or is silent for too long.
 func (p *pair) listen() error {
 	dec := json.NewDecoder(p.parents[0])
 	var failure error

@@ -9,10 +9,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Signature is what the test logp measures: how the time that a request takes
-// its sender depends on the length of a burst and on the pauses in it, and the
-// parameters of the LogP model that follow from that. All times are in
-// microseconds.
+// Signature is the result of the test logp: how the sender's time for a request depends on the
+// length of a burst and on the pauses in it, and the parameters of the LogP model that follow. All
+// times are in microseconds.
 type Signature struct {
 	SendOverhead    float64 `json:"os_us"`  // the processor's time to send a message
 	ReceiveOverhead float64 `json:"or_us"`  // and to receive one and handle it
@@ -35,9 +34,8 @@ var (
 	errNoDelay = errors.New("cannot determine the receive overhead: no delay of the sweep is longer than the gap")
 )
 
-// characterize finds the parameters of the model by the method of "Assessing
-// Fast Network Interfaces" (Culler, Liu, Martin, Yoshikawa). points are in
-// order of delay and burst.
+// characterize finds the parameters of the model by the method of "Assessing Fast Network
+// Interfaces" (Culler, Liu, Martin, Yoshikawa). points are in order of delay and burst.
 //
 //	time      |         ______________  g        no delay: what limits the rate
 //	for each  |       /
@@ -45,18 +43,17 @@ var (
 //	          +------------------------
 //	            burst
 //
-// With a delay beyond the gap nothing but the processor's own work counts: each
-// request costs o_s + delay, and o_r for the reply that has come meanwhile. Where
-// there are delays beyond the round trip, too, these are looked at: with them each
-// request is alone, as that is which o_s is of. Half a round trip is o_s + L + o_r.
+// With a delay longer than the gap, only the processor's own work counts: each request costs o_s +
+// delay, and o_r for the reply that has arrived meanwhile. If there are delays longer than the
+// round trip, too, characterize uses those: each request is then alone, which is the case that o_s
+// describes. Half a round trip is o_s + L + o_r.
 //
-// L comes out small, and may be negative, where the sender's processor carries
-// the message to the receiver, as over veth: the way is part of o_s then, and so is the
-// rest of the system call, from which the sender has yet to return when the receiver has
-// the message already. The model, which adds the three up, knows no such overlap. And
-// g may be less than o_s where messages in a burst share what a lone one pays
-// alone: the first two of a burst leave at once, each by a system call of its own, and
-// those behind them share frames. So o_s is about one system call, and g a part of one.
+// L is small, and may be negative, if the sender's processor carries the message to the receiver,
+// as over veth. Then o_s includes the transfer, and the rest of the system call, which returns
+// after the receiver has the message. The model adds up the three parameters, so it cannot express
+// this overlap. And g may be less than o_s if messages in a burst share costs that a single message
+// pays alone: each of the first two of a burst leaves at once by its own system call, and the later
+// ones share frames. So o_s is about one system call, and g a part of one.
 func characterize(points []BurstPoint, rtt float64) (*Signature, error) {
 	s := &Signature{RTT: rtt, Points: points}
 	curves := curves(points)
@@ -118,20 +115,20 @@ func steady(curve []BurstPoint) (float64, error) {
 	return (b.Time*float64(b.Burst) - a.Time*float64(a.Burst)) / float64(b.Burst-a.Burst), nil
 }
 
-// burster is a Conn that the test logp can be run on. The other half calls
-// Sink for as many requests as all bursts together have.
+// burster is a Conn that supports the test logp. The other half calls Sink for as many requests as
+// all bursts have together.
 type burster interface {
-	// Bursts sends each burst as often as it says, each when all of the one before
-	// is answered, and after a rest. It notes how many nanoseconds the sending took, as if the pauses
-	// had been of exactly the burst's delay, and how many passed until all
-	// requests were answered.
+	// Bursts sends the bursts one after another. Each starts after a rest, when all requests of the
+	// previous one have been answered. It notes how many nanoseconds the sending took, as if the
+	// pauses had had exactly the burst's delay, and how many passed until all requests were
+	// answered.
 	Bursts(ctx context.Context, all []burst, note func(b burst, sent, answered int64)) error
 }
 
-// The sweep: bursts of powers of two, with each of these delays. Without a delay
-// the longest is well beyond the credits, so that the flow control shows, too.
-// With one a burst ends when it has long been steady, because what disturbs the
-// machine now and then disturbs most bursts if they are long.
+// The sweep: bursts of powers of two, with each of these delays. Without a delay the longest burst
+// is well beyond the credits, so that the effect of flow control shows, too. With a delay, a burst
+// ends long after it has become steady. It is not longer, because occasional disturbances of the
+// machine affect most long bursts.
 const (
 	longestBurst  = 512
 	longestDelays = 1600 * time.Microsecond // of a burst, together

@@ -25,13 +25,13 @@ const (
 type sample struct {
 	rtt       *hdrhistogram.Histogram // of timed tests and logp, nanoseconds
 	bursts    []float64               // logp only: microseconds for each request, as sweep has them
-	perSecond float64                 // messages, but for latency
+	perSecond float64                 // messages, except for latency
 	count     int
 	line      float64 // cache-line time around it, nanoseconds
 	Counters
 }
 
-// measurement is a case and what has been measured of it.
+// measurement is a case and its samples.
 type measurement struct {
 	Case
 	each    float64 // nanoseconds a message takes, the least seen; 0 until calibrated
@@ -40,8 +40,8 @@ type measurement struct {
 	err     error // the last failure
 }
 
-// Progress is told how many samples have been taken and how many there will
-// be, at least, also when one has to be repeated.
+// Progress is called with the number of samples taken and the least number of samples in total. It
+// is also called when a sample has to be repeated.
 type Progress func(done, total int, last Case)
 
 // coordinator runs a plan's measurements from the client half.
@@ -54,9 +54,9 @@ type coordinator struct {
 	progress Progress
 }
 
-// Measure takes the samples of all cases in turn and returns one record per
-// case, in the cases' order. Cases that could not be measured are missing, and
-// named in the error. The other half must be in Serve; it is told to quit.
+// Measure takes the samples of all cases in turn and returns one record per case, in the cases'
+// order. Failed cases are missing from the records and named in the error. The other half must be
+// in Serve; Measure ends that.
 func (h *Half) Measure(ctx context.Context, plan Plan, cases []Case, progress Progress) ([]Record, error) {
 	c := &coordinator{Half: h, plan: plan.withDefaults(), progress: progress}
 	for _, cs := range cases {
@@ -84,8 +84,8 @@ func (c *coordinator) sortBySizes() {
 	})
 }
 
-// rounds takes Rounds samples of every case, and makes up for dropped ones in
-// as many rounds again, and some more for cases that have none at all.
+// rounds takes Rounds samples of every case. It repeats dropped samples in as many further rounds,
+// and adds some rounds for cases that have no sample at all.
 func (c *coordinator) rounds(ctx context.Context) error {
 	start := time.Now()
 	for round := range 2*c.plan.Rounds + lastRounds {
@@ -111,7 +111,7 @@ func (c *coordinator) rounds(ctx context.Context) error {
 	return nil
 }
 
-// tell says how far it is, and that this half goes on.
+// tell reports the progress, which also shows that this half is alive.
 func (c *coordinator) tell(m *measurement) {
 	if c.progress != nil {
 		total := len(c.all) * c.plan.Rounds
@@ -139,10 +139,10 @@ func (c *coordinator) wanting(round int) (ms []*measurement) {
 	return ms
 }
 
-// take adds a sample to m unless the machine's state changed during it. A sample in
-// which an unprotected frame was lost is repeated: that is the wire's accident and
-// says nothing of the stack. Any other error is m's; one of the control channel ends
-// everything.
+// take adds a sample to m unless the machine's state changed during it. It repeats a sample in
+// which an unprotected frame was lost: that is an accident of the wire, not a property of the
+// stack. Any other error is recorded in m, except that an error of the control channel ends all
+// measurements.
 func (c *coordinator) take(ctx context.Context, m *measurement) error {
 	for range maxLost {
 		err := c.attempt(ctx, m)
@@ -200,7 +200,7 @@ func (c *coordinator) closeBoth(conn Conn) error {
 	if err := c.ctl.send(message{Op: opClose}); err != nil {
 		return err
 	}
-	conn.Close() // what it could say is no part of the measurement
+	conn.Close() // an error of Close does not belong to the measurement
 	if _, err := c.result(); errors.Is(err, errControl) {
 		return err
 	}
@@ -289,9 +289,9 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 	return s, err
 }
 
-// learn corrects how long a message takes, downwards. Where single round trips
-// are known a few slow ones, as on a busy machine, do not count; but a sample
-// must not grow without bounds if they come again. Of Overhead what is not timed counts, too.
+// learn corrects the estimated time of a message, downwards. If the single round trips are known, a
+// few slow ones, as on a busy machine, do not count. But a sample must not grow without limit if
+// they come again. For Overhead the time between the timed calls counts, too.
 func (m *measurement) learn(each float64, rtt *hdrhistogram.Histogram) {
 	if rtt != nil && m.Test != Overhead {
 		each = max(float64(rtt.ValueAtQuantile(50)), each/maxGrowth)

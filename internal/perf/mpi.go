@@ -27,8 +27,8 @@ type MPI struct {
 	open    bool   // Open MPI; else MPICH, or another library with hydra's mpiexec
 }
 
-// BuildMPI makes the program in a directory, which must exist as long as the program is used. The
-// error says what is missing.
+// BuildMPI builds the program in a directory, which must exist as long as the program is used. The
+// error names missing packages.
 func BuildMPI(ctx context.Context, dir string) (*MPI, error) {
 	const hint = "(try: apt-get install mpich libmpich-dev)"
 	m := &MPI{program: filepath.Join(dir, "collectives"), agent: filepath.Join(dir, "agent")}
@@ -83,7 +83,7 @@ func (m *MPI) run(ctx context.Context, l *lab.Lab, args []string, out, errOut io
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { p.Signal(unix.SIGKILL) }) // the lab's end kills what it has started
+	stop := context.AfterFunc(ctx, func() { p.Signal(unix.SIGKILL) }) // the end of the lab kills the processes that it started
 	defer stop()
 	if err := p.Wait(); err != nil {
 		return fmt.Errorf("perf: mpiexec: %w", err)

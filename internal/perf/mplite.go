@@ -153,8 +153,7 @@ func (m *mpliteConn) Sink(ctx context.Context, n int) error {
 	return m.comm.Send(ctx, nil, m.peer, tagDone)
 }
 
-// post starts n operations, as many as fit m.posted at a time, and waits for
-// all of them.
+// post starts n operations, at most m.posted at a time, and waits for all of them.
 func (m *mpliteConn) post(ctx context.Context, n int, start func([]byte) (mplite.Request, error)) error {
 	for i := range n + len(m.posted) {
 		slot := &m.posted[i%len(m.posted)]

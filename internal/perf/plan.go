@@ -14,7 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// What a plan may name, in the order of the output.
+// The names that a plan may use, in the order of the output.
 var (
 	Tests  = []string{Latency, Bandwidth, Bidirectional, Rate, Read, Write, Overhead, LogP, Primitives, Bulk, Barrier}
 	Levels = []string{"delivery", "reception", "unreliable"}
@@ -23,8 +23,8 @@ var (
 	Layers = splitc.Layers()
 )
 
-// linkShm joins processes of one host: Local runs both halves in one namespace
-// for it, and its frames are as long as can be whatever the MTU.
+// linkShm joins processes of one host. Local runs both halves in one namespace for it. Its frames
+// have the greatest possible length, whatever the MTU.
 const linkShm = "shm"
 
 // defaultTests are all but those of Split-C's operations, which are many, and of barriers.
@@ -43,8 +43,8 @@ var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Bidirec
 	Read: {64}, Write: {1 << 20}, Overhead: {64, 4 << 10, 1 << 20}, LogP: {16},
 	Primitives: {4}, Barrier: {0}, Bulk: {4, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20}}
 
-// defaultCredits are the requests that am2 has under way: what it is compared with,
-// half of that, and the virtual-network paper's number, whose rates are measured too.
+// defaultCredits are the numbers of requests that am2 has in flight: the number of the other
+// stacks, half of that, and the number of the virtual-network paper, whose rates are measured, too.
 var defaultCredits = []int{usualCredits, usualCredits / 2, endpoint.DefaultCredits.Short}
 
 // usualCredits need not be named in tables. Of 4 KiB they make eight long frames, so
@@ -54,15 +54,15 @@ const usualCredits = 128
 // MaxSize is the largest message that is measured, in bytes.
 const MaxSize = 64 << 20
 
-// Plan says what to measure. Empty fields mean the defaults that
-// `bobnet perf` documents. It may be read by several goroutines.
+// Plan selects measurements. Empty fields mean the defaults that `bobnet perf` documents. Several
+// goroutines may read a Plan.
 type Plan struct {
 	Stacks, Tests, Levels, Waits, Links, Layers, XDP, Long []string
 
 	Sizes   []int         // bytes; nil: the test's own
 	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 128, 64 and 4
 	MTUs    []int         // of the links that Local makes; nil: DefaultMTU
-	Count   int           // messages in a measurement; 0: as many as fit Sample
+	Count   int           // messages in a measurement; 0: as many as fit in Sample
 	Rounds  int           // samples of each case; 0: DefaultRounds
 	Sample  time.Duration // length of a sample; 0: DefaultSample
 	Limit   time.Duration // no case gets another sample later than this; 0: Rounds alone counts
@@ -172,9 +172,9 @@ func (p Plan) minMTU() int {
 	return vipl.MinMTU
 }
 
-// runs divides a plan with defaults into what one pair of halves can measure:
-// one MTU each, and the link shm, whose MTU is its own, for itself. There the
-// stacks of the kernel use the loopback.
+// runs divides a plan with defaults into parts that one pair of halves can measure: one for each
+// MTU, and one for the link shm, whose MTU is fixed. With shm, the stacks of the kernel use the
+// loopback interface.
 func (p Plan) runs() []Plan {
 	var all []Plan
 	add := func(r Plan) {
@@ -241,7 +241,7 @@ func (p Plan) checkCases(named []string, cases []Case) error {
 	return nil
 }
 
-// asked says which cases the plan is of.
+// asked describes the cases of the plan.
 func (p Plan) asked() string {
 	text := fmt.Sprintf("by the tests %v, waiting by %v, over the links %v", p.Tests, p.Waits, p.Links)
 	if len(p.Sizes) > 0 {
@@ -262,14 +262,14 @@ func (p Plan) instead(stack string) Case {
 	} {
 		change()
 		for _, r := range p.runs() {
-			return r.Cases(r.MTUs[0])[0] // a run without cases is none
+			return r.Cases(r.MTUs[0])[0] // runs returns no run without cases
 		}
 	}
 	return Case{Stack: stack}
 }
 
-// Ways says how the link "ring" is used, where it has a choice. A way is "on",
-// "off", or "" for what the link itself chooses, which plans call "auto".
+// Ways selects options of the link "ring". An option is "on", "off", or "" for the choice of the
+// link, which plans call "auto".
 type Ways struct {
 	XDP  string `json:"xdp,omitempty"`  // sends through AF_XDP
 	Long string `json:"long,omitempty"` // carries frames beyond the MTU
@@ -324,8 +324,8 @@ func (p *Plan) withSeal(c Case) []Case {
 	return []Case{c}
 }
 
-// EnvKeyFile tells the halves that Local starts which file has the key of the cases whose
-// frames are sealed.
+// EnvKeyFile passes to the halves that Local starts the file with the key of the cases whose frames
+// are sealed.
 const EnvKeyFile = "BOBNET_PERF_KEY_FILE"
 
 // key returns the source of the case's key, nil for the environment's or none.
@@ -351,9 +351,9 @@ func chosen(plan []string) (ways []string) {
 	return ways
 }
 
-// ringConfig returns how to open the link "ring" for c. The stack raw is the
-// measure of the others: it goes the plain way, sendmmsg to ring, unless the
-// plan says how it sends.
+// ringConfig returns the configuration with which to open the link "ring" for c. The stack raw is
+// the reference for the others: it uses the plain options, sendmmsg to ring, unless the plan
+// specifies others.
 func (c Case) ringConfig(iface string) (*ring.Config, error) {
 	cfg := &ring.Config{Interface: iface}
 	if c.Stack == "raw" {

@@ -45,8 +45,8 @@ func (p Profiles) during(server bool, f func() error) (err error) {
 	return errors.Join(err, pprof.Lookup("allocs").WriteTo(out, 0), out.Close())
 }
 
-// ofServer returns the name of the server half's file beside the client's: it has "-server"
-// before the extension.
+// ofServer returns the file name for the server half that belongs to name: it has "-server" before
+// the extension.
 func ofServer(name string) string {
 	ext := filepath.Ext(name)
 	return strings.TrimSuffix(name, ext) + "-server" + ext

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raw frames carry what the link's filter looks at, and three fields of their
-// own where Bobnet's header has them too. There is no CRC and no repair.
+// Raw frames have the fields that the link's filter checks, and three more fields at places where
+// Bobnet's header has them too. There is no CRC and no retransmission.
 const (
 	rawSeq  = 26 // 4 bytes: number of the frame
 	rawAck  = 30 // 4 bytes: frames received so far
@@ -27,7 +27,7 @@ const (
 
 const (
 	rawWindow = 64        // frames in flight; floors do not rise beyond
-	rawBatch  = 32        // frames in one call, at the most
+	rawBatch  = 32        // most frames in one call
 	rawBytes  = 512 << 10 // and bytes: the ring's longer calls lose their processor
 	rawInline = 256       // up to here the payload is copied behind the header
 	rawSpins  = 1 << 12   // looks at the ring, some 20 us, before the core is offered to others
@@ -61,11 +61,11 @@ type rawConn struct {
 	room   int // payload bytes of a full frame
 	window uint32
 
-	tx, rx cursor // user memory: what is sent from, what is received to
+	tx, rx cursor // user memory: source of sent and destination of received payloads
 
 	sent, peerGot uint32 // frames sent; of them, received by the peer
-	got, told     uint32 // frames received; of them, the peer has been told
-	arrived       int    // whole messages that have arrived and nobody asked for yet
+	got, told     uint32 // frames received; frames acknowledged
+	arrived       int    // whole messages that have arrived and have not been returned yet
 
 	batch  uint32 // frames in one call
 	heads  [rawBatch][]byte
@@ -264,7 +264,7 @@ func (r *rawConn) sendBatch(room, n int) (whole int, err error) {
 		return 0, fmt.Errorf("perf: raw send: %w", err)
 	}
 	r.sent += uint32(took)
-	r.told = r.got // every frame says what has been received
+	r.told = r.got // every frame carries an acknowledgement
 	if took == k {
 		r.tx = at
 		return ends, nil
@@ -351,8 +351,8 @@ func (r *rawConn) patience() int64 { return min(r.deadline, r.link.Now()+int64(r
 // schedYield lets other threads have the core, if there are any.
 func schedYield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// receive takes what has arrived, copies payloads to user memory and
-// acknowledges every quarter of a window.
+// receive handles arrived frames, copies payloads to user memory and acknowledges every quarter of
+// a window.
 func (r *rawConn) receive() error {
 	n, err := r.link.Recv(r.views[:])
 	if err != nil {
@@ -388,7 +388,7 @@ func (r *rawConn) take(view []byte) error {
 	return nil
 }
 
-// sendAck tells the peer how many frames have arrived.
+// sendAck sends the number of received frames to the peer.
 func (r *rawConn) sendAck() error {
 	head := r.ack[0].Head
 	binary.BigEndian.PutUint32(head[rawAck:], r.got)

@@ -96,9 +96,9 @@ func (s *viStream) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Station says where Listen and Dial measure from.
+// Station is the interface on which Listen and Dial measure.
 type Station struct {
-	NIC   vipl.Config // the interface, and how what is measured is agreed on
+	NIC   vipl.Config // the interface, and the NIC over which the halves communicate
 	IP    netip.Addr  // for tcp and udp; the zero one means the interface's own
 	Watch Watcher     // may be nil
 	Wrap  func(transport.Link) transport.Link
@@ -186,9 +186,9 @@ func ownIP(name string) netip.Addr {
 	return ip
 }
 
-// Dial measures plan against the Listen at to: an address or a name. A plan that
-// names no stacks is of those that need no IP address, unless at has one. MTUs of
-// the plan do not count: the interface has the one it has.
+// Dial measures plan against the Listen at to, an address or a name. If a plan names no stacks,
+// Dial measures those that need no IP address, or all if at has one. MTUs in the plan are ignored:
+// the interface's MTU counts.
 func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progress) ([]Record, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -254,8 +254,8 @@ func addressLike(text string) bool {
 	return err == nil
 }
 
-// Resolve returns the address that text is or names. When nobody has that name and
-// it looks like an address, the error says too why it is none.
+// Resolve returns the address that text contains or names. If no host has that name and it looks
+// like an address, the error also tells why it is not a valid address.
 func Resolve(ctx context.Context, nic *vipl.NIC, text string) (ethertype.Addr, error) {
 	addr, malformed := ethertype.ParseAddr(text)
 	if malformed == nil {

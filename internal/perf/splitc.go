@@ -30,7 +30,7 @@ const splitFinalizeTime = time.Second
 // splitStack is a Split-C program of two processes; the mode of a case is its layer.
 type splitStack struct{}
 
-// Cases is part of Stack. LogP is of what goes in one message over each layer.
+// Cases implements Stack. LogP is measured for operations that fit in one message of each layer.
 func (splitStack) Cases(p *Plan, test string, mtu, size int) (cases []Case) {
 	if test == LogP && amKind(size) == kindBulk {
 		return nil
@@ -59,9 +59,9 @@ func (splitStack) Cases(p *Plan, test string, mtu, size int) (cases []Case) {
 	return cases
 }
 
-// splitConn is one of the two processes: the client is 0, the server 1. Each has an array of
-// as many messages as a stream has under way, into which the other puts and stores, and
-// another one, from which it reads and sends.
+// splitConn is one of the two processes: the client is 0, the server 1. Each has an array of the
+// messages that a stream has in flight, to which the other puts and stores. A second array is the
+// source of sent and the destination of received messages.
 type splitConn struct {
 	nic    *vipl.NIC
 	w      *splitc.World
@@ -72,8 +72,8 @@ type splitConn struct {
 	size   int
 	n      int                   // messages in an array
 	at     splitc.Global[byte]   // the other's array
-	marker splitc.Global[uint64] // the other's word that says that a stream has ended
-	mine   []byte                // what is sent, and where what is got goes
+	marker splitc.Global[uint64] // the other's word that marks the end of a stream
+	mine   []byte                // source of sent data and destination of fetched data
 	next   int                   // in the arrays
 	value  int32
 	pause  func(ns int64) (took int64)
@@ -128,7 +128,7 @@ func heapFor(size int) int {
 }
 
 func (s *splitConn) allocate(ctx context.Context) error {
-	s.n = min(outstanding(s.size), vipl.DefaultQueueDepth) // as many as vipl itself, so that both touch as much memory
+	s.n = min(outstanding(s.size), vipl.DefaultQueueDepth) // the same number as vipl, so that both touch equally much memory
 	peer := 1 - s.w.MyProc()
 	to, err := splitc.AllSpreadMalloc[byte](ctx, s.w, 2, s.n*s.size)
 	if err != nil {
@@ -148,7 +148,8 @@ func (s *splitConn) allocate(ctx context.Context) error {
 	return nil
 }
 
-// place returns the next message's place in the other's array, and in one's own.
+// place returns the place of the next message in the other process's array and in this process's
+// array.
 func (s *splitConn) place() (splitc.Global[byte], []byte) {
 	i := s.next * s.size
 	if s.next++; s.next == s.n {
@@ -204,7 +205,7 @@ func (s *splitConn) Echo(ctx context.Context, n int) error {
 	return nil
 }
 
-// tell stores a word at the other half: this one is done.
+// tell stores a word at the other half, which means that this half is done.
 func (s *splitConn) tell(ctx context.Context) error { return splitc.Store(ctx, s.w, s.marker, 1) }
 
 // Stream is part of Conn. The messages of both halves count, where both send.
@@ -307,11 +308,11 @@ func (s *splitConn) Close() error {
 	return errors.Join(s.w.Exit(ctx), s.nic.Close())
 }
 
-// Bursts is part of burster. A request is a put, which the other process's layer answers, or
-// a store, which the other process answers by one, as it has no reply of its own. Neither
-// call polls, unlike a request of active messages. So this process polls after each pause, as
-// programs that compute do: what that takes when an answer has come is the overhead of
-// receiving it.
+// Bursts implements burster. A request is a put, which the other process's layer answers, or a
+// store. A store has no reply, so the other process answers with a store of its own. Unlike a
+// request of active messages, neither call polls. So this process polls after each pause, as
+// programs that compute do. The time of a poll that finds an answer is the overhead of receiving
+// it.
 func (s *splitConn) Bursts(ctx context.Context, all []burst, note func(b burst, sent, answered int64)) error {
 	err := eachBurst(all, func() { s.pause(int64(sweepRest)) }, func(n int, ns int64) (sent, answered int64, err error) {
 		return s.burst(ctx, n, ns)
@@ -345,7 +346,7 @@ func (s *splitConn) burst(ctx context.Context, n int, ns int64) (sent, answered 
 	return sent, s.nic.Now() - start, err
 }
 
-// answer is what the other process does for n requests.
+// answer is the part of the other process for n requests.
 func (s *splitConn) answer(ctx context.Context, n int) error {
 	if !s.stores() {
 		return s.w.StoreSync(ctx, 8)

@@ -43,7 +43,7 @@ type Conn interface {
 	Close() error
 }
 
-// Counters are what a half counts during a sample.
+// Counters are the event counts of a half during a sample.
 type Counters struct {
 	Retransmits uint64        `json:"retransmits"`
 	Drops       uint64        `json:"drops"`
@@ -86,7 +86,7 @@ var stacks = []struct {
 	{"udp", udpStack{}},
 }
 
-// ErrPlan is wrapped by every error about what was asked to be measured.
+// ErrPlan is wrapped by every error about an invalid plan.
 var ErrPlan = errors.New("cannot be measured")
 
 // errLost ends a sample in which an unprotected frame did not arrive.
@@ -147,8 +147,7 @@ func sortCases(cases []Case) {
 
 func testOrder(test string) int { return slices.Index(Tests, test) }
 
-// barriers makes as many barriers as rtt has places, and notes the nanoseconds that each
-// took. Both halves do.
+// barriers makes len(rtt) barriers, and records the nanoseconds of each. Both halves call it.
 func barriers(ctx context.Context, now func() int64, barrier func(context.Context) error, rtt []int64) error {
 	last := now()
 	for i := range rtt {

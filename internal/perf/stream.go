@@ -22,7 +22,7 @@ func (streamStack) Cases(p *Plan, test string, mtu, size int) []Case {
 	return cases
 }
 
-// streamConn is one end of a stream, on a NIC of its own.
+// streamConn is one end of a stream, on its own NIC.
 type streamConn struct {
 	*byteConn
 	nic    *vipl.NIC

@@ -102,7 +102,7 @@ func (f *failures) add(c Case, cause error) {
 	f.cases[text] = append(f.cases[text], c.String())
 }
 
-// err returns what was noted of so many measurements, nil if that is nothing.
+// err returns the failures among measurements measurements as one error, or nil.
 func (f *failures) err(measurements int) error {
 	var all []error
 	for _, cause := range f.causes {
@@ -116,9 +116,9 @@ func (f *failures) err(measurements int) error {
 	return errors.Join(all...)
 }
 
-// bothHalves returns what a failure of this half and one of the other amount to. What keeps
-// both from working, such as a key that cannot be read, is said once, and what the other half
-// knows from this one alone is not said again.
+// bothHalves combines a failure of this half and one of the other. It reports a cause that affects
+// both, such as an unreadable key, only once. It leaves out an error of the other half that only
+// repeats this one.
 func bothHalves(own, other error) error {
 	if peer := (*peerError)(nil); own != nil && errors.As(other, &peer) {
 		switch peer.text {

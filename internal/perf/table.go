@@ -76,7 +76,7 @@ func writeFigures(w io.Writer, group []Record) error {
 	return tw.Flush()
 }
 
-// label is what a row is of: the stack, and the kind of its messages.
+// label returns the name of a row: the stack, and the kind of its messages.
 func label(r Record) string { return strings.TrimSpace(name(r) + " " + r.Kind) }
 
 // name is the stack with its mode, and with its link and credits where these are
@@ -112,8 +112,8 @@ func figures(group []Record, r Record) string {
 	return fmt.Sprintf("%.0f\t%d\t%d", r.Rate, r.Retransmits, r.Drops)
 }
 
-// processor returns the processor time of r for each GB, and its ratio to that of base, which may be nil. A half that
-// spins uses a processor all the time, so its time says nothing.
+// processor returns the processor time of r for each GB, and its ratio to that of base, which may
+// be nil. A half that spins uses a processor all the time, so its time means nothing.
 func processor(r Record, base *Record) string {
 	switch {
 	case r.CPU == 0 || r.Wait == Spin:
@@ -248,10 +248,11 @@ func find(records []Record, like Record) *Record {
 	return nil
 }
 
-// WritePlot draws as a PNG picture, side by side, what the records have of: latency, bandwidth
-// and the overhead of sending over size, a line for each stack, level, way to wait, link and
-// MTU; Split-C's primitives and bulk operations; and the signatures of the test logp. It returns plot.ErrEmpty if they have none of
-// these. Where short messages are among longer ones, they get a plot of latency for themselves.
+// WritePlot draws a PNG picture with a panel for each kind of record: latency, bandwidth and
+// sending overhead over size, with a line for each stack, level, way to wait, link and MTU;
+// Split-C's primitives and bulk operations; and the signatures of the test logp. It returns
+// plot.ErrEmpty if there is no such record. If there are both short and longer messages, the short
+// ones get a panel of latency of their own.
 func WritePlot(w io.Writer, records []Record) error {
 	return plot.WritePNG(w, panels(records)...)
 }
@@ -282,8 +283,8 @@ func panels(records []Record) []plot.Panel {
 // VMMC paper.
 const shortMessage = 256
 
-// shortAmongLong returns the records of short messages, if there are several sizes of these,
-// and longer ones.
+// shortAmongLong returns the records of short messages, if there are several short sizes and also
+// longer ones.
 func shortAmongLong(records []Record) (short []Record) {
 	sizes := map[int]bool{}
 	for _, r := range records {
@@ -308,7 +309,7 @@ func only(records []Record, tests ...string) (some []Record) {
 	return some
 }
 
-// overWhat says over which MTUs and links records were measured.
+// overWhat names the MTUs and links of records.
 func overWhat(records []Record) string {
 	mtus, links := mtusOf(records), []string{}
 	for _, r := range records {

@@ -26,7 +26,7 @@ var levels = map[string]reliability.Level{
 	"reception":  reliability.ReliableReception,
 }
 
-// viplStack is one virtual interface on a NIC of its own.
+// viplStack is one virtual interface on its own NIC.
 type viplStack struct{}
 
 // Cases is part of Stack.
@@ -45,10 +45,9 @@ func (viplStack) Cases(p *Plan, test string, mtu, size int) []Case {
 	return cases
 }
 
-// viplConn is one end of a connected VI. All buffers are of the case's size
-// and lie in one region. A stream is paced by credits, because a reliable VI
-// breaks when a message finds no receive posted: the sink says how many
-// messages it has taken by the immediate data of empty messages.
+// viplConn is one end of a connected VI. All buffers have the case's size and lie in one region.
+// Credits pace a stream, because a reliable VI breaks when a message finds no posted receive: the
+// sink returns the number of consumed messages as the immediate data of empty messages.
 type viplConn struct {
 	nic    *vipl.NIC
 	vi     *vipl.VI
@@ -80,7 +79,7 @@ func (viplStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	return v, nil
 }
 
-// openNIC opens a NIC that waits as the case says.
+// openNIC opens a NIC that waits in the way of the case.
 func (h *Half) openNIC(ctx context.Context, c Case) (*vipl.NIC, error) {
 	cfg := &vipl.Config{Interface: h.Interface, Driver: c.Link, Wrap: h.Wrap, Spin: spinForEver, Key: c.key()}
 	if c.Wait == Block {
@@ -258,7 +257,7 @@ func (v *viplConn) send(ctx context.Context) error {
 	return v.post(d)
 }
 
-// sendCredit tells the streaming side that n messages have been taken.
+// sendCredit returns n credits to the streaming side.
 func (v *viplConn) sendCredit(ctx context.Context, n int) error {
 	if err := v.room(ctx); err != nil { // before the descriptor is changed, which may be posted until then
 		return err
@@ -334,8 +333,8 @@ func (v *viplConn) again(d *vipl.Descriptor) error {
 // Counters is part of Conn.
 func (v *viplConn) Counters() Counters { return nicCounters(v.nic) }
 
-// nicCounters sums what a NIC has sent again and lost for whatever reason;
-// frames that came twice are not lost.
+// nicCounters sums the retransmissions and the losses, for any reason, of a NIC. Duplicate frames
+// are not losses.
 func nicCounters(nic *vipl.NIC) Counters {
 	s := nic.Snapshot()
 	c := linkCounters(s.Link)
@@ -358,8 +357,8 @@ func (v *viplConn) Close() error {
 	return v.nic.Close()
 }
 
-// oneSided makes a connected VI one for RDMA: the halves tell each other where
-// their memory is, which is laid out alike.
+// oneSided prepares a connected VI for RDMA: the halves exchange the addresses of their memory,
+// which has the same layout on both sides.
 func (v *viplConn) oneSided(h *Half, c Case) (Conn, error) {
 	text, err := h.Exchange(fmt.Sprintf("%d %d", v.memory.Addr, v.memory.Handle))
 	var peer vipl.RemoteSegment

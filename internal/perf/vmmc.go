@@ -19,8 +19,7 @@ const (
 // vmmcBoard is the number under which each half exports its memory.
 const vmmcBoard = 1
 
-// vmmcAlign is what the ends of messages are aligned to, so that their last words are words of
-// memory.
+// vmmcAlign is the alignment of the ends of messages, so that their last words are words of memory.
 const vmmcAlign = 8
 
 // vmmcSends is how many messages a stream has posted at most. Each may take several writes, of
@@ -161,7 +160,7 @@ func (v *vmmcConn) meet(ctx context.Context, h *Half) error {
 // slot returns where the message in the i-th slot begins, on either board.
 func (v *vmmcConn) slot(i int) int { return (i+1)*v.stride - v.size }
 
-// endWord returns where the word lies that says how many streams have ended.
+// endWord returns the offset of the word that counts ended streams.
 func (v *vmmcConn) endWord() int { return len(v.bufs) * v.stride }
 
 // numberBytes is a message's number as its last bytes have it: all of it, or as much as there
@@ -220,7 +219,7 @@ func (v *vmmcConn) wait(ctx context.Context, at int, value uint32) error {
 	return err
 }
 
-// tellEnd tells the peer that a stream has ended: all that was sent before is there then.
+// tellEnd marks the end of a stream at the peer. All earlier messages have arrived there then.
 func (v *vmmcConn) tellEnd(ctx context.Context) error {
 	v.ended++
 	binary.NativeEndian.PutUint32(v.end[:], v.ended)
@@ -263,8 +262,8 @@ func (v *vmmcConn) Echo(ctx context.Context, n int) error {
 	return nil
 }
 
-// Stream is part of Conn. Nobody receives: the peer looks for the word behind the last
-// message. Long messages are posted, several at a time.
+// Stream implements Conn. The peer calls no receive: it looks for the word behind the last message.
+// Long messages are posted, several at a time.
 func (v *vmmcConn) Stream(ctx context.Context, n int) (int, error) {
 	for range n {
 		if err := v.stream(ctx); err != nil {
@@ -345,7 +344,7 @@ func (v bidirectionalConn) Sink(ctx context.Context, n int) error {
 	return nil
 }
 
-// overheadWarm is how long the messages between those of the test overhead are at the most.
+// overheadWarm is the greatest length of the messages between those of the test overhead.
 const overheadWarm = 4096
 
 // overheadConn sends to a peer that is idle. It times the calls alone: after each it waits,
@@ -354,7 +353,7 @@ const overheadWarm = 4096
 // without the calls in its caches.
 type overheadConn struct{ *vmmcConn }
 
-// PingPong is part of Conn: rtt is what the calls took.
+// PingPong implements Conn: rtt gets the times of the calls.
 func (v overheadConn) PingPong(ctx context.Context, rtt []int64) error {
 	nic := v.p.NIC()
 	s := &v.sends[0]

@@ -34,7 +34,7 @@ const (
 // rpcAhead is how many calls a stream has under way.
 const rpcAhead = 4
 
-// rpcRing returns how many bytes of memory a client has for replies over VMMC: so many that the
+// rpcRing returns how many bytes of memory a client has for replies over VMMC: enough that the
 // server need not wait for room.
 func rpcRing(size int) int { return min(max(defaultRing, 4*rpcAhead*(size+rpcRoom)), 4<<20) }
 
@@ -268,7 +268,7 @@ func (r *rpcConn) take(ctx context.Context, call vrpc.Started) error {
 	if !r.inPlace {
 		return call.Wait(ctx, &r.res)
 	}
-	r.res = payload{} // what it refers to belongs to the reply before
+	r.res = payload{} // it refers to data of the previous reply
 	reply, err := call.WaitInPlace(ctx, &r.res)
 	if err == nil {
 		reply.Release()
@@ -304,7 +304,7 @@ func (r *rpcConn) Echo(ctx context.Context, _ int) error {
 // Sink is part of Conn.
 func (r *rpcConn) Sink(ctx context.Context, n int) error { return r.Echo(ctx, n) }
 
-// Counters is part of Conn. What the kernel sends again is not read.
+// Counters implements Conn. It does not read the kernel's count of retransmissions.
 func (r *rpcConn) Counters() Counters {
 	if r.nic == nil {
 		return Counters{}
@@ -312,7 +312,7 @@ func (r *rpcConn) Counters() Counters {
 	return nicCounters(r.nic)
 }
 
-// Close is part of Conn, and closes what has been opened.
+// Close implements Conn, and closes everything that the connection has opened.
 func (r *rpcConn) Close() error {
 	r.forget()
 	var errs []error

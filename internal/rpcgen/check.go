@@ -8,14 +8,14 @@ import (
 	"strconv"
 )
 
-// checker gives names their meaning, and finds what the grammar cannot forbid.
+// checker resolves names, and finds errors that the grammar cannot exclude.
 type checker struct {
 	*faults
 	spec  *specification
 	scope map[string]any // *constantDef, *definition or *program
 }
 
-// States of what is looked at recursively.
+// States of a definition during recursion.
 const (
 	untouched = iota
 	underWay
@@ -52,9 +52,8 @@ func check(f *faults, spec *specification) {
 	markRecursive(spec.types)
 }
 
-// declare enters all names into the one name space that constants, types and programs
-// share (RFC 4506 section 6.4, RFC 5531 section 12.3). What is declared a second time alike is
-// left out, as C has it.
+// declare enters all names into the one name space that constants, types and programs share (RFC
+// 4506 section 6.4, RFC 5531 section 12.3). It omits repeated identical declarations, as C does.
 func (c *checker) declare() {
 	c.spec.constants = slices.DeleteFunc(c.spec.constants, func(d *constantDef) bool {
 		before, ok := c.scope[d.name].(*constantDef)
@@ -82,7 +81,7 @@ func (c *checker) declare() {
 	}
 }
 
-// alike reports whether two constants have the same value as it is written.
+// alike reports whether two constants have the same value as written.
 func (d *constantDef) alike(other *constantDef) bool {
 	if d.text == nil || other.text == nil {
 		return d.text == other.text && d.str == other.str
@@ -195,7 +194,7 @@ func (c *checker) within(v *value, least, most int64, what string) bool {
 	return true
 }
 
-// typeNames looks up what the declarations of a type name, and checks their names and
+// typeNames looks up the names in the declarations of a type, and checks the members' names and
 // lengths.
 func (c *checker) typeNames(def *definition) {
 	switch def.kind {
@@ -356,7 +355,7 @@ func (c *checker) equal(v, other *value) bool {
 }
 
 const (
-	maxFixed = math.MaxInt32 // limit of the bytes of what has a fixed length
+	maxFixed = math.MaxInt32 // size limit of a value of fixed length, in bytes
 	endless  = math.MaxInt64 // the size of a type of which each value contains another one
 )
 
@@ -364,7 +363,7 @@ const (
 // optional data are 4. A type may contain itself through an arm of a union, so that sizes shrink
 // from endless until none changes.
 func (c *checker) sizes() {
-	var order []*definition // parts come before what they are parts of, but where they are that
+	var order []*definition // parts before the definitions that contain them, except in a cycle
 	seen := map[*definition]bool{}
 	var visit func(def *definition)
 	visit = func(def *definition) {
@@ -425,7 +424,7 @@ func both(a, b int64) int64 {
 	return min(a+b, maxFixed)
 }
 
-// least is the size of what is declared.
+// least returns the least size of a declared value.
 func (d *declaration) least() int64 {
 	n := d.exact()
 	if n != endless {
@@ -520,8 +519,8 @@ func markRecursive(types []*definition) {
 	}
 }
 
-// base follows typedefs that only give a type another name, and returns what it is: a
-// definition, or nil and an elementary kind.
+// base follows typedefs that only give a type another name, to a definition, or to an elementary
+// kind with a nil definition.
 func (t *typeSpec) base() (kind, *definition) {
 	for t.kind == kindNamed && t.def.kind == defTypedef && t.def.decl.shape == plain {
 		t = &t.def.decl.typ
@@ -553,7 +552,8 @@ func (c *checker) recursion() bool {
 	return len(c.list) == before
 }
 
-// contains follows what is part of each value of a type that has no end.
+// contains follows the parts of each value of a type to find a type that contains itself without
+// end.
 func (c *checker) contains(def *definition) {
 	if def.state == underWay {
 		c.add(def.at, "%v contains itself: make it optional (*) or a counted array (<>) on the way, or give a union an arm without it", def)
@@ -570,7 +570,7 @@ func (c *checker) contains(def *definition) {
 	def.state = finished
 }
 
-// within reports whether what is declared contains a value of another definition, not behind a
+// within reports whether each declared value contains a value of another definition, not behind a
 // pointer or a count.
 func (d *declaration) within() bool {
 	return (d.shape == plain || d.shape == fixed) && d.typ.def != nil

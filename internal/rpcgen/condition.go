@@ -106,7 +106,7 @@ type evaluator struct {
 	at    pos
 	words []token
 	depth int
-	idle  int // operands around that are parsed and not computed: what is before && or || decides
+	idle  int // enclosing operands that are parsed but not computed: the operand before && or || decides
 	bad   bool
 }
 
@@ -263,7 +263,7 @@ func (e *evaluator) defined() constant.Value {
 	return truth(ok)
 }
 
-// macro puts what a macro stands for in its place; other names are 0.
+// macro evaluates the replacement of a macro; other names are 0.
 func (e *evaluator) macro(t token) constant.Value {
 	body, ok := e.macros[t.text]
 	if !ok {

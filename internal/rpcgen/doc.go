@@ -1,10 +1,10 @@
-// Package rpcgen makes Go of a specification in RPC language: XDR's (RFC 4506 section 6)
-// with the programs of ONC RPC (RFC 5531 section 12). `bobnet rpcgen` is its command. What it
-// generates uses the packages vmmc/xdr and vmmc/vrpc.
+// Package rpcgen generates Go code from a specification in RPC language: XDR's (RFC 4506 section 6)
+// with the programs of ONC RPC (RFC 5531 section 12). It implements the command `bobnet rpcgen`.
+// The generated code uses the packages vmmc/xdr and vmmc/vrpc.
 //
 // # Language
 //
-// All of both RFCs is there, and what the C rpcgen has beside:
+// Both RFCs are supported in full, with the extensions of the C rpcgen:
 //
 //	definition                                   source                  Go
 //	const NAME = 10; 0xa; 012                    RFC 4506 section 4.17   an untyped constant
@@ -31,33 +31,35 @@
 //	struct { ... } x; also enum, union           6.3                     a type of its own
 //	struct name x; also enum, union              rpcgen                  the type of that name
 //
-// Definitions may stand in any order. Constants and enumerations' names serve as lengths, bounds,
-// values and cases; TRUE and FALSE are 1 and 0; a case may be a character ('a').
+// Definitions may be in any order. Constants and the names of enumerations serve as lengths,
+// bounds, values and cases; TRUE and FALSE are 1 and 0; a case may be a character ('a').
 //
-// Section 6.4 of RFC 4506 and section 12.3 of RFC 5531 say what the grammar does not, and the
-// checker holds them: names are declared, once; lengths and numbers lie in their ranges;
-// a union is switched by an int, unsigned int, bool or enumeration (or a shorter integer),
-// with cases that this can be, each once; versions and procedures have names and numbers of
-// their own. As in C, two names of an enumeration may have one number, two programs may have one
-// number if their versions differ, an arm may be named like its discriminant, and a constant or
-// typedef may be given twice alike. A type contains itself by way of optional data, a counted
-// array, or an arm of a union that has another arm without it (RFC 4506 section 4.19).
+// The checker enforces the rules of section 6.4 of RFC 4506 and section 12.3 of RFC 5531 that the
+// grammar does not express. Names are declared, once. Lengths and numbers are in their ranges. The
+// discriminant of a union is an int, unsigned int, bool or enumeration (or a shorter integer), and
+// each of its cases is a possible value, at most once. Versions and procedures have names and
+// numbers of their own. As in C, two names of an enumeration may have one number, two programs may
+// have one number if their versions differ, an arm may be named like its discriminant, and a
+// constant or typedef may be repeated identically. A type may contain itself only through optional
+// data, a counted array, or an arm of a union that has another arm without it (RFC 4506 section
+// 4.19).
 //
-// Types and constants of C's headers are not known beyond those above. The command's -D gives them a
-// meaning: -D time_t=int, -D MAXPATHLEN=1024; so does a typedef between #ifdef RPC_GO and #endif.
+// Other types and constants of C's headers than those above are unknown. The command's option -D
+// defines them: -D time_t=int, -D MAXPATHLEN=1024. So does a typedef between #ifdef RPC_GO and
+// #endif.
 //
 // # The preprocessor
 //
-// The C rpcgen runs the C preprocessor over its input. This package does the same work itself,
-// so that no C compiler is needed: #define without parameters, #undef, #include, #if, #ifdef,
-// #ifndef, #elif, #else, #endif and #error; #pragma and #ident are passed over, and line
-// markers (# 12 "file.x") say where errors are. A macro with parameters is an error.
-// RPC_GO is defined, and RPC_HDR is, because types and constants are what rpcgen's header is
-// made of. RPC_XDR, RPC_CLNT, RPC_SVC and RPC_TBL are not.
+// The C rpcgen runs the C preprocessor over its input. This package does the same work itself, so
+// it needs no C compiler. It supports #define without parameters, #undef, #include, #if, #ifdef,
+// #ifndef, #elif, #else, #endif and #error. It ignores #pragma and #ident. Line markers (# 12
+// "file.x") set the positions in errors. A macro with parameters is an error. RPC_GO and RPC_HDR
+// are defined, because the types and constants correspond to rpcgen's header. RPC_XDR, RPC_CLNT,
+// RPC_SVC and RPC_TBL are not defined.
 //
-// A line that begins with a percent sign is copied to the output without a look at it. In a file for
-// both languages such lines are C, so it is copied here only where a condition around it
-// names RPC_GO:
+// A line that begins with a percent sign is copied to the output unchanged. In a file for both
+// languages such lines are C, so this package copies a line only if a condition around it names
+// RPC_GO:
 //
 //	#ifdef RPC_GO
 //	%var ErrGone = errors.New("gone")
@@ -65,42 +67,42 @@
 //	%#include "errors.h"
 //	#endif
 //
-// Comments are C's, and // to the end of a line. One that ends in the line before
-// a definition, member, arm, version or procedure becomes part of its Go comment.
+// Comments are C's, and // to the end of a line. A comment that ends in the line before a
+// definition, member, arm, version or procedure becomes part of its Go comment.
 //
 // # Names
 //
 // A name is split at its underscores, and each part begins with a capital. If the name has no
-// small letter the rest of each part is written small: read_args, ReadArgs and READ_ARGS are
-// all ReadArgs, fileID stays FileID. What would begin with a digit, or is empty, gets an X before
-// it. A type that is declared within another is called as what it is in and its member:
-// OuterInner is struct { ... } inner in struct outer. The elements of an array that a typedef
-// declares end in Elem.
+// lower-case letter, the rest of each part becomes lower case: read_args, ReadArgs and READ_ARGS
+// are all ReadArgs, fileID becomes FileID. A name that would begin with a digit, or be empty, gets
+// the prefix X. The name of a type that is declared within another consists of the outer type and
+// the member: OuterInner is struct { ... } inner in struct outer. The name of the elements of an
+// array that a typedef declares ends in Elem.
 //
-// A name that is taken already gets underscores behind it until it is new. Names are given in
-// the order of the file to types first, then to constants, to names of enumerations, to
-// programs and versions, and last to what is derived of those. Names in a struct are a scope of
-// their own, in which its methods are taken; so are the procedures of a version. Go's
-// keywords are no danger to exported names; a parameter that would be one, or a name that Go declares
-// itself, gets an underscore, too.
+// A name that already exists gets underscores behind it until it is new. Types are named first, in
+// the order of the file, then constants, names of enumerations, programs and versions, and last the
+// names derived from those. The members of a struct are a scope of their own, which includes the
+// names of its methods; so are the procedures of a version. Exported names cannot collide with Go's
+// keywords. A parameter that would be a keyword, or a name that Go declares itself, gets an
+// underscore, too.
 //
 // # Types
 //
-// Types have the methods MarshalXDR and UnmarshalXDR of package xdr on their pointers, which hold
-// the bounds of the specification in both directions. Two kinds of typedef are aliases and have
-// none of their own: another name of a type (typedef a b), and optional data (typedef a *b),
-// because Go has no methods on pointers.
+// Pointers to the types have the methods MarshalXDR and UnmarshalXDR of package xdr. The methods
+// check the bounds of the specification in both directions. Two kinds of typedef are aliases and
+// have no methods of their own: another name of a type (typedef a b), and optional data (typedef a
+// *b), because Go allows no methods on pointer types.
 //
-// A union is a struct: the discriminant, and a field for each arm, of which one counts. An arm that is
-// a struct, a union, an array of a fixed length or a quadruple is a pointer to that, so that
-// a union is not as large as all its arms; it must not be nil where the discriminant selects it
-// (xdr.ErrNil).
+// A union is a struct of the discriminant and a field for each arm. Only the selected field is
+// used. If an arm is a struct, a union, an array of a fixed length or a quadruple, its field is a
+// pointer, so that a union is not as large as all its arms together. That pointer must not be nil
+// if the discriminant selects it (xdr.ErrNil).
 //
-// Decoding replaces the whole value and uses the memory of the old one again, as package
-// xdr does. A struct whose last member is optional data of its own type is a linked list: it is
-// coded in a loop and may have any length (xdr.EncodeList). A union that contains itself through
-// an arm is not: each such arm is a level of depth, of which xdr.Decoder.MaxDepth allows 1,024 unless
-// the program says otherwise.
+// Decoding replaces the whole value and reuses the memory of the old one, as package xdr does. A
+// struct whose last member is optional data of its own type is a linked list. A loop codes it, and
+// it may have any length (xdr.EncodeList). A union that contains itself through an arm is coded
+// recursively. Each such arm is a level of depth, and xdr.Decoder.MaxDepth limits the depth to
+// 1,024 by default.
 //
 // # Programs
 //
@@ -113,16 +115,16 @@
 //	func NewFileV1Client(t, cfg)         a client over a transport
 //
 // A method has the procedure's arguments as parameters, after a context at the client and a
-// *vrpc.Call at the server. There may be several, which are encoded one after the other, as
-// rpcgen -N does; they may have names. Structs, unions, arrays of a fixed length and quadruples
-// are passed by pointer, and a result that is one is decoded into the caller's memory:
+// *vrpc.Call at the server. There may be several arguments, which are encoded one after the other,
+// as rpcgen -N does; they may have names. Structs, unions, arrays of a fixed length and quadruples
+// are passed by pointer. Such a result is decoded into the caller's memory:
 //
 //	read_result READ(read_args) = 1;   Read(ctx, arg *ReadArgs, res *ReadResult) error
 //	int ADD(int a, int b) = 2;         Add(ctx, a int32, b int32) (int32, error)
 //	string NAME(void) = 3;             Name(ctx) (string, error)
 //
-// Procedure 0 is no matter of the program if it takes and returns nothing: package vrpc
-// answers it, as the C rpcgen's servers do. A call takes no memory beside what strings and counted arrays need.
+// A procedure 0 without arguments and results is not part of the interface: package vrpc answers
+// it, as the C rpcgen's servers do. A call allocates only memory for strings and counted arrays.
 //
 // # Errors
 //

@@ -32,7 +32,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s\n\t%s\n\t%s^", head, e.Text, indent)
 }
 
-// ErrorList is what is wrong with a specification, in the order of its lines.
+// ErrorList is the errors of a specification, in the order of its lines.
 type ErrorList []*Error
 
 // Error returns the first MaxErrors of them, one after the other.

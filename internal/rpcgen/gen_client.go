@@ -17,7 +17,7 @@ func (g *generator) client(v *version, p *program, calls []*call) {
 	}
 }
 
-// byPointer reports whether what is carried is in the caller's memory already.
+// byPointer reports whether the carried value is in the caller's memory already.
 func (k *carrier) byPointer() bool {
 	return len(k.decls) == 0 || !k.wrapped && k.decls[0].large()
 }
@@ -87,8 +87,8 @@ func (c *call) pack() string {
 	return c.args.goType + "{" + strings.Join(values, ", ") + "}"
 }
 
-// callSpace writes the memory for what a call carries that is not in the caller's, and
-// returns the name of its type. It is used again.
+// callSpace writes the memory for the values of a call that are not in the caller's memory, and
+// returns the name of its type. Calls reuse it.
 func (g *generator) callSpace(c *call) string {
 	g.use("sync")
 	name := g.scope.pick(c.prefix + "Call")

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// encode returns the statement that encodes what is declared. The expression is of its Go
-// type, or where named is true of a type that is defined as that.
+// encode returns the statement that encodes a declared value. The expression has the declaration's
+// Go type, or if named is true a type defined as that.
 func (g *generator) encode(d *declaration, expr string, named bool) string {
 	switch {
 	case d.typ.kind == kindString:
@@ -66,9 +66,9 @@ func (g *generator) encoder(t *typeSpec) string {
 	return fmt.Sprintf("func(p *%s, e *xdr.Encoder) { %s }", t.elemType(), g.encodeType(t, "*p", false))
 }
 
-// decode returns the statement that decodes what is declared into the expression. Memory
-// of old is used again. If the type is defined as that of the declaration, named is its
-// name, else empty.
+// decode returns the statement that decodes a declared value into the expression, and reuses the
+// memory of old. named is the name of the type if it is defined as that of the declaration, else
+// empty.
 func (g *generator) decode(d *declaration, expr, old, named string) string {
 	switch {
 	case d.typ.kind == kindString:
@@ -130,7 +130,7 @@ func (g *generator) least(t *typeSpec) int64 {
 	return t.least()
 }
 
-// narrowCheck returns the function that says whether a number fits into a small integer.
+// narrowCheck returns the function that reports whether a number fits in a small integer.
 func (g *generator) narrowCheck(k kind) string {
 	if g.narrow == nil {
 		g.narrow = map[kind]string{}

@@ -19,7 +19,7 @@ type call struct {
 // carrier is what carries the arguments, or the result, of a procedure.
 type carrier struct {
 	goType  string         // of a value that encodes itself
-	decls   []*declaration // what it carries
+	decls   []*declaration // the values that it carries
 	wrapped bool           // whether it is a struct of them, made for this procedure
 }
 
@@ -87,8 +87,7 @@ func (g *generator) carrier(name string, list []*declaration) carrier {
 // returned reports whether the result is returned, and not put where the caller wants it.
 func (c *call) returned() bool { return len(c.result.decls) == 1 && !c.result.decls[0].large() }
 
-// signature returns the parameters and results of the procedure's function, beside the
-// first one.
+// signature returns the parameters and results of the procedure's function, after the first one.
 func (c *call) signature(first string) string {
 	c.params = taken("c", "ctx", "s", "x", "res", "err", "xdr", "vrpc", "context", "sync", "strconv")
 	c.list = nil
@@ -120,8 +119,7 @@ func (c *call) null() bool {
 	return constant.Sign(c.number.known) == 0 && len(c.args.decls) == 0 && len(c.result.decls) == 0
 }
 
-// place returns the expression for what is carried in a variable: its address if it is
-// large.
+// place returns the expression for the value in a variable: its address if it is large.
 func (k *carrier) place(variable string, d *declaration) string {
 	switch {
 	case k.wrapped && d.large():

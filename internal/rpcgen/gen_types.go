@@ -23,7 +23,7 @@ func (t *typeSpec) elemType() string {
 	return elementary[t.kind].goType
 }
 
-// goType returns the Go type of what is declared.
+// goType returns the Go type of the declaration.
 func (d *declaration) goType() string {
 	switch {
 	case d.typ.kind == kindString:
@@ -45,8 +45,8 @@ func (d *declaration) goType() string {
 	return elem
 }
 
-// large reports whether values of what is declared are handed around by pointer: structs,
-// unions, arrays of a fixed length and quadruples.
+// large reports whether values of the declaration are passed by pointer: structs, unions, arrays of
+// a fixed length and quadruples.
 func (d *declaration) large() bool {
 	if d.shape != plain {
 		return d.shape == fixed
@@ -61,8 +61,8 @@ func (d *declaration) large() bool {
 	return def.kind != defEnum
 }
 
-// alias reports whether the definition is a Go alias, because that of a pointer can have
-// no methods, and that of a type with methods would have none of them.
+// alias reports whether the definition is a Go alias: a defined pointer type cannot have methods,
+// and a defined type would not inherit the methods of another.
 func (def *definition) alias() bool {
 	return def.kind == defTypedef && (def.decl.shape == optional || def.decl.shape == plain && def.decl.typ.kind == kindNamed)
 }
@@ -237,7 +237,7 @@ func (g *generator) list(def *definition) {
 	g.unmarshal(n)
 	g.printf("xdr.DecodeList(d, v, %d, %s, %s)\n}\n\n", def.least, item[1], item[2])
 	v, e, d := "v", "e", "d"
-	if last == 0 { // the link is all that there is
+	if last == 0 { // the struct has no other member than the link
 		v, e, d = "_", "_", "_"
 	}
 	g.printf("func %s(%s *%s, %s *xdr.Encoder) {\n", item[0], v, n, e)

@@ -40,7 +40,7 @@ func (a *arm) goType() string {
 	return a.decl.goType()
 }
 
-// label says when the arm is there.
+// label describes for which cases the arm exists.
 func (a *arm) label() string {
 	if a.cases == nil {
 		return "default"
@@ -67,8 +67,8 @@ func (d *declaration) reuses() bool {
 	return d.typ.kind != kindString && (d.shape == counted || d.shape == optional)
 }
 
-// arms writes the choice between the arms; coder is e or d, which gets to know that there
-// is none.
+// arms writes the choice between the arms. coder is e or d; the generated code reports a
+// discriminant without an arm to it.
 func (g *generator) arms(def *definition, coder string, write func(*arm)) {
 	u := def.union
 	kind, of := u.disc.typ.base()
@@ -142,7 +142,7 @@ func (def *definition) nesting(a *arm, coder string) (enter, leave string) {
 	return fmt.Sprintf("if !%s.Enter(%q) {\nreturn\n}\n", coder, def.label(a)), coder + ".Leave()\n"
 }
 
-// deref returns the expression of what the field of a large arm points to.
+// deref returns the expression of the value to which the field of a large arm points.
 func (a *arm) deref(expr string) string {
 	if a.decl.shape == plain && a.decl.typ.kind == kindNamed {
 		return expr // a method call finds it

@@ -87,7 +87,7 @@ func (g *generator) everything(spec *specification) {
 	g.narrowChecks()
 }
 
-// file puts the head before what has been written, and formats it.
+// file puts the head before the generated code, and formats the file.
 func (g *generator) file(source, pkg string, goLines []string) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s from %s; DO NOT EDIT.\n\npackage %s\n\n", Marker, source, pkg)
@@ -154,7 +154,7 @@ func (g *generator) constants(spec *specification) {
 	}
 }
 
-// expr returns the Go expression for what a constant is declared as.
+// expr returns the Go expression for the declared value of a constant.
 func (c *constantDef) expr() string {
 	if c.str != "" {
 		text, _ := strconv.Unquote(c.str) // the checker has done this

@@ -19,7 +19,7 @@ var opaqueHeaders = map[string]string{
 	"timeval": "struct timeval { int tv_sec; int tv_usec; };", "timespec": "struct timespec { int tv_sec; int tv_nsec; };",
 }
 
-// undefinedType says that a type is not declared, and what helps.
+// undefinedType reports that a type is not declared, with a hint.
 func (c *checker) undefinedType(t *typeSpec) {
 	switch as, short := headers[t.name]; {
 	case short && t.tag == "":
@@ -37,7 +37,7 @@ var dialects = map[string]string{
 	"class": "is of no RFC: write struct", "extern": "", "static": "", "public": "", "interface": "is of no RFC: write program",
 }
 
-// foreign says what helps if a definition begins with a word of a dialect.
+// foreign returns a hint if a definition begins with a word of a dialect.
 func foreign(t token) string {
 	said, known := dialects[strings.ToLower(t.text)]
 	switch {

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// tokenKind says what a token is. Keywords are identifiers that the parser knows.
+// tokenKind is the kind of a token. Keywords are identifiers that the parser knows.
 type tokenKind int
 
 const (
@@ -189,8 +189,8 @@ func (l *lexer) blockComment() {
 	}
 }
 
-// remember keeps a comment, with the one before if it continues that. A comment behind a
-// token on its line says nothing of the next one.
+// remember keeps a comment, together with the previous comment if it continues that. A comment
+// behind a token on its line does not belong to the next line.
 func (l *lexer) remember(start int, text string) {
 	switch {
 	case start == l.last:

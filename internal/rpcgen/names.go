@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// exported makes a Go name of one in a specification, as the package comment says. Of a
+// exported makes a Go name of a name in a specification, by the rules in the package comment. In a
 // nested name, outer.member, both parts count.
 func exported(name string) string {
 	var b strings.Builder
@@ -35,7 +35,7 @@ func lower(name string) string { return strings.ToLower(name[:1]) + name[1:] }
 // names are the identifiers of a scope.
 type names map[string]bool
 
-// pick returns the name, with as many underscores as make it a new one.
+// pick returns the name, with enough underscores to be new.
 func (n names) pick(name string) string {
 	for n[name] {
 		name += "_"
@@ -53,7 +53,7 @@ func taken(list ...string) names {
 	return n
 }
 
-// parameter returns a name for a parameter of a function, beside those in n.
+// parameter returns a name for a parameter of a function that differs from those in n.
 func (n names) parameter(name string) string {
 	name = lower(exported(name))
 	if gotoken.IsKeyword(name) || types.Universe.Lookup(name) != nil {
@@ -100,7 +100,7 @@ func fields(list []*declaration) {
 	}
 }
 
-// comment returns a Go comment of what is said, and of what the specification says.
+// comment returns a Go comment of said, and of doc, the comment in the specification.
 func comment(indent, said, doc string) string {
 	var b strings.Builder
 	if said != "" {

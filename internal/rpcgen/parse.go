@@ -17,7 +17,7 @@ type parser struct {
 	spec  *specification
 }
 
-// syntaxError ends what is being parsed; it has been recorded.
+// syntaxError ends the part that is being parsed; the error has been recorded.
 type syntaxError struct{}
 
 func parse(l *lexer) *specification {
@@ -46,9 +46,8 @@ func (p *parser) attempt(part func()) {
 	part()
 }
 
-// resume passes over tokens to the next semicolon at the depth of braces, or to the brace
-// that closes what is around. What begins at the start of a line with a word that begins
-// definitions is one.
+// resume skips tokens up to the next semicolon at the depth of braces, or up to the closing brace
+// of the enclosing part. A line that begins with a word that begins definitions also ends the skip.
 func (p *parser) resume(depth int, start pos) {
 	for p.tok.kind != endToken {
 		switch {
@@ -81,7 +80,7 @@ func (p *parser) advance() {
 	p.tok = p.lexer.next()
 }
 
-// fail records what is wrong and leaves the part.
+// fail records an error and leaves the part.
 func (p *parser) fail(at pos, format string, args ...any) {
 	p.add(at, format, args...)
 	panic(syntaxError{})
@@ -261,7 +260,7 @@ func (p *parser) member(def *definition) {
 	p.expect(";", "after the member "+d.name)
 }
 
-// nameNested names the types that are declared within a type after what they are in.
+// nameNested names the types that are declared within a type after the enclosing type.
 func (def *definition) nameNested() {
 	for _, d := range def.parts() {
 		if d.typ.def != nil {
@@ -292,7 +291,7 @@ func (p *parser) enumBody(def *definition) {
 	p.expect("}", "or ',' after a name of the enumeration")
 }
 
-// declaration parses one, which may be void: nil. what is for messages.
+// declaration parses a declaration. It returns nil for void. what names it in messages.
 func (p *parser) declaration(what string) *declaration {
 	d := &declaration{doc: p.tok.doc}
 	if p.accept("void") {
@@ -342,8 +341,8 @@ var (
 	}
 )
 
-// predefined are the types of rpcgen and of its library that no RFC has. A specification
-// may give their names to types of its own.
+// predefined are the types of rpcgen and its library that are in no RFC. A specification may give
+// their names to its own types.
 var predefined = map[string]kind{
 	"char": kindChar, "u_char": kindUchar, "short": kindShort, "u_short": kindUshort,
 	"u_int": kindUint, "long": kindInt, "u_long": kindUint, "bool_t": kindBool,

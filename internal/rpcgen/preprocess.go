@@ -8,7 +8,7 @@ import (
 // goSymbol is defined while a specification is read by this package.
 const goSymbol = "RPC_GO"
 
-// The limits of what a small file can make of itself.
+// The limits of the expansion of a small file.
 const (
 	maxIncludes  = 32     // files within files
 	maxExpansion = 100000 // words that macros stand for
@@ -155,8 +155,8 @@ func (l *lexer) stripComments(text string) string {
 	}
 }
 
-// marker obeys `# 12 "file.x"`, which a preprocessor that ran before has left: that is
-// where the next line comes from.
+// marker obeys `# 12 "file.x"`, which an earlier preprocessor has left: it gives the origin of the
+// next line.
 func (l *lexer) marker(at pos, number, file string) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 {

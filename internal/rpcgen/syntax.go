@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// kind is what a type is.
+// kind is the kind of a type.
 type kind int
 
 const (
@@ -32,12 +32,12 @@ const (
 type typeSpec struct {
 	at   pos
 	kind kind
-	name string      // of kindNamed, as it is written; empty if it is declared here
+	name string      // of kindNamed, as written; empty if it is declared here
 	tag  string      // struct, enum or union if that stands before the name
 	def  *definition // of kindNamed, set at once where it is declared here, else by the checker
 }
 
-// shape is what a declaration makes of its type.
+// shape is what a declaration makes of its type: a value, an array and so on.
 type shape int
 
 const (
@@ -101,7 +101,7 @@ func (k definitionKind) String() string {
 type definition struct {
 	at      pos
 	kind    definitionKind
-	name    string // as it is written, or that of what it is declared in and its member
+	name    string // as written, or made of the names of the enclosing type and of its member
 	doc     string
 	nested  bool
 	whole   bool           // whether all of it could be parsed
@@ -117,7 +117,7 @@ type definition struct {
 	recursive bool // whether it contains itself through an arm of a union, set by the checker
 }
 
-// String returns what the definition is, and its name as far as it is known.
+// String returns the kind of the definition, and its name if known.
 func (def *definition) String() string {
 	return strings.TrimSpace(def.kind.String() + " " + def.name)
 }
@@ -129,7 +129,7 @@ type unionBody struct {
 	fallback *arm // default, or nil
 }
 
-// arm is what one or more cases select.
+// arm is the part of a union that one or more cases select.
 type arm struct {
 	at    pos
 	cases []*value
@@ -169,10 +169,10 @@ type procedure struct {
 	numberName string // of the constant
 }
 
-// specification is a whole file, with what it includes.
+// specification is a whole file, with the files that it includes.
 type specification struct {
 	constants []*constantDef
-	types     []*definition // what is nested follows what it is nested in
+	types     []*definition // nested types follow the enclosing type
 	programs  []*program
 	goLines   []string
 }

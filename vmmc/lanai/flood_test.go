@@ -202,7 +202,7 @@ func TestBroken(t *testing.T) {
 	if n := p.Snapshot().Stats; n.Violations != 2 || n.Strangers != 2 {
 		t.Errorf("%d processes have broken the protocol and %d were refused, want 2 and 2", n.Violations, n.Strangers)
 	}
-	const want = "4 connections are as many as Config.MaxConnections allows (this process has ended 2 of them"
+	const want = "4 connections, the limit of Config.MaxConnections (this process has ended 2 of them"
 	for n := range uint32(3) {
 		other, err := vmmc.Open(t.Context(), &vmmc.Config{Card: openVeth(t, veth, 0, lanai.Config{}), Process: 20 + n})
 		if err != nil {

@@ -7,39 +7,32 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Batches: payloads that fill a frame together.
-//
-// Requests with payloads that come in a stream go together, as many as a long
-// frame holds, in one RDMA write with immediate data: gathered from their send
-// buffers, and placed by the server's interface in a window that holds them all.
-// So each costs neither side a VI message of its own, nor the server a second copy.
-//
-// A client asks for windows when it first could have used one, and the server opens
-// them, in memory of the budget. It closes a window
-// when it has been written, so that nobody changes what a handler looks at, and
-// opens it again when the last of its messages has been released.
-//
-// The client hears nothing of that, and need not. Its server handles requests in
-// their order. So when the last request of a batch is answered, all messages before
-// it have been released, and all batches before this one; what may still be open is
-// the handler that has just answered. With a window more than there are batches
-// unanswered, written in turn, the one that is next has been opened. While there is
-// none, everything behind waits, which costs nothing: the server has enough to do. A
-// batch takes a receive, for its immediate data, and carries a request at least, of
-// which there are no more than receives (endpoint/slot.go).
-//
-// Messages that nobody follows go as ever, so nothing waits for a window that came
-// alone, and those that are short still share envelopes.
+// // Batches: payloads that fill a frame together. // // Requests with payloads that come in a
+// stream are sent together, as many as a long frame holds, in // one RDMA write with immediate
+// data. The client's interface gathers them from their send buffers, // and the server's interface
+// places them in a window that holds them all. So a request costs neither // side a VI message of
+// its own, nor the server a second copy. // // A client asks for windows when it could have used
+// one for the first time. The server opens them, in // memory of the budget. It closes a window
+// when the client has written it, so that nobody changes // data that a handler reads, and opens it
+// again when the last of its messages has been released. // // The client does not need to know
+// when a window opens again. Its server handles requests in their // order. So when the last
+// request of a batch has been answered, all messages before it have been // released, and so have
+// all batches before this one. Only the handler that has just answered may // still use its window.
+// There is one window more than there may be unanswered batches, and windows // are written in
+// turn, so the next window is open. While no window is free, all later messages wait. // That costs
+// nothing: the server has enough to do. A batch uses one receive, for its immediate data, // and
+// carries at least one request, and there are no more requests than receives (endpoint/slot.go). //
+// // A message that no other one follows is sent alone, so a single message never waits for a
+// window. // Short messages still share envelopes.
 
-// BatchSize is what a long frame holds of an RDMA write.
+// // BatchSize is the number of bytes of an RDMA write that fit in a long frame.
 const BatchSize = (framing.LongMTU - ethertype.BaseSize - ethertype.RDMASize) &^ 3
 
-// batchesMost bounds the batches that are unanswered: what they hold should stay in a
-// cache.
+// // batchesMost limits the unanswered batches: their data should stay in a cache.
 const batchesMost = 8
 
-// Batches returns how many batches a client of the shape may have unanswered. They
-// hold no more than its credits do; 0 if that is too little to fill some.
+// // Batches returns how many unanswered batches a client of the shape may have, 0 if its credits
+// do // not suffice for more than one. The batches hold no more than the credits allow.
 func Batches(s wire.Shape) int {
 	if n := s.Slots * s.Full() / BatchSize; n > 1 {
 		return min(n, batchesMost)
@@ -47,35 +40,35 @@ func Batches(s wire.Shape) int {
 	return 0
 }
 
-// notes returns how many messages each side of a channel gets about windows, beside
-// those of its slots.
+// // notes returns how many messages about windows each side of a channel receives, in addition to
+// // those of its slots.
 func notes(s wire.Shape) int { return min(Batches(s), 1) }
 
 // WindowMemory returns the bytes of a server's windows.
 func windowMemory(s wire.Shape) int { return notes(s) * (Batches(s) + 1) * BatchSize }
 
-// piecesMost bounds the pieces of a batch.
+// // piecesMost limits the pieces of a batch.
 const piecesMost = vipl.MaxSegments
 
 // noteSize is the length of the longest message about windows.
 const noteSize = wire.BaseSize + (batchesMost+1)*wire.WindowSize
 
-// batching is what one end of a channel has for batches.
+// // batching is the state that one end of a channel keeps for batches.
 type batching struct {
-	most int             // unanswered; 0: the channel has none
-	note sendBuffer      // asks for windows, or tells of them
-	told bool            // it has been sent
+	most int             // // limit of unanswered batches; 0: the channel has no batches
+	note sendBuffer      // // requests windows, or announces them
+	told bool            // // note has been sent
 	in   []receiveBuffer // the server's windows
 
-	// Of the client, when the windows are open:
+	// // The client's, when the windows are open:
 	out    []batchBuffer
-	slab   vipl.MemHandle // of what is copied into them
-	next   int            // of out
-	credit int            // batches that may be sent before another is answered
-	ends   []bool         // by slot: its request is the last of a batch
+	slab   vipl.MemHandle // // of the memory for copied messages
+	next   int            // // index in out
+	credit int            // // batches that may be sent before the server answers another
+	ends   []bool         // // by slot: its request is the last of a batch
 }
 
-// batchBuffer is a batch, and the window that it goes to.
+// // batchBuffer is a batch and its window.
 type batchBuffer struct {
 	sendBuffer
 	many [piecesMost]vipl.Segment
@@ -84,7 +77,7 @@ type batchBuffer struct {
 // open reports whether batches may be sent.
 func (b *batching) open() bool { return len(b.out) > 0 }
 
-// ask asks the server for windows, once.
+// // ask requests windows from the server, once.
 func (ch *channel) ask() {
 	b := &ch.batching
 	if b.most == 0 || b.told || ch.side != wire.Asking {
@@ -96,7 +89,7 @@ func (ch *channel) ask() {
 	ch.launch(&b.note)
 }
 
-// asked opens windows, if there is memory for them, and tells the client where.
+// // asked opens windows, if there is memory for them, and sends their addresses to the client.
 func (ch *channel) asked() {
 	b := &ch.batching
 	if ch.side != wire.Serving || b.most == 0 || b.told {
@@ -116,7 +109,7 @@ func (ch *channel) asked() {
 		mem = mem[BatchSize:]
 		var err error
 		if x.window, err = ch.way.NIC.RegisterMem(x.mem, &vipl.MemAttributes{Ptag: ch.ptag, EnableRDMAWrite: true}); err != nil {
-			break // it goes without, or with fewer
+			break // // the channel works without windows, or with fewer
 		}
 		b.in = append(b.in, x)
 		wire.Window{Addr: vipl.VirtualAddress(x.mem), Handle: uint32(x.window)}.Put(b.note.mem[at:])
@@ -127,7 +120,7 @@ func (ch *channel) asked() {
 	ch.launch(&b.note)
 }
 
-// opened hears where the server's windows are.
+// // opened handles the message with the addresses of the server's windows.
 func (ch *channel) opened(list []byte) {
 	b := &ch.batching
 	count := len(list) / wire.WindowSize
@@ -138,9 +131,9 @@ func (ch *channel) opened(list []byte) {
 	mem := make([]byte, count*ch.room)
 	slab, err := ch.way.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
-		return // it goes without
+		return // // the channel works without windows
 	}
-	ch.flush() // what comes from now on is counted otherwise
+	ch.flush() // // later messages are counted differently
 	b.slab, b.credit, b.ends = slab, count-1, make([]bool, len(ch.windows))
 	b.out = make([]batchBuffer, count)
 	for i := range b.out {
@@ -149,21 +142,21 @@ func (ch *channel) opened(list []byte) {
 		w.Parse(list[i*wire.WindowSize:])
 		x.mem = mem[i*ch.room:][:ch.room:ch.room]
 		x.desc.Op, x.desc.HasImmediate, x.desc.Immediate = vipl.OpRDMAWrite, true, uint32(len(ch.windows)+i)
-		x.desc.Unordered = true // until it has been answered, nothing else goes to its window
+		x.desc.Unordered = true // // until the server has answered it, nothing else is written to its window
 		x.desc.Remote = vipl.RemoteSegment{Addr: w.Addr, Handle: vipl.MemHandle(w.Handle)}
 		x.desc.Context = &x.sendBuffer
 	}
 }
 
-// mayBatch reports whether there is a window for the next batch, or there are none
-// at all.
+// // mayBatch reports whether a window is free for the next batch. It returns true if the channel
+// has // no windows.
 func (ch *channel) mayBatch() bool {
 	b := &ch.batching
-	// One may have been answered before the provider knows that it arrived.
+	// // The server may have answered a batch before the provider learns that it arrived.
 	return !b.open() || b.credit > 0 && !b.out[b.next].busy
 }
 
-// batch sends so many of the messages that wait.
+// // batch sends the first count of the waiting messages.
 func (ch *channel) batch(count int) {
 	b := &ch.batching
 	x := &b.out[b.next]
@@ -174,7 +167,7 @@ func (ch *channel) batch(count int) {
 	x.busy = true
 	x.members = append(x.members[:0], ch.corking.waiting[:count]...)
 	for k := count - 1; ; k-- {
-		if i := x.members[k]; i < len(b.ends) { // else it is no request, and handled out of order
+		if i := x.members[k]; i < len(b.ends) { // // else it is not a request, and is handled out of order
 			b.ends[i] = true
 			break
 		}
@@ -183,21 +176,20 @@ func (ch *channel) batch(count int) {
 	ch.start(&x.sendBuffer)
 }
 
-// adjoins reports whether the message in send buffer i makes one piece with the one
-// in buffer last, which costs less than to send what is between them, unless that is
-// much.
+// // adjoins reports whether the message in send buffer i is sent in one piece with the message in
+// // buffer last. That is cheaper than two pieces unless the unused space between them is large.
 func (ch *channel) adjoins(last, i int) bool {
 	x := &ch.sends[last]
 	return i == last+1 && len(x.mem) == ch.full && x.n >= ch.full-ch.full/4
 }
 
-// compose makes the segments of a batch: pieces of messages that are copied, as
-// load says, and those between them where they lie, with their neighbours.
+// // compose makes the segments of a batch: pieces of copied messages (see load), and between them
+// the // messages that are sent in place, joined with their neighbours.
 func (ch *channel) compose(x *batchBuffer) {
 	segs := x.many[:0]
-	var tags *[wire.TagsSize]byte // of the last message that carried some
+	var tags *[wire.TagsSize]byte // // of the last message that carried tags
 	from, at, copied, left := 0, 0, 0, len(x.members)
-	first, last := 0, -1 // of the piece in place that is being made
+	first, last := 0, -1 // // of the in-place piece under construction
 	for _, i := range x.members {
 		s := &ch.sends[i]
 		left--
@@ -231,7 +223,7 @@ func (ch *channel) compose(x *batchBuffer) {
 	x.desc.Segs = segs
 }
 
-// heard hears that the server has answered in a slot.
+// // heard handles the server's answer in a slot.
 func (ch *channel) heard(slot int) {
 	b := &ch.batching
 	if slot < len(b.ends) && b.ends[slot] {
@@ -241,7 +233,7 @@ func (ch *channel) heard(slot int) {
 	}
 }
 
-// batched hears that the client says to have written a batch.
+// // batched handles the peer's notice that it has written a batch.
 func (ch *channel) batched(i int64, length int) {
 	b := &ch.batching
 	if i >= int64(len(b.in)) || b.in[i].refs > 0 || length > BatchSize {
@@ -263,7 +255,7 @@ func (ch *channel) reopen(x *receiveBuffer) {
 	}
 }
 
-// close gives the memory back. Nothing is posted any more.
+// // close frees the memory. Nothing may be posted afterwards.
 func (b *batching) close(w *Provider, station ethertype.MAC) {
 	w.memory.Give(station, len(b.in)*BatchSize)
 	for i := range b.in {
@@ -274,6 +266,6 @@ func (b *batching) close(w *Provider, station ethertype.MAC) {
 	}
 }
 
-// ConnectionMemory returns the bytes that a server takes for a connection of the shape
-// at most, of those that count towards the budget.
+// // ConnectionMemory returns the most bytes of the budget that a server uses for a connection of
+// the // shape.
 func ConnectionMemory(s wire.Shape) int { return s.Memory(wire.Serving) + windowMemory(s) }

@@ -17,43 +17,43 @@ type channel struct {
 	vi       *vipl.VI
 	ptag     vipl.Ptag
 	slab     vipl.MemHandle
-	entries  int // of the completion queue that are for it
+	entries  int // // its share of the completion queue
 	sends    []sendBuffer
 	receives []receiveBuffer
 	late     *receiveBuffer   // to be posted again
 	writes   []bulkWrite      // by slot
-	writings int              // of them, busy
+	writings int              // // how many of them are busy
 	windows  []vipl.MemHandle // by slot; 0: none is open
 	landing  landing
 	broken   bool
-	cause    error // of that, if the VI knows none
+	cause    error // // why it is broken, if the VI has no error
 	closed   bool
-	station  ethertype.MAC // that the other end is at; of a server
-	taken    int           // of the budget, without windows
+	station  ethertype.MAC // // bytes of the budget, without windows
+	taken    int           // // length of the longest message, in bytes
 
 	envelopes [numEnvelopes]sendBuffer
-	full      int // bytes of the longest message
+	full      int // // length of an envelope, in bytes
 	room      int // bytes of an envelope
 	corking   corking
 	batching  batching
 }
 
-// sendBuffer is a send buffer, or an envelope.
+// // bytes of mem in use
 type sendBuffer struct {
 	mem     []byte
-	n       int // bytes of it in use
+	n       int // // for an envelope: send buffers whose messages it holds
 	busy    bool
 	members []int // send buffers whose messages are in the envelope
 	desc    vipl.Descriptor
 	segs    [1]vipl.Segment
 }
 
-// receiveBuffer is a receive buffer, or a window for batches.
+// // messages in it that have not been released
 type receiveBuffer struct {
 	mem    []byte
-	refs   int            // messages in it that have not been released
-	window vipl.MemHandle // of a window; 0: it is a receive, or lands
-	lands  bool           // it is a place of landing memory
+	refs   int            // // of a window; 0: it is a receive, or landing memory
+	window vipl.MemHandle // // it is a place in landing memory
+	lands  bool           // // bulkWrite is the state of the bulk write of a slot.
 	desc   vipl.Descriptor
 	segs   [1]vipl.Segment
 }
@@ -67,7 +67,7 @@ type bulkWrite struct {
 	segs [2]vipl.Segment
 }
 
-// channel makes a VI with its buffers, and posts the receives.
+// // orClosed returns ErrClosed if err means that the NIC is closed, and code otherwise.
 func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*channel, error) {
 	ch := &channel{way: w, up: up, side: at, sends: make([]sendBuffer, s.NumSends()), receives: make([]receiveBuffer, s.Receives()+1+notes(s)+1),
 		writes: make([]bulkWrite, s.Slots), windows: make([]vipl.MemHandle, s.Slots), full: s.Full(), room: min(envelopeSize, s.Full(), s.Slots*wire.SmallSize)}
@@ -80,7 +80,8 @@ func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*chann
 	return ch, nil
 }
 
-// orClosed returns ErrClosed if err says that the NIC is closed, and else code.
+// // Memory of the Go heap, because the NIC may be closed before the node: undelivered messages are
+// // then returned from here.
 func orClosed(err, code error) error {
 	if errors.Is(err, vipl.ErrClosed) {
 		return provider.ErrClosed
@@ -106,8 +107,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 		return err
 	}
 	ch.vi.Context = ch
-	// Memory of Go's, because the NIC may be closed before the node: what has not
-	// been delivered then comes back from here.
+	// // its capacity includes the buffers behind it
 	mem := make([]byte, s.Memory(ch.side)+(1+notes(s)+1)*s.Full()+numEnvelopes*ch.room+notes(s)*noteSize+wire.SmallSize)
 	slab, err := w.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
@@ -156,8 +156,8 @@ func (x *sendBuffer) init(mem []byte, slab vipl.MemHandle) {
 	x.desc.Segs, x.desc.Context = x.segs[:], x
 }
 
-// grow makes room in the completion queue for n more completions. It is never
-// made smaller: the entries of VIs that come and go fit.
+// // posted makes the channel break if a post has failed. It does not break it at once, because the
+// // caller is in the middle of an operation, but when the provider delivers next, which is soon.
 func (w *Provider) grow(n int) error {
 	w.entries += n
 	if have := w.cq.Query().Entries; w.entries > have {
@@ -170,9 +170,7 @@ func (ch *channel) Buffer(i int) []byte   { return ch.sends[i].mem }
 func (ch *channel) Idle(i int) bool       { return !ch.sends[i].busy }
 func (ch *channel) Writing(slot int) bool { return ch.writings > 0 && ch.writes[slot].busy }
 
-// posted arranges that the channel breaks when a post has failed: not now,
-// because whoever posts is in the midst of something, but when the provider
-// delivers next, which is soon.
+// // fail reports to the half that the channel is broken, and why.
 func (ch *channel) posted(err error) {
 	if err != nil {
 		ch.cause = err
@@ -181,7 +179,7 @@ func (ch *channel) posted(err error) {
 	}
 }
 
-// fail says that the channel is broken, and why.
+// // reasonOf translates the end of a VI's connection to the reason for which messages come back.
 func (ch *channel) fail() {
 	if ch.broken || ch.closed {
 		return
@@ -198,7 +196,7 @@ func (ch *channel) fail() {
 	ch.up.Broken(reasonOf(err), err)
 }
 
-// reasonOf tells what the end of a VI's connection means for messages.
+// // written handles the peer's notice that it has written to a window.
 func reasonOf(err error) wire.Reason {
 	var conn *vipl.ConnError
 	switch {

@@ -7,65 +7,57 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// Which coalescing does what
-//
-// Messages are coalesced at three levels, each of which saves what the one below it
-// cannot:
-//
-//   - An envelope (this file) is one VI message of up to envelopeSize bytes, into which
-//     short messages are copied. It saves a message of the VI for each of them: a
-//     descriptor, a receive and two completions.
-//   - A batch (batch.go) is one RDMA write of up to a long frame, whose payloads go from
-//     where they lie into memory of the server, where they are handled. It saves the
-//     same for payloads, and their second copy.
-//   - Package vipl puts several VI messages into one frame (vipl/internal/conn/pack.go), whoever has
-//     posted them. It saves frames, and nothing of what a VI message costs.
-//
-// A message that may share an envelope or a batch is corked until there are enough. Which
-// may be, and with how many others, is for the halves to say: the requests of a client
-// that has others under way, and the answers to those. So corking costs those nothing
-// that come one by one. What is corked goes when it is that many, when it fills its
-// envelope or batch, when it has been corked for corkTime and another comes, and else by
-// flush: when some handlers have run, when the caller polls or waits, and when its
-// requests come so slowly that each is sent with a look at what has arrived.
-//
-// The receiver hands the messages on one by one. Its buffer is posted again when
-// the last of them has been released. So every buffer that is not posted holds
-// a message that has not been handled, but for the one whose handler is running,
-// and the reasoning of endpoint/slot.go holds as if each had a buffer to itself.
+// // The levels of coalescing // // Messages are coalesced at three levels. Each saves what the
+// level below it cannot save: // //   - An envelope (this file) is one VI message of up to
+// envelopeSize bytes, into which //     short messages are copied. It saves a VI message for each
+// of them: a descriptor, a //     receive and two completions. //   - A batch (batch.go) is one
+// RDMA write of up to a long frame. Its payloads go directly //     from the send buffers into
+// memory of the server, where they are handled. It saves the //     same for payloads, and their
+// second copy. //   - Package vipl puts several VI messages into one frame
+// (vipl/internal/conn/pack.go), even //     those of different VIs. It saves frames, but none of
+// the cost of a VI message. // // A message that may share an envelope or a batch is corked until
+// enough messages wait. The halves // decide which messages may be corked, and with how many
+// others: the requests of a client that has // other requests in flight, and the answers to those.
+// So corking costs messages that come one by one // nothing. The channel sends the corked messages
+// when their number suffices, when they fill an // envelope or batch, when they have been corked
+// for corkTime and another message comes, and // otherwise on flush: when some handlers have run,
+// when the caller polls or waits, and when requests // come so slowly that the node looks at the
+// arrived messages before each of them. // // The receiver hands the messages on one by one. It
+// posts the buffer again when the last of them has // been released. So every buffer that is not
+// posted holds a message that has not been handled, // except the one whose handler is running, and
+// the reasoning of endpoint/slot.go holds as if each // message had a buffer of its own.
 const (
 	envelopeSize = 4000   // bytes of messages in an envelope
-	corkLook     = 4      // at so many messages, four times as many, and so on, the clock is read
-	corkTime     = 50_000 // ns that a message may wait for others to be sent
-	numEnvelopes = 4      // of a channel; when all are under way messages go one by one
+	corkLook     = 4      // // number of messages at which the clock is read; it is read again at 4 and 16 times as many, and so on
+	corkTime     = 50_000 // // ns that a message may wait for other messages
+	numEnvelopes = 4      // // of a channel; when all are in use, messages are sent one by one
 )
 
-// corking is what a channel knows of its corked messages.
+// // corking is the state of a channel's corked messages.
 type corking struct {
 	waiting []int // send buffers, in the order of posting
-	load    load  // that they make, unless stuck
+	load    load  // // of the waiting messages, unless stuck
 	since   int64 // when the first of them was posted
-	look    int   // how many there are when the clock is read next
-	flying  int   // VI messages under way
+	look    int   // // number of waiting messages at which the clock is read next
+	flying  int   // // VI messages in flight
 	dirty   bool  // the channel is in Provider.corked
-	stuck   bool  // they wait for a window
+	stuck   bool  // // the messages wait for a window
 }
 
-// load is what some messages make of the VI message that they share.
+// // load describes the VI message that some messages would share.
 type load struct {
 	count  int
-	copied int // bytes of those that are copied, before tags are left out
+	copied int // // bytes of the copied messages, before repeated tags are left out
 
-	// Where there may be batches:
+	// // If the channel has batches:
 	bytes   int
 	pieces  int  // segments
-	copying bool // the last message is copied
-	inPlace bool // some stay in place, which takes a batch
-	last    int  // send buffer that does
+	copying bool // // the last message is copied
+	inPlace bool // // some messages are sent in place, which requires a batch
+	last    int  // // send buffer of the last of those
 }
 
-// add adds the message in send buffer i. It reports false if there is no room for
-// it.
+// // add adds the message in send buffer i, and reports whether it fits.
 func (ch *channel) add(l *load, i int) bool {
 	n := wire.Rounded(ch.sends[i].n)
 	switch {
@@ -81,16 +73,16 @@ func (ch *channel) add(l *load, i int) bool {
 	return true
 }
 
-// addToBatch is add where there may be batches.
+// // addToBatch is add for a channel with batches.
 func (ch *channel) addToBatch(l *load, i, n int) bool {
 	copying := ch.copies(l.copied, n)
 	pieces := l.pieces + 1
 	switch {
-	case copying && l.copying: // to the same piece
+	case copying && l.copying: // // into the same piece
 		pieces--
 	case copying:
 	case n <= ch.room/2 && !l.inPlace:
-		return false // what is short goes with the next envelope
+		return false // // short messages wait for the next envelope
 	case l.inPlace && !l.copying && ch.adjoins(l.last, i):
 		pieces--
 		n += len(ch.sends[l.last].mem) - wire.Rounded(ch.sends[l.last].n)
@@ -109,12 +101,13 @@ func (ch *channel) addToBatch(l *load, i, n int) bool {
 	return true
 }
 
-// copies reports whether a message that takes n bytes is copied to a batch behind so
-// many that have been.
+// // copies reports whether a message of n bytes is copied to a batch to which copied bytes have
+// been // copied already.
 func (ch *channel) copies(copied, n int) bool { return n <= ch.room/2 && copied+n <= ch.room }
 
-// Post is channel's. A message is sent from its buffer, or copied to an envelope
-// with others; either way the buffer is idle when the peer's interface has it.
+// // Post implements provider.Channel. A message is sent from its buffer, or copied to an envelope
+// with // others. In either case the buffer is idle when the peer's interface has received the
+// message.
 func (ch *channel) Post(i, n, together int) {
 	if ch.broken || ch.closed {
 		return
@@ -146,8 +139,8 @@ func (ch *channel) Post(i, n, together int) {
 	}
 }
 
-// corks reports whether the message in send buffer i, before which nothing waits, is
-// corked, as one of so many.
+// // corks reports whether the message in send buffer i is corked, if no other message waits.
+// together // is the number of messages that may be sent together.
 func (ch *channel) corks(i, together int) bool {
 	g := &ch.corking
 	most := ch.room
@@ -164,7 +157,7 @@ func (ch *channel) corks(i, together int) bool {
 	return ch.add(&g.load, i)
 }
 
-// flushLater has the provider flush the channel.
+// // flushLater puts the channel on the list of those that the provider flushes.
 func (ch *channel) flushLater() {
 	if g := &ch.corking; !g.dirty {
 		g.dirty = true
@@ -173,8 +166,9 @@ func (ch *channel) flushLater() {
 	}
 }
 
-// overdue reports, at some messages, whether the first of those that wait has
-// waited for long: whoever sends them does something else in between.
+// // overdue reports whether the first of the waiting messages has waited longer than corkTime,
+// which // means that the sender does something else in between. It checks only at some message
+// counts.
 func (ch *channel) overdue() bool {
 	g := &ch.corking
 	switch n := len(g.waiting); {
@@ -187,15 +181,15 @@ func (ch *channel) overdue() bool {
 	return false
 }
 
-// flush sends what is corked, unless it has to wait for a window.
+// // flush sends the corked messages, unless they have to wait for a window.
 func (ch *channel) flush() {
 	if g := &ch.corking; len(g.waiting) > 0 && !g.stuck {
 		ch.send(&g.load)
 	}
 }
 
-// resume goes on with what is stuck, when a window may have become free: with what
-// fills VI messages. The rest stays corked.
+// // resume sends stuck messages when a window may have become free, as far as they fill VI
+// messages. // The rest stays corked.
 func (ch *channel) resume() {
 	g := &ch.corking
 	for g.stuck {
@@ -207,7 +201,7 @@ func (ch *channel) resume() {
 			ch.flushLater()
 			return
 		}
-		g.load.count = max(g.load.count, 1) // one that is longer than a batch
+		g.load.count = max(g.load.count, 1) // // a message that is longer than a batch
 		if ch.send(&g.load); g.stuck {
 			return
 		}
@@ -215,8 +209,8 @@ func (ch *channel) resume() {
 	}
 }
 
-// send sends the messages of l, the first that wait. If they have to wait for a
-// window, they are stuck, and so are all behind them.
+// // send sends the messages of l, the first of those that wait. If they have to wait for a window,
+// // they and all later messages are stuck.
 func (ch *channel) send(l *load) {
 	g := &ch.corking
 	if g.stuck = !ch.sendFirst(l); g.stuck {
@@ -226,8 +220,8 @@ func (ch *channel) send(l *load) {
 	g.waiting = g.waiting[:copy(g.waiting, g.waiting[l.count:])]
 }
 
-// sendFirst is send. It reports false if they have to wait for a window, as all do
-// while there is none.
+// // sendFirst does the work of send. It reports false if the messages have to wait for a window.
+// While // there is none, all messages wait, to keep their order.
 func (ch *channel) sendFirst(l *load) bool {
 	if !ch.mayBatch() {
 		return false
@@ -249,7 +243,7 @@ func (ch *channel) sendFirst(l *load) bool {
 	return true
 }
 
-// envelope returns one that is idle, or nil.
+// // envelope returns an idle envelope, or nil.
 func (ch *channel) envelope() *sendBuffer {
 	for i := range ch.envelopes {
 		if e := &ch.envelopes[i]; !e.busy {
@@ -259,9 +253,9 @@ func (ch *channel) envelope() *sendBuffer {
 	return nil
 }
 
-// fill puts messages into an envelope and sends that.
+// // fill copies messages to an envelope and sends it.
 func (ch *channel) fill(e *sendBuffer, messages []int) {
-	var tags *[wire.TagsSize]byte // of the last message that carried some
+	var tags *[wire.TagsSize]byte // // of the last message that carried tags
 	e.n = 0
 	e.members = append(e.members[:0], messages...)
 	for left := len(messages) - 1; left >= 0; left-- {
@@ -281,14 +275,14 @@ func (ch *channel) launch(x *sendBuffer) {
 	ch.start(x)
 }
 
-// start posts a send whose segments are set.
+// // start posts a send whose segments have been set.
 func (ch *channel) start(x *sendBuffer) {
 	ch.corking.flying++
 	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
 }
 
-// landed hears that a send has completed.
+// // landed handles the completion of a send.
 func (ch *channel) landed(x *sendBuffer) {
 	x.busy = false
 	for _, i := range x.members {
@@ -312,8 +306,8 @@ func (w *Provider) Flush(side wire.Side) {
 	w.corked[side] = list[:0]
 }
 
-// arrivedAlone is arrived for a VI message that is the only completion. It reports whether the
-// half handled the message at once.
+// // arrivedAlone is arrived for a VI message that is the only completion. It reports whether the
+// half // handled the message at once.
 func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	m := x.mem[:x.desc.Length]
 	if len(m) < wire.BaseSize || binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0 {
@@ -324,7 +318,7 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	body, ok := p.Head.Parse(m, nil)
 	if !ok || p.Head.Kind.Own() {
 		ch.way.spare.Push(p)
-		ch.arrived(x, len(m)) // which counts it
+		ch.arrived(x, len(m)) // // arrived counts the message as stray
 		return false
 	}
 	x.refs = 1
@@ -341,8 +335,7 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	return false
 }
 
-// arrived hands on the messages of a VI message of so many bytes. x stays in
-// use meanwhile.
+// // arrived hands on the messages in a VI message of length bytes. x stays in use meanwhile.
 func (ch *channel) arrived(x *receiveBuffer, length int) {
 	x.refs = 1
 	var last wire.LastTags
@@ -379,7 +372,7 @@ func (ch *channel) arrived(x *receiveBuffer, length int) {
 	ch.unuse(x)
 }
 
-// noted takes a message that is the channel's own, or none at all.
+// // noted handles a message for the channel itself, or counts a malformed one.
 func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 	switch {
 	case !ok:
@@ -393,18 +386,17 @@ func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 	}
 }
 
-// Release is channel's.
+// // Release implements provider.Channel.
 func (ch *channel) Release(p *provider.Packet) {
 	x := p.Home.(*receiveBuffer)
-	p.Body, p.Home, p.Landed = nil, nil, false // the connection may end before p is used again
+	p.Body, p.Home, p.Landed = nil, nil, false // // the connection may end before p is used again
 	ch.way.spare.Push(p)
 	ch.unuse(x)
 }
 
-// unuse posts a receive again that nobody needs any more: not at once, because
-// whoever has got a message is about to answer, but when the next one is
-// released, or by catchUp. That is why there is one receive more than receives
-// says.
+// // unuse posts a receive again when nobody needs its buffer any more. It does not post it at
+// once, // because the goroutine that got a message is about to answer, but when the next receive
+// is // released, or in CatchUp. That is why there is one receive more than Shape.Receives returns.
 func (ch *channel) unuse(x *receiveBuffer) {
 	if x.refs--; x.refs > 0 {
 		return
@@ -423,7 +415,7 @@ func (ch *channel) unuse(x *receiveBuffer) {
 	ch.late = x
 }
 
-// repost posts the receive that is late.
+// // repost posts the late receive.
 func (ch *channel) repost() {
 	if ch.late != nil && !ch.broken && !ch.closed {
 		ch.posted(ch.vi.PostRecv(&ch.late.desc))
@@ -431,7 +423,7 @@ func (ch *channel) repost() {
 	ch.late = nil
 }
 
-// CatchUp is provider's.
+// // CatchUp implements provider.Provider.
 func (w *Provider) CatchUp() {
 	for i, ch := range w.late {
 		w.late[i] = nil
@@ -440,7 +432,7 @@ func (w *Provider) CatchUp() {
 	w.late = w.late[:0]
 }
 
-// packet returns one that is not in use.
+// // packet returns an unused packet.
 func (w *Provider) packet() *provider.Packet {
 	if p := w.spare.Pop(); p != nil {
 		return p

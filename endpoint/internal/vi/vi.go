@@ -1,17 +1,13 @@
-// Package vi is the provider over virtual interfaces.
-//
-// A channel is one VI: one for each translation that has been used, as AMVIA
-// has it, and not one for each pair of programs or bundles. An idle VI takes 1.1
-// KB, and what a connection takes else are the buffers that its credits stand
-// for, which have to be somewhere. In return no virtual network can take
-// another's buffers or hold up its messages, a bulk transfer's window is open
-// to exactly one peer (each connection has a protection tag of its own), and an
-// endpoint's end is its connections' end. AMVIA takes three VIs, one for each
-// size; one is enough, and keeps requests of all sizes in order, because every
-// receive buffer takes every size.
-//
-// All VIs of a node share one completion queue, not one for each bundle, as
-// AMVIA has it: a VI is bound to its queue for life, and endpoints move.
+// // Package vi is the provider over virtual interfaces. // // A channel is one VI: one for each
+// translation that has been used, as in AMVIA, and not one for // each pair of programs or bundles.
+// An idle VI uses 1.1 KB. The rest of a connection's memory is the // buffers that its credits
+// stand for, which are needed in any case. In return no virtual network can // use another's
+// buffers or delay its messages, a bulk transfer's window is open to exactly one peer // (each
+// connection has a protection tag of its own), and an endpoint's connections end with the //
+// endpoint. AMVIA uses three VIs, one for each size of messages. Here one suffices, and keeps //
+// requests of all sizes in order, because every receive buffer holds every size. // // All VIs of a
+// node share one completion queue. AMVIA has one for each bundle, but a VI is bound to // its queue
+// for life, and endpoints move between bundles.
 package vi
 
 import (
@@ -30,38 +26,38 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// A bulk message is one RDMA write, so a VI has to carry the longest.
+// // A bulk message is one RDMA write, so a VI has to carry the longest one.
 const _ = uint(vipl.MaxTransferSize - provider.MaxBulk)
 
-// Config says how to open the provider.
+// // Config configures Open.
 type Config struct {
-	NIC         *vipl.NIC // nil: one of its own, on an interface and some ports
+	NIC         *vipl.NIC // // nil: Open opens one, on Interface and Ports
 	Interface   string
 	Ports       transport.PortRange
 	PeerTimeout time.Duration
 }
 
-// Provider is a provider.Provider. NIC is the one that it uses.
+// // Provider implements provider.Provider. NIC is the one that it uses.
 type Provider struct {
 	up        provider.Host
 	memory    *provider.Budget
 	count     *provider.Corked
 	NIC       *vipl.NIC
-	own       bool          // we opened it
+	own       bool          // // Open opened the NIC
 	timeout   time.Duration // of silent peers
 	cq        *seam.Queue
-	entries   int // that the completion queue should have
+	entries   int // // entries that the completion queue needs
 	listener  *vipl.Listener
-	accepting []*channel    // whose handshakes are under way
-	failed    []*channel    // found broken by a post
-	corked    [2][]*channel // by side: those that may have corked something
-	flying    int           // VI messages and writes under way
+	accepting []*channel    // // channels whose handshakes are in progress
+	failed    []*channel    // // channels whose posts have failed
+	corked    [2][]*channel // // by side: channels that may have corked messages
+	flying    int           // // VI messages and writes in flight
 	spare     provider.Packets
-	late      []*channel // that have a receive to post
+	late      []*channel // // channels that have a receive to post
 }
 
-// Open opens the provider of the node up, whose connections take memory from the budget,
-// and which reads from count how many messages are corked. ctx bounds the call alone.
+// // Open opens the provider of the node up. Connections are charged to the budget memory. count //
+// returns to the node how many messages are corked. ctx limits only the call.
 func Open(ctx context.Context, c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
 	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: cmp.Or(c.PeerTimeout, defaultPeerTimeout), entries: 16}
 	var err error
@@ -88,25 +84,25 @@ func (w *Provider) open() (err error) {
 	return err
 }
 
-// Addr returns where the node takes connections.
+// // Addr returns the address at which the node accepts connections.
 func (w *Provider) Addr() ethertype.Addr { return w.listener.Addr() }
 
 // Now returns the time of the NIC, in nanoseconds.
 func (w *Provider) Now() int64 { return w.NIC.Now() }
 
-// Virtual reports whether that is virtual.
+// // Virtual reports whether that time is virtual.
 func (w *Provider) Virtual() bool { return seam.Link(w.NIC).Info().Virtual }
 
-// Opened does nothing: the provider learns of endpoints when they are asked for.
+// // Opened does nothing: the provider learns of endpoints from requests for connections.
 func (w *Provider) Opened(uint32) {}
 
-// Tagged is as Opened.
+// // Tagged does nothing, like Opened.
 func (w *Provider) Tagged(uint32, wire.Tag) {}
 
-// Ended is as Opened.
+// // Ended does nothing, like Opened.
 func (w *Provider) Ended(uint32) {}
 
-// Advertise lets others look the node up by a name.
+// // Advertise lets others look up the node by a name.
 func (w *Provider) Advertise(name string) error { return w.NIC.Advertise(name, w.Addr()) }
 
 // Withdraw undoes Advertise.
@@ -117,10 +113,10 @@ func (w *Provider) Lookup(ctx context.Context, at ethertype.Addr, name string) (
 	return w.NIC.LookupAt(ctx, at, name)
 }
 
-// drainTime is long enough to send what was lost again a few times.
+// // drainTime suffices to retransmit lost messages several times.
 const drainTime = time.Second
 
-// Drain is provider's.
+// // Drain implements provider.Provider.
 func (w *Provider) Drain(owes func() bool) {
 	w.Flush(wire.Asking)
 	w.Flush(wire.Serving)
@@ -132,7 +128,7 @@ func (w *Provider) Drain(owes func() bool) {
 	}
 }
 
-// Close closes the NIC, too, if it was opened here.
+// // Close closes the NIC, too, if Open opened it.
 func (w *Provider) Close() error {
 	if w.listener != nil {
 		w.listener.Close()
@@ -146,8 +142,8 @@ func (w *Provider) Close() error {
 	return nil
 }
 
-// Poll is provider's. Completions of sends that wait in the queue would keep it
-// from looking at the link, so it looks again if there was nothing else.
+// // Poll implements provider.Provider. Completions of sends in the queue would keep it from
+// looking at // the link, so it looks again if it found nothing else.
 func (w *Provider) Poll() error {
 	w.CatchUp()
 	for more := true; more; {
@@ -167,20 +163,20 @@ func (w *Provider) Poll() error {
 // Gate returns a gate of the NIC's engine.
 func (w *Provider) Gate() provider.Gate { return gate.New(seam.EngineOf(w.NIC)) }
 
-// defaultPeerTimeout is longer than vipl's: a message to a peer that counts as dead comes back, which ends
-// most programs, and a process on a busy host can be without a processor for 10 s.
+// // defaultPeerTimeout is longer than vipl's. A message to a peer that counts as dead comes back,
+// which // ends most programs, and a process on a busy host can be without a processor for 10 s.
 const defaultPeerTimeout = 15 * time.Second
 
-// patience is how long a handshake takes at most. A peer that does not answer a request is
-// silent, as one that does not answer a message is: both may have no processor.
+// // patience returns the time limit of a handshake. It is at least the time limit of silent peers:
+// a // peer that does not answer a request may lack a processor, as one that does not acknowledge.
 func (w *Provider) patience() time.Duration {
 	return max(w.timeout, vipl.DefaultConnectTimeout)
 }
 
-// Wait is provider's. No completion tells of a handshake that has failed, so
-// while some are under way it returns when they are over, for deliver to see.
+// // Wait implements provider.Provider. A failed handshake makes no completion. So while handshakes
+// are // in progress, Wait returns when their time limit has passed, and Deliver then checks them.
 func (w *Provider) Wait(ctx context.Context) error {
-	over := time.Duration(0) // never
+	over := time.Duration(0) // // no limit
 	if len(w.accepting) > 0 {
 		over = w.patience()
 	}
@@ -195,19 +191,19 @@ func (w *Provider) Wait(ctx context.Context) error {
 	return context.DeadlineExceeded
 }
 
-// Wake is provider's.
+// // Wake implements provider.Provider.
 func (w *Provider) Wake() { w.cq.Wake() }
 
-// Deliver is provider's.
+// // Deliver implements provider.Provider.
 func (w *Provider) Deliver(atOnce bool) (handled bool) {
 	return w.handOn(w.cq.Reap(), atOnce)
 }
 
-// handOn hands on what has been reaped. A VI message that is all of it may be handled at once, if
-// atOnce.
+// // handOn hands on reaped completions. If atOnce is set and the only one is a VI message, the
+// half may // handle it at once.
 func (w *Provider) handOn(done []seam.Completion, atOnce bool) (handled bool) {
 	if ch, x := onlyMessage(done); ch != nil && atOnce {
-		handled = ch.arrivedAlone(x) // from here on another goroutine may be in wait
+		handled = ch.arrivedAlone(x) // // from here on another goroutine may be in Wait
 	} else {
 		for i := range done {
 			w.complete(&done[i])
@@ -224,7 +220,8 @@ func (w *Provider) handOn(done []seam.Completion, atOnce bool) (handled bool) {
 	return handled
 }
 
-// onlyMessage returns the VI message that is all that has been reaped, and its channel, or nil.
+// // onlyMessage returns the VI message and its channel if it is the only completion, and nil
+// otherwise.
 func onlyMessage(done []seam.Completion) (*channel, *receiveBuffer) {
 	if len(done) != 1 {
 		return nil, nil
@@ -273,13 +270,14 @@ func (w *Provider) complete(c *seam.Completion) {
 	}
 }
 
-// handshakesEach is how many handshakes checkHandshakes looks at.
+// // handshakesEach is how many handshakes checkHandshakes checks in a call.
 const handshakesEach = 64
 
-// checkHandshakes forgets the handshakes that are over, and ends what failed. It looks at the
-// oldest ones, and puts those that are not over behind the others, so that thousands do
-// not hold up the messages of those that are. It looks once at each: others may drive
-// the NIC, and a handshake end between two looks.
+// // checkHandshakes removes finished handshakes from the list, and ends the channels of those that
+// have // failed. It checks the oldest ones and moves the unfinished ones to the end of the list,
+// so that // thousands of handshakes do not delay the messages of established connections. It reads
+// each state // only once: another goroutine may drive the NIC, and the state may change between
+// two reads.
 func (w *Provider) checkHandshakes() {
 	for range min(handshakesEach, len(w.accepting)) {
 		ch := w.accepting[0]
@@ -295,7 +293,7 @@ func (w *Provider) checkHandshakes() {
 	}
 }
 
-// accept accepts or refuses one request. The requester learns the reason by its
+// // accept accepts or refuses one request. It sends the reason of a refusal to the requester, by
 // name.
 func (w *Provider) accept(r *vipl.Request) {
 	var h wire.Hello
@@ -325,8 +323,8 @@ func (w *Provider) accept(r *vipl.Request) {
 	w.accepting = append(w.accepting, ch)
 }
 
-// take makes the channel of a connection that is accepted, or returns nil if it cannot,
-// for want of memory above all.
+// // take makes the channel of an accepted connection. It returns nil if it cannot, usually because
+// the // budget is exhausted.
 func (w *Provider) take(r *vipl.Request, h *wire.Hello, up provider.Half) *channel {
 	size := h.Shape.Memory(wire.Serving)
 	if !w.memory.Take(r.Remote().MAC, size) {

@@ -159,9 +159,9 @@ func TestShared(t *testing.T) {
 		t.Errorf("%d programs, %d forged frames, %d not sent", programs, forged, unsent)
 	}
 	for want, cfg := range map[string]plain.Config{
-		"address already in use":     {Ports: a.Info().Ports},
-		"carries EtherType 0x88b5":   {EtherType: 0x88b7},
-		"those below 1024 are the c": {Ports: transport.PortRange{Lo: 5, Hi: 5}},
+		"address already in use":                     {Ports: a.Info().Ports},
+		"carries EtherType 0x88b5":                   {EtherType: 0x88b7},
+		"ports below 1024 are reserved for the card": {Ports: transport.PortRange{Lo: 5, Hi: 5}},
 	} {
 		err := p.In(0, func() error {
 			_, err := share.Attach(t.Context(), &plain.OpenConfig{Interface: vethtest.Name, Config: cfg})
