@@ -78,7 +78,7 @@ func (c *client) fillHole(s *slot) {
 	}
 }
 
-// owe sends a refuse or a skip for slot i, as soon as the slot's second send buffer is idle.
+// owe sends a message of a kind (refuse or skip) for slot i, as soon as the slot's second send buffer is idle.
 func (c *client) owe(i int, kind wire.Kind) {
 	s := &c.slots[i]
 	if s.second && !c.ch.Idle(len(c.slots)+i) {

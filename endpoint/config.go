@@ -104,7 +104,7 @@ type Config struct {
 	// Seed makes the incarnations in endpoints' names reproducible; 0 means random.
 	Seed uint64
 
-	// provider, if it is not nil, opens what carries the messages in place of VIs.
+	// provider, if not nil, opens the provider that replaces VIs.
 	provider func(up provider.Host, memory *provider.Budget, count *provider.Corked) (provider.Provider, error)
 }
 

@@ -119,7 +119,7 @@ func (id *Identity) Check(m *Hello) error {
 	newcomer := m.Nonce == 0 && (id.Rank == 0 || id.tree) && !id.told
 	switch {
 	case m.Version != id.Version:
-		return errclass.With(ErrVersion, fmt.Errorf("%s%d, this is %d: build all ranks from one source", id.otherVersion(), m.Version, id.Version))
+		return errclass.With(ErrVersion, fmt.Errorf("%s%d, this rank uses %d: build all ranks from one source", id.otherVersion(), m.Version, id.Version))
 	case m.Job != hash(id.Job):
 		return fmt.Errorf("not of this job: its name hashes to %x, that of job %q to %x", m.Job, id.Job, hash(id.Job))
 	case int(m.Size) != id.Size:

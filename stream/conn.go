@@ -81,8 +81,7 @@ type txDesc struct {
 
 const (
 	reapBatch = 32
-	// txDescs is the most messages of a stream on the send queue, and dataDescs the most of them
-	// with data.
+	// txDescs limits the messages of a stream on the send queue, and dataDescs those with data.
 	txDescs   = 32
 	dataDescs = txDescs - flow.Reserve
 )

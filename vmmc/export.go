@@ -56,7 +56,7 @@ func (p *Process) Export(buf []byte, id uint32, policy Policy, handler Handler) 
 // error wraps ErrNoRoom if that one has no room for more, or not for this user.
 func (p *Process) AllocMem(n int) ([]byte, error) {
 	if n < 1 {
-		return nil, fmt.Errorf("%w: memory of %d bytes", ErrArgument, n)
+		return nil, fmt.Errorf("%w: cannot allocate %d bytes", ErrArgument, n)
 	}
 	if p.life.Err() != nil {
 		return nil, ErrClosed

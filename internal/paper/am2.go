@@ -4,10 +4,10 @@ const (
 	figure5Decimals = "The decimals of figure 5: the text of the paper has 4.1 us for o_s and for o_r, 12.6 for L (10.4, 1.1 and 1.1), and 15.98 for the gap (9.60, 5.3 and 1). The decimals that the text does not have are from notes of the figure's bars. Our copy of the paper has no drawings, so nobody could check them again. They add up: 9.60 + 5.33 + 1.05 = 15.98, 10.36 + 1.12 + 1.12 = 12.60, and 2 (4.09 + 4.28 + 12.60) = 41.94. The text rounds an o_r of 4.28 to 4.1."
 	amPrograms      = "The programs are package endpoint over AM-II's control program of endpoint/lanai. GAM is the same control program with parts switched off."
 	ridingACKs      = "The paper's cards send each ACK as a packet of its own, and so do ours. In a trial, data packets carried an ACK to the same card, for which the ACK waited up to 20 us. The gap was 12.76 us instead of 16.26 us, a server with 7 clients answered 78220 requests/s instead of 61680, and the round trip took 43.75 us instead of 42.02 us. With a wait of up to 5 us these were 12.77 us, 63300 requests/s and 42.02 us. The code of the trial is not part of Bobnet."
-	cshiftTrip      = "our hosts do nothing else, so that what they send each other falls into step, and waits for little; the paper does not say what theirs wait for, a third of the time and longer than across the bisection"
-	bisection       = "routes share all 11 cables evenly between the sub-clusters that they join, and packets block each other; figure 3 of the paper does not tell which cables its routes take"
-	noFlush         = "streaming DMA ends with a call of the host's that flushes a buffer, for which the paper has no time: here it takes none"
-	oneOfMany       = "this is one client of 84: how often its endpoint has a frame depends on whose messages come just when a frame gets free. With other choices of the driver, other routes, and threads that take no time, the fastest has been 37 to 86 % above the mean and the slowest 34 to 45 % below it, while the rate moved by 4 %"
+	cshiftTrip      = "our hosts do nothing else, so their messages fall into step and seldom wait. The paper's wait for a third of the time, longer than across the bisection; it does not say why"
+	bisection       = "our routes use all 11 cables between the sub-clusters evenly, and packets block each other. Figure 3 of the paper does not show which cables its routes use"
+	noFlush         = "streaming DMA ends with a call of the host that flushes a buffer. The paper does not give its time; here it takes none"
+	oneOfMany       = "this is one client of 84. How often its endpoint has a frame depends on whose messages arrive when a frame becomes free. With other choices of the driver, other routes, and threads that take no time, the fastest was 37 to 86 % above the mean and the slowest 34 to 45 % below it, while the rate moved by 4 %"
 )
 
 func am2Paper() *Paper {
@@ -18,7 +18,7 @@ func am2Paper() *Paper {
 		Profiles: []Profile{nowProfile()},
 		Items:    am2Items(),
 		Left: []Left{
-			{"5.1, figure 5", "GAM's o_s 1.90, o_r 4.00, g 5.80 and L 5.50 us", "our GAM is AM-II's control program with parts switched off. Its round trip is an input, so the parts of it would be no outputs. The plot of figure 5 shows ours"},
+			{"5.1, figure 5", "GAM's o_s 1.90, o_r 4.00, g 5.80 and L 5.50 us", "our GAM is AM-II's control program with parts switched off. Its round trip is an input, so its parts would not be outputs. The plot of figure 5 shows ours"},
 			{"5.2 to 5.4, figures 6 to 11", "all points of the curves that the text does not name", "our copy of the paper has no drawings"},
 			{"5.4", "averages over five minutes", "ours are over 0.2 s of virtual time in figure 10, and 5 s in figure 11"},
 		},
@@ -65,15 +65,15 @@ func am2Items() []Item {
 		{Name: "sec4.2.rate", Place: "4.2", Says: "rate of short messages", Kind: Output, Published: 62_578, Unit: "/s", From: from("a message each gap", perSecond, "fig5.g_us")},
 		{Name: "sec4.2.pipe_messages", Place: "4.2", Says: "short messages that fill the pipe: rate times round trip", Kind: Output, Published: 2.63, Unit: "messages", From: from("the rate times the round trip", func(v ...float64) float64 { return v[0] * v[1] / 1e6 }, "sec4.2.rate", "fig5.rtt_us")},
 		{Name: "sec4.2.pipe_bytes", Place: "4.2", Says: "the same of messages of 8 KB: bandwidth times round trip", Kind: Derived, Published: 11_345, Unit: "bytes", From: from("the bandwidth times the round trip", func(v ...float64) float64 { return v[0] * mega * v[1] / 1e6 }, "fig6.streaming_4k", "sec4.2.rtt_8k_us")},
-		{Name: "sec4.2.fill", Place: "4.2", Says: "short messages under way that fill the pipe: the least power of two with which the rate is within 5 % of the highest, with channels to spare", Kind: Output, Published: 4, Unit: "messages", From: from("what fills the pipe, rounded up to a power of two", nil, "sec4.2.pipe_messages")},
+		{Name: "sec4.2.fill", Place: "4.2", Says: "short messages under way that fill the pipe: the least power of two with which the rate is within 5 % of the highest, with channels to spare", Kind: Output, Published: 4, Unit: "messages", From: from("the messages that fill the pipe, rounded up to a power of two", nil, "sec4.2.pipe_messages")},
 		{Name: "sec4.4.2.seconds", Place: "4.4.2", Says: "a message to a card that does not answer comes back after 255 tries, several seconds: 2 to 10", Kind: Shape},
 		{Name: "fig6.streaming_4k", Place: "5.2, figure 6", Says: "bandwidth of messages of 4 KB, streaming DMA", Kind: Input, Published: 31, Unit: "MB/s"},
 		{Name: "fig6.consistent_8k", Place: "5.2, figure 6", Says: "bandwidth of messages of 8 KB, consistent DMA", Kind: Input, Published: 23, Unit: "MB/s"},
 		{Name: "fig6.gam", Place: "5.2", Says: "highest bandwidth of GAM, which pipelines", Kind: Output, Published: 38, Unit: "MB/s"},
 		{Name: "fig6.small", Place: "5.2, figure 6", Says: "small transfers are faster by consistent DMA than by streaming DMA", Kind: Shape, Why: noFlush},
 		{Name: "sec7.bandwidth", Place: "7", Says: "highest bandwidth of messages of any size", Kind: Output, Published: 31, Unit: "MB/s"},
-		{Name: "sec7.share_of_gam", Place: "7", Says: "highest bandwidth, as a share of GAM's", Kind: Output, Published: 77, Unit: "%", From: from("the one over the other, though the paper's 31 and 38 MB/s make 82 %", percent, "sec7.bandwidth", "fig6.gam")},
-		{Name: "sec7.times_gam", Place: "7", Says: "latency, as a multiple of GAM's", Kind: Derived, Published: 2, Unit: "times", From: from("the one round trip over the other", ratio, "fig5.rtt_us", "fig5.gam_rtt_us")},
+		{Name: "sec7.share_of_gam", Place: "7", Says: "highest bandwidth, as a share of GAM's", Kind: Output, Published: 77, Unit: "%", From: from("the ratio of both, although the paper's 31 and 38 MB/s make 82 %", percent, "sec7.bandwidth", "fig6.gam")},
+		{Name: "sec7.times_gam", Place: "7", Says: "latency, as a multiple of GAM's", Kind: Derived, Published: 2, Unit: "times", From: from("the ratio of the round trips", ratio, "fig5.rtt_us", "fig5.gam_rtt_us")},
 		{Name: "table1.cshift_bw", Place: "table 1", Says: "circular shift of 92 hosts, bandwidth of each", Kind: Output, Published: 25.42, Unit: "MB/s"},
 		{Name: "table1.cshift_all", Place: "table 1", Says: "of all together", Kind: Output, Published: 2.33, Unit: "GB/s", From: from("that of each times 92", byHosts, "table1.cshift_bw")},
 		{Name: "table1.cshift_rtt_us", Place: "table 1", Says: "its round trip", Kind: Output, Published: 67.8, Unit: "us", Why: cshiftTrip},
@@ -90,7 +90,7 @@ func am2Items() []Item {
 		{Name: "fig8.no_collapse", Place: one + ", figure 8", Says: "so is the bandwidth of messages of 1 KB", Kind: Shape},
 		{Name: "fig8.even", Place: one, Says: "so is that of their bandwidths", Kind: Shape},
 		{Name: "fig9.slope_us", Place: one + ", figure 9", Says: "what each further client, from 4 to 92, adds to the round trip: the gap", Kind: Output, Published: 15.98, Unit: "us", From: from("the gap", nil, "fig5.g_us")},
-		{Name: "fig10.rate", Place: many, Says: "rate of a server with 7 clients, each with an endpoint of its own", Kind: Derived, Computed: true, Published: 62_578, Unit: "/s", From: from("the highest that the gap allows, which the paper is within 11 % of", nil, "sec4.2.rate")},
+		{Name: "fig10.rate", Place: many, Says: "rate of a server with 7 clients, each with an endpoint of its own", Kind: Derived, Computed: true, Published: 62_578, Unit: "/s", From: from("the highest that the gap allows; the paper's value is within 11 % of it", nil, "sec4.2.rate")},
 		{Name: "fig10.fair", Place: many, Says: "with 1, 4 and 7 such clients the rate is within 11 % of that, each client's within 16 % of its share", Kind: Shape},
 		{Name: "fig11.rate", Place: threads, Says: "rate of a server with a thread and a semaphore for each of 84 endpoints, 12 for each frame", Kind: Output, Published: 53_488, Unit: "/s"},
 		{Name: "fig11.fastest", Place: threads, Says: "by how much the fastest client is above the mean", Kind: Output, Published: 40, Unit: "%", Why: oneOfMany},

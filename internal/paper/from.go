@@ -10,7 +10,7 @@ import (
 type From struct {
 	How string                     // the arithmetic
 	Of  []string                   // the items
-	Is  func(v ...float64) float64 // the value, of theirs; nil if ours is measured by itself all the same
+	Is  func(v ...float64) float64 // the value, of theirs; nil if ours is measured all the same
 }
 
 // computed reports whether our value is computed from those of other items.
@@ -32,7 +32,7 @@ func (f *From) markdown(item string) string {
 		of = ", of `" + strings.Join(f.Of, "`, `") + "`"
 	}
 	if f.Is == nil {
-		ours = "; ours is measured by itself"
+		ours = "; ours is measured"
 	}
 	return fmt.Sprintf("- `%s`: %s%s%s.\n", item, f.How, of, ours)
 }

@@ -10,19 +10,19 @@ const markdownHead = `# The papers, repeated
 
 %s go run ./cmd/bobnet paper --doc docs/paper.md
 
-repeats the measurements of the papers that Bobnet follows, in virtual time, and wrote this
+repeats the measurements of the papers that Bobnet follows, in virtual time, and writes this
 file with its plots.
 
-The **kind** of a row says what the comparison is worth:
+The **kind** of a row tells what the comparison is worth:
 
 - **input**: the published number fixed a constant of the model. No number fixes two constants.
 - **output**: programs that run gave our value, with all constants fixed. Only outputs are counted.
 - **derived**: the published number is arithmetic of inputs, or the paper has not measured it. A
   published value in parentheses is arithmetic of the paper's other numbers, and is not a
   measurement of the paper.
-- **shape**: the paper says or draws it without a number.
+- **shape**: the paper states or draws it without a number.
 
-The column **on** says what our value was measured on:
+The column **on** names the object of our measurement:
 
 - **code**: Bobnet's packages and control programs, as users import them, on emulated cards or
   links whose times are the profile's constants.
@@ -31,15 +31,15 @@ The column **on** says what our value was measured on:
 - **constant**: nothing. Our value is the constant that the number fixed, and cannot deviate.
 - **arithmetic**: nothing. Our value is computed from other rows, or from sizes.
 
-The last column, **code**, has the value of Bobnet's code where the value of ours is a model's. It is
+The last column, **code**, has the value of Bobnet's code if our value is that of a model. It is
 not counted.
 
 A row marked with ! is an output further than 15 %% away, a shape that does not hold, or an
 item that was not measured. The remarks under the table give the reason.
 
 A constant is fixed by one published number, or is stated by the paper, or is a choice: no
-published number fixes it. Under each table of constants stands what moves when a choice is a
-half less and a half more (` + "`bobnet paper --sensitivity`" + `).
+published number fixes it. The table under each table of constants shows the values that change
+when a choice is decreased or increased by half (` + "`bobnet paper --sensitivity`" + `).
 
 `
 
@@ -98,10 +98,10 @@ func (r *Result) markdown(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "\n%s\n\n", r.summary())
 	if len(follows) > 0 {
-		b.WriteString("What follows from what:\n\n" + strings.Join(follows, "") + "\n")
+		b.WriteString("Rows that follow from others:\n\n" + strings.Join(follows, "") + "\n")
 	}
 	if len(why) > 0 {
-		b.WriteString("Remarks, above all why some are further away:\n\n" + strings.Join(why, "") + "\n")
+		b.WriteString("Remarks, mainly on rows that are further away:\n\n" + strings.Join(why, "") + "\n")
 	}
 }
 

@@ -181,9 +181,9 @@ func (p *Paper) sensitivity(b *bytes.Buffer, changes []Change) {
 	if len(p.choices()) == 0 {
 		return
 	}
-	b.WriteString("What moves by 1 % or more when a choice is a half less and a half more. Experiments count for a tenth of their time here, also for the\n" +
-		"values that these are compared with. Where experiments are named, only those were repeated with the choice changed. A ! marks an output that is further than 15 % from the published value then. What is not counted are\n" +
-		"inputs and derived rows. Inputs move because the constants that they fix stay: fitted again, they would come back, and outputs would move less.\n\n| choice | halved | a half more |\n| --- | --- | --- |\n")
+	b.WriteString("Values that change by 1 % or more when a choice is decreased or increased by half. Experiments run for a tenth of their time here, also for the\n" +
+		"values before the change. If experiments are named, only those were repeated with the changed choice. A ! marks an output that is then further than 15 % from the published value. Inputs and derived rows are\n" +
+		"not counted. Inputs change because the constants that they fix are not fitted again; outputs would otherwise change less.\n\n| choice | halved | a half more |\n| --- | --- | --- |\n")
 	for _, c := range p.choices() {
 		b.WriteString(c.sensitivity())
 		for _, factor := range factors {

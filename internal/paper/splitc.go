@@ -3,17 +3,17 @@ package paper
 import "github.com/bobnet-go/bobnet/endpoint"
 
 const (
-	layersAreModels = "**This section does not measure package splitc, except in shared memory.** The layers over VIA are models: internal/paper/vialayers.go sends a message for each request and for each answer, as the paper's layers do, where package splitc puts several into one. They run on a VIA control program that exists in internal/paper only (viacard.go). The smallest message of the layers over VIA is 12 bytes, where the paper has 4. The applications are skeletons (internal/paper/skeleton), which send what the programs under examples send, and compute by a constant. On the NOW the skeletons' requests are messages of package endpoint over AM-II's control program."
-	codeIsBeside    = "The column code has package splitc itself, with its layers am, reliable and unreliable over VIs of package vipl, on cards of this profile that carry frames (internal/myrinet/plain), and with its layer am on the NOW's cards. Each process pays o_s for a frame that it sends and o_r for one that it receives; it does not pay for AMVIA's poll routine, which is other code. A store counts until it has arrived. Package splitc puts several gets, puts and stores into a frame, so these take a fraction of what the paper's layers take, and the NOW's layer, which sends a message for each, is slower than the layers over VIs. The applications of figure 6-5 have no value there: those under examples compute with values."
-	nowRatio        = "our AM on the NOW takes the 21 us of its own paper, not the third of 53 us that this one draws; see am2"
+	layersAreModels = "**This section does not measure package splitc, except in shared memory.** The layers over VIA are models: internal/paper/vialayers.go sends a message for each request and for each answer, as the paper's layers do. Package splitc puts several into one. The models run on a VIA control program that exists in internal/paper only (viacard.go). The smallest message of the layers over VIA is 12 bytes instead of the paper's 4. The applications are skeletons (internal/paper/skeleton), which send the messages of the programs under examples, and replace computation by a constant time. On the NOW the skeletons' requests are messages of package endpoint over AM-II's control program."
+	codeIsBeside    = "The column code has package splitc itself, with its layers am, reliable and unreliable over VIs of package vipl, on cards of this profile that carry frames (internal/myrinet/plain), and with its layer am on the NOW's cards. Each process pays o_s for a frame that it sends and o_r for one that it receives; it does not pay for AMVIA's poll routine, which belongs to other code. A store counts until it has arrived. Package splitc puts several gets, puts and stores into a frame, so these take a fraction of the time of the paper's layers. The NOW's layer sends a message for each, and is slower than the layers over VIs. The applications of figure 6-5 have no value there: those under examples compute with values."
+	nowRatio        = "our AM on the NOW takes 21 us, as in its own paper (see am2), and not a third of 53 us as in this paper's figure"
 	sharedMemory    = "measured on the machine that runs this, by the layer shm of package splitc: virtual time has no model of a processor's loads and stores"
-	anomaly         = "not aimed at: over AMVIA it is 54 % faster on one processor, which is an anomaly to the paper, too"
-	nowScales       = "ours goes on. The paper suspects too little bandwidth across the network; but with hosts of all three sub-clusters of the NOW, which 11 cables join, it goes on alike, and so it does when all send to the same processor first, or 4 KB at a time"
-	nowCG           = "ours goes on: the paper does not know why its own did so badly"
-	sharedCard      = "two processes ring twice as many doorbells, and send twice as many messages, at one card; if its program took no time, 16 processors would be slower by a thirtieth, not by a third. The transpose is a step of its own, in which a rank stores all that another one goes on with, and then what the next one does; with each plane's rows stored to all others before the next plane's it is faster by a hundredth on 4 processors, and slower on 8 and 16"
-	fewOperations   = "with 4 cycles for an arithmetic operation it is slower over AMVIA on 8 processors, of which one has all of a column and sends it to the others, than on 4: to send it takes longer, and to compute half as long"
-	nowProcessors   = "it depends on how fast the processors of both are: with equal cycles for an operation, which makes the Millennium's 2.4 times as fast, it is not"
-	nearlyCG        = "conjugate gradient over unreliable VIA, which is the fastest one there, is ahead of the NOW by three hundredths: with processors of the NOW 0.7 times as fast in place of 0.65 it is behind, and with 0.6 Cholesky would not be faster there"
+	anomaly         = "not a goal: over AMVIA it is 54 % faster on one processor, which the paper, too, calls an anomaly"
+	nowScales       = "ours scales further. The paper suspects too little bandwidth across the network. But ours scales alike with hosts of all three sub-clusters of the NOW, which 11 cables join, and also when all send to the same processor first, or 4 KB at a time"
+	nowCG           = "ours scales further; the paper does not know why its own did so badly"
+	sharedCard      = "two processes ring twice as many doorbells of one card, and send twice as many messages. If the card's program took no time, 16 processors would be slower by 3 %, not by a third. The transpose is a separate step, in which a rank stores all rows for one rank, then those for the next. If it stores each plane's rows to all ranks before the next plane, it is 1 % faster on 4 processors, and slower on 8 and 16"
+	fewOperations   = "with 4 cycles for an arithmetic operation it is slower over AMVIA on 8 processors than on 4. One processor has a whole column and sends it to all others: on 8 processors that takes longer, while the computation takes half as long"
+	nowProcessors   = "it depends on the speed of both machines' processors. With equal cycles for an operation, the Millennium's are 2.4 times as fast, and the statement does not hold"
+	nearlyCG        = "conjugate gradient over unreliable VIA, the fastest layer there, is 3 % faster than on the NOW. If the NOW's processors are 0.7 instead of 0.65 times as fast as the Millennium's, it is slower; with 0.6, Cholesky would not be faster on the NOW"
 	lessThanAMVIA   = "of AMVIA's poll routine, and of what AMVIA takes to take back a send descriptor: 7.5 us and 13.5 us. The paper says that these layers marshal and dispatch less, not how much"
 	recyclingTakes  = "the paper says that marshalling and the recycling of send descriptors add a factor that is in neither stream, and not how much: the gap says it"
 )
@@ -74,10 +74,10 @@ func splitcPaper() *Paper {
 		Notes:    []string{layersAreModels, codeIsBeside},
 		Profiles: []Profile{millenniumProfile(newVIAModel())},
 		Left: []Left{
-			{"6.1, figure 6-1", "streams of VIA and of AM on the NOW, by size", "the text says only that AMVIA's is less than half of either; am2 has the NOW's"},
+			{"6.1, figure 6-1", "streams of VIA and of AM on the NOW, by size", "the text states only that AMVIA's is less than half of either; am2 has the NOW's"},
 			{"6.2, figure 6-4", "bulk reads and stores, and shared memory that two processes write", "our copy of the paper has no drawings, and virtual time has no model of a processor's cache"},
 			{"6.3", "ray tracing over AMVIA is 54 % faster on one processor than over reliable and unreliable VIA", "the paper calls it an anomaly; one processor computes the same over all layers here"},
-			{"6.3, figure 6-5", "all speeds", "the text compares them, and has no numbers"},
+			{"6.3, figure 6-5", "all speeds", "the text compares them without numbers"},
 			{"7.2", "bulk messages of 80 KB", "the models have short and medium messages, as Split-C's layers use them"},
 			{"6.2", "the mean of 10,000 primitives", "ours is of 640, or of 100 that block"},
 		},
@@ -112,12 +112,12 @@ func splitcItems() []Item {
 		{Name: "sec6.1.amvia_adds_us", Place: am, Says: "what AMVIA adds to VIA, one way", Kind: Input, Published: 15, Unit: "us"},
 		{Name: "sec6.1.amvia_mbps", Place: am, Says: "AMVIA, stream of messages of 4 KB", Kind: Input, Published: 172, Unit: "Mb/s"},
 		{Name: "sec6.1.amvia_us", Place: am, Says: "one way, AMVIA", Kind: Derived, Published: 53, Unit: "us", From: from("the sum", sum, "sec6.1.via_us", "sec6.1.amvia_adds_us")},
-		{Name: "sec6.1.of_now", Place: am, Says: "that over one way of AM on the NOW", Kind: Derived, Published: 3, Unit: "times", Why: nowRatio, From: from("that over half of am2's fig5.rtt_us, which are 53 and 21 us", nil, "sec6.1.amvia_us")},
+		{Name: "sec6.1.of_now", Place: am, Says: "that over one way of AM on the NOW", Kind: Derived, Published: 3, Unit: "times", Why: nowRatio, From: from("that over half of am2's fig5.rtt_us; they are 53 and 21 us", nil, "sec6.1.amvia_us")},
 		{Name: "sec6.1.of_via", Place: am, Says: "AMVIA's stream is less than half of VIA's", Kind: Shape},
 		{Name: "table6-1.l_us", Place: logp, Says: "AMVIA, latency", Kind: Derived, Published: 45, Unit: "us", From: from("one way without the overheads", func(v ...float64) float64 { return v[0] - v[1] - v[2] }, "sec6.1.amvia_us", "table6-1.o_s_us", "table6-1.o_r_us")},
 		{Name: "table6-1.g_us", Place: logp, Says: "AMVIA, gap", Kind: Input, Published: 50, Unit: "us"},
 		{Name: "fig6-2.knee", Place: "6.1, figure 6-2", Says: "the burst above which the time per message rises to the gap", Kind: Output, Published: 64, Unit: "requests"},
-		{Name: "sec7.2.buffers_kb", Place: buffers, Says: "buffers of a connection, (4k+1)M for each VI, with messages of 64 B, 4 KB and 80 KB", Kind: Derived, On: OnNumbers, Published: 540, Unit: "KB", From: from("credits and sizes of messages, which the paper has", nil)},
+		{Name: "sec7.2.buffers_kb", Place: buffers, Says: "buffers of a connection, (4k+1)M for each VI, with messages of 64 B, 4 KB and 80 KB", Kind: Derived, On: OnNumbers, Published: 540, Unit: "KB", From: from("from the paper's credits and sizes of messages", nil)},
 		{Name: "sec7.2.one_vi", Place: buffers, Says: "with one VI and 32 credits they are more than 10 MB", Kind: Shape, On: OnNumbers},
 		{Name: "fig6-3.stores_reliable", Place: primitives, Says: "rate of stores over that of gets and puts, reliable VIA", Kind: Output, Published: 2, Unit: "times"},
 		{Name: "fig6-3.stores_unreliable", Place: primitives, Says: "the same, unreliable VIA", Kind: Output, Published: 2, Unit: "times"},

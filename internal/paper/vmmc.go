@@ -10,7 +10,7 @@ import (
 const leastProgram = 2.5
 
 // codeOfCalls explains the column code of section 5.4.
-const codeOfCalls = "Section 5.4 is measured on a model of vRPC: a message each way, which its receiver copies, as the paper has it. The column code has package vmmc/vrpc on the same cards: its rings, its messages of ONC RPC and its XDR. It pays for a send and for the same routines as the model. It copies a message also where it is sent, so a round trip has four copies of the argument where the paper's has two."
+const codeOfCalls = "Section 5.4 is measured on a model of vRPC: a message each way, which its receiver copies, as in the paper. The column code has package vmmc/vrpc on the same cards, with its rings, its messages of ONC RPC and its XDR. It pays for a send and for the same routines as the model. Its sender copies a message, too, so a round trip has four copies of the argument instead of the paper's two."
 
 // vmmcProfile lists the constants of the model, and the number that fixed each.
 func vmmcProfile(m *vmmcModel) Profile {
@@ -48,7 +48,7 @@ func vmmcPaper() *Paper {
 	return &Paper{
 		Name:     "vmmc",
 		Title:    "Dubnicki, Bilas, Li, Philbin: Design and Implementation of Virtual Memory-Mapped Communication on Myrinet",
-		Notes:    []string{"The programs are package vmmc over the control program of vmmc/lanai. Figure 1 and section 5.2 are the emulated card alone.", codeOfCalls},
+		Notes:    []string{"The programs are package vmmc over the control program of vmmc/lanai. Figure 1 and section 5.2 measure only the emulated card.", codeOfCalls},
 		Profiles: []Profile{vmmcProfile(newVMMCModel())},
 		Left: []Left{
 			{"6", "SHRIMP: a word takes about 7 us one way, a send begins in 2 to 3 us, 23 MB/s between users", "there is no model of SHRIMP's card and EISA bus"},
@@ -73,7 +73,7 @@ func vmmcPaper() *Paper {
 			{Name: "fig2.one_word_us", Place: "5.3, figure 2", Says: "one-way latency of a word", Kind: Output, Published: 9.8, Unit: "us"},
 			{Name: "fig2.thresholds", Place: "5.3, figure 2", Says: "with short requests up to 64 bytes the latency is within 15 % of that with up to 128: of 96 bytes", Kind: Shape},
 			{Name: "fig3.one_way", Place: "5.3, figure 3", Says: "highest bandwidth, ping-pong", Kind: Output, Published: 108.4, Unit: "MB/s"},
-			{Name: "sec5.3.share", Place: "5.3", Says: "of what DMA of a page can do", Kind: Output, Published: 98, Unit: "%", From: from("the one over the other", percent, "fig3.one_way", "fig1.dma_4k")},
+			{Name: "sec5.3.share", Place: "5.3", Says: "of what DMA of a page can do", Kind: Output, Published: 98, Unit: "%", From: from("the ratio of both", percent, "fig3.one_way", "fig1.dma_4k")},
 			{Name: "fig3.both_ways", Place: "5.3, figure 3", Says: "highest bandwidth of both senders at the same time", Kind: Output, Published: 91, Unit: "MB/s"},
 			{Name: "fig4.synchronous_us", Place: "5.3, figure 4", Says: "overhead of a synchronous short send", Kind: Input, Published: 3, Unit: "us"},
 			{Name: "fig4.jump", Place: "5.3, figure 4", Says: "it jumps beyond 128 bytes", Kind: Shape},

@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// The program whose procedure returns its argument, and where its server is.
+// The program whose procedure returns its argument, and its server's address.
 const (
 	rpcProgram = 0x20000001
 	rpcEcho    = 1

@@ -126,7 +126,7 @@ func (n *names) find(ctx context.Context, key string) (ethertype.Addr, error) {
 	n.looks[seq] = l
 	defer delete(n.looks, seq)
 	for pause := askMin; ; pause = min(2*pause, askMax) {
-		if at, ok := n.mine[key]; ok && n.h.prog.ready { // before that, messages within the host do not pass either
+		if at, ok := n.mine[key]; ok && n.h.prog.ready { // before the program is ready, it cannot receive messages of the host itself
 			return at, nil
 		}
 		n.ask(seq, key)

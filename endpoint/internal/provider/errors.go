@@ -11,7 +11,7 @@ import (
 // // Errors that both a node and its providers return. Package endpoint documents them.
 var (
 	ErrArgument = errclass.New(transport.ErrArgument, "endpoint: invalid parameter")
-	ErrResource = errors.New("endpoint: out of a resource")
+	ErrResource = errors.New("endpoint: out of resources")
 	ErrClosed   = errclass.New(transport.ErrClosed, "endpoint: closed")
 )
 

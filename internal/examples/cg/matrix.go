@@ -67,9 +67,9 @@ type element struct {
 	value  float64
 }
 
-// matrix returns the given rows. The matrix is the Laplacian of a random graph, whose
-// nodes are of strengths of some magnitudes, plus a little on the diagonal: symmetric,
-// positive definite, and not well conditioned.
+// matrix returns the given rows. The matrix is the Laplacian of a random graph whose nodes have
+// weights of several orders of magnitude, plus a little on the diagonal. It is symmetric, positive
+// definite, and not well conditioned.
 func (c Config) matrix(rows spmd.Span) *matrix {
 	all := make([][]element, rows.Len())
 	for i := range rows.Len() {

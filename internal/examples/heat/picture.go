@@ -40,7 +40,7 @@ func Decode(r io.ReadSeeker) (*Grid, error) {
 		return nil, fmt.Errorf("heat: the picture is not a readable PNG: %w", err)
 	}
 	if size.Width*size.Height > MaxPixels {
-		return nil, fmt.Errorf("%w: the picture has %dx%d pixels: more than %d in all are not accepted",
+		return nil, fmt.Errorf("%w: the picture has %dx%d pixels, the limit is %d in all",
 			ErrConfig, size.Width, size.Height, MaxPixels)
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {

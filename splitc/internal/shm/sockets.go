@@ -124,7 +124,7 @@ func (s *sockets) give(rank, me, file int) error {
 	if user, err := userOf(fd); err != nil {
 		return err
 	} else if user != os.Geteuid() {
-		return fmt.Errorf("%w: user %d, this rank's is %d", ErrUser, user, os.Geteuid())
+		return fmt.Errorf("%w: it runs as user %d, this rank as user %d", ErrUser, user, os.Geteuid())
 	}
 	err = unix.Sendmsg(fd, binary.LittleEndian.AppendUint32(nil, uint32(me)), unix.UnixRights(file), nil, unix.MSG_NOSIGNAL)
 	return share.OwnFault(err)

@@ -17,7 +17,7 @@ import (
 var (
 	ErrNotDone            = errors.New("vipl: not done")                                    // VIP_NOT_DONE
 	ErrArgument           = errclass.New(transport.ErrArgument, "vipl: invalid parameter")  // VIP_INVALID_PARAMETER
-	ErrResource           = errors.New("vipl: out of a resource")                           // VIP_ERROR_RESOURCE
+	ErrResource           = errors.New("vipl: out of resources")                            // VIP_ERROR_RESOURCE
 	ErrTimeout            = errclass.New(transport.ErrTimeout, "vipl: timed out")           // VIP_TIMEOUT
 	ErrReject             = errors.New("vipl: connection request was rejected")             // VIP_REJECT
 	ErrInvalidReliability = errors.New("vipl: reliability levels do not match")             // VIP_INVALID_RELIABILITY_LEVEL
