@@ -183,9 +183,9 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 	return payload, nil
 }
 
-// Next returns the frame that follows the frame at the start of frame, whose header h Parse has
-// decoded, or nil if there is none. The result is a part of frame and unchecked; Ethernet may have
-// padded it.
+// Next returns the part of an Ethernet frame that follows its first Bobnet frame, or nil if no other
+// one follows. h is the header of the first, decoded by Parse. The result is unchecked, and Ethernet
+// may have padded it.
 func (h *Header) Next(frame []byte) []byte {
 	end := HeaderSize + int(h.Size)
 	if h.Flags&FlagMore == 0 || end > len(frame) { // more of it than is at hand; see ParseBegin

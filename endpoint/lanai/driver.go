@@ -385,9 +385,8 @@ func (d *driver) assign() {
 	}
 }
 
-// drainMost is the maximum multiple of Config.Residence that an endpoint takes to leave its frame
-// while stations answer. silentMost is how long a station may be silent whose silence delays an
-// endpoint of another user.
+// drainMost limits the time in which an endpoint leaves its frame while stations answer, as a multiple
+// of Config.Residence. silentMost is how long a silent station may delay an endpoint of another user.
 const (
 	drainMost  = 4
 	silentMost = int64(time.Second)

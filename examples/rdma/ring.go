@@ -231,7 +231,7 @@ func (r *ring) compare() error {
 		}
 	}
 	if !bytes.Equal(r.copy[:len(r.array)], r.array) {
-		return errors.New("what was read from the right differs from what is here")
+		return errors.New("the data read from the right neighbour differ from the local data")
 	}
 	return nil
 }

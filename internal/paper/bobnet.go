@@ -59,7 +59,7 @@ func bobnetPaper() *Paper {
 			{Name: "sec5.routine_most_us", Place: "5", Says: "transmit and receive routines, each, the most", Kind: Input, On: OnConstant, Published: 4, Unit: "us"},
 			{Name: "sec5.devices_us", Place: "5", Says: "roughly, within the network devices", Kind: Input, On: OnConstant, Published: 18, Unit: "us"},
 			{Name: "sec5.turn_us", Place: "5", Says: "about, from the end of the receive routine to the send after it", Kind: Input, On: OnConstant, Published: 5, Unit: "us"},
-			{Name: "fig3.bandwidth_mbps", Place: "abstract; 5, figure 3", Says: "highest bandwidth of user payload, ping-pong", Kind: Output, Published: 96, Unit: "Mb/s", From: from("8 over the slope: the rest is negligible for a megabyte", nil, "fig6.bobnet_intel")},
+			{Name: "fig3.bandwidth_mbps", Place: "abstract; 5, figure 3", Says: "highest bandwidth of user payload, ping-pong", Kind: Output, Published: 96, Unit: "Mb/s", From: from("8 divided by the slope; other costs are negligible for a megabyte", nil, "fig6.bobnet_intel")},
 			{Name: "fig5.one_way_us", Place: "abstract; 8", Says: "one-way latency of the smallest message, under", Kind: Output, Published: 30, Unit: "us", Below: true},
 			{Name: "fig5.level", Place: "5", Says: "beyond some 10 kB the time of a message grows by the slope of figure 6 alone: that from 10 to 100 kB is within 5 % of that from 100 kB to 1 MB", Kind: Shape},
 			{Name: "fig4.faster", Place: "5", Says: "the Gigabit card is faster than Fast Ethernet by nearly a factor of two: 1.5 to 2.1", Kind: Shape},

@@ -29,7 +29,7 @@ func (f *From) value(of func(item string) float64) float64 {
 func (f *From) markdown(item string) string {
 	of, ours := "", ""
 	if len(f.Of) > 0 {
-		of = ", of `" + strings.Join(f.Of, "`, `") + "`"
+		of = " (from `" + strings.Join(f.Of, "`, `") + "`)"
 	}
 	if f.Is == nil {
 		ours = "; ours is measured"

@@ -156,8 +156,11 @@ func parseTargets(scheme string, list []byte) (all []target, err error) {
 			path = "/metrics"
 		}
 		for _, host := range g.Targets {
-			if _, _, err := net.SplitHostPort(host); err != nil || len(all) >= maxTargets {
-				return nil, fmt.Errorf("invalid list of targets: it contains %.80q, or more than %d targets", host, maxTargets)
+			if _, _, err := net.SplitHostPort(host); err != nil {
+				return nil, fmt.Errorf("invalid list of targets: %.80q is not host:port", host)
+			}
+			if len(all) >= maxTargets {
+				return nil, fmt.Errorf("invalid list of targets: more than %d", maxTargets)
 			}
 			all = append(all, target{url: (&url.URL{Scheme: scheme, Host: host, Path: path}).String(), name: host, labels: g.Labels})
 		}

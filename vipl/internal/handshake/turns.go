@@ -166,8 +166,9 @@ func (t *Turns[Owner]) Resume(a *Attempt[Owner], now int64) {
 	t.giveTurn(a, now)
 }
 
-// giveTurn gives the turn to an attempt. If the attempt has lost its turn before, and no attempt
-// has progressed since, then it did not wait for the others: the time counts.
+// giveTurn gives the turn to an attempt. Normally the time without a turn does not count for the
+// attempt's deadline. It counts if no other attempt has made progress since this one lost its turn,
+// because the attempt did not wait for the others then.
 func (t *Turns[Owner]) giveTurn(a *Attempt[Owner], now int64) {
 	if a.turn != turnHas {
 		a.turn = turnHas
