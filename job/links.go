@@ -56,11 +56,12 @@ type link struct {
 	err    error // of a dead rank
 	caller bool  // this rank requested the connection
 
-	reports int     // number of tree.reports already sent
-	places  int     // number of tree.places already processed
-	bye     leavers // last value sent
-	open    bool
-	owed    int // answers to send
+	reports  int     // number of tree.reports already sent
+	places   int     // number of tree.places already processed
+	placesAt int64   // when the last of these were sent
+	bye      leavers // last value sent
+	open     bool
+	owed     int // answers to send
 
 	left  leavers // ranks that leave: this one and those below it
 	tries int     // connection attempts that it has refused

@@ -13,6 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/refusal"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -52,6 +53,7 @@ type meeting struct {
 	checked   map[uint32]int64        // when claimants of a rank were last searched
 	refusal   error                   // of the last refused request
 	waits     wait
+	announced bool
 }
 
 // Meet connects this rank with all others through nic. Connection requests go to cq, and Links.Step
@@ -133,6 +135,9 @@ func (m *meeting) meet() error {
 	if m.space != nil {
 		return m.meetAtOnce()
 	}
+	if m.Rank == 0 {
+		m.announce()
+	}
 	if m.Rank == 0 && m.member == nil { // the rank of a member is known to be unique
 		if err := m.findRival(); err != nil {
 			return err
@@ -191,6 +196,9 @@ func (m *meeting) lookAt() (at int64) {
 	if m.member != nil {
 		at = min(at, m.nic.Now()+int64(memberLook))
 	}
+	if t, ok := m.links.(*tree); ok {
+		at = min(at, t.passHeld(m.nic.Now()))
+	}
 	return at
 }
 
@@ -232,6 +240,7 @@ func (m *meeting) dial(rank int) error {
 		if err != nil {
 			return m.errorf("rank %d: %w", rank, err)
 		}
+		m.announce()
 		m.waits.at(waitAnswer, rank, addr)
 		if err = vi.ConnectStart(addr, m.hello()); err == nil {
 			err = m.connected(vi)
@@ -286,6 +295,27 @@ func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 	return m.errorf("rank %d at %v: %w", rank, addr, err)
 }
 
+// announce tells the ranks that are to be below this one in the tree where it is, once. Each of them would ask otherwise,
+// and all ranks receive each such question. A rank announces itself when it knows the rank above, so that not all
+// announce themselves at the same instant.
+func (m *meeting) announce() {
+	if m.tree && !m.announced && fanOut*m.Rank+1 < m.Size {
+		seam.AnnounceName(m.nic, m.Address(m.Rank))
+	}
+	m.announced = true
+}
+
+// listenFor is about how long a rank waits for the announcement of the one above before it asks.
+const listenFor = 2 * time.Millisecond
+
+// lookUp asks for a rank, which may announce itself.
+func (m *meeting) lookUp(ctx context.Context, rank int, quiet time.Duration) (ethertype.Addr, error) {
+	if m.tree {
+		return seam.AwaitName(ctx, m.nic, m.Address(rank), quiet)
+	}
+	return m.nic.LookupAt(ctx, m.known(rank), m.Address(rank))
+}
+
 // How long Meet looks up a rank, and then how long it handles events before the next look-up;
 // doubles each time.
 const (
@@ -300,9 +330,10 @@ func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
 		return other.addr, err
 	}
 	m.waits.at(waitName, rank, ethertype.Addr{})
-	for ask := askFirst; ; ask = min(2*ask, askMost) {
+	quiet := listenFor
+	for ask := askFirst; ; ask, quiet = min(2*ask, askMost), 0 {
 		ctx, cancel := m.nic.WithTimeout(m.ctx, ask)
-		addr, err = m.nic.LookupAt(ctx, m.known(rank), m.Address(rank))
+		addr, err = m.lookUp(ctx, rank, quiet)
 		cancel()
 		if err == nil || !timeIsUp(err) || m.over() {
 			return addr, err

@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 )
@@ -23,7 +24,7 @@ type arrival struct{ rank, from uint16 }
 
 const (
 	placeSize  = 2 + 8 + 8 // rank, address, params
-	placesMost = 56        // in one message
+	placesMost = 80        // in one message
 )
 
 // learn records the place of a rank, which rank from has sent.
@@ -107,7 +108,8 @@ func (t *tree) pass(p *link) {
 				p.open = true
 				t.say(p, sayReport, []byte(r.String()))
 			}
-		case p.places < len(t.places):
+		case p.places < len(t.places) && t.heldUntil(p) <= t.nic.Now():
+			p.placesAt = t.nic.Now()
 			if n := t.pack(body[:], p); n > 0 {
 				p.open = true
 				t.say(p, sayPlaces, body[:n])
@@ -116,6 +118,34 @@ func (t *tree) pass(p *link) {
 			return
 		}
 	}
+}
+
+// holdFor is how long a rank below this one waits for a message of places that is not full, after the last message.
+const holdFor = time.Second
+
+// heldUntil returns until when p has to wait for places, unless there are more before; 0 means not at all. While the ranks
+// join, the rank above p gets places one by one. p can use none before it has all, and a message for each place and each
+// rank would wake all ranks as often as ranks join. So p gets full messages, one that is not full in each holdFor, and
+// the rest as soon as all places are known.
+func (t *tree) heldUntil(p *link) int64 {
+	if p.rank < t.job.Rank || p.places == len(t.places) || len(t.places)-p.places >= placesMost || t.known() {
+		return 0
+	}
+	return p.placesAt + int64(holdFor)
+}
+
+// passHeld passes on places that have waited for long enough, and returns when to call it again.
+func (t *tree) passHeld(now int64) (again int64) {
+	again = never
+	for _, p := range t.near {
+		if t.heldUntil(p) <= now {
+			t.pass(p)
+		}
+		if at := t.heldUntil(p); at > now {
+			again = min(again, at)
+		}
+	}
+	return again
 }
 
 // known reports whether this rank knows where all others are.

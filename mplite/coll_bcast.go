@@ -25,10 +25,24 @@ func (c *Comm) Ibarrier() (Request, error) {
 }
 
 func (x *coll) barrier() error {
-	if x.choose(barrierRules, 0, 0, true) == algHosts {
+	switch x.choose(barrierRules, 0, 0, true) {
+	case algHosts:
 		return x.barrierHosts()
+	case algDoubling:
+		return x.barrierDoubling()
 	}
 	return x.barrierDissemination()
+}
+
+// barrierDoubling takes log2 rounds: in round k two ranks whose numbers differ by 2^k notify each other. These are the
+// partners of an allreduce, so both together open half as many connections as with dissemination.
+func (x *coll) barrierDoubling() error {
+	for k := 1; k < x.size; k <<= 1 {
+		if err := x.swap(nil, x.rank^k, nil, x.rank^k); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // barrierDissemination takes ceil(log2) rounds: in round k every rank notifies the rank 2^k after it.

@@ -46,6 +46,7 @@ type rule struct {
 var (
 	barrierRules = []rule{
 		{use: algHosts, hosts: true},
+		{use: algDoubling, pow2: true},
 		{use: algDissemination},
 	}
 	bcastRules = []rule{ // bytes of the message

@@ -116,6 +116,7 @@
 // once or uses the ring, and Alltoallv sends all messages at once or exchanges them by pairs.
 //
 //	Barrier         shared hosts                           two levels
+//	                n = 2^k                                recursive doubling
 //	                else                                   dissemination
 //	Bcast           shared hosts                           two levels
 //	                >= 512 KiB, n >= 8                     scatter and ring allgather (van de Geijn)

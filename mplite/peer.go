@@ -87,7 +87,7 @@ func (p *peer) init(connect time.Duration) error {
 		p.rx[i].With.rx = &p.rx[i]
 	}
 	return channel.Open(&p.Channel, &channel.Config{
-		NIC: w.nic, CQ: w.cq.CQ, Context: p, Private: true, Sends: cfg.Credits,
+		NIC: w.nic, CQ: w.cq.CQ, Context: p, Private: true, Sparse: w.onUse, Sends: cfg.Credits,
 		Size: headerSize + callSize + (max(cfg.EagerSize, job.ReportMax)+7)&^7,
 		Attributes: vipl.Attributes{
 			EnableRDMAWrite: true,

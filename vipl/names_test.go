@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/drops"
+	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -39,6 +40,51 @@ func TestNames(t *testing.T) {
 		}
 		return w.run()
 	})
+}
+
+// TestAnnounced: a name that is announced ends the wait for it without a query. One that is not, or was announced before the
+// wait, is queried after a while. Nobody counts the announcement as a stray frame.
+func TestAnnounced(t *testing.T) {
+	const quiet, soon = 100 * time.Millisecond, 10 * time.Millisecond
+	w := newWorld(sim.Options{Seed: 1})
+	at := ethertype.Addr{}
+	w.node("owner", nil, func(n *vipl.NIC) error {
+		at = ethertype.Addr{MAC: n.Addr().MAC, Port: service}
+		if err := errors.Join(n.Advertise("a", at), n.Advertise("b", at)); err != nil {
+			return err
+		}
+		seam.AnnounceName(n, "b")
+		seam.AnnounceName(n, "nobody's")
+		driveFor(n, soon)
+		seam.AnnounceName(n, "a")
+		driveFor(n, time.Second)
+		return nil
+	})
+	w.node("client", nil, func(n *vipl.NIC) error {
+		driveFor(n, soon/2)
+		began := n.Now()
+		for _, tc := range []struct {
+			name        string
+			least, most time.Duration
+		}{{"a", 0, soon}, {"b", soon + quiet/2, soon + 2*quiet}} {
+			got, err := seam.AwaitName(bg, n, tc.name, quiet)
+			if took := time.Duration(n.Now() - began); err != nil || got != at || took < tc.least || took > tc.most {
+				return fmt.Errorf("%q is at %v after %v: %w", tc.name, got, took, err)
+			}
+		}
+		ctx, cancel := n.WithTimeout(bg, time.Second)
+		defer cancel()
+		if got, err := seam.AwaitName(ctx, n, "nobody's", quiet); !errors.Is(err, vipl.ErrNameService) {
+			return fmt.Errorf("a name of nobody is at %v: %w", got, err)
+		}
+		if s := n.Snapshot(); s.Dropped[drops.Unknown] != 0 {
+			return fmt.Errorf("%d frames were strays", s.Dropped[drops.Unknown])
+		}
+		return nil
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestNameErrors(t *testing.T) {

@@ -1,6 +1,10 @@
 package vipl
 
 import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/internal/seam/hook"
 	"github.com/bobnet-go/bobnet/transport"
@@ -10,8 +14,25 @@ import (
 func init() {
 	hook.EngineOf = func(nic any) *progress.Engine { return &nic.(*NIC).eng }
 	hook.LinkOf = func(nic any) transport.Link { return nic.(*NIC).m.Link }
+	hook.Announce, hook.Await = announce, await
 	hook.QueueOf = func(cq any) any { return queue{cq.(*CQ)} }
 	hook.PostLate = func(vi, d any) error { return vi.(*VI).postSend(d.(*Descriptor), conn.Late) }
 	hook.PostMore = func(vi, d any) error { return vi.(*VI).postSend(d.(*Descriptor), conn.More) }
 	hook.Key, hook.Faults, hook.Timeout = keyWanted, faultsWanted, timeoutWanted
+}
+
+// announce implements seam.Announce.
+func announce(nic any, name string) {
+	n := nic.(*NIC)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	n.m.Dir.Announce(name)
+}
+
+// await implements seam.Await.
+func await(ctx context.Context, nic any, name string, quiet time.Duration) (ethertype.Addr, error) {
+	n := nic.(*NIC)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	return n.m.Dir.Await(ctx, name, quiet, DefaultConnectTimeout)
 }

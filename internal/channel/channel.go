@@ -25,7 +25,10 @@
 //   - vmmc/daemon sends or receives one message over a connection, without a completion queue.
 package channel
 
-import "github.com/bobnet-go/bobnet/vipl"
+import (
+	"github.com/bobnet-go/bobnet/vipl"
+	"golang.org/x/sys/unix"
+)
 
 // Buffer is the memory of one message, and its descriptor.
 type Buffer struct {
@@ -73,6 +76,7 @@ type Config struct {
 	Size       int    // of a buffer, in bytes
 	Sends      int    // buffers of sends
 	Memory     []byte // of the buffers: those of receives come first; nil: pages of its own
+	Sparse     bool   // pages of its own are no huge ones: for channels of which most carry little
 }
 
 // Open makes a channel, and posts its receives. Close gives back what Open has made, even if
@@ -95,6 +99,9 @@ func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
 	mem := cfg.Memory
 	if mem == nil {
 		mem, c.Mem, err = c.nic.AllocMem((len(receives)+cfg.Sends)*cfg.Size, &vipl.MemAttributes{Ptag: c.Tag})
+		if cfg.Sparse && err == nil {
+			_ = unix.Madvise(mem, unix.MADV_NOHUGEPAGE) // fails on a kernel without huge pages
+		}
 	} else {
 		c.Mem, err = c.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: c.Tag})
 	}

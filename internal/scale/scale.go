@@ -39,27 +39,63 @@ type Cost struct {
 	Heap        int           // bytes of live objects, on average, with the simulator's
 	Buffers     int           // bytes of registered memory, the most of any rank; pages that were never used take no memory
 	Collectives []Collective
+	End         time.Duration // from the first Finalize to the end of the last one
 }
 
 // Collective is an operation of all ranks, and how long it takes from when the last rank calls it until the
-// last one has its result: at the first call, which makes connections, and at the second.
+// last one has its result: at the first call, which makes connections, and at the second. Times of 0 mean that it
+// was not called, because its simulation takes too long for so many ranks.
 type Collective struct {
 	Name         string
 	First, Again time.Duration
 }
 
-// collectives are the operations that a job runs, in this order.
-var collectives = []struct {
+// kind is an operation of all ranks.
+type kind struct {
 	name string
 	run  func(c *mplite.Comm) error
-}{
-	{"barrier", func(c *mplite.Comm) error { return c.Barrier(bg) }},
-	{"allreduce of 8 B", allreduce(1)},
-	{"allreduce of 64 KiB", allreduce(8 << 10)},
-	{"broadcast of 64 KiB", func(c *mplite.Comm) error { return c.Bcast(bg, make([]byte, 64<<10), 0) }},
-	{"allgather of 8 B", func(c *mplite.Comm) error {
+	most int // ranks; 0: any number
+}
+
+// collectives are the operations that a job runs, in this order.
+var collectives = []kind{
+	{name: "barrier", run: func(c *mplite.Comm) error { return c.Barrier(bg) }},
+	{name: "allreduce of 8 B", run: allreduce(1)},
+	{name: "allreduce of 64 KiB", run: allreduce(8 << 10)},
+	{name: "broadcast of 64 KiB", run: func(c *mplite.Comm) error { return c.Bcast(bg, make([]byte, 64<<10), 0) }},
+	{name: "broadcast of 1 MiB", run: func(c *mplite.Comm) error { return c.Bcast(bg, message[:], 0) }, most: 256}, // around a ring: ranks squared messages
+	{name: "allgather of 8 B", run: func(c *mplite.Comm) error {
 		return mplite.Allgather(bg, c, []int64{1}, make([]int64, c.Size()))
 	}},
+	{name: "all-to-all of 8 B", run: func(c *mplite.Comm) error {
+		return mplite.Alltoall(bg, c, make([]int64, c.Size()), make([]int64, c.Size()))
+	}},
+	{name: "halo of 1 KiB", run: halo},
+}
+
+// message is what a long broadcast carries. All ranks have it at the same place: each has the same bytes.
+var message [1 << 20]byte
+
+// halo exchanges edges of 1 KiB with the four neighbours in a grid of all ranks, which is about square and wraps
+// around.
+func halo(c *mplite.Comm) error {
+	dims := make([]int, 2)
+	if err := mplite.DimsCreate(c.Size(), dims); err != nil {
+		return err
+	}
+	rows, columns := dims[0], dims[1]
+	row, column := c.Rank()/columns, c.Rank()%columns
+	at := func(r, col int) int { return (r+rows)%rows*columns + (col+columns)%columns }
+	var edge, ghost [1 << 10]byte
+	for tag, ends := range [][2]int{
+		{at(row-1, column), at(row+1, column)}, {at(row+1, column), at(row-1, column)},
+		{at(row, column-1), at(row, column+1)}, {at(row, column+1), at(row, column-1)},
+	} {
+		if _, err := c.Sendrecv(bg, edge[:], ends[0], tag, ghost[:], ends[1], tag); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var bg = context.Background()
@@ -85,8 +121,10 @@ func allreduce(n int) func(c *mplite.Comm) error {
 type run struct {
 	*sim.World
 	cost    Cost
+	kinds   []kind
 	inited  int
 	through int
+	ends    span
 	spans   [][2]span // of each collective, both calls
 	before  uint64    // bytes of live objects
 	errs    []error
@@ -97,14 +135,18 @@ type span struct{ begun, ended int64 }
 
 // Measure runs a job of so many ranks, each on a station of its own with the default configuration. It ends
 // with ctx's error soon after ctx has ended.
-func Measure(ctx context.Context, ranks int) (Cost, error) {
+func Measure(ctx context.Context, ranks int) (Cost, error) { return measure(ctx, ranks, collectives) }
+
+// measure is Measure of a job that runs some collectives.
+func measure(ctx context.Context, ranks int, kinds []kind) (Cost, error) {
 	if ranks < MinRanks || ranks > MaxRanks {
 		return Cost{}, fmt.Errorf("scale: a job of %d ranks is not in %d..%d", ranks, MinRanks, MaxRanks)
 	}
 	r := &run{
 		World:  sim.New(sim.Options{Bandwidth: Bandwidth, Delay: Delay}),
 		cost:   Cost{Ranks: ranks},
-		spans:  make([][2]span, len(collectives)),
+		kinds:  kinds,
+		spans:  make([][2]span, len(kinds)),
 		before: heap(),
 	}
 	stations := make([]*sim.Station, ranks)
@@ -124,10 +166,11 @@ func Measure(ctx context.Context, ranks int) (Cost, error) {
 	if err := errors.Join(append(r.errs, err)...); err != nil {
 		return Cost{}, err
 	}
+	r.cost.End = time.Duration(r.ends.ended - r.ends.begun)
 	for i, both := range r.spans {
 		first, again := both[0], both[1]
 		r.cost.Collectives = append(r.cost.Collectives, Collective{
-			Name: collectives[i].name, First: time.Duration(first.ended - first.begun), Again: time.Duration(again.ended - again.begun),
+			Name: kinds[i].name, First: time.Duration(first.ended - first.begun), Again: time.Duration(again.ended - again.begun),
 		})
 	}
 	return r.cost, nil
@@ -164,11 +207,20 @@ func (r *run) rank(link *sim.Station, rank int) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	defer func() {
+		if r.ends.begun == 0 {
+			r.ends.begun = r.Now()
+		}
+		err = errors.Join(err, c.Close())
+		r.ends.ended = r.Now()
+	}()
 	if r.inited++; r.inited == r.cost.Ranks {
 		r.started()
 	}
-	for i := range collectives {
+	for i := range r.kinds {
+		if most := r.kinds[i].most; most > 0 && r.cost.Ranks > most {
+			continue
+		}
 		for call := range 2 {
 			if i+call > 0 {
 				if err := c.Barrier(bg); err != nil {
@@ -177,8 +229,8 @@ func (r *run) rank(link *sim.Station, rank int) (err error) {
 			}
 			s := &r.spans[i][call]
 			s.begun = max(s.begun, r.Now())
-			if err := collectives[i].run(c); err != nil {
-				return fmt.Errorf("%s: %w", collectives[i].name, err)
+			if err := r.kinds[i].run(c); err != nil {
+				return fmt.Errorf("%s: %w", r.kinds[i].name, err)
 			}
 			s.ended = max(s.ended, r.Now())
 		}

@@ -22,7 +22,7 @@ func TestMeasure(t *testing.T) {
 		if most := 4 * int(math.Ceil(math.Log2(float64(ranks)))+1); c.Ranks != ranks || c.Connections < 1 || c.Connections > most {
 			t.Errorf("%d ranks: %d connections of a rank, want 1 to %d", c.Ranks, c.Connections, most)
 		}
-		if c.Frames < 1 || c.Frames > 100 || c.Broadcasts > 4 || c.Start <= 0 || c.Heap < 1<<10 || c.Buffers < 1<<10 {
+		if c.Frames < 1 || c.Frames > 40 || c.Broadcasts > 1 || c.Start <= 0 || c.Heap < 1<<10 || c.Buffers < 1<<10 {
 			t.Errorf("%d ranks: %+v", ranks, c)
 		}
 		for _, x := range c.Collectives {

@@ -16,6 +16,7 @@ func WriteTable(w io.Writer, costs []Cost) error {
 	for _, c := range collectives {
 		head = append(head, c.name)
 	}
+	head = append(head, "end")
 	rows := [][]string{head}
 	for i := range costs {
 		rows = append(rows, costs[i].row())
@@ -54,9 +55,13 @@ func (c *Cost) row() []string {
 		fmt.Sprint(c.Connections), printBytes(c.Heap), printBytes(c.Buffers),
 	}
 	for _, x := range c.Collectives {
+		if x.Again == 0 {
+			cells = append(cells, "-")
+			continue
+		}
 		cells = append(cells, printTime(x.First)+", "+printTime(x.Again))
 	}
-	return cells
+	return append(cells, printTime(c.End))
 }
 
 // printTime writes a time with three digits, in the unit that fits it after rounding.
@@ -87,7 +92,9 @@ func Panels(costs []Cost) []plot.Panel {
 	series := func(name string, value func(c *Cost) float64) plot.Series {
 		s := plot.Series{Name: name}
 		for i := range costs {
-			s.Points = append(s.Points, plot.Point{X: float64(costs[i].Ranks), Value: value(&costs[i])})
+			if v := value(&costs[i]); v > 0 {
+				s.Points = append(s.Points, plot.Point{X: float64(costs[i].Ranks), Value: v})
+			}
 		}
 		return s
 	}

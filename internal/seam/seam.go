@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/internal/seam/hook"
 	"github.com/bobnet-go/bobnet/transport"
@@ -39,6 +40,15 @@ func Faults() (fault.Options, error) { return hook.Faults() }
 
 // Timeout returns what vipl.EnvTimeout asks for, 0 if it is not set.
 func Timeout() (time.Duration, error) { return hook.Timeout() }
+
+// AnnounceName broadcasts where the owner of a name is that nic advertises.
+func AnnounceName(nic *vipl.NIC, name string) { hook.Announce(nic, name) }
+
+// AwaitName is NIC.Lookup for a name that its owner announces. It returns when the owner announces it or answers to a
+// query. It sends the first query only after quiet, more or less.
+func AwaitName(ctx context.Context, nic *vipl.NIC, name string, quiet time.Duration) (ethertype.Addr, error) {
+	return hook.Await(ctx, nic, name, quiet)
+}
 
 // SayAlone reports on stderr that this process is a job of one rank, unless a launcher started it
 // (job.FindPlace): a user who started several processes wanted something else. Only the first call in

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -22,6 +23,10 @@ var (
 	Key      func() (seal.Source, error)
 	Faults   func() (fault.Options, error)
 	Timeout  func() (time.Duration, error)
+
+	// Announce broadcasts where a name of the NIC is. Await looks up such a name: it sends a query only after about quiet.
+	Announce func(nic any, name string)
+	Await    func(ctx context.Context, nic any, name string, quiet time.Duration) (ethertype.Addr, error)
 
 	// QueueOf returns the Queue of a *vipl.CQ.
 	QueueOf func(cq any) any

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -24,6 +25,9 @@ const MaxName = 200
 // KindAnswer returns the port, two bytes, and the name. Both carry a random number. So a late answer to a repeated
 // query cannot answer the next query for that name, whose owner may have withdrawn it meanwhile. And a station that
 // has not received the query cannot answer it.
+//
+// An owner may also broadcast a KindAnswer without having been asked (Announce), with the number 0. It counts for those
+// that wait for it (Await).
 type nameTable struct {
 	own     map[string]uint16 // name to port
 	pending map[question]*lookup
@@ -56,6 +60,7 @@ type lookup struct {
 	nonce  uint64
 	answer ethertype.Addr
 	known  bool
+	awaits bool // an announcement counts
 	users  int
 	gate   progress.Gate
 }
@@ -96,6 +101,29 @@ func (d *Directory) Withdraw(name string) {
 // answer. It repeats the query until ctx ends, or for timeout without a deadline. Then the error is ErrNameService,
 // and also context.Canceled if ctx was cancelled. If the link has failed permanently, it returns NIC.Dead at once.
 func (d *Directory) Lookup(ctx context.Context, at ethertype.Addr, name string, timeout time.Duration) (ethertype.Addr, error) {
+	return d.lookup(ctx, question{name, at}, 0, timeout)
+}
+
+// Announce tells all NICs that await it where the owner of a name of this NIC is.
+func (d *Directory) Announce(name string) {
+	if port, ok := d.names.own[name]; ok {
+		d.nic.Send(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindAnswer, SrcPort: d.self.Addr.Port},
+			[]byte{byte(port >> 8), byte(port)}, []byte(name))
+		d.nic.Flush()
+	}
+}
+
+// Await is Lookup on the whole segment for a name that its owner announces. It queries the segment only after about the
+// given time.
+func (d *Directory) Await(ctx context.Context, name string, quiet, timeout time.Duration) (ethertype.Addr, error) {
+	return d.lookup(ctx, question{name, announced}, quiet, timeout)
+}
+
+// announced is question.at of a name that is announced.
+var announced = ethertype.Addr{MAC: ethertype.Broadcast}
+
+func (d *Directory) lookup(ctx context.Context, q question, quiet, timeout time.Duration) (ethertype.Addr, error) {
+	name := q.name
 	if name == "" || len(name) > MaxName {
 		return ethertype.Addr{}, code.Error("look up", code.ErrArgument, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	}
@@ -105,10 +133,9 @@ func (d *Directory) Lookup(ctx context.Context, at ethertype.Addr, name string, 
 	if port, ok := d.names.own[name]; ok {
 		return ethertype.Addr{MAC: d.self.Addr.MAC, Port: port}, nil
 	}
-	q := question{name, at}
 	l := d.names.pending[q]
 	if l == nil {
-		l = &lookup{nonce: d.random.Uint64()}
+		l = &lookup{nonce: d.random.Uint64(), awaits: q.at == announced}
 		d.names.pending[q] = l
 	}
 	l.users++
@@ -117,7 +144,7 @@ func (d *Directory) Lookup(ctx context.Context, at ethertype.Addr, name string, 
 			delete(d.names.pending, q)
 		}
 	}()
-	return d.ask(ctx, q, l, timeout)
+	return d.ask(ctx, q, l, int64(quiet), timeout)
 }
 
 const (
@@ -125,14 +152,19 @@ const (
 	askMax   = int64(400 * time.Millisecond)
 )
 
-// ask sends the query at increasing intervals until it is answered.
-func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time.Duration) (ethertype.Addr, error) {
+// ask sends the query at increasing intervals until it is answered. The intervals are random, between half of the
+// nominal one and one and a half: queries of many NICs that were lost because they were sent at the same instant
+// would be lost together again.
+func (d *Directory) ask(ctx context.Context, q question, l *lookup, quiet int64, timeout time.Duration) (ethertype.Addr, error) {
 	to, end := q.to(), d.nic.Now()+int64(d.eng.Left(ctx, timeout))
-	for interval := askFirst; ; interval = min(2*interval, askMax) {
-		d.nic.Send(ethertype.Header{Dst: to.MAC, DstPort: to.Port, Kind: ethertype.KindQuery, SrcPort: d.self.Addr.Port, Sack: l.nonce}, []byte(q.name))
-		d.nic.Flush()
+	for interval := cmp.Or(quiet, askFirst); ; interval = max(min(2*interval, askMax), askFirst) {
+		if quiet == 0 {
+			d.nic.Send(ethertype.Header{Dst: to.MAC, DstPort: to.Port, Kind: ethertype.KindQuery, SrcPort: d.self.Addr.Port, Sack: l.nonce}, []byte(q.name))
+			d.nic.Flush()
+		}
+		quiet = 0
 		w := d.eng.Begin(ctx)
-		w.Until(min(d.nic.Now()+interval, end))
+		w.Until(min(d.nic.Now()+interval/2+int64(d.random.Uint64()%uint64(interval)), end))
 		var err error
 		for !l.known && err == nil && d.up("look up") == nil {
 			err = d.nic.Wait(&w, &l.gate)
@@ -156,7 +188,7 @@ func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time
 
 // nobody describes the NICs that do not answer.
 func (d *Directory) nobody(at ethertype.Addr) string {
-	if at == (ethertype.Addr{}) {
+	if at == (ethertype.Addr{}) || at == announced {
 		return "any host on the segment of " + d.self.Interface
 	}
 	return fmt.Sprintf("the NIC at %v", at)
@@ -182,11 +214,13 @@ func (d *Directory) receiveName(h *ethertype.Header, payload []byte) {
 		return
 	}
 	for q, l := range d.names.pending { // few
-		if l.nonce == h.Sack && q.name == name && (q.at.MAC == addr.MAC || q.at == (ethertype.Addr{})) {
+		if (l.nonce == h.Sack || l.awaits && h.Sack == 0) && q.name == name && (q.at.MAC == addr.MAC || q.at == (ethertype.Addr{}) || l.awaits) {
 			l.answer, l.known = addr, true
 			l.gate.Open(d.eng)
 			return
 		}
 	}
-	d.nic.Unknown()
+	if h.Sack != 0 { // else it is an announcement for others
+		d.nic.Unknown()
+	}
 }
