@@ -179,11 +179,14 @@ func Babble(c *Card, rng *rand.Rand) {
 }
 
 // Say makes the program at a port, or the driver if port is 0, say so many things to another station.
-func Say(c *Card, port uint16, to ethertype.MAC, times int) {
+func Say(c *Card, port uint16, to ethertype.MAC, times int) { SayLong(c, port, to, times, pairSize) }
+
+// SayLong is Say for things of so many bytes.
+func SayLong(c *Card, port uint16, to ethertype.MAC, times, size int) {
 	c.lock()
 	defer c.unlock()
 	for range times {
-		c.driver.say(sayGone, peerName{mac: to, port: 1}, c.driver.programs[port], 1, pair(1, 0)...)
+		c.driver.say(sayGone, peerName{mac: to, port: 1}, c.driver.programs[port], 1, make([]byte, size)...)
 	}
 }
 

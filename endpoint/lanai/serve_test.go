@@ -282,7 +282,7 @@ func TestScribble(t *testing.T) {
 // TestManySayings: a process that says more to a silent station than it may have under way is served on, what
 // is too much comes back, and the card ends when it is to.
 func TestManySayings(t *testing.T) {
-	const sayings = 100_000
+	const sayings, size = 4000, 3000
 	veth := vethtest.New(t, 1500)
 	_, stop := served(t, veth, 0, false)
 	c := openVeth(t, veth, 0)
@@ -295,7 +295,7 @@ func TestManySayings(t *testing.T) {
 	if _, err := newParty(c, endpoint.Config{}); err != nil {
 		t.Fatalf("after %d sayings: %v", lanai.MostSayings+1, err)
 	}
-	lanai.Say(c, port, vethtest.MACs[1], sayings)
+	lanai.SayLong(c, port, vethtest.MACs[1], sayings, size)
 	if _, err := newParty(c, endpoint.Config{}); err != nil {
 		t.Fatalf("after %d sayings: %v", sayings, err)
 	}
