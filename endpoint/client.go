@@ -177,8 +177,8 @@ func (c *client) Sent() {
 	}
 }
 
-// take returns a free slot for op, or -1 if there is no credit.
-func (c *client) take(op Op) int {
+// claimSlot returns a free slot for op, or -1 if there is no credit.
+func (c *client) claimSlot(op Op) int {
 	from := c.credits.poolOf(op)
 	p := &c.pools[from]
 	if p.n == 0 {
@@ -188,7 +188,7 @@ func (c *client) take(op Op) int {
 	if c.used == 0 && c.slots[i].long() && c.arrived(i) { // the server has memory for a long reply in it already
 		p.n--
 	} else if i = int(p.slots[p.head]); c.arrived(i) {
-		p.take()
+		p.advance()
 	} else {
 		return -1
 	}

@@ -170,7 +170,7 @@ func TestHandleNowReply(t *testing.T) {
 
 // waits makes slot i, which is free, one that waits for the answer to its use 7.
 func (p *pairOf) waits(i int) {
-	for p.c.take(OpRequest) != i {
+	for p.c.claimSlot(OpRequest) != i {
 	}
 	p.c.slots[i].use = 7
 	for k := range p.c.slots {

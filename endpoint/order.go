@@ -34,7 +34,7 @@ func (s *server) arrives(i int, p *provider.Packet) {
 		slot.held = p
 		s.held++
 	default:
-		s.take(i, p)
+		s.carryOut(i, p)
 		if s.held > 0 {
 			s.resume()
 		}
@@ -68,7 +68,7 @@ func (s *server) resume() {
 			if p := slot.held; p != nil && s.mayTake(i, p) {
 				slot.held = nil
 				s.held--
-				s.take(i, p)
+				s.carryOut(i, p)
 				more = true
 			}
 		}

@@ -318,7 +318,7 @@ func (ep *Endpoint) inject(t *testing.T, from *Endpoint) {
 			t.Error(err)
 			return
 		}
-		c.send(c.take(OpRequest), &message{op: OpRequest, handler: 1}, nil, nil, nil, false)
+		c.send(c.claimSlot(OpRequest), &message{op: OpRequest, handler: 1}, nil, nil, nil, false)
 	}
 }
 

@@ -153,7 +153,7 @@ func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint3
 	if err != nil {
 		return nil, err
 	}
-	i := c.take(m.op)
+	i := c.claimSlot(m.op)
 	if i < 0 {
 		return c, errNoCredit
 	}

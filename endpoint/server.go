@@ -115,8 +115,8 @@ func (s *server) Received(p *provider.Packet) {
 	s.arrives(i, p)
 }
 
-// take carries out a message, or its substitute, in slot i.
-func (s *server) take(i int, p *provider.Packet) {
+// carryOut carries out a message, or its substitute, in slot i.
+func (s *server) carryOut(i int, p *provider.Packet) {
 	slot, h := &s.slots[i], &p.Head
 	switch {
 	case p.Body == nil:

@@ -107,7 +107,7 @@ func newPool(from, n int) pool {
 	return p
 }
 
-func (p *pool) take() {
+func (p *pool) advance() {
 	p.n--
 	if p.head++; p.head == len(p.slots) {
 		p.head = 0

@@ -184,7 +184,7 @@ func Said(answer []byte, who prometheus.Labels) (families []*dto.MetricFamily, e
 			if left == 0 {
 				break
 			}
-			if m := k.take(s, who); m != nil {
+			if m := k.series(s, who); m != nil {
 				f.Metric = append(f.Metric, m)
 				left--
 			}
@@ -196,8 +196,8 @@ func Said(answer []byte, who prometheus.Labels) (families []*dto.MetricFamily, e
 	return families, nil
 }
 
-// take returns the series of the family for s, with the labels of who, or nil if s is invalid.
-func (m *metric) take(s saidSeries, who prometheus.Labels) *dto.Metric {
+// series returns the series of the family for s, with the labels of who, or nil if s is invalid.
+func (m *metric) series(s saidSeries, who prometheus.Labels) *dto.Metric {
 	value, err := strconv.ParseFloat(s.Value, 64)
 	if err != nil || len(s.Labels) > maxSaidLabels {
 		return nil

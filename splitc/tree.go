@@ -239,7 +239,7 @@ func (u upper) Control(from int, msg []byte) {
 // up stores a message for the parent, and down one for a child, if it comes from a valid sender.
 func (b *branch) up(from int, msg []byte) bool {
 	for _, k := range b.kids {
-		if k.rank == from && k.take(msg) {
+		if k.rank == from && k.store(msg) {
 			return true
 		}
 	}
@@ -247,11 +247,11 @@ func (b *branch) up(from int, msg []byte) bool {
 }
 
 func (b *branch) down(from int, msg []byte) bool {
-	return b.parent != nil && b.parent.rank == from && b.parent.take(msg)
+	return b.parent != nil && b.parent.rank == from && b.parent.store(msg)
 }
 
-// take stores a message unless there is one already.
-func (p *place) take(msg []byte) bool {
+// store stores a message unless there is one already.
+func (p *place) store(msg []byte) bool {
 	if p.full {
 		return false
 	}

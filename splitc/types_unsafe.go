@@ -110,7 +110,7 @@ func localSlice[T any](w *World, off uint64, n int) []T {
 func held[T any](w *World, v T) []byte {
 	in := unsafe.Pointer(&w.small)
 	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
-		in = w.long.take(size[T](), w.synced())
+		in = w.long.allocate(size[T](), w.synced())
 	}
 	p := (*T)(in)
 	*p = v
@@ -120,7 +120,7 @@ func held[T any](w *World, v T) []byte {
 // landing returns the memory for the value of a read.
 func landing[T any](w *World) *T {
 	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
-		return (*T)(w.long.take(size[T](), w.synced()))
+		return (*T)(w.long.allocate(size[T](), w.synced()))
 	}
 	return (*T)(unsafe.Pointer(w.landing))
 }
@@ -139,8 +139,8 @@ const (
 	slabMost  = 1 << 17
 )
 
-// take returns memory for n bytes, which is not reused until free is true.
-func (v *longValues) take(n uint64, free bool) unsafe.Pointer {
+// allocate returns memory for n bytes, which is not reused until free is true.
+func (v *longValues) allocate(n uint64, free bool) unsafe.Pointer {
 	if free {
 		v.used = 0
 	}

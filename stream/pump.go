@@ -62,7 +62,7 @@ func (c *Conn) room(n int) int {
 func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int, last bool) bool {
 	x := &c.tx
 	at, _ := x.Space()
-	t := x.take()
+	t := x.unusedDescriptor()
 	t.segs[0] = vipl.Segment{Data: data, Handle: handle}
 	t.Segs = t.segs[:]
 	t.Remote = vipl.RemoteSegment{Addr: x.peer.Addr + uint64(at), Handle: x.peer.Handle}
@@ -81,13 +81,13 @@ func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int, last boo
 
 // postWord sends a word without data.
 func (c *Conn) postWord(w flow.Word) {
-	t := c.tx.take()
+	t := c.tx.unusedDescriptor()
 	t.Segs, t.Remote, t.Immediate = nil, c.tx.peer, uint32(w)
 	c.post(t)
 }
 
-// take returns a free descriptor of an RDMA write.
-func (x *txSide) take() *txDesc {
+// unusedDescriptor returns an unused descriptor of an RDMA write.
+func (x *txSide) unusedDescriptor() *txDesc {
 	last := len(x.free) - 1
 	t := x.free[last]
 	x.free = x.free[:last]

@@ -110,7 +110,7 @@ func (c *Conn) received(d *vipl.Descriptor) {
 	if c.err != nil {
 		return
 	}
-	if err := c.take(d); err != nil {
+	if err := c.handleMessage(d); err != nil {
 		c.host.refuse()
 		c.fail(err)
 		c.vi.Disconnect()
@@ -121,8 +121,8 @@ func (c *Conn) received(d *vipl.Descriptor) {
 	}
 }
 
-// take does what a message says.
-func (c *Conn) take(d *vipl.Descriptor) error {
+// handleMessage does what a message says.
+func (c *Conn) handleMessage(d *vipl.Descriptor) error {
 	if d.Status&vipl.StatusOpMask != vipl.StatusOpRemoteRDMAWrite {
 		return c.greet(d.Segs, d.Length)
 	}

@@ -106,7 +106,7 @@ func (c *Conn) greet(segs []vipl.Segment, length uint32) error {
 func (c *Conn) answer() error {
 	h := c.hello()
 	h.Put(c.tx.greeting)
-	t := c.tx.take()
+	t := c.tx.unusedDescriptor()
 	t.Op, t.HasImmediate, t.Unordered = vipl.OpSend, false, false
 	t.segs[0] = vipl.Segment{Data: c.tx.greeting[:flow.HelloSize], Handle: c.tx.handle}
 	t.Segs = t.segs[:]

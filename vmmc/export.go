@@ -164,7 +164,7 @@ func (e *Export) Importers() []Peer {
 // second call does nothing.
 func (e *Export) Unexport(ctx context.Context) error {
 	p := e.p
-	words, had := e.take()
+	words, had := e.unlist()
 	if !had {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (e *Export) Unexport(ctx context.Context) error {
 	return nil
 }
 
-// take takes the export off the process's table, and returns its words.
-func (e *Export) take() (words []string, had bool) {
+// unlist removes the export from the process's table, and returns its words.
+func (e *Export) unlist() (words []string, had bool) {
 	p := e.p
 	p.mu.Lock()
 	defer p.unlock()

@@ -234,7 +234,7 @@ func askAll(s *nodeagent.Server, what string) []*answer {
 func (a *answer) ask(what string, b *budget) ([]byte, error) {
 	body, err := a.program.Ask(what)
 	if err == nil {
-		err = b.take(a.program, len(body))
+		err = b.charge(a.program, len(body))
 	}
 	return body, err
 }
@@ -337,8 +337,8 @@ func newBudget() *budget {
 	return &budget{bytes: map[uint32]int{}, series: map[uint32]int{}}
 }
 
-// take charges the bytes of a program's response.
-func (b *budget) take(p *nodeagent.Program, size int) error {
+// charge counts the bytes of a program's response.
+func (b *budget) charge(p *nodeagent.Program, size int) error {
 	return b.use(b.bytes, p, size, agentUserBytes, "bytes")
 }
 

@@ -272,15 +272,15 @@ func TestBudget(t *testing.T) {
 	b := newBudget()
 	alice, other, root := &nodeagent.Program{UID: 7, Tells: true}, &nodeagent.Program{UID: 8}, &nodeagent.Program{}
 	for range agentUserBytes / agent.MaxAnswer {
-		if err := b.take(alice, agent.MaxAnswer); err != nil {
+		if err := b.charge(alice, agent.MaxAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := b.take(alice, 1)
+	err := b.charge(alice, 1)
 	if err == nil || !strings.Contains(err.Error(), "of user 7 would have 4194305 bytes") {
 		t.Error(err)
 	}
-	if err := errors.Join(b.take(other, agentUserBytes), b.take(root, 2*agentUserBytes), b.take(alice, 0)); err != nil {
+	if err := errors.Join(b.charge(other, agentUserBytes), b.charge(root, 2*agentUserBytes), b.charge(alice, 0)); err != nil {
 		t.Error(err)
 	}
 	said := []*dto.MetricFamily{{Metric: make([]*dto.Metric, agentUserSeries)}, {Metric: make([]*dto.Metric, 1)}}

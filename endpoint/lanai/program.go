@@ -213,9 +213,9 @@ func (p *program) round() (busy bool) {
 	busy = p.launch() || busy
 	busy = p.moves() || busy
 	if p.last == storing {
-		return p.prepare() || p.take() || busy
+		return p.prepare() || p.receivePacket() || busy
 	}
-	return p.take() || p.prepare() || busy
+	return p.receivePacket() || p.prepare() || busy
 }
 
 // look reads the frames whose doorbells were rung.

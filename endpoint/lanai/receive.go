@@ -17,10 +17,10 @@ type arrival struct {
 	waits    bool
 }
 
-// take handles the next arrived packet. It returns false if there is none, or while the previous
+// receivePacket handles the next arrived packet. It returns false if there is none, or while the previous
 // packet is being stored. It never waits for the card's own sends: routes are only free of deadlock
 // if every card accepts what arrives.
-func (p *program) take() bool {
+func (p *program) receivePacket() bool {
 	if p.in.waits {
 		return p.deliver()
 	}

@@ -143,7 +143,7 @@ func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 		return
 	}
 	t.line.Send(note{Do: doHello, MAC: c.cfg.MAC}, fd)
-	caller := c.host.NewCaller(t.calls, t.take)
+	caller := c.host.NewCaller(t.calls, t.readDoorbells)
 	var hears sync.WaitGroup
 	hears.Go(caller.Hear)
 	t.read()
@@ -160,9 +160,9 @@ func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 	t.line.Finish(0)
 }
 
-// take makes the card look at the endpoints that the process has rung for, and reports whether there was a
+// readDoorbells makes the card look at the endpoints that the process has rung for, and reports whether there was a
 // reason to ring for one of them. The engine's lock is held.
-func (t *tenant) take() (some bool) {
+func (t *tenant) readDoorbells() (some bool) {
 	for i := range shared.Words {
 		for set := t.calls.Take(i); set != 0; set &= set - 1 {
 			if e := t.ends[32*i+bits.TrailingZeros32(set)]; e != nil && t.card.driver.rung(e) {

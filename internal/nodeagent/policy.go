@@ -213,15 +213,15 @@ func (u *usage) filled(now time.Time) float64 {
 
 // wait takes a token of a user, and waits until it is available.
 func (l *limits) wait(uid uint32) error {
-	pause, err := l.take(uid)
+	pause, err := l.takeToken(uid)
 	if err == nil && pause > 0 {
 		time.Sleep(pause)
 	}
 	return err
 }
 
-// take takes a token, and returns the time until it is available.
-func (l *limits) take(uid uint32) (pause time.Duration, err error) {
+// takeToken takes a token, and returns the time until it is available.
+func (l *limits) takeToken(uid uint32) (pause time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u, now := l.users[uid], l.clock()

@@ -118,12 +118,12 @@ func (p *Program) hear(m *agent.Incoming, room *room) bool {
 	p.conn.SetReadDeadline(time.Now().Add(messagePatience))
 	body, err := m.Rest(agent.Question{What: asked}.Limit())
 	p.conn.SetReadDeadline(time.Time{})
-	return err == nil && p.take(body)
+	return err == nil && p.handleAnswer(body)
 }
 
-// take handles an answer. It returns false if no answer is due. It discards an answer that no caller
+// handleAnswer handles an answer. It returns false if no answer is due. It discards an answer that no caller
 // waits for any more.
-func (p *Program) take(body []byte) bool {
+func (p *Program) handleAnswer(body []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asked == "" {

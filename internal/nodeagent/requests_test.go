@@ -228,7 +228,7 @@ func TestAskLate(t *testing.T) {
 	if _, err := p.Ask(agent.Dump); !errors.Is(err, ErrSilent) {
 		t.Errorf("a program that has not answered: %v", err)
 	}
-	if !p.take([]byte("metrics")) || p.take([]byte("more")) {
+	if !p.handleAnswer([]byte("metrics")) || p.handleAnswer([]byte("more")) {
 		t.Error("an answer that is due is not taken, or one that is not")
 	}
 	got := make(chan string, 1)
@@ -242,7 +242,7 @@ func TestAskLate(t *testing.T) {
 			t.Fatalf("asked for %q, %v, want %q", q.What, err, want)
 		}
 	}
-	p.take([]byte("dump"))
+	p.handleAnswer([]byte("dump"))
 	if body := <-got; body != "dump/" {
 		t.Errorf("the answer is %q", body)
 	}

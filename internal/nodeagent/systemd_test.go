@@ -154,22 +154,22 @@ func TestLimits(t *testing.T) {
 		t.Error("connections are not bounded by user")
 	}
 	for i := range requestBurst {
-		if pause, err := l.take(7); pause > 0 || err != nil {
+		if pause, err := l.takeToken(7); pause > 0 || err != nil {
 			t.Fatalf("request %d: %v, %v", i, pause, err)
 		}
 	}
 	last := time.Duration(0)
 	for range requestRate * int(requestWait/time.Second) {
-		pause, err := l.take(7)
+		pause, err := l.takeToken(7)
 		if err != nil || pause <= last {
 			t.Fatalf("%v after %v, %v", pause, last, err)
 		}
 		last = pause
 	}
-	if _, err := l.take(7); err == nil {
+	if _, err := l.takeToken(7); err == nil {
 		t.Error("requests are not bounded")
 	}
-	if pause, err := l.take(8); pause > 0 || err != nil {
+	if pause, err := l.takeToken(8); pause > 0 || err != nil {
 		t.Errorf("another user waits: %v, %v", pause, err)
 	}
 	now = now.Add(time.Hour)

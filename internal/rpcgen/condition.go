@@ -132,7 +132,7 @@ func (e *evaluator) fault(format string, args ...any) {
 	e.add(e.at, "in the condition: "+format, args...)
 }
 
-func (e *evaluator) take() token {
+func (e *evaluator) nextToken() token {
 	if len(e.words) == 0 {
 		return token{}
 	}
@@ -153,7 +153,7 @@ func (e *evaluator) binary(least int) constant.Value {
 			break
 		}
 		if !negative {
-			e.take()
+			e.nextToken()
 		}
 		decided := op == "&&" && constant.Sign(x) == 0 || op == "||" && constant.Sign(x) != 0
 		if decided {
@@ -218,7 +218,7 @@ func (e *evaluator) unary() constant.Value {
 	if e.depth > maxParentheses {
 		e.fault("more than %d parentheses and signs within each other", maxParentheses)
 	}
-	t := e.take()
+	t := e.nextToken()
 	switch {
 	case e.bad:
 	case t.kind == numberToken:
@@ -237,7 +237,7 @@ func (e *evaluator) unary() constant.Value {
 		return constant.UnaryOp(op[t.text], e.unary(), 0)
 	case t.text == "(":
 		v := e.binary(1)
-		if !e.bad && e.take().text != ")" {
+		if !e.bad && e.nextToken().text != ")" {
 			e.fault("')' is missing")
 		}
 		return v
@@ -248,10 +248,10 @@ func (e *evaluator) unary() constant.Value {
 }
 
 func (e *evaluator) defined() constant.Value {
-	t := e.take()
+	t := e.nextToken()
 	if t.text == "(" {
-		t = e.take()
-		if e.take().text != ")" {
+		t = e.nextToken()
+		if e.nextToken().text != ")" {
 			t.kind = endToken
 		}
 	}

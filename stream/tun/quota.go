@@ -19,8 +19,8 @@ type quota struct {
 
 func newQuota() quota { return quota{from: map[ethertype.MAC]int{}} }
 
-// take counts one more stream with a station, and reports whether it is within the limits.
-func (q *quota) take(mac ethertype.MAC) bool {
+// admit counts one more stream with a station, and reports whether it is within the limits.
+func (q *quota) admit(mac ethertype.MAC) bool {
 	if q.all >= maxPeers || q.from[mac] >= maxStreams {
 		return false
 	}

@@ -356,7 +356,7 @@ func (t *Tun) accept() {
 func (t *Tun) enter(mac ethertype.MAC) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.closed && t.quota.take(mac)
+	return !t.closed && t.quota.admit(mac)
 }
 
 // leave undoes enter.

@@ -155,9 +155,9 @@ func (l *faulty) flush(now int64) (err error) {
 		}
 		n, sendErr := l.Link.Send(l.batch[:k])
 		clear(l.batch[:k])
-		l.tx.take(n)
+		l.tx.removeReady(n)
 		if more = n == k && sendErr == nil; n < k && errors.Is(sendErr, transport.ErrFrameSize) {
-			l.tx.take(1)
+			l.tx.removeReady(1)
 			l.refused.Add(1)
 			more = true
 		}
@@ -197,7 +197,7 @@ func (l *faulty) Recv(views [][]byte) (n int, err error) {
 	if l.rx == nil {
 		return l.Link.Recv(views)
 	}
-	l.rx.take(l.lent)
+	l.rx.removeReady(l.lent)
 	l.lent = 0
 	wrap.Long(&l.base).Return()
 	if err := l.pull(now); err != nil {

@@ -173,8 +173,8 @@ func (s *shaper) next(lent int) int64 {
 	return due
 }
 
-// take removes the first n ready frames. Their memory is used again.
-func (s *shaper) take(n int) {
+// removeReady removes the first n ready frames. Their memory is used again.
+func (s *shaper) removeReady(n int) {
 	for i := range s.ready[:n] {
 		s.recycle(s.ready[i].data)
 	}

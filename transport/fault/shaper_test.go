@@ -23,7 +23,7 @@ func run(opts Options, n int, step time.Duration) (out []int, s *shaper) {
 		for _, h := range s.ready {
 			out = append(out, int(h.data[20])<<8|int(h.data[21]))
 		}
-		s.take(len(s.ready))
+		s.removeReady(len(s.ready))
 	}
 	for i := range n {
 		f := make([]byte, 64)
@@ -165,7 +165,7 @@ func TestCorrupt(t *testing.T) {
 		if flips < 1 || flips > 4 || !bytes.Equal(got[:14], whole[:14]) {
 			t.Fatalf("%d bits changed: %x", flips, got)
 		}
-		s.take(1)
+		s.removeReady(1)
 	}
 	if long[14] != 0xa5 || long[20] != 0xa5 {
 		t.Error("the sender's memory changed")

@@ -303,9 +303,9 @@ func (t *long) precedes(hdr *unix.Tpacket2Hdr) bool {
 	return first != nil && before(first, hdr)
 }
 
-// take returns the view of the oldest long frame that has arrived before the next one of main,
+// nextView returns the view of the oldest long frame that has arrived before the next one of main,
 // nil if there is none. It counts and drops what is none or was cut.
-func (t *long) take(main *receiver, s *afpacket.Station) (view []byte) {
+func (t *long) nextView(main *receiver, s *afpacket.Station) (view []byte) {
 	r := &t.rx
 	for r.lent < len(r.offsets) {
 		hdr := r.next()

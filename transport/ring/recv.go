@@ -112,9 +112,9 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		t.giveBack(l.count)
 	}
 	views = views[:min(len(views), transport.MaxBatch)]
-	n = r.take(views, t)
+	n = r.fillViews(views, t)
 	if t.ever.Load() && t.from < 0 && n < len(views) {
-		if view := t.take(r, l.station); view != nil {
+		if view := t.nextView(r, l.station); view != nil {
 			views[n] = view
 			n++
 		}
@@ -126,9 +126,9 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// take fills views from the slots that the kernel has filled. It stops before a frame that arrived
+// fillViews fills views from the slots that the kernel has filled. It stops before a frame that arrived
 // after the next long frame, and at a frame whose end is still in the socket's queue.
-func (r *receiver) take(views [][]byte, long *long) (n int) {
+func (r *receiver) fillViews(views [][]byte, long *long) (n int) {
 	next := r.at.Load()
 	for n < len(views) && r.lent+r.stale < len(r.offsets) { // at most one round of the ring: the slots beyond are lent
 		off := int(r.offsets[next])

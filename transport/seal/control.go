@@ -77,7 +77,7 @@ func (m *machine) answer(kind framing.SealKind, o *framing.Outer) []byte {
 // stored state, and its receiver accepts it only for the session that it currently sends in.
 func (m *machine) unknown(frame []byte, now int64) {
 	o, _ := framing.ParseOuter(frame)
-	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) || !m.troubles.budget.take(now) {
+	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) || !m.troubles.budget.spend(now) {
 		return
 	}
 	notice := m.answer(framing.KindSealUnknown, &o)
@@ -103,7 +103,7 @@ func (m *machine) lost(o *framing.Outer, frame []byte, now int64) bool {
 // refuse notifies the sender of a unicast frame that the frame could not be opened. The receiver of
 // the notice cannot verify it, so it only counts it.
 func (m *machine) refuse(o *framing.Outer, now int64) {
-	if o.Dst != m.self || o.SrcPort == ethertype.PortAll || !m.ports.Contains(o.DstPort) || !m.troubles.budget.take(now) {
+	if o.Dst != m.self || o.SrcPort == ethertype.PortAll || !m.ports.Contains(o.DstPort) || !m.troubles.budget.spend(now) {
 		return
 	}
 	notice := m.answer(framing.KindSealRefused, o)

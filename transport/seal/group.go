@@ -55,8 +55,8 @@ func (g *group) open(s *secrets, dst, frame []byte) ([]byte, bool) {
 	return out, err == nil
 }
 
-// take reports whether a frame with a valid tag is new, and records its counter.
-func (g *group) take(frame []byte) bool {
+// accept reports whether a frame with a valid tag is new, and records its counter.
+func (g *group) accept(frame []byte) bool {
 	salt := [saltSize]byte(frame[framing.SealedGroupNonce:])
 	n := binary.BigEndian.Uint64(frame[framing.SealedGroupNonce+saltSize:])
 	if salt == g.salt || n >= maxCounter {

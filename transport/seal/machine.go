@@ -310,7 +310,7 @@ func (m *machine) openBegin(s *session, counter uint64, room, frame []byte, now 
 		m.count.Altered.Add(1)
 		return nil
 	}
-	if !s.seen.take(counter) {
+	if !s.seen.recordNew(counter) {
 		m.count.Replayed.Add(1)
 		return nil
 	}
@@ -333,7 +333,7 @@ func (m *machine) openGroup(room, frame []byte, now int64) []byte {
 		if !ok {
 			continue
 		}
-		if !m.group.take(frame) {
+		if !m.group.accept(frame) {
 			m.count.Replayed.Add(1)
 			return nil
 		}

@@ -413,7 +413,7 @@ func TestWindow(t *testing.T) {
 				n += uint64(r.IntN(3) * r.IntN(windowBits*2) / 2)
 			}
 			want := !seen[n] && (n >= next || next-n <= windowBits)
-			if got := w.take(n); got != want {
+			if got := w.recordNew(n); got != want {
 				t.Fatalf("seed %d: take(%d) = %v at %d", seed, n, got, next)
 			}
 			if want {

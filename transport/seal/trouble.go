@@ -62,8 +62,8 @@ const (
 	budgetEach   = int64(5 * time.Millisecond)
 )
 
-// take consumes one use, and reports whether one was left.
-func (b *budget) take(now int64) bool {
+// spend consumes one use, and reports whether one was left.
+func (b *budget) spend(now int64) bool {
 	if b.at == 0 {
 		b.tokens = budgetAtOnce * budgetEach
 	} else {

@@ -15,9 +15,9 @@ type window struct {
 	bits [windowWords]uint64
 }
 
-// take reports whether counter n, less than maxCounter, is new, and records it. A counter that is
+// recordNew reports whether counter n, less than maxCounter, is new, and records it. A counter that is
 // too old to check is not new.
-func (w *window) take(n uint64) bool {
+func (w *window) recordNew(n uint64) bool {
 	if n >= w.next {
 		w.advance(n + 1)
 	} else if w.next-n > windowBits {

@@ -109,8 +109,8 @@ func (c *calendar) put(e event) {
 	c.later++
 }
 
-// take moves the events of a day to near.
-func (c *calendar) take(last *int32) {
+// loadDay moves the events of a day to near.
+func (c *calendar) loadDay(last *int32) {
 	if *last == 0 {
 		return
 	}
@@ -141,7 +141,7 @@ func (c *calendar) refill() {
 			c.horizon = c.far[0].at
 			c.come()
 		}
-		c.take(&c.days[c.first])
+		c.loadDay(&c.days[c.first])
 		c.first = (c.first + 1) % nDays
 		c.horizon += min(c.width, math.MaxInt64-c.horizon)
 		c.come()

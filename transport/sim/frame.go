@@ -30,8 +30,8 @@ const leastClass = 7
 
 func class(n int) int { return max(leastClass, bits.Len(uint(n-1))) }
 
-// take returns a frame of n bytes with one reference and arbitrary contents.
-func (p *pool) take(n int) *frame {
+// newFrame returns a frame of n bytes with one reference and arbitrary contents.
+func (p *pool) newFrame(n int) *frame {
 	c := class(n)
 	if kept := p[c]; len(kept) > 0 {
 		f := kept[len(kept)-1]
@@ -44,7 +44,7 @@ func (p *pool) take(n int) *frame {
 
 // gather copies the parts of a frame that a caller of Send passed.
 func (p *pool) gather(src *transport.Frame) *frame {
-	f := p.take(src.Len())
+	f := p.newFrame(src.Len())
 	src.AppendTo(f.data[:0])
 	return f
 }
@@ -64,7 +64,7 @@ func (p *pool) own(f *frame) *frame {
 	if f.refs == 1 {
 		return f
 	}
-	g := p.take(len(f.data))
+	g := p.newFrame(len(f.data))
 	copy(g.data, f.data)
 	p.release(f)
 	return g

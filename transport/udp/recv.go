@@ -97,7 +97,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 			l.fill(len(views))
 		}
 		if r.filled > 0 {
-			n = l.take(views)
+			n = l.fillViews(views)
 			l.publish()
 		}
 	}
@@ -138,8 +138,8 @@ func (l *Link) read(fd, limit int, group bool) {
 	r.filled += n
 }
 
-// take fills views with frames from the slots.
-func (l *Link) take(views [][]byte) (n int) {
+// fillViews fills views with frames from the slots.
+func (l *Link) fillViews(views [][]byte) (n int) {
 	r := &l.rx
 	for n < len(views) && r.at < r.filled {
 		s := &r.slots[r.at]

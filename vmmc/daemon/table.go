@@ -140,9 +140,9 @@ func newGate() *admission.Gate[uint32] {
 	return admission.New(admission.Limits{Conns: userProcesses, AllConns: maxProcesses, Bytes: userMemory, AllBytes: allMemory}, uint32(0))
 }
 
-// take charges an item to the client's user, and reports whether the limit permits it. If not, the
+// charge counts an item for the client's user, and reports whether the limit permits it. If not, the
 // daemon disconnects the client.
-func (c *client) take(cost int64) bool {
+func (c *client) charge(cost int64) bool {
 	if !c.gate.Take(c.uid, cost) {
 		c.over = true
 		return false
@@ -173,7 +173,7 @@ func (t *table) hear(c *client, m *directory.Message) bool {
 	}
 	if c.behind != nil && m.Kind != directory.Leave { // it is not in yet
 		c.behind = append(c.behind, *m)
-		return len(c.behind) < maxExports && c.take(costBehind)
+		return len(c.behind) < maxExports && c.charge(costBehind)
 	}
 	if !c.entered && m.Kind != directory.Enter && m.Kind != directory.Leave {
 		return t.outside(c, m)
@@ -319,13 +319,13 @@ func (t *table) export(c *client, id uint32, word string) bool {
 		return false
 	}
 	if word == "" {
-		if _, has := c.exports[id]; !has && !c.take(costExport) {
+		if _, has := c.exports[id]; !has && !c.charge(costExport) {
 			return false
 		}
 		c.exports[id] = struct{}{}
 		return true
 	}
-	if _, has := c.words[word]; !has && !c.take(costName) {
+	if _, has := c.words[word]; !has && !c.charge(costName) {
 		return false
 	}
 	c.words[word] = id
@@ -351,7 +351,7 @@ func (t *table) unexport(c *client, id uint32, word string) {
 // match answers at once if the exporter is known and on this node. Otherwise it asks the segment
 // until the exporter is found on either.
 func (t *table) match(c *client, m *directory.Message) bool {
-	if c.wants[m.Seq] != nil || len(c.wants) >= maxWants || !c.take(costWant) {
+	if c.wants[m.Seq] != nil || len(c.wants) >= maxWants || !c.charge(costWant) {
 		return false
 	}
 	name := directory.Name{Node: m.Addr.MAC, Process: m.Self.Process, ID: m.ID, Word: m.Text}
@@ -409,7 +409,7 @@ func (t *table) fail(w *want, why error) {
 
 // shown records that c shows a ticket at an address, and nowhere else.
 func (t *table) shown(c *client, ticket provider.Ticket, at ethertype.Addr) bool {
-	if t.tickets[shownBy{ticket, c.self}] != nil || len(c.tickets) >= maxTickets || ticket == (provider.Ticket{}) || !c.meet(at.MAC) || !c.take(costTicket) {
+	if t.tickets[shownBy{ticket, c.self}] != nil || len(c.tickets) >= maxTickets || ticket == (provider.Ticket{}) || !c.meet(at.MAC) || !c.charge(costTicket) {
 		return false
 	}
 	t.tickets[shownBy{ticket, c.self}], c.tickets[ticket] = c, at
@@ -425,7 +425,7 @@ func (t *table) spend(c *client, ticket provider.Ticket) {
 }
 
 func (c *client) meet(node ethertype.MAC) bool {
-	if _, known := c.met[node]; !known && (len(c.met) >= maxNodes || !c.take(costNode)) {
+	if _, known := c.met[node]; !known && (len(c.met) >= maxNodes || !c.charge(costNode)) {
 		return false
 	}
 	c.met[node] = struct{}{}

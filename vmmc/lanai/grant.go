@@ -16,7 +16,7 @@ func (k *conn) Open(mem []byte) (asking.Place, error) {
 	h.host.Engine.Lock()
 	defer h.host.Engine.Unlock()
 	offset := pageOffset(mem)
-	r, ok := k.p.frames.take(&k.p.seat, mem, to)
+	r, ok := k.p.frames.allocate(&k.p.seat, mem, to)
 	switch {
 	case !ok:
 		return asking.Place{}, fmt.Errorf("%w: the node has no %d consecutive free pages (Config.Memory)", provider.ErrNoRoom, pagesOf(offset, uint64(len(mem))))

@@ -54,8 +54,8 @@ func pageOffset(mem []byte) int {
 // pagesOf returns how many pages n bytes at an offset in a page touch, at least one.
 func pagesOf(offset int, n uint64) uint64 { return max((uint64(offset)+n+pageSize-1)/pageSize, 1) }
 
-// take assigns a run of frames to mem. It reports false if no run is long enough.
-func (f *frames) take(owner *seat, mem []byte, to importer) (run, bool) {
+// allocate assigns a run of frames to mem. It reports false if no run is long enough.
+func (f *frames) allocate(owner *seat, mem []byte, to importer) (run, bool) {
 	r, ok := f.reserve(int(pagesOf(pageOffset(mem), uint64(len(mem)))))
 	if ok {
 		f.fill(r, owner, mem, to)

@@ -277,8 +277,8 @@ func (p *program) mayTake(node int) bool {
 	return node == 0 || len(p.procs) < 2 || p.lines[node].held < lineBuffers
 }
 
-// take returns a free buffer, or nil. Data leaves some to the driver.
-func (p *program) take(node int, data bool) *buffer {
+// unusedBuffer returns a free buffer, or nil. Data leaves some to the driver.
+func (p *program) unusedBuffer(node int, data bool) *buffer {
 	if p.free == 0 || data && p.free <= ownBuffers || !p.mayTake(node) {
 		return nil
 	}
@@ -382,7 +382,7 @@ func (p *program) fetch() bool {
 	if !p.bringForward() {
 		return false
 	}
-	b := p.take(p.h.leaving.At(0).node, false)
+	b := p.unusedBuffer(p.h.leaving.At(0).node, false)
 	if b == nil {
 		return false
 	}

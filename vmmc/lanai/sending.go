@@ -132,7 +132,7 @@ func (p *program) step(q *queue) bool {
 
 // short copies the data of a short request into a packet.
 func (p *program) short(q *queue) bool {
-	b := p.take(q.node, true)
+	b := p.unusedBuffer(q.node, true)
 	if b == nil {
 		return false
 	}
@@ -161,7 +161,7 @@ func (p *program) chunk(q *queue) bool {
 	if p.h.cfg.Serial && (p.c.Sending() || p.queued.Len() > 0) {
 		return false
 	}
-	b := p.take(q.node, true)
+	b := p.unusedBuffer(q.node, true)
 	if b == nil {
 		return false
 	}

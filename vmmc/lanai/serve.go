@@ -210,7 +210,7 @@ func (h *Card) tenant(work context.Context, conn *net.UnixConn, uid uint32) {
 	h.tenants[t] = struct{}{}
 	t.announce()
 	h.host.Engine.Unlock()
-	caller := h.host.NewCaller(t.calls, t.take)
+	caller := h.host.NewCaller(t.calls, t.readDoorbells)
 	var hears sync.WaitGroup
 	hears.Go(caller.Hear)
 	t.read()
@@ -267,9 +267,9 @@ func (t *tenant) tell(n memo) {
 	}
 }
 
-// take makes the card look at the queues that the program has rung for. It reports whether one of them has a
+// readDoorbells makes the card look at the queues that the program has rung for. It reports whether one of them has a
 // request. The host's lock is held.
-func (t *tenant) take() (some bool) {
+func (t *tenant) readDoorbells() (some bool) {
 	for i := range shared.Words {
 		for set := t.calls.Take(i); set != 0; set &= set - 1 {
 			g := t.guests[32*i+bits.TrailingZeros32(set)]
@@ -331,7 +331,7 @@ func (t *tenant) do(n *memo) (ok bool) {
 	case doEnter:
 		t.line.Send(memo{Do: doEnter, Error: g.enter(n.Scope)})
 	case doWord:
-		t.line.Send(memo{Do: doWord, Error: g.take(directory.WordKey(n.Scope, n.Word))})
+		t.line.Send(memo{Do: doWord, Error: g.claimKey(directory.WordKey(n.Scope, n.Word))})
 	case doUnword:
 		g.drop(directory.WordKey(n.Scope, n.Word))
 	case doUnname:
@@ -638,14 +638,14 @@ func (t *tenant) left() {
 // enter registers the process's number.
 func (g *guest) enter(scope string) (refused string) {
 	self := g.seat.self
-	if refused = g.take(directory.NodeKey(scope, self.Addr.MAC, self.Process)); refused == "" {
-		refused = g.take(directory.NumberKey(scope, self.Process))
+	if refused = g.claimKey(directory.NodeKey(scope, self.Addr.MAC, self.Process)); refused == "" {
+		refused = g.claimKey(directory.NumberKey(scope, self.Process))
 	}
 	return refused
 }
 
-// take adds a name of the process. It returns the reason if it cannot.
-func (g *guest) take(key string) (refused string) {
+// claimKey adds a name of the process. It returns the reason if it cannot.
+func (g *guest) claimKey(key string) (refused string) {
 	mine := g.card.names.mine
 	_, taken := mine[key]
 	switch {

@@ -75,7 +75,7 @@ func (b *broadcast) run(ctx context.Context, res xdr.Unmarshaler, each func(neti
 				}
 				continue
 			}
-			if b.take(buf[:n], unmap(from), res) && !each(unmap(from)) {
+			if b.decodeReply(buf[:n], unmap(from), res) && !each(unmap(from)) {
 				return nil
 			}
 		}
@@ -96,8 +96,8 @@ func (b *broadcast) send() error {
 	return nil
 }
 
-// take decodes a reply if it is the first one from its server, and a success.
-func (b *broadcast) take(msg []byte, from netip.AddrPort, res xdr.Unmarshaler) bool {
+// decodeReply decodes a reply if it is the first one from its server, and a success.
+func (b *broadcast) decodeReply(msg []byte, from netip.AddrPort, res xdr.Unmarshaler) bool {
 	xid, ok := messageXID(msg, msgReply)
 	if _, again := b.answered[from]; !ok || again || xid != b.x.XID || len(b.answered) == maxAnswers {
 		return false

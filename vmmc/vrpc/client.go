@@ -160,15 +160,15 @@ func (c *Client) call(ctx context.Context, x *Exchange, proc uint32, args xdr.Ma
 		if err := c.transport.RoundTrip(ctx, x); err != nil {
 			return err
 		}
-		if again, err := c.take(x, proc, cred, res, inPlace); !again || !first {
+		if again, err := c.decodeReply(x, proc, cred, res, inPlace); !again || !first {
 			return err
 		}
 	}
 }
 
-// take decodes the reply. On an error it releases the reply. again means that the server has
+// decodeReply decodes the reply. On an error it releases the reply. again means that the server has
 // refused the credential, and that there is a better one now.
-func (c *Client) take(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmarshaler, inPlace bool) (again bool, err error) {
+func (c *Client) decodeReply(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmarshaler, inPlace bool) (again bool, err error) {
 	if err = c.decode(x, proc, cred, res, inPlace); err == nil {
 		return false, nil
 	}
@@ -278,7 +278,7 @@ func (s Started) wait(ctx context.Context, res xdr.Unmarshaler, inPlace bool) er
 	if err := c.receive(ctx, s.x); err != nil {
 		return err
 	}
-	again, err := c.take(s.x, s.proc, s.cred, res, inPlace)
+	again, err := c.decodeReply(s.x, s.proc, s.cred, res, inPlace)
 	if again {
 		err = c.call(ctx, s.x, s.proc, s.args, res, inPlace)
 	}

@@ -290,7 +290,7 @@ func (t *datagramClient) read() {
 			t.NotAReply.Add(1)
 			continue
 		}
-		x := t.calls.take(xid)
+		x := t.calls.removeID(xid)
 		if x == nil {
 			t.Strays.Add(1)
 			continue

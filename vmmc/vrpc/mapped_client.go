@@ -218,7 +218,7 @@ func (c *mappedConn) lost(err error) error {
 // look takes the replies that have arrived, for x and others. It returns an error if the time of x
 // has passed, or the connection has ended.
 func (c *mappedConn) look(x *Exchange) error {
-	woken, err := c.take(x)
+	woken, err := c.readReplies(x)
 	if woken {
 		c.proc.Wake()
 	}
@@ -242,8 +242,8 @@ func (c *mappedConn) ready() bool {
 	return c.in.ready()
 }
 
-// take takes replies out of the ring. It reports whether any was for a call other than x.
-func (c *mappedConn) take(x *Exchange) (others bool, err error) {
+// readReplies takes replies out of the ring. It reports whether any was for a call other than x.
+func (c *mappedConn) readReplies(x *Exchange) (others bool, err error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	for {
@@ -285,7 +285,7 @@ func (c *mappedConn) waiting(msg []byte) (*Exchange, error) {
 		c.stats.NotAReply.Add(1)
 		return nil, fmt.Errorf("%w: a message of %d bytes that is not a reply", ErrBadReply, len(msg))
 	}
-	x := c.calls.take(xid)
+	x := c.calls.removeID(xid)
 	if x == nil {
 		c.stats.Strays.Add(1)
 	}

@@ -301,7 +301,7 @@ func (c *streamConn) read() error {
 			c.stats.NotAReply.Add(1)
 			return fmt.Errorf("%w: a record of %d bytes that is not a reply", ErrBadReply, len(rec)-headroom)
 		}
-		x := c.calls.take(xid)
+		x := c.calls.removeID(xid)
 		if x == nil {
 			c.stats.Strays.Add(1)
 			continue
@@ -485,9 +485,9 @@ func (p *pending) remove(x *Exchange) bool {
 	return true
 }
 
-// take removes and returns the call with this transaction id, if there is one. The caller sets its
+// removeID removes and returns the call with this transaction id, if there is one. The caller sets its
 // Reply and sends nil to done.
-func (p *pending) take(xid uint32) *Exchange {
+func (p *pending) removeID(xid uint32) *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := p.calls[xid]

@@ -51,8 +51,8 @@ func (d *Decoder) fail(kind error, what string, offset int, got, limit int64) {
 
 func (d *Decoder) left() int64 { return int64(len(d.msg) - d.off) }
 
-// take returns the next n bytes of the message, or false.
-func (d *Decoder) take(n int64, what string) ([]byte, bool) {
+// next returns the next n bytes of the message, or false.
+func (d *Decoder) next(n int64, what string) ([]byte, bool) {
 	if d.err != nil {
 		return nil, false
 	}
@@ -67,14 +67,14 @@ func (d *Decoder) take(n int64, what string) ([]byte, bool) {
 }
 
 func (d *Decoder) word(what string) uint32 {
-	if p, ok := d.take(4, what); ok {
+	if p, ok := d.next(4, what); ok {
 		return binary.BigEndian.Uint32(p)
 	}
 	return 0
 }
 
 func (d *Decoder) double(what string) uint64 {
-	if p, ok := d.take(8, what); ok {
+	if p, ok := d.next(8, what); ok {
 		return binary.BigEndian.Uint64(p)
 	}
 	return 0
@@ -126,7 +126,7 @@ func (d *Decoder) Double() float64 { return math.Float64frombits(d.double("doubl
 
 // Quadruple decodes a quadruple (section 4.8).
 func (d *Decoder) Quadruple() (v Quadruple) {
-	if p, ok := d.take(int64(len(v)), "quadruple"); ok {
+	if p, ok := d.next(int64(len(v)), "quadruple"); ok {
 		copy(v[:], p)
 	}
 	return v
@@ -182,7 +182,7 @@ func (d *Decoder) counted(what string, max uint32) []byte {
 // opaque takes n bytes and their padding, of the item that begins at start. If the message is too
 // short, the decoder stays at start.
 func (d *Decoder) opaque(what string, start int, n uint64) []byte {
-	p, ok := d.take(padded(n), what)
+	p, ok := d.next(padded(n), what)
 	if !ok {
 		d.off = start
 		return nil

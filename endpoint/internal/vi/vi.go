@@ -310,7 +310,7 @@ func (w *Provider) accept(r *vipl.Request) {
 	up, reason := w.up.Admit(&h)
 	var ch *channel
 	if reason == 0 {
-		if ch = w.take(r, &h, up); ch == nil {
+		if ch = w.acceptChannel(r, &h, up); ch == nil {
 			reason = wire.ReasonCongestion
 		}
 	}
@@ -323,9 +323,9 @@ func (w *Provider) accept(r *vipl.Request) {
 	w.accepting = append(w.accepting, ch)
 }
 
-// // take makes the channel of an accepted connection. It returns nil if it cannot, usually because
-// the // budget is exhausted.
-func (w *Provider) take(r *vipl.Request, h *wire.Hello, up provider.Half) *channel {
+// acceptChannel makes the channel of an accepted connection. It returns nil if it cannot, usually because
+// the budget is exhausted.
+func (w *Provider) acceptChannel(r *vipl.Request, h *wire.Hello, up provider.Half) *channel {
 	size := h.Shape.Memory(wire.Serving)
 	if !w.memory.Take(r.Remote().MAC, size) {
 		return nil

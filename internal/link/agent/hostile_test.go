@@ -98,7 +98,7 @@ func TestHostileAgent(t *testing.T) {
 		l := lease(path)
 		conn, reply, fds, err := l.ask(t.Context())
 		if err == nil {
-			if err = l.take(iface.Interface{Index: 1, Name: "bob0"}, reply, fds); err == nil {
+			if err = l.createStation(iface.Interface{Index: 1, Name: "bob0"}, reply, fds); err == nil {
 				t.Errorf("%s: it was taken", name)
 			}
 			conn.Close()

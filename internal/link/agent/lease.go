@@ -76,7 +76,7 @@ func Open(ctx context.Context, path string, wish Wish) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.take(ifi, reply, fds); err != nil {
+	if err := l.createStation(ifi, reply, fds); err != nil {
 		closePassed(conn, append(fds, l.shown...))
 		conn.Close()
 		return nil, err
@@ -85,8 +85,8 @@ func Open(ctx context.Context, path string, wish Wish) (*Lease, error) {
 	return l, nil
 }
 
-// take creates a station from the agent's reply.
-func (l *Lease) take(ifi iface.Interface, reply Reply, fds []int) error {
+// createStation creates a station from the agent's reply.
+func (l *Lease) createStation(ifi iface.Interface, reply Reply, fds []int) error {
 	packets := reply.sockets()
 	claims := len(fds) - reply.Near
 	if reply.Near < 0 || claims <= packets {

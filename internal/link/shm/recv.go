@@ -77,7 +77,7 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 	}
 	nbytes := 0
 	for tries := 0; n < len(views) && nbytes <= l.ring/share && tries < transport.MaxBatch; tries++ {
-		view, r := p.in.take()
+		view, r := p.in.nextFrame()
 		if r == broken {
 			l.fail(p)
 		}

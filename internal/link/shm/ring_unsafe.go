@@ -167,9 +167,9 @@ func (r *reader) ready() bool {
 	return true
 }
 
-// take returns the next frame. It reads the record's word only once; whatever that contains, the
+// nextFrame returns the next frame. It reads the record's word only once; whatever that contains, the
 // view lies within the mapping.
-func (r *reader) take() ([]byte, result) {
+func (r *reader) nextFrame() ([]byte, result) {
 	next := r.next.Load()
 	start := next & (r.size - 1)
 	word := atomic.LoadUint64((*uint64)(unsafe.Add(r.base, start)))

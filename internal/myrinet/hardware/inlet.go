@@ -76,7 +76,7 @@ func (in *inlet) put(h *framing.FabricHeader, part []byte, long *longCable, st *
 	}
 	in.heardOf(h.Seq + 1)
 	data := s.data[:h.Size]
-	if !long.take(data, part) {
+	if !long.assemble(data, part) {
 		return nil
 	}
 	*s = slot{state: slotFull, kind: h.Kind, packet: h.Packet, offset: h.Offset, length: h.Length, data: data}

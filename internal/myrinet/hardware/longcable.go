@@ -66,9 +66,9 @@ func (l *longCable) rest() int {
 	return l.link.Rest()
 }
 
-// take copies the part of a packet in a frame to dst, which has the part's length. part holds the
+// assemble copies the part of a packet in a frame to dst, which has the part's length. part holds the
 // beginning; take fetches the rest from the link. It reports false if the link has lost the rest.
-func (l *longCable) take(dst, part []byte) bool {
+func (l *longCable) assemble(dst, part []byte) bool {
 	if len(part) == len(dst) {
 		copy(dst, part)
 		return true
@@ -150,7 +150,7 @@ func (c *cableEnd) straight(h *framing.FabricHeader, part []byte) bool {
 	}
 	in.heardOf(h.Seq + 1)
 	if len(part) < len(memory) {
-		if !c.long.take(memory, part) {
+		if !c.long.assemble(memory, part) {
 			return true // leaves a gap
 		}
 		part = memory

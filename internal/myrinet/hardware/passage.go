@@ -47,7 +47,7 @@ func (c *cableEnd) consume(now int64) {
 			}
 			break
 		}
-		if !c.take(now, s) {
+		if !c.handleFrame(now, s) {
 			return
 		}
 		in.gapSince = 0
@@ -59,8 +59,8 @@ func (c *cableEnd) consume(now int64) {
 	}
 }
 
-// take handles the next frame. It reports false if the frame has to wait.
-func (c *cableEnd) take(now int64, s *slot) bool {
+// handleFrame handles the next frame. It reports false if the frame has to wait.
+func (c *cableEnd) handleFrame(now int64, s *slot) bool {
 	p := &c.pass
 	mine := p.state != idle && s.packet == p.number
 	switch {
@@ -71,7 +71,7 @@ func (c *cableEnd) take(now int64, s *slot) bool {
 		s.state = slotDone
 		return true
 	case p.cut && !mine:
-		return c.retryCut(now) && c.take(now, s)
+		return c.retryCut(now) && c.handleFrame(now, s)
 	case s.offset == 0 && !(mine && p.got == 0):
 		c.stop(&c.stats.Lost) // the previous packet was incomplete
 		c.arrive(s)

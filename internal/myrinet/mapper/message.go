@@ -111,7 +111,7 @@ type reader struct {
 
 var zeros [256]byte
 
-func (r *reader) take(n int) []byte {
+func (r *reader) next(n int) []byte {
 	if n > len(r.b) {
 		r.bad, r.b = true, nil
 		return zeros[:n]
@@ -121,13 +121,13 @@ func (r *reader) take(n int) []byte {
 	return taken
 }
 
-func (r *reader) uint8() uint8       { return r.take(1)[0] }
-func (r *reader) mac() ethertype.MAC { return ethertype.MAC(r.take(6)) }
-func (r *reader) uint64() uint64     { return binary.BigEndian.Uint64(r.take(8)) }
-func (r *reader) uint32() uint32     { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *reader) uint8() uint8       { return r.next(1)[0] }
+func (r *reader) mac() ethertype.MAC { return ethertype.MAC(r.next(6)) }
+func (r *reader) uint64() uint64     { return binary.BigEndian.Uint64(r.next(8)) }
+func (r *reader) uint32() uint32     { return binary.BigEndian.Uint32(r.next(4)) }
 
 func (r *reader) route() myrinet.Route {
-	turns := r.take(int(r.uint8()))
+	turns := r.next(int(r.uint8()))
 	if r.bad {
 		return nil
 	}
@@ -151,11 +151,11 @@ func (m *message) parse(payload []byte) error {
 		m.back = r.route()
 	case answer:
 		m.host, m.leader, m.age, m.digest = r.mac(), r.mac(), r.uint32(), r.uint64()
-		m.name = string(r.take(int(r.uint8())))
+		m.name = string(r.next(int(r.uint8())))
 		r.bad = r.bad || len(m.name) > maxNameLen
 	case install:
 		m.back, m.host, m.digest, m.part, m.parts = r.route(), r.mac(), r.uint64(), r.uint8(), r.uint8()
-		n := int(binary.BigEndian.Uint16(r.take(2)))
+		n := int(binary.BigEndian.Uint16(r.next(2)))
 		r.bad = r.bad || n > MaxHosts || m.part >= m.parts
 		for i := 0; i < n && !r.bad; i++ {
 			m.entries = append(m.entries, myrinet.HostRoute{To: r.mac(), Turns: r.route()})

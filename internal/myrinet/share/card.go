@@ -169,7 +169,7 @@ func (c *Card) collect(ctx context.Context) error {
 		}
 		batch = batch[:0]
 		for _, view := range views[:n] {
-			if frame := c.take(view); frame != nil {
+			if frame := c.admitFrame(view); frame != nil {
 				batch = append(batch, transport.Frame{Head: frame})
 			}
 		}
@@ -185,9 +185,9 @@ func (c *Card) collect(ctx context.Context) error {
 	}
 }
 
-// take returns a program's frame if the program may send it. Package shm has already copied the
+// admitFrame returns a program's frame if the program may send it. Package shm has already copied the
 // frames of programs of other users, so they cannot change after this check.
-func (c *Card) take(view []byte) []byte {
+func (c *Card) admitFrame(view []byte) []byte {
 	be := binary.BigEndian
 	from := be.Uint16(view[framing.OffsetSrcPort:])
 	frame := view[min(len(view), ethertype.HeaderSize):]

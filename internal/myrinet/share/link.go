@@ -211,7 +211,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	k, err := l.memory.Recv(views[:min(len(views), transport.MaxBatch)])
 	nbytes := 0
 	for _, view := range views[:k] {
-		if frame := l.take(view); frame != nil {
+		if frame := l.admitFrame(view); frame != nil {
 			views[n] = frame
 			nbytes += len(frame)
 			n++
@@ -228,9 +228,9 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, err
 }
 
-// take returns the frame after the header, or nil if it is not from the card or not for this
+// admitFrame returns the frame after the header, or nil if it is not from the card or not for this
 // program.
-func (l *Link) take(view []byte) []byte {
+func (l *Link) admitFrame(view []byte) []byte {
 	if binary.BigEndian.Uint16(view[framing.OffsetSrcPort:]) != cardPort || len(view) < ethertype.HeaderSize+framing.OuterSize {
 		return nil
 	}

@@ -93,7 +93,7 @@ func (s *seats) answer(conn *net.UnixConn, uid uint32, said []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ports, fds, err := s.take(uid, w.Ports)
+	ports, fds, err := s.openSockets(uid, w.Ports)
 	defer passfd.Promptly(func() { closeAll(fds) }) // the program has its own copies
 	g := grant{Ports: ports, Taken: errors.Is(err, unix.EADDRINUSE)}
 	if err != nil {
@@ -137,9 +137,9 @@ func (s *seats) look(uid uint32) (taken [driver.Blocks]bool, own, free int, err 
 	return taken, own, free, nil
 }
 
-// take creates the sockets of the blocks of ports, or of the first free block. The caller must hold
+// openSockets creates the sockets of the blocks of ports, or of the first free block. The caller must hold
 // s.mu.
-func (s *seats) take(uid uint32, ports transport.PortRange) (got transport.PortRange, fds []int, err error) {
+func (s *seats) openSockets(uid uint32, ports transport.PortRange) (got transport.PortRange, fds []int, err error) {
 	if ports != (transport.PortRange{}) && (ports.Lo < cardPorts.Lo || ports.Hi < ports.Lo) {
 		return ports, nil, fmt.Errorf("ports %d to %d: %w: ports below %d are reserved for the card", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
 	}

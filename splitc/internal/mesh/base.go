@@ -81,7 +81,7 @@ func (b *Base) Stats() layer.Stats { return b.Did }
 func (b *Base) Poll() error {
 	for range batches {
 		done, err := b.CQ.Poll()
-		b.take(done)
+		b.handleCompletions(done)
 		if err != nil && !errors.Is(err, vipl.ErrNotDone) {
 			return b.Failure(err)
 		}
@@ -104,7 +104,7 @@ func (b *Base) Wait(ctx context.Context) error {
 	b.service()
 	for b.served = false; !b.served && b.Err == nil; {
 		done, err := b.CQ.ReapWait(ctx)
-		b.take(done)
+		b.handleCompletions(done)
 		b.service()
 		if errors.Is(err, vipl.ErrTimeout) {
 			return b.Err
@@ -116,7 +116,7 @@ func (b *Base) Wait(ctx context.Context) error {
 	return b.Err
 }
 
-func (b *Base) take(done []seam.Completion) {
+func (b *Base) handleCompletions(done []seam.Completion) {
 	if b.Answered = false; len(done) > 0 {
 		b.Clock = b.NIC.Now()
 	}

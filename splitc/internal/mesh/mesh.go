@@ -152,7 +152,7 @@ func (m *mesh) step(ctx context.Context) error {
 	r, err := m.listener.Wait(timed)
 	switch {
 	case err == nil:
-		return m.take(r)
+		return m.acceptRequest(r)
 	case errors.Is(err, vipl.ErrTimeout):
 		return nil
 	}
@@ -179,7 +179,7 @@ func (m *mesh) serve() error {
 			return nil
 		}
 		if err == nil {
-			err = m.take(r)
+			err = m.acceptRequest(r)
 		}
 		if err != nil {
 			return err
@@ -196,8 +196,8 @@ func (m *mesh) request(rank, kind int) []byte {
 	return b
 }
 
-// take accepts a request if it is expected.
-func (m *mesh) take(r *vipl.Request) error {
+// acceptRequest accepts a request if it is expected.
+func (m *mesh) acceptRequest(r *vipl.Request) error {
 	b := r.Data()
 	if len(b) != requestSize || binary.BigEndian.Uint64(b) != m.Member.Identity().Nonce {
 		m.strays++

@@ -64,7 +64,7 @@ func (s *Scheme) buffers(kind int) int  { return 2*s.Credits[kind] + 1 }
 func New(cfg layer.Config, scheme *Scheme) (l *Layer, err error) {
 	l = &Layer{Base: mesh.Base{Config: cfg, Name: scheme.Name}, scheme: scheme, channels: make([][Channels]*Channel, cfg.Procs),
 		corks: make([]cork, cfg.Procs), corked: make([]int, 0, cfg.Procs)}
-	l.Take, l.Service = l.take, l.SendHeld
+	l.Take, l.Service = l.handleCompletion, l.SendHeld
 	entries := 0
 	var slabs [Channels]int
 	for kind := range Channels {
@@ -184,8 +184,8 @@ func (l *Layer) Post(c *Channel, buffer, n int, data []byte, later bool) bool {
 	return true
 }
 
-// take handles a completion.
-func (l *Layer) take(done *seam.Completion) {
+// handleCompletion handles a completion.
+func (l *Layer) handleCompletion(done *seam.Completion) {
 	c, ok := done.VI.Context.(*Channel)
 	if !ok {
 		return

@@ -63,7 +63,7 @@ type Layer struct {
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 	l := &Layer{Base: mesh.Base{Config: cfg, Name: "rdma"}, peers: make([]*peer, cfg.Procs), greets: cfg.Procs - 1}
-	l.Take = l.take
+	l.Take = l.handleCompletion
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// take handles a completion.
-func (l *Layer) take(c *seam.Completion) {
+// handleCompletion handles a completion.
+func (l *Layer) handleCompletion(c *seam.Completion) {
 	if s, sent := c.Descriptor.Context.(*slot); sent {
 		l.sent(s, c.Err)
 	} else if r, ok := c.Descriptor.Context.(*mesh.Recv); ok {

@@ -103,8 +103,8 @@ func (r *ring) put(kind uint8, fn, op uint32, data []byte) {
 // some reports whether there is an entry.
 func (r *ring) some() bool { return r.other.Load() != r.at }
 
-// take removes an entry if there is one.
-func (r *ring) take(e *entry) (bool, error) {
+// dequeue removes an entry if there is one.
+func (r *ring) dequeue(e *entry) (bool, error) {
 	have := r.other.Load() - r.at
 	if have == 0 {
 		return false, nil

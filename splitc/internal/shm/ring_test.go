@@ -45,13 +45,13 @@ func TestRing(t *testing.T) {
 			t.Fatalf("round %d had room for %d entries, want %d", round, n, slots)
 		}
 		for i := range n {
-			some, err := take.take(&e)
+			some, err := take.dequeue(&e)
 			want := bytes.Repeat([]byte{byte(i + round)}, i*layer.MaxControl/slots)
 			if err != nil || !some || e.kind != kindCall || e.fn != uint32(round) || e.op != uint32(i) || !bytes.Equal(e.data[:e.n], want) {
 				t.Fatalf("round %d: entry %d is %d/%d of %d bytes: %t, %v", round, i, e.fn, e.op, e.n, some, err)
 			}
 		}
-		if some, err := take.take(&e); some || err != nil {
+		if some, err := take.dequeue(&e); some || err != nil {
 			t.Fatalf("an empty ring has an entry: %v", err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestRingScribbled(t *testing.T) {
 		} else if room {
 			put.put(kindControl, 0, 0, e.data[:rng.IntN(layer.MaxControl+1)])
 		}
-		if _, err := take.take(&e); err != nil {
+		if _, err := take.dequeue(&e); err != nil {
 			garbled++
 		}
 		if e.n < 0 || e.n > layer.MaxControl {

@@ -71,7 +71,7 @@ func (l *Layer) countStored(n *neighbour, came uint64) {
 // takeResult processes a result of a call, and reports whether there was one.
 func (l *Layer) takeResult(n *neighbour) bool {
 	e := &l.entry
-	some, err := n.returned.take(e)
+	some, err := n.returned.dequeue(e)
 	if err != nil {
 		l.blame(n, err)
 		return false
@@ -97,7 +97,7 @@ func (l *Layer) takeRequest(n *neighbour) bool {
 	room, err := n.results.room()
 	some := false
 	if err == nil && room {
-		some, err = n.served.take(&l.entry)
+		some, err = n.served.dequeue(&l.entry)
 	}
 	if err != nil {
 		l.blame(n, err)

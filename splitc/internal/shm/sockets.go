@@ -94,7 +94,7 @@ func (s *sockets) all(ctx context.Context, l *Layer) error {
 			}
 		}
 		unsent = later
-		came, err := s.take(l)
+		came, err := s.receiveFiles(l)
 		if err != nil {
 			return err
 		}
@@ -139,8 +139,8 @@ func userOf(fd int) (int, error) {
 	return int(who.Uid), nil
 }
 
-// take receives the files that have arrived, and returns the number of neighbours that have joined.
-func (s *sockets) take(l *Layer) (joined int, err error) {
+// receiveFiles receives the files that have arrived, and returns the number of neighbours that have joined.
+func (s *sockets) receiveFiles(l *Layer) (joined int, err error) {
 	if err := s.accept(l); err != nil {
 		return 0, err
 	}

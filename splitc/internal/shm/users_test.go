@@ -85,7 +85,7 @@ func TestUsers(t *testing.T) {
 			l := &Layer{cfg: layer.Config{Procs: 2, HeapSize: usersHeap}, hosts: []int{0, 0}, near: make([]*neighbour, 2), own: own}
 			said, end := caller(t, prefix, c.user)
 			defer end()
-			joined, err := s.take(l)
+			joined, err := s.receiveFiles(l)
 			if err != nil || (joined == 1) != c.joins || (l.stats.Strays == 0) != c.joins {
 				t.Errorf("%d neighbours have joined and %d callers were refused: %v", joined, l.stats.Strays, err)
 			}
@@ -200,7 +200,7 @@ func TestScarce(t *testing.T) {
 	}
 	l := &Layer{cfg: layer.Config{Procs: 2, HeapSize: heap}, hosts: []int{0, 0}, near: make([]*neighbour, 2)}
 	raise = useUpDescriptors(t)
-	_, err = s.take(l)
+	_, err = s.receiveFiles(l)
 	raise()
 	check("a neighbour's connection without a descriptor", "ulimit -n", err)
 

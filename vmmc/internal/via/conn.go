@@ -201,7 +201,7 @@ func (p *Provider) accept(r *vipl.Request) {
 	} else {
 		p.conns[id.Addr] = k
 	}
-	k.take(r, id, dials)
+	k.acceptRequest(r, id, dials)
 }
 
 func before(a, b ethertype.Addr) bool {
@@ -211,8 +211,8 @@ func before(a, b ethertype.Addr) bool {
 	return a.Port < b.Port
 }
 
-// take accepts r on the VI of k. Its own hello is the first message.
-func (k *conn) take(r *vipl.Request, id provider.Identity, dials uint32) {
+// acceptRequest accepts r on the VI of k. Its own hello is the first message.
+func (k *conn) acceptRequest(r *vipl.Request, id provider.Identity, dials uint32) {
 	k.state, k.peer, k.known, k.dials = accepting, id, true, dials
 	if err := r.AcceptStart(k.vi); err != nil {
 		r.Reject(err.Error())
@@ -236,7 +236,7 @@ func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 		k.fail(err)
 		return
 	}
-	k.take(r, id, dials)
+	k.acceptRequest(r, id, dials)
 	k.Asks.Again()
 }
 
