@@ -204,7 +204,7 @@ func (f figure5) nowLeads(app string, procs int) bool {
 func (f figure5) draw(b *Bench) {
 	var panels []plot.Panel
 	for _, a := range newVIAModel().applications() {
-		p := plot.Panel{Title: a.title, X: "processors", Y: "speed, one of the Millennium is 1", Linear: true}
+		p := plot.Panel{Title: a.title, X: "processors", Y: "speed (one Millennium processor = 1)", Linear: true}
 		for _, layer := range overAll {
 			s := plot.Series{Name: layer}
 			for _, n := range append([]int{1}, atOnce...) {
