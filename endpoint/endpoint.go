@@ -259,7 +259,7 @@ func (ep *Endpoint) described(r *Returned) []any {
 
 // abort is the default ReturnHandler of requests, and of replies with Config.ExitForReplies.
 func (ep *Endpoint) abort(r *Returned) {
-	ep.node.cfg.Logger.Error("endpoint: message returned and no ReturnHandler is set", append(ep.described(r), "dest", r.Dest)...)
+	ep.node.cfg.Logger.Error("endpoint: message returned and no ReturnHandler is set: the process ends (set one by SetReturnHandler, or use Call)", append(ep.described(r), "dest", r.Dest)...)
 	ep.node.flushLog()
 	exit := ep.node.cfg.Exit
 	if exit == nil {

@@ -94,7 +94,8 @@ type Returned struct {
 	Data   []byte
 	Offset uint64 // of a bulk message, or of the source of a get
 	Length int    // of bulk data, or of the data requested by a get
-	// Err has details that Reason lacks, for example why a peer counts as unreachable.
+	// Err has details that Reason lacks, for example why a peer counts as unreachable, or which limit
+	// a message exceeds (*ReturnedError).
 	Err error
 }
 

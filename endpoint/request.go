@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
@@ -140,10 +141,11 @@ var errNoCredit = errors.New("endpoint: no credit")
 // credit. The connection is nil while requests of the previous one are still to return.
 func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call) (*client, error) {
 	if reason, detail := ep.examine(dest, m, args, data); reason != 0 {
+		err := &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
 		if call == nil {
-			ep.returnAtOnce(dest, m, args, data, reason)
+			ep.returnAtOnce(dest, m, args, data, err)
 		}
-		return nil, &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
+		return nil, err
 	}
 	t := ep.translations[dest]
 	if t.last != nil && t.returning() {
@@ -191,10 +193,10 @@ func (ep *Endpoint) stall(ctx context.Context, dest int, m *message, served int,
 // examine returns the reason why a request is invalid, as far as this side can determine, or 0.
 func (ep *Endpoint) examine(dest int, m *message, args []uint32, data []byte) (Reason, string) {
 	if dest < 0 || dest >= len(ep.translations) || ep.translations[dest] == nil {
-		return ReasonBadEntry, "the translation index is not in use"
+		return ReasonBadEntry, fmt.Sprintf("index %d of the translation table is not in use (call Map first)", dest)
 	}
 	if m.length < 0 || m.length > MaxBulk {
-		return ReasonBadArgs, "the length is not in 0..MaxBulk"
+		return ReasonBadArgs, fmt.Sprintf("length %d is not in 0..%d (MaxBulk)", m.length, MaxBulk)
 	}
 	if detail := badArgs(m.op, args, data, ep.node.cfg.MaxMedium); detail != "" {
 		return ReasonBadArgs, detail
@@ -203,12 +205,12 @@ func (ep *Endpoint) examine(dest int, m *message, args []uint32, data []byte) (R
 }
 
 // returnAtOnce returns a request that cannot be sent.
-func (ep *Endpoint) returnAtOnce(dest int, m *message, args []uint32, data []byte, reason Reason) {
+func (ep *Endpoint) returnAtOnce(dest int, m *message, args []uint32, data []byte, err *ReturnedError) {
 	var to Name
-	if reason != ReasonBadEntry {
+	if err.Reason != ReasonBadEntry {
 		to = ep.translations[dest].to
 	}
-	ep.returnUnsent(dest, to, m, args, data, reason, nil)
+	ep.returnUnsent(dest, to, m, args, data, err.Reason, err)
 }
 
 // returnUnsent returns a request that was not sent.

@@ -180,6 +180,9 @@ func (c *party) expect(n *endpoint.Node, r *refusal) error {
 	if got := c.returned[0]; got.Reason != r.reason || got.Op != r.op || got.Endpoint != c.ep {
 		return fmt.Errorf("%v came back for %v (%v), want %v for %v", got.Op, got.Reason, got.Err, r.op, r.reason)
 	}
+	if got := c.returned[0]; r.atCall && (!errors.As(got.Err, &back) || back.Detail == "") {
+		return fmt.Errorf("came back with the error %v, want one that says which argument is wrong", got.Err)
+	}
 	if got := c.returned[0]; r.op == endpoint.OpRequestMedium && len(got.Args) > 0 && !bytes.Equal(got.Data, payload) {
 		return fmt.Errorf("came back with %d bytes that are not those sent", len(got.Data))
 	}

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"fmt"
+
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
@@ -104,8 +106,10 @@ func (s *server) reply(op Op, handler uint8, args []uint32, data []byte, offset 
 	if detail := badArgs(op, args, data, s.shape.Medium); detail != "" {
 		r := Returned{Endpoint: s.ep, Reason: ReasonBadArgs, Op: op, Dest: -1, To: s.from, Handler: handler,
 			Args: append([]uint32(nil), args...), Data: data, Offset: offset, Length: len(data)}
+		err := &ReturnedError{Op: op, Reason: ReasonBadArgs, Detail: detail}
+		r.Err = err
 		s.ep.giveBack(&r)
-		return &ReturnedError{Op: op, Reason: ReasonBadArgs, Detail: detail}
+		return err
 	}
 	s.answer(op, handler, args, data, offset)
 	return nil
@@ -115,11 +119,11 @@ func (s *server) reply(op Op, handler uint8, args []uint32, data []byte, offset 
 func badArgs(op Op, args []uint32, data []byte, medium int) string {
 	switch {
 	case len(args) > MaxShort:
-		return "more than MaxShort arguments"
+		return fmt.Sprintf("%d arguments are over the limit of %d (MaxShort)", len(args), MaxShort)
 	case (op == OpRequestMedium || op == OpReplyMedium) && len(data) > medium:
-		return "the payload is longer than Config.MaxMedium"
+		return fmt.Sprintf("the payload of %d bytes is longer than Config.MaxMedium, %d (bulk messages carry more)", len(data), medium)
 	case len(data) > MaxBulk:
-		return "the data is longer than MaxBulk"
+		return fmt.Sprintf("data of %d bytes is longer than MaxBulk, %d", len(data), MaxBulk)
 	}
 	return ""
 }

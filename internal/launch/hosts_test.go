@@ -184,4 +184,7 @@ func TestJudge(t *testing.T) {
 	if got := Judge("v1", []Answer{{Host: Host{"a", 1}, Inv: &alone, Arrived: at}}); got[0].Level != doctor.Warn {
 		t.Errorf("one host without an interface: %+v", got)
 	}
+	if got := Judge("v1", []Answer{{Host: Host{"localhost", 1}, Inv: &alone, Arrived: at}}); got[0].Fix != "bobnet doctor" {
+		t.Errorf("this host without an interface: %+v, want the command without ssh", got)
+	}
 }

@@ -66,7 +66,7 @@ func Look(version string, cfg *vipl.Config, keyFile string) *Inventory {
 func rawSocket() string {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Sprintf("raw sockets not permitted: %v (run bobnet doctor there)", err)
+		return fmt.Sprintf("raw sockets not permitted: %v", err)
 	}
 	unix.Close(fd)
 	return ""
@@ -105,7 +105,7 @@ func judgeHost(version string, a Answer, first *Answer, several bool) (all []doc
 	if a.Err != nil {
 		fix := "ssh -o BatchMode=yes " + a.Host.Name + " true"
 		if missing := (*noProgram)(nil); errors.As(a.Err, &missing) {
-			fix = "ssh " + a.Host.Name + " command -v bobnet"
+			fix = on(a.Host, "command -v bobnet")
 		}
 		bad(doctor.Fail, a.Err.Error(), "no rank can be started there", fix)
 		return all
@@ -113,7 +113,7 @@ func judgeHost(version string, a Answer, first *Answer, several bool) (all []doc
 	inv := a.Inv
 	if inv.Protocol != Protocol || inv.Version != version {
 		bad(doctor.Fail, fmt.Sprintf("has bobnet %s (protocol %d), this host has %s (protocol %d)", inv.Version, inv.Protocol, version, Protocol),
-			"the versions may be incompatible: install the same version there, or set its path with --program", "ssh "+a.Host.Name+" bobnet version")
+			"the versions may be incompatible: install the same version there, or set its path with --program", on(a.Host, "bobnet version"))
 		return all
 	}
 	if inv.Trouble != "" {
@@ -121,7 +121,7 @@ func judgeHost(version string, a Answer, first *Answer, several bool) (all []doc
 		if !several { // ranks on one host may not need an interface
 			level = doctor.Warn
 		}
-		bad(level, "has no usable interface: "+inv.Trouble, "its ranks cannot reach the others", "ssh "+a.Host.Name+" bobnet doctor")
+		bad(level, "has no usable interface: "+inv.Trouble, "its ranks cannot reach the others", on(a.Host, "bobnet doctor"))
 	}
 	if inv.KeyTrouble != "" {
 		bad(doctor.Fail, "cannot read the key file: "+inv.KeyTrouble, "its ranks would not start: all hosts need the same file at the same path",
@@ -132,7 +132,7 @@ func judgeHost(version string, a Answer, first *Answer, several bool) (all []doc
 	}
 	skew := time.Duration(a.Arrived - inv.Clock)
 	if skew.Abs() > maxSkew {
-		bad(doctor.Warn, fmt.Sprintf("has a wall clock that is off by %v", (-skew).Round(time.Millisecond)), "times in logs and files will not agree", "ssh "+a.Host.Name+" date")
+		bad(doctor.Warn, fmt.Sprintf("has a wall clock that is off by %v", (-skew).Round(time.Millisecond)), "times in logs and files will not agree", on(a.Host, "date"))
 	}
 	if len(all) == 0 {
 		found := fmt.Sprintf("bobnet %s, %d processors, clock within %v", inv.Version, inv.CPUs, max(skew.Abs(), time.Millisecond).Round(time.Millisecond))

@@ -169,7 +169,7 @@ func judgeCut(hosts []string, ends []doctor.EndFacts, results []reached) (all []
 func judgeEnd(host string, end *doctor.EndFacts, t *doctor.Traffic) (all []doctor.Finding) {
 	check := "host " + host
 	if end.Err != "" {
-		return []doctor.Finding{{Level: doctor.Fail, Check: check, Found: "cannot open a NIC: " + end.Err, Means: "no frame can be sent from it", Fix: "ssh " + host + " bobnet doctor"}}
+		return []doctor.Finding{{Level: doctor.Fail, Check: check, Found: "cannot open a NIC: " + end.Err, Means: "no frame can be sent from it", Fix: on(Host{Name: host}, "bobnet doctor")}}
 	}
 	all = doctor.JudgeDrops(check, end.Drops)
 	for i := range all {
