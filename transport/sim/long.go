@@ -73,7 +73,7 @@ func (w *World) cut(p passage) {
 	w.stats.Copies--
 	for at := ethertype.EthernetSize; at < len(long); at += most {
 		part := long[at:min(at+most, len(long))]
-		segment := w.pool.take(header + len(part))
+		segment := w.pool.newFrame(header + len(part))
 		copy(segment.data, headers[:])
 		copy(segment.data[header:], part)
 		framing.SetSegment(segment.data, at-ethertype.EthernetSize)
@@ -107,7 +107,7 @@ func (w *World) deliverSegment(p passage) bool {
 	if dst != nil {
 		copy(dst, data[ethertype.EthernetSize+framing.LongHeader:])
 		if whole := s.joiner.Placed(); whole != nil {
-			f := w.pool.take(len(whole))
+			f := w.pool.newFrame(len(whole))
 			copy(f.data, whole)
 			f.joined = true
 			s.accept(f)
