@@ -17,48 +17,48 @@ type channel struct {
 	vi       *vipl.VI
 	ptag     vipl.Ptag
 	slab     vipl.MemHandle
-	entries  int // // its share of the completion queue
+	entries  int // its share of the completion queue
 	sends    []sendBuffer
 	receives []receiveBuffer
 	late     *receiveBuffer   // to be posted again
 	writes   []bulkWrite      // by slot
-	writings int              // // how many of them are busy
+	writings int              // how many of them are busy
 	windows  []vipl.MemHandle // by slot; 0: none is open
 	landing  landing
 	broken   bool
-	cause    error // // why it is broken, if the VI has no error
+	cause    error // why it is broken, if the VI has no error
 	closed   bool
-	station  ethertype.MAC // // bytes of the budget, without windows
-	taken    int           // // length of the longest message, in bytes
+	station  ethertype.MAC // of the other end; only for a server
+	taken    int           // bytes of the budget, without windows
 
 	envelopes [numEnvelopes]sendBuffer
-	full      int // // length of an envelope, in bytes
-	room      int // bytes of an envelope
+	full      int // length of the longest message, in bytes
+	room      int // length of an envelope, in bytes
 	corking   corking
 	batching  batching
 }
 
-// // bytes of mem in use
+// sendBuffer is a send buffer, or an envelope.
 type sendBuffer struct {
 	mem     []byte
-	n       int // // for an envelope: send buffers whose messages it holds
+	n       int // bytes of mem in use
 	busy    bool
-	members []int // send buffers whose messages are in the envelope
+	members []int // for an envelope: send buffers whose messages it holds
 	desc    vipl.Descriptor
 	segs    [1]vipl.Segment
 }
 
-// // messages in it that have not been released
+// receiveBuffer is a receive buffer, or a window for batches.
 type receiveBuffer struct {
 	mem    []byte
-	refs   int            // // of a window; 0: it is a receive, or landing memory
-	window vipl.MemHandle // // it is a place in landing memory
-	lands  bool           // // bulkWrite is the state of the bulk write of a slot.
+	refs   int            // messages in it that have not been released
+	window vipl.MemHandle // of a window; 0: it is a receive, or landing memory
+	lands  bool           // it is a place in landing memory
 	desc   vipl.Descriptor
 	segs   [1]vipl.Segment
 }
 
-// bulkWrite is what a slot's bulk data is written with.
+// bulkWrite is the state of the bulk write of a slot.
 type bulkWrite struct {
 	slot int
 	busy bool
@@ -67,7 +67,7 @@ type bulkWrite struct {
 	segs [2]vipl.Segment
 }
 
-// // orClosed returns ErrClosed if err means that the NIC is closed, and code otherwise.
+// channel creates a VI with its buffers, and posts the receives.
 func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*channel, error) {
 	ch := &channel{way: w, up: up, side: at, sends: make([]sendBuffer, s.NumSends()), receives: make([]receiveBuffer, s.Receives()+1+notes(s)+1),
 		writes: make([]bulkWrite, s.Slots), windows: make([]vipl.MemHandle, s.Slots), full: s.Full(), room: min(envelopeSize, s.Full(), s.Slots*wire.SmallSize)}
@@ -80,8 +80,7 @@ func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*chann
 	return ch, nil
 }
 
-// // Memory of the Go heap, because the NIC may be closed before the node: undelivered messages are
-// // then returned from here.
+// orClosed returns ErrClosed if err means that the NIC is closed, and code otherwise.
 func orClosed(err, code error) error {
 	if errors.Is(err, vipl.ErrClosed) {
 		return provider.ErrClosed
@@ -107,7 +106,8 @@ func (ch *channel) open(s wire.Shape) (err error) {
 		return err
 	}
 	ch.vi.Context = ch
-	// // its capacity includes the buffers behind it
+	// Memory of the Go heap, because the NIC may be closed before the node: undelivered messages are
+	// then returned from here.
 	mem := make([]byte, s.Memory(ch.side)+(1+notes(s)+1)*s.Full()+numEnvelopes*ch.room+notes(s)*noteSize+wire.SmallSize)
 	slab, err := w.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
@@ -121,7 +121,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	}
 	for i := range ch.sends {
 		n := s.Sends(i, ch.side)
-		ch.sends[i].init(mem[:n], slab) // which can be made longer, by those behind it
+		ch.sends[i].init(mem[:n], slab) // its capacity includes the buffers behind it
 		mem = mem[n:]
 	}
 	for i := range ch.envelopes {
@@ -156,8 +156,8 @@ func (x *sendBuffer) init(mem []byte, slab vipl.MemHandle) {
 	x.desc.Segs, x.desc.Context = x.segs[:], x
 }
 
-// // posted makes the channel break if a post has failed. It does not break it at once, because the
-// // caller is in the middle of an operation, but when the provider delivers next, which is soon.
+// grow makes room in the completion queue for n more completions. The queue never shrinks: the
+// entries of VIs that come and go fit.
 func (w *Provider) grow(n int) error {
 	w.entries += n
 	if have := w.cq.Query().Entries; w.entries > have {
@@ -170,7 +170,8 @@ func (ch *channel) Buffer(i int) []byte   { return ch.sends[i].mem }
 func (ch *channel) Idle(i int) bool       { return !ch.sends[i].busy }
 func (ch *channel) Writing(slot int) bool { return ch.writings > 0 && ch.writes[slot].busy }
 
-// // fail reports to the half that the channel is broken, and why.
+// posted makes the channel break if a post has failed. It does not break it at once, because the
+// caller is in the middle of an operation, but when the provider delivers next, which is soon.
 func (ch *channel) posted(err error) {
 	if err != nil {
 		ch.cause = err
@@ -179,7 +180,7 @@ func (ch *channel) posted(err error) {
 	}
 }
 
-// // reasonOf translates the end of a VI's connection to the reason for which messages come back.
+// fail reports to the half that the channel is broken, and why.
 func (ch *channel) fail() {
 	if ch.broken || ch.closed {
 		return
@@ -196,7 +197,7 @@ func (ch *channel) fail() {
 	ch.up.Broken(reasonOf(err), err)
 }
 
-// // written handles the peer's notice that it has written to a window.
+// reasonOf translates the end of a VI's connection to the reason for which messages come back.
 func reasonOf(err error) wire.Reason {
 	var conn *vipl.ConnError
 	switch {
@@ -217,7 +218,7 @@ func (ch *channel) Grant(slot int, mem []byte) (w wire.Window, err error) {
 	return wire.Window{Addr: vipl.VirtualAddress(mem), Handle: uint32(h)}, nil
 }
 
-// written hears that the peer says to have written to a window.
+// written handles the peer's notice that it has written to a window.
 func (ch *channel) written(x *receiveBuffer) {
 	word, length := x.desc.Immediate, int(x.desc.Length)
 	ch.posted(ch.vi.PostRecv(&x.desc))

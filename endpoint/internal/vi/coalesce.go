@@ -7,57 +7,63 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// // The levels of coalescing // // Messages are coalesced at three levels. Each saves what the
-// level below it cannot save: // //   - An envelope (this file) is one VI message of up to
-// envelopeSize bytes, into which //     short messages are copied. It saves a VI message for each
-// of them: a descriptor, a //     receive and two completions. //   - A batch (batch.go) is one
-// RDMA write of up to a long frame. Its payloads go directly //     from the send buffers into
-// memory of the server, where they are handled. It saves the //     same for payloads, and their
-// second copy. //   - Package vipl puts several VI messages into one frame
-// (vipl/internal/conn/pack.go), even //     those of different VIs. It saves frames, but none of
-// the cost of a VI message. // // A message that may share an envelope or a batch is corked until
-// enough messages wait. The halves // decide which messages may be corked, and with how many
-// others: the requests of a client that has // other requests in flight, and the answers to those.
-// So corking costs messages that come one by one // nothing. The channel sends the corked messages
-// when their number suffices, when they fill an // envelope or batch, when they have been corked
-// for corkTime and another message comes, and // otherwise on flush: when some handlers have run,
-// when the caller polls or waits, and when requests // come so slowly that the node looks at the
-// arrived messages before each of them. // // The receiver hands the messages on one by one. It
-// posts the buffer again when the last of them has // been released. So every buffer that is not
-// posted holds a message that has not been handled, // except the one whose handler is running, and
-// the reasoning of endpoint/slot.go holds as if each // message had a buffer of its own.
+// The levels of coalescing
+//
+// Messages are coalesced at three levels. Each saves what the level below it cannot save:
+//
+//   - An envelope (this file) is one VI message of up to envelopeSize bytes, into which short
+//     messages are copied. It saves a VI message for each of them: a descriptor, a receive and two
+//     completions.
+//   - A batch (batch.go) is one RDMA write of up to a long frame. Its payloads go directly from the
+//     send buffers into memory of the server, where they are handled. It saves the same for
+//     payloads, and their second copy.
+//   - Package vipl puts several VI messages into one frame (vipl/internal/conn/pack.go), even those
+//     of different VIs. It saves frames, but none of the cost of a VI message.
+//
+// A message that may share an envelope or a batch is corked until enough messages wait. The halves
+// decide which messages may be corked, and with how many others: the requests of a client that has
+// other requests in flight, and the answers to those. So corking costs messages that come one by
+// one nothing. The channel sends the corked messages when their number suffices, when they fill an
+// envelope or batch, when they have been corked for corkTime and another message comes, and
+// otherwise on flush: when some handlers have run, when the caller polls or waits, and when
+// requests come so slowly that the node looks at the arrived messages before each of them.
+//
+// The receiver hands the messages on one by one. It posts the buffer again when the last of them
+// has been released. So every buffer that is not posted holds a message that has not been handled,
+// except the one whose handler is running, and the reasoning of endpoint/slot.go holds as if each
+// message had a buffer of its own.
 const (
 	envelopeSize = 4000   // bytes of messages in an envelope
-	corkLook     = 4      // // number of messages at which the clock is read; it is read again at 4 and 16 times as many, and so on
-	corkTime     = 50_000 // // ns that a message may wait for other messages
-	numEnvelopes = 4      // // of a channel; when all are in use, messages are sent one by one
+	corkLook     = 4      // number of messages at which the clock is read; it is read again at 4 and 16 times as many, and so on
+	corkTime     = 50_000 // ns that a message may wait for other messages
+	numEnvelopes = 4      // of a channel; when all are in use, messages are sent one by one
 )
 
-// // corking is the state of a channel's corked messages.
+// corking is the state of a channel's corked messages.
 type corking struct {
 	waiting []int // send buffers, in the order of posting
-	load    load  // // of the waiting messages, unless stuck
+	load    load  // of the waiting messages, unless stuck
 	since   int64 // when the first of them was posted
-	look    int   // // number of waiting messages at which the clock is read next
-	flying  int   // // VI messages in flight
+	look    int   // number of waiting messages at which the clock is read next
+	flying  int   // VI messages in flight
 	dirty   bool  // the channel is in Provider.corked
-	stuck   bool  // // the messages wait for a window
+	stuck   bool  // the messages wait for a window
 }
 
-// // load describes the VI message that some messages would share.
+// load describes the VI message that some messages would share.
 type load struct {
 	count  int
-	copied int // // bytes of the copied messages, before repeated tags are left out
+	copied int // bytes of the copied messages, before repeated tags are left out
 
-	// // If the channel has batches:
+	// If the channel has batches:
 	bytes   int
 	pieces  int  // segments
-	copying bool // // the last message is copied
-	inPlace bool // // some messages are sent in place, which requires a batch
-	last    int  // // send buffer of the last of those
+	copying bool // the last message is copied
+	inPlace bool // some messages are sent in place, which requires a batch
+	last    int  // send buffer of the last of those
 }
 
-// // add adds the message in send buffer i, and reports whether it fits.
+// add adds the message in send buffer i, and reports whether it fits.
 func (ch *channel) add(l *load, i int) bool {
 	n := wire.Rounded(ch.sends[i].n)
 	switch {
@@ -73,16 +79,16 @@ func (ch *channel) add(l *load, i int) bool {
 	return true
 }
 
-// // addToBatch is add for a channel with batches.
+// addToBatch is add for a channel with batches.
 func (ch *channel) addToBatch(l *load, i, n int) bool {
 	copying := ch.copies(l.copied, n)
 	pieces := l.pieces + 1
 	switch {
-	case copying && l.copying: // // into the same piece
+	case copying && l.copying: // into the same piece
 		pieces--
 	case copying:
 	case n <= ch.room/2 && !l.inPlace:
-		return false // // short messages wait for the next envelope
+		return false // short messages wait for the next envelope
 	case l.inPlace && !l.copying && ch.adjoins(l.last, i):
 		pieces--
 		n += len(ch.sends[l.last].mem) - wire.Rounded(ch.sends[l.last].n)
@@ -101,12 +107,12 @@ func (ch *channel) addToBatch(l *load, i, n int) bool {
 	return true
 }
 
-// // copies reports whether a message of n bytes is copied to a batch to which copied bytes have
-// been // copied already.
+// copies reports whether a message of n bytes is copied to a batch to which copied bytes have been
+// copied already.
 func (ch *channel) copies(copied, n int) bool { return n <= ch.room/2 && copied+n <= ch.room }
 
-// // Post implements provider.Channel. A message is sent from its buffer, or copied to an envelope
-// with // others. In either case the buffer is idle when the peer's interface has received the
+// Post implements provider.Channel. A message is sent from its buffer, or copied to an envelope
+// with others. In either case the buffer is idle when the peer's interface has received the
 // message.
 func (ch *channel) Post(i, n, together int) {
 	if ch.broken || ch.closed {
@@ -139,8 +145,8 @@ func (ch *channel) Post(i, n, together int) {
 	}
 }
 
-// // corks reports whether the message in send buffer i is corked, if no other message waits.
-// together // is the number of messages that may be sent together.
+// corks reports whether the message in send buffer i is corked, if no other message waits. together
+// is the number of messages that may be sent together.
 func (ch *channel) corks(i, together int) bool {
 	g := &ch.corking
 	most := ch.room
@@ -157,7 +163,7 @@ func (ch *channel) corks(i, together int) bool {
 	return ch.add(&g.load, i)
 }
 
-// // flushLater puts the channel on the list of those that the provider flushes.
+// flushLater puts the channel on the list of those that the provider flushes.
 func (ch *channel) flushLater() {
 	if g := &ch.corking; !g.dirty {
 		g.dirty = true
@@ -166,9 +172,8 @@ func (ch *channel) flushLater() {
 	}
 }
 
-// // overdue reports whether the first of the waiting messages has waited longer than corkTime,
-// which // means that the sender does something else in between. It checks only at some message
-// counts.
+// overdue reports whether the first of the waiting messages has waited longer than corkTime, which
+// means that the sender does something else in between. It checks only at some message counts.
 func (ch *channel) overdue() bool {
 	g := &ch.corking
 	switch n := len(g.waiting); {
@@ -181,15 +186,15 @@ func (ch *channel) overdue() bool {
 	return false
 }
 
-// // flush sends the corked messages, unless they have to wait for a window.
+// flush sends the corked messages, unless they have to wait for a window.
 func (ch *channel) flush() {
 	if g := &ch.corking; len(g.waiting) > 0 && !g.stuck {
 		ch.send(&g.load)
 	}
 }
 
-// // resume sends stuck messages when a window may have become free, as far as they fill VI
-// messages. // The rest stays corked.
+// resume sends stuck messages when a window may have become free, as far as they fill VI messages.
+// The rest stays corked.
 func (ch *channel) resume() {
 	g := &ch.corking
 	for g.stuck {
@@ -201,7 +206,7 @@ func (ch *channel) resume() {
 			ch.flushLater()
 			return
 		}
-		g.load.count = max(g.load.count, 1) // // a message that is longer than a batch
+		g.load.count = max(g.load.count, 1) // a message that is longer than a batch
 		if ch.send(&g.load); g.stuck {
 			return
 		}
@@ -209,8 +214,8 @@ func (ch *channel) resume() {
 	}
 }
 
-// // send sends the messages of l, the first of those that wait. If they have to wait for a window,
-// // they and all later messages are stuck.
+// send sends the messages of l, the first of those that wait. If they have to wait for a window,
+// they and all later messages are stuck.
 func (ch *channel) send(l *load) {
 	g := &ch.corking
 	if g.stuck = !ch.sendFirst(l); g.stuck {
@@ -220,8 +225,8 @@ func (ch *channel) send(l *load) {
 	g.waiting = g.waiting[:copy(g.waiting, g.waiting[l.count:])]
 }
 
-// // sendFirst does the work of send. It reports false if the messages have to wait for a window.
-// While // there is none, all messages wait, to keep their order.
+// sendFirst does the work of send. It reports false if the messages have to wait for a window.
+// While there is none, all messages wait, to keep their order.
 func (ch *channel) sendFirst(l *load) bool {
 	if !ch.mayBatch() {
 		return false
@@ -243,7 +248,7 @@ func (ch *channel) sendFirst(l *load) bool {
 	return true
 }
 
-// // envelope returns an idle envelope, or nil.
+// envelope returns an idle envelope, or nil.
 func (ch *channel) envelope() *sendBuffer {
 	for i := range ch.envelopes {
 		if e := &ch.envelopes[i]; !e.busy {
@@ -253,9 +258,9 @@ func (ch *channel) envelope() *sendBuffer {
 	return nil
 }
 
-// // fill copies messages to an envelope and sends it.
+// fill copies messages to an envelope and sends it.
 func (ch *channel) fill(e *sendBuffer, messages []int) {
-	var tags *[wire.TagsSize]byte // // of the last message that carried tags
+	var tags *[wire.TagsSize]byte // of the last message that carried tags
 	e.n = 0
 	e.members = append(e.members[:0], messages...)
 	for left := len(messages) - 1; left >= 0; left-- {
@@ -275,14 +280,14 @@ func (ch *channel) launch(x *sendBuffer) {
 	ch.start(x)
 }
 
-// // start posts a send whose segments have been set.
+// start posts a send whose segments have been set.
 func (ch *channel) start(x *sendBuffer) {
 	ch.corking.flying++
 	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
 }
 
-// // landed handles the completion of a send.
+// landed handles the completion of a send.
 func (ch *channel) landed(x *sendBuffer) {
 	x.busy = false
 	for _, i := range x.members {
@@ -306,8 +311,8 @@ func (w *Provider) Flush(side wire.Side) {
 	w.corked[side] = list[:0]
 }
 
-// // arrivedAlone is arrived for a VI message that is the only completion. It reports whether the
-// half // handled the message at once.
+// arrivedAlone is arrived for a VI message that is the only completion. It reports whether the half
+// handled the message at once.
 func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	m := x.mem[:x.desc.Length]
 	if len(m) < wire.BaseSize || binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0 {
@@ -318,7 +323,7 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	body, ok := p.Head.Parse(m, nil)
 	if !ok || p.Head.Kind.Own() {
 		ch.way.spare.Push(p)
-		ch.arrived(x, len(m)) // // arrived counts the message as stray
+		ch.arrived(x, len(m)) // arrived counts the message as stray
 		return false
 	}
 	x.refs = 1
@@ -335,7 +340,7 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	return false
 }
 
-// // arrived hands on the messages in a VI message of length bytes. x stays in use meanwhile.
+// arrived hands on the messages in a VI message of length bytes. x stays in use meanwhile.
 func (ch *channel) arrived(x *receiveBuffer, length int) {
 	x.refs = 1
 	var last wire.LastTags
@@ -372,7 +377,7 @@ func (ch *channel) arrived(x *receiveBuffer, length int) {
 	ch.unuse(x)
 }
 
-// // noted handles a message for the channel itself, or counts a malformed one.
+// noted handles a message for the channel itself, or counts a malformed one.
 func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 	switch {
 	case !ok:
@@ -386,17 +391,17 @@ func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 	}
 }
 
-// // Release implements provider.Channel.
+// Release implements provider.Channel.
 func (ch *channel) Release(p *provider.Packet) {
 	x := p.Home.(*receiveBuffer)
-	p.Body, p.Home, p.Landed = nil, nil, false // // the connection may end before p is used again
+	p.Body, p.Home, p.Landed = nil, nil, false // the connection may end before p is used again
 	ch.way.spare.Push(p)
 	ch.unuse(x)
 }
 
-// // unuse posts a receive again when nobody needs its buffer any more. It does not post it at
-// once, // because the goroutine that got a message is about to answer, but when the next receive
-// is // released, or in CatchUp. That is why there is one receive more than Shape.Receives returns.
+// unuse posts a receive again when nobody needs its buffer any more. It does not post it at once,
+// because the goroutine that got a message is about to answer, but when the next receive is
+// released, or in CatchUp. That is why there is one receive more than Shape.Receives returns.
 func (ch *channel) unuse(x *receiveBuffer) {
 	if x.refs--; x.refs > 0 {
 		return
@@ -415,7 +420,7 @@ func (ch *channel) unuse(x *receiveBuffer) {
 	ch.late = x
 }
 
-// // repost posts the late receive.
+// repost posts the late receive.
 func (ch *channel) repost() {
 	if ch.late != nil && !ch.broken && !ch.closed {
 		ch.posted(ch.vi.PostRecv(&ch.late.desc))
@@ -423,7 +428,7 @@ func (ch *channel) repost() {
 	ch.late = nil
 }
 
-// // CatchUp implements provider.Provider.
+// CatchUp implements provider.Provider.
 func (w *Provider) CatchUp() {
 	for i, ch := range w.late {
 		w.late[i] = nil
@@ -432,7 +437,7 @@ func (w *Provider) CatchUp() {
 	w.late = w.late[:0]
 }
 
-// // packet returns an unused packet.
+// packet returns an unused packet.
 func (w *Provider) packet() *provider.Packet {
 	if p := w.spare.Pop(); p != nil {
 		return p

@@ -9,14 +9,14 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// // Each connection to another node uses a port of the NIC, on both sides. By default a NIC has
-// 1023 // ports, which is too few for two nodes with many endpoints that all communicate. But the
-// ports of // an interface are limited, and many programs may need some. So the first few nodes on
-// an interface // get many ports, and the others the default number.
+// Each connection to another node uses a port of the NIC, on both sides. By default a NIC has 1023
+// ports, which is too few for two nodes with many endpoints that all communicate. But the ports of
+// an interface are limited, and many programs may need some. So the first few nodes on an interface
+// get many ports, and the others the default number.
 const (
-	portBlock  = 1024          // // the default number of ports of a NIC
-	widePorts  = 9 * portBlock // // for 64 x 64 endpoints, each of them both client and server
-	wideRanges = 3             // // number of such ranges on an interface
+	portBlock  = 1024          // the default number of ports of a NIC
+	widePorts  = 9 * portBlock // for 64 x 64 endpoints, each of them both client and server
+	wideRanges = 3             // number of such ranges on an interface
 )
 
 // openNIC opens the node's own NIC.

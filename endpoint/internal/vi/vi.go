@@ -1,13 +1,15 @@
-// // Package vi is the provider over virtual interfaces. // // A channel is one VI: one for each
-// translation that has been used, as in AMVIA, and not one for // each pair of programs or bundles.
-// An idle VI uses 1.1 KB. The rest of a connection's memory is the // buffers that its credits
-// stand for, which are needed in any case. In return no virtual network can // use another's
-// buffers or delay its messages, a bulk transfer's window is open to exactly one peer // (each
-// connection has a protection tag of its own), and an endpoint's connections end with the //
-// endpoint. AMVIA uses three VIs, one for each size of messages. Here one suffices, and keeps //
-// requests of all sizes in order, because every receive buffer holds every size. // // All VIs of a
-// node share one completion queue. AMVIA has one for each bundle, but a VI is bound to // its queue
-// for life, and endpoints move between bundles.
+// Package vi is the provider over virtual interfaces.
+//
+// A channel is one VI: one for each translation that has been used, as in AMVIA, and not one for
+// each pair of programs or bundles. An idle VI uses 1.1 KB. The rest of a connection's memory is
+// the buffers that its credits stand for, which are needed in any case. In return no virtual
+// network can use another's buffers or delay its messages, a bulk transfer's window is open to
+// exactly one peer (each connection has a protection tag of its own), and an endpoint's connections
+// end with the endpoint. AMVIA uses three VIs, one for each size of messages. Here one suffices,
+// and keeps requests of all sizes in order, because every receive buffer holds every size.
+//
+// All VIs of a node share one completion queue. AMVIA has one for each bundle, but a VI is bound to
+// its queue for life, and endpoints move between bundles.
 package vi
 
 import (
@@ -26,37 +28,37 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// // A bulk message is one RDMA write, so a VI has to carry the longest one.
+// A bulk message is one RDMA write, so a VI has to carry the longest one.
 const _ = uint(vipl.MaxTransferSize - provider.MaxBulk)
 
-// // Config configures Open.
+// Config configures Open.
 type Config struct {
-	NIC         *vipl.NIC // // nil: Open opens one, on Interface and Ports
+	NIC         *vipl.NIC // nil: Open opens one, on Interface and Ports
 	Interface   string
 	Ports       transport.PortRange
 	PeerTimeout time.Duration
 }
 
-// // Provider implements provider.Provider. NIC is the one that it uses.
+// Provider implements provider.Provider. NIC is the one that it uses.
 type Provider struct {
 	up        provider.Host
 	memory    *provider.Budget
 	count     *provider.Corked
 	NIC       *vipl.NIC
-	own       bool          // // Open opened the NIC
+	own       bool          // Open opened the NIC
 	timeout   time.Duration // of silent peers
 	cq        *seam.Queue
-	entries   int // // entries that the completion queue needs
+	entries   int // entries that the completion queue needs
 	listener  *vipl.Listener
-	accepting []*channel    // // channels whose handshakes are in progress
-	failed    []*channel    // // channels whose posts have failed
-	corked    [2][]*channel // // by side: channels that may have corked messages
-	flying    int           // // VI messages and writes in flight
+	accepting []*channel    // channels whose handshakes are in progress
+	failed    []*channel    // channels whose posts have failed
+	corked    [2][]*channel // by side: channels that may have corked messages
+	flying    int           // VI messages and writes in flight
 	spare     provider.Packets
-	late      []*channel // // channels that have a receive to post
+	late      []*channel // channels that have a receive to post
 }
 
-// // Open opens the provider of the node up. Connections are charged to the budget memory. count //
+// Open opens the provider of the node up. Connections are charged to the budget memory. count
 // returns to the node how many messages are corked. ctx limits only the call.
 func Open(ctx context.Context, c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
 	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: cmp.Or(c.PeerTimeout, defaultPeerTimeout), entries: 16}
@@ -84,25 +86,25 @@ func (w *Provider) open() (err error) {
 	return err
 }
 
-// // Addr returns the address at which the node accepts connections.
+// Addr returns the address at which the node accepts connections.
 func (w *Provider) Addr() ethertype.Addr { return w.listener.Addr() }
 
 // Now returns the time of the NIC, in nanoseconds.
 func (w *Provider) Now() int64 { return w.NIC.Now() }
 
-// // Virtual reports whether that time is virtual.
+// Virtual reports whether that time is virtual.
 func (w *Provider) Virtual() bool { return seam.Link(w.NIC).Info().Virtual }
 
-// // Opened does nothing: the provider learns of endpoints from requests for connections.
+// Opened does nothing: the provider learns of endpoints from requests for connections.
 func (w *Provider) Opened(uint32) {}
 
-// // Tagged does nothing, like Opened.
+// Tagged does nothing, like Opened.
 func (w *Provider) Tagged(uint32, wire.Tag) {}
 
-// // Ended does nothing, like Opened.
+// Ended does nothing, like Opened.
 func (w *Provider) Ended(uint32) {}
 
-// // Advertise lets others look up the node by a name.
+// Advertise lets others look up the node by a name.
 func (w *Provider) Advertise(name string) error { return w.NIC.Advertise(name, w.Addr()) }
 
 // Withdraw undoes Advertise.
@@ -113,10 +115,10 @@ func (w *Provider) Lookup(ctx context.Context, at ethertype.Addr, name string) (
 	return w.NIC.LookupAt(ctx, at, name)
 }
 
-// // drainTime suffices to retransmit lost messages several times.
+// drainTime suffices to retransmit lost messages several times.
 const drainTime = time.Second
 
-// // Drain implements provider.Provider.
+// Drain implements provider.Provider.
 func (w *Provider) Drain(owes func() bool) {
 	w.Flush(wire.Asking)
 	w.Flush(wire.Serving)
@@ -128,7 +130,7 @@ func (w *Provider) Drain(owes func() bool) {
 	}
 }
 
-// // Close closes the NIC, too, if Open opened it.
+// Close closes the NIC, too, if Open opened it.
 func (w *Provider) Close() error {
 	if w.listener != nil {
 		w.listener.Close()
@@ -142,8 +144,8 @@ func (w *Provider) Close() error {
 	return nil
 }
 
-// // Poll implements provider.Provider. Completions of sends in the queue would keep it from
-// looking at // the link, so it looks again if it found nothing else.
+// Poll implements provider.Provider. Completions of sends in the queue would keep it from looking
+// at the link, so it looks again if it found nothing else.
 func (w *Provider) Poll() error {
 	w.CatchUp()
 	for more := true; more; {
@@ -163,20 +165,20 @@ func (w *Provider) Poll() error {
 // Gate returns a gate of the NIC's engine.
 func (w *Provider) Gate() provider.Gate { return gate.New(seam.EngineOf(w.NIC)) }
 
-// // defaultPeerTimeout is longer than vipl's. A message to a peer that counts as dead comes back,
-// which // ends most programs, and a process on a busy host can be without a processor for 10 s.
+// defaultPeerTimeout is longer than vipl's. A message to a peer that counts as dead comes back,
+// which ends most programs, and a process on a busy host can be without a processor for 10 s.
 const defaultPeerTimeout = 15 * time.Second
 
-// // patience returns the time limit of a handshake. It is at least the time limit of silent peers:
-// a // peer that does not answer a request may lack a processor, as one that does not acknowledge.
+// patience returns the time limit of a handshake. It is at least the time limit of silent peers: a
+// peer that does not answer a request may lack a processor, as one that does not acknowledge.
 func (w *Provider) patience() time.Duration {
 	return max(w.timeout, vipl.DefaultConnectTimeout)
 }
 
-// // Wait implements provider.Provider. A failed handshake makes no completion. So while handshakes
-// are // in progress, Wait returns when their time limit has passed, and Deliver then checks them.
+// Wait implements provider.Provider. A failed handshake makes no completion. So while handshakes
+// are in progress, Wait returns when their time limit has passed, and Deliver then checks them.
 func (w *Provider) Wait(ctx context.Context) error {
-	over := time.Duration(0) // // no limit
+	over := time.Duration(0) // no limit
 	if len(w.accepting) > 0 {
 		over = w.patience()
 	}
@@ -191,19 +193,19 @@ func (w *Provider) Wait(ctx context.Context) error {
 	return context.DeadlineExceeded
 }
 
-// // Wake implements provider.Provider.
+// Wake implements provider.Provider.
 func (w *Provider) Wake() { w.cq.Wake() }
 
-// // Deliver implements provider.Provider.
+// Deliver implements provider.Provider.
 func (w *Provider) Deliver(atOnce bool) (handled bool) {
 	return w.handOn(w.cq.Reap(), atOnce)
 }
 
-// // handOn hands on reaped completions. If atOnce is set and the only one is a VI message, the
-// half may // handle it at once.
+// handOn hands on reaped completions. If atOnce is set and the only one is a VI message, the half
+// may handle it at once.
 func (w *Provider) handOn(done []seam.Completion, atOnce bool) (handled bool) {
 	if ch, x := onlyMessage(done); ch != nil && atOnce {
-		handled = ch.arrivedAlone(x) // // from here on another goroutine may be in Wait
+		handled = ch.arrivedAlone(x) // from here on another goroutine may be in Wait
 	} else {
 		for i := range done {
 			w.complete(&done[i])
@@ -220,7 +222,7 @@ func (w *Provider) handOn(done []seam.Completion, atOnce bool) (handled bool) {
 	return handled
 }
 
-// // onlyMessage returns the VI message and its channel if it is the only completion, and nil
+// onlyMessage returns the VI message and its channel if it is the only completion, and nil
 // otherwise.
 func onlyMessage(done []seam.Completion) (*channel, *receiveBuffer) {
 	if len(done) != 1 {
@@ -270,14 +272,13 @@ func (w *Provider) complete(c *seam.Completion) {
 	}
 }
 
-// // handshakesEach is how many handshakes checkHandshakes checks in a call.
+// handshakesEach is how many handshakes checkHandshakes checks in a call.
 const handshakesEach = 64
 
-// // checkHandshakes removes finished handshakes from the list, and ends the channels of those that
-// have // failed. It checks the oldest ones and moves the unfinished ones to the end of the list,
-// so that // thousands of handshakes do not delay the messages of established connections. It reads
-// each state // only once: another goroutine may drive the NIC, and the state may change between
-// two reads.
+// checkHandshakes removes finished handshakes from the list, and ends the channels of those that
+// have failed. It checks the oldest ones and moves the unfinished ones to the end of the list, so
+// that thousands of handshakes do not delay the messages of established connections. It reads each
+// state only once: another goroutine may drive the NIC, and the state may change between two reads.
 func (w *Provider) checkHandshakes() {
 	for range min(handshakesEach, len(w.accepting)) {
 		ch := w.accepting[0]
@@ -293,7 +294,7 @@ func (w *Provider) checkHandshakes() {
 	}
 }
 
-// // accept accepts or refuses one request. It sends the reason of a refusal to the requester, by
+// accept accepts or refuses one request. It sends the reason of a refusal to the requester, by
 // name.
 func (w *Provider) accept(r *vipl.Request) {
 	var h wire.Hello
