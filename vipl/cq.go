@@ -17,7 +17,6 @@ import (
 //
 // Listener.Bind binds a listener to the queue, so that one wait covers completions and connection
 // requests.
-// connection requests: see Listener.Bind.
 type CQ struct {
 	nic      *NIC
 	ring     conn.Ring
