@@ -84,7 +84,7 @@ func TestCheck(t *testing.T) {
 		{0, peer(func(id *job.Identity) { id.Job = "other" }), "not of this job", false},
 		{0, peer(func(id *job.Identity) { id.Size = 4 }), "has 4 ranks according to rank 2 and 3 according to rank 0", false},
 		{0, peer(func(id *job.Identity) { id.Rank = 3 }), "rank 3 of 3 asks rank 0", false},
-		{0, peer(func(id *job.Identity) { id.Version = 3 }), "Test wire version 3, this is 2", false},
+		{0, peer(func(id *job.Identity) { id.Version = 3 }), "Test wire version 3, this rank uses 2", false},
 	} {
 		mine := identity(tc.rank, run)
 		said := tc.peer.Hello([2]uint32{5, 6})

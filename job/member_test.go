@@ -113,7 +113,7 @@ func TestStrangers(t *testing.T) {
 		words string
 	}{
 		{job.Identity{Job: "other", Rank: 1, Size: 2, Version: 2}, "not of this job"},
-		{job.Identity{Job: "test", Rank: 1, Size: 2, Version: 3}, "Test wire version 3, this is 2"},
+		{job.Identity{Job: "test", Rank: 1, Size: 2, Version: 3}, "Test wire version 3, this rank uses 2"},
 		{job.Identity{Job: "test", Rank: 1, Size: 3, Version: 2}, "has 3 ranks according to rank 1 and 2 according to rank 0"},
 		{job.Identity{Job: "test", Rank: 2, Size: 2, Version: 2}, "rank 2 of 2 asks rank 0"},
 		{job.Identity{Job: "test", Rank: 0, Size: 2, Version: 2}, `rank 0 of job "test" already exists`},
