@@ -97,7 +97,7 @@ func (h *amHost) burst(request func() error, n int) (float64, error) {
 // mega is the MB of the AM-II paper, in bytes: 31 MB/s times 349 us are its 11,345 B.
 const mega = 1 << 20
 
-// bandwidth returns that of a stream of medium messages of n bytes, in such MB/s.
+// amBandwidth returns that of a stream of medium messages of n bytes, in such MB/s.
 func amBandwidth(ctx context.Context, cfg amConfig, n int) (rate float64, err error) {
 	err = onPair(ctx, cfg, func(h *amHost) error {
 		us, err := h.burst(h.medium(n), amBurst)

@@ -89,7 +89,7 @@ func (g *generator) head(def *definition) {
 	g.printf("%s", comment("", said, def.doc))
 }
 
-// method writes the beginning of a method that encodes or decodes.
+// marshal writes the beginning of a method that encodes or decodes.
 func (g *generator) marshal(goName string) {
 	g.printf("// MarshalXDR encodes v.\nfunc (v *%s) MarshalXDR(e *xdr.Encoder) {\n", goName)
 }

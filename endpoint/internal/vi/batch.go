@@ -50,7 +50,7 @@ func Batches(s wire.Shape) int {
 // those of its slots.
 func notes(s wire.Shape) int { return min(Batches(s), 1) }
 
-// WindowMemory returns the bytes of a server's windows.
+// windowMemory returns the bytes of a server's windows.
 func windowMemory(s wire.Shape) int { return notes(s) * (Batches(s) + 1) * BatchSize }
 
 // piecesMost limits the pieces of a batch.

@@ -196,7 +196,7 @@ func (c *Client) Time(ctx context.Context) (time.Time, error) {
 	return time.Unix(int64(n), 0), err
 }
 
-// port returns the port of a program for netid "tcp" or "udp", by version 2 (PMAPPROC_GETPORT), or
+// Port returns the port of a program for netid "tcp" or "udp", by version 2 (PMAPPROC_GETPORT), or
 // ErrNotRegistered. The program there may have a version other than vers.
 func (c *Client) Port(ctx context.Context, prog, vers uint32, netid string) (uint16, error) {
 	var port number
