@@ -69,7 +69,6 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// TestTooManyRanks: that hosts get more ranks than they take is said, and how to change it.
 // TestOddHosts: what is odd about a host and keeps no job from running is told before it starts.
 func TestOddHosts(t *testing.T) {
 	var said strings.Builder
@@ -80,6 +79,7 @@ func TestOddHosts(t *testing.T) {
 	}
 }
 
+// TestTooManyRanks: a warning says that hosts get more ranks than they have slots, and how to change it.
 func TestTooManyRanks(t *testing.T) {
 	for n, want := range map[int]string{3: "", 4: "4 ranks for 3 slots: some hosts get more ranks than slots (list more hosts, or more slots, as in host:2)\n"} {
 		var said strings.Builder

@@ -49,7 +49,7 @@ func (m *mapped) post(t *testing.T, msg []byte) {
 	}
 }
 
-// write writes bytes anywhere in the other side's ring.
+// poke writes bytes anywhere in the other side's ring.
 func (m *mapped) poke(t *testing.T, offset int, data ...byte) {
 	t.Helper()
 	if err := m.proc.SendMsg(t.Context(), data, m.base+vmmc.ProxyAddr(offset)); err != nil && m.to.Done() == nil {

@@ -323,7 +323,7 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	body, ok := p.Head.Parse(m, nil)
 	if !ok || p.Head.Kind.Own() {
 		ch.way.spare.Push(p)
-		ch.arrived(x, len(m)) // arrived counts the message as stray
+		ch.arrived(x, len(m)) // arrived handles the channel's own messages, and counts malformed ones
 		return false
 	}
 	x.refs = 1

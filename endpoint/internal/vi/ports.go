@@ -14,7 +14,7 @@ import (
 // an interface are limited, and many programs may need some. So the first few nodes on an interface
 // get many ports, and the others the default number.
 const (
-	portBlock  = 1024          // the default number of ports of a NIC
+	portBlock  = 1024          // ports that a NIC claims together
 	widePorts  = 9 * portBlock // for 64 x 64 endpoints, each of them both client and server
 	wideRanges = 3             // number of such ranges on an interface
 )
