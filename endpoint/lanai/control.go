@@ -147,7 +147,6 @@ func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
 
 // heard implements listener.
 func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
-	before := len(p.items)
 	switch {
 	case what == sayOpen:
 		p.push(item{what: itemOpen, from: from, conn: conn, life: life, data: append([]byte(nil), rest...)})
@@ -166,8 +165,8 @@ func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 	case what == sayDead && len(rest) >= 8:
 		p.dead(peerKey{from.mac, uint16(word(rest, 0))}, word(rest, 4))
 	}
-	if n := len(p.items); n > before {
-		p.items[n-1].heard = true
+	if n := len(p.items); n > 0 { // the account forgets the oldest saying first
+		p.items[n-1].heard++
 	} else {
 		p.took(1)
 	}

@@ -204,6 +204,34 @@ func Flood(c *Card, port uint16, to ethertype.Addr, times, size int) {
 	}
 }
 
+// Swamp makes a program of a station say so many long things to the program at a port, which handles nothing meanwhile,
+// and after each one so many that need no handling. It returns how many bytes of them wait.
+func Swamp(c *Card, port uint16, from ethertype.MAC, times, idle int) (waiting int) {
+	c.lock()
+	defer c.unlock()
+	s, peer := c.driver.programs[port], peerName{mac: from, port: 9}
+	for range times {
+		s.hear(&c.driver, sayOpen, peer, 1, 1, make([]byte, 2000))
+		for range idle {
+			s.hear(&c.driver, sayGone, peer, 1, 1, nil)
+		}
+	}
+	for _, x := range s.listener.(*way).items {
+		waiting += len(x.data)
+	}
+	return waiting
+}
+
+// Swamped reports whether things that Swamp has said still count as not handled.
+func Swamped(c *Card, port uint16, from ethertype.MAC) bool {
+	c.lock()
+	defer c.unlock()
+	return c.driver.programs[port].untaken.Has(ethertype.Addr{MAC: from, Port: 9})
+}
+
+// MostUntaken is how many bytes of what others say to a program may wait.
+const MostUntaken = mostUntaken
+
 // SayAs makes the driver say so many things to another station, as if a program of a user did.
 func SayAs(c *Card, uid uint32, to ethertype.MAC, times int) {
 	c.lock()

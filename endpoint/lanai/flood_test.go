@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"golang.org/x/sys/unix"
 )
 
@@ -82,5 +83,33 @@ func TestFlooded(t *testing.T) {
 	}
 	if n := card.Snapshot().Stats.Unheard; n < 1000 {
 		t.Errorf("%d messages are counted as dropped", n)
+	}
+}
+
+// TestSwamped: sayings that need no handling do not free the room of those that wait. When the program has handled what
+// there is, nothing counts any more.
+func TestSwamped(t *testing.T) {
+	s := newSegment(t, myrinet.Options{})
+	a, _ := s.pair(lanai.Config{})
+	s.w.Go("program", func() {
+		p, err := newParty(a, endpoint.Config{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer p.n.Close()
+		port := p.ep.Name().Addr.Port
+		if n := lanai.Swamp(a, port, mac(2), 5000, 20); n == 0 || n > lanai.MostUntaken/2 {
+			t.Errorf("%d bytes of strangers wait, want at most %d", n, lanai.MostUntaken/2)
+		}
+		if _, err := p.b.Poll(); err != nil {
+			t.Error(err)
+		}
+		if lanai.Swamped(a, port, mac(2)) {
+			t.Error("what the program has handled still counts")
+		}
+	})
+	if err := s.w.Run(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -58,7 +58,7 @@ type item struct {
 	peerConn uint32
 	life     uint32
 	data     []byte
-	heard    bool // the last item of a saying of another driver
+	heard    int // sayings of other drivers that are handled when this item is
 }
 
 type itemKind uint8
@@ -415,7 +415,7 @@ func (p *way) handOn(atOnce bool) (handled bool) {
 			p.taken = list
 			return false
 		}
-		if x := list[0]; atOnce && len(list) == 1 && x.what == itemMessage && !x.ch.over {
+		if x := list[0]; atOnce && len(list) == 1 && x.what == itemMessage && x.heard == 0 && !x.ch.over {
 			p.taken = list[:0]
 			if x.ch.up.HandleNow(&x.x.Packet) { // from here on another goroutine may be in Wait
 				return true
@@ -425,9 +425,7 @@ func (p *way) handOn(atOnce bool) (handled bool) {
 		}
 		for i := range list {
 			p.hand(&list[i])
-			if list[i].heard {
-				took++
-			}
+			took += list[i].heard
 			list[i] = item{}
 		}
 		p.taken = list[:0]
