@@ -193,7 +193,7 @@ func TestBadValues(t *testing.T) {
 		{"BOBNET_DRIVER=tcp", "run -n 1 -- true", `unknown driver "tcp"`},
 		{"BOBNET_PEERS=here", "ping --listen --driver udp -i 127.0.0.1", `"here" is not an IP address`},
 		{"BOBNET_FAULT=loss=lots", "ping --listen", "BOBNET_FAULT"},
-		{"BOBNET_KEY=short", "ping --listen", "characters that are no key"},
+		{"BOBNET_KEY=short", "ping --listen", "characters that are not a key"},
 		{"BOBNET_KEY_FILE=/no/such/key", "perf --local", "/no/such/key: no such file"},
 		{"BOBNET_IFACE=nope", "ping --listen", `BOBNET_IFACE=nope: no Ethernet interface "nope"`},
 		{"BOBNET_IFACE=lo", "ping --listen", `BOBNET_IFACE=lo: no Ethernet interface "lo"`},
