@@ -101,13 +101,17 @@ const takenMost = 16
 func (p *peer) sayTaken() {
 	for p.taken.Len() > 0 && p.control > 1 && p.Room() && p.state < peerDead {
 		var body [4 * takenMost]byte
+		var ended [takenMost]*request
 		n := min(p.taken.Len(), takenMost)
-		for i := range n {
-			binary.LittleEndian.PutUint32(body[4*i:], (*p.taken.At(i)).remoteID)
+		for i := range n { // before post, which ends those in the queue if the connection has ended
+			ended[i] = p.taken.Pop()
+			binary.LittleEndian.PutUint32(body[4*i:], ended[i].remoteID)
 		}
 		p.control--
 		p.post(&header{kind: kindTaken}, body[:4*n])
-		p.endTaken(n)
+		for _, r := range ended[:n] {
+			p.w.complete(r, nil)
+		}
 	}
 }
 

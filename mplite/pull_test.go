@@ -298,6 +298,48 @@ func TestPulledFromTheDead(t *testing.T) {
 	}
 }
 
+// TestPulledFromClosed: the NIC is closed while a message is copied, so that its sender cannot be released. The receive has the message;
+// nothing comes after it.
+func TestPulledFromClosed(t *testing.T) {
+	needReadOwn(t)
+	const n = 50_000
+	j := newJob(2, sim.Options{}, mplite.Config{EagerSize: 1024})
+	over := false
+	j.start(func(c *mplite.Comm) error {
+		mplite.SetMemory(c, func(dst []byte, from, mark uint64) (uint64, error) {
+			word, err := readOwn(dst, from, mark)
+			c.NIC().Close()
+			return word, err
+		})
+		if c.Rank() == 0 {
+			r, err := c.Isend(content(n, 1), 1, 0)
+			if err != nil {
+				return err
+			}
+			if err := j.computes(c, func() bool { return over }); err != nil {
+				return err
+			}
+			if _, err := r.Wait(bg); !errors.Is(err, mplite.ErrRankFailed) {
+				return fmt.Errorf("the send ended with %v", err)
+			}
+			return errKilled
+		}
+		defer func() { over = true }()
+		buf := make([]byte, n)
+		if _, err := c.Recv(bg, buf, 0, 0); err != nil {
+			return err
+		}
+		if err := same(buf, 1); err != nil {
+			return err
+		}
+		if _, err := c.Recv(bg, buf, 0, 0); err == nil {
+			return errors.New("a message came by a closed NIC")
+		}
+		return errKilled
+	})
+	check(t, j.runKilled())
+}
+
 // TestPulledLive: two NICs of one host take long messages from each other's process, which is this one.
 func TestPulledLive(t *testing.T) {
 	needReadOwn(t)
