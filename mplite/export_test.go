@@ -312,6 +312,21 @@ func SetMemory(c *Comm, read func(dst []byte, from, mark uint64) (uint64, error)
 	}
 }
 
+// ForgetHost makes c's rank one that has not learned the host of another rank.
+func ForgetHost(c *Comm, rank int) {
+	hosts := c.w.hosts
+	next := int32(-1) // the lowest rank that is left there
+	for r, h := range hosts {
+		if h == hosts[rank] && r != rank {
+			if next < 0 {
+				next = int32(r)
+			}
+			hosts[r] = next
+		}
+	}
+	hosts[rank] = int32(rank)
+}
+
 // Selection returns the lines of the table of algorithms.
 func Selection() (lines []string) {
 	for _, c := range []struct {

@@ -2,6 +2,7 @@ package mplite
 
 import (
 	"context"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 )
@@ -50,5 +51,8 @@ func (w *world) macOf(rank int) (mac ethertype.MAC, ok bool) {
 // on one host if their NICs have the same MAC address: these ranks communicate through shared memory.
 // Ranks in different namespaces, or on different interfaces of one machine, are on different hosts.
 func (c *Comm) SplitShared(ctx context.Context, key int) (*Comm, error) {
-	return c.within(callSplitShared).Split(ctx, int(c.w.hosts[c.group[c.rank]]), key)
+	mine := c.w.hosts[c.group[c.rank]]
+	// Of c, because ranks may know different hosts of a rank that has died.
+	first := slices.IndexFunc(c.group, func(g int32) bool { return c.w.hosts[g] == mine })
+	return c.within(callSplitShared).Split(ctx, first, key)
 }

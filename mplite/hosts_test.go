@@ -118,6 +118,28 @@ func splitsShared(c *mplite.Comm, place []int) error {
 	return nil
 }
 
+// TestSplitSharedOfTheRest: some ranks do not know the host of a rank that is not in the communicator, because it died before they
+// asked for it.
+func TestSplitSharedOfTheRest(t *testing.T) {
+	check(t, runOn(blocks(4, 4), small, func(c *mplite.Comm) error {
+		rest, err := c.Split(bg, min(c.Rank(), 1), 0)
+		if err != nil || c.Rank() == 0 {
+			return err
+		}
+		if c.Rank() == 2 {
+			mplite.ForgetHost(c, 0)
+		}
+		near, err := rest.SplitShared(bg, 0)
+		if err != nil {
+			return err
+		}
+		if near.Size() != 3 {
+			return fmt.Errorf("%d ranks share the host, want 3", near.Size())
+		}
+		return nil
+	}))
+}
+
 // TestSplitSharedMismatch: a rank that calls another function gives every rank an error that names both.
 func TestSplitSharedMismatch(t *testing.T) {
 	check(t, runOn(blocks(3, 2), mplite.Config{}, func(c *mplite.Comm) error {
@@ -340,6 +362,35 @@ func TestTwoLevelsNonblocking(t *testing.T) {
 			return errors.Join(expect("iallreduce", sum, summed(0, size, n)), expect("iallgather", all, joined(size, n)),
 				expect("ibcast", from, vector(2, n)))
 		}))
+	}
+}
+
+// TestTwoLevelsMismatch: where ranks share hosts, a rank with another call, root or length gives every rank an error by its next
+// collective. With 9000 elements the rank with another length selects other algorithms, too.
+func TestTwoLevelsMismatch(t *testing.T) {
+	for _, place := range [][]int{blocks(5, 2), cyclic(5, 2)} {
+		for _, nonblocking := range []bool{false, true} {
+			check(t, runOn(place, small, func(c *mplite.Comm) error {
+				for i, usual := range ways(3, 0) {
+					others := []way{ways(3, 0)[(i+1)%len(ways(3, 0))]}
+					switch usual.name {
+					case "bcast", "reduce", "gather", "gatherv", "scatter", "scatterv":
+						others = append(others, ways(3, 1)[i], ways(3, 4)[i])
+					}
+					if usual.name != "barrier" {
+						others = append(others, ways(4, 0)[i], ways(9000, 0)[i])
+					}
+					for _, other := range others {
+						for rank := range c.Size() {
+							if err := (odd{rank, usual, other}).meets(c, nonblocking, usual.name); err != nil {
+								return err
+							}
+						}
+					}
+				}
+				return nil
+			}))
+		}
 	}
 }
 

@@ -312,7 +312,7 @@ func (c *Comm) Abort(code int) {
 
 // wireVersion changes whenever the format of a hello or a message does, or what messages a collective
 // sends, or the messages of package job between ranks.
-const wireVersion = 11
+const wireVersion = 12
 
 // program is what job's errors and names call this package.
 const program = "MPLite"
