@@ -14,6 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -79,6 +80,34 @@ func TestAnnounced(t *testing.T) {
 		}
 		if s := n.Snapshot(); s.Dropped[drops.Unknown] != 0 {
 			return fmt.Errorf("%d frames were strays", s.Dropped[drops.Unknown])
+		}
+		return nil
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnnouncedSealed: a NIC with a key announces nothing, because a stranger could replay that to a later run. A name is found
+// by a query.
+func TestAnnouncedSealed(t *testing.T) {
+	const quiet = 100 * time.Millisecond
+	w := newWorld(sim.Options{Seed: 1})
+	w.key = seal.Fixed(sealKey(1))
+	w.node("owner", nil, func(n *vipl.NIC) error {
+		if err := n.Advertise("a", ethertype.Addr{MAC: n.Addr().MAC, Port: service}); err != nil {
+			return err
+		}
+		driveFor(n, quiet/10)
+		seam.AnnounceName(n, "a")
+		driveFor(n, time.Second)
+		return nil
+	})
+	w.node("client", nil, func(n *vipl.NIC) error {
+		began := n.Now()
+		_, err := seam.AwaitName(bg, n, "a", quiet)
+		if took := time.Duration(n.Now() - began); err != nil || took < quiet/2 {
+			return fmt.Errorf("the name was found after %v: %w", took, err)
 		}
 		return nil
 	})

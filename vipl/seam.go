@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/internal/seam/hook"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
@@ -21,9 +22,13 @@ func init() {
 	hook.Key, hook.Faults, hook.Timeout = keyWanted, faultsWanted, timeoutWanted
 }
 
-// announce implements seam.Announce.
+// announce implements seam.Announce. A NIC with a key announces nothing: a broadcast can be recorded and replayed to a
+// station that has not received it, even in a later run. So nobody may act on its contents (package seal).
 func announce(nic any, name string) {
 	n := nic.(*NIC)
+	if _, sealed := transport.As[*seal.Link](n.m.Link); sealed {
+		return
+	}
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	n.m.Dir.Announce(name)
