@@ -1,6 +1,7 @@
 package mplite_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -87,6 +88,51 @@ func pingPong(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) err
 			return err
 		}
 		return c.Send(bg, buf[:n], 0, 0)
+	}
+}
+
+// TestTwoLevelsNoAllocations is TestNoAllocations for collectives of ranks that share hosts.
+func TestTwoLevelsNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: the race detector takes long to count what is counted without it, too")
+	}
+	const rounds, n = 50, 32
+	sum := mplite.Sum[byte]()
+	for name, call := range map[string]func(c *mplite.Comm, part, all []byte) error{
+		"barrier":   func(c *mplite.Comm, _, _ []byte) error { return c.Barrier(bg) },
+		"bcast":     func(c *mplite.Comm, part, _ []byte) error { return c.Bcast(bg, part, 1) },
+		"reduce":    func(c *mplite.Comm, part, all []byte) error { return mplite.Reduce(bg, c, part, all[:n], sum, 1) },
+		"allreduce": func(c *mplite.Comm, part, _ []byte) error { return mplite.Allreduce(bg, c, nil, part, sum) },
+		"gather":    func(c *mplite.Comm, part, all []byte) error { return mplite.Gather(bg, c, part, all, 1) },
+		"scatter":   func(c *mplite.Comm, part, all []byte) error { return mplite.Scatter(bg, c, all, part, 1) },
+		"allgather": func(c *mplite.Comm, part, all []byte) error { return mplite.Allgather(bg, c, part, all) },
+	} {
+		for _, place := range [][]int{blocks(4, 2), cyclic(4, 2)} {
+			var allocs float64
+			check(t, runOn(place, mplite.Config{}, func(c *mplite.Comm) error {
+				part, all := make([]byte, n), make([]byte, n*c.Size())
+				var err error
+				step := func() {
+					if e := errors.Join(call(c, part, all), c.Barrier(bg)); e != nil && err == nil { // so that no rank is far ahead
+						err = e
+					}
+				}
+				for range 2 * rounds {
+					step()
+				}
+				if c.Rank() == 0 {
+					allocs = testing.AllocsPerRun(rounds, step)
+					return err
+				}
+				for range rounds + 1 {
+					step()
+				}
+				return err
+			}))
+			if allocs != 0 {
+				t.Errorf("%s, ranks on hosts %v: %v allocations a round", name, place, allocs)
+			}
+		}
 	}
 }
 

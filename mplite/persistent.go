@@ -171,7 +171,8 @@ func (w *world) sweep() {
 //
 // A send may have been announced to its receiver already. A receive that takes the
 // announcement of a cancelled long message ends with ErrCanceled. A short synchronous
-// message (Issend) has left with its announcement, and may still be received.
+// message (Issend) has left with its announcement, and may still be received. So may a long
+// message that a receiver on the same host has already copied.
 func (r Request) Cancel() {
 	if r.Null() {
 		return
