@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
@@ -32,9 +33,8 @@ func (v *VI) postSend(d *Descriptor, when conn.When) error {
 	}
 	if err == nil {
 		w := &d.work
-		w.Op, w.Remote = code.Op(op), conn.RemoteSegment{Addr: d.Remote.Addr, Handle: memory.Handle(d.Remote.Handle)}
-		w.Fence, w.Unordered, w.AckNow = d.Fence, d.Unordered, d.AckNow
-		w.HasImmediate, w.Immediate = d.HasImmediate, d.Immediate
+		w.Op, w.RDMA = code.Op(op), ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}
+		w.Fence, w.Unordered, w.AckNow, w.HasImmediate = d.Fence, d.Unordered, d.AckNow, d.HasImmediate
 		if !v.conn.Send(w, total, when) {
 			err = v.refuse(d, 0, ErrSendQueueFull)
 		}
@@ -103,8 +103,8 @@ func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 		return 0, opError(op, ErrArgument, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
-	d.work.Segs, d.work.Program = engineSegments(d.Segs), d
-	total, err := v.nic.m.Mem.Check(op, d.work.Segs, memory.Tag(v.attr.Ptag))
+	d.work.SetSegs(engineSegments(d.Segs))
+	total, err := v.nic.m.Mem.Check(op, d.work.Segs(), memory.Tag(v.attr.Ptag))
 	if err != nil {
 		d.Status = StatusProtectionError
 		return 0, err
@@ -129,7 +129,7 @@ func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
 
 // refuse undoes admit.
 func (v *VI) refuse(d *Descriptor, status Status, err error) error {
-	v.nic.m.Mem.Release(d.work.Segs)
+	v.nic.m.Mem.Release(d.work.Segs())
 	d.Status = status
 	return err
 }
@@ -229,12 +229,9 @@ func dequeue(q *conn.Queue) *Descriptor {
 	if op := d.Status & StatusOpMask; op == StatusOpReceive || op == StatusOpRemoteRDMAWrite {
 		d.HasImmediate, d.Immediate = w.HasImmediate, w.Immediate
 	}
-	w.Segs = nil // so that it does not keep memory that the program gives up
+	w.SetSegs(nil) // so that it does not keep memory that the program gives up
 	return d
 }
-
-// descriptorOf returns the program's descriptor of which w is the engine's copy.
-func descriptorOf(w *conn.Descriptor) *Descriptor { return w.Program.(*Descriptor) }
 
 func (v *VI) takeFrom(q *conn.Queue) (*Descriptor, error) {
 	if d := dequeue(q); d != nil {

@@ -16,35 +16,29 @@ const MaxTransferSize = 1 << 30
 // Segment is a data segment of a descriptor.
 type Segment = memory.Segment
 
-// RemoteSegment is the address segment of an RDMA descriptor: a virtual address of the peer, and the
-// peer's handle of the region that contains it.
-type RemoteSegment struct {
-	Addr   uint64
-	Handle memory.Handle
-}
-
 // Descriptor is the engine's copy of a descriptor of the program: vipl.Descriptor, which documents
 // the fields. Changes that the program makes to its own one while it is posted do not reach the
-// engine. Only the elements of Segs are the program's.
+// engine. Only the elements of Segs are the program's. Programs have many descriptors, so the fields
+// leave no gaps, and the segments are not a slice.
 type Descriptor struct {
-	Program      any // the program's descriptor
-	Segs         []Segment
-	Op           code.Op
-	Remote       RemoteSegment // of an RDMA operation
-	Fence        bool          // waits for all earlier RDMA reads
-	Unordered    bool          // of an RDMA write: its data need not wait for messages before it
-	AckNow       bool          // requests an immediate acknowledgement from the peer
-	HasImmediate bool
-	Immediate    uint32
+	segs           *Segment // the first of count; Segs returns them
+	ethertype.RDMA          // the remote address of an RDMA operation; the immediate data of any
 
 	Status code.Status // 0 until completion
 	Length uint32      // bytes transferred
 
-	total  uint32 // bytes that Segs holds
-	posted bool   // it is on a queue
-	when   When
+	total uint32 // bytes that Segs holds
 	txState
 	rxState
+
+	Op           code.Op
+	Fence        bool // waits for all earlier RDMA reads
+	Unordered    bool // of an RDMA write: its data need not wait for messages before it
+	AckNow       bool // requests an immediate acknowledgement from the peer
+	HasImmediate bool
+	posted       bool  // it is on a queue
+	count        uint8 // of segments
+	when         When
 }
 
 // When selects when a send descriptor is sent.

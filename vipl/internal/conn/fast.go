@@ -25,10 +25,10 @@ func (c *Conn) sendFast() bool {
 	sh, t := c.shared, &c.tx
 	d := c.SQ.at(t.cursor.next)
 	if sh.batch.Len() > 0 || d.HasImmediate || c.Path.switching || c.reads.outstanding() || t.sender.Room(sh.now) == 0 ||
-		len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) {
+		len(d.Segs()) != 1 || len(d.Segs()[0].Data) != int(d.total) {
 		return false
 	}
-	f := fastFrame{kind: ethertype.KindData, length: d.total, data: d.Segs[0].Data, what: reliability.Sent{First: t.cursor.next, Size: d.total, Count: 1}}
+	f := fastFrame{kind: ethertype.KindData, length: d.total, data: d.Segs()[0].Data, what: reliability.Sent{First: t.cursor.next, Size: d.total, Count: 1}}
 	room := c.fastMax()
 	switch d.Op {
 	case code.OpRDMAWrite:
@@ -57,7 +57,7 @@ func (c *Conn) sendFast() bool {
 	if d.Op == code.OpSend {
 		t.cursor.msg++
 	} else {
-		f.where = ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}
+		f.where = d.RDMA
 	}
 	f.msg = d.msg
 	c.addFast(&f)
@@ -146,10 +146,10 @@ func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	d := c.RQ.at(i)
-	if d.begun || h.Length > d.total || len(d.Segs) != 1 || len(d.Segs[0].Data) < len(payload) {
+	if d.begun || h.Length > d.total || len(d.Segs()) != 1 || len(d.Segs()[0].Data) < len(payload) {
 		return false
 	}
-	copy(d.Segs[0].Data, payload)
+	copy(d.Segs()[0].Data, payload)
 	c.rx.deferAck(h.Ack)
 	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked(), true)
 	d.length, d.HasImmediate = h.Length, false
@@ -215,10 +215,10 @@ func (c *Conn) receiveFastAnswer(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	d := c.SQ.at(c.SQ.done)
-	if d.Op != code.OpRDMARead || d.got > 0 || h.Length != d.total || len(d.Segs) != 1 || len(d.Segs[0].Data) < len(payload) {
+	if d.Op != code.OpRDMARead || d.got > 0 || h.Length != d.total || len(d.Segs()) != 1 || len(d.Segs()[0].Data) < len(payload) {
 		return false
 	}
-	copy(d.Segs[0].Data, payload)
+	copy(d.Segs()[0].Data, payload)
 	c.tx.sender.OnAck(c.shared.now, h.Ack, 0, nil)
 	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked(), true)
 	c.serves.retire()

@@ -28,7 +28,7 @@ func (t *txHalf) pack() (p frameLoad) {
 		if d.Op != code.OpSend || d.Fence && t.c.reads.outstanding() {
 			break
 		}
-		w := p.Weigh(d.total, len(d.Segs), inline)
+		w := p.Weigh(d.total, len(d.Segs()), inline)
 		if !p.Fits(&w, room, inline) {
 			break
 		}
@@ -119,7 +119,7 @@ func (t *txHalf) joins(d *Descriptor) bool {
 func (t *txHalf) weigh(l frameLoad, d *Descriptor, inline int) frameLoad {
 	switch d.Op {
 	case code.OpSend:
-		return l.Weigh(d.total, len(d.Segs), inline)
+		return l.Weigh(d.total, len(d.Segs()), inline)
 	case code.OpRDMARead:
 		return joinedLoad(ethertype.RDMASize)
 	}
@@ -162,10 +162,10 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 		ethertype.Record{Size: uint16(d.total), Immediate: d.Immediate, HasImm: d.HasImmediate}.Put(slot[at:])
 		at += ethertype.RecordSize
 		padding := ethertype.Packed(int(d.total)) - ethertype.RecordSize - int(d.total)
-		w := p.Weigh(d.total, len(d.Segs), sh.batch.Inline())
+		w := p.Weigh(d.total, len(d.Segs()), sh.batch.Inline())
 		p.Add(&w)
 		if w.Parts == 0 {
-			if !memory.CopyOut(slot[at:], d.Segs, 0, d.total) {
+			if !memory.CopyOut(slot[at:], d.Segs(), 0, d.total) {
 				return t.altered()
 			}
 			at += int(d.total)
@@ -175,7 +175,7 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 			} else {
 				body = append(body, slot[piece:at])
 			}
-			if body, ok = memory.AppendParts(body, d.Segs, 0, d.total); !ok {
+			if body, ok = memory.AppendParts(body, d.Segs(), 0, d.total); !ok {
 				return t.altered()
 			}
 			piece = at

@@ -43,13 +43,13 @@ func TestWritesJoin(t *testing.T) {
 		}
 		for i := range times {
 			d := e.descriptor(outAt+i, c.size)
-			d.Remote = e.peer.remote(lentAt + i*c.size)
+			d.RDMA = e.peer.remote(lentAt + i*c.size)
 			if c.more {
 				d.when = More
 			}
 			if d.Op = c.op; c.op == code.OpRDMARead {
 				d = e.descriptor(readAt+i*c.size, c.size)
-				d.Op, d.Remote = c.op, e.peer.remote(outAt+i)
+				d.Op, d.RDMA = c.op, e.peer.remote(outAt+i)
 			}
 			e.post(d, false)
 		}
@@ -87,7 +87,7 @@ func TestJoinedTooLong(t *testing.T) {
 	for range rounds {
 		for i := range each {
 			d := e.descriptor(outAt+8*i, 8)
-			d.Op, d.Remote, d.when = code.OpRDMAWrite, e.peer.remote(lentAt+8*i), More
+			d.Op, d.RDMA, d.when = code.OpRDMAWrite, e.peer.remote(lentAt+8*i), More
 			e.post(d, false)
 		}
 		p.run(func() bool { return e.c.SQ.Pending() == 0 })

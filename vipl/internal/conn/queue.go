@@ -97,7 +97,7 @@ func (q *Queue) completeOldest(c *Conn, d *Descriptor, status code.Status, lengt
 	q.done++
 	d.Status = status | code.StatusDone
 	d.Length = length
-	if total, ok := c.shared.Mem.Release(d.Segs); !ok || total != uint64(d.total) {
+	if total, ok := c.shared.Mem.Release(d.Segs()); !ok || total != uint64(d.total) {
 		d.Status |= code.StatusProtectionError
 		c.Owner.Raise(FaultAltered, d, status, code.ErrAltered)
 	}

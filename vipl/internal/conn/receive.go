@@ -176,7 +176,7 @@ func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, code.Reaso
 	if h.Length != d.length || d.oneSide {
 		return fatal, code.ReasonProtocol
 	}
-	if o := r.c.shared.copyIn(d.Segs, h.Offset, payload); o != placed { // if fatal, the descriptor was altered while it was posted
+	if o := r.c.shared.copyIn(d.Segs(), h.Offset, payload); o != placed { // if fatal, the descriptor was altered while it was posted
 		return o, code.ReasonTooLong
 	}
 	d.recordFragment(h, len(payload))
@@ -231,7 +231,7 @@ func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, code
 			return r.partly(h, m), code.ReasonTooLong
 		case d.begun && d.final != h.Seq:
 			return fatal, code.ReasonProtocol
-		case !memory.Scatter(d.Segs, 0, data): // altered since it was posted
+		case !memory.Scatter(d.Segs(), 0, data): // altered since it was posted
 			return r.partly(h, m), code.ReasonTooLong
 		}
 		d.rxState = rxState{length: uint32(len(data)), got: uint32(len(data)), final: h.Seq, begun: true, ended: true}

@@ -59,7 +59,7 @@ func (t *txHalf) cut() reliability.Sent {
 	}
 	size := fragmentSize(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == code.OpRDMAWrite)
 	if d.Op == code.OpRDMAWrite && next.offset == 0 && size < d.total && t.c.Reliable {
-		size = firstFragment(size, d.total, d.Remote.Addr)
+		size = firstFragment(size, d.total, d.Addr)
 	}
 	f := reliability.Sent{First: next.next, Offset: next.offset, Size: size, Count: 1}
 	next.offset += size
@@ -115,7 +115,7 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 		} else if d.Unordered {
 			h.Flags |= ethertype.FlagUnordered
 		}
-		ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}.Put(slot[at:])
+		d.RDMA.Put(slot[at:])
 		at += ethertype.RDMASize
 	case d.HasImmediate:
 		ethertype.PutImmediate(slot[at:], d.Immediate)
@@ -138,13 +138,13 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) bool {
 	sh := t.c.shared
 	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
-		if !memory.CopyOut(slot[at:], d.Segs, f.Offset, f.Size) {
+		if !memory.CopyOut(slot[at:], d.Segs(), f.Offset, f.Size) {
 			return t.altered()
 		}
 		t.c.Path.addShort(slot[:at+int(f.Size)])
 		return true
 	}
-	body, ok := memory.AppendParts(sh.batch.Body(), d.Segs, f.Offset, f.Size)
+	body, ok := memory.AppendParts(sh.batch.Body(), d.Segs(), f.Offset, f.Size)
 	if !ok {
 		return t.altered()
 	}

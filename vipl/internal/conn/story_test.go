@@ -216,12 +216,14 @@ func (p *pair) run(done func() bool) {
 
 // descriptor returns one for size bytes at an offset of the end's memory.
 func (e *end) descriptor(offset, size int) *Descriptor {
-	return &Descriptor{Segs: []Segment{{Data: e.heap[offset:][:size], Handle: e.handle}}}
+	d := new(Descriptor)
+	d.SetSegs([]Segment{{Data: e.heap[offset:][:size], Handle: e.handle}})
+	return d
 }
 
 // post posts d on the send queue, or the receive queue.
 func (e *end) post(d *Descriptor, recv bool) {
-	size, err := e.a.Mem.Check("test", d.Segs, 0)
+	size, err := e.a.Mem.Check("test", d.Segs(), 0)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -237,8 +239,8 @@ func (e *end) post(d *Descriptor, recv bool) {
 }
 
 // remote names memory at an offset of the end's for its peer.
-func (e *end) remote(offset int) RemoteSegment {
-	return RemoteSegment{Addr: memory.Address(e.heap[offset:]), Handle: e.handle}
+func (e *end) remote(offset int) ethertype.RDMA {
+	return ethertype.RDMA{Addr: memory.Address(e.heap[offset:]), Handle: uint32(e.handle)}
 }
 
 // The heap of an end, in the stories: what it sends, what it receives, what its peer
@@ -280,10 +282,10 @@ func TestStory(t *testing.T) {
 			for i := range 8 {
 				for _, e := range p.ends {
 					w := e.descriptor(outAt+i*slotSize, 1+rng.IntN(slotSize-1))
-					w.Op, w.Remote = code.OpRDMAWrite, e.peer.remote(lentAt+i*slotSize)
+					w.Op, w.RDMA = code.OpRDMAWrite, e.peer.remote(lentAt+i*slotSize)
 					e.post(w, false)
 					r := e.descriptor(readAt+i*slotSize, 1+rng.IntN(slotSize-1))
-					r.Op, r.Remote = code.OpRDMARead, e.peer.remote(outAt+i*slotSize)
+					r.Op, r.RDMA = code.OpRDMARead, e.peer.remote(outAt+i*slotSize)
 					e.post(r, false)
 				}
 			}
@@ -321,13 +323,13 @@ func (e *end) check() error {
 		there := []byte(nil)
 		switch d.Op {
 		case code.OpRDMAWrite:
-			there = e.peer.heap[d.Remote.Addr-memory.Address(e.peer.heap):][:d.Length]
+			there = e.peer.heap[d.Addr-memory.Address(e.peer.heap):][:d.Length]
 		case code.OpRDMARead:
-			there = e.peer.heap[d.Remote.Addr-memory.Address(e.peer.heap):][:d.Length]
+			there = e.peer.heap[d.Addr-memory.Address(e.peer.heap):][:d.Length]
 		default:
 			continue
 		}
-		if !bytes.Equal(there, d.Segs[0].Data) {
+		if !bytes.Equal(there, d.Segs()[0].Data) {
 			return fmt.Errorf("%v of %d bytes: the two memories differ", d.Op, d.Length)
 		}
 	}
@@ -464,7 +466,7 @@ func TestUnreliableStory(t *testing.T) {
 		last := byte(0)
 		for b.c.RQ.Untaken() > 0 {
 			d := b.c.RQ.Dequeue()
-			if got := d.Segs[0].Data[0]; d.Status.Failed() || got <= last {
+			if got := d.Segs()[0].Data[0]; d.Status.Failed() || got <= last {
 				t.Fatalf("seed %d: message %d behind %d: %v", seed, got, last, d.Status)
 			} else {
 				last = got

@@ -122,7 +122,7 @@ func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 	case h.Length != d.length || d.oneSide:
 		l.c.Drop(drops.Range)
 		return
-	case h.Length > d.total || !memory.Scatter(d.Segs, h.Offset, data):
+	case h.Length > d.total || !memory.Scatter(d.Segs(), h.Offset, data):
 		l.assembling = false
 		l.c.Stats.Receives++
 		l.c.RQ.complete(l.c, code.StatusOpReceive|code.StatusLengthError, 0)

@@ -3,8 +3,15 @@ package vipl
 import (
 	"unsafe"
 
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
+
+// descriptorOf returns the program's descriptor of which w is the engine's copy. The engine has no
+// other descriptors than the field work of these.
+func descriptorOf(w *conn.Descriptor) *Descriptor {
+	return (*Descriptor)(unsafe.Add(unsafe.Pointer(w), -int(unsafe.Offsetof(Descriptor{}.work))))
+}
 
 // engineSegments returns segs as the engine's type, without a copy. Both types have the same fields.
 func engineSegments(segs []Segment) []memory.Segment {

@@ -1,0 +1,11 @@
+package conn
+
+import "unsafe"
+
+// Segs returns the segments of d.
+func (d *Descriptor) Segs() []Segment { return unsafe.Slice(d.segs, d.count) }
+
+// SetSegs gives d its segments, MaxSegments at the most.
+func (d *Descriptor) SetSegs(segs []Segment) {
+	d.segs, d.count = unsafe.SliceData(segs), uint8(len(segs))
+}
