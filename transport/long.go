@@ -20,8 +20,8 @@ type LongLink interface {
 	// Send or Recv.
 	ReceiveLong(on bool) bool
 
-	// Rest returns how many bytes are missing at the end of the last view of the last Recv, usually
-	//   0. Such a view is the beginning of a frame, and holds at least LongBegin bytes.
+	// Rest returns how many bytes are missing at the end of the last view of the last Recv, usually 0. A view
+	// with missing bytes is the beginning of a frame, and holds at least LongBegin bytes.
 	Rest() int
 
 	// Cut reports whether the frame of the last incomplete view has arrived in segments, because the path cuts

@@ -384,6 +384,38 @@ func TestLongCutLoss(t *testing.T) {
 	}
 }
 
+// TestLongCutAgain: a sender whose path cuts long frames learns of it also if the first notification is lost.
+func TestLongCutAgain(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 5, MTU: 1500, Bandwidth: 10e9, Delay: 10 * time.Microsecond})
+	var links [2]transport.Link
+	for i := range links {
+		links[i] = w.StationWith(sim.StationOptions{Ports: transport.PortRange{Lo: 1024, Hi: 2047}, Long: sim.LongCut})
+	}
+	lost, segments := map[*sim.Station]bool{}, map[*sim.Station]int{}
+	w.Script(func(_ int64, from, to *sim.Station, frame []byte) sim.Action {
+		var h ethertype.Header
+		if _, err := h.Parse(frame); err != nil { // a segment
+			segments[from]++
+			return sim.Action{Drop: segments[from]%500 == 499}
+		}
+		notice := h.Kind == ethertype.KindProbeAck && h.Msg != 0
+		first := notice && !lost[from]
+		lost[from] = lost[from] || notice
+		return sim.Action{Drop: first}
+	})
+	if _, _, err := pingPong(w, links, 30); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range w.ends {
+		if v.State == vipl.StateConnected && (v.FrameData <= 1500 || v.LongCut == 0) {
+			t.Errorf("end %d: frames of %d bytes, cut: %d", i, v.FrameData, v.LongCut)
+		}
+	}
+	if len(lost) != 2 {
+		t.Errorf("%d sides have sent a notification", len(lost))
+	}
+}
+
 // ipv6Sockets returns how many packet sockets of a side's network namespace receive IPv6.
 func ipv6Sockets(t *testing.T, p *vethtest.Pair, side int) (n int) {
 	t.Helper()

@@ -10,8 +10,8 @@ import (
 // a long frame if it is the last that can (segmentation offload), and the receiving host may join some of the
 // segments again (GRO). So segments have any length.
 //
-// Each segment names its long frame: by both stations, the ports, the CRC32C of the Bobnet header and the frame's
-// length. Its sequence number is its place. A segment is therefore placed as soon as it arrives, in any order,
+// Each segment names its long frame: by both stations, the ports, the tag, the low bits of the sequence number and the
+// CRC32C of the Bobnet header, and the frame's length. TCP's sequence number is its place. A segment is therefore placed as soon as it arrives, in any order,
 // without the others. A frame is whole when each of its bytes has arrived once.
 //
 // A Joiner keeps up to joinFrames frames of which segments are missing. One more frame takes the place of the
@@ -36,7 +36,7 @@ const joinSpans = 16
 // joining is a frame of which segments have arrived.
 type joining struct {
 	begun    bool
-	id       [joinID]byte // stations, ports, name, length, EtherType
+	id       [joinID]byte // stations, ports, CRC, length, EtherType and tag, sequence number
 	used     uint64       // when the last segment arrived, by Joiner.clock
 	segments int
 	spans    [joinSpans]span // the bytes that have arrived, in order, no two next to each other
@@ -48,7 +48,7 @@ type joining struct {
 type span struct{ from, to int }
 
 // joinID is the length of what all segments of a frame have in common.
-const joinID = OffsetType + 4 + 4 + 2 + 2
+const joinID = OffsetType + 4 + 4 + 2 + 6 + 2
 
 // Place returns where the data of a segment belong, nil if nowhere. The segment has size bytes, of which begin has the
 // headers, and JudgeLong has called it LongCut. Once the caller has copied the data, it calls Placed.
@@ -59,7 +59,8 @@ func (j *Joiner) Place(begin []byte, size int) []byte {
 	copy(id[OffsetType:], outer[longPorts:][:4])
 	copy(id[OffsetType+4:], outer[longName:][:4])
 	copy(id[OffsetType+8:], outer[longWindow:][:2])
-	copy(id[OffsetType+10:], outer[longFrom+2:][:2])
+	copy(id[OffsetType+10:], outer[longFrom+2:][:6])
+	copy(id[OffsetType+16:], outer[longUrgent:][:2])
 	f := j.current
 	if f == nil || !f.begun || f.id != id {
 		if f = j.find(&id); f == nil {
@@ -117,7 +118,7 @@ func (j *Joiner) find(id *[joinID]byte) *joining {
 	}
 	*oldest = joining{begun: true, id: *id, frame: room[:ethertype.EthernetSize+size]}
 	copy(oldest.frame, id[:OffsetType])
-	copy(oldest.frame[OffsetType:], id[OffsetType+10:])
+	copy(oldest.frame[OffsetType:], id[OffsetType+10:][:2])
 	return oldest
 }
 

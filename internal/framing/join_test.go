@@ -74,6 +74,33 @@ func TestJoinAnyOrder(t *testing.T) {
 	})
 }
 
+// TestJoinSameCRC: what has arrived of one frame is not joined to another one whose header has the same CRC32C, the same
+// ports and the same length, but another tag or sequence number.
+func TestJoinSameCRC(t *testing.T) {
+	for name, at := range map[string]int{"tag": offsetTag + 3, "sequence number": offsetSeq + 3} {
+		old, _ := numbered(1, 9000)
+		plain := bytes.Clone(old)
+		plain[at]++
+		for i := range plain[ethertype.HeaderSize:] {
+			plain[ethertype.HeaderSize+i]++
+		}
+		segmentsOf := func(plain []byte) [][]byte {
+			long := make([]byte, ethertype.EthernetSize+LongHeader, LongHeader+len(plain))
+			PutLong(long, plain, len(plain))
+			return cut(append(long, plain[ethertype.EthernetSize:]...), 1440)
+		}
+		var j Joiner
+		put(&j, segmentsOf(old)[3])
+		var whole []byte
+		for _, s := range segmentsOf(plain) {
+			whole = put(&j, s)
+		}
+		if !bytes.Equal(whole, plain) {
+			t.Errorf("another %s: %d bytes arrive, or some of another frame", name, len(whole))
+		}
+	}
+}
+
 // TestJoinLost: frames of which a segment is lost make room for others, and count.
 func TestJoinLost(t *testing.T) {
 	var j Joiner

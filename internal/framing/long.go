@@ -20,8 +20,8 @@ import (
 //	     4     2  length of what follows the IPv6 header
 //	     6     1  6: TCP
 //	     7     1  1: hop limit
-//	     8    16  address of the sender:   ff10:T::M
-//	    24    16  address of the receiver: ff10:T::M
+//	     8    16  address of the sender:   ff10:T:C:0:M
+//	    24    16  address of the receiver: ff10:T:0:0:0:M
 //	    40     2  source port: that of the Bobnet header
 //	    42     2  destination port, likewise
 //	    44     4  sequence number: where in the long frame the segment begins, 0 if it is whole
@@ -30,12 +30,12 @@ import (
 //	    53     1  0x10: ACK
 //	    54     2  window: bytes of the whole long frame behind these headers
 //	    56     2  checksum of TCP, for cards; Bobnet does not read it
-//	    58     2  0
+//	    58     2  urgent pointer, which TCP ignores without URG: the low bits of the sequence number
 //	    60        the Bobnet frame from its version on
 //
-// T is the EtherType that the frame has otherwise, M the station's MAC. Whoever cuts the frame
-// copies all these fields to each segment, and adds to the sequence number. So a segment
-// alone names its connection, its long frame, its offset in it and the frame's length, and
+// T is the EtherType that the frame has otherwise (2 bytes), C the tag of the Bobnet header (4), M the station's
+// MAC (6). Whoever cuts the frame copies all these fields to each segment, and adds to TCP's sequence number. So a
+// segment alone names its connection, its long frame, its offset in it and the frame's length, and
 // the receiving link joins the segments in any order (see Joiner). Nothing above the link sees
 // segments: a frame is judged, opened if it is sealed, and acknowledged as a whole, and sent again as a whole
 // if one of its segments is lost.
@@ -85,6 +85,7 @@ const (
 const (
 	longLength = 4
 	longFrom   = 8
+	longTag    = longFrom + 4
 	longTo     = 24
 	longPorts  = 40
 	longSeq    = 44
@@ -92,6 +93,7 @@ const (
 	longDoff   = 52
 	longWindow = 54
 	longSum    = 56
+	longUrgent = 58
 
 	hopLimit    = 1
 	dataOffset  = tcpSize / 4 << 4
@@ -130,6 +132,7 @@ func putLongFixed(b *[LongHeader]byte, begin []byte, data int) {
 	*b = [LongHeader]byte{0: 6 << 4, 6: LongProtocolTCP, 7: hopLimit, longDoff: dataOffset, longDoff + 1: flagACK}
 	prefix := LongPrefix(ethernet.EtherType(be.Uint16(begin[OffsetType:])))
 	be.PutUint32(b[longFrom:], prefix)
+	copy(b[longTag:], begin[offsetTag:][:4])
 	copy(b[longFrom+macAt:], begin[OffsetSrc:][:6])
 	be.PutUint32(b[longTo:], prefix)
 	copy(b[longTo+macAt:], begin[OffsetDst:][:6])
@@ -137,6 +140,7 @@ func putLongFixed(b *[LongHeader]byte, begin []byte, data int) {
 	copy(b[longPorts+2:], begin[OffsetDstPort:][:2])
 	copy(b[longName:], begin[offsetCRC:][:4])
 	be.PutUint16(b[longWindow:], uint16(data))
+	copy(b[longUrgent:], begin[offsetSeq+2:][:2])
 }
 
 // SetSegment makes b, which holds what PutLong has written and then a part of the frame, the segment at an offset in it, as
@@ -147,8 +151,13 @@ func SetSegment(b []byte, at int) {
 	binary.BigEndian.PutUint32(outer[longSeq:], uint32(at))
 }
 
-// offsetCRC is where the CRC32C of the Bobnet header starts.
-const offsetCRC = ethertype.HeaderSize - 4
+// Where fields of the Bobnet header start that name a long frame. In a sealed frame, the session and the counter are
+// in the places of the tag and the sequence number.
+const (
+	offsetTag = OffsetSrcPort + 2
+	offsetSeq = offsetTag + 4
+	offsetCRC = ethertype.HeaderSize - 4
+)
 
 // pseudoSum returns the folded sum of the TCP pseudo header. The checksum field holds it until a
 // card or the kernel adds the rest.
@@ -199,6 +208,8 @@ func JudgeLong(b []byte, size int, typ ethernet.EtherType) LongKind {
 	} else {
 		copy(begin[OffsetSrcPort:], outer[longPorts:][:2])
 		copy(begin[OffsetDstPort:], outer[longPorts+2:][:2])
+		copy(begin[offsetTag:], outer[longTag:][:4])
+		copy(begin[offsetSeq+2:], outer[longUrgent:][:2])
 		copy(begin[offsetCRC:], outer[longName:][:4])
 	}
 	var want [LongHeader]byte

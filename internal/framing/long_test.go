@@ -13,7 +13,7 @@ import (
 // longFrame returns a frame with size bytes of payload, and the same as a long frame.
 func longFrame(size int) (plain, long []byte) {
 	h := ethertype.Header{Dst: ethertype.MAC{2, 0, 0, 0, 0, 0xb}, Src: ethertype.MAC{2, 0, 0, 0, 0, 0xa}, Type: ethertype.Default,
-		Kind: ethertype.KindData, DstPort: 0x401, SrcPort: 0x402, Seq: 7, Size: uint16(size), Length: uint32(size)}
+		Kind: ethertype.KindData, DstPort: 0x401, SrcPort: 0x402, Tag: 0x1a2b3c4d, Seq: 0x50607, Size: uint16(size), Length: uint32(size)}
 	plain = make([]byte, ethertype.HeaderSize+size)
 	h.Put(plain)
 	for i := range plain[ethertype.HeaderSize:] {
@@ -30,14 +30,14 @@ func TestPutLong(t *testing.T) {
 	plain, long := longFrame(4000)
 	want, err := hex.DecodeString(strings.ReplaceAll(
 		"02000000000b 02000000000a 86dd "+
-			"60 000000 0fe4 06 01 ff1088b5 000000000000 02000000000a ff1088b5 000000000000 02000000000b "+
+			"60 000000 0fe4 06 01 ff1088b5 1a2b3c4d0000 02000000000a ff1088b5 000000000000 02000000000b "+
 			"0402 0401 00000000", " ", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want = append(want, plain[58:62]...)
-	want = append(want, 0x50, 0x10, 0x0f, 0xd0, 0, 0, 0, 0)
-	sum := 0xff10 + 0x88b5 + 0x0200 + 0x0a + 0xff10 + 0x88b5 + 0x0200 + 0x0b + 6 + 20 + 48 + 4000
+	want = append(want, 0x50, 0x10, 0x0f, 0xd0, 0, 0, 0x06, 0x07)
+	sum := 0xff10 + 0x88b5 + 0x1a2b + 0x3c4d + 0x0200 + 0x0a + 0xff10 + 0x88b5 + 0x0200 + 0x0b + 6 + 20 + 48 + 4000
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}
@@ -98,13 +98,14 @@ func TestJudgeFlipped(t *testing.T) {
 			checksum := i/8 == ethertype.EthernetSize+longSum || i/8 == ethertype.EthernetSize+longSum+1
 			// Of a segment alone, nothing repeats its place, the frame's name and ports, and its length beyond this
 			// segment's end.
-			alone := name == "segment" && i/8 >= ethertype.EthernetSize+longPorts && i/8 < header
+			tag := i/8 >= ethertype.EthernetSize+longTag && i/8 < ethertype.EthernetSize+longTag+4
+			alone := name == "segment" && (tag || i/8 >= ethertype.EthernetSize+longPorts && i/8 < header)
 			if (kind == c.kind) != checksum && !alone {
 				t.Errorf("%s: with byte %d of the headers flipped it is judged %d", name, i/8, kind)
 			}
 		}
 	}
-	for _, i := range []int{4, 5, 6, 7, 44, 45, 46, 47} { // ports and CRC
+	for _, i := range []int{4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 44, 45, 46, 47} { // ports, tag, sequence number and CRC
 		frame := bytes.Clone(long)
 		frame[header+i] ^= 1
 		if kind := JudgeLong(frame, len(frame), ethertype.Default); kind != LongForged {

@@ -304,7 +304,7 @@ func (t *long) precedes(hdr *unix.Tpacket2Hdr) bool {
 }
 
 // nextView returns the view of the oldest long frame that has arrived before the next one of main,
-// nil if there is none. It counts and drops what is none or was cut.
+// nil if there is none. It joins segments, and counts and drops what is not a long frame.
 func (t *long) nextView(main *receiver, s *afpacket.Station) (view []byte) {
 	r := &t.rx
 	for r.lent < len(r.offsets) {
@@ -324,7 +324,8 @@ func (t *long) nextView(main *receiver, s *afpacket.Station) (view []byte) {
 			r.cut++
 			if frame := t.join(slot, int(hdr.Len), kept); frame != nil {
 				t.joined, t.cut = frame, true
-				t.keep(-1, 0, len(frame)-transport.LongBegin, frame[:transport.LongBegin])
+				view := frame[:min(len(frame), longBegin-framing.LongHeader)] // a forged one may be short
+				t.keep(-1, 0, len(frame)-len(view), view)
 				r.frames++
 				r.bytes += len(frame)
 				return t.view

@@ -201,6 +201,36 @@ func TestLongPieces(t *testing.T) {
 	}
 }
 
+// TestLongShort: a forged frame that arrives in segments, and is shorter than the beginning that a view has, is passed on as
+// what it is. A Recv that finds only a segment gives its slot back at once.
+func TestLongShort(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := longPair(t, p)
+	const header = ethertype.EthernetSize + framing.LongHeader
+	plain := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, []byte("short"))
+	headers := make([]byte, header)
+	framing.PutLong(headers, plain, len(plain))
+	fd, to := packetSocket(t, p, unix.ETH_P_IPV6)
+	views := make([][]byte, 1)
+	for _, at := range []int{0, ethertype.BaseSize} {
+		if n, err := b.Recv(views); n != 0 || err != nil || at > 0 && b.Stats().RxCut != 1 {
+			t.Fatalf("%d frames, %v, before a frame is whole; counters %+v", n, err, b.Stats())
+		}
+		rest := plain[ethertype.EthernetSize+at:]
+		if at == 0 {
+			rest = rest[:ethertype.BaseSize]
+		}
+		segment := append(bytes.Clone(headers), rest...)
+		framing.SetSegment(segment, at)
+		if err := unix.Sendto(fd, segment, 0, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := b.Recv(views); n != 1 || err != nil || !bytes.Equal(views[0], plain) || b.Rest() != 0 {
+		t.Errorf("%d frames, %v: %d bytes, and %d with the link; %d were sent", n, err, len(views[0]), b.Rest(), len(plain))
+	}
+}
+
 // TestLongForged sends long frames with each byte of their headers changed, and such as end early or late: none is
 // passed on, each is counted or refused by the filter, and the next true one arrives.
 func TestLongForged(t *testing.T) {

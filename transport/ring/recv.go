@@ -119,6 +119,9 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 			n++
 		}
 	}
+	if n == 0 && t.rx.lent > 0 { // segments of frames that are not whole; a wait would end at once
+		t.giveBack(l.count)
+	}
 	if r.lent == 0 || r.stale >= staleMax {
 		l.returnSlots()
 	}

@@ -191,18 +191,18 @@ func (p *Path) heardLong(h *ethertype.Header) {
 	if int(h.Size) > p.Data {
 		p.useLong()
 		p.need.agreed = true
-		p.HeardCut()
+		p.HeardCut(h.Flags&ethertype.FlagRetry != 0)
 	}
 	if p.need.agreed && !p.UsesLong() {
 		p.UseLong()
 	}
 }
 
-// HeardCut is called for a genuine long frame of the peer. If it is the first one that has arrived in segments, the peer
-// is notified. A host may join the segments of some frames before they reach the link, so later whole frames
-// mean nothing.
-func (p *Path) HeardCut() {
-	if !p.need.cut && p.c.shared.Long.link.Cut() {
+// HeardCut is called for a genuine long frame of the peer. If it is the first one that has arrived in segments, HeardCut
+// notifies the peer. If again is set, it repeats the notification, which may have been lost: frames are lost, or the
+// path is new. A host may join the segments of some frames before they reach the link, so later whole frames mean nothing.
+func (p *Path) HeardCut(again bool) {
+	if (again || !p.need.cut) && p.c.shared.Long.link.Cut() {
 		p.need.cut = true
 		p.sendProbe(ethertype.KindProbeAck, ethertype.FlagTakesLong, 0)
 	}

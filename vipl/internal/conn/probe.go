@@ -24,7 +24,7 @@ func (p *Path) sendProbe(kind ethertype.Kind, long ethertype.Flags, size int) {
 	h := p.c.header(kind)
 	h.Flags = h.Flags&^ethertype.FlagTakesLong | ethertype.FlagWholeCRC | long
 	h.Size, h.Length = uint16(size), uint32(p.Data)
-	if long != 0 && p.need.cut {
+	if long != 0 && kind == ethertype.KindProbeAck && p.need.cut {
 		h.Msg = 1
 	}
 	h.Put(slot)
@@ -80,7 +80,7 @@ func (p *Path) Answered(h *ethertype.Header) {
 		p.Cut = h.Msg != 0
 		p.probeLong()
 	case ProbeLong:
-		p.HeardCut()
+		p.HeardCut(true)
 		p.leaveHole()
 	default:
 		p.test.Answered(size == ProbeFull)

@@ -69,7 +69,7 @@ func (s *Side) receiveProbe(h *ethertype.Header) {
 		s.conn.Path.AnswerLong()
 		return
 	case size == conn.ProbeLong:
-		s.conn.Path.HeardCut()
+		s.conn.Path.HeardCut(true)
 	}
 	if pending && s.attempt.request != nil {
 		s.attempt.request.Heard(s.table.shared.Now())
