@@ -65,8 +65,11 @@ func (p *Pair) bridge(mtu, between int) error {
 	if err := p.hubLink.LinkSetUp(hub); err != nil {
 		return err
 	}
-	for side := range ports {
+	for side, port := range ports {
 		if err := Carrier(p.nl[side], Name); err != nil {
+			return err
+		}
+		if err := Carrier(p.hubLink, port); err != nil { // until then the bridge drops what arrives
 			return err
 		}
 	}
