@@ -102,8 +102,8 @@ func (x *coll) levels(root int) levels {
 	return l
 }
 
-// barrierHosts has the ranks of each host notify the leader, the leaders each other, and the leader the ranks of
-// its host.
+// barrierHosts takes three steps: the ranks of each host notify their leader, the leaders notify each other, and each
+// leader notifies the ranks of its host.
 func (x *coll) barrierHosts() error {
 	l := x.levels(0)
 	if err := l.near.gatherTree(nil, nil, 0); err != nil {

@@ -336,31 +336,47 @@ func partsInPlace(c *mplite.Comm) error {
 	return expect("allgather in place", got, all)
 }
 
-// TestTwoLevelsNonblocking: the nonblocking forms give the same results, several of them at once.
+// TestTwoLevelsNonblocking: the nonblocking forms give the same results, all of them at once.
 func TestTwoLevelsNonblocking(t *testing.T) {
-	for _, place := range [][]int{blocks(7, 3), cyclic(8, 3)} {
+	const n, root = 200, 2
+	op := mplite.NewOp(false, compose)
+	for _, place := range [][]int{blocks(7, 3), cyclic(8, 3), blocks(8, 3)} {
 		check(t, runOn(place, small, func(c *mplite.Comm) error {
-			const n = 200
 			size, me := c.Size(), c.Rank()
-			sum, all := vector(me, n), make([]float64, n*size)
+			sum, total, ordered := vector(me, n), make([]float64, n), maps(me, n)
+			all, gathered, part := make([]float64, n*size), make([]float64, n*size), make([]float64, n)
 			from := make([]float64, n)
-			if me == 2 {
-				from = vector(2, n)
+			if me == root {
+				from = vector(root, n)
 			}
-			reqs := make([]mplite.Request, 4)
-			var errs [4]error
+			reqs := make([]mplite.Request, 8)
+			var errs [8]error
 			reqs[0], errs[0] = mplite.Iallreduce(c, nil, sum, mplite.Sum[float64]())
 			reqs[1], errs[1] = mplite.Iallgather(c, vector(me, n), all)
-			reqs[2], errs[2] = mplite.Ibcast(c, from, 2)
+			reqs[2], errs[2] = mplite.Ibcast(c, from, root)
 			reqs[3], errs[3] = c.Ibarrier()
+			reqs[4], errs[4] = mplite.Ireduce(c, vector(me, n), total, mplite.Sum[float64](), root)
+			reqs[5], errs[5] = mplite.Igather(c, vector(me, n), gathered, root)
+			reqs[6], errs[6] = mplite.Iscatter(c, joined(size, n), part, root)
+			reqs[7], errs[7] = mplite.Iallreduce(c, nil, ordered, op)
 			if err := errors.Join(errs[:]...); err != nil {
 				return err
 			}
 			if err := mplite.Waitall(bg, reqs, nil); err != nil {
 				return err
 			}
-			return errors.Join(expect("iallreduce", sum, summed(0, size, n)), expect("iallgather", all, joined(size, n)),
-				expect("ibcast", from, vector(2, n)))
+			want := maps(0, n)
+			for r := 1; r < size; r++ {
+				for i, m := range maps(r, n) {
+					want[i] = compose(want[i], m)
+				}
+			}
+			if me == root {
+				errs[0] = expect("ireduce", total, summed(0, size, n))
+				errs[1] = expect("igather", gathered, joined(size, n))
+			}
+			return errors.Join(errs[0], errs[1], expect("iallreduce", sum, summed(0, size, n)), expect("iallgather", all, joined(size, n)),
+				expect("ibcast", from, vector(root, n)), expect("iscatter", part, vector(me, n)), equal("ordered iallreduce", n, ordered, want))
 		}))
 	}
 }

@@ -80,8 +80,8 @@ func (p *peer) offers(r *request, b *[offerSize]byte) []byte {
 	return b[:]
 }
 
-// pullLater has r's message copied from p by the goroutine that drives the protocol. It reports false if
-// that is not possible.
+// pullLater queues r for the goroutine that drives the protocol, which copies the message from p. It reports
+// false if that is not possible.
 func (p *peer) pullLater(r *request, o offer) bool {
 	w := p.w
 	if p.near == 0 || p.unreadable || o.value == 0 {
