@@ -3,6 +3,7 @@ package seal
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/framing"
 	"github.com/bobnet-go/bobnet/internal/stations"
@@ -15,6 +16,7 @@ func TestTroublesAge(t *testing.T) {
 	a, b := newStation(t, 1, Options{}, keyOf(1)), newStation(t, 2, Options{}, keyOf(2))
 	forged := a.plain(b, "no key")
 	forge := func(n int, now int64) {
+		b.logs.Flush(10 * time.Second) // which keeps as many lines as one call logs
 		for i := range n {
 			forged[framing.OffsetSrc+1], forged[framing.OffsetSrc+2], forged[framing.OffsetSrc+3] = 9, byte(i), byte(i>>8)
 			b.hear([][]byte{forged}, now)
