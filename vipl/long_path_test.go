@@ -18,6 +18,7 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -327,11 +328,19 @@ func TestLongPathLoss(t *testing.T) {
 // TestLongOffloadsOff switches the offloads of both ends off in the midst of a stream, across a bridge and
 // without: the kernel then cuts long frames, and the receiver joins the segments. The sender learns of it, and goes on.
 func TestLongOffloadsOff(t *testing.T) {
-	for name, p := range map[string]*vethtest.Pair{"pair": vethtest.New(t, 1500), "bridge": vethtest.NewBridged(t, 1500, 1500)} {
+	for name, c := range map[string]struct {
+		p   *vethtest.Pair
+		key seal.Source
+	}{
+		"pair":   {vethtest.New(t, 1500), nil},
+		"bridge": {vethtest.NewBridged(t, 1500, 1500), nil},
+		"sealed": {vethtest.NewBridged(t, 1500, 1500), seal.Fixed(sealKey(1))},
+	} {
 		t.Run(name, func(t *testing.T) {
+			p := c.p
 			var nics [2]*vipl.NIC
 			for side := range nics {
-				nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name})
+				nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name, Key: c.key})
 			}
 			s := startStream(t, nics, nil)
 			if v := s.a.Snapshot(); !s.a.Wide() || v.LongCut != 0 {
