@@ -50,7 +50,8 @@ const (
 	// round trips more than later ones. The time of Init and the memory of a rank then depend only on
 	// the ranks that it communicates with.
 	// If either rank has no port, VI or memory for the connection, the sends and collectives that need it
-	// end with an error that is a vipl.ErrResource and names the limit; the next send tries again.
+	// end at both ranks with an error that is a vipl.ErrResource and names the limit; the next send tries again. Other
+	// ranks may wait in such a collective until their context ends.
 	OnUse
 	// Ahead connects all ranks with each other in Init. An error of Init then names the unreachable
 	// ranks, and the first message takes no longer than others.
