@@ -202,7 +202,8 @@ func TestLongPieces(t *testing.T) {
 }
 
 // TestLongShort: a forged frame that arrives in segments, and is shorter than the beginning that a view has, is passed on as
-// what it is. A Recv that finds only a segment gives its slot back at once.
+// what it is. A Recv that finds only a segment gives its slot back at once, and one
+// that finds a frame behind it returns that frame.
 func TestLongShort(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := longPair(t, p)
@@ -212,22 +213,26 @@ func TestLongShort(t *testing.T) {
 	framing.PutLong(headers, plain, len(plain))
 	fd, to := packetSocket(t, p, unix.ETH_P_IPV6)
 	views := make([][]byte, 1)
-	for _, at := range []int{0, ethertype.BaseSize} {
-		if n, err := b.Recv(views); n != 0 || err != nil || at > 0 && b.Stats().RxCut != 1 {
-			t.Fatalf("%d frames, %v, before a frame is whole; counters %+v", n, err, b.Stats())
-		}
-		rest := plain[ethertype.EthernetSize+at:]
-		if at == 0 {
-			rest = rest[:ethertype.BaseSize]
-		}
-		segment := append(bytes.Clone(headers), rest...)
-		framing.SetSegment(segment, at)
+	piece := func(from, until int) {
+		t.Helper()
+		segment := append(bytes.Clone(headers), plain[ethertype.EthernetSize+from:ethertype.EthernetSize+until]...)
+		framing.SetSegment(segment, from)
 		if err := unix.Sendto(fd, segment, 0, to); err != nil {
 			t.Fatal(err)
 		}
 	}
+	piece(0, ethertype.BaseSize)
+	if n, err := b.Recv(views); n != 0 || err != nil || b.Stats().RxCut != 1 {
+		t.Fatalf("%d frames, %v, before a frame is whole; counters %+v", n, err, b.Stats())
+	}
+	piece(ethertype.BaseSize, len(plain)-ethertype.EthernetSize)
 	if n, err := b.Recv(views); n != 1 || err != nil || !bytes.Equal(views[0], plain) || b.Rest() != 0 {
 		t.Errorf("%d frames, %v: %d bytes, and %d with the link; %d were sent", n, err, len(views[0]), b.Rest(), len(plain))
+	}
+	piece(0, ethertype.BaseSize)
+	sendOne(t, a, b, []byte("behind"))
+	if n, err := b.Recv(views); n != 1 || err != nil || !bytes.HasPrefix(views[0][ethertype.HeaderSize:], []byte("behind")) {
+		t.Errorf("%d frames, %v, behind a segment", n, err)
 	}
 }
 

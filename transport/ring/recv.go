@@ -117,6 +117,8 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		if view := t.nextView(r, l.station); view != nil {
 			views[n] = view
 			n++
+		} else if n == 0 && t.rx.lent > 0 {
+			n = r.fillViews(views, t) // what arrived after segments
 		}
 	}
 	if n == 0 && t.rx.lent > 0 { // segments of frames that are not whole; a wait would end at once
