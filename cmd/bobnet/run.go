@@ -77,7 +77,7 @@ func (f *hostFlags) add(cmd *cobra.Command) {
 	flags.Var(input(&f.file), "hosts", "`file` of hosts, one per line: a, b:2, or b slots=2")
 	flags.Var(text(&f.ssh, strings.Join(launch.SSH, " "), command), "ssh", "`command`, with its options, that runs a command on another host")
 	flags.Var(text(&f.program, ""), "program", "`path` of the bobnet command on other hosts; by default the same as here")
-	flags.Var(period(&f.timeout, 20*time.Second, time.Millisecond, time.Hour), "connect-timeout", "how long a host may take to answer")
+	flags.Var(period(&f.timeout, 20*time.Second, time.Millisecond, time.Hour), "connect-timeout", "how long a host may take to answer, and with hydra to start a rank")
 }
 
 // config returns the configuration for the flags.

@@ -23,6 +23,9 @@ const RankVerb = "rank"
 // it kills process groups whose numbers it reads from behind the end of a list.
 const FailedLine = "bobnet run: rank %s on host %s ended with exit code %d, which ends the job\n"
 
+// StartedLine is what the guard of a rank prints when hydra has started it, with the rank's number.
+const StartedLine = "bobnet run: rank %s has started\n"
+
 // The names of packages job and internal/pmi, which this package does not import.
 const (
 	envRank    = "BOBNET_RANK"
@@ -70,6 +73,7 @@ func rank(argv []string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(os.Stderr, StartedLine, number)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedOn...)
 	runtime.LockOSThread()

@@ -33,7 +33,7 @@ type Config struct {
 	SSH       []string // nil means SSH
 	Program   string   // path of the bobnet command on other hosts
 	Own       string   // path of the bobnet command on this host
-	// Timeout is the maximum time for a host to answer.
+	// Timeout is the maximum time for a host to answer, and with hydra until a next rank starts.
 	Timeout time.Duration
 	// Silence is the time after which a host is lost that sends nothing while its ranks run; 0 means
 	// the constant Silence.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -83,8 +84,8 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	}
 	c.warn(findings)
 	cmd := &keep.Group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
-	failed := make(chan *HydraError, 1)
-	cmd.Stdout, cmd.Stderr = c.Stdout, &failing{to: c.Stderr, first: failed, named: newNamed(answers, seats)}
+	said := &failing{to: c.Stderr, first: make(chan *HydraError, 1), named: newNamed(answers, seats), started: make(chan int, c.N)}
+	cmd.Stdout, cmd.Stderr = c.Stdout, said
 	cmd.Env = append(c.inherited(), job.EnvJob+"="+newJob(),
 		"HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(shared.ssh(c.SSH, "ControlMaster=no")[1:], " "))
 	used := make([]*remote, 0, len(nodes)) // all hosts have answered, so nodes has the same order
@@ -93,7 +94,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 			used = append(used, r)
 		}
 	}
-	err := c.mpiexec(ctx, cmd, failed, watch(used, c.silence()))
+	err := c.mpiexec(ctx, cmd, said, watch(used, c.silence()))
 	var first *HydraError
 	if errors.As(err, &first) { // a lost host may be the cause even if a rank's failure is detected first
 		first.Silent = silent(used, c.overdue())
@@ -103,8 +104,10 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 
 // mpiexec runs hydra's mpiexec. However this process ends, mpiexec is killed; its proxies detect this
 // and kill the ranks. When ctx is done, a rank has failed, or a host is lost, mpiexec passes SIGTERM to
-// all ranks, and is killed two seconds later.
-func (c *Config) mpiexec(ctx context.Context, cmd *keep.Group, failed <-chan *HydraError, lost <-chan *ExitError) error {
+// all ranks, and is killed two seconds later. The same happens if ranks are
+// missing and hydra has started none for c.Timeout: mpiexec waits for ever for a proxy that cannot
+// connect to it.
+func (c *Config) mpiexec(ctx context.Context, cmd *keep.Group, said *failing, lost <-chan *ExitError) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = grace
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -119,15 +122,32 @@ func (c *Config) mpiexec(ctx context.Context, cmd *keep.Group, failed <-chan *Hy
 	if err := <-started; err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
+	late := time.NewTimer(c.Timeout)
+	defer late.Stop()
 	var err, stopped error
-	select {
-	case err = <-ended:
-	case first := <-failed:
-		stopped = first
-	case gone := <-lost:
-		stopped = gone
-	case <-ctx.Done():
-		stopped = fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
+	missing := make(map[int]bool, c.N)
+	for rank := range c.N {
+		missing[rank] = true
+	}
+	for running := true; running && stopped == nil; {
+		select {
+		case rank := <-said.started:
+			if delete(missing, rank); len(missing) == 0 {
+				late.Stop()
+			} else {
+				late.Reset(c.Timeout)
+			}
+		case <-late.C:
+			stopped = c.notStarted(missing)
+		case err = <-ended:
+			running = false
+		case first := <-said.first:
+			stopped = first
+		case gone := <-lost:
+			stopped = gone
+		case <-ctx.Done():
+			stopped = fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
+		}
 	}
 	if stopped != nil {
 		cmd.Signal(unix.SIGTERM)
@@ -137,7 +157,7 @@ func (c *Config) mpiexec(ctx context.Context, cmd *keep.Group, failed <-chan *Hy
 		return stopped
 	}
 	select {
-	case first := <-failed:
+	case first := <-said.first:
 		return first
 	default:
 	}
@@ -146,6 +166,20 @@ func (c *Config) mpiexec(ctx context.Context, cmd *keep.Group, failed <-chan *Hy
 		return &HydraError{State: Mpiexec + ": " + exit.String(), Code: max(keep.ExitCode(exit.ProcessState), 1)}
 	}
 	return err
+}
+
+// notStarted is the error of a job of which hydra has not started some ranks.
+func (c *Config) notStarted(missing map[int]bool) error {
+	seats := Assign(c.N, c.Hosts, c.By)
+	var hosts []string
+	for _, rank := range slices.Sorted(maps.Keys(missing)) {
+		if name := c.Hosts[seats[rank]].Name; !slices.Contains(hosts, name) {
+			hosts = append(hosts, name)
+		}
+	}
+	name, _ := os.Hostname()
+	return fmt.Errorf("run: hydra has not started %d of %d ranks (on %s), and none for %v: can these hosts connect to this one by its name, %s? (set HYDRA_IFACE=INTERFACE to an interface of this host that they reach, or use --engine ssh)",
+		len(missing), c.N, strings.Join(hosts, ", "), c.Timeout, name)
 }
 
 // HydraError reports that a job under hydra failed.
@@ -183,41 +217,57 @@ func (c *Config) hydraArgs() []string {
 // appear within a line of another rank.
 var saidFailed = regexp.MustCompile(`\[\d+\] bobnet run: rank (\d{1,9}) on host (\S+) ended with exit code (\d{1,3}), which ends the job\n$`)
 
+// saidStarted matches a keep.StartedLine likewise.
+var saidStarted = regexp.MustCompile(`\[\d+\] bobnet run: rank (\d{1,9}) has started\n$`)
+
 // saidBy matches a line of a rank in the output of mpiexec.
 var saidBy = regexp.MustCompile(`^\[(\d{1,9})\] `)
 
 // maxSaid is the maximum number of bytes kept of a line: its last ones.
 const maxSaid = 512
 
-// failing forwards the standard error of mpiexec. It sends the first reported failure of a rank to
-// the channel first, which is buffered.
+// failing forwards the standard error of mpiexec, but not the lines that report the start of a rank. It
+// sends the first reported failure of a rank to the channel first, and the ranks that have started to
+// started. Both are buffered.
 type failing struct {
-	to    io.Writer
-	first chan *HydraError
-	named *named
-	told  bool
-	line  []byte // the last bytes of the current line
+	to      io.Writer
+	first   chan *HydraError
+	started chan int
+	named   *named
+	told    bool
+	line    []byte // the last bytes of the current line
 }
 
 // Write implements io.Writer.
 func (f *failing) Write(b []byte) (int, error) {
+	rest := make([]byte, 0, len(b))
 	for part := range bytes.Lines(b) {
-		if f.told {
-			break
+		if !f.told {
+			part = part[:len(part)-f.note(part)]
 		}
-		f.note(part)
+		rest = append(rest, part...)
 	}
-	return f.to.Write(b)
+	if _, err := f.to.Write(rest); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
-// note examines a line, or a part of one.
-func (f *failing) note(part []byte) {
+// note examines a line, or a part of one. It returns how many bytes at its end are not to be forwarded.
+func (f *failing) note(part []byte) (drop int) {
 	f.line = append(f.line, part...)
 	f.line = f.line[max(len(f.line)-maxSaid, 0):]
 	if part[len(part)-1] != '\n' {
-		return
+		return 0
 	}
-	if said := saidFailed.FindSubmatch(f.line); said != nil {
+	if said := saidStarted.FindSubmatch(f.line); said != nil {
+		drop = min(len(said[0]), len(part))
+		rank, _ := strconv.Atoi(string(said[1])) // digits
+		select {
+		case f.started <- rank:
+		default: // a program prints such lines
+		}
+	} else if said := saidFailed.FindSubmatch(f.line); said != nil {
 		code, _ := strconv.Atoi(string(said[3])) // digits
 		rank, _ := strconv.Atoi(string(said[1]))
 		f.first <- &HydraError{State: fmt.Sprintf("rank %s on host %s failed first: exit code %d", said[1], said[2], code), Code: code, Named: f.named.by(rank)}
@@ -227,4 +277,5 @@ func (f *failing) note(part []byte) {
 		f.named.note(rank, f.line)
 	}
 	f.line = f.line[:0]
+	return drop
 }

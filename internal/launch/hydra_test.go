@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/keep"
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
@@ -246,5 +247,25 @@ func TestSSHHangs(t *testing.T) {
 		}
 		fifo.ended(t)
 		cancel(nil)
+	}
+}
+
+// TestHydraNotStarted: mpiexec that waits for ever for a proxy is ended, with the hosts whose ranks have
+// not started. The lines that report starts do not reach the user.
+func TestHydraNotStarted(t *testing.T) {
+	var out bytes.Buffer
+	c := config("true")
+	c.N, c.Hosts, c.Timeout = 3, []Host{{"near", 1}, {"far", 1}, {"behind", 1}}, 100*time.Millisecond
+	said := &failing{to: &out, first: make(chan *HydraError, 1), named: newNamed([]Answer{{Inv: &Inventory{}}}, nil), started: make(chan int, 3)}
+	cmd := &keep.Group{Cmd: exec.Command("sh", "-c", `printf '[1] half a line[0] bobnet run: rank 0 has started\n[1] end\n' >&2; exec sleep 1000`)}
+	cmd.Stderr = said
+	err := c.mpiexec(t.Context(), cmd, said, nil)
+	for _, want := range []string{"2 of 3 ranks (on far, behind)", "HYDRA_IFACE", "--engine ssh"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if got, want := out.String(), "[1] half a line[1] end\n"; got != want {
+		t.Errorf("%q reaches the user, want %q", got, want)
 	}
 }
