@@ -77,10 +77,10 @@ func TestRefuses(t *testing.T) {
 		return name
 	}
 	for want, o := range map[string]options{
-		"none.fabric: no such file":           {fabric: filepath.Join(dir, "none.fabric")},
-		"line 1: \"nonsense\" begins":         {fabric: write("bad", "nonsense")},
-		"want two hosts at least":             {fabric: write("one", "host a\nswitch s\nlink a s:0")},
-		filepath.Join(dir, "none", "map.svg"): {out: filepath.Join(dir, "none", "map.svg")},
+		"none.fabric: no such file":               {fabric: filepath.Join(dir, "none.fabric")},
+		"line 1: invalid first word \"nonsense\"": {fabric: write("bad", "nonsense")},
+		"want two hosts at least":                 {fabric: write("one", "host a\nswitch s\nlink a s:0")},
+		filepath.Join(dir, "none", "map.svg"):     {out: filepath.Join(dir, "none", "map.svg")},
 	} {
 		if err := run(o, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
