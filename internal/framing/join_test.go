@@ -28,7 +28,7 @@ func put(j *Joiner, segment []byte) (whole []byte) {
 
 // numbered returns a frame as longFrame does, with a sequence number of its own.
 func numbered(seq ethertype.Seq, size int) (plain, long []byte) {
-	plain, long = longFrame(size)
+	plain, _ = longFrame(size)
 	binary.BigEndian.PutUint32(plain[26:], uint32(seq))
 	ethertype.Seal(plain)
 	long = make([]byte, ethertype.EthernetSize+LongHeader, LongHeader+len(plain))
