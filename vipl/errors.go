@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
@@ -28,7 +29,7 @@ var (
 
 // ErrQueueEmpty is the error of a Done call, with a nil descriptor, if nothing is posted on the
 // queue. It is an ErrDescriptor (VI-GM 1.3).
-var ErrQueueEmpty = fmt.Errorf("%w: the queue is empty", ErrDescriptor)
+var ErrQueueEmpty = errclass.New(ErrDescriptor, "vipl: no descriptor is posted on the queue")
 
 // ErrClosed is the error of every call on a closed NIC. A call on a closed VI, completion queue or
 // listener returns an error that wraps ErrClosed and names the closed object.
