@@ -111,8 +111,8 @@ func reference(t *testing.T) string {
 	for _, of := range []struct{ name, intro string }{
 		{"NIC", "One series for each NIC that a process watches, by `interface` and `port`, the lowest of its port range. " +
 			"The port of a second NIC with the same labels, for example with another driver or EtherType, has the suffix `#2`; `bobnet_nic_info` distinguishes them."},
-		{"NIC whose frames are sealed", "In addition to those of a NIC, if it has a key (`vipl.Config.Key`)."},
-		{"VI", "One series for each VI, by its `port` as `vi`, and those of its NIC."},
+		{"NIC whose frames are sealed", "A NIC that has a key (`vipl.Config.Key`) has these series in addition to those of any NIC."},
+		{"VI", "One series for each VI. The label `vi` is the VI's port; the other labels are those of its NIC."},
 		{"rank", "One series for the process's rank in an MPLite job."},
 		{"node", "One series for each node of active messages, by the address at which it accepts connections."},
 		{"process of VMMC", "One series for each process, by its node and number."},
@@ -125,7 +125,7 @@ func reference(t *testing.T) string {
 		{"tun", "One series for each IP network over VIs, by the name of its interface: `bobnet tun --metrics ADDR`."},
 		{"card", "One series for each card of the emulated Myrinet that a process has, by its interface."},
 		{"card that holds endpoints", "One series for each card that runs the program of active messages (`endpoint/lanai`), in addition to those of a card. It lacks `bobnet_card_send_ring_frames`, `bobnet_card_receive_ring_frames` and `bobnet_card_bad_doorbells_total`."},
-		{"card that runs VMMC", "The same for VMMC's program (`vmmc/lanai`)."},
+		{"card that runs VMMC", "One series for each card that runs VMMC's program (`vmmc/lanai`), in addition to those of a card. It lacks the same three metrics."},
 		{"host's mapper", "One series for each card whose host takes part in mapping. Metrics that begin with `bobnet_map_` exist only for the host that leads."},
 		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},
 	} {

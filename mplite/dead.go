@@ -58,7 +58,7 @@ func (p *peer) fail(err error) {
 	w.notify()
 }
 
-// told handles another rank's word that rank is dead, and why.
+// told handles a report of another rank that rank is dead, and why.
 func (p *peer) told(rank int, why []byte) {
 	w := p.w
 	r, ok := job.ParseReport(string(why), w.size)
@@ -67,7 +67,7 @@ func (p *peer) told(rank int, why []byte) {
 		w.stats.Strays++
 		return
 	case !ok || r.Rank != rank:
-		r = job.Report{Rank: rank, Why: "nobody knows why"}
+		r = job.Report{Rank: rank, Why: "the cause is unknown"}
 	}
 	if !r.Twice() && r.Rank == w.rank {
 		w.stats.Strays++
@@ -78,9 +78,9 @@ func (p *peer) told(rank int, why []byte) {
 
 // left marks p as gone in order, as soon as no write between it and this rank is
 // under way. It has passed the barrier in Finalize, so nothing but operations with
-// p itself can be waiting for it. If a rank is dead that barrier has failed: p has
-// left because of it, having told us first, and it is the dead rank that is to be
-// named.
+// p itself can be waiting for it. If a rank is dead, that barrier has failed, and p
+// has left because of the dead rank, which it reported first. The error then names
+// the dead rank.
 func (p *peer) left() {
 	if p.state >= peerDead {
 		return
@@ -91,7 +91,7 @@ func (p *peer) left() {
 	p.state = peerLeft
 	switch {
 	case p.w.unaccepted() != nil:
-		p.err = &RankError{Rank: p.w.dead[0].rank, Err: fmt.Errorf("%w, and rank %d has left because of it", errDead, p.rank)}
+		p.err = &RankError{Rank: p.w.dead[0].rank, Err: fmt.Errorf("%w (rank %d left because of this)", errDead, p.rank)}
 	case p.w.ending:
 		p.err = ErrFinalized
 	default:
@@ -180,9 +180,9 @@ func (c *Comm) casualty() error {
 }
 
 // A receive or probe from any source may wait for a message of a rank that has
-// died, and nobody can tell. So it fails, as in ULFM (MPI 5, chapter on process
-// failures), until the program has said that it knows of the death and goes on
-// without that rank.
+// died, and no rank can decide whether it does. So it fails, as in ULFM (MPI 5,
+// chapter on process failures), until the program acknowledges the death with
+// AckFailed.
 
 // AckFailed acknowledges the known deaths of ranks of c and returns these ranks, as ranks of c, in
 // the order of their detection (MPIX_Comm_ack_failed and MPIX_Comm_get_failed). It returns nil if

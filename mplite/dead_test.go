@@ -313,7 +313,7 @@ func TestLeftBecauseOfADeath(t *testing.T) {
 			if err := blames("receive from a rank that has left", err); err != nil {
 				return err
 			}
-			if want := "rank 1 has left because of it"; !contains(err, want) {
+			if want := "rank 1 left because of this"; !contains(err, want) {
 				return fmt.Errorf("receive: %w, want %q in it", err, want)
 			}
 		}

@@ -2,10 +2,10 @@ package mplite
 
 import "context"
 
-// Staging. Elements that are not contiguous travel through memory of the library, and so do the
-// data that SendrecvReplace sends. That memory is recycled.
+// Staging buffers hold elements that are not contiguous, and the data that SendrecvReplace sends,
+// while they are transferred. The library reuses these buffers.
 
-// stagePool is free staging memory by size class, powers of two as in spillPool.
+// stagePool holds the free staging buffers by size class, powers of two as in spillPool.
 type stagePool struct {
 	free [48][][]byte
 	kept int // bytes in free

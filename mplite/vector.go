@@ -8,7 +8,7 @@ import (
 // Vector is a selection of equally spaced parts of a slice (MPI_Type_vector), for example a column
 // of a matrix. A message of a Vector has the elements of the parts in order. It may be received
 // like any other elements, by a Vector of another shape or a plain slice. Its methods copy the
-// elements to or from memory of the library, and otherwise behave like the methods of the same name
+// elements to or from a staging buffer, and otherwise behave like the methods of the same name
 // on a slice. Any goroutine may use a Vector, as for the slice, any number of times. The zero
 // Vector has no elements.
 type Vector[T any] struct {

@@ -15,17 +15,18 @@ type Notification struct {
 
 // Handler runs once for each message with a notification, after the message's data are in memory.
 // Handlers of a process never run at the same time, and never while notifications are blocked. They
-// run on a goroutine that waits or polls in the process, also when its wait has just ended, or on one
-// of the package's own if there is none. In virtual time there are no others. A handler may do
-// anything except wait for the next notification. A handler that blocks delays only the handlers
-// behind it and the call that it runs in. A panic is logged and counted.
+// run on a goroutine that waits or polls in the process, even if its wait has just ended. If there is
+// no such goroutine, they run on one of the package's own. In virtual time the package has none. A
+// handler may do anything except wait for the next notification. A handler that blocks delays only
+// the handlers behind it and the call that it runs in. A panic is logged and counted.
 type Handler func(n Notification)
 
 // noteQueue decides which notification is handled next, and when. It follows SBL's rules
-// (reference, section 4): the counter of blocks nests. Notifications are queued while it is not
-// zero. A handler runs with the counter raised by one, and cannot undo that.
+// (reference, section 4): calls of block nest, and notifications are queued until each has been
+// undone by unblock. Notifications are also blocked while a handler runs, and the handler cannot
+// unblock them.
 type noteQueue[T any] struct {
-	blocks  int // without the handler's
+	blocks  int // calls of block not yet undone by unblock
 	running bool
 	waiting fifo.Queue[T]
 }

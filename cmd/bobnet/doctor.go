@@ -35,7 +35,7 @@ Doctor also names nftables rules that drop Bobnet's frames, here and on the host
 netdev and bridge; reading them needs CAP_NET_ADMIN).`
 
 // errUnwell is the error of doctor if a finding has the level fail.
-var errUnwell = errors.New("doctor: problems found (see the lines with fail)")
+var errUnwell = errors.New("doctor: problems found (see the lines marked fail)")
 
 func newDoctorCmd() *cobra.Command {
 	var (

@@ -243,7 +243,7 @@ func TestPMI(t *testing.T) {
 		{"abort", "rank 3 on host other failed first: it aborted the job with exit code 9", 9},
 		{"abort by 256", "rank 3 on host other failed first: it aborted the job with exit code 1", 1},
 		{"leave", "rank 3 on host other failed first: it ended while others wait for it in a barrier", 1},
-		{"garbage", "rank 3: pmi: a line is not of PMI-1", 1},
+		{"garbage", "rank 3: pmi: invalid PMI-1 line", 1},
 		{"node dies", "host other failed first: connection lost", 1},
 	} {
 		var errOut bytes.Buffer

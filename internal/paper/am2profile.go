@@ -78,7 +78,7 @@ func ofNOW(name string, value float64, unit, why string, scale func(c *amConfig,
 func nowProfile() Profile {
 	c := nowConfig()
 	t, costs, channels, f := c.Card.Timing, c.Costs, c.Channels, c.fabric
-	return Profile{"now", "UltraSPARC of 167 MHz, SBus, LANai 4.1 at 37.5 MHz; 40 switches of 8 ports", []Constant{
+	return Profile{"now", "167 MHz UltraSPARC, SBus, LANai 4.1 at 37.5 MHz; forty 8-port switches", []Constant{
 		fixed("clock of the card", float64(t.Clock)/1e6, "MHz", "sec3.4.clock_mhz", ""),
 		fixed("link", 160, "MB/s", "sec3.4.link", "of 10^6 bytes"),
 		fixed("I/O write", micro(t.PIOWrite), "us", "fig5.o_s_us", "a word; a request writes 16, GAM's 9: it names no endpoint, and has no tags"),

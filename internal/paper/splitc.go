@@ -11,9 +11,9 @@ const (
 	nowScales       = "ours scales further. The paper suspects too little bandwidth across the network. But ours scales alike with hosts of all three sub-clusters of the NOW, which 11 cables join, and also when all send to the same processor first, or 4 KB at a time"
 	nowCG           = "ours scales further; the paper does not know why its own did so badly"
 	sharedCard      = "two processes ring twice as many doorbells of one card, and send twice as many messages. If the card's program took no time, 16 processors would be slower by 3 %, not by a third. The transpose is a separate step, in which a rank stores all rows for one rank, then those for the next. If it stores each plane's rows to all ranks before the next plane, it is 1 % faster on 4 processors, and slower on 8 and 16"
-	fewOperations   = "with 4 cycles for an arithmetic operation it is slower over AMVIA on 8 processors than on 4. One processor has a whole column and sends it to all others: on 8 processors that takes longer, while the computation takes half as long"
-	nowProcessors   = "it depends on the speed of both machines' processors. With equal cycles for an operation, the Millennium's are 2.4 times as fast, and the statement does not hold"
-	nearlyCG        = "conjugate gradient over unreliable VIA, the fastest layer there, is 3 % faster than on the NOW. If the NOW's processors are 0.7 instead of 0.65 times as fast as the Millennium's, it is slower; with 0.6, Cholesky would not be faster on the NOW"
+	fewOperations   = "with 4 cycles for an arithmetic operation, Cholesky over AMVIA is slower on 8 processors than on 4. One processor has a whole column and sends it to all others: on 8 processors that takes longer, while the computation takes half as long"
+	nowProcessors   = "the result depends on the speed of both machines' processors. With equal cycles for an operation, the Millennium's processors are 2.4 times as fast, and the statement does not hold"
+	nearlyCG        = "conjugate gradient over unreliable VIA, the Millennium's fastest layer, is 3 % faster than on the NOW. If the NOW's processors are 0.7 instead of 0.65 times as fast as the Millennium's, conjugate gradient is faster on the NOW, too. If they are 0.6 times as fast, Cholesky is not faster on the NOW"
 	lessThanAMVIA   = "of AMVIA's poll routine, and of what AMVIA takes to take back a send descriptor: 7.5 us and 13.5 us. The paper says that these layers marshal and dispatch less, not how much"
 	recyclingTakes  = "the paper says that marshalling and the recycling of send descriptors add a factor that is in neither stream, and not how much: the gap says it"
 )
@@ -21,7 +21,7 @@ const (
 // millenniumProfile lists the constants of the model, and the number that fixed each.
 func millenniumProfile(m *viaModel) Profile {
 	t := m.timing
-	return Profile{"millennium", "two-way Pentium II of 400 MHz, Linux 2.2.1, Myrinet, VIA by a control program that scans doorbells", []Constant{
+	return Profile{"millennium", "two-way 400 MHz Pentium II, Linux 2.2.1, Myrinet, VIA implemented by a control program that scans doorbells", []Constant{
 		chosen("program, a doorbell looked at", float64(m.costs.Look), "cycles", "a load, a comparison, a branch and what else a loop has. Those for sends of all VIs are looked at in turn: AMVIA has three for each connection",
 			func(m *viaModel, by float64) { multiply(by, &m.costs.Look) }).of("AMVIA", "figure 6-3", "figure 6-4"),
 		fixed("program, a message sent", float64(m.costs.Send), "cycles", "fig6-2.plateau_us", "what is left of it beside the looks at three doorbells, the DMA of descriptor, data and status, and the link"),
@@ -74,12 +74,12 @@ func splitcPaper() *Paper {
 		Notes:    []string{layersAreModels, codeIsBeside},
 		Profiles: []Profile{millenniumProfile(newVIAModel())},
 		Left: []Left{
-			{"6.1, figure 6-1", "streams of VIA and of AM on the NOW, by size", "the text states only that AMVIA's is less than half of either; am2 has the NOW's"},
+			{"6.1, figure 6-1", "bandwidth of VIA, and of AM on the NOW, by message size", "the text states only that AMVIA's bandwidth is less than half of either; section am2 has the bandwidth of AM on the NOW"},
 			{"6.2, figure 6-4", "bulk reads and stores, and shared memory that two processes write", "our copy of the paper has no drawings, and virtual time has no model of a processor's cache"},
 			{"6.3", "ray tracing over AMVIA is 54 % faster on one processor than over reliable and unreliable VIA", "the paper calls it an anomaly; one processor computes the same over all layers here"},
 			{"6.3, figure 6-5", "all speeds", "the text compares them without numbers"},
 			{"7.2", "bulk messages of 80 KB", "the models have short and medium messages, as Split-C's layers use them"},
-			{"6.2", "the mean of 10,000 primitives", "ours is of 640, or of 100 that block"},
+			{"6.2", "the mean of 10,000 primitives", "ours is the mean of 640, or of 100 that block"},
 		},
 		Items: splitcItems(),
 		Experiments: []Experiment{

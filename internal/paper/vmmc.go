@@ -15,7 +15,7 @@ const codeOfCalls = "Section 5.4 is measured on a model of vRPC: a message each 
 // vmmcProfile lists the constants of the model, and the number that fixed each.
 func vmmcProfile(m *vmmcModel) Profile {
 	t, costs := m.timing, m.costs
-	return Profile{"vmmc", "Pentium of 166 MHz, PCI, LANai 4.1 at 33 MHz, one switch of 8 ports", []Constant{
+	return Profile{"vmmc", "166 MHz Pentium, PCI, LANai 4.1 at 33 MHz, one 8-port switch", []Constant{
 		fixed("clock of the card", float64(t.Clock)/1e6, "MHz", "sec3.clock_mhz", ""),
 		fixed("start of a DMA", micro(t.DMASetup), "us", "sec5.2.dma_start_us", "to get the bus and begin"),
 		fixed("rate of the bus", float64(t.DMABandwidth)/1e6, "MB/s", "fig1.dma_4k", "with the start of a DMA, so that a page gets this bandwidth"),

@@ -24,7 +24,7 @@ const (
 // What callers may want to tell apart.
 var (
 	// ErrNone says that neither EnvFD nor EnvPort is set.
-	ErrNone = errors.New("pmi: no launcher with PMI-1 has started this process")
+	ErrNone = errors.New("pmi: this process was not started by a PMI-1 launcher")
 	// ErrNoKey says that nobody has put a key.
 	ErrNoKey = errors.New("pmi: no such key")
 	// ErrGone is wrapped when the launcher has closed the connection: it has died, or
@@ -35,14 +35,15 @@ var (
 // Client is a process's connection with its launcher. One goroutine at a time uses it,
 // except for Abort, which any may call.
 //
-// What fails of the connection is final: all further calls return it, also the end of a
-// context after a request has been sent, except at Barrier. ErrNoKey is not final, nor what
-// the launcher refuses, nor what is not sent because it is too long or within a barrier.
+// An error of the connection is final: all further calls return it. This includes the end of
+// a context after a request has been sent, except at Barrier. ErrNoKey is not final. Neither
+// is the error of a request that the launcher refuses, that is too long, or that is not
+// allowed within a barrier.
 type Client struct {
 	lines
 	rank, size int
 	space      string // name of the key-value space
-	key, value int    // the longest that the launcher takes
+	key, value int    // the maximum lengths that the launcher allows
 	waits      bool   // in a barrier whose end has not come
 	err        error
 }
@@ -140,7 +141,7 @@ func (c *Client) begin(ctx context.Context) error {
 		return err
 	}
 	if version := l.Value("pmi_version"); version != "1" {
-		return c.fail(fmt.Errorf("pmi: the launcher speaks version %q of PMI, this process version 1", version))
+		return c.fail(fmt.Errorf("pmi: the launcher uses PMI version %q, this process version 1", version))
 	}
 	if l, err = c.ask(ctx, NewLine("get_maxes"), "maxes"); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (c *Client) begin(ctx context.Context) error {
 		return err
 	}
 	if c.space = l.Value("kvsname"); c.space == "" {
-		return c.fail(errors.New("pmi: the launcher has no name for its key-value space"))
+		return c.fail(errors.New("pmi: the launcher reports no name for its key-value space"))
 	}
 	if c.size < 1 || c.rank < 0 || c.rank >= c.size {
 		return c.fail(fmt.Errorf("pmi: invalid rank %d of %d from the launcher", c.rank, c.size))
@@ -178,7 +179,7 @@ func (c *Client) Space() string { return c.space }
 // Put makes a value known to all ranks after the next Barrier. A key is put once.
 func (c *Client) Put(ctx context.Context, key, value string) error {
 	if len(key) >= c.key || len(value) >= c.value {
-		return fmt.Errorf("pmi: key %q and its value have %d and %d bytes, this launcher takes less than %d and %d", key, len(key), len(value), c.key, c.value)
+		return fmt.Errorf("pmi: key %q and its value have %d and %d bytes, this launcher allows less than %d and %d", key, len(key), len(value), c.key, c.value)
 	}
 	_, err := c.ask(ctx, NewLine("put", "kvsname", c.space, "key", key, "value", value), "put_result")
 	return err
@@ -285,7 +286,7 @@ func (c *Client) send(ctx context.Context, l Line) error {
 		return c.err
 	}
 	if c.waits {
-		return fmt.Errorf("pmi: %s within a barrier", l.Cmd)
+		return fmt.Errorf("pmi: %s: not allowed within a barrier", l.Cmd)
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("pmi: %s: %w", l.Cmd, context.Cause(ctx))

@@ -123,7 +123,7 @@ func TestLauncherMisbehaves(t *testing.T) {
 		{"0", "2", []string{strings.Repeat("x", 3000)}, "no end of line"},
 		{"0", "2", []string{"cmd=response_to_init rc=\x01\n"}, "not printable"},
 		{"0", "2", []string{"cmd=maxes\n"}, "answers with maxes, want response_to_init"},
-		{"0", "2", []string{"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"}, `speaks version "2"`},
+		{"0", "2", []string{"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"}, `uses PMI version "2"`},
 		{"0", "2", []string{"cmd=response_to_init rc=-1 pmi_version=1\n"}, "refuses init: rc=-1"},
 		{"0", "2", []string{hello[0], "cmd=maxes keylen_max=many vallen_max=9\n"}, `keylen_max is "many"`},
 		{"0", "2", []string{hello[0], hello[1], "cmd=my_kvsname\n"}, "no name for its key-value space"},
@@ -222,7 +222,7 @@ func TestBarrierGoesOn(t *testing.T) {
 		if err := c.Barrier(stopped); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if _, err := c.Get(bg, "k"); err == nil || !strings.Contains(err.Error(), "get within a barrier") {
+		if _, err := c.Get(bg, "k"); err == nil || !strings.Contains(err.Error(), "get: not allowed within a barrier") {
 			t.Errorf("get within a barrier: %v", err)
 		}
 	}

@@ -27,7 +27,7 @@ type Line struct {
 type Word struct{ Key, Value string }
 
 // ErrLine is wrapped by what is wrong with a line.
-var ErrLine = errors.New("pmi: a line is not of PMI-1")
+var ErrLine = errors.New("pmi: invalid PMI-1 line")
 
 // Parse reads a line, without its newline, which may be any bytes. Spaces part words;
 // one that belongs to a value has a backslash before it, as has a backslash.

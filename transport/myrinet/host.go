@@ -128,14 +128,14 @@ type LiveOptions struct {
 	// Silence is the time after which a silent neighbour counts as gone. Idle ends send ten
 	// keep-alives in that time. 0 means 2 s.
 	Silence time.Duration
-	// Gap is how long the receiver waits for a frame that another one has overtaken. Then the frame
-	// is lost, and with it the packet. 0 means 2 ms.
+	// Gap is how long the receiver waits for a frame that another one has overtaken. After that, the
+	// frame and its packet count as lost. 0 means 2 ms.
 	Gap time.Duration
 	// MaxPacket is the longest packet in bytes, including route and CRC-8; 0 means 65,536.
 	MaxPacket int
-	// Spin is how long a port of a switch polls after the last frame before it sleeps; 0 means not
-	// at all. It has no effect in virtual time.
+	// Spin is how long a port of a switch polls after the last frame before it sleeps; 0 means that
+	// it does not poll. Spin has no effect in virtual time.
 	Spin time.Duration
-	// Seed is the seed of the incarnations; 0 means unpredictable ones.
+	// Seed seeds the generator of incarnation numbers; 0 means that they are unpredictable.
 	Seed uint64
 }

@@ -10,7 +10,7 @@ import (
 // Stats are a world's counters. Every copy of a frame has been delivered, is in flight, or is in
 // exactly one of the drop counters:
 //
-//	Copies + Duplicated = Delivered + drops + under way
+//	Copies + Duplicated = Delivered + drops + in flight
 type Stats struct {
 	Sent       uint64 // frames that stations have sent
 	Copies     uint64 // copies made by the switch, one per receiver, and per segment if it cuts them

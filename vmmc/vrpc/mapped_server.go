@@ -177,7 +177,7 @@ func (d *door) greet(ctx context.Context, from vmmc.Peer, full bool) (m *mapped,
 	}
 	defer greeting.Unimport(ctx)
 	if greeting.Size() != greetingSize {
-		return nil, fmt.Errorf("vrpc: a greeting of %d bytes, want %d", greeting.Size(), greetingSize)
+		return nil, fmt.Errorf("vrpc: greeting buffer has %d bytes, want %d", greeting.Size(), greetingSize)
 	}
 	if full {
 		return nil, errors.Join(errFullServer, p.SendMsg(ctx, endGreeting(new(ringOffer).append(nil, greetingFull)), greeting.Addr()))
@@ -502,7 +502,7 @@ func (o *ringOffer) append(buf []byte, status uint32) []byte {
 func parseOffer(buf []byte) (o ringOffer, status uint32, err error) {
 	word := func(i int) uint32 { return binary.BigEndian.Uint32(buf[4*i:]) }
 	if word(0) != mappedMagic {
-		return o, 0, fmt.Errorf("vrpc: the other side has protocol %#x, this side %#x", word(0), uint32(mappedMagic))
+		return o, 0, fmt.Errorf("vrpc: the other side uses protocol %#x, this side %#x", word(0), uint32(mappedMagic))
 	}
 	return ringOffer{word(2), word(3), ringKey(buf[16:24])}, word(1), nil
 }
@@ -590,7 +590,7 @@ func greet(ctx context.Context, door *vmmc.Import, p *vmmc.Process, server vmmc.
 	greeting := make([]byte, greetingSize)
 	export, err := p.Export(greeting, k.id, vmmc.Policy{Processes: []vmmc.Peer{server}}, nil)
 	if err != nil {
-		return o, fmt.Errorf("vrpc: the number of the greeting's export: %w", err)
+		return o, fmt.Errorf("vrpc: export the buffer for the greeting: %w", err)
 	}
 	defer export.Unexport(context.WithoutCancel(ctx))
 	if err := p.SendMsgWithNotify(ctx, nil, door.Addr()); err != nil {

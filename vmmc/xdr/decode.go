@@ -9,7 +9,7 @@ import (
 type Decoder struct {
 	// InPlace makes Opaque return views into the message instead of copies.
 	InPlace bool
-	// MaxDepth is how deeply optional data and variable-length arrays may be nested; 0 means 1024.
+	// MaxDepth is the maximum nesting depth of optional data and variable-length arrays; 0 means 1024.
 	MaxDepth int
 
 	msg   []byte

@@ -15,13 +15,13 @@ const (
 // Encoder appends the encodings of items to a slice. An item that cannot be encoded
 // appends nothing.
 type Encoder struct {
-	// MaxSize is the most bytes that may be encoded between Reset and Bytes; 0 means any number. If
-	// the slice has that capacity, the Encoder never leaves its memory.
+	// MaxSize is the maximum number of bytes encoded between Reset and Bytes; 0 means no limit. If
+	// the slice has that capacity, the Encoder never reallocates it.
 	MaxSize int
-	// MaxDepth is how deeply optional data and variable-length arrays may be nested; 0 means 1024.
+	// MaxDepth is the maximum nesting depth of optional data and variable-length arrays; 0 means 1024.
 	MaxDepth int
-	// ReferFrom, if positive, is the length in bytes from which opaque data are referenced instead
-	// of copied: Bytes omits them, and Refs returns them with their positions.
+	// ReferFrom, if positive, is the minimum length in bytes of opaque data that the Encoder
+	// references instead of copying: Bytes omits them, and Refs returns them with their positions.
 	ReferFrom int
 
 	buf      []byte

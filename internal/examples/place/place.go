@@ -27,10 +27,10 @@ var ErrAlone = errors.New("no launcher started this process")
 // Find returns the process's place in its job, as the launcher that started it gives it
 // (job.FindPlace): bobnet run, lab, srun or mpiexec. From a launcher that speaks PMI-1 it gets the
 // job's name, which is unique to each job, and leaves the job in order, so a process may call Find
-// once. Without a launcher BOBNET_RANK is enough, with usual as the number of processes: that is
-// how an example is started by hand. Without that, too, one process of a usual job of one has its
-// place, and Find returns ErrAlone for others. It also fails if rank and size do not fit
-// together, or if the launcher does not answer.
+// once. To start an example by hand, without a launcher, set only BOBNET_RANK: the number of
+// processes is then usual. If BOBNET_RANK is not set either, Find returns rank 0 if usual is 1, and
+// ErrAlone otherwise. Find also fails if the rank is not in the job, or if the launcher does not
+// answer.
 func Find(usual int) (Place, error) {
 	found, err := job.FindPlace()
 	if err != nil {
@@ -43,23 +43,23 @@ func Find(usual int) (Place, error) {
 	case found.Source == "":
 		p.Size = usual
 		if p.Rank, err = strconv.Atoi(cmp.Or(os.Getenv(job.EnvRank), "0")); err != nil {
-			return Place{}, fmt.Errorf("%s is %q: want a number from 0", job.EnvRank, os.Getenv(job.EnvRank))
+			return Place{}, fmt.Errorf("%s is %q: want a rank, 0 or greater", job.EnvRank, os.Getenv(job.EnvRank))
 		}
 	case found.Source == "PMI-1":
 		if p, err = ask(); err != nil {
-			return Place{}, fmt.Errorf("%s: %w: start the processes by bobnet run, or set %s, %s and %s", found.Why, err, job.EnvJob, job.EnvRank, job.EnvSize)
+			return Place{}, fmt.Errorf("%s: %w: start the processes with bobnet run, or set %s, %s and %s", found.Why, err, job.EnvJob, job.EnvRank, job.EnvSize)
 		}
 	}
 	if p.Rank < 0 || p.Rank >= p.Size {
-		return Place{}, fmt.Errorf("there is no rank %d among %d processes: set %s and %s, the same number of processes for all", p.Rank, p.Size, job.EnvRank, job.EnvSize)
+		return Place{}, fmt.Errorf("rank %d is not in a job of %d processes: set %s and %s (the latter to the same number for all processes)", p.Rank, p.Size, job.EnvRank, job.EnvSize)
 	}
 	return p, nil
 }
 
-// askFor bounds how long the launcher may take to answer.
+// askFor is the maximum time that the launcher may take to answer.
 const askFor = 30 * time.Second
 
-// ask has the launcher say which process this is.
+// ask asks the launcher for this process's place.
 func ask() (Place, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()

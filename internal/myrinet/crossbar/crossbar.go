@@ -1,5 +1,5 @@
-// Package crossbar decides which packet leaves a switch by which port, for live switches and those
-// in virtual time.
+// Package crossbar decides which packet leaves a switch by which port, for live switches and for
+// switches in virtual time.
 package crossbar
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// MaxPorts is the maximum number of ports of a switch: a turn reaches no farther.
+// MaxPorts is the maximum number of ports of a switch: a turn cannot address more.
 const MaxPorts = framing.MaxTurn + 1
 
 // Crossbar decides which input's packet leaves by which output. The switches of both carriers use
@@ -26,7 +26,7 @@ type output struct {
 	waiting uint32 // waiting inputs, a bit each
 }
 
-// New returns the crossbar of a switch with that many ports.
+// New returns the crossbar of a switch with the given number of ports.
 func New(ports int) Crossbar {
 	x := Crossbar{outs: make([]output, ports)}
 	for i := range x.outs {
@@ -47,8 +47,8 @@ func (x *Crossbar) Turn(in int, first byte) (out int, isTurn, ok bool) {
 }
 
 // Way decodes the turn of the packet at input in. If the packet cannot proceed, drop is the counter
-// of the reason: noRoute if the route has ended, badTurn if it leads to a port that does not exist.
-// Else drop is nil, and the packet leaves by output out.
+// to increment: noRoute if the route has ended, badTurn if the turn leads to a port that does not
+// exist. Otherwise drop is nil, and the packet leaves by output out.
 func (x *Crossbar) Way(in int, first byte, noRoute, badTurn *uint64) (out int, drop *uint64) {
 	out, isTurn, ok := x.Turn(in, first)
 	switch {
@@ -60,8 +60,8 @@ func (x *Crossbar) Way(in int, first byte, noRoute, badTurn *uint64) (out int, d
 	return out, nil
 }
 
-// Ask requests the output for the packet at input in, which otherwise waits. It reports whether the
-// packet can leave now.
+// Ask requests output out for the packet at input in. It reports whether the packet can leave now.
+// Otherwise the input waits until Release gives it the output.
 func (x *Crossbar) Ask(in, out int) bool {
 	o := &x.outs[out]
 	x.wants[in] = int8(out)

@@ -82,7 +82,7 @@ func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.Port
 func Dial(ctx context.Context, at iface.Interface, program string, version int) (conn *net.UnixConn, w Welcome, err error) {
 	conn, err = runsocket.Dial("unix", control(at))
 	if err != nil {
-		return nil, w, fmt.Errorf("%w: interface %s: %w; start one: bobnet card --iface %s", ErrNoCard, at.Name, err, at.Name)
+		return nil, w, fmt.Errorf("%w: interface %s: %w (to start a card, run: bobnet card --iface %s)", ErrNoCard, at.Name, err, at.Name)
 	}
 	if _, whose := stranger(conn, false); whose != "" { // if root serves no card there, any user can take its name
 		conn.Close()
@@ -103,7 +103,7 @@ func Dial(ctx context.Context, at iface.Interface, program string, version int) 
 	case w.Refused != "":
 		err = fmt.Errorf("share: the card at interface %s refuses this program: %s", at.Name, w.Refused)
 	case w.Program != program:
-		err = fmt.Errorf("share: the card at interface %s runs the control program %s, this program needs %s; end it and start: bobnet card --iface %s --program %s",
+		err = fmt.Errorf("share: the card at interface %s runs the control program %s, but this program needs %s (stop the card and run: bobnet card --iface %s --program %s)",
 			at.Name, w.Program, program, at.Name, program)
 	case w.Version != version:
 		err = fmt.Errorf("share: the card at interface %s: %s", at.Name, Outdated(program, w.Version, version))

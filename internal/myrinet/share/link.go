@@ -84,7 +84,7 @@ func Attach(ctx context.Context, cfg *plain.OpenConfig) (*Link, error) {
 	l.info = transport.Info{Driver: "myrinet", Interface: at.Name, MAC: at.MAC, EtherType: typ, MTU: w.MTU,
 		Slots: ring / 2 / (w.MTU + 2*ethertype.HeaderSize)}
 	if typ != ethernet.EtherType(w.EtherType) {
-		err = fmt.Errorf("share: the card at %s carries EtherType %#04x, this program wants %#04x: give the card that one", at.Name, w.EtherType, uint16(typ))
+		err = fmt.Errorf("share: the card at %s carries EtherType %#04x, but this program uses %#04x (start the card with the program's EtherType)", at.Name, w.EtherType, uint16(typ))
 	} else {
 		err = l.claim(cfg.Ports)
 	}
@@ -162,7 +162,7 @@ func (l *Link) Check() error {
 		}
 		if w.MTU < l.info.MTU || w.EtherType != uint16(l.info.EtherType) || w.Directory != l.directory {
 			conn.Close()
-			return fmt.Errorf("%w: the card at %s was replaced: MTU %d and EtherType %#04x, before %d and %#04x",
+			return fmt.Errorf("%w: the card at %s was replaced: it now has MTU %d and EtherType %#04x, previously %d and %#04x",
 				transport.ErrLinkDown, l.at.Name, w.MTU, w.EtherType, l.info.MTU, uint16(l.info.EtherType))
 		}
 		l.conn = conn

@@ -77,8 +77,8 @@ const (
 // Turns decides when the attempts of a NIC send, and when they give up. It is pure: the time is an
 // argument, and the owner of an attempt sends for it.
 //
-//   - An attempt repeats a frame when its answer is overdue, judged by how long answers take on this
-//     NIC, and then at growing intervals.
+//   - An attempt retransmits a frame when its answer is overdue, compared with the answer times on
+//     this NIC, and then at growing intervals.
 //   - Turns lets as many attempts send at a time as the peer's receive ring has room for. The others
 //     wait for their turn. Thousands that begin at once would otherwise overflow the ring, which at
 //     the largest MTU holds a few dozen frames, and each would repeat its lost frames without end.
@@ -204,29 +204,30 @@ func (t *Turns[Owner]) next(now int64) {
 	}
 }
 
-// pace determines how long an attempt waits for its first answer before it repeats its frame. It
-// follows from the answer times on this NIC as in RFC 6298: their mean plus four times their mean
-// deviation. Only answers to frames that were sent once count (Karn's rule), because it is unknown
-// which transmission other answers belong to.
+// pace computes the retransmission timeout of an attempt's first frame. As in RFC 6298, the timeout
+// is the mean answer time on this NIC plus four times the mean deviation. Only answers to frames
+// that were sent once count (Karn's rule): an answer to a retransmitted frame may belong to any of
+// its transmissions.
 //
-// If a receiver is not scheduled for a while, every frame is sent more than once, and the pace
-// would never be known. So after an answer to a repeated frame, all attempts wait as long as that
-// attempt did at the end, until a frame that was sent once is answered. A network that loses frames
-// looks different: there the last transmission is answered as fast as usual.
+// If a receiver is not scheduled for a while, every frame is sent more than once, and no answer time
+// would ever be measured. So after an answer to a retransmitted frame, all attempts use the last
+// timeout of that attempt, until a frame that was sent once is answered. If instead the network lost
+// the frames, the last transmission is answered as fast as usual, and the timeout does not change.
 type pace struct {
 	mean      int64 // mean answer time in ns; 0: unknown
 	deviation int64
-	held      int64 // final wait of an attempt that had to repeat; 0: none, or no longer valid
+	held      int64 // last timeout of an attempt that had to retransmit; 0: none, or no longer valid
 }
 
-// Limits of the pace. The lower one is for networks that lose a frame now and then. The upper one
-// bounds the effect of a slow receiver on others, and also applies to later repetitions.
+// Bounds of the retransmission timeout. The lower bound suits networks that occasionally lose a
+// frame. The upper bound limits the effect of a slow receiver on other attempts. It also applies to
+// later retransmissions of a frame.
 const (
 	firstRetry = 5_000_000   // ns
 	maxRetry   = 100_000_000 // ns
 )
 
-// first returns how long an attempt waits before its first repetition.
+// first returns how long an attempt waits before its first retransmission.
 func (p *pace) first() int64 {
 	return min(max(p.mean+4*p.deviation, p.held, firstRetry), maxRetry)
 }
@@ -244,7 +245,7 @@ func (p *pace) answered(took int64) {
 }
 
 // repeated records the answer to an attempt that had sent several times. It arrived took ns after
-// the last transmission, which would have been repeated after interval. An answer in the first part
+// the last transmission, whose timeout was interval. An answer in the first part
 // of the interval belongs to the last transmission: the others were lost. While no answer time is
 // known, the first part is a quarter.
 func (p *pace) repeated(took, interval int64) {
