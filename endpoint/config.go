@@ -17,7 +17,7 @@ import (
 const (
 	MaxShort              = wire.MaxArgs     // arguments of a message, 32 bits each
 	DefaultMaxMedium      = 4096             // bytes
-	maxMediumLimit        = wire.MaxMedium   // bytes, the most that Config.MaxMedium may say
+	maxMediumLimit        = wire.MaxMedium   // bytes, maximum of Config.MaxMedium
 	MaxBulk               = provider.MaxBulk // bytes
 	NumHandlers           = 256
 	defaultTranslations   = 256
@@ -40,8 +40,7 @@ var (
 	// DefaultCredits is K_user of the virtual-network paper, section 4.2: the
 	// bandwidth-delay product in short messages, rounded up to a power of two.
 	DefaultCredits = Credits{Short: 4}
-	// AMVIACredits are those of AMVIA ("Split-C for the New Millennium",
-	// section 4).
+	// AMVIACredits are the credits of AMVIA ("Split-C for the New Millennium", section 4).
 	AMVIACredits = Credits{Short: 64, Medium: 8, Bulk: 1}
 )
 
@@ -58,10 +57,10 @@ type Config struct {
 	// Card carries the messages instead of a NIC: an emulated LANai card that holds the
 	// endpoints (package endpoint/lanai). The node does not close it.
 	Card *lanai.Card
-	// Ports are the ports of the node's own NIC. Each connection to another node takes one.
-	// Zero means 9216 ports, enough for 64 endpoints that all communicate with 64
-	// endpoints of another node. If three programs on the interface have so many ports,
-	// zero has the meaning of vipl.Config.Ports.
+	// Ports are the ports of the node's own NIC. Each connection to another node takes one. Zero
+	// means 9216 ports, enough for 64 endpoints that all communicate with 64 endpoints of another
+	// node. If three programs on the interface already have that many ports, zero has the same
+	// meaning as in vipl.Config.Ports.
 	Ports transport.PortRange
 	// Credits apply to every translation; the zero value means DefaultCredits.
 	Credits Credits
@@ -69,26 +68,27 @@ type Config struct {
 	// connection takes about (4*credits+2) times as much memory, half of it on each side, so a node
 	// refuses values over 64 KiB.
 	MaxMedium int
-	// MaxConnections is the most senders of one endpoint; 0 means 2048. One station may have half of
-	// those that the others leave, which is 1024 if there is no other. Messages of further senders return to
-	// them with ReasonCongestion.
+	// MaxConnections is the maximum number of senders to one endpoint; 0 means 2048. One station may have at most half
+	// of the senders that the other stations leave, which is 1024 if there is no other station. Messages of further
+	// senders return to them with ReasonCongestion.
 	MaxConnections int
-	// MaxConnectionMemory bounds the buffers, in bytes, that the node's endpoints together
-	// give to senders. Senders choose their credits and message length; a sender beyond the
-	// bound gets its messages back for congestion. A sender gets buffers after it has
-	// proven its address. One station may have half of what the others leave. Senders of streams of payloads get at most 600 KB each of the
-	// rest, and senders of bulk data of up to 256 KiB at most 1.05 MB while half of it is left. 0 means
-	// the need of MaxConnections senders with this node's Credits and MaxMedium, and at least 512 MiB.
+	// MaxConnectionMemory bounds the memory, in bytes, of the buffers that all endpoints of the node give to senders. 0
+	// means the need of MaxConnections senders with this node's Credits and MaxMedium, and at least 512 MiB.
+	//
+	// Senders choose their credits and message length. A sender gets buffers after it has proven its address. If the
+	// bound leaves no room, the sender's messages return with ReasonCongestion. One station may have at most half of
+	// what the other stations leave. While half of the memory is left, a sender of a stream of payloads gets at most
+	// 600 KB of the rest, and a sender of bulk data of up to 256 KiB at most 1.05 MB.
 	MaxConnectionMemory int
-	// FailWithoutCredit makes requests and calls that find no credit, after a poll, fail
-	// with ErrInUse, as RequestBulkAsync does. Otherwise they wait for a credit. If the
-	// destination is silent for PeerTimeout, they are returned after those under way.
+	// FailWithoutCredit makes requests and calls that find no credit, after a poll, fail with ErrInUse, as
+	// RequestBulkAsync does. Otherwise they wait for a credit. If the destination is silent for PeerTimeout, they are
+	// returned after the requests in flight.
 	FailWithoutCredit bool
-	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means 15 s, and
-	// 10 s on a card. A first message waits as long for the connection, and at least
-	// vipl.DefaultConnectTimeout. Time in which this process is not scheduled does not count.
-	// A peer on this host counts as alive while its process lives. A peer on another host
-	// that is not scheduled for this long counts as dead.
+	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means 15 s, and 10 s
+	// on a card. A first message waits for the connection for the same time, but at least for
+	// vipl.DefaultConnectTimeout. Time in which this process is not scheduled does not count. A
+	// peer on this host counts as alive while its process lives. A peer on another host that is not
+	// scheduled for this long counts as dead.
 	PeerTimeout time.Duration
 	// Exit ends the process when a request returns to an endpoint without a ReturnHandler, as AM-II
 	// requires; nil means os.Exit.

@@ -31,9 +31,9 @@
 // data has arrived, and returned requests are omitted. Replies are handled in the order of
 // arrival.
 //
-// Bulk data longer than a medium message costs one round trip more: the receiver first
-// checks the message and names the place, then the sender writes by RDMA. A refused message
-// therefore has written nothing, unless its tag or handler went away in between.
+// Bulk data longer than a medium message costs one round trip more: the receiver first checks the message and names the
+// place, then the sender writes by RDMA. A refused message therefore has written nothing, unless its tag or handler
+// changed in between.
 //
 // # Progress
 //
@@ -90,10 +90,10 @@
 //	AM_UnMap                   Endpoint.Unmap             requests under way end as usual                          8 V
 //	AM_GetTranslationName ...  Endpoint.Translation       name, tag, and whether it is in use                      3 V
 //	AM_SetNumTranslations      Endpoint.SetNumTranslations  never cuts off an entry in use                         8 V
-//	AM_GetNumTranslations      Endpoint.NumTranslations   256 at least                                             8 V
+//	AM_GetNumTranslations      Endpoint.NumTranslations   at least 256                                             8 V
 //	AM_MaxNumTranslations      MaxTranslations
 //	AM_MaxShort                MaxShort                   arguments                                                2 V
-//	AM_MaxMedium               Config.MaxMedium           64 KiB at most                                           2 V
+//	AM_MaxMedium               Config.MaxMedium           at most 64 KiB                                           2 V
 //	AM_MaxLong                 MaxBulk                                                                             2 V
 //	AM_SetHandler              Endpoint.SetHandler        1..255                                                   5 V
 //	AM_MaxNumHandlers          NumHandlers                also AM_GetNumHandlers; the table does not grow, because

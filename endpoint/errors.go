@@ -80,9 +80,9 @@ func (o Op) String() string {
 
 // Returned is a message that returned to its sender because it could not be delivered or was
 // refused. It and its slices are valid while the ReturnHandler runs. Sending the same message again
-// will hardly help.
+// is unlikely to succeed.
 type Returned struct {
-	Endpoint *Endpoint // that sent it
+	Endpoint *Endpoint // the sender
 	Reason   Reason
 	Op       Op
 	Dest     int  // index in the translation table; -1 for replies, and if the index was unmapped

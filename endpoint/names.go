@@ -23,7 +23,7 @@ type Tag = wire.Tag
 
 // The special values of an endpoint's tag.
 const (
-	TagNone Tag = wire.TagNone // AM_NONE: no message is accepted; so begins every endpoint
+	TagNone Tag = wire.TagNone // AM_NONE: no message is accepted; the initial tag of every endpoint
 	TagAll  Tag = wire.TagAll  // AM_ALL: every message is accepted
 )
 

@@ -11,11 +11,11 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
-// Request sends a short request of at most MaxShort arguments to the endpoint at index dest
-// of the translation table (AM_Request). It may run handlers, as Poll does. Without a credit
-// it waits and polls until ctx ends. Nil means that the request has been sent, or has been
-// returned to the ReturnHandler because the connection broke. The caller may change args
-// afterwards, as may data in the calls below.
+// Request sends a short request of at most MaxShort arguments to the endpoint at index dest of the
+// translation table (AM_Request). It may run handlers, as Poll does. Without a credit it waits and
+// polls until ctx ends. Nil means that the request has been sent, or has been returned to the
+// ReturnHandler because the connection broke. The caller may change args afterwards, and likewise
+// data in the calls below.
 //
 // The error is a *ReturnedError if dest is not mapped or the arguments are invalid; the
 // ReturnHandler has run then. Without a ReturnHandler this ends the process
@@ -31,12 +31,11 @@ func (ep *Endpoint) RequestMedium(ctx context.Context, dest int, handler uint8, 
 	return ep.request(ctx, dest, &message{op: OpRequestMedium, handler: handler, wait: true}, args, data, nil)
 }
 
-// RequestBulk places data, at most MaxBulk bytes, at offset in the destination's segment, and then
-// runs the handler there (AM_RequestXfer). Data that do not fit into a medium message are sent straight
-// from the caller's memory, mostly after the destination has named the place. The call returns when
-// they have arrived. If ctx ends before they are on their way, the call copies them and returns. After
-// that it waits until they have arrived, or until the peer counts as dead (Config.PeerTimeout). See
-// Request.
+// RequestBulk places data, at most MaxBulk bytes, at offset in the destination's segment, and then runs
+// the handler there (AM_RequestXfer). Data that do not fit into a medium message are sent straight from
+// the caller's memory, usually after the destination has named the place. The call returns when they
+// have arrived. If ctx ends before they are on their way, the call copies them and returns. After that
+// it waits until they have arrived, or until the peer counts as dead (Config.PeerTimeout). See Request.
 func (ep *Endpoint) RequestBulk(ctx context.Context, dest int, handler uint8, data []byte, offset uint64, args ...uint32) error {
 	return ep.request(ctx, dest, &message{op: OpRequestBulk, handler: handler, offset: offset, wait: true, sync: true}, args, data, nil)
 }

@@ -1,5 +1,5 @@
-// Package ethertype converts the bytes of Bobnet's Ethernet frames to Go values and back. It
-// also has the addresses of all packages: MAC and Addr.
+// Package ethertype converts the bytes of Bobnet's Ethernet frames to Go values and back. It also
+// defines the addresses that all packages use: MAC and Addr.
 //
 // A Bobnet frame is an Ethernet II header (14 bytes), the Bobnet header
 // (48 bytes) and the payload:
@@ -26,23 +26,22 @@
 //	                        FlagWholeCRC is set
 //	    62        payload
 //
-// Every frame of a connection carries seq and ack. A frame that occupies no sequence number
-// carries the number of the sender's next frame that does. A Reset carries seq and ack of
-// the frame that it answers, exchanged. An off-path attacker must therefore guess both
-// numbers, and the tag. Before a connection exists, the ack of an answer is the first
-// sequence number of the requester. On the unreliable level ack stays the peer's first
-// sequence number. Request and Retry carry an address token in sack, a Query for a name and
-// its Answer a nonce.
+// Every frame of a connection carries seq and ack. A frame that occupies no sequence number carries
+// the number of the sender's next frame that does. A Reset carries the seq and ack of the frame
+// that it answers, swapped. An off-path attacker must therefore guess both numbers, and the tag.
+// Before a connection exists, the ack of an answer is the first sequence number of the requester.
+// On the unreliable level ack stays the peer's first sequence number. Request and Retry carry an
+// address token in sack, a Query for a name and its Answer a nonce.
 //
-// All fields are in network byte order. The payload starts on a 16-byte
-// boundary in a TPACKET ring, whose network header is so aligned.
+// All fields are in network byte order. In a TPACKET ring the payload starts on a 16-byte boundary,
+// because the ring aligns the Bobnet header to 16 bytes.
 //
 // Several frames between two NICs may share an Ethernet frame: a frame with FlagMore is
 // followed by the next one, with its own headers, including the Ethernet header. A station
 // sends such frames only to peers that have announced support.
 //
-// Addresses are those of the Bobnet paper (section 2.2): the six-byte
-// hardware address of the interface and a two-byte port, no routing.
+// An address consists of the six-byte hardware address of the interface and a two-byte port, as in
+// the Bobnet paper (section 2.2). There is no routing.
 //
 // The package keeps no state, starts no goroutine, reads no clock and does not
 // allocate on the paths that frames take. After Header.Parse returned nil every

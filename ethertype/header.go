@@ -64,21 +64,21 @@ const (
 	KindRDMAWrite       // fragment of a one-sided write; payload starts with an RDMA extension
 	KindAck             // acknowledgement on its own; payload: further selective bits, or none
 	KindRequest         // connection request
-	KindAccept          // its acceptance
-	KindReject          // its refusal, with a reason
+	KindAccept          // acceptance of a connection request
+	KindReject          // refusal of a connection request, with a reason
 	KindProbe           // full-size frame that proves the MTU towards the server
-	KindProbeAck        // full-size answer that proves it towards the client
-	KindDisconnect      // the connection is over; payload: why; Msg: the message at fault
-	KindReset           // answer to a frame for a connection that does not exist, or no longer
-	KindQuery           // name service: who has this name? Sack is a nonce
-	KindAnswer          // name service: I have it; Sack: the nonce of the question
-	KindEcho            // bobnet ping
-	KindEchoReply       // its answer
+	KindProbeAck        // full-size answer that proves the MTU towards the client
+	KindDisconnect      // end of a connection; payload: the reason; Msg: the message at fault
+	KindReset           // answer to a frame for a connection that does not exist or has ended
+	KindQuery           // name service: query for a name; Sack: a nonce
+	KindAnswer          // name service: answer to a query; Sack: the query's nonce
+	KindEcho            // request of bobnet ping
+	KindEchoReply       // answer to a KindEcho frame
 	KindRDMARead        // request of a one-sided read of Length bytes; payload: an RDMA extension; Msg numbers the reads
-	KindReadData        // fragment of the answer to read Msg
-	KindRetry           // answer to a Request: ask again with the token in Sack, which proves your address
-	KindPiece           // piece Count of a long frame whose number is Msg; payload: that frame's bytes from Offset on, of Length
-	KindTrial           // to the sender's own address: how its link measures ways of sending; Parse refuses it, for nobody takes it
+	KindReadData        // fragment of the data that read Msg has requested
+	KindRetry           // answer to a Request: repeat the Request with the token in Sack, which proves the requester's address
+	KindPiece           // piece Count of the long frame with number Msg; payload: bytes of that frame, which has Length bytes, from Offset on
+	KindTrial           // sent by a link to its own address to measure methods of sending; Parse refuses it, because no station needs it
 	kindEnd
 )
 
@@ -98,18 +98,17 @@ type Flags uint16
 const (
 	FlagLast      Flags = 1 << iota // last fragment of its message
 	FlagImmediate                   // the message carries immediate data
-	FlagPacked                      // of KindData only: payload is Count whole messages, each behind a Record
+	FlagPacked                      // KindData only: the payload is Count whole messages, each after a Record
 	FlagAckNow                      // acknowledge without delay
 	FlagWholeCRC                    // the CRC covers the payload too
 	FlagRetry                       // this sequence number was sent before
-	FlagMore                        // another frame of the same NIC follows in this one, without a gap: see Next
+	FlagMore                        // another frame of the same NIC follows in the same Ethernet frame, without a gap: see Next
 	_                               // reserved
-	FlagTakesLong                   // the path of the connection carries long frames, both ways; a Probe with it asks to receive them
-	FlagUnordered                   // of KindRDMAWrite only: need not wait for the messages before it
+	FlagTakesLong                   // the path of the connection carries long frames in both directions; a Probe with this flag asks to receive them
+	FlagUnordered                   // KindRDMAWrite only: the write need not wait for earlier messages
 	flagEnd
 
-	// flagsReserved are the bits that are no flag. Parse refuses a frame that has one
-	// of them set.
+	// flagsReserved are the undefined bits. Parse refuses a frame in which one of them is set.
 	flagsReserved = 0x80 | ^(flagEnd - 1)
 )
 
@@ -183,9 +182,9 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 	return payload, nil
 }
 
-// Next returns the part of an Ethernet frame that follows its first Bobnet frame, or nil if no other
-// one follows. h is the header of the first, decoded by Parse. The result is unchecked, and Ethernet
-// may have padded it.
+// Next returns the part of an Ethernet frame that follows its first Bobnet frame, or nil if no
+// other frame follows. h is the header of the first frame, decoded by Parse. The result is
+// unchecked and may contain Ethernet padding.
 func (h *Header) Next(frame []byte) []byte {
 	end := HeaderSize + int(h.Size)
 	if h.Flags&FlagMore == 0 || end > len(frame) { // more of it than is at hand; see ParseBegin
@@ -223,7 +222,7 @@ func (h *Header) getRest(b []byte) {
 	h.Count = be.Uint16(b[fieldCount:])
 }
 
-// check finds out whether the frame contradicts itself.
+// check returns an error if the fields of the header contradict each other.
 func (h *Header) check() error {
 	packed := h.Flags&FlagPacked != 0
 	switch {

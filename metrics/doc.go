@@ -18,14 +18,14 @@
 //	of                        labels
 //	NIC                       interface; port, the lowest of its range (#2 follows for a
 //	                          second NIC of the process with the same port)
-//	VI                        those of its NIC, and vi, its port
+//	VI                        the labels of its NIC, and vi, its port
 //	process of VMMC           process: node and number
 //	server of RPC             server: rpc, rpc#2, ...; calls: program, version, status
 //	process of Split-C        layer, processor; operations: kind
 //	host of streams           host: the address of its NIC; streams are added up
 //	daemon of VMMC            node
 //	card of emulated Myrinet  card: its interface
-//	switch of the same        switch, port, interface (SwitchCollector)
+//	switch of this Myrinet    switch, port, interface (SwitchCollector)
 //
 // The number of time series is bounded: VIs beyond Config.MaxVIs are added up under
 // vi="other", and RPC programs beyond 32 are added up. Peers' addresses appear only in

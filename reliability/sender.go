@@ -259,9 +259,9 @@ func (s *Sender) Covers(ack ethertype.Seq) bool {
 	return s.una.LessEq(ack) && ack.LessEq(s.nxt)
 }
 
-// InWindow reports whether ack is plausible: no more than was sent, and not further behind than a
-// frame can be overtaken. At most one in two million random numbers passes, so a station that has
-// never seen a frame of the connection is unlikely to guess one.
+// InWindow reports whether ack is plausible: it is not beyond what was sent, and not so old that no
+// frame in the network can still carry it. At most one in two million random numbers passes, so a
+// station that has never seen a frame of the connection is unlikely to guess one.
 func (s *Sender) InWindow(ack ethertype.Seq) bool {
 	n := ack.Sub(s.una)
 	return -ackHistory <= n && n <= s.nxt.Sub(s.una)

@@ -49,10 +49,9 @@
 // before Sync: the source of a bulk put or store, and the destination of a bulk get. A
 // pointer to the calling process itself causes no messages.
 //
-// Except with shared memory and RDMA, a process changes its heap itself, for the others:
-// it serves their requests in every call that may wait. A process that computes for a
-// long time should call Poll now and then. Other processes wait until it does, but do not
-// take it for dead.
+// Except with shared memory and RDMA, each process accesses its own heap on behalf of the other processes: it serves
+// their requests in every call that may wait. A process that computes for a long time should call Poll from time to
+// time. Until it does, other processes wait, but do not consider it dead.
 //
 // # Collectives
 //
@@ -140,8 +139,8 @@
 //	get_seconds                   World.Seconds                       the NIC's clock                               4 V
 //	for_my_1d, for_my_2d          Array.Mine, Mine2D                  one's own part                                4 M
 //	atomic                        Atomic, Procedure.Call              at the owner, one at a time                   4 M
-//	-                             FetchAdd                            the commonest of these
-//	-                             World.Poll                          for processes that compute long
+//	-                             FetchAdd                            the most common atomic procedure
+//	-                             World.Poll                          for processes that compute for a long time
 package splitc
 
 // Notes for maintainers, which go doc does not print.

@@ -65,9 +65,9 @@ func (w Waiting) text(come uint64) string {
 const forCredit = "a call that needs a credit"
 
 // Snapshot is the recent state of a process. In a call that waits, it is at most 20 ms old.
-// Otherwise it was taken at the last wait that came 20 ms after an earlier one, at the last 64th
-// call that polls, or at the last 256th use of a neighbour's heap. In addition, the first call that
-// polls after a call of Snapshot takes a new one.
+// Otherwise it dates from the latest of these: the last wait that came 20 ms after an earlier one,
+// the last 64th call that polls, or the last 256th use of a neighbour's heap. In addition, the
+// first call that polls after a call of Snapshot takes a new one.
 type Snapshot struct {
 	Proc, Procs int
 	Layer       string

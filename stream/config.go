@@ -30,7 +30,7 @@ const maxName = vipl.MaxName
 // Config describes the NIC and the buffers of streams. Nil and zero fields mean the
 // defaults.
 type Config struct {
-	// NIC is used instead of opening Interface. It stays the caller's.
+	// NIC is used instead of opening Interface. The caller keeps ownership.
 	NIC *vipl.NIC
 	// Interface is the network interface, by name or MAC address; empty means the value of
 	// vipl.EnvInterface, or else the only usable interface.

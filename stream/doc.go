@@ -36,10 +36,10 @@
 //
 // # Guarantees
 //
-// Bytes arrive exactly once and in order, or the stream ends with an error that names the
-// peer. A deadline ends Read, Write and Accept, also calls that block already; a deadline
-// in the past ends them at once. CloseWrite ends one direction. Close sends written data
-// first, for at most Config.Linger. Abort does not wait.
+// Bytes arrive exactly once and in order, or the stream ends with an error that names the peer. A
+// deadline ends Read, Write and Accept, including calls that are already blocked; a deadline in the
+// past ends them at once. CloseWrite ends one direction. Close sends written data first, for at
+// most Config.Linger. Abort does not wait.
 //
 // A dead peer is detected within Config.PeerTimeout, and at once if it closes its NIC
 // or its process restarts. Read and Write then return an error that is a
@@ -50,18 +50,17 @@
 // Additions to net.Conn: Peek and Discard read without a copy. Reserve and Commit write
 // without a copy. TryWrite writes only if it need not wait.
 //
-// A Conn may be shared between goroutines, as any net.Conn. Steady reading and writing
-// does not allocate. Handlers of package vipl on the same NIC must not call Read or Write.
+// A Conn may be shared between goroutines, like any net.Conn. Steady reading and writing does not
+// allocate. Handlers of package vipl on the same NIC must not call Read or Write.
 //
-// A write leaves at once while fewer than four messages are under way. Above that, writes
-// are combined until 16 KiB have come or a message has been acknowledged. No timer delays
-// data.
+// A write is sent at once while fewer than four messages are in flight. Otherwise writes are
+// combined until 16 KiB have accumulated or a message has been acknowledged. No timer delays data.
 //
 // # Flow control and memory
 //
-// A reader that stops reading stops its writer, when a ReadBuffer at the reader and a
-// WriteBuffer at the writer are full. A stream takes these two and about 40 KiB at each
-// end, whatever the peer does.
+// If a reader stops reading, its writer blocks once the ReadBuffer at the reader and the
+// WriteBuffer at the writer are full. At each end a stream occupies a ReadBuffer, a WriteBuffer and
+// about 40 KiB, whatever the peer does.
 //
 // A listener has room for Backlog streams that Accept has not returned, including
 // streams whose handshake is not complete. Only requesters that have proven their address
@@ -94,7 +93,7 @@ package stream
 // not move the memory. Registered memory must not change until it is acknowledged, so Write requests the
 // acknowledgement and waits for it. It copies the last 60 KiB, to keep the path busy meanwhile.
 //
-// A write is sent at once while fewer than four messages are in flight. Above that, writes are coalesced
+// A write is sent at once while fewer than four messages are in flight. Otherwise writes are coalesced
 // until 16 KiB have accumulated or a message has been acknowledged, whichever is first. No timer delays
 // data. The program need not call anything for that: while it computes, the NIC's own goroutine sends.
 // # Credit

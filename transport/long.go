@@ -12,12 +12,15 @@ type LongLink interface {
 	// false, Recv may return only the beginning of a frame that is longer than LongBegin.
 	StartLong() bool
 
-	// ReceiveLong begins to receive long frames, or ends that. It reports whether long frames are received
-	// after the call: never before StartLong has returned true, and after an end perhaps only when the caller
-	// asks again, some 100 ms later. No call waits until the kernel has made a change. While a link receives
-	// long frames, the kernel may have work with each packet of another protocol. So a link begins without.
-	// Long frames that have arrived remain. It can be called as often as wanted, and not at the same time as
-	// Send or Recv.
+	// ReceiveLong makes the link receive long frames if on is true, and otherwise stops that. It reports
+	// whether the link receives long frames after the call. It always reports false before StartLong has
+	// returned true. After a stop, the link may be able to receive long frames again only some 100 ms later:
+	// then the caller must call ReceiveLong(true) again. No call waits for the kernel to make the change.
+	// Long frames that have arrived remain readable. ReceiveLong may be called any number of times, but not
+	// at the same time as Send or Recv.
+	//
+	// While a link receives long frames, the kernel may have additional work for each packet of another
+	// protocol. A new link therefore does not receive them.
 	ReceiveLong(on bool) bool
 
 	// Rest returns how many bytes are missing at the end of the last view of the last Recv, usually 0. A view
@@ -30,9 +33,9 @@ type LongLink interface {
 
 	// Fetch copies the frame of the incomplete view to parts, in order, starting at offset from of
 	// the frame. The offset is after the header and within the view. Fetch reports whether it has
-	// filled the parts. If not, the frame is lost and the parts are undefined. It can be called
-	// once for a frame, and not at the same time as Send or Recv. The next Recv drops a frame that
-	// was not fetched. The link does not keep parts.
+	// filled the parts. If not, the frame is lost and the parts are undefined. It may be called
+	// once for each frame, but not at the same time as Send or Recv. The next Recv drops a frame
+	// that was not fetched. The link does not keep parts.
 	Fetch(from int, parts [][]byte) bool
 }
 

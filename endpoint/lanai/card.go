@@ -53,8 +53,8 @@ type Config struct {
 	SendersStay int             // multiple of Residence for which an endpoint keeps its frame while it has messages to send; 0 means 4
 	Pinned      int             // bytes of pinned staging areas, in addition to those of resident endpoints; 0 means 16 MiB
 
-	// Suspend makes a program wait that would write a message to an endpoint outside the card's
-	// frames, until the endpoint is in a frame, as the paper's programs do (VNT, 5.4). By default
+	// Suspend makes a program wait before it writes a message to an endpoint outside the card's
+	// frames, until that endpoint is in a frame. The paper's programs do so (VNT, 5.4). By default
 	// the host keeps the message until then.
 	Suspend bool
 
@@ -229,8 +229,8 @@ func (c *Card) failure() error {
 	return c.host.Failed()
 }
 
-// Close closes the card. Programs on it get errors, and their peers detect that the card is silent.
-// So close the nodes first.
+// Close closes the card. Close the nodes first: programs that still use the card get errors, and
+// their peers can only detect that the card is silent.
 func (c *Card) Close() error {
 	c.lock()
 	if c.closed {

@@ -15,10 +15,10 @@ import (
 // kind, or a port of a switch (bobnet switch). Open returns the errors of ring.Open. An error that wraps
 // EADDRINUSE means that a card or a switch already uses the interface. A nil cfg means defaults.
 //
-// If another process serves the card there (Card.Serve, bobnet card --program am2), Open uses that card. Then only
-// Interface and Logger of cfg count. The error wraps endpoint.ErrResource if the card already serves its maximum
-// number of programs, in all or of this user. If the serving process ends, all waits return an error that wraps
-// transport.ErrGone.
+// If another process serves the card there (Card.Serve, bobnet card --program am2), Open uses that card. In this
+// case it uses only Interface and Logger of cfg. The error wraps endpoint.ErrResource if the card already serves
+// its maximum number of programs, in total or for this user. If the serving process ends, all waits return an
+// error that wraps transport.ErrGone.
 //
 // The card survives if its interface goes down and up again. If the interface is deleted, or moved to another
 // network namespace, the card fails: all waits then return an error that wraps transport.ErrGone.

@@ -38,8 +38,8 @@ type Options struct {
 	Seed uint64
 	// Dir selects the frames.
 	Dir Direction
-	// Probabilities, 0 to 1, that a frame is lost, duplicated, reordered or corrupted, each
-	// independently.
+	// Probabilities, from 0 to 1, that a frame is lost, duplicated, reordered or corrupted. They
+	// are independent.
 	Drop, Dup, Reorder, Corrupt float64
 	// ReorderBy is the most frames that may overtake a reordered one; 0 means 8.
 	ReorderBy int

@@ -95,11 +95,11 @@ type Timing struct {
 	Interrupt    time.Duration // from the card's interrupt to the host's handler
 }
 
-// PCITiming returns the timing of VMMC's card, 5.1 and 5.2: 33 MHz, PCI. There it takes 2 us to
-// acquire the bus and begin a transfer. With this value, transfers of 4 KB, a page, reach the 110
-// MB/s of figure 1, and transfers of 64 KB reach 115 of its 128 MB/s. No setup time and bandwidth
-// fit both, and the programs move pages. The papers give no interrupt latency; 10 us is our
-// estimate for a processor of 166 MHz.
+// PCITiming returns the timing of VMMC's card, 5.1 and 5.2: 33 MHz, PCI. Acquiring the bus and
+// starting a transfer takes 2 us. With this value, transfers of one 4 KB page reach the 110 MB/s of
+// figure 1, and transfers of 64 KB reach 115 of its 128 MB/s. No combination of setup time and
+// bandwidth fits both sizes, and the programs move pages. The papers give no interrupt latency: 10
+// us is our estimate for a 166 MHz processor.
 func PCITiming() *Timing {
 	return &Timing{
 		Clock: 33_000_000, DMASetup: 2 * time.Microsecond, DMABandwidth: 116_000_000,
@@ -107,9 +107,9 @@ func PCITiming() *Timing {
 	}
 }
 
-// SBusTiming returns the timing of VNT's card, 3.4: 37.5 MHz, SBus. The highest throughput over
-// that bus in VNT, 5.2, is 38 MB/s, for a layer that moves nothing else at the time; transfers of 8
-// KB reach it here. Values that VNT lacks are those of PCI.
+// SBusTiming returns the timing of VNT's card, 3.4: 37.5 MHz, SBus. In VNT, 5.2, the highest
+// throughput over that bus is 38 MB/s, for a layer that moves nothing else at the time. With these
+// values, transfers of 8 KB reach it. Values that VNT does not give are the values of PCITiming.
 func SBusTiming() *Timing {
 	t := PCITiming()
 	t.Clock, t.DMABandwidth = 37_500_000, 38_400_000
@@ -122,8 +122,8 @@ type LiveOptions struct {
 	// Timeout is the time after which a packet that its card does not accept is broken. A packet
 	// further behind gets two to four times as long, so that the packet that blocks it is broken
 	// first. It is longer than the hardware's, because the receiver is a process that may have to
-	// wait for a processor. Each end adds up to a quarter, so that no two are equal. 0 means 500
-	// ms.
+	// wait for a processor. Each end adds up to a quarter of it, so that no two timeouts are equal.
+	// 0 means 500 ms.
 	Timeout time.Duration
 	// Silence is the time after which a silent neighbour counts as gone. Idle ends send ten
 	// keep-alives in that time. 0 means 2 s.

@@ -17,7 +17,7 @@ type Options struct {
 	CutThrough time.Duration // from a head's arrival at a switch to its departure by a free port; 0 means 300 ns
 	Cable      time.Duration // signal delay of a cable; 0 means 25 ns, about 5 m
 	Slack      int           // buffer of an input in bytes, for one packet at a time; 0 means 128
-	Timeout    time.Duration // after which a blocked packet is broken, plus up to a quarter, because no two ports' clocks agree; 0 means 50 ms
+	Timeout    time.Duration // after which a blocked packet is broken; each port adds up to a quarter, because no two ports' clocks agree; 0 means 50 ms
 	MaxPacket  int           // longest packet in bytes, including route and CRC-8; 0 means 65,536
 	BitErrors  float64       // probability that a bit flips on a link
 }

@@ -70,12 +70,12 @@ type Config struct {
 	// On uses AF_XDP for every frame that fits. It implies QdiscBypass for the others, so that no
 	// frame waits in a queue while later ones overtake it.
 	XDP Choice
-	// Long selects whether the link also carries frames longer than its MTU (transport.LongLink).
-	// This is possible to stations that it reaches through virtual interfaces and bridges alone, if
-	// both links enable it. Such a frame costs little more than one of the interface's MTU, and the
-	// receiver copies it once. With a small MTU this multiplies the bandwidth, as the same offload
-	// (TSO) does for TCP. Long frames never bypass the queueing discipline, whatever QdiscBypass and
-	// XDP say. If a kernel or card on the way cuts them, the receiving link joins the segments. The kernel passes each IPv6 packet of the interface to the link's filter while the link receives
+	// Long selects whether the link also carries frames longer than its MTU (transport.LongLink). This works with
+	// stations that the link reaches only through virtual interfaces and bridges, if both links enable it. A long frame
+	// costs little more than a frame of the interface's MTU, and the receiver copies it once. With a small MTU this
+	// multiplies the bandwidth, as the same offload (TSO) does for TCP. Long frames never bypass the queueing
+	// discipline, whatever QdiscBypass and XDP are. If a kernel or card on the way cuts them, the receiving link joins
+	// the segments. The kernel passes each IPv6 packet of the interface to the link's filter while the link receives
 	// long frames, which is only while connections use them.
 	//
 	// Auto enables long frames on veth, bridge, macvlan and VLAN interfaces if the buffer is

@@ -6,20 +6,21 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// LongPath says what becomes of the long frames (transport.LongLink) that a station sends.
+// LongPath selects what happens to the long frames (transport.LongLink) that a station sends.
 type LongPath uint8
 
 // The paths.
 const (
-	LongNone    LongPath = iota // the station has no long frames
-	LongWhole                   // they arrive as they were sent
-	LongCut                     // the switch cuts them; random faults and the script apply to each segment, and the receiver joins them
-	LongBlocked                 // they vanish
+	LongNone    LongPath = iota // the station does not support long frames
+	LongWhole                   // long frames arrive whole
+	LongCut                     // the switch cuts long frames; random faults and the script apply to each segment, and the receiver joins them
+	LongBlocked                 // long frames are lost
 )
 
 var _ transport.LongLink = (*Station)(nil)
 
-// SetLong changes what becomes of the long frames that a station sends, also of those that have not yet reached the switch.
+// SetLong changes the path of the long frames that a station sends, including frames that have not yet reached the
+// switch.
 func (s *Station) SetLong(path LongPath) { s.opts.Long = path }
 
 // StartLong implements transport.LongLink.
@@ -34,10 +35,10 @@ func (s *Station) ReceiveLong(on bool) bool {
 	return s.receivesLong
 }
 
-// long reports whether a frame of size bytes is a long one to the station.
+// long reports whether a frame of size bytes is a long frame for the station.
 func (s *Station) long(size int) bool { return size > s.opts.MTU+ethertype.EthernetSize }
 
-// limit returns how many bytes a frame that the station sends has at most.
+// limit returns the maximum length, in bytes, of a frame that the station sends.
 func (s *Station) limit() int {
 	if s.takesLong {
 		return max(framing.LongMTU, s.opts.MTU) + ethertype.EthernetSize
@@ -45,7 +46,8 @@ func (s *Station) limit() int {
 	return s.opts.MTU + ethertype.EthernetSize
 }
 
-// stopLong drops what is too long for its receiver, or for the path. It reports whether it has.
+// stopLong drops a frame that is too long for its receiver or for the path. It reports whether it has dropped the
+// frame.
 func (w *World) stopLong(p passage) bool {
 	size := len(p.frame.data)
 	switch sent := p.from.long(size); {
@@ -63,7 +65,7 @@ func (w *World) stopLong(p passage) bool {
 	return true
 }
 
-// cut sends the segments of a long frame on, as the sender's kernel or card makes them.
+// cut forwards a long frame as segments, like those that the sender's kernel or card makes.
 func (w *World) cut(p passage) {
 	const header = ethertype.EthernetSize + framing.LongHeader
 	long := p.frame.data
@@ -83,7 +85,7 @@ func (w *World) cut(p passage) {
 	w.pool.release(p.frame)
 }
 
-// deliverSegment joins the frame to others of its long frame. It reports whether the frame is a segment.
+// deliverSegment joins a segment with the other segments of its long frame. It reports whether the frame is a segment.
 func (w *World) deliverSegment(p passage) bool {
 	s, data := p.to, p.frame.data
 	if framing.JudgeLong(data, len(data), s.opts.EtherType) != framing.LongCut {
@@ -117,7 +119,7 @@ func (w *World) deliverSegment(p passage) bool {
 	return true
 }
 
-// accept queues a frame that has been joined, if the station has use and room for it.
+// accept queues a frame that was joined, if the station receives long frames and has room.
 func (s *Station) accept(f *frame) {
 	switch {
 	case !s.wants(f.data):

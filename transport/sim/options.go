@@ -17,7 +17,7 @@ type Options struct {
 	Seed uint64 // of all random choices
 
 	MTU       int           // of every station; 0 means 1500
-	Long      LongPath      // what becomes of every station's long frames; 0: it has none
+	Long      LongPath      // path of every station's long frames; 0 means LongNone
 	Delay     time.Duration // from a station to the switch and on; 0 means 10 µs
 	Jitter    time.Duration // largest additional delay; each sender's frames stay in order
 	Bandwidth int64         // of every uplink and every output of the switch, bits per second; 0 is infinite
