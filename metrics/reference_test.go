@@ -30,30 +30,41 @@ const referenceHead = `# Metrics
 
 Generated from the code by ` + "`" + `go generate ./metrics` + "`" + `; do not edit.
 
-Programs serve these metrics at ` + "`" + `/metrics` + "`" + ` with ` + "`" + `metrics.Serve` + "`" + `. ` + "`" + `bobnet perf` + "`" + `, ` + "`" + `bobnet lab` + "`" + ` and most other verbs and
-examples do so with ` + "`" + `--metrics ADDR` + "`" + `. At the same address, ` + "`" + `/debug/bobnet` + "`" + ` shows what every channel waits for, as text or
-with ` + "`" + `?format=json` + "`" + `, and ` + "`" + `/` + "`" + ` lists the pages. SIGQUIT prints the same dump. An address without a host, such as ` + "`" + `:9464` + "`" + `,
-serves localhost only; ` + "`" + `0.0.0.0:9464` + "`" + ` also serves other hosts. ` + "`" + `bobnet lab` + "`" + ` and ` + "`" + `bobnet perf --local` + "`" + ` serve every rank at one
-address: ` + "`" + `/` + "`" + ` and ` + "`" + `/metrics` + "`" + ` are an index of the ranks, ` + "`" + `/rank/0/metrics` + "`" + ` has the metrics of rank 0, and ` + "`" + `/targets` + "`" + `
-lists all ranks for Prometheus's ` + "`" + `http_sd_configs` + "`" + `, with a label ` + "`" + `rank` + "`" + `.
-[grafana.json](grafana.json) is a dashboard of the segment, NICs, VIs, active messages, VMMC and remote procedures.
+A program serves these metrics at ` + "`" + `/metrics` + "`" + ` if it calls ` + "`" + `metrics.Serve` + "`" + `. ` + "`" + `bobnet perf` + "`" + `, ` + "`" + `bobnet lab` + "`" + ` and most other verbs and
+examples serve them with ` + "`" + `--metrics ADDR` + "`" + `. The same address serves two more pages:
 
-Metrics that end in ` + "`" + `_total` + "`" + ` only grow. Query their rate, for example ` + "`" + `rate(bobnet_nic_transmit_bytes_total[1m])` + "`" + `. They
-restart from 0 when a process opens a NIC or connects a VI again, which ` + "`" + `rate` + "`" + ` accounts for.
+- ` + "`" + `/debug/bobnet` + "`" + ` shows what every channel waits for, as text, or as JSON with ` + "`" + `?format=json` + "`" + `. SIGQUIT prints the same dump.
+- ` + "`" + `/` + "`" + ` lists the pages.
 
-A NIC with more VIs than ` + "`" + `metrics.Config.MaxVIs` + "`" + ` has separate series for the first ones only. All others share
-one series with ` + "`" + `vi="other"` + "`" + `: the sum of counters, queues and windows, and the maximum of times.
+An address without a host, such as ` + "`" + `:9464` + "`" + `, serves localhost only; ` + "`" + `0.0.0.0:9464` + "`" + ` also serves other hosts. ` + "`" + `bobnet lab` + "`" + ` and
+` + "`" + `bobnet perf --local` + "`" + ` serve all ranks at one address:
+
+- ` + "`" + `/` + "`" + ` and ` + "`" + `/metrics` + "`" + ` list the ranks.
+- ` + "`" + `/rank/0/metrics` + "`" + ` has the metrics of rank 0.
+- ` + "`" + `/targets` + "`" + ` lists all ranks for Prometheus's ` + "`" + `http_sd_configs` + "`" + `, with a label ` + "`" + `rank` + "`" + `.
+
+[grafana.json](grafana.json) is a dashboard for the segment, NICs, VIs, active messages, VMMC and remote procedures.
+
+Metrics whose names end in ` + "`" + `_total` + "`" + ` are counters. Query their rate, for example ` + "`" + `rate(bobnet_nic_transmit_bytes_total[1m])` + "`" + `.
+A counter restarts from 0 when a process opens the NIC or connects the VI again; ` + "`" + `rate` + "`" + ` accounts for this.
+
+If a NIC has more VIs than ` + "`" + `metrics.Config.MaxVIs` + "`" + `, only the first VIs have separate series. All other VIs share one series
+with ` + "`" + `vi="other"` + "`" + `: it has the sum of their counters, queues and windows, and the maximum of their times.
 `
 
 // referenceAgent is the section about the metrics of package nodeagent. A test of cmd/bobnet compares it with that package.
 const referenceAgent = `
 ## Of the node's agent
 
-` + "`" + `bobnet agent --metrics ADDR` + "`" + ` serves the metrics of all programs of the node that report to it (` + "`" + `Collector.AnswerAgent` + "`" + `; the commands
-and examples here do), and those of all NICs with sockets of the agent. They have three more labels: ` + "`" + `program` + "`" + `, ` + "`" + `pid` + "`" + ` and
-` + "`" + `uid` + "`" + `. The ` + "`" + `pid` + "`" + ` of a second collector of a process has the suffix ` + "`" + `#2` + "`" + `, and so has a second process whose number the agent cannot
-see. The first 8 VIs of a NIC have separate series, or none if the metrics of a program exceed 256 KiB. The agent has
-one more metric of its own:
+` + "`" + `bobnet agent --metrics ADDR` + "`" + ` serves the metrics of two groups:
+
+- all programs of the node that report to the agent with ` + "`" + `Collector.AnswerAgent` + "`" + `, as Bobnet's commands and examples do;
+- all NICs that use sockets of the agent.
+
+These metrics have three more labels: ` + "`" + `program` + "`" + `, ` + "`" + `pid` + "`" + ` and ` + "`" + `uid` + "`" + `. If a process has a second collector, the ` + "`" + `pid` + "`" + ` of that
+collector has the suffix ` + "`" + `#2` + "`" + `. A second process whose process number the agent cannot see has the same suffix. The first
+8 VIs of a NIC have separate series. If the metrics of a program exceed 256 KiB, no VI has a separate series. The agent
+also has a metric of its own:
 
 | metric | type | labels | meaning |
 | --- | --- | --- | --- |
@@ -109,25 +120,26 @@ func reference(t *testing.T) string {
 	b.WriteString(referenceHead)
 	all := metrics.Metrics()
 	for _, of := range []struct{ name, intro string }{
-		{"NIC", "One series for each NIC that a process watches, by `interface` and `port`, the lowest of its port range. " +
-			"The port of a second NIC with the same labels, for example with another driver or EtherType, has the suffix `#2`; `bobnet_nic_info` distinguishes them."},
-		{"NIC whose frames are sealed", "A NIC that has a key (`vipl.Config.Key`) has these series in addition to those of any NIC."},
-		{"VI", "One series for each VI. The label `vi` is the VI's port; the other labels are those of its NIC."},
-		{"rank", "One series for the process's rank in an MPLite job."},
-		{"node", "One series for each node of active messages, by the address at which it accepts connections."},
-		{"process of VMMC", "One series for each process, by its node and number."},
-		{"process of Split-C", "One series for each process, by its communication layer and processor. The values of a process that waits are at most 20 ms old. " +
-			"Those of another process are from its last wait, the last 64th call that polls, the first such call after a query, or the last 256th use of a neighbour's heap."},
-		{"host of streams", "One series for each host of streams, by the address of its NIC, with the sum over its streams."},
-		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
-			"If a server has more than 32 versions of programs, the others share the series `program=\"other\"`."},
-		{"daemon of a node", "One series for each daemon of VMMC, by its node: `bobnet daemon --metrics ADDR`."},
-		{"tun", "One series for each IP network over VIs, by the name of its interface: `bobnet tun --metrics ADDR`."},
-		{"card", "One series for each card of the emulated Myrinet that a process has, by its interface."},
-		{"card that holds endpoints", "One series for each card that runs the program of active messages (`endpoint/lanai`), in addition to those of a card. It lacks `bobnet_card_send_ring_frames`, `bobnet_card_receive_ring_frames` and `bobnet_card_bad_doorbells_total`."},
-		{"card that runs VMMC", "One series for each card that runs VMMC's program (`vmmc/lanai`), in addition to those of a card. It lacks the same three metrics."},
-		{"host's mapper", "One series for each card whose host takes part in mapping. Metrics that begin with `bobnet_map_` exist only for the host that leads."},
-		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},
+		{"NIC", "Each NIC that a process watches has its own series. The label `port` is the lowest port of the NIC's port range. " +
+			"If a second NIC has the same `interface` and `port`, for example because it uses another driver or EtherType, its label `port` has the suffix `#2`; `bobnet_nic_info` distinguishes the two NICs."},
+		{"NIC whose frames are sealed", "A NIC with a key (`vipl.Config.Key`) has these series in addition to the series that every NIC has."},
+		{"VI", "Each VI has its own series. The label `vi` is the VI's port; the other labels are the labels of the VI's NIC."},
+		{"rank", "The process's rank in an MPLite job has its own series."},
+		{"node", "Each node of active messages has its own series. The label `node` is the address at which the node accepts connections."},
+		{"process of VMMC", "Each process has its own series. The label `process` consists of the process's node and number."},
+		{"process of Split-C", "Each process has its own series. The labels `layer` and `processor` name the process's communication layer and processor. The values of a process that waits are at most 20 ms old. " +
+			"Otherwise the values are from the process's last wait, the last 64th call that polls, the first such call after a query, or the last 256th use of a neighbour's heap."},
+		{"host of streams", "Each host of streams has its own series, with the sum over the host's streams. The label `host` is the address of the host's NIC."},
+		{"server of remote procedures", "Each server has its own series. The label `server` is `rpc`, `rpc#2` and so on, in the order in which the process began to watch them. " +
+			"If a server has more than 32 versions of programs, the remaining versions share the series `program=\"other\"`."},
+		{"daemon of a node", "Each VMMC daemon (`bobnet daemon --metrics ADDR`) has its own series. The label `node` is the daemon's node."},
+		{"tun", "Each IP network over VIs (`bobnet tun --metrics ADDR`) has its own series. The label `device` is the name of the network's interface."},
+		{"card", "Each card of the emulated Myrinet in a process has its own series. The label `card` is the card's interface."},
+		{"card that holds endpoints", "A card that runs the control program of active messages (`endpoint/lanai`) has these series in addition to the series of a card. " +
+			"It lacks `bobnet_card_send_ring_frames`, `bobnet_card_receive_ring_frames` and `bobnet_card_bad_doorbells_total`."},
+		{"card that runs VMMC", "A card that runs VMMC's control program (`vmmc/lanai`) has these series in addition to the series of a card. It lacks the same three metrics as a card that holds endpoints."},
+		{"host's mapper", "Each card whose host takes part in mapping has its own series. Metrics whose names begin with `bobnet_map_` exist only for the host that leads the mapping."},
+		{"switch's port", "Each port of `bobnet switch` with a cable has its own series. The labels `port` and `interface` are the port's number and interface."},
 	} {
 		fmt.Fprintf(&b, "\n## Of a %s\n\n%s\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", of.name, of.intro)
 		for _, m := range all[of.name] {
