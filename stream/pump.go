@@ -5,11 +5,13 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Small writes are coalesced while coalesceFrom messages are under way, until coalesceBytes
-// have come or one of these messages has been acknowledged. maxMessage is the longest
-// message: with what precedes its data it fits one frame where frames are longest, sealed or
-// not, and 64 KiB of the kernel's memory. The longest record of an IP interface
-// (stream/tun) fits it. What is longer is cut into pieces of wholeMessage, of whole pages.
+// While coalesceFrom messages are in flight, small writes are coalesced until coalesceBytes have
+// accumulated or one of these messages has been acknowledged.
+//
+// maxMessage is the longest message. With the headers before its data it fits in one frame where
+// frames are longest, sealed or not, and in 64 KiB of the kernel's memory. The longest record of an
+// IP interface (stream/tun) fits in it. Longer data are split into pieces of wholeMessage bytes,
+// which are whole pages.
 const (
 	coalesceFrom  = 4
 	coalesceBytes = 16 << 10
@@ -17,7 +19,7 @@ const (
 	wholeMessage  = 60 << 10
 )
 
-// pump sends what may go: data that are staged, then the end, and credit.
+// pump sends what may be sent now: staged data, then the end of the stream, and credit.
 func (c *Conn) pump() {
 	if c.err != nil || c.torn || !c.greeted {
 		return
@@ -42,7 +44,7 @@ func (c *Conn) pump() {
 	}
 }
 
-// room returns how many of n bytes may go in the next message.
+// room returns how many of n bytes the next message may carry.
 func (c *Conn) room(n int) int {
 	if c.tx.messages >= dataDescs || len(c.tx.free) == 0 {
 		return 0
@@ -54,11 +56,12 @@ func (c *Conn) room(n int) int {
 	return min(n, int(space))
 }
 
-// postData sends data, of which staged bytes are of the stage, to where the next ones go in
-// the other end's ring. Room has allowed it. Of what goes from the memory of a Write, the last
-// asks for its acknowledgement, for which the Write waits. So does the short message behind which
-// small writes are coalesced until an acknowledgement comes, unless writes follow each other so
-// rapidly that they are many by then.
+// postData sends data to the next place in the other end's ring. staged is the number of bytes that
+// are in the stage. room must have allowed the message.
+//
+// The last message from the memory of a Write requests an acknowledgement, because the Write waits
+// for it. The short message after which small writes are coalesced also requests one, unless writes
+// follow each other so rapidly that many have accumulated by then.
 func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int, last bool) bool {
 	x := &c.tx
 	at, _ := x.Space()
@@ -96,7 +99,7 @@ func (x *txSide) unusedDescriptor() *txDesc {
 	return t
 }
 
-// post posts t, and reports whether that went well.
+// post posts t, and reports whether it succeeded.
 func (c *Conn) post(t *txDesc) bool {
 	if err := c.vi.PostSend(&t.Descriptor); err != nil {
 		c.sent(&t.Descriptor)

@@ -13,15 +13,15 @@ import (
 
 var background = context.Background()
 
-// wait waits until something has happened to the connection, and sees to it. limit is a
-// time of the NIC's clock, 0 for none. mu is held on entry and on return. The error is
-// os.ErrDeadlineExceeded, or that of ctx; what ends the connection is in err.
+// wait blocks until the connection has events, and handles them. limit is a time of the NIC's
+// clock; 0 means no limit. The caller must hold mu, and holds it on return. The error is
+// os.ErrDeadlineExceeded or ctx's error. If the connection has ended, c.err has the cause.
 func (c *Conn) wait(ctx context.Context, limit int64) error { return c.await(ctx, limit, false) }
 
-// await is wait. If the caller yields, goroutines that it may have made ready run before, on
-// its processor, rather than wait there until a thread has been woken and has stolen them.
-// To yield where there are none wakes a thread, too, which looks for work in vain, perhaps on
-// the processor of the other end.
+// await implements wait. If yields is true, the caller yields the processor first. Goroutines that
+// it has made ready then run on its processor at once. Otherwise they would wait there until
+// another thread wakes up and steals them. If there are no such goroutines, yielding costs a futile
+// wake-up of a thread, perhaps on the processor of the other end.
 func (c *Conn) await(ctx context.Context, limit int64, yields bool) error {
 	var d time.Duration
 	if limit != 0 {
@@ -53,7 +53,7 @@ func (c *Conn) await(ctx context.Context, limit int64, yields bool) error {
 	return nil
 }
 
-// poll sees to what has happened.
+// poll handles events without waiting.
 func (c *Conn) poll() {
 	done, err := c.cq.Poll()
 	if err != nil && err != vipl.ErrNotDone {
@@ -63,7 +63,7 @@ func (c *Conn) poll() {
 	c.pump()
 }
 
-// reap takes the completions that are there, and sends what they allow.
+// reap handles the available completions, and sends what they allow.
 func (c *Conn) reap() {
 	for more := true; more; more = c.cq.Full() {
 		c.handle(c.cq.Reap())
@@ -82,7 +82,7 @@ func (c *Conn) handle(done []seam.Completion) {
 	}
 }
 
-// sent takes back a send descriptor.
+// sent handles the completion of a send descriptor, which becomes unused.
 func (c *Conn) sent(d *vipl.Descriptor) {
 	t := d.Context.(*txDesc)
 	x := &c.tx
@@ -101,7 +101,7 @@ func (c *Conn) sent(d *vipl.Descriptor) {
 	}
 }
 
-// received takes a message, and posts its receive again.
+// received handles a message, and reposts its receive.
 func (c *Conn) received(d *vipl.Descriptor) {
 	if d.Status.Failed() {
 		c.fail(c.vi.Err())
@@ -121,7 +121,7 @@ func (c *Conn) received(d *vipl.Descriptor) {
 	}
 }
 
-// handleMessage does what a message says.
+// handleMessage processes the contents of a message.
 func (c *Conn) handleMessage(d *vipl.Descriptor) error {
 	if d.Status&vipl.StatusOpMask != vipl.StatusOpRemoteRDMAWrite {
 		return c.greet(d.Segs, d.Length)

@@ -10,8 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// pollEvery is how many writes are coalesced before the engine is polled, which tells of
-// acknowledgements.
+// pollEvery is the number of coalesced writes between polls of the engine for acknowledgements.
 const pollEvery = 32
 
 // Write writes p and returns when all of it is buffered or acknowledged; p then belongs to the
@@ -37,8 +36,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// tailSize is how much of the end of a long Write is copied, and under way while what precedes
-// it is acknowledged.
+// tailSize is the number of bytes at the end of a long Write that are copied. They are in flight
+// while the bytes before them are acknowledged.
 const tailSize = wholeMessage
 
 func (c *Conn) write(p []byte) (n int, err error) {
@@ -69,7 +68,7 @@ func (c *Conn) write(p []byte) (n int, err error) {
 	}
 }
 
-// mayWrite says why a write fails.
+// mayWrite returns the error of a write that must fail, or nil.
 func (c *Conn) mayWrite() error {
 	switch {
 	case c.closed:
@@ -86,7 +85,7 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
-// stage copies to the stage what fits of p, and sends what may go.
+// stage copies as much of p as fits to the stage, and sends what may be sent.
 func (c *Conn) stage(p []byte) (n int) {
 	x := &c.tx
 	for n < len(p) {
@@ -104,14 +103,13 @@ func (c *Conn) stage(p []byte) (n int) {
 	return n
 }
 
-// staged sends what may go of what has been put on the stage.
+// staged sends as much of the staged data as may be sent now.
 func (c *Conn) staged() {
 	c.pump()
 	c.coalesce()
 }
 
-// coalesce counts a write that is coalesced, and looks now and then whether something has
-// been acknowledged.
+// coalesce counts a coalesced write, and polls from time to time for acknowledgements.
 func (c *Conn) coalesce() {
 	x := &c.tx
 	if x.stage.Unposted() == 0 {
@@ -126,13 +124,14 @@ func (c *Conn) coalesce() {
 	}
 }
 
-// directPatience bounds how long a Write whose time is up waits for the acknowledgement of
-// what is under way from its memory, before it ends the connection.
+// directPatience bounds how long a Write whose deadline has passed waits for the acknowledgement of
+// data in flight from its memory. After that, it ends the connection.
 const directPatience = 5 * time.Second
 
-// writeDirect sends p from where it lies, behind what is staged, and copies to the stage what
-// fits of tail, which follows p, so that it is under way while p is acknowledged. It returns
-// when nothing refers to p any more; n says how much has been taken of both.
+// writeDirect sends p from the memory of the caller, after the staged data. It copies as much as
+// fits of tail, which follows p, to the stage, so that these bytes are in flight while p is
+// acknowledged. It returns when nothing refers to p any more; n is the number of bytes accepted
+// from p and tail together.
 func (c *Conn) writeDirect(p, tail []byte) (n int, err error) {
 	for c.tx.stage.Unposted() > 0 && err == nil {
 		if err = c.mayWrite(); err == nil {
@@ -175,7 +174,7 @@ func (c *Conn) writeDirect(p, tail []byte) (n int, err error) {
 	return n, err
 }
 
-// flushStage posts staged data, or waits until some can be.
+// flushStage posts staged data, or waits until some can be posted.
 func (c *Conn) flushStage() error {
 	x := &c.tx
 	from, run := x.stage.Pending()
@@ -186,9 +185,9 @@ func (c *Conn) flushStage() error {
 	return c.wait(background, c.writeLimit)
 }
 
-// awaitDirect waits until nothing is under way from the memory of a Write. A peer that is
-// silent for too long after the write's deadline is given up: the memory must be given
-// back.
+// awaitDirect waits until no data from the memory of a Write are in flight. If the peer is silent
+// for too long after the write's deadline, awaitDirect ends the connection, because the caller
+// needs its memory back.
 func (c *Conn) awaitDirect() {
 	var limit int64
 	for c.tx.direct > 0 && !c.torn {

@@ -24,76 +24,76 @@ package lanai
 //
 // # Endpoint frames
 //
-// An endpoint is a page with four queues (frame.go). While it is resident the page is one
-// of the card's frames, which its program reads and writes by programmed I/O, and from
-// which the control program sends and into which it receives. There are 8 frames; one is
-// the driver's. While it is away the page is in the host's memory. It is wanted in a
-// frame when its program has a message to write, and when a message comes for it, which
-// gets a NACK meanwhile; so is, for its staging area, one whose area is not pinned. The
-// driver decides who leaves (driver.go), and the control program moves pages when what an
-// endpoint has under way is done (residency.go).
+// An endpoint is a page with four queues (frame.go). A resident endpoint's page is one of the card's 8 frames, of which
+// the driver uses one. Its program accesses the frame by programmed I/O. The control program sends from the frame and
+// receives into it. The page of an endpoint that is not resident is in the host's memory.
 //
-// A message of up to 64 bytes lies in its entry: a connection's number, header, tags and
-// 8 words. A longer one lies in the entry's part of the staging area, which is the host's memory: the
-// sender copies it there, the card moves it by DMA, and the receiver's handler gets it
-// where the card has put it. Bulk data go as such messages of 8 KB, which the receiver
-// copies to where they belong.
+// An endpoint must be loaded into a frame when its program has a message to write, or when a message for it arrives,
+// which gets a NACK meanwhile. If the card needs a staging area that is not pinned, it requests that, too. The driver
+// decides which endpoint leaves its frame (driver.go). The control program moves the pages once the endpoint has no
+// message in flight (residency.go).
+//
+// The entry of a queue holds a message of up to 64 bytes: the number of a connection, a header, tags and 8 words. A
+// longer message is in the entry's part of the staging area, which is host memory. The sender copies the message there,
+// the card moves it by DMA, and the receiver's handler reads it where the card has stored it. Bulk data are sent as
+// such messages of 8 KB, and the receiver copies them to their destination.
 //
 // # Between cards
 //
-// Each message travels on a channel of package reliability, of which there are a few
-// between two cards: stop and wait, an alternating bit, one scan that has things sent
-// again. An ACK means that the message has been written into its endpoint. One that
-// nobody answers, that the other card refuses for good (another tag, no such endpoint), or
-// to whose card there is no route, comes back to its sender by its reply queue.
-// The private header (packet.go) is the card's alone: it says who has sent what to whom,
-// whatever the program has written into its page.
+// Each message travels on a channel of package channels. A few channels connect two cards. A channel uses stop-and-wait
+// with an alternating bit, and one scan finds the messages to retransmit. An ACK means that the message has been
+// written to its endpoint. A message returns to its sender through the sender's reply queue in three cases: the other
+// card does not answer, the other card refuses the message permanently (another tag, no such endpoint), or there is no
+// route to the other card. Only the card writes the private header (packet.go). The header identifies sender and
+// receiver, whatever the program has written to its page.
 //
-// The frames take turns to send: an endpoint has 256 attempts when it is its turn, and the
-// card loiters for the rest of them when it has nothing more to send. An attempt in vain takes
-// time if Costs.Loiter says how much. Live it takes none: the host's processor is the card's, so
-// that nothing new can be posted while the card loiters, and others would wait for nothing.
+// The frames take turns to send. In its turn, an endpoint has 256 attempts. If it has nothing more to send, the card
+// loiters for the remaining attempts. A futile attempt takes the time Costs.Loiter. On a live card it takes no time:
+// the host's processor is also the card's, so nothing new could be posted while the card loiters, and other endpoints
+// would wait in vain.
 //
 // # Connections
 //
-// Endpoints have connections (package provider), of which the card knows nothing: they are
-// numbers that messages begin with. Drivers make and end them, and tell each other that
-// programs have ended, by messages between their privileged endpoints (control.go), which
-// are reliable as all are, but come back while there is no route. So drivers ask now and then
-// whether the other side has the connections, too. For names they ask all cards that they have routes to.
+// Endpoints have connections (package provider), which the card does not know: a connection is the number that begins a
+// message. Drivers create and end connections, and report programs that have ended, by messages between their
+// privileged endpoints (control.go). These messages are as reliable as all others, but return while there is no route.
+// Drivers therefore also ask from time to time whether the other side has the same connections. To look up a name, a
+// driver asks all cards that it has a route to.
 //
 // # Programs of other processes
 //
-// Card.Serve lets programs of other processes use the card. The process that calls it has the cable, the
-// control program and the driver. Each other process (far.go) has a connection with it (share.Desk,
-// share.Line; served by tenant, serve.go), and maps a page with two bells (shared.Bell), by which it says
-// which endpoints it has written to, and is told which have news; and of each of its endpoints the page
-// and the staging areas. It maps nothing else. It runs its own half of the driver on this memory (posting.go)
-// and its own connections; what it says to other drivers the card's driver sends for it, with the
-// station, port and life that it knows the program by.
+// Card.Serve lets programs of other processes use the card. The process that calls it has the cable, the control
+// program and the driver. Each other process (far.go) has a connection to that process (share.Desk, share.Line; tenant
+// in serve.go serves it). It maps the following memory, and nothing else:
 //
-// A mapping cannot be taken back from another process. So the page of such an endpoint stays where it
-// is, and a frame stands for the right to be served: faults, loading, draining and the choice of who
-// leaves are as for all endpoints. The control program reads an entry's head once and judges that copy; an
-// entry names no memory, and a page says nothing of others. Words that both sides use are atomic. What a
-// program of the same process waits for under the engine's lock, a program of another one says in two
-// words more of its page (wants, starved), each side writing its own before it reads the other's.
+//  - a page with two bells (shared.Bell): by one the process reports which endpoints it has written to, by the other it learns which endpoints have news
+//  - for each of its endpoints, the page and the staging areas
 //
-// When the connection of a process ends, the driver forgets its programs and endpoints. What they have
-// posted goes out while their frames are drained; the memory is kept until then. Other drivers that ask for
-// the programs hear that they are dead. What other drivers have said to a program, and the program has not handled,
-// is counted by program and by station (package untaken, seat.go), so that one that floods a program cuts off only
-// itself. So are the driver's own answers, by station. When the process that has the card ends, the others' waits end with
-// an error that wraps transport.ErrGone; they open the card again.
+// The process runs its own half of the driver on this memory (posting.go), and its own connections. The card's driver
+// sends the process's messages to other drivers, and adds the station, port and life of the program itself.
 //
-// Messages to the card's own station do not pass the wire (myrinet.Card.Loop).
+// A mapping cannot be revoked from another process. The page of such an endpoint therefore never moves, and a frame is
+// only the right to be served. Faults, loading, draining and the choice of the endpoint to unload work as for all other
+// endpoints. The control program reads an entry's head once and checks that copy. An entry contains no memory address,
+// and a page contains nothing about other programs. Words that both sides use are atomic. A program of the card's own
+// process waits for events under the engine's lock. A program of another process requests them in two additional words
+// of its page (wants, starved). Each side writes its own word before it reads the other's.
+//
+// When the connection of a process ends, the driver removes the process's programs and endpoints. Messages that they
+// have posted are sent while their frames are drained, and the memory is kept until then. Other drivers that ask for
+// the programs learn that they are dead. Package untaken counts the messages from other drivers that a program has not
+// handled, by program and by station (seat.go). A station that floods a program therefore only cuts itself off. The
+// driver's own answers are counted by station for the same reason. When the process that has the card ends, the waits
+// of the other processes end with an error that wraps transport.ErrGone. They can then open the card again.
+//
+// Messages to the card's own station do not use the wire (myrinet.Card.Loop).
 //
 // # Who runs what
 //
-// In virtual time events of the world run the control program; interrupts run the driver;
-// the goroutines of a node run the rest. What the host spends on access to the card it
-// pays when it waits, and what it writes is seen by the card when that time has come.
+// In virtual time, events of the world run the control program, interrupts run the driver, and the goroutines of a node
+// run everything else. The host pays for its accesses to the card when it waits. The card sees what the host writes
+// once the time of these accesses has passed.
 //
-// Live, a progress.Engine drives the cable, the card and the driver: whoever waits, or, while nobody does,
-// a goroutine of its own. The engine's lock is around all of the card's and the driver's
-// state, and is taken after the node's.
+// On a live card, a progress.Engine drives the cable, the card and the driver. It runs on a goroutine that waits, or on
+// its own goroutine if none waits. The engine's lock guards all state of the card and the driver. It is acquired after
+// the node's lock.
