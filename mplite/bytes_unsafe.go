@@ -6,8 +6,8 @@ import (
 )
 
 // Number is the constraint of all numeric types, and all types based on them. The size of int, uint
-// and uintptr depends on the host's word size: between hosts that differ in it, use types of a
-// fixed size.
+// and uintptr depends on the host's word size. If the hosts of a job differ in word size, use
+// fixed-size types.
 type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 |
 		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |

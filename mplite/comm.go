@@ -90,8 +90,8 @@ func (c *Comm) Rank() int { return c.rank }
 // Size returns the number of ranks in c (MPI_Comm_size).
 func (c *Comm) Size() int { return len(c.group) }
 
-// JobRank returns the rank in the job's first communicator of a rank of c. Errors name ranks this
-// way.
+// JobRank converts a rank of c to a rank of the job's first communicator. Error messages use the
+// latter.
 func (c *Comm) JobRank(rank int) int { return int(c.group[rank]) }
 
 // Job returns the job's name.

@@ -18,8 +18,9 @@ const (
 	maxCredits         = 4096
 )
 
-// Config describes a rank. A zero field takes its value from the environment variable for it, if
-// there is one (see package job), and otherwise means its default. Nil leaves all fields zero.
+// Config describes a rank. A zero field takes its value from the field's environment variable
+// (see package job). Without such a variable the field's default applies. A nil Config means
+// that all fields are zero.
 type Config struct {
 	// Config says which rank of which job this is and which NIC carries its messages. Its
 	// Timeout bounds Init, in addition to the context, and how long Finalize waits for ranks to
@@ -33,15 +34,16 @@ type Config struct {
 	// rendezvous; 0 means 16 KiB, and 32 KiB if the MTU is 4000 or more. Longer messages may go to
 	// landing memory: see Eager and rendezvous in the package comment.
 	EagerSize int
-	// Credits is the number of messages that each other rank may have in flight to this one. 0
-	// means 128 up to eight ranks, and less in a larger job, but at least 8. Each message takes
-	// 2*EagerSize bytes of memory for each other rank.
+	// Credits is the number of messages that each of the other ranks may have in flight to this
+	// rank. 0 means 128 in a job of up to eight ranks. In a larger job it means less, but at
+	// least 8. For each of the other ranks, each credit takes 2*EagerSize bytes of memory.
 	Credits int
 	// SpillLimit bounds the memory, in bytes, for unexpected messages beyond
 	// the receive buffers; 0 means 64 MiB, negative means none.
 	SpillLimit int
-	// Connect says when ranks connect: on first use, or all of them in Init. The zero value
-	// lets the size of the job decide (ConnectBySize). All ranks of a job need the same.
+	// Connect selects when ranks connect: on first use, or all of them in Init. With the
+	// zero value it depends on the size of the job (ConnectBySize). All ranks of a job must
+	// use the same value.
 	Connect Connect
 	// Exit ends the process in Abort, with a code of 1 to 255; nil means os.Exit.
 	Exit func(code int)

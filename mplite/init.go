@@ -14,17 +14,17 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Init joins the job that cfg describes and returns the communicator of all
-// its ranks (MPI_Init, MP_Init). It blocks until all ranks have come and, with Ahead, until this
-// rank is connected with every other one (Config.Connect). After three seconds it logs which ranks
-// are missing and why. After cfg.Timeout it fails, about a fifth of a second later, with an error
-// that names missing ranks.
+// Init joins the job that cfg describes and returns the communicator of all its ranks (MPI_Init,
+// MP_Init). It blocks until all ranks have joined and, with Ahead, until this rank is connected to
+// all other ranks (Config.Connect). After three seconds it logs which ranks are missing and why.
+// After cfg.Timeout it fails, about a fifth of a second later, with an error that names missing
+// ranks.
 //
-// It fails at once with a RankError if another rank dies or leaves Init, or has itself waited in
-// vain for a rank until its timeout. It fails with a DuplicateError if two processes claim one rank
-// of the job, and with ctx's error if ctx ends. After Init, ctx has no effect on the communicator.
-// A rank that fails notifies the others, which takes about a second at most. Init refuses and counts
-// requests of processes that are not in the job.
+// It fails at once with a RankError if another rank dies, leaves Init, or has timed out while it
+// waited for a rank. It fails with a DuplicateError if two processes claim one rank of the job, and
+// with ctx's error if ctx ends. After Init, ctx has no effect on the communicator. A rank that fails
+// notifies the others. This takes at most about a second. Init refuses and counts requests of
+// processes that are not in the job.
 //
 // Zero fields of cfg are read from the environment. A process that uses several packages with ranks
 // must join its job once (job.Open) and pass the member to each of them (Config.Member). Otherwise
@@ -112,10 +112,10 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 // it once, on the job's first communicator; on another one it returns ErrComm and does
 // nothing.
 //
-// Finalize returns the error of a failed rank, or ctx's error; after the latter
-// this rank counts as dead to the others. Ranks whose failure the program has acknowledged
-// (AckFailed) are no error: Finalize then waits for the living ranks only. It releases
-// everything in any case.
+// Finalize returns the error of a failed rank, or ctx's error. If it returns ctx's error,
+// the other ranks regard this rank as dead. Ranks whose failure the program has
+// acknowledged (AckFailed) cause no error: Finalize then waits only for the living ranks.
+// In every case it releases all resources.
 func (c *Comm) Finalize(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -357,7 +357,7 @@ func (l links) Open(rank int, connect time.Duration) (*vipl.VI, error) {
 	return p.VI, err
 }
 
-// Reset makes the rank's next connection one for a few short messages.
+// Reset makes the rank's next connection a small one, for a few short messages.
 func (l links) Reset(rank int) {
 	p := l.w.peers[rank]
 	p.Close()
@@ -372,7 +372,7 @@ func (l links) Fail(rank int, cause error) error {
 	return p.err
 }
 
-// Err returns what makes waiting for the rest of the job useless, or nil.
+// Err returns the error because of which waiting for other ranks is useless, or nil.
 func (l links) Err() error {
 	if w := l.w; len(w.dead) > 0 {
 		return w.dead[0].err

@@ -8,17 +8,17 @@ import (
 // Vector is a selection of equally spaced parts of a slice (MPI_Type_vector), for example a column
 // of a matrix. A message of a Vector has the elements of the parts in order. It may be received
 // like any other elements, by a Vector of another shape or a plain slice. Its methods copy the
-// elements to or from a staging buffer, and otherwise behave like the methods of the same name
-// on a slice. Any goroutine may use a Vector, as for the slice, any number of times. The zero
+// elements to or from a staging buffer, and otherwise behave like the methods of the same name on
+// a slice. As with the slice itself, any goroutine may use a Vector, any number of times. The zero
 // Vector has no elements.
 type Vector[T any] struct {
 	buf                  []T
 	count, block, stride int
 }
 
-// NewVector returns count parts of buf of block elements each. The parts begin stride elements
-// apart, the first at the start of buf. It returns ErrArgument if parts overlap or buf is too
-// short, and ErrType if T cannot be an element.
+// NewVector selects count parts of buf, each of block elements. The parts begin stride
+// elements apart, the first at the start of buf. It returns ErrArgument if parts overlap or
+// buf is too short, and ErrType if T cannot be an element.
 func NewVector[T any](buf []T, count, block, stride int) (Vector[T], error) {
 	if err := elementOf[T]().err; err != nil {
 		return Vector[T]{}, err

@@ -52,8 +52,8 @@ type Attributes struct {
 	// means 16. The peer learns the limit and delays further reads. Each read takes 32 bytes of
 	// memory, allocated at the first read.
 	ReadDepth int
-	// QueueDepth is the most descriptors on each queue; 0 means
-	// DefaultQueueDepth. Queues take memory as they fill, 8 bytes an entry.
+	// QueueDepth is the maximum number of descriptors on each queue; 0 means
+	// DefaultQueueDepth. Queues take memory as they fill, 8 bytes per entry.
 	QueueDepth int
 	// WholeCRC extends the CRC of every data frame to the payload. It is always on for links
 	// without protection of their own, and if the peer requests it.

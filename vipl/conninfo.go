@@ -2,7 +2,8 @@ package vipl
 
 import "github.com/bobnet-go/bobnet/vipl/internal/handshake"
 
-// MaxConnData is the most private data, in bytes, that goes with a connection request.
+// MaxConnData is the maximum length, in bytes, of the private data in a connection
+// request.
 const MaxConnData = handshake.MaxData
 
 // handshakeTerms returns the attributes that the peer learns in the handshake.

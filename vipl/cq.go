@@ -9,11 +9,11 @@ import (
 // CQ is a completion queue. It collects the completions of many work queues, so that one goroutine
 // can serve many VIs. It may be shared between goroutines.
 //
-// An entry names a VI and the one of its queues that has a completion. Take the descriptor with
-// SendDone or RecvDone (VIPL reference, section 9). A CQ has a fixed number of entries. If it is
-// full, it loses further entries: the descriptors stay on their work queues, NICStats.CQOverruns
-// counts the lost entries, and the error handler gets CodeVIOverrun. A CQ with as many entries as
-// the queues of its VIs have descriptors never overflows.
+// An entry names a VI, and states which of the VI's queues has a completion. Take the descriptor
+// with SendDone or RecvDone (VIPL reference, section 9). A CQ has a fixed number of entries. If
+// it is full, it loses further entries: the descriptors stay on their work queues,
+// NICStats.CQOverruns counts the lost entries, and the error handler gets CodeVIOverrun. A CQ
+// with as many entries as the queues of its VIs have descriptors never overflows.
 //
 // Listener.Bind binds a listener to the queue, so that one wait covers completions and connection
 // requests.

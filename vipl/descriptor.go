@@ -25,7 +25,8 @@ func (o Op) MarshalText() ([]byte, error) { return code.Op(o).MarshalText() }
 // UnmarshalText parses the output of MarshalText.
 func (o *Op) UnmarshalText(text []byte) error { return (*code.Op)(o).UnmarshalText(text) }
 
-// MaxSegments is the most data segments of a descriptor (VIP_NIC_ATTRIBUTES.MaxSegmentsPerDesc).
+// MaxSegments is the maximum number of data segments of a descriptor
+// (VIP_NIC_ATTRIBUTES.MaxSegmentsPerDesc).
 const MaxSegments = conn.MaxSegments
 
 // MaxTransferSize is the largest message, in bytes, that any VI carries.
@@ -61,15 +62,16 @@ type Descriptor struct {
 	// completed (VIP_CONTROL_QFENCE). Without it sends and writes may overtake reads.
 	Fence bool
 	// Unordered asserts that no other write in progress changes the memory that this RDMA write
-	// changes. The receiver may then store its data before those of earlier messages: if frames of
-	// earlier messages are lost, the write is not sent again. The receiver still reports it in order.
-	// VIA has no such flag.
+	// changes. The receiver may then store the write's data before the data of earlier messages: if
+	// frames of earlier messages are lost, the write is not sent again. The receiver still reports it
+	// in order. VIA has no such flag.
 	Unordered bool
 	// AckNow makes the last frame of a send or RDMA write on a reliable VI request an
-	// acknowledgement, for a program that waits for the descriptor to complete. The peer acknowledges
-	// at once. If it answers most messages soon, it acknowledges with the answer, or when its program
-	// waits; if its program computes instead, some milliseconds later. Without AckNow the peer may
-	// wait up to 250 us for a frame that can carry the acknowledgement. VIA has no such flag.
+	// acknowledgement, for a program that waits for the descriptor to complete. Normally the peer
+	// acknowledges at once. If the peer's program answers most messages soon, the acknowledgement
+	// waits for the answer, or until that program waits. If that program computes instead, the
+	// acknowledgement is sent some milliseconds later. Without AckNow the peer may wait up to 250 us
+	// for a frame that can carry the acknowledgement. VIA has no such flag.
 	AckNow bool
 	// HasImmediate sends Immediate with the message, which must not be an RDMA read. On a completed
 	// receive it means that the message carried immediate data.

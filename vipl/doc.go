@@ -164,11 +164,13 @@
 //   - Each VI and each listener has a port, and calls take no local address. Listen and
 //     Connect use ports, which VIPL does not have. ListenFor and ConnectFor use VIPL's
 //     addresses: a NIC and a discriminator.
-//   - A listener has a backlog: up to 256 requests wait for Listener.Wait; VIs
-//     repeat further requests. In VIPL a request fails with VIP_NO_MATCH if no
-//     call of VipConnectWait is pending; here ErrNoMatch means that no listener exists.
+//   - A listener has a backlog: up to 256 requests wait for Listener.Wait. If the backlog
+//     is full, the requester's VI repeats its request. In VIPL a request fails with
+//     VIP_NO_MATCH if no call of VipConnectWait is pending; here ErrNoMatch means that no
+//     listener exists.
 //   - A request carries private data, and a rejection carries text.
-//   - Connecting as peers needs two NICs: of two VIs of one NIC, one must listen.
+//   - Connecting as peers needs two NICs. To connect two VIs of the same NIC, one must
+//     listen.
 //   - A connection is established after frames of full size have passed. If they do
 //     not pass, connecting fails with ErrInvalidMTU.
 //   - A NIC has as many VIs and listeners as ports: 1023 by default, and at most 16384
@@ -190,8 +192,8 @@
 //     take contexts. They report no number of hops.
 //   - VI.Context replaces Giganet's calls for user data and tags.
 //
-// Order within a write is an addition: on the reliable levels no aligned word of 4 or 8 bytes
-// is seen half written, and, unless the write is Unordered, its last word changes last. A program may
+// Order within a write is an addition. On the reliable levels no reader sees an aligned word of 4 or
+// 8 bytes half written. Unless the write is Unordered, its last word changes last. A program may
 // therefore watch the last word with atomic loads. On the unreliable level this holds for the data of
 // one frame.
 //

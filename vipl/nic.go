@@ -33,11 +33,11 @@ type Config struct {
 	// and names them.
 	Interface string
 	// EtherType marks Bobnet's frames; 0 means ethertype.Default. Programs that communicate
-	// must use the same.
+	// must use the same EtherType.
 	EtherType ethernet.EtherType
-	// Ports are the ports that VIs and listeners of this NIC use. Zero means
-	// the first block of 1024 that no other process on the interface has. If another
-	// process has some of the requested ports, the error wraps EADDRINUSE and names it.
+	// Ports are the ports that VIs and listeners of this NIC use. Zero means the first
+	// block of 1024 ports that no other process on the interface uses. If another process
+	// uses some of the requested ports, the error wraps EADDRINUSE and names it.
 	Ports transport.PortRange
 	// Driver selects how frames travel. Empty means the value of EnvDriver, or else ring.
 	//
@@ -77,12 +77,12 @@ type Config struct {
 	// returned link instead, for example one that records frames (packages trace and
 	// pcap). It is not called for Link. With a Key it sees encrypted frames, as on the wire.
 	Wrap func(transport.Link) transport.Link
-	// Key, if not nil, encrypts and authenticates all frames to and from other hosts.
-	// NICs without the key are shut out. Package seal has sources of keys: File, Text and
-	// Fixed; see docs/security.md. Any goroutine may call Key at any time. Frames
-	// between programs of this host pass through memory and are not encrypted; AnyUser is
-	// refused. Nil means the value of EnvKeyFile or EnvKey if Link is nil, and otherwise
-	// no encryption.
+	// Key, if not nil, encrypts and authenticates all frames to and from other hosts. The
+	// NIC cannot communicate with NICs of other hosts that do not have the key. Package
+	// seal has sources of keys: File, Text and Fixed; see docs/security.md. Any goroutine
+	// may call Key at any time. Frames between programs of this host pass through memory
+	// and are not encrypted; AnyUser is refused. Nil means the value of EnvKeyFile or
+	// EnvKey if Link is nil, and otherwise no encryption.
 	Key seal.Source
 	// Spin is the longest time that a wait polls before it blocks, since it began or since
 	// the last arrival; 0 means 50 µs, negative means never. Waits spin less, or not at
@@ -134,8 +134,8 @@ type NIC struct {
 // missing, the error names the remedy.
 //
 // ctx bounds the call alone, not the life of the NIC. Open may wait for the node's agent, or for
-// ports that another process is about to release. If ctx ends before or meanwhile, the error wraps
-// both ErrTimeout and the context's error.
+// ports that another process is about to release. If ctx ends before or during the call, the error
+// wraps both ErrTimeout and the context's error.
 func Open(ctx context.Context, cfg *Config) (*NIC, error) {
 	if cfg == nil {
 		cfg = &Config{}

@@ -8,12 +8,13 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Obstacle examines the NIC's interface and returns what prevents its frames from reaching others, with the remedy.
-// It finds that this process cannot share memory with others of this host, that the interface is gone, down or
-// without carrier, that a bridge takes its frames, or that a macvlan and its parent interface are isolated from each
-// other. The result is a part of a sentence for a report that a peer does not answer. It is "" if no obstacle is
-// known, and for links with a clock of their own. It finds obstacles of bridges and macvlans only in the network
-// namespace of the calling thread. Any goroutine may call it.
+// Obstacle examines the NIC's interface and returns what prevents its frames from reaching others, with the
+// remedy. These are the obstacles that it detects: this process cannot share memory with other processes of
+// this host; the interface is gone, down or without carrier; a bridge takes the interface's frames; a macvlan
+// and its parent interface are isolated from each other. The result is a phrase that completes a report of a
+// peer that does not answer. It is "" if no obstacle is known, and for links with a clock of their own.
+// Obstacle detects bridges and macvlans only in the network namespace of the calling thread. Any goroutine may
+// call it.
 func (n *NIC) Obstacle() string {
 	if n.m.Info.Virtual {
 		return ""

@@ -19,9 +19,9 @@ import (
 //
 // If PostSend returns an error, d was not queued and still belongs to the caller. The error is
 // ErrResource if the queue is full, and ErrArgument or ErrInvalidPtag for an invalid segment;
-// d.Status then has the kind. It is ErrInvalidRDMARead for a read on the unreliable level. A
-// descriptor posted in the Idle or Error state is queued and completes flushed at once, as VIA
-// requires.
+// d.Status then contains the kind of error. It is ErrInvalidRDMARead for a read on the
+// unreliable level. A descriptor posted in the Idle or Error state is queued and completes
+// flushed at once, as VIA requires.
 func (v *VI) PostSend(d *Descriptor) error { return v.postSend(d, conn.AtOnce) }
 
 func (v *VI) postSend(d *Descriptor, when conn.When) error {

@@ -39,7 +39,7 @@ type VISnapshot struct {
 	Err string
 }
 
-// PendingMax is the most sends of one VI in a snapshot.
+// PendingMax is the maximum number of sends of one VI in a snapshot.
 const PendingMax = 32
 
 // PendingSend is a send descriptor that has been posted and has not completed.

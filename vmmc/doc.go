@@ -18,12 +18,12 @@
 // An export is memory of the program, of any length; the program can use it as before. An
 // import is a range of the importer's destination proxy space: addresses that only sends
 // use, and that nobody can read or write. A proxy address determines node, process and
-// memory. The whole of a send lies in one import; any other send fails before data is
-// sent. A guard page follows each import, and no address is used again.
+// memory. A send must lie within one import; any other send fails before data is sent. A
+// guard page follows each import, and addresses are never reused.
 //
 // # Order
 //
-// Sends of one importer to one exporter become visible in the order of the calls, also
+// Sends of one importer to one exporter become visible in the order of the calls, even
 // over a network that loses frames. The last word of a message becomes visible last: a
 // program that sees it (Spin, WaitWord, or an atomic load and Poll in a loop) has the
 // whole message. The other words may become visible in any order. Aligned words of 4 and 8
@@ -49,15 +49,15 @@
 //
 // If a process ends or does not answer for Config.PeerTimeout, imports from it fail with
 // ErrPeer, and its own imports disappear from Export.Importers. A daemon reports a dead
-// process sooner. An Import call that waits for an export keeps waiting when the exporter
-// ends, for the next process of that name. A restarted process with the same number is a
-// new process: old imports do not reach it.
+// process sooner. If the exporter ends, an Import call that waits for an export keeps
+// waiting for the next process of that name. A restarted process with the same number is
+// a new process: old imports do not reach it.
 //
 // # Security
 //
-// Each pair of processes has a connection with its own protection tag, and each import a
-// memory handle that is never used again. A process therefore reaches only memory that was
-// granted to it. A process that breaks the rules loses its connection.
+// Each pair of processes has a connection with its own protection tag, and each import has
+// a memory handle that is never reused. A process can therefore access only memory that
+// was granted to it. A process that breaks the rules loses its connection.
 //
 // # SBL
 //

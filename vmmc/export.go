@@ -50,10 +50,11 @@ func (p *Process) Export(buf []byte, id uint32, policy Policy, handler Handler) 
 	return e, nil
 }
 
-// AllocMem returns n bytes of memory, which hold 0, that the process may export wherever it runs. Sends
-// from it are not copied if they are aligned as their destination is. It stays valid until FreeMem, also
-// after Close, and is not garbage collected before if another process serves the card (Config.Card). The
-// error wraps ErrNoRoom if that one has no room for more, or not for this user.
+// AllocMem returns n bytes of zeroed memory that the process can export over every kind of NIC and card.
+// A send from this memory is not copied if its source is aligned like its destination. The memory stays
+// valid until FreeMem, even after Close. If another process serves the card (Config.Card), the memory is
+// not garbage collected before FreeMem. The error wraps ErrNoRoom if the serving process has no room for
+// more memory, or none for this user.
 func (p *Process) AllocMem(n int) ([]byte, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("%w: cannot allocate %d bytes", ErrArgument, n)
@@ -68,8 +69,8 @@ func (p *Process) AllocMem(n int) ([]byte, error) {
 	return mem, nil
 }
 
-// FreeMem gives back memory that AllocMem has returned, and that is neither exported nor sent from any
-// more. The program must not use it from then on.
+// FreeMem frees memory that AllocMem has returned. No export and no send may use the memory any more.
+// The program must not use it afterwards.
 func (p *Process) FreeMem(mem []byte) { p.via.FreeMem(mem) }
 
 func (p *Process) enter(e *Export) error {
@@ -303,8 +304,8 @@ type Peer struct {
 
 // Policy determines which processes may import a buffer. The zero Policy allows none. A process
 // needs to match only one of the lists. A node is proven by its address. A user is authenticated by
-// the daemon of its node, and is unknown without daemons. The number of a process is not proven: it
-// only keeps out mistakes.
+// the daemon of its node, and is unknown without daemons. The number of a process is not
+// authenticated: it protects only against mistakes.
 type Policy struct {
 	All       bool
 	Nodes     []ethertype.MAC

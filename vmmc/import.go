@@ -52,8 +52,8 @@ func (p *Process) ImportWord(ctx context.Context, word string) (*Import, error) 
 }
 
 // ImportStart starts an import as Import does and returns at once (SBL_ImportRecvBufReq). Done
-// reports the outcome, and Unimport gives up. In virtual time it looks up the process within the
-// call, and the next process of the name within Wait.
+// reports the outcome, and Unimport cancels the import. In virtual time ImportStart itself looks
+// up the process, and Wait looks up the next process of the name.
 func (p *Process) ImportStart(name Name) *Import {
 	i := &Import{p: p, name: name}
 	i.ctx, i.cancel = context.WithCancel(p.life)

@@ -16,9 +16,9 @@ type Notification struct {
 // Handler runs once for each message with a notification, after the message's data are in memory.
 // Handlers of a process never run at the same time, and never while notifications are blocked. They
 // run on a goroutine that waits or polls in the process, even if its wait has just ended. If there is
-// no such goroutine, they run on one of the package's own. In virtual time the package has none. A
-// handler may do anything except wait for the next notification. A handler that blocks delays only
-// the handlers behind it and the call that it runs in. A panic is logged and counted.
+// no such goroutine, they run on a goroutine of the package. In virtual time the package has no
+// goroutines. A handler may do anything except wait for the next notification. A handler that blocks
+// delays only the handlers behind it and the call that it runs in. A panic is logged and counted.
 type Handler func(n Notification)
 
 // noteQueue decides which notification is handled next, and when. It follows SBL's rules
@@ -79,10 +79,10 @@ func (p *Process) Poll() {
 // spinLook is the number of polls after which Spin checks its context and the handlers.
 const spinLook = 64
 
-// Spin polls a word until it differs from old, and returns its value. It drives the
-// network and never sleeps: it has the lowest latency and occupies a processor. The word is in
-// an exported buffer (Word), or is a completion word. When Spin returns, all data sent before
-// the word, and the rest of its message, is visible.
+// Spin polls a word until it differs from old, and returns its value. It drives the network
+// and never sleeps: its latency is the lowest, but it occupies a processor. The word is in an
+// exported buffer (Word), or is a completion word. When Spin returns, all data sent before the
+// word, and the rest of the word's message, are visible.
 func (p *Process) Spin(ctx context.Context, word *uint32, old uint32) (uint32, error) {
 	for i := 1; ; i++ {
 		if now := atomic.LoadUint32(word); now != old {
@@ -128,9 +128,9 @@ func (p *Process) WaitWord(ctx context.Context, word *uint32, old uint32) (uint3
 	return atomic.LoadUint32(word), err
 }
 
-// WaitNotification blocks until a handler has run since the call, or ctx ends. A program that must
-// not miss a notification just before the call counts in the handler, and waits with WaitWord or
-// Await.
+// WaitNotification blocks until a handler has run since the call, or ctx ends. WaitNotification
+// misses a notification that is handled just before the call. A program that must not miss one
+// counts notifications in its handler, and waits with WaitWord or Await.
 func (p *Process) WaitNotification(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.unlock()
@@ -138,9 +138,9 @@ func (p *Process) WaitNotification(ctx context.Context) error {
 	return p.await(ctx, func() bool { return p.handled != before })
 }
 
-// BlockNotifications prevents handlers from running until UnblockNotifications has been called as
-// often (SBL_BlockNotifications). Notifications are queued meanwhile. If the queue is full, further
-// ones wait at their senders.
+// BlockNotifications prevents handlers from running until UnblockNotifications has been called the
+// same number of times (SBL_BlockNotifications). Notifications are queued meanwhile. If the queue
+// is full, further ones wait at their senders.
 func (p *Process) BlockNotifications() {
 	p.mu.Lock()
 	p.notes.block()

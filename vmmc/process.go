@@ -49,18 +49,18 @@ type Config struct {
 	Process uint32
 	// Job is the name of a group of processes: those with the same Job find each other.
 	Job string
-	// Short is the most bytes of a message that is copied into the request; 0 means
-	// DefaultShort, negative none. At most 256.
+	// Short is the length, at most 256 bytes, of the longest message that is copied into
+	// the request; 0 means DefaultShort, negative means that no message is copied.
 	Short int
-	// MaxConnections is how many other processes this one may be connected with; 0 means 512. Processes
-	// of one station that connect with this one get half of what the others leave, which is 256 if there
-	// is no other. On a card, a connection that this process has ended counts until the other process has
-	// answered.
-	// MaxSends is how many writes to one of them may be under way; 0 means 1024.
+	// MaxConnections is the maximum number of connections with other processes; 0 means 512. Processes of
+	// one station that connect to this process get at most half of the connections that other stations
+	// leave, which is 256 if there are no other stations. On a card, a connection that this process has
+	// ended counts until the other process has answered. MaxSends is the maximum number of writes in
+	// flight on each connection; 0 means 1024.
 	MaxConnections, MaxSends int
 	// PeerTimeout is how long a process may be silent before it counts as dead; 0 means
-	// vipl.DefaultPeerTimeout. Over a NIC a process on this host counts as alive while it
-	// lives.
+	// vipl.DefaultPeerTimeout. Over a NIC, a process on this host counts as dead only
+	// when it has ended.
 	PeerTimeout time.Duration
 	// Daemon is the socket of the node's daemon (package vmmc/daemon). Empty means the
 	// default socket if a daemon listens there, and otherwise no daemon: the process answers
@@ -116,8 +116,9 @@ type note struct {
 
 // Open opens a process. The caller must close it. A nil cfg means the defaults.
 //
-// ctx bounds the call alone, not the life of the process. Open may wait for the node's daemon, or
-// as vipl.Open does. If ctx ends before or meanwhile, the error wraps the context's error.
+// ctx bounds the call alone, not the life of the process. Open may wait for the node's daemon,
+// and for the same reasons as vipl.Open. If ctx ends before or during the call, the error wraps
+// the context's error.
 func Open(ctx context.Context, cfg *Config) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("vmmc: open: %w", err)
@@ -243,11 +244,11 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// Close ends the process: sends of its importers fail, its imports end, waits return
-// ErrClosed. It waits at most a second for posted sends to arrive, with their
-// notifications. New sends fail from the call on, and no handler starts. Close does not wait
-// for a running handler. It may be called in any state, from a handler, and more than once:
-// only the first call waits.
+// Close ends the process: sends of its importers fail, its imports end, and waits return
+// ErrClosed. It waits at most a second for posted sends to arrive, with their notifications.
+// New sends fail from the call on, and no handler starts. Close does not wait for a running
+// handler. It may be called in any state, from a handler, and more than once: only the first
+// call waits.
 func (p *Process) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -6,7 +6,7 @@ import (
 )
 
 // Word returns the aligned 4-byte word at an offset of buf, for WaitWord, Spin and the functions of
-// sync/atomic. It panics if there is no such word.
+// sync/atomic. It panics if buf has no such word.
 func Word(buf []byte, offset int) *uint32 {
 	p := unsafe.Pointer(&buf[offset : offset+WordSize][0])
 	if uintptr(p)%WordSize != 0 {

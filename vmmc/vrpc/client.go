@@ -31,7 +31,8 @@ type ClientConfig struct {
 	Retry, MaxRetry time.Duration
 	// DialTimeout bounds the setup of a connection; 0 means 10 s.
 	DialTimeout time.Duration
-	// MaxMessage is the most bytes of a call or a reply over a stream; 0 means 4 MiB.
+	// MaxMessage is the maximum length, in bytes, of a call or a reply over a stream; 0
+	// means 4 MiB.
 	MaxMessage int
 	// Ring is the memory in bytes of a connection over VMMC for replies; 0 means 256 KiB.
 	// Longer replies arrive in pieces. A reply of up to 3/8 of Ring arrives in one piece, and its
@@ -402,8 +403,9 @@ func (t *direct) Close() error { return nil }
 // Transport carries the calls of clients to one server, and its replies back. Clients of several
 // programs may share one (Client.Program), and goroutines use it concurrently.
 //
-// Dial and DialVMMC create the transports of this package. Another transport carries whole
-// messages, and needs to know only that a call and its reply begin with the same four bytes.
+// Dial and DialVMMC create the transports of this package. A Transport of another package
+// must carry whole messages. All it needs to know about them is that a call and its reply
+// begin with the same four bytes.
 type Transport interface {
 	// RoundTrip sends x.Message and sets x.Reply to the reply with the same transaction id. It returns when
 	// the reply has arrived, when ctx ends, or at x.Deadline (ErrTimeout). Other errors are or wrap a

@@ -25,7 +25,8 @@ var (
 	ErrNoReply = errors.New("vrpc: no reply to this call")
 )
 
-// RPCError is a reply that the server did not run the procedure.
+// RPCError is the error of a call whose reply states that the server did not run the
+// procedure.
 type RPCError struct {
 	Program, Version, Procedure uint32 // of the call
 	// Stat is the reason: an AcceptStat, RPCMismatch or an AuthStat.

@@ -71,7 +71,7 @@ func newDoor(s *Server, p *vmmc.Process, id uint32, policy vmmc.Policy) (d *door
 	return d, err
 }
 
-// Close starts the end of the door and of its connections.
+// Close starts to close the door and its connections.
 func (d *door) Close() error {
 	d.cancel()
 	return nil

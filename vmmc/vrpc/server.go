@@ -38,20 +38,23 @@ const closePatience = 5 * time.Second
 // ServerConfig bounds the resources that a server spends on its clients. The zero value suits most
 // servers.
 type ServerConfig struct {
-	// MaxMessage is the most bytes of a call or a reply over a stream; 0 means 4 MiB. A
-	// longer call ends its connection, and a longer reply becomes SystemErr.
+	// MaxMessage is the maximum length, in bytes, of a call or a reply over a stream; 0
+	// means 4 MiB. A longer call ends its connection. For a longer reply the client gets
+	// SystemErr instead.
 	MaxMessage int
 	// MaxFragment is the longest fragment of a reply over a stream, in bytes; 0 means that each
 	// reply is one fragment.
 	MaxFragment int
-	// MaxConns is the most open connections; 0 means 1024. Further connections are closed at once.
+	// MaxConns is the maximum number of open connections; 0 means 1024. Further connections are
+	// closed at once.
 	MaxConns int
-	// MaxPeerConns is the most connections of one peer; 0 means 256. A peer is a user of this host,
-	// an address, or a node of VMMC.
+	// MaxPeerConns is the maximum number of connections of one peer; 0 means 256. A peer is a user
+	// of this host, an address, or a node of VMMC.
 	MaxPeerConns int
-	// MaxMemory is the most bytes that the calls and replies of over 64 KiB may occupy, on all
-	// connections over streams; 0 means 256 MiB. One peer may use a quarter of it, or four times
-	// MaxMessage if that is more. A call or a reply beyond these limits ends its connection.
+	// MaxMemory is the maximum memory, in bytes, for calls and replies of more than 64 KiB on
+	// all stream connections together; 0 means 256 MiB. One peer may use a quarter of it, or
+	// four times MaxMessage if that is more. A call or a reply beyond these limits ends its
+	// connection.
 	MaxMemory int64
 	// IdleTimeout is how long a connection may be silent between calls; 0 means 10 minutes,
 	// negative means no limit.
@@ -335,8 +338,8 @@ func (s *Server) programs() (list []*program) {
 type Program struct {
 	Number, Version uint32
 	Name            string // for display
-	// Procedures are those of this version, in any order. Procedure 0 always exists: it has neither
-	// arguments nor results (RFC 5531 section 12.1).
+	// Procedures are the procedures of this version, in any order. Procedure 0 always exists: it
+	// has neither arguments nor results (RFC 5531 section 12.1).
 	Procedures []Procedure
 	// Authorize, if not nil, is called before each call of a procedure other than 0. An AuthStat,
 	// for example AuthTooWeak, denies the call. It is called like a procedure, but without
