@@ -20,26 +20,26 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// retry is when Wait offers frames again that the network had no room for.
+// retry is when Wait again offers frames for which the network had no room.
 const retry = int64(50 * time.Microsecond)
 
-// faulty is a link that treats the frames of another as Options say.
+// faulty is a link that applies Options to the frames of another link.
 type faulty struct {
 	base
 	opts Options
 
 	mu        sync.Mutex // around the inner Send and Recv, because Wait sends too
-	tx, rx    *shaper    // nil: that direction is left alone
+	tx, rx    *shaper    // nil: no faults in that direction
 	batch     [transport.MaxBatch]transport.Frame
 	views     [transport.MaxBatch][]byte
 	lent      int  // frames of rx.ready whose views the caller has
 	takesLong bool // Send takes long frames
 
-	txNext, rxNext atomic.Int64 // when a delayed frame comes out; for Wait and Ready
+	txNext, rxNext atomic.Int64 // when the next delayed frame is due; for Wait and Ready
 	faults         atomic.Uint64
 	full           atomic.Uint64 // times that the queue of delayed frames was full
-	refused        atomic.Uint64 // frames that the inner link does not take
-	lost           atomic.Uint64 // frames that have come while it was full
+	refused        atomic.Uint64 // frames that the inner link refuses
+	lost           atomic.Uint64 // frames that arrived while the queue was full
 	closed         atomic.Bool
 
 	waits atomic.Bool   // a goroutine is in Wait
@@ -79,10 +79,10 @@ func (l *faulty) Info() transport.Info {
 	return info
 }
 
-// Stats implements transport.Link: the counters of the wrapped link, and
-// Faults. A frame that is made lost here is in Faults and in no other counter. What
-// the wrapped link refuses when it comes out is in TxDrops, and what comes while
-// too many frames wait for their time in RxDrops.
+// Stats implements transport.Link. It returns the counters of the wrapped link, and Faults. A frame
+// that this link drops as a fault is in Faults and in no other counter. A delayed frame that the
+// wrapped link then refuses is in TxDrops. A frame that arrives while too many frames are delayed
+// is in RxDrops.
 func (l *faulty) Stats() transport.Stats {
 	st := l.Link.Stats()
 	st.Faults += l.faults.Load()
@@ -93,21 +93,20 @@ func (l *faulty) Stats() transport.Stats {
 	return st
 }
 
-// Close implements transport.Link. What Send has taken and delays goes out
-// now, as frames that are on the wire arrive although their sender has ended.
+// Close implements transport.Link. It sends the delayed frames now, like frames on the wire, which
+// arrive although their sender has ended.
 func (l *faulty) Close() error {
 	if l.closed.Swap(true) || l.tx == nil {
 		return l.Link.Close()
 	}
 	l.mu.Lock()
 	l.tx.release(transport.Forever)
-	_ = l.flush(l.Link.Now()) // who closes has no use for the error
+	_ = l.flush(l.Link.Now()) // the caller of Close does not need the error
 	l.mu.Unlock()
 	return l.Link.Close()
 }
 
-// Send implements transport.Link. It takes frames while fewer than maxQueued are
-// delayed.
+// Send implements transport.Link. It accepts frames while fewer than maxQueued are delayed.
 func (l *faulty) Send(frames []transport.Frame) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,9 +142,9 @@ func (l *faulty) Send(frames []transport.Frame) (n int, err error) {
 	return n, err
 }
 
-// flush sends what is due. Frames that the inner link refuses as too long, because
-// the path has turned out to carry less than Info says, are dropped; who sent them
-// may have gone on. mu is held.
+// flush sends the frames that are due. It drops frames that the inner link refuses as too long,
+// because the path carries less than Info reports: their sender may no longer wait for them. The
+// caller must hold mu.
 func (l *faulty) flush(now int64) (err error) {
 	l.tx.release(now)
 	for more := true; more && len(l.tx.ready) > 0; {
@@ -172,7 +171,7 @@ func (l *faulty) flush(now int64) (err error) {
 	return err
 }
 
-// countFaults publishes what the shapers have counted. mu is held.
+// countFaults publishes the counts of the shapers. The caller must hold mu.
 func (l *faulty) countFaults() {
 	var n uint64
 	for _, s := range []*shaper{l.tx, l.rx} {
@@ -192,7 +191,7 @@ func (l *faulty) Recv(views [][]byte) (n int, err error) {
 	defer l.mu.Unlock()
 	now := l.Link.Now()
 	if l.tx != nil && l.txNext.Load() <= now {
-		_ = l.flush(now) // the next Send will say
+		_ = l.flush(now) // the next Send returns the error
 	}
 	if l.rx == nil {
 		return l.Link.Recv(views)
@@ -211,9 +210,9 @@ func (l *faulty) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// pull admits what has arrived, one call's worth, unless there is more than enough
-// for the caller. When all that is delayed has to wait and there is no room, frames
-// are lost: if they stayed where they are, no Wait would last. mu is held.
+// pull admits arrived frames: one call of Recv, unless there are enough for the caller already. If
+// all delayed frames must wait and there is no room, arriving frames are lost. If they stayed in
+// the wrapped link, every Wait would return at once. The caller must hold mu.
 func (l *faulty) pull(now int64) error {
 	l.rx.release(now)
 	if l.rx.inside()+2*len(l.views) > maxQueued && len(l.rx.ready) > 0 {

@@ -9,11 +9,11 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Long frames are treated as all others are: whole. So on the way in, where faults
-// are wanted, they are fetched from the wrapped link at once, and the caller
-// fetches them from here.
+// Long frames are treated whole, like all other frames. If received frames are subject to faults,
+// the link fetches long frames from the wrapped link at once, and the caller fetches them from this
+// link.
 
-// StartLong implements transport.LongLink: what the wrapped link says.
+// StartLong implements transport.LongLink. It returns the wrapped link's result.
 func (l *faulty) StartLong() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -21,7 +21,7 @@ func (l *faulty) StartLong() bool {
 	return l.takesLong
 }
 
-// limit returns how long a frame may be.
+// limit returns the maximum length of a frame in bytes.
 func (l *faulty) limit() int {
 	if l.takesLong {
 		return framing.LongMTU + ethertype.EthernetSize
@@ -47,7 +47,7 @@ func (l *faulty) Fetch(from int, parts [][]byte) bool {
 	return wrap.Long(&l.base).Fetch(from, parts)
 }
 
-// longer returns the length beyond which frames of the wrapped link are long ones.
+// longer returns the length above which a frame of the wrapped link is a long frame.
 func (l *faulty) longer() int {
 	if wrap.Long(&l.base).Link() == nil {
 		return math.MaxInt
@@ -55,8 +55,8 @@ func (l *faulty) longer() int {
 	return max(l.Link.Info().MTU+ethertype.EthernetSize, transport.LongBegin)
 }
 
-// lend fills views with the first frames that are ready, up to a long one, and
-// returns how many. mu is held.
+// lend fills views with the first ready frames, up to a long frame, and returns their number. The
+// caller must hold mu.
 func (l *faulty) lend(views [][]byte) (n int) {
 	longer := l.longer()
 	for n < min(len(views), transport.MaxBatch, len(l.rx.ready)) && !wrap.Long(&l.base).Lent() {

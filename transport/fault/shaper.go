@@ -12,11 +12,11 @@ import (
 // small switch.
 const maxQueued = 1024
 
-// queued is a copy of a frame on its way through a shaper.
+// queued is a copy of a frame in a shaper.
 type queued struct {
 	data  []byte
-	due   int64  // when it comes out
-	after uint64 // a late frame is released when so many frames have passed
+	due   int64  // when the frame is released
+	after uint64 // number of frames that must have passed before a late frame is released
 }
 
 // shaper drops, copies, delays, reorders and corrupts the frames of one direction. It is
@@ -28,7 +28,7 @@ type shaper struct {
 	dir    Direction
 	rng    *rand.Rand
 	count  uint64 // frames admitted
-	passed uint64 // of them, those that were not made late
+	passed uint64 // admitted frames that were not made late
 
 	late    []queued // each waits until passed reaches its after, or until its due
 	delayed []queued // sorted by due
@@ -41,14 +41,14 @@ func newShaper(opts *Options, dir Direction) *shaper {
 	return &shaper{opts: opts, dir: dir, rng: rand.New(rand.NewPCG(opts.Seed, uint64(dir)))}
 }
 
-// inside returns how many frames are inside.
+// inside returns the number of frames in the shaper.
 func (s *shaper) inside() int { return len(s.late) + len(s.delayed) + len(s.ready) }
 
 // full reports whether the shaper may have no room for one more frame.
 func (s *shaper) full() bool { return s.inside()+2 > maxQueued }
 
-// admit copies f and decides what becomes of it. The caller has seen that the
-// shaper is not full.
+// admit copies f and determines its faults. The caller must have checked that the shaper is not
+// full.
 func (s *shaper) admit(f *transport.Frame, now int64) {
 	data := f.AppendTo(s.buffer())
 	action := s.choose(data)
@@ -83,8 +83,8 @@ func (s *shaper) admit(f *transport.Frame, now int64) {
 	s.overtaken(due)
 }
 
-// choose decides on faults. It draws as many random numbers for every frame,
-// so that one probability does not change what the others hit.
+// choose selects the faults of a frame. It draws the same number of random numbers for every frame,
+// so that one probability does not change which frames the other faults affect.
 func (s *shaper) choose(frame []byte) (a Action) {
 	if s.opts.Script != nil {
 		return s.opts.Script(s.dir, s.count, frame)
@@ -100,8 +100,8 @@ func (s *shaper) choose(frame []byte) (a Action) {
 	return a
 }
 
-// corrupt flips one to four bits behind the Ethernet header. Two flips may hit
-// the same bit, so the first is never repeated.
+// corrupt flips one to four bits after the Ethernet header. Two flips may hit the same bit, so the
+// first is never repeated.
 func (s *shaper) corrupt(frame []byte) {
 	body := frame[min(ethertype.EthernetSize, len(frame)):]
 	if len(body) == 0 {
@@ -116,7 +116,7 @@ func (s *shaper) corrupt(frame []byte) {
 	}
 }
 
-// delay puts q behind all frames that are due no later.
+// delay inserts q after all frames that are due no later.
 func (s *shaper) delay(q queued) {
 	at := len(s.delayed)
 	for at > 0 && s.delayed[at-1].due > q.due {
@@ -125,8 +125,8 @@ func (s *shaper) delay(q queued) {
 	s.delayed = slices.Insert(s.delayed, at, q)
 }
 
-// overtaken releases the late frames that enough others have overtaken. They are due
-// behind the frame that is due at due.
+// overtaken releases the late frames that enough others have overtaken. They follow the frame whose
+// due time is due.
 func (s *shaper) overtaken(due int64) {
 	s.late = slices.DeleteFunc(s.late, func(q queued) bool {
 		if q.after > s.passed {
@@ -138,7 +138,7 @@ func (s *shaper) overtaken(due int64) {
 	})
 }
 
-// release moves what is due at now to ready.
+// release moves the frames that are due at now to ready.
 func (s *shaper) release(now int64) {
 	if len(s.late) > 0 {
 		s.late = slices.DeleteFunc(s.late, func(q queued) bool {
@@ -157,8 +157,8 @@ func (s *shaper) release(now int64) {
 	s.delayed = slices.Delete(s.delayed, 0, n)
 }
 
-// next returns when release will have something to do, or Forever; 0 if more
-// than lent frames are ready.
+// next returns when release must be called next, or Forever. It returns 0 if more than lent frames
+// are ready.
 func (s *shaper) next(lent int) int64 {
 	if len(s.ready) > lent {
 		return 0
@@ -173,7 +173,7 @@ func (s *shaper) next(lent int) int64 {
 	return due
 }
 
-// removeReady removes the first n ready frames. Their memory is used again.
+// removeReady removes the first n ready frames. Their memory is reused.
 func (s *shaper) removeReady(n int) {
 	for i := range s.ready[:n] {
 		s.recycle(s.ready[i].data)

@@ -48,7 +48,7 @@ func (l *faulty) sendDue(now int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.flush(now) // the next Send will say
+	_ = l.flush(now) // the next Send returns the error
 }
 
 // openOr returns err, or ErrClosed when the link has been closed.

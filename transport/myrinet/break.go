@@ -2,7 +2,7 @@ package myrinet
 
 import "slices"
 
-// block has the worm wait where its head is, and sees to it that the wait ends.
+// block makes the worm wait where its head is, and schedules the end of the wait.
 func (w *worm) block() {
 	w.since = w.f.world.Now()
 	w.at.stats.Blocked++
@@ -15,9 +15,9 @@ func (w *worm) unblock() {
 	w.state = leaving
 }
 
-// deadline is when the worm has waited long enough. One that stands before a buffer has
-// more time than the one that has the buffer needs to be broken and dropped, so that it
-// is broken itself only when those in front of it stand, too.
+// deadline returns when the worm has waited for too long. A worm that stands before a buffer gets
+// more time than it takes to break and drop the worm in that buffer. It is therefore broken only if
+// the worms ahead of it are stuck, too.
 func (w *worm) deadline() int64 {
 	if w.state == standing {
 		return w.since + 3*w.at.timeout
@@ -25,8 +25,8 @@ func (w *worm) deadline() int64 {
 	return w.since + w.at.timeout
 }
 
-// arm sees to it that an event comes for the worm not later than its deadline. One event
-// serves many waits: when it comes too early it arms itself again.
+// arm schedules an event for the worm no later than its deadline. One event serves many waits: if
+// it fires too early, it schedules itself again.
 func (w *worm) arm() {
 	if d := w.deadline(); w.armed == 0 || w.armed > d {
 		w.armed = d
@@ -34,7 +34,7 @@ func (w *worm) arm() {
 	}
 }
 
-// onExpired is the worm's timer.
+// onExpired handles the worm's timer event.
 func (w *worm) onExpired() {
 	now := w.f.world.Now()
 	if w.armed != now {
@@ -50,10 +50,10 @@ func (w *worm) onExpired() {
 	}
 }
 
-// breakUp is what becomes of a packet that was blocked for too long. What is behind its
-// head's buffer is thrown away, which frees the links that it holds; what the buffer has
-// goes on, truncated. A packet that holds no more than its buffer is dropped when it was
-// blocked for the same time again, and one that stands before a buffer at once.
+// breakUp breaks a packet that was blocked for too long. It drops the bytes behind the buffer that
+// holds the packet's head, which frees their links. The bytes in the buffer continue as a truncated
+// packet. A packet that occupies no more than its buffer is dropped when it has been blocked for
+// the same time again. A packet that stands before a buffer is dropped at once.
 func (w *worm) breakUp() {
 	p := w.at
 	if w.state == standing {
@@ -78,7 +78,7 @@ func (w *worm) breakUp() {
 	w.drop(&p.stats.TimedOut)
 }
 
-// truncate leaves n bytes of the packet, at its head.
+// truncate shortens the packet to the n bytes at its head.
 func (w *worm) truncate(n int) {
 	if n < w.size() {
 		w.data = w.data[:w.head+n]
@@ -86,8 +86,8 @@ func (w *worm) truncate(n int) {
 	w.cut = true
 }
 
-// freeBehind frees the first n links of the path now, as far as they are held. One that
-// is there twice is held by the later one.
+// freeBehind frees those of the first n links of the path that the packet still holds. If a link
+// occurs twice in the path, the later occurrence holds it.
 func (w *worm) freeBehind(n int) {
 	w.tail = max(w.tail, n)
 	for i := range w.path[:n] {

@@ -87,18 +87,18 @@ type Port struct {
 	peer  *Port // at the other end of the cable
 	stats PortStats
 
-	timeout int64 // after which a packet that came in here is broken
+	timeout int64 // after this time a packet that entered here is broken
 
-	// Of the direction that leaves here: who has it, and until when.
+	// Of the outgoing direction: the packet that uses it, and until when.
 	busy    *worm
-	freeAt  int64 // when freed is to happen, 0 if nobody knows
+	freeAt  int64 // time of freed; 0 if unknown
 	freed   func()
-	sending bool // at a card: its packet has not left
+	sending bool // at a card: the last packet is still leaving
 
-	// Of the direction that comes in here: the packet whose head is in the buffer or
-	// farther on, and the one that stands before it.
+	// Of the incoming direction: the packet whose head is in the buffer or has passed it, and the
+	// packet that stands before the buffer.
 	current, next *worm
-	doneAt        int64 // when done is to happen
+	doneAt        int64 // time of done
 	done          func()
 }
 

@@ -42,7 +42,7 @@ func (s *Switch) Restore() { s.up = true }
 // Up reports whether the switch works.
 func (s *Switch) Up() bool { return s.up }
 
-// sever cuts what is on the link that leaves by the port.
+// sever cuts the packets on the link that leaves by the port.
 func (p *Port) sever() {
 	w := p.busy
 	if w == nil {
@@ -69,7 +69,7 @@ func (p *Port) sever() {
 	}
 }
 
-// lose has the packet vanish where its head is.
+// lose makes the packet vanish where its head is.
 func (w *worm) lose(at *PortStats) {
 	at.Lost++
 	w.f.stats.UnderWay--

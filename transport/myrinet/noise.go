@@ -4,10 +4,10 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// disturb flips a bit of the packet, now and then, on its way into port p, and counts at
-// the port when the CRC-8 tells. It is a chance for the whole packet, because errors are
-// rare; only packets that were changed are looked at, so that the others cost the same
-// whatever their length.
+// disturb flips a bit of the packet with a small probability, on its way into port p. If the CRC-8
+// is then wrong, it counts the error at the port. Because errors are rare, the probability applies
+// to the whole packet. Only changed packets are examined, so that the cost of the others does not
+// depend on their length.
 func (f *Fabric) disturb(w *worm, p *Port) {
 	if f.opts.BitErrors > 0 {
 		bits := 8 * w.size()

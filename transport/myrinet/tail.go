@@ -1,6 +1,6 @@
 package myrinet
 
-// settle schedules the tails that are known.
+// settle schedules the tails whose times are known.
 func (w *worm) settle() {
 	slack := w.f.opts.Slack
 	for w.tail < len(w.path) && min(w.path[w.tail].size, w.room()) <= (len(w.path)-w.tail)*slack {
@@ -8,11 +8,11 @@ func (w *worm) settle() {
 	}
 }
 
-// room is the most bytes that a link of the path can have yet to pass.
+// room returns the maximum number of bytes that have yet to pass a link of the path.
 func (w *worm) room() int { return w.size() + len(w.path) }
 
-// freeNext schedules the tail of the first link that has none. ahead are the links from
-// there on, and what else the head has had to enter.
+// freeNext schedules the tail of the first link without a scheduled tail. ahead begins with that
+// link, and contains everything that the head has entered since.
 func (w *worm) freeNext(ahead []hop) {
 	f, h := w.f, &ahead[0]
 	var at int64
@@ -23,7 +23,7 @@ func (w *worm) freeNext(ahead []hop) {
 	h.port.freeBy(h.base + at)
 }
 
-// finish has the packet go into its card, or away: its head is not held up any more.
+// finish makes the packet enter its card, or vanish: nothing blocks its head any more.
 func (w *worm) finish() {
 	now := w.f.world.Now()
 	w.state = leaving
@@ -36,8 +36,8 @@ func (w *worm) finish() {
 	w.f.world.At(w.at.doneAt, w.at.done)
 }
 
-// drop has the packet go away where its head is, and counts why. What follows of it goes
-// the same way, as fast as the link carries it.
+// drop makes the packet vanish at its head, and counts the reason. The rest of the packet follows
+// as fast as the link carries it.
 func (w *worm) drop(reason *uint64) {
 	*reason++
 	w.f.stats.UnderWay--
@@ -52,17 +52,17 @@ func (w *worm) drop(reason *uint64) {
 	}
 }
 
-// freeBy has the port's outward link be free at the given time.
+// freeBy makes the port's outgoing link free at the given time.
 func (p *Port) freeBy(at int64) {
 	p.freeAt = max(at, p.f.world.Now())
 	p.f.world.At(p.freeAt, p.freed)
 }
 
-// onFreed: the tail has left the link that begins here.
+// onFreed handles the event that the tail has left the link that begins here.
 func (p *Port) onFreed() {
 	w := p.busy
 	if w == nil || p.freeAt != p.f.world.Now() {
-		return // it was freed by a failure before its time
+		return // a failure has freed the link earlier
 	}
 	p.busy, p.freeAt = nil, 0
 	w.held--
@@ -75,8 +75,8 @@ func (p *Port) onFreed() {
 	p.host.Sent()
 }
 
-// passed: the tail of a packet has gone through the crossbar to port p. It has left the
-// buffer of its input, too.
+// passed handles the event that the tail of a packet has passed the crossbar to port p. The tail
+// has then left the buffer of its input, too.
 func (s *Switch) passed(p *Port) {
 	in := s.x.User(p.index)
 	next, ok := s.x.Release(p.index)
@@ -95,7 +95,7 @@ func (s *Switch) passed(p *Port) {
 	}
 }
 
-// clear ends the use of the input's buffer, and lets in who stands before it.
+// clear releases the input's buffer, and admits the packet that stands before it.
 func (p *Port) clear() {
 	p.current = nil
 	if w := p.next; w != nil {
@@ -105,7 +105,7 @@ func (p *Port) clear() {
 	}
 }
 
-// onDone: the tail of a packet that goes into its card, or away, has come.
+// onDone handles the arrival of the tail of a packet that enters its card, or vanishes.
 func (p *Port) onDone() {
 	w := p.current
 	if w == nil || w.at != p || w.state != leaving || p.doneAt != p.f.world.Now() {

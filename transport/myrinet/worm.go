@@ -6,31 +6,30 @@ import (
 	"github.com/bobnet-go/bobnet/internal/framing"
 )
 
-// A worm is a packet under way in virtual time. Its head goes from port to port, an
-// event each; its tail follows as far behind as the packet is long and the buffers
-// between them are full, an event for each link that it leaves.
+// worm is a packet in flight in virtual time. Each event moves its head to the next port. The tail
+// follows at a distance that depends on the length of the packet and on how full the buffers
+// between them are. Each link that the tail leaves is an event, too.
 //
-// The links that it holds form its path. Let d(i) be the delays of the links before
-// link i, and late(i) when its head entered the buffer at the end of link i, less
-// d(i+1): what all waiting up to there has cost. Byte k passes the beginning of link i
-// not before the head has been there, and byte k - n*slack not before the head has
-// entered the buffer n links farther on. So the tail of a packet of z bytes leaves
-// link i at
+// The links that the worm holds are its path. Let d(i) be the sum of the delays of the links before
+// link i. Let late(i) be the time at which the head entered the buffer at the end of link i, minus
+// d(i+1): the sum of all waits up to there. Byte k passes the beginning of link i no earlier than
+// the head, and byte k - n*slack no earlier than the head has entered the buffer n links farther
+// on. So the tail of a packet of z bytes leaves link i at
 //
 //	d(i) + max over m >= i of late(m) + max(z - (m-i)*slack, 0) / bandwidth
 //
-// That is known as soon as the buffers from link i on hold the whole packet, or nothing
-// can stop its head any more. A buffer holds bytes of one packet at a time: the head of
-// the next one stands on the link until the tail of the first has left the buffer.
+// This time is known as soon as the buffers from link i on hold the whole packet, or nothing can
+// block its head any more. A buffer holds bytes of one packet at a time: the head of the next
+// packet stands on the link until the tail of the first has left the buffer.
 type worm struct {
 	f     *Fabric
-	data  []byte // the packet as it was sent, less what is cut off
+	data  []byte // the packet as it was sent, without the bytes that were cut off
 	head  int    // bytes of the route that are used up
 	path  []hop  // links whose tail has not been scheduled begin at tail
 	tail  int
 	base  int64 // d of the end of the path
 	held  int   // links that are held
-	at    *Port // input that the head has entered, stands before or flies to
+	at    *Port // input that the head has entered, stands before or approaches
 	state wormState
 	cut   bool
 	lost  bool // dropped, and counted
@@ -44,7 +43,7 @@ type worm struct {
 
 // hop is a link of a worm's path.
 type hop struct {
-	port *Port // where it begins
+	port *Port // port where the link begins
 	base int64 // d
 	late int64
 	size int // bytes of the packet on this link
@@ -56,7 +55,7 @@ const (
 	flying   wormState = iota // on the last link of its path
 	standing                  // before a buffer that another packet has
 	waiting                   // in the buffer, for an output or a card
-	leaving                   // nothing holds up its head any more: it goes into its card, or away
+	leaving                   // nothing blocks its head any more: it enters its card, or vanishes
 	dying                     // lost while it was flying
 	gone                      // delivered or dropped; links may still be held
 )
@@ -83,7 +82,7 @@ func (p *Port) Send(packet []byte) bool {
 // MaxPacket returns the largest size of a packet in bytes.
 func (p *Port) MaxPacket() int { return p.f.opts.MaxPacket }
 
-// Sending reports whether the last packet has not left yet.
+// Sending reports whether the last packet is still leaving.
 func (p *Port) Sending() bool { return p.sending }
 
 // Resume makes a packet that waits for Host.Room ask again.
@@ -118,7 +117,7 @@ func (w *worm) recycle() {
 
 func (w *worm) size() int { return len(w.data) - w.head }
 
-// claim has the head leave by port p now; it arrives at the other end after delay.
+// claim makes the head leave by port p now. It arrives at the other end after delay.
 func (w *worm) claim(p *Port, delay int64) {
 	f, now := w.f, w.f.world.Now()
 	p.stats.PacketsOut++
@@ -126,7 +125,7 @@ func (w *worm) claim(p *Port, delay int64) {
 	w.path = append(w.path, hop{port: p, base: w.base, late: now - w.base, size: w.size()})
 	w.held++
 	p.busy, p.freeAt = w, 0
-	if !p.alive() { // only at a card: a switch looks before
+	if !p.alive() { // possible only at a card: a switch checks this first
 		w.drop(&p.stats.NoCable)
 		return
 	}
@@ -136,7 +135,7 @@ func (w *worm) claim(p *Port, delay int64) {
 	f.world.At(now+delay, w.arrived)
 }
 
-// onArrived: the head is at the end of its last link.
+// onArrived handles the arrival of the head at the end of its last link.
 func (w *worm) onArrived() {
 	if w.state == dying {
 		w.state = gone
@@ -151,7 +150,7 @@ func (w *worm) onArrived() {
 	w.enter()
 }
 
-// enter puts the head into the buffer of its input and finds out where it goes.
+// enter moves the head into the buffer of its input, and determines where it goes next.
 func (w *worm) enter() {
 	p := w.at
 	p.current, w.state = w, waiting
@@ -170,7 +169,7 @@ func (w *worm) enter() {
 	}
 }
 
-// route reads and strips the first byte at a switch and asks for the output.
+// route reads and removes the first byte of the route at a switch, and requests the output.
 func (w *worm) route() {
 	p := w.at
 	x := &p.sw.x
@@ -185,7 +184,7 @@ func (w *worm) route() {
 	}
 	w.strip(first)
 	if w.size() == 0 {
-		w.drop(&p.stats.NoRoute) // what was cut short has nothing left
+		w.drop(&p.stats.NoRoute) // no byte of the truncated packet is left
 		return
 	}
 	if !x.Ask(p.index, out) {
@@ -195,8 +194,7 @@ func (w *worm) route() {
 	w.leave(out)
 }
 
-// strip takes the first byte off and puts the CRC-8 right, so that one that was wrong
-// stays so.
+// strip removes the first byte and updates the CRC-8, such that a wrong CRC-8 stays wrong.
 func (w *worm) strip(first byte) {
 	if w.head++; !w.cut {
 		end := len(w.data) - framing.FabricCRCSize
@@ -204,7 +202,7 @@ func (w *worm) strip(first byte) {
 	}
 }
 
-// leave has the head go on by an output that is free for it.
+// leave makes the head continue by an output that is free for it.
 func (w *worm) leave(out int) {
 	w.claim(w.at.sw.port[out], int64(w.f.opts.CutThrough+w.f.opts.Cable))
 }

@@ -17,71 +17,70 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Long frames (package framing says what they are) have two sockets of their own.
+// Long frames (defined by package framing) use two sockets of their own.
 //
-// On the one that sends, every frame has a header in front that tells the kernel to treat it as
-// TCP to be segmented (PACKET_VNET_HDR). Where nobody on the way is able to cut it, the kernel
-// cuts it in front of the interface; so PACKET_QDISC_BYPASS is not set, which leaves that out.
+// On the sending socket, each frame is preceded by a header that tells the kernel to treat the frame as TCP data to be
+// segmented (PACKET_VNET_HDR). If no device on the path can segment the frame, the kernel segments it before the
+// interface. PACKET_QDISC_BYPASS would skip that step, so it is not set.
 //
-// The one that receives has a small ring of its own. A slot
-// holds only the beginning of a frame; the kernel keeps the frame besides
-// (PACKET_COPY_THRESH), and it is copied from there, once, to where it belongs. Recv takes the
-// frames of both rings in the order of their times of arrival.
+// The receiving socket has a small ring of its own. A slot holds only the beginning of a frame. The kernel also keeps
+// the whole frame (PACKET_COPY_THRESH), and the link copies it from there, once, to its destination. Recv returns the
+// frames of both rings in the order of arrival.
 //
-// Segments of a long frame that the path has cut are put together (framing.Joiner), and the frame is passed on as if it
-// had arrived whole. A slot holds a whole segment, unless the MTU is large: then it has only the beginning, as of a
-// frame.
+// If the path has segmented a long frame, the link joins the segments (framing.Joiner) and passes on the frame as if it
+// had arrived whole. A slot holds a whole segment, unless the MTU is large: then it holds only the beginning of the
+// segment.
 //
-// While the receiving socket is bound, the kernel passes each IPv6 packet of the interface to its filter.
-// So ReceiveLong binds the socket when a connection needs long frames, and to an EtherType that nobody
-// uses when none does any more. The socket exists from Open on, because the process may have given up
-// its privileges by then.
+// While the receiving socket is bound, the kernel passes each IPv6 packet of the interface to the socket's filter. So
+// ReceiveLong binds the socket to IPv6 when a connection needs long frames. When no connection needs them any more, it
+// binds the socket to an EtherType that no station uses. Open creates the socket, because the process may have given up
+// its privileges by the time it is needed.
 type long struct {
 	fd    int      // sends; -1: no long frames
 	rx    receiver // fd -1: none
-	on    bool     // somebody wants to send them
+	on    bool     // the user sends long frames
 	bound          // rx
 	heads [transport.MaxBatch]longHead
 	msgs  [transport.MaxBatch]unix.Mmsghdr
 
-	keeps   bool   // the kernel keeps plain frames, too, that are longer than a slot: see shrink
+	keeps   bool   // the kernel also keeps plain frames that are longer than a slot: see shrink
 	failed  error  // of shrink: the link has no ring
-	from    int    // the socket that keeps a frame that nobody has fetched; -1: none
-	before  int    // what it has of that frame before the view: the headers of a long one
-	rest    int    // bytes of it that the view lacks
-	view    []byte // what the caller has of it
-	skipped []byte // room for what precedes the part of a frame that is wanted
+	from    int    // the socket that keeps a frame that was not fetched; -1: none
+	before  int    // bytes that this socket has of the frame before the view: the headers of a long frame
+	rest    int    // bytes of the frame that the view lacks
+	view    []byte // the caller's view of the frame
+	skipped []byte // room for the bytes before the requested part of a frame
 	joiner  framing.Joiner
-	joined  []byte    // the frame of which view is the beginning, if it has been put together
-	cut     bool      // the last long frame was
+	joined  []byte    // the frame that begins with view, if it was joined from segments
+	cut     bool      // the last long frame arrived in segments
 	part    [1][]byte // for fetch
 	vecs    [1 + maxFetch]unix.Iovec
 }
 
-// longHead is what precedes the Bobnet header of a long frame.
+// longHead holds the headers before the Bobnet header of a long frame.
 type longHead [longHeadSize]byte
 
 const (
 	vnetSize     = 10 // struct virtio_net_hdr
 	longHeadSize = vnetSize + ethertype.EthernetSize + framing.LongHeader
 	maxFetch     = 2 + transport.MaxBody
-	// longBegin is what a slot of the ring for long frames has room for: the headers, and what
+	// longBegin is the capacity of a slot of the ring for long frames: the headers, and the bytes that
 	// transport.LongBegin and the first part of a sealed frame need.
 	longBegin = framing.LongHeader + 192
 	longSlots = 256
-	// segmentMTU is the largest MTU for which a slot has room for a segment, and segmentSlots how many
-	// there are then: those of some frames of 64 KiB.
+	// segmentMTU is the largest MTU for which a slot holds a whole segment. segmentSlots is the number of slots in this
+	// case: enough for the segments of some frames of 64 KiB.
 	segmentMTU   = 2048
 	segmentSlots = 768
 )
 
-// errNoLong is wrapped by the errors of Open that say why Config.Long cannot be On.
+// errNoLong is wrapped by the errors of Open that explain why Config.Long cannot be On.
 var errNoLong = errors.New("transport: no long frames")
 
 var _ transport.LongLink = (*Link)(nil)
 
-// openLong makes the sockets, if the interface carries long frames. Nothing arrives before
-// ReceiveLong. A frame of the link's MTU is longer than a slot for long ones.
+// openLong creates the sockets if the interface carries long frames. No long frame arrives before ReceiveLong. A frame
+// of the link's MTU is longer than a slot for long frames.
 func (l *Link) openLong(cfg *Config) (err error) {
 	t, s := &l.long, l.station
 	if cfg.Long == Off {
@@ -91,7 +90,7 @@ func (l *Link) openLong(cfg *Config) (err error) {
 		if cfg.Long == On {
 			return err
 		}
-		return nil //nolint:nilerr // nobody asked for them
+		return nil //nolint:nilerr // Config.Long does not require them
 	}
 	if t.fd, err = sendingSocket(s, false); err != nil {
 		return err
@@ -114,7 +113,7 @@ func (l *Link) openLong(cfg *Config) (err error) {
 		if cfg.Long == On {
 			return err
 		}
-		return nil //nolint:nilerr // nobody asked for them
+		return nil //nolint:nilerr // Config.Long does not require them
 	}
 	t.init(s)
 	t.skipped = make([]byte, geo.capacity())
@@ -132,7 +131,7 @@ func (t *long) close() {
 	t.rx.mapped.retire()
 }
 
-// longError says why long frames cannot be had; asked is whether any interface will do.
+// longError returns why long frames are not available. asked is true if Config.Long is On, which permits any interface.
 func (l *Link) longError(asked bool) error {
 	if err := longPossible(l.station.Interface, asked); err != nil {
 		return err
@@ -143,7 +142,7 @@ func (l *Link) longError(asked bool) error {
 	return nil
 }
 
-// longPossible says why an interface carries no long frames.
+// longPossible returns why an interface cannot carry long frames, or nil.
 func longPossible(s iface.Interface, asked bool) error {
 	switch {
 	case s.MTU >= framing.LongMTU:
@@ -156,10 +155,10 @@ func longPossible(s iface.Interface, asked bool) error {
 	return nil
 }
 
-// longLeast is the least MTU of an interface with long frames: that of every link with IPv6 (RFC 8200, section 5).
+// longLeast is the minimum MTU of an interface with long frames: the minimum MTU of IPv6 (RFC 8200, section 5).
 const longLeast = 1280
 
-// init fills in what is the same in all frames.
+// init sets the fields that are the same in all frames.
 func (t *long) init(s *afpacket.Station) {
 	const (
 		needsChecksum = 1 // VIRTIO_NET_HDR_F_NEEDS_CSUM
@@ -173,16 +172,16 @@ func (t *long) init(s *afpacket.Station) {
 	for i := range t.heads {
 		h, native := &t.heads[i], binary.NativeEndian
 		h[0], h[1] = needsChecksum, gsoTCP6
-		native.PutUint16(h[4:], uint16(s.MTU-framing.LongHeader)) // the bytes of a segment, for who cuts
+		native.PutUint16(h[4:], uint16(s.MTU-framing.LongHeader)) // the length of a segment, for the device that segments the frame
 		native.PutUint16(h[6:], ethertype.EthernetSize+ipSize)    // where the checksum begins
 		native.PutUint16(h[8:], checksumAt)
 		t.address(i, to)
 	}
 }
 
-// fillHead fills in the beginning of message i, whose frame is f. What the kernel is
-// told of the size of the headers decides which part of the frame it keeps in one
-// piece. To copy to one piece takes two thirds of the time.
+// fillHead sets the beginning of message i, whose frame is f. The value that it gives the kernel for the size of the
+// headers determines which part of the frame the kernel keeps contiguous. Copying to one contiguous buffer takes two
+// thirds of the time.
 func (t *long) fillHead(i int, f *transport.Frame, whole bool) {
 	h := &t.heads[i]
 	headers := ethertype.EthernetSize + framing.LongHeader
@@ -200,23 +199,23 @@ func (l *Link) StartLong() bool {
 	return l.long.on
 }
 
-// bound says whether a socket is bound to IPv6, and whether it is to be.
+// bound records whether a socket is bound to IPv6, and whether it should be.
 type bound struct {
-	ever     atomic.Bool // it has been: frames may be in its ring
-	mu       sync.Mutex  // of the rest; no system call that waits is made with it
-	want     bool        // the user wants it to be
-	now      bool        // it is; while it changes: it was
-	changing bool        // a goroutine binds it
+	ever     atomic.Bool // the socket has been bound: frames may be in its ring
+	mu       sync.Mutex  // guards the rest; not held during a system call that waits
+	want     bool        // the user wants the socket to be bound
+	now      bool        // the socket is bound; during a change: it was bound before
+	changing bool        // a goroutine is binding the socket
 }
 
-// typeNobody is what a socket that is to receive nothing more is bound to: an EtherType that is reserved
-// (RFC 1701), so that nobody sends it. Protocol 0 would not do: to bind a socket that is bound, the kernel
-// takes that for the protocol it has.
+// typeNobody is the EtherType to which a socket is bound that must receive nothing more. It is reserved (RFC 1701), so
+// no station sends it. Protocol 0 would not work: when a bound socket is bound again, the kernel interprets 0 as the
+// current protocol.
 const typeNobody = 0xFFFF
 
-// ReceiveLong implements transport.LongLink. To bind the socket for the first time is quick. To bind it
-// to another EtherType, the kernel first waits until no processor has a packet for it, which takes up to
-// some 100 ms. No caller waits for that: until it is done, a link receives no long frames.
+// ReceiveLong implements transport.LongLink. Binding the socket for the first time is quick. Before the kernel binds it
+// to another EtherType, it waits until no processor has a packet for the socket, which takes up to some 100 ms. No
+// caller waits for that. Until it is done, the link receives no long frames.
 func (l *Link) ReceiveLong(on bool) bool {
 	t := &l.long
 	if !t.on || !l.gate.Enter() {
@@ -239,8 +238,8 @@ func (l *Link) ReceiveLong(on bool) bool {
 	return t.want && t.now && !t.changing
 }
 
-// rebind binds the socket for long frames to what the user wants last. If the kernel refuses, the
-// next ReceiveLong tries again.
+// rebind binds the socket for long frames as the user has last requested. If the kernel refuses, the next ReceiveLong
+// tries again.
 func (l *Link) rebind() {
 	defer l.gate.Leave()
 	t := &l.long
@@ -261,8 +260,8 @@ func (l *Link) rebind() {
 	t.changing = false
 }
 
-// sendLong makes one system call for as many of frames as are long, from the
-// first on, which is longer than limit.
+// sendLong makes one system call for the long frames at the beginning of frames, as many as there are. The first frame
+// is longer than limit.
 func (l *Link) sendLong(frames []transport.Frame, limit int) (took int, more bool, err error) {
 	const longest = framing.LongMTU + ethertype.EthernetSize
 	n := 0
@@ -273,16 +272,16 @@ func (l *Link) sendLong(frames []transport.Frame, limit int) (took int, more boo
 		return 0, false, transport.ErrFrameSize
 	}
 	took, nbytes, errno := l.long.send(frames[:n], true, l.tx.vecs[:])
-	if errno == unix.ENOBUFS { // the kernel's memory is in small pieces
+	if errno == unix.ENOBUFS { // the kernel's memory is fragmented
 		took, nbytes, errno = l.long.send(frames[:n], false, l.tx.vecs[:])
 	}
-	if errno == unix.ENOMEM { // as well when the interface carries them no more: it will never have room
+	if errno == unix.ENOMEM { // also if the interface no longer carries long frames: then there will never be room
 		errno = unix.EINVAL
 	}
 	return l.sent(took, nbytes, errno)
 }
 
-// next returns the header of the oldest frame that has not been taken, nil if there is none.
+// next returns the header of the oldest frame that was not taken yet, or nil.
 func (r *receiver) next() *unix.Tpacket2Hdr {
 	off := int(r.offsets[r.at.Load()])
 	if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
@@ -296,15 +295,15 @@ func before(a, b *unix.Tpacket2Hdr) bool {
 	return a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec
 }
 
-// precedes reports whether the next frame of the ring for long ones has arrived before the one
-// whose header is hdr, which has been seen before this one is looked for.
+// precedes reports whether the next frame of the ring for long frames arrived before the frame whose header is hdr. The
+// caller must have seen hdr first.
 func (t *long) precedes(hdr *unix.Tpacket2Hdr) bool {
 	first := t.rx.next()
 	return first != nil && before(first, hdr)
 }
 
-// nextView returns the view of the oldest long frame that has arrived before the next one of main,
-// nil if there is none. It joins segments, and counts and drops what is not a long frame.
+// nextView returns the view of the oldest long frame that arrived before the next frame of main, or nil if there is
+// none. It joins segments, and counts and drops frames that are not long frames.
 func (t *long) nextView(main *receiver, s *afpacket.Station) (view []byte) {
 	r := &t.rx
 	for r.lent < len(r.offsets) {
@@ -324,7 +323,7 @@ func (t *long) nextView(main *receiver, s *afpacket.Station) (view []byte) {
 			r.cut++
 			if frame := t.join(slot, int(hdr.Len), kept); frame != nil {
 				t.joined, t.cut = frame, true
-				view := frame[:min(len(frame), longBegin-framing.LongHeader)] // a forged one may be short
+				view := frame[:min(len(frame), longBegin-framing.LongHeader)] // a forged frame may be short
 				t.keep(-1, 0, len(frame)-len(view), view)
 				r.frames++
 				r.bytes += len(frame)
@@ -353,7 +352,8 @@ func (t *long) nextView(main *receiver, s *afpacket.Station) (view []byte) {
 	return nil
 }
 
-// join puts a segment of size bytes, whose beginning is slot, to its place in its frame, and returns the frame if it is whole now.
+// join copies a segment of size bytes, which begins in slot, to its place in its frame. It returns the frame if that is
+// now complete.
 func (t *long) join(slot []byte, size int, kept bool) (frame []byte) {
 	const header = ethertype.EthernetSize + framing.LongHeader
 	dst := t.joiner.Place(slot, size)
@@ -378,7 +378,7 @@ func (t *long) join(slot []byte, size int, kept bool) (frame []byte) {
 	return t.joiner.Placed()
 }
 
-// giveBack returns all slots to the kernel, and counts what they held.
+// giveBack returns all slots to the kernel, and counts their frames.
 func (t *long) giveBack(count *driver.Counters) {
 	r := &t.rx
 	r.stale, r.lent = r.lent, 0
@@ -395,7 +395,7 @@ func (t *long) giveBack(count *driver.Counters) {
 	r.frames, r.bytes, r.overrun, r.cut, r.forged, t.joiner.Torn = 0, 0, 0, 0, 0, 0
 }
 
-// keep notes that a socket keeps a frame of which the caller gets a view.
+// keep records that a socket keeps a frame of which the caller gets a view.
 func (t *long) keep(fd, before, rest int, view []byte) {
 	t.from, t.before, t.rest, t.view = fd, before, rest, view
 }
@@ -406,7 +406,8 @@ func (l *Link) Rest() int { return l.long.rest }
 // Cut implements transport.LongLink.
 func (l *Link) Cut() bool { return l.long.cut }
 
-// Fetch implements transport.LongLink. It usually makes one system call, and none if the frame has been put together.
+// Fetch implements transport.LongLink. It usually makes one system call, and none if the frame was joined from
+// segments.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
 	t := &l.long
 	if t.rest == 0 || from < ethertype.HeaderSize || from > len(t.view) || len(parts) > maxFetch || !l.gate.Enter() {
@@ -428,8 +429,8 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	return true
 }
 
-// fetchSame copies the frame that the kernel keeps to parts, from the offset from of its view on. It reports whether
-// it has filled them.
+// fetchSame copies the frame that the kernel keeps to parts, starting at offset from of its view. It reports whether it
+// has filled the parts.
 func (t *long) fetchSame(from int, parts [][]byte) bool {
 	skipped := t.skipped[:t.before+from]
 	want := len(skipped)
@@ -449,17 +450,17 @@ func (t *long) fetchSame(from int, parts [][]byte) bool {
 	}
 }
 
-// sameFrame reports whether the beginning of a frame that the kernel has kept, with
-// its headers, is that of which view is. What the kernel keeps comes in the order of the
-// slots; but nothing may lie where a frame belongs that is not the one whose header
-// was judged, and one that was left by mistake must not keep back those behind it.
+// sameFrame reports whether the beginning of a frame that the kernel has kept, with its headers,
+// matches view. The kernel keeps frames in the order of the slots. The comparison ensures that only
+// the frame whose header was checked is copied to its destination, and that a frame that was left
+// by mistake does not block later frames.
 func sameFrame(kept, view []byte) bool {
 	const macs = 2 * 6
 	return bytes.Equal(kept[:macs], view[:macs]) &&
 		bytes.Equal(kept[len(kept)-len(view)+ethertype.EthernetSize:], view[ethertype.EthernetSize:])
 }
 
-// drop drops the frame that nobody has fetched.
+// drop drops the frame that was not fetched.
 func (t *long) drop() {
 	t.fetch(t.from, t.skipped[:1], nil)
 	t.keep(-1, 0, 0, nil)

@@ -9,21 +9,22 @@ import (
 
 // Long frames
 //
-// A frame that is longer than the MTU is sealed in two parts: the beginning, by which its
-// receiver learns where the data belong, and the rest. So the sender encrypts the data from
-// where they lie, and the receiver decrypts them to where they belong, and both save a copy. Both
-// parts bear the frame's counter in their nonces, so that parts of two frames are none.
+// A frame that is longer than the MTU is sealed in two parts: the beginning, from which its
+// receiver learns the destination of the data, and the rest. The sender encrypts the data from
+// their place in memory, and the receiver decrypts them to their destination, so each side saves a
+// copy. The nonces of both parts contain the frame's counter, so parts of different frames do not
+// fit together.
 //
-// What is decrypted to where it belongs is there before its tag has been judged; if the tag is
-// wrong, zeros are. Nobody looks at the memory of a receive or of an RDMA read before it is done.
-// But programs look at what others write to them at any time, so the rest of any other frame is
-// opened in memory of the link, and copied.
+// Data that are decrypted to their destination are there before their tag is verified. If the tag
+// is wrong, they are replaced by zeros. No program reads the memory of a receive or of an RDMA read
+// before it is complete. But programs may read memory that others write to at any time. So the rest
+// of any other frame is decrypted in the link's memory, and copied.
 
-// restRx is the rest of a long frame whose beginning has been passed on.
+// restRx is the rest of a long frame whose beginning was passed on.
 type restRx struct {
 	from    *session // nil: there is none
 	counter uint64
-	size    int // of it, as it is sealed
+	size    int // bytes of the sealed rest
 	begin   [transport.LongBegin]byte
 	part    [1][]byte
 }
@@ -78,14 +79,15 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	return scatter(parts, begin, rest)
 }
 
-// straight reports whether the rest may be decrypted to parts, behind n bytes of the beginning.
+// straight reports whether the rest may be decrypted directly to parts, after n bytes of the
+// beginning.
 func (r *restRx) straight(n int, parts [][]byte) bool {
 	kind := ethertype.Kind(r.begin[framing.OffsetKind])
 	return (kind == ethertype.KindData || kind == ethertype.KindReadData) &&
 		len(parts) == 1 && len(parts[0]) == n+r.size-framing.SealTagSize
 }
 
-// scatter copies begin and what follows it to parts. It reports whether they are full.
+// scatter copies begin and then rest to parts. It reports whether the parts are full.
 func scatter(parts [][]byte, begin, rest []byte) bool {
 	for _, part := range parts {
 		n := copy(part, begin)
@@ -98,7 +100,7 @@ func scatter(parts [][]byte, begin, rest []byte) bool {
 	return true
 }
 
-// restWithin returns how many bytes of the last view the wrapped link has.
+// restWithin returns how many missing bytes of the last view the wrapped link has.
 func (l *Link) restWithin() int {
 	if link := wrap.Long(&l.base).Link(); link != nil {
 		return link.Rest()
@@ -106,14 +108,14 @@ func (l *Link) restWithin() int {
 	return 0
 }
 
-// begins reports whether view, to which bytes are missing, has the first part of a long frame.
+// begins reports whether view, which lacks bytes, contains the first part of a long frame.
 func begins(view []byte) bool {
 	kind, ok := framing.IsSealed(view)
 	return ok && kind == framing.KindSealedLong && len(view) >= framing.SealedRest
 }
 
-// openBegin opens the first part of a long frame, of which rest bytes are with the wrapped link. It
-// returns nil if that is not to be passed on.
+// openBegin opens the first part of a long frame. The wrapped link has the other rest bytes. It
+// returns nil if the part must not be passed on.
 func (l *Link) openBegin(view []byte, rest int, now int64) []byte {
 	size := len(view) + rest - framing.SealedRest
 	if size <= framing.SealTagSize || size > len(l.longRoom()) {
