@@ -61,7 +61,7 @@ func balanced(n, k int) []int {
 	return b.best
 }
 
-// balance is the search of balanced.
+// balance is the state of the search that balanced does.
 type balance struct {
 	divisors []int // of the whole product, in rising order
 	chosen   []int // the factors so far

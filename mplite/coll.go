@@ -112,9 +112,10 @@ func (p *parted) of(rank int) []byte {
 	return p.parts.part(p.buf, rank)
 }
 
-// together starts receives from all other ranks into their parts of in, and sends to all other ranks
-// from their parts of out, and waits for all of these. Nil stands for none. The rank that follows
-// comes first, so that the ranks do not all send to the same one.
+// together receives from each other rank into its part of in, and sends its part of out to each
+// other rank. It starts all these operations and then waits for them. A nil in means no receives, a
+// nil out no sends. Each rank starts with the rank that follows it, so that the ranks do not all
+// send to the same rank.
 func (x *coll) together(in, out *parted) error {
 	if x.over != nil {
 		return x.over
@@ -285,7 +286,8 @@ func (x *coll) memory(kept *[]uint64, n int) []uint64 {
 	return s
 }
 
-// partial returns n bytes of memory for an algorithm in two levels, which calls others.
+// partial returns n bytes of memory for a two-level algorithm, which calls other
+// algorithms.
 func (x *coll) partial(n int) []byte { return asBytes(x.memory(&x.c.partial, n))[:n] }
 
 // scratch returns scratch memory for n elements.

@@ -61,7 +61,8 @@ func (x *coll) shares(commutes, mixed bool) bool {
 	return p.shared && (commutes || p.blocks) && !(mixed && p.blocks)
 }
 
-// with returns the part of the call among some ranks of it, of which this one is one.
+// with returns the part of the call that runs among some of its ranks, which include this
+// rank.
 func (x *coll) with(ranks []int32) coll {
 	part := *x
 	part.among, part.size = ranks, len(ranks)
@@ -77,7 +78,7 @@ func (x *coll) at(rank int) int {
 	return int(x.among[rank])
 }
 
-// levels is the two levels of a call as a rank sees it.
+// levels holds the two levels of a call, as one rank sees them.
 type levels struct {
 	near coll // among the ranks of this host
 	top  int  // the leader, in near
@@ -186,7 +187,8 @@ func (x *coll) reorder(byRank, byHost []byte, block int, toRanks bool) {
 	}
 }
 
-// gatherHosts collects the parts of each host at the leader, and those at root.
+// gatherHosts collects the parts of each host at its leader, and the parts of all hosts
+// at root.
 func (x *coll) gatherHosts(send, recv []byte, root int) error {
 	l, p, block := x.levels(root), x.c.placed(), len(send)
 	switch {
@@ -239,8 +241,8 @@ func (x *coll) scatterHosts(send, recv []byte, root int) error {
 	return l.near.scatter(parts.part(all, l.root), recv, l.top)
 }
 
-// allgatherHosts collects the parts of each host at the leader, exchanges those of all hosts among the leaders, and sends
-// the result to the ranks of each host. b holds this rank's part at its place.
+// allgatherHosts collects the parts of each host at its leader, exchanges the collected parts among the
+// leaders, and sends the result to the ranks of each host. b holds this rank's part at its place.
 func (x *coll) allgatherHosts(b []byte) error {
 	l, p, block := x.levels(0), x.c.placed(), len(b)/x.size
 	own := b[x.rank*block:][:block]

@@ -1,9 +1,9 @@
 package mplite
 
-// The selection of algorithms. The package comment has the same table; TestSelection compares. The
-// sizes were measured by `bobnet perf --collectives` on 2 and 4 ranks (docs/performance.md); the rules
-// for 8 and more ranks have what the field uses. Those for shared hosts were measured in virtual time, on 2 to 8 hosts
-// of 2 to 4 ranks: there messages within a host take no time.
+// The selection of algorithms. The package comment has the same table; TestSelection compares. The sizes were
+// measured by `bobnet perf --collectives` on 2 and 4 ranks (docs/performance.md); the rules for 8 and more
+// ranks use the limits of other MPI implementations. The rules for shared hosts were measured in virtual time,
+// on 2 to 8 hosts of 2 to 4 ranks each. In these measurements messages within a host take no time.
 
 // algorithm is how a collective moves its data.
 type algorithm string

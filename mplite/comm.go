@@ -67,7 +67,7 @@ func newComm(w *world, group []int32, context uint32) *Comm {
 	return c
 }
 
-// hear takes note of what has come for c before it was made.
+// hear handles the messages and reports for c that arrived before c was created.
 func (c *Comm) hear() {
 	w := c.w
 	for n := w.match.all.head; n != nil; n = n.next {
@@ -146,7 +146,7 @@ func (c *Comm) peer(rank int) *peer {
 	return c.w.peer(int(c.group[rank]))
 }
 
-// usable returns why nothing can be done with c, or nil.
+// usable returns the reason why c cannot be used, or nil.
 func (c *Comm) usable() error {
 	if c.w.fatal != nil {
 		return c.w.fatal
@@ -157,7 +157,7 @@ func (c *Comm) usable() error {
 	return nil
 }
 
-// badPeer says what is wrong with a rank or tag: with None nothing is.
+// badPeer returns an error if a rank or tag is invalid. None is a valid rank.
 func (c *Comm) badPeer(op string, rank, tag int) error {
 	if err := c.usable(); err != nil {
 		return err
@@ -238,8 +238,8 @@ func (c *Comm) CommCreate(ctx context.Context, g Group) (*Comm, error) {
 	return c.w.register(g.members, context), nil
 }
 
-// claim is what a rank tells the others of the group that it has given to
-// CommCreate. Equal hashes mean equal groups.
+// claim describes the group that a rank has passed to CommCreate, for the other ranks.
+// Equal hashes mean equal groups.
 type claim [3]int64
 
 const (
@@ -266,8 +266,8 @@ func (c *Comm) claim(g Group) claim {
 	return mine
 }
 
-// claimed returns an error, the same on every rank, unless all ranks of every
-// group have given this group.
+// claimed returns an error, the same on every rank, unless all members of each group have
+// passed that group.
 func claimed(all []claim) error {
 	members := map[int64]int64{}
 	for _, c := range all {
@@ -304,9 +304,9 @@ func (w *world) register(group []int32, context uint32) *Comm {
 	return newComm(w, group, context)
 }
 
-// newContext agrees on a context that no rank of c uses: the largest that any
-// of them would take next. If a rank has given it away meanwhile, for another
-// communicator in another goroutine, they try again.
+// newContext agrees with the other ranks of c on a context that none of them uses: the
+// largest context that any of them would take next. If a rank has used this context
+// meanwhile, for another communicator in another goroutine, the ranks try again.
 func (c *Comm) newContext(ctx context.Context) (uint32, error) {
 	w := c.w
 	for {
@@ -335,6 +335,6 @@ func (c *Comm) newContext(ctx context.Context) (uint32, error) {
 	}
 }
 
-// maxContext is beyond every communicator number that ranks agree on: it is that
-// of Self, whose messages no other rank sees.
+// maxContext is greater than every communicator number that ranks agree on. It is the
+// number of Self, whose messages no other rank sees.
 const maxContext = 1 << 31

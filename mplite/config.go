@@ -77,9 +77,9 @@ func (c *Config) check() error {
 	return nil
 }
 
-// defaultEager is about where copying twice starts to cost as much as the
-// round trip of a rendezvous. Measured over veth that is two to four times as
-// much, but then the buffers of every pair of ranks would be as well.
+// defaultEager is about the size at which two copies cost as much as the round trip of a
+// rendezvous. Over veth the measured size is two to four times as large, but then the
+// buffers of every pair of ranks would be, too.
 func defaultEager(mtu int) int {
 	if mtu >= 4000 {
 		return 32 << 10
@@ -94,8 +94,8 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// fromEnvironment returns c with what the environment says in the fields that are
-// left zero, or what the member is, and with the defaults of a job.
+// fromEnvironment returns c with its zero fields set from the environment, or from the
+// member, and with the defaults of a job.
 func (c Config) fromEnvironment() (Config, error) {
 	if m := c.Member; m != nil {
 		if c.Job != "" || c.Rank != 0 || c.Size != 0 || c.Interface != "" || c.NIC != nil {

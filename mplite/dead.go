@@ -7,11 +7,11 @@ import (
 	"github.com/bobnet-go/bobnet/job"
 )
 
-// Dead ranks. A rank is dead for this one when the connection to it breaks
-// (vipl notices a silent peer within Config.PeerTimeout), or when another rank
-// says that it has found it dead. Whoever learns it first ends the connection
-// and tells all others, so that a rank which waits for a third one inside a
-// collective learns it too. It then ends
+// Dead ranks. This rank regards another rank as dead when the connection to it breaks
+// (vipl detects a silent peer within Config.PeerTimeout), or when a third rank reports
+// its death. The first rank that detects a death ends the connection and notifies all
+// others. So the death also reaches ranks that wait for other ranks inside a collective.
+// Each rank then ends
 //
 //   - every operation with the dead rank,
 //   - every pending receive or probe from any source on a communicator that it is in,
@@ -29,7 +29,7 @@ var (
 	errDead      = errors.New("it is dead")
 )
 
-// fail marks p dead, because of err.
+// fail marks p as dead, with err as the cause.
 func (p *peer) fail(err error) {
 	w := p.w
 	if p.state >= peerDead {
@@ -58,7 +58,7 @@ func (p *peer) fail(err error) {
 	w.notify()
 }
 
-// told handles a report of another rank that rank is dead, and why.
+// told handles another rank's report that rank is dead. why is the reported cause.
 func (p *peer) told(rank int, why []byte) {
 	w := p.w
 	r, ok := job.ParseReport(string(why), w.size)
@@ -76,11 +76,10 @@ func (p *peer) told(rank int, why []byte) {
 	w.job.Hear(r, p.rank)
 }
 
-// left marks p as gone in order, as soon as no write between it and this rank is
-// under way. It has passed the barrier in Finalize, so nothing but operations with
-// p itself can be waiting for it. If a rank is dead, that barrier has failed, and p
-// has left because of the dead rank, which it reported first. The error then names
-// the dead rank.
+// left marks p as having left regularly, as soon as no write between p and this rank is
+// in progress. p has passed the barrier in Finalize, so only operations with p itself can
+// still wait for it. If a rank is dead, that barrier has failed, and p has left because
+// of the dead rank, which it reported first. The error then names the dead rank.
 func (p *peer) left() {
 	if p.state >= peerDead {
 		return
@@ -100,7 +99,7 @@ func (p *peer) left() {
 	p.endOwn(p.err)
 }
 
-// writing reports whether a long message that has met its receive is under way
+// writing reports whether a long message that has matched its receive is in transit
 // between p and this rank.
 func (p *peer) writing() bool {
 	for _, r := range p.w.requests {
@@ -111,8 +110,8 @@ func (p *peer) writing() bool {
 	return false
 }
 
-// endOwn ends with err the operations with p. Writes that have been posted end
-// when their descriptors come back.
+// endOwn ends the operations with p, with err. Posted writes end when their descriptors
+// complete.
 func (p *peer) endOwn(err error) {
 	w := p.w
 	bye := false // this rank's goodbye, for which a rank that has left waits
@@ -142,8 +141,8 @@ func (p *peer) endOwn(err error) {
 	}
 }
 
-// endOthers ends with err the operations with other ranks that p's death
-// concerns: see above.
+// endOthers ends the operations with other ranks that p's death affects, with err: see
+// the list above.
 func (p *peer) endOthers(err error) {
 	for _, r := range p.w.requests {
 		wild := r.state == recvPosted && r.env.src == AnySource
@@ -227,8 +226,8 @@ func (w *world) unaccepted() error {
 	return nil
 }
 
-// duplicate ends the job for this rank, because two processes claim one rank of
-// it, and tells all others.
+// duplicate ends the job for this rank, because two processes claim one rank of the job,
+// and notifies all others.
 func (w *world) duplicate(err *DuplicateError) {
 	if w.fatal == nil {
 		w.cfg.Logger.Warn("rank is there twice", "rank", err.Rank, "first", err.First, "second", err.Second)
@@ -237,8 +236,8 @@ func (w *world) duplicate(err *DuplicateError) {
 	w.shutdown(err)
 }
 
-// sayAll tells every rank that this one is connected with. With OnUse the Member tells all ranks, too,
-// but on another path, which what this rank sends afterwards may overtake.
+// sayAll sends the report to every rank that this rank is connected with. With OnUse the Member also
+// reports to all ranks, but on another path: later messages of this rank may overtake that report.
 func (w *world) sayAll(r job.Report) {
 	for _, p := range w.peers {
 		if p != nil && p.state != peerAbsent && (p.rank != r.Rank || r.Twice()) {

@@ -7,8 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// findHosts finds out which ranks share a host, when all ranks have joined: those whose NICs have the
-// same MAC address. Each rank has one NIC, so all ranks get the same result.
+// findHosts determines which ranks share a host, after all ranks have joined: ranks share a host if
+// their NICs have the same MAC address. Each rank has one NIC, so all ranks get the same result.
 func (w *world) findHosts() {
 	w.hosts = make([]int32, w.size)
 	known := map[ethertype.MAC]int32{}

@@ -175,11 +175,11 @@ func (c *Comm) Close() (err error) {
 	return err
 }
 
-// leave tells every rank that this one leaves, and waits, for Config.Timeout
-// at the most, until all have done so, writes under way in either direction have
-// ended and everything sent has been acknowledged, as far as that can be known:
-// the last acknowledgement of all may be lost, and nobody be left to repeat it (see
-// job.Job.AwaitAcks). Ranks that fail now are not waited for.
+// leave notifies every rank that this rank leaves. Then it waits, for at most
+// Config.Timeout, until all ranks have sent the same notice, writes in either direction
+// have ended, and everything sent has been acknowledged. The very last acknowledgement
+// may be lost, with no rank left to repeat it (see job.Job.AwaitAcks). leave does not
+// wait for ranks that fail meanwhile.
 func (w *world) leave(ctx context.Context) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
@@ -192,10 +192,10 @@ func (w *world) leave(ctx context.Context) {
 	w.job.AwaitAcks(ctx)
 }
 
-// farewell is the barrier of Finalize when some ranks are dead and the program has
-// acknowledged that: no algorithm that counts on all ranks can be used. It says goodbye
-// and waits until every living rank has. It returns the error of a rank that dies
-// meanwhile.
+// farewell is the barrier of Finalize if ranks are dead and the program has acknowledged
+// their deaths. Algorithms that need all ranks cannot be used then. farewell says goodbye
+// to the other ranks and waits for the goodbye of every living rank. It returns the error
+// of a rank that dies meanwhile.
 func (w *world) farewell(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,7 +215,7 @@ func (w *world) farewell(ctx context.Context) error {
 	return cmp.Or(w.fatal, w.unaccepted())
 }
 
-// sayBye tells every rank that this one leaves, once.
+// sayBye notifies every rank, once, that this rank leaves.
 func (w *world) sayBye() {
 	if w.saidBye {
 		return
@@ -231,7 +231,7 @@ func (w *world) sayBye() {
 	}
 }
 
-// living returns another rank that has neither taken leave nor failed, or nil.
+// living returns another rank that has neither left nor failed, or nil.
 func (w *world) living() *peer {
 	for _, p := range w.peers {
 		if p != nil && p.state == peerLive {
@@ -241,7 +241,7 @@ func (w *world) living() *peer {
 	return nil
 }
 
-// close gives back what join took.
+// close releases the resources that join has acquired.
 func (w *world) close() {
 	w.job.Close()
 	if w.nic == nil {
@@ -274,7 +274,7 @@ func (w *world) leaveMember() {
 	}
 }
 
-// logFlush is how long the last lines of the log are waited for.
+// logFlush is the longest time that close waits for the last lines of the log.
 const logFlush = 100 * time.Millisecond
 
 // bounded limits ctx by Config.Timeout, on the clock of the NIC if there is one.
@@ -310,15 +310,15 @@ func (c *Comm) Abort(code int) {
 	exit(job.ExitCode(code))
 }
 
-// wireVersion changes whenever the format of a hello or a message does, or what messages a collective
-// sends, or the messages of package job between ranks.
+// wireVersion changes with the format of a hello or a message, with the messages that a collective
+// sends, and with the messages of package job between ranks.
 const wireVersion = 12
 
 // program is what job's errors and names call this package.
 const program = "MPLite"
 
-// newJob returns w's membership in the job of a name, or in the run of the process's
-// member. Without one rank 0 draws the run's nonce, and tells it to the others.
+// newJob returns w's membership in the job of that name, or in the run of the process's
+// member. Without a member, rank 0 draws the run's nonce and sends it to the other ranks.
 func newJob(w *world, name string) (*job.Job, error) {
 	if m := w.cfg.Member; m != nil {
 		return m.New(program, wireVersion, links{w}, w.cfg.Timeout)
@@ -327,8 +327,8 @@ func newJob(w *world, name string) (*job.Job, error) {
 	return job.New(id, links{w}, w.cfg.Timeout), nil
 }
 
-// hello returns what this rank says of itself: the payload bytes that its receive
-// buffers take, and how many of these the peer may fill with data messages.
+// hello returns this rank's hello: the payload bytes that a receive buffer of this rank
+// holds, and the number of buffers that the peer may fill with data messages.
 func (w *world) hello() (b [job.HelloSize]byte) {
 	mine := w.job.Hello(w.params())
 	mine.Put(b[:])

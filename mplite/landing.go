@@ -10,7 +10,7 @@ import (
 // where both ranks block. So a rank that has received some announced messages of a medium size
 // from a peer grants it landing memory. The peer then writes such messages there at once, by one
 // RDMA write each, the header in front of the payload. They are matched like eager messages, and
-// copied to their receives. A message that has no receive yet stays where it is.
+// copied to their receives. A message without a matching receive stays in its slots.
 //
 //	sender                      receiver
 //	  | ready, clear, write: twice  |
@@ -19,9 +19,10 @@ import (
 //	  | ... immediate = slot ...... |  matches, copies
 //	  | <-- slots, with any message |
 //
-// Landing memory has landSlots slots. A message takes as many in a row as it is long. Who grants
-// the memory returns slots as bits of a header, so that a message that stays does not hold back
-// others behind it. A sender that finds no room announces its message: it never waits for slots.
+// Landing memory has landSlots slots. A message takes as many adjacent slots as its length
+// requires. The receiver returns slots as bits of a header, so a message that stays does not
+// hold back later messages. A sender that finds no room announces its message: it never waits
+// for slots.
 const (
 	landSlots = 8           // bits of a header field
 	landSlot  = 64<<10 + 64 // bytes: a message of 64 KiB and its header
@@ -58,8 +59,8 @@ func landRun(first, n int) uint8 {
 	return uint8(1<<((n+landSlot-1)/landSlot)-1) << first
 }
 
-// showsLanding counts an announced message of a size, and grants landing memory when it is time,
-// if the rank has memory for it.
+// showsLanding counts an announced message of this size. After enough such messages it grants
+// landing memory, if the rank has memory for it.
 func (p *peer) showsLanding(size uint64) {
 	w, l := p.w, &p.land
 	if size < landMin || size > landMax {
@@ -120,12 +121,12 @@ func (p *peer) vacate(run uint8) {
 	p.land.owed |= run
 }
 
-// landingDue reports whether slots are to be returned by a message of their own: so many that the
-// peer has no room for one of the longest messages.
+// landingDue reports whether slots must be returned in a separate message, because without them
+// the peer has no room for a message of the maximum length.
 func (p *peer) landingDue() bool { return bits.OnesCount8(p.land.owed) > landSlots/2 }
 
-// sendLanding sends r's message to the peer's landing memory. It reports false if there is no room. A
-// data credit is there.
+// sendLanding sends r's message to the peer's landing memory. It returns false if there is no room.
+// The caller must have a data credit.
 func (p *peer) sendLanding(r *request) bool {
 	l, s := &p.land, spec{context: r.env.context, flags: r.flags, typ: r.typ, call: r.call}
 	if l.free == 0 || len(r.buf) > l.most || s.flags&flagSync != 0 || p.writes == maxWrites {
@@ -160,7 +161,7 @@ func (p *peer) sendLanding(r *request) bool {
 	return true
 }
 
-// closeLanding gives the memory back. The VI is closed.
+// closeLanding frees the memory. The VI must be closed.
 func (p *peer) closeLanding() {
 	l := &p.land
 	if l.mem != nil {

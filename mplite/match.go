@@ -1,15 +1,16 @@
 package mplite
 
-// The matching rules of MPI, pure. A receive names a context (communicator),
-// a source or AnySource, and a tag or AnyTag; a message has all three. Both
-// sides keep order: a message takes the oldest receive that it fits, a receive
-// takes the oldest message.
+// The matching rules of MPI, pure. A receive names a context (communicator), a source or
+// AnySource, and a tag or AnyTag; a message has all three. Both sides keep order: a
+// message takes the oldest receive that it matches, and a receive takes the oldest
+// message that it matches.
 //
-// Receives from one source wait in that source's queue, those from any source
-// in one more queue; numbers given at posting tell which of two is older.
-// Messages wait in their source's queue and, all of them, in one queue in
-// order of arrival, which receives from any source search. So the cost of a
-// match depends on what waits from that source, not on the number of ranks.
+// A receive from one source waits in that source's queue, and a receive from any source
+// waits in a separate queue. Each receive is numbered when it is posted, so the older of
+// two receives is known. A message waits in its source's queue and in one queue of all
+// messages, in order of arrival. Receives from any source search the latter. So the cost
+// of a match depends on the number of entries that wait for that source, not on the
+// number of ranks.
 
 // matcher holds posted receives and unexpected messages. It is not safe for concurrent use.
 type matcher struct {

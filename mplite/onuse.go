@@ -17,9 +17,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Connections on first use (OnUse). The ranks come together as a job.Member, which has every
-// rank know where the others listen, reports failed ranks and tells when all ranks leave. This
-// package connects two ranks when one of them first has a message for the other:
+// Connections on first use (OnUse). The ranks join as a job.Member. The Member distributes the
+// addresses where the ranks listen, reports failed ranks, and reports when all ranks leave.
+// This package connects two ranks when one of them first has a message for the other:
 //
 //	sender                           receiver
 //	  need: Dial, the send waits
@@ -28,16 +28,16 @@ import (
 //	  live: pump sends what waits
 //	    | first message --------------> | live
 //
-// Each side knows from the Member what the receive buffers of the other one take, so neither says
-// Hello. If both ask at the same time, the request of the lower rank counts: the higher rank gives
-// up its own, and the lower one refuses that.
+// The Member also distributes the size and number of each rank's receive buffers, so neither side
+// sends a hello. If both ranks send a request at the same time, the request of the lower rank
+// counts: the higher rank gives up its own request, and the lower rank refuses it.
 //
-// An attempt that the other rank refuses, or for which this rank has no memory, VI or port, ends the
-// sends that wait for it, and nothing else: the next send asks again. An attempt that the other rank gives
-// up is repeated. A rank that does not answer is dead.
+// If the other rank refuses an attempt, or this rank has no memory, VI or port for it, only the sends that
+// wait for the connection end: the next send tries again. An attempt that the other rank gives up is
+// repeated. A rank that does not answer is dead.
 //
-// Events of the Member and ends of attempts are handled by whoever releases the world's mutex next,
-// or at once if nobody holds it (guard).
+// The goroutine that next releases the world's mutex handles events of the Member and the ends of
+// attempts. If no goroutine holds the mutex, they are handled at once (guard).
 
 // Connect selects when ranks connect.
 type Connect uint8
@@ -68,14 +68,15 @@ func (c *Config) onUse() bool {
 	return c.Connect == OnUse
 }
 
-// guard is the world's mutex. see handles what kick has announced, with the mutex held.
+// guard is the world's mutex. see handles the events that kick has announced, with the
+// mutex held.
 type guard struct {
 	sync.Mutex
 	kicked atomic.Bool
 	see    func()
 }
 
-// Unlock releases the mutex, and has what was announced meanwhile handled.
+// Unlock releases the mutex, and then handles the events that were announced meanwhile.
 func (g *guard) Unlock() {
 	g.Mutex.Unlock()
 	if g.kicked.Load() {
@@ -83,13 +84,14 @@ func (g *guard) Unlock() {
 	}
 }
 
-// kick announces that there is something for see.
+// kick announces that there are events for see.
 func (g *guard) kick() {
 	g.kicked.Store(true)
 	g.seeTo()
 }
 
-// seeTo calls see, unless somebody holds the mutex, who does so in releasing it.
+// seeTo calls see. If another goroutine holds the mutex, that goroutine calls see when it
+// releases the mutex.
 func (g *guard) seeTo() {
 	for g.kicked.Load() && g.TryLock() {
 		g.kicked.Store(false)
@@ -98,7 +100,7 @@ func (g *guard) seeTo() {
 	}
 }
 
-// joinOnUse joins the job and connects with nobody.
+// joinOnUse joins the job without connecting to other ranks.
 func (w *world) joinOnUse(ctx context.Context) (err error) {
 	cfg := w.cfg.Config
 	cfg.NIC = w.nic
@@ -137,7 +139,7 @@ func (w *world) see() {
 	}
 }
 
-// died handles the failure of a rank, of which the Member has learned.
+// died handles the failure of a rank, as reported by the Member.
 func (w *world) died(ev *job.Event) {
 	_, code, aborted := strings.Cut(ev.Err.Error(), wordAbort)
 	if n, err := strconv.Atoi(code); aborted && err == nil {
@@ -150,10 +152,10 @@ func (w *world) died(ev *job.Event) {
 	}
 }
 
-// wordAbort is what the Member's reports say of a rank that has aborted the job, before the code.
+// wordAbort precedes the code in the Member's report of a rank that has aborted the job.
 const wordAbort = "it aborted the job with code "
 
-// need has p connected, on first use.
+// need starts to connect to p, on first use.
 func (p *peer) need() {
 	w := p.w
 	if p.state != peerAbsent || p.VI != nil || !w.onUse || w.fatal != nil {
@@ -185,7 +187,7 @@ func (p *peer) attempt(start func() error) error {
 	return nil
 }
 
-// reset takes back what attempt has made. What waits for p goes on waiting.
+// reset undoes attempt. Operations that wait for p continue to wait.
 func (p *peer) reset() {
 	p.w.dialing = slices.DeleteFunc(p.w.dialing, func(q *peer) bool { return q == p })
 	p.Close()
@@ -262,9 +264,9 @@ func (p *peer) attempted(err error) {
 	}
 }
 
-// worthAnother reports whether an attempt that has ended with err is to be repeated. A rank that does not
-// listen answers like one that gave up the attempt; so one that has only given up attempts for as long as an
-// attempt may take counts as dead.
+// worthAnother reports whether an attempt that has ended with err must be repeated. A rank that does not
+// listen answers like a rank that gave up the attempt. So a rank that has only given up attempts, for as
+// long as one attempt may take, counts as dead.
 func (p *peer) worthAnother(err error) bool {
 	now := p.w.nic.Now()
 	switch {
@@ -281,8 +283,8 @@ func (p *peer) worthAnother(err error) bool {
 // attemptFor is how long an attempt to connect may take.
 func (w *world) attemptFor() time.Duration { return max(2*w.cfg.PeerTimeout, time.Second) }
 
-// leftBecause handles the refusal of p, which has left, if text is the report of the dead rank because of
-// which it has.
+// leftBecause handles a refusal by p, which has left because of a dead rank, if text is the report of
+// that rank.
 func (p *peer) leftBecause(text string) bool {
 	w := p.w
 	r, ok := job.ParseReport(text, w.size)
@@ -295,7 +297,7 @@ func (p *peer) leftBecause(text string) bool {
 	return true
 }
 
-// live begins to talk with p, which is connected.
+// live begins the exchange of messages with p, which is connected.
 func (p *peer) live() {
 	eager, credits := p.params[0], p.params[1]
 	if credits < 2 || eager < 64 || credits > maxCredits {
@@ -316,7 +318,8 @@ func (p *peer) live() {
 	p.pump()
 }
 
-// unconnected ends what waits for p with the reason for which there is no connection.
+// unconnected ends the operations that wait for p. err is the reason why there is no
+// connection.
 func (p *peer) unconnected(err error) {
 	err = fmt.Errorf("mplite: connect with rank %d: %w", p.rank, err)
 	p.endCollectives(err)
@@ -328,8 +331,8 @@ func (p *peer) unconnected(err error) {
 	}
 }
 
-// endCollectives ends with err the operations of collectives that communicate with p now, with p and with other
-// ranks: no rank can use what they move.
+// endCollectives ends the collectives that are communicating with p: all their operations, with p and with
+// other ranks, end with err, because no rank can use the data that they transfer.
 func (p *peer) endCollectives(err error) {
 	for _, with := range p.w.requests {
 		if !with.coll || with.state != sendQueued && with.state != recvPosted || with.peer != p && (with.peer != nil || with.env.src != int32(p.rank)) {
@@ -344,10 +347,11 @@ func (p *peer) endCollectives(err error) {
 	}
 }
 
-// dialPause is after how long a rank is asked again that could not take the request.
+// dialPause is the pause before another request to a rank that could not accept the last
+// one.
 const dialPause = 20 * time.Millisecond
 
-// again has p asked again a little later, if something waits for it.
+// again schedules another request to p, if an operation waits for p.
 func (p *peer) again() {
 	w := p.w
 	if p.queue.head == nil && p.pending.Len() == 0 {
@@ -361,7 +365,8 @@ func (p *peer) again() {
 	}
 }
 
-// askAgain asks the ranks again that could not take a request, if it is time.
+// askAgain repeats the requests to ranks that could not accept them, if the pause has
+// passed.
 func (w *world) askAgain() {
 	if len(w.later) == 0 || w.nic.Now() < w.laterAt {
 		return

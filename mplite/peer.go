@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// peerState says what is known of another rank.
+// peerState is the state of another rank, as far as this rank knows.
 type peerState uint8
 
 const (
@@ -58,7 +58,7 @@ type peer struct {
 	land landing
 }
 
-// peer returns another rank, of which there is nothing in memory before the first use.
+// peer returns another rank. A rank takes no memory before its first use.
 func (w *world) peer(rank int) *peer {
 	p := w.peers[rank]
 	if p == nil {
@@ -98,29 +98,29 @@ func (p *peer) init(connect time.Duration) error {
 	}, p.rx)
 }
 
-// Credits. Every message fills one receive buffer that its receiver has
-// posted, and a message without one would end the connection, so a sender
-// spends a credit for each and the receiver returns it, on the back of any
-// message, when the buffer is posted again.
+// Credits. Every message fills one receive buffer that its receiver has posted. A message
+// without a posted buffer would end the connection. So a sender spends one credit per
+// message. The receiver returns the credit, piggybacked on any message, when it has
+// posted the buffer again.
 //
 // There are two pools of credits. Data messages (eager, ready) may stay in their buffer
-// until a receive matches, so their credits may stay away for long: that is
-// the push-back on a flood of unexpected messages. Control messages are
-// consumed on arrival and have controlCredits of their own, so that they flow
-// even when no data may. A message that only returns credits is control too.
-// The last control credit is for such a message alone, and only for one that
-// returns at least half of the peer's control credits: both sides can then
-// never be out of them at the same time.
+// until a receive matches, so their credits may not return for a long time: this is the
+// backpressure on a flood of unexpected messages. Control messages are consumed on
+// arrival and have controlCredits of their own, so that they can be sent even without
+// data credits. A message that only returns credits is a control message, too. The last
+// control credit is reserved for such a message, and only for one that returns at least
+// half of the peer's control credits. So the two sides can never run out of control
+// credits at the same time.
 //
-// Data messages may want answers, which are control messages. While many of those
-// wait because the peer returns no control credits, it gets no data credits either.
+// Data messages may need answers, which are control messages. While many answers wait
+// because the peer returns no control credits, the peer gets no data credits either.
 const (
 	controlCredits = 8
 	controlDue     = controlCredits / 2
 	maxWrites      = 8 // RDMA writes under way to one peer
 )
 
-// pump sends what had to wait and can go now.
+// pump sends the waiting messages that can be sent now.
 func (p *peer) pump() {
 	if p.state == peerAbsent {
 		return
@@ -166,7 +166,8 @@ func (p *peer) returnCredits() {
 	p.post(&header{kind: kindCredit}, nil)
 }
 
-// returnSoon sends a credit message if one is due, when p is not answered yet.
+// returnSoon sends a credit message if one is due and no answer to p has returned the
+// credits.
 func (p *peer) returnSoon() {
 	if p.owed >= p.due || p.hungry || p.landingDue() {
 		p.pump()
@@ -186,13 +187,13 @@ func (p *peer) withhold(rx *rxBuf) {
 	p.withheld = append(p.withheld, rx)
 }
 
-// full reports whether as many receive buffers are withheld or hold unexpected
-// messages as p has ever had data credits for. Who sends one more has broken the
-// rules, and is found here while receives are posted still: when the last is
-// gone, nothing is left that would tell of the end of the connection.
+// full reports whether the receive buffers that are withheld or hold unexpected messages
+// are as many as all data credits that p has ever had. A peer that then sends another
+// data message breaks the rules. It must be detected here, while receives are still
+// posted: without a posted receive, nothing would report the end of the connection.
 func (p *peer) full() bool { return p.unexpected+len(p.withheld) >= p.w.cfg.Credits }
 
-// repost gives a receive buffer back and owes the peer a data credit.
+// repost posts a receive buffer again, and then owes the peer a data credit.
 func (p *peer) repost(rx *rxBuf) {
 	if p.state >= peerDead {
 		return
@@ -208,7 +209,8 @@ func (p *peer) repost(rx *rxBuf) {
 	p.owed++
 }
 
-// repostControl does so for a control message, and sends what its credits allow.
+// repostControl is repost for the buffer of a control message. It then sends the messages
+// that the credits in that message allow.
 func (p *peer) repostControl(rx *rxBuf) {
 	if p.state >= peerDead {
 		p.pump() // this rank's goodbye may wait for the credits that have come
@@ -238,15 +240,15 @@ type control struct {
 	body    []byte // of messages about collectives, and of a rank's failure
 }
 
-// controlQueue is what a peer is to be told as soon as there are credits. In it are at
-// most a write for each request, word of each rank that has failed, an inquiry for each
-// operation of a collective, word of each call that has failed, a withdrawal for each
-// send that the program here has given up, and answers: as many as a congested peer has
-// messages here, in receive buffers or spilled.
+// controlQueue holds the control messages for a peer that wait for credits. It contains
+// at most one write for each request, one report of each failed rank, one inquiry for
+// each operation of a collective, one report of each failed call, and one withdrawal for
+// each send that the program here has given up. It also contains answers, at most as many
+// as a congested peer has messages here, in receive buffers or spilled.
 type controlQueue struct{ fifo.Queue[control] }
 
-// withdraw puts word to the receiver that it will not be written to in the place
-// of r's write, and reports whether that was still waiting.
+// withdraw replaces r's waiting write by a message that the receiver will get no write.
+// It reports whether the write was still waiting.
 func (q *controlQueue) withdraw(r *request) bool {
 	for i := range q.Len() {
 		if c := q.At(i); c.req == r {

@@ -160,7 +160,7 @@ func (in *inbound) describe() Message {
 	}
 }
 
-// quiet reports whether there is nothing to say of p.
+// quiet reports whether p has no unfinished work and is live, so that Pending omits it.
 func (p *peer) quiet() bool {
 	if p.state == peerAbsent && p.w.onUse {
 		return p.VI == nil && p.queue.head == nil && p.pending.Len() == 0
@@ -261,7 +261,7 @@ func wild(n int) string {
 	return strconv.Itoa(n)
 }
 
-// place names a communicator and says if a collective is at work in it.
+// place names a communicator, and whether the operation belongs to a collective.
 func place(communicator int, collective bool) string {
 	if collective {
 		return strconv.Itoa(communicator) + " collective"

@@ -116,7 +116,7 @@ func (r Request) operation() Request {
 	return r
 }
 
-// end reports the end of o, the operation of r, to the caller of op and gives o back.
+// end reports the end of o, the operation of r, to the caller of op, and releases o.
 func (w *world) end(op string, r, o Request) (Status, error) {
 	if o.stale() {
 		return Status{}, stale(op)

@@ -31,8 +31,8 @@ func (c *Comm) Improbe(src, tag int) (m Matched, found bool, err error) {
 // noMessage is the message from None.
 var noMessage = &inbound{}
 
-// probe waits for a message that a receive would take, and takes it if take says so.
-// What it returns describes the message.
+// probe waits for a message that a receive would take, and takes it if take is true. The
+// result describes the message.
 func (c *Comm) probe(ctx context.Context, src, tag int, take bool) (Matched, error) {
 	if err := checkContext(ctx); err != nil {
 		return Matched{}, err
@@ -72,8 +72,8 @@ func (c *Comm) iprobe(src, tag int, take bool) (m Matched, found bool, err error
 	return c.matched(in, take), true, nil
 }
 
-// find returns the message that a receive would take now, or nil, or why there will be
-// none.
+// find returns the message that a receive would take now, or nil if there is none. The
+// error is the reason why no such message can arrive.
 func (c *Comm) find(src, tag int) (*inbound, error) {
 	env, err := c.envelope("probe", src, tag, c.context)
 	if err != nil {
@@ -108,7 +108,7 @@ type Matched struct {
 // Status describes the message.
 func (m Matched) Status() Status { return m.st }
 
-// matched describes a message, and takes it out of the matcher if take says so.
+// matched describes a message, and removes it from the matcher if take is true.
 func (c *Comm) matched(in *inbound, take bool) Matched {
 	m := Matched{c: c, in: in, st: in.status(c)}
 	if take && in != noMessage {

@@ -12,10 +12,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// world is one rank's end of a job: everything that its communicators share.
-// One mutex guards it all. Goroutines that wait do so at the completion queue, with
-// the mutex released; whoever comes back takes what has completed, under the mutex and
-// therefore in order, and each looks then whether it has what it waits for.
+// world is one rank's end of a job: everything that its communicators share. One mutex
+// guards all of it. Goroutines wait at the completion queue, with the mutex released. A
+// goroutine that returns from this wait handles the completions with the mutex held, and
+// therefore in order. Each goroutine then checks whether its own condition is met.
 type world struct {
 	cfg      Config
 	nic      *vipl.NIC
@@ -68,9 +68,9 @@ type world struct {
 	cause     error   // what Finalize returns
 }
 
-// step waits until something has happened and handles it. The mutex is held
-// on entry and on return. Its error is that of ctx, or what has ended everything
-// before; all else ends requests.
+// step waits until an event has occurred and handles it. The mutex is held on entry and
+// on return. The error is ctx's error, or the error that had already ended all work. All
+// other errors end requests.
 func (w *world) step(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (w *world) step(ctx context.Context) error {
 	return nil
 }
 
-// wait releases the mutex until something may have happened. The error is
-// vipl.ErrNotDone when it is time to ask; see patience.
+// wait releases the mutex until an event may have occurred. The error is vipl.ErrNotDone
+// when this rank must ask other ranks; see patience.
 func (w *world) wait(ctx context.Context) error {
 	w.waiting++
 	defer func() { w.waiting-- }()
@@ -131,8 +131,8 @@ func (w *world) waitAlone(ctx context.Context) error {
 	}
 }
 
-// waitFailed tells the end of a context from that of the completion queue. Over is
-// what had ended everything when the wait began.
+// waitFailed distinguishes the end of a context from the end of the completion queue.
+// over is the error that had already ended all work when the wait began.
 func (w *world) waitFailed(ctx context.Context, err, over error) error {
 	if ctxErr := ctx.Err(); ctxErr != nil {
 		return ctxErr
@@ -148,9 +148,9 @@ func (w *world) waitFailed(ctx context.Context, err, over error) error {
 	return nil
 }
 
-// notify has all goroutines that wait look again, because this one has ended
-// something that another waits for. When one goroutine of the rank waits at a time,
-// there is nobody to wake.
+// notify makes all waiting goroutines check their conditions again, because the caller
+// has ended an operation that another goroutine waits for. If no other goroutine of the
+// rank waits, there is nothing to wake.
 func (w *world) notify() {
 	switch {
 	case w.waiting == 0:
@@ -186,7 +186,7 @@ func (w *world) reap() {
 	w.handle(done)
 }
 
-// handle sees to what has completed.
+// handle processes completions.
 func (w *world) handle(done []seam.Completion) {
 	for i := range done {
 		c := &done[i]

@@ -20,12 +20,12 @@ import (
 //	  | <------------- taken(sendIDs)      |  done
 //	done
 //
-// An offer names the payload's address, and a mark: a word of the request that holds a random value while
-// the message is announced, and 0 as soon as the send ends for any reason. A receiver that finds that value
-// after it has read the payload knows that the payload was the message's until then, and that it has read the
-// memory of the right process. In every other case it clears the sender to write, as without an offer. So
-// the sender exposes nothing but what it sends, nobody writes to memory of another process, and the receiver
-// writes to its own buffer only, whose bounds it knows.
+// An offer names the payload's address, and a mark: a word of the request that holds a random value while the
+// message is announced, and 0 as soon as the send ends for any reason. If the receiver finds that value after
+// it has read the payload, then the payload had not changed until then, and the memory belonged to the right
+// process. In every other case it clears the sender to write, as without an offer. So the sender exposes only
+// the data that it sends. No process writes to the memory of another process. The receiver writes only to its
+// own buffer, whose bounds it knows.
 //
 // The copy takes place without the mutex, in the goroutine that drives the protocol (advance). Meanwhile
 // the request cannot be ended.
@@ -93,7 +93,8 @@ func (p *peer) pullLater(r *request, o offer) bool {
 	return true
 }
 
-// takenMost is the most messages that one taken message releases. It fits any receive buffer.
+// takenMost is the maximum number of messages that one taken message releases. It fits any
+// receive buffer.
 const takenMost = 16
 
 // sayTaken releases the sends of messages that this rank has copied from p, as soon as there is a credit. The

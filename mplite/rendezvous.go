@@ -7,13 +7,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Rendezvous. A message beyond the receiver's eager size is announced (ready).
-// When a receive matches, the receiver registers its buffer for RDMA by this
-// sender and says where it is (clear); the sender writes there straight from its
-// own memory.
-// The write's immediate data names the receive and ends it. Nothing is copied
-// but by the network itself, and a receive that was posted early costs one
-// round trip before the data flows.
+// Rendezvous. A message beyond the receiver's eager size is announced (ready). When a
+// receive matches, the receiver registers its buffer for RDMA by this sender and sends
+// its address (clear). The sender writes there straight from its own memory. The write's
+// immediate data names the receive and ends it. Only the network copies the data. If the
+// receive was posted early, the data follows after one round trip.
 //
 //	sender                      receiver
 //	  | ready(size, sendID) ------> |  matches
@@ -28,7 +26,7 @@ import (
 // maxWrite is the longest single RDMA write; longer messages take several.
 const maxWrite = vipl.MaxTransferSize
 
-// announce says that r's message waits here.
+// announce notifies the peer that r's message waits at this rank.
 func (p *peer) announce(r *request) {
 	h := header{
 		kind: kindReady, flags: r.flags &^ flagSync, context: r.env.context,
@@ -79,13 +77,13 @@ func (p *peer) clear(r *request) {
 	p.say(c)
 }
 
-// register makes buf known for transfers with p, and with nobody else.
+// register registers buf for transfers with p, and with no other rank.
 func (p *peer) register(buf []byte, writable bool) (vipl.MemHandle, error) {
 	return p.w.nic.RegisterMem(buf, &vipl.MemAttributes{Ptag: p.Tag, EnableRDMAWrite: writable})
 }
 
-// find returns the request that a peer's message names, if that waits for such
-// a message from this peer. Anything else is counted and ignored.
+// find returns the request that a peer's message names, if the request waits for such a
+// message from this peer. Other messages are counted and ignored.
 func (p *peer) find(id uint32, states ...state) *request {
 	w := p.w
 	if int64(id) < int64(len(w.requests)) {
@@ -132,8 +130,8 @@ func (p *peer) cleared(h *header, body []byte) {
 	p.say(control{req: r})
 }
 
-// write posts the next part of r's payload, at most world.maxWrite bytes; the last
-// one tells the receiver.
+// write posts the next part of r's payload, at most world.maxWrite bytes. The last part
+// notifies the receiver.
 func (p *peer) write(r *request) {
 	n := min(r.accepted-r.written, p.w.maxWrite)
 	to := target{addr: r.remote.addr + uint64(r.written), handle: r.remote.handle}
@@ -197,9 +195,8 @@ func (p *peer) acknowledged(h *header) {
 	}
 }
 
-// refused ends a receive whose sender has given up. In a collective that is
-// because a rank has died, of which the sender has told before, or because of
-// the sender's context.
+// refused ends a receive whose sender has given up. In a collective the cause is the
+// sender's context, or a dead rank that the sender has already reported.
 func (p *peer) refused(h *header) {
 	r := p.find(h.recvID, recvClear)
 	if r == nil {

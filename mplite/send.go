@@ -152,7 +152,7 @@ func (c *Comm) nothing(s spec, st Status) *request {
 	return r
 }
 
-// beginSend begins a send that could not go at once, or whose end has to be told.
+// beginSend begins a send that cannot complete at once, or whose end must be reported.
 func (w *world) beginSend(c *Comm, p *peer, buf []byte, tag int, s spec) *request {
 	// Before the request exists: what is heard now may end all requests there are.
 	if p != nil && p.queue.head == nil && (p.credits == 0 || !p.Room()) {
@@ -189,9 +189,9 @@ func (w *world) beginSend(c *Comm, p *peer, buf []byte, tag int, s spec) *reques
 	return r
 }
 
-// launch sends what there is to send of r; a credit and a bounce buffer are
-// there. Up to the receiver's eager size that is the message, beyond it the message in
-// one write to landing memory, or its announcement.
+// launch sends r's first message. The caller must have a credit and a bounce buffer. Up
+// to the receiver's eager size, that is the message itself. Beyond this size, launch
+// writes the message to landing memory or announces it.
 func (p *peer) launch(r *request) {
 	w := p.w
 	s := spec{context: r.env.context, flags: r.flags, typ: r.typ, call: r.call}
@@ -215,7 +215,7 @@ func (p *peer) clearToSend(n int) bool {
 	return p.credits > 0 && n <= p.eagerMax && p.queue.head == nil && p.Room() && p.state == peerLive
 }
 
-// sendEager sends buf at once; clearToSend has said yes.
+// sendEager sends buf at once. clearToSend must have returned true.
 func (p *peer) sendEager(buf []byte, tag int, s spec, id uint32) {
 	h := header{
 		kind: kindEager, flags: s.flags, context: s.context,
@@ -228,7 +228,7 @@ func (p *peer) sendEager(buf []byte, tag int, s spec, id uint32) {
 	p.post(&h, buf)
 }
 
-// spend takes a data credit for h and says so if it was the last.
+// spend takes a data credit for h. If it was the last one, h notifies the receiver.
 func (p *peer) spend(h *header) {
 	if p.credits--; p.credits == 0 {
 		h.flags |= flagHungry
@@ -247,7 +247,7 @@ func (p *peer) post(h *header, payload []byte) {
 	}
 }
 
-// returns has h return whatever is owed to p.
+// returns puts everything that is owed to p into h.
 func (p *peer) returns(h *header) {
 	h.data, h.control, h.land = uint16(p.owed), uint8(p.owedControl), p.land.owed
 	p.hungry = p.hungry && p.owed == 0 // until something is returned
@@ -267,9 +267,9 @@ func (p *peer) returned(h *header) bool {
 	return true
 }
 
-// refuses handles that p's VI takes no descriptor, because the connection has ended. After
-// this rank's goodbye that of p may be in the completion queue still. The receives that are
-// posted come back behind it, and report the failure if there is no goodbye.
+// refuses handles the case that p's VI accepts no descriptor, because the connection has
+// ended. After this rank's goodbye, p's goodbye may still be in the completion queue. The
+// posted receives complete after it. They report the failure if there is no goodbye.
 func (p *peer) refuses(err error) {
 	if !p.w.saidBye {
 		p.fail(err)

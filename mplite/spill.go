@@ -4,10 +4,9 @@ import "math/bits"
 
 // Unexpected messages wait in landing memory, in their receive buffers, and beyond half of these in the spill pool.
 
-// keep stores a message that no receive takes yet. It stays in its receive
-// buffer, and its credit with it, until half of the peer's data buffers are
-// taken so; from then on messages move out to the spill pool as long as that
-// has room.
+// keep stores a message that no receive takes yet. The message stays in its receive
+// buffer, which keeps its credit, until such messages hold half of the peer's data
+// buffers. From then on messages move to the spill pool while it has room.
 //
 // A message in slots of landing memory stays there.
 func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf, slots uint8) {
@@ -65,9 +64,9 @@ func (w *world) drop(in *inbound) {
 	p.returnSoon()
 }
 
-// spillPool is bounded memory for unexpected messages, recycled by size class:
-// powers of two from 64 bytes. What is free counts against the limit too, and is
-// given up when another class needs the room.
+// spillPool is bounded memory for unexpected messages, recycled by size class: powers of
+// two from 64 bytes. Free messages also count against the limit. They are released when
+// another class needs the room.
 type spillPool struct {
 	free  [48][]*inbound // by class
 	used  int
@@ -103,8 +102,8 @@ func (s *spillPool) get(payload []byte) *inbound {
 	return in
 }
 
-// node returns a message without payload, beyond the limit if need be: there
-// is at most one for each request.
+// node returns a message without payload. It may exceed the limit, because there is at
+// most one such message for each request.
 func (s *spillPool) node() *inbound {
 	limit := s.limit
 	s.limit = 1 << 62
@@ -113,7 +112,7 @@ func (s *spillPool) node() *inbound {
 	return in
 }
 
-// put gives in back.
+// put returns in to the pool.
 func (s *spillPool) put(in *inbound) {
 	data := in.data[:cap(in.data)]
 	class := spillClass(len(data))

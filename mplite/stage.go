@@ -11,7 +11,7 @@ type stagePool struct {
 	kept int // bytes in free
 }
 
-// stageKept is the most staging memory, in bytes, that a rank keeps.
+// stageKept is the maximum staging memory, in bytes, that a rank keeps.
 const stageKept = 16 << 20
 
 func (p *stagePool) get(n int) []byte {

@@ -4,11 +4,12 @@ import "github.com/bobnet-go/bobnet/job"
 
 import "encoding/binary"
 
-// headerSize is the size in bytes of what precedes the payload of every message.
+// headerSize is the size in bytes of the header, which precedes the payload of every
+// message.
 const headerSize = 32
 
-// The field table. Header fields are little-endian whoever sends; the byte
-// order of the payload is the sender's own and named by flagBig.
+// The field table. Header fields are always little-endian. The payload has the byte order
+// of the sender, which flagBig indicates.
 const (
 	fieldKind    = 0  // kind
 	fieldFlags   = 1  // flags
@@ -23,7 +24,7 @@ const (
 	fieldRecvID  = 28 // the receiver's request; in a data message the signature of its elements
 )
 
-// kind says what a message is for.
+// kind is the purpose of a message.
 type kind uint8
 
 const (
@@ -69,15 +70,15 @@ type header struct {
 	call    uint64 // in a data message of a collective: see callSig
 }
 
-// callSize is the size of what follows the header in a data message of a
-// collective: the signature of the call.
+// callSize is the size in bytes of the call's signature, which follows the header in a
+// data message of a collective.
 const callSize = 8
 
-// collective reports whether h is of a collective, as data messages with an odd
-// context are; others have none or an even one.
+// collective reports whether h belongs to a collective: a data message with an odd
+// context. Other messages have an even context or none.
 func (h *header) collective() bool { return h.context&1 != 0 }
 
-// length returns how many bytes put takes.
+// length returns the number of bytes that put needs.
 func (h *header) length() int {
 	if h.collective() {
 		return headerSize + callSize
@@ -85,7 +86,7 @@ func (h *header) length() int {
 	return headerSize
 }
 
-// put encodes h into the first bytes of b and returns how many that takes.
+// put encodes h into the first bytes of b and returns their number.
 func (h *header) put(b []byte) int {
 	n := headerSize
 	le := binary.LittleEndian
@@ -156,8 +157,8 @@ func (h *header) valid(payload int) bool {
 	return h.kind < kindEnd && payload == 0
 }
 
-// maxMessage is the longest message in bytes. It bounds what a hostile header
-// can claim; memory ends earlier.
+// maxMessage is the longest message in bytes. It bounds the size that a hostile header
+// can claim. Memory limits real messages earlier.
 const maxMessage = 1 << 46
 
 // target is the body of a clear or land message: where payloads go.
