@@ -32,7 +32,7 @@ func (f *From) markdown(item string) string {
 		of = " (from `" + strings.Join(f.Of, "`, `") + "`)"
 	}
 	if f.Is == nil {
-		ours = "; ours is measured"
+		ours = "; our value is measured"
 	}
 	return fmt.Sprintf("- `%s`: %s%s%s.\n", item, f.How, of, ours)
 }

@@ -10,17 +10,18 @@ const markdownHead = `# The papers, repeated
 
 %s go run ./cmd/bobnet paper --doc docs/paper.md
 
-repeats the measurements of the papers that Bobnet follows, in virtual time, and writes this
-file with its plots.
+This command repeats the measurements of the papers that Bobnet follows, in virtual time. It
+writes this file and its plots.
 
-The **kind** of a row tells what the comparison is worth:
+The **kind** of a row states what the comparison shows:
 
 - **input**: the published number fixed a constant of the model. No number fixes two constants.
-- **output**: programs that run gave our value, with all constants fixed. Only outputs are counted.
-- **derived**: the published number is arithmetic of inputs, or the paper has not measured it. A
-  published value in parentheses is arithmetic of the paper's other numbers, and is not a
+- **output**: our value results from programs that ran with all constants fixed. Only outputs are
+  counted.
+- **derived**: the published number is computed from inputs, or the paper did not measure it. A
+  published value in parentheses is computed from the paper's other numbers, and is not a
   measurement of the paper.
-- **shape**: the paper states or draws it without a number.
+- **shape**: the paper states or draws a property without a number.
 
 The column **on** names the object of our measurement:
 
@@ -28,17 +29,18 @@ The column **on** names the object of our measurement:
   links whose times are the profile's constants.
 - **model**: a program of package internal/paper that follows the paper's rules in place of
   Bobnet's packages.
-- **constant**: nothing. Our value is the constant that the number fixed, and cannot deviate.
-- **arithmetic**: nothing. Our value is computed from other rows, or from sizes.
+- **constant**: nothing is measured. Our value is the constant that the published number fixed, so
+  it cannot deviate.
+- **arithmetic**: nothing is measured. Our value is computed from other rows, or from sizes.
 
-The last column, **code**, has the value of Bobnet's code if our value is that of a model. It is
-not counted.
+If our value is that of a model, the last column, **code**, shows the value of Bobnet's code. This
+value is not counted.
 
-A row marked with ! is an output further than 15 %% away, a shape that does not hold, or an
-item that was not measured. The remarks under the table give the reason.
+The mark ! means that our value deviates by more than 15 %%, that a shape does not hold, or that
+the item was not measured. The remarks under the table give the reason.
 
-A constant is fixed by one published number, or is stated by the paper, or is a choice: no
-published number fixes it. The table under each table of constants shows the values that change
+A constant is fixed by one published number, or is stated by the paper, or is a choice. No
+published number fixes a choice. The table under each table of constants shows the values that change
 when a choice is decreased or increased by half (` + "`bobnet paper --sensitivity`" + `).
 
 `
@@ -98,10 +100,10 @@ func (r *Result) markdown(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "\n%s\n\n", r.summary())
 	if len(follows) > 0 {
-		b.WriteString("Rows that follow from others:\n\n" + strings.Join(follows, "") + "\n")
+		b.WriteString("Rows whose published number is computed from other rows:\n\n" + strings.Join(follows, "") + "\n")
 	}
 	if len(why) > 0 {
-		b.WriteString("Remarks, mainly on rows that are further away:\n\n" + strings.Join(why, "") + "\n")
+		b.WriteString("Remarks, mainly on rows that deviate further:\n\n" + strings.Join(why, "") + "\n")
 	}
 }
 

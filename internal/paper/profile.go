@@ -121,7 +121,7 @@ func (p *Paper) sources() string {
 			n[c.Source]++
 		}
 	}
-	return fmt.Sprintf("Of %d constants, one published number each fixes %d, the paper states %d, and %d are choices.", n[ByItem]+n[Stated]+n[Chosen], n[ByItem], n[Stated], n[Chosen])
+	return fmt.Sprintf("Of %d constants, %d are each fixed by one published number, %d are stated by the paper, and %d are choices.", n[ByItem]+n[Stated]+n[Chosen], n[ByItem], n[Stated], n[Chosen])
 }
 
 // Papers returns all papers, in the order in which they are repeated.

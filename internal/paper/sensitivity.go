@@ -181,9 +181,9 @@ func (p *Paper) sensitivity(b *bytes.Buffer, changes []Change) {
 	if len(p.choices()) == 0 {
 		return
 	}
-	b.WriteString("Values that change by 1 % or more when a choice is decreased or increased by half. Experiments run for a tenth of their time here, also for the\n" +
-		"values before the change. If experiments are named, only those were repeated with the changed choice. A ! marks an output that is then further than 15 % from the published value. Inputs and derived rows are\n" +
-		"not counted. Inputs change because the constants that they fix are not fitted again; outputs would otherwise change less.\n\n| choice | halved | a half more |\n| --- | --- | --- |\n")
+	b.WriteString("The table shows the values that change by 1 % or more when a choice is decreased or increased by half. Here experiments run for a tenth of their time, both before and after\n" +
+		"the change. If a row names experiments, only those were repeated with the changed choice. A ! marks an output that then deviates from the published value by more than 15 %. Inputs and derived rows are\n" +
+		"not counted. Inputs change because the constants that they fix are not fitted again. If these constants were fitted again, outputs would change less.\n\n| choice | decreased by half | increased by half |\n| --- | --- | --- |\n")
 	for _, c := range p.choices() {
 		b.WriteString(c.sensitivity())
 		for _, factor := range factors {

@@ -73,7 +73,7 @@ func (r *Result) summary() string {
 	near, measured, all := r.near()
 	s := fmt.Sprintf("%d of %d outputs are within %.0f %%", near, all, Near*100)
 	if measured < near {
-		s += fmt.Sprintf("; of these, measured %d, arithmetic of other outputs %d", measured, near-measured)
+		s += fmt.Sprintf("; of these, %d measured and %d computed from other outputs", measured, near-measured)
 	}
 	return s + "."
 }
