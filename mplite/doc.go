@@ -58,22 +58,23 @@
 // # Eager and rendezvous
 //
 // Send copies a message of up to Config.EagerSize bytes (the receiver's) and returns at
-// once. A longer message is announced, and the sender writes it by RDMA into the
-// receiver's buffer: no copy, but Send returns after the receiver has called Recv. Post
-// receives early to overlap such transfers with computation.
+// once. A longer message is announced, and the sender then writes it by RDMA into the
+// receiver's buffer. This avoids copies, but Send returns only after the receiver has
+// called Recv. Post receives early to overlap such transfers with computation.
 //
 // A rank that has received messages of more than Config.EagerSize and up to 256 KiB from another
-// rank grants that rank landing memory. Further messages of such a size go there without an
-// announcement, while there is room. Send then returns when the message has arrived, also without a
-// Recv. Ssend always waits for the Recv.
+// rank grants that rank landing memory. While landing memory has room, the sender writes further
+// messages of such a size to it without an announcement. Send then returns when the message has
+// arrived, even before the Recv. Ssend always waits for the Recv.
 //
 // Between two processes of one user on one host, the receiver copies a message beyond the eager size
 // once, out of the sender's memory, if the kernel permits it (process_vm_readv). It does so in a
 // call that drives the protocol (see Progress). Such messages need no landing memory.
 //
-// Memory is bounded. A rank has room for Config.Credits messages from each other rank,
-// and then for Config.SpillLimit bytes of unexpected messages. Beyond that the sender
-// waits. Landing memory is 516 KiB for each rank that sends such messages, and at most 16 MiB.
+// Memory is bounded. A rank has room for Config.Credits messages from each of the other ranks,
+// and in addition for Config.SpillLimit bytes of unexpected messages. When both are full,
+// senders wait. Landing memory is 516 KiB for each rank that sends such messages, and at most
+// 16 MiB.
 //
 // # Connections
 //
@@ -89,15 +90,16 @@
 // # Progress
 //
 // Calls that wait, Test and Iprobe drive the protocol. A message is matched with its
-// receive only in such a call. Data, acknowledgements and RDMA move meanwhile: vipl's NIC
-// drives them. Any number of goroutines may call at the same time.
+// receive only in such a call. Between such calls, vipl's NIC continues to transfer data,
+// acknowledgements and RDMA. Any number of goroutines may call this package at the same
+// time.
 //
 // The exception to contexts: once a receive has matched a message beyond the eager size,
-// the sender may write to its buffer at any time, and no context ends the receive. It ends
-// when the message is complete, when the sender has withdrawn the message, or when the
-// sender is dead. In the first two cases the sender's program must call this package:
-// until then a Recv, Sendrecv or collective waits. The Wait of an Irecv does end with its
-// context; the request stays in use.
+// the sender may write to its buffer at any time, and no context ends the receive. The
+// receive ends when the message is complete, when the sender has withdrawn the message, or
+// when the sender is dead. In the first two cases the sender's program must call this
+// package: until then a Recv, Sendrecv or collective waits. The Wait of an Irecv does end
+// with its context, but the request stays in use.
 //
 // # Collectives
 //
@@ -108,7 +110,7 @@
 // Hosts are shared if the communicator has several hosts, and fewer than ranks (see Comm.SplitShared). Two
 // levels means that the ranks of each host exchange messages among themselves, and one rank of each host
 // with other hosts. A reduction that is not commutative does so only if the ranks of each host follow one
-// another. Mixed hosts are shared hosts of which at least one has ranks that do not.
+// another. Mixed hosts are shared hosts of which at least one has ranks that do not follow one another.
 //
 // The first row whose conditions a call meets selects its algorithm. Sizes are those of the message (Bcast), the vector (reductions),
 // a part (Gather, Scatter, Alltoall), or all parts together (Allgather). "n elements" requires at
@@ -152,14 +154,14 @@
 //
 // Comm.SplitShared returns a communicator of the ranks on one host.
 //
-// Each collective has a nonblocking form, with an I before its name. It returns a Request,
-// to be waited for like that of a send or receive, or together with those. It runs the
-// same algorithm, step by step, during any call of this package that drives the protocol.
-// Any number of collectives may be under way on a communicator, along with blocking ones,
-// and they may complete in any order. Starting one allocates memory. The buffers belong to
-// the library until it has completed. One rank may call the nonblocking form and
-// another the blocking form. A context given to Wait ends the waiting only, not the
-// collective.
+// Each collective has a nonblocking form, with an I before its name. It returns a Request.
+// A program waits for it like for the Request of a send or receive, or together with such
+// Requests. The collective runs the same algorithm, step by step, during any call of this
+// package that drives the protocol. Any number of nonblocking collectives may be in
+// progress on a communicator, along with blocking ones. They may complete in any order.
+// Starting one allocates memory. The buffers belong to the library until it has completed.
+// One rank may call the nonblocking form and another the blocking form. The end of a
+// context that was passed to Wait ends only the wait, not the collective.
 //
 // A nil slice stands for MPI_IN_PLACE: the rank's part is already in the result buffer.
 // MPI's displacements are optional last arguments.
@@ -183,15 +185,15 @@
 //
 // # Failure
 //
-// A rank is dead if it ends without Finalize, does not answer for Config.PeerTimeout, or
-// sends malformed messages. The ranks that are connected with it detect this. With OnUse these are
-// those that it talks with, and its neighbours in a tree of all ranks (package job). The first
-// rank that detects it notifies all others, along that tree. These
-// operations then end with a RankError that names the dead rank: every operation with it,
-// and on communicators with it every collective and every receive or probe from AnySource
-// without a message. The other ranks can continue to communicate, and can use
-// communicators without the dead rank. They can receive from AnySource after
-// Comm.AckFailed. Abort ends all ranks' operations with an AbortError.
+// A rank is dead if it ends without Finalize, does not answer for Config.PeerTimeout, or sends
+// malformed messages. The ranks that are connected with the dead rank detect its death. With OnUse
+// these are the ranks that it exchanges messages with, and its neighbours in a tree of all ranks
+// (package job). The first rank that detects the death notifies all others, along that tree. These
+// operations then end with a RankError that names the dead rank: every operation with that rank;
+// on communicators that contain it, every collective; and on these communicators every receive or
+// probe from AnySource for which no message has arrived. The other ranks can continue to
+// communicate, and can use communicators without the dead rank. They can receive from AnySource
+// after Comm.AckFailed. Abort ends all ranks' operations with an AbortError.
 //
 // To survive the death of a rank, a job does the following (see the example of
 // Comm.AckFailed):
@@ -218,19 +220,18 @@ package mplite
 // messages, or in a separate message when half of the credits are owed. Unexpected messages stay in
 // their receive buffers, without a copy and without returning the credit, until they hold half of
 // the buffers. Then they move to a pool of Config.SpillLimit bytes, so that a message with another
-// tag still gets through. When the pool is full, credits are withheld and the sender waits. So
-// memory is bounded whatever peers do. Messages of the protocol itself have separate credits (see
-// peer.go), so that a flood cannot block a rendezvous. Medium messages are written to landing memory
-// (landing.go). A buffer is cleared for one rank: another
-// rank that learns its address cannot write there.
+// tag still gets through. When the pool is full, credits are withheld and the sender waits. So peers
+// cannot make the memory grow without bound. Messages of the protocol itself have separate credits
+// (see peer.go), so that a flood cannot block a rendezvous. Medium messages are written to landing
+// memory (landing.go). A buffer is cleared for one rank: another rank that learns its address cannot
+// write there.
 //
 // # Decisions
 //
-// One completion queue serves both queues of all connections, because a goroutine that waits for a
-// send must also notice incoming messages, and vipl waits on one queue. Each send completion costs
-// an entry, but it is taken while the answer is in flight. A rendezvous ends with the immediate
-// data of the last write instead of a further message. Header fields have a fixed byte order, and
-// payloads have the sender's, so only payloads from foreign machines are swapped. In a small job Init connects
-// all ranks with each other: its error names missing ranks, and no first message is slow. In a
-// larger job the cost of that grows with the square of the ranks, so ranks connect on first use
-// (onuse.go).
+// One completion queue serves both queues of all connections, because a goroutine that waits for a send must
+// also notice incoming messages, and vipl waits on one queue. Each send completion costs an entry, but it is
+// taken while the answer is in flight. A rendezvous ends with the immediate data of the last write instead of
+// a further message. Header fields have a fixed byte order, and payloads have the sender's, so only payloads
+// from foreign machines are swapped. In a small job Init connects all ranks with each other: its error names
+// missing ranks, and no first message is slow. In a larger job the cost of this would grow with the square of
+// the number of ranks, so ranks connect on first use (onuse.go).

@@ -115,8 +115,8 @@ func (e AsyncError) Error() string {
 // Unwrap returns the cause.
 func (e AsyncError) Unwrap() error { return e.Err }
 
-// errorsMax is the most asynchronous errors that wait for a handler that is blocked. Further errors
-// are counted in NICStats.ErrorsLost.
+// errorsMax is the maximum number of asynchronous errors that wait for a blocked handler. Further
+// errors are counted in NICStats.ErrorsLost.
 const errorsMax = 1024
 
 // Causes that are reported only asynchronously.

@@ -79,7 +79,7 @@ func (o *viOwner) Connected() {
 func (o *viOwner) Failed() { o.attemptEnded() }
 
 // attemptEnded wakes goroutines that wait for the end of an attempt to connect, at the VI and at
-// the completion queue of its receives, and calls who attends that queue.
+// the completion queue of its receives, and calls the function that attends that queue.
 func (o *viOwner) attemptEnded() {
 	o.gate.Open(&o.nic.eng)
 	if o.recvCQ != nil {

@@ -44,7 +44,8 @@ func (n *NIC) SealStats() (stats seal.Stats, sealed bool) {
 	return l.SealStats(), true
 }
 
-// maxForeignSealed is the most stations with encrypted frames that a NIC without a key remembers.
+// maxForeignSealed is the maximum number of stations with encrypted frames that a NIC without a
+// key remembers.
 const maxForeignSealed = 64
 
 // receiveSealed is called with an encrypted frame that this NIC cannot decrypt, because it has no

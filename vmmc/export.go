@@ -91,8 +91,8 @@ func (p *Process) enter(e *Export) error {
 	return nil
 }
 
-// askAgain looks again at the requests that wait for exports. Those that still have none
-// go back to where they were.
+// askAgain examines again the requests that wait for exports. Requests whose export still
+// does not exist return to their places in the queue.
 func (p *Process) askAgain() {
 	asked := p.asked
 	p.asked, p.withdrawn = nil, 0
@@ -103,7 +103,8 @@ func (p *Process) askAgain() {
 	}
 }
 
-// overlaps returns an error if buf overlaps the memory of an export, but for one.
+// overlaps returns an error if buf overlaps the memory of an export other than one given
+// export.
 func (p *Process) overlaps(buf []byte, but *Export) error {
 	lo := addressOf(buf)
 	for _, e := range p.exports {
@@ -197,7 +198,7 @@ func (e *Export) unlist() (words []string, had bool) {
 	return e.words, true
 }
 
-// withdraw takes the memory from all importers. The lock is held.
+// withdraw revokes the memory from all importers. The caller must hold the lock.
 func (e *Export) withdraw(ctx context.Context) {
 	p := e.p
 	for g := range e.grants {
@@ -226,8 +227,8 @@ func orDefault(d, def time.Duration) time.Duration {
 	return d
 }
 
-// moved has the importers go on that were told of a redirection, and those that have asked
-// meanwhile.
+// moved lets importers continue: those that a redirection has notified, and those that
+// have sent a request meanwhile.
 func (e *Export) moved(told []*provider.Grant) {
 	for _, g := range told {
 		if _, still := e.grants[g]; still {
@@ -316,7 +317,7 @@ type Policy struct {
 // Everybody allows all processes.
 var Everybody = Policy{All: true}
 
-// allows judges an importer. uid counts if it is proven.
+// allows reports whether the policy permits an importer. uid counts only if it is proven.
 func (p *Policy) allows(who Peer, uid uint32, proven bool) bool {
 	return p.All || slices.Contains(p.Nodes, who.Node) || proven && slices.Contains(p.Users, uid) ||
 		slices.ContainsFunc(p.Processes, func(x Peer) bool {
@@ -324,10 +325,10 @@ func (p *Policy) allows(who Peer, uid uint32, proven bool) bool {
 		})
 }
 
-// asksForUser reports whether the verdict depends on who the user is.
+// asksForUser reports whether the decision depends on the importer's user.
 func (p *Policy) asksForUser(who Peer) bool { return len(p.Users) > 0 && !p.allows(who, 0, false) }
 
-// copied returns a policy that its caller cannot change any more.
+// copied returns a copy of the policy that the program cannot change.
 func (p Policy) copied() Policy {
 	p.Nodes, p.Processes, p.Users = slices.Clone(p.Nodes), slices.Clone(p.Processes), slices.Clone(p.Users)
 	return p

@@ -78,9 +78,9 @@ func (i *Import) obtain(ctx context.Context) error {
 	return err
 }
 
-// seek waits until the import is over, and looks for the exporter again when the one that
-// was asked has ended. An error is that of the wait. The lock is held, and given up
-// meanwhile.
+// seek waits until the import is over. If the exporter that was asked has ended, seek
+// looks for the exporter again. The error is that of the wait. The caller must hold the
+// lock, which seek releases while it waits.
 func (i *Import) seek(ctx context.Context) error {
 	p := i.p
 	for {
@@ -100,7 +100,7 @@ func (i *Import) seek(ctx context.Context) error {
 	}
 }
 
-// pause returns how long to wait before the exporter is looked for again.
+// pause returns how long to wait before the next search for the exporter.
 func (i *Import) pause() time.Duration {
 	i.tries++
 	return min(againMin<<min(i.tries-1, 16), againMax)
@@ -110,8 +110,8 @@ const againMin, againMax = 5 * time.Millisecond, 400 * time.Millisecond
 
 func (i *Import) over() bool { return i.region != nil || i.err != nil }
 
-// lose has the next exporter looked for: whoever waits for the import does, or for one that
-// nobody waits for a timer. The lock is held.
+// lose starts a search for the next exporter. A goroutine that waits for the import makes
+// the search, or a timer if no goroutine waits. The caller must hold the lock.
 func (i *Import) lose() {
 	i.lost, i.ask = true, nil
 	if i.ctx != nil && !i.p.virtual {
@@ -119,7 +119,7 @@ func (i *Import) lose() {
 	}
 }
 
-// forget gives up what has not been answered.
+// forget abandons requests that have not been answered.
 func (i *Import) forget(why error) {
 	if i.err == nil {
 		i.err = why
@@ -163,8 +163,8 @@ func (i *Import) find(ctx context.Context) {
 	p.via.Ring()
 }
 
-// spent tells the directory that a ticket will not be shown any more, beside the caller,
-// who may have the lock.
+// spent notifies the directory that a ticket will no longer be shown. It does so
+// concurrently with the caller, which may hold the lock.
 func (p *Process) spent(t provider.Ticket) {
 	if t != (provider.Ticket{}) {
 		go p.dir.Spent(t)
@@ -191,7 +191,7 @@ func (i *Import) fail(why error) {
 	i.ended()
 }
 
-// ended runs what was to be run when the import has ended.
+// ended runs the functions that were registered for the end of the import.
 func (i *Import) ended() {
 	for _, f := range i.after {
 		go f()

@@ -405,9 +405,9 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 
 // runDue runs the handlers that are due when a wait ends, and not those that become due meanwhile. A
 // peer that answers a message acknowledges it by the same frame. The wait for the acknowledgement then
-// ends together with the arrival of the answer's notification. If this goroutine left the handler to
-// one of the package's own, that would cost two wake-ups of threads: one to run it, and one to tell
-// this goroutine, which waits for it next.
+// ends together with the arrival of the answer's notification. If a goroutine of the package ran the
+// handler instead, that would cost two wake-ups of threads: one to run the handler, and one to notify
+// this goroutine, which waits for the handler next.
 func (p *Process) runDue() {
 	for due := p.notes.len(); due > 0 && !p.closed && p.notes.ready(); due-- {
 		p.runHandler()

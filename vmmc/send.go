@@ -145,7 +145,7 @@ type roomWait struct {
 	over  func() bool
 }
 
-// awaitRoom waits until another send may be tried.
+// awaitRoom waits until the caller may try another send.
 func (p *Process) awaitRoom(ctx context.Context, dst ProxyAddr) error {
 	var w *roomWait
 	if last := len(p.rooms) - 1; last >= 0 {
@@ -160,7 +160,7 @@ func (p *Process) awaitRoom(ctx context.Context, dst ProxyAddr) error {
 	return err
 }
 
-// isOver reports whether something has happened since there was no room.
+// isOver reports whether an event has occurred since there was no room.
 func (w *roomWait) isOver() bool {
 	i, _, err := w.p.proxies.resolve(w.dst, 0)
 	return err != nil || i.region.Busy < w.p.cfg.MaxSends && w.p.via.Seen() != w.began
@@ -175,7 +175,7 @@ func (p *Process) SendGather(ctx context.Context, src [][]byte, dst ProxyAddr, n
 	return p.sendLong(ctx, nil, src, dst, notify)
 }
 
-// sendLong sends src, or what gather has, and waits until it is there.
+// sendLong sends src, or the pieces in gather, and waits until the data has arrived.
 func (p *Process) sendLong(ctx context.Context, src []byte, pieces [][]byte, dst ProxyAddr, notify bool) error {
 	p.mu.Lock()
 	defer p.unlock()
@@ -243,7 +243,7 @@ func (p *Process) post(s *Send, later bool) error {
 	return nil
 }
 
-// postParts posts the writes of a message. An error means that none was.
+// postParts posts the writes of a message. An error means that no write was posted.
 func (p *Process) postParts(s *Send, r *provider.Region, at uint64, data [][]byte, n int, later bool) error {
 	if n <= max(p.cfg.Short, 0) {
 		s.left = 1
@@ -269,16 +269,17 @@ func (p *Process) postParts(s *Send, r *provider.Region, at uint64, data [][]byt
 	return nil
 }
 
-// maxPieces is how many pieces of memory one write gathers, maxWrite how many bytes it
-// has, at the most. More make several writes, in order.
+// maxPieces is the maximum number of pieces of memory that one write gathers, and
+// maxWrite its maximum number of bytes. A longer message is sent as several writes, in
+// order.
 const (
 	maxPieces = 15
 	maxWrite  = 1 << 29
 )
 
-// extent returns how many of the size bytes behind the first skip bytes of a message to addr one write
-// takes. If not all, it ends where a word of the destination ends, so that no word is in two writes, unless
-// the pieces are that short.
+// extent returns how many of the size bytes that follow the first skip bytes of a message to addr go into
+// one write. If not all of them do, the write ends at the end of a word of the destination. So no word is
+// in two writes, unless the pieces are shorter than a word.
 func extent(addr uint64, data [][]byte, skip, size int) (n int) {
 	from := addr + uint64(skip)
 	used := 0
@@ -305,7 +306,7 @@ func extent(addr uint64, data [][]byte, skip, size int) (n int) {
 
 const orderWord = 8
 
-// pieces returns how many writes a message of n bytes to addr takes.
+// pieces returns the number of writes for a message of n bytes to addr.
 func pieces(addr uint64, data [][]byte, n int) (count int) {
 	for done := 0; done < n; count++ {
 		done += extent(addr, data, done, n-done)

@@ -8,7 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// up is the process as its provider sees it. The lock is held in all of it.
+// up is the process as its provider sees it. The provider calls all methods with the lock
+// held.
 type up Process
 
 var _ provider.Up = (*up)(nil)
@@ -67,9 +68,9 @@ func (p *Process) allow(r *provider.Request, e *Export) {
 	}
 }
 
-// Withdrawn implements provider.Up. Requests that are gone are taken out together, when they
-// are half of those that wait: one by one, a peer that asks much and ends would hold the lock
-// for long.
+// Withdrawn implements provider.Up. It removes withdrawn requests together, when they are
+// half of the waiting requests. If it removed them one by one, a peer that sends many
+// requests and then ends would hold the lock for a long time.
 func (u *up) Withdrawn(*provider.Request) {
 	if u.withdrawn++; 2*u.withdrawn < len(u.asked) {
 		return

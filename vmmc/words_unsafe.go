@@ -15,7 +15,7 @@ func Word(buf []byte, offset int) *uint32 {
 	return (*uint32)(p)
 }
 
-// addressOf returns where buf lies.
+// addressOf returns the address of buf.
 func addressOf(buf []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(buf))) }
 
 // bytesOf returns the memory of words.

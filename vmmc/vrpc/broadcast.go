@@ -11,7 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// maxAnswers is the most servers whose replies one broadcast distinguishes.
+// maxAnswers is the maximum number of servers whose replies one broadcast distinguishes.
 const maxAnswers = 1 << 16
 
 // Broadcast sends a call by UDP to several addresses, which may be broadcast addresses (RFC 5531

@@ -42,8 +42,8 @@ func (ss *Session) Answer(msg, reply []byte) ([]byte, error) {
 	return ss.answer(msg, reply)
 }
 
-// referFrom is the length in bytes from which opaque results are left in place. Copying shorter
-// ones takes less time than gathering them in the network.
+// referFrom is the minimum length, in bytes, of opaque results that are left in place. For
+// shorter results, copying takes less time than gathering in the network.
 const referFrom = 8 << 10
 
 // keeps reports whether the call, of so many bytes, and the results must be kept until the reply

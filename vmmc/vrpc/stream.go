@@ -198,10 +198,10 @@ const (
 )
 
 const (
-	// maxEmptyFragments is the most empty fragments of one record. The RFC allows them, and no
-	// other limit bounds their number.
+	// maxEmptyFragments is the maximum number of empty fragments in one record. The RFC allows
+	// empty fragments, and no other limit bounds their number.
 	maxEmptyFragments = 64
-	// streamBuffer is the most bytes that are read from a stream at a time.
+	// streamBuffer is the maximum number of bytes that one read takes from a stream.
 	streamBuffer = 4096
 	// keepBuffer is the largest memory of a record that is kept for the next one, after one that
 	// needed less.

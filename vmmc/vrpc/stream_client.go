@@ -230,7 +230,7 @@ func (t *streamClient) Close() error {
 }
 
 const (
-	// batchMax is the most bytes of batched calls that are held back.
+	// batchMax is the maximum number of bytes of batched calls that are held back.
 	batchMax = 16 << 10
 	// writeSlice is how long a write may block before its caller checks whether the call's context
 	// has ended.

@@ -113,7 +113,7 @@ func EncodeList[T any](e *Encoder, p *T, members func(*T, *Encoder), link func(*
 		if next == nil || e.err != nil {
 			return
 		}
-		// Of two that go round, the one that goes twice as fast meets the other.
+		// In a cycle, a pointer that advances twice as fast meets the other pointer.
 		if p, odd = next, !odd; !odd {
 			slow = *link(slow)
 		}

@@ -106,7 +106,8 @@ func (d *Decoder) Bool() bool {
 	return v == 1
 }
 
-// refuse gives back the word just taken, which was no value of the item.
+// refuse returns the last word to the message, because it is not a valid value of the
+// item.
 func (d *Decoder) refuse(what string, v int64) {
 	d.off -= 4
 	d.fail(ErrValue, what, d.off, v, 0)
@@ -168,7 +169,7 @@ func (d *Decoder) NoArm(what string, v int64) {
 	}
 }
 
-// counted takes a length and as many bytes.
+// counted takes a length and that many bytes.
 func (d *Decoder) counted(what string, max uint32) []byte {
 	start := d.off
 	n := d.word(what)
@@ -198,7 +199,8 @@ func (d *Decoder) opaque(what string, start int, n uint64) []byte {
 }
 
 // count takes the length of an array whose elements occupy at least size bytes each. It
-// owes those to them, so that no array within an element can be longer than what is left.
+// reserves these bytes for the elements, so that an array within an element cannot be
+// longer than the rest of the message.
 func (d *Decoder) count(max uint32, size int64) int {
 	start := d.off
 	n := d.word("array")

@@ -64,7 +64,7 @@ func (e *Encoder) fail(kind error, what string, got, limit int64) {
 	}
 }
 
-// room reports whether n bytes more may be appended.
+// room reports whether n more bytes may be appended.
 func (e *Encoder) room(n int64, what string) bool {
 	if e.err != nil {
 		return false
@@ -173,7 +173,8 @@ func (e *Encoder) NoArm(what string, v int64) { e.fail(ErrValue, what, v, 0) }
 // Nil records that the value called what is nil but not optional: ErrNil.
 func (e *Encoder) Nil(what string) { e.fail(ErrNil, what, 0, 0) }
 
-// length encodes the length of n bytes and reports whether they may follow.
+// length encodes the length of n bytes, and reports whether there is room for these
+// bytes.
 func (e *Encoder) length(what string, n int, max uint32) bool {
 	if uint64(n) > uint64(max) {
 		e.fail(ErrTooLong, what, int64(n), int64(max))
@@ -192,7 +193,7 @@ func (e *Encoder) pad(n int) {
 	e.buf = append(e.buf, zero[:-n&3]...)
 }
 
-// padded returns how many bytes n bytes occupy.
+// padded returns the number of bytes that n bytes occupy with their padding.
 func padded(n uint64) int64 { return int64(n+3) &^ 3 }
 
 // Enter begins a level of nesting for the item called what; Leave ends it. It reports whether

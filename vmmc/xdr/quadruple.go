@@ -32,7 +32,7 @@ func QuadrupleOf(x *big.Float) (q Quadruple, acc big.Accuracy) {
 	case x.Sign() == 0:
 		return quadBits(x.Signbit(), 0, new(big.Int)), big.Exact
 	}
-	// x lies in [2^exp, 2^(exp+1)), and a number has so many bits there:
+	// x lies in [2^exp, 2^(exp+1)), and numbers in this range have this many bits:
 	exp := x.MantExp(nil) - 1
 	bits := quadFraction + 1
 	if exp < quadMin {
@@ -55,8 +55,9 @@ func QuadrupleOf(x *big.Float) (q Quadruple, acc big.Accuracy) {
 	return quadBits(x.Signbit(), field, units.Abs(units)), acc
 }
 
-// quadTiny rounds what is less than the least subnormal number: to that if it is more than
-// half of it, which it can only be if bits is 0, else to zero.
+// quadTiny rounds a number that is less than the least subnormal number. If it is more
+// than half of the least subnormal number, which is possible only if bits is 0, it is
+// rounded to that number, and otherwise to zero.
 func quadTiny(x *big.Float, bits int) (Quadruple, big.Accuracy) {
 	negative := x.Signbit()
 	half := new(big.Float).SetMantExp(big.NewFloat(1), quadUnit-1)
@@ -66,7 +67,7 @@ func quadTiny(x *big.Float, bits int) (Quadruple, big.Accuracy) {
 	return quadBits(negative, 0, new(big.Int)), -away(negative)
 }
 
-// away is the accuracy of a result that is farther from zero than what it stands for.
+// away is the accuracy of a result that is farther from zero than the exact value.
 func away(negative bool) big.Accuracy {
 	if negative {
 		return big.Below
@@ -74,7 +75,7 @@ func away(negative bool) big.Accuracy {
 	return big.Above
 }
 
-// quadBits puts the fields together; units may carry into the exponent.
+// quadBits combines the fields; units may carry into the exponent.
 func quadBits(negative bool, field int, units *big.Int) (q Quadruple) {
 	all := new(big.Int).Lsh(big.NewInt(int64(field)), quadFraction)
 	all.Add(all, units).FillBytes(q[:])
@@ -84,7 +85,7 @@ func quadBits(negative bool, field int, units *big.Int) (q Quadruple) {
 	return q
 }
 
-// fields takes the number apart.
+// fields splits the number into its fields.
 func (q Quadruple) fields() (negative bool, field int, fraction *big.Int) {
 	fraction = new(big.Int).SetBytes(q[2:])
 	return q[0]&0x80 != 0, int(q[0]&0x7f)<<8 | int(q[1]), fraction

@@ -13,8 +13,8 @@ const (
 	inlineMax = 4096 // payload bytes that a slot can hold behind the header
 )
 
-// burstBytes bounds the bytes that go to the link in one call, like the window, to what stays in a
-// processor's cache.
+// burstBytes bounds the bytes that go to the link in one call, so that they stay in a processor's
+// cache. The window has the same bound.
 const (
 	burstBytes = 256 << 10
 	burstMin   = 4 // frames

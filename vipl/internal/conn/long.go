@@ -12,10 +12,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// Long frames, those that some links carry beyond their MTU (transport.LongLink).
+// Long frames are frames beyond the MTU, which some links carry (transport.LongLink).
 //
-// A connection asks for long frames when a message does not fit a frame. To receive them costs a
-// host something for each packet of another protocol, so the links of both sides begin when they are asked:
+// A connection asks for long frames when a message does not fit a frame. While a link receives long frames,
+// its host has additional work for each packet of another protocol. So the links of both sides start to
+// receive long frames only on request:
 //
 //	this side                                           the peer
 //	  | -- probe without payload, takes-long ------------> |  receives long frames from now on
@@ -23,30 +24,31 @@ import (
 //	  | -- probe of the length of a long frame ---------> |  arrives, if the path carries it
 //	  | <--------------- probe-ack of the same length -- |
 //
-// A link that has ended to receive them may take some 100 ms to begin again. The question, or the answer,
-// goes when it has.
+// A link that has stopped receiving long frames may need some 100 ms to start again. The question, or the
+// answer, is sent when the link has started.
 //
-// Question and answer must be genuine, so that only the peer of an established connection makes a host begin.
+// Question and answer must be genuine, so that only the peer of an established connection can make a host
+// start.
 //
-// A path that drops long frames gives no last answer. The connection asks again, ever more rarely, while it has such messages. If the
-// long probe is answered, all frames of this side say so (ethertype.FlagTakesLong), and from then
-// on either side cuts messages accordingly. Only connections on the reliable levels do: on the
-// unreliable one a fragment's place in the sequence tells which RDMA write it is of,
-// so that all must be of one size.
+// If the path drops long frames, the last answer does not arrive. The connection asks again, at growing
+// intervals, while it has such messages. If the long probe is answered, all frames of this side carry
+// ethertype.FlagTakesLong, and from then on both sides cut messages into long frames. Only connections on the
+// reliable levels use long frames. On the unreliable level a fragment's position in the sequence identifies its
+// RDMA write, so all fragments must have the same size.
 //
-// A connection that has neither sent nor received long frames for longRest asks anew before
-// it sends one. A NIC that has not for twice as long ends to receive them: by then no peer sends any.
+// A connection that has neither sent nor received long frames for longRest asks again before it sends
+// one. A NIC without long frames for twice as long stops receiving them: by then no peer sends any.
 //
-// A path may cut long frames: the receiving link joins the segments. Such a frame is lost if one of its segments
-// is, and then all of it is sent again. So the receiver tells its peer when long frames begin to arrive in segments, by
-// repeating its answer above, and the sender returns to frames of the MTU when more than one in cutLossy is
-// lost. That is a black hole (see BlackHole) like one of a path that drops them all.
+// A path may cut long frames: the receiving link joins the segments. If one segment is lost, the whole frame is
+// lost and is sent again. So when long frames begin to arrive in segments, the receiver notifies its peer by
+// repeating the answer above. The sender returns to frames of the MTU when more than one long frame in cutLossy
+// is lost. It treats such a path like a path that drops all long frames, as a black hole (see BlackHole).
 //
-// Of a long frame only the beginning is at hand when it is judged; its data are
-// fetched from the link to where they belong, and so are copied once. Those that
-// are needed before, of several messages for example, are fetched first.
+// When a long frame is examined, only its beginning is in memory. Its data are then
+// fetched from the link straight to their destination, and so are copied once. Data that
+// are needed earlier, for example in a frame with several messages, are fetched first.
 
-// longRx is what the connections of a NIC share for long frames.
+// longRx is the state for long frames that the connections of a NIC share.
 type longRx struct {
 	link    transport.LongLink // nil: none
 	Size    int                // bytes of payload that a long frame holds; 0 without them
@@ -62,11 +64,12 @@ type longRx struct {
 	used     int64 // when some were last sent, received or asked for
 }
 
-// maxParts is of how many pieces the memory is to which a frame goes.
+// maxParts is the maximum number of pieces of memory that a frame is stored to.
 const maxParts = MaxSegments
 
-// longFlight bounds what a connection has under way of long frames, which is best
-// kept in a cache. One in longAsk of those that are not acknowledged asks for it.
+// longFlight bounds the long frames that a connection has in flight, because their data
+// should fit a cache. One in longAsk unacknowledged long frames requests an
+// acknowledgement.
 const (
 	longFlight = 12 // frames
 	longAsk    = 6
@@ -95,7 +98,7 @@ func (p *Path) MayUseLong() bool {
 	return p.c.shared.Long.Size > 0 && p.c.Reliable && p.c.Remote.MAC != p.c.shared.info.MAC
 }
 
-// longNeed is what a connection knows of its need for long frames.
+// longNeed is the state of a connection's need for long frames.
 type longNeed struct {
 	wants  bool  // a long frame would have held more than the one that was sent
 	asks   bool  // the peer has not yet answered that it receives them
@@ -105,13 +108,13 @@ type longNeed struct {
 	used   int64 // when one was last sent or received
 }
 
-// wantsLong reports whether a long frame would hold more of what is to be sent than frame o does.
+// wantsLong reports whether a long frame would hold more of the unsent data than frame o does.
 func (t *txHalf) wantsLong(o *outgoing) bool {
 	p := &t.c.Path
 	return p.Long && !p.UsesLong() && !p.switching && int(o.Size) > p.Data/2 && o.Size >= packLong*uint32(o.Count) && t.unsent()
 }
 
-// askLong asks the peer, if it is time, whether the path carries long frames.
+// askLong asks the peer, if a question is due, whether the path carries long frames.
 func (p *Path) askLong() {
 	sh := p.c.shared
 	p.need.wants = false
@@ -159,7 +162,8 @@ func (sh *Shared) receiveLong() bool {
 	return l.Receives
 }
 
-// restLong ends the reception of long frames if no connection has used them for long.
+// restLong stops the reception of long frames if no connection has used them for a long
+// time.
 func (sh *Shared) restLong() {
 	if l := &sh.Long; l.told && sh.now-l.used > 2*longRest {
 		l.told, l.Receives = false, l.link.ReceiveLong(false)
@@ -173,7 +177,8 @@ func (p *Path) answerLate() {
 	}
 }
 
-// rest forgets that the path carries long frames, if the connection has not used them for long.
+// rest forgets that the path carries long frames, if the connection has not used them for a
+// long time.
 func (p *Path) rest() {
 	if p.UsesLong() && p.c.shared.now-p.need.used > longRest && p.c.tx.cursor.offset == 0 {
 		p.need.agreed, p.MaxData = false, p.Data
@@ -181,12 +186,12 @@ func (p *Path) rest() {
 	}
 }
 
-// useLong notes that a long frame is sent or received.
+// useLong records that a long frame is sent or received.
 func (p *Path) useLong() { p.need.used, p.c.shared.Long.used = p.c.shared.now, p.c.shared.now }
 
-// heardLong is called for a genuine frame of the peer that says that the path carries long frames. One
-// that is long itself shows that the peer uses them, whether or not this side does, or has forgotten
-// that it did.
+// heardLong is called for a genuine frame with which the peer reports that the path carries long
+// frames. A frame that is itself long shows that the peer uses long frames, even if this side does not
+// use them, or has forgotten that it did.
 func (p *Path) heardLong(h *ethertype.Header) {
 	if int(h.Size) > p.Data {
 		p.useLong()
@@ -247,7 +252,8 @@ func (p *Path) UseLong() {
 	p.MaxData = p.c.shared.Long.Size
 }
 
-// switchSize does at the beginning of a message what UseLong, or a black hole, has put off.
+// switchSize changes the frame size at the beginning of a message, if UseLong or a black
+// hole has postponed the change.
 func (p *Path) switchSize() {
 	if p.switching = false; p.hole.Found {
 		p.MaxData = p.Data
@@ -259,7 +265,7 @@ func (p *Path) switchSize() {
 // UsesLong reports whether the connection sends long frames.
 func (p *Path) UsesLong() bool { return p.MaxData > p.Data }
 
-// longWindowFull reports whether so much is under way that a further long frame should
+// longWindowFull reports whether so much data is in flight that another long frame should
 // wait.
 func (t *txHalf) longWindowFull() bool {
 	if !t.c.Path.UsesLong() || t.sender.InFlight() < longFlight {
@@ -322,7 +328,7 @@ func (sh *Shared) FetchLong(begin []byte, rest int) []byte {
 	return frame
 }
 
-// longRoom returns room for a frame of size bytes, nil if none is so long.
+// longRoom returns room for a frame of size bytes, or nil if no room is that long.
 func (sh *Shared) longRoom(size int) []byte {
 	l := &sh.Long
 	if l.room == nil {
@@ -365,8 +371,8 @@ func (sh *Shared) copyIn(segs []Segment, offset uint32, data []byte) outcome {
 	return placed
 }
 
-// resendLong sends a long frame again: in pieces if it must not be long any more.
-// It reports false when the link takes no more now.
+// resendLong retransmits a long frame, in pieces if the connection no longer sends long
+// frames. It returns false if the link accepts no more now.
 func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
 	sh, p := t.c.shared, &t.c.Path.hole
 	if !p.Found {
@@ -386,7 +392,7 @@ func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethert
 	return t.sendPieces(f, seq, flags)
 }
 
-// leaveHole goes over to long frames, because a probe of that length has been answered.
+// leaveHole switches to long frames, because a probe of that length has been answered.
 func (p *Path) leaveHole() {
 	if !p.hole.Found {
 		return

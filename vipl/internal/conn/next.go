@@ -57,8 +57,8 @@ const (
 // polls.
 const corkFrom = 2
 
-// next decides what leaves now. It is the only function that does, except that ReceiveFast answers a
-// short read at once. In this order:
+// next decides what is sent now. Only ReceiveFast also decides this: it answers a short read at
+// once. next chooses the first of these that applies:
 //
 //   - the only frame in flight, if it is a short one: the fast path;
 //   - nothing, if the program has posted a message that can share a frame with the next ones;
@@ -66,8 +66,8 @@ const corkFrom = 2
 //   - a lost frame, if the congestion window and the pace allow one;
 //   - a new frame, if window and pace allow one: of the send queue or of the answer to a read, in
 //     turns; a send behind a fence, and a read beyond the peer's limit, wait for earlier reads;
-//   - an acknowledgement, if one is due and no frame has carried it: also one that waits for the
-//     program's answer, if the program waits.
+//   - an acknowledgement, if one is due and no frame has carried it: also an acknowledgement
+//     that waits for the program's answer, if the program waits.
 //
 // If it is to be a new frame or a lost one, next describes it in o.
 func (c *Conn) next(why occasion, o *outgoing) verdict {

@@ -15,8 +15,8 @@ import (
 // is deferred: the program goes first. This saves a tenth of the time of a ping-pong. The second
 // half then runs in the first of these places (FinishReceives):
 //
-//   - behind the frame by which the program answers (flushFirst), or before it if what may leave
-//     depends on it (sendPosted);
+//   - behind the frame by which the program answers (flushFirst), or before that frame if the
+//     decision what to send depends on the second half (sendPosted);
 //   - at the next poll (SetClock), or when no goroutine polls (the engine's Idle);
 //   - before a connection ends, and before a caller looks at its state.
 

@@ -65,7 +65,7 @@ func (t *timerSet) arm(sh *Shared, at int64) {
 	}
 }
 
-// arm notes c's next deadline after it has sent or received.
+// arm records c's next deadline after c has sent or received.
 func (c *Conn) arm() {
 	if !c.Reliable { // it has no timer
 		return
@@ -94,7 +94,7 @@ func (c *Conn) due() int64 {
 	return transport.Forever
 }
 
-// runTimers does what is due and finds when the next is.
+// runTimers runs the due timers and determines when the next one is due.
 func (sh *Shared) runTimers() {
 	t := &sh.timers
 	if sh.now >= t.sweep {
@@ -167,8 +167,7 @@ func (c *Conn) runTimer() {
 	c.drive(onTurn)
 }
 
-// giveUp ends a connection whose peer does not answer. That may be this side's
-// fault.
+// giveUp ends a connection whose peer does not answer. The fault may be on this side.
 func (c *Conn) giveUp(detail string) {
 	trouble := c.shared.hooks.Trouble()
 	if c.State != code.StateConnected {

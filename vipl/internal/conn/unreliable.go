@@ -10,9 +10,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// looseRx is the receiving side of the unreliable level: at most once, in
-// order, gaps stay. One message is assembled at a time; when a newer one
-// begins first, the older is given up and its receive taken over.
+// looseRx is the receiving side of the unreliable level: frames are delivered at most
+// once and in order, and gaps remain. One message is assembled at a time. If a newer
+// message begins while an older one is incomplete, the older message is abandoned, and
+// the newer message takes over its receive.
 type looseRx struct {
 	c          *Conn
 	filter     reliability.Filter
@@ -24,8 +25,8 @@ type looseRx struct {
 	write      looseWrite    // the RDMA write under way
 }
 
-// receive handles data on the unreliable level. Nothing breaks the
-// connection here: what cannot be placed is dropped and counted.
+// receive handles data on the unreliable level. No frame breaks the connection here: a
+// frame that cannot be placed is dropped and counted.
 func (l *looseRx) receive(h *ethertype.Header, payload []byte) {
 	if h.Kind != ethertype.KindData && h.Kind != ethertype.KindRDMAWrite {
 		l.c.Drop(drops.Format)
@@ -58,8 +59,8 @@ func (l *looseRx) receive(h *ethertype.Header, payload []byte) {
 	}
 }
 
-// admit reports whether the filter takes a frame. If it has moved far, what is known
-// of messages and writes was before a long gap, or wrong.
+// admit reports whether the filter accepts a frame. If the filter has moved far, the
+// state of messages and writes is from before a long gap, or wrong.
 func (l *looseRx) admit(h *ethertype.Header) bool {
 	switch verdict := l.filter.Check(h.Seq); {
 	case verdict == reliability.Accept:
@@ -79,7 +80,7 @@ func (l *looseRx) admit(h *ethertype.Header) bool {
 	return true
 }
 
-// abandon gives up the message that is being assembled.
+// abandon abandons the message that is being assembled.
 func (l *looseRx) abandon() {
 	if l.assembling {
 		l.c.Drop(drops.Incomplete)
@@ -88,10 +89,10 @@ func (l *looseRx) abandon() {
 	l.assembling = false
 }
 
-// assemble makes message h.Msg the one being assembled and returns its
-// receive, or nil when the frame is to be dropped. That the number of a message is
-// lower in a later frame no honest peer says: then the one before was wrong, and must
-// not make all later ones late.
+// assemble starts or continues to assemble message h.Msg, and returns its receive, or nil
+// if the frame must be dropped. An honest peer never sends a lower message number in a
+// later frame. If that happens, the earlier number was wrong, and must not make all later
+// messages count as late.
 func (l *looseRx) assemble(h *ethertype.Header) *Descriptor {
 	if l.begun && !l.msg.Less(h.Msg) && (l.msg == h.Msg || !l.at.Less(h.Seq)) {
 		if l.assembling && l.msg == h.Msg {
@@ -132,7 +133,7 @@ func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 	l.count(d, len(data))
 }
 
-// count counts a fragment and completes the message when it is whole.
+// count counts a fragment, and completes the message when all its fragments have arrived.
 func (l *looseRx) count(d *Descriptor, size int) {
 	if d.got += uint32(size); d.got >= d.length {
 		l.assembling = false
@@ -164,11 +165,11 @@ func (l *looseRx) rdma(h *ethertype.Header, payload []byte) {
 	}
 }
 
-// RDMA writes on the unreliable level: nothing is sent again, so a write may
-// arrive damaged, in part or not at all, and only asynchronous errors tell.
+// RDMA writes on the unreliable level: nothing is retransmitted, so a write may arrive
+// damaged, in part or not at all. Only asynchronous errors report this.
 
-// looseWrite watches over the RDMA write that arrives now. As with messages,
-// what is missing of it when something later comes is given up.
+// looseWrite tracks the RDMA write that is arriving. As with messages, the write is
+// abandoned if parts of it are missing when later data arrives.
 type looseWrite struct {
 	partial bool          // frames of it are missing
 	begun   bool          // any write has been seen
@@ -176,7 +177,7 @@ type looseWrite struct {
 	got     uint32        // bytes of it that have come
 }
 
-// recordFrame records a frame that has come for the first time.
+// recordFrame records a frame that has arrived for the first time.
 func (w *looseWrite) recordFrame(c *Conn, h *ethertype.Header) {
 	if h.Kind != ethertype.KindRDMAWrite {
 		w.abandon(c, h.Seq)
@@ -198,8 +199,8 @@ func (w *looseWrite) recordFrame(c *Conn, h *ethertype.Header) {
 // errAborted is the cause of FaultWriteAborted.
 var errAborted = errors.New("vipl: an RDMA write arrived in part: frames of it were lost")
 
-// abandon tells that the write will not be whole, if what begins at seq comes
-// after it.
+// abandon reports that the write will not be complete, if the data that begins at seq
+// follows the write.
 func (w *looseWrite) abandon(c *Conn, seq ethertype.Seq) {
 	if w.partial && w.first.Less(seq) {
 		w.partial = false
@@ -207,8 +208,8 @@ func (w *looseWrite) abandon(c *Conn, seq ethertype.Seq) {
 	}
 }
 
-// writeSize is how many bytes of a long RDMA write the peer puts into a frame,
-// as cut does, at the most.
+// writeSize is the maximum number of bytes of a long RDMA write that the peer puts into a
+// frame, as cut does.
 func (p *Path) writeSize() uint32 {
 	room := p.Data
 	if p.Long {
@@ -217,8 +218,8 @@ func (p *Path) writeSize() uint32 {
 	return fragmentSize(MaxTransferSize, room-ethertype.RDMASize, true)
 }
 
-// forbidden drops a write that is not allowed. If it carries immediate
-// data the receive that it spends says so, else an asynchronous error.
+// forbidden drops a write that is not allowed. If the write carries immediate data, the
+// receive that it consumes reports this, and otherwise an asynchronous error does.
 func (l *looseRx) forbidden(h *ethertype.Header) {
 	if h.Flags&ethertype.FlagImmediate == 0 {
 		l.c.Drop(drops.RDMA)

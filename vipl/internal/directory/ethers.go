@@ -16,7 +16,7 @@ import (
 // DefaultEthers is the system's file of names of Ethernet addresses.
 const DefaultEthers = "/etc/ethers"
 
-// ethersMax is the most lines that are read from an ethers file.
+// ethersMax is the maximum number of lines that are read from an ethers file.
 const ethersMax = 1 << 16
 
 // ether is a line of an ethers file.

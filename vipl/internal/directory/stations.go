@@ -27,7 +27,7 @@ type Station struct {
 // DiscoverTime is how long Discover waits without a deadline.
 const DiscoverTime = time.Second
 
-// MaxStations is the most stations that Discover returns.
+// MaxStations is the maximum number of stations that Discover returns.
 const MaxStations = 4096
 
 // Discover broadcasts several inquiries, because frames may be lost, until ctx ends or for

@@ -13,7 +13,7 @@ import (
 // LookupAllTime is how long LookupAll waits without a deadline.
 const LookupAllTime = 50 * time.Millisecond
 
-// MaxAnswers is the most addresses that LookupAll returns.
+// MaxAnswers is the maximum number of addresses that LookupAll returns.
 const MaxAnswers = 16
 
 // survey is a query for all NICs that answer to a name.

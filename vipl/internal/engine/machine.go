@@ -84,7 +84,8 @@ func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logg
 	})
 }
 
-// answersAtOnce is the most VIs of a NIC, because each VI of another NIC may need an answer.
+// answersAtOnce is the maximum number of VIs of a NIC, because each VI of another NIC may
+// need an answer.
 const answersAtOnce = 1 << 14
 
 // Addr returns the address of the NIC itself: the lowest port of its range.

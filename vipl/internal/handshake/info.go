@@ -18,7 +18,7 @@ type Terms struct {
 	WholeCRC        bool
 }
 
-// MaxReadDepth is the most RDMA reads that a side serves at a time.
+// MaxReadDepth is the maximum number of RDMA reads that a side serves at a time.
 const MaxReadDepth = 256
 
 // MinMTU is the smallest MTU for the frames of the handshake.
@@ -68,7 +68,7 @@ const (
 // InfoSize is the size of an Info without private data, in bytes.
 const InfoSize = 34
 
-// MaxData is the most private data, in bytes, in a connection request.
+// MaxData is the maximum length, in bytes, of the private data in a connection request.
 const MaxData = 256
 
 // Append appends the encoded Info and its private data.

@@ -176,9 +176,9 @@ func (s *Side) Disconnect(h *ethertype.Header, payload []byte) bool {
 	return true
 }
 
-// Reset ends a pending attempt that the peer does not know, if this side could not meet another
-// attempt of the peer. It reports whether it has. If both sides ask, another attempt of the peer
-// may follow.
+// Reset ends a pending attempt that the peer does not know, unless this side may still meet
+// another attempt of the peer. It reports whether it has ended the attempt. If both sides ask,
+// another attempt of the peer may follow.
 func (s *Side) Reset() bool {
 	a := s.attempt
 	if a.phase == phaseRequest || a.phase == phaseAccept && a.peer != nil {

@@ -21,7 +21,7 @@ const (
 	maxGen   = 1<<(32-slotBits) - 1
 )
 
-// MaxRegions is the most regions of a table.
+// MaxRegions is the maximum number of regions of a table.
 const MaxRegions = 1 << slotBits
 
 // Tag is a protection tag. A descriptor or a peer can use a region only with the region's tag. Tag

@@ -39,8 +39,8 @@ func Map(size int) (buf []byte, locked bool, err error) {
 	return buf[:size:cap(buf)], lock(buf[:roundUp(size, os.Getpagesize())]) == nil, nil
 }
 
-// lock has the pages of buf locked when they are first used. A kernel older than Linux 4.4 locks
-// them all at once.
+// lock makes the kernel lock the pages of buf when they are first used. A kernel older than
+// Linux 4.4 locks them all at once.
 func lock(buf []byte) error {
 	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)), unix.MLOCK_ONFAULT)
 	if errno == unix.ENOSYS {
