@@ -103,7 +103,7 @@ func (b *Bundle) enter() error {
 // returns the number of handled messages, and does not block.
 func (b *Bundle) Poll() (int, error) {
 	served, crowded, err := b.poll()
-	if crowded { // somebody may be about to send what the next poll would find
+	if crowded { // another goroutine may be about to send what the next poll would find
 		runtime.Gosched()
 	}
 	return served, err
@@ -140,7 +140,7 @@ func (b *Bundle) serve(limit int) (served int) {
 	for more := true; more && served < limit; more = b.moreComes() {
 		served += b.handle(limit - served)
 	}
-	if b.pending() { // what is left over is an event, as if it came now
+	if b.pending() { // remaining messages count as a new event
 		b.event(b.posts())
 	}
 	return served

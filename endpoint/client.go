@@ -11,7 +11,7 @@ import (
 // receives their answers.
 type client struct {
 	ep      *Endpoint
-	tr      *translation // nil when that has been unmapped, or has a newer connection
+	tr      *translation // nil when the translation has been unmapped, or has a newer connection
 	to      Name
 	index   int // of the translation
 	ch      provider.Channel
@@ -20,29 +20,29 @@ type client struct {
 	slots   []slot
 	pools   [3]pool
 	used    int              // slots not free
-	sends   uint32           // requests sent, and so the number of the last one
+	sends   uint32           // number of requests sent, and of the last request
 	owing   int              // slots that owe the server a message
 	tickets uint64           // requests that have waited for a credit
-	stalled []uint64         // tickets of those that do
+	stalled []uint64         // tickets of requests that wait now
 	queue   provider.Packets // answers to be handled
 	turn
 	tag     Tag    // of the reply that is being handled
-	refused Reason // why the reply to slot current is refused; 0: it is not
+	refused Reason // why the reply to slot current is refused; 0 if it is accepted
 }
 
 // turn is a half's place in the queue of halves with messages to handle.
 type turn struct {
 	queued  bool
-	running bool // it is being served
+	running bool // the half is being served
 	closed  bool
 	args    [MaxShort]uint32
-	reason  Reason // why the connection has broken; 0: it has not
-	lost    error  // more about that; may be nil
-	// State that serve leaves to rest, because a handler may end the goroutine.
-	handled bool // there was one, or what takes its place
-	current int  // its slot
+	reason  Reason // why the connection has broken; 0 if it has not
+	lost    error  // details of reason; may be nil
+	// State that serve leaves to rest, because a handler may end its goroutine.
+	handled bool // a handler, or its substitute, was called
+	current int  // slot of the handled message
 	inUse   *provider.Packet
-	granted bool // it looks at the segment, which is counted in Endpoint.grants
+	granted bool // the half uses the segment, which Endpoint.grants counts
 }
 
 // begin is called before a handler for a slot. The handler may read p.
@@ -89,7 +89,7 @@ func (c *client) Received(p *provider.Packet) {
 			s.call.finish(ErrNoReply)
 		}
 		c.free(int(h.Slot))
-	case h.Kind == wire.KindReturn && s.state == slotGranting: // its data do not come after all
+	case h.Kind == wire.KindReturn && s.state == slotGranting: // its data will not arrive
 		c.ungrant(int(h.Slot))
 		fallthrough
 	case h.Kind >= wire.KindReply && h.Kind <= wire.KindReturn && s.state == slotWaiting:
@@ -200,8 +200,8 @@ func (c *client) claimSlot(op Op) int {
 	return i
 }
 
-// arrived reports whether all of the last request in slot i has arrived, as far as the provider
-// knows: the request may have been answered before.
+// arrived reports whether the last request in slot i has arrived completely, as far as the provider
+// knows. Its answer may have arrived earlier.
 func (c *client) arrived(i int) bool {
 	s := &c.slots[i]
 	return s.data == nil && c.ch.Idle(i) && (!s.second || c.ch.Idle(len(c.slots)+i))
@@ -338,7 +338,7 @@ func (c *client) giveBack() bool {
 	for i := range c.slots {
 		switch s := &c.slots[i]; {
 		case s.state == slotFree:
-		case s.state == slotRefusing || s.state == slotSkipping: // it has been handled and answered, or has come back
+		case s.state == slotRefusing || s.state == slotSkipping: // the request has been handled and answered, or has returned
 			c.free(i)
 		case first < 0 || int32(s.use-c.slots[first].use) < 0:
 			first = i
@@ -379,7 +379,7 @@ func (c *client) returnRequest(i int, reason Reason, err error) {
 	var h wire.Header
 	body, _ := h.Parse(b, nil)
 	payload := h.Payload(body)
-	if h.Kind == wire.KindGet || h.Kind == wire.KindAnnounce { // the data is, or was to be, elsewhere
+	if h.Kind == wire.KindGet || h.Kind == wire.KindAnnounce { // the data is elsewhere, or was to be
 		payload = nil
 	}
 	r := Returned{Endpoint: c.ep, Reason: reason, Op: s.op, Dest: c.index, To: c.to, Handler: h.Handler,
@@ -396,7 +396,7 @@ func (c *client) answered(p *provider.Packet) {
 	i := int(h.Slot)
 	s := &c.slots[i]
 	switch {
-	case s.use == h.Use && s.hole: // the request has come back alone since
+	case s.use == h.Use && s.hole: // the request has returned alone meanwhile
 		c.holeAnswered(s, p)
 		return
 	case s.use != h.Use || s.state != slotWaiting:
@@ -466,7 +466,7 @@ func (c *client) refuse(i int, reason Reason) {
 	}
 	c.begin(i, nil)
 	c.refused = reason
-	if s.op == OpGet { // whose data the server has not sent of its own will
+	if s.op == OpGet { // the server only sends the data of a get on request
 		c.returnRequest(i, reason, nil)
 	}
 }

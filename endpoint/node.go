@@ -27,24 +27,24 @@ type Node struct {
 	mu         latch.Latch
 	way        provider.Provider // to other nodes
 	loop       provider.Dialer   // to endpoints of this node
-	budget     provider.Budget   // of the connections that others have asked for
+	budget     provider.Budget   // memory of the connections that others have requested
 	endpoints  map[uint32]*Endpoint
-	services   map[uint32]*Endpoint // published, by the numbers of their names
+	services   map[uint32]*Endpoint // published endpoints, by the numbers of their names
 	lastID     uint32
 	bundles    set[*Bundle]
-	leader     *Bundle       // for which a goroutine waits on way
-	left       provider.Gate // which the leader of a closed node opens as it leaves; nil if nobody waits there
+	leader     *Bundle       // bundle for which a goroutine waits on way
+	left       provider.Gate // opened by the leader of a closed node when it returns; nil if no goroutine waits there
 	followers  followers
 	running    int // handlers
 	closed     bool
-	virtual    bool // time is
+	virtual    bool // the node is in virtual time
 	stats      Stats
-	lostLogged int64 // when a lost reply was logged last
+	lostLogged int64 // time of the last log line about a lost reply
 	fresh      fresh
 	pacing     pacing
 	corked     provider.Corked
-	atOnce     *Bundle // for which way.Deliver may have a message handled at once
-	crowded    int     // empty polls that will make way, see lock
+	atOnce     *Bundle // bundle for which way.Deliver may handle a message at once
+	crowded    int     // remaining empty polls that yield, see lock
 }
 
 // Open opens a node (AM_Init). The caller must close it. A nil cfg means the defaults.
@@ -136,7 +136,7 @@ func (n *Node) endLead() bool {
 func (n *Node) owes() bool {
 	for _, ep := range n.endpoints {
 		for s := range ep.servers.places {
-			if s.from.Addr != n.way.Addr() && s.owes() { // within the node nobody waits
+			if s.from.Addr != n.way.Addr() && s.owes() { // within the node no goroutine waits
 				return true
 			}
 		}

@@ -41,8 +41,8 @@ type follower struct {
 type followers struct {
 	list        []*follower
 	spare       []*follower
-	nextLeaders int  // goroutines that are about to run, and then lead or pass it on
-	woken       bool // one has been woken since the leader last looked
+	nextLeaders int  // woken goroutines that have not run yet; each then leads, or selects another leader
+	woken       bool // a goroutine was woken since the leader last checked
 }
 
 // crowdPolls is the number of polls without a message for which a node stays crowded. The count
@@ -87,7 +87,7 @@ func (n *Node) flush() {
 func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error) {
 	n := b.node
 	n.flush()
-	n.stamp() // its time passes while the answer is under way
+	n.stamp() // its time passes while the answer is in flight
 	if n.leader != nil || n.followers.nextLeaders > 0 {
 		return false, b.follow(ctx)
 	}
@@ -110,7 +110,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error
 	if handled {
 		return true, nil
 	}
-	if !b.pending() { // what has come is for others
+	if !b.pending() { // the messages are for other bundles
 		if n.followers.woken && !n.virtual {
 			n.makeWay()
 		}

@@ -1,24 +1,24 @@
 package endpoint
 
-// Some requests also poll (AM2 reference, section 8), but not all. A poll sends the batch. So if
+// Some requests also poll (AM2 reference, section 8), but not all. A poll sends the batch, so if
 // each request of a stream polled, each would travel in its own frame. A program without credits
-// polls anyway. Single requests poll every time. To recognize them, some requests of a stream read
-// the clock. Once one finds that requests are apart, all read it.
+// polls anyway. Single requests always poll. To recognize them, some requests of a stream read the
+// clock. If one of these finds that requests are far apart, all later ones read the clock.
 const (
-	pollEvery   = 64    // requests between polls at most
-	pollLook    = 4     // at so many of a stream, twice, and so on, the clock is read
-	pollSpacing = 4_000 // ns between requests that come one by one,
-	pollPerByte = 1     // and for each byte that they have brought
-	pollsMost   = 12    // requests so far apart are as long as there may be none
+	pollEvery   = 64    // maximum number of requests between polls
+	pollLook    = 4     // the clock is read at this request of a stream, and each time the number has doubled
+	pollSpacing = 4_000 // minimum ns for each request since the last poll, if requests are single
+	pollPerByte = 1     // minimum ns for each byte that these requests carried
+	pollsMost   = 12    // maximum number of requests that count for this minimum
 )
 
 // pacing decides when requests poll.
 type pacing struct {
 	asked    int   // requests since the last poll
-	bytes    int64 // that they carried
-	oneByOne bool  // as far as one has looked
-	polled   int64 // when the last poll was, or before
-	left     int64 // when the last request returned, while they come one by one
+	bytes    int64 // bytes that these requests carried
+	oneByOne bool  // requests are single, as far as known
+	polled   int64 // time of the last poll, or earlier
+	left     int64 // when the last request returned, while requests are single
 }
 
 // due records a request of size bytes and reports whether it should poll first.

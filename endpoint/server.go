@@ -11,11 +11,11 @@ import (
 // server is the half of a connection that receives requests and answers them.
 type server struct {
 	ep    *Endpoint
-	from  Name // as the client says; over VIs its MAC is that which the request came from
+	from  Name // as the client claims; over VIs its MAC is that of the station that sent the request
 	ch    provider.Channel
 	shape wire.Shape
 	slots []serverSlot
-	queue provider.Packets // requests, and replies that came back
+	queue provider.Packets // requests, and returned replies
 	// together is the number of answers that may be batched: a share of the client's requests in
 	// flight, so that the client does not run out of credits meanwhile. It is 1 if the client waits
 	// for its only request.
@@ -23,8 +23,8 @@ type server struct {
 	turn
 	use     uint32 // of the token, counts handlers
 	due     uint32 // number of the request whose turn it is
-	held    int    // messages that are, in all slots
-	replied bool   // the current one has
+	held    int    // held messages, in all slots
+	replied bool   // the current request has a reply
 }
 
 // replyShare determines the batch of answers: one in replyShare of the client's requests.
@@ -35,38 +35,38 @@ type serverState uint8
 
 const (
 	serverIdle      serverState = iota
-	serverQueued                // waits for its handler, or for what that replies
-	serverGranted               // for its bulk data
-	serverPlaced                // its bulk data has come, and waits for its handler
+	serverQueued                // waits for its handler, or for the data of the reply
+	serverGranted               // waits for its bulk data
+	serverPlaced                // its bulk data has arrived; waits for its handler
 	serverAnnounced             // its bulk reply waits for a window
-	serverLost                  // its reply has come back alone, and waits for its handler
-	serverDeferred              // its handler has left the reply to others
+	serverLost                  // its reply has returned alone; waits for the ReturnHandler
+	serverDeferred              // its handler has deferred the reply
 )
 
 // serverSlot is the server's state of one of the client's slots.
 type serverSlot struct {
 	state    serverState
 	posts    uint8       // messages sent; the send buffers of the slot are used in turn
-	answer   Op          // what the last one was, 0 if no reply
-	n        int         // its length
+	answer   Op          // kind of the last message; 0 if it was no reply
+	n        int         // length of the last message
 	use      uint32      // the client's
 	head     wire.Header // of the request
 	args     [MaxShort]uint32
 	source   []byte    // of the bulk reply, unless it is a get's
 	reads    int       // gets that refer to the segment
-	fetching bool      // the write that is under way is one of these
-	bounce   [2][]byte // memory for it, and for the next one, which the write of this one may overlap
+	fetching bool      // the write in progress is one of these gets
+	bounce   [2][]byte // memory for the bulk reply, and for the next one, whose preparation may overlap the write of this one
 	placed   provider.Packet
 	held     *provider.Packet // see order.go
-	again    bool             // the last message has come back alone once
-	why      Reason           // why the reply has
+	again    bool             // the last message has returned alone once
+	why      Reason           // why the reply has returned alone
 }
 
 // last returns the number of the slot's send buffer that was used last.
 func (s *server) last(i int) int { return i + s.shape.Slots*int(s.slots[i].posts&1) }
 
-// next returns the number of the send buffer for the next message. It is idle whenever there is
-// something to answer.
+// next returns the number of the send buffer for the next message. This buffer is idle whenever an
+// answer is due.
 func (s *server) next(i int) int { return i + s.shape.Slots*int((s.slots[i].posts+1)&1) }
 
 // post sends the first n bytes of the buffer that next returned.
@@ -75,7 +75,7 @@ func (s *server) post(i, n int, answer Op) {
 	s.ch.Post(s.last(i), n, s.together)
 }
 
-// built notes that the message which is built in what next has returned leaves.
+// built records that the message in the buffer that next returned is being sent.
 func (s *server) built(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
@@ -218,7 +218,7 @@ func (s *server) Broken(reason Reason, err error) {
 	s.reason, s.lost = reason, err
 	s.ep.node.stats.Broken++
 	if s.left() {
-		s.resume() // what waits for a send buffer needs none now
+		s.resume() // messages that wait for a send buffer need none now
 	} else {
 		s.queue = provider.Packets{}
 	}
@@ -307,7 +307,7 @@ func (s *server) over() {
 	s.ended(s.ep)
 	s.use++
 	switch slot := &s.slots[s.current]; {
-	case s.replied: // and if that has come back meanwhile, its turn comes
+	case s.replied: // if the reply has returned meanwhile, its turn follows
 	case slot.state == serverLost:
 		s.answerInPlace(s.current)
 		s.fail(s.current, slot.why)
@@ -378,7 +378,7 @@ func (s *server) handle(p *provider.Packet) {
 		return
 	}
 	if s.left() && (h.Kind == wire.KindAnnounce || h.Kind == wire.KindGet) {
-		s.ch.Release(p) // its data will never come, or nobody wants them
+		s.ch.Release(p) // its data will never arrive, or no one needs it
 		slot.state = serverIdle
 		return
 	}
@@ -477,7 +477,7 @@ func (s *server) fail(i int, reason Reason) {
 	s.say(i, &wire.Header{Kind: wire.KindReturn, Reason: reason}, nil)
 }
 
-// say sends a message that is no reply.
+// say sends a message that is not a reply.
 func (s *server) say(i int, h *wire.Header, w *wire.Window) {
 	if s.closed || s.reason != 0 {
 		return
@@ -492,8 +492,7 @@ func (s *server) say(i int, h *wire.Header, w *wire.Window) {
 	s.post(i, n, 0)
 }
 
-// owes reports whether s has announced a bulk reply that its client has not asked
-// for yet.
+// owes reports whether s has announced a bulk reply that its client has not requested yet.
 func (s *server) owes() bool {
 	for i := range s.slots {
 		if s.slots[i].state == serverAnnounced {

@@ -55,11 +55,11 @@ const (
 	slotFree     slotState = iota
 	slotWaiting            // for an answer
 	slotGranting           // for the data of a bulk reply
-	slotPlaced             // these have come; for their handler
+	slotPlaced             // the data have arrived and wait for the handler
 	slotHandling           // for the end of the handler of its reply or return
-	slotRefusing           // the reply has been refused; for the end
-	slotLost               // the request has come back alone; for the handler of its return
-	slotSkipping           // that has returned; for the answer to the skip
+	slotRefusing           // the reply has been refused; for the server to end the request
+	slotLost               // the request has returned alone; for the ReturnHandler
+	slotSkipping           // the ReturnHandler has returned; for the answer to the skip
 )
 
 // slot is a request in flight.
@@ -71,17 +71,17 @@ type slot struct {
 	awaited bool   // a RequestBulk waits until the data have been written
 	use     uint32 // the number of the request, from 1 on
 	n       int    // bytes of the request, in the send buffer of the slot's number
-	sent    int64  // when, by Node.stamp
+	sent    int64  // send time, set by Node.stamp
 	data    []byte // bulk data that has not been written yet
 	call    *call
-	reply   wire.Header // of the bulk reply under way
+	reply   wire.Header // of the bulk reply in progress
 	hole    bool        // the server has not answered the skip yet
-	landed  bool        // the bulk reply came by Land
+	landed  bool        // the bulk reply arrived by Land
 	second  bool        // the slot's second send buffer has been used
-	again   bool        // and what is in it has come back once
-	length  int         // bytes of it
-	owed    wire.Kind   // refuse or skip, if it waits for that buffer
-	why     wire.Reason // why the request came back alone, or its reply is refused
+	again   bool        // the message in it has returned once
+	length  int         // bytes of this message
+	owed    wire.Kind   // refuse or skip, if it waits for the second buffer
+	why     wire.Reason // why the request returned alone, or why its reply is refused
 	args    [MaxShort]uint32
 	placed  provider.Packet
 }

@@ -99,7 +99,7 @@ func (ch *channel) toEnd(reason wire.Reason) bool {
 	return true
 }
 
-// endAll breaks the connections of an endpoint that are to end, once it has been read.
+// endAll breaks the connections of an endpoint that must end, once the endpoint has been read.
 func (p *way) endAll(x *end) {
 	x.ending = 0
 	for _, ch := range p.inOrder() {
@@ -210,8 +210,8 @@ func (p *way) lives(key peerKey) {
 	}
 }
 
-// mostPairs is the maximum number of connections in an inquiry. It fits its entry, so that it need
-// not wait for the DMA engine.
+// mostPairs is the maximum number of connections in an inquiry. An inquiry of this size fits in its
+// entry, so it need not wait for the DMA engine.
 const mostPairs = (inlineSize - connSize - sayHead - pairSize) / pairSize
 
 // inquire asks a remote program whether it is alive and has its connections with this one. Its

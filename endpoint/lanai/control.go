@@ -12,21 +12,21 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// What drivers say to each other, from privileged endpoint to privileged endpoint, about
-// connections of their programs. Each begins with the ports of both programs and the
-// number of the connection at the one that says it.
+// topic is the kind of a saying: a message between the privileged endpoints of two drivers, about
+// connections of their programs. Each saying begins with the ports of both programs and the number
+// of the connection at the sender.
 //
-//	0 to port (2)   2 from port (2)   4 from connection (4)   8 life (4)   what follows
+//	0 to port (2)   2 from port (2)   4 from connection (4)   8 life (4)   fields of the topic
 type topic uint32
 
 const (
 	sayOpen   topic = 1 + iota // requests a connection; the Hello follows
 	sayAccept                  // to connection (4), endpoint (4)
 	sayRefuse                  // to connection (4), reason (4)
-	sayGone                    // the connection does not exist (any more): to connection (4), or 0 if from connection is meant
-	sayAlive                   // asks whether the program with this life (4), 0 for any, is alive: 0 (4), and the connections that it should have, each by its number there (4), and here (4) or 0
+	sayGone                    // the connection does not exist, or has ended: to connection (4), or 0 if the saying is about from connection
+	sayAlive                   // asks whether the program with this life (4), 0 for any, is alive: 0 (4), and the connections that the program should have, each by its number there (4), and its number here (4) or 0
 	sayDead                    // the program is not alive: port (4), life (4)
-	sayNone                    // it has none of these connections: those of a sayAlive, in the same form
+	sayNone                    // the program has none of these connections: those of a sayAlive, in the same form
 )
 
 const sayHead = 12
@@ -35,7 +35,7 @@ const sayHead = 12
 type saying struct {
 	what topic
 	to   peerName
-	from *seat // nil: no program waits for its end
+	from *seat // nil: no program waits for the outcome
 	user user
 	body []byte
 	back int // how often it was returned
@@ -48,7 +48,7 @@ func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *s
 	u := nobody
 	if from != nil {
 		u = userOf(from.listener)
-		if what == sayOpen || what == sayAccept || what == sayAlive { // the rest may answer programs that it does not know
+		if what == sayOpen || what == sayAccept || what == sayAlive { // other sayings may answer programs that this one does not know
 			from.met.add(peerKey{to.mac, to.port})
 		}
 		binary.LittleEndian.PutUint16(b[2:], from.port)
@@ -58,12 +58,12 @@ func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *s
 	return &saying{what: what, to: peerName{mac: to.mac}, from: from, user: u, body: append(b, more...)}
 }
 
-// goneTries is how often a driver repeats that a connection has ended. After that, the other driver
-// finds out when it asks.
+// goneTries is the number of times that a driver reports the end of a connection. After that, the other driver
+// learns of the end when it asks.
 const goneTries = 16
 
-// The maximum number of the driver's own sayings in flight or waiting, and of those to one station. They answer
-// other drivers, which ask again.
+// The maximum number of the driver's own sayings in flight or waiting, in total and for one station. They
+// answer other drivers, which ask again.
 const (
 	mostReplies    = 1024
 	stationReplies = mostReplies / 4
@@ -165,7 +165,7 @@ func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 	case what == sayDead && len(rest) >= 8:
 		p.dead(peerKey{from.mac, uint16(word(rest, 0))}, word(rest, 4))
 	}
-	if n := len(p.items); n > 0 { // the account forgets the oldest saying first
+	if n := len(p.items); n > 0 { // the account removes the oldest saying first
 		p.items[n-1].heard++
 	} else {
 		p.took(1)
@@ -333,7 +333,7 @@ func (d *driver) attend(now int64) int64 {
 	return d.askAt
 }
 
-// speaks reports whether a saying is not known to have arrived.
+// speaks reports whether a saying may not have arrived yet.
 func (d *driver) speaks() bool {
 	if d.far != nil {
 		return false // the other process sends its own sayings

@@ -24,10 +24,10 @@ type end struct {
 	frame   *frame // that it is in, or is being loaded to; nil in a process without the card
 	image   []byte // the page while it is not in a frame; always, for a program of another process
 	staging staging
-	gone    bool // to be removed when it has left its frame
+	gone    bool // must be removed when it has left its frame
 
 	memory *shared.Memory // memory of image and staging if it is shared with the process that has the card
-	bit    int            // bit in the page of bells, for such an endpoint
+	bit    int            // its bit in the page of bells, if it is a shared endpoint
 	freed  func()         // called when the card has removed it, or nil
 
 	returning uint16 // while it is not in a frame: entries of the send queues whose messages must be returned
@@ -38,7 +38,7 @@ type end struct {
 	wantsPin   bool  // its staging area must be pinned
 	wantsDone  bool  // its program waits for an entry of a send queue
 	ending     int   // connections that break once it has been read
-	news       bool  // the card has reported something that its program has not looked at
+	news       bool  // the card has reported an event that the program has not processed
 
 	tag, shownTag wire.Tag // as set by the host; as stored in the page
 
@@ -181,9 +181,9 @@ type driver struct {
 
 	ends   []*end // by slot; nil for a free one
 	by     map[uint64]*end
-	load   fifo.Queue[*end] // that wait for a frame
-	spoken bool             // the last one loaded was one that messages had arrived for
-	alarm  int64            // when the next of them may get a frame
+	load   fifo.Queue[*end] // endpoints that wait for a frame
+	spoken bool             // the last loaded endpoint was one for which messages had arrived
+	alarm  int64            // when the next of these endpoints may get a frame
 	pinned int              // bytes of staging areas
 	faults uint64
 	newsOf fifo.Queue[*end]
@@ -271,7 +271,7 @@ func (d *driver) kick() {
 	d.prog.frames[0].page.Ring()
 }
 
-// ring makes the card look at an endpoint's page.
+// ring makes the card examine an endpoint's page.
 func (d *driver) ring(e *end) {
 	if d.far != nil {
 		d.far.calls.Ring(e.bit)
@@ -280,8 +280,8 @@ func (d *driver) ring(e *end) {
 	e.frame.page.Ring()
 }
 
-// rung makes the card look at the page of an endpoint that a program of another process has rung for, or
-// load the endpoint. It reports whether the program had a reason to ring.
+// rung makes the card examine the page of an endpoint, or loads the endpoint, after a program of another
+// process has rung for it. It reports whether the program had a reason to ring.
 func (d *driver) rung(e *end) (some bool) {
 	posted := uint16(shared.Load(e.image, postedAt))
 	switch {
@@ -468,7 +468,7 @@ func (d *driver) bring(f *frame, e *end) {
 	d.kick()
 }
 
-// victim returns the next frame to empty, or nil: one of a user with the most frames.
+// victim returns the next frame to empty, or nil. It chooses a frame of a user with the most frames.
 func (d *driver) victim() (f *frame) {
 	now, most := d.now(), 0
 	for i := range d.prog.frames {

@@ -40,7 +40,7 @@ type far struct {
 	ends  [shared.Bits]*end // by bit; guarded by the engine's lock
 
 	asking  sync.Mutex // held while a request waits for its answer
-	answers chan note  // of capacity 1; closed when the connection ends
+	answers chan note  // capacity 1; closed when the connection ends
 	closed  atomic.Bool
 }
 
@@ -218,7 +218,7 @@ func (f *far) listen() {
 			n.fds = fds
 			select {
 			case f.answers <- n:
-			default: // to nothing that was asked
+			default: // an answer to no request
 				closeFiles(fds)
 			}
 		}

@@ -7,22 +7,22 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// An endpoint frame is a page of the card's memory, or, while its endpoint is away, of the
-// host's. All numbers in it are little-endian, as those of messages are.
+// An endpoint frame is a page of the card's memory. While its endpoint is not resident, the page is
+// in the host's memory. All numbers in it are little-endian, like the numbers in messages. Each
+// word has one writer, the card or the host.
 //
-//	0 filled (4)    a bit for each entry of the receive queues, the card's
-//	4 done (4)      a bit for each entry of the send queues, the card's
-//	8 taken (4)     a bit for each entry of the receive queues, the host's
-//	12 posted (4)   a bit for each entry of the send queues, the host's
-//	16 tag (8)      of the endpoint, the host's
-//	24 wants (4)    1: the host waits for an entry of a send queue, the host's
-//	28 starved (4)  1: the card waits for an entry of a receive queue, the card's
+//	0 filled (4)    card: a bit for each entry of the receive queues
+//	4 done (4)      card: a bit for each entry of the send queues
+//	8 taken (4)     host: a bit for each entry of the receive queues
+//	12 posted (4)   host: a bit for each entry of the send queues
+//	16 tag (8)      host: the endpoint's tag
+//	24 wants (4)    host: 1 if the host waits for an entry of a send queue
+//	28 starved (4)  card: 1 if the card waits for an entry of a receive queue
 //	64              entries: request send, reply send, request receive, reply receive
 //
-// A bit is turned over for each message that passes the entry. So an entry of a send queue
-// has a message of the host's while posted and done differ, and an entry of a receive
-// queue has one of the card's while filled and taken differ; neither side ever writes a
-// word of the other's.
+// Each message that passes an entry inverts the entry's bit. So an entry of a send queue has a
+// message from the host while posted and done differ. An entry of a receive queue has a message
+// from the card while filled and taken differ.
 const (
 	frameSize = 4096
 
@@ -31,7 +31,7 @@ const (
 	takenAt   = 8
 	postedAt  = 12
 	tagAt     = 16
-	wantsAt   = 24 // like the next one, only in pages shared with programs of other processes
+	wantsAt   = 24 // used, like starvedAt, only in pages shared with programs of other processes
 	starvedAt = 28
 	entryAt   = 64
 
@@ -59,9 +59,9 @@ const (
 //
 //	0 flags   1 op   2 length (2)   4 station (6)   10 port (2)   12 endpoint (4)
 //
-// The station, port and endpoint are those that the message is for, or has come from. Of
-// what comes back (flagReturned) op is the reason, and length the number of the entry of
-// the send queues that had the message.
+// The station, port and endpoint identify the destination or the source of the message. In a
+// returned message (flagReturned), op is the reason, and length is the number of the entry of the
+// send queues that had the message.
 type entry struct {
 	flags    uint8
 	op       uint8
@@ -106,7 +106,7 @@ func (e *entry) parse(b []byte) {
 // requests.
 func sendAt(i int) int { return entryAt + i*entrySize }
 
-// receiveAt returns the same for the receive queues.
+// receiveAt returns the offset of entry i of the receive queues.
 func receiveAt(i int) int { return entryAt + (numSends+i)*entrySize }
 
 // word reads a word of a frame, setWord writes one.

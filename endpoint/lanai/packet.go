@@ -17,8 +17,8 @@ type kind uint8
 const (
 	kindData   kind = 1 + iota // a message, on a channel
 	kindAnswer                 // an ACK or NACK
-	kindQuery                  // of a driver: look-up of a name
-	kindHas                    // its answer
+	kindQuery                  // a driver's look-up of a name
+	kindHas                    // answer to a query
 	kindEnd
 )
 
@@ -121,8 +121,7 @@ func tagOf(message []byte) (tag wire.Tag, tagged bool) {
 // admits reports whether an endpoint with tag t accepts a message with tag m.
 func admits(t, m wire.Tag) bool { return t == wire.TagAll || t != wire.TagNone && t == m }
 
-// refusalReason returns the reason with which a message is returned that a card has permanently
-// refused.
+// refusalReason returns the reason for returning a message that a card has permanently refused.
 func refusalReason(k channels.AnswerKind, q queue) wire.Reason {
 	switch {
 	case k == channels.NackNoEndpoint:

@@ -83,7 +83,7 @@ func (d *driver) flush(e *end) {
 	for control && d.sayings.n > 0 {
 		i := p.free(requests)
 		if i < 0 {
-			break // until an entry is free, which the drivers' endpoint always learns
+			break // until an entry is free, which the drivers' endpoint always detects
 		}
 		s := d.sayings.pop(p)
 		if s == nil {
@@ -94,7 +94,7 @@ func (d *driver) flush(e *end) {
 	d.show(e)
 }
 
-// writeEntry writes a message to entry i. It reports whether there is more of it.
+// writeEntry writes a message to entry i. It reports whether bytes of the message are left.
 func (d *driver) writeEntry(e *end, i int, r ref) (more bool) {
 	var scratch [entrySize]byte
 	head := entry{op: opMessage}
@@ -141,7 +141,7 @@ func (d *driver) show(e *end) {
 	d.clock.later(e.shows)
 }
 
-// showPosted does so at the host's current time.
+// showPosted makes the written entries visible at the host's current time.
 func (d *driver) showPosted(e *end) {
 	p := &e.post
 	if e.state != endResident || p.shown == p.posted {
@@ -188,7 +188,7 @@ func (r *ref) fill(b []byte) {
 	}
 }
 
-// takeDone records which messages the card is done with, and calls each for them.
+// takeDone records which messages the card has finished, and calls each for them.
 func (d *driver) takeDone(e *end, done uint16, each func(r *ref, back wire.Reason)) {
 	p := &e.post
 	for set := done ^ p.done; set != 0; set &= set - 1 {

@@ -7,10 +7,11 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// sayings holds the drivers' sayings that wait for an entry of the control endpoint. Users take turns, and within
-// a user the stations that it speaks to. Sayings of one user to one station stay in order. A station that does not
-// answer holds its entries for long. One that holds as many as are free gets no other, and so does a user, so that
-// the rest is left to others. So at most sendEntries stations of each user are passed over, however much waits.
+// sayings holds the drivers' sayings that wait for an entry of the control endpoint. Users take turns, and so do
+// the stations that a user sends to. Sayings of one user to one station stay in order. A station that does not
+// answer occupies its entries for a long time. If a station, or a user, occupies as many entries as are free, it
+// gets no further entry, so that other stations and users can use them. So at most sendEntries stations of each
+// user are skipped, however many sayings wait.
 type sayings struct {
 	n     int
 	turns fifo.Queue[*userSayings]
@@ -48,7 +49,7 @@ func (w *sayings) push(s *saying) {
 	w.n++
 }
 
-// pop returns the saying whose turn it is, or nil if none may have an entry of those that are free.
+// pop returns the next saying in turn that may have one of the free entries, or nil.
 func (w *sayings) pop(p *posting) *saying {
 	free := p.frees()
 	for range w.turns.Len() {
@@ -91,7 +92,7 @@ func (u *userSayings) pop(p *posting, free int) *saying {
 // frees returns how many entries of the request queue are free.
 func (p *posting) frees() int { return sendEntries - bits.OnesCount8(uint8(p.posted^p.done)) }
 
-// holds returns how many entries hold such sayings.
+// holds returns how many entries contain sayings for which such returns true.
 func (p *posting) holds(such func(s *saying) bool) (n int) {
 	for i := range p.refs[:sendEntries] {
 		if s := p.refs[i].say; s != nil && such(s) {

@@ -6,31 +6,31 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/untaken"
 )
 
-// What waits until a program takes it in, at the most. Its process may do nothing for long, and other drivers may
-// say as much as they like meanwhile.
+// Maximum of the sayings that wait until a program handles them. The process of the program may be inactive for
+// long, and other drivers may send any number of sayings meanwhile.
 const (
-	mostUntaken = 8 << 20 // bytes of sayings, beside what each program that this one has spoken to may have
-	untakenCost = 192     // bytes that a saying counts beside its body
-	mostMet     = 512     // programs that a program has spoken to: at least so many are remembered
+	mostUntaken = 8 << 20 // bytes of sayings, in addition to those that each program that this one has spoken to may have
+	untakenCost = 192     // bytes that a saying counts in addition to its body
+	mostMet     = 512     // programs that a program has spoken to: at least this number is remembered
 )
 
 // seat is the driver's record of a program.
 type seat struct {
 	listener
-	met     met             // programs that it has spoken to
-	untaken untaken.Account // what others have said to it
+	met     met             // programs that this one has spoken to
+	untaken untaken.Account // sayings of others to this program
 	port    uint16
 	life    uint32 // distinguishes it from earlier programs at the same port
 	names   map[string]struct{}
-	saying  int // sayings that are not known to have arrived
+	saying  int // sayings that may not have arrived yet
 }
 
-// listener is how the driver reports to a program: a way of this process, or a program of another
-// process. All calls are made with the engine's lock held.
+// listener is the interface through which the driver reports to a program: a way of this process, or a program of
+// another process. All calls are made with the engine's lock held.
 type listener interface {
 	told(e *end)                                                     // the card has reported something for an endpoint
 	heard(what topic, from peerName, conn, life uint32, rest []byte) // another driver has sent a saying
-	stopped() bool                                                   // it reads nothing, and much waits
+	stopped() bool                                                   // the program reads nothing, and many sayings wait
 	said(what topic, to peerKey, conn uint32, why wire.Reason)       // a saying of the program has arrived, or failed for a reason
 	found(name string, at ethertype.Addr)                            // a name has been found
 	attend(now int64) (next int64)                                   // do what is due, and return when to call again
@@ -50,8 +50,8 @@ func (c *Card) sit(l listener) *seat {
 }
 
 // hear passes a saying of another driver to a program if there is room for it. Programs that this one has not spoken
-// to have half of the room. The driver refuses a connection for which there is no room; of the rest, drivers
-// find out what they miss when they ask.
+// to share half of the room. The driver refuses a connection for which there is no room. It drops other sayings:
+// drivers learn the same when they ask.
 func (s *seat) hear(d *driver, what topic, from peerName, conn, life uint32, rest []byte) {
 	key := peerKey{from.mac, from.port}
 	if !s.stopped() && s.untaken.Message(ethertype.Addr{MAC: key.mac, Port: key.port}, untakenCost+len(rest)*4/3, !s.met.has(key)) {
@@ -67,7 +67,7 @@ func (s *seat) hear(d *driver, what topic, from peerName, conn, life uint32, res
 	}
 }
 
-// met remembers the programs that a program has spoken to: the last mostMet, and up to twice as many.
+// met remembers the programs that a program has spoken to: at least the last mostMet, and at most twice that number.
 type met struct{ last, before map[peerKey]struct{} }
 
 func (m *met) add(key peerKey) {

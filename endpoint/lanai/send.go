@@ -100,8 +100,8 @@ func (p *program) scan(b *outBuffer) bool {
 	return true
 }
 
-// frameOf returns the entry of a packet. Its endpoint stays in a frame while the packet is in
-// flight.
+// frameOf returns the frame and the entry of a packet. The endpoint stays in its frame while the
+// packet is in flight.
 func (p *program) frameOf(packet uint32) (f *frame, i int) {
 	if e := p.d.ends[packet>>8]; e != nil {
 		f = e.frame

@@ -22,18 +22,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of one process on a card. Its user has a limit on all endpoints.
+// Limits of one process on a card. A separate limit applies to all endpoints of a user.
 const (
 	mostSeats   = 16      // programs
 	mostNames   = 256     // of each program
 	mostLooked  = 256     // concurrent look-ups
-	mostSayings = 64      // passed to the driver; others wait
-	mostSaying  = 4096    // bytes of one
+	mostSayings = 64      // sayings passed to the driver; further ones wait
+	mostSaying  = 4096    // bytes of a saying
 	mostAsks    = 32      // look-ups of names within askAgain
 	mostBacklog = 1 << 20 // unread bytes of answers
-	mostLater   = 8 << 20 // bytes of waiting sayings: as many as answers to all that a program may not have taken in
-	mostTold    = 8 << 20 // unread bytes of what other drivers say to its programs
-	userPart    = 4       // fraction of the endpoints, for one user
+	mostLater   = 8 << 20 // bytes of waiting sayings: room for the answers to all sayings that a program may not have handled
+	mostTold    = 8 << 20 // unread bytes of other drivers' sayings to its programs
+	userPart    = 4       // one user may have this fraction of the endpoints: 1/userPart
 )
 
 // Serve lets programs of other processes use the card, until ctx is done or the card fails permanently.
@@ -48,8 +48,8 @@ func (c *Card) Serve(ctx context.Context, anyUser bool) error {
 	return serve(ctx)
 }
 
-// desk opens the desk where programs come, in the network namespace of the calling thread, and returns
-// what serves them.
+// desk opens the desk to which programs connect, in the network namespace of the calling thread, and returns the
+// function that serves them.
 func (c *Card) desk(anyUser bool) (serve func(ctx context.Context) error, err error) {
 	if c.driver.far != nil {
 		return nil, fmt.Errorf("lanai: serve: another process serves the card: %w", unix.EADDRINUSE)
@@ -108,9 +108,9 @@ type tenant struct {
 	ends   [shared.Bits]*end // by their bits
 	seats  map[uint16]*seat
 	saying int                 // sayings passed to the driver
-	later  fifo.Queue[*saying] // sayings that wait for these
-	kept   int                 // bytes of later
-	asks   int                 // names that it has looked up since asksAt
+	later  fifo.Queue[*saying] // sayings that wait to be passed to the driver
+	kept   int                 // bytes of the sayings in later
+	asks   int                 // names that the process has looked up since asksAt
 	asksAt int64
 }
 
@@ -161,7 +161,7 @@ func (c *Card) tenant(conn *net.UnixConn, uid uint32) {
 }
 
 // readDoorbells makes the card look at the endpoints that the process has rung for, and reports whether there was a
-// reason to ring for one of them. The engine's lock is held.
+// reason to ring for one of them. The caller must hold the engine's lock.
 func (t *tenant) readDoorbells() (some bool) {
 	for i := range shared.Words {
 		for set := t.calls.Take(i); set != 0; set &= set - 1 {
@@ -306,9 +306,9 @@ func (t *tenant) answer(s *seat, what topic, to peerKey, conn uint32, why wire.R
 // ends.
 const mostOrphans = 1024
 
-// dropOrphans drops the sayings of processes that have ended, if more than mostOrphans wait. Otherwise
-// processes that come, say something to a silent station and end would fill the memory. Other drivers find out
-// what they miss when they ask.
+// dropOrphans drops the sayings of processes that have ended, if more than mostOrphans wait. Otherwise processes
+// that connect, send a saying to a silent station and end could fill the memory. Other drivers learn the same when
+// they ask.
 func (d *driver) dropOrphans() {
 	if d.sayings.n <= mostOrphans {
 		return
