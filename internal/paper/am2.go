@@ -7,7 +7,7 @@ const (
 	cshiftTrip      = "our hosts do nothing else, so their messages fall into step and seldom wait. The paper's messages wait for a third of their round trip, which is longer than the round trip across the bisection. The paper does not state the reason"
 	bisection       = "our routes use all 11 cables between the sub-clusters evenly, and packets block each other. Figure 3 of the paper does not show which cables its routes use"
 	noFlush         = "streaming DMA ends with a host call that flushes a buffer. The paper does not state how long this call takes; in our model the call takes no time"
-	oneOfMany       = "this row describes only one client of 84. How often this client's endpoint has a frame depends on whose messages arrive when a frame becomes free. With other choices of the driver, other routes, and threads that take no time, the fastest client was 37 to 86 % above the mean and the slowest client 34 to 45 % below the mean. The server's rate changed by only 4 %"
+	oneOfMany       = "this row describes only one client of 84. How often this client's endpoint has a frame depends on whose messages arrive when a frame becomes free. With other choices of the driver, other routes, and threads that take no time, the fastest client was 37 to 86 % above the mean and the slowest client 34 to 45 % below the mean. The server's rate changed by 4 %"
 )
 
 func am2Paper() *Paper {

@@ -82,7 +82,7 @@ func drawLogP(b *Bench, all, reliable, plain, gam *logP) {
 		return s
 	}
 	base := paper("no reliability either", 0, 0, published("fig5.l_base_us"), published("fig5.g_base_us"))
-	b.Draw(Figure{"am2-figure5", "Parameters of LogP, of AM-II, parts of it, and GAM", []plot.Panel{{
+	b.Draw(Figure{"am2-figure5", "LogP parameters of AM-II, of AM-II without some of its parts, and of GAM", []plot.Panel{{
 		Title: "LogP", Names: []string{"o_s", "o_r", "L", "g"}, Y: "µs",
 		Series: []plot.Series{
 			ours("AM-II", all), ours("no protection", reliable), ours("no reliability either", plain), ours("GAM", gam),

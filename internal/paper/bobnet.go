@@ -7,9 +7,9 @@ import (
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
-// FastEthernet is the machines with Intel and Tulip cards: dual Pentium Pro of 200 MHz,
-// FreeBSD, back to back. The routines' 3 to 4 us are taken to be those of a shortest and
-// of a full frame.
+// FastEthernet describes the machines with Intel and Tulip cards: dual 200 MHz Pentium Pro,
+// FreeBSD, back to back. The paper states 3 to 4 us for the routines: 3 us is assumed for a
+// shortest frame, and 4 us for a full frame.
 func FastEthernet() *Ethernet {
 	return &Ethernet{
 		Name: "fastethernet", Bandwidth: 100e6,
@@ -18,8 +18,8 @@ func FastEthernet() *Ethernet {
 	}
 }
 
-// Yellowfin is the same with the prototype of a Gigabit card, the bursts of which on the
-// PCI bus are too short: they limit it.
+// Yellowfin describes the same machines with the prototype of a Gigabit card. The card's bursts on
+// the PCI bus are too short, and limit its bandwidth.
 func Yellowfin() *Ethernet {
 	e := FastEthernet()
 	e.Name, e.Bandwidth, e.Bus = "yellowfin", 1e9, 1e6/0.0437
@@ -84,7 +84,7 @@ func bobnetPaper() *Paper {
 // pingPongSizes are the sizes of figures 3 to 5, in bytes.
 var pingPongSizes = []int{4, 16, 64, 256, 1024, 4096, 10_240, 32_768, 102_400, 262_144, 1_048_576}
 
-// pingPongRounds is how many round trips are counted of each size.
+// pingPongRounds is the number of round trips that are counted for each size.
 const pingPongRounds = 10
 
 // oneWays returns the one-way times of all sizes, in microseconds.
@@ -105,8 +105,8 @@ func slope(times map[int]float64, from, to int) float64 {
 	return (times[to] - times[from]) / float64(to-from)
 }
 
-// tcpSlope is the arithmetic of TCP's slope: full frames with the headers of IP and TCP,
-// and TCP's time stamps.
+// tcpSlope computes the slope of TCP: full frames with the headers of IP and TCP, and with TCP's
+// time stamps.
 func tcpSlope(e *Ethernet) float64 {
 	const payload = 1500 - 20 - 20 - 12
 	return float64(e.line(fullFrame)) / payload / 1000
@@ -142,8 +142,8 @@ func repeatBobnet(b *Bench, fast, gigabit *Ethernet) error {
 	return nil
 }
 
-// drawBobnet draws figures 3, 4 and 5. Of the paper's curves the slopes are published: they
-// are drawn where the curves have levelled off.
+// drawBobnet draws figures 3, 4 and 5. The paper publishes only the slopes of its curves. The
+// slopes are drawn at the sizes where the curves have levelled off.
 func drawBobnet(b *Bench, fast, gigabit map[int]float64) {
 	latency := func(t map[int]float64) (s []plot.Point) {
 		for _, n := range pingPongSizes {

@@ -7,12 +7,12 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// Ethernet is what two machines of the Bobnet paper, joined by a cable, cost in virtual
-// time. Computing costs nothing else.
+// Ethernet has the times that two machines of the Bobnet paper take in virtual time. A cable joins
+// the machines. Other computation takes no time.
 type Ethernet struct {
 	Name      string
 	Bandwidth float64       // of the cable, bits per second
-	Bus       float64       // of the bus that the device takes frames from, bytes per second; 0 for one that is faster than the cable
+	Bus       float64       // of the bus from which the device fetches frames, bytes per second; 0 means faster than the cable
 	Routine   time.Duration // of the kernel, for the shortest frame: once to send it, once to receive it
 	PerFull   time.Duration // additional time of the routine for a frame of the MTU
 	Devices   time.Duration // time of a shortest frame in both devices and on the cable
@@ -32,7 +32,7 @@ func (e *Ethernet) routine(n int) time.Duration {
 	return e.Routine + time.Duration(more*float64(e.PerFull))
 }
 
-// line returns how long the slower of cable and bus is taken by a frame of n bytes.
+// line returns how long a frame of n bytes occupies the cable or the bus, whichever is slower.
 func (e *Ethernet) line(n int) time.Duration {
 	n = max(n, shortestFrame)
 	seconds := float64(n+cableOverhead) * 8 / e.Bandwidth
@@ -48,20 +48,20 @@ func (e *Ethernet) world() *sim.World {
 	return sim.New(sim.Options{Seed: 1, Delay: max(e.Devices-e.line(shortestFrame), 1), Limit: time.Hour})
 }
 
-// machine is one of the two: a station, the device and kernel of which take their time. One
-// process uses it, which is the machine's processor: it sleeps while the kernel works.
+// machine is one of the two machines: a station whose kernel and device take time. One process uses
+// the machine, and is its processor: the process sleeps while the kernel works.
 type machine struct {
 	*sim.Station
 	w    *sim.World
 	e    *Ethernet
-	free int64 // when the line is
+	free int64 // time at which the line becomes free
 }
 
 func (e *Ethernet) machine(w *sim.World, name string) *machine {
 	return &machine{Station: w.Station(name), w: w, e: e}
 }
 
-// Send has each frame pass the kernel, and then the line.
+// Send passes each frame through the kernel, and then over the line.
 func (m *machine) Send(frames []transport.Frame) (int, error) {
 	for i := range frames {
 		n := frames[i].Len()
@@ -75,7 +75,7 @@ func (m *machine) Send(frames []transport.Frame) (int, error) {
 	return len(frames), nil
 }
 
-// Recv returns one frame at a time, when it has passed the kernel.
+// Recv returns one frame at a time, after the frame has passed the kernel.
 func (m *machine) Recv(views [][]byte) (int, error) {
 	n, err := m.Station.Recv(views[:min(len(views), 1)])
 	if n > 0 {

@@ -10,13 +10,13 @@ import (
 type From struct {
 	How string                     // the arithmetic
 	Of  []string                   // the items
-	Is  func(v ...float64) float64 // the value, of theirs; nil if ours is measured all the same
+	Is  func(v ...float64) float64 // computes the value from the values of the items; nil if our value is measured nevertheless
 }
 
-// computed reports whether our value is computed from those of other items.
+// computed reports whether our value is computed from the values of other items.
 func (i *Item) computed() bool { return i.From != nil && i.From.Is != nil }
 
-// value is the arithmetic of the values that of has.
+// value computes the value of an item. of returns the values of other items.
 func (f *From) value(of func(item string) float64) float64 {
 	var v []float64
 	for _, name := range f.Of {
@@ -37,10 +37,10 @@ func (f *From) markdown(item string) string {
 	return fmt.Sprintf("- `%s`: %s%s%s.\n", item, f.How, of, ours)
 }
 
-// from returns what an item follows from: see From.
+// from returns a From, which describes how an item is computed from other items.
 func from(how string, is func(v ...float64) float64, of ...string) *From { return &From{how, of, is} }
 
-// Arithmetic that several items are.
+// Arithmetic that several items use.
 func sum(v ...float64) (all float64) {
 	for _, x := range v {
 		all += x

@@ -45,8 +45,8 @@ when a choice is decreased or increased by half (` + "`bobnet paper --sensitivit
 
 `
 
-// Markdown returns the document of the results, and of what moves with the choices. Its
-// pictures are in the directory plots, relative to it.
+// Markdown returns the document of the results and of the changes caused by other choices. plots is
+// the directory of its pictures, relative to the document.
 func Markdown(results []Result, changes []Change, plots string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, markdownHead, "   ")

@@ -11,12 +11,12 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// depth is how many descriptors a ping-pong has each way.
+// depth is the number of descriptors of a ping-pong in each direction.
 const depth = 4
 
-// pingPong has two machines send a message of size bytes to and fro over a reliable VI,
-// rounds times, and returns half the time of a round in nanoseconds. A few rounds before
-// that are not counted.
+// pingPong makes two machines send a message of size bytes back and forth over a reliable VI,
+// rounds times. It returns half the time of a round in nanoseconds. A few rounds before these are
+// not counted.
 func pingPong(ctx context.Context, e *Ethernet, size, rounds int) (oneWay float64, err error) {
 	const warm = 8
 	w := e.world()
@@ -124,7 +124,7 @@ func openPlayer(m *machine, seed uint64, size int) (*player, error) {
 	return p, nil
 }
 
-// send posts a message, and takes those that are done.
+// send posts a message, and reaps completed sends.
 func (p *player) send() error {
 	d := &p.sends[p.next%depth]
 	p.next++

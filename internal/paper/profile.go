@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Source tells from where a constant has its value.
+// Source is the origin of a constant's value.
 type Source string
 
 // The sources of constants.
@@ -22,9 +22,10 @@ type Constant struct {
 	Unit   string
 	Source Source
 	Item   string // the input that fixed it, for the source ByItem
-	Why    string // how, or why no published number fixes it
+	Why    string // how the value was chosen, or why no published number fixes it
 
-	// scale multiplies a choice in a model, and reports whether the model is of the kind that has it.
+	// scale multiplies a choice in a model. It reports whether the model is of the type that has
+	// the choice.
 	scale func(model any, by float64) bool
 	in    []string // the experiments that Sensitivity repeats with a choice changed; nil for all
 }
@@ -84,7 +85,7 @@ type Profile struct {
 // Paper is one paper: its published results, its hardware, and the experiments that repeat the
 // results.
 type Paper struct {
-	Name        string // as --only has it
+	Name        string // as in the flag --only
 	Title       string
 	Notes       []string // what a reader must know before the numbers
 	Profiles    []Profile
@@ -100,10 +101,10 @@ type Left struct {
 	Why         string // why it is not repeated
 }
 
-// markdown is the line of the document about it.
+// markdown returns the number's line of the document.
 func (l *Left) markdown() string { return fmt.Sprintf("- %s (%s): %s.\n", l.Says, l.Place, l.Why) }
 
-// item returns the item of a name, nil for none.
+// item returns the item with a name, or nil.
 func (p *Paper) item(name string) *Item {
 	for i := range p.Items {
 		if p.Items[i].Name == name {

@@ -15,7 +15,7 @@ import (
 // Experiment runs programs in virtual time and sets items.
 type Experiment struct {
 	Name  string
-	Items []string // those that it sets
+	Items []string // the items that the experiment sets
 	On    Basis    // the object that it measures
 	Run   func(*Bench) error
 }
@@ -27,19 +27,19 @@ type Figure struct {
 	Panels []plot.Panel
 }
 
-// Bench is what an experiment gets to work with.
+// Bench is the environment of an experiment.
 type Bench struct {
 	Context context.Context
-	brief   bool            // experiments count for a tenth of their time, which tests are content with
+	brief   bool            // experiments count for a tenth of their time, which is enough for tests
 	change  func(model any) // changes the model of an experiment; nil for none
 	paper   *Paper
 	values  map[string]float64
-	beside  map[string]float64 // as measured on code, of items whose value is of a model
+	beside  map[string]float64 // values measured on code, for items whose value is that of a model
 	figures []Figure
 	err     error
 }
 
-// Set gives our value of an item.
+// Set records our value of an item.
 func (b *Bench) Set(item string, value float64) {
 	switch {
 	case b.paper.item(item) == nil:
@@ -78,7 +78,7 @@ func truth(holds bool) float64 {
 	return 0
 }
 
-// span is for how long an experiment counts.
+// span returns for how long an experiment counts.
 func (b *Bench) span(d time.Duration) time.Duration {
 	if b.brief {
 		return d / 10
@@ -92,16 +92,16 @@ func (b *Bench) Draw(f Figure) { b.figures = append(b.figures, f) }
 // Result is a paper, repeated.
 type Result struct {
 	Paper   *Paper
-	Rows    []Row // an item each, in the order of the paper's table
+	Rows    []Row // one row for each item, in the order of the paper's table
 	Figures []Figure
 }
 
-// Progress is called when an experiment begins, with its number among all, and at the end with
-// an empty name.
+// Progress is called when an experiment begins, with its number, the number of all experiments and
+// its name. At the end it is called with an empty name.
 type Progress func(n, all int, what string)
 
-// Run repeats papers, with an experiment on each processor at a time. An experiment that fails
-// ends it.
+// Run repeats papers. It runs one experiment at a time on each processor. An experiment that fails
+// ends Run.
 func Run(ctx context.Context, papers []*Paper, progress Progress) ([]Result, error) {
 	return repeat(ctx, papers, false, progress)
 }
@@ -126,7 +126,7 @@ type part struct {
 	what       string
 	bench      *Bench
 	experiment *Experiment
-	optional   bool // its error ends nothing
+	optional   bool // its error does not end the other parts
 }
 
 // parts are the experiments of a paper, with its model changed.
@@ -218,7 +218,7 @@ func (p *Paper) result(parts []part) Result {
 	return r
 }
 
-// modelOf returns a model, changed as the bench wants it.
+// modelOf returns a model with the change of the bench applied.
 func modelOf[M any](b *Bench, model M) M {
 	if b.change != nil {
 		b.change(model)

@@ -10,37 +10,37 @@ import (
 	"strings"
 )
 
-// Moved is by how much our value of an item moves.
+// Moved is the change of our value of an item.
 type Moved struct {
 	Item string  `json:"item"`
 	Kind Kind    `json:"kind"`
 	By   float64 `json:"by"`             // our value over the value before the change, minus 1; for a shape 1 if it holds now, -1 if it no longer does
-	Near *bool   `json:"near,omitempty"` // of an output, whether it is within Near of the published value then
+	Near *bool   `json:"near,omitempty"` // for an output, whether its changed value is within Near of the published value
 }
 
-// Change is a choice with another value, and what moves.
+// Change is a choice with another value, and the items whose values change.
 type Change struct {
 	Paper    string  `json:"paper"`
 	Constant string  `json:"constant"`
-	Factor   float64 `json:"factor"` // of the choice
-	Value    float64 `json:"value"`  // of the choice, times the factor
+	Factor   float64 `json:"factor"` // by which the choice is multiplied
+	Value    float64 `json:"value"`  // value of the choice times the factor
 	Unit     string  `json:"unit"`
 	Moves    []Moved `json:"moves"`
-	Fails    string  `json:"fails,omitempty"` // why there are no programs with that value
+	Fails    string  `json:"fails,omitempty"` // why no programs ran with that value
 }
 
-// factors are by what choices are multiplied.
+// factors are the factors by which choices are multiplied.
 var factors = []float64{0.5, 1.5}
 
-// leastMove is the least change of a value that is reported, as a share of it.
+// leastMove is the minimum change of a value that is reported, as a share of the value.
 const leastMove = 0.01
 
-// Sensitivity repeats papers with each choice of their profiles a half less and a half more,
-// and returns what moves, in the order of the profiles. Experiments count for a tenth of
+// Sensitivity repeats papers with each choice of their profiles decreased and increased by half. It
+// returns the values that change, in the order of the profiles. Experiments count for a tenth of
 // their time, with and without the change.
 func Sensitivity(ctx context.Context, papers []*Paper, progress Progress) ([]Change, error) {
 	var changes []Change
-	var parts [][]part // of each change, and before these of each unchanged paper
+	var parts [][]part // the parts of each unchanged paper, then the parts of each change
 	var all []part
 	add := func(of []part) {
 		parts = append(parts, of)
@@ -75,13 +75,13 @@ func Sensitivity(ctx context.Context, papers []*Paper, progress Progress) ([]Cha
 	return changes, nil
 }
 
-// changed are the experiments of a paper with a choice times a factor.
+// changed returns the experiments of a paper with a choice multiplied by a factor.
 func (p *Paper) changed(ctx context.Context, c *Constant, factor float64) []part {
 	parts := p.parts(ctx, true, fmt.Sprintf("%s, %s times %v", p.Name, c.Name, factor), func(model any) { c.scale(model, factor) })
 	return slices.DeleteFunc(parts, func(x part) bool { return c.in != nil && !slices.Contains(c.in, x.experiment.Name) })
 }
 
-// choices are the constants of a paper that no published number fixes.
+// choices returns the constants of a paper that no published number fixes.
 func (p *Paper) choices() (all []Constant) {
 	for _, profile := range p.Profiles {
 		for _, c := range profile.Constants {
@@ -157,7 +157,7 @@ func (c *Change) text(quote string) string {
 	return text + "; not counted: " + strings.Join(of[1], ", ")
 }
 
-// WriteChanges writes what moves as text for people.
+// WriteChanges writes the changes as text for people.
 func WriteChanges(w io.Writer, changes []Change) error {
 	for _, c := range changes {
 		if _, err := fmt.Fprintf(w, "%s, %s, %s %s: %s\n", c.Paper, c.Constant, number(c.Value), c.Unit, c.text("")); err != nil {
@@ -167,7 +167,7 @@ func WriteChanges(w io.Writer, changes []Change) error {
 	return nil
 }
 
-// sensitivity is the beginning of a choice's row.
+// sensitivity returns the first cell of a choice's row.
 func (c *Constant) sensitivity() string {
 	where := ""
 	if c.in != nil {
@@ -176,7 +176,7 @@ func (c *Constant) sensitivity() string {
 	return fmt.Sprintf("| %s, %s %s%s |", c.Name, number(c.Value), c.Unit, where)
 }
 
-// sensitivity is the table of a paper's choices.
+// sensitivity writes the table of a paper's choices.
 func (p *Paper) sensitivity(b *bytes.Buffer, changes []Change) {
 	if len(p.choices()) == 0 {
 		return

@@ -68,7 +68,7 @@ func (r *Result) near() (near, measured, all int) {
 	return near, measured, all
 }
 
-// summary returns the same as a sentence.
+// summary returns the numbers of near as a sentence.
 func (r *Result) summary() string {
 	near, measured, all := r.near()
 	s := fmt.Sprintf("%d of %d outputs are within %.0f %%", near, all, Near*100)
@@ -120,7 +120,7 @@ func (r *Row) deviation() string {
 	return fmt.Sprintf("%+.1f %%", 100**r.Deviation)
 }
 
-// mark points to rows that are not as they should be.
+// mark returns ! for a row that is not good: see Good.
 func (r *Row) mark() string {
 	if r.Good() {
 		return ""
@@ -128,7 +128,7 @@ func (r *Row) mark() string {
 	return "!"
 }
 
-// number prints four digits, of large numbers all.
+// number prints four digits, or all digits of the integer part if it has more.
 func number(v float64) string {
 	digits := 4
 	if v >= 1 {
@@ -137,7 +137,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
-// WritePlots draws all figures into a directory, which it makes if need be.
+// WritePlots draws all figures into a directory, and creates the directory if necessary.
 func WritePlots(dir string, results []Result) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

@@ -1,6 +1,6 @@
 package skeleton
 
-// block is the side of a block of the matrix that Cholesky factors, of 8 bytes an element.
+// block is the side of a block of the matrix that Cholesky factors. An element has 8 bytes.
 const block = 16
 
 // Cholesky factors a matrix of N rows, in blocks that lie on Down x Over positions.
@@ -22,10 +22,11 @@ func (a Cholesky) Run(r *Rank) error {
 	return nil
 }
 
-// step is column k of blocks: the diagonal block, the column, and all right of it.
+// step processes column k of the blocks: the diagonal block, the column, and all blocks to the
+// right of the column.
 func (a Cholesky) step(r *Rank, k int) error {
 	n := a.N / block
-	count := make([]int, r.ranks) // of the blocks below the diagonal
+	count := make([]int, r.ranks) // number of blocks of each rank below the diagonal
 	for i := k + 1; i < n; i++ {
 		count[a.owner(i, k, r.ranks)]++
 	}
@@ -55,7 +56,7 @@ func (a Cholesky) step(r *Rank, k int) error {
 	return a.subtract(r, k)
 }
 
-// subtract goes over this rank's blocks right of column k, by rows.
+// subtract processes this rank's blocks to the right of column k, row by row.
 func (a Cholesky) subtract(r *Rank, k int) error {
 	for i := k + 1; i < a.N/block; i++ {
 		mine := 0
@@ -74,7 +75,7 @@ func (a Cholesky) subtract(r *Rank, k int) error {
 	return nil
 }
 
-// tell stores so many blocks to the ranks that want them.
+// tell stores a number of blocks to each rank that wants them.
 func (a Cholesky) tell(r *Rank, blocks int, wants func(rank int) bool) error {
 	for i := 1; i < r.ranks && blocks > 0; i++ {
 		if to := (r.me + i) % r.ranks; wants(to) {

@@ -2,17 +2,17 @@ package skeleton
 
 import "math/rand/v2"
 
-// EM3D moves the two fields of a graph: a rank has so many particles of each, and each
-// depends on Degree of the other field, of which other ranks have a share.
+// EM3D moves the two fields of a graph. Each rank has a number of particles of each field. A
+// particle depends on Degree particles of the other field, a share of which belongs to other ranks.
 type EM3D struct {
 	Particles, Degree int
 	Remote            float64
 	Steps             int
-	Single            bool // each value is a store of its own; else a rank's for another are one
+	Single            bool // each value is a separate store; if false, all values from one rank to another are one store
 }
 
-// edges returns how many values a rank needs of each other, of a field, and how many of its
-// edges lead to other ranks. All ranks find the same.
+// edges returns how many values of a field a rank needs from each other rank, and how many of its
+// edges lead to other ranks. The result is the same on all ranks.
 func (a EM3D) edges(field, rank, ranks int) (needs []int, away int) {
 	needs = make([]int, ranks)
 	rng := rand.New(rand.NewPCG(uint64(field), uint64(rank)))
@@ -31,8 +31,9 @@ func (a EM3D) edges(field, rank, ranks int) (needs []int, away int) {
 	return needs, away
 }
 
-// Run is one rank's part: it moves a field by what it has itself, waits for the values of
-// the other one, moves it by these, and stores its own to the ranks that need them.
+// Run is one rank's part. For each field, the rank updates its particles with its own values of the
+// other field, waits for the values of other ranks, and updates its particles with these. Then it
+// stores the new values to the ranks that need them.
 func (a EM3D) Run(r *Rank) error {
 	var send [2][]int // values to each rank, of a field
 	var away, come [2]int
@@ -71,8 +72,8 @@ func (a EM3D) Run(r *Rank) error {
 	return r.allStoreSync()
 }
 
-// wait waits for the values that come, which two ranks know of each other, and among more
-// for those of all ranks.
+// wait waits for the values of other ranks. With two ranks, each knows how many values to expect.
+// With more ranks, wait waits until all stores of all ranks have arrived.
 func (a EM3D) wait(r *Rank, values int) error {
 	if r.ranks == 2 {
 		return r.storeSync(8 * values)

@@ -1,30 +1,31 @@
 package skeleton
 
-// Kind says what a request is for.
+// Kind is the kind of a request.
 type Kind byte
 
-// The kinds of requests. A store and the messages of a sum have no answer but what the
-// layer gives for its own purposes.
+// The kinds of requests. Store, Up and Down have no answer, except an answer that the layer sends
+// for its own purposes.
 const (
 	Store Kind = iota // bytes that the target counts
 	Up                // a partial sum, to the parent in the tree
 	Down              // the whole sum, to a child
-	Add               // adds to the counter of rank 0, and is answered by what that was
+	Add               // adds to the counter of rank 0; the answer is the counter's previous value
 )
 
-// Link carries the requests of a rank. All its calls are made by the rank's process.
+// Link carries the requests of a rank. Only the rank's process calls it.
 type Link interface {
-	// Request sends a request, with so many bytes of data, when it has a credit, and
-	// handles meanwhile what comes. The other rank's Arrived is called. The answer to an Add
-	// goes to this rank's Answered.
+	// Request sends a request with a number of bytes of data. It waits for a credit, and meanwhile
+	// handles arriving messages. The request calls Arrived at the other rank. The answer to an Add
+	// calls Answered at this rank.
 	Request(to int, kind Kind, value int32, size int) error
-	// Await returns when something has been handled, or may have changed otherwise.
+	// Await returns when a message has been handled, or when the state may have changed in another
+	// way.
 	Await() error
-	// Poll handles what has come.
+	// Poll handles arrived messages.
 	Poll() error
-	// Compute has the processor be busy with so many arithmetic operations.
+	// Compute keeps the processor busy for a number of arithmetic operations.
 	Compute(operations int) error
-	// Segment is the most bytes of a request.
+	// Segment is the maximum number of bytes of a request.
 	Segment() int
 }
 
@@ -33,16 +34,16 @@ type Rank struct {
 	link      Link
 	me, ranks int
 
-	// Stores counts what the program has stored into other ranks, and Bytes of how many
-	// bytes.
+	// Stores is the number of stores that the program has sent to other ranks, and Bytes is their
+	// size in bytes.
 	Stores, Bytes int
 
-	sent, taken int // bytes of stores, of this rank to others and of others to it
-	waited      int // of those taken, the ones that StoreSync has waited for
+	sent, taken int // bytes of stores from this rank to others, and from others to this rank
+	waited      int // the part of taken that StoreSync has waited for
 
-	ups     int // children whose partial sums have come, and what these are together
+	ups     int // children whose partial sums have arrived, and the total of these sums
 	partial int32
-	downs   int // whole sums that have come, and the last one
+	downs   int // complete sums that have arrived, and the last of these sums
 	whole   int32
 
 	counter  int32 // of rank 0
@@ -53,7 +54,7 @@ type Rank struct {
 // New returns a rank whose requests the link carries. A program of one rank sends none.
 func New(link Link, rank, ranks int) *Rank { return &Rank{link: link, me: rank, ranks: ranks} }
 
-// Arrived does what a request of another rank is for, and returns the answer to an Add.
+// Arrived processes a request of another rank, and returns the answer to an Add.
 func (r *Rank) Arrived(kind Kind, value int32, size int) (answer int32) {
 	switch kind {
 	case Store:
@@ -74,7 +75,7 @@ func (r *Rank) Arrived(kind Kind, value int32, size int) (answer int32) {
 // Answered takes the answer to an Add.
 func (r *Rank) Answered(value int32) { r.answered, r.answer = true, value }
 
-// store stores blocks of so many bytes each, in the segments of the link.
+// store stores a number of blocks of the same size, divided into the segments of the link.
 func (r *Rank) store(to, blocks, size int) error {
 	r.Stores++
 	r.Bytes += blocks * size
@@ -98,13 +99,13 @@ func (r *Rank) until(so func() bool) error {
 	return nil
 }
 
-// storeSync waits until others have stored so many bytes more into this rank.
+// storeSync waits until other ranks have stored a number of additional bytes into this rank.
 func (r *Rank) storeSync(size int) error {
 	r.waited += size
 	return r.until(func() bool { return r.taken >= r.waited })
 }
 
-// sum adds up what all ranks have, along a binary tree to rank 0 and back.
+// sum adds up the values of all ranks, along a binary tree to rank 0 and back.
 func (r *Rank) sum(v int32) (int32, error) {
 	children := min(2, max(0, r.ranks-1-2*r.me))
 	if err := r.until(func() bool { return r.ups == children }); err != nil {
@@ -136,8 +137,8 @@ func (r *Rank) Barrier() error {
 	return err
 }
 
-// allStoreSync waits until all that ranks have stored is where it was to go: until as many
-// bytes have come, on all ranks together, as were sent.
+// allStoreSync waits until all stores of all ranks have arrived: until the total number of received
+// bytes equals the total number of sent bytes.
 func (r *Rank) allStoreSync() error {
 	for {
 		if err := r.link.Poll(); err != nil {
@@ -163,5 +164,5 @@ func (r *Rank) next() (int, error) {
 	return int(r.answer), err
 }
 
-// share is the range that a rank has of n things in a row.
+// share is the range of n consecutive elements that a rank has.
 func share(n, ranks, rank int) (lo, hi int) { return n * rank / ranks, n * (rank + 1) / ranks }

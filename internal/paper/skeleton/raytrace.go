@@ -1,8 +1,8 @@
 package skeleton
 
-// Raytrace draws a picture in tiles. A pixel takes Pixel operations, and one of the teapot,
-// which fills an ellipse in the middle of half of the picture's width and height, Teapot
-// times as many.
+// Raytrace draws a picture in tiles. A pixel takes Pixel operations. A pixel of the teapot takes
+// Teapot times as many. The teapot fills an ellipse in the middle, with half of the picture's width
+// and height.
 type Raytrace struct{ Width, Height, Tile, Pixel, Teapot int }
 
 // Run is one rank's part: it takes tiles from a counter at rank 0, draws them, and stores
