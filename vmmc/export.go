@@ -21,9 +21,9 @@ type Export struct {
 	handler Handler
 	words   []string
 	grants  map[*provider.Grant]struct{}
-	moving  map[*provider.Grant]struct{} // of those, which have not heard of the last Redirect
-	asked   []*provider.Request          // imports that wait until that is over
-	late    int                          // messages that came too late for it
+	moving  map[*provider.Grant]struct{} // grants whose importers have not confirmed the last Redirect
+	asked   []*provider.Request          // imports that wait for the end of the Redirect
+	late    int                          // messages that were written to the old memory
 	gone    bool
 }
 

@@ -27,9 +27,9 @@ type Import struct {
 	ask    *provider.Ask
 	region *provider.Region
 	addr   ProxyAddr
-	err    error // why it is of no use
+	err    error // why the import is unusable
 	lost   bool  // the process that was asked has ended without an answer: find the next one
-	tries  int   // how often that was so
+	tries  int   // number of such searches
 
 	ctx    context.Context // of ImportStart
 	cancel context.CancelFunc
@@ -229,7 +229,7 @@ func (i *Import) Wait(ctx context.Context) error {
 	i.p.mu.Lock()
 	defer i.p.unlock()
 	wait := i.seek
-	if i.ctx != nil && !i.p.virtual { // a timer seeks
+	if i.ctx != nil && !i.p.virtual { // a timer searches
 		wait = func(ctx context.Context) error { return i.p.await(ctx, i.over) }
 	}
 	if err := wait(ctx); err != nil {

@@ -88,11 +88,11 @@ type Process struct {
 	owed      atomic.Bool // Turn is to be called
 	via       provider.Provider
 	closed    bool // Close was called: nothing new is taken, and no handler runs
-	ended     bool // and the provider is closed
+	ended     bool // the provider is closed, too
 	exports   map[uint32]*Export
 	words     map[string]*Export
-	asked     []*provider.Request // wait for an export
-	withdrawn int                 // of these, at the most
+	asked     []*provider.Request // requests that wait for an export
+	withdrawn int                 // withdrawn ones of these, at most
 	proofs    proofs
 	self      provider.Identity
 	proxies   proxySpace
@@ -106,7 +106,7 @@ type Process struct {
 	scratch provider.Write
 	one     [1][]byte
 	spare   *Send
-	rooms   []*roomWait // that nobody is in
+	rooms   []*roomWait // free ones, for reuse
 }
 
 type note struct {

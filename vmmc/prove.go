@@ -12,7 +12,7 @@ import (
 // delays only its own requests.
 type proofs struct {
 	nodes   map[ethertype.MAC]*nodeProofs
-	turns   fifo.Queue[*nodeProofs] // nodes of which requests wait, and may be asked about
+	turns   fifo.Queue[*nodeProofs] // nodes with waiting requests that may be asked about now
 	waiting int                     // requests of all nodes
 	open    int                     // questions without an answer
 	asking  bool                    // a goroutine puts them
@@ -38,7 +38,7 @@ const (
 // prove asks the directory for the asker's user, without the lock.
 func (p *Process) prove(r *provider.Request, e *Export) {
 	switch {
-	case p.virtual: // where other goroutines do not run
+	case p.virtual: // virtual time has no other goroutines
 		p.decide(r, e, 0, false)
 		return
 	case p.proofs.waiting >= maxAsked:

@@ -141,7 +141,7 @@ func (p *Process) write(w provider.Write) error {
 type roomWait struct {
 	p     *Process
 	dst   ProxyAddr
-	began uint32 // what had been seen when there was none
+	began uint32 // the value of Seen when there was no room
 	over  func() bool
 }
 
@@ -259,7 +259,7 @@ func (p *Process) postParts(s *Send, r *provider.Region, at uint64, data [][]byt
 			if k == 0 {
 				return err
 			}
-			for range all - k { // it has begun, and ends as failed
+			for range all - k { // the message has begun, and ends as failed
 				(*up)(p).Done(s, err)
 			}
 			return nil

@@ -25,7 +25,7 @@ func (u *up) Asked(r *provider.Request) {
 		e = p.words[r.Word]
 	}
 	if p.closed {
-		e = nil // its end is the answer: who asks waits for the next process of the name
+		e = nil // the end of this process is the answer: the importer waits for the next process of the name
 	}
 	switch {
 	case e == nil && len(p.asked)-p.withdrawn >= maxAsked:
@@ -52,7 +52,7 @@ func (p *Process) decide(r *provider.Request, e *Export, uid uint32, proven bool
 			why = provider.ReasonUnproven
 		}
 		p.via.Deny(r, why)
-	case e.moving != nil: // what a Redirect copies is not to be put over what this one writes
+	case e.moving != nil: // the copy of a Redirect must not overwrite data that this importer writes
 		e.asked = append(e.asked, r)
 	default:
 		p.allow(r, e)

@@ -1,5 +1,5 @@
-// Package asking keeps the imports between two processes, at one end of their connection: the
-// questions for imports, and what is granted. A Conn carries the messages.
+// Package asking manages the imports between two processes, at one end of their connection:
+// the requests for imports, and the grants. A Conn carries the messages.
 package asking
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Most is how many questions one process may have open to another one.
+// Most is the maximum number of open questions of one process to another one.
 const Most = 1 << 14
 
 // Imports are the imports of both directions at one end of a connection, which embeds them.
@@ -18,7 +18,7 @@ type Imports struct {
 	Grants Grants
 }
 
-// Init begins without any, on a connection.
+// Init initializes i without imports, for a connection.
 func (i *Imports) Init(conn Conn, up provider.Up) {
 	i.Asks = Asks{conn: conn, up: up, own: map[uint32]*provider.Ask{}, others: map[uint32]*provider.Request{}}
 	i.Grants = Grants{asks: &i.Asks}
@@ -59,25 +59,24 @@ func (Provider) Redirect(g *provider.Grant, mem []byte) error {
 // Moved implements provider.Provider.
 func (Provider) Moved(g *provider.Grant) { g.Link.(Conn).imports().Grants.Moved(g) }
 
-// Conn is a connection, as its questions and grants need it.
+// Conn is the connection that questions and grants use.
 type Conn interface {
 	imports() *Imports // of the Imports that it embeds
 
-	// Open lets the peer write to mem. Shut ends that: nothing is written there any more, though
-	// the peer may still name the place. Free follows when the peer names it no more, or the
-	// connection has ended.
+	// Open lets the peer write to mem. Shut revokes this: nothing is written to mem any more,
+	// although the peer may still name the place. Free is called when the peer no longer names
+	// the place, or the connection has ended.
 	Open(mem []byte) (Place, error)
 	Shut(Place)
 	Free(Place)
 
-	// SayAsk sends a question, SayForget that no answer to it is wanted any more, and
-	// SayDeny a refusal.
+	// SayAsk sends a question, SayForget withdraws it, and SayDeny refuses one.
 	SayAsk(seq, export uint32, rest []byte)
 	SayForget(seq uint32)
 	SayDeny(seq uint32, why provider.Reason)
 
-	// SayGrant answers a question. SayRevoke asks for a slot. SayRedirect names a new place, and
-	// SayMoved lets the writes to it begin.
+	// SayGrant grants a question. SayRevoke asks the peer to release a slot. SayRedirect names a
+	// new place, and SayMoved lets the peer start to write to it.
 	SayGrant(seq, slot uint32, at Place, size uint64)
 	SayRevoke(slot uint32)
 	SayRedirect(slot uint32, at Place)
@@ -93,7 +92,7 @@ type Asks struct {
 	others map[uint32]*provider.Request
 }
 
-// Len returns how many questions of this end have no answer.
+// Len returns the number of unanswered questions of this end.
 func (s *Asks) Len() int { return len(s.own) }
 
 // Ask asks.
@@ -113,14 +112,14 @@ func (s *Asks) say(a *provider.Ask) {
 	s.conn.SayAsk(a.Seq, a.ID, append(slices.Clone(a.Ticket[:]), a.Word...))
 }
 
-// Again asks what has no answer again, over a new connection.
+// Again repeats the unanswered questions over a new connection.
 func (s *Asks) Again() {
 	for _, a := range s.sorted() {
 		s.say(a)
 	}
 }
 
-// Forget has no answer be wanted any more.
+// Forget withdraws a question.
 func (s *Asks) Forget(a *provider.Ask) {
 	if s.own[a.Seq] == a {
 		delete(s.own, a.Seq)
@@ -128,14 +127,14 @@ func (s *Asks) Forget(a *provider.Ask) {
 	}
 }
 
-// Granted returns the question that the peer has granted, nil if nobody wants to know.
+// Granted returns the question that the peer has granted, or nil if it was withdrawn.
 func (s *Asks) Granted(seq uint32) *provider.Ask {
 	a := s.own[seq]
 	delete(s.own, seq)
 	return a
 }
 
-// Denied hears that the peer refuses: number, reason.
+// Denied handles the peer's refusal: number, reason.
 func (s *Asks) Denied(r *Reader) {
 	seq, why := r.U32(), provider.Reason(r.U8())
 	if a := s.own[seq]; a != nil && !r.Bad {
@@ -145,7 +144,7 @@ func (s *Asks) Denied(r *Reader) {
 	}
 }
 
-// Asked hears a question of the peer's: number, export, ticket, word.
+// Asked handles a question of the peer: number, export, ticket, word.
 func (s *Asks) Asked(from provider.Identity, r *Reader) {
 	q := &provider.Request{From: from, Seq: r.U32(), ID: r.U32(), Link: s.conn}
 	copy(q.Ticket[:], r.Take(len(q.Ticket)))
@@ -161,7 +160,7 @@ func (s *Asks) Asked(from provider.Identity, r *Reader) {
 	s.up.Asked(q)
 }
 
-// Withdrawn hears that the peer wants no answer any more: number.
+// Withdrawn handles the peer's withdrawal of a question: number.
 func (s *Asks) Withdrawn(r *Reader) {
 	if q := s.others[r.U32()]; q != nil {
 		s.Allowed(q)
@@ -169,7 +168,7 @@ func (s *Asks) Withdrawn(r *Reader) {
 	}
 }
 
-// Deny refuses.
+// Deny refuses a question of the peer.
 func (s *Asks) Deny(q *provider.Request, why provider.Reason) {
 	if !q.Gone {
 		s.Allowed(q)
@@ -177,7 +176,7 @@ func (s *Asks) Deny(q *provider.Request, why provider.Reason) {
 	}
 }
 
-// Allowed notes that a question of the peer's has its answer.
+// Allowed records that a question of the peer has been answered.
 func (s *Asks) Allowed(q *provider.Request) {
 	q.Gone = true
 	delete(s.others, q.Seq)
@@ -206,8 +205,8 @@ func (s *Asks) sorted() (asks []*provider.Ask) {
 	return asks
 }
 
-// Reader takes a message apart, integers of which are big endian. What is not there reads
-// as zero, and Bad says so.
+// Reader decodes a message with big-endian integers. Beyond the end of the message it
+// returns zeros, and sets Bad.
 type Reader struct {
 	B   []byte // what is left
 	Bad bool

@@ -2,7 +2,7 @@ package asking
 
 import "github.com/bobnet-go/bobnet/vmmc/internal/provider"
 
-// Place is memory that a peer may write to, as the peer names it.
+// Place is the peer's name for memory that it may write to.
 type Place struct {
 	Addr  uint64 // where the memory begins: a virtual address, or a byte of the first page
 	Key   uint32 // what admits the peer: a handle, or the number of the first page
@@ -11,12 +11,13 @@ type Place struct {
 
 // Grants are the imports that one end of a connection has granted to its peer, by slot.
 //
-// A grant is granted when Allow returns. Revoke asks the peer to release it (revoking). The peer's Released ends
-// it, asked for or not. Revoke at once shuts the memory without the peer (taken): the peer may go on
-// naming the place and the slot until it releases them. End ends all grants with the connection.
+// A grant is granted when Allow returns. Revoke asks the peer to release it (revoking). The peer's Released
+// ends it, whether or not the peer was asked. Revoke with at once set shuts the memory without the peer
+// (taken): the peer may continue to name the place and the slot until it releases them. End ends all grants
+// with the connection.
 //
-// Beside that a grant may move: after Redirect the peer may write to the new place and to the old
-// one, until its Redirected says that it names the old place no more.
+// In addition, a grant may move. After Redirect the peer may write to the new place and to the
+// old one, until its Redirected reports that it no longer names the old place.
 //
 // Grants open each place once, shut it once, and then free it once.
 type Grants struct {
@@ -43,11 +44,11 @@ const (
 	taken
 )
 
-// Len returns how many slots have a grant.
+// Len returns the number of slots with a grant.
 func (s *Grants) Len() int { return len(s.all) - len(s.unused) }
 
-// Allow lets the asker of q write to mem. It returns provider.ErrPeer if the connection has ended, also
-// while the answer was sent.
+// Allow lets the asker of q write to mem. It returns provider.ErrPeer if the connection has ended, even
+// if it ended while the answer was sent.
 func (s *Grants) Allow(q *provider.Request, mem []byte, export any) (*provider.Grant, error) {
 	if q.Gone {
 		return nil, provider.ErrPeer
@@ -109,7 +110,7 @@ func (s *Grants) ByPage(n uint32) (x *provider.Grant, isTaken bool) {
 	return nil, false
 }
 
-// Revoke takes a grant back.
+// Revoke revokes a grant.
 func (s *Grants) Revoke(x *provider.Grant, atOnce bool) {
 	g := s.of(x)
 	switch {
@@ -124,7 +125,7 @@ func (s *Grants) Revoke(x *provider.Grant, atOnce bool) {
 	}
 }
 
-// shut takes the memory of a grant from the peer, unless that is done.
+// shut revokes the memory of a grant from the peer, unless that is already done.
 func (s *Grants) shut(g *grant) {
 	if g.state == taken {
 		return
@@ -135,7 +136,8 @@ func (s *Grants) shut(g *grant) {
 	}
 }
 
-// free ends a grant, whose places the peer names no more, or whose connection has ended.
+// free ends a grant. The peer must no longer name its places, or the connection must have
+// ended.
 func (s *Grants) free(g *grant) {
 	s.shut(g)
 	s.asks.conn.Free(g.at)
@@ -146,7 +148,8 @@ func (s *Grants) free(g *grant) {
 	s.unused = append(s.unused, g.Slot)
 }
 
-// Released handles the peer's word that it has given a slot up. All its writes have come before.
+// Released handles the peer's message that it has released a slot. All the peer's writes to the
+// slot have arrived before.
 func (s *Grants) Released(slot uint32) {
 	g := s.slot(slot)
 	if g == nil {
@@ -177,8 +180,8 @@ func (s *Grants) Redirect(x *provider.Grant, mem []byte) error {
 	return nil
 }
 
-// Redirected handles the peer's answer to a redirection: slot, lo, hi, count. All its writes to the
-// old memory have come before.
+// Redirected handles the peer's answer to a redirection: slot, lo, hi, count. All the peer's writes
+// to the old memory have arrived before.
 func (s *Grants) Redirected(r *Reader) {
 	slot, lo, hi, count := r.U32(), r.U64(), r.U64(), r.U32()
 	g := s.slot(slot)
@@ -199,15 +202,15 @@ func (s *Grants) Redirected(r *Reader) {
 	s.asks.up.Redirected(&g.Grant, lo, hi, count)
 }
 
-// Moved lets the writes to the new memory begin.
+// Moved lets the peer start to write to the new memory.
 func (s *Grants) Moved(x *provider.Grant) {
 	if g := s.of(x); g != nil {
 		s.asks.conn.SayMoved(g.Slot)
 	}
 }
 
-// End ends all grants, because the connection has ended. It returns those of which Up.Released is
-// still to be told.
+// End ends all grants, because the connection has ended. It returns the grants for which the
+// caller must still call Up.Released.
 func (s *Grants) End() (untold []*provider.Grant) {
 	for _, g := range s.all {
 		if g == nil {

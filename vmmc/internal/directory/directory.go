@@ -1,18 +1,21 @@
-// Package directory is where a process plugs into its node: who finds other processes, and
-// who says whose they are. Client asks the daemon of the node (vmmc/daemon); Segment, which
-// works in the process itself, is what there is where no daemon runs.
+// Package directory connects a process with its node's directory, which finds other
+// processes and authenticates their users. Client asks the daemon of the node
+// (vmmc/daemon). Segment works in the process itself, without a daemon.
 //
-// What a daemon does and where:
+// A daemon has these tasks:
 //
 //   - It matches exports and imports between nodes: Match, after Enter and Export have
-//     told it what there is.
-//   - It proves users: Match returns a ticket that the importer shows the exporter, which
-//     has its own daemon say by Prove whose that is. The daemons talk to each other.
-//   - It notices dead processes, and tells the nodes that they had to do with: OnDeath, Met.
-//   - It may be restarted: what a process has told it the implementation tells the new one
-//     by itself. No import depends on it; no send passes it.
+//     registered the process and its exports.
+//   - It proves users: Match returns a ticket that the importer shows to the exporter.
+//     The exporter asks its own daemon for the ticket's user (Prove). The daemons
+//     communicate with each other.
+//   - It detects dead processes, and notifies the nodes that they communicated with:
+//     OnDeath, Met.
+//   - It may be restarted: the implementation repeats the registrations of a process at
+//     the new daemon. No import depends on the daemon, and no send passes through it.
 //
-// The exporter judges policies and keeps its importers; a directory knows names only.
+// The exporter applies policies and keeps the list of its importers. A directory knows
+// only names.
 package directory
 
 import (
@@ -30,37 +33,38 @@ type Name struct {
 	Word    string // names it instead of all that, if not empty
 }
 
-// Found is what a name stands for.
+// Found is the result of a search for a name.
 type Found struct {
 	Addr   ethertype.Addr  // where the exporter takes requests
 	Ticket provider.Ticket // to show it
 }
 
-// Directory is what a process asks of its node. It is safe for use by several goroutines.
-// Except for Met it is not called with the process's lock held, and it calls OnDeath's f
-// and Prove's answer without locks of its own.
+// Directory is the interface of a process to its node. It is safe for use by several
+// goroutines. Except for Met, callers must not hold the process's lock. The directory
+// calls the f of OnDeath and the answer of Prove without holding its own locks.
 type Directory interface {
-	// Enter makes the process known under its number.
+	// Enter registers the process under its number.
 	Enter(self provider.Identity) error
-	// Export and Unexport tell of the process's exports. A word, if there is one, is an
-	// additional name of the export.
+	// Export and Unexport register and remove an export of the process. A word, if there
+	// is one, is an additional name of the export.
 	Export(id uint32, word string) error
 	Unexport(id uint32, word string)
-	// Match returns where an export is to be asked for. It blocks until its process is
-	// known, or ctx ends; the process itself has those wait whose export it does not have
-	// yet.
+	// Match returns the process to ask for an export. It blocks until that process is
+	// known, or ctx ends. That process lets importers wait for an export that does not
+	// exist yet.
 	Match(ctx context.Context, name Name) (Found, error)
-	// Prove has answer called, at once or later and once, with the user whose ticket t is
-	// and whether that is proven. from is who has shown it.
+	// Prove calls answer once, at once or later, with the user of ticket t, and whether
+	// the user is proven. from is the process that has shown the ticket.
 	Prove(t provider.Ticket, from provider.Identity, answer func(uid uint32, proven bool))
-	// Spent tells that a ticket of Match's will not be shown any more.
+	// Spent reports that a ticket from Match will no longer be shown.
 	Spent(t provider.Ticket)
-	// Met tells that the process has to do with one of another node, which is to hear of
-	// its death. It does not block, and may be called with the process's lock held.
+	// Met reports that the process communicates with a process of another node. That node
+	// must be notified when this process dies. Met does not block, and may be called with
+	// the process's lock held.
 	Met(node ethertype.MAC)
-	// OnDeath has f called when a process is found dead.
+	// OnDeath registers f to be called when a process is found dead.
 	OnDeath(f func(addr ethertype.Addr, incarnation uint64))
-	// Close withdraws what Enter and Export have made known.
+	// Close withdraws the registrations of Enter and Export.
 	Close()
 }
 

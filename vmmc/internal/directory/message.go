@@ -7,31 +7,32 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// What a process and the daemon of its node say to each other: over a Unix socket that
-// keeps the bounds of messages (SOCK_SEQPACKET). Both begin with a
-// greeting. The end of the connection without a Leave is the end of the process.
+// The messages between a process and the daemon of its node. They use a Unix socket that
+// preserves message boundaries (SOCK_SEQPACKET). Both sides begin with a greeting. If the
+// connection ends without a Leave, the process has ended.
 
-// Kind says what a Message is.
+// Kind is the kind of a Message.
 type Kind uint8
 
-// The messages; in brackets, the fields that count. A process sends the first group.
+// The kinds of messages, with the fields that they use in parentheses. A process sends the first
+// group, and the daemon sends the second.
 const (
-	Enter    Kind = 1 + iota // the process is there (Seq, Self, Text is its scope); answered by Entered or Refused
-	Leave                    // it goes, and has told its peers
-	Export                   // an export is there (ID, Text is a word or empty)
-	Unexport                 // it is not, or the word is not (ID, Text)
-	Match                    // where is this? (Seq, Addr.MAC, Self.Process, ID, Text is a word or empty); answered by Matched
-	Forget                   // no answer to the Match is wanted (Seq)
-	Spent                    // the ticket is not shown any more (Ticket)
-	Shown                    // the ticket was given by a daemon that ran before (Ticket, Addr)
-	Met                      // the process has to do with a node (Addr.MAC): it is to hear of its death
-	Prove                    // whose is the ticket that somebody shows? (Seq, Ticket, Self is who); answered by Proven
+	Enter    Kind = 1 + iota // registers the process (Seq, Self, Text is its scope); answered by Entered or Refused
+	Leave                    // the process ends, and has notified its peers
+	Export                   // registers an export (ID, Text is a word or empty)
+	Unexport                 // removes an export, or its word (ID, Text)
+	Match                    // asks where an export is (Seq, Addr.MAC, Self.Process, ID, Text is a word or empty); answered by Matched
+	Forget                   // withdraws a Match (Seq)
+	Spent                    // the ticket will no longer be shown (Ticket)
+	Shown                    // an earlier daemon has issued the ticket (Ticket, Addr)
+	Met                      // the process communicates with a node, which must be notified of its death (Addr.MAC)
+	Prove                    // asks for the user of a ticket (Seq, Ticket, Self is the process that shows it); answered by Proven
 
 	Entered // (Seq)
-	Refused // (Seq, Text says why)
+	Refused // (Seq, Text is the reason)
 	Matched // (Seq, Addr, Ticket)
 	Proven  // (Seq, UID, Yes)
-	Died    // a process has (Self: Addr and Incarnation)
+	Died    // a process has died (Self: Addr and Incarnation)
 
 	kinds
 )
@@ -49,27 +50,27 @@ type Message struct {
 	Text   string
 }
 
-// Version is the version of what follows. A daemon and processes of different versions
-// tell each other, and part.
+// Version is the version of the messages after the greeting. If the versions of a daemon
+// and a process differ, both report this and close the connection.
 const Version = 1
 
 const (
 	greeting = "bobnet vmmc daemon\n"
 	addrSize = 6 + 2
 	headSize = 1 + 1 + 4 + 4 + 4 + (addrSize + 4 + 8) + addrSize + provider.TicketSize
-	// MaxText is the longest text of a message, bytes.
+	// MaxText is the maximum length of a message's text, in bytes.
 	MaxText = 512
-	// MaxMessage is the longest message, bytes.
+	// MaxMessage is the maximum length of a message, in bytes.
 	MaxMessage = headSize + MaxText
 )
 
-// AppendGreeting appends what both sides say first.
+// AppendGreeting appends the greeting, which both sides send first.
 func AppendGreeting(b []byte, version uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(b, greeting...), version)
 }
 
-// ParseGreeting returns the version of the other side; ok is false if it speaks something
-// else.
+// ParseGreeting returns the version of the other side; ok is false if b is not a
+// greeting.
 func ParseGreeting(b []byte) (version uint32, ok bool) {
 	if len(b) < len(greeting)+4 || string(b[:len(greeting)]) != greeting {
 		return 0, false
@@ -77,7 +78,7 @@ func ParseGreeting(b []byte) (version uint32, ok bool) {
 	return binary.BigEndian.Uint32(b[len(greeting):]), true
 }
 
-// Append appends m as bytes. A text that is too long is cut.
+// Append appends the encoding of m. It truncates a text that is too long.
 func (m *Message) Append(b []byte) []byte {
 	yes := byte(0)
 	if m.Yes {
@@ -93,7 +94,7 @@ func (m *Message) Append(b []byte) []byte {
 	return append(b, m.Text[:min(len(m.Text), MaxText)]...)
 }
 
-// Parse takes a message apart.
+// Parse decodes a message.
 func Parse(b []byte) (m Message, ok bool) {
 	if len(b) < headSize || len(b) > MaxMessage || b[0] == 0 || Kind(b[0]) >= kinds || b[1] > 1 {
 		return m, false
@@ -110,17 +111,17 @@ func Parse(b []byte) (m Message, ok bool) {
 	return m, true
 }
 
-// IdentitySize is the size of an identity as bytes.
+// IdentitySize is the size of an encoded identity, in bytes.
 const IdentitySize = addrSize + 4 + 8
 
-// AppendIdentity appends an identity as bytes.
+// AppendIdentity appends the encoding of an identity.
 func AppendIdentity(b []byte, id provider.Identity) []byte {
 	b = binary.BigEndian.AppendUint32(appendAddr(b, id.Addr), id.Process)
 	return binary.BigEndian.AppendUint64(b, id.Incarnation)
 }
 
-// TakeIdentity takes an identity from the beginning of b, which has IdentitySize bytes at
-// least.
+// TakeIdentity decodes an identity at the beginning of b, which must have at least
+// IdentitySize bytes.
 func TakeIdentity(b []byte) (id provider.Identity, rest []byte) {
 	id.Addr, b = takeAddr(b)
 	id.Process = binary.BigEndian.Uint32(b)

@@ -15,8 +15,8 @@ import (
 )
 
 // Segment is the directory that needs no daemon: each process answers for its own names
-// by the name service of the NIC. It proves no users and notices no deaths but those that
-// connections tell of.
+// with the name service of the NIC. It proves no users. It detects no deaths, except for
+// those that connections report.
 type Segment struct {
 	nic   *vipl.NIC
 	scope string // separates groups of processes, such as jobs
@@ -26,15 +26,15 @@ type Segment struct {
 	names map[string]bool // advertised
 }
 
-// NewSegment returns a directory over nic. Processes find those of equal scope only.
+// NewSegment returns a directory over nic. Processes find only processes of the same
+// scope.
 func NewSegment(nic *vipl.NIC, scope string) *Segment {
 	return &Segment{nic: nic, scope: scope, names: map[string]bool{}}
 }
 
-// What the names of a process are on the segment: it is known by its number alone, and by
-// node and number.
+// A process has two names on the segment: its number alone, and its node with its number.
 
-// NumberKey returns the first of them, NodeKey the second.
+// NumberKey returns the first of these names, NodeKey the second.
 func NumberKey(scope string, process uint32) string { return fmt.Sprintf("vmmc/%s/%d", scope, process) }
 
 // NodeKey returns the name of a process at a node.
@@ -45,7 +45,7 @@ func NodeKey(scope string, node ethertype.MAC, process uint32) string {
 // WordKey returns the name of a word.
 func WordKey(scope, word string) string { return "vmmc/" + scope + "=" + word }
 
-// Key returns by which name what n names is looked for.
+// Key returns the name on the segment under which to look for n.
 func (n Name) Key(scope string) string {
 	switch {
 	case n.Word != "":
@@ -56,7 +56,7 @@ func (n Name) Key(scope string) string {
 	return NumberKey(scope, n.Process)
 }
 
-// describe says for people what Key asks for.
+// describe describes, for error messages, what Key looks for.
 func (n Name) describe(scope string) string {
 	text := fmt.Sprintf("VMMC process %d", n.Process)
 	switch {
@@ -71,7 +71,7 @@ func (n Name) describe(scope string) string {
 	return text
 }
 
-// reword says in an error of the NIC's what name stands for, in place of its key.
+// reword replaces the key in an error of the NIC by a description of the name.
 func (s *Segment) reword(err error, name Name) error {
 	return errclass.Reword(err, strconv.Quote(name.Key(s.scope)), name.describe(s.scope))
 }
@@ -126,7 +126,7 @@ func (s *Segment) Match(ctx context.Context, name Name) (Found, error) {
 	return Found{Addr: addr}, s.reword(err, name)
 }
 
-// Look asks the segment for a name until somebody answers, or ctx ends.
+// Look asks the segment for a name until a NIC answers, or ctx ends.
 func Look(ctx context.Context, nic *vipl.NIC, key string) (ethertype.Addr, error) {
 	for {
 		began := nic.Now()
@@ -134,7 +134,8 @@ func Look(ctx context.Context, nic *vipl.NIC, key string) (ethertype.Addr, error
 		if err == nil {
 			return addr, nil
 		}
-		// A look-up without a deadline gives up after a while, one with a deadline at that.
+		// A look-up without a deadline gives up after a while, and a look-up with a
+		// deadline at that deadline.
 		if waited := time.Duration(nic.Now() - began); waited < vipl.DefaultConnectTimeout || !errors.Is(err, vipl.ErrNameService) {
 			return addr, err
 		}

@@ -7,9 +7,10 @@ import (
 	"github.com/bobnet-go/bobnet/internal/admission"
 )
 
-// Full returns why a process can have no connection with another one in addition to its others, nil if it can. most
-// is Config.MaxConnections. One station gets a part of that if its processes ask for the connections: own of the
-// others are with it. ended of the others have ended, but not yet for their peers.
+// Full returns the reason why a process cannot have another connection, or nil if it can. most is
+// Config.MaxConnections. One station gets only a part of these if its processes request the connections: own is
+// the number of existing connections with that station. ended is the number of existing connections that have
+// ended here but not yet at their peers.
 func Full(at ethertype.Addr, most, others, own, ended int, asked bool) error {
 	switch {
 	case others >= most:

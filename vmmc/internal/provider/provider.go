@@ -1,30 +1,30 @@
-// Package provider is the seam between vmmc and what moves its data: virtual interfaces
-// (package via), or the control program of a card.
+// Package provider is the interface between vmmc and the layer that transfers its data:
+// virtual interfaces (package via), or the control program of a card.
 //
-// Above the seam lie the proxy space, the order of a message's parts, the queue of
-// notifications, policies, and what a program sees. Below lie connections, registered
-// memory, credits and the wire. A provider promises what follows, and package providertest
-// asks it to keep that:
+// Above the interface are the proxy space, the order of a message's parts, the queue of
+// notifications, policies, and the API for programs. Below are connections, registered
+// memory, credits and the wire. A provider guarantees the following, and package
+// providertest checks it:
 //
-//   - Protection. A Write lands in the memory of the Grant that its Region stands for and
-//     nowhere else, whatever the other process does. After Up.Released nothing of that
-//     peer lands there.
+//   - Protection. A Write changes only the memory of the Grant that its Region refers to,
+//     whatever the other process does. After Up.Released that peer's writes no longer
+//     change this memory.
 //   - Order. The writes to one peer, in whatever Regions, become visible in the order of
 //     Post; of one Write, the last aligned word last and the others in any order. Aligned words of
 //     4 and 8 bytes are never torn.
-//   - A notification is told once, after the data of its Write and of all before it are in
-//     memory. Beyond what the receiver has room for it waits at the sender: the receiver
-//     gives room back by Handled.
-//   - Every operation ends, if need be with ErrPeer.
+//   - A notification is reported once, after the data of its Write and of all earlier
+//     Writes are in memory. If the receiver has no room, the notification waits at the
+//     sender. The receiver frees room by Handled.
+//   - Every operation ends, if necessary with ErrPeer.
 //
 // # Locks
 //
-// A Provider is called with the lock of its process held, and calls Up with it held, from
-// within its calls as well as from Turn; Wait and Ring are called without it. What the
-// provider does by itself (a card's interrupt, a completion while the program computes) it
-// announces by calling the Kick that it was opened with, from any goroutine and without any
-// lock of its own: the process then calls Turn under its lock, at once or when the lock is
-// given up. Turn never blocks.
+// A process calls its Provider with the process's lock held, except for Wait and Ring. The
+// Provider calls Up with this lock held, from Turn and from other calls of the process.
+// Some events occur outside such calls: a card's interrupt, or a completion while the
+// program computes. The provider announces them by the Kick that it was opened with, from
+// any goroutine and without holding a lock of its own. The process then calls Turn under
+// its lock, at once or when the lock is released. Turn never blocks.
 package provider
 
 import (
@@ -35,10 +35,10 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// What operations end with. Errors wrap these.
+// Causes of failed operations. Errors wrap these.
 var (
 	ErrPeer     = errors.New("the other process has ended or does not answer")
-	ErrRefused  = errors.New("the connection was refused permanently") // beside ErrPeer
+	ErrRefused  = errors.New("the connection was refused permanently") // in addition to ErrPeer
 	ErrRevoked  = errors.New("the buffer is no longer exported")
 	ErrReleased = errors.New("the import has been given up")
 	ErrFull     = errors.New("too many sends in progress")
@@ -47,7 +47,7 @@ var (
 	ErrMemory   = errors.New("lanai: the card does not reach the memory")
 )
 
-// Identity is a process as others know it.
+// Identity is the identity under which other processes know a process.
 type Identity struct {
 	Addr        ethertype.Addr // where it takes requests: its node is Addr.MAC
 	Process     uint32         // its number, as it says itself
@@ -57,11 +57,11 @@ type Identity struct {
 // TicketSize is the size of a Ticket.
 const TicketSize = 16
 
-// Ticket is what a process shows an exporter, for the daemon of the exporter's node to
-// say who it is of. The zero Ticket proves nothing.
+// Ticket is shown by an importer to an exporter. With it the daemon of the exporter's
+// node finds the importer's user. The zero Ticket proves nothing.
 type Ticket [TicketSize]byte
 
-// MaxWord is the longest word, in bytes, that an export may be named by.
+// MaxWord is the maximum length, in bytes, of a word that names an export.
 const MaxWord = 128
 
 // Reason is why a process refuses to grant an import.
@@ -73,11 +73,11 @@ const (
 	ReasonRevoked                    // it was unexported before the answer
 	ReasonResource                   // no room for another
 	ReasonUnproven                   // the policy allows users, and who the asker's is was not proven
-	ReasonUnknown                    // of a word that was withdrawn, or a request that makes no sense
+	ReasonUnknown                    // the word was withdrawn, or the request is invalid
 )
 
-// Ask is a request for an import. The process that asks fills the first group; the
-// provider tells by Up.Answered that it has filled the second.
+// Ask is a request for an import. The importing process fills the first group of fields.
+// The provider fills the second group, and then calls Up.Answered.
 type Ask struct {
 	ID     uint32 // of the export
 	Word   string // names it instead, if not empty
@@ -92,26 +92,27 @@ type Ask struct {
 	Seq  uint32
 }
 
-// Region is an import as the provider has it: where its writes land.
+// Region is the provider's state of an import: the destination of its writes.
 type Region struct {
 	Size  uint64
 	Owner Identity
 	ID    uint32 // of the export
-	Err   error  // why it is of no use any more
-	Ask   *Ask   // that it answers
-	Busy  int    // writes under way
+	Err   error  // why it is no longer usable
+	Ask   *Ask   // the Ask that it answers
+	Busy  int    // writes in progress
 
 	Link any // the provider's own
 	Slot uint32
 	Addr uint64
 	Key  uint32
-	// What has been written since the owner has last moved it elsewhere: see Redirect.
+	// The data that were written since the owner last redirected the import: see
+	// Redirect.
 	Lo, Hi uint64
 	Count  uint32
 }
 
-// Request is another process's Ask, as the exporter sees it. It is answered by Allow or
-// Deny, at any time.
+// Request is another process's Ask, as the exporter sees it. The exporter answers it by
+// Allow or Deny, at any time.
 type Request struct {
 	From   Identity
 	ID     uint32
@@ -120,10 +121,10 @@ type Request struct {
 
 	Link any // the provider's own
 	Seq  uint32
-	Gone bool // withdrawn: no answer is wanted
+	Gone bool // withdrawn: no answer is needed
 }
 
-// Grant is an import as the exporter has it.
+// Grant is the exporter's state of an import.
 type Grant struct {
 	To     Identity
 	Export any // the process's own
@@ -134,7 +135,8 @@ type Grant struct {
 	Before []byte // where they went before the last Redirect
 }
 
-// Write is one write. The provider copies what it needs of it, so it may be on the stack.
+// Write is one write. The provider copies the parts of the struct that it needs, so a
+// Write may be on the stack.
 type Write struct {
 	Region *Region
 	Offset uint64   // in the region
@@ -163,27 +165,29 @@ func (w *Write) Gather(mem []byte) []byte {
 	return mem[:n]
 }
 
-// CopyMax is the most bytes of a Write with Copy.
+// CopyMax is the maximum number of bytes of a Write with Copy.
 const CopyMax = 256
 
 // Up is the process, as its provider sees it.
 type Up interface {
-	// Asked: another process asks for an import.
+	// Asked reports that another process asks for an import.
 	Asked(r *Request)
-	// Withdrawn: r wants no answer any more.
+	// Withdrawn reports that r needs no answer any more.
 	Withdrawn(r *Request)
-	// Answered: a has its Region, or Err.
+	// Answered reports that a has its Region, or Err.
 	Answered(a *Ask)
-	// Lost: r.Err is set. The writes under way have ended, or end by themselves.
+	// Lost reports that r.Err is set. The writes in progress have ended, or end by
+	// themselves.
 	Lost(r *Region)
-	// Released: nothing of the importer lands in the grant's memory any more.
+	// Released reports that the importer's writes no longer change the grant's memory.
 	Released(g *Grant)
-	// Redirected: the importer's writes go to the new memory, as soon as Moved lets them; before,
-	// since the last time, count messages went to what is between lo and hi of the old one.
+	// Redirected reports that the importer will write to the new memory after Moved. Since the
+	// previous redirection it has written count messages to the bytes from lo to hi of the old
+	// memory.
 	Redirected(g *Grant, lo, hi uint64, count uint32)
-	// Done: the Write with the token is in memory, or failed.
+	// Done reports that the Write with the token is in memory, or has failed.
 	Done(token any, err error)
-	// Notified: a notification for the export of g has come.
+	// Notified reports that a notification for the export of g has arrived.
 	Notified(g *Grant)
 }
 
@@ -194,65 +198,72 @@ type Provider interface {
 	// Now returns the clock, in nanoseconds; Virtual reports whether it is a simulator's.
 	Now() int64
 	Virtual() bool
-	// WithTimeout returns a context that ends by that clock.
+	// WithTimeout returns a context that ends after a time on that clock.
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 
 	// Ask asks the process at an address for an import.
 	Ask(to ethertype.Addr, a *Ask)
 	// Forget withdraws an Ask that has not been answered.
 	Forget(a *Ask)
-	// Release gives an import up. Writes under way are done first, or fail.
+	// Release releases an import. Writes in progress complete first, or fail.
 	Release(r *Region)
 	// Allow lets the asker write to mem.
 	Allow(r *Request, mem []byte, export any) (*Grant, error)
-	// Deny refuses.
+	// Deny refuses a request.
 	Deny(r *Request, why Reason)
-	// Revoke takes a grant back; Up.Released tells when that is done. At once takes the
-	// memory away without asking the importer, whose writes then fail with its connection.
+	// Revoke revokes a grant; Up.Released reports the end. With at once set, it revokes
+	// the memory without asking the importer, whose later writes then end its connection.
 	Revoke(g *Grant, atOnce bool)
-	// Redirect has the importer's writes go to mem, which is as long as before;
-	// Up.Redirected tells when it knows, and its writes wait for Moved.
+	// Redirect makes the importer write to mem, which is as long as the old memory.
+	// Up.Redirected reports that the importer knows mem. The importer's writes then wait
+	// for Moved.
 	Redirect(g *Grant, mem []byte) error
-	// Moved ends a Redirect: what went to the old memory has been copied, of this grant and
-	// of all others of the export, and the importer's writes go on.
+	// Moved ends a Redirect, and the importer's writes continue. The data that this grant
+	// and all others of the export have written to the old memory must have been copied.
 	Moved(g *Grant)
 
-	// Reaches returns an error that wraps ErrMemory if others could not be let write to mem.
+	// Reaches returns an error that wraps ErrMemory if mem cannot be made writable for other
+	// processes.
 	Reaches(mem []byte) error
-	// AllocMem returns memory that Reaches takes, and FreeMem gives it back. The lock may be held, or not.
+	// AllocMem returns memory that Reaches accepts, and FreeMem frees it. The caller may hold the lock,
+	// but need not.
 	AllocMem(n int) ([]byte, error)
 	FreeMem(mem []byte)
 
 	// Post posts a write. It fails with the Region's Err, or ErrFull unless Write.More.
 	Post(w *Write) error
-	// Handled gives back the room of a notification.
+	// Handled frees the room of a notification.
 	Handled(g *Grant)
 
-	// Turn sees to what has come.
+	// Turn handles the announced events.
 	Turn()
 	// Poll drives the engine once, without the lock.
 	Poll()
 	// Seen returns a number for Wait, with the lock held.
 	Seen() uint32
-	// Wait blocks until something has changed since the lock was held and Seen returned
-	// seen; or for no reason. It drives the engine. It ends with the context's error, and
-	// returns nil when d has passed, unless d is 0. It is called without the lock.
+	// Wait blocks until something has changed since the call of Seen, with the lock held,
+	// that returned seen. It may also return without a reason. It drives the engine. It
+	// ends with the context's error, and returns nil when d has passed, unless d is 0. It
+	// is called without the lock.
 	Wait(ctx context.Context, d time.Duration, seen uint32) error
-	// Ring has all who wait look again.
+	// Ring makes all goroutines in Wait return and check again.
 	Ring()
-	// Failed returns why nothing comes any more, such as that the interface is gone; or nil.
+	// Failed returns the reason why no more data can arrive, for example that the interface
+	// is gone, or nil.
 	Failed() error
 
-	// Dead ends what concerns a process that somebody else has found dead.
+	// Dead ends everything that depends on a process that another component has found
+	// dead.
 	Dead(addr ethertype.Addr, incarnation uint64)
-	// Peers returns what a person may want to know of each connection.
+	// Peers describes each connection, for display.
 	Peers() []Peer
-	// Counters returns what has been refused and done.
+	// Counters returns the provider's counters.
 	Counters() Counters
-	// Busy reports whether something was posted that is not known to have arrived: writes, and
-	// notifications that wait for room. What will not arrive any more does not count.
+	// Busy reports whether posted writes, or notifications that wait for room, are not known
+	// to have arrived. Those that can no longer arrive do not count.
 	Busy() bool
-	// Close ends everything, what Busy counts, too: all regions are lost, all grants released.
+	// Close ends everything, including the writes that Busy reports: all regions are lost, and
+	// all grants are released.
 	Close()
 }
 

@@ -21,7 +21,6 @@ import (
 // process withdraws its own and accepts. The process with the lower address keeps the peer's
 // request until its own is decided, and accepts it if its own fails. A process has two ends of a
 // connection with itself.
-// itself.
 
 type state uint8
 
