@@ -176,7 +176,7 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 	if err := h.check(); err != nil {
 		return nil, err
 	}
-	if h.Flags&FlagMore != 0 && have+rest < int(h.Size)+HeaderSize { // for what follows
+	if h.Flags&FlagMore != 0 && have+rest < int(h.Size)+HeaderSize { // the next frame is not available
 		return nil, ErrShort
 	}
 	return payload, nil
@@ -187,7 +187,7 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 // unchecked and may contain Ethernet padding.
 func (h *Header) Next(frame []byte) []byte {
 	end := HeaderSize + int(h.Size)
-	if h.Flags&FlagMore == 0 || end > len(frame) { // more of it than is at hand; see ParseBegin
+	if h.Flags&FlagMore == 0 || end > len(frame) { // more bytes than are available; see ParseBegin
 		return nil
 	}
 	return frame[end:]
@@ -208,7 +208,7 @@ func (h *Header) get(b []byte) {
 	h.getRest(b)
 }
 
-// getRest is get of what a Prefix does not hold.
+// getRest is get for the fields that a Prefix does not hold.
 func (h *Header) getRest(b []byte) {
 	b = b[:HeaderSize:HeaderSize]
 	be := binary.BigEndian
@@ -260,8 +260,8 @@ func (h *Header) Put(b []byte) {
 	be.PutUint64(b, w[0])
 	be.PutUint64(b[8:], w[1])
 	be.PutUint64(b[16:], w[2])
-	// Words again, as Seal reads them: a processor has to wait where it reads what
-	// was just written in smaller pieces.
+	// Words again, as Seal reads them: a processor stalls if it reads memory that it has just
+	// written in smaller pieces.
 	be.PutUint64(b[fieldTag+2:], uint64(h.Tag)<<48|uint64(h.Seq)<<16|uint64(h.Ack)>>16)
 	be.PutUint64(b[fieldAck+2:], uint64(h.Ack)<<48|uint64(h.Msg)<<16|h.Sack>>48)
 	be.PutUint64(b[fieldSack+2:], h.Sack<<16|uint64(h.Offset)>>16)
@@ -300,5 +300,5 @@ func checksum(head *[fieldCRC]byte, payload []byte, flags Flags) uint32 {
 	return sum
 }
 
-// sumTable is sumHeader by the standard library.
+// sumTable is sumHeader with the standard library.
 func sumTable(head *[fieldCRC]byte) uint32 { return crc32.Update(0, castagnoli, head[:]) }

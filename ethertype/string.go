@@ -90,7 +90,7 @@ func (h *Header) String() string {
 	return b.String()
 }
 
-// extent says what the payload is of.
+// extent describes which part of a message the payload is.
 func (h *Header) extent() string {
 	data := int(h.Size) - h.Extension()
 	switch {
@@ -141,8 +141,7 @@ func Dump(frame []byte) string {
 	return fmt.Sprintf("%s malformed: %s (version %d, %d bytes)", &h, why, frame[fieldVersion], len(frame))
 }
 
-// detail describes what precedes the data in the payload of a frame that
-// Parse has taken.
+// detail describes the headers before the data in the payload of a frame that Parse has accepted.
 func (h *Header) detail(payload []byte) string {
 	immediate := h.Flags&FlagImmediate != 0
 	switch {

@@ -51,7 +51,7 @@ func (l *faulty) sendDue(now int64) {
 	_ = l.flush(now) // the next Send returns the error
 }
 
-// openOr returns err, or ErrClosed when the link has been closed.
+// openOr returns err, or ErrClosed if the link has been closed.
 func (l *faulty) openOr(err error) error {
 	if l.closed.Load() {
 		return transport.ErrClosed

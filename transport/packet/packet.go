@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buffer is the socket buffer asked for, each way, in the kernel's accounting.
-// Without CAP_NET_ADMIN it is cut to net.core.rmem_max and wmem_max.
+// buffer is the requested size of the socket buffer in each direction, in the kernel's accounting.
+// Without CAP_NET_ADMIN the kernel limits it to net.core.rmem_max and wmem_max.
 const buffer = 8 << 20
 
 // Config configures the link. Nil and zero fields mean the defaults.
@@ -114,7 +114,7 @@ func (l *socket) open() (err error) {
 	return s.Confirm()
 }
 
-// prepare sets what the library leaves alone and checks what it does not.
+// prepare sets the options that the library does not set, and checks those that it does not check.
 func (l *socket) prepare(fd int) error {
 	for _, opt := range [][2]int{{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}, {unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}} {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt[0], buffer) != nil {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receiving is what Recv works with; see sending.
+// receiving is the state of Recv; see sending.
 type receiving struct {
 	call    func(fd uintptr)
 	buffers [transport.MaxBatch][]byte
@@ -14,8 +14,8 @@ type receiving struct {
 	n       int
 }
 
-// init makes the buffers one byte longer than a frame with two VLAN tags: a
-// frame that fills one has been cut.
+// init makes the buffers one byte longer than a frame with two VLAN tags. A
+// frame that fills a buffer has been truncated.
 func (r *receiving) init(mtu int, call func(uintptr)) {
 	r.call = call
 	size := mtu + ethertype.EthernetSize + 8 + 1
@@ -49,7 +49,7 @@ func (l *socket) recvAll(fd uintptr) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return // nothing there; an error of the interface is for Send and Wait
+			return // no frame; Send and Wait report an error of the interface
 		}
 		l.count.RxCalls.Add(1)
 		if n == len(b) {
@@ -74,13 +74,12 @@ func (l *socket) Ready() bool {
 	return l.raw.Control(l.ready.call) == nil && l.ready.events != 0
 }
 
-// poll asks whether a socket has something to read, or an error, without
-// waiting.
+// poll checks, without waiting, whether a socket is readable or has an error.
 type poll struct {
 	call   func(fd uintptr)
 	fds    [1]unix.PollFd
 	now    unix.Timespec // zero
-	events int16         // what was found
+	events int16         // events that were found
 }
 
 func (p *poll) look(fd uintptr) {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sending is what Send works with. Its call is made once, because a function
-// literal that is made for every call allocates.
+// sending is the state of Send. Its call is created once, because a function
+// literal that is created for every call allocates.
 type sending struct {
 	call    func(fd uintptr)
 	frames  []transport.Frame

@@ -14,12 +14,12 @@ import (
 // longAgo is a deadline that has passed.
 var longAgo = time.Unix(1, 0)
 
-// waiting is what Wait and Wake share.
+// waiting is the state that Wait and Wake share.
 type waiting struct {
 	mu     sync.Mutex
 	within bool // a goroutine waits
 	woken  bool // Wake was called; the current or the next Wait returns
-	poll   poll // of the one that waits
+	poll   poll // poll of the waiting goroutine
 	cause  error
 }
 
@@ -84,8 +84,8 @@ func (l *socket) begin(until int64) bool {
 	return true
 }
 
-// look ends the wait when there is something to read or an error to report.
-// The netpoller calls it first of all and whenever the socket has changed.
+// look ends the wait if the socket is readable or has an error. The netpoller
+// calls it at the beginning and whenever the socket has changed.
 func (l *socket) look(fd uintptr) bool {
 	p := &l.wait.poll
 	p.look(fd)
@@ -96,7 +96,7 @@ func (l *socket) look(fd uintptr) bool {
 	return p.events != 0
 }
 
-// openOr returns err, or ErrClosed when the link has been closed.
+// openOr returns err, or ErrClosed if the link has been closed.
 func (l *socket) openOr(err error) error {
 	if !l.gate.Open() {
 		return transport.ErrClosed

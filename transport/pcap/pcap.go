@@ -161,7 +161,7 @@ type Link struct {
 	base
 	w       *Writer
 	id      int
-	start   time.Time // what the clock's zero is
+	start   time.Time // wall-clock time of the zero of the clock
 	scratch []byte    // a frame that is sent, in one piece
 }
 
@@ -229,7 +229,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 // Wait implements transport.Link. It flushes the file first, so that the file is complete while the
 // link is idle.
 func (l *Link) Wait(until int64) error {
-	_ = l.w.Flush() // Close and Err say
+	_ = l.w.Flush() // Close and Err return the error
 	return l.Link.Wait(until)
 }
 

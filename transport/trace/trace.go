@@ -20,7 +20,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// traced is a link that writes down what passes.
+// traced is a link that writes a line for each frame that passes.
 type traced struct {
 	base
 	name string
@@ -48,7 +48,7 @@ func New(link transport.Link, w io.Writer) transport.Link {
 	return &traced{base: wrap.New(link, "trace"), name: link.Info().Interface, zero: link.Now(), w: w}
 }
 
-// Send implements transport.Link. It writes down the frames that were taken.
+// Send implements transport.Link. It writes the lines of the accepted frames.
 func (l *traced) Send(frames []transport.Frame) (n int, err error) {
 	now := l.Now()
 	n, err = l.Link.Send(frames)

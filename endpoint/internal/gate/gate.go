@@ -1,5 +1,5 @@
-// Package gate has what goroutines wait at for a provider whose work an engine drives: that
-// of a NIC, or of a card.
+// Package gate implements the gates of a provider whose work an engine drives: the engine of a NIC
+// or of a card. Goroutines wait at a gate.
 package gate
 
 import (
@@ -40,7 +40,7 @@ func (g *gate) Wait(ctx context.Context) error {
 	return EndOf(err)
 }
 
-// EndOf says why a wait of an engine has ended, as the contract of providers has it.
+// EndOf returns why a wait of an engine has ended, in the terms of the contract of providers.
 func EndOf(err error) error {
 	var end *progress.EndError
 	if errors.As(err, &end) {

@@ -44,12 +44,12 @@ type channel struct {
 	sends   [][]byte
 	free    provider.Packets
 	windows [][]byte
-	dead    wire.Reason // why nobody is at the other end; 0: somebody is
-	told    bool        // and up has heard it
+	dead    wire.Reason // why the other end has gone; 0: it is there
+	told    bool        // up has been notified of this
 	closed  bool
 	memory  *provider.Budget
-	taken   int       // of it
-	from    wire.Name // that it is taken for
+	taken   int       // bytes taken from the budget
+	from    wire.Name // name of the client that they were taken for
 }
 
 // receiveBuffer is a receive buffer.

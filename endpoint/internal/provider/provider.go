@@ -2,31 +2,31 @@
 // messages: the interfaces of both sides, and their rules.
 //
 // A provider carries messages between endpoints. It knows nothing of handlers, credits or events,
-// and of tags only those that it gets by Tagged. It makes channels. Each connects an endpoint that
+// and only the tags that it receives by Tagged. It makes channels. Each connects an endpoint that
 // has a translation, whose half is the client, with the endpoint that the translation names, whose
 // half is the server. There are three providers: over virtual interfaces (package vi), through
 // memory for endpoints of one node (package loop), and over the card of package lanai. Tests have a
 // fourth, which uses all the freedom that these rules leave (package providertest). The rules for a
 // new one, for example for a network card that holds endpoints itself:
 //
-//   - A posted message arrives once, unless it comes back (Undelivered) or the channel breaks
-//     (Broken). A message that came back may have arrived all the same, if its acknowledgement was
+//   - A posted message arrives once, unless it returns (Undelivered) or the channel breaks
+//     (Broken). A message that returned may nevertheless have arrived, if its acknowledgement was
 //     lost for long. Messages arrive in any order. The halves restore the order of requests where
 //     the API promises it (endpoint/order.go). They send no message of a slot before the other half
 //     has reacted to the previous one, except skips.
 //   - A send buffer is not idle from Post until the provider knows that the message has arrived or
-//     come back. It may learn that late, after the other half has reacted. It then calls Sent or
+//     returned. It may learn this late, after the other half has reacted. It then calls Sent or
 //     Undelivered, and does not touch the message afterwards.
 //   - The provider manages receive buffers, and the report that none was free (NACK). A half keeps
 //     at most one packet more than there are slots.
 //   - A peer that has been granted a window may write to that memory, once. The provider reports
-//     (Placed) when all data are there. A peer can write to nothing else. A write does not come
-//     back: either the provider calls Wrote when data may be changed, which may be late, or the
+//     (Placed) when all data are there. A peer can write to nothing else. A write does not
+//     return: either the provider calls Wrote when data may be changed, which may be late, or the
 //     channel breaks.
-//   - A channel that cannot go on calls Broken once, at the latest after the provider's time limit
-//     for a silent peer. It passes the reason for which messages come back: the layers above do not
-//     know the errors of a provider. When one end is closed, the other breaks after it has handed
-//     on all that arrived before. The reason is ReasonBadEndpoint if the news of the close arrives.
+//   - A channel that cannot continue calls Broken once, at the latest after the provider's time limit
+//     for a silent peer. It passes the reason for which messages return: the layers above do not
+//     know the errors of a provider. When one end is closed, the other breaks after it has passed
+//     on all that arrived before. The reason is ReasonBadEndpoint if the notice of the close arrives.
 //
 // All methods but Wait, Gate.Wait, Now and Lookup are called with the node's mutex held, and call a
 // half back only from within Poll, Deliver, or their own call.
@@ -41,8 +41,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/admission"
 )
 
-// Host is the node that a provider belongs to, as far as the provider needs it. Its
-// methods are called with the node's mutex held.
+// Host is the interface of a node to its providers. Its methods are called with the node's mutex
+// held.
 type Host interface {
 	// Admit decides on a request for a connection, and makes the half that gets it. A reason that
 	// is not 0 refuses it. If h.ID was that of a published name, it becomes the endpoint's number.
@@ -119,8 +119,8 @@ type Provider interface {
 	Lookup(ctx context.Context, at ethertype.Addr, name string) (ethertype.Addr, error)
 	// Poll handles arrived messages, without blocking.
 	Poll() error
-	// CatchUp does work that was put off until no program waits for an answer. The node calls it
-	// before Wait.
+	// CatchUp does work that was deferred while a program might wait for an answer. The node calls
+	// it before Wait.
 	CatchUp()
 	// Wait blocks until there is something for Deliver, Wake is called, or ctx
 	// ends, whose error it returns. It is called without the node's mutex, by one
@@ -199,7 +199,7 @@ type Half interface {
 	Placed(slot int)
 	Wrote(slot int)
 	Sent() // a send buffer has become idle
-	// Undelivered is Sent for a message that has come back from send buffer i. The reason is not 0.
+	// Undelivered is Sent for a message that has returned from send buffer i. The reason is not 0.
 	Undelivered(i int, reason wire.Reason)
 	// Broken reports that the connection is gone. The reason is not 0; it is ReasonBadEndpoint when
 	// the other side has ended the connection. err may be nil.

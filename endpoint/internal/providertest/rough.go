@@ -12,18 +12,18 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Rough says how the providers of a Segment use the freedom that the contract leaves. Each
+// Rough determines how the providers of a Segment use the freedom that the contract leaves. Each
 // field is a probability in percent.
 type Rough struct {
-	Nack    int // a message that arrives is refused, and comes again later
-	Return  int // a message comes back alone, but not twice on end from one buffer, unless it is 100
-	Mistake int // a message that has arrived comes back alone besides
+	Nack    int // an arriving message is refused, and arrives again later
+	Return  int // a message returns alone, but not twice in a row from one buffer, unless this is 100
+	Mistake int // a message that has arrived returns alone as well
 }
 
-// Segment joins providers in memory. Messages arrive in any order, acknowledgements late,
-// and some messages come back, as a seed says. It panics when a half does not keep to the
-// contract: posts from a buffer that is not idle, changes one, keeps more packets than it
-// may, or gives one back twice. One goroutine drives all nodes of a segment.
+// Segment joins providers in memory. Messages arrive in any order, acknowledgements arrive late,
+// and some messages return. A seed determines this. A Segment panics if a half violates the
+// contract: if it posts from a buffer that is not idle, changes such a buffer, keeps too many
+// packets, or releases one twice. One goroutine drives all nodes of a segment.
 type Segment struct {
 	rng   *rand.Rand
 	rough Rough
@@ -49,12 +49,12 @@ type Node struct {
 	Has    []uint32 // endpoints
 }
 
-// item is something that a node is to hear of.
+// item is an event for a node.
 type item struct {
-	to   *channel // nil for a request for a connection, and what comes before it is accepted
+	to   *channel // nil for a connection request, and for items before the request is accepted
 	from *channel
 	what func()
-	dice bool // it is a message
+	dice bool // the item is a message
 	msg  []byte
 	buf  int
 }
@@ -63,11 +63,11 @@ type item struct {
 type channel struct {
 	n        *Node
 	up       provider.Half
-	peer     *channel // of a client: nil until it is accepted
+	peer     *channel // of a client: nil until the connection is accepted
 	target   *Node    // of a client
 	sends    [][]byte
 	busy     []bool
-	back     []bool // the last message has come back
+	back     []bool // the last message has returned
 	writing  []bool
 	windows  []window
 	kept     int // packets
@@ -116,7 +116,7 @@ func (n *Node) channel(s wire.Shape, at wire.Side, up provider.Half) *channel {
 	return ch
 }
 
-// accept judges a request for a connection.
+// accept decides about a connection request.
 func (n *Node) accept(from *channel, greeting wire.Hello) {
 	if from.over {
 		return
@@ -136,7 +136,7 @@ func (n *Node) accept(from *channel, greeting wire.Hello) {
 	n.up.Attach(up, ch)
 }
 
-// breaks says that the connection is gone, once.
+// breaks reports the end of the connection, once.
 func (ch *channel) breaks(reason wire.Reason) {
 	ch.over = true
 	ch.up.Broken(reason, nil)
@@ -145,7 +145,7 @@ func (ch *channel) breaks(reason wire.Reason) {
 // Addr returns the node's address.
 func (n *Node) Addr() ethertype.Addr { return n.at }
 
-// Now returns a time that goes on by a microsecond at each call.
+// Now returns a time that advances by a microsecond with each call.
 func (n *Node) Now() int64 {
 	n.clock += 1000
 	return n.clock
@@ -185,7 +185,7 @@ func (n *Node) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ether
 	return at, ctx.Err()
 }
 
-// Poll hands on some of what is under way to the node.
+// Poll delivers some of the pending items to the node.
 func (n *Node) Poll() error {
 	if n.closed {
 		return provider.ErrClosed
@@ -193,7 +193,7 @@ func (n *Node) Poll() error {
 	now := n.inbox
 	n.inbox = nil
 	n.seg.rng.Shuffle(len(now), func(i, k int) { now[i], now[k] = now[k], now[i] })
-	count := (len(now) + 1) / 2 // the rest is late
+	count := (len(now) + 1) / 2 // the others arrive late
 	n.inbox = append(n.inbox, now[count:]...)
 	for _, x := range now[:count] {
 		switch {
@@ -206,16 +206,16 @@ func (n *Node) Poll() error {
 	return nil
 }
 
-// chance reports whether something of so many percent happens.
+// chance reports whether an event with the given probability happens.
 func (s *Segment) chance(percent int) bool {
 	return s.rng.IntN(100) < percent
 }
 
-// arrive hands on a message, or does not.
+// arrive delivers a message, or returns or refuses it.
 func (n *Node) arrive(x item) {
 	s, from := n.seg, x.from
 	to := from.peer
-	if to == nil && !from.over { // the connection is being made
+	if to == nil && !from.over { // the connection is not complete
 		n.send(x)
 		return
 	}
@@ -266,7 +266,7 @@ func (n *Node) Wait(ctx context.Context) error {
 	}
 }
 
-// Deliver is Poll, of which nothing is handled at once.
+// Deliver is Poll. It handles no message at once.
 func (n *Node) Deliver(bool) bool {
 	n.Poll()
 	left := len(n.inbox)
@@ -311,7 +311,7 @@ func (g gate) Open() {
 	}
 }
 
-// Drain does nothing: what was sent arrives, whoever is closed.
+// Drain does nothing: messages that were sent arrive even if the node is closed.
 func (n *Node) Drain(func() bool) {}
 
 // Close closes the node.

@@ -1,4 +1,4 @@
-// Package providertest has the conformance suite of the contract between endpoints and
+// Package providertest contains the conformance suite for the contract between endpoints and
 // providers, and a provider that uses all the freedom of that contract.
 package providertest
 
@@ -16,18 +16,17 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Net is what a suite runs over: a dialer of one node, by which it reaches another, or
-// itself.
+// Net is the environment of a suite: a dialer of one node, which reaches another node or itself.
 type Net struct {
 	Dialer provider.Dialer
-	To     ethertype.Addr      // of the host that is dialed
-	Nodes  []provider.Provider // that have to be polled, the dialing one first; of a dialer alone there are none
+	To     ethertype.Addr      // address of the dialed host
+	Nodes  []provider.Provider // providers to poll, the dialing one first; empty for a dialer alone
 	Go     func(fn func())     // runs fn on another goroutine; nil for the go statement
-	Polls  int                 // what does not come in so many polls never does; 0: in a minute
+	Polls  int                 // an event that does not arrive within this number of polls never does; 0: within a minute
 	Waits  time.Duration       // how long a wait may take; 0: a minute
 }
 
-// T is what the suite needs of a test. A *testing.T has it.
+// T is the part of *testing.T that the suite needs.
 type T interface {
 	Helper()
 	Error(args ...any)
@@ -37,7 +36,7 @@ type T interface {
 	Context() context.Context
 }
 
-// Host is the node above a provider, as the suite needs it.
+// Host is the node above a provider, as far as the suite needs it.
 type Host struct {
 	Budget  provider.Budget
 	Corked  provider.Corked
@@ -67,15 +66,15 @@ func (h *Host) Refused(wire.Reason) {}
 // Stray is provider.Host's.
 func (h *Host) Stray() { h.strays++ }
 
-// half notes what it is told. It gives packets back unless it keeps them.
+// half records all calls. It releases packets unless it keeps them.
 type half struct {
 	shape   wire.Shape
 	ch      provider.Channel
 	keeps   bool
 	kept    []*provider.Packet
 	got     map[uint32]int // messages by their numbers
-	wrong   int            // of other content
-	back    map[int]int    // by send buffer
+	wrong   int            // messages with other contents
+	back    map[int]int    // returned messages, by send buffer
 	returns int
 	placed  map[int]int
 	wrote   map[int]int
@@ -188,7 +187,7 @@ func RunCase(t T, name string, open func(client, server *Host) Net) {
 	}
 }
 
-// until polls until something is so.
+// until polls until a condition is true.
 func (s *suite) until(what string, so func() bool) {
 	s.Helper()
 	end := time.Now().Add(time.Minute)
@@ -213,7 +212,7 @@ func (s *suite) poll() {
 	}
 }
 
-// connect makes a connection, over which a message has gone each way.
+// connect makes a connection, and transfers a message in each direction.
 func (s *suite) connect() (c, v *half) {
 	s.Helper()
 	c = s.dial()
@@ -223,7 +222,7 @@ func (s *suite) connect() (c, v *half) {
 	}
 	v = s.server.servers[0]
 	for _, way := range [][2]*half{{c, v}, {v, c}} {
-		for len(way[1].got) == 0 { // it may come back
+		for len(way[1].got) == 0 { // the message may return
 			before := way[0].returns
 			s.send(way[0], 0, 10, 0)
 			s.until("a first message", func() bool {
@@ -250,7 +249,7 @@ func (s *suite) dial() *half {
 	return c
 }
 
-// send posts a message of so many bytes from send buffer i, and returns its number.
+// send posts a message of the given size from send buffer i, and returns its number.
 func (s *suite) send(h *half, i, size, together int) uint32 {
 	s.last++
 	head := wire.Header{Kind: wire.KindMedium, Slot: uint16(i % shape.Slots), Use: s.last, Tag: 7}
@@ -261,13 +260,12 @@ func (s *suite) send(h *half, i, size, together int) uint32 {
 	return s.last
 }
 
-// messages sends in all slots of both sides, again and again. Each message arrives, or
-// comes back, once.
+// messages sends in all slots of both sides repeatedly. Each message arrives or returns, once.
 func (s *suite) messages() {
 	c, v := s.connect()
 	for side, way := range [][2]*half{{c, v}, {v, c}} {
 		from, to := way[0], way[1]
-		var last [4]uint32 // by slot: the message that is under way
+		var last [4]uint32 // by slot: the message in flight
 		sent, rounds := 0, 0
 		settled := func(slot, i int) bool {
 			return from.ch.Idle(i) && (last[slot] == 0 || to.got[last[slot]]+from.back[i] > 0)
@@ -306,7 +304,7 @@ func total(m map[int]int) (n int) {
 	return n
 }
 
-// keep has a half keep as many packets as it may.
+// keep makes a half keep as many packets as it may.
 func (s *suite) keep() {
 	c, v := s.connect()
 	v.keeps = true
@@ -322,7 +320,7 @@ func (s *suite) keep() {
 	}
 }
 
-// cork has messages wait for others.
+// cork makes messages wait for others.
 func (s *suite) cork() {
 	c, v := s.connect()
 	for i := range shape.Slots {
@@ -342,7 +340,7 @@ func (s *suite) cork() {
 	s.until("one that is not corked", func() bool { return len(v.got)+c.returns == shape.Slots+1 })
 }
 
-// write writes to windows both ways, of all slots at once.
+// write writes to windows in both directions, in all slots at once.
 func (s *suite) write() {
 	c, v := s.connect()
 	for _, way := range [][2]*half{{c, v}, {v, c}} {
@@ -371,7 +369,7 @@ func (s *suite) write() {
 	}
 }
 
-// revoke takes a window back before anything is written, and grants another for the slot.
+// revoke revokes a window before anything is written, and grants another one for the slot.
 func (s *suite) revoke() {
 	c, v := s.connect()
 	first, second := make([]byte, 100), make([]byte, 100)
@@ -409,7 +407,7 @@ func (s *suite) close() {
 	}
 }
 
-// refusal has each reason refuse a connection, to which a message has been posted.
+// refusal refuses a connection for each reason. A message has been posted to each connection.
 func (s *suite) refusal() {
 	for _, s.server.refuse = range wire.Reasons() {
 		c := s.dial()
@@ -422,7 +420,8 @@ func (s *suite) refusal() {
 	}
 }
 
-// memory fills the budget, beyond which connections are refused, and wants it back.
+// memory exhausts the budget, so that further connections are refused, and checks that all of it is
+// returned.
 func (s *suite) memory() {
 	one := shape.Memory(wire.Serving)
 	s.server.Budget.Most = 2 * one // one station may have half of it
@@ -444,8 +443,8 @@ func (s *suite) memory() {
 	}
 }
 
-// wait has a node wait: for a wake before and during the wait, for the end of a context,
-// for a message, and at a gate.
+// wait makes a node wait: for a wake-up before and during the wait, for the end of a context, for a
+// message, and at a gate.
 func (s *suite) wait() {
 	ctx, cancel := context.WithTimeout(s.Context(), cmp.Or(s.Waits, time.Minute))
 	defer cancel()
@@ -484,7 +483,7 @@ func (s *suite) wait() {
 	}
 }
 
-// names has each node find the other by a name.
+// names makes each node find the other by a name.
 func (s *suite) names() {
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()

@@ -197,7 +197,7 @@ func (ch *channel) fail() {
 	ch.up.Broken(reasonOf(err), err)
 }
 
-// reasonOf translates the end of a VI's connection to the reason for which messages come back.
+// reasonOf translates the end of a VI's connection to the reason for which messages return.
 func reasonOf(err error) wire.Reason {
 	var conn *vipl.ConnError
 	switch {
@@ -271,7 +271,7 @@ func (ch *channel) write(x *bulkWrite, to wire.Window, word uint32, await bool) 
 	ch.posted(ch.vi.PostSend(&x.desc))
 }
 
-// abandon takes what waits and what is under way out of the counts.
+// abandon removes waiting messages and messages in flight from the counts.
 func (ch *channel) abandon() {
 	g := &ch.corking
 	ch.way.count[ch.side] -= len(g.waiting)

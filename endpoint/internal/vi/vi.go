@@ -165,8 +165,8 @@ func (w *Provider) Poll() error {
 // Gate returns a gate of the NIC's engine.
 func (w *Provider) Gate() provider.Gate { return gate.New(seam.EngineOf(w.NIC)) }
 
-// defaultPeerTimeout is longer than vipl's. A message to a peer that counts as dead comes back,
-// which ends most programs, and a process on a busy host can be without a processor for 10 s.
+// defaultPeerTimeout is longer than vipl's. A message to a peer that counts as dead returns, which ends
+// most programs, and a process on a busy host can be without a processor for 10 s.
 const defaultPeerTimeout = 15 * time.Second
 
 // patience returns the time limit of a handshake. It is at least the time limit of silent peers: a

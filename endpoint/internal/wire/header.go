@@ -18,7 +18,7 @@ const (
 	KindAnnounce // bulk request; its data waits for a grant
 	KindGet      // asks for Length bytes at Offset of the server's segment
 	KindRefuse   // the reply was refused, for Reason
-	KindSkip     // the request has come back to its sender, and is not to be waited for
+	KindSkip     // the request has returned to its sender; the server must not wait for it
 	// From server to client.
 	KindReply
 	KindReplyMedium   // with a payload
@@ -28,9 +28,9 @@ const (
 	KindDone          // the end of a request without a (further) reply
 	// Both ways.
 	KindClear // the announced data may be written to the window that follows
-	// Of the channel itself (vi/batch.go).
-	KindAsk     // from client to server: for windows for batches
-	KindWindows // from server to client: they follow
+	// Messages of the channel itself (vi/batch.go).
+	KindAsk     // from client to server: requests windows for batches
+	KindWindows // from server to client: the windows follow
 	// The channel's own, both ways (vi/landing.go).
 	KindLanding // bulk messages may land in the window that follows
 	KindEnd     // one more than the last
@@ -74,14 +74,14 @@ func (k Kind) located() bool {
 type Header struct {
 	Kind     Kind
 	Handler  uint8
-	Args     uint8 // how many
+	Args     uint8 // number of arguments
 	Reason   Reason
-	Underway uint8  // of a request: how many the client has under way, at most 255
-	Slot     uint16 // the client's, which the request holds until its end
-	Use      uint32 // the number of the request among those of the connection, from 1 on
+	Underway uint8  // of a request: number of the client's requests in flight, at most 255
+	Slot     uint16 // slot of the client, which the request occupies until its end
+	Use      uint32 // number of the request within the connection, from 1 on
 	Length   uint32 // of bulk data
-	Tag      Tag    // of the destination, as the sender has it
-	ReplyTag Tag    // of the sender, which its reply will carry
+	Tag      Tag    // of the destination, as the sender knows it
+	ReplyTag Tag    // of the sender; its reply carries this tag
 	Offset   uint64 // into the segment
 }
 
@@ -90,10 +90,10 @@ const (
 	BaseSize   = 12
 	TagsSize   = 16
 	placeSize  = 12
-	headerSize = BaseSize + TagsSize + placeSize // at most
+	headerSize = BaseSize + TagsSize + placeSize // maximum
 	argSize    = 4
 	WindowSize = 12
-	SmallSize  = headerSize + MaxArgs*argSize // of a message without payload, at most
+	SmallSize  = headerSize + MaxArgs*argSize // maximum for a message without payload
 
 	sameTags = 0x80
 	Spaced   = 0x40
@@ -134,7 +134,7 @@ func (h *Header) Put(b []byte) int {
 	return at
 }
 
-// Parse reads a header and returns the arguments and the payload that follow. It reports false for
+// Parse reads a header and returns the arguments and the payload that follow. It returns false for
 // bytes that no version of this package sends. last holds the tags of the previous messages in the
 // same VI message, and Parse updates it; it may be nil.
 func (h *Header) Parse(b []byte, last *LastTags) (body []byte, ok bool) {

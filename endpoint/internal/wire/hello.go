@@ -8,7 +8,7 @@ import "encoding/binary"
 //	28 slots (2)   30 small slots (2)   32 payload (4)
 type Hello struct {
 	From        Name   // of the client
-	ID          uint32 // of the endpoint that is wanted
+	ID          uint32 // of the requested endpoint
 	Incarnation uint32
 	Shape       Shape
 }
@@ -62,9 +62,9 @@ const (
 
 // Shape is the size of a channel.
 type Shape struct {
-	Slots  int // requests under way at most
-	Small  int // the first of these carry no payload
-	Medium int // longest payload of the others, and of all replies
+	Slots  int // maximum number of requests in flight
+	Small  int // slots from 0 on that carry no payload
+	Medium int // longest payload of the other slots, and of all replies
 }
 
 // Full returns the length of the longest message.

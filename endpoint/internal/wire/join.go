@@ -37,7 +37,7 @@ func Join(dst, m []byte, last **[TagsSize]byte) int {
 	return n + copy(dst[n:], m[BaseSize+TagsSize:])
 }
 
-// SplitNext splits the first message off the messages b. No message is longer than full. It reports
+// SplitNext splits the first message off the messages b. No message is longer than full. It returns
 // false for bytes that no version of this package sends.
 func SplitNext(b []byte, full int) (m, rest []byte, ok bool) {
 	if len(b) < BaseSize {

@@ -10,15 +10,14 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Name names an endpoint on the segment (en_t). It is comparable, and has a
-// binary form of NameSize bytes, so that it can be sent in messages. It stays
-// the same when the endpoint moves to another bundle. The zero Name names
-// nothing.
+// Name identifies an endpoint on the segment (en_t). It is comparable, and has
+// a binary form of NameSize bytes, so that messages can carry it. It does not
+// change when the endpoint moves to another bundle. The zero Name is invalid.
 type Name struct {
-	Addr ethertype.Addr // where the endpoint's node takes connections
-	ID   uint32         // of the endpoint, never used twice by its node
-	// Incarnation is the node's: after a restart, a program at the same address
-	// is told from the one before.
+	Addr ethertype.Addr // where the endpoint's node accepts connections
+	ID   uint32         // number of the endpoint; its node uses it only once
+	// Incarnation is the incarnation of the node. It distinguishes a program
+	// from an earlier one at the same address.
 	Incarnation uint32
 }
 
@@ -52,7 +51,7 @@ func (n *Name) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// String returns the form that ParseName reads, for example
+// String returns the form that ParseName accepts, for example
 // "02:00:00:00:00:01/1024#3.5f3759df".
 func (n Name) String() string {
 	return fmt.Sprintf("%v#%d.%08x", n.Addr, n.ID, n.Incarnation)
@@ -67,7 +66,7 @@ func (n *Name) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// ParseName parses what String returns.
+// ParseName parses the output of String.
 func ParseName(s string) (Name, error) {
 	addr, rest, ok := strings.Cut(s, "#")
 	id, incarnation, ok2 := strings.Cut(rest, ".")
@@ -80,12 +79,12 @@ func ParseName(s string) (Name, error) {
 	return Name{Addr: a, ID: uint32(i), Incarnation: uint32(in)}, nil
 }
 
-// Tag is an endpoint's protection tag (tag_t). A message is accepted if the
-// tag that it carries equals the one of the endpoint.
+// Tag is an endpoint's protection tag (tag_t). A message is accepted if it
+// carries the endpoint's tag.
 type Tag uint64
 
 // The special values of an endpoint's tag.
 const (
-	TagNone Tag = 0 // AM_NONE: no message is accepted; so begins every endpoint
+	TagNone Tag = 0 // AM_NONE: no message is accepted; the initial tag of every endpoint
 	TagAll  Tag = 1 // AM_ALL: every message is accepted
 )

@@ -2,7 +2,7 @@ package wire
 
 import "strconv"
 
-// Reason says why a message came back to its sender (AM2 reference, section 7).
+// Reason is why a message returned to its sender (AM2 reference, section 7).
 type Reason uint8
 
 // The reasons, in AM-II's order.
@@ -41,7 +41,8 @@ func Reasons() []Reason {
 	return all
 }
 
-// ReasonNamed is the inverse of String; 0 if there is none of that name.
+// ReasonNamed is the inverse of String. It returns 0 if no reason has that
+// name.
 func ReasonNamed(text string) Reason {
 	for r := ReasonBadArgs; r < ReasonEnd; r++ {
 		if reasons[r] == text {

@@ -196,9 +196,9 @@ func (l *Layer) failure(err error) error {
 	return l.err
 }
 
-// returned is the handler of returned messages: their destination has gone. A reply to an endpoint
-// that is not known as a rank's proves nothing: a rank that has gone before it was found fails the
-// search for it, and anybody else is none of this run's business.
+// returned is the handler of returned messages: their destination has gone. A returned reply to an
+// endpoint that is not known as a rank is ignored: if it was a rank that ended before it was found,
+// the search for that rank fails, and otherwise it does not belong to this run.
 func (l *Layer) returned(r *endpoint.Returned) {
 	rank := r.Dest
 	if rank < 0 && r.To != (endpoint.Name{}) { // a reply

@@ -1,6 +1,5 @@
-// Package sleep lets a goroutine wait for descriptors outside Go's netpoller,
-// which would round waits below a millisecond up to one and add a thread
-// switch to each.
+// Package sleep lets a goroutine wait for descriptors outside Go's netpoller. The netpoller would
+// round shorter waits up to a millisecond, and add a thread switch to each wait.
 package sleep
 
 import (
@@ -18,31 +17,31 @@ const (
 	woken   // Wake was called; the current or the next wait returns
 )
 
-// Sleeper is the waiting half of a link: one goroutine waits at a time, any
-// goroutine may call Wake. A link keeps it from being closed under either.
+// Sleeper is the waiting half of a link. One goroutine at a time waits, and any goroutine may call
+// Wake. The link must not close the Sleeper during either.
 type Sleeper struct {
 	event int // an eventfd: written to end a ppoll
 	timer int // a timerfd
 	state atomic.Int32
-	other atomic.Int32  // one more than a descriptor to watch besides; 0: none
-	fds   []unix.PollFd // arguments of ppoll: those of Open, then the rest, see below
+	other atomic.Int32  // one more than an additional descriptor to watch; 0: none
+	fds   []unix.PollFd // arguments of ppoll: those of Open, then the others, see below
 	alarm alarm
 	shift shift.Shift
-	count [8]byte // where drain reads: on the stack it would be allocated
+	count [8]byte // destination of reads in drain: on the stack it would be allocated
 }
 
-// Where the last descriptors of Sleeper.fds are, from its end.
+// Positions of the last descriptors of Sleeper.fds, counted from its end.
 const (
 	atOther = 1 + iota
 	atTimer
 	atEvent
 )
 
-// alarm is what the timer of a Sleeper is set to. A timeout of ppoll would be set and
-// cancelled in each call, and on a virtual machine each of these leaves it: a message that
-// wakes a sleeper takes 13.3 us with a timeout and 10.2 with the timer. So the timer stays as
-// it is while it fires before the time that a wait ends. When it fires, at most one wait
-// finds that there is time left, and sets it again.
+// alarm is the setting of a Sleeper's timer. A timeout of ppoll would be set and cancelled in each
+// call. On a virtual machine, each of these exits to the hypervisor: a message that wakes a sleeper
+// takes 13.3 us with a timeout and 10.2 us with the timer. So the timer is not changed while it
+// fires before the wait ends. When it fires, at most one wait finds that there is time left, and
+// sets it again.
 type alarm struct {
 	at   int64 // when the timer fires, by the clock of Poll; 0 if it is not set
 	spec unix.ItimerSpec
@@ -51,8 +50,7 @@ type alarm struct {
 // serves reports whether the timer wakes a wait that ends at until, at that time or before.
 func (a *alarm) serves(until int64) bool { return a.at != 0 && a.at <= until }
 
-// Open prepares a Sleeper that waits for input on fds. The kernel passes over
-// those that are negative.
+// Open prepares a Sleeper that waits for input on fds. The kernel ignores negative descriptors.
 func (s *Sleeper) Open(fds ...int) (err error) {
 	if s.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return err
@@ -67,11 +65,11 @@ func (s *Sleeper) Open(fds ...int) (err error) {
 	return nil
 }
 
-// Watch has polls end, from the next wait on, when fd can be read too. A
-// negative fd ends the watch.
+// Watch makes polls also end when fd becomes readable, from the next wait on. A negative fd ends
+// this.
 func (s *Sleeper) Watch(fd int) { s.other.Store(int32(max(fd, -1)) + 1) }
 
-// Close closes what Open has opened, if anything. No goroutine waits or calls Wake.
+// Close closes the descriptors that Open has opened. No goroutine may wait or call Wake.
 func (s *Sleeper) Close() {
 	if s.fds != nil {
 		unix.Close(s.event)
@@ -80,18 +78,17 @@ func (s *Sleeper) Close() {
 	}
 }
 
-var one = []byte{0: 1, 7: 1} // an eventfd takes 8 bytes, in either byte order more than 0
+var one = []byte{0: 1, 7: 1} // an eventfd accepts 8 bytes; in either byte order the value is positive
 
-// Wake ends the current or the next wait. It makes a system call only if
-// somebody waits.
+// Wake ends the current or the next wait. It makes a system call only if a goroutine waits.
 func (s *Sleeper) Wake() {
 	if s.state.Load() != woken && s.state.Swap(woken) == waiting {
 		unix.Write(s.event, one)
 	}
 }
 
-// begin starts a wait. It reports false, and starts none, if Wake was called before. The
-// caller checks everything else that ends a wait between begin and Poll.
+// begin starts a wait. If Wake was called before, it starts none and returns false. The caller
+// checks everything else that ends a wait between begin and Poll.
 func (s *Sleeper) begin() bool {
 	if s.state.CompareAndSwap(idle, waiting) {
 		return true
@@ -100,9 +97,9 @@ func (s *Sleeper) begin() bool {
 	return false
 }
 
-// end ends a wait that begin has started. It does not read the eventfd, because Wake may
-// have changed the state and not have written yet. What it writes ends the next Poll,
-// which reads it.
+// end ends a wait that begin has started. It does not read the eventfd, because Wake may have
+// changed the state and not have written yet. The next Poll then ends at once, and reads the
+// eventfd.
 func (s *Sleeper) end() { s.state.Store(idle) }
 
 // Poll blocks until a descriptor has input or an error, Wake is called, or now
@@ -142,19 +139,19 @@ func (s *Sleeper) Poll(until int64, now func() int64) error {
 	}
 }
 
-// setTimer has the timer fire at until. It is at by the same clock.
+// setTimer makes the timer fire at until. at is the current time of the same clock.
 func (s *Sleeper) setTimer(until, at int64) error {
 	s.alarm.at = until
 	s.alarm.spec.Value = unix.NsecToTimespec(until - at)
 	return unix.TimerfdSettime(s.timer, 0, &s.alarm.spec, nil)
 }
 
-// found returns the descriptor at a place from the end of fds, with what ppoll found there.
+// found returns the descriptor at a position from the end of fds, with the events that ppoll found.
 func (s *Sleeper) found(place int) *unix.PollFd { return &s.fds[len(s.fds)-place] }
 
 // drain reads the counter of an eventfd or a timerfd.
 func (s *Sleeper) drain(fd int) { unix.Read(fd, s.count[:]) }
 
-// Events returns what the last Poll found at descriptor i of Open's. It is for
-// the goroutine that waited.
+// Events returns the events that the last Poll found at descriptor i of Open. Only the goroutine
+// that waited may call it.
 func (s *Sleeper) Events(i int) int16 { return s.fds[i].Revents }

@@ -5,21 +5,21 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Waiter is what a link that sleeps in Poll needs for Wait, Wake and Watch.
+// Waiter implements Wait, Wake and Watch for a link that sleeps in Poll.
 type Waiter struct {
 	Sleeper
 	gate *driver.Gate
 	cnt  *driver.Counters
 }
 
-// Open prepares a Waiter that waits for input on fds while gate is open, and
-// counts in cnt. Close of the link shuts the gate and then calls Sleeper.Wake.
+// Open prepares a Waiter that waits for input on fds while gate is open, and counts in cnt. To
+// close the link, shut the gate and then call Sleeper.Wake.
 func (w *Waiter) Open(gate *driver.Gate, cnt *driver.Counters, fds ...int) error {
 	w.gate, w.cnt = gate, cnt
 	return w.Sleeper.Open(fds...)
 }
 
-// Wake is the link's Wake. It is counted, and does nothing when the link is closed.
+// Wake implements the link's Wake. It counts the call, and does nothing if the link is closed.
 func (w *Waiter) Wake() {
 	if !w.gate.Enter() {
 		return
@@ -29,7 +29,7 @@ func (w *Waiter) Wake() {
 	w.gate.Leave()
 }
 
-// Wait is the link's Wait. It calls poll, which calls Poll, unless Wake was called before
+// Wait implements the link's Wait. It calls poll, which calls Poll, unless Wake was called before,
 // or ready, the link's Ready, reports a frame.
 func (w *Waiter) Wait(until int64, ready func() bool, poll func(until int64) error) (err error) {
 	if !w.gate.Enter() {

@@ -20,8 +20,8 @@ type region struct {
 	size int
 }
 
-// newRegion maps anonymous memory. Its pages are made present now rather than
-// by a fault per page on the first frames.
+// newRegion maps anonymous memory. It populates the pages at once, to avoid a
+// page fault per page on the first frames.
 func newRegion(size int) (region, error) {
 	base, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
@@ -38,8 +38,9 @@ func (r *region) free() {
 	}
 }
 
-// ring is one of the socket's rings, mapped. The process writes one of its two
-// indices, the kernel the other; both count entries since the ring was made.
+// ring is one of the socket's mapped rings. The process writes one of its two
+// indices and the kernel the other. Both count entries since the ring was
+// created.
 type ring struct {
 	region
 	producer, consumer *uint32
@@ -60,8 +61,8 @@ func mapRing(fd int, page int64, at unix.XDPRingOffset, entry int) (ring, error)
 	}, nil
 }
 
-// produced loads the producer's index. What the producer wrote before it is
-// visible after.
+// produced loads the producer's index. Everything that the producer wrote
+// before the index is visible afterwards.
 func (r *ring) produced() uint32 { return atomic.LoadUint32(r.producer) }
 
 // consumed loads the consumer's index.
@@ -105,7 +106,7 @@ func register(fd int, umem region, chunk uint32) error {
 	return nil
 }
 
-// offsets asks where in the mapped rings the indices and entries are.
+// offsets returns the positions of the indices and entries in the mapped rings.
 func offsets(fd int) (at unix.XDPMmapOffsets, err error) {
 	n, err := option(fd, unix.XDP_MMAP_OFFSETS, unsafe.Pointer(&at), unsafe.Sizeof(at))
 	if err == nil && n != unsafe.Sizeof(at) { // before Linux 5.4, with other fields
@@ -114,9 +115,9 @@ func offsets(fd int) (at unix.XDPMmapOffsets, err error) {
 	return at, err
 }
 
-// refusals asks how many descriptors of the TX ring the kernel has refused.
+// refusals returns how many descriptors of the TX ring the kernel has refused.
 func refusals(fd int) (uint64, error) {
-	var st unix.XDPStatistics // of which older kernels set a part
+	var st unix.XDPStatistics // older kernels set a part of it
 	_, err := option(fd, unix.XDP_STATISTICS, unsafe.Pointer(&st), unsafe.Sizeof(st))
 	return st.Tx_invalid_descs, err
 }
@@ -138,16 +139,16 @@ type address struct {
 	index, queue, shared uint32
 }
 
-// bind attaches the socket to a queue. Copy mode: the other takes the queue
-// away from the rest of the host.
+// bind attaches the socket to a queue, in copy mode. The other mode would take
+// the queue away from the rest of the host.
 func bind(fd, index, queue int) unix.Errno {
 	sa := address{family: unix.AF_XDP, flags: unix.XDP_COPY, index: uint32(index), queue: uint32(queue)}
 	_, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&sa)), unsafe.Sizeof(sa))
 	return errno
 }
 
-// kick has the kernel send what is in the TX ring. The call cannot block, and
-// is made without telling Go's scheduler (see driver.LongBytes).
+// kick makes the kernel send the contents of the TX ring. The call does not
+// block, and bypasses Go's scheduler (see driver.LongBytes).
 func kick(fd int) unix.Errno {
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	return errno

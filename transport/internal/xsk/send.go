@@ -5,11 +5,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Send copies frames, each of up to the limit given to Open, to the kernel,
-// has it send them in one call, and returns how many went, in order, and their
-// bytes. It takes Budget frames at most, and none until what a disturbance left
-// behind is reclaimed. Why it sent fewer than it was given is not said: whoever
-// offers the next one to a packet socket hears it there. It does not allocate.
+// Send copies frames, each of up to the limit given to Open, to the kernel, and
+// makes the kernel send them in one call. It returns the number of sent frames,
+// which are sent in order, and their bytes. It sends at most Budget frames.
+// After an incomplete kick it sends none until all chunks are reclaimed. Send
+// does not report why it sent fewer frames than given: a caller that sends the
+// next frame through a packet socket gets the error there. Send does not
+// allocate.
 func (s *Socket) Send(frames []transport.Frame) (n, nbytes int) {
 	if !s.reclaimed && !s.reclaim() {
 		return 0, 0
@@ -33,7 +35,7 @@ func (s *Socket) Send(frames []transport.Frame) (n, nbytes int) {
 	return n, nbytes
 }
 
-// enter copies f to the next chunk and names it in the TX ring.
+// enter copies f to the next chunk and adds the chunk to the TX ring.
 func (s *Socket) enter(f *transport.Frame) (nbytes int) {
 	off := s.sent % slots * s.size
 	nbytes = s.umem.fill(off, s.size, f)
@@ -42,7 +44,7 @@ func (s *Socket) enter(f *transport.Frame) (nbytes int) {
 	return nbytes
 }
 
-// kick has the kernel send what has been entered.
+// kick makes the kernel send the entered frames.
 func (s *Socket) kick() unix.Errno {
 	s.tx.produce(s.sent)
 	errno := kick(s.fd)
@@ -52,8 +54,8 @@ func (s *Socket) kick() unix.Errno {
 	return errno
 }
 
-// room returns how many chunks are ours. The completion ring is looked at only
-// when they run short, because the driver may be writing to it.
+// room returns the number of free chunks. It reads the completion ring only if there are few,
+// because the driver may be writing to the ring.
 func (s *Socket) room() int {
 	if s.sent-s.back > slots-Budget {
 		s.reap()
@@ -61,9 +63,8 @@ func (s *Socket) room() int {
 	return int(slots - (s.sent - s.back))
 }
 
-// reap takes back the chunks of completed frames. Which ones these are is not
-// asked: a queue completes in order. Some kernels complete what they refused,
-// too, under its address.
+// reap frees the chunks of completed frames. It does not read which chunks these are, because a
+// queue completes frames in order. Some kernels also complete refused frames, with their addresses.
 func (s *Socket) reap() {
 	n := s.done.produced()
 	for ; s.reaped != n; s.reaped++ {
@@ -75,15 +76,16 @@ func (s *Socket) reap() {
 	s.back = s.completed + s.voided
 }
 
-// withdraw takes out of the TX ring what a kick left there, and returns how
-// many of the frames from first on went. Before Linux 6.17 the kernel shows how
-// far it has come only when it comes to the end. So what may be left is made
-// invalid and kicked again: the kernel skips that, and counts it.
+// withdraw removes the frames that a kick left in the TX ring, and returns how
+// many of the frames from first on were sent. Before Linux 6.17 the kernel
+// publishes its progress only when it reaches the end of the ring. So withdraw
+// makes the descriptors that may be left invalid and kicks again: the kernel
+// skips and counts them.
 func (s *Socket) withdraw(first uint32, why unix.Errno) (n int) {
 	s.reclaimed = false
 	left := s.sent - s.tx.consumed()
 	for i := range left {
-		*s.tx.desc(s.sent - 1 - i) = unix.XDPDesc{Addr: uint64(s.umem.size), Len: 1} // behind the end
+		*s.tx.desc(s.sent - 1 - i) = unix.XDPDesc{Addr: uint64(s.umem.size), Len: 1} // beyond the end
 	}
 	if before := s.voided; s.drain() {
 		left = s.voided - before
@@ -95,9 +97,8 @@ func (s *Socket) withdraw(first uint32, why unix.Errno) (n int) {
 	return n
 }
 
-// drain has the kernel skip invalid descriptors, of which it may pass one in
-// each call and show that it did in the next, and counts them. It reports
-// whether the TX ring is empty.
+// drain makes the kernel skip and count invalid descriptors. The kernel may skip one per call, and
+// publish this in the next call. drain reports whether the TX ring is empty.
 func (s *Socket) drain() bool {
 	for range slots + 1 {
 		if s.tx.consumed() == s.sent || s.kick() != 0 {
@@ -109,8 +110,8 @@ func (s *Socket) drain() bool {
 	return err == nil && s.tx.consumed() == s.sent
 }
 
-// reclaim reports whether all chunks are the socket's again after withdraw. From then on
-// the n-th descriptor is again at chunk n.
+// reclaim reports whether all chunks are free again after withdraw. From then on, descriptor n is
+// for chunk n again.
 func (s *Socket) reclaim() bool {
 	if s.gone || !s.drain() {
 		return false

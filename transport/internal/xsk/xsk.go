@@ -1,22 +1,22 @@
 // Package xsk sends Ethernet frames through an AF_XDP socket that does nothing
 // else.
 //
-// Sending needs no XDP program and no capability but CAP_NET_RAW. The kernel
-// and the process share memory (the UMEM), cut into chunks of one frame each,
-// and two rings: in one the process names the chunks to send, in the other the
-// kernel says that it is done with them. The socket is in copy mode, which
-// every driver has: a system call, the kick, has the kernel make a packet of
-// each frame and hand it to the driver, past the traffic control layer and
-// unseen by tcpdump.
+// Sending needs no XDP program, and only the capability CAP_NET_RAW. The kernel
+// and the process share memory (the UMEM), which is divided into chunks of one
+// frame each, and two rings. The process puts the chunks to send into the TX
+// ring, and the kernel puts the finished chunks into the completion ring. The
+// socket is in copy mode, which every driver supports. In one system call, the
+// kick, the kernel makes a packet of each frame and passes it to the driver.
+// The packets bypass the traffic control layer, and tcpdump does not see them.
 //
 //	chunk     0       1       2              63
 //	UMEM  [ frame | frame |       |  ...  |       ]   chunk i belongs to slot i
 //	TX    [ 0,len | 1,len |       |  ...  |       ]   of the TX ring
 //	         consumer        producer
 //
-// A frame is only ever in the TX ring during a kick. What the kernel leaves
-// there, because the driver is busy or the interface is down, is taken out
-// again and reported as not sent, so that nothing is sent late or twice.
+// A frame is in the TX ring only during a kick. If the kernel leaves frames
+// there, because the driver is busy or the interface is down, Send withdraws
+// them and reports them as not sent. So no frame is sent late or twice.
 package xsk
 
 import (
@@ -33,7 +33,8 @@ const MaxFrame = 4096
 // Budget is the most frames that the kernel sends in one kick.
 const Budget = 32
 
-// slots is how many frames may be with the kernel and the driver: two kicks'.
+// slots is the maximum number of frames that the kernel and the driver hold:
+// those of two kicks.
 const slots = 2 * Budget
 
 // minChunk is the smallest chunk that the kernel accepts.
@@ -48,22 +49,23 @@ type Socket struct {
 	done ring   // the completion ring
 	size uint32 // bytes of a chunk
 
-	// These count descriptors, as the rings' indices do, modulo 2^32.
+	// The following count descriptors, like the indices of the rings, modulo
+	// 2^32.
 	sent      uint32 // entered into the TX ring; the n-th is for chunk n modulo slots
-	completed uint32 // of them, those that the driver is done with, as far as we have looked
-	voided    uint32 // of them, those that were taken out again
-	back      uint32 // those whose chunk is ours again: completed and voided
-	reaped    uint32 // entries of the completion ring that were looked at
+	completed uint32 // of those, the ones that the driver has finished, as far as the process knows
+	voided    uint32 // of those, the ones that were withdrawn
+	back      uint32 // of those, the ones whose chunk is free again: completed and voided
+	reaped    uint32 // processed entries of the completion ring
 
-	reclaimed bool // no descriptor was withdrawn since all chunks were the socket's
-	gone      bool // the interface was removed, or its queue
+	reclaimed bool // no descriptor was withdrawn since all chunks were last free
+	gone      bool // the interface or its queue was removed
 }
 
 // Open returns a socket that sends frames of up to limit bytes, at most
 // MaxFrame, on the interface with the given index, in the network namespace of
-// the calling thread. It takes the first queue of the interface that is free,
-// and waits for one until give is over (0: not at all),
-// because the kernel frees the queue of a closed socket only some 20 ms later.
+// the calling thread. It takes the first free queue of the interface. It waits
+// for a free queue for at most give (0: not at all), because the kernel frees
+// the queue of a closed socket only some 20 ms later.
 //
 // The error is a unix.Errno: EBUSY when other sockets have all queues,
 // EAFNOSUPPORT where the kernel has no AF_XDP, EPERM without CAP_NET_RAW,
@@ -82,8 +84,8 @@ func Open(index, limit int, give time.Duration) (*Socket, error) {
 	return s, nil
 }
 
-// Memory returns how many bytes of locked memory a socket for frames of up to
-// limit bytes takes.
+// Memory returns the number of bytes of locked memory that a socket for frames
+// of up to limit bytes needs.
 func Memory(limit int) int { return slots * int(chunkSize(limit)) }
 
 // chunkSize returns the smallest chunk that holds limit bytes.
@@ -91,8 +93,8 @@ func chunkSize(limit int) uint32 {
 	return max(minChunk, uint32(1)<<bits.Len(uint(min(limit, MaxFrame)-1)))
 }
 
-// open acquires what Close gives back. The kernel wants all rings before bind,
-// though the fill ring is for receiving only.
+// open acquires the resources that Close releases. The kernel requires all
+// rings before bind, although the fill ring is only for receiving.
 func (s *Socket) open() (err error) {
 	if s.fd, err = unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
 		s.fd = -1
@@ -119,14 +121,14 @@ func (s *Socket) open() (err error) {
 	if s.done, err = mapRing(s.fd, unix.XDP_UMEM_PGOFF_COMPLETION_RING, at.Cr, addrSize); err != nil {
 		return err
 	}
-	// Drivers that keep packets until they are sent fill the send buffer; a
-	// smaller one fills sooner, which Send reports.
+	// Drivers that keep packets until they are sent fill the send buffer. A
+	// smaller buffer fills sooner, which Send reports.
 	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4*s.umem.size)
 	return nil
 }
 
-// attach binds the socket to a queue. An interface has no queue behind one
-// that is refused with EINVAL.
+// attach binds the socket to a queue. If the kernel refuses a queue with
+// EINVAL, the interface has no queues from there on.
 func (s *Socket) attach(index int, give time.Duration) error {
 	const pause = time.Millisecond
 	for end := time.Now().Add(give); ; time.Sleep(pause) {
@@ -147,8 +149,8 @@ func (s *Socket) attach(index int, give time.Duration) error {
 	}
 }
 
-// Close releases the socket, for which the kernel takes some 5 ms. It may be
-// called again, but not during Send.
+// Close releases the socket, which takes the kernel some 5 ms. It may be called
+// again, but not during Send.
 func (s *Socket) Close() {
 	if s.fd >= 0 {
 		unix.Close(s.fd)
