@@ -66,7 +66,7 @@ type balance struct {
 	divisors []int // of the whole product, in rising order
 	chosen   []int // the factors so far
 	best     []int
-	spread   int // of best; what none reaches before the first is found
+	spread   int // of best; before the first result, a value that none reaches
 }
 
 // choose adds k factors of at most most, whose product is n. It tries all combinations that may be
@@ -87,7 +87,7 @@ func (b *balance) choose(n, k, most int) {
 				b.best, b.spread = append(slices.Clone(b.chosen), f), first-f
 			}
 		case first-floorRoot(n/f, k-1) >= b.spread: // the smallest is at most that root
-			return // and for larger f even less
+			return // a larger f is even worse
 		default:
 			b.chosen = append(b.chosen, f)
 			b.choose(n/f, k-1, f)

@@ -35,13 +35,13 @@ type Comm struct {
 	rank    int
 	group   []int32 // rank in the first communicator, by rank here
 	index   []int32 // rank here, by rank in the first communicator; -1 if not in it
-	ranks   int     // as many as in group; 0 once freed
+	ranks   int     // length of group; 0 once freed
 	context uint32  // even; odd is the same communicator's collectives
 	log     *callLog
-	outer   call // what the collectives called are part of, or 0
-	acked   int  // deaths, of all in the job, that the program has acknowledged here
+	outer   call // the call that the collectives are part of, or 0
+	acked   int  // number of the job's deaths that the program has acknowledged on this communicator
 	scratch []uint64
-	partial []uint64 // of algorithms in two levels, which use scratch at both
+	partial []uint64 // memory of two-level algorithms, which use scratch on both levels
 	places  *placement
 	reqs    []*request // of coll.together
 }

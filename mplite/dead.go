@@ -85,7 +85,7 @@ func (p *peer) left() {
 		return
 	}
 	if p.leaving = p.writing(); p.leaving {
-		return // and look again when something has completed
+		return // check again at the next completion
 	}
 	p.state = peerLeft
 	switch {
@@ -114,7 +114,7 @@ func (p *peer) writing() bool {
 // complete.
 func (p *peer) endOwn(err error) {
 	w := p.w
-	bye := false // this rank's goodbye, for which a rank that has left waits
+	bye := false // this rank's goodbye, which a rank that has left waits for
 	for p.pending.Len() > 0 {
 		c := p.pending.Pop()
 		if c.req != nil {

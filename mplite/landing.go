@@ -26,32 +26,32 @@ import (
 const (
 	landSlots = 8           // bits of a header field
 	landSlot  = 64<<10 + 64 // bytes: a message of 64 KiB and its header
-	landMin   = 16 << 10    // bytes of a message that makes its receiver grant landing memory, at the least
+	landMin   = 16 << 10    // minimum bytes of a message that makes its receiver grant landing memory
 	landMax   = landSlots/2*landSlot - headerSize - callSize
-	landAfter = 2        // such messages before that
-	landTotal = 16 << 20 // bytes of all landing memory of a rank, at the most
-	landMark  = 1 << 31  // in the immediate data of a write: it is to a slot, and no request
+	landAfter = 2        // number of such messages before the grant
+	landTotal = 16 << 20 // maximum bytes of all landing memory of a rank
+	landMark  = 1 << 31  // in the immediate data of a write: it names a slot, not a request
 	landHead  = 64       // bytes of the memory of a header: at least headerSize+callSize
 )
 
 // landing is a peer's landing memory at this rank, and this rank's at the peer.
 type landing struct {
-	// Here, where the peer writes to:
+	// This rank's landing memory, which the peer writes to:
 	mem    []byte // nil until it is granted
 	handle vipl.MemHandle
-	seen   int                // announced messages that would have landed
+	seen   int                // announced messages that landing memory could have held
 	held   uint8              // slots that hold messages
-	owed   uint8              // slots that are free, of which the peer does not know
+	owed   uint8              // free slots that the peer does not know of yet
 	kept   [landSlots]inbound // messages without a receive, by their first slot
 
-	// There, where this rank writes to:
+	// The peer's landing memory, which this rank writes to:
 	granted bool   // the peer has granted it
-	at      target // handle 0: there is none
-	most    int    // bytes of a message that may go there
+	at      target // handle 0: no landing memory
+	most    int    // maximum bytes of a message in landing memory
 	free    uint8  // slots
-	heads   []byte // of the messages under way, by their first slot
+	heads   []byte // headers of the messages in flight, by their first slot
 	mine    vipl.MemHandle
-	busy    uint8 // first slots of the messages under way
+	busy    uint8 // first slots of the messages in flight
 }
 
 // landRun returns the slots that a message of n bytes, with its header, takes from first on.

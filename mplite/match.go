@@ -18,7 +18,7 @@ type matcher struct {
 	wild    list[request] // receives from any source
 	all     list[inbound] // in order of arrival
 	claimed list[inbound] // taken by matched probes, not received yet
-	claims  uint64        // how many ever were
+	claims  uint64        // number of claims so far
 	next    uint64        // number of the next posted receive
 	waiting int           // messages in all
 	waitMax int           // its maximum so far
@@ -168,8 +168,8 @@ type inbound struct {
 	slots  uint8    // of landing memory that it lies in
 	self   *request // a send of this rank to itself that is not buffered
 
-	ticket    uint64 // of the matched probe that has it, or 0
-	withdrawn bool   // self was, while a matched probe had it
+	ticket    uint64 // ticket of the matched probe that has reserved it, or 0
+	withdrawn bool   // self was withdrawn while a matched probe had reserved it
 
 	bySource node[inbound] // places in the matcher's lists
 	inOrder  node[inbound]

@@ -27,29 +27,29 @@ type peer struct {
 	w     *world
 	rank  int
 	state peerState
-	err   error // of every operation with it, when dead or left
+	err   error // error of every operation with it, when dead or left
 	acked bool  // dead, and the program has acknowledged that
 
-	leaving bool // it has finalized, and a write is under way still
+	leaving bool // it has finalized, and a write is still in progress
 
 	near       uint16               // the port of another process of this host whose memory this rank may try to read, or 0
-	unreadable bool                 // that has failed
-	taken      fifo.Queue[*request] // receives whose messages have been copied, of which the peer is to be told
+	unreadable bool                 // such a read has failed
+	taken      fifo.Queue[*request] // receives whose messages have been copied; the peer must still be notified
 
-	caller  bool      // the attempt to connect is this rank's
-	givenUp int64     // since when it has given up each attempt, on the NIC's clock; 0: it has not
-	params  [2]uint32 // what it says of its receive buffers, before there is a connection
+	caller  bool      // this rank made the attempt to connect
+	givenUp int64     // time, on the NIC's clock, from which it has given up each attempt; 0 if it has not
+	params  [2]uint32 // size and number of its receive buffers, before there is a connection
 
 	credits  int           // data messages that may be sent now
 	control  int           // control messages that may be sent now
-	eagerMax int           // payload bytes that its receive buffers take
-	writes   int           // RDMA writes under way
+	eagerMax int           // payload bytes that its receive buffers hold
+	writes   int           // RDMA writes in progress
 	queue    list[request] // sends that wait for credits
 	pending  controlQueue  // control messages that wait
 
 	owed        int // data credits to return
 	owedControl int
-	due         int  // owed at which a credit message goes out
+	due         int  // value of owed at which a credit message is sent
 	hungry      bool // the peer is out of data credits
 	unexpected  int  // receive buffers that hold unexpected messages
 	rx          []rxBuf
@@ -117,7 +117,7 @@ func (p *peer) init(connect time.Duration) error {
 const (
 	controlCredits = 8
 	controlDue     = controlCredits / 2
-	maxWrites      = 8 // RDMA writes under way to one peer
+	maxWrites      = 8 // maximum RDMA writes in progress to one peer
 )
 
 // pump sends the waiting messages that can be sent now.
@@ -237,7 +237,7 @@ type control struct {
 	req    *request
 
 	context uint32
-	body    []byte // of messages about collectives, and of a rank's failure
+	body    []byte // body of reports about collectives and failed ranks
 }
 
 // controlQueue holds the control messages for a peer that wait for credits. It contains

@@ -6,10 +6,10 @@ import "slices"
 type plan struct {
 	recv      bool
 	buf       []byte
-	shape     strided // what is sent or received instead of buf, unless it is zero
+	shape     strided // sent or received instead of buf, unless it is zero
 	peer, tag int
 	spec      spec
-	active    Request // what it has started and nobody has waited for yet
+	active    Request // the operation that it has started, until a caller has waited for it
 }
 
 // SendInit creates a persistent Send (MPI_Send_init). The request is inactive, like a null one,

@@ -22,7 +22,7 @@ type world struct {
 	own      bool // we opened nic
 	cq       *seam.Queue
 	job      *job.Job // finds the other ranks
-	rank     int      // as in job
+	rank     int      // this rank's number, as in job
 	size     int
 	maxWrite int
 	order    uint8                 // flagBig if programs here have big-endian numbers
@@ -30,40 +30,40 @@ type world struct {
 	reader   optional.MemoryReader // nil if the memory of other processes cannot be read
 
 	onUse  bool        // ranks connect on first use
-	member *job.Member // then, and of this package alone
+	member *job.Member // set only if onUse, and used by this package alone
 
 	mu        guard
 	peers     []*peer // by rank, nil for this rank
 	match     matcher
-	requests  []*request // every one there is, by id
+	requests  []*request // all requests, by id
 	free      []*request
-	detached  []*request // freed by their users before they ended
+	detached  []*request // requests that their users freed before the end
 	spill     spillPool
 	landings  int // bytes of landing memory that others write to
 	stages    stagePool
-	emptied   *rxBuf // the last one that was, not posted again yet
+	emptied   *rxBuf // the receive buffer that was emptied last and is not posted again yet
 	context   uint32 // next unused communicator number
-	self      *Comm  // this rank alone, once somebody has asked for it
+	self      *Comm  // communicator of this rank alone, once Self was called
 	dead      []*peer
 	fatal     error // ends everything: abort, or the NIC failed
 	ending    bool  // Finalize has been called
-	saidBye   bool  // the others have been told that this rank leaves
+	saidBye   bool  // the others have been notified that this rank leaves
 	leaving   bool  // the barrier in Finalize is over
 	finalized bool
 	comms     map[uint32]*Comm     // by context
-	told      []toldOf             // of communicators not made yet
-	questions []question           // about calls not made yet
+	told      []toldOf             // reports about communicators that do not exist yet
+	questions []question           // questions about calls that this rank has not made yet
 	unasked   int                  // operations of collectives about which others have not been asked
-	steps     int                  // since there are any, or since others were asked
-	due       []*schedule          // nonblocking collectives that can go on
+	steps     int                  // steps since unasked is not 0, or since other ranks were asked
+	due       []*schedule          // nonblocking collectives that can continue
 	pulls     fifo.Queue[*request] // receives whose messages are to be copied from their senders
-	waiting   int                  // goroutines that wait for something to happen
+	waiting   int                  // goroutines that wait for an event
 	probing   int                  // goroutines that wait for a message to probe
 	changed   chan struct{}        // without a cq: closed when something has changed
 	stats     Stats
 	dialing   []*peer // attempts to connect on first use
-	later     []*peer // to be asked again
-	laterAt   int64   // when, on the NIC's clock
+	later     []*peer // ranks to ask again
+	laterAt   int64   // when to ask them, on the NIC's clock
 	parted    bool    // all ranks leave
 	cause     error   // what Finalize returns
 }

@@ -104,7 +104,7 @@ func (p *peer) sayTaken() {
 		var body [4 * takenMost]byte
 		var ended [takenMost]*request
 		n := min(p.taken.Len(), takenMost)
-		for i := range n { // before post, which ends those in the queue if the connection has ended
+		for i := range n { // before post, which ends the queued receives if the connection has ended
 			ended[i] = p.taken.Pop()
 			binary.LittleEndian.PutUint32(body[4*i:], ended[i].remoteID)
 		}

@@ -144,7 +144,7 @@ func (p *peer) write(r *request) {
 func (p *peer) postWrite(r *request, segs []vipl.Segment, to target, immediate uint32) {
 	d := &r.desc
 	d.Op, d.Segs = vipl.OpRDMAWrite, segs
-	d.Unordered = true // the memory is this message's until it has been received
+	d.Unordered = true // no other message uses the memory until this one has been received
 	d.Remote = vipl.RemoteSegment{Addr: to.addr, Handle: vipl.MemHandle(to.handle)}
 	d.HasImmediate, d.Immediate = r.written == r.accepted, immediate
 	d.AckNow = true // Send waits for it

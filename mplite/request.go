@@ -50,14 +50,14 @@ type request struct {
 	w          *world
 	c          *Comm
 	generation uint64 // counts the operations whose users are done with them
-	id         uint32 // its index in w.requests, for ever
+	id         uint32 // its permanent index in w.requests
 	state      state
 	flags      uint8
 	coll       bool // part of a collective
 	timeWait   bool // ended here while the peer may still answer
 	gone       bool // released by its user
-	waited     bool // somebody waits for it
-	asked      bool // part of a collective, and nothing is to be asked about it any more
+	waited     bool // a goroutine waits for it
+	asked      bool // part of a collective, and no more questions about it are needed
 	env        envelope
 	peer       *peer // the other rank, nil for this rank itself or not yet known
 	buf        []byte
@@ -69,18 +69,18 @@ type request struct {
 	mem       vipl.MemHandle // buf's, in a rendezvous
 	remote    target         // where a send's payload goes
 	remoteID  uint32         // the receiver's request
-	remoteSig uint32         // what the sender says of its elements
+	remoteSig uint32         // signature of the sender's elements
 	accepted  int            // bytes that the receiver takes
 	written   int            // bytes that have been written
 	offer     offer          // of a message that is copied from the sender
 	mark      atomic.Uint64  // of this rank's own offer
 	landing   uint8          // first slot of the landing memory that a send goes to, as a bit
-	self      *inbound       // what a send to this rank waits as
+	self      *inbound       // the message as which a send to this rank waits
 
-	sched *schedule // that it is part of
-	stage []byte    // staging memory that buf is, or nil
+	sched *schedule // the schedule that it is part of
+	stage []byte    // staging memory that contains buf, or nil
 	shape strided   // where the receive's elements go from there
-	plan  *plan     // of a persistent request, which only stands for what it starts
+	plan  *plan     // of a persistent request, which only represents the operations that it starts
 
 	number uint64        // order of posting
 	place  node[request] // among the posted receives, or the sends that wait for credits

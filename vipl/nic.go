@@ -199,7 +199,7 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 		n.hw = strings.TrimSpace(driver + " " + firmware)
 	}
 	var speaks func(now int64) bool
-	if !info.Virtual { // else each station has a MAC of its own
+	if !info.Virtual { // in virtual time each station has its own MAC
 		if err := n.speaker.Init(&info); err != nil {
 			return opError("open NIC", ErrResource, "no socket: %v", err)
 		}
@@ -274,7 +274,7 @@ func (n *NIC) close() error {
 	n.eng.Lock()
 	if n.m.Closed {
 		n.eng.Unlock()
-		if !n.m.Info.Virtual { // there the first call goes on when this one has returned
+		if !n.m.Info.Virtual { // in virtual time the first call continues when this one has returned
 			<-n.done
 		}
 		return nil
@@ -296,7 +296,7 @@ func (n *NIC) close() error {
 	n.m.Ended.TellAll(timeWait)
 	n.eng.Unlock()
 
-	err := n.m.Link.Close() // returns when nobody is inside Wait any more
+	err := n.m.Link.Close() // returns when no goroutine is inside Wait any more
 	n.eng.Stop()
 	n.eng.Lock()
 	defer n.eng.Unlock()

@@ -41,7 +41,7 @@ func (q queue) Reap(out []completion) (n int, seen uint32) {
 	q.nic.eng.Lock()
 	defer q.nic.eng.Unlock()
 	n = q.reap(out)
-	if seen = q.ring.Gate.Opened(); !q.ring.Empty() { // what is left has not been seen, even if somebody else takes it
+	if seen = q.ring.Gate.Opened(); !q.ring.Empty() { // the remaining entries have not been seen, even if another caller takes them
 		seen--
 	}
 	return n, seen

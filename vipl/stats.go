@@ -32,7 +32,7 @@ type NICStats struct {
 	TxTooLong   uint64      `metric:"bobnet_nic_transmit_too_long_frames_total" help:"Frames that the link permanently refused although shorter ones passed."`
 	Dropped     DropCounts  `metric:"bobnet_nic_receive_dropped_frames_total"`
 	CQOverruns  uint64      `metric:"bobnet_nic_completion_queue_overruns_total" help:"Completion queue entries lost because the queue was full."`
-	Errors      ErrorCounts `metric:"bobnet_nic_asynchronous_errors_total"` // asynchronous errors, told or not
+	Errors      ErrorCounts `metric:"bobnet_nic_asynchronous_errors_total"` // asynchronous errors, whether or not a handler received them
 	ErrorsLost  uint64      // asynchronous errors lost because the handler was too slow
 	LogsLost    uint64      `metric:"bobnet_nic_log_lines_lost_total" help:"Log lines lost because the logger's handler was blocked."`
 	Failures    uint64      `metric:"bobnet_nic_connection_failures_total" help:"Connections ended by this side because of an error."`

@@ -51,7 +51,7 @@ const (
 	flagChannel             // the packet has a channel and a position in the order
 )
 
-// header is what precedes the data of a packet. Integers are big endian.
+// header is the header of a packet, which precedes the data. Integers are big-endian.
 //
 //	offset  size  field
 //	     0     1  kind
@@ -59,14 +59,14 @@ const (
 //	     2     2  port of the sending process
 //	     4     6  the sending card
 //	    10     2  0
-//	    12     8  line of the sender: a number that grows
-//	    20     8  the receiver's line, as far as the sender knows it, or 0
-//	    28     4  place in the order of that line
-//	    32     4  bytes of data
-//	    36     8  physical address that they are for; of an answer, the epoch that is offered
-//	    44     8  that of what lies behind the first page, or 0
-//	    52     1  channel; of it 0x80 if it has no epoch, 0x40 the bit
-//	    53     1  of an answer: what became of the packet
+//	    12     8  number of the sender's line, which increases
+//	    20     8  number of the receiver's line that the sender knows, or 0
+//	    28     4  position in the order of that line
+//	    32     4  length of the data, in bytes
+//	    36     8  physical address of the data's destination; in an answer, the offered epoch
+//	    44     8  physical address of the data beyond the first page, or 0
+//	    52     1  channel; bit 0x80 is set if it has no epoch; 0x40 is the channel's bit
+//	    53     1  in an answer: the result of the packet
 //	    54     2  0
 //	    56     4  epoch of the channel
 //	    60     4  stamp

@@ -2,15 +2,15 @@ package lanai
 
 import "github.com/bobnet-go/bobnet/internal/shared"
 
-// The page of a process that shares it with the card. Each side judges copies of what the other one
-// writes; words of 32 bits are loaded and stored whole.
+// The page that a process shares with the card. Each side checks copies of the data that the other
+// side writes. Words of 32 bits are loaded and stored whole.
 //
 //	offset   size  field
 //	     0   4060  the send queue, as in a doorbell page
 //	  4096   8192  the outgoing page table, which the process writes
-//	 12288   1024  for each node the number of the line that the process knows, its lowest 32 bits
-//	 13312    116  for each slot what became of its last request, which the card writes
-//	 16384 475136  for each slot a place for data that lies elsewhere
+//	 12288   1024  for each node the lowest 32 bits of the number of the line that the process knows
+//	 13312    116  for each slot the result of its last request, which the card writes
+//	 16384 475136  for each slot a place for data that is copied from elsewhere
 const (
 	tableAt = 4096
 	linesAt = tableAt + outgoingSize

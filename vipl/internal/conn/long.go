@@ -52,16 +52,16 @@ import (
 type longRx struct {
 	link    transport.LongLink // nil: none
 	Size    int                // bytes of payload that a long frame holds; 0 without them
-	room    []byte             // for a frame that is put together; made for the first one
-	promise bool               // of the payload that is being received, what follows the extension is not in room yet
+	room    []byte             // for a frame that is reassembled; allocated for the first one
+	promise bool               // the payload that is being received is in room only up to the extension
 	parts   [maxParts][]byte
 	edges   [latch.MaxEdges]byte // of the data of an RDMA write
-	out     []byte               // for a frame that goes in pieces; made for the first one
-	Fetched uint64               // frames that went straight to where they belong
+	out     []byte               // for a frame that is sent in pieces; allocated for the first one
+	Fetched uint64               // frames stored straight at their destination
 
 	Receives bool  // the link receives them
-	told     bool  // it has been told to, and may begin later
-	used     int64 // when some were last sent, received or asked for
+	told     bool  // the link was told to receive them, and may start later
+	used     int64 // when long frames were last sent, received or requested
 }
 
 // maxParts is the maximum number of pieces of memory that a frame is stored to.
@@ -104,7 +104,7 @@ type longNeed struct {
 	asks   bool  // the peer has not yet answered that it receives them
 	owes   bool  // the peer has asked, and this side does not yet receive them
 	agreed bool  // one side has asked the other, or has sent one
-	cut    bool  // the peer's arrive in segments
+	cut    bool  // the peer's long frames arrive in segments
 	used   int64 // when one was last sent or received
 }
 
@@ -231,9 +231,9 @@ func (p *Path) countLong() {
 }
 
 const (
-	cutLossy  = 8   // of so many frames more than one must be lost,
-	cutLosses = 8   // and so many in all,
-	cutWindow = 512 // of about as many that were sent last
+	cutLossy  = 8   // more than one frame in this many must be lost,
+	cutLosses = 8   // and this many in total,
+	cutWindow = 512 // of about this many frames that were sent last
 )
 
 // UseLong begins to send long frames, which the path has been proven to carry: at
@@ -378,7 +378,7 @@ func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethert
 	if !p.Found {
 		if !t.c.Path.cutLoss() && !p.RecordLoss(sh.now, seq, t.sender.Una(), t.c.heard, t.sender.Mark()-1, t.sender.LongerAcked(p.Mark, uint32(t.c.Path.Data))) {
 			took := t.build(f, seq, flags)
-			t.c.SendAck(ethertype.FlagAckNow) // which is short: does the peer hear us?
+			t.c.SendAck(ethertype.FlagAckNow) // a short frame: does the peer still receive?
 			return took
 		}
 		p.Enter(sh.now)
