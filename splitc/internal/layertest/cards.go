@@ -32,7 +32,7 @@ func OnCards(t *testing.T, open layer.Open) {
 	}
 }
 
-// Cards makes so many cards with routes to each other.
+// Cards returns n cards with routes to each other.
 func Cards(w *sim.World, n int) (all []*lanai.Card, err error) {
 	f, err := myrinet.New(w, myrinet.Options{Ports: n})
 	if err != nil {

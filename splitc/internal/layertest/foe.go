@@ -17,24 +17,25 @@ type VIs struct {
 	Layer string            // its name
 	Kinds int               // VIs between two ranks
 	Attrs vipl.Attributes   // of each
-	Count int               // messages of the attack
-	Begin func(vi *vipl.VI) // called when all are connected; may be nil
-	Heap  bool              // there is memory of FoeHeap bytes that the victim may read and write
+	Count int               // number of messages of the attack
+	Begin func(vi *vipl.VI) // called when all VIs are connected; may be nil
+	Heap  bool              // the victim may read and write FoeHeap bytes of memory
 	At    vipl.RemoteSegment
-	// Next writes a message for the victim, and returns its length; 0 is none. heard is
-	// the oldest message of the victim's that was not shown yet, and nil if there is none.
+	// Next writes a message for the victim, and returns its length; 0 means no message. heard is
+	// the oldest message of the victim that Next has not received yet, or nil.
 	Next func(f *Foe, kind int, heard, m []byte) int
-	// Send makes a descriptor something else than a send; it may be nil.
+	// Send changes a descriptor to another operation than a send; it may be nil.
 	Send func(f *Foe, d *vipl.Descriptor)
 }
 
-// foeSize is the most bytes of a hostile message, and foeDepth how many are under way.
+// foeSize is the maximum length of a hostile message in bytes, and foeDepth the maximum number of
+// them in flight.
 const (
 	foeSize  = 9000
 	foeDepth = 64
 )
 
-// foeVIs is an attack under way.
+// foeVIs is an attack in progress.
 type foeVIs struct {
 	*VIs
 	*Foe
@@ -45,7 +46,7 @@ type foeVIs struct {
 	free  []*vipl.Descriptor // of sends
 }
 
-// Attack is Hostility.Attack.
+// Attack implements Hostility.Attack.
 func (v *VIs) Attack(f *Foe, c layer.Config) (err error) {
 	a := &foeVIs{VIs: v, Foe: f, nic: c.NIC, heard: make([][][]byte, v.Kinds)}
 	defer func() { f.Over = true }()
@@ -78,7 +79,7 @@ func (v *VIs) Attack(f *Foe, c layer.Config) (err error) {
 			return err
 		}
 	}
-	for f.Over = true; !f.Done; { // it sees the end, and leaves
+	for f.Over = true; !f.Done; { // the victim detects the end, and leaves
 		a.take()
 		if err := f.Sleep(time.Millisecond); err != nil {
 			return err
@@ -87,7 +88,7 @@ func (v *VIs) Attack(f *Foe, c layer.Config) (err error) {
 	return nil
 }
 
-// heap makes the memory that the victim may read and write.
+// heap allocates the memory that the victim may read and write.
 func (a *foeVIs) heap() error {
 	handle, err := a.nic.RegisterMem(make([]byte, FoeHeap), &vipl.MemAttributes{Ptag: a.ptag, EnableRDMARead: true, EnableRDMAWrite: true})
 	if err != nil {
@@ -98,7 +99,7 @@ func (a *foeVIs) heap() error {
 	return err
 }
 
-// buffer hands a descriptor with memory of its own to use.
+// buffer passes a descriptor with its own memory to use.
 func (a *foeVIs) buffer(use func(d *vipl.Descriptor) error) error {
 	mem := make([]byte, foeSize)
 	handle, err := a.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: a.ptag})
@@ -124,7 +125,7 @@ func (a *foeVIs) open(_, kind int) (*vipl.VI, error) {
 	return vi, nil
 }
 
-// step sends a message, and takes what has come, or waits a little.
+// step sends a message, and processes what has arrived, or waits a little.
 func (a *foeVIs) step(vi *vipl.VI, kind int) error {
 	a.take()
 	if len(a.free) > 0 {
@@ -151,7 +152,7 @@ func (a *foeVIs) step(vi *vipl.VI, kind int) error {
 	return a.Sleep(time.Duration(a.RNG.IntN(300)) * time.Microsecond)
 }
 
-// take takes what has come.
+// take processes the messages that have arrived.
 func (a *foeVIs) take() {
 	done, err := a.cq.Poll()
 	if err != nil && !errors.Is(err, vipl.ErrNotDone) {
@@ -173,8 +174,8 @@ func (a *foeVIs) take() {
 	}
 }
 
-// Message writes a message of package msg, which makes sense or nearly so most of the
-// time, and returns its length. lie is how many messages in 100 do not.
+// Message writes a message of package msg, and returns its length. Most messages are valid or
+// nearly valid; lie in 100 are not.
 func (f *Foe) Message(heard, m []byte, lie int) int {
 	le := binary.LittleEndian
 	if f.RNG.IntN(100) < lie {

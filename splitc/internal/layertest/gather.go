@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// Gathers runs messages whose data lie in the heap and elsewhere, of all lengths, between two
-// ranks that answer each other, over good paths and bad ones.
+// Gathers runs messages whose data are in the heap and in other memory, of all lengths, between two
+// ranks that answer each other. It uses paths with and without faults.
 func Gathers(t *testing.T, open layer.Open, seeds Each) {
 	check(t, run(2, sim.Options{}, open, gathers))
 	seeds(t, 10, func(seed uint64) error {
@@ -18,8 +18,8 @@ func Gathers(t *testing.T, open layer.Open, seeds Each) {
 	})
 }
 
-// gathers: both ranks send the same message in each round, from memory that is changed as
-// soon as the other's answer is there, and get what the other one had then.
+// gathers makes both ranks send the same message in each round. A rank changes the memory as soon
+// as the other's answer has arrived, and must receive what the other rank had at that time.
 func gathers(r *rank) error {
 	const rounds = 60
 	g := r.Layer.(layer.Gatherer)
@@ -62,5 +62,5 @@ func gathers(r *rank) error {
 	return wrong
 }
 
-// gatherSize returns how many bytes of data message i has.
+// gatherSize returns the number of data bytes in message i.
 func gatherSize(i int) int { return i * 397 % (layer.MaxControl - 3) }

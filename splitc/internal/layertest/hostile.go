@@ -16,7 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Foe is a job of two ranks, of which the second is hostile: it knows the run's nonce.
+// Foe is a job of two ranks. The second one is hostile and knows the run's nonce.
 type Foe struct {
 	*sim.World
 	RNG  *rand.Rand
@@ -26,20 +26,20 @@ type Foe struct {
 	h    *Hostility
 }
 
-// Hostility is a layer and how it is attacked.
+// Hostility is a layer and the attack on it.
 type Hostility struct {
 	Open       layer.Open
-	Attack     func(f *Foe, c layer.Config) error // is the second rank; it sets Over
-	Check      func(l layer.Layer) error          // looks at the victim in the end; may be nil
+	Attack     func(f *Foe, c layer.Config) error // runs the second rank; it sets Over
+	Check      func(l layer.Layer) error          // checks the victim at the end; may be nil
 	MaxControl int                                // the longest control message that may reach the victim
 }
 
 // FoeHeap is the length of a heap in a test with a hostile rank.
 const FoeHeap = 128 << 10
 
-// Hostile has the first of two ranks get, put, store and call, while the second attacks.
-// The first one may end with an error that names the second, or by its own deadline. It
-// writes nothing but its heap and what its own operations name, and lives.
+// Hostile makes the first of two ranks get, put, store and call, while the second one attacks. The
+// first rank may end with an error that names the second, or by its own deadline. It must survive,
+// and may write only to its heap and to the destinations of its own operations.
 func Hostile(t *testing.T, seeds Each, h *Hostility) {
 	seeds(t, 40, func(seed uint64) error {
 		f := &Foe{World: sim.New(sim.Options{Seed: seed, Limit: 20 * time.Minute}), RNG: rand.New(rand.NewPCG(seed, 5)), h: h}
@@ -73,13 +73,13 @@ func (f *Foe) rank(me int, station *sim.Station, fn func(c layer.Config) error) 
 	return fn(layer.Config{Member: m, NIC: nic, Rank: me, Procs: 2, HeapSize: FoeHeap, Watch: watch, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler), Handler: idle{}})
 }
 
-// idle is the side above of a rank that serves nobody.
+// idle is the upper side of a rank that serves no other rank.
 type idle struct{}
 
 func (idle) Call(int, uint32, []byte, []byte) int { return 0 }
 func (idle) Control(int, []byte)                  {}
 
-// bounds is the victim's side above: it wants what a layer promises.
+// bounds is the victim's upper side. It checks the guarantees of a layer.
 type bounds struct {
 	err        error
 	maxControl int
@@ -98,7 +98,7 @@ func (b *bounds) Control(from int, msg []byte) {
 	}
 }
 
-// victim gets, puts, stores and calls, and looks at what is left.
+// victim gets, puts, stores and calls, and then checks the result.
 func (f *Foe) victim(c layer.Config) error {
 	defer func() { f.Done = true }()
 	b := &bounds{maxControl: f.h.MaxControl}
@@ -123,7 +123,7 @@ func (f *Foe) victim(c layer.Config) error {
 	return b.err
 }
 
-// ask asks the hostile rank until the attack is over.
+// ask sends requests to the hostile rank until the attack is over.
 func (f *Foe) ask(l layer.Layer, c layer.Config, dst []byte) error {
 	for i := 0; !f.Over; i++ {
 		for _, ask := range []func() error{
@@ -135,7 +135,7 @@ func (f *Foe) ask(l layer.Layer, c layer.Config, dst []byte) error {
 			func() error { return l.Wait(c.Watch.Slice()) },
 		} {
 			err := ask()
-			if errors.Is(err, job.ErrRankFailed) || errors.Is(err, layer.ErrWaited) { // that is the end of a program
+			if errors.Is(err, job.ErrRankFailed) || errors.Is(err, layer.ErrWaited) { // this ends a program
 				f.Over = true
 				break
 			}

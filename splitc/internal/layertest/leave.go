@@ -9,9 +9,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// leaving: a rank asks another one for all kinds of things, says its last words and closes
-// its layer. The other one, which has not listened so far, or always has, gets these, and
-// that nobody can be answered is no failure of its own.
+// leaving makes a rank send requests of all kinds to another rank, send its last messages and close
+// its layer. The other rank has either polled all the time or not at all. It must receive the last
+// messages. That it cannot send answers any more must not count as its own failure.
 func leaving(open layer.Open, opts sim.Options, listens bool) error {
 	const both, left, heard = 2, 3, 4
 	return run(2, opts, open, func(r *rank) error {
@@ -24,7 +24,7 @@ func leaving(open layer.Open, opts sim.Options, listens bool) error {
 				return err
 			}
 			r.w.ready = max(r.w.ready, left)
-			return r.pass(heard) // what it holds beside the layer stays until the other one is done
+			return r.pass(heard) // state outside the layer remains until the other rank has finished
 		}
 		if !listens {
 			if err := r.pass(left); err != errKilled {
@@ -49,7 +49,7 @@ func leaving(open layer.Open, opts sim.Options, listens bool) error {
 	})
 }
 
-// leave asks rank 0 for more than is acknowledged at a time, and closes the layer.
+// leave sends more requests to rank 0 than are acknowledged at a time, and closes the layer.
 func (r *rank) leave() error {
 	data := pattern(make([]byte, 16), 1)
 	var result [layer.MaxCall]byte
@@ -73,7 +73,7 @@ func (r *rank) leave() error {
 	return nil
 }
 
-// pass lets time pass until the test is at a point, with a NIC that answers and a layer that
+// pass lets time pass until the test has reached a point. Meanwhile the NIC answers, and the layer
 // does not.
 func (r *rank) pass(until int) error {
 	for r.w.ready < until {

@@ -9,9 +9,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// Spoiled runs the suite's programs on four ranks while somebody else writes over the memory
-// of a layer that open has returned, and returns what each has ended with. The test fails if
-// one does not end by itself.
+// Spoiled runs the suite's programs on four ranks while another goroutine overwrites the memory of
+// a layer, which open has returned. It returns the error with which each rank has ended. The test
+// fails if a rank does not end by itself.
 func Spoiled(t *testing.T, open layer.Open, seed uint64) (ends []error) {
 	t.Helper()
 	for _, fn := range []func(r *rank) error{transfers, calls, controls, allToOne} {

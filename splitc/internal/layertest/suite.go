@@ -41,9 +41,9 @@ func Run(t *testing.T, open layer.Open, seeds Each) {
 	t.Run("Death", func(t *testing.T) { death(t, open) })
 }
 
-// Storm runs the suite's transfers, calls, messages and stores on a path that loses 30 %,
-// doubles 10 % and reorders 20 % of the frames, by up to 64, for a layer that repairs that
-// itself.
+// Storm runs the transfers, calls, messages and stores of the suite on a path that loses 30 %,
+// duplicates 10 % and reorders 20 % of the frames, by up to 64. It is for layers that repair losses
+// themselves.
 func Storm(t *testing.T, open layer.Open, seeds Each) {
 	for i, fn := range []func(r *rank) error{transfers, calls, controls, allToOne} {
 		t.Run([]string{"Transfers", "Calls", "Controls", "AllToOne"}[i], func(t *testing.T) {
@@ -54,15 +54,16 @@ func Storm(t *testing.T, open layer.Open, seeds Each) {
 	}
 }
 
-// sizes of operations: of the basic types, around the lengths of short and medium
-// messages, and long ones. layertest knows no layer's lengths, but no layer has others.
+// sizes are the sizes of operations: of the basic types, around the lengths of short and medium
+// messages, and long ones. layertest does not know the lengths of a layer, but these cover all
+// layers.
 var sizes = []int{1, 2, 4, 8, 12, 16, 24, 33, 48, 49, 60, 64, 65, 100, 128, 256, 1000, 1024, 2048, 4095, 4096, 4097, 8192, 10_000, longest}
 
-// longest is the most bytes that a test transfers at a time.
+// longest is the maximum number of bytes that a test transfers at a time.
 const longest = 40_000
 
-// transfers: each rank puts, stores and gets parts of all lengths at each other rank,
-// many at the same time, from its heap and from elsewhere, and all is where it belongs.
+// transfers makes each rank put, store and get parts of all lengths at each other rank, many at the
+// same time, from its heap and from other memory. It checks that all data reach their destination.
 func transfers(r *rank) error {
 	own := r.Heap()[8192+r.procs*2*longest:]
 	for i, n := range sizes {
@@ -79,8 +80,9 @@ func transfers(r *rank) error {
 	return r.synced()
 }
 
-// transfer puts data, gets them back, stores them elsewhere, gets that back when it has
-// come, and wants no difference. After each synchronization it changes the data.
+// transfer puts data and gets them back. Then it stores them at another place, and gets them back
+// when they have arrived. It returns an error if they differ. After each synchronization it changes
+// the data.
 func (r *rank) transfer(to int, base uint64, source []byte) error {
 	data, got := bytes.Clone(source), make([]byte, len(source))
 	var err error
@@ -114,7 +116,7 @@ func (r *rank) transfer(to int, base uint64, source []byte) error {
 	})
 }
 
-// get reads, directly or by the layer.
+// get reads directly or through the layer.
 func (r *rank) get(from int, dst []byte, off uint64) error {
 	if m := r.Direct(from); m != nil {
 		copy(dst, m[off:])
@@ -126,7 +128,7 @@ func (r *rank) get(from int, dst []byte, off uint64) error {
 	return r.synced()
 }
 
-// calls: procedures run once for each call, in the owner, and the results come back.
+// calls checks that procedures run once for each call, at the owner, and that the results arrive.
 func calls(r *rank) error {
 	const rounds = 20
 	var result [layer.MaxCall]byte
@@ -158,8 +160,8 @@ func calls(r *rank) error {
 	return nil
 }
 
-// controls: control messages of all lengths arrive once, in order. Each rank answers
-// each, so that no more are under way than may be.
+// controls checks that control messages of all lengths arrive once, in order. Each rank answers
+// each message, so that no more than MaxControls are in flight.
 func controls(r *rank) error {
 	const rounds = 30
 	var msg [layer.MaxControl]byte
@@ -191,14 +193,14 @@ func controls(r *rank) error {
 	return nil
 }
 
-// allToOne: all ranks store to rank 0 as fast as they can, which stores to all, too, and
-// every byte is counted.
+// allToOne makes all ranks store to rank 0 as fast as they can, while rank 0 stores to all. It
+// checks that every byte is counted.
 func allToOne(r *rank) error {
 	return r.toOne(400, 16)
 }
 
-// longToOne: as allToOne, with stores that share no message, many more of them than there are
-// credits: somebody has to wait for one.
+// longToOne is allToOne with stores that do not share a message. There are many more of them than
+// credits, so ranks must wait for credits.
 func longToOne(r *rank) error {
 	err := r.toOne(300, 1000)
 	if err == nil {
@@ -214,7 +216,7 @@ func longToOne(r *rank) error {
 	return err
 }
 
-// toOne is allToOne with so many stores of so many bytes.
+// toOne is allToOne with the given number and size of stores.
 func (r *rank) toOne(rounds, size int) error {
 	data := pattern(make([]byte, size), r.me)
 	for range rounds {
@@ -247,7 +249,7 @@ func (r *rank) toOne(rounds, size int) error {
 	return nil
 }
 
-// heap: the heap is whole, zero, and written at its very ends.
+// heap checks that the heap is complete, zero, and writable at both ends.
 func heap(r *rank) error {
 	h := r.Heap()
 	if len(h) != heapSize || len(bytes.Trim(h[1:heapSize-1], "\x00")) != 0 {
@@ -268,8 +270,8 @@ func heap(r *rank) error {
 	return r.until("the other's bytes", func() bool { return h[0] == byte(other+1) && h[heapSize-1] == byte(other+1) })
 }
 
-// death: a rank dies, and the waits of the others end with an error that names it, in
-// bounded time, whatever they wait for.
+// death kills a rank. The waits of the others must end with an error that names it, in bounded
+// time, whatever they wait for.
 func death(t *testing.T, open layer.Open) {
 	const victim = 2
 	check(t, run(4, sim.Options{}, open, func(r *rank) error {
@@ -285,13 +287,13 @@ func death(t *testing.T, open layer.Open) {
 		data := make([]byte, 32)
 		var err error
 		switch r.me {
-		case 0: // asks the dead for data
+		case 0: // requests data from the dead rank
 			for err == nil {
 				if err = r.Get(bg, victim, data, 4096); err == nil {
 					err = r.synced()
 				}
 			}
-		case 1: // stores to the dead
+		case 1: // stores to the dead rank
 			for err == nil {
 				if err = r.Store(bg, victim, 4096, data); err == nil {
 					err = r.Poll()
@@ -303,7 +305,7 @@ func death(t *testing.T, open layer.Open) {
 					return e
 				}
 			}
-		default: // waits for what nobody sends
+		default: // waits for a message that no rank sends
 			err = r.until("nothing", func() bool { return false })
 		}
 		var failed *job.RankError

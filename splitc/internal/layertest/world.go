@@ -1,5 +1,5 @@
-// Package layertest is the suite that every communication layer of Split-C passes, in the
-// simulator, where every wire is as bad as a test wants it.
+// Package layertest is the suite that every communication layer of Split-C passes. It runs in the
+// simulator, over links with the faults that a test selects.
 package layertest
 
 import (
@@ -34,12 +34,12 @@ type rank struct {
 	watch    *layer.Watch
 	count    *layer.Counters
 	calls    [][2]uint32      // procedure and length of each call that has run here
-	controls [][]uint32       // what control messages have said, by sender
-	heard    func(msg []byte) // is given control messages, if it is not nil
-	closed   bool             // the layer is
+	controls [][]uint32       // contents of control messages, by sender
+	heard    func(msg []byte) // receives control messages, unless it is nil
+	closed   bool             // the layer is closed
 }
 
-// Call answers with the arguments, each byte plus the procedure's number.
+// Call returns the arguments, with the procedure's number added to each byte.
 func (r *rank) Call(from int, fn uint32, args, result []byte) int {
 	r.calls = append(r.calls, [2]uint32{fn, uint32(len(args))})
 	for i, b := range args {
@@ -48,7 +48,7 @@ func (r *rank) Call(from int, fn uint32, args, result []byte) int {
 	return len(args)
 }
 
-// Control keeps what was said.
+// Control stores a control message.
 func (r *rank) Control(from int, msg []byte) {
 	word := ^uint32(0)
 	if len(msg) >= 4 && len(msg) == controlSize(int(binary.LittleEndian.Uint32(msg))) {
@@ -60,10 +60,10 @@ func (r *rank) Control(from int, msg []byte) {
 	}
 }
 
-// controlSize returns how long control message i is in the tests.
+// controlSize returns the length of control message i in the tests.
 func controlSize(i int) int { return 4 + i*397%(layer.MaxControl-3) }
 
-// until waits until done, for two minutes at the most.
+// until waits until done returns true, for at most two minutes.
 func (r *rank) until(what string, done func() bool) error {
 	ctx, cancel := r.nic.WithTimeout(bg, 2*time.Minute)
 	defer cancel()
@@ -80,7 +80,7 @@ func (r *rank) until(what string, done func() bool) error {
 	return nil
 }
 
-// synced waits until nothing of this rank's is outstanding.
+// synced waits until no operation of this rank is outstanding.
 func (r *rank) synced() error {
 	return r.until("a sync", func() bool { return r.count.Outstanding == 0 && r.count.Sources == 0 })
 }
@@ -91,15 +91,15 @@ type world struct {
 	stations []*sim.Station
 	cards    []*lanai.Card // of the ranks, if they have some
 	errs     []error
-	ready    int    // ranks that have begun, where a test counts them
+	ready    int    // ranks that have begun, if the test counts them
 	done     int    // ranks that have finished
-	waits    uint64 // for credits, where a test counts them
+	waits    uint64 // waits for credits, if the test counts them
 }
 
-// errKilled is returned by a rank that has ended as its test wants it.
+// errKilled is the error of a rank that has ended as its test requires.
 var errKilled = errors.New("killed")
 
-// run runs fn on each of so many ranks. One that is done serves the others until all are.
+// run runs fn on procs ranks. A rank that has finished serves the others until all have finished.
 func run(procs int, opts sim.Options, open layer.Open, fn func(r *rank) error) error {
 	if opts.Limit == 0 {
 		opts.Limit = 10 * time.Minute
@@ -107,7 +107,7 @@ func run(procs int, opts sim.Options, open layer.Open, fn func(r *rank) error) e
 	return (&world{World: sim.New(opts)}).run(procs, open, fn)
 }
 
-// run is run in a world that is there.
+// run is the function run in an existing world.
 func (w *world) run(procs int, open layer.Open, fn func(r *rank) error) error {
 	for me := range procs {
 		station := w.Station(fmt.Sprint("rank ", me))
@@ -122,7 +122,7 @@ func (w *world) run(procs int, open layer.Open, fn func(r *rank) error) error {
 	return errors.Join(append(w.errs, err)...)
 }
 
-// rank is the process of a rank.
+// rank runs the process of a rank.
 func (w *world) rank(me, procs int, station *sim.Station, open layer.Open, fn func(r *rank) error) (err error) {
 	counted := false
 	finish := func() {
@@ -176,7 +176,7 @@ func (w *world) rank(me, procs int, station *sim.Station, open layer.Open, fn fu
 	return r.member.Leave(bg)
 }
 
-// peerTimeout is how long a silent rank is believed to be alive.
+// peerTimeout is how long a silent rank counts as alive.
 const peerTimeout = 15 * time.Second
 
 func check(t *testing.T, err error) {
@@ -186,7 +186,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// pattern fills b with bytes that tell message i from others.
+// pattern fills b with bytes that distinguish message i from others.
 func pattern(b []byte, i int) []byte {
 	for k := range b {
 		b[k] = byte(k*7 + i*31 + k>>8 + 1)
