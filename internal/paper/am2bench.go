@@ -31,12 +31,12 @@ const (
 	amUnderWay = 4    // requests of a client, the paper's K_user
 )
 
-// amNet is hosts on a fabric, with cards that run AM-II's control program, in virtual time.
+// amNet is a set of hosts on a fabric in virtual time. Their cards run AM-II's control program.
 type amNet struct {
 	ctx   context.Context
 	w     *sim.World
 	cards []*lanai.Card
-	names [][]endpoint.Name // of the endpoints of each host
+	names [][]endpoint.Name // names of the endpoints of each host
 
 	serve func() error // the program of host 0, if it differs from the others
 
@@ -50,7 +50,7 @@ func newAMNet(ctx context.Context, cfg amConfig, t *topology.Topology, n int) (*
 	return newAMNetOf(ctx, t, n, func(int) amConfig { return cfg })
 }
 
-// newAMNetOf is newAMNet of cards that differ.
+// newAMNetOf is like newAMNet, for cards with different configurations.
 func newAMNetOf(ctx context.Context, t *topology.Topology, n int, config func(host int) amConfig) (*amNet, error) {
 	net := &amNet{ctx: ctx, w: sim.New(sim.Options{Seed: 1, Limit: time.Hour}), names: make([][]endpoint.Name, n)}
 	options := config(0).fabric
@@ -114,7 +114,7 @@ type amHost struct {
 	node *endpoint.Node
 	b    *endpoint.Bundle
 	ep   *endpoint.Endpoint
-	done int   // replies that have come
+	done int   // replies that have arrived
 	back error // a message was returned
 }
 
@@ -142,7 +142,7 @@ func (net *amNet) open(i, endpoints int) (*amHost, error) {
 	return h, nil
 }
 
-// newEndpoint adds an endpoint to those of host i.
+// newEndpoint adds an endpoint to host i.
 func (h *amHost) newEndpoint(i int) error {
 	ep, err := h.b.NewEndpoint()
 	if err != nil {
@@ -162,7 +162,7 @@ func (h *amHost) newEndpoint(i int) error {
 	return nil
 }
 
-// short sends a request of four words, and medium one with n bytes of payload. Both wait
+// short sends a request of four words. medium sends a request with n bytes of payload. Both wait
 // for a credit.
 func (h *amHost) short() error { return h.ep.Request(h.ctx, 0, amEcho, 1, 2, 3, 4) }
 
@@ -182,7 +182,7 @@ func (h *amHost) poll(d time.Duration) error {
 	return errors.Join(err, h.back)
 }
 
-// until polls until something is so.
+// until polls until a condition holds.
 func (h *amHost) until(so func() bool) error {
 	for !so() {
 		if err := h.poll(time.Millisecond); err != nil {
@@ -192,14 +192,14 @@ func (h *amHost) until(so func() bool) error {
 	return nil
 }
 
-// await polls until n replies have come in all.
+// await polls until n replies have arrived in total.
 func (h *amHost) await(n int) error { return h.until(func() bool { return h.done >= n }) }
 
 // amTarget is the endpoint to which a host sends requests; host is -1 for a host that sends none.
 type amTarget struct{ host, endpoint int }
 
-// run has each host open its endpoints, and have the clients among them do something when
-// all are ready. All answer until all clients are done.
+// run makes each host open its endpoints. When all hosts are ready, each host with a target runs
+// client. All hosts answer requests until all clients have finished.
 func (net *amNet) run(endpoints func(host int) int, target func(host int) amTarget, client func(h *amHost, i int) error) error {
 	errs := make([]error, len(net.cards))
 	for i := range net.cards {
@@ -210,7 +210,7 @@ func (net *amNet) run(endpoints func(host int) int, target func(host int) amTarg
 	for i := range net.cards {
 		net.w.Go(fmt.Sprint("host ", i), func() {
 			if errs[i] = net.host(i, endpoints(i), target(i), client); errs[i] != nil {
-				net.over = net.clients // the others end, too
+				net.over = net.clients // the other hosts end, too
 			}
 		})
 	}
@@ -252,8 +252,8 @@ func (h *amHost) take(to amTarget, client func() error) error {
 	return h.until(func() bool { return net.over >= net.clients })
 }
 
-// prepare has every channel be initialised, and endpoints and staging areas be where they
-// are needed.
+// prepare sends requests, so that every channel is initialized, and endpoints and staging areas are
+// in place.
 func (h *amHost) prepare() error {
 	medium := h.medium(amMedium)
 	for range 4 {
@@ -270,10 +270,10 @@ func (h *amHost) prepare() error {
 	return nil
 }
 
-// one is of hosts with one endpoint.
+// one gives each host one endpoint.
 func one(int) int { return 1 }
 
-// onServer has all hosts but the first ask it.
+// onServer makes all hosts except the first send requests to the first.
 func onServer(host int) amTarget {
 	if host == 0 {
 		return amTarget{host: -1}

@@ -6,17 +6,16 @@ import (
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
-// For how long requests are counted: of crowds of clients of figures 8 to 10 and table 1, of
-// the largest one of figure 7, and of endpoints that take turns to be in frames.
+// The durations for which requests are counted: for the crowds of clients of figures 8 to 10 and
+// table 1, for the largest crowd of figure 7, and for endpoints that take turns in frames.
 const (
 	crowdTime  = 200 * time.Millisecond
 	fullTime   = time.Second
 	threadTime = 5 * time.Second
 )
 
-// repeatCrowd has more and more clients ask one endpoint: in figure 7 with four short
-// requests under way from each, in figure 8 with messages of 1 KB, in figure 9 with one
-// request.
+// repeatCrowd measures one endpoint with an increasing number of clients. Each client has four
+// short requests in flight in figure 7, messages of 1 KB in figure 8, and one request in figure 9.
 func repeatCrowd(b *Bench, m *amModel) error {
 	const few, many = 4, tableHosts
 	var rates crowdRates
@@ -60,7 +59,7 @@ func repeatCrowd(b *Bench, m *amModel) error {
 	return nil
 }
 
-// ownEndpoints has the server open an endpoint for each of n clients.
+// ownEndpoints makes the server open an endpoint for each of n clients.
 func ownEndpoints(n int) func(host int) int {
 	return func(host int) int {
 		if host == 0 {
@@ -94,8 +93,8 @@ func repeatFigure10(b *Bench, m *amModel) error {
 	return nil
 }
 
-// repeatFigure11 gives each client its own endpoint and thread at the server, more than the card
-// has frames.
+// repeatFigure11 gives each client its own endpoint and thread at the server. The card has fewer
+// frames than these endpoints.
 func repeatFigure11(b *Bench, m *amModel) error {
 	const most = 84 // 12 for each of the 7 frames
 	var rates crowdRates

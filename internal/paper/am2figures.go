@@ -31,8 +31,8 @@ func level(name string, value, from, to float64) plot.Series {
 	return plot.Series{Name: name, Published: true, Points: []plot.Point{{X: from, Value: value}, {X: to, Value: value}}}
 }
 
-// drawCrowds draws figures 7 to 9. Of them the paper's text has only the slope of figure 9,
-// which is drawn from our second point on, and is what figure 7's server can reach.
+// drawCrowds draws figures 7 to 9. For these figures, the paper's text has only the slope of figure
+// 9. The slope is drawn from our second point on, and is the maximum rate of figure 7's server.
 func (b *Bench) drawCrowds(rates *crowdRates, bytes, trips plot.Series) {
 	gap := b.paper.item("fig9.slope_us").Published
 	from, to := trips.Points[1], trips.Points[len(trips.Points)-1].X
@@ -49,7 +49,7 @@ func (b *Bench) drawCrowds(rates *crowdRates, bytes, trips plot.Series) {
 	}
 }
 
-// paperThreads is the text's value for figure 11 at a number of clients.
+// paperThreads returns the values of the paper's text for figure 11, at a number of clients.
 func paperThreads(b *Bench, clients float64) []plot.Series {
 	published := func(item string) float64 { return b.paper.item(item).Published }
 	mean := published("fig11.rate") / clients

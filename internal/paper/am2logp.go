@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
-// logP is what figure 5 has of a program, in microseconds.
+// logP has the values of figure 5 for one program, in microseconds.
 type logP struct{ send, receive, latency, gap, rtt, rtt8k float64 }
 
 // Measurements of logP.
@@ -17,7 +17,7 @@ const (
 	amBurst  = 400
 )
 
-// onPair has a client on one host ask a server on another, at the same switch.
+// onPair makes a client on one host send requests to a server on another host, at the same switch.
 func onPair(ctx context.Context, cfg amConfig, client func(h *amHost) error) error {
 	net, err := newAMNet(ctx, cfg, topology.Line(8, 1, 2), 2)
 	if err != nil {
@@ -26,8 +26,8 @@ func onPair(ctx context.Context, cfg amConfig, client func(h *amHost) error) err
 	return net.run(one, onServer, func(h *amHost, _ int) error { return client(h) })
 }
 
-// measureLogP finds the parameters of the LogP model: the host's time for a request and
-// for a reply that has come, from request to request in a long burst, and round trips.
+// measureLogP measures the parameters of the LogP model: the host's time for a request and for an
+// arrived reply, the time between the requests of a long burst, and round trips.
 func measureLogP(ctx context.Context, cfg amConfig) (l logP, err error) {
 	err = onPair(ctx, cfg, func(h *amHost) (err error) {
 		if l.send, l.receive, err = h.overheads(); err != nil {
@@ -46,7 +46,7 @@ func measureLogP(ctx context.Context, cfg amConfig) (l logP, err error) {
 	return l, err
 }
 
-// overheads returns the host's time for a request, and for its reply, when it has come.
+// overheads returns the host's time for a request, and its time for an arrived reply.
 func (h *amHost) overheads() (send, receive float64, err error) {
 	const idle = time.Millisecond // longer than any round trip
 	for range amRounds {
@@ -82,7 +82,7 @@ func (h *amHost) roundTrip(request func() error) (float64, error) {
 	return micro(time.Duration(h.w.Now()-began)) / amRounds, nil
 }
 
-// burst returns the time from request to request of a long burst.
+// burst returns the time between the requests of a long burst.
 func (h *amHost) burst(request func() error, n int) (float64, error) {
 	began, want := h.w.Now(), h.done+n
 	for range n {
@@ -94,10 +94,12 @@ func (h *amHost) burst(request func() error, n int) (float64, error) {
 	return micro(time.Duration(h.w.Now()-began)) / float64(n), err
 }
 
-// mega is the MB of the AM-II paper, in bytes: 31 MB/s times 349 us are its 11,345 B.
+// mega is the number of bytes in an MB of the AM-II paper: 31 MB/s times 349 us are the paper's
+// 11,345 bytes.
 const mega = 1 << 20
 
-// amBandwidth returns that of a stream of medium messages of n bytes, in such MB/s.
+// amBandwidth returns the bandwidth of a stream of medium messages of n bytes, in MB/s of mega
+// bytes.
 func amBandwidth(ctx context.Context, cfg amConfig, n int) (rate float64, err error) {
 	err = onPair(ctx, cfg, func(h *amHost) error {
 		us, err := h.burst(h.medium(n), amBurst)

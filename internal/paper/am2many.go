@@ -9,19 +9,19 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/topology"
 )
 
-// crowd is what many clients get from one server, or each other.
+// crowd has the rates of many clients of one server, or of hosts that are clients of each other.
 type crowd struct {
-	all     float64   // replies to all of them, a second
-	clients []float64 // to each
-	rtt     float64   // of a request on the average, in microseconds
-	burst   float64   // replies to each, a second, while it gets some: between pauses of crowdPause
+	all     float64   // replies to all clients, per second
+	clients []float64 // replies to each client, per second
+	rtt     float64   // average round trip of a request, in microseconds
+	burst   float64   // replies to a client, per second, between pauses of crowdPause
 }
 
-// crowdPause is how long a client gets nothing when its endpoint at the server is in no frame:
-// its messages go again after 16 ms at the earliest.
+// crowdPause is how long a client must get no reply to show that its endpoint at the server is in
+// no frame. The client's messages are retransmitted after at least 16 ms.
 const crowdPause = 10 * time.Millisecond
 
-// bursts adds up for how long a client got replies, and how many.
+// bursts adds up the time in which a client got replies, and the number of these replies.
 type bursts struct {
 	replies int
 	lasted  time.Duration
@@ -50,8 +50,8 @@ func measureCrowd(ctx context.Context, cfg amConfig, hosts, underWay int, d time
 	return measureOn(net, underWay, d, endpoints, target, request)
 }
 
-// measureOn is measureCrowd of the hosts of a net. They do not begin all at once, but within
-// a millisecond.
+// measureOn is like measureCrowd, for the hosts of a given net. The hosts start at different times
+// within a millisecond.
 func measureOn(net *amNet, underWay int, d time.Duration, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all bursts
@@ -105,7 +105,7 @@ func (c *crowd) even() bool {
 
 func shortRequests(h *amHost) func() error { return h.short }
 
-// toOwnEndpoint has each client ask an endpoint of the server that is its own.
+// toOwnEndpoint makes each client send requests to its own endpoint at the server.
 func toOwnEndpoint(host int) amTarget {
 	if host == 0 {
 		return amTarget{host: -1}

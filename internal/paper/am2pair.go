@@ -52,8 +52,8 @@ func repeatFigure5(b *Bench, m *amModel) error {
 	return err
 }
 
-// fillsPipe returns the least power of two of short requests under way between two hosts with
-// which their rate is within 5 % of the highest. The channels do not bound it.
+// fillsPipe returns the smallest power of two of short requests in flight between two hosts at
+// which their rate is within 5 % of the highest rate. The channels do not limit the rate.
 func fillsPipe(b *Bench, cfg amConfig) (int, error) {
 	const most = 32
 	cfg.Channels.Channels, cfg.Card.SRAM = most, 1<<20
@@ -80,8 +80,9 @@ func fillsPipe(b *Bench, cfg amConfig) (int, error) {
 // silenceLimit is how long measureSilence waits.
 const silenceLimit = 20 * time.Second
 
-// measureSilence returns after how long a request comes back whose destination's card does not
-// answer any more, as it has lost its routes; silenceLimit if it does not.
+// measureSilence returns the time after which a request is returned if the card of its destination
+// has lost its routes and no longer answers. It returns silenceLimit if the request is not
+// returned.
 func measureSilence(ctx context.Context, cfg amConfig) (d time.Duration, err error) {
 	net, err := newAMNet(ctx, cfg, topology.Line(8, 1, 2), 2)
 	if err != nil {
@@ -92,7 +93,7 @@ func measureSilence(ctx context.Context, cfg amConfig) (d time.Duration, err err
 		if err != nil {
 			return err
 		}
-		s.ep.SetReturnHandler(func(*endpoint.Returned) {}) // replies are dropped, too
+		s.ep.SetReturnHandler(func(*endpoint.Returned) {}) // returned replies are dropped
 		net.opened++
 		return errors.Join(s.take(amTarget{host: -1}, nil), s.node.Close())
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// nowConfig is a card of the NOW with AM-II's control program. A host that waits looks at
-// the card all the time, as in the paper's measurements.
+// nowConfig is the configuration of a card of the NOW with AM-II's control program. A waiting host
+// polls the card continuously, as in the paper's measurements.
 func nowConfig() amConfig {
 	t := myrinet.SBusTiming()
 	t.PIOWrite, t.PIORead, t.DMAFetch, t.DMABandwidth = 256, 181, 45_400_000, 107_500_000
@@ -29,7 +29,7 @@ func nowFabric() myrinet.Options {
 // consistentFetch is the rate of consistent DMA from the host, in bytes per second.
 const consistentFetch = 29_500_000
 
-// consistent has the card fetch by consistent DMA.
+// consistent makes the card fetch with consistent DMA.
 func consistent(cfg amConfig) amConfig {
 	t := *cfg.Card.Timing
 	t.DMAFetch = consistentFetch
@@ -37,8 +37,8 @@ func consistent(cfg amConfig) amConfig {
 	return cfg
 }
 
-// gamConfig is the same card with the program that the paper compares: no virtual networks,
-// no error model, and the next message is fetched while one leaves.
+// gamConfig is the same card with the program of the paper's comparison, GAM: it has no virtual
+// networks and no error model, and fetches the next message while it sends one.
 func gamConfig() amConfig {
 	c := nowConfig()
 	c.Unreliable, c.Unprotected, c.Unnamed, c.Pipelined = true, true, true, true
@@ -63,7 +63,7 @@ func (m *amModel) each(change func(c *amConfig)) {
 	change(&m.gam)
 }
 
-// onNOW has an experiment run on the paper's hardware.
+// onNOW returns an experiment that runs on the paper's hardware.
 func onNOW(run func(*Bench, *amModel) error) func(*Bench) error {
 	return func(b *Bench) error { return run(b, modelOf(b, newAMModel())) }
 }

@@ -1,11 +1,11 @@
 package paper
 
-// tableHosts is how many hosts table 1 has, and how many clients figures 7 to 9 have at the
-// most.
+// tableHosts is the number of hosts of table 1, and the maximum number of clients of figures 7 to
+// 9.
 const tableHosts = 92
 
-// repeatTable1 has 92 hosts of the NOW ask each other: for the round trip a short request
-// at a time, for the bandwidth messages of 8 KB.
+// repeatTable1 makes 92 hosts of the NOW send requests to each other: one short request at a time
+// for the round trip, and 8 KB messages for the bandwidth.
 func repeatTable1(b *Bench, m *amModel) error {
 	const hosts = tableHosts
 	alone, err := measureLogP(b.Context, m.now)
@@ -42,7 +42,7 @@ func repeatTable1(b *Bench, m *amModel) error {
 	return nil
 }
 
-// permutation has each host ask another one.
+// permutation makes each host send requests to another host.
 func permutation(b *Bench, cfg amConfig, hosts int, target func(i int) int) (short, bulk crowd, err error) {
 	to := func(host int) amTarget { return amTarget{host: target(host)} }
 	if short, err = measureCrowd(b.Context, cfg, hosts, 1, b.span(crowdTime), one, to, shortRequests); err != nil {

@@ -15,8 +15,8 @@ import (
 type threadServer struct {
 	*amNet
 	node *endpoint.Node
-	wake time.Duration // of the processor, to wake a thread
-	free int64         // when the processor has woken all threads so far
+	wake time.Duration // the processor's time to wake a thread
+	free int64         // the time at which the processor has woken all threads so far
 	left int           // threads that have not ended
 	errs []error
 }
@@ -70,7 +70,7 @@ func (s *threadServer) serve() error {
 	return node.Close()
 }
 
-// thread waits for messages, handles all that there are with events off, and waits again.
+// thread waits for messages, handles all arrived messages with events disabled, and waits again.
 func (s *threadServer) thread(b *endpoint.Bundle) error {
 	for s.clients == 0 || s.over < s.clients {
 		b.SetEventMask(endpoint.NotEmpty)

@@ -9,16 +9,16 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// cardBench is two cards joined by a cable, whose hardware alone is measured: no protocol
-// runs on them.
+// cardBench is two cards joined by a cable. It measures only the hardware: no protocol runs on the
+// cards.
 type cardBench struct {
 	w      *sim.World
 	a, b   *hardware.Card
 	buffer []byte // in the memory of a
-	free   int64  // when the engines of a had nothing to do, last
+	free   int64  // the last time at which the engines of a became idle
 }
 
-// bareProgram has nothing to do but to keep memory for packets that come.
+// bareProgram only provides memory for arriving packets.
 type bareProgram struct {
 	c *hardware.Card
 	b *cardBench
@@ -79,7 +79,7 @@ func newCardBench(timing *myrinet.Timing) (*cardBench, error) {
 	return b, b.w.Sleep(time.Millisecond)
 }
 
-// took has an engine of a work, and returns for how long it does.
+// took calls start, which starts an engine of card a. It returns how long the engine works.
 func (b *cardBench) took(start func()) (time.Duration, error) {
 	began := b.w.Now()
 	start()
@@ -102,7 +102,7 @@ func (b *cardBench) link(n int) (float64, error) {
 	return float64(n) / took.Seconds(), err
 }
 
-// words returns the times of the host's write of a word to the card, and of its read.
+// words returns the host's time to write a word to the card, and its time to read one.
 func (b *cardBench) words() (write, read time.Duration, err error) {
 	page, err := b.a.OpenPage("bench")
 	if err != nil {

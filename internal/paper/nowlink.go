@@ -17,12 +17,12 @@ const (
 	nowReply
 )
 
-// nowLink has a skeleton's requests carried by active messages of the NOW: real ones, of
+// nowLink carries a skeleton's requests in active messages of the NOW. These are real messages of
 // package endpoint over AM-II's control program.
 type nowLink struct {
 	*amHost
 	program *skeleton.Rank
-	rate    operations // of its processor
+	rate    operations // speed of its processor
 	data    []byte
 	asked   int // requests
 	answers int
@@ -81,12 +81,12 @@ func (l *nowLink) Segment() int { return amMedium }
 // nowRun is a run of an application on hosts of the NOW.
 type nowRun struct {
 	*amNet
-	rate         operations // of the processors
-	ready, over  int        // hosts that can begin, and that have done their part
+	rate         operations // speed of the processors
+	ready, over  int        // hosts that can begin, and hosts that have finished
 	began, ended int64
 }
 
-// applyNow is viaModel.apply on the first hosts of a network that is as the NOW's.
+// applyNow is like viaModel.apply, on the first hosts of a network like the NOW's.
 func applyNow(ctx context.Context, cfg amConfig, t *topology.Topology, rate operations, procs int, app application) (time.Duration, error) {
 	net, err := newAMNet(ctx, cfg, t, procs)
 	if err != nil {
@@ -104,8 +104,8 @@ func applyNow(ctx context.Context, cfg amConfig, t *topology.Topology, rate oper
 	return time.Duration(run.ended - run.began), err
 }
 
-// host is one host's part: it opens an endpoint, runs the application when all others are
-// there, and serves until all are done.
+// host is the part of one host: it opens an endpoint, runs the application when all hosts are
+// ready, and serves requests until all hosts have finished.
 func (run *nowRun) host(i int, app application) error {
 	h, err := run.open(i, 1)
 	if err != nil {
@@ -137,7 +137,7 @@ func (run *nowRun) run(l *nowLink, i int, app application) error {
 	return all(&run.over)
 }
 
-// meet maps the endpoints of all others. It initializes each channel, and moves endpoints and
+// meet maps the endpoints of all other hosts. It initializes each channel, and moves endpoints and
 // staging areas to the places where they are needed.
 func (l *nowLink) meet(run *nowRun, me int) error {
 	for to := range run.names {

@@ -14,7 +14,7 @@ type application interface {
 // viaSegment is the longest medium message, in bytes.
 const viaSegment = 4096
 
-// operations is how many arithmetic operations of applications a processor does in a second.
+// operations is a processor's rate of arithmetic operations, per second.
 type operations float64
 
 // take returns the duration of n operations.
@@ -22,7 +22,7 @@ func (rate operations) take(n int) time.Duration {
 	return time.Duration(float64(n) / float64(rate) * 1e9)
 }
 
-// rate is that of the Millennium's processors, and nowRate of the NOW's.
+// rate is the rate of the Millennium's processors. nowRate is the rate of the NOW's processors.
 func (m *viaModel) rate() operations    { return operations(m.clock / m.operation) }
 func (m *viaModel) nowRate() operations { return m.rate() * operations(m.now) }
 
@@ -44,7 +44,7 @@ func (a *alone) Compute(operations int) error {
 	return nil
 }
 
-// serial is how long an application computes on one processor.
+// serial returns how long an application computes on one processor.
 func serial(rate operations, app application) (time.Duration, error) {
 	a := &alone{rate: rate}
 	err := app.Run(skeleton.New(a, 0, 1))

@@ -12,23 +12,23 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// viaModel is the hardware of the Split-C paper, and what its hosts' processors take.
+// viaModel is the hardware of the Split-C paper, and the times that its hosts' processors take.
 type viaModel struct {
 	timing        *myrinet.Timing
 	costs         viaCosts
-	send, receive time.Duration // a message, of the host
-	poll          time.Duration // AMVIA's poll routine, when something has come
-	recycle       time.Duration // the same, to take back a send descriptor
-	lean          float64       // of poll and recycle, for the layers over VIA
+	send, receive time.Duration // the host's time to send and to receive a message
+	poll          time.Duration // time of AMVIA's poll routine when a message has arrived
+	recycle       time.Duration // time of the poll routine to take back a send descriptor
+	lean          float64       // share of poll and recycle that the layers over VIA take
 	memory        float64       // rate of copies, bytes per second
 	credits       [2]int        // of short and medium messages
 	answered      bool          // stores have replies over all layers
 	phased        bool          // reads and writes do not wait for their replies
 	clock         float64       // of the processor, cycles per second
-	operation     float64       // an arithmetic operation of applications, cycles
-	now           float64       // speed of the NOW's processor, where this one has 1
-	store         time.Duration // in memory that processes share
-	storeRate     float64       // of such stores, bytes per second
+	operation     float64       // cycles of an arithmetic operation of applications
+	now           float64       // speed of the NOW's processor, relative to this one
+	store         time.Duration // time of a store in memory that processes share
+	storeRate     float64       // rate of such stores, bytes per second
 	fabric        myrinet.Options
 	em3d          skeleton.EM3D
 	cg            skeleton.CG
@@ -45,16 +45,16 @@ func newVIAModel() *viaModel {
 	}
 }
 
-// onMillennium has an experiment run on the paper's hardware.
+// onMillennium returns an experiment that runs on the paper's hardware.
 func onMillennium(run func(*Bench, *viaModel) error) func(*Bench) error {
 	return func(b *Bench) error { return run(b, modelOf(b, newVIAModel())) }
 }
 
-// less is the time of a part of AMVIA's poll routine in the layers over VIA.
+// less returns the time that a part of AMVIA's poll routine takes in the layers over VIA.
 func (m *viaModel) less(d time.Duration) time.Duration { return time.Duration(float64(d) * m.lean) }
 
-// copies is how long the copy of n bytes of a message takes. Those of a descriptor's size
-// are in the time of a send.
+// copies returns the time to copy a message of n bytes. The time of a send includes copies up to
+// the size of a descriptor.
 func (m *viaModel) copies(n int) time.Duration {
 	if n <= 32 {
 		return 0
@@ -62,7 +62,7 @@ func (m *viaModel) copies(n int) time.Duration {
 	return time.Duration(float64(n) / m.memory * 1e9)
 }
 
-// The layers of the paper over VIA, and VIA itself with messages as AMVIA has them.
+// The paper's layers over VIA, and VIA itself with messages like AMVIA's.
 func (m *viaModel) amvia() viaLayer {
 	return viaLayer{name: "am", vis: 3, credits: m.credits, least: 64, replies: true, poll: m.poll, recycle: m.recycle}
 }
@@ -87,7 +87,8 @@ func (m *viaModel) layers() []viaLayer {
 	return []viaLayer{m.amvia(), m.reliable(), m.unreliable()}
 }
 
-// run has a client on one host, and with both on each, while both serve until all are done.
+// run runs a client on one host, or on each host if both is set. Both hosts serve requests until
+// all clients have finished.
 func (m *viaModel) run(ctx context.Context, layer viaLayer, both bool, client func(r *viaRank) error) error {
 	return m.cluster(ctx, layer, 2, func(r *viaRank) error {
 		if r.rank == 0 || both {
@@ -97,7 +98,8 @@ func (m *viaModel) run(ctx context.Context, layer viaLayer, both bool, client fu
 	})
 }
 
-// cluster runs a program on procs processes, which then serve until all are done.
+// cluster runs a program on procs processes. Each process then serves requests until all have
+// finished.
 func (m *viaModel) cluster(ctx context.Context, layer viaLayer, procs int, program func(r *viaRank) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -120,7 +122,7 @@ func (m *viaModel) cluster(ctx context.Context, layer viaLayer, procs int, progr
 		w.Go(fmt.Sprint("process ", i), func() {
 			errs[i] = program(r)
 			if over++; errs[i] != nil {
-				over = procs // the others end, too
+				over = procs // the other processes end, too
 			}
 			for _, other := range hosts {
 				other.wait.Wake()
@@ -135,7 +137,7 @@ func (m *viaModel) cluster(ctx context.Context, layer viaLayer, procs int, progr
 
 // Repetitions of the measured operations in the benchmarks.
 const (
-	viaRounds = 100 // of what blocks
+	viaRounds = 100 // of operations that block
 	viaBurst  = 640 // ten times the credits
 )
 
@@ -171,18 +173,18 @@ func (m *viaModel) blocking(ctx context.Context, layer viaLayer, both bool, kind
 	return us, err
 }
 
-// viaLogP is what figure 6-2 and table 6-1 have of AMVIA, in microseconds.
+// viaLogP has the values of figure 6-2 and table 6-1 for AMVIA, in microseconds.
 type viaLogP struct {
 	send, gap float64
-	plateau   float64   // between requests of a burst
-	knee      int       // the burst, in requests, beyond which it is longer
-	issued    []float64 // when each request of a long burst had been issued
+	plateau   float64   // time between the requests of a burst
+	knee      int       // number of requests in a burst beyond which this time is longer
+	issued    []float64 // time at which each request of a long burst had been issued
 }
 
 // measureVIALogP sends a request, and then a burst, to a host that only answers.
 func (m *viaModel) measureVIALogP(ctx context.Context) (l viaLogP, err error) {
 	err = m.run(ctx, m.amvia(), false, func(r *viaRank) error {
-		for range 2 { // an idle card, the second time
+		for range 2 { // the second time, the card is idle
 			began := r.w.Now()
 			if err := r.request(1-r.rank, viaPut, 0, 4); err != nil {
 				return err

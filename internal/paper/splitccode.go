@@ -19,10 +19,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// codeProgram is a Split-C program of two processes, by package splitc: over VIs of package vipl on
-// cards that carry frames, or over active messages on the NOW's cards. A process of the Millennium
-// pays the paper's overheads o_s and o_r for each frame. The poll routine and the other costs of
-// AMVIA are not charged, because they belong to other code.
+// codeProgram is a Split-C program of two processes that uses package splitc: over VIs of package
+// vipl on cards that carry frames, or over active messages on the NOW's cards. A process of the
+// Millennium is charged the paper's overheads o_s and o_r for each frame. The poll routine and the
+// other costs of AMVIA are not charged, because they belong to other code.
 type codeProgram struct {
 	w     *sim.World
 	layer string
@@ -95,8 +95,8 @@ func (m *viaModel) overVIs(layer string) (*codeProgram, error) {
 	return p, err
 }
 
-// onNOWCards returns a program over active messages on the NOW's cards. The job's own messages
-// take another network.
+// onNOWCards returns a program over active messages on the NOW's cards. The job's own messages use
+// another network.
 func onNOWCards(ctx context.Context) (*codeProgram, error) {
 	net, err := newAMNet(ctx, nowConfig(), topology.Line(8, 1, 2), 2)
 	if err != nil {
@@ -112,9 +112,9 @@ func onNOWCards(ctx context.Context) (*codeProgram, error) {
 // operation is a Split-C operation on the target of a pointer.
 type operation func(ctx context.Context, w *splitc.World, p splitc.Global[int32]) error
 
-// measure makes the first process, or both, do an operation n times, while a process that does not
-// serves the other. It returns the time of each operation in microseconds, until all are complete
-// and all stores have arrived.
+// measure makes the first process, or both processes, do an operation n times. A process that does
+// no operations serves the other one. measure returns the time of each operation in microseconds,
+// until all operations are complete and all stores have arrived.
 func (p *codeProgram) measure(ctx context.Context, both bool, n int, do operation) (us float64, err error) {
 	for rank := range p.links {
 		p.w.Go(fmt.Sprint("process ", rank), func() {
@@ -154,7 +154,7 @@ func (p *codeProgram) rank(ctx context.Context, rank int, program func(w *splitc
 	}), nic.Close())
 }
 
-// codeTimes returns the times of Split-C's primitives of an int, as viaModel.measure does.
+// codeTimes returns the times of Split-C's primitives of an int, like viaModel.measure.
 func codeTimes(ctx context.Context, open func() (*codeProgram, error), both bool) (times primitives, err error) {
 	for i, primitive := range sharedPrimitives {
 		p, err := open()
@@ -172,7 +172,8 @@ func codeTimes(ctx context.Context, open func() (*codeProgram, error), both bool
 	return times, nil
 }
 
-// besidePrimitives measures with package splitc the values of the models of figure 6-3.
+// besidePrimitives measures the values of figure 6-3 with package splitc, in addition to the
+// models.
 func besidePrimitives(b *Bench, m *viaModel) error {
 	if b.change != nil {
 		return nil
@@ -202,7 +203,7 @@ func besidePrimitives(b *Bench, m *viaModel) error {
 	return nil
 }
 
-// besidePrimitives sets what figure 6-3 has.
+// besidePrimitives records the values of figure 6-3.
 func (b *Bench) besidePrimitives(one map[string]primitives, ratio primitives, ahead bool) {
 	const put, store = 3, 4
 	for _, layer := range []string{"reliable", "unreliable"} {
@@ -217,7 +218,7 @@ func (b *Bench) besidePrimitives(one map[string]primitives, ratio primitives, ah
 	b.Beside("fig6-3.overhead", truth(favours(one["reliable"]) && favours(one["unreliable"])))
 }
 
-// besideBulk measures with package splitc the values of the model of figure 6-4.
+// besideBulk measures the values of figure 6-4 with package splitc, in addition to the model.
 func besideBulk(b *Bench, m *viaModel) error {
 	if b.change != nil {
 		return nil

@@ -17,8 +17,8 @@ type run struct {
 	scaled bool // its work grows with the processors
 }
 
-// applications are those of the paper, at its sizes as far as it gives them. Steps that are
-// all alike are few.
+// applications returns the paper's applications, with the paper's sizes where it states them. If
+// all steps of an application are alike, only a few steps run.
 func (m *viaModel) applications() []run {
 	return []run{
 		{"fft3d", "3D FFT", skeleton.FFT3D{N: 128}, false},
@@ -37,11 +37,11 @@ var (
 	teapot = skeleton.Raytrace{Width: 240, Height: 180, Tile: 16, Pixel: 10000, Teapot: 4}
 )
 
-// speeds are those of an application over one layer, or on the NOW, by processors: that of
-// one processor of the Millennium is 1.
+// speeds are the speeds of an application over one layer, or on the NOW, by number of processors.
+// The speed of one processor of the Millennium is 1.
 type speeds map[int]float64
 
-// atOnce is on how many processors the applications run.
+// atOnce has the numbers of processors on which the applications run.
 var atOnce = []int{2, 4, 8, 16}
 
 // The layers of figure 6-5.
@@ -55,10 +55,10 @@ const (
 
 var overAll = []string{overNOW, overAM, overReliable, overUnreliable, overShared}
 
-// overVIA are the layers over VIA that all applications run over.
+// overVIA are the layers over VIA on which all applications run.
 var overVIA = []string{overAM, overReliable, overUnreliable}
 
-// figure5 is what figure 6-5 has: speeds by application and layer.
+// figure5 has the values of figure 6-5: speeds by application and layer.
 type figure5 map[string]map[string]speeds
 
 // repeatApplications measures figure 6-5.
@@ -158,12 +158,12 @@ func (f figure5) judge(b *Bench, sizes []int) {
 	b.Holds("fig6-5.only_cholesky_now", only)
 }
 
-// scaling is how much faster an application is than on one processor of the same kind.
+// scaling returns the speed-up of an application over one processor of the same kind.
 func (f figure5) scaling(app, layer string, procs int) float64 {
 	return f[app][layer][procs] / f[app][layer][1]
 }
 
-// slower reports whether s is slower than other on all these numbers of processors.
+// slower reports whether s is slower than other at all numbers of processors in sizes.
 func (s speeds) slower(other speeds, sizes []int) bool {
 	for _, n := range sizes {
 		if s[n] >= other[n] {
@@ -200,7 +200,7 @@ func (f figure5) nowLeads(app string, procs int) bool {
 	return true
 }
 
-// draw draws the figure, in two parts: a panel an application.
+// draw draws the figure in two parts, with one panel for each application.
 func (f figure5) draw(b *Bench) {
 	var panels []plot.Panel
 	for _, a := range newVIAModel().applications() {

@@ -5,7 +5,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
-// repeatAMVIA measures what section 6.1 does.
+// repeatAMVIA repeats the measurements of section 6.1.
 func repeatAMVIA(b *Bench, m *viaModel) error {
 	l, err := m.measureVIALogP(b.Context)
 	if err != nil {
@@ -67,7 +67,7 @@ func drawSignature(b *Bench, l viaLogP) {
 // primitives are the times of read, write, get, put and store, in microseconds.
 type primitives [5]float64
 
-// measure returns the times of a layer's primitives of an int.
+// measure returns the times of a layer's primitives on an int.
 func (m *viaModel) measure(b *Bench, layer viaLayer, both bool) (p primitives, err error) {
 	for i, kind := range []byte{viaGet, viaPut, viaGet, viaPut, viaStore} {
 		if i < 2 && !m.phased {
@@ -82,7 +82,7 @@ func (m *viaModel) measure(b *Bench, layer viaLayer, both bool) (p primitives, e
 	return p, nil
 }
 
-// repeatPrimitives measures figure 6-3. On the NOW each is a request and a reply of AM.
+// repeatPrimitives measures figure 6-3. On the NOW, each primitive is a request and a reply of AM.
 func repeatPrimitives(b *Bench, m *viaModel) error {
 	now, err := measureLogP(b.Context, nowConfig())
 	if err != nil {
@@ -123,7 +123,7 @@ func repeatPrimitives(b *Bench, m *viaModel) error {
 func drawPrimitives(b *Bench, one, both []primitives) {
 	panel := func(title string, names []string, times []primitives) plot.Panel {
 		p := plot.Panel{Title: title, Names: []string{"read", "write", "get", "put", "store"}, Y: "µs"}
-		for i, name := range names { // of all, so that both panels have the same colours
+		for i, name := range names { // a series for each layer, so that both panels have the same colours
 			s := plot.Series{Name: name}
 			for k, us := range times[i] {
 				if us == 0 {
@@ -142,7 +142,7 @@ func drawPrimitives(b *Bench, one, both []primitives) {
 	}})
 }
 
-// repeatBulk measures gets of figure 6-4, over unreliable VIA.
+// repeatBulk measures the gets of figure 6-4, over unreliable VIA.
 func repeatBulk(b *Bench, m *viaModel) error {
 	var times [2]plot.Series
 	sizes := []int{4, 16, 64, 256, 1024, 4096}

@@ -13,7 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// sharedPrimitives are read, write, get, put and store of an int.
+// sharedPrimitives are read, write, get, put and store on an int.
 var sharedPrimitives = []operation{
 	func(ctx context.Context, w *splitc.World, p splitc.Global[int32]) error {
 		_, err := splitc.Read(ctx, w, p)
@@ -34,8 +34,8 @@ var sharedPrimitives = []operation{
 	},
 }
 
-// repeatShared measures the primitives of figure 6-3 in shared memory: on this machine, by
-// the layer itself, since there are no messages that a model would carry.
+// repeatShared measures the primitives of figure 6-3 in shared memory, on this machine and with the
+// layer itself: a model has no messages to carry.
 func repeatShared(b *Bench) error {
 	const least = 400 * time.Nanosecond
 	slowest := time.Duration(0)
@@ -53,7 +53,7 @@ func repeatShared(b *Bench) error {
 	return err
 }
 
-// sharedTime returns how long a primitive takes: the mean of 10,000, in the median of several
+// sharedTime returns how long a primitive takes: the mean of 10,000 calls, as the median of several
 // rounds.
 func sharedTime(ctx context.Context, w *splitc.World, p splitc.Global[int32], primitive operation) (time.Duration, error) {
 	const times = 10_000
@@ -74,8 +74,8 @@ func sharedTime(ctx context.Context, w *splitc.World, p splitc.Global[int32], pr
 	return rounds[len(rounds)/2], nil
 }
 
-// sharedProgram has the first of two processes of a host run a program that has a pointer to
-// an int of the other one.
+// sharedProgram runs a program in the first of two processes of a host. The program has a pointer
+// to an int of the second process.
 func sharedProgram(ctx context.Context, program func(w *splitc.World, p splitc.Global[int32]) error) error {
 	w := sim.New(sim.Options{Seed: 1, Limit: time.Hour})
 	var errs [2]error

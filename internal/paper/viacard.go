@@ -11,10 +11,11 @@ import (
 // serves the posted sends. When no doorbell has been rung, it serves an arrived packet. It does one
 // thing at a time.
 //
-// For a send, it fetches the descriptor from the host's memory, then the data; then the packet
-// leaves, and it writes the descriptor's status. For a packet, it fetches the descriptor of the
-// receive that was posted first, upon arrival as the paper describes. The data go to the host's
-// memory, then the descriptor's status. The costs represent its work.
+// For a send, the program fetches the descriptor from the host's memory, then the data. Then it
+// sends the packet and writes the descriptor's status. For an arrived packet, it fetches the
+// descriptor of the receive that was posted first. As in the paper, it does this when the packet
+// arrives. It transfers the data to the host's memory, then writes the descriptor's status. The
+// costs represent its work.
 type viaProgram struct {
 	c     *hardware.Card
 	node  *viaNode
@@ -24,27 +25,27 @@ type viaProgram struct {
 	state   func() bool // the next step; it returns false if it has to wait
 	staging []byte      // fetched data
 	packet  []byte
-	at      int      // of the node's VIs, that whose doorbell was looked at last
-	rung    int      // doorbells that have been rung, and not been looked at since
-	paused  int64    // since when there was nothing to do, but to look at doorbells; 0 for not
-	vi      *viaVI   // whose message is sent
+	at      int      // index of the VI of the node whose doorbell was polled last
+	rung    int      // doorbells that have been rung, and not polled since
+	paused  int64    // time since which the program only polls doorbells; 0 if it has other work
+	vi      *viaVI   // the VI whose message is being sent
 	sending []byte   // the message
 	waiting [][]byte // arrived packets, in order
-	in      []byte   // the message that is delivered now
+	in      []byte   // the message that is being delivered
 }
 
 // viaCosts are the costs of the program's steps, in cycles of the card's processor.
 type viaCosts struct {
-	Look    int // at a doorbell
-	Send    int // a message
-	Receive int // a packet
+	Look    int // to poll a doorbell
+	Send    int // to send a message
+	Receive int // to receive a packet
 }
 
 const (
 	viaDescriptor = 64 // bytes of a descriptor
 	viaStatus     = 16 // bytes written back
 	viaLongest    = 4096 + viaHead
-	viaBuffers    = 200 // that packets come into
+	viaBuffers    = 200 // buffers for arriving packets
 	viaType       = 3
 )
 
@@ -123,7 +124,8 @@ func (p *viaProgram) find() *viaVI {
 	}
 }
 
-// received has the descriptor of the receive for a packet.
+// received continues when the descriptor of the receive for a packet has arrived. It transfers the
+// packet's data.
 func (p *viaProgram) received() bool {
 	if p.c.Transferring() {
 		return false
@@ -133,7 +135,7 @@ func (p *viaProgram) received() bool {
 	return false
 }
 
-// described has the descriptor of a send, and fetches its data.
+// described continues when the descriptor of a send has arrived. It fetches the send's data.
 func (p *viaProgram) described() bool {
 	if p.c.Transferring() {
 		return false
@@ -143,7 +145,7 @@ func (p *viaProgram) described() bool {
 	return false
 }
 
-// fetched has the data of a send.
+// fetched continues when the data of a send have arrived. It sends the packet.
 func (p *viaProgram) fetched() bool {
 	if p.c.Transferring() {
 		return false
@@ -162,7 +164,7 @@ func (p *viaProgram) sent() bool {
 	return false
 }
 
-// delivered has the data of a packet in the host's memory, and writes the status.
+// delivered continues when the data of a packet are in the host's memory. It writes the status.
 func (p *viaProgram) delivered() bool {
 	if p.c.Transferring() {
 		return false
@@ -172,7 +174,7 @@ func (p *viaProgram) delivered() bool {
 	return false
 }
 
-// completed has written a status.
+// completed continues when a status has been written.
 func (p *viaProgram) completed() bool {
 	if p.c.Transferring() {
 		return false

@@ -11,15 +11,15 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// viaNode is a host: a card, and the processes that share it.
+// viaNode is a host: a card and the processes that share the card.
 type viaNode struct {
 	card  *hardware.Card
-	vis   []*viaVI         // in the order in which the card looks at their doorbells for sends
+	vis   []*viaVI         // in the order in which the card polls their send doorbells
 	procs map[int]*viaHost // by rank
 }
 
-// viaHost is a process of a host, its VIs to those of the other hosts, and their completion
-// queues. What its processor does takes time that it sleeps.
+// viaHost is a process of a host, its VIs to processes of other hosts, and its completion queues.
+// The process sleeps while its processor works.
 type viaHost struct {
 	w     *sim.World
 	node  *viaNode
@@ -30,20 +30,21 @@ type viaHost struct {
 	done  []*viaVI   // completions of sends
 }
 
-// viaVI is a VI: a doorbell for sends, a register that holds one token until the card has
-// taken it, and one for receives, which the card knows of when a message comes.
+// viaVI is a VI. It has a send doorbell, which is a register that holds one token until the card
+// has taken the token. It also has a receive doorbell, whose state the card knows when a message
+// arrives.
 type viaVI struct {
 	host          *viaHost
 	route         myrinet.Route // to the other end
 	descriptor    [viaDescriptor]byte
 	sends         [][]byte
-	used          int // send descriptors, until the host takes them back
+	used          int // send descriptors that the host has not taken back
 	send, receive *hardware.Page
 	rung          bool
 }
 
-// A message begins with the number of its VI, its kind, its sender's rank and its
-// receiver's, and has two words behind these. viaHead is its least.
+// A message begins with the number of its VI, its kind, its sender's rank and its receiver's rank.
+// Two words follow. viaHead is the minimum length of a message.
 const (
 	viaHead = 12
 	viaFrom = 2
@@ -57,8 +58,8 @@ func (v *viaVI) take() []byte {
 	return m
 }
 
-// viaCluster makes the hosts of procs processes, perNode on each, with VIs between all that are on
-// different hosts. A cable joins two hosts, a switch joins more.
+// viaCluster creates hosts for procs processes, with perNode processes on each. It opens VIs
+// between all processes on different hosts. A cable joins two hosts; a switch joins more than two.
 func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost, error) {
 	nodes := (procs + perNode - 1) / perNode
 	options := m.fabric
@@ -105,7 +106,7 @@ func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost,
 	return hosts, err
 }
 
-// open opens vis VIs to each rank to which path has a route.
+// open opens a number of VIs to each rank to which path has a route.
 func (h *viaHost) open(vis int, path func(to int) (bool, myrinet.Route)) error {
 	for to := range h.vis {
 		is, route := path(to)
@@ -126,20 +127,20 @@ func (h *viaHost) open(vis int, path func(to int) (bool, myrinet.Route)) error {
 	return nil
 }
 
-// answer takes the token of the doorbell for sends.
+// answer takes the token of the send doorbell.
 func (v *viaVI) answer() {
 	v.rung = false
 	v.host.wait.Wake()
 }
 
-// complete makes an entry in the process's completion queue of sends.
+// complete adds an entry to the process's completion queue of sends.
 func (v *viaVI) complete() {
 	v.host.done = append(v.host.done, v)
 	v.host.wait.Wake()
 }
 
-// complete makes an entry in the completion queue of receives of the process that a message
-// is for.
+// complete adds an entry to the completion queue of receives of the process to which a message is
+// addressed.
 func (n *viaNode) complete(message []byte) {
 	h := n.procs[int(message[viaTo])]
 	h.queue = append(h.queue, message)
@@ -157,7 +158,7 @@ func (h *viaHost) works(d time.Duration) error {
 // sleep waits until the card has done something.
 func (h *viaHost) sleep() error { return h.wait.Wait(transport.Forever) }
 
-// post posts a send. It waits until the card has taken the token before.
+// post posts a send. It first waits until the card has taken the previous token.
 func (h *viaHost) post(v *viaVI, m []byte) error {
 	for v.rung {
 		if err := h.sleep(); err != nil {

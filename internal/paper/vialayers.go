@@ -8,24 +8,24 @@ import (
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
 )
 
-// viaLayer is how Split-C, or a benchmark, uses the VIs between two processes: the paper's layers,
-// with one message for each request and for each reply. They model the paper's rules. The layers of
-// package splitc put several messages into one, which the paper's do not.
+// viaLayer describes how Split-C, or a benchmark, uses the VIs between two processes. It models the
+// paper's layers, which send one message for each request and for each reply. In contrast, the
+// layers of package splitc put several requests or replies into one message.
 type viaLayer struct {
 	name    string
-	vis     int           // between two processes, for short and medium messages, and perhaps bulk
+	vis     int           // VIs between two processes: for short messages, for medium messages, and optionally for bulk messages
 	credits [2]int        // of short and medium messages
-	least   int           // bytes of a message
-	replies bool          // a store has one, too
+	least   int           // minimum number of bytes of a message
+	replies bool          // stores have replies, too
 	counted bool          // messages are numbered, and each carries the number of processed requests
 	bare    bool          // VIA without a layer: no copies, and no poll routine
-	shared  bool          // processes of a host reach each other's memory
-	poll    time.Duration // of the poll routine, when something has come
-	recycle time.Duration // of the same, to take back a send descriptor
+	shared  bool          // processes of a host access each other's memory directly
+	poll    time.Duration // time of the poll routine when a message has arrived
+	recycle time.Duration // time of the poll routine to take back a send descriptor
 }
 
-// Kinds of messages. Those up to viaAdd are answered over all layers; those from viaReply on
-// are replies, the last of which only gives credits back.
+// Kinds of messages. All layers answer the kinds up to viaAdd. The kinds from viaReply on are
+// replies. The last of these only returns credits.
 const (
 	viaGet = iota
 	viaPut
@@ -41,9 +41,9 @@ const (
 // viaChannel is a process's state of one of its VIs.
 type viaChannel struct {
 	sent      int // requests
-	back      int // of these, those whose credit the other process has returned
+	back      int // requests whose credit the other process has returned
 	processed int // requests of the other process
-	told      int // of these, those reported to the other process
+	told      int // requests reported as processed to the other process
 }
 
 // viaRank is a process of a program.
@@ -51,9 +51,9 @@ type viaRank struct {
 	*viaHost
 	m           *viaModel
 	layer       viaLayer
-	channels    [][2]viaChannel // to each rank
-	outstanding int             // gets and puts
-	program     *skeleton.Rank  // that runs, if one does
+	channels    [][2]viaChannel // channels to each rank
+	outstanding int             // gets and puts that are not complete
+	program     *skeleton.Rank  // the skeleton that runs; nil if none runs
 	others      []*viaRank      // by rank
 }
 
@@ -70,9 +70,9 @@ func channelOf(n int) int {
 	return viaShort
 }
 
-// request asks a rank for n bytes, or to write them. It polls if a message has arrived, and until
-// it has a credit and a send descriptor, of which there are twice as many. Replies always find a
-// descriptor: a poll that hands out a request frees one.
+// request asks a rank to send or to write n bytes. It polls if a message has arrived, and until it
+// has a credit and a send descriptor. There are twice as many send descriptors as credits. Replies
+// always find a descriptor, because a poll that hands out a request frees one.
 func (r *viaRank) request(to int, kind byte, value int32, n int) error {
 	vi := channelOf(n)
 	c := &r.channels[to][vi]
@@ -97,9 +97,9 @@ func (r *viaRank) request(to int, kind byte, value int32, n int) error {
 	return r.send(to, vi, kind, value, n, carried)
 }
 
-// send sends a message with carried bytes of data, about n. Over unreliable VIA each message
-// carries the number of processed requests. Elsewhere a reply returns one credit, and a special
-// message returns all that are due.
+// send sends a message about n bytes, which carries a number of bytes of data. Over unreliable VIA,
+// each message carries the number of processed requests. Over other layers, a reply returns one
+// credit, and a special message returns all credits that are due.
 func (r *viaRank) send(to, vi int, kind byte, value int32, n, carried int) error {
 	takes := r.m.send
 	if !r.layer.bare {
@@ -129,8 +129,8 @@ func (r *viaRank) send(to, vi int, kind byte, value int32, n, carried int) error
 	return r.post(r.vis[to][vi], m)
 }
 
-// take polls: of all that has come, the first reply and the first request are handled, and
-// one send descriptor, whose message is sent, is taken back.
+// take polls. It handles the first arrived reply and the first arrived request, and takes back one
+// send descriptor whose message has been sent.
 func (r *viaRank) take() error {
 	isReply := func(m []byte) bool { return m[1] >= viaReply }
 	isRequest := func(m []byte) bool { return m[1] < viaReply }
@@ -149,7 +149,8 @@ func (r *viaRank) take() error {
 	return nil
 }
 
-// polls is the work of the poll routine apart from messages.
+// polls does the work of the poll routine except for the messages: it takes back a send descriptor,
+// and spends the routine's time.
 func (r *viaRank) polls() error {
 	var takes time.Duration
 	if len(r.queue) > 0 {
@@ -183,7 +184,7 @@ func (r *viaRank) sync() error {
 	return nil
 }
 
-// handle performs the request or reply in a message, and posts its receive again.
+// handle performs the request or reply in a message, and reposts the receive of the message.
 func (r *viaRank) handle(m []byte) error {
 	if err := r.works(r.m.receive); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
 )
 
-// viaLink has a skeleton's requests carried by the messages of a layer, or, to a process of
-// the same host that shares its memory, by loads and stores.
+// viaLink carries a skeleton's requests in the messages of a layer. It uses loads and stores for a
+// process of the same host that shares its memory.
 type viaLink struct{ *viaRank }
 
 // The messages that carry a skeleton's requests, and back.
@@ -60,8 +60,8 @@ func (m *viaModel) local(bytes int) time.Duration {
 	return m.store + time.Duration(float64(bytes)/m.storeRate*1e9)
 }
 
-// apply runs an application on procs processes over a layer, and returns its duration from when all
-// have started.
+// apply runs an application on procs processes over a layer. It returns the duration from the time
+// at which all processes have started.
 func (m *viaModel) apply(ctx context.Context, layer viaLayer, procs int, app application) (d time.Duration, err error) {
 	var began, ended int64
 	err = m.cluster(ctx, layer, procs, func(r *viaRank) error {

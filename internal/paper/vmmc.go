@@ -6,7 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
-// leastProgram is the least time of the paper's control programs for a word, in microseconds.
+// leastProgram is the minimum time that the paper's control programs take for a word, in
+// microseconds.
 const leastProgram = 2.5
 
 // codeOfCalls explains the column code of section 5.4.
@@ -97,10 +98,10 @@ func vmmcPaper() *Paper {
 	}
 }
 
-// dmaSizes are the blocks of figure 1.
+// dmaSizes are the block sizes of figure 1.
 var dmaSizes = []int{64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536}
 
-// onModel has an experiment run on the paper's hardware.
+// onModel returns an experiment that runs on the paper's hardware.
 func onModel(run func(*Bench, *vmmcModel) error) func(*Bench) error {
 	return func(b *Bench) error { return run(b, modelOf(b, newVMMCModel())) }
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
-// vmmcRounds is how many messages are counted of each size.
+// vmmcRounds is the number of messages that are counted for each size.
 const vmmcRounds = 20
 
-// vmmcSide is a process on one of two cards that run VMMC's control program, as the paper
-// has it: packets with CRC errors are dropped.
+// vmmcSide is a process on one of two cards that run VMMC's control program. As in the paper,
+// packets with CRC errors are dropped.
 type vmmcSide struct {
 	ctx   context.Context
 	w     *sim.World
@@ -33,13 +33,13 @@ type vmmcSide struct {
 	to    vmmc.ProxyAddr // the other side's buffer
 }
 
-// vmmcModel is the hardware of the paper, and what its hosts' processors take.
+// vmmcModel is the hardware of the paper, and the times that its hosts' processors take.
 type vmmcModel struct {
 	timing *myrinet.Timing
 	costs  lanai.Costs
 	serial bool          // without pipelining
 	send   time.Duration // time of a send, in addition to the words that it writes to the card
-	call   time.Duration // the routines of both hosts, in a remote procedure call
+	call   time.Duration // time of the routines of both hosts in a remote procedure call
 	bcopy  float64       // rate of long copies, bytes per second
 }
 
@@ -47,8 +47,8 @@ func newVMMCModel() *vmmcModel {
 	return &vmmcModel{timing: myrinet.PCITiming(), costs: lanai.DefaultCosts(), send: 2400, call: 40 * time.Microsecond, bcopy: 50e6}
 }
 
-// run runs body on both sides, with messages of size bytes. short is the longest that
-// is copied into its request.
+// run runs body on both sides, with messages of size bytes. short is the maximum length of a
+// message that is copied into its request.
 func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcSide) error) error {
 	w := sim.New(sim.Options{Seed: 1, Limit: time.Hour})
 	f, err := myrinet.New(w, myrinet.Options{Seed: 1})
@@ -91,11 +91,11 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 	return errors.Join(w.Run(), errs[0], errs[1])
 }
 
-// pages returns size bytes that take the same pages in every run: Go has large objects begin at
-// a page.
+// pages returns size bytes that occupy the same pages in every run: Go aligns large objects to
+// pages.
 func pages(size int) []byte { return make([]byte, size, max(size, 1<<16)) }
 
-// open has each side export its buffer and import the other's.
+// open makes each side export its buffer and import the other side's buffer.
 func (s *vmmcSide) open(host *lanai.Card, short int) (err error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if s.p, err = vmmc.Open(context.Background(), &vmmc.Config{Card: host, Process: uint32(s.side), Short: short, Logger: quiet}); err != nil {
@@ -112,8 +112,7 @@ func (s *vmmcSide) open(host *lanai.Card, short int) (err error) {
 	return nil
 }
 
-// send sends message n, the last word of which is its number, and pays for the host's
-// writes to the card.
+// send sends message n, whose last word is n. It charges the host for its writes to the card.
 func (s *vmmcSide) send(n uint32) error {
 	binary.NativeEndian.PutUint32(s.src[len(s.src)-vmmc.WordSize:], n)
 	if err := s.w.Sleep(s.model.send); err != nil {
@@ -147,11 +146,11 @@ func (m *vmmcModel) exchange(ctx context.Context, size, short int, together bool
 	})
 }
 
-// calls makes one side call a procedure that returns its argument, as vRPC does: a message each
-// way, into the memory of its reader, who copies it from there. It returns the time of a call with
-// n bytes of argument.
+// calls makes one side call a procedure that returns its argument, as in vRPC: one message in each
+// direction, into the memory of its reader, which copies the message. It returns the time of a call
+// with n bytes of argument.
 func (m *vmmcModel) calls(ctx context.Context, n int) (us float64, err error) {
-	const header = 40 // of a call of ONC RPC without credentials
+	const header = 40 // header of an ONC RPC call without credentials
 	return m.rounds(ctx, header+n, vmmc.DefaultShort, func(s *vmmcSide, k uint32) error {
 		first, second := s.send, s.receive
 		if s.side == 1 {
@@ -161,7 +160,8 @@ func (m *vmmcModel) calls(ctx context.Context, n int) (us float64, err error) {
 	})
 }
 
-// receive takes a message and copies it, and pays for that and for its half of the routines.
+// receive takes a message and copies it. It charges the host for the copy and for its half of the
+// routines.
 func (s *vmmcSide) receive(n uint32) error {
 	if err := s.take(n); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (m *vmmcModel) rounds(ctx context.Context, size, short int, round func(s *v
 	return us, err
 }
 
-// cold returns how long the first message takes, of which no page is in the TLB.
+// cold returns how long the first message takes, when no page of the message is in the TLB.
 func (m *vmmcModel) cold(ctx context.Context, size int) (us float64, err error) {
 	err = m.run(ctx, size, vmmc.DefaultShort, func(s *vmmcSide) error {
 		if s.side == 1 {
@@ -206,8 +206,8 @@ func (m *vmmcModel) cold(ctx context.Context, size int) (us float64, err error) 
 	return us, err
 }
 
-// overhead returns how long the call that sends takes its caller, in microseconds, when
-// nothing else is under way.
+// overhead returns how long a call to send blocks its caller, in microseconds, when nothing else is
+// in flight.
 func (m *vmmcModel) overhead(ctx context.Context, size int, synchronous bool) (us float64, err error) {
 	err = m.run(ctx, size, vmmc.DefaultShort, func(s *vmmcSide) error {
 		const warm = 3

@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
-// repeatLatency is figure 2.
+// repeatLatency repeats figure 2.
 func repeatLatency(b *Bench, m *vmmcModel) error {
 	ours := plot.Series{Name: "ours"}
 	for _, n := range []int{4, 16, 64, 128, 256, 512} {
@@ -35,7 +35,7 @@ func repeatLatency(b *Bench, m *vmmcModel) error {
 	return nil
 }
 
-// repeatRates is figure 3.
+// repeatRates repeats figure 3.
 func repeatRates(b *Bench, m *vmmcModel) error {
 	one, both := plot.Series{Name: "one way"}, plot.Series{Name: "both ways, together"}
 	var highest [2]float64
@@ -62,7 +62,7 @@ func repeatRates(b *Bench, m *vmmcModel) error {
 	return nil
 }
 
-// repeatOverheads is figure 4.
+// repeatOverheads repeats figure 4.
 func repeatOverheads(b *Bench, m *vmmcModel) error {
 	synchronous, asynchronous := plot.Series{Name: "synchronous"}, plot.Series{Name: "asynchronous"}
 	sync, async := map[int]float64{}, map[int]float64{}
@@ -86,7 +86,7 @@ func repeatOverheads(b *Bench, m *vmmcModel) error {
 	return nil
 }
 
-// repeatCalls is section 5.4.
+// repeatCalls repeats section 5.4.
 func repeatCalls(b *Bench, m *vmmcModel) error {
 	null, err := m.calls(b.Context, 0)
 	if err != nil {
@@ -115,7 +115,7 @@ func repeatCalls(b *Bench, m *vmmcModel) error {
 	return nil
 }
 
-// besideCalls measures with package vmmc/vrpc the values of the model of section 5.4.
+// besideCalls measures the values of section 5.4 with package vmmc/vrpc, in addition to the model.
 func besideCalls(b *Bench, m *vmmcModel) error {
 	if b.change != nil {
 		return nil

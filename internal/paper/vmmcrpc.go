@@ -18,16 +18,16 @@ const (
 	rpcRing    = 1 << 20 // bytes: no message is sent in pieces
 )
 
-// opaque is an argument or result of any bytes.
+// opaque is an argument or result of arbitrary bytes.
 type opaque struct{ data []byte }
 
 func (o *opaque) MarshalXDR(e *xdr.Encoder)   { e.Opaque(o.data, xdr.Unbounded) }
 func (o *opaque) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Unbounded) }
 
-// rpcs makes one side call a procedure of the other, which returns its argument, with package
-// vmmc/vrpc. It returns the time of a call with n bytes of argument. Each side pays a send, its
-// half of the routines, and the two copies that vmmc/vrpc makes there: of sent data into the
-// message, and of received data out of it.
+// rpcs makes one side call a procedure of the other side, which returns its argument, with package
+// vmmc/vrpc. It returns the time of a call with n bytes of argument. Each side is charged for a
+// send, for its half of the routines, and for its two copies in vmmc/vrpc: of sent data into the
+// message, and of received data out of the message.
 func (m *vmmcModel) rpcs(ctx context.Context, n int) (us float64, err error) {
 	const warm = 3
 	err = m.run(ctx, 4, vmmc.DefaultShort, func(s *vmmcSide) error {
@@ -61,7 +61,7 @@ func (m *vmmcModel) rpcs(ctx context.Context, n int) (us float64, err error) {
 	return us, err
 }
 
-// serveCalls answers the calls of one client, and pays for each.
+// serveCalls answers the calls of one client, and charges the host for each call.
 func (s *vmmcSide) serveCalls(pays func() error) error {
 	server := vrpc.NewServer(&vrpc.ServerConfig{Ring: rpcRing, IdleTimeout: -1, RecordTimeout: -1})
 	if err := server.Register(&vrpc.Program{Number: rpcProgram, Version: 1, Procedures: []vrpc.Procedure{
