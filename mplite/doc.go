@@ -44,7 +44,7 @@
 //   - Bytes, which the methods of Comm and a []uint8 are, match everything and
 //     arrive unchanged, as MPI_BYTE and MPI_PACKED do.
 //   - An array or struct of numbers of one kind, without padding, counts as that many
-//     numbers: a struct of three float64 matches three float64.
+//     numbers. A struct of three float64 matches three float64.
 //   - Any other struct matches one with the same numbers at the same offsets and
 //     of the same size. It is sent as it lies in memory, padding included. Padding
 //     and fields named _ are undefined at the receiver. Structs do not match if the two

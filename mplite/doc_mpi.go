@@ -106,7 +106,7 @@
 //	MPI_Comm_dup               Comm.Dup, Cart.Dup         a grid's copy is a grid
 //	MPI_Comm_create            Comm.CommCreate            of several groups at once, if they share no rank
 //	MPI_Comm_split             Comm.Split                 Undefined gives nil
-//	MPI_Comm_free              Comm.Free                  those of Init and Self are refused with ErrComm, as MPI_ERR_COMM
+//	MPI_Comm_free              Comm.Free                  returns ErrComm (MPI_ERR_COMM) for the communicators of Init and Self
 //	MPI_Comm_test_inter        -                          no intercommunicators
 //	MPI_Comm_remote_size       -                          no intercommunicators
 //	MPI_Comm_remote_group      -                          no intercommunicators
@@ -122,8 +122,8 @@
 //
 //	MPI_Cart_create            Comm.CartCreate            ranks keep their order
 //	MPI_Dims_create            DimsCreate
-//	MPI_Graph_create           -                          no graphs: on one segment every rank is as near as any other
-//	MPI_Topo_test              -                          the type tells: Comm or Cart
+//	MPI_Graph_create           -                          no graphs: on one segment all ranks are equally near
+//	MPI_Topo_test              -                          the Go type shows it: Comm or Cart
 //	MPI_Graphdims_get          -                          no graphs
 //	MPI_Graph_get              -                          no graphs
 //	MPI_Cartdim_get            Cart.Dims                  its length

@@ -108,7 +108,7 @@
 //	VipConnectPeerDone            VI.ConnectPeerDone    ErrNotDone while it is pending; then VI.RemoteAttributes                  2.4 M
 //	VipConnectPeerWait            VI.ConnectPeerWait    blocks until there is an outcome; then VI.RemoteAttributes                2.4 M
 //	VipCreatePtag                 NIC.CreatePtag        VI and region need equal tags for every access; at most NICAttributes.MaxPtags          11 V
-//	VipDestroyPtag                NIC.DestroyPtag       not while a VI or a region carries it                                     11 M
+//	VipDestroyPtag                NIC.DestroyPtag       not while a VI or a region has the tag                                    11 M
 //	VipRegisterMem                NIC.RegisterMem       makes a region known; AllocMem allocates it too                           2.5 V
 //	VipDeregisterMem              NIC.DeregisterMem     not while posted descriptors refer to it                                  2.5 M
 //	VipQueryMem                   NIC.QueryMem          attributes and place of a region                                          2.5 V
@@ -129,15 +129,15 @@
 //	VipCQNotify                   CQ.Notify             one-shot, in order                                                        9 V
 //	VipErrorCallback              NIC.SetErrorHandler   an AsyncError for each of VIPL's codes; nil: the log                      7 V
 //	VipQuerySystemManagementInfo  NIC.Discover          autodiscovery of the segment's NICs                                       2.8 V
-//	VipNSInit                     NIC.StartNames        Open has done it                                                          2.8 V
-//	VipNSShutdown                 NIC.StopNames         names are neither asked nor answered                                      2.8 V
+//	VipNSInit                     NIC.StartNames        Open already starts them                                                  2.8 V
+//	VipNSShutdown                 NIC.StopNames         the NIC neither sends nor answers queries for names                       2.8 V
 //	VipNSGetHostByName            NIC.HostByName        the ethers file, then the segment; the index picks one of several         2.8 M
-//	VipNSGetHostByAddr            NIC.HostByAddr        the same the other way                                                    2.8 V
+//	VipNSGetHostByAddr            NIC.HostByAddr        the reverse of HostByName                                                 2.8 V
 //	VipGetUserData                VI.Context            a field of the caller's own                                               2.8 V
 //	VipSetUserData                VI.Context            the same                                                                  2.8 V
-//	VipAddTagCQ                   VI.Context            a completion is told from others by its VI and Descriptor.Context         2.8 M
+//	VipAddTagCQ                   VI.Context            its VI and Descriptor.Context identify a completion                       2.8 M
 //	VipRemoveTagCQ                VI.Context            the same                                                                  2.8 M
-//	VipPostDeferredSends          VI.Flush              sends what was gathered for a fuller frame                                2.8 M
+//	VipPostDeferredSends          VI.Flush              sends the messages that wait for a fuller frame                           2.8 M
 //
 // # Differences from VIPL 1.0
 //

@@ -68,13 +68,13 @@
 //
 //	SBL call                  Go name                        rule                                                        source
 //	SBL_ExportRecvBuf         Process.Export                 allocates nothing; no overlap; number unique in the process 2 V
-//	-                         Policy                         who may import, judged at import                            3 V
-//	-                         Export.Unexport                nothing lands after it                                      -
+//	-                         Policy                         who may import, checked at import                            3 V
+//	-                         Export.Unexport                no data is written after it returns                         -
 //	-                         Export.Advertise               a word as another name                                      -
-//	-                         Export.Redirect                transfers land elsewhere; too late means a copy             10 V
+//	-                         Export.Redirect                writes go elsewhere; late ones are copied                   10 V
 //	SBL_ImportRecvBuf         Process.Import                 blocks until the buffer is exported                         2 V
-//	SBL_ImportRecvBufReq      Process.ImportStart            Import.Done and Import.Size tell                            2 V
-//	-                         Import.Unimport                nothing lands after it                                      -
+//	SBL_ImportRecvBufReq      Process.ImportStart            Import.Done and Import.Size report the outcome              2 V
+//	-                         Import.Unimport                no data is written after it returns                         -
 //	SBL_SendMsg               Process.SendMsg                all of it in one import; may be called in handlers          2 V
 //	SBL_SendMsgWithNotify     Process.SendMsgWithNotify      the handler runs when the data is in memory                 4 V
 //	SendMsg, asynchronous     Process.Post                   a status call says when the source is free                  5 V
