@@ -175,8 +175,8 @@ func (c *Comm) badPeer(op string, rank, tag int) error {
 const Undefined = -1
 
 // Split creates a communicator of all ranks that pass the same color, ordered by key and then by
-// their rank in c (MPI_Comm_split). It is collective. Color Undefined gives nil; other negative
-// colors are invalid.
+// their rank in c (MPI_Comm_split). It is collective. A rank that passes color Undefined gets
+// nil. Other negative colors are invalid.
 func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	if color < Undefined {
 		return nil, opError("split", ErrArgument, "color %d is negative", color)
@@ -216,7 +216,7 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 
 // CommCreate creates a communicator of the ranks of g, in the order of g (MPI_Comm_create). It is
 // collective over c. Every rank of g passes the same group. A rank that is not in the group that it
-// passes gets nil; the group may be empty. One call can create several communicators for disjoint
+// passes gets nil. The group may be empty. One call can create several communicators for disjoint
 // groups.
 func (c *Comm) CommCreate(ctx context.Context, g Group) (*Comm, error) {
 	c = c.within(callCommCreate)

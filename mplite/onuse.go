@@ -49,8 +49,8 @@ const (
 	// OnUse connects two ranks when one of them first sends to the other. That message takes about three round
 	// trips more than later ones. The time of Init and the memory of a rank then depend only on the ranks that
 	// it communicates with. If either rank has no port, VI or memory for the connection, the sends and
-	// collectives that need it end at both ranks with an error that is a vipl.ErrResource and names the limit.
-	// The next send tries again. Other ranks may wait in such a collective until their context ends.
+	// collectives that need the connection fail at both ranks. The error is a vipl.ErrResource and names the
+	// limit. The next send tries again. Other ranks may wait in such a collective until their context ends.
 	OnUse
 	// Ahead connects all ranks with each other in Init. An error of Init then names the unreachable
 	// ranks, and the first message takes no longer than others.

@@ -5,10 +5,11 @@ import "cmp"
 // Op is a reduction operation on elements of T (MPI_Op). It must be
 // associative. The zero Op is invalid.
 //
-// The order in which a reduction applies an Op depends only on the number of ranks, which of them
-// share hosts, the number and size of the elements, and the root. So floating-point reductions are
-// reproducible: every rank, and every run with the same placement of ranks, gives the same bits. An operation that is not commutative always has the operand of
-// lower ranks on the left. A commutative operation may have it on the right.
+// The order in which a reduction applies an Op depends only on the number of ranks, on the placement of ranks
+// on hosts, on the number and size of the elements, and on the root. So floating-point reductions are
+// reproducible: all ranks, and all runs with the same placement, get the same bits. If an operation is not
+// commutative, the operand of the lower ranks is always on the left. If it is commutative, that operand may be
+// on the right.
 type Op[T any] struct {
 	// apply sets dst[i] to left[i] op right[i]; dst may be left or right.
 	apply       func(dst, left, right []T)

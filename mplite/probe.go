@@ -96,8 +96,8 @@ func (in *inbound) status(c *Comm) Status {
 }
 
 // Matched is a message that Mprobe or Improbe has reserved (MPI_Message). Any goroutine can receive
-// it, and one must: until then it occupies one of its sender's receive buffers. Calls on the zero
-// Matched, and on one that was already received, return ErrRequest.
+// it, and one must receive it: until then it occupies a receive buffer that its sender needs. Calls
+// on the zero Matched, and on one that was already received, return ErrRequest.
 type Matched struct {
 	c      *Comm
 	in     *inbound

@@ -89,7 +89,8 @@ func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 	}
 }
 
-// Poll returns the next request, or ErrNotDone. It polls the NIC once if need be.
+// Poll returns the next request, or ErrNotDone if there is none. It polls the NIC once if
+// necessary.
 func (l *Listener) Poll() (*Request, error) {
 	n := l.nic
 	n.eng.Lock()
@@ -128,8 +129,8 @@ func (l *listenerOwner) Arrived() {
 	l.gate.Open(&l.nic.eng)
 }
 
-// Close stops the listener. It refuses requests that were not taken; calls that wait return
-// ErrClosed. Closing twice does nothing.
+// Close stops the listener. It refuses requests that Wait or Poll has not returned. Calls
+// that wait return ErrClosed. Closing twice does nothing.
 func (l *Listener) Close() error {
 	n := l.nic
 	n.eng.Lock()

@@ -66,9 +66,9 @@ func (n *NIC) Withdraw(name string) {
 }
 
 // Lookup broadcasts a query for a name (VipNSGetHostByName) and returns the first answer. It
-// repeats the query until ctx ends or, without a deadline, for DefaultConnectTimeout. Then
-// the error is ErrNameService, and also context.Canceled if ctx was cancelled. If the
-// link has failed, it returns ErrLink at once.
+// repeats the query until ctx ends or, without a deadline, for DefaultConnectTimeout. If no
+// answer arrives in this time, the error is ErrNameService, and also context.Canceled if ctx
+// was cancelled. If the link has failed, Lookup returns ErrLink at once.
 func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
