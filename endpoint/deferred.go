@@ -64,7 +64,7 @@ func (d Deferred) reply(op Op, handler uint8, args []uint32, data []byte, offset
 	}
 	// Another request's handler may be running.
 	current, replied, together := s.current, s.replied, s.together
-	s.current, s.together = d.slot, 0 // nobody flushes
+	s.current, s.together = d.slot, 0 // no caller flushes the batch
 	slot.state = serverQueued
 	err := s.reply(op, handler, args, data, offset)
 	if err != nil {

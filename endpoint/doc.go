@@ -80,7 +80,7 @@
 //	AM_AllocateBundle          Node.NewBundle             Sequential or Parallel                                   3 V
 //	AM_FreeBundle              Bundle.Free                frees its endpoints too                                  3 V
 //	AM_AllocateEndpoint        Bundle.NewEndpoint         tag TagNone, no handlers                                 5 V
-//	AM_FreeEndpoint            Endpoint.Free              senders get back what was not answered                   3 V
+//	AM_FreeEndpoint            Endpoint.Free              unanswered requests return to senders                    3 V
 //	AM_MoveEndpoint            Endpoint.Move              name, connections and waiting messages go with it        8 V
 //	AM_SetSeg, AM_GetSeg       Endpoint.SetSegment        ErrInUse while a bulk message or long get uses it        3 V
 //	AM_MaxSegLength            -                          no limit

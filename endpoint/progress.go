@@ -22,13 +22,13 @@ import (
 // leader, makes one follower the next leader. That follower leads if it has nothing else to do, or
 // else selects the next one. So a message wakes only the goroutines that it is for.
 //
-// The engine below has a leader of its own (package progress). The two are not one, because
-// they keep different things in order. The engine's leader drives the link, under the
-// engine's lock; it may be the service goroutine, or one that waits on a VI of the program's
-// own. The node's leader alone takes messages from the provider and puts them into the
-// queues of bundles, under the node's mutex, of which the engine knows nothing. So a node's
-// followers are parked (Engine.Park): the engine makes none of them its next leader, and the
-// node chooses its own when a goroutine leaves, or runs a handler.
+// The engine below has a leader of its own (package progress). The two are not one, because they
+// keep different things in order. The engine's leader drives the link, under the engine's lock; it
+// may be the service goroutine, or one that waits on a VI of the program's own. The node's leader
+// alone takes messages from the provider and puts them into the queues of bundles, under the node's
+// mutex, which the engine does not know. So a node's followers are parked (Engine.Park): the engine
+// makes none of them its next leader, and the node chooses its own when a goroutine leaves, or runs
+// a handler.
 
 // follower is a goroutine that waits for the leader.
 type follower struct {

@@ -27,7 +27,7 @@ import (
 //	  | refuse (the reply) ----------------------> |  returned-message handler
 //	  | <--------------------------------- done    |
 //
-//	  | skip (the request came back: alone.go) --> |  handles those behind it
+//	  | skip (the request returned: alone.go) ---> |  handles those behind it
 //	  | <--------------------------------- done    |
 //
 // With k slots at most k messages are in flight or unhandled in each direction, whatever their

@@ -227,7 +227,7 @@ func (n *Node) stamp() {
 		return
 	}
 	now := n.way.Now()
-	n.pacing.polled = now // who calls this polls or waits, or the next poll may be a little late
+	n.pacing.polled = now // the caller polls or waits, or the next poll may be a little late
 	for i := range n.fresh.slots[:n.fresh.n] {
 		n.fresh.slots[i].sent = now
 		n.fresh.slots[i] = nil

@@ -83,7 +83,7 @@ func (t Token) reply(op Op, handler uint8, args []uint32, data []byte, offset ui
 	if err := t.unanswered(op.String()); err != nil {
 		return err
 	}
-	if s.closed || s.reason != 0 { // nobody waits for it any more
+	if s.closed || s.reason != 0 { // no client waits for it any more
 		s.replied = true
 		return nil
 	}

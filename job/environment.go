@@ -26,8 +26,8 @@ func init() {
 }
 
 // sayAlone prints a notice to stderr if no launcher (FindPlace) has set a rank: this process is a
-// job of one rank, which is not what somebody wants who has started several processes. It prints at
-// most one line per process, for the first program (the name of a package) that calls it.
+// job of one rank. A user who has started several processes probably did not intend that. It prints
+// at most one line per process, for the first program (the name of a package) that calls it.
 func sayAlone(program string) {
 	place, err := FindPlace()
 	if place.Source != "" || err != nil {

@@ -14,7 +14,7 @@ import (
 type Identity struct {
 	Job        string // the job's name
 	Rank, Size int
-	Nonce      uint64 // of this run of the job
+	Nonce      uint64 // random number of this run of the job
 	// Program is the name of the software that the ranks run, for error texts. Version is the
 	// version of its message format, which must be equal at all ranks.
 	Program string

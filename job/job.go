@@ -113,8 +113,8 @@ func (j *Job) Refused() uint64 { return j.refused }
 // Said reports whether a rank's Hello has arrived. The caller must hold the lock of Links.
 func (j *Job) Said(rank int) bool { return j.said[rank] }
 
-// know records what is known of a rank before there is a connection with it, from the launcher's
-// key-value space or from a request with the nonce from there.
+// know records a rank's parameters before there is a connection with it. They come from the launcher's key-value space,
+// or from a request with the nonce from there.
 func (j *Job) know(rank int, params [2]uint32) {
 	if j.known == nil {
 		j.known = map[int][2]uint32{}

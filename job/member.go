@@ -23,8 +23,8 @@ type Member struct{ t *tree }
 
 // Program describes the software that a rank runs, for Open.
 type Program struct {
-	Name    string    // for error texts
-	Version uint32    // of its message format, equal at all ranks
+	Name    string    // name in error texts
+	Version uint32    // version of its message format, equal at all ranks
 	Params  [2]uint32 // values that other ranks get from Member.Params, such as a port
 }
 

@@ -16,7 +16,7 @@ var errConfig = errors.New("reliability: configuration is out of range")
 // defaults. Senders and Receivers keep the pointer: a Config in use must not change. Any number of
 // connections and goroutines may share it.
 type Config struct {
-	// Window is the most frames in flight; default 256, at most MaxWindow. Each occupies 40 bytes
+	// Window is the maximum number of frames in flight; default 256, at most MaxWindow. Each occupies 40 bytes
 	// of the Sender, allocated when it is first needed.
 	Window int
 

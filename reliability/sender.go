@@ -267,8 +267,8 @@ func (s *Sender) InWindow(ack ethertype.Seq) bool {
 	return -ackHistory <= n && n <= s.nxt.Sub(s.una)
 }
 
-// InFlight returns the count of numbers from Una to NextSeq: the frames in flight, of which the
-// first is unacknowledged.
+// InFlight returns the count of sequence numbers from Una to NextSeq. These are the frames in
+// flight, and the first of them is unacknowledged.
 func (s *Sender) InFlight() int { return s.nxt.Sub(s.una) }
 
 // Queued returns how many frames are considered lost and wait to be sent again.

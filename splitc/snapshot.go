@@ -38,10 +38,10 @@ type Stats struct {
 
 // Waiting describes the wait of a process.
 type Waiting struct {
-	What  string // the call, or forCredit if it waits before it sends
+	What  string // the call, or forCredit while it waits for a credit to send
 	Named bool   // Proc is valid
 	Proc  int
-	Bytes uint64 // of a store_sync
+	Bytes uint64 // bytes that a store_sync waits for
 	Since int64  // start, on the NIC's clock
 }
 

@@ -352,7 +352,7 @@ func (w *World) layerOf(ctx context.Context, rank int) (string, error) {
 	}
 }
 
-// says reports whether a rank answers within this slice that it has published what.
+// says reports whether a rank answers, within this slice, that it has published the name for what.
 func (w *World) says(rank int, what string) (bool, error) {
 	_, err := w.nic.LookupAt(w.watch.Slice(), w.member.Addr(rank), w.saidBy(rank, what))
 	if errors.Is(err, vipl.ErrNameService) { // no answer

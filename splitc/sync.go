@@ -67,7 +67,7 @@ func (w *World) AllStoreSync(ctx context.Context) error {
 	if err := w.ready("all_store_sync"); err != nil {
 		return err
 	}
-	if err := w.Poll(); err != nil { // what has come is not owed any more
+	if err := w.Poll(); err != nil { // bytes that have arrived are not owed any more
 		return err
 	}
 	want, err := w.owed(ctx)

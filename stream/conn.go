@@ -35,9 +35,9 @@ type Conn struct {
 	readLimit, writeLimit int64 // deadlines, on the NIC's clock; 0 for none
 
 	greeted  bool  // the other end's ring is known
-	attended bool  // somebody is called when there are completions
+	attended bool  // a function is called when there are completions
 	closed   bool  // by the user
-	torn     bool  // the VI is closed; memory goes when nobody holds it
+	torn     bool  // the VI is closed; the memory is freed when no goroutine uses it
 	holds    int   // goroutines that use memory of the connection without mu
 	err      error // why the connection has ended
 }

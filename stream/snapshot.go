@@ -16,7 +16,7 @@ const maxListed = 64
 
 // Snapshot is the state of a Host at one moment.
 type Snapshot struct {
-	Addr ethertype.Addr // of the NIC
+	Addr ethertype.Addr // address of the NIC
 	Counts
 	Stats     Stats // sum over all streams, including closed ones
 	Open      int   `metric:"bobnet_stream_open_streams" help:"Streams that are open, or whose last data are not acknowledged."`

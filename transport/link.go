@@ -188,7 +188,7 @@ var (
 	ErrFrameSize  = errors.New("transport: frame is longer than the link's MTU allows")
 	ErrInterface  = errors.New("transport: no usable network interface")
 	ErrPermission = errors.New("transport: no permission for raw sockets")
-	ErrLinkDown   = errors.New("transport: network interface is down") // or without carrier; it may come back
+	ErrLinkDown   = errors.New("transport: network interface is down") // or without carrier; it may recover
 	// ErrGone means that the network interface was deleted, or moved to another network namespace.
 	// The link cannot be used any more. A new interface of the same name is a different one: the
 	// caller must open another link.

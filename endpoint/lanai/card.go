@@ -69,8 +69,8 @@ type Config struct {
 	Seed  uint64
 }
 
-// Costs are the costs of the control program's steps, in cycles of the card's processor. They count
-// in virtual time, if Card.Timing does.
+// Costs are the costs of the control program's steps, in cycles of the card's processor. They apply
+// in virtual time, if Card.Timing is set.
 type Costs struct {
 	Send     int // to find a message and build its packet
 	Header   int // the share of the private header in Send, and in Receive

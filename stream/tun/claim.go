@@ -13,7 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// How hosts decide who gets an address that several of them want at the same time.
+// How hosts decide which of them gets an address that several claim at the same time.
 //
 // A host that wants an address first checks whether another host answers to the address's name. If
 // none does, it advertises two names: that of its claim, and that of the address. Then it checks

@@ -54,7 +54,7 @@ func (p *peer) gone() bool {
 func (p *peer) end() {
 	p.once.Do(func() {
 		close(p.over)
-		p.conn.SetDeadline(time.Now()) // what waits to be sent has nobody to wait for
+		p.conn.SetDeadline(time.Now()) // no one waits for the unsent data any more
 		p.conn.Close()
 	})
 }

@@ -33,7 +33,7 @@ func (s *PortStats) Dropped() uint64 {
 //	Sent = Delivered + DeliveredTruncated + Ports.Dropped() + UnderWay
 type Stats struct {
 	Sent               uint64 // packets that cards have sent
-	Delivered          uint64 // complete, though perhaps with a wrong CRC-8
+	Delivered          uint64 // packets delivered complete, perhaps with a wrong CRC-8
 	DeliveredTruncated uint64
 	UnderWay           uint64
 	Hops               uint64    // links that the heads of packets have passed

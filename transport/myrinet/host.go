@@ -44,8 +44,8 @@ type HostRoute struct {
 // MapperOptions configure the mapper of a host, which finds the other hosts and computes routes.
 type MapperOptions struct {
 	ID     ethertype.MAC // identity of the host's card; unique among hosts
-	Name   string        // of the host, for display: at most 32 bytes
-	Seed   uint64        // of all random choices: use a different one for each host and each start
+	Name   string        // name of the host for display: at most 32 bytes
+	Seed   uint64        // seed of all random choices: use a different seed for each host and each start
 	Logger *slog.Logger  // nil means slog.Default(); its handler is called on a separate goroutine, and may block
 
 	Ports       int           // most ports of a switch, 2 to 32; 0 means 8
@@ -86,13 +86,13 @@ type CardConfig struct {
 // card without a Timing costs nothing, like a live card, whose time passes by itself. The fabric
 // models the cost of links (Options).
 type Timing struct {
-	Clock        int64         // of the card's processor, cycles per second
-	DMASetup     time.Duration // from the start of a transfer between host and SRAM to its first byte
-	DMABandwidth int64         // of the bus, bytes per second
-	DMAFetch     int64         // of transfers from the host to SRAM, where reads across the bus are slower; 0 means DMABandwidth
-	PIORead      time.Duration // the host reads a 32-bit word from the card and waits for it
-	PIOWrite     time.Duration // the host writes a 32-bit word to the card
-	Interrupt    time.Duration // from the card's interrupt to the host's handler
+	Clock        int64         // clock of the card's processor, cycles per second
+	DMASetup     time.Duration // time from the start of a transfer between host and SRAM to its first byte
+	DMABandwidth int64         // bandwidth of the bus, bytes per second
+	DMAFetch     int64         // bandwidth of transfers from the host to SRAM if reads across the bus are slower; 0 means DMABandwidth
+	PIORead      time.Duration // time for the host to read a 32-bit word from the card
+	PIOWrite     time.Duration // time for the host to write a 32-bit word to the card
+	Interrupt    time.Duration // time from the card's interrupt to the host's handler
 }
 
 // PCITiming returns the timing of VMMC's card, 5.1 and 5.2: 33 MHz, PCI. Acquiring the bus and

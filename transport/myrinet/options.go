@@ -10,14 +10,14 @@ import (
 // Options configure a fabric in virtual time. The zero value is the paper's: 8 ports, 160 MB/s, no
 // errors.
 type Options struct {
-	Seed uint64 // of all random choices
+	Seed uint64 // seed of all random choices
 
-	Ports      int           // of each switch, 2 to 32; 0 means 8
-	Bandwidth  int64         // of a link in one direction, bytes per second; 0 means 160,000,000
-	CutThrough time.Duration // from a head's arrival at a switch to its departure by a free port; 0 means 300 ns
+	Ports      int           // ports of each switch, 2 to 32; 0 means 8
+	Bandwidth  int64         // bandwidth of a link in one direction, bytes per second; 0 means 160,000,000
+	CutThrough time.Duration // time from a head's arrival at a switch to its departure by a free port; 0 means 300 ns
 	Cable      time.Duration // signal delay of a cable; 0 means 25 ns, about 5 m
 	Slack      int           // buffer of an input in bytes, for one packet at a time; 0 means 128
-	Timeout    time.Duration // after which a blocked packet is broken; each port adds up to a quarter, because no two ports' clocks agree; 0 means 50 ms
+	Timeout    time.Duration // time after which a blocked packet is broken; each port adds up to a quarter, because no two ports' clocks agree; 0 means 50 ms
 	MaxPacket  int           // longest packet in bytes, including route and CRC-8; 0 means 65,536
 	BitErrors  float64       // probability that a bit flips on a link
 }

@@ -75,8 +75,8 @@ type Config struct {
 	// costs little more than a frame of the interface's MTU, and the receiver copies it once. With a small MTU this
 	// multiplies the bandwidth, as the same offload (TSO) does for TCP. Long frames never bypass the queueing
 	// discipline, whatever QdiscBypass and XDP are. If a kernel or card on the way cuts them, the receiving link joins
-	// the segments. The kernel passes each IPv6 packet of the interface to the link's filter while the link receives
-	// long frames, which is only while connections use them.
+	// the segments. While the link receives long frames, the kernel passes each IPv6 packet of the interface to the
+	// link's filter. The link receives long frames only while connections use them.
 	//
 	// Auto enables long frames on veth, bridge, macvlan and VLAN interfaces if the buffer is
 	// available (net.core.rmem_max, or CAP_NET_ADMIN). It does not if the MTU makes them useless, or

@@ -47,7 +47,7 @@ func (l *Link) openXDP(cfg *Config) error {
 		}
 		sock, err := xsk.Open(l.station.Index, limit, 0)
 		if err != nil {
-			return nil //nolint:nilerr // the packet socket serves, and nobody asked for more
+			return nil //nolint:nilerr // the packet socket serves, and Config.XDP does not require more
 		}
 		t.express = t.choose(sock, l.info, limit)
 	}

@@ -14,12 +14,12 @@ import (
 // Options configure a world. The zero value is a fast segment without faults. Probabilities are per
 // frame and receiver, between 0 and 1.
 type Options struct {
-	Seed uint64 // of all random choices
+	Seed uint64 // seed of all random choices
 
-	MTU       int           // of every station; 0 means 1500
+	MTU       int           // MTU of every station; 0 means 1500
 	Long      LongPath      // path of every station's long frames; 0 means LongNone
 	Delay     time.Duration // from a station to the switch and on; 0 means 10 µs
-	Jitter    time.Duration // largest additional delay; each sender's frames stay in order
+	Jitter    time.Duration // maximum additional delay; each sender's frames stay in order
 	Bandwidth int64         // of every uplink and every output of the switch, bits per second; 0 is infinite
 	Queue     int           // capacity in frames of each output of the switch; 0 means 512
 	TxSlots   int           // frames that each station's uplink holds; 0 means 4096

@@ -24,7 +24,7 @@ const (
 )
 
 // slot is one message as the kernel delivers it: a datagram, or several of one size that arrived
-// together, of which the last may be shorter.
+// together. The last of them may be shorter.
 type slot struct {
 	data  []byte
 	size  int // of each datagram

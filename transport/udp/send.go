@@ -20,7 +20,7 @@ const (
 )
 
 // sender is the sending half of a Link: preallocated arguments of its system calls. A message is
-// one frame, or several of the same size to the same destination, of which the last may be shorter.
+// one frame, or several of the same size to the same destination. The last of them may be shorter.
 type sender struct {
 	sendArgs
 	segments bool // the kernel splits messages into frames
@@ -85,7 +85,7 @@ func (l *Link) wayOf(f *transport.Frame) *way {
 	dst := ethertype.MAC(h)
 	var known bool
 	switch w.ip, known = l.where.find(dst); {
-	case dst.IsGroup(), !known && l.where.six: // as a switch does with what it has not learned
+	case dst.IsGroup(), !known && l.where.six: // as a switch does with an address that it has not learned
 		w.kind = toAll
 	case !known:
 		w.kind = nowhere

@@ -15,9 +15,9 @@ import (
 // neither side a VI message of its own, nor the server a second copy.
 //
 // A client asks for windows when it could have used one for the first time. The server opens them,
-// in memory of the budget. It closes a window when the client has written it, so that nobody
-// changes data that a handler reads, and opens it again when the last of its messages has been
-// released.
+// in memory of the budget. It closes a window when the client has written it, so that the client
+// cannot change data that a handler reads, and opens it again when the last of its messages has
+// been released.
 //
 // The client does not need to know when a window opens again. Its server handles requests in their
 // order. So when the last request of a batch has been answered, all messages before it have been

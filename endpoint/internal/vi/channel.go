@@ -262,7 +262,7 @@ func (ch *channel) Write(slot int, data []byte, to wire.Window, await bool) {
 // write posts a write whose segments are set. Only one that a caller waits for requests its
 // acknowledgement: where requests follow one another, the answers carry it.
 func (ch *channel) write(x *bulkWrite, to wire.Window, word uint32, await bool) {
-	ch.flush() // what was posted before goes before
+	ch.flush() // earlier messages are sent first
 	x.desc.Immediate, x.desc.AckNow = word, await
 	x.desc.Remote = vipl.RemoteSegment{Addr: to.Addr, Handle: vipl.MemHandle(to.Handle)}
 	x.busy = true

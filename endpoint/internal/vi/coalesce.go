@@ -300,7 +300,7 @@ func (ch *channel) landed(x *sendBuffer) {
 	ch.resume()
 }
 
-// Flush sends what is corked on the channels of one side.
+// Flush sends the corked messages on the channels of one side.
 func (w *Provider) Flush(side wire.Side) {
 	list := w.corked[side]
 	for i, ch := range list {
@@ -399,7 +399,7 @@ func (ch *channel) Release(p *provider.Packet) {
 	ch.unuse(x)
 }
 
-// unuse posts a receive again when nobody needs its buffer any more. It does not post it at once,
+// unuse posts a receive again when no message in its buffer is in use. It does not post it at once,
 // because the goroutine that got a message is about to answer, but when the next receive is
 // released, or in CatchUp. That is why there is one receive more than Shape.Receives returns.
 func (ch *channel) unuse(x *receiveBuffer) {
