@@ -92,8 +92,8 @@ type Returned struct {
 	// Data is the payload of a medium or bulk message. It is nil for a long bulk request whose data
 	// were already written.
 	Data   []byte
-	Offset uint64 // of a bulk message, or of the source of a get
-	Length int    // of bulk data, or of the data requested by a get
+	Offset uint64 // offset of a bulk message, or of the source of a get
+	Length int    // length of bulk data, or of the data requested by a get
 	// Err has details that Reason lacks, for example why a peer counts as unreachable, or which limit
 	// a message exceeds (*ReturnedError).
 	Err error

@@ -20,7 +20,7 @@ type Snapshot struct {
 	Leading     bool // a goroutine waits for the network
 	Following   int  // goroutines that wait for the leading one
 	Stats       Stats
-	Bundles     []BundleSnapshot // in the order of their endpoints
+	Bundles     []BundleSnapshot // bundles in the order of their endpoints
 }
 
 // BundleSnapshot is the state of a bundle at one moment.
@@ -54,7 +54,7 @@ type TranslationSnapshot struct {
 	To       Name
 	Err      string // why the connection broke, if requests still have to return
 	UnderWay int    // requests neither answered nor returned
-	Credits  int    // for further requests, of all sizes
+	Credits  int    // credits for further requests of all sizes
 	Answers  int    // replies that wait for the next poll
 	// Of the oldest request in flight:
 	Oldest string        // its operation; empty if there is none
@@ -64,7 +64,7 @@ type TranslationSnapshot struct {
 
 // SenderSnapshot is a connection to an endpoint with pending work.
 type SenderSnapshot struct {
-	From     Name // as the sender claims
+	From     Name // name of the sender, as it claims
 	Waiting  int  // messages that wait for their handlers
 	Incoming int  // bulk requests whose data are in flight
 	Outgoing int  // bulk replies that wait for the sender to name their place

@@ -14,7 +14,7 @@ const (
 type RDMA struct {
 	Addr      uint64 // virtual address at the owner
 	Handle    uint32 // the owner's memory handle
-	Immediate uint32 // of a write, valid with FlagImmediate
+	Immediate uint32 // immediate data of a write, valid with FlagImmediate
 }
 
 // Put encodes r into the first RDMASize bytes of b.

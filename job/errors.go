@@ -27,7 +27,7 @@ var (
 // the job, it stopped answering, its connection broke, or it sent a malformed message. While the
 // job starts, it may also mean a rank that never joined.
 type RankError struct {
-	Rank int // in the job
+	Rank int // rank in the job
 	Err  error
 }
 

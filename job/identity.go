@@ -41,12 +41,12 @@ func newNonce() uint64 {
 // Hello is a rank's description of itself. It is the private data of its connection requests, and
 // the first message over each connection.
 type Hello struct {
-	Version uint32 // of the program's format
+	Version uint32 // version of the program's message format
 	Job     uint64 // hash of the job's name
 	Rank    uint32
 	Size    uint32    // ranks in the job
 	Params  [2]uint32 // further values of the program
-	Nonce   uint64    // of this run of the job; 0 while the rank does not know it
+	Nonce   uint64    // nonce of this run of the job; 0 while the rank does not know it
 }
 
 // HelloSize is the length of a Hello, in bytes.

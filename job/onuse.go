@@ -25,7 +25,7 @@ const (
 type Event struct {
 	Rank    int           // -1: all ranks leave
 	Request *vipl.Request // nil if Rank has failed
-	Params  [2]uint32     // of the program of the requesting rank
+	Params  [2]uint32     // parameters of the program of the requesting rank
 	Err     error         // the RankError
 }
 

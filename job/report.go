@@ -17,7 +17,7 @@ import (
 type Report struct {
 	Rank          int
 	Why           string         // why Rank has failed
-	First, Second ethertype.Addr // of two processes that both claim Rank, else zero
+	First, Second ethertype.Addr // addresses of two processes that both claim Rank, or zero
 }
 
 // ReportMax is the longest Report, in bytes.

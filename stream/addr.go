@@ -16,7 +16,7 @@ const scheme = Network + "://"
 // Addr is the address of one end of a stream or of a listener: a name in the segment's directory,
 // or a station and a port. It is a net.Addr.
 type Addr struct {
-	Name string         // of a listener with a name
+	Name string         // name of the listener, or empty
 	Addr ethertype.Addr // zero while only the name is known
 }
 

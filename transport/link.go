@@ -125,7 +125,7 @@ type Info struct {
 	Hardware  ethertype.MAC // the interface's own MAC as of the last Check, if stations have other MACs; otherwise 0
 	EtherType ethernet.EtherType
 	Ports     PortRange
-	BasePort  uint16 // of driver udp: links with another value are on another segment; otherwise 0
+	BasePort  uint16 // base UDP port of driver udp: links with another value are on another segment; otherwise 0
 	MTU       int    // largest frame minus the 14 bytes of the Ethernet header
 	Slots     int    // capacity of the receive queue in frames; 0 if unknown
 	// Unprotected means that no layer below detects corrupt frames, so the CRC must cover the whole

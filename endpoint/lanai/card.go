@@ -65,23 +65,23 @@ type Config struct {
 	Pipelined   bool // fetches a message from the host while the previous one is being sent
 
 	Spin  bool  // waiting programs poll continuously and need no interrupt
-	Costs Costs // in virtual time
+	Costs Costs // costs in virtual time
 	Seed  uint64
 }
 
 // Costs are the costs of the control program's steps, in cycles of the card's processor. They apply
 // in virtual time, if Card.Timing is set.
 type Costs struct {
-	Send     int // to find a message and build its packet
+	Send     int // finding a message and building its packet
 	Header   int // the share of the private header in Send, and in Receive
-	Bind     int // to bind the message to a channel
-	Resend   int // to retransmit a message
+	Bind     int // binding the message to a channel
+	Resend   int // retransmitting a message
 	Loiter   int // an attempt that finds no message while other endpoints wait; with 0 a turn ends at its first such attempt
-	Receive  int // to examine a received packet
-	Arrive   int // to look up its channel
-	Check    int // to check its tag
-	Answer   int // to build an ACK or NACK
-	Answered int // to handle an ACK or NACK
+	Receive  int // examining a received packet
+	Arrive   int // looking up the channel of the packet
+	Check    int // checking the tag of the packet
+	Answer   int // building an ACK or NACK
+	Answered int // handling an ACK or NACK
 }
 
 // Defaults of Config.

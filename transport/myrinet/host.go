@@ -76,7 +76,7 @@ type Virtual struct {
 
 // CardConfig configures a card. The zero value is the papers' card, live: without a timing model.
 type CardConfig struct {
-	Name     string  // for display
+	Name     string  // name for display
 	SRAM     int     // bytes; 0 means 256 KiB
 	PageSize int     // bytes of a doorbell page; 0 means 4096
 	Timing   *Timing // costs in virtual time; nil means none

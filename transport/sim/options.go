@@ -18,9 +18,9 @@ type Options struct {
 
 	MTU       int           // MTU of every station; 0 means 1500
 	Long      LongPath      // path of every station's long frames; 0 means LongNone
-	Delay     time.Duration // from a station to the switch and on; 0 means 10 µs
+	Delay     time.Duration // delay from a station through the switch to the receiver, without queues; 0 means 10 µs
 	Jitter    time.Duration // maximum additional delay; each sender's frames stay in order
-	Bandwidth int64         // of every uplink and every output of the switch, bits per second; 0 is infinite
+	Bandwidth int64         // bandwidth of every uplink and every output of the switch, bits per second; 0 means infinite
 	Queue     int           // capacity in frames of each output of the switch; 0 means 512
 	TxSlots   int           // frames that each station's uplink holds; 0 means 4096
 	RxSlots   int           // frames that each station's receive queue holds; 0 means 4096
@@ -33,7 +33,7 @@ type Options struct {
 	Hold      time.Duration // longest time that it waits to be overtaken; 0 means 1 ms
 	Corrupt   float64       // one to eight bits flip, anywhere in the frame
 
-	Limit time.Duration // of virtual time; 0 means 10 minutes
+	Limit time.Duration // maximum virtual time of a run; 0 means 10 minutes
 
 	Log io.Writer // if not nil, receives a line for each frame that was delivered or dropped
 }
@@ -48,7 +48,7 @@ type Burst struct {
 
 // StationOptions configure a station. The zero value means the world's Options.
 type StationOptions struct {
-	Name      string             // for display; "" means "s1", "s2", ...
+	Name      string             // name for display; "" means "s1", "s2", ...
 	MAC       ethertype.MAC      // zero means 02:00:00:00:00:01 and so on; that of a living station replaces the station
 	EtherType ethernet.EtherType // 0 means ethertype.Default
 	Ports     transport.PortRange
